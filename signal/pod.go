@@ -1,0 +1,145 @@
+package signal
+
+import "time"
+
+// A Pod is what decisions need to know about a pod, free of Kubernetes types.
+// It does not change while the pod lives, except by an in-place resize.
+type Pod struct {
+	UID       string // names the pod's cgroup
+	Namespace string
+	Name      string
+
+	Priority   int32
+	Protection Protection
+	// TerminationGracePeriod in seconds; nil where the pod states none.
+	TerminationGracePeriod *int64
+
+	MemoryRequest  Quantity // effective: init containers, overhead and pod level included
+	StorageRequest Quantity // ephemeral-storage, likewise
+	// PodLevelMemoryRequest is spec.resources.requests.memory, nil if not set.
+	PodLevelMemoryRequest *Quantity
+	// StorageLimit is the effective ephemeral-storage limit, nil if no
+	// container has one.
+	StorageLimit *Quantity
+
+	Containers []Container // spec.containers, then spec.initContainers
+	Volumes    []Volume
+}
+
+// Key is "namespace/name".
+func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
+
+// HasStorageLimits reports whether any local-storage limit can be exceeded.
+func (p *Pod) HasStorageLimits() bool {
+	if p.StorageLimit != nil {
+		return true
+	}
+	for i := range p.Volumes {
+		if p.Volumes[i].SizeLimit.Value > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// A Container of a pod.
+type Container struct {
+	Name           string
+	Init           bool // an init container or sidecar
+	MemoryRequest  Quantity
+	StorageRequest Quantity
+	StorageLimit   Quantity // ephemeral-storage; 0 is none
+}
+
+// A Volume of a pod.
+type Volume struct {
+	Name      string
+	Local     bool     // its bytes lie on nodefs and count as the pod's
+	SizeLimit Quantity // of an emptyDir; 0 is none
+}
+
+// Protection says why a pod is never evicted.
+type Protection uint8
+
+// The kinds of protected pods. They stay in the ranking and are passed over.
+const (
+	Unprotected Protection = iota
+	Static                 // annotation kubernetes.io/config.source other than "api"
+	Mirror                 // annotation kubernetes.io/config.mirror
+	Critical               // priority of CriticalPriority or more
+)
+
+// CriticalPriority is the lowest priority of a critical pod, that of
+// system-cluster-critical.
+const CriticalPriority = 2_000_000_000
+
+func (p Protection) String() string {
+	return [...]string{"", "static pod", "mirror pod", "critical pod"}[p]
+}
+
+// Measured is a value, or the fact that it was not measured.
+type Measured[T Bytes | Inodes | PIDs] struct {
+	Value T
+	Known bool
+}
+
+// Of is a measured value.
+func Of[T Bytes | Inodes | PIDs](v T) Measured[T] { return Measured[T]{v, true} }
+
+// A Usage is what was measured of a pod. What was not measured counts 0 in
+// rankings and against limits, and adds no sentence to a message.
+type Usage struct {
+	Time             time.Time
+	Memory           Measured[Bytes] // working set
+	Processes        Measured[PIDs]
+	EphemeralStorage Measured[Bytes] // layers, logs, local volumes
+	Containers       []ContainerUsage
+	Volumes          []VolumeUsage
+}
+
+// ContainerUsage is what was measured of one container.
+type ContainerUsage struct {
+	Name         string
+	Memory       Measured[Bytes] // working set
+	Rootfs, Logs FilesystemUsage
+}
+
+// VolumeUsage is what was measured of one volume.
+type VolumeUsage struct {
+	Name string
+	FilesystemUsage
+}
+
+// FilesystemUsage is what a directory tree uses of its filesystem.
+type FilesystemUsage struct {
+	Bytes  Measured[Bytes]
+	Inodes Measured[Inodes]
+}
+
+// Container returns the usage of the container of that name, nil if there is
+// none.
+func (u *Usage) Container(name string) *ContainerUsage {
+	for i := range u.Containers {
+		if u.Containers[i].Name == name {
+			return &u.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Volume returns the usage of the volume of that name, nil if there is none.
+func (u *Usage) Volume(name string) *VolumeUsage {
+	for i := range u.Volumes {
+		if u.Volumes[i].Name == name {
+			return &u.Volumes[i]
+		}
+	}
+	return nil
+}
+
+// A Candidate is a pod with what was measured of it. Usage is nil for a pod
+// without stats.
+type Candidate struct {
+	Pod   *Pod
+	Usage *Usage
+}
