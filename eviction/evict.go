@@ -1,0 +1,129 @@
+package eviction
+
+import (
+	"cmp"
+	"slices"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// ReasonEvicted is the status reason of an evicted pod.
+const ReasonEvicted = "Evicted"
+
+// Names of the local-storage limits, in the place of a signal.
+const (
+	EmptyDirLimit  = "emptydirfs.limit"
+	PodLimit       = "ephemeralpodfs.limit"
+	ContainerLimit = "ephemeralcontainerfs.limit"
+)
+
+// immediateGracePeriod is what a hard eviction leaves a pod, in seconds: the
+// least that a kubelet accepts.
+const immediateGracePeriod = 1
+
+// podDefaultGracePeriod is the terminationGracePeriodSeconds of a pod that
+// states none.
+const podDefaultGracePeriod = 30
+
+// An Eviction is the decision to end one pod: what its status, its event and
+// its killer need to know.
+type Eviction struct {
+	Pod *signal.Pod
+	// Cause is the signal or the limit, by name.
+	Cause string
+	// Hard evictions end the pod at once; GracePeriod counts for the others.
+	Hard             bool
+	GracePeriod      int64 // seconds, at least 1
+	Message          string
+	Annotations      map[string]string // of the event; never nil
+	DisruptionTarget bool
+}
+
+// Evict decides how a pod is ended for a threshold that was met by the
+// observation.
+func (p *Policy) Evict(t *Threshold, o *signal.Observation, c signal.Candidate) Eviction {
+	e := Eviction{
+		Pod:              c.Pod,
+		Cause:            t.Signal.String(),
+		Hard:             t.Hard(),
+		GracePeriod:      immediateGracePeriod,
+		DisruptionTarget: true,
+	}
+	if !t.Hard() {
+		e.GracePeriod = p.softGracePeriod(c.Pod)
+	}
+	e.Message, e.Annotations = pressureMessage(t, o, c)
+	return e
+}
+
+// softGracePeriod is the smaller of the pod's own grace period and the
+// configured maximum; a negative maximum defers to the pod.
+func (p *Policy) softGracePeriod(pod *signal.Pod) int64 {
+	own := pod.TerminationGracePeriod
+	grace := p.MaxPodGracePeriod
+	switch {
+	case grace < 0 && own == nil:
+		grace = podDefaultGracePeriod
+	case grace < 0:
+		grace = *own
+	case own != nil:
+		grace = min(grace, *own)
+	}
+	return max(grace, 1)
+}
+
+// Violations returns the evictions of all pods above a local-storage limit, in
+// the order of their UIDs. Protected pods and pods without stats are left out.
+func (p *Policy) Violations(pods []signal.Candidate) []Eviction {
+	var found []Eviction
+	for _, c := range pods {
+		if c.Usage == nil || c.Pod.Protection != signal.Unprotected {
+			continue
+		}
+		if cause, message, ok := p.violation(c); ok {
+			found = append(found, Eviction{
+				Pod: c.Pod, Cause: cause, Hard: true, GracePeriod: immediateGracePeriod,
+				Message: message, Annotations: map[string]string{},
+			})
+		}
+	}
+	slices.SortFunc(found, func(a, b Eviction) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
+	return found
+}
+
+// violation checks the limits in the kubelet's order: emptyDir size limits,
+// the pod's ephemeral-storage limit, those of its containers.
+func (p *Policy) violation(c signal.Candidate) (cause, message string, ok bool) {
+	for i := range c.Pod.Volumes {
+		v := &c.Pod.Volumes[i]
+		used := c.Usage.Volume(v.Name)
+		if v.SizeLimit.Value > 0 && used != nil && signal.Amount(used.Bytes.Value) > v.SizeLimit.Value {
+			return EmptyDirLimit, emptyDirMessage(v), true
+		}
+	}
+	limit := c.Pod.StorageLimit
+	if limit == nil {
+		return "", "", false
+	}
+	if signal.Amount(c.Usage.EphemeralStorage.Value) > limit.Value {
+		return PodLimit, podLimitMessage(limit), true
+	}
+	for i := range c.Pod.Containers {
+		k := &c.Pod.Containers[i]
+		used := c.Usage.Container(k.Name)
+		if !k.Init && k.StorageLimit.Value > 0 && used != nil && p.layersAndLogs(used) > k.StorageLimit.Value {
+			return ContainerLimit, containerLimitMessage(k), true
+		}
+	}
+	return "", "", false
+}
+
+// layersAndLogs is what counts against a container's limit: writable layers
+// only where they share a device with the logs, as the kubelet has it.
+func (p *Policy) layersAndLogs(u *signal.ContainerUsage) signal.Amount {
+	used := signal.Amount(u.Logs.Bytes.Value)
+	if p.Layout == signal.Single {
+		used += signal.Amount(u.Rootfs.Bytes.Value)
+	}
+	return used
+}

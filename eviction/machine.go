@@ -1,0 +1,224 @@
+package eviction
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A Machine is the state of the decisions between looks. It is owned by one
+// goroutine.
+type Machine struct {
+	policy *Policy
+
+	firstObserved []time.Time  // by threshold: since when it is met; zero: unmet
+	acted         thresholdSet // met with grace passed at the look before: min-reclaim applies
+	unknownSince  [signal.Count]time.Time
+	sample        [signal.Count]sample
+
+	conditions signal.ConditionSet
+	lastMet    [signal.ConditionCount]time.Time
+}
+
+// A sample is when the observation of the look before was measured.
+type sample struct {
+	at    time.Time
+	known bool
+}
+
+// New returns a machine that has seen nothing yet.
+func New(p *Policy) *Machine {
+	return &Machine{policy: p, firstObserved: make([]time.Time, len(p.Thresholds))}
+}
+
+// Policy returns what the machine was made with.
+func (m *Machine) Policy() *Policy { return m.policy }
+
+// Conditions are the pressure conditions that are True after the last look.
+func (m *Machine) Conditions() signal.ConditionSet { return m.conditions }
+
+// Look holds the thresholds against a snapshot and says what follows.
+func (m *Machine) Look(s *signal.Snapshot) Verdict {
+	v := Verdict{Unknown: m.unknown(&s.Node)}
+	full := m.regular(s.Kind)
+	scope := m.scope(s, &v)
+	if scope == 0 && !full {
+		v.Conditions = m.conditions
+		return v
+	}
+	if full {
+		m.noteUnknown(s)
+	}
+	m.evaluate(s, scope, &v)
+	m.moveConditions(s, full)
+	m.choose(s, &v)
+	m.keepSamples(s, full)
+	v.CheckLimits = full && m.policy.StorageLimits
+	v.Conditions = m.conditions
+	return v
+}
+
+func (m *Machine) regular(k signal.Kind) bool {
+	return k == signal.Regular || m.policy.ExtraLooks == Immediate
+}
+
+// scope returns the thresholds that a look may decide for: all in a regular
+// one, the hard ones of memory in an extra one that finds memory doomed.
+func (m *Machine) scope(s *signal.Snapshot, v *Verdict) thresholdSet {
+	switch {
+	case m.regular(s.Kind):
+		return m.policy.all
+	case m.policy.ExtraLooks == Off:
+		v.Reason = Ignored
+		return 0
+	case m.doomed(s, v):
+		return m.policy.hardMemory
+	}
+	return 0
+}
+
+// doomed reports whether a hard memory threshold is crossed and the memory
+// would be gone within the reaction reserve at the rate it fell.
+func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
+	for i := range m.policy.Thresholds {
+		t := &m.policy.Thresholds[i]
+		o := &s.Node[t.Signal]
+		if !m.policy.hardMemory.has(i) || !o.Known || !t.met(o) {
+			continue
+		}
+		v.Reason, v.about = NotDoomed, i
+		if o.Available <= 0 || s.Fell[t.Signal].Within(o.Available, m.policy.ReactionReserve) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Machine) unknown(node *signal.Observations) (set signal.Set) {
+	for s := range signal.All {
+		if m.policy.Configured.Has(s) && !node[s].Known {
+			set.Add(s)
+		}
+	}
+	return set
+}
+
+func (m *Machine) noteUnknown(s *signal.Snapshot) {
+	for i := range s.Node {
+		switch {
+		case s.Node[i].Known:
+			m.unknownSince[i] = time.Time{}
+		case m.unknownSince[i].IsZero():
+			m.unknownSince[i] = s.At
+		}
+	}
+}
+
+// lost reports whether the signal has been unknown for so long that what was
+// known of it before no longer counts.
+func (m *Machine) lost(s signal.Signal, now time.Time) bool {
+	since := m.unknownSince[s]
+	return !since.IsZero() && now.Sub(since) > m.policy.TransitionPeriod
+}
+
+// evaluate moves the timers and the hysteresis of the thresholds in scope.
+func (m *Machine) evaluate(s *signal.Snapshot, scope thresholdSet, v *Verdict) {
+	for i := range m.policy.Thresholds {
+		t := &m.policy.Thresholds[i]
+		o := &s.Node[t.Signal]
+		switch {
+		case !scope.has(i):
+			continue
+		case !o.Known && !m.lost(t.Signal, s.At):
+			continue // neither met nor unmet: nothing moves
+		case !o.Known, !t.met(o) && !(m.acted.has(i) && t.metWithReclaim(o)):
+			m.firstObserved[i] = time.Time{}
+			m.acted.remove(i)
+			continue
+		}
+		if m.firstObserved[i].IsZero() {
+			m.firstObserved[i] = s.At
+		}
+		m.lastMet[t.Signal.Definition().Condition] = s.At
+		if s.At.Sub(m.firstObserved[i]) < t.Grace {
+			m.acted.remove(i)
+			v.Reason, v.about = Grace, i
+			continue
+		}
+		m.acted.add(i)
+		v.past.add(i)
+		v.Met.Add(t.Signal)
+	}
+}
+
+// moveConditions sets conditions at once and clears them after the transition
+// period; while a signal of theirs is unknown they stay as they were.
+func (m *Machine) moveConditions(s *signal.Snapshot, full bool) {
+	var next signal.ConditionSet
+	for c := range signal.Condition(signal.ConditionCount) {
+		met := !m.lastMet[c].IsZero() && s.At.Sub(m.lastMet[c]) < m.policy.TransitionPeriod
+		held := m.conditions.Has(c) && (!full || m.anyUnknown(c, s))
+		if met || held {
+			next.Add(c)
+		}
+	}
+	m.conditions = next
+}
+
+func (m *Machine) anyUnknown(c signal.Condition, s *signal.Snapshot) bool {
+	for sig := range signal.All {
+		if m.policy.Configured.Has(sig) && sig.Definition().Condition == c &&
+			!s.Node[sig].Known && !m.lost(sig, s.At) {
+			return true
+		}
+	}
+	return false
+}
+
+// choose picks the first threshold in acting order that is met, has its grace
+// behind it and a sample newer than the one before.
+func (m *Machine) choose(s *signal.Snapshot, v *Verdict) {
+	for i := range m.policy.Thresholds {
+		if !v.past.has(i) {
+			continue
+		}
+		if !m.newer(m.policy.Thresholds[i].Signal, s) {
+			v.Reason, v.about = Stale, i
+			continue
+		}
+		t := &m.policy.Thresholds[i]
+		v.Target = t
+		v.Reason, v.about = Act, i
+		v.Reclaim = t.Signal.In(m.policy.Layout).Reclaim
+		return
+	}
+}
+
+func (m *Machine) newer(sig signal.Signal, s *signal.Snapshot) bool {
+	last, now := m.sample[sig], s.Node[sig].Time
+	return !last.known || now.IsZero() || now.After(last.at)
+}
+
+// keepSamples remembers when the observations were measured: all of them in a
+// regular look, only those of memory in an extra one that decided.
+func (m *Machine) keepSamples(s *signal.Snapshot, full bool) {
+	for sig := range signal.All {
+		if full || sig.OfMemory() {
+			m.sample[sig] = sample{s.Node[sig].Time, s.Node[sig].Known}
+		}
+	}
+}
+
+// StillMet reports whether a threshold that was met with its grace passed in
+// the verdict's look is still met, minimum reclaim included, by a later
+// observation. A signal that has become unknown does not count as recovered.
+func (m *Machine) StillMet(v *Verdict, now *signal.Observations) bool {
+	for i := range m.policy.Thresholds {
+		t := &m.policy.Thresholds[i]
+		o := &now[t.Signal]
+		if v.past.has(i) && (!o.Known || t.metWithReclaim(o)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,81 @@
+package eviction
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Annotations of the Evicted event, with the kubelet's keys.
+const (
+	offendingContainers      = "offending_containers"
+	offendingContainersUsage = "offending_containers_usage"
+	offendingPod             = "offending_pod"
+	offendingPodUsage        = "offending_pod_usage"
+	starvedResource          = "starved_resource"
+)
+
+// All sentences end in a space, as the kubelet's do.
+
+func emptyDirMessage(v *signal.Volume) string {
+	return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.SizeLimit.String())
+}
+
+func podLimitMessage(limit *signal.Quantity) string {
+	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
+}
+
+func containerLimitMessage(k *signal.Container) string {
+	return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", k.Name, k.StorageLimit.String())
+}
+
+// pressureMessage says which threshold was met by how much, and which parts of
+// the pod use more than they requested. Of a pod without stats nothing can be
+// said.
+func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (string, map[string]string) {
+	d := t.Signal.Definition()
+	var b strings.Builder
+	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ",
+		d.Resource, t.Value.Of(o.Capacity), signal.Format(o.Available, d.Unit))
+	annotations := map[string]string{}
+	if c.Usage == nil {
+		return b.String(), annotations
+	}
+	larger := func(what, name string, used, request string) {
+		fmt.Fprintf(&b, "%s %s was using %s, request is %s, has larger consumption of %s. ", what, name, used, request, d.Resource)
+	}
+	if request := c.Pod.PodLevelMemoryRequest; d.Resource == signal.Memory && request != nil && c.Usage.Memory.Known {
+		used := bytes(c.Usage.Memory.Value)
+		larger("Pod", c.Pod.Name, used, request.String())
+		annotations[offendingPod], annotations[offendingPodUsage] = c.Pod.Name, used
+	}
+	var names, usages []string
+	for i := range c.Pod.Containers {
+		k := &c.Pod.Containers[i]
+		used, request, known := consumption(d.Resource, k, c.Usage.Container(k.Name))
+		if known && signal.Amount(used) > request.Value {
+			larger("Container", k.Name, bytes(used), request.String())
+			names, usages = append(names, k.Name), append(usages, bytes(used))
+		}
+	}
+	annotations[offendingContainers] = strings.Join(names, ",")
+	annotations[offendingContainersUsage] = strings.Join(usages, ",")
+	annotations[starvedResource] = string(d.Resource)
+	return b.String(), annotations
+}
+
+// consumption is what a container uses of a resource that it can request. A
+// storage figure needs both layers and logs; inodes and PIDs are nobody's.
+func consumption(r signal.Resource, k *signal.Container, u *signal.ContainerUsage) (used signal.Bytes, request *signal.Quantity, known bool) {
+	switch {
+	case u == nil:
+	case r == signal.Memory:
+		return u.Memory.Value, &k.MemoryRequest, u.Memory.Known
+	case r == signal.EphemeralStorage:
+		return u.Rootfs.Bytes.Value + u.Logs.Bytes.Value, &k.StorageRequest, u.Rootfs.Bytes.Known && u.Logs.Bytes.Known
+	}
+	return 0, nil, false
+}
+
+func bytes(b signal.Bytes) string { return signal.Format(signal.Amount(b), signal.UnitBytes) }

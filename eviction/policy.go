@@ -1,0 +1,144 @@
+package eviction
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// ExtraLooks says what looks between two regular ones may do.
+type ExtraLooks uint8
+
+// The choices for extra looks.
+const (
+	// Doomed: they act only on memory that would be gone before a kill could
+	// still help.
+	Doomed ExtraLooks = iota
+	// Immediate: they are regular looks, as the kubelet's with its memcg
+	// notification.
+	Immediate
+	// Off: they are ignored.
+	Off
+)
+
+var extraLooksNames = [...]string{"doomed", "immediate", "off"}
+
+func (e ExtraLooks) String() string { return extraLooksNames[e] }
+
+// ParseExtraLooks returns the choice of that name.
+func ParseExtraLooks(name string) (ExtraLooks, error) {
+	for i, n := range extraLooksNames {
+		if n == name {
+			return ExtraLooks(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown choice for extra looks %q: use doomed, immediate or off", name)
+}
+
+// Defaults of the policy, where the configuration says nothing.
+const (
+	DefaultTransitionPeriod = 5 * time.Minute
+	DefaultReactionReserve  = 500 * time.Millisecond
+)
+
+// A Policy is the compiled configuration of the decisions. Make it with
+// [NewPolicy]; it does not change afterwards.
+type Policy struct {
+	// Thresholds in acting order: by signal, hard before soft.
+	Thresholds []Threshold
+	Configured signal.Set
+
+	Layout            signal.Layout
+	TransitionPeriod  time.Duration // how long a condition stays True at least
+	MaxPodGracePeriod int64         // seconds, soft evictions; negative defers to the pod
+	StorageLimits     bool          // evict pods above their local-storage limits
+	ExtraLooks        ExtraLooks
+	ReactionReserve   time.Duration // memory that is gone sooner is doomed
+
+	hardMemory thresholdSet
+	all        thresholdSet
+}
+
+// Settings are what a policy is compiled from.
+type Settings struct {
+	Thresholds        []Threshold
+	BindAllocatable   bool // hard memory thresholds also bind allocatableMemory.available
+	Layout            signal.Layout
+	TransitionPeriod  time.Duration
+	MaxPodGracePeriod int64
+	StorageLimits     bool
+	ExtraLooks        ExtraLooks
+	ReactionReserve   time.Duration
+}
+
+// NewPolicy compiles settings: hard memory thresholds are copied to
+// allocatable memory where that is enforced, and containerfs thresholds follow
+// those of nodefs or imagefs; configured ones are never used.
+func NewPolicy(s Settings) (*Policy, error) {
+	p := &Policy{
+		Layout:            s.Layout,
+		TransitionPeriod:  s.TransitionPeriod,
+		MaxPodGracePeriod: s.MaxPodGracePeriod,
+		StorageLimits:     s.StorageLimits,
+		ExtraLooks:        s.ExtraLooks,
+		ReactionReserve:   s.ReactionReserve,
+	}
+	for _, t := range s.Thresholds {
+		if _, derived := t.Signal.ContainerfsFollows(s.Layout); derived {
+			continue
+		}
+		p.add(t)
+		if s.BindAllocatable && t.Hard() && t.Signal == signal.MemoryAvailable {
+			t.Signal = signal.AllocatableMemoryAvailable
+			p.add(t)
+		}
+	}
+	p.deriveContainerfs()
+	if len(p.Thresholds) > maxThresholds {
+		return nil, fmt.Errorf("%d eviction thresholds are configured: at most %d are supported", len(p.Thresholds), maxThresholds)
+	}
+	slices.SortStableFunc(p.Thresholds, actingOrder)
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		p.Configured.Add(t.Signal)
+		p.all.add(i)
+		if t.Hard() && t.Signal.OfMemory() {
+			p.hardMemory.add(i)
+		}
+	}
+	return p, nil
+}
+
+func (p *Policy) add(t Threshold) {
+	if !slices.Contains(p.Thresholds, t) {
+		p.Thresholds = append(p.Thresholds, t)
+	}
+}
+
+func (p *Policy) deriveContainerfs() {
+	for _, derived := range []signal.Signal{signal.ContainerfsAvailable, signal.ContainerfsInodesFree} {
+		followed, _ := derived.ContainerfsFollows(p.Layout)
+		for _, t := range slices.Clone(p.Thresholds) {
+			if t.Signal == followed {
+				t.Signal = derived
+				p.add(t)
+			}
+		}
+	}
+}
+
+func actingOrder(a, b Threshold) int {
+	if c := cmp.Compare(a.Signal, b.Signal); c != 0 {
+		return c
+	}
+	switch {
+	case a.Hard() == b.Hard():
+		return 0
+	case a.Hard():
+		return -1
+	}
+	return 1
+}

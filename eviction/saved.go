@@ -1,0 +1,94 @@
+package eviction
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Saved is the part of a machine's state that survives a restart of the agent:
+// first-observed times, conditions and the min-reclaim state. When samples were
+// measured and how fast memory moved is seen anew.
+type Saved struct {
+	Thresholds []SavedThreshold `json:"thresholds,omitempty"`
+	Conditions []SavedCondition `json:"conditions,omitempty"`
+	Unknown    []SavedUnknown   `json:"unknown,omitempty"`
+}
+
+// SavedThreshold is a threshold that is met.
+type SavedThreshold struct {
+	Threshold     string    `json:"threshold"` // as Threshold.String prints it
+	FirstObserved time.Time `json:"firstObserved"`
+	Acted         bool      `json:"acted"` // its grace had passed: minimum reclaim applies
+}
+
+// SavedCondition is a condition that was met at some time.
+type SavedCondition struct {
+	Condition string    `json:"condition"`
+	True      bool      `json:"true"`
+	LastMet   time.Time `json:"lastMet"`
+}
+
+// SavedUnknown is a signal without observation.
+type SavedUnknown struct {
+	Signal string    `json:"signal"`
+	Since  time.Time `json:"since"`
+}
+
+// Save returns what has to survive a restart.
+func (m *Machine) Save() Saved {
+	var s Saved
+	for i, since := range m.firstObserved {
+		if !since.IsZero() {
+			s.Thresholds = append(s.Thresholds, SavedThreshold{m.policy.Thresholds[i].String(), since, m.acted.has(i)})
+		}
+	}
+	for c := range signal.Condition(signal.ConditionCount) {
+		if !m.lastMet[c].IsZero() {
+			s.Conditions = append(s.Conditions, SavedCondition{c.String(), m.conditions.Has(c), m.lastMet[c]})
+		}
+	}
+	for sig := range signal.All {
+		if since := m.unknownSince[sig]; !since.IsZero() && m.policy.Configured.Has(sig) {
+			s.Unknown = append(s.Unknown, SavedUnknown{sig.String(), since})
+		}
+	}
+	return s
+}
+
+// Restore continues from a saved state. What belongs to a threshold that is no
+// longer configured is dropped; a time that lies in the future, because the
+// clock was set back, counts as now.
+func (m *Machine) Restore(s Saved, now time.Time) {
+	past := func(t time.Time) time.Time {
+		if t.After(now) {
+			return now
+		}
+		return t
+	}
+	for _, saved := range s.Thresholds {
+		for i := range m.policy.Thresholds {
+			if m.policy.Thresholds[i].String() == saved.Threshold {
+				m.firstObserved[i] = past(saved.FirstObserved)
+				if saved.Acted {
+					m.acted.add(i)
+				}
+			}
+		}
+	}
+	for _, saved := range s.Conditions {
+		for c := range signal.Condition(signal.ConditionCount) {
+			if c.String() == saved.Condition {
+				m.lastMet[c] = past(saved.LastMet)
+				if saved.True {
+					m.conditions.Add(c)
+				}
+			}
+		}
+	}
+	for _, saved := range s.Unknown {
+		if sig, err := signal.Parse(saved.Signal); err == nil {
+			m.unknownSince[sig] = past(saved.Since)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package eviction
+
+import (
+	"fmt"
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A Value is a quantity, or a fraction of the capacity. The zero value is a
+// quantity of 0.
+type Value struct {
+	Quantity signal.Quantity
+	// Fraction of the capacity; above 0 it replaces Quantity. It is a float32
+	// because the kubelet's is, and the product must come out the same.
+	Fraction float32
+	// Percent is the fraction as it was written, "10%".
+	Percent string
+}
+
+// Of returns the value for a capacity: a fraction is cut to a whole number and
+// prints with binary suffixes, as the kubelet's does.
+func (v Value) Of(capacity signal.Amount) signal.Quantity {
+	if v.Fraction == 0 {
+		return v.Quantity
+	}
+	return signal.Quantity{Value: signal.Amount(float64(capacity) * float64(v.Fraction))}
+}
+
+func (v Value) String() string {
+	if v.Percent != "" {
+		return v.Percent
+	}
+	return v.Quantity.String()
+}
+
+// A Threshold is met while less than its value is available. It is comparable.
+type Threshold struct {
+	Signal signal.Signal
+	Value  Value
+	// Grace is how long the threshold has to be met before it is acted for; 0
+	// makes it a hard one.
+	Grace time.Duration
+	// MinReclaim is what has to be available above the value before a threshold
+	// that was acted for counts as unmet again.
+	MinReclaim Value
+}
+
+// Hard reports whether the threshold is acted for at once, and pods are ended
+// without regard to their grace period.
+func (t Threshold) Hard() bool { return t.Grace == 0 }
+
+func (t Threshold) String() string {
+	if t.Hard() {
+		return fmt.Sprintf("%s<%s", t.Signal, t.Value)
+	}
+	return fmt.Sprintf("%s<%s for %s", t.Signal, t.Value, t.Grace)
+}
+
+// met compares an observation with the value; strictly less is met.
+func (t *Threshold) met(o *signal.Observation) bool {
+	return o.Available < t.Value.Of(o.Capacity).Value
+}
+
+// metWithReclaim compares with value plus minimum reclaim.
+func (t *Threshold) metWithReclaim(o *signal.Observation) bool {
+	line := t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value)
+	return o.Available < line
+}
+
+// A thresholdSet holds indexes into Policy.Thresholds.
+type thresholdSet uint64
+
+const maxThresholds = 64
+
+func (s *thresholdSet) add(i int)     { *s |= 1 << i }
+func (s *thresholdSet) remove(i int)  { *s &^= 1 << i }
+func (s thresholdSet) has(i int) bool { return s&(1<<i) != 0 }

@@ -1,0 +1,63 @@
+package eviction
+
+import (
+	"fmt"
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A Verdict is what follows from one look.
+type Verdict struct {
+	Met        signal.Set // thresholds met with their grace passed
+	Unknown    signal.Set // configured signals without an observation
+	Conditions signal.ConditionSet
+	// CheckLimits asks for local-storage limits to be checked, before Target.
+	CheckLimits bool
+	// Target is the threshold to act for; nil to wait.
+	Target  *Threshold
+	Reclaim []signal.Reclaimer // what to collect before a pod is evicted
+	Reason  Reason
+
+	past  thresholdSet // all thresholds met with their grace passed
+	about int          // the threshold that Reason speaks of
+}
+
+// A Reason says why a look led to what it led to.
+type Reason uint8
+
+// The reasons.
+const (
+	NothingMet Reason = iota
+	Ignored           // an extra look while extra looks are off
+	NotDoomed         // an extra look: crossed, but there is time until the next regular one
+	Grace             // soft threshold still in its grace period
+	Stale             // met, but by a sample that was used before
+	Act
+)
+
+func (r Reason) String() string {
+	return [...]string{"nothing met", "extra looks are off", "crossed but not doomed",
+		"in grace period", "no new sample", "met"}[r]
+}
+
+// Explain writes the reason as a sentence with its figures.
+func (m *Machine) Explain(v *Verdict, s *signal.Snapshot) string {
+	if v.Reason == NothingMet || v.Reason == Ignored || v.about >= len(m.policy.Thresholds) {
+		return v.Reason.String()
+	}
+	t := &m.policy.Thresholds[v.about]
+	o := &s.Node[t.Signal]
+	text := fmt.Sprintf("%s: %s, available %s", t, v.Reason, signal.Format(o.Available, t.Signal.Definition().Unit))
+	switch v.Reason {
+	case Grace:
+		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.about]), t.Grace)
+	case NotDoomed:
+		if lasts, falling := s.Fell[t.Signal].Lasts(o.Available); falling {
+			text += fmt.Sprintf(", lasts %s at the present rate", lasts.Round(time.Millisecond))
+		} else {
+			text += ", not falling"
+		}
+	}
+	return text
+}

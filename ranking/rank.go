@@ -1,0 +1,147 @@
+package ranking
+
+import (
+	"cmp"
+	"slices"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// An Order is which keys decide.
+type Order uint8
+
+// The orders, one for each resource that can run out.
+const (
+	// ByMemory: above its request first, lower priority, more above the request.
+	ByMemory Order = iota
+	// ByDisk: the same for ephemeral storage.
+	ByDisk
+	// ByInodes: uses any first, lower priority, more inodes. Nobody requests
+	// inodes, so nothing is subtracted.
+	ByInodes
+	// ByPIDs: lower priority, more processes.
+	ByPIDs
+)
+
+// For returns the order that pressure on the signal calls for.
+func For(s signal.Signal) Order {
+	switch s.Definition().Resource {
+	case signal.EphemeralStorage:
+		return ByDisk
+	case signal.InodeCount:
+		return ByInodes
+	case signal.PIDCount:
+		return ByPIDs
+	}
+	return ByMemory
+}
+
+// A Ranked is a pod in its place.
+type Ranked struct {
+	signal.Candidate
+	Key Key
+}
+
+// A Key is what a pod is ranked by, and thereby why it stands where it stands.
+type Key struct {
+	Order      Order
+	NoStats    bool // nothing was measured: such a pod goes first
+	Exceeds    bool // uses more than it requested (inodes: uses any)
+	Priority   int32
+	Usage      signal.Amount
+	Request    signal.Amount // 0 for inodes and PIDs
+	Protection signal.Protection
+}
+
+// over is the amount above the request; negative below it.
+func (k *Key) over() signal.Amount { return k.Usage - k.Request }
+
+// Rank orders the pods for pressure on a signal, the first to evict first.
+// Measure says which of a pod's disk usage can relieve the pressure.
+func Rank(pods []signal.Candidate, s signal.Signal, measure signal.Storage) []Ranked {
+	order := For(s)
+	ranked := make([]Ranked, len(pods))
+	for i, c := range pods {
+		ranked[i] = Ranked{c, keyOf(c, order, measure)}
+	}
+	slices.SortFunc(ranked, func(a, b Ranked) int { return compare(&a, &b) })
+	return ranked
+}
+
+// compare holds two pods against each other, key by key. Missing stats decide
+// first, except for PIDs, where priority does.
+func compare(a, b *Ranked) int {
+	priority := cmp.Compare(a.Key.Priority, b.Key.Priority)
+	if a.Key.Order == ByPIDs {
+		return cmp.Or(priority,
+			trueFirst(a.Key.NoStats, b.Key.NoStats),
+			cmp.Compare(b.Key.Usage, a.Key.Usage),
+			byUID(a, b))
+	}
+	return cmp.Or(trueFirst(a.Key.NoStats, b.Key.NoStats),
+		trueFirst(a.Key.Exceeds, b.Key.Exceeds),
+		priority,
+		cmp.Compare(b.Key.over(), a.Key.over()),
+		byUID(a, b))
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+func byUID(a, b *Ranked) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) }
+
+func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
+	k := Key{Order: order, Priority: c.Pod.Priority, Protection: c.Pod.Protection}
+	if c.Usage == nil {
+		k.NoStats = true
+		return k
+	}
+	switch order {
+	case ByMemory:
+		k.Usage, k.Request = signal.Amount(c.Usage.Memory.Value), c.Pod.MemoryRequest.Value
+	case ByDisk:
+		bytes, _ := disk(c, measure)
+		k.Usage, k.Request = signal.Amount(bytes), c.Pod.StorageRequest.Value
+	case ByInodes:
+		_, inodes := disk(c, measure)
+		k.Usage = signal.Amount(inodes)
+	case ByPIDs:
+		k.Usage = signal.Amount(c.Usage.Processes.Value)
+	}
+	k.Exceeds = k.Usage > k.Request
+	return k
+}
+
+// disk adds up what a pod keeps in the places that count.
+func disk(c signal.Candidate, measure signal.Storage) (bytes signal.Bytes, inodes signal.Inodes) {
+	add := func(u *signal.FilesystemUsage) {
+		bytes += u.Bytes.Value
+		inodes += u.Inodes.Value
+	}
+	for i := range c.Usage.Containers {
+		if measure.Has(signal.Rootfs) {
+			add(&c.Usage.Containers[i].Rootfs)
+		}
+		if measure.Has(signal.Logs) {
+			add(&c.Usage.Containers[i].Logs)
+		}
+	}
+	if !measure.Has(signal.LocalVolumes) {
+		return bytes, inodes
+	}
+	for i := range c.Pod.Volumes {
+		if v := &c.Pod.Volumes[i]; v.Local {
+			if u := c.Usage.Volume(v.Name); u != nil {
+				add(&u.FilesystemUsage)
+			}
+		}
+	}
+	return bytes, inodes
+}

@@ -1,0 +1,42 @@
+package ranking
+
+import (
+	"fmt"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Reason says in words why a pod stands where it stands.
+func (k *Key) Reason() string {
+	text := k.measured() + fmt.Sprintf(", priority %d", k.Priority)
+	if k.Protection != signal.Unprotected {
+		text += ", passed over: " + k.Protection.String()
+	}
+	return text
+}
+
+func (k *Key) measured() string {
+	if k.NoStats {
+		return "nothing measured"
+	}
+	used := signal.Format(k.Usage, k.unit())
+	switch {
+	case k.Order == ByInodes:
+		return "uses " + used + " inodes"
+	case k.Order == ByPIDs:
+		return "runs " + used + " processes"
+	case k.Exceeds:
+		return fmt.Sprintf("uses %s, %s above its request", used, signal.Format(k.over(), k.unit()))
+	}
+	return fmt.Sprintf("uses %s, within its request of %s", used, signal.Format(k.Request, k.unit()))
+}
+
+func (k *Key) unit() signal.Unit {
+	switch k.Order {
+	case ByInodes:
+		return signal.UnitInodes
+	case ByPIDs:
+		return signal.UnitPIDs
+	}
+	return signal.UnitBytes
+}
