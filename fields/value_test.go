@@ -1,0 +1,121 @@
+package fields_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/fields"
+)
+
+func TestEveryFaultIsFoundInOnePass(t *testing.T) {
+	var faults fields.Faults
+	o := fields.Parse([]byte(`
+name: 7
+size: -5Mi
+wait: 5
+flag: "yes"
+count: 1.5
+steps: {a: 1}
+speling: x
+`), &faults).Object("name", "size", "wait", "flag", "count", "steps", "missing")
+	if got := o.Get("name").Text(); got != "7" {
+		t.Errorf("a number read as text: %q", got)
+	}
+	o.Get("size").Quantity()
+	o.Get("wait").Duration(0)
+	o.Get("flag").Bool(false)
+	o.Get("count").Int(0)
+	o.Get("steps").List()
+	o.Need("missing")
+	want := []string{
+		`speling: unknown field: use one of name, size, wait, flag, count, steps, missing`,
+		`size: "-5Mi": must not be negative`,
+		`wait: 5: must be a duration with a unit, such as 90s or 1m30s`,
+		`flag: "yes": must be true or false`,
+		`count: 1.5: must be a whole number`,
+		`steps: {"a":1}: must be a list`,
+		`missing: required, but left out`,
+	}
+	if got := strings.Split(faults.Error(), "\n"); !slices.Equal(got, want) {
+		t.Errorf("faults:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestDocumentsThatAreNone(t *testing.T) {
+	for name, text := range map[string]string{
+		"two documents":   "a: 1\n---\nb: 2\n",
+		"a key twice":     "a: 1\na: 2\n",
+		"tabs":            "a:\n\t- b",
+		"not a mapping":   "- a\n- b\n",
+		"unclosed braces": `{"a": [1, 2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var faults fields.Faults
+			fields.Parse([]byte(text), &faults).Object("a", "b")
+			if faults.Err() == nil {
+				t.Errorf("%q was accepted", text)
+			}
+		})
+	}
+	var faults fields.Faults
+	if v := fields.Parse([]byte("# only this\n---\na: 1\n---\n"), &faults).Object("a"); faults.Err() != nil || v.Get("a").Int(0) != 1 {
+		t.Errorf("one document between separators: %v", faults)
+	}
+}
+
+func TestObjectsOfKubernetesAreDecodedStrictly(t *testing.T) {
+	var faults fields.Faults
+	doc := fields.Parse([]byte(`
+pods:
+- metadata: {name: a}
+  spec: {containers: [{name: app, resources: {requests: {memory: lots}}}]}
+- metadata: {nane: b}
+- metadata: {name: c}
+`), &faults).Object("pods")
+	for _, v := range doc.Get("pods").List() {
+		var pod corev1.Pod
+		v.Into(&pod)
+	}
+	if len(faults) != 2 || faults[0].Path != "pods[0]" || !strings.Contains(faults[1].Error(), `metadata.nane`) {
+		t.Errorf("faults: %v", faults)
+	}
+}
+
+func TestAbsentIsWhatTheCallerSays(t *testing.T) {
+	var faults fields.Faults
+	o := fields.Parse([]byte("{}"), &faults).Object("a")
+	if o.Get("a").Duration(time.Minute) != time.Minute || !o.Get("a").Bool(true) || o.Get("a").Int(3) != 3 || o.Get("a").Present() {
+		t.Error("an absent field did not take the caller's value")
+	}
+	if faults.Err() != nil {
+		t.Error(faults)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"a: 1", "a: {b: [1, 2, {c: d}]}", "---\n---", "a: &x [*x]", "{\"a\": 1e400}", "a: 0x10", "? a\n: b"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var faults fields.Faults
+		o := fields.Parse(data, &faults).Object("a", "b")
+		for _, e := range o.Get("a").Entries() {
+			e.Value.Duration(0)
+			e.Value.Quantity()
+		}
+		for _, v := range o.Get("b").List() {
+			v.Bool(false)
+			v.Int(0)
+			v.Into(&corev1.Pod{})
+		}
+		for _, f := range faults {
+			if strings.ContainsRune(f.Error(), '\n') {
+				t.Errorf("a fault of more than one line: %q", f.Error())
+			}
+		}
+	})
+}
