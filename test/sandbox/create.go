@@ -1,0 +1,64 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/cgroups/v3/cgroup1"
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// create makes a directory below the node in every hierarchy, with a memory
+// limit in bytes (swap included) and a limit of tasks; 0 is no limit. What is
+// already there stays.
+func (n *Node) create(below string, memory, pids int64) error {
+	path := filepath.Join("/", n.name, below)
+	if n.layout.version == 2 {
+		return createV2(path, memory, pids)
+	}
+	if err := createV1(path, memory, pids); err != nil {
+		return err
+	}
+	if dir := n.dir(Unified, below); dir != "" {
+		return os.MkdirAll(dir, 0o755)
+	}
+	return nil
+}
+
+// createV1 names the three hierarchies itself: the library's default is every
+// controller that is mounted, and a sandbox in cpuset or devices could not run
+// anything without being configured there.
+func createV1(path string, memory, pids int64) error {
+	three := func() ([]cgroup1.Subsystem, error) {
+		return []cgroup1.Subsystem{
+			cgroup1.NewMemory(mountRoot), cgroup1.NewPids(mountRoot), cgroup1.NewFreezer(mountRoot),
+		}, nil
+	}
+	resources := &specs.LinuxResources{}
+	if memory > 0 {
+		resources.Memory = &specs.LinuxMemory{Limit: &memory}
+		if _, err := os.Stat(filepath.Join(mountRoot, "memory", "memory.memsw.limit_in_bytes")); err == nil {
+			resources.Memory.Swap = &memory
+		}
+	}
+	if pids > 0 {
+		resources.Pids = &specs.LinuxPids{Limit: &pids}
+	}
+	_, err := cgroup1.New(cgroup1.StaticPath(path), resources, cgroup1.WithHierarchy(three))
+	return err
+}
+
+// createV2 also enables both controllers on the way down.
+func createV2(path string, memory, pids int64) error {
+	resources := &cgroup2.Resources{Memory: &cgroup2.Memory{}, Pids: &cgroup2.Pids{Max: pids}}
+	if memory > 0 {
+		none := int64(0)
+		resources.Memory.Max, resources.Memory.Swap = &memory, &none
+		if _, err := os.Stat("/proc/swaps"); err != nil { // no memory.swap.max without CONFIG_SWAP
+			resources.Memory.Swap = nil
+		}
+	}
+	_, err := cgroup2.NewManager(mountRoot, path, resources)
+	return err
+}

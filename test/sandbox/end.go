@@ -1,0 +1,150 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds how long Close waits for processes that were killed.
+const patience = 20 * time.Second
+
+// Close ends every process inside the node, frozen ones and fork bombs
+// included, and removes its directories. It may be called again, and on a node
+// that was made half.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	if err := remove(n.dirs()); err != nil {
+		return fmt.Errorf("close sandbox node %s: %w", n.name, err)
+	}
+	open.Delete(n)
+	return nil
+}
+
+// remove ends what runs in the directories and removes them, deepest first.
+func remove(dirs []string) error {
+	deadline := time.Now().Add(patience)
+	for {
+		for _, dir := range dirs { // no new processes; absent where it is another controller's
+			_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0)
+		}
+		left := 0
+		for _, dir := range dirs {
+			count, err := endAll(dir, deadline)
+			if err != nil {
+				return err
+			}
+			left += count
+		}
+		err := removeTrees(dirs)
+		if left == 0 && err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.Join(err, fmt.Errorf("%d processes left after %v", left, patience))
+		}
+		// Nothing tells when a dying task has left a v1 cgroup: look again.
+		_, _ = unix.Poll(nil, 1)
+	}
+}
+
+// endAll kills the processes of a tree, thaws it so that they can die, waits
+// for them, and says how many it found.
+func endAll(dir string, deadline time.Time) (int, error) {
+	pids, err := processesBelow(dir)
+	if err != nil || len(pids) == 0 {
+		return 0, err
+	}
+	var fds []int
+	for _, pid := range pids {
+		if pid <= 1 || pid == os.Getpid() {
+			return 0, fmt.Errorf("%s holds process %d, which is not the sandbox's: move it out", dir, pid)
+		}
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			fds = append(fds, fd)
+			defer unix.Close(fd)
+		} else {
+			fds = append(fds, -1)
+		}
+	}
+	still, err := processesBelow(dir)
+	if err != nil {
+		return 0, err
+	}
+	for i, pid := range pids {
+		if fds[i] >= 0 && slices.Contains(still, pid) {
+			_ = unix.PidfdSendSignal(fds[i], unix.SIGKILL, nil, 0)
+		}
+	}
+	thaw(dir)
+	for i, fd := range fds {
+		if fd >= 0 && slices.Contains(still, pids[i]) {
+			awaitExit(fd, deadline)
+		}
+	}
+	return len(pids), nil
+}
+
+func awaitExit(pidfd int, deadline time.Time) {
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return
+		}
+		if _, err := unix.Poll(poll, int(left.Milliseconds())+1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// thaw undoes every freeze in the tree: a v1-frozen process holds its SIGKILL
+// back. The files are absent where the tree is another controller's.
+func thaw(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			_ = os.WriteFile(filepath.Join(path, "freezer.state"), []byte("THAWED"), 0)
+			_ = os.WriteFile(filepath.Join(path, "cgroup.freeze"), []byte("0"), 0)
+		}
+		return nil
+	})
+}
+
+func removeTrees(dirs []string) error {
+	var errs []error
+	for _, dir := range dirs {
+		errs = append(errs, removeTree(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// removeTree calls nothing but rmdir(2), so a wrong path costs no data.
+func removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !gone(err) {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeTree(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := unix.Rmdir(dir); err != nil && !gone(err) {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return nil
+}
+
+// gone reports whether a cgroup was removed: before the file was opened, or
+// under an open one.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }

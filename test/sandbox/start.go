@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+)
+
+// A Process runs inside a container of a pod. The sandbox waits for it, so that
+// no zombie stays; the caller must not.
+type Process struct {
+	PID  int
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// State is how the process ended; only to be called after Done.
+func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
+
+// Start runs a command inside a container's cgroups. The process is there
+// before its first instruction: on v2 it is cloned into its cgroup, on v1 it is
+// held at execve(2), as a debugger would, until it was moved.
+//
+// Standard output must be a file or nil: a pipe of the exec package would be
+// closed under its reader when the process ends.
+func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) {
+	if !p.has(container) {
+		return nil, fmt.Errorf("start %s: pod %s has no container %q", cmd.Path, p.UID, container)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, fmt.Errorf("start %s: node %s is closed", cmd.Path, n.name)
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	start := n.startHeld
+	if n.layout.version == 2 {
+		start = n.startInside
+	}
+	if err := start(p.container(container), cmd); err != nil {
+		return nil, fmt.Errorf("start %s in container %s of pod %s: %w", cmd.Path, container, p.UID, err)
+	}
+	started := &Process{PID: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // the state says how it ended
+		close(started.done)
+	}()
+	return started, nil
+}
+
+func (n *Node) startInside(below string, cmd *exec.Cmd) error {
+	dir, err := os.Open(n.dir(Unified, below))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	return cmd.Start()
+}
+
+// startHeld needs one thread for all of it: the kernel takes orders about a
+// traced process only from the thread that traces it.
+func (n *Node) startHeld(below string, cmd *exec.Cmd) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr.Ptrace = true
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	pid := cmd.Process.Pid
+	err := waitStopped(pid)
+	if err == nil {
+		err = n.place(below, pid)
+	}
+	if err == nil {
+		err = syscall.PtraceDetach(pid)
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	return err
+}
+
+func waitStopped(pid int) error {
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return fmt.Errorf("wait for process %d to stop at execve: %w", pid, err)
+		case !status.Stopped():
+			return fmt.Errorf("process %d ended before it ran: %v", pid, status)
+		}
+		return nil
+	}
+}
+
+// place moves a process into a directory in every hierarchy.
+func (n *Node) place(below string, pid int) error {
+	for _, m := range n.layout.mounts {
+		file := filepath.Join(m.dir, n.name, below, "cgroup.procs")
+		if err := os.WriteFile(file, []byte(strconv.Itoa(pid)), 0); err != nil {
+			return fmt.Errorf("move process %d: %w", pid, err)
+		}
+	}
+	return nil
+}

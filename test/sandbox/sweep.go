@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// maker is the part of a node's name that says which process made it: its PID
+// namespace, PID and start time, which no other process ever shares.
+var maker = regexp.MustCompile(`^plimsoll-([a-z][a-z0-9-]*)\.([0-9]+)-([0-9]+)-([0-9]+)\.[0-9]+$`)
+
+// Sweep removes the nodes of that name (of every name if it is empty) whose
+// maker is dead, and ends what still runs in them. Makers in another PID
+// namespace can not be judged: their nodes stay.
+func Sweep(name string) error {
+	l, err := detect()
+	if err != nil {
+		return err
+	}
+	namespace, err := pidNamespace()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range l.mounts {
+		entries, err := os.ReadDir(m.dir)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, e := range entries {
+			if e.IsDir() && orphaned(e.Name(), name, namespace) {
+				errs = append(errs, remove([]string{filepath.Join(m.dir, e.Name())}))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func orphaned(dir, name, namespace string) bool {
+	found := maker.FindStringSubmatch(dir)
+	if found == nil || name != "" && found[1] != name || found[2] != namespace {
+		return false
+	}
+	start, err := startTime(found[3])
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return true
+	case err != nil:
+		return false // alive for all we know
+	}
+	return start != found[4]
+}
+
+func myself() (string, error) {
+	namespace, err := pidNamespace()
+	if err != nil {
+		return "", err
+	}
+	start, err := startTime("self")
+	return fmt.Sprintf("%s-%d-%s", namespace, os.Getpid(), start), err
+}
+
+// pidNamespace is the inode of this process's PID namespace: "pid:[4026531836]".
+func pidNamespace() (string, error) {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "", err
+	}
+	inode := strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]")
+	if _, err := strconv.ParseUint(inode, 10, 64); err != nil {
+		return "", fmt.Errorf("read /proc/self/ns/pid: %q is no PID namespace", link)
+	}
+	return inode, nil
+}
+
+// startTime is field 22 of /proc/PID/stat (proc(5)), in clock ticks since boot.
+func startTime(pid string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		return "", err
+	}
+	// The second field is a name in parentheses that may hold anything.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 20 {
+		return "", fmt.Errorf("read /proc/%s/stat: %d fields after the name, want 20", pid, len(fields))
+	}
+	return fields[19], nil
+}

@@ -1,0 +1,115 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Usage is the memory charged to the node, in bytes, page cache included.
+func (n *Node) Usage() (int64, error) { return n.usage("") }
+
+// Usage is the memory charged to the pod, in bytes, page cache included.
+func (p *Pod) Usage() (int64, error) { return p.node.usage(p.below) }
+
+func (n *Node) usage(below string) (int64, error) {
+	if n.layout.version == 2 {
+		return readNumber(filepath.Join(n.dir(Unified, below), "memory.current"))
+	}
+	return readNumber(filepath.Join(n.dir("memory", below), "memory.usage_in_bytes"))
+}
+
+// PIDs lists the processes of the pod, containers included, as this process
+// sees them.
+func (p *Pod) PIDs() ([]int, error) {
+	controller := "memory"
+	if p.node.layout.version == 2 {
+		controller = Unified
+	}
+	return processesBelow(p.Dir(controller))
+}
+
+// OOMKills counts the processes that the kernel's OOM killer ended in the node
+// since it was made. On v1 each cgroup counts its own, so those of removed
+// cgroups are forgotten.
+func (n *Node) OOMKills() (int64, error) {
+	if n.layout.version == 2 {
+		return readKey(filepath.Join(n.Dir(Unified), "memory.events"), "oom_kill")
+	}
+	var sum int64
+	err := filepath.WalkDir(n.Dir("memory"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		kills, err := readKey(filepath.Join(path, "memory.oom_control"), "oom_kill")
+		sum += kills
+		return err
+	})
+	return sum, err
+}
+
+func readNumber(file string) (int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", file, err)
+	}
+	return v, nil
+}
+
+func readKey(file, key string) (int64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), " "); ok && k == key {
+			return strconv.ParseInt(v, 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("read %s: no line %q", file, key)
+}
+
+// processesBelow lists the processes of a directory and all below it; what
+// vanished while it was listed had none.
+func processesBelow(dir string) ([]int, error) {
+	var pids []int
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		found, err := processesIn(path)
+		pids = append(pids, found...)
+		return err
+	})
+	return pids, err
+}
+
+func processesIn(dir string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("read %s/cgroup.procs: %w", dir, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
