@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,15 +35,11 @@ func remove(dirs []string) error {
 		for _, dir := range dirs { // no new processes; absent where it is another controller's
 			_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0)
 		}
-		left := 0
-		for _, dir := range dirs {
-			count, err := endAll(dir, deadline)
-			if err != nil {
-				return err
-			}
-			left += count
+		left, err := endAll(dirs, deadline)
+		if err != nil {
+			return err
 		}
-		err := removeTrees(dirs)
+		err = removeTrees(dirs)
 		if left == 0 && err == nil {
 			return nil
 		}
@@ -56,41 +51,55 @@ func remove(dirs []string) error {
 	}
 }
 
-// endAll kills the processes of a tree, thaws it so that they can die, waits
-// for them, and says how many it found.
-func endAll(dir string, deadline time.Time) (int, error) {
-	pids, err := processesBelow(dir)
+// endAll kills the processes of the trees, thaws them so that they can die,
+// waits for them, and says how many it found.
+func endAll(dirs []string, deadline time.Time) (int, error) {
+	pids, err := processesOf(dirs)
 	if err != nil || len(pids) == 0 {
 		return 0, err
 	}
-	var fds []int
-	for _, pid := range pids {
+	fds := make(map[int]int)
+	for pid := range pids {
 		if pid <= 1 || pid == os.Getpid() {
-			return 0, fmt.Errorf("%s holds process %d, which is not the sandbox's: move it out", dir, pid)
+			return 0, fmt.Errorf("%v hold process %d, which is not the sandbox's: move it out", dirs, pid)
 		}
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-			fds = append(fds, fd)
+			fds[pid] = fd
 			defer unix.Close(fd)
-		} else {
-			fds = append(fds, -1)
 		}
 	}
-	still, err := processesBelow(dir)
+	still, err := processesOf(dirs)
 	if err != nil {
 		return 0, err
 	}
-	for i, pid := range pids {
-		if fds[i] >= 0 && slices.Contains(still, pid) {
-			_ = unix.PidfdSendSignal(fds[i], unix.SIGKILL, nil, 0)
+	for pid, fd := range fds {
+		if !still[pid] {
+			delete(fds, pid)
+			continue
 		}
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
-	thaw(dir)
-	for i, fd := range fds {
-		if fd >= 0 && slices.Contains(still, pids[i]) {
-			awaitExit(fd, deadline)
-		}
+	for _, dir := range dirs {
+		thaw(dir)
+	}
+	for _, fd := range fds {
+		awaitExit(fd, deadline)
 	}
 	return len(pids), nil
+}
+
+func processesOf(dirs []string) (map[int]bool, error) {
+	set := make(map[int]bool)
+	for _, dir := range dirs {
+		pids, err := processesBelow(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, pid := range pids {
+			set[pid] = true
+		}
+	}
+	return set, nil
 }
 
 func awaitExit(pidfd int, deadline time.Time) {

@@ -1,0 +1,97 @@
+package hog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stream writes a file of the given size and reads it back: page cache charged
+// to this hog. fsync makes the pages clean, drop gives them back.
+func stream(c command) error {
+	f, err := scratch(c.dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	clock := newPace(c.rate)
+	if err := write(f, c.size, clock); err != nil {
+		return err
+	}
+	if c.fsync || c.drop { // dirty pages can not be dropped
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := read(f, newPace(c.rate)); err != nil {
+		return err
+	}
+	if c.drop {
+		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	}
+	return nil
+}
+
+// thrash reads a file again and again: where it is larger than the memory
+// limit, every pass evicts what the last one read.
+func thrash(c command) error {
+	f, err := scratch(c.dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := write(f, c.size, newPace(0)); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(c.duration); time.Now().Before(end); {
+		if err := read(f, newPace(0)); err != nil {
+			return err
+		}
+	}
+	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+}
+
+// scratch is a file without a name: it is gone with its process, however that
+// ends.
+func scratch(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make a nameless file in %s: %w", dir, err)
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+var block [1 << 18]byte
+
+func write(f *os.File, size int64, clock pace) error {
+	for done := int64(0); done < size; {
+		n, err := f.Write(block[:min(int64(len(block)), size-done)])
+		done += int64(n)
+		if err != nil {
+			return fmt.Errorf("write %d bytes: %w", size, err)
+		}
+		clock.keep(done)
+	}
+	return nil
+}
+
+func read(f *os.File, clock pace) error {
+	for done := int64(0); ; {
+		n, err := f.ReadAt(block[:], done)
+		done += int64(n)
+		clock.keep(done)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+	}
+}

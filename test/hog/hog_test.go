@@ -1,0 +1,80 @@
+package hog
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for line, want := range map[string]command{
+		"fill 1GiB":                              {verb: "fill", size: 1 << 30},
+		"fill 100MiB at 5MiB/s":                  {verb: "fill", size: 100 << 20, rate: 5 << 20},
+		"dip 64KiB for 2s":                       {verb: "dip", size: 64 << 10, duration: 2 * time.Second},
+		"cache 4096 in /tmp fsync drop":          {verb: "cache", size: 4096, dir: "/tmp", fsync: true, drop: true},
+		"thrash 1MiB in /tmp for 1m":             {verb: "thrash", size: 1 << 20, dir: "/tmp", duration: time.Minute},
+		"term after 50ms":                        {verb: "term", word: "after", duration: 50 * time.Millisecond},
+		"term ignore":                            {verb: "term", word: "ignore"},
+		"fork 10":                                {verb: "fork", count: 10},
+		"  hold  ":                               {verb: "hold"},
+		"dip 1MiB at 1MiB/s for 1ms":             {verb: "dip", size: 1 << 20, rate: 1 << 20, duration: time.Millisecond},
+		"cache 1MiB in /var/tmp at 10MiB/s drop": {verb: "cache", size: 1 << 20, dir: "/var/tmp", rate: 10 << 20, drop: true},
+	} {
+		got, err := parse(line)
+		if err != nil || got != want {
+			t.Errorf("parse(%q) = %+v, %v; want %+v", line, got, err, want)
+		}
+	}
+	for _, line := range []string{
+		"", "eat", "fill", "fill -1", "fill 1TB", "fill 9GiB9", "fill 1MiB at", "fill 1MiB for 1s", "dip 1MiB",
+		"fork -1", "fork 1000000", "term", "term now", "hold 1", "fill 1 at 1 at 2", "fill 9999999999999GiB",
+	} {
+		if c, err := parse(line); err == nil {
+			t.Errorf("parse(%q) = %+v, want an error", line, c)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"fill 1GiB at 5MiB/s", "dip 1 for 1s", "cache 1 in / fsync drop", "term after 1s", "fork 3"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		c, err := parse(line)
+		if err == nil && (c.size < 0 || c.rate < 0 || c.count < 0 || c.count > maxCount) {
+			t.Errorf("parse(%q) = %+v", line, c)
+		}
+	})
+}
+
+func TestPace(t *testing.T) {
+	for _, rate := range []int64{1, 5 << 20, 500 << 20, 10 << 30} {
+		p := newPace(rate)
+		if s := p.step(); s < page || s%page != 0 || s > page && s > rate/1000 {
+			t.Errorf("a step at %d bytes/s is %d bytes: want whole pages of a millisecond", rate, s)
+		}
+	}
+	p := newPace(1 << 20)
+	p.keep(1 << 16)
+	if took := time.Since(p.begin); took < 62500*time.Microsecond {
+		t.Errorf("64KiB at 1MiB/s took %v, want at least 62.5ms", took)
+	}
+}
+
+func TestRunAnswersEveryCommand(t *testing.T) {
+	var out strings.Builder
+	script := "fill 1MiB; dip 1MiB for 1ms; release"
+	if code := run(script, strings.NewReader("cache 1MiB in /tmp drop\nnonsense\nspin for 1ms\n"), &out); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	want := []string{"ready", "done fill", "deep 1048576", "done dip", "done release", "done cache", "failed nonsense", "done spin"}
+	if len(lines) != len(want) {
+		t.Fatalf("got %d lines, want %d:\n%s", len(lines), len(want), out.String())
+	}
+	for i, prefix := range want {
+		if !strings.HasPrefix(lines[i], prefix) {
+			t.Errorf("line %d is %q, want %s…", i, lines[i], prefix)
+		}
+	}
+}
