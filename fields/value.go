@@ -96,9 +96,10 @@ func (v Value) show() string {
 	return string(text)
 }
 
-// At returns the value with the document's path put before its own.
-func (v Value) At(prefix string) Value {
-	v.path = prefix
+// Quiet returns the value with another place for its faults, for a first look
+// at what is read again later.
+func (v Value) Quiet(faults *Faults) Value {
+	v.faults = faults
 	return v
 }
 

@@ -1,0 +1,51 @@
+// Command plimsoll keeps a Kubernetes node alive under pressure, and rehearses
+// how it would.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses beyond 0. A command that ends otherwise fails with 1.
+const (
+	exitFailed  = 1
+	exitInvalid = 2 // what the user gave is not valid; every fault is on standard error
+)
+
+// An invalidError is the fault of what the user gave.
+type invalidError struct{ error }
+
+func (e invalidError) Unwrap() error { return e.error }
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	root := &cobra.Command{
+		Use:           "plimsoll",
+		Short:         "Keeps Kubernetes nodes above the line: evicts the right pod before the kernel kills the wrong one",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
+	root.AddCommand(simulateCommand(), versionCommand())
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(errs, err)
+	if errors.As(err, new(invalidError)) {
+		return exitInvalid
+	}
+	return exitFailed
+}

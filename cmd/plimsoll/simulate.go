@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/simulate"
+)
+
+// maxScenarioBytes bounds what is read of a scenario file.
+const maxScenarioBytes = 64 << 20
+
+func simulateCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "simulate FILE",
+		Short: "Rehearse: run the agent's decisions over a scenario file in virtual time",
+		Long: `Runs the agent's own decisions over the timeline of a scenario file, in virtual
+time, and prints what they are. FILE is YAML or JSON, - is standard input. It
+needs no root, no kernel feature and no cluster.
+
+Exit status: 0 simulated, 1 the file can not be read, 2 it is not a valid
+scenario (a line on standard error for every fault).`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return invalidError{fmt.Errorf("simulate takes one scenario file, or - for standard input; %d were given", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return rehearse(cmd, args[0], output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text for people, json for one object a step")
+	return cmd
+}
+
+func rehearse(cmd *cobra.Command, name, output string) error {
+	if output != "text" && output != "json" {
+		return invalidError{fmt.Errorf("--output: %q: must be text or json", output)}
+	}
+	data, err := readScenario(cmd.InOrStdin(), name)
+	if err != nil {
+		return err
+	}
+	scenario, faults := simulate.Parse(data)
+	if err := faults.Err(); err != nil {
+		return invalidError{err}
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	write := scenario.WriteText
+	if output == "json" {
+		write = scenario.WriteJSON
+	}
+	if err := write(out); err != nil {
+		return fmt.Errorf("write what was simulated: %w", err)
+	}
+	return out.Flush()
+}
+
+func readScenario(in io.Reader, name string) ([]byte, error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the scenario: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxScenarioBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the scenario: %w", err)
+	case len(data) > maxScenarioBytes:
+		return nil, invalidError{fmt.Errorf("the scenario is larger than %d bytes", maxScenarioBytes)}
+	}
+	return data, nil
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"runtime"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Identity of a configuration file.
+const (
+	APIVersion = "plimsoll.dev/v1alpha1"
+	AgentKind  = "AgentConfiguration"
+)
+
+// Agent is the configuration of the node agent. Fields that KubeletConfiguration
+// has too have its names, defaults and meanings.
+type Agent struct {
+	EvictionHard                     Map
+	EvictionSoft                     Map
+	EvictionSoftGracePeriod          Map
+	EvictionMinimumReclaim           Map
+	MergeDefaultEvictionSettings     bool
+	EvictionMaxPodGracePeriod        int64 // seconds
+	EvictionPressureTransitionPeriod time.Duration
+	EnforceNodeAllocatable           []string
+	KubeReserved                     Map
+	SystemReserved                   Map
+	LocalStorageCapacityIsolation    bool
+
+	NodeCgroup       string
+	PodManifests     string
+	DryRun           bool
+	MonitoringPeriod time.Duration
+	ExtraLooks       eviction.ExtraLooks
+	ReactionReserve  time.Duration
+	MaxFillRate      signal.Bytes // per second; 0: by the number of processors
+	StateFile        string
+	ProcRoot         string
+	CgroupRoot       string
+	LoggingFormat    string
+	Verbosity        int64
+
+	where map[string]string // where an option was set, by its field
+}
+
+// A Map is a map of settings as it was written.
+type Map struct {
+	Set      bool // written at all: an empty map is not the default
+	Settings []Setting
+}
+
+// A Setting is one entry of a map, and where it was written.
+type Setting struct{ Key, Text, Where string }
+
+// Get returns the entry of that key.
+func (m Map) Get(key string) (Setting, bool) {
+	for _, s := range m.Settings {
+		if s.Key == key {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// defaultHard is what holds where evictionHard is left out. PIDs have no
+// default threshold, as in the kubelet.
+var defaultHard = []Setting{
+	{Key: "memory.available", Text: "100Mi"},
+	{Key: "nodefs.available", Text: "10%"},
+	{Key: "nodefs.inodesFree", Text: "5%"},
+	{Key: "imagefs.available", Text: "15%"},
+	{Key: "imagefs.inodesFree", Text: "5%"},
+}
+
+// fillRatePerProcessor is the fastest that one processor was seen to fill warm
+// memory, rounded up: 1.3-1.8 GiB/s.
+const fillRatePerProcessor = signal.Bytes(2 << 30)
+
+// NewAgent returns the defaults.
+func NewAgent() *Agent {
+	return &Agent{
+		EvictionPressureTransitionPeriod: eviction.DefaultTransitionPeriod,
+		EnforceNodeAllocatable:           []string{"pods"},
+		LocalStorageCapacityIsolation:    true,
+		NodeCgroup:                       "/",
+		MonitoringPeriod:                 10 * time.Second,
+		ReactionReserve:                  eviction.DefaultReactionReserve,
+		StateFile:                        "/var/lib/plimsoll/state.json",
+		ProcRoot:                         "/proc",
+		CgroupRoot:                       "/sys/fs/cgroup",
+		LoggingFormat:                    "text",
+		where:                            map[string]string{},
+	}
+}
+
+// FillRate is the fastest credible rate at which memory fills, in bytes per
+// second: as configured, else 2 GiB/s for every processor.
+func (c *Agent) FillRate() signal.Bytes {
+	if c.MaxFillRate > 0 {
+		return c.MaxFillRate
+	}
+	return fillRatePerProcessor * signal.Bytes(runtime.NumCPU())
+}
+
+// Where names the flag or field that an option came from, the field's name
+// where it has its default.
+func (c *Agent) Where(field string) string {
+	if w, set := c.where[field]; set {
+		return w
+	}
+	return field
+}
+
+// hard is evictionHard with the defaults that apply.
+func (c *Agent) hard() []Setting {
+	if !c.EvictionHard.Set {
+		return defaultHard
+	}
+	settings := c.EvictionHard.Settings
+	if c.MergeDefaultEvictionSettings {
+		for _, d := range defaultHard {
+			if _, set := c.EvictionHard.Get(d.Key); !set {
+				settings = append(settings[:len(settings):len(settings)], d)
+			}
+		}
+	}
+	return settings
+}

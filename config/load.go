@@ -1,0 +1,127 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Load makes the agent's configuration of the defaults, the file at path
+// (unless it is empty) and the flags, in this order. All faults come in one
+// error of type [fields.Faults].
+func Load(path string, flags *Flags) (*Agent, error) {
+	c := NewAgent()
+	var faults fields.Faults
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration given by --config: %w", err)
+		}
+		c.readFile(data, &faults)
+	}
+	flags.apply(c, &faults)
+	c.validate(&faults)
+	return c, faults.Err()
+}
+
+// ParseFile makes a configuration of the defaults and the text of a file.
+func ParseFile(data []byte) (*Agent, error) {
+	c := NewAgent()
+	var faults fields.Faults
+	c.readFile(data, &faults)
+	c.validate(&faults)
+	return c, faults.Err()
+}
+
+func (c *Agent) readFile(data []byte, faults *fields.Faults) {
+	doc := fields.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, Fields()...)...)
+	if v := doc.Need("apiVersion"); v.Present() && v.Text() != APIVersion {
+		v.Fault("must be %s", APIVersion)
+	}
+	if v := doc.Need("kind"); v.Present() && v.Text() != AgentKind {
+		v.Fault("must be %s", AgentKind)
+	}
+	c.readFields(doc)
+}
+
+// Fields lists the names of all fields, in the order of the table.
+func Fields() []string {
+	names := make([]string, len(options))
+	for i := range options {
+		names[i] = options[i].field
+	}
+	return names
+}
+
+// Read makes a configuration of the defaults and the fields of a mapping, such
+// as a scenario's config.
+func Read(v fields.Value, faults *fields.Faults) *Agent {
+	c := NewAgent()
+	c.readFields(v.Object(Fields()...))
+	c.validate(faults)
+	return c
+}
+
+func (c *Agent) readFields(doc fields.Object) {
+	for i := range options {
+		if v := doc.Get(options[i].field); v.Present() {
+			options[i].fromFile(c, v)
+		}
+	}
+}
+
+// Policy compiles what the decisions need. The configuration must be valid.
+func (c *Agent) Policy(layout signal.Layout) (*eviction.Policy, error) {
+	var faults fields.Faults
+	settings := eviction.Settings{
+		Thresholds:        c.thresholds(&faults),
+		Layout:            layout,
+		TransitionPeriod:  c.EvictionPressureTransitionPeriod,
+		MaxPodGracePeriod: c.EvictionMaxPodGracePeriod,
+		StorageLimits:     c.LocalStorageCapacityIsolation,
+		ExtraLooks:        c.ExtraLooks,
+		ReactionReserve:   c.ReactionReserve,
+	}
+	for _, key := range c.EnforceNodeAllocatable {
+		settings.BindAllocatable = settings.BindAllocatable || key == "pods"
+	}
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
+	return eviction.NewPolicy(settings)
+}
+
+// validate notes what is wrong beyond the form of single values, and puts the
+// defaults of explicit zeros in.
+func (c *Agent) validate(faults *fields.Faults) {
+	c.thresholds(faults)
+	c.validateReserved(faults)
+	c.validateEnforce(faults)
+	switch {
+	case c.EvictionPressureTransitionPeriod < 0:
+		faults.Add(c.Where("evictionPressureTransitionPeriod"), c.EvictionPressureTransitionPeriod.String(), "must not be negative")
+	case c.EvictionPressureTransitionPeriod == 0:
+		c.EvictionPressureTransitionPeriod = eviction.DefaultTransitionPeriod
+	}
+	if c.MonitoringPeriod < eviction.ShortestInterval {
+		faults.Add(c.Where("monitoringPeriod"), c.MonitoringPeriod.String(), "must be at least %s", eviction.ShortestInterval)
+	}
+	if c.ReactionReserve < 0 {
+		faults.Add(c.Where("reactionReserve"), c.ReactionReserve.String(), "must not be negative")
+	}
+	if c.LoggingFormat != "text" && c.LoggingFormat != "json" {
+		faults.Add(c.Where("loggingFormat"), c.LoggingFormat, "must be text or json")
+	}
+	if c.Verbosity < 0 {
+		faults.Add(c.Where("verbosity"), fmt.Sprint(c.Verbosity), "must not be negative")
+	}
+	for _, p := range [][2]string{{"nodeCgroup", c.NodeCgroup}, {"procRoot", c.ProcRoot}, {"cgroupRoot", c.CgroupRoot}} {
+		if field, path := p[0], p[1]; !filepath.IsAbs(path) || filepath.Clean(path) != path {
+			faults.Add(c.Where(field), path, "must be an absolute path without . or .. or a slash at its end")
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// thresholds compiles the four eviction maps, noting every fault.
+func (c *Agent) thresholds(faults *fields.Faults) []eviction.Threshold {
+	graces := c.graces(faults)
+	reclaims := c.reclaims(faults)
+	var thresholds []eviction.Threshold
+	for _, s := range c.hard() {
+		if t, ok := threshold(s, faults); ok {
+			t.MinReclaim = reclaims[t.Signal]
+			thresholds = append(thresholds, t)
+		}
+	}
+	for _, s := range c.EvictionSoft.Settings {
+		t, ok := threshold(s, faults)
+		if !ok {
+			continue
+		}
+		grace, given := graces[t.Signal]
+		if !given {
+			faults.Add(s.Where, s.Text, "grace period must be specified for the soft eviction threshold %s: add it to evictionSoftGracePeriod", s.Key)
+		}
+		t.Grace, t.MinReclaim = grace, reclaims[t.Signal]
+		thresholds = append(thresholds, t)
+	}
+	return thresholds
+}
+
+// threshold parses one entry; ok is false for a faulty one and for 0% and
+// 100%, which switch a threshold off.
+func threshold(s Setting, faults *fields.Faults) (t eviction.Threshold, ok bool) {
+	sig, err := signal.Parse(s.Key)
+	if err != nil {
+		faults.Add(s.Where, s.Text, "%v", err)
+		return t, false
+	}
+	t.Signal = sig
+	if s.Text == "0%" || s.Text == "100%" {
+		return t, false
+	}
+	value, err := parseValue(s.Text)
+	switch {
+	case err != nil:
+		faults.Add(s.Where, s.Text, "%v", err)
+	case value.Percent != "" && value.Fraction > 1:
+		faults.Add(s.Where, s.Text, "must not be above 100%%")
+	case value.Percent == "" && value.Quantity.Value <= 0:
+		faults.Add(s.Where, s.Text, "must be positive: a threshold is switched off by 0%%")
+	default:
+		t.Value = value
+		return t, true
+	}
+	return t, false
+}
+
+// parseValue reads a quantity, or a percentage that is not negative.
+func parseValue(text string) (eviction.Value, error) {
+	if number, percent := strings.CutSuffix(text, "%"); percent {
+		f, err := strconv.ParseFloat(number, 32)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
+			return eviction.Value{}, fmt.Errorf("must be a percentage of at least 0%%, such as 10%%")
+		}
+		return eviction.Value{Fraction: float32(f) / 100, Percent: text}, nil
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return eviction.Value{}, fmt.Errorf("must be a quantity or a percentage, such as 100Mi or 10%%")
+	}
+	return eviction.Value{Quantity: signal.Quantity{Value: signal.Amount(q.Value()), Text: q.String()}}, nil
+}
+
+func (c *Agent) graces(faults *fields.Faults) map[signal.Signal]time.Duration {
+	graces := map[signal.Signal]time.Duration{}
+	for _, s := range c.EvictionSoftGracePeriod.Settings {
+		sig, err := signal.Parse(s.Key)
+		if err != nil {
+			faults.Add(s.Where, s.Text, "%v", err)
+			continue
+		}
+		grace, err := time.ParseDuration(s.Text)
+		if err != nil || grace < 0 {
+			faults.Add(s.Where, s.Text, "must be a duration that is not negative, such as 1m30s")
+		}
+		graces[sig] = grace
+	}
+	return graces
+}
+
+func (c *Agent) reclaims(faults *fields.Faults) map[signal.Signal]eviction.Value {
+	reclaims := map[signal.Signal]eviction.Value{}
+	for _, s := range c.EvictionMinimumReclaim.Settings {
+		sig, err := signal.Parse(s.Key)
+		if err != nil {
+			faults.Add(s.Where, s.Text, "%v", err)
+			continue
+		}
+		value, err := parseValue(s.Text)
+		switch {
+		case err != nil:
+			faults.Add(s.Where, s.Text, "%v", err)
+		case value.Percent != "" && value.Fraction <= 0:
+			faults.Add(s.Where, s.Text, "a percentage to reclaim must be above 0%%")
+		case value.Percent == "" && value.Quantity.Value < 0:
+			faults.Add(s.Where, s.Text, "must not be negative")
+		}
+		reclaims[sig] = value
+	}
+	return reclaims
+}
+
+var reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
+
+func (c *Agent) validateReserved(faults *fields.Faults) {
+	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
+		for _, s := range m.Settings {
+			if !slices.Contains(reservable, s.Key) {
+				faults.Add(s.Where, s.Key, "can not be reserved: use one of %s", strings.Join(reservable, ", "))
+			}
+			if q, err := resource.ParseQuantity(s.Text); err != nil || q.Sign() < 0 {
+				faults.Add(s.Where, s.Text, "must be a quantity that is not negative")
+			}
+		}
+	}
+}
+
+// ReservedMemory is what kubeReserved and systemReserved take of the memory
+// together.
+func (c *Agent) ReservedMemory() signal.Bytes {
+	var total signal.Bytes
+	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
+		if s, set := m.Get("memory"); set {
+			if q, err := resource.ParseQuantity(s.Text); err == nil {
+				total += signal.Bytes(q.Value())
+			}
+		}
+	}
+	return total
+}
+
+var enforceable = []string{"none", "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible"}
+
+func (c *Agent) validateEnforce(faults *fields.Faults) {
+	where := c.Where("enforceNodeAllocatable")
+	seen := map[string]bool{}
+	for _, key := range c.EnforceNodeAllocatable {
+		switch {
+		case !slices.Contains(enforceable, key):
+			faults.Add(where, key, "can not be enforced: use some of %s", strings.Join(enforceable, ", "))
+		case seen[key]:
+			faults.Add(where, key, "is given twice: give it once")
+		case key == "none" && len(c.EnforceNodeAllocatable) > 1:
+			faults.Add(where, key, "can not be combined with others")
+		}
+		seen[key] = true
+	}
+}

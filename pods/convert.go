@@ -1,0 +1,124 @@
+package pods
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Annotations by which the kubelet knows static and mirror pods.
+const (
+	sourceAnnotation = "kubernetes.io/config.source"
+	mirrorAnnotation = "kubernetes.io/config.mirror"
+	sourceAPI        = "api"
+)
+
+// Convert takes from a pod what decisions need to know about it.
+func Convert(pod *corev1.Pod) signal.Pod {
+	converted := signal.Pod{
+		UID:                    string(pod.UID),
+		Namespace:              pod.Namespace,
+		Name:                   pod.Name,
+		Protection:             protection(pod),
+		TerminationGracePeriod: pod.Spec.TerminationGracePeriodSeconds,
+		MemoryRequest:          request(pod, corev1.ResourceMemory),
+		StorageRequest:         request(pod, corev1.ResourceEphemeralStorage),
+		PodLevelMemoryRequest:  podLevelMemory(pod),
+	}
+	if converted.Namespace == "" {
+		converted.Namespace = corev1.NamespaceDefault
+	}
+	if pod.Spec.Priority != nil {
+		converted.Priority = *pod.Spec.Priority
+	}
+	limits := podresource.PodLimits(pod, podresource.PodResourcesOptions{})
+	if limit, set := limits[corev1.ResourceEphemeralStorage]; set {
+		q := quantity(limit)
+		converted.StorageLimit = &q
+	}
+	for i := range pod.Spec.Containers {
+		converted.Containers = append(converted.Containers, container(&pod.Spec.Containers[i], false))
+	}
+	for i := range pod.Spec.InitContainers {
+		converted.Containers = append(converted.Containers, container(&pod.Spec.InitContainers[i], true))
+	}
+	for i := range pod.Spec.Volumes {
+		converted.Volumes = append(converted.Volumes, volume(&pod.Spec.Volumes[i]))
+	}
+	return converted
+}
+
+// protection is by annotation and priority, never by priority class name: the
+// API server's admission has turned a class into a number.
+func protection(pod *corev1.Pod) signal.Protection {
+	source, hasSource := pod.Annotations[sourceAnnotation]
+	_, mirror := pod.Annotations[mirrorAnnotation]
+	switch {
+	case hasSource && source != sourceAPI:
+		return signal.Static
+	case mirror:
+		return signal.Mirror
+	case pod.Spec.Priority != nil && *pod.Spec.Priority >= signal.CriticalPriority:
+		return signal.Critical
+	}
+	return signal.Unprotected
+}
+
+// request is what the pod requests altogether. Pod-level resources replace
+// those of the containers, for every resource; overhead counts on top of a
+// request only.
+func request(pod *corev1.Pod, name corev1.ResourceName) signal.Quantity {
+	total := podresource.PodRequests(pod, podresource.PodResourcesOptions{
+		SkipContainerLevelResources: podresource.IsPodLevelResourcesSet(pod),
+		ExcludeOverhead:             true,
+	})[name]
+	if overhead, set := pod.Spec.Overhead[name]; set && !total.IsZero() {
+		total = total.DeepCopy()
+		total.Add(overhead)
+	}
+	return quantity(total)
+}
+
+func podLevelMemory(pod *corev1.Pod) *signal.Quantity {
+	if pod.Spec.Resources == nil {
+		return nil
+	}
+	memory, set := pod.Spec.Resources.Requests[corev1.ResourceMemory]
+	if !set {
+		return nil
+	}
+	q := quantity(memory)
+	return &q
+}
+
+func container(c *corev1.Container, init bool) signal.Container {
+	return signal.Container{
+		Name:           c.Name,
+		Init:           init,
+		MemoryRequest:  quantity(c.Resources.Requests[corev1.ResourceMemory]),
+		StorageRequest: quantity(c.Resources.Requests[corev1.ResourceEphemeralStorage]),
+		StorageLimit:   quantity(c.Resources.Limits[corev1.ResourceEphemeralStorage]),
+	}
+}
+
+// volume tells which volumes lie on the node's own filesystem and count as the
+// pod's: secrets, projected volumes and emptyDirs in memory do not.
+func volume(v *corev1.Volume) signal.Volume {
+	converted := signal.Volume{
+		Name: v.Name,
+		Local: v.HostPath != nil || v.ConfigMap != nil || v.GitRepo != nil ||
+			v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault,
+	}
+	if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
+		converted.SizeLimit = quantity(*v.EmptyDir.SizeLimit)
+	}
+	return converted
+}
+
+// quantity keeps the canonical text, which messages repeat, and the value,
+// rounded up to a whole number.
+func quantity(q resource.Quantity) signal.Quantity {
+	return signal.Quantity{Value: signal.Amount(q.Value()), Text: q.String()}
+}

@@ -1,0 +1,96 @@
+package simulate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/pods"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// learnNames notes the names of the pods that a step adds, before any step is
+// read: a step may speak of pods that come later.
+func (r *reader) learnNames(step fields.Value) {
+	var unheard fields.Faults
+	for _, v := range step.Quiet(&unheard).Object(stepFields...).Get("add").List() {
+		metadata := v.Object("metadata").Get("metadata").Object("name", "namespace")
+		r.known[key(orDefault(metadata.Get("namespace").Text()), metadata.Get("name").Text())] = true
+	}
+}
+
+func orDefault(namespace string) string {
+	if namespace == "" {
+		return corev1.NamespaceDefault
+	}
+	return namespace
+}
+
+// pods reads a list of core/v1 pods as written; a UID left out is the pod's
+// namespace/name.
+func (r *reader) pods(v fields.Value) []signal.Pod {
+	var read []signal.Pod
+	names, uids := map[string]bool{}, map[string]bool{}
+	for _, v := range v.List() {
+		var pod corev1.Pod
+		v.Into(&pod)
+		if pod.Name == "" {
+			r.faults.Add(v.Path()+".metadata.name", "", "required, but left out")
+			continue
+		}
+		pod.Namespace = orDefault(pod.Namespace)
+		name := key(pod.Namespace, pod.Name)
+		if pod.UID == "" {
+			pod.UID = types.UID(name)
+		}
+		if names[name] {
+			r.faults.Add(v.Path()+".metadata.name", name, "is already the name of a pod in this list")
+		}
+		if uids[string(pod.UID)] {
+			r.faults.Add(v.Path()+".metadata.uid", string(pod.UID), "is already the UID of a pod in this list")
+		}
+		names[name], uids[string(pod.UID)], r.known[name] = true, true, true
+		read = append(read, pods.Convert(&pod))
+	}
+	return read
+}
+
+func readUsage(v fields.Value, at time.Time) *signal.Usage {
+	o := v.Object("memory", "processes", "ephemeralStorage", "containers", "volumes")
+	u := &signal.Usage{
+		Time:             at,
+		Memory:           measured[signal.Bytes](o.Get("memory")),
+		Processes:        measured[signal.PIDs](o.Get("processes")),
+		EphemeralStorage: measured[signal.Bytes](o.Get("ephemeralStorage")),
+	}
+	for _, e := range o.Get("containers").Entries() {
+		c := e.Value.Object("memory", "rootfs", "logs")
+		u.Containers = append(u.Containers, signal.ContainerUsage{
+			Name:   e.Key,
+			Memory: measured[signal.Bytes](c.Get("memory")),
+			Rootfs: readFilesystemUsage(c.Get("rootfs")),
+			Logs:   readFilesystemUsage(c.Get("logs")),
+		})
+	}
+	for _, e := range o.Get("volumes").Entries() {
+		u.Volumes = append(u.Volumes, signal.VolumeUsage{Name: e.Key, FilesystemUsage: readFilesystemUsage(e.Value)})
+	}
+	return u
+}
+
+func readFilesystemUsage(v fields.Value) signal.FilesystemUsage {
+	o := v.Object("bytes", "inodes")
+	return signal.FilesystemUsage{
+		Bytes:  measured[signal.Bytes](o.Get("bytes")),
+		Inodes: measured[signal.Inodes](o.Get("inodes")),
+	}
+}
+
+func measured[T signal.Bytes | signal.Inodes | signal.PIDs](v fields.Value) signal.Measured[T] {
+	if !v.Present() {
+		return signal.Measured[T]{}
+	}
+	return signal.Of(T(amount(v)))
+}

@@ -1,0 +1,133 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Run simulates the scenario and hands every step with its outcome to each, in
+// order.
+func (s *Scenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
+	w := &world{scenario: s, active: slices.Clone(s.Pods)}
+	machine := eviction.New(s.Policy)
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		w.enter(step)
+		if step.Restart {
+			restarted, err := restart(machine, start.Add(step.At))
+			if err != nil {
+				return err
+			}
+			machine, w.before = restarted, nil
+		}
+		cycle := agent.Cycle{Machine: machine, Observer: w, Pods: w, Reclaimer: w, Killer: w}
+		snapshot := w.snapshot()
+		outcome := cycle.Look(context.Background(), snapshot)
+		if err := each(step, &outcome, machine); err != nil {
+			return err
+		}
+		w.leave(&outcome)
+	}
+	return nil
+}
+
+// restart gives a new machine what the old one would have saved to disk, by way
+// of the same encoding.
+func restart(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
+	data, err := json.Marshal(old.Save())
+	if err != nil {
+		return nil, fmt.Errorf("save the state before a restart: %w", err)
+	}
+	var saved eviction.Saved
+	if err := json.Unmarshal(data, &saved); err != nil {
+		return nil, fmt.Errorf("restore the state after a restart: %w", err)
+	}
+	machine := eviction.New(old.Policy())
+	machine.Restore(saved, now)
+	return machine, nil
+}
+
+// A world is what the agent finds: the ports, played by the current step.
+type world struct {
+	scenario  *Scenario
+	step      *Step
+	before    *Step // the step before, unless the agent was restarted since
+	active    []signal.Pod
+	reclaimed bool
+}
+
+func (w *world) enter(step *Step) {
+	w.before, w.step, w.reclaimed = w.step, step, false
+	for _, name := range step.Remove {
+		w.remove(name)
+	}
+	for _, pod := range step.Add {
+		w.remove(pod.Key())
+		w.active = append(w.active, pod)
+	}
+}
+
+func (w *world) leave(o *agent.Outcome) {
+	if o.Evicted != nil && !w.scenario.KeepEvicted {
+		w.remove(o.Evicted.Pod.Key())
+	}
+}
+
+func (w *world) remove(name string) {
+	w.active = slices.DeleteFunc(slices.Clone(w.active), func(p signal.Pod) bool { return p.Key() == name })
+}
+
+// snapshot is the step's look with the rates since the step before.
+func (w *world) snapshot() *signal.Snapshot {
+	s := &signal.Snapshot{At: start.Add(w.step.At), Kind: w.step.Kind}
+	if w.before == nil {
+		return s
+	}
+	for sig := range signal.All {
+		before, now := &w.before.Node[sig], &w.step.Node[sig]
+		if before.Known && now.Known {
+			s.Fell[sig] = signal.Fall{By: before.Available - now.Available, Over: w.step.At - w.before.At}
+		}
+	}
+	return s
+}
+
+// Observe implements agent.Observer.
+func (w *world) Observe(into *signal.Observations, _ signal.Kind) {
+	if w.reclaimed {
+		*into = w.step.AfterReclaim
+		return
+	}
+	*into = w.step.Node
+}
+
+// Measure implements agent.Pods.
+func (w *world) Measure(context.Context) []signal.Candidate {
+	candidates := make([]signal.Candidate, len(w.active))
+	for i := range w.active {
+		candidates[i] = signal.Candidate{Pod: &w.active[i], Usage: w.step.Usage[w.active[i].Key()]}
+	}
+	return candidates
+}
+
+// Reclaim implements agent.Reclaimer.
+func (w *world) Reclaim(_ context.Context, what []signal.Reclaimer) []signal.Reclaimer {
+	w.reclaimed = true
+	return what
+}
+
+// Kill implements agent.Killer.
+func (w *world) Kill(context.Context, *eviction.Eviction) error {
+	if w.step.KillError != "" {
+		return errors.New(w.step.KillError)
+	}
+	return nil
+}

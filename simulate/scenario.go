@@ -1,0 +1,203 @@
+package simulate
+
+import (
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// NodeKind is the kind of scenarios about one node under pressure.
+const NodeKind = "NodeScenario"
+
+// A Scenario is a timeline of one node.
+type Scenario struct {
+	Policy      *eviction.Policy
+	Pods        []signal.Pod // active from the start
+	Steps       []Step
+	KeepEvicted bool // evicted pods stay active
+}
+
+// A Step is one look of the agent, and what it finds.
+type Step struct {
+	At           time.Duration // since the start of the scenario
+	Kind         signal.Kind
+	Node         signal.Observations
+	AfterReclaim signal.Observations // as Node, if reclaim runs
+	Usage        map[string]*signal.Usage
+	KillError    string
+	Add          []signal.Pod
+	Remove       []string
+	Restart      bool
+}
+
+// start is when virtual time begins. It is not the zero time, which stands for
+// "never".
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Parse reads a scenario. If there are faults, the scenario must not be used.
+func Parse(data []byte) (*Scenario, fields.Faults) {
+	var faults fields.Faults
+	root := fields.Parse(data, &faults)
+	if faults.Err() != nil {
+		return nil, faults
+	}
+	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
+	if v := doc.Need("apiVersion"); v.Present() && v.Text() != config.APIVersion {
+		v.Fault("must be %s", config.APIVersion)
+	}
+	if v := doc.Need("kind"); v.Present() && v.Text() != NodeKind {
+		v.Fault("must be %s", NodeKind)
+		return nil, faults // what its fields mean is not known
+	}
+	layout := readLayout(doc.Get("filesystems"))
+	r := reader{layout: layout, faults: &faults, known: map[string]bool{}}
+	s := &Scenario{KeepEvicted: doc.Get("keepEvicted").Bool(false)}
+	c := config.Read(doc.Get("config"), &faults)
+	s.Pods = r.pods(doc.Get("pods"))
+	steps := doc.Need("steps").List()
+	for _, step := range steps {
+		r.learnNames(step)
+	}
+	for _, step := range steps {
+		s.Steps = append(s.Steps, r.step(step))
+	}
+	if faults.Err() != nil {
+		return nil, faults
+	}
+	policy, err := c.Policy(layout)
+	if err != nil {
+		faults.Add("config", "", "%v", err)
+	}
+	s.Policy = policy
+	return s, faults
+}
+
+func readLayout(v fields.Value) signal.Layout {
+	if !v.Present() {
+		return signal.Single
+	}
+	layout, err := signal.ParseLayout(v.Text())
+	if err != nil {
+		v.Fault("must be single, dedicated or split")
+	}
+	return layout
+}
+
+// A reader reads steps and pods, which refer to each other by name.
+type reader struct {
+	layout signal.Layout
+	faults *fields.Faults
+	known  map[string]bool // every pod the file ever has
+	last   *time.Duration  // the step before was at
+}
+
+var stepFields = []string{"at", "look", "node", "usage", "afterReclaim", "killError", "add", "remove", "restart"}
+
+func (r *reader) step(v fields.Value) Step {
+	o := v.Object(stepFields...)
+	s := Step{
+		At:        r.at(o.Need("at")),
+		Kind:      readKind(o.Get("look")),
+		Usage:     map[string]*signal.Usage{},
+		KillError: o.Get("killError").Text(),
+		Add:       r.pods(o.Get("add")),
+		Restart:   o.Get("restart").Bool(false),
+	}
+	at := start.Add(s.At)
+	r.observations(o.Get("node"), &s.Node, at, true)
+	s.AfterReclaim = s.Node
+	r.observations(o.Get("afterReclaim"), &s.AfterReclaim, at, false)
+	r.followContainerfs(&s.Node)
+	r.followContainerfs(&s.AfterReclaim)
+	for _, e := range o.Get("usage").Entries() {
+		r.checkName(e.Value, e.Key)
+		s.Usage[e.Key] = readUsage(e.Value, at)
+	}
+	for _, name := range o.Get("remove").List() {
+		s.Remove = append(s.Remove, name.Text())
+		r.checkName(name, name.Text())
+	}
+	return s
+}
+
+func (r *reader) at(v fields.Value) time.Duration {
+	at := v.Duration(0)
+	switch {
+	case at < 0:
+		v.Fault("must not be negative")
+	case r.last != nil && at <= *r.last && v.Present():
+		v.Fault("must be later than the step before it")
+	}
+	r.last = &at
+	return at
+}
+
+func readKind(v fields.Value) signal.Kind {
+	if !v.Present() {
+		return signal.Regular
+	}
+	for _, k := range []signal.Kind{signal.Regular, signal.Extra} {
+		if v.Text() == k.String() {
+			return k
+		}
+	}
+	v.Fault("must be regular or extra")
+	return signal.Regular
+}
+
+func (r *reader) checkName(v fields.Value, name string) {
+	if !r.known[name] {
+		r.faults.Add(v.Path(), name, "no pod of this file ever has this namespace/name")
+	}
+}
+
+// observations reads what is measured of the node into the signals named.
+func (r *reader) observations(v fields.Value, into *signal.Observations, at time.Time, withTime bool) {
+	known := []string{"available", "capacity"}
+	if withTime {
+		known = append(known, "time")
+	}
+	for _, e := range v.Entries() {
+		sig, err := signal.Parse(e.Key)
+		if err != nil {
+			r.faults.Add(e.Value.Path(), "", "%v", err)
+			continue
+		}
+		o := e.Value.Object(known...)
+		measured := at
+		if t := o.Get("time"); withTime && t.Present() {
+			measured = start.Add(t.Duration(0))
+		}
+		into[sig] = signal.Observed(amount(o.Need("available")), amount(o.Need("capacity")), measured)
+	}
+}
+
+// followContainerfs gives a containerfs signal that was left out the
+// observation of the signal whose device it shares.
+func (r *reader) followContainerfs(o *signal.Observations) {
+	if r.layout == signal.Split {
+		return
+	}
+	for _, s := range []signal.Signal{signal.ContainerfsAvailable, signal.ContainerfsInodesFree} {
+		if followed, _ := s.ContainerfsFollows(r.layout); !o[s].Known {
+			o[s] = o[followed]
+		}
+	}
+}
+
+func amount(v fields.Value) signal.Amount {
+	if !v.Present() {
+		return 0
+	}
+	q := v.Quantity()
+	return signal.Amount(q.Value())
+}
+
+// key is namespace/name, the way a scenario names pods.
+func key(namespace, name string) string {
+	return strings.Join([]string{namespace, name}, "/")
+}

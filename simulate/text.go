@@ -1,0 +1,109 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// WriteText runs the scenario and writes it for a person: a line for every
+// step with what was observed, and below it what was decided and why.
+func (s *Scenario) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s\n\n", s.heading())
+	return s.Run(func(step *Step, o *agent.Outcome, m *eviction.Machine) error {
+		_, err := io.WriteString(w, paragraph(step, o, m))
+		return err
+	})
+}
+
+func (s *Scenario) heading() string {
+	if len(s.Policy.Thresholds) == 0 {
+		return "no eviction thresholds"
+	}
+	var lines []string
+	for _, t := range s.Policy.Thresholds {
+		line := t.String()
+		if t.MinReclaim != (eviction.Value{}) {
+			line += ", reclaim " + t.MinReclaim.String() + " more"
+		}
+		lines = append(lines, line)
+	}
+	return "thresholds: " + strings.Join(lines, "\n            ")
+}
+
+// indent puts what was decided below what was observed.
+const indent = "          "
+
+func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
+	var b strings.Builder
+	kind := ""
+	if step.Kind == signal.Extra {
+		kind = "(extra look) "
+	}
+	if step.Restart {
+		kind += "(agent restarted) "
+	}
+	fmt.Fprintf(&b, "%8s  %s%s", seconds(step.At), kind, observed(step, m.Policy()))
+	if names := o.Verdict.Conditions.Names(); len(names) > 0 {
+		fmt.Fprintf(&b, "   [%s]", strings.Join(names, " "))
+	}
+	b.WriteString("\n")
+	say := func(format string, args ...any) { fmt.Fprintf(&b, indent+format+"\n", args...) }
+	if o.Verdict.Reason != eviction.NothingMet {
+		say("%s", m.Explain(&o.Verdict, o.Snapshot))
+	}
+	if len(o.Reclaimed) > 0 {
+		say("reclaim: %s", joined(o.Reclaimed))
+	}
+	if o.Recovered {
+		say("recovered: no pod is evicted")
+	}
+	for i := range o.Ranking {
+		say("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.Ranking[i].Key.Reason())
+	}
+	for _, f := range o.Failed {
+		say("could not evict %s: %v", f.Pod.Key(), f.Err)
+	}
+	switch e := o.Evicted; {
+	case e != nil:
+		say("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
+		say("  %s", strings.TrimSpace(e.Message))
+	case o.Verdict.Target != nil && !o.Recovered:
+		say("nobody can be evicted")
+	}
+	return b.String()
+}
+
+// observed lists the configured signals; those that follow another are left
+// out, as they say the same.
+func observed(step *Step, p *eviction.Policy) string {
+	var parts []string
+	for s := range signal.All {
+		if _, follows := s.ContainerfsFollows(p.Layout); !p.Configured.Has(s) || follows && p.Layout != signal.Split {
+			continue
+		}
+		o := step.Node[s]
+		if !o.Known {
+			parts = append(parts, s.String()+" unknown")
+			continue
+		}
+		unit := s.Definition().Unit
+		parts = append(parts, fmt.Sprintf("%s %s of %s", s, signal.Format(o.Available, unit), signal.Format(o.Capacity, unit)))
+	}
+	if len(parts) == 0 {
+		return "no signal is watched"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func joined[T fmt.Stringer](items []T) string {
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = item.String()
+	}
+	return strings.Join(names, ", ")
+}
