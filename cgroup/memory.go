@@ -1,0 +1,140 @@
+package cgroup
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// MemoryUsage is what a cgroup and all below it use, in bytes.
+type MemoryUsage struct {
+	// Usage is everything charged: anonymous memory, page cache, kernel memory.
+	// On the root of version 2, which keeps no such count, it is Anon + File,
+	// as the kubelet counts: slab, page tables, sockets and huge pages are
+	// missing from it there.
+	Usage uint64
+	MemoryStat
+}
+
+// WorkingSet is the usage without the page cache that the kernel takes back
+// first, never below 0: what Kubernetes means by memory in use.
+func (u MemoryUsage) WorkingSet() uint64 {
+	return u.Usage - min(u.Usage, u.InactiveFile)
+}
+
+// memoryFiles names the files of the memory controller.
+var memoryFiles = map[Version]struct{ usage, limit string }{
+	V1: {"memory.usage_in_bytes", "memory.limit_in_bytes"},
+	V2: {"memory.current", "memory.max"},
+}
+
+// A Memory reads the memory controller's files of one cgroup. It holds two
+// descriptors, three once the limit was asked for.
+type Memory struct {
+	version  Version
+	rootless bool // the root of version 2: no usage and no limit of its own
+	usage    File
+	stat     File
+	limit    File
+	buf      *Buffer
+}
+
+// OpenMemory opens the memory controller's files of the cgroup at path.
+func OpenMemory(h Hierarchy, path string) (*Memory, error) {
+	return OpenMemoryWith(h, path, NewBuffer())
+}
+
+// OpenMemoryWith is [OpenMemory] with a buffer that readers share.
+func OpenMemoryWith(h Hierarchy, path string, buf *Buffer) (*Memory, error) {
+	dir := h.Dir("memory", path) + "/"
+	names := memoryFiles[h.Version]
+	m := &Memory{
+		version: h.Version,
+		usage:   File{path: dir + names.usage, fd: -1},
+		stat:    File{path: dir + "memory.stat", fd: -1},
+		limit:   File{path: dir + names.limit, fd: -1},
+		buf:     buf,
+	}
+	if errno := m.stat.open(); errno != 0 {
+		return nil, m.stat.failed("open", errno)
+	}
+	errno := m.usage.open()
+	m.rootless = errno == unix.ENOENT && h.Version == V2 && clean(path) == "/"
+	if errno != 0 && !m.rootless {
+		m.Close()
+		return nil, m.usage.failed("open", errno)
+	}
+	return m, nil
+}
+
+// Close closes the files. A read afterwards opens them again.
+func (m *Memory) Close() {
+	m.usage.Close()
+	m.stat.Close()
+	m.limit.Close()
+}
+
+// Read reads the usage and memory.stat, in this order: two preads, about 5 µs.
+// The two are not one instant; what was allocated in between is in neither.
+func (m *Memory) Read() (MemoryUsage, error) {
+	var u MemoryUsage
+	var err error
+	if !m.rootless {
+		if u.Usage, err = m.Usage(); err != nil {
+			return MemoryUsage{}, err
+		}
+	}
+	text, err := m.stat.Read(m.buf)
+	if err != nil {
+		return MemoryUsage{}, err
+	}
+	if u.MemoryStat, err = ParseMemoryStat(text, m.version); err != nil {
+		return MemoryUsage{}, malformed(&m.stat, err)
+	}
+	if m.rootless {
+		u.Usage = u.Anon + u.File
+	}
+	return u, nil
+}
+
+// ErrNoUsage is what the root of version 2 answers when asked for its usage
+// alone.
+var ErrNoUsage = errors.New("the root of cgroup v2 has no memory.current: its usage is only in memory.stat")
+
+// Usage reads only the usage in bytes: one pread, under 1 µs, and no flush of
+// the counters of every CPU, which memory.stat costs. The working set can not
+// be above it.
+func (m *Memory) Usage() (uint64, error) {
+	if m.rootless {
+		return 0, ErrNoUsage
+	}
+	text, err := m.usage.Read(m.buf)
+	if err != nil {
+		return 0, err
+	}
+	v, err := ParseSingleValue(text)
+	if err != nil {
+		return 0, malformed(&m.usage, err)
+	}
+	return v, nil
+}
+
+// Limit reads the cgroup's own limit in bytes. limited is false where it has
+// none; one of its ancestors may have one.
+func (m *Memory) Limit() (limit uint64, limited bool, err error) {
+	if m.rootless {
+		return 0, false, nil
+	}
+	return m.limit.readLimit(m.buf)
+}
+
+func (f *File) readLimit(buf *Buffer) (limit uint64, limited bool, err error) {
+	text, err := f.Read(buf)
+	if err != nil {
+		return 0, false, err
+	}
+	if limit, limited, err = ParseLimit(text); err != nil {
+		return 0, false, malformed(f, err)
+	}
+	return limit, limited, nil
+}

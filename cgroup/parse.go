@@ -1,0 +1,180 @@
+package cgroup
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+)
+
+// unlimited is where a number stops being a limit: version 1 writes "no limit"
+// as the largest signed number rounded down to a page, and no machine has this
+// much memory.
+const unlimited = 1 << 62
+
+// ParseSingleValue reads a file that holds one number, as
+// memory.usage_in_bytes, memory.current and pids.current do.
+func ParseSingleValue(text []byte) (uint64, error) {
+	v, ok := number(bytes.TrimSuffix(text, newline))
+	if !ok {
+		return 0, fmt.Errorf("%.40q is no number", text)
+	}
+	return v, nil
+}
+
+// ParseLimit reads a file that holds a limit, as memory.limit_in_bytes,
+// memory.max and pids.max do. limited is false where the file says that there
+// is none: "max", or a number above 2^62.
+func ParseLimit(text []byte) (limit uint64, limited bool, err error) {
+	text = bytes.TrimSuffix(text, newline)
+	if string(text) == "max" {
+		return 0, false, nil
+	}
+	limit, ok := number(text)
+	switch {
+	case !ok:
+		return 0, false, fmt.Errorf(`%.40q is neither a number nor "max"`, text)
+	case limit > unlimited:
+		return 0, false, nil
+	}
+	return limit, true, nil
+}
+
+// MemoryStat is the part of memory.stat that eviction is decided by, in bytes,
+// for the cgroup and all below it.
+type MemoryStat struct {
+	Anon         uint64 // v1 total_rss, v2 anon: anonymous memory
+	File         uint64 // v1 total_cache, v2 file: page cache, tmpfs included
+	Shmem        uint64 // v1 total_shmem, v2 shmem: the part of File that is tmpfs and shared memory
+	ActiveFile   uint64 // page cache that was used more than once; the kubelet counts it as used
+	InactiveFile uint64 // page cache the kernel takes back first; the kubelet counts it as available
+}
+
+// statKeys names the lines of memory.stat in the order of MemoryStat's fields.
+var statKeys = map[Version][statFields]string{
+	V1: {"total_rss", "total_cache", "total_shmem", "total_active_file", "total_inactive_file"},
+	V2: {"anon", "file", "shmem", "active_file", "inactive_file"},
+}
+
+const statFields = 5
+
+// ParseMemoryStat reads memory.stat. Version 1 writes most keys twice: only
+// those with "total_" include the cgroups below. All five lines are required:
+// every kernel since 4.8 has them.
+func ParseMemoryStat(text []byte, v Version) (MemoryStat, error) {
+	var s MemoryStat
+	fields := [statFields]*uint64{&s.Anon, &s.File, &s.Shmem, &s.ActiveFile, &s.InactiveFile}
+	var seen [statFields]bool
+	for len(text) > 0 {
+		var line []byte
+		line, text, _ = bytes.Cut(text, newline)
+		i := statField(line, v)
+		if i < 0 {
+			continue
+		}
+		value, ok := number(line[bytes.IndexByte(line, ' ')+1:])
+		if !ok {
+			return MemoryStat{}, fmt.Errorf("line %.60q of memory.stat has no number", line)
+		}
+		*fields[i], seen[i] = value, true
+	}
+	for i, ok := range seen {
+		if !ok {
+			return MemoryStat{}, fmt.Errorf("memory.stat has no line %q, which every cgroup %s kernel writes", statKeys[v][i], v)
+		}
+	}
+	return s, nil
+}
+
+// statField is the index of the field that a line of memory.stat fills, -1 for
+// lines that are not needed. Comparing a switch of constants costs a fifth of
+// looking a key up.
+func statField(line []byte, v Version) int {
+	key, _, _ := bytes.Cut(line, space)
+	if v == V1 {
+		var total bool
+		if key, total = bytes.CutPrefix(key, totalPrefix); !total {
+			return -1
+		}
+		switch string(key) {
+		case "rss":
+			return 0
+		case "cache":
+			return 1
+		}
+	}
+	switch string(key) {
+	case "anon":
+		if v == V2 {
+			return 0
+		}
+	case "file":
+		if v == V2 {
+			return 1
+		}
+	case "shmem":
+		return 2
+	case "active_file":
+		return 3
+	case "inactive_file":
+		return 4
+	}
+	return -1
+}
+
+var (
+	newline     = []byte("\n")
+	space       = []byte(" ")
+	totalPrefix = []byte("total_")
+)
+
+// ParseProcs appends the process ids of a cgroup.procs to into. Processes of a
+// PID namespace that the reader can not see are written as 0 and stay 0: who
+// sends signals must know that there are such.
+func ParseProcs(text []byte, into []int) ([]int, error) {
+	for len(text) > 0 {
+		var line []byte
+		line, text, _ = bytes.Cut(text, newline)
+		pid, ok := number(line)
+		if !ok || pid > math.MaxInt32 {
+			return into, fmt.Errorf("line %.40q of cgroup.procs is no process id", line)
+		}
+		into = append(into, int(pid))
+	}
+	return into, nil
+}
+
+// ParseCgroupFile reads /proc/PID/cgroup: the path of the process in the tree
+// of every controller, and under "" that in the tree of version 2. A named
+// version 1 tree is listed under its name ("name=systemd"). A removed cgroup's
+// path ends in " (deleted)".
+func ParseCgroupFile(text []byte) (map[string]string, error) {
+	paths := map[string]string{}
+	for len(text) > 0 {
+		var line []byte
+		line, text, _ = bytes.Cut(text, newline)
+		_, rest, ok := bytes.Cut(line, []byte(":"))
+		controllers, path, both := bytes.Cut(rest, []byte(":"))
+		if !ok || !both {
+			return nil, fmt.Errorf("line %.80q of a process's cgroup file is not hierarchy:controllers:path", line)
+		}
+		for c := range bytes.SplitSeq(controllers, []byte(",")) {
+			paths[string(c)] = string(path)
+		}
+	}
+	return paths, nil
+}
+
+// number reads the digits of an unsigned decimal number and nothing else.
+func number(text []byte) (v uint64, ok bool) {
+	if len(text) == 0 {
+		return 0, false
+	}
+	for _, c := range text {
+		d := uint64(c - '0')
+		if d > 9 || v > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		v = v*10 + d
+	}
+	return v, true
+}

@@ -1,0 +1,56 @@
+package cgroup
+
+// PIDUsage is how many tasks (threads, not processes) a cgroup and all below it
+// have, and how many they may have.
+type PIDUsage struct {
+	Current uint64
+	Max     uint64 // meaningless unless Limited
+	Limited bool
+}
+
+// A PIDs reads the pids controller's files of one cgroup.
+type PIDs struct {
+	current, max File
+	buf          *Buffer
+}
+
+// OpenPIDs opens the pids controller's files of the cgroup at path. The root
+// has none, on either version: the machine's numbers are in /proc.
+func OpenPIDs(h Hierarchy, path string) (*PIDs, error) {
+	dir := h.Dir("pids", path) + "/"
+	p := &PIDs{
+		current: File{path: dir + "pids.current", fd: -1},
+		max:     File{path: dir + "pids.max", fd: -1},
+		buf:     NewBuffer(),
+	}
+	for _, f := range []*File{&p.current, &p.max} {
+		if errno := f.open(); errno != 0 {
+			p.Close()
+			return nil, f.failed("open", errno)
+		}
+	}
+	return p, nil
+}
+
+// Close closes the files. A read afterwards opens them again.
+func (p *PIDs) Close() {
+	p.current.Close()
+	p.max.Close()
+}
+
+// Read reads the number of tasks and its limit: two preads, about 1 µs.
+func (p *PIDs) Read() (PIDUsage, error) {
+	text, err := p.current.Read(p.buf)
+	if err != nil {
+		return PIDUsage{}, err
+	}
+	current, err := ParseSingleValue(text)
+	if err != nil {
+		return PIDUsage{}, malformed(&p.current, err)
+	}
+	limit, limited, err := p.max.readLimit(p.buf)
+	if err != nil {
+		return PIDUsage{}, err
+	}
+	return PIDUsage{Current: current, Max: limit, Limited: limited}, nil
+}

@@ -1,0 +1,196 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// A Pod is a pod's cgroup.
+type Pod struct {
+	UID        string
+	Path       string // relative to each controller's mount, starting with a slash
+	Inode      uint64 // of its directory in the memory controller's tree
+	Containers []Container
+}
+
+// A Container is a cgroup right below a pod's.
+type Container struct {
+	Name string // the container's id without the runtime's decoration
+	Path string // relative to each controller's mount
+}
+
+// A PodTree is the kubepods directory of a node.
+type PodTree struct {
+	h    Hierarchy
+	root string // relative to each controller's mount
+	name string // the root's name without ".slice"; empty with cgroupfs naming
+}
+
+// OpenPodTree finds the kubepods directory below a node's cgroup. Where both
+// namings are found, as after a change of the kubelet's driver, the systemd one
+// is taken if the other holds no pod. There is none before the first pod was
+// made on some nodes; the error is fs.ErrNotExist then.
+func OpenPodTree(h Hierarchy, nodeCgroup string) (PodTree, error) {
+	node := clean(nodeCgroup)
+	name := kubepods
+	if parent, ok := strings.CutSuffix(path.Base(node), slice); ok {
+		name = parent + "-" + kubepods
+	}
+	plain := PodTree{h: h, root: path.Join(node, kubepods)}
+	slices := PodTree{h: h, root: path.Join(node, name+slice), name: name}
+	switch {
+	case plain.exists() && slices.exists():
+		if pods, err := plain.Pods(); err == nil && len(pods) == 0 {
+			return slices, nil
+		}
+		return plain, nil
+	case plain.exists():
+		return plain, nil
+	case slices.exists():
+		return slices, nil
+	}
+	return PodTree{}, fmt.Errorf("find the pods' cgroup: neither %s nor %s exists: %w",
+		h.Dir("memory", plain.root), h.Dir("memory", slices.root), fs.ErrNotExist)
+}
+
+// PodsRoot is the path of the kubepods directory below a node's cgroup,
+// relative to each controller's mount.
+func PodsRoot(h Hierarchy, nodeCgroup string) (string, error) {
+	t, err := OpenPodTree(h, nodeCgroup)
+	return t.root, err
+}
+
+// FindPods lists the pods below a node's cgroup.
+func FindPods(h Hierarchy, nodeCgroup string) ([]Pod, error) {
+	t, err := OpenPodTree(h, nodeCgroup)
+	if err != nil {
+		return nil, err
+	}
+	return t.Pods()
+}
+
+// Root is the tree's path relative to each controller's mount.
+func (t PodTree) Root() string { return t.root }
+
+func (t PodTree) exists() bool {
+	info, err := os.Lstat(t.h.Dir("memory", t.root))
+	return err == nil && info.IsDir()
+}
+
+// classDir is the path of the directory that holds a QoS class's pods.
+func (t PodTree) classDir(class string) string {
+	switch {
+	case class == "":
+		return t.root
+	case t.name == "":
+		return path.Join(t.root, class)
+	}
+	return path.Join(t.root, t.name+"-"+class+slice)
+}
+
+// podDir is the path of a pod's directory.
+func (t PodTree) podDir(class, uid string) string {
+	if t.name == "" {
+		return path.Join(t.classDir(class), podPrefix+uid)
+	}
+	name := t.name
+	if class != "" {
+		name += "-" + class
+	}
+	return path.Join(t.classDir(class), name+"-"+podPrefix+strings.ReplaceAll(uid, "-", "_")+slice)
+}
+
+// Find looks for one pod where its directory must be if it has one: three
+// names, no listing of the tree. The error is fs.ErrNotExist if there is none.
+func (t PodTree) Find(uid string) (Pod, error) {
+	if !validUID(uid) {
+		return Pod{}, fmt.Errorf("find the cgroup of pod %q: a UID has letters, digits and dashes: %w", uid, fs.ErrNotExist)
+	}
+	for _, class := range qosClasses {
+		p, err := t.pod(uid, t.podDir(class, uid))
+		if !gone(err) {
+			return p, err
+		}
+	}
+	return Pod{}, fmt.Errorf("find the cgroup of pod %s below %s: %w", uid, t.root, fs.ErrNotExist)
+}
+
+// Pods lists all pods of the tree, in no order. Pods that vanish while they are
+// listed are left out.
+func (t PodTree) Pods() ([]Pod, error) {
+	var pods []Pod
+	for _, class := range qosClasses {
+		dir := t.classDir(class)
+		names, err := t.below(dir)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the pods of %s: %w", dir, err)
+		}
+		for _, name := range names {
+			place := path.Join(dir, name)
+			uid, ok := ParsePodPath(place)
+			if !ok {
+				continue
+			}
+			p, err := t.pod(uid, place)
+			if gone(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			pods = append(pods, p)
+		}
+	}
+	return pods, nil
+}
+
+// pod describes the pod whose directory is at place.
+func (t PodTree) pod(uid, place string) (Pod, error) {
+	info, err := os.Lstat(t.h.Dir("memory", place))
+	if err != nil {
+		return Pod{}, fmt.Errorf("look at the cgroup of pod %s: %w", uid, err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() {
+		return Pod{}, fmt.Errorf("look at the cgroup of pod %s: %s is no directory: %w", uid, place, fs.ErrNotExist)
+	}
+	names, err := t.below(place)
+	if err != nil {
+		return Pod{}, fmt.Errorf("list the containers of pod %s: %w", uid, err)
+	}
+	p := Pod{UID: uid, Path: place, Inode: st.Ino, Containers: make([]Container, len(names))}
+	for i, name := range names {
+		p.Containers[i] = Container{containerName(name), path.Join(place, name)}
+	}
+	return p, nil
+}
+
+// below lists the names of the cgroups right below one.
+func (t PodTree) below(dir string) ([]string, error) {
+	entries, err := os.ReadDir(t.h.Dir("memory", dir))
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, filepath.Base(e.Name()))
+		}
+	}
+	return names, nil
+}
+
+// gone reports whether err says that a cgroup does not exist, or was removed
+// while it was read.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+}

@@ -1,0 +1,154 @@
+package stats
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Causes that need no error.
+const (
+	disksNotObserved = "disks are not observed by this agent"
+	absurdUsage      = "the kernel reports an absurd usage (above 2^62 bytes)"
+	noPodLimit       = "the kubepods cgroup has no memory limit and no memory is reserved: set --kube-reserved or --system-reserved, or let the kubelet enforce node allocatable"
+	nothingLeft      = "the reservations leave nothing of the node's memory: lower --kube-reserved or --system-reserved"
+	noPIDLimit       = "the kernel reports no limit of PIDs (kernel.pid_max, kernel.threads-max)"
+)
+
+// Look observes the node at a time that the caller read from its clock. A
+// regular look fills every signal; an extra one only those of memory, and
+// leaves the others as they are. It allocates nothing while it succeeds; for
+// the node "/" on cgroup v1 it reads four files of memory (five if kubepods
+// exists) and, when regular, four of /proc.
+func (n *Node) Look(kind signal.Kind, at time.Time, into *signal.Observations) {
+	if kind == signal.Regular {
+		n.refresh()
+		into[signal.PIDAvailable] = n.lookPIDs(at)
+		for s := signal.NodefsAvailable; s <= signal.ContainerfsInodesFree; s++ {
+			into[s] = signal.Unknown(disksNotObserved)
+		}
+	}
+	capacity, err := n.capacity()
+	if err != nil {
+		into[signal.MemoryAvailable] = n.unknown(signal.MemoryAvailable, err)
+		into[signal.AllocatableMemoryAvailable] = n.unknown(signal.AllocatableMemoryAvailable, err)
+		return
+	}
+	into[signal.MemoryAvailable] = n.lookMemory(capacity, at)
+	into[signal.AllocatableMemoryAvailable] = n.lookAllocatable(capacity, at)
+}
+
+func (n *Node) unknown(s signal.Signal, err error) signal.Observation {
+	return signal.Unknown(n.causes[s].of(err))
+}
+
+// capacity is the memory of the node: MemTotal for the machine, else the
+// nearest limit, as far as the machine has that much.
+func (n *Node) capacity() (signal.Amount, error) {
+	if n.totalErr != nil {
+		return 0, n.totalErr
+	}
+	if n.IsMachine() {
+		return n.total, nil
+	}
+	for i := -1; i < len(n.above); i++ {
+		m := n.memory
+		if i >= 0 {
+			m = n.above[i]
+		}
+		limit, limited, err := m.Limit()
+		if err != nil {
+			return 0, err
+		}
+		if limited {
+			return min(signal.Amount(limit), n.total), nil
+		}
+	}
+	return n.total, nil
+}
+
+func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observation {
+	u, err := n.memory.Read()
+	switch {
+	case err != nil:
+		return n.unknown(signal.MemoryAvailable, err)
+	case u.Usage > absurd:
+		return signal.Unknown(absurdUsage)
+	}
+	return signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, at)
+}
+
+func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observation {
+	if n.kubepods == nil {
+		return n.unknown(signal.AllocatableMemoryAvailable, n.kubepodsErr)
+	}
+	capacity, cause, err := n.allocatable(node)
+	var u cgroup.MemoryUsage
+	if err == nil {
+		u, err = n.kubepods.Read()
+	}
+	switch {
+	case err != nil:
+		if errors.Is(err, fs.ErrNotExist) { // its name may have changed
+			n.kubepods.Close()
+			n.kubepods, n.kubepodsErr = nil, err
+		}
+		return n.unknown(signal.AllocatableMemoryAvailable, err)
+	case cause != "":
+		return signal.Unknown(cause)
+	case u.Usage > absurd:
+		return signal.Unknown(absurdUsage)
+	}
+	return signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, at)
+}
+
+// allocatable is the memory that pods may use in all, or the cause why there is
+// no such number.
+func (n *Node) allocatable(node signal.Amount) (capacity signal.Amount, cause string, err error) {
+	limit, limited, err := n.kubepods.Limit()
+	if err != nil {
+		return 0, "", err
+	}
+	if limited {
+		return signal.Amount(limit), "", nil
+	}
+	reserved := signal.Amount(n.options.KubeReserved).Plus(signal.Amount(n.options.SystemReserved))
+	switch {
+	case reserved == 0:
+		return 0, noPodLimit, nil
+	case reserved >= node:
+		return 0, nothingLeft, nil
+	}
+	return node - reserved, "", nil
+}
+
+// Floor is a lower bound of one of the memory signals' available amount, from
+// the usage alone: under 2 µs, and without memory.stat, whose reading makes the
+// kernel collect the counters of every CPU. If the bound is above a threshold,
+// nothing is crossed and no look is needed. ok is false where it can not be
+// told that cheaply.
+func (n *Node) Floor(s signal.Signal) (bound signal.Amount, ok bool) {
+	capacity, err := n.capacity()
+	m := n.memory
+	if s == signal.AllocatableMemoryAvailable && n.kubepods != nil && err == nil {
+		m = n.kubepods
+		var cause string
+		capacity, cause, err = n.allocatable(capacity)
+		if cause != "" {
+			return 0, false
+		}
+	} else if s != signal.MemoryAvailable {
+		return 0, false
+	}
+	if err != nil {
+		return 0, false
+	}
+	usage, err := m.Usage()
+	if err != nil || usage > absurd {
+		return 0, false
+	}
+	return capacity - signal.Amount(usage), true
+}

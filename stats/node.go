@@ -1,0 +1,184 @@
+package stats
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Options say what the node is and where the kernel is seen.
+type Options struct {
+	ProcRoot   string // "/proc" if empty; /host/proc in a container
+	CgroupRoot string // "/sys/fs/cgroup" if empty
+	// Hierarchy replaces CgroupRoot and the detection of the cgroup version.
+	Hierarchy cgroup.Hierarchy
+	// NodeCgroup is the cgroup that plays the node, relative to each
+	// controller's mount; "/" if empty, which is the machine.
+	NodeCgroup string
+	// KubeReserved and SystemReserved make a limit for pods where kubepods has
+	// none, at least 0.
+	KubeReserved, SystemReserved signal.Bytes
+}
+
+// Resolve fills in what was left empty and detects the cgroup version.
+func (o Options) Resolve() (Options, error) {
+	if o.ProcRoot == "" {
+		o.ProcRoot = "/proc"
+	}
+	if o.CgroupRoot == "" {
+		o.CgroupRoot = "/sys/fs/cgroup"
+	}
+	o.NodeCgroup = path.Join("/", o.NodeCgroup)
+	if o.Hierarchy != (cgroup.Hierarchy{}) {
+		return o, nil
+	}
+	var err error
+	o.Hierarchy, err = cgroup.Detect(o.CgroupRoot)
+	return o, err
+}
+
+// A Node reads the node's signals. It is not safe for concurrent use.
+type Node struct {
+	options Options
+	buf     *cgroup.Buffer
+
+	meminfo  *cgroup.File
+	total    signal.Amount // MemTotal, as of the last regular look
+	totalErr error
+
+	memory *cgroup.Memory
+	above  []*cgroup.Memory // the ancestors, nearest first; empty for "/"
+
+	kubepods    *cgroup.Memory // nil until there is one
+	kubepodsErr error
+
+	tasks, pidMax, threadsMax *cgroup.File
+	pids                      *cgroup.PIDs // nil for "/" and where the controller is missing
+	pidsErr                   error
+
+	causes [signal.Count]cause
+}
+
+// OpenNode opens the files that the node's signals are read from. Only what
+// memory.available needs must be there; what else is missing makes its signal
+// unknown with the reason, and is looked for again at each regular look.
+func OpenNode(o Options) (*Node, error) {
+	o, err := o.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	if o.KubeReserved < 0 || o.SystemReserved < 0 {
+		return nil, fmt.Errorf("reserved memory of %d (kube) and %d (system) bytes: use at least 0", o.KubeReserved, o.SystemReserved)
+	}
+	n := &Node{options: o, buf: cgroup.NewBuffer()}
+	if err := errors.Join(n.openMachine(), n.openMemory()); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("observe the node's cgroup %s: %w", o.NodeCgroup, err)
+	}
+	n.refresh()
+	if n.totalErr != nil {
+		n.Close()
+		return nil, fmt.Errorf("observe the machine's memory: %w", n.totalErr)
+	}
+	return n, nil
+}
+
+func (n *Node) openMachine() error {
+	var errs []error
+	for name, f := range map[string]**cgroup.File{
+		"meminfo":                &n.meminfo,
+		"loadavg":                &n.tasks,
+		"sys/kernel/pid_max":     &n.pidMax,
+		"sys/kernel/threads-max": &n.threadsMax,
+	} {
+		var err error
+		*f, err = cgroup.OpenFile(filepath.Join(n.options.ProcRoot, name))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (n *Node) openMemory() (err error) {
+	at := n.options.NodeCgroup
+	if n.memory, err = cgroup.OpenMemoryWith(n.options.Hierarchy, at, n.buf); err != nil {
+		return err
+	}
+	for at != "/" {
+		at = path.Dir(at)
+		m, err := cgroup.OpenMemoryWith(n.options.Hierarchy, at, n.buf)
+		if err != nil {
+			return err
+		}
+		n.above = append(n.above, m)
+	}
+	return nil
+}
+
+// IsMachine reports whether the node is the whole machine.
+func (n *Node) IsMachine() bool { return n.options.NodeCgroup == "/" }
+
+// Hierarchy is where the node's cgroups are mounted.
+func (n *Node) Hierarchy() cgroup.Hierarchy { return n.options.Hierarchy }
+
+// Close closes all files.
+func (n *Node) Close() {
+	for _, f := range []*cgroup.File{n.meminfo, n.tasks, n.pidMax, n.threadsMax} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	for _, m := range append(n.above, n.memory, n.kubepods) {
+		if m != nil {
+			m.Close()
+		}
+	}
+	if n.pids != nil {
+		n.pids.Close()
+	}
+}
+
+// refresh reads what changes rarely and finds what was missing.
+func (n *Node) refresh() {
+	n.total, n.totalErr = n.readTotal()
+	if n.kubepods == nil {
+		var root string
+		root, n.kubepodsErr = cgroup.PodsRoot(n.options.Hierarchy, n.options.NodeCgroup)
+		if n.kubepodsErr == nil {
+			n.kubepods, n.kubepodsErr = cgroup.OpenMemoryWith(n.options.Hierarchy, root, n.buf)
+		}
+	}
+	if n.pids == nil && !n.IsMachine() {
+		n.pids, n.pidsErr = cgroup.OpenPIDs(n.options.Hierarchy, n.options.NodeCgroup)
+	}
+}
+
+func (n *Node) readTotal() (signal.Amount, error) {
+	text, err := n.meminfo.Read(n.buf)
+	if err != nil {
+		return 0, err
+	}
+	total, err := ParseMemTotal(text)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s: %w", n.meminfo.Path(), err)
+	}
+	return signal.Amount(total), nil
+}
+
+// A cause keeps the text of the error a signal was unknown for: readers return
+// the same error value for the same failure, so a signal that stays unknown
+// makes no new text.
+type cause struct {
+	err  error
+	text string
+}
+
+func (c *cause) of(err error) string {
+	if c.err != err { //nolint:errorlint // identity is meant
+		c.err, c.text = err, err.Error()
+	}
+	return c.text
+}
