@@ -53,14 +53,16 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) Outcome {
 	target := o.Verdict.Target
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
-	if o.Recovered = c.recovered(s, &o.Verdict); o.Recovered {
-		return o
-	}
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
-		if r.Pod.Protection == signal.Unprotected && !o.hasFailed(r.Pod) &&
-			c.evict(ctx, &o, c.Machine.Policy().Evict(target, &s.Node[target.Signal], r.Candidate)) {
-			break
+		if r.Pod.Protection != signal.Unprotected || o.hasFailed(r.Pod) {
+			continue
+		}
+		if o.Recovered = c.recovered(s, &o.Verdict); o.Recovered {
+			return o
+		}
+		if c.evict(ctx, &o, c.Machine.Policy().Evict(target, &s.Node[target.Signal], r.Candidate)) {
+			return o
 		}
 	}
 	return o

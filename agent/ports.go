@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/signal"
@@ -31,4 +32,34 @@ type Reclaimer interface {
 // A Killer ends one pod. An error means that the pod was not evicted.
 type Killer interface {
 	Kill(ctx context.Context, e *eviction.Eviction) error
+}
+
+// Victims finds what there is to kill of a pod.
+type Victims interface {
+	Victim(pod *signal.Pod) (Victim, error)
+}
+
+// A Victim is all processes of one pod. Both ways return when the processes are
+// gone, or when ctx ends.
+type Victim interface {
+	// Immediate sends SIGKILL at once.
+	Immediate(ctx context.Context) (Killed, error)
+	// Graceful sends SIGTERM, and SIGKILL after the grace period, or as soon as
+	// hurry is closed.
+	Graceful(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Killed, error)
+}
+
+// Killed is what a kill did.
+type Killed struct {
+	Processes int           // signalled
+	ToSignal  time.Duration // until the last SIGKILL was sent
+	ToEmpty   time.Duration // until no process was left
+	// Lingering processes have got their signal but were not gone when ctx
+	// ended; they still hold their memory.
+	Lingering bool
+}
+
+// An Inventory is brought up to date between looks, when there is time.
+type Inventory interface {
+	Refresh(ctx context.Context)
 }

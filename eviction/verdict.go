@@ -61,3 +61,12 @@ func (m *Machine) Explain(v *Verdict, s *signal.Snapshot) string {
 	}
 	return text
 }
+
+// About returns the threshold that the verdict's reason speaks of, nil if
+// nothing is met.
+func (v *Verdict) About(p *Policy) *Threshold {
+	if v.Reason == NothingMet || v.Reason == Ignored || v.about >= len(p.Thresholds) {
+		return nil
+	}
+	return &p.Thresholds[v.about]
+}

@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Settings are what the loop itself needs of the configuration.
+type Settings struct {
+	Period      time.Duration // between two regular looks
+	MaxFillRate signal.Bytes  // per second
+	DryRun      bool
+}
+
+// An Agent looks after one node. Its methods are called from one goroutine.
+type Agent struct {
+	settings  Settings
+	machine   *eviction.Machine
+	cycle     Cycle
+	victims   Victims
+	inventory Inventory
+	reporter  Reporter
+	wake      <-chan struct{} // look now; nil if nothing notifies
+
+	snapshot    signal.Snapshot
+	falls       falls
+	release     *release
+	nextRegular time.Time
+	retryAt     time.Time // no pod could be evicted: extra looks try again then
+	told        telling
+	killed      Killed
+}
+
+// A Reporter is told what was decided, after it was done. It must not wait.
+type Reporter interface {
+	Report(d *Decision)
+	// Save is handed what must survive a restart, after every regular look and
+	// every eviction.
+	Save(state eviction.Saved)
+}
+
+// Parts are what an agent is made of.
+type Parts struct {
+	Machine   *eviction.Machine
+	Observer  Observer
+	Pods      Pods
+	Victims   Victims
+	Reclaimer Reclaimer
+	Inventory Inventory
+	Reporter  Reporter
+	Wake      <-chan struct{}
+}
+
+// New returns an agent that has not looked yet.
+func New(settings Settings, p Parts) *Agent {
+	a := &Agent{
+		settings: settings, machine: p.Machine, victims: p.Victims,
+		inventory: p.Inventory, reporter: p.Reporter, wake: p.Wake,
+	}
+	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: p.Reclaimer, Killer: a, StandBy: a.standBy}
+	return a
+}
+
+// Run looks at the node whenever it is due, until ctx ends. A soft eviction
+// that is under way is then left to its grace period no longer: the pod keeps
+// running and is decided anew by a successor.
+func (a *Agent) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	a.nextRegular = time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			a.reporter.Save(a.machine.Save())
+			return
+		case <-timer.C:
+		case <-a.wake:
+		case t := <-a.terminated():
+			a.endTermination(t)
+		}
+		timer.Reset(time.Until(a.Step(ctx, time.Now())))
+	}
+}
+
+// Step looks once and returns when the next look is due.
+func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
+	s := &a.snapshot
+	s.At, s.Kind = now, signal.Extra
+	if !now.Before(a.nextRegular) {
+		s.Kind = signal.Regular
+		a.nextRegular = a.nextRegular.Add(a.settings.Period)
+		if a.nextRegular.Before(now) { // the machine slept, or the clock jumped
+			a.nextRegular = now.Add(a.settings.Period)
+		}
+	}
+	a.cycle.Observer.Observe(&s.Node, s.Kind)
+	a.falls.note(s)
+	a.settle(s)
+	outcome := a.cycle.Decide(ctx, s)
+	a.report(&outcome)
+	if s.Kind == signal.Regular {
+		a.inventory.Refresh(ctx)
+	}
+	if extra := now.Add(a.interval(s)); extra.Before(a.nextRegular) {
+		return extra
+	}
+	return a.nextRegular
+}
+
+// releasePace is how often a release is looked at, unless memory asks for
+// looks more often.
+const releasePace = 4 * eviction.ShortestInterval
+
+// unknownPace is how soon memory that could not be observed is looked at again.
+const unknownPace = time.Second
+
+// interval is the time until the next look, by what hard memory thresholds
+// need: nothing else is decided between regular looks.
+func (a *Agent) interval(s *signal.Snapshot) time.Duration {
+	interval := a.settings.Period
+	policy := a.machine.Policy()
+	if policy.ExtraLooks != eviction.Off {
+		for i := range policy.Thresholds {
+			t := &policy.Thresholds[i]
+			if !t.Hard() || !t.Signal.OfMemory() {
+				continue
+			}
+			if o := &s.Node[t.Signal]; o.Known {
+				interval = min(interval, eviction.Interval(o.Available, a.settings.MaxFillRate, a.settings.Period))
+			} else if t.Signal == signal.MemoryAvailable {
+				interval = min(interval, unknownPace)
+			}
+		}
+	}
+	if a.release != nil {
+		interval = min(interval, releasePace)
+	}
+	return interval
+}
+
+// failurePace is how soon extra looks try again after no pod could be evicted.
+// Measuring and ranking hundreds of pods at the pace of looks would take the
+// processors from those who could free memory.
+const failurePace = 20 * eviction.ShortestInterval
+
+// standBy holds an action back while what an earlier eviction frees is on its
+// way. A hard threshold that is met meanwhile ends the grace period of a soft
+// eviction: the pod is condemned already, no other has to die for it.
+func (a *Agent) standBy(s *signal.Snapshot, v eviction.Verdict) (reason string) {
+	switch {
+	case a.release == nil && s.Kind == signal.Extra && s.At.Before(a.retryAt):
+		return "no pod could be evicted a moment ago"
+	case a.release == nil:
+		return ""
+	}
+	if v.Target.Hard() && a.release.escalate() {
+		a.reporter.Report(a.hurried(s, &v))
+	}
+	return "what " + a.release.eviction.Pod.Key() + " holds is on its way"
+}
+
+// settle ends the wait for a release when it is over. As the kubelet after a
+// cleanup, the agent then decides anew at once.
+func (a *Agent) settle(s *signal.Snapshot) {
+	if a.release == nil {
+		return
+	}
+	if why := a.release.over(a.machine, s, a.machine.Policy().ReactionReserve); why != "" {
+		a.reporter.Report(settled(a.release, s, why))
+		a.release = nil
+		if why != recoveredMeanwhile {
+			a.nextRegular = s.At
+		}
+	}
+}

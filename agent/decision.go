@@ -1,0 +1,241 @@
+package agent
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/ranking"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A Decision is one line of the decision log. Amounts are in the unit of the
+// signal (bytes, inodes, PIDs), durations in milliseconds. docs/operations.md
+// describes every key.
+type Decision struct {
+	Time       time.Time `json:"time"`
+	Decision   Verb      `json:"decision"`
+	Look       string    `json:"look,omitempty"` // regular or extra
+	Why        string    `json:"why,omitempty"`
+	Signal     string    `json:"signal,omitempty"`
+	Threshold  string    `json:"threshold,omitempty"`
+	Available  *int64    `json:"available,omitempty"`
+	Capacity   *int64    `json:"capacity,omitempty"`
+	Rate       *int64    `json:"ratePerSecond,omitempty"`     // how fast available falls
+	Exhaustion *float64  `json:"exhaustedInMillis,omitempty"` // at that rate
+	Met        []string  `json:"met,omitempty"`               // signals
+	Unknown    []string  `json:"unknown,omitempty"`           // signals, with their causes
+	Conditions []string  `json:"conditions"`                  // True after this look
+	Reclaimed  []string  `json:"reclaimed,omitempty"`         // containers, images
+	Pod        string    `json:"pod,omitempty"`               // namespace/name
+	UID        string    `json:"uid,omitempty"`
+	Grace      *int64    `json:"gracePeriodSeconds,omitempty"` // of a soft eviction
+	Message    string    `json:"message,omitempty"`            // as in the pod's status
+	Ranking    []Place   `json:"ranking,omitempty"`            // the first of them
+	Failed     []Place   `json:"failed,omitempty"`             // pods whose kill failed, and why
+	Processes  int       `json:"processes,omitempty"`          // signalled
+	ToSignal   *float64  `json:"lookToSignalMillis,omitempty"` // from the look to the last SIGKILL
+	ToEmpty    *float64  `json:"lookToEmptyMillis,omitempty"`  // from the look until no process was left
+	Freed      *int64    `json:"freed,omitempty"`              // how much more is available than at the look
+	Lingering  bool      `json:"lingering,omitempty"`          // processes that got SIGKILL are not gone yet
+}
+
+// A Verb is what was decided.
+type Verb string
+
+// The verbs of the decision log.
+const (
+	Evicted     Verb = "evict"
+	WouldEvict  Verb = "would-evict" // a dry run
+	Terminating Verb = "terminate"   // a soft eviction begins
+	Terminated  Verb = "terminated"  // and ends
+	Failed      Verb = "failed"      // nobody could be evicted
+	Recovered   Verb = "recovered"   // on a second look, or by reclaim
+	StoodBy     Verb = "stand-by"
+	Waits       Verb = "wait"    // met, but not acted for; told once
+	Hurried     Verb = "hurry"   // a soft eviction is cut short by a hard threshold
+	Settled     Verb = "settled" // the wait for freed memory is over
+	Changed     Verb = "conditions"
+)
+
+// A Place is a pod in a list, and why it is there.
+type Place struct {
+	Pod    string `json:"pod"`
+	Reason string `json:"reason"`
+}
+
+// mostPlaces is how many pods of a ranking are told: the first are what
+// matters, and a line stays short on a node with hundreds.
+const mostPlaces = 10
+
+// telling is what was told last, so that looks that led to nothing new are
+// silent: they come hundreds of times a second while memory is short.
+type telling struct {
+	verb       Verb
+	reason     eviction.Reason
+	conditions signal.ConditionSet
+}
+
+// report tells what a look led to, and saves the state where it may have
+// changed.
+func (a *Agent) report(o *Outcome) {
+	now := telling{a.verb(o), o.Verdict.Reason, o.Verdict.Conditions}
+	regular, news := o.Snapshot.Kind == signal.Regular, now != a.told
+	changed := now.conditions != a.told.conditions
+	a.told = now
+	if now.verb == Failed {
+		a.retryAt = o.Snapshot.At.Add(failurePace)
+		news = news || regular
+	}
+	switch {
+	case o.Evicted != nil:
+		a.reporter.Report(a.decision(o, now.verb))
+	case news && now.verb != "" && now.verb != StoodBy:
+		a.reporter.Report(a.decision(o, now.verb))
+	case changed:
+		a.reporter.Report(a.decision(o, Changed))
+	}
+	if regular || changed || o.Acted() {
+		a.reporter.Save(a.machine.Save())
+	}
+}
+
+func (a *Agent) verb(o *Outcome) Verb {
+	switch {
+	case o.Evicted != nil && a.settings.DryRun:
+		return WouldEvict
+	case o.Evicted != nil && !o.Evicted.Hard:
+		return Terminating
+	case o.Evicted != nil:
+		return Evicted
+	case o.Recovered:
+		return Recovered
+	case o.StoodBy != "":
+		return StoodBy
+	case o.Verdict.Target != nil:
+		return Failed
+	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
+		return Waits
+	}
+	return ""
+}
+
+func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
+	s := o.Snapshot
+	d := &Decision{
+		Time: s.At, Decision: verb, Look: s.Kind.String(),
+		Why:        a.machine.Explain(&o.Verdict, s),
+		Met:        o.Verdict.Met.Names(),
+		Conditions: o.Verdict.Conditions.Names(),
+		Ranking:    places(o.Ranking),
+		Processes:  a.killed.Processes,
+	}
+	for sig := range signal.All {
+		if o.Verdict.Unknown.Has(sig) {
+			d.Unknown = append(d.Unknown, sig.String()+": "+s.Node[sig].Cause)
+		}
+	}
+	for _, r := range o.Reclaimed {
+		d.Reclaimed = append(d.Reclaimed, r.String())
+	}
+	for _, f := range o.Failed {
+		d.Failed = append(d.Failed, Place{f.Pod.Key(), f.Err.Error()})
+	}
+	if t := o.Verdict.About(a.machine.Policy()); t != nil {
+		d.observed(t, s)
+	}
+	if o.Evicted != nil {
+		a.describe(d, o)
+	}
+	return d
+}
+
+// observed fills in what was seen of the threshold's signal.
+func (d *Decision) observed(t *eviction.Threshold, s *signal.Snapshot) {
+	seen := &s.Node[t.Signal]
+	d.Signal, d.Threshold = t.Signal.String(), t.String()
+	if !seen.Known {
+		return
+	}
+	d.Available, d.Capacity = number(seen.Available), number(seen.Capacity)
+	if fell := s.Fell[t.Signal]; fell.Over > 0 {
+		d.Rate = number(signal.Amount(fell.PerSecond()))
+		if lasts, falling := fell.Lasts(seen.Available); falling {
+			d.Exhaustion = millis(lasts)
+		}
+	}
+}
+
+// describe fills in the eviction, and starts to measure what it frees.
+func (a *Agent) describe(d *Decision, o *Outcome) {
+	e := o.Evicted
+	d.Pod, d.UID, d.Message = e.Pod.Key(), e.Pod.UID, e.Message
+	if !e.Hard {
+		d.Grace = &e.GracePeriod
+	}
+	a.expect(o)
+	if a.settings.DryRun || !e.Hard {
+		return
+	}
+	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
+	if sig := a.release.signal; a.snapshot.Node[sig].Known {
+		var now signal.Observations
+		a.cycle.Observer.Observe(&now, signal.Extra)
+		if now[sig].Known {
+			d.Freed = number(now[sig].Available - a.release.before)
+		}
+	}
+}
+
+// expect tells the release what it waits for.
+func (a *Agent) expect(o *Outcome) {
+	r := a.release
+	r.verdict = o.Verdict
+	if o.Verdict.Target == nil {
+		return
+	}
+	r.signal = o.Verdict.Target.Signal
+	r.before = o.Snapshot.Node[r.signal].Available
+	for i := range o.Ranking {
+		if o.Ranking[i].Pod == r.eviction.Pod {
+			r.expected = o.Ranking[i].Key.Usage
+		}
+	}
+}
+
+func (a *Agent) hurried(s *signal.Snapshot, v *eviction.Verdict) *Decision {
+	d := &Decision{Time: s.At, Decision: Hurried, Look: s.Kind.String(), Why: a.machine.Explain(v, s),
+		Pod: a.release.eviction.Pod.Key(), UID: a.release.eviction.Pod.UID, Conditions: v.Conditions.Names()}
+	d.observed(v.Target, s)
+	return d
+}
+
+func settled(r *release, s *signal.Snapshot, why string) *Decision {
+	d := &Decision{Time: s.At, Decision: Settled, Why: why, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
+		Signal: r.signal.String(), ToEmpty: millis(s.At.Sub(r.since))}
+	if o := &s.Node[r.signal]; o.Known {
+		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
+		d.Freed = number(o.Available - r.before)
+	}
+	return d
+}
+
+func terminated(r *release, t termination, now time.Time) *Decision {
+	d := &Decision{Time: now, Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
+		Processes: t.killed.Processes, ToEmpty: millis(now.Sub(r.since)), Lingering: t.killed.Lingering}
+	if t.err != nil {
+		d.Failed = []Place{{r.eviction.Pod.Key(), t.err.Error()}}
+	}
+	return d
+}
+
+func places(ranked []ranking.Ranked) []Place {
+	var list []Place
+	for i := range ranked[:min(len(ranked), mostPlaces)] {
+		list = append(list, Place{ranked[i].Pod.Key(), ranked[i].Key.Reason()})
+	}
+	return list
+}
+
+func number(a signal.Amount) *int64 { n := int64(a); return &n }
+
+func millis(d time.Duration) *float64 { ms := float64(d.Microseconds()) / 1000; return &ms }
