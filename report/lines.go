@@ -1,0 +1,76 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// backlog is how many lines may wait for the stream.
+const backlog = 256
+
+// Lines writes lines to a stream that may be slow, without making anybody
+// wait. It is an io.Writer (a whole line at a time) for loggers.
+type Lines struct {
+	queue   chan []byte
+	dropped atomic.Int64
+	done    chan struct{}
+	close   sync.Once
+}
+
+// NewLines starts to write to out. Close flushes and ends it.
+func NewLines(out io.Writer) *Lines {
+	l := &Lines{queue: make(chan []byte, backlog), done: make(chan struct{})}
+	go l.drain(out)
+	return l
+}
+
+// JSON writes v as one line of JSON.
+func (l *Lines) JSON(v any) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		fmt.Fprintf(&b, "{\"error\":%q}\n", "encode a line of the decision log: "+err.Error())
+	}
+	l.enqueue(b.Bytes())
+}
+
+// Write implements io.Writer. It never fails: a line that can not be queued is
+// dropped and counted.
+func (l *Lines) Write(line []byte) (int, error) {
+	l.enqueue(bytes.Clone(line))
+	return len(line), nil
+}
+
+func (l *Lines) enqueue(line []byte) {
+	select {
+	case l.queue <- line:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// Dropped is how many lines were dropped and not told of yet.
+func (l *Lines) Dropped() int64 { return l.dropped.Load() }
+
+// Close writes what is queued and ends the writer. Nothing may be written
+// afterwards.
+func (l *Lines) Close() {
+	l.close.Do(func() { close(l.queue) })
+	<-l.done
+}
+
+func (l *Lines) drain(out io.Writer) {
+	defer close(l.done)
+	for line := range l.queue {
+		// A stream that is gone takes no lines; the agent goes on without it.
+		_, _ = out.Write(line)
+		if n := l.dropped.Swap(0); n > 0 {
+			fmt.Fprintf(out, "{\"decision\":\"log\",\"why\":\"%d lines were dropped: the stream was too slow\"}\n", n)
+		}
+	}
+}

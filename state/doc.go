@@ -1,0 +1,10 @@
+// Package state keeps what must survive a restart of the agent in one file.
+//
+// Duties and invariants:
+//
+//   - A write is atomic: a reader finds the state before or after it, never a
+//     part. Nobody waits for it: a saver of its own writes the latest state.
+//   - The file says its version and the boot it belongs to. A state of another
+//     boot is not used: what was short of memory then is not now.
+//   - A damaged file is set aside under another name and said, not fatal.
+package state

@@ -1,0 +1,181 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// version is that of the file's form.
+const version = 1
+
+// maxBytes bounds what is read: a state is a few kilobytes.
+const maxBytes = 8 << 20
+
+// content is what stands in the file.
+type content struct {
+	Version int             `json:"version"`
+	BootID  string          `json:"bootID"`
+	Saved   time.Time       `json:"saved"`
+	State   json.RawMessage `json:"state"`
+}
+
+// A File is a state file.
+type File struct {
+	path   string
+	bootID string
+}
+
+// Open prepares to use the file at path for the running boot. Its directory is
+// made if it is missing.
+func Open(path, bootID string) (*File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, fmt.Errorf("make the directory of the state file %s: %w; give another --state-file", path, err)
+	}
+	return &File{path, bootID}, nil
+}
+
+// BootID reads the identity of the running boot below a proc root.
+func BootID(procRoot string) (string, error) {
+	path := filepath.Join(procRoot, "sys/kernel/random/boot_id")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the boot ID: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// Load decodes the saved state into into. A notice says what a person should
+// know: that there was none, or why what was there is not used. Only a file
+// that can not be read at all is an error.
+func (f *File) Load(into any) (notice string, err error) {
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no state was saved before: starting afresh", nil
+	case err != nil:
+		return "", fmt.Errorf("read the state file: %w", err)
+	case info.Size() > maxBytes:
+		return f.setAside(fmt.Errorf("larger than %d bytes", maxBytes)), nil
+	}
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return "", fmt.Errorf("read the state file: %w", err)
+	}
+	var c content
+	if err := json.Unmarshal(data, &c); err != nil {
+		return f.setAside(err), nil
+	}
+	switch {
+	case c.Version != version:
+		return f.setAside(fmt.Errorf("version %d, this program writes version %d", c.Version, version)), nil
+	case c.BootID != f.bootID:
+		return "the saved state is of an earlier boot: starting afresh", nil
+	}
+	if err := json.Unmarshal(c.State, into); err != nil {
+		return f.setAside(err), nil
+	}
+	return fmt.Sprintf("continuing from the state saved at %s", c.Saved.Format(time.RFC3339)), nil
+}
+
+// setAside keeps a damaged file for a person to look at.
+func (f *File) setAside(why error) (notice string) {
+	aside := f.path + ".damaged"
+	if err := os.Rename(f.path, aside); err != nil {
+		return fmt.Sprintf("the state file %s is damaged (%v) and could not be set aside (%v): starting afresh", f.path, why, err)
+	}
+	return fmt.Sprintf("the state file %s is damaged (%v): set aside as %s, starting afresh", f.path, why, aside)
+}
+
+// Save writes a state atomically: to a file beside it, to the disk, then into
+// its place.
+func (f *File) Save(state any, now time.Time) error {
+	raw, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("encode the state: %w", err)
+	}
+	data, err := json.MarshalIndent(content{version, f.bootID, now.Round(0), raw}, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode the state: %w", err)
+	}
+	return f.replace(append(data, '\n'))
+}
+
+func (f *File) replace(data []byte) (err error) {
+	beside := f.path + ".new"
+	defer func() {
+		if err != nil {
+			_ = os.Remove(beside)
+			err = fmt.Errorf("save the state in %s: %w", f.path, err)
+		}
+	}()
+	file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if syncErr := file.Sync(); err == nil {
+		err = syncErr
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(beside, f.path)
+}
+
+// A Saver writes states beside whoever makes them. The latest one counts:
+// states that came while a slow disk was busy are skipped.
+type Saver[T any] struct {
+	latest chan T
+	done   chan struct{}
+}
+
+// NewSaver starts to save to f. Errors are handed to failed, the first of a row
+// only.
+func NewSaver[T any](f *File, failed func(error)) *Saver[T] {
+	s := &Saver[T]{latest: make(chan T, 1), done: make(chan struct{})}
+	go s.run(f, failed)
+	return s
+}
+
+// Save hands over a state without waiting. It must be called by one goroutine.
+func (s *Saver[T]) Save(state T) {
+	select {
+	case <-s.latest: // not begun yet: replaced
+	default:
+	}
+	s.latest <- state
+}
+
+// Close saves the last state and ends the saver.
+func (s *Saver[T]) Close() {
+	close(s.latest)
+	<-s.done
+}
+
+func (s *Saver[T]) run(f *File, failed func(error)) {
+	defer close(s.done)
+	var written []byte
+	told := false
+	for state := range s.latest {
+		raw, err := json.Marshal(state)
+		if err == nil && bytes.Equal(raw, written) {
+			continue // nothing new: the disk is spared
+		}
+		if err = f.Save(state, time.Now()); err == nil {
+			written, told = raw, false
+		} else if !told {
+			failed(err)
+			told = true
+		}
+	}
+}
