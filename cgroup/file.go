@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,8 @@ func NewBuffer() *Buffer { return &Buffer{make([]byte, 8<<10)} }
 // Reading it costs one pread(2), a quarter of opening it each time.
 type File struct {
 	path  string
-	fd    int // -1 while closed
+	dir   *Dir // if set, the file is opened in it, whatever is at its path now
+	fd    int  // -1 while closed
 	fault *ReadError
 }
 
@@ -58,15 +60,19 @@ func (f *File) Read(buf *Buffer) ([]byte, error) {
 		return text, nil
 	}
 	f.Close()
-	if errno == unix.ENODEV && !fresh {
+	if errno == unix.ENODEV && !fresh && f.dir == nil {
 		return f.Read(buf)
 	}
 	return nil, f.failed("read", errno)
 }
 
 func (f *File) open() unix.Errno {
+	at, name := unix.AT_FDCWD, f.path
+	if f.dir != nil {
+		at, name = f.dir.fd, filepath.Base(f.path)
+	}
 	for {
-		fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err == nil {
 			f.fd = fd
 			return 0

@@ -46,25 +46,46 @@ func OpenMemory(h Hierarchy, path string) (*Memory, error) {
 
 // OpenMemoryWith is [OpenMemory] with a buffer that readers share.
 func OpenMemoryWith(h Hierarchy, path string, buf *Buffer) (*Memory, error) {
-	dir := h.Dir("memory", path) + "/"
-	names := memoryFiles[h.Version]
-	m := &Memory{
-		version: h.Version,
-		usage:   File{path: dir + names.usage, fd: -1},
-		stat:    File{path: dir + "memory.stat", fd: -1},
-		limit:   File{path: dir + names.limit, fd: -1},
-		buf:     buf,
-	}
-	if errno := m.stat.open(); errno != 0 {
-		return nil, m.stat.failed("open", errno)
-	}
-	errno := m.usage.open()
-	m.rootless = errno == unix.ENOENT && h.Version == V2 && clean(path) == "/"
-	if errno != 0 && !m.rootless {
-		m.Close()
-		return nil, m.usage.failed("open", errno)
+	m := newMemory(h.Version, h.Dir("memory", path)+"/", nil, buf)
+	if err := m.open(clean(path) == "/"); err != nil {
+		return nil, err
 	}
 	return m, nil
+}
+
+// OpenMemory opens the memory controller's files of the cgroup that the
+// directory is, of version v. Once that cgroup is removed they can not be read
+// any more, even if another has taken its path.
+func (d *Dir) OpenMemory(v Version, buf *Buffer) (*Memory, error) {
+	m := newMemory(v, d.path+"/", d, buf)
+	if err := m.open(false); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func newMemory(v Version, place string, dir *Dir, buf *Buffer) *Memory {
+	names := memoryFiles[v]
+	return &Memory{
+		version: v,
+		usage:   File{path: place + names.usage, dir: dir, fd: -1},
+		stat:    File{path: place + "memory.stat", dir: dir, fd: -1},
+		limit:   File{path: place + names.limit, dir: dir, fd: -1},
+		buf:     buf,
+	}
+}
+
+func (m *Memory) open(atRoot bool) error {
+	if errno := m.stat.open(); errno != 0 {
+		return m.stat.failed("open", errno)
+	}
+	errno := m.usage.open()
+	m.rootless = errno == unix.ENOENT && m.version == V2 && atRoot
+	if errno != 0 && !m.rootless {
+		m.Close()
+		return m.usage.failed("open", errno)
+	}
+	return nil
 }
 
 // Close closes the files. A read afterwards opens them again.

@@ -17,11 +17,16 @@ type PIDs struct {
 // OpenPIDs opens the pids controller's files of the cgroup at path. The root
 // has none, on either version: the machine's numbers are in /proc.
 func OpenPIDs(h Hierarchy, path string) (*PIDs, error) {
+	return OpenPIDsWith(h, path, NewBuffer())
+}
+
+// OpenPIDsWith is [OpenPIDs] with a buffer that readers share.
+func OpenPIDsWith(h Hierarchy, path string, buf *Buffer) (*PIDs, error) {
 	dir := h.Dir("pids", path) + "/"
 	p := &PIDs{
 		current: File{path: dir + "pids.current", fd: -1},
 		max:     File{path: dir + "pids.max", fd: -1},
-		buf:     NewBuffer(),
+		buf:     buf,
 	}
 	for _, f := range []*File{&p.current, &p.max} {
 		if errno := f.open(); errno != 0 {

@@ -89,14 +89,17 @@ func OpenNode(o Options) (*Node, error) {
 
 func (n *Node) openMachine() error {
 	var errs []error
-	for name, f := range map[string]**cgroup.File{
-		"meminfo":                &n.meminfo,
-		"loadavg":                &n.tasks,
-		"sys/kernel/pid_max":     &n.pidMax,
-		"sys/kernel/threads-max": &n.threadsMax,
+	for _, f := range []struct {
+		file **cgroup.File
+		name string
+	}{
+		{&n.meminfo, "meminfo"},
+		{&n.tasks, "loadavg"},
+		{&n.pidMax, "sys/kernel/pid_max"},
+		{&n.threadsMax, "sys/kernel/threads-max"},
 	} {
 		var err error
-		*f, err = cgroup.OpenFile(filepath.Join(n.options.ProcRoot, name))
+		*f.file, err = cgroup.OpenFile(filepath.Join(n.options.ProcRoot, f.name))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -152,7 +155,7 @@ func (n *Node) refresh() {
 		}
 	}
 	if n.pids == nil && !n.IsMachine() {
-		n.pids, n.pidsErr = cgroup.OpenPIDs(n.options.Hierarchy, n.options.NodeCgroup)
+		n.pids, n.pidsErr = cgroup.OpenPIDsWith(n.options.Hierarchy, n.options.NodeCgroup, n.buf)
 	}
 }
 

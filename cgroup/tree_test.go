@@ -1,0 +1,259 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+const mib = 1 << 20
+
+// fixtures are trees of plain files below testdata, three pods each.
+var fixtures = map[string]Hierarchy{
+	"v1-cgroupfs": At(V1, "testdata/v1-cgroupfs"),
+	"v1-systemd":  At(V1, "testdata/v1-systemd"),
+	"v2-cgroupfs": At(V2, "testdata/v2-cgroupfs"),
+	"v2-systemd":  At(V2, "testdata/v2-systemd"),
+}
+
+func eachFixture(t *testing.T, test func(t *testing.T, h Hierarchy)) {
+	for name, h := range fixtures {
+		t.Run(name, func(t *testing.T) { test(t, h) })
+	}
+}
+
+func TestDirStaysInsideTheMount(t *testing.T) {
+	for _, c := range []struct {
+		h          Hierarchy
+		path, want string
+	}{
+		{At(V1, "/cg"), "/", "/cg/memory"},
+		{At(V1, "/cg"), "kubepods/podx", "/cg/memory/kubepods/podx"},
+		{At(V1, "/cg"), "../../etc", "/cg/memory/etc"},
+		{At(V2, "/cg"), "/kubepods", "/cg/kubepods"},
+		{At(V2, "/cg"), "/../x", "/cg/x"},
+	} {
+		if got := c.h.Dir("memory", c.path); got != c.want {
+			t.Errorf("%v.Dir(memory, %q) = %q, want %q", c.h, c.path, got, c.want)
+		}
+	}
+}
+
+func TestDetectNamesWhatIsMissing(t *testing.T) {
+	empty := t.TempDir()
+	_, err := Detect(empty)
+	if err == nil || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("Detect of an empty directory: %v", err)
+	}
+	if _, err := Detect(filepath.Join(empty, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Detect of nothing: %v", err)
+	}
+	if h, err := Detect("testdata/v1-cgroupfs"); err == nil {
+		t.Errorf("Detect took plain files for %v", h)
+	}
+}
+
+func TestMemoryOfFixtures(t *testing.T) {
+	eachFixture(t, func(t *testing.T, h Hierarchy) {
+		root, err := PodsRoot(h, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := OpenMemory(h, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		u, err := m.Read()
+		if err != nil || u.Usage != 600*mib || u.InactiveFile != 50*mib || u.WorkingSet() != 550*mib {
+			t.Errorf("read %+v, working set %d, %v", u, u.WorkingSet(), err)
+		}
+		if limit, limited, err := m.Limit(); err != nil || !limited || limit != 800*mib {
+			t.Errorf("limit %d, %t, %v, want 800 MiB", limit, limited, err)
+		}
+	})
+}
+
+func TestMemoryOfTheRoot(t *testing.T) {
+	eachFixture(t, func(t *testing.T, h Hierarchy) {
+		m, err := OpenMemory(h, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		u, err := m.Read()
+		if err != nil || u.Usage != 2000*mib || u.InactiveFile != 300*mib {
+			t.Errorf("read %+v, %v, want 2000 MiB and 300 MiB inactive", u, err)
+		}
+		if limit, limited, err := m.Limit(); err != nil || limited {
+			t.Errorf("limit %d, %t, %v, want none", limit, limited, err)
+		}
+		if _, err := m.Usage(); (h.Version == V2) != errors.Is(err, ErrNoUsage) {
+			t.Errorf("usage alone: %v", err)
+		}
+	})
+}
+
+func TestPIDsOfFixtures(t *testing.T) {
+	for name, want := range map[string]PIDUsage{"v1-cgroupfs": {12, 100, true}, "v2-systemd": {12, 0, false}} {
+		p, err := OpenPIDs(fixtures[name], "/node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if got, err := p.Read(); err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	if _, err := OpenPIDs(fixtures["v1-cgroupfs"], "/"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the root: %v, want not exist", err)
+	}
+}
+
+func TestFindPods(t *testing.T) {
+	eachFixture(t, func(t *testing.T, h Hierarchy) {
+		pods, err := FindPods(h, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.UID, b.UID) })
+		want := []Pod{
+			{UID: "0b6d5b4e-9c1f-4c55-8a35-1f0e7f2a9d11", Containers: []Container{{Name: "f3c1d6f0a4b2"}}},
+			{UID: "5f1c2c70-3a56-4f0b-9f62-0d2b8a7e4c22", Containers: []Container{{Name: "1c2d3e4f5a6b"}, {Name: "9a7be2c4d5e6"}}},
+			{UID: "c4f0a9d2-77e1-4b7d-a3b9-6c5de1f80933", Containers: []Container{}},
+		}
+		if diff := cmp.Diff(want, pods, cmpopts.IgnoreFields(Pod{}, "Path", "Inode"), cmpopts.IgnoreFields(Container{}, "Path")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		tree, err := OpenPodTree(h, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pods {
+			info, err := os.Stat(h.Dir("memory", p.Path))
+			if err != nil || !info.IsDir() || p.Inode == 0 {
+				t.Errorf("%+v: %v", p, err)
+			}
+			if uid, ok := ParsePodPath(p.Path); !ok || uid != p.UID {
+				t.Errorf("ParsePodPath(%q) = %q, %t", p.Path, uid, ok)
+			}
+			found, err := tree.Find(p.UID)
+			if diff := cmp.Diff(p, found); err != nil || diff != "" {
+				t.Errorf("Find %s: %v (-listed +found):\n%s", p.UID, err, diff)
+			}
+		}
+	})
+}
+
+func TestFindRefusesWhatIsNoPod(t *testing.T) {
+	eachFixture(t, func(t *testing.T, h Hierarchy) {
+		tree, err := OpenPodTree(h, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, uid := range []string{"", "no-such-pod", "..", "/../burstable", "x/../../burstable", "a.slice/.."} {
+			if p, err := tree.Find(uid); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("Find(%q) = %+v, %v, want not exist", uid, p, err)
+			}
+		}
+	})
+}
+
+func TestNoPodTree(t *testing.T) {
+	h := At(V1, t.TempDir())
+	if pods, err := FindPods(h, "/x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("FindPods = %v, %v, want not exist", pods, err)
+	}
+}
+
+// makeDirs makes directories of a fixture in a place of its own.
+func makeDirs(t *testing.T, h Hierarchy, paths ...string) {
+	t.Helper()
+	for _, p := range paths {
+		if err := os.MkdirAll(h.Dir("memory", p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPodTreeOfANodeThatIsASlice(t *testing.T) {
+	h := At(V2, t.TempDir())
+	pod := "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-poda_1.slice"
+	makeDirs(t, h, pod+"/crio-77.scope")
+	pods, err := FindPods(h, "/kubelet.slice")
+	if err != nil || len(pods) != 1 || pods[0].UID != "a-1" || pods[0].Path != pod || pods[0].Containers[0].Name != "77" {
+		t.Errorf("FindPods = %+v, %v", pods, err)
+	}
+}
+
+// Both namings exist after a kubelet's driver was changed.
+func TestPodTreeTakesTheNamingInUse(t *testing.T) {
+	h := At(V1, t.TempDir())
+	makeDirs(t, h, "/kubepods/burstable", "/kubepods.slice/kubepods-podx.slice")
+	if root, err := PodsRoot(h, "/"); err != nil || root != "/kubepods.slice" {
+		t.Errorf("PodsRoot = %q, %v, want the one with a pod", root, err)
+	}
+	makeDirs(t, h, "/kubepods/burstable/pody")
+	if root, err := PodsRoot(h, "/"); err != nil || root != "/kubepods" {
+		t.Errorf("PodsRoot = %q, %v, want kubepods", root, err)
+	}
+}
+
+func TestProcsOfFixture(t *testing.T) {
+	h := fixtures["v1-cgroupfs"]
+	path := "/kubepods/burstable/pod5f1c2c70-3a56-4f0b-9f62-0d2b8a7e4c22"
+	got, err := Procs(h, "memory", path+"/1c2d3e4f5a6b", nil)
+	if diff := cmp.Diff([]int{202, 203, 0}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	d, err := OpenDir(h, "memory", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	buf := NewBuffer()
+	direct, err := d.CountProcs(buf)
+	below, errBelow := d.CountProcsBelow(buf)
+	if err != nil || errBelow != nil || direct != 0 || below != 4 {
+		t.Errorf("%d processes and %d below, %v, %v, want 0 and 4", direct, below, err, errBelow)
+	}
+	if n, ok := d.Children(); ok && n != 2 {
+		t.Errorf("%d children, want 2", n)
+	}
+}
+
+// A file that is larger than the buffer is read whole.
+func TestFileGrowsTheBuffer(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "memory.stat")
+	text := strings.Repeat("unknown 1\n", 5000) + v2Stat
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, err := f.Read(NewBuffer()); err != nil || string(got) != text {
+		t.Errorf("read %d of %d bytes, %v", len(got), len(text), err)
+	}
+}
+
+func TestReadErrorSaysWhatAndWhatToDo(t *testing.T) {
+	_, err := OpenMemory(fixtures["v2-cgroupfs"], "/no/such")
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("error %v", err)
+	}
+	for _, part := range []string{"open", "testdata/v2-cgroupfs/no/such/memory.stat", "check the path"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}

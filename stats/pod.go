@@ -1,0 +1,156 @@
+package stats
+
+import (
+	"errors"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A pod is a pod's cgroups with their files open, and what was measured of it.
+type pod struct {
+	cgroup     cgroup.Pod
+	own        group
+	containers []group
+	usage      signal.Usage
+
+	kept  bool // its files stay open between measurements
+	round uint64
+}
+
+// A group is one cgroup with its files open.
+type group struct {
+	dir    *cgroup.Dir
+	memory *cgroup.Memory
+}
+
+// groupDescriptors is how many files a group holds open.
+const groupDescriptors = 3
+
+func (g *group) close() {
+	g.dir.Close()
+	g.memory.Close()
+}
+
+func openGroup(h cgroup.Hierarchy, path string, buf *cgroup.Buffer) (group, error) {
+	dir, err := cgroup.OpenDir(h, "memory", path)
+	if err != nil {
+		return group{}, err
+	}
+	memory, err := dir.OpenMemory(h.Version, buf)
+	if err != nil {
+		dir.Close()
+		return group{}, err
+	}
+	return group{dir, memory}, nil
+}
+
+// openPod opens the files of a pod. Containers that vanish meanwhile are left
+// out; the directory's identity is that of the one opened.
+func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, error) {
+	own, err := openGroup(h, found.Path, buf)
+	if err != nil {
+		return nil, err
+	}
+	found.Inode = own.dir.Inode()
+	m := &pod{cgroup: found, own: own}
+	m.cgroup.Containers = nil
+	for _, c := range found.Containers {
+		g, err := openGroup(h, c.Path, buf)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			m.close()
+			return nil, err
+		}
+		m.containers = append(m.containers, g)
+		m.cgroup.Containers = append(m.cgroup.Containers, c)
+		m.usage.Containers = append(m.usage.Containers, signal.ContainerUsage{Name: c.Name})
+	}
+	return m, nil
+}
+
+func (m *pod) close() {
+	m.own.close()
+	for i := range m.containers {
+		m.containers[i].close()
+	}
+}
+
+func (m *pod) descriptors() int { return groupDescriptors * (1 + len(m.containers)) }
+
+// changed reports whether the pod has gained or lost a container, or can not
+// say: 0.5 µs.
+func (m *pod) changed() bool {
+	n, ok := m.own.dir.Children()
+	return !ok || n != len(m.containers)
+}
+
+// measure measures the pod. What fails is not known in the usage; the error is
+// the first failure. A cgroup of the pod that was removed is such a failure:
+// the pod must be opened again.
+func (m *pod) measure(buf *cgroup.Buffer, processes bool) error {
+	var errs [3]error
+	m.usage.Memory, errs[0] = m.own.workingSet()
+	for i := range m.containers {
+		var err error
+		if m.usage.Containers[i].Memory, err = m.containers[i].workingSet(); err != nil && errs[1] == nil {
+			errs[1] = err
+		}
+	}
+	m.usage.Processes = signal.Measured[signal.PIDs]{}
+	if processes {
+		m.usage.Processes, errs[2] = m.countProcesses(buf)
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errAbsurd = errors.New(absurdUsage)
+
+func (g *group) workingSet() (signal.Measured[signal.Bytes], error) {
+	u, err := g.memory.Read()
+	if err == nil && u.Usage > absurd {
+		err = errAbsurd
+	}
+	if err != nil {
+		return signal.Measured[signal.Bytes]{}, err
+	}
+	return signal.Of(signal.Bytes(u.WorkingSet())), nil
+}
+
+// countProcesses counts the processes of the pod's cgroup, of its containers',
+// and of what containers made below theirs.
+func (m *pod) countProcesses(buf *cgroup.Buffer) (signal.Measured[signal.PIDs], error) {
+	total, err := m.own.dir.CountProcs(buf)
+	for i := range m.containers {
+		if err != nil {
+			break
+		}
+		var n int
+		if n, err = m.containers[i].countProcesses(buf); err == nil {
+			total += n
+		}
+	}
+	if err != nil {
+		return signal.Measured[signal.PIDs]{}, err
+	}
+	return signal.Of(signal.PIDs(total)), nil
+}
+
+func (g *group) countProcesses(buf *cgroup.Buffer) (int, error) {
+	n, err := g.dir.CountProcs(buf)
+	if err != nil {
+		return 0, err
+	}
+	if below, ok := g.dir.Children(); ok && below == 0 {
+		return n, nil
+	}
+	nested, err := g.dir.CountProcsBelow(buf)
+	return n + nested, err
+}

@@ -1,0 +1,222 @@
+package stats
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Pods measures pods by what their cgroups hold. The files of a pod stay open
+// from one measurement to the next: three descriptors for the pod and each of
+// its containers, half of RLIMIT_NOFILE in all; pods beyond that are opened and
+// closed each time, which takes five times as long. It is not safe for
+// concurrent use.
+type Pods struct {
+	h          cgroup.Hierarchy
+	nodeCgroup string
+	tree       cgroup.PodTree
+	treeErr    error
+	missed     bool // a pod had no cgroup in the last round
+
+	known  map[string]*pod
+	buf    *cgroup.Buffer
+	free   int // descriptors that may still be opened to be kept
+	round  uint64
+	failed error
+}
+
+// OpenPods prepares to measure the pods below the node's cgroup. There may be
+// none yet, nor a kubepods directory. RLIMIT_NOFILE is read now.
+func OpenPods(h cgroup.Hierarchy, nodeCgroup string) *Pods {
+	p := &Pods{h: h, nodeCgroup: nodeCgroup, known: map[string]*pod{}, buf: cgroup.NewBuffer(), free: descriptors()}
+	p.findTree()
+	return p
+}
+
+// descriptors is half of how many files this process may open; 512 if it can
+// not be told.
+func descriptors() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 512
+	}
+	return int(min(limit.Cur/2, 1<<20))
+}
+
+func (p *Pods) findTree() { p.tree, p.treeErr = cgroup.OpenPodTree(p.h, p.nodeCgroup) }
+
+// Measure appends a candidate for each pod, in their order: working set of the
+// pod and of each container (named as its cgroup is), and the number of its
+// processes. Usage is nil for a pod without a cgroup; what could not be read of
+// one that has a cgroup is not known in its usage, see [Pods.Err]. The
+// candidates point into pods, and their usages are valid until the next
+// measurement.
+func (p *Pods) Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+	return p.measure(pods, into, true)
+}
+
+// MeasureMemory is [Pods.Measure] without the processes, which take half of its
+// time: all that a ranking by memory asks for.
+func (p *Pods) MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+	return p.measure(pods, into, false)
+}
+
+func (p *Pods) measure(pods []signal.Pod, into []signal.Candidate, processes bool) []signal.Candidate {
+	p.round++
+	p.failed = nil
+	if p.treeErr != nil || p.missed { // the tree may have come, or have changed its naming
+		p.findTree()
+	}
+	p.missed = false
+	now := time.Now()
+	for i := range pods {
+		c := signal.Candidate{Pod: &pods[i]}
+		if m := p.measureOne(pods[i].UID, processes); m != nil {
+			m.usage.Time = now
+			c.Usage = &m.usage
+		}
+		into = append(into, c)
+	}
+	p.forget()
+	return into
+}
+
+// measureOne measures the pod, twice if its cgroup turns out to have been
+// replaced; nil if it has none.
+func (p *Pods) measureOne(uid string, processes bool) *pod {
+	for range 2 {
+		m := p.lookUp(uid)
+		if m == nil || m.own.dir == nil {
+			return m
+		}
+		err := m.measure(p.buf, processes)
+		if !m.kept {
+			m.close()
+		}
+		if err == nil {
+			return m
+		}
+		if !isGone(err) {
+			p.fail(err)
+			return m
+		}
+		p.drop(uid, m)
+	}
+	return nil
+}
+
+// lookUp returns the pod with its files open, or nil if it has no cgroup.
+func (p *Pods) lookUp(uid string) *pod {
+	m := p.known[uid]
+	if m != nil && m.kept && !m.changed() {
+		m.round = p.round
+		return m
+	}
+	if m != nil {
+		p.drop(uid, m)
+	}
+	m, err := p.open(uid)
+	if isGone(err) {
+		p.missed = true
+		return nil
+	}
+	if err != nil {
+		p.fail(err)
+		return &pod{} // it has a cgroup that can not be read: not known, which is not the same as none
+	}
+	p.known[uid] = m
+	return m
+}
+
+func (p *Pods) open(uid string) (*pod, error) {
+	if p.treeErr != nil {
+		return nil, p.treeErr
+	}
+	found, err := p.tree.Find(uid)
+	if err != nil {
+		return nil, err
+	}
+	m, err := openPod(p.h, found, p.buf)
+	if err != nil {
+		return nil, err
+	}
+	m.round = p.round
+	if need := m.descriptors(); p.reserve(need) {
+		m.kept = true
+		p.free -= need
+	}
+	return m, nil
+}
+
+// reserve makes room for descriptors, closing pods that nobody has asked for
+// lately. Those of the last round are spared: to close what comes next in a
+// round would close everything, every round.
+func (p *Pods) reserve(need int) bool {
+	for uid, m := range p.known {
+		if p.free >= need {
+			break
+		}
+		if m.kept && m.round+1 < p.round {
+			p.drop(uid, m)
+		}
+	}
+	return p.free >= need
+}
+
+// idleRounds is for how many measurements a pod that nobody asks for is kept.
+const idleRounds = 16
+
+// forget closes what nobody has asked for in a while: pods that ended.
+func (p *Pods) forget() {
+	for uid, m := range p.known {
+		if m.round+idleRounds < p.round {
+			p.drop(uid, m)
+		}
+	}
+}
+
+func (p *Pods) drop(uid string, m *pod) {
+	m.close()
+	if m.kept {
+		p.free += m.descriptors()
+	}
+	delete(p.known, uid)
+}
+
+// Cgroup is the pod's cgroup as of the last measurement: whoever acts on it
+// checks that the directory still has this inode. ok is false for a pod that
+// had none.
+func (p *Pods) Cgroup(uid string) (c cgroup.Pod, ok bool) {
+	m := p.known[uid]
+	if m == nil {
+		return cgroup.Pod{}, false
+	}
+	return m.cgroup, true
+}
+
+// Err is the first failure of the last measurement other than a cgroup that
+// does not exist, or nil.
+func (p *Pods) Err() error { return p.failed }
+
+func (p *Pods) fail(err error) {
+	if p.failed == nil {
+		p.failed = err
+	}
+}
+
+// Close closes all files.
+func (p *Pods) Close() {
+	for uid, m := range p.known {
+		p.drop(uid, m)
+	}
+}
+
+// isGone reports whether err says that a cgroup does not exist, or was removed
+// while it was read.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+}
