@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/report"
+)
+
+func agentCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Watch this node and evict a pod before the kernel's OOM killer picks one",
+		Long: `Watches the node's memory and PIDs, and when an eviction threshold is met ends
+the pod that hurts most. Decisions are JSON lines on standard error. SIGTERM and
+SIGINT end the agent; the pods stay as they are.`,
+		Args: cobra.NoArgs,
+	}
+	flags := config.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags win over it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(file, flags)
+		if errors.As(err, new(fields.Faults)) {
+			return invalidError{err}
+		}
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		return runAgent(ctx, c, cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+// runAgent puts the agent together and runs it until ctx ends.
+func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
+	lines := report.NewLines(errs)
+	defer lines.Close()
+	log := newLogger(c, lines)
+	n, err := openNode(c, log)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	policy, err := n.policy(c, log)
+	if err != nil {
+		return err
+	}
+	agent.SelfTest(ctx, log, n.checks(c))
+	reporter, machine := openReporter(c, policy, lines, log)
+	defer reporter.Close()
+	log.Info("watching", "node", c.NodeCgroup, "hierarchy", n.hierarchy.Version, "thresholds", fmt.Sprint(policy.Thresholds),
+		"extraLooks", c.ExtraLooks, "maxFillRate", c.FillRate(), "dryRun", c.DryRun, "pid", os.Getpid())
+	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun}, agent.Parts{
+		Machine: machine, Observer: n, Pods: n, Victims: n, Reclaimer: n, Inventory: n, Reporter: reporter,
+	}).Run(ctx)
+	log.Info("stopped")
+	return nil
+}
+
+// newLogger logs to the lines in the configured format. Decisions do not pass
+// through it.
+func newLogger(c *config.Agent, lines io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(2*c.Verbosity)}
+	if c.LoggingFormat == "json" {
+		return slog.New(slog.NewJSONHandler(lines, options))
+	}
+	return slog.New(slog.NewTextHandler(lines, options))
+}

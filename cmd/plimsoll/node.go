@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/kill"
+	"plimsoll.dev/plimsoll/pods"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/stats"
+)
+
+// A node is this machine, or the cgroup that plays it: it implements the
+// agent's ports with the kernel below and the manifests beside it.
+type node struct {
+	hierarchy cgroup.Hierarchy
+	stats     *stats.Node
+	usage     *stats.Pods
+	manifests *pods.Directory // nil without --pod-manifests
+	killer    *kill.Killer
+	log       *slog.Logger
+
+	candidates []signal.Candidate
+	lastFault  string
+}
+
+func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
+	observed, err := stats.OpenNode(stats.Options{
+		ProcRoot: c.ProcRoot, CgroupRoot: c.CgroupRoot, NodeCgroup: c.NodeCgroup,
+		KubeReserved: c.ReservedMemory(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	n := &node{hierarchy: observed.Hierarchy(), stats: observed, log: log}
+	if n.killer, err = kill.New(n.hierarchy); err != nil {
+		observed.Close()
+		return nil, err
+	}
+	n.usage = stats.OpenPods(n.hierarchy, c.NodeCgroup)
+	if c.PodManifests != "" {
+		n.manifests = pods.NewDirectory(c.PodManifests)
+	}
+	n.Refresh(context.Background())
+	return n, nil
+}
+
+func (n *node) Close() {
+	if err := n.killer.Close(); err != nil {
+		n.log.Error("close the killer", "error", err)
+	}
+	n.usage.Close()
+	n.stats.Close()
+}
+
+// policy compiles the configuration for what this node observes: without
+// observations of disks no local-storage limit can be exceeded.
+func (n *node) policy(c *config.Agent, log *slog.Logger) (*eviction.Policy, error) {
+	watched := *c
+	watched.LocalStorageCapacityIsolation = false
+	policy, err := watched.Policy(signal.Single)
+	if err != nil {
+		return nil, err
+	}
+	var unseen []string
+	for s := range signal.All {
+		if policy.Configured.Has(s) && s.Definition().Condition == signal.DiskPressure {
+			unseen = append(unseen, s.String())
+		}
+	}
+	if len(unseen) > 0 || c.LocalStorageCapacityIsolation {
+		log.Info("disks are not observed by this version: their thresholds and local-storage limits stay the kubelet's", "unknown", strings.Join(unseen, ","))
+	}
+	return policy, nil
+}
+
+// Observe implements agent.Observer.
+func (n *node) Observe(into *signal.Observations, kind signal.Kind) {
+	n.stats.Look(kind, time.Now(), into)
+}
+
+// Measure implements agent.Pods. A pod without processes is not active: it has
+// ended, or has not begun.
+func (n *node) Measure(context.Context) []signal.Candidate {
+	if n.manifests == nil {
+		return nil
+	}
+	n.candidates = n.usage.Measure(n.manifests.Pods(), n.candidates[:0])
+	return slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
+		if c.Usage == nil {
+			_, exists := n.usage.Cgroup(c.Pod.UID)
+			return !exists
+		}
+		return c.Usage.Processes.Known && c.Usage.Processes.Value == 0
+	})
+}
+
+// Reclaim implements agent.Reclaimer: this node has no container runtime whose
+// waste could be collected.
+func (n *node) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer { return nil }
+
+// Refresh implements agent.Inventory: it reads manifests that changed.
+func (n *node) Refresh(context.Context) {
+	if n.manifests == nil {
+		return
+	}
+	changed, err := n.manifests.Refresh()
+	if changed {
+		n.log.Info("read the pod manifests", "pods", len(n.manifests.Pods()))
+	}
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	}
+	if fault != n.lastFault {
+		for line := range strings.SplitSeq(fault, "\n") {
+			if line != "" {
+				n.log.Error("a pod manifest can not be used: its pod is not evicted", "fault", line)
+			}
+		}
+	}
+	n.lastFault = fault
+}
+
+// Victim implements agent.Victims.
+func (n *node) Victim(pod *signal.Pod) (agent.Victim, error) {
+	found, ok := n.usage.Cgroup(pod.UID)
+	if !ok {
+		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", pod.Key(), pod.UID)
+	}
+	return victim{n.killer, kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}, nil
+}
+
+// A victim is a pod's cgroup, as it was when the pod was measured.
+type victim struct {
+	killer *kill.Killer
+	target kill.Target
+}
+
+func (v victim) Immediate(ctx context.Context) (agent.Killed, error) {
+	return killed(v.killer.Immediate(ctx, v.target))
+}
+
+func (v victim) Graceful(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (agent.Killed, error) {
+	return killed(v.killer.Graceful(ctx, v.target, grace, hurry))
+}
+
+// killed tells processes that were signalled but are not gone yet from those
+// that could not be signalled.
+func killed(r kill.Result, err error) (agent.Killed, error) {
+	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty}
+	if errors.Is(err, kill.ErrTimeout) && r.Signalled > 0 {
+		k.Lingering = true
+		return k, nil
+	}
+	return k, err
+}
