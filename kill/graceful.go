@@ -1,0 +1,101 @@
+package kill
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Graceful sends SIGTERM to every process of the pod, waits up to the grace
+// period for them to end, and then does what [Killer.Immediate] does; at once
+// when hurry is closed, or where there is nobody a SIGTERM can reach. Processes
+// that start meanwhile, as shutdown handlers do, get no SIGTERM. A frozen pod
+// stays frozen until it is killed.
+//
+// When ctx ends within the grace period, nothing is killed. The errors are those
+// of Immediate.
+func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, hurry <-chan struct{}) (Result, error) {
+	a, err := k.begin(k.patient, t)
+	if err != nil {
+		return Result{}, err
+	}
+	defer a.end()
+	defer a.wakeOn(ctx, hurry)()
+	ended, err := a.terminate(ctx, grace, hurry)
+	if ended || err != nil {
+		return a.result, err
+	}
+	a.w.before = a.w.before[:0] // SIGKILL is a signal of its own
+	a.result.Signalled = 0
+	err = a.killUntilEmpty(ctx)
+	return a.result, err
+}
+
+// terminate asks the processes to end and waits. It has ended if none is left.
+func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (ended bool, err error) {
+	until, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	for asked := false; ; asked = true {
+		if err := a.list(&a.w.pids); err != nil {
+			return false, err
+		}
+		if a.empty() {
+			a.result.ToEmpty = time.Since(a.begun)
+			return true, nil
+		}
+		if err := a.refuse(); err != nil {
+			return false, err
+		}
+		switch {
+		case ctx.Err() != nil:
+			return false, a.timeout(ctx)
+		case until.Err() != nil, closed(hurry), len(a.w.pids) == 0:
+			return false, nil
+		case asked:
+			_, err = a.openPidfds(a.w.pids)
+		default:
+			err = a.signalAll(unix.SIGTERM)
+		}
+		if err == nil {
+			a.awaitExits(until, true)
+		}
+		a.closePidfds()
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// wakeOn ends the wait under way when ctx ends or hurry is closed. The function
+// it returns stops that.
+func (a *attempt) wakeOn(ctx context.Context, hurry <-chan struct{}) (stop func()) {
+	var count [8]byte
+	_, _ = unix.Read(a.w.wake, count[:]) // of an earlier kill
+	stopped, finished := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(finished)
+		select {
+		case <-ctx.Done():
+		case <-hurry:
+		case <-stopped:
+			return
+		}
+		binary.NativeEndian.PutUint64(count[:], 1)
+		_, _ = unix.Write(a.w.wake, count[:])
+	}()
+	return func() {
+		close(stopped)
+		<-finished
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

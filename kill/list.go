@@ -1,0 +1,145 @@
+package kill
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cgroup"
+)
+
+// list reads the PIDs of the pod and everything below it, sorted. Directories
+// that vanish meanwhile had no processes.
+func (a *attempt) list(into *[]int) error {
+	w := a.w
+	*into, w.invisible = (*into)[:0], 0
+	err := a.walk(a.members, func(dir int) error { return a.procs(dir, into) })
+	if err != nil {
+		return a.failed(fmt.Errorf("list the processes of %s: %w", a.target.Path, err))
+	}
+	slices.Sort(*into)
+	zeros, _ := slices.BinarySearch(*into, 1)
+	w.invisible = zeros
+	*into = (*into)[zeros:]
+	return nil
+}
+
+// walk calls visit for a directory and all below it.
+func (a *attempt) walk(root int, visit func(dir int) error) (err error) {
+	w := a.w
+	w.dirs = append(w.dirs[:0], root)
+	for i := 0; i < len(w.dirs) && err == nil; i++ {
+		if err = visit(w.dirs[i]); err == nil {
+			err = a.children(w.dirs[i])
+		}
+	}
+	for _, fd := range w.dirs[1:] {
+		_ = unix.Close(fd)
+	}
+	return err
+}
+
+// children opens the directories in a directory, behind those of the walk.
+func (a *attempt) children(dir int) error {
+	w := a.w
+	if _, err := unix.Seek(dir, 0, unix.SEEK_SET); err != nil {
+		return fmt.Errorf("rewind a directory: %w", err)
+	}
+	for {
+		n, err := unix.Getdents(dir, w.dirents)
+		if gone(err) || err == nil && n == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read a directory: %w", err)
+		}
+		for entries := w.dirents[:n]; len(entries) > 0; {
+			name, rest := nextDirectory(entries)
+			entries = rest
+			if name == nil {
+				continue
+			}
+			fd, err := openat(dir, &name[0], dirFlags)
+			if gone(err) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("open a directory: %w", err)
+			}
+			w.dirs = append(w.dirs, fd)
+		}
+	}
+}
+
+// procs appends the processes that are right in a directory. A threaded cgroup
+// of v2 has none of its own (EOPNOTSUPP): they are listed where its domain is.
+func (a *attempt) procs(dir int, into *[]int) error {
+	fd, err := openat(dir, nameProcs, unix.O_RDONLY)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open cgroup.procs: %w", err)
+	}
+	defer unix.Close(fd)
+	var numbers pidReader
+	for {
+		n, err := unix.Read(fd, a.w.text)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case gone(err), errors.Is(err, unix.EOPNOTSUPP):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read cgroup.procs: %w", err)
+		case n == 0:
+			*into, err = numbers.finish(*into)
+			return err
+		}
+		if *into, err = numbers.feed(*into, a.w.text[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// empty reports whether the last listing found no process. On v2 the kernel's
+// own word counts too: it knows of processes that are not listed any more but
+// have not left yet.
+func (a *attempt) empty() bool {
+	if len(a.w.pids) > 0 || a.w.invisible > 0 {
+		return false
+	}
+	populated, known := a.populated()
+	return !known || !populated
+}
+
+// populated reads cgroup.events of v2, which also makes a later poll wait for
+// the next change.
+func (a *attempt) populated() (populated, known bool) {
+	if a.events < 0 {
+		return false, false
+	}
+	n, err := unix.Pread(a.events, a.w.text, 0)
+	if err != nil {
+		return false, gone(err) // removed: empty for certain
+	}
+	return parsePopulated(a.w.text[:n])
+}
+
+// refuse looks for what must never be signalled among the members.
+func (a *attempt) refuse() error {
+	pids := a.w.pids
+	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 {
+		a.result.Invisible = a.w.invisible
+		return a.failed(fmt.Errorf("%d processes: %w", a.w.invisible, ErrNotVisible))
+	}
+	for _, forbidden := range [...]int{1, os.Getpid()} {
+		if listed(pids, forbidden) {
+			return a.failed(fmt.Errorf("%w: %s holds process %d, which is this program or PID 1", ErrNotPod, a.target.Path, forbidden))
+		}
+	}
+	return nil
+}

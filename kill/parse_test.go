@@ -1,0 +1,180 @@
+package kill
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readPIDs feeds text in pieces of a size.
+func readPIDs(text string, size int) (pids []int, err error) {
+	var r pidReader
+	for rest := []byte(text); len(rest) > 0 && err == nil; {
+		n := min(size, len(rest))
+		pids, err = r.feed(pids, rest[:n])
+		rest = rest[n:]
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.finish(pids)
+}
+
+func TestPIDReader(t *testing.T) {
+	for text, want := range map[string][]int{
+		"":                nil,
+		"0\n0\n":          {0, 0},
+		"1\n22\n333\n":    {1, 22, 333},
+		"4194304":         {4194304},
+		"\n\n7\n":         {7},
+		"999999999\n1\n":  {999999999, 1},
+		"12345\n67890\n1": {12345, 67890, 1},
+	} {
+		for size := 1; size < 8; size++ {
+			if got, err := readPIDs(text, size); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q in pieces of %d: %v, %v; want %v", text, size, got, err, want)
+			}
+		}
+	}
+	for _, text := range []string{"-1\n", "1 2\n", "x", "9999999999\n", "1\x00"} {
+		if got, err := readPIDs(text, 3); err == nil {
+			t.Errorf("%q: %v, want an error", text, got)
+		}
+	}
+}
+
+func FuzzPIDReader(f *testing.F) {
+	f.Add("1\n22\n333\n", 2)
+	f.Add("0\n", 1)
+	f.Add("-1", 1)
+	f.Fuzz(func(t *testing.T, text string, size int) {
+		if size < 1 {
+			return
+		}
+		whole, err := readPIDs(text, len(text)+1)
+		pieces, pieceErr := readPIDs(text, size)
+		if !slices.Equal(whole, pieces) || (err == nil) != (pieceErr == nil) {
+			t.Fatalf("whole %v, %v; in pieces of %d %v, %v", whole, err, size, pieces, pieceErr)
+		}
+		if err != nil {
+			return
+		}
+		var back strings.Builder
+		for _, pid := range whole {
+			fmt.Fprintf(&back, "%d\n", pid)
+		}
+		if again, err := readPIDs(back.String(), 5); err != nil || !slices.Equal(again, whole) {
+			t.Fatalf("%v written and read is %v, %v", whole, again, err)
+		}
+	})
+}
+
+// dirent builds one linux_dirent64.
+func dirent(kind byte, name string) []byte {
+	length := (direntName + len(name) + 1 + 7) &^ 7
+	e := make([]byte, length)
+	binary.NativeEndian.PutUint16(e[direntLength:], uint16(length))
+	e[direntType] = kind
+	copy(e[direntName:], name)
+	return e
+}
+
+func directories(entries []byte) (names []string) {
+	for len(entries) > 0 {
+		var name []byte
+		name, entries = nextDirectory(entries)
+		if name != nil {
+			names = append(names, string(bytes.TrimRight(name, "\x00")))
+		}
+	}
+	return names
+}
+
+func TestNextDirectory(t *testing.T) {
+	entries := slices.Concat(dirent(typeDir, "."), dirent(typeDir, ".."), dirent(8, "cgroup.procs"),
+		dirent(typeDir, "main"), dirent(8, "tasks"), dirent(typeDir, "..data"), dirent(typeDir, "x"))
+	if got, want := directories(entries), []string{"main", "..data", "x"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := directories(entries[:len(entries)-1]); slices.Contains(got, "x") {
+		t.Errorf("%v from an entry that is cut off", got)
+	}
+}
+
+func FuzzNextDirectory(f *testing.F) {
+	f.Add(slices.Concat(dirent(typeDir, "main"), dirent(8, "tasks")))
+	f.Add([]byte{})
+	f.Add(bytes.Repeat([]byte{0}, 64))
+	f.Fuzz(func(t *testing.T, entries []byte) {
+		for len(entries) > 0 {
+			name, rest := nextDirectory(entries)
+			if len(rest) >= len(entries) {
+				t.Fatal("no progress")
+			}
+			if name != nil && (name[len(name)-1] != 0 || bytes.IndexByte(name, 0) != len(name)-1) {
+				t.Fatalf("name %q does not end with its zero byte", name)
+			}
+			entries = rest
+		}
+	})
+}
+
+func TestParsePopulated(t *testing.T) {
+	for text, want := range map[string][2]bool{
+		"populated 1\nfrozen 0\n": {true, true},
+		"frozen 0\npopulated 0\n": {false, true},
+		"":                        {false, false},
+		"populated\n":             {false, false},
+		"populated 2\n":           {false, false},
+	} {
+		if populated, known := parsePopulated([]byte(text)); populated != want[0] || known != want[1] {
+			t.Errorf("%q: %v, %v; want %v", text, populated, known, want)
+		}
+	}
+}
+
+func FuzzParsePopulated(f *testing.F) {
+	f.Add([]byte("populated 1\nfrozen 0\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if populated, known := parsePopulated(text); populated && !known {
+			t.Fatal("populated, but not known to be")
+		}
+	})
+}
+
+func TestParseStat(t *testing.T) {
+	for text, want := range map[string]string{
+		"12 (dd) D 1 12 12":     "dd D",
+		"12 (foo) Z) S 1":       "foo) Z S",
+		"12 (a b (c)\n) R 1":    "a b (c)\n R",
+		"12 () T 1":             " T",
+		"12 (dd":                "",
+		"12 dd) S":              "",
+		"":                      "",
+		"12 (dd)":               "",
+		"12 (dd) ":              "",
+		"12 (plimsoll.test) Z ": "plimsoll.test Z",
+	} {
+		command, state, ok := parseStat([]byte(text))
+		got := ""
+		if ok {
+			got = command + " " + string(rune(state))
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("12 (foo) Z) S 1"))
+	f.Add([]byte(")("))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if command, _, ok := parseStat(text); ok && !bytes.Contains(text, []byte("("+command+") ")) {
+			t.Fatalf("command %q is not in %q", command, text)
+		}
+	})
+}

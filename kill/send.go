@@ -1,0 +1,171 @@
+package kill
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cgroup"
+)
+
+// killAtOnce writes cgroup.kill: the kernel ends every process of the pod, those
+// forked meanwhile and those of foreign PID namespaces included. It is not
+// signalled on v1, before Linux 5.14, and in a threaded cgroup.
+func (a *attempt) killAtOnce() (signalled bool, err error) {
+	if a.k.mounts.version != cgroup.V2 {
+		return false, nil
+	}
+	fd, err := openat(a.members, nameKill, unix.O_WRONLY)
+	if err != nil {
+		if gone(err) {
+			return false, nil
+		}
+		return false, a.failed(fmt.Errorf("open cgroup.kill of %s: %w: the cgroup filesystem must be writable", a.target.Path, err))
+	}
+	defer unix.Close(fd)
+	a.openPidfds(a.w.pids) // to release their memory and wait for them, not to signal
+	if _, err := unix.Write(fd, one); err != nil {
+		if errors.Is(err, unix.EOPNOTSUPP) || gone(err) {
+			a.closePidfds()
+			return false, nil
+		}
+		return false, a.failed(fmt.Errorf("write cgroup.kill of %s: %w", a.target.Path, err))
+	}
+	a.count(a.w.pids)
+	if a.w.invisible > a.result.Invisible {
+		a.result.Signalled += a.w.invisible - a.result.Invisible
+		a.result.Invisible = a.w.invisible
+	}
+	a.w.pids, a.w.before = a.w.before, a.w.pids
+	return true, nil
+}
+
+// signalAll sends a signal to every listed process, in batches of pidfds; the
+// last batch stays open. A process that left the pod gets none.
+func (a *attempt) signalAll(sig unix.Signal) error {
+	w := a.w
+	a.result.Invisible = max(a.result.Invisible, w.invisible)
+	var refused error
+	sent := 0
+	for rest := w.pids; len(rest) > 0; {
+		a.closePidfds()
+		opened, err := a.openPidfds(rest)
+		if err != nil {
+			return err
+		}
+		if w.between != nil {
+			w.between()
+		}
+		if err := a.list(&w.again); err != nil {
+			return err
+		}
+		n, err := a.signalBatch(rest[:opened], sig)
+		sent += n
+		if err != nil {
+			refused = err
+		}
+		rest = rest[opened:]
+	}
+	w.pids, w.before = w.before, w.pids
+	if sent == 0 && refused != nil {
+		return a.failed(fmt.Errorf("signal its processes: %w: the capability CAP_KILL is needed", refused))
+	}
+	return nil
+}
+
+// openPidfds opens pidfds for the first PIDs, and says for how many: fewer than
+// asked for where the batch is full or no more files may be open. What has
+// exited gets the slot of no file.
+func (a *attempt) openPidfds(pids []int) (opened int, err error) {
+	w := a.w
+	for _, pid := range pids {
+		if opened == batch {
+			break
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		switch {
+		case err == nil:
+		case errors.Is(err, unix.EMFILE) && opened > 0, errors.Is(err, unix.ENFILE) && opened > 0:
+			return opened, nil
+		case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
+			fd = -1
+		default:
+			return opened, a.failed(fmt.Errorf("open a pidfd of process %d: %w: Linux 5.3 or later is needed", pid, err))
+		}
+		w.poll = append(w.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		opened++
+	}
+	return opened, nil
+}
+
+// signalBatch signals the processes whose pidfds are open and that the second
+// listing found in the pod again. The rest of the batch is let go.
+func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error) {
+	for i, pid := range pids {
+		slot := &a.w.poll[firstPidfd+i]
+		if slot.Fd < 0 {
+			continue
+		}
+		if !listed(a.w.again, pid) {
+			_ = unix.Close(int(slot.Fd))
+			slot.Fd = -1
+			continue
+		}
+		switch e := unix.PidfdSendSignal(int(slot.Fd), sig, nil, 0); {
+		case e == nil:
+			sent++
+			if !listed(a.w.before, pid) {
+				a.result.Signalled++
+				a.result.ToSignal = time.Since(a.begun)
+			}
+		case !errors.Is(e, unix.ESRCH):
+			err = e
+		}
+	}
+	return sent, err
+}
+
+// count notes the processes that cgroup.kill ended.
+func (a *attempt) count(pids []int) {
+	for _, pid := range pids {
+		if !listed(a.w.before, pid) {
+			a.result.Signalled++
+		}
+	}
+	if a.result.ToSignal == 0 {
+		a.result.ToSignal = time.Since(a.begun)
+	}
+}
+
+// release frees the memory of the dying processes on this thread's time.
+// process_mrelease (Linux 5.15) does nothing to a process that is not dying.
+func (a *attempt) release() {
+	if !a.k.released {
+		return
+	}
+	for _, slot := range a.w.poll[firstPidfd:] {
+		if slot.Fd < 0 {
+			continue
+		}
+		switch errno := processMrelease(int(slot.Fd)); errno {
+		case 0:
+			if a.result.Rounds == 1 {
+				a.result.Released++
+			}
+		case unix.ENOSYS:
+			return
+		}
+	}
+}
+
+func (a *attempt) closePidfds() {
+	for _, slot := range a.w.poll[firstPidfd:] {
+		if slot.Fd >= 0 {
+			_ = unix.Close(int(slot.Fd))
+		}
+	}
+	a.w.poll = slices.Delete(a.w.poll, firstPidfd, len(a.w.poll))
+}

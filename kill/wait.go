@@ -1,0 +1,113 @@
+package kill
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of one wait for exits.
+const (
+	// longestWait is when the pod is listed again though a process has not
+	// exited: a runtime may have put new ones into it, and ctx may have ended.
+	longestWait = 100 * time.Millisecond
+	// shortestWait is the pause where nothing is left that could be waited for:
+	// v1 does not tell when a dying task leaves its cgroup.
+	shortestWait = time.Millisecond
+	// namedStragglers is how many processes a timeout describes.
+	namedStragglers = 5
+)
+
+// awaitExits waits until the processes with an open pidfd have exited, and their
+// memory with them, or v2 reports a change, or it is time to list again.
+func (a *attempt) awaitExits(ctx context.Context, wakeable bool) {
+	w := a.w
+	w.poll[0] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
+	if wakeable {
+		w.poll[0].Fd = int32(w.wake)
+	}
+	w.poll[1] = unix.PollFd{Fd: int32(a.events), Events: unix.POLLPRI}
+	until := time.Now().Add(longestWait)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	if !w.waiting() && (a.events < 0 || !a.stillPopulated()) {
+		_, _ = unix.Poll(w.poll[:1], int(shortestWait.Milliseconds()))
+		return
+	}
+	for left := time.Until(until); left > 0 && ctx.Err() == nil; left = time.Until(until) {
+		_, err := unix.Poll(w.poll, int(left.Milliseconds())+1)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		if w.poll[0].Revents != 0 {
+			return
+		}
+		changed := w.poll[1].Revents != 0
+		w.dropExited()
+		if !w.waiting() && (a.events < 0 || changed || !a.stillPopulated()) {
+			return
+		}
+		if changed { // and processes left: only they are worth waiting for now
+			w.poll[1].Fd = -1
+		}
+	}
+}
+
+func (a *attempt) stillPopulated() bool {
+	populated, _ := a.populated()
+	return populated
+}
+
+// waiting reports whether a process with an open pidfd has not exited.
+func (w *workspace) waiting() bool {
+	for _, slot := range w.poll[firstPidfd:] {
+		if slot.Fd >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *workspace) dropExited() {
+	for i := firstPidfd; i < len(w.poll); i++ {
+		if slot := &w.poll[i]; slot.Fd >= 0 && slot.Revents != 0 {
+			_ = unix.Close(int(slot.Fd))
+			slot.Fd = -1
+		}
+	}
+}
+
+// timeout describes who was left.
+func (a *attempt) timeout(ctx context.Context) error {
+	e := &TimeoutError{UID: a.target.UID, Left: len(a.w.pids) + a.w.invisible, Cause: ctx.Err()}
+	for _, pid := range a.w.pids[:min(len(a.w.pids), namedStragglers)] {
+		s := Straggler{PID: pid, Command: "?"}
+		if text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil {
+			if command, state, ok := parseStat(text); ok {
+				s.Command, s.State = command, state
+			}
+		}
+		e.Stragglers = append(e.Stragglers, s)
+	}
+	if a.freezer >= 0 && e.Left > 0 && a.frozenAbove() {
+		return fmt.Errorf("%w; a cgroup above the pod is frozen: thaw it", e)
+	}
+	return e
+}
+
+// frozenAbove reports whether the pod is frozen though it was thawed: then a
+// cgroup above it is.
+func (a *attempt) frozenAbove() bool {
+	fd, err := openat(a.freezer, nameFreezerState, unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, a.w.text)
+	return err == nil && n > 0 && a.w.text[0] == 'F'
+}

@@ -1,0 +1,93 @@
+package kill
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sizes of what a kill works with. A pod that outgrows them costs allocations,
+// or a further round.
+const (
+	batch       = 1024 // pidfds open at a time
+	expectPIDs  = 8192
+	expectDirs  = 64
+	textSize    = 16 << 10
+	direntsSize = 8 << 10
+	pathSize    = 4096 // PATH_MAX
+)
+
+// A workspace is the memory of one kill, allocated and touched beforehand.
+type workspace struct {
+	busy    atomic.Bool
+	attempt attempt
+
+	path    []byte
+	dirents []byte
+	text    []byte
+	dirs    []int // open directories of the walk under way
+
+	pids      []int // listed in this round, sorted
+	again     []int // listed after the pidfds were opened, sorted
+	before    []int // signalled in the last round, sorted
+	invisible int   // in the last listing
+
+	// poll[0] wakes the wait, poll[1] is cgroup.events, the rest are pidfds.
+	poll []unix.PollFd
+	wake int // eventfd
+
+	// between is called between opening pidfds and signalling; tests only.
+	between func()
+}
+
+const firstPidfd = 2
+
+func newWorkspace() (*workspace, error) {
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("make an eventfd: %w", err)
+	}
+	w := &workspace{
+		path: touched[byte](pathSize), dirents: touched[byte](direntsSize), text: touched[byte](textSize),
+		dirs: touched[int](expectDirs)[:0], pids: touched[int](expectPIDs)[:0],
+		again: touched[int](expectPIDs)[:0], before: touched[int](expectPIDs)[:0],
+		poll: touched[unix.PollFd](firstPidfd + batch)[:firstPidfd], wake: wake,
+	}
+	return w, expandFDTable(wake)
+}
+
+// touched makes a slice whose pages are there: a fresh one has none until it is
+// written to, which is the wrong time to ask for memory.
+func touched[E any](n int) []E {
+	s := make([]E, n)
+	var zero E
+	for i := range s {
+		s[i] = zero
+	}
+	return s
+}
+
+// expandFDTable lets the kernel allocate the table of open files for a whole
+// batch now; it never shrinks. A lower limit of open files only makes batches
+// smaller.
+func expandFDTable(fd int) error {
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 2*batch)
+	if err != nil {
+		return nil // beyond the limit: batches end where pidfd_open says so
+	}
+	return unix.Close(high)
+}
+
+func (w *workspace) close() {
+	if w != nil {
+		_ = unix.Close(w.wake)
+	}
+}
+
+// listed reports whether the sorted list has the PID.
+func listed(list []int, pid int) bool {
+	_, found := slices.BinarySearch(list, pid)
+	return found
+}
