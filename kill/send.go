@@ -34,12 +34,7 @@ func (a *attempt) killAtOnce() (signalled bool, err error) {
 		}
 		return false, a.failed(fmt.Errorf("write cgroup.kill of %s: %w", a.target.Path, err))
 	}
-	a.count(a.w.pids)
-	if a.w.invisible > a.result.Invisible {
-		a.result.Signalled += a.w.invisible - a.result.Invisible
-		a.result.Invisible = a.w.invisible
-	}
-	a.w.pids, a.w.before = a.w.before, a.w.pids
+	a.countAll()
 	return true, nil
 }
 
@@ -128,16 +123,22 @@ func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error)
 	return sent, err
 }
 
-// count notes the processes that cgroup.kill ended.
-func (a *attempt) count(pids []int) {
-	for _, pid := range pids {
-		if !listed(a.w.before, pid) {
+// countAll notes the processes that cgroup.kill ended.
+func (a *attempt) countAll() {
+	w, before := a.w, a.result.Signalled
+	for _, pid := range w.pids {
+		if !listed(w.before, pid) {
 			a.result.Signalled++
 		}
 	}
-	if a.result.ToSignal == 0 {
+	if more := w.invisible - a.result.Invisible; more > 0 {
+		a.result.Signalled += more
+		a.result.Invisible = w.invisible
+	}
+	if a.result.Signalled > before {
 		a.result.ToSignal = time.Since(a.begun)
 	}
+	w.pids, w.before = w.before, w.pids
 }
 
 // release frees the memory of the dying processes on this thread's time.
