@@ -12,7 +12,7 @@ var someUIDInSlice = strings.ReplaceAll(someUID, "-", "_")
 
 func TestParsePodDir(t *testing.T) {
 	for base, want := range map[string]string{
-		"pod" + someUID: someUID,
+		"pod" + someUID:                                       someUID,
 		"pod6f8f1d0c2b7e4a5d9c3e8b7a6f5d4c3b":                 "6f8f1d0c2b7e4a5d9c3e8b7a6f5d4c3b",
 		"podleaky":                                            "leaky",
 		"kubepods-pod" + someUIDInSlice + ".slice":            someUID,

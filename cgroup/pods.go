@@ -37,13 +37,7 @@ type PodTree struct {
 // is taken if the other holds no pod. There is none before the first pod was
 // made on some nodes; the error is fs.ErrNotExist then.
 func OpenPodTree(h Hierarchy, nodeCgroup string) (PodTree, error) {
-	node := clean(nodeCgroup)
-	name := kubepods
-	if parent, ok := strings.CutSuffix(path.Base(node), slice); ok {
-		name = parent + "-" + kubepods
-	}
-	plain := PodTree{h: h, root: path.Join(node, kubepods)}
-	slices := PodTree{h: h, root: path.Join(node, name+slice), name: name}
+	plain, slices := podTrees(h, nodeCgroup)
 	switch {
 	case plain.exists() && slices.exists():
 		if pods, err := plain.Pods(); err == nil && len(pods) == 0 {
@@ -57,6 +51,17 @@ func OpenPodTree(h Hierarchy, nodeCgroup string) (PodTree, error) {
 	}
 	return PodTree{}, fmt.Errorf("find the pods' cgroup: neither %s nor %s exists: %w",
 		h.Dir("memory", plain.root), h.Dir("memory", slices.root), fs.ErrNotExist)
+}
+
+// podTrees are the trees that the two drivers would make.
+func podTrees(h Hierarchy, nodeCgroup string) (plain, slices PodTree) {
+	node := clean(nodeCgroup)
+	name := kubepods
+	if parent, ok := strings.CutSuffix(path.Base(node), slice); ok {
+		name = parent + "-" + kubepods
+	}
+	return PodTree{h: h, root: path.Join(node, kubepods)},
+		PodTree{h: h, root: path.Join(node, name+slice), name: name}
 }
 
 // PodsRoot is the path of the kubepods directory below a node's cgroup,

@@ -53,6 +53,7 @@ type Node struct {
 	memory *cgroup.Memory
 	above  []*cgroup.Memory // the ancestors, nearest first; empty for "/"
 
+	search      *cgroup.PodSearch
 	kubepods    *cgroup.Memory // nil until there is one
 	kubepodsErr error
 
@@ -74,7 +75,7 @@ func OpenNode(o Options) (*Node, error) {
 	if o.KubeReserved < 0 || o.SystemReserved < 0 {
 		return nil, fmt.Errorf("reserved memory of %d (kube) and %d (system) bytes: use at least 0", o.KubeReserved, o.SystemReserved)
 	}
-	n := &Node{options: o, buf: cgroup.NewBuffer()}
+	n := &Node{options: o, buf: cgroup.NewBuffer(), search: cgroup.NewPodSearch(o.Hierarchy, o.NodeCgroup)}
 	if err := errors.Join(n.openMachine(), n.openMemory()); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("observe the node's cgroup %s: %w", o.NodeCgroup, err)
@@ -147,7 +148,7 @@ func (n *Node) Close() {
 // refresh reads what changes rarely and finds what was missing.
 func (n *Node) refresh() {
 	n.total, n.totalErr = n.readTotal()
-	if n.kubepods == nil {
+	if n.kubepods == nil && (n.kubepodsErr == nil || n.search.Found()) {
 		var root string
 		root, n.kubepodsErr = cgroup.PodsRoot(n.options.Hierarchy, n.options.NodeCgroup)
 		if n.kubepodsErr == nil {

@@ -1,0 +1,114 @@
+package stats
+
+import (
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+func BenchmarkLook(b *testing.B) {
+	box := sandboxNode(b, sandbox.PidsMax(100))
+	for _, c := range []struct {
+		name string
+		o    Options
+		kind signal.Kind
+	}{
+		{"machine/regular", Options{}, signal.Regular},
+		{"machine/extra", Options{}, signal.Extra},
+		{"cgroup/regular", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signal.Regular},
+		{"cgroup/extra", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signal.Extra},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			n := openNode(b, c.o)
+			var into signal.Observations
+			b.ReportAllocs()
+			for b.Loop() {
+				n.Look(c.kind, noon, &into)
+			}
+		})
+	}
+	b.Run("cgroup/floor", func(b *testing.B) {
+		n := openNode(b, Options{NodeCgroup: box.Path()})
+		b.ReportAllocs()
+		for b.Loop() {
+			n.Floor(signal.MemoryAvailable)
+		}
+	})
+}
+
+// BenchmarkMeasure110Pods measures 110 pods of 2 containers each; "floor" is
+// what the kernel takes for it: usage and memory.stat of the same 330 cgroups
+// read from kept descriptors and not looked at.
+func BenchmarkMeasure110Pods(b *testing.B) {
+	box := sandboxNode(b)
+	pods := manyPods(b, box, 110)
+	h, err := cgroup.Detect(box.Root())
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := OpenPods(h, box.Path())
+	defer p.Close()
+	into := p.Measure(pods, nil)
+	b.Run("floor", func(b *testing.B) { preadFloor(b, p, pods) })
+	b.Run("memory", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			into = p.MeasureMemory(pods, into[:0])
+		}
+	})
+	b.Run("all", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			into = p.Measure(pods, into[:0])
+		}
+	})
+	b.Run("first", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			fresh := OpenPods(h, box.Path())
+			fresh.Measure(pods, into[:0])
+			fresh.Close()
+		}
+	})
+}
+
+func preadFloor(b *testing.B, p *Pods, pods []signal.Pod) {
+	names := []string{"memory.usage_in_bytes", "memory.stat"}
+	if p.h.Version == cgroup.V2 {
+		names[0] = "memory.current"
+	}
+	var files []int
+	keep := func(path string) {
+		for _, name := range names {
+			fd, err := unix.Open(filepath.Join(p.h.Dir("memory", path), name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			files = append(files, fd)
+		}
+	}
+	for i := range pods {
+		c, _ := p.Cgroup(pods[i].UID)
+		keep(c.Path)
+		for _, k := range c.Containers {
+			keep(k.Path)
+		}
+	}
+	buf := make([]byte, 8<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, fd := range files {
+			if _, err := unix.Pread(fd, buf, 0); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for _, fd := range files {
+		_ = unix.Close(fd)
+	}
+}

@@ -1,0 +1,283 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/cadvisor/machine"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	hog.RunIfAsked()
+	os.Exit(m.Run())
+}
+
+func sandboxNode(t testing.TB, options ...sandbox.Option) *sandbox.Node {
+	t.Helper()
+	sandbox.Need(t)
+	n, err := sandbox.NewNode("stats", 512*mib, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func addPod(t testing.TB, n *sandbox.Node, uid string, qos sandbox.QoS, containers ...string) *sandbox.Pod {
+	t.Helper()
+	p, err := n.AddPod(uid, qos, containers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run starts a hog in the pod's container and has it do what the commands say.
+func run(t testing.TB, n *sandbox.Node, p *sandbox.Pod, container string, commands ...string) *sandbox.Hog {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	h, err := n.StartHog(ctx, p, container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	for _, c := range commands {
+		if _, err := h.Do(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func openNode(t testing.TB, o Options) *Node {
+	t.Helper()
+	n, err := OpenNode(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+func TestLookSeesWhatAHogTakes(t *testing.T) {
+	box := sandboxNode(t, sandbox.PidsMax(50))
+	p := addPod(t, box, "hog", sandbox.Burstable, "main")
+	n := openNode(t, Options{NodeCgroup: box.Path(), KubeReserved: 100 * mib})
+	var before, after signal.Observations
+	n.Look(signal.Regular, noon, &before)
+	run(t, box, p, "main", "fill 128MiB")
+	n.Look(signal.Regular, noon, &after)
+	for s, capacity := range map[signal.Signal]signal.Amount{signal.MemoryAvailable: 512 * mib, signal.AllocatableMemoryAvailable: 412 * mib} {
+		fell := before[s].Available - after[s].Available
+		if !before[s].Known || !after[s].Known || after[s].Capacity != capacity || fell < 128*mib || fell > 160*mib {
+			t.Errorf("%s: before %+v, after %+v", s, before[s], after[s])
+		}
+	}
+	if o := after[signal.PIDAvailable]; !o.Known || o.Capacity != 50 || o.Available >= 50 || o.Available < 30 {
+		t.Errorf("pid.available = %+v", o)
+	}
+	if bound, ok := n.Floor(signal.MemoryAvailable); !ok || bound > after[signal.MemoryAvailable].Available || bound < 300*mib {
+		t.Errorf("floor %d, %t", bound, ok)
+	}
+}
+
+func TestLookAtThisMachine(t *testing.T) {
+	sandbox.Need(t)
+	n := openNode(t, Options{})
+	var got signal.Observations
+	n.Look(signal.Regular, noon, &got)
+	total, err := machine.GetMachineMemoryCapacity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := got[signal.MemoryAvailable]; !o.Known || o.Capacity != signal.Amount(total) || o.Available <= 0 || o.Available >= o.Capacity {
+		t.Errorf("memory.available = %+v, cAdvisor's capacity is %d", o, total)
+	}
+	if o := got[signal.PIDAvailable]; !o.Known || o.Available <= 0 || o.Available >= o.Capacity {
+		t.Errorf("pid.available = %+v", o)
+	}
+	m, err := Machine("/proc", "/sys")
+	if err != nil || m.Memory != signal.Bytes(total) || m.Cores < 1 || m.BootID == "" || m.Kernel != machine.KernelVersion() {
+		t.Errorf("facts %+v, %v", m, err)
+	}
+}
+
+func TestLooksAllocateNothing(t *testing.T) {
+	box := sandboxNode(t)
+	for name, o := range map[string]Options{"machine": {}, "cgroup": {NodeCgroup: box.Path(), KubeReserved: mib}} {
+		n := openNode(t, o)
+		var into signal.Observations
+		for _, kind := range []signal.Kind{signal.Regular, signal.Extra} {
+			if allocs := testing.AllocsPerRun(100, func() { n.Look(kind, noon, &into) }); allocs != 0 {
+				t.Errorf("%s: a %s look allocates %v times", name, kind, allocs)
+			}
+		}
+		if allocs := testing.AllocsPerRun(100, func() { n.Floor(signal.MemoryAvailable) }); allocs != 0 {
+			t.Errorf("%s: the floor allocates %v times", name, allocs)
+		}
+	}
+}
+
+// A node whose cgroup is gone is unknown, look after look, without garbage.
+func TestVanishedNodeIsUnknown(t *testing.T) {
+	box := sandboxNode(t)
+	n := openNode(t, Options{NodeCgroup: box.Path()})
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got signal.Observations
+	n.Look(signal.Regular, noon, &got)
+	expectUnknown(t, got, signal.MemoryAvailable, "does not exist")
+	expectUnknown(t, got, signal.AllocatableMemoryAvailable, "does not exist")
+	expectUnknown(t, got, signal.PIDAvailable, "does not exist")
+	text := got[signal.MemoryAvailable].Cause
+	if n.Look(signal.Extra, noon, &got); got[signal.MemoryAvailable].Cause != text {
+		t.Errorf("cause became %q", got[signal.MemoryAvailable].Cause)
+	}
+}
+
+func TestMeasurePods(t *testing.T) {
+	for name, options := range map[string][]sandbox.Option{"cgroupfs": nil, "systemd": {sandbox.SystemdNames()}} {
+		t.Run(name, func(t *testing.T) {
+			box := sandboxNode(t, options...)
+			a := addPod(t, box, "0b6d-a", sandbox.Guaranteed, "app", "sidecar")
+			addPod(t, box, "0b6d-b", sandbox.BestEffort, "app")
+			run(t, box, a, "app", "fill 32MiB", "threads 7")
+			run(t, box, a, "sidecar", "fork 3")
+			pods := []signal.Pod{{UID: "0b6d-b"}, {UID: "0b6d-a"}, {UID: "gone"}}
+			p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
+			defer p.Close()
+			got := p.Measure(pods, nil)
+			if p.Err() != nil || len(got) != 3 || got[0].Pod != &pods[0] || got[2].Usage != nil {
+				t.Fatalf("%+v, %v", got, p.Err())
+			}
+			idle, busy := got[0].Usage, got[1].Usage
+			if !idle.Memory.Known || idle.Memory.Value > mib || idle.Processes != signal.Of[signal.PIDs](0) {
+				t.Errorf("idle pod: %+v", idle)
+			}
+			app, side := busy.Container("app"), busy.Container("sidecar")
+			if app == nil || side == nil || app.Memory.Value < 32*mib || side.Memory.Value >= 32*mib || busy.Memory.Value < app.Memory.Value {
+				t.Errorf("busy pod: %+v", busy)
+			}
+			if busy.Processes != signal.Of[signal.PIDs](5) { // threads are not processes
+				t.Errorf("busy pod has %+v processes, want 2 hogs and 3 forks", busy.Processes)
+			}
+			c, ok := p.Cgroup("0b6d-a")
+			if d, err := cgroup.OpenDir(p.h, "memory", a.Path()); !ok || err != nil || c.Path != a.Path() || c.Inode != d.Inode() {
+				t.Errorf("cgroup %+v, %t, %v", c, ok, err)
+			}
+			if _, ok := p.Cgroup("gone"); ok {
+				t.Error("a pod that has no cgroup has one")
+			}
+		})
+	}
+}
+
+func TestMeasureAllocatesNothing(t *testing.T) {
+	box := sandboxNode(t)
+	pods := manyPods(t, box, 5)
+	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
+	defer p.Close()
+	into := p.Measure(pods, nil)
+	if allocs := testing.AllocsPerRun(20, func() { into = p.Measure(pods, into[:0]) }); allocs != 0 {
+		t.Errorf("Measure allocates %v times", allocs)
+	}
+}
+
+// What changes between two measurements is seen in the second.
+func TestMeasureFollowsChanges(t *testing.T) {
+	box := sandboxNode(t)
+	h := openNode(t, Options{}).Hierarchy()
+	pod := addPod(t, box, "x", sandbox.Burstable, "app")
+	pods := []signal.Pod{{UID: "x"}}
+	p := OpenPods(h, box.Path())
+	defer p.Close()
+	containers := func() string {
+		var names []string
+		for _, c := range p.Measure(pods, nil)[0].Usage.Containers {
+			names = append(names, c.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	first := containers()
+	addPod(t, box, "x", sandbox.Burstable, "new")
+	second := containers()
+	remove(t, pod.ContainerDir("memory", "app"))
+	addPod(t, box, "x", sandbox.Burstable, "other") // as many as before
+	if third := containers(); first != "app" || second != "app new" || third != "new other" {
+		t.Errorf("containers were %q, then %q, then %q", first, second, third)
+	}
+	before, _ := p.Cgroup("x")
+	remove(t, h.Dir("memory", pod.Path()+"/new"), h.Dir("memory", pod.Path()+"/other"), h.Dir("memory", pod.Path()))
+	if got := p.Measure(pods, nil); got[0].Usage != nil {
+		t.Errorf("a pod without a cgroup has %+v", got[0].Usage)
+	}
+	addPod(t, box, "x", sandbox.Burstable, "app")
+	got := p.MeasureMemory(pods, nil)
+	if after, ok := p.Cgroup("x"); got[0].Usage == nil || !ok || after.Inode == before.Inode || got[0].Usage.Processes.Known {
+		t.Errorf("remade: %+v, inodes %d, %d", got[0].Usage, before.Inode, after.Inode)
+	}
+}
+
+func remove(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Beyond the descriptors that may be kept, pods are measured all the same.
+func TestMeasureWithFewDescriptors(t *testing.T) {
+	box := sandboxNode(t)
+	pods := manyPods(t, box, 6)
+	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
+	defer p.Close()
+	p.free = 20 // two pods of two containers
+	for range 3 {
+		for _, c := range p.Measure(pods, nil) {
+			if c.Usage == nil || !c.Usage.Memory.Known || !c.Usage.Processes.Known || len(c.Usage.Containers) != 2 {
+				t.Errorf("%s: %+v, %v", c.Pod.UID, c.Usage, p.Err())
+			}
+		}
+		if p.free != 2 {
+			t.Errorf("%d descriptors are free, want 2", p.free)
+		}
+	}
+	for range idleRounds + 1 {
+		p.Measure(pods[4:], nil)
+	}
+	if _, kept := p.Cgroup(pods[0].UID); kept || p.free != 2 || !p.known[pods[5].UID].kept {
+		t.Errorf("pods nobody asks for are kept: %d descriptors free", p.free)
+	}
+	if p.Close(); p.free != 20 {
+		t.Errorf("%d descriptors after Close, want 20", p.free)
+	}
+}
+
+func manyPods(t testing.TB, box *sandbox.Node, n int) []signal.Pod {
+	t.Helper()
+	pods := make([]signal.Pod, n)
+	for i := range pods {
+		pods[i].UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		addPod(t, box, pods[i].UID, sandbox.Burstable, "app", "sidecar")
+	}
+	runtime.GC()
+	return pods
+}

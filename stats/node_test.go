@@ -1,0 +1,292 @@
+package stats
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+const (
+	mib       = 1 << 20
+	memTotal4 = 4096 * mib // of testdata/proc
+)
+
+var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func fixture(v cgroup.Version, naming string) Options {
+	return Options{
+		ProcRoot:  "testdata/proc",
+		Hierarchy: cgroup.At(v, "../cgroup/testdata/"+v.String()+"-"+naming),
+	}
+}
+
+func eachFixture(t *testing.T, test func(t *testing.T, o Options)) {
+	for _, v := range []cgroup.Version{cgroup.V1, cgroup.V2} {
+		for _, naming := range []string{"cgroupfs", "systemd"} {
+			t.Run(v.String()+"-"+naming, func(t *testing.T) { test(t, fixture(v, naming)) })
+		}
+	}
+}
+
+func look(t *testing.T, o Options, kind signal.Kind) (signal.Observations, *Node) {
+	t.Helper()
+	n, err := OpenNode(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	var got signal.Observations
+	n.Look(kind, noon, &got)
+	return got, n
+}
+
+func expect(t *testing.T, got signal.Observations, s signal.Signal, available, capacity signal.Amount) {
+	t.Helper()
+	if want := signal.Observed(available, capacity, noon); got[s] != want {
+		t.Errorf("%s = %+v, want %+v", s, got[s], want)
+	}
+}
+
+func expectUnknown(t *testing.T, got signal.Observations, s signal.Signal, cause string) {
+	t.Helper()
+	if got[s].Known || !strings.Contains(got[s].Cause, cause) {
+		t.Errorf("%s = %+v, want unknown because of %q", s, got[s], cause)
+	}
+}
+
+// The machine: MemTotal 4 GiB, the root cgroup uses 2000 MiB of which 300 are
+// inactive page cache; kubepods has 600 of 800 MiB, 50 inactive.
+func TestLookAtTheMachine(t *testing.T) {
+	eachFixture(t, func(t *testing.T, o Options) {
+		got, n := look(t, o, signal.Regular)
+		expect(t, got, signal.MemoryAvailable, memTotal4-1700*mib, memTotal4)
+		expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+		expect(t, got, signal.PIDAvailable, 32768-183, 32768)
+		for s := signal.NodefsAvailable; s <= signal.ContainerfsInodesFree; s++ {
+			expectUnknown(t, got, s, "not observed")
+		}
+		if !n.IsMachine() {
+			t.Error("/ is the machine")
+		}
+	})
+}
+
+// A node that is a cgroup: limit 1 GiB, 500 MiB used, 100 inactive.
+func TestLookAtACgroup(t *testing.T) {
+	eachFixture(t, func(t *testing.T, o Options) {
+		o.NodeCgroup = "node"
+		got, _ := look(t, o, signal.Regular)
+		expect(t, got, signal.MemoryAvailable, 624*mib, 1024*mib)
+		expectUnknown(t, got, signal.AllocatableMemoryAvailable, "--kube-reserved")
+		if o.Hierarchy.Version == cgroup.V1 {
+			expect(t, got, signal.PIDAvailable, 88, 100)
+		} else { // pids.max is "max" there
+			expect(t, got, signal.PIDAvailable, 32768-183, 32768)
+		}
+	})
+}
+
+func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
+	eachFixture(t, func(t *testing.T, o Options) {
+		o.NodeCgroup, o.KubeReserved, o.SystemReserved = "/node", 200*mib, 24*mib
+		got, n := look(t, o, signal.Regular)
+		expect(t, got, signal.AllocatableMemoryAvailable, 500*mib, 800*mib)
+		if bound, ok := n.Floor(signal.AllocatableMemoryAvailable); !ok || bound != 400*mib {
+			t.Errorf("floor %d, %t, want 400 MiB", bound, ok)
+		}
+		o.KubeReserved = 1000 * mib
+		got, _ = look(t, o, signal.Regular)
+		expectUnknown(t, got, signal.AllocatableMemoryAvailable, "leave nothing")
+		o.NodeCgroup = "/" // kubepods has a limit here: it counts, not the reservations
+		got, _ = look(t, o, signal.Regular)
+		expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+	})
+}
+
+func TestFloorIsBelowTheAvailable(t *testing.T) {
+	eachFixture(t, func(t *testing.T, o Options) {
+		got, n := look(t, o, signal.Regular)
+		bound, ok := n.Floor(signal.MemoryAvailable)
+		if o.Hierarchy.Version == cgroup.V2 { // its root has no usage file
+			if ok {
+				t.Errorf("floor %d of the v2 root", bound)
+			}
+			return
+		}
+		if !ok || bound != memTotal4-2000*mib || bound > got[signal.MemoryAvailable].Available {
+			t.Errorf("floor %d, %t", bound, ok)
+		}
+		if _, ok := n.Floor(signal.PIDAvailable); ok {
+			t.Error("PIDs have no floor")
+		}
+	})
+}
+
+func TestExtraLooksReadOnlyMemory(t *testing.T) {
+	_, n := look(t, fixture(cgroup.V1, "cgroupfs"), signal.Regular)
+	var got signal.Observations
+	before := signal.Observed(7, 9, noon.Add(-time.Second))
+	got[signal.PIDAvailable] = before
+	n.Look(signal.Extra, noon, &got)
+	if got[signal.PIDAvailable] != before {
+		t.Errorf("pid.available became %+v", got[signal.PIDAvailable])
+	}
+	expect(t, got, signal.MemoryAvailable, memTotal4-1700*mib, memTotal4)
+	expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+}
+
+// tree copies a fixture so that a test may break it.
+func tree(t *testing.T, o Options) Options {
+	t.Helper()
+	cgroups, proc := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(cgroups, os.DirFS(o.Hierarchy.Root)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(proc, os.DirFS(o.ProcRoot)); err != nil {
+		t.Fatal(err)
+	}
+	o.Hierarchy.Root, o.ProcRoot = cgroups, proc
+	return o
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // a fixture
+		t.Fatal(err)
+	}
+}
+
+func TestUnknownIsNotZero(t *testing.T) {
+	for _, c := range []struct {
+		name, file, text string
+		unknown          []signal.Signal
+		cause            string
+	}{
+		{"usage is no number", "memory.usage_in_bytes", "lots\n", []signal.Signal{signal.MemoryAvailable}, "lots"},
+		{"usage is empty", "memory.usage_in_bytes", "", []signal.Signal{signal.MemoryAvailable}, "memory.usage_in_bytes"},
+		{"usage went below zero", "memory.usage_in_bytes", "18446744073709551615\n", []signal.Signal{signal.MemoryAvailable}, "absurd"},
+		{"stat is cut off", "memory.stat", "cache 1\n", []signal.Signal{signal.MemoryAvailable}, "total_rss"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := tree(t, fixture(cgroup.V1, "cgroupfs"))
+			write(t, o.Hierarchy.Dir("memory", "/"), c.file, c.text)
+			got, _ := look(t, o, signal.Regular)
+			for _, s := range c.unknown {
+				expectUnknown(t, got, s, c.cause)
+			}
+			expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+		})
+	}
+}
+
+func TestBrokenProcIsUnknown(t *testing.T) {
+	for file, s := range map[string]signal.Signal{
+		"meminfo":                signal.MemoryAvailable,
+		"loadavg":                signal.PIDAvailable,
+		"sys/kernel/pid_max":     signal.PIDAvailable,
+		"sys/kernel/threads-max": signal.PIDAvailable,
+	} {
+		o := tree(t, fixture(cgroup.V1, "cgroupfs"))
+		_, n := look(t, o, signal.Regular)
+		write(t, o.ProcRoot, file, "nonsense\n")
+		var got signal.Observations
+		n.Look(signal.Regular, noon, &got)
+		expectUnknown(t, got, s, file)
+	}
+}
+
+func TestAvailableMayBeNegative(t *testing.T) {
+	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
+	write(t, o.Hierarchy.Dir("memory", "/kubepods"), "memory.limit_in_bytes", "104857600\n")
+	got, _ := look(t, o, signal.Regular)
+	expect(t, got, signal.AllocatableMemoryAvailable, -450*mib, 100*mib)
+}
+
+func TestLimitAboveTheMachineCountsAsTheMachine(t *testing.T) {
+	o := tree(t, fixture(cgroup.V2, "cgroupfs"))
+	o.NodeCgroup = "/node"
+	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.max", "1099511627776\n")
+	got, _ := look(t, o, signal.Regular)
+	expect(t, got, signal.MemoryAvailable, memTotal4-400*mib, memTotal4)
+}
+
+func TestUnlimitedNodeHasItsAncestorsLimit(t *testing.T) {
+	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
+	inner := o.Hierarchy.Dir("memory", "/node/inner")
+	if err := os.CopyFS(inner, os.DirFS(o.Hierarchy.Dir("memory", "/node/kubepods"))); err != nil {
+		t.Fatal(err)
+	}
+	o.NodeCgroup = "/node/inner"
+	got, _ := look(t, o, signal.Regular)
+	expect(t, got, signal.MemoryAvailable, 724*mib, 1024*mib)
+	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.limit_in_bytes", "9223372036854771712\n")
+	got, _ = look(t, o, signal.Regular)
+	expect(t, got, signal.MemoryAvailable, memTotal4-300*mib, memTotal4)
+}
+
+func TestKubepodsMayComeLater(t *testing.T) {
+	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
+	kubepods, aside := o.Hierarchy.Dir("memory", "/kubepods"), filepath.Join(t.TempDir(), "aside")
+	if err := os.Rename(kubepods, aside); err != nil {
+		t.Fatal(err)
+	}
+	got, n := look(t, o, signal.Regular)
+	expectUnknown(t, got, signal.AllocatableMemoryAvailable, "kubepods")
+	if err := os.Rename(aside, kubepods); err != nil {
+		t.Fatal(err)
+	}
+	n.Look(signal.Extra, noon, &got) // does not search
+	expectUnknown(t, got, signal.AllocatableMemoryAvailable, "kubepods")
+	n.Look(signal.Regular, noon, &got)
+	expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+}
+
+func TestOpenNodeNamesWhatIsMissing(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Options)
+		says   []string
+	}{
+		{func(o *Options) { o.NodeCgroup = "/none" }, []string{"/none", "memory.stat", "check the path"}},
+		{func(o *Options) { o.ProcRoot = "testdata/none" }, []string{"meminfo", "loadavg"}},
+		{func(o *Options) { o.KubeReserved = -1 }, []string{"-1", "at least 0"}},
+		{func(o *Options) { o.Hierarchy, o.CgroupRoot = cgroup.Hierarchy{}, "testdata" }, []string{"testdata", "mount"}},
+	} {
+		o := fixture(cgroup.V1, "cgroupfs")
+		c.change(&o)
+		n, err := OpenNode(o)
+		if err == nil {
+			n.Close()
+			t.Errorf("%+v: no error", o)
+			continue
+		}
+		for _, part := range c.says {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("error %q does not say %q", err, part)
+			}
+		}
+	}
+}
+
+func TestMachineFacts(t *testing.T) {
+	m, err := Machine("testdata/proc", "testdata/sys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Memory != memTotal4 || m.Swap != 1024*mib || m.Kernel != "6.18.44-example" || !strings.HasPrefix(m.BootID, "8d3c1f0e") {
+		t.Errorf("%+v", m)
+	}
+	if len(m.Nodes) != 2 || m.Nodes[1].ID != 1 || m.Nodes[1].Memory != 2048*mib {
+		t.Errorf("NUMA nodes %+v", m.Nodes)
+	}
+	if m.Reserved() != 1024*mib+4*2*mib {
+		t.Errorf("huge pages %+v hold %d bytes", m.HugePages, m.Reserved())
+	}
+	if m, err := Machine("testdata/none", "testdata/sys"); err == nil || m.Reserved() == 0 {
+		t.Errorf("without /proc: %+v, %v, want the rest and an error", m, err)
+	}
+}
