@@ -1,0 +1,68 @@
+# Plimsoll. `make help` lists what there is.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# Packages whose tests press on the real kernel: one at a time, as root.
+KERNEL := ./cgroup ./stats ./kill ./test/sandbox ./test/hog ./test/trial ./demo
+# Packages that run goroutines of their own: under the race detector too.
+RACE   := ./agent ./report ./state
+
+FUZZTIME ?= 2m
+RATE     ?= 150MiB
+LIMIT    ?= 512MiB
+
+.PHONY: help build demo test test-unit test-race test-kernel lint bench bench-pressure fuzz vuln docs clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+build: ## build bin/plimsoll, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
+
+demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
+	@$(GO) build -o bin/demo ./demo
+	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
+
+test: test-unit test-race test-kernel ## everything; the kernel tests need root
+
+test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
+	$(GO) vet ./...
+	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL)),$(shell $(GO) list ./...))
+
+test-race: ## the packages with goroutines, under the race detector
+	CGO_ENABLED=1 $(GO) test -race $(RACE)
+
+test-kernel: ## the packages that press on the real kernel (root)
+	$(GO) test -p 1 -timeout 15m $(KERNEL)
+
+lint: ## gofmt, vet for both architectures, staticcheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }
+	GOARCH=amd64 $(GO) vet ./...
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(GO) -C tools tool -n staticcheck > /dev/null
+	$$($(GO) -C tools tool -n staticcheck) ./...
+
+bench: ## Go benchmarks, allocations counted
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill
+
+bench-pressure: build ## real memory pressure, false alarms and idle cost (root, about 30 minutes)
+	$(GO) build -o bin/bench ./test/bench
+	bin/bench -plimsoll bin/plimsoll
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for package in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+	    echo "$$package $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	  done; \
+	done
+
+vuln: ## govulncheck, for those who reach its database
+	$$($(GO) -C tools tool -n govulncheck) ./...
+
+docs: ## write the generated parts of docs/
+	$(GO) test ./config -run TestReference -update
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	hog.RunIfAsked()
+	os.Exit(m.Run())
+}
+
+func TestTheDemoEndsWell(t *testing.T) {
+	sandbox.Need(t)
+	binary := filepath.Join(t.TempDir(), "plimsoll")
+	build := exec.Command("go", "build", "-o", binary, "plimsoll.dev/plimsoll/cmd/plimsoll")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := run(t.Context(), options{plimsoll: binary, rate: "300MiB", limit: "512"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheDemoRefusesWhatItCanNotShow(t *testing.T) {
+	sandbox.Need(t)
+	for _, o := range []options{
+		{rate: "150MiB", limit: "300MiB"},
+		{rate: "150MiB", limit: "4GiB"},
+		{rate: "slow", limit: "512MiB"},
+		{rate: "1KiB", limit: "512MiB"},
+	} {
+		if err := run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "use") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package trial
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+)
+
+// patience is how long an agent may take to end after SIGTERM.
+const patience = 5 * time.Second
+
+// An Agent is a running agent.
+type Agent struct {
+	// Decisions are the lines of its decision log; closed when it has ended.
+	Decisions <-chan agent.Decision
+	PID       int
+
+	cmd       *exec.Cmd
+	decisions chan agent.Decision
+	watching  chan struct{} // closed once it looks
+	exited    chan error
+	log       []string // its last other lines
+}
+
+// backlog is how many decisions wait to be read: a trial that does not read
+// them does not make the agent wait.
+const backlog = 4096
+
+// Start runs `BINARY agent ARGS…` and waits until it watches the node.
+func Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
+	a := &Agent{
+		cmd:       exec.Command(binary, append([]string{"agent", "--logging-format=json"}, args...)...),
+		decisions: make(chan agent.Decision, backlog),
+		watching:  make(chan struct{}),
+		exited:    make(chan error, 1),
+	}
+	a.Decisions = a.decisions
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	out, err := a.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the agent: %w: build it with `make build`", err)
+	}
+	a.PID = a.cmd.Process.Pid
+	go a.listen(out)
+	select {
+	case <-a.watching:
+		return a, nil
+	case err := <-a.exited:
+		return nil, fmt.Errorf("the agent ended at once: %w\n%s", err, a.Log())
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), a.Stop())
+	}
+}
+
+// listen tells decisions from other lines.
+func (a *Agent) listen(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var d agent.Decision
+		var log struct{ Msg string }
+		switch {
+		case json.Unmarshal(lines.Bytes(), &d) == nil && d.Decision != "":
+			select {
+			case a.decisions <- d:
+			default: // nobody reads them
+			}
+		case json.Unmarshal(lines.Bytes(), &log) == nil && log.Msg == "watching":
+			close(a.watching)
+		default:
+			a.log = append(a.log[max(0, len(a.log)-19):], lines.Text())
+		}
+	}
+	close(a.decisions)
+	a.exited <- a.cmd.Wait()
+}
+
+// Log is what the agent said last, decisions left out. It may be called only
+// once Decisions is closed.
+func (a *Agent) Log() string { return strings.Join(a.log, "\n") }
+
+// Stop ends the agent by SIGTERM, and reports an agent that does not end
+// cleanly.
+func (a *Agent) Stop() error {
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return a.await("SIGTERM")
+}
+
+// Kill ends the agent by SIGKILL, as a crash would.
+func (a *Agent) Kill() error {
+	if err := a.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	if err := a.await("SIGKILL"); !errors.As(err, new(*exec.ExitError)) {
+		return err
+	}
+	return nil
+}
+
+func (a *Agent) await(signal string) error {
+	select {
+	case err := <-a.exited:
+		a.exited <- nil
+		if err != nil {
+			return fmt.Errorf("the agent ended: %w", err)
+		}
+		return nil
+	case <-time.After(patience):
+		return errors.Join(fmt.Errorf("the agent did not end within %s of %s", patience, signal), a.cmd.Process.Kill())
+	}
+}
+
+// Await returns the first decision with one of the verbs.
+func (a *Agent) Await(ctx context.Context, verbs ...agent.Verb) (*agent.Decision, error) {
+	for {
+		select {
+		case d, running := <-a.Decisions:
+			if !running {
+				return nil, errors.New("the agent ended:\n" + a.Log())
+			}
+			for _, v := range verbs {
+				if d.Decision == v {
+					return &d, nil
+				}
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("await %v: %w", verbs, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+)
+
+// A Fill is a trial in which a hog fills the node's memory until it is evicted
+// or killed by the kernel.
+type Fill struct {
+	Binary    string
+	Limit     int64         // of the node
+	Threshold int64         // hard memory.available, in bytes
+	Rate      int64         // bytes per second, 0: as fast as it goes
+	Wait      time.Duration // before the last fill begins: the phase of the regular looks
+	Args      []string      // of the agent, beyond the threshold
+}
+
+// A Result is what came of a fill.
+type Result struct {
+	Evicted     string // the pod, empty if none was
+	Innocent    bool   // the other pod lives
+	OOMKills    int64
+	ToKilled    time.Duration // from the crossing to the end of the hog
+	Look        string        // kind of the look that decided
+	Exhaustion  time.Duration // how long memory would have lasted, by the agent
+	Falling     bool          // whether it was falling at all
+	LookToEmpty time.Duration
+	CPU         time.Duration // the agent's
+}
+
+// Saved reports whether the right pod was evicted and nobody killed by the
+// kernel.
+func (r *Result) Saved() bool { return r.Evicted == "default/hog" && r.OOMKills == 0 && r.Innocent }
+
+// Run fills the node once.
+func (f Fill) Run(ctx context.Context) (r Result, err error) {
+	n, err := NewNode("fill", f.Limit)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	innocent, err := n.AddHog(ctx, "innocent", Requesting("100Mi"))
+	if err != nil {
+		return r, err
+	}
+	if _, err := innocent.Do(ctx, "fill 60MiB"); err != nil {
+		return r, err
+	}
+	hog, err := n.AddHog(ctx, "hog", "")
+	if err != nil {
+		return r, err
+	}
+	if _, err := hog.Do(ctx, fmt.Sprintf("fill %d", f.Limit-f.Threshold-f.runUp()-64<<20)); err != nil {
+		return r, err
+	}
+	a, err := n.Start(ctx, f.Binary, append([]string{fmt.Sprintf("--eviction-hard=memory.available<%d", f.Threshold)}, f.Args...)...)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, a.Stop()) }()
+	select {
+	case <-time.After(f.Wait):
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	crossed := n.Crossing(watched, f.Threshold)
+	last := "fill 4GiB"
+	if f.Rate > 0 {
+		last += fmt.Sprintf(" at %d/s", f.Rate)
+	}
+	if err := hog.Send(last); err != nil {
+		return r, err
+	}
+	select {
+	case <-hog.Process.Done():
+	case <-ctx.Done():
+		return r, fmt.Errorf("the hog was neither evicted nor killed: %w", ctx.Err())
+	}
+	dead := time.Now()
+	if r.OOMKills, err = n.OOMKills(); err != nil {
+		return r, err
+	}
+	select {
+	case at := <-crossed:
+		r.ToKilled = dead.Sub(at)
+	default: // crossed and dead within a millisecond
+	}
+	select {
+	case <-innocent.Process.Done():
+	default:
+		r.Innocent = true
+	}
+	if r.CPU, err = CPUTime(a.PID); err != nil {
+		return r, err
+	}
+	return r, r.decided(ctx, a)
+}
+
+// runUp is how much below the threshold's line the last fill begins: a second
+// of it, at most 192 MiB.
+func (f Fill) runUp() int64 {
+	if f.Rate == 0 {
+		return 192 << 20
+	}
+	return min(f.Rate, 192<<20)
+}
+
+// decided takes over what the agent said, unless the kernel was faster.
+func (r *Result) decided(ctx context.Context, a *Agent) error {
+	if r.OOMKills > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	d, err := a.Await(ctx, agent.Evicted)
+	if err != nil {
+		return err
+	}
+	r.Evicted, r.Look = d.Pod, d.Look
+	if d.Exhaustion != nil {
+		r.Falling, r.Exhaustion = true, time.Duration(*d.Exhaustion*float64(time.Millisecond))
+	}
+	if d.ToEmpty != nil {
+		r.LookToEmpty = time.Duration(*d.ToEmpty * float64(time.Millisecond))
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package trial
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// clockTick is what /proc/PID/stat counts CPU time in: USER_HZ is 100 on every
+// architecture that Plimsoll runs on.
+const clockTick = 10 * time.Millisecond
+
+// CPUTime is what a process has used, in ticks of 10 ms.
+func CPUTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The command in parentheses may hold anything; utime and stime are the
+	// 12th and 13th field after it.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("parse /proc/%d/stat: %d fields after the command", pid, len(fields))
+	}
+	var total time.Duration
+	for _, f := range fields[11:13] {
+		ticks, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("parse /proc/%d/stat: %w", pid, err)
+		}
+		total += time.Duration(ticks) * clockTick
+	}
+	return total, nil
+}
+
+// StatusKiB reads a line of /proc/PID/status that counts kB, such as VmRSS.
+func StatusKiB(pid int, name string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		if rest, found := bytes.CutPrefix(line, []byte(name+":")); found {
+			if fields := bytes.Fields(rest); len(fields) == 2 {
+				return strconv.ParseInt(string(fields[0]), 10, 64)
+			}
+		}
+	}
+	return 0, fmt.Errorf("no line %s in /proc/%d/status", name, pid)
+}

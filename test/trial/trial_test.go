@@ -1,0 +1,203 @@
+package trial_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+const mib = 1 << 20
+
+var binary string
+
+func TestMain(m *testing.M) {
+	hog.RunIfAsked()
+	os.Exit(run(m))
+}
+
+// run builds the program that is tried.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "plimsoll-trial-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "plimsoll")
+	build := exec.Command("go", "build", "-o", binary, "plimsoll.dev/plimsoll/cmd/plimsoll")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// node makes a node of 512 MiB that is gone after the test.
+func node(t *testing.T, name string) *trial.Node {
+	t.Helper()
+	sandbox.Need(t)
+	n, err := trial.NewNode(name, 512*mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func addHog(t *testing.T, n *trial.Node, name, spec, does string) *sandbox.Hog {
+	t.Helper()
+	h, err := n.AddHog(t.Context(), name, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if does != "" {
+		if _, err := h.Do(within(t, time.Minute), does); err != nil {
+			t.Fatalf("%s: %s: %v", name, does, err)
+		}
+	}
+	return h
+}
+
+func start(t *testing.T, n *trial.Node, args ...string) *trial.Agent {
+	t.Helper()
+	a, err := n.Start(within(t, 10*time.Second), binary, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func await(t *testing.T, a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
+	t.Helper()
+	d, err := a.Await(within(t, 30*time.Second), verbs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func alive(h *sandbox.Hog) bool {
+	select {
+	case <-h.Process.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
+	sandbox.Need(t)
+	for _, rate := range []int64{100 * mib, 500 * mib, 0} {
+		t.Run(fmt.Sprintf("%d MiB a second", rate/mib), func(t *testing.T) {
+			f := trial.Fill{Binary: binary, Limit: 512 * mib, Threshold: 100 * mib, Rate: rate}
+			r, err := f.Run(within(t, time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%+v", r)
+			if !r.Saved() {
+				t.Errorf("not saved: %+v", r)
+			}
+			if r.Look == "extra" && (!r.Falling || r.Exhaustion > 500*time.Millisecond) {
+				t.Errorf("an extra look evicted though memory was not doomed: %+v", r)
+			}
+		})
+	}
+}
+
+// quiet asserts that the agent evicted nobody while something was done.
+func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
+	t.Helper()
+	for {
+		select {
+		case d := <-a.Decisions:
+			if d.Decision == agent.Evicted || d.Decision == agent.Terminating {
+				t.Errorf("false alarm: %s evicted: %s", d.Pod, d.Why)
+			}
+			continue
+		default:
+		}
+		break
+	}
+	for _, h := range hogs {
+		if !alive(h) {
+			t.Error("a pod is dead")
+		}
+	}
+	if ooms, err := n.OOMKills(); err != nil || ooms != 0 {
+		t.Errorf("kernel OOM kills: %d, %v", ooms, err)
+	}
+}
+
+// noRegularLook keeps the look that decides as the kubelet out of a test: by
+// chance it would find the dip, and rightly act.
+const noRegularLook = "--monitoring-period=1h"
+
+func TestADipIsNoAlarm(t *testing.T) {
+	n := node(t, "dip")
+	h := addHog(t, n, "dipper", "", "fill 380MiB")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", noRegularLook)
+	for range 2 {
+		if _, err := h.Do(within(t, 30*time.Second), "dip 60MiB at 50MiB/s for 1s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	quiet(t, n, a, h)
+}
+
+func TestPageCacheIsNoAlarm(t *testing.T) {
+	n := node(t, "cache")
+	h := addHog(t, n, "streamer", "", "fill 50MiB")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", noRegularLook)
+	if _, err := h.Do(within(t, 2*time.Minute), "cache 600MiB in "+t.TempDir()+" fsync"); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, n, a, h)
+}
+
+func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
+	n := node(t, "thrash")
+	bystander := addHog(t, n, "bystander", "", "fill 20MiB")
+	pod, err := n.AddPod("thrasher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pod.LimitMemory(64 * mib); err != nil {
+		t.Fatal(err)
+	}
+	h, err := n.StartHog(within(t, 10*time.Second), pod, "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--monitoring-period=100ms")
+	if _, err := h.Do(within(t, 2*time.Minute), "thrash 128MiB in "+t.TempDir()+" for 2s"); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, n, a, h, bystander)
+}
