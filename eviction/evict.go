@@ -123,7 +123,7 @@ func (p *Policy) violation(c signal.Candidate) (cause, message string, ok bool) 
 func (p *Policy) layersAndLogs(u *signal.ContainerUsage) signal.Amount {
 	used := signal.Amount(u.Logs.Bytes.Value)
 	if p.Layout == signal.Single {
-		used += signal.Amount(u.Rootfs.Bytes.Value)
+		used = used.Plus(signal.Amount(u.Rootfs.Bytes.Value))
 	}
 	return used
 }

@@ -46,7 +46,7 @@ func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (s
 		fmt.Fprintf(&b, "%s %s was using %s, request is %s, has larger consumption of %s. ", what, name, used, request, d.Resource)
 	}
 	if request := c.Pod.PodLevelMemoryRequest; d.Resource == signal.Memory && request != nil && c.Usage.Memory.Known {
-		used := bytes(c.Usage.Memory.Value)
+		used := bytes(signal.Amount(c.Usage.Memory.Value))
 		larger("Pod", c.Pod.Name, used, request.String())
 		annotations[offendingPod], annotations[offendingPodUsage] = c.Pod.Name, used
 	}
@@ -54,7 +54,7 @@ func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (s
 	for i := range c.Pod.Containers {
 		k := &c.Pod.Containers[i]
 		used, request, known := consumption(d.Resource, k, c.Usage.Container(k.Name))
-		if known && signal.Amount(used) > request.Value {
+		if known && used > request.Value {
 			larger("Container", k.Name, bytes(used), request.String())
 			names, usages = append(names, k.Name), append(usages, bytes(used))
 		}
@@ -67,15 +67,15 @@ func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (s
 
 // consumption is what a container uses of a resource that it can request. A
 // storage figure needs both layers and logs; inodes and PIDs are nobody's.
-func consumption(r signal.Resource, k *signal.Container, u *signal.ContainerUsage) (used signal.Bytes, request *signal.Quantity, known bool) {
+func consumption(r signal.Resource, k *signal.Container, u *signal.ContainerUsage) (used signal.Amount, request *signal.Quantity, known bool) {
 	switch {
 	case u == nil:
 	case r == signal.Memory:
-		return u.Memory.Value, &k.MemoryRequest, u.Memory.Known
+		return signal.Amount(u.Memory.Value), &k.MemoryRequest, u.Memory.Known
 	case r == signal.EphemeralStorage:
-		return u.Rootfs.Bytes.Value + u.Logs.Bytes.Value, &k.StorageRequest, u.Rootfs.Bytes.Known && u.Logs.Bytes.Known
+		return signal.Amount(u.Rootfs.Bytes.Value).Plus(signal.Amount(u.Logs.Bytes.Value)), &k.StorageRequest, u.Rootfs.Bytes.Known && u.Logs.Bytes.Known
 	}
 	return 0, nil, false
 }
 
-func bytes(b signal.Bytes) string { return signal.Format(signal.Amount(b), signal.UnitBytes) }
+func bytes(a signal.Amount) string { return signal.Format(a, signal.UnitBytes) }

@@ -91,10 +91,9 @@ func NewPolicy(s Settings) (*Policy, error) {
 			continue
 		}
 		p.add(t)
-		if s.BindAllocatable && t.Hard() && t.Signal == signal.MemoryAvailable {
-			t.Signal = signal.AllocatableMemoryAvailable
-			p.add(t)
-		}
+	}
+	if s.BindAllocatable {
+		p.bindAllocatable()
 	}
 	p.deriveContainerfs()
 	if len(p.Thresholds) > maxThresholds {
@@ -115,6 +114,17 @@ func NewPolicy(s Settings) (*Policy, error) {
 func (p *Policy) add(t Threshold) {
 	if !slices.Contains(p.Thresholds, t) {
 		p.Thresholds = append(p.Thresholds, t)
+	}
+}
+
+// bindAllocatable copies hard memory thresholds to allocatable memory. The
+// copies come after what is configured for it.
+func (p *Policy) bindAllocatable() {
+	for _, t := range slices.Clone(p.Thresholds) {
+		if t.Hard() && t.Signal == signal.MemoryAvailable {
+			t.Signal = signal.AllocatableMemoryAvailable
+			p.add(t)
+		}
 	}
 }
 

@@ -58,14 +58,10 @@ func (m *Machine) Save() Saved {
 
 // Restore continues from a saved state. What belongs to a threshold that is no
 // longer configured is dropped; a time that lies in the future, because the
-// clock was set back, counts as now.
+// clock was set back, counts as now. All times get the monotonic reading of
+// now, so that a clock that is set later moves no timer.
 func (m *Machine) Restore(s Saved, now time.Time) {
-	past := func(t time.Time) time.Time {
-		if t.After(now) {
-			return now
-		}
-		return t
-	}
+	past := func(t time.Time) time.Time { return now.Add(min(t.Sub(now), 0)) }
 	for _, saved := range s.Thresholds {
 		for i := range m.policy.Thresholds {
 			if m.policy.Thresholds[i].String() == saved.Threshold {

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"plimsoll.dev/plimsoll/signal"
@@ -24,7 +25,16 @@ func (v Value) Of(capacity signal.Amount) signal.Quantity {
 	if v.Fraction == 0 {
 		return v.Quantity
 	}
-	return signal.Quantity{Value: signal.Amount(float64(capacity) * float64(v.Fraction))}
+	return signal.Quantity{Value: cut(float64(capacity) * float64(v.Fraction))}
+}
+
+// cut makes a whole number of f. What is too large for one stays at the
+// largest, where a bare conversion would differ between processors.
+func cut(f float64) signal.Amount {
+	if f >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return signal.Amount(f)
 }
 
 func (v Value) String() string {

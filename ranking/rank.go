@@ -95,7 +95,12 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-func byUID(a, b *Ranked) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) }
+// byUID makes the order total; a name decides only where somebody gave two
+// pods one UID.
+func byUID(a, b *Ranked) int {
+	return cmp.Or(cmp.Compare(a.Pod.UID, b.Pod.UID),
+		cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name))
+}
 
 func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
 	k := Key{Order: order, Priority: c.Pod.Priority, Protection: c.Pod.Protection}
@@ -107,11 +112,10 @@ func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
 	case ByMemory:
 		k.Usage, k.Request = signal.Amount(c.Usage.Memory.Value), c.Pod.MemoryRequest.Value
 	case ByDisk:
-		bytes, _ := disk(c, measure)
-		k.Usage, k.Request = signal.Amount(bytes), c.Pod.StorageRequest.Value
+		k.Usage, _ = disk(c, measure)
+		k.Request = c.Pod.StorageRequest.Value
 	case ByInodes:
-		_, inodes := disk(c, measure)
-		k.Usage = signal.Amount(inodes)
+		_, k.Usage = disk(c, measure)
 	case ByPIDs:
 		k.Usage = signal.Amount(c.Usage.Processes.Value)
 	}
@@ -120,10 +124,10 @@ func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
 }
 
 // disk adds up what a pod keeps in the places that count.
-func disk(c signal.Candidate, measure signal.Storage) (bytes signal.Bytes, inodes signal.Inodes) {
+func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amount) {
 	add := func(u *signal.FilesystemUsage) {
-		bytes += u.Bytes.Value
-		inodes += u.Inodes.Value
+		bytes = bytes.Plus(signal.Amount(u.Bytes.Value))
+		inodes = inodes.Plus(signal.Amount(u.Inodes.Value))
 	}
 	for i := range c.Usage.Containers {
 		if measure.Has(signal.Rootfs) {

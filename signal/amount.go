@@ -30,9 +30,10 @@ func (q Quantity) String() string {
 }
 
 // Format writes v the way Kubernetes prints a quantity of that unit: with the
-// largest suffix that leaves a whole number.
+// largest suffix that leaves a whole number. Below 1024 even bytes have the
+// decimal suffix: 1000 of them are 1k.
 func Format(v Amount, u Unit) string {
-	if u == UnitBytes {
+	if u == UnitBytes && (v <= -1024 || v >= 1024) {
 		return withSuffix(int64(v), 1024, [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 	}
 	return withSuffix(int64(v), 1000, [...]string{"", "k", "M", "G", "T", "P", "E"})

@@ -1,0 +1,190 @@
+package ranking_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll.dev/plimsoll/ranking"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+const everywhere = signal.Rootfs | signal.Logs | signal.LocalVolumes
+
+// A pod of a table: its figures, in the order in which a reader thinks of them.
+type pod struct {
+	name     string
+	priority int32
+	request  int64
+	used     int64
+	unseen   bool // no stats at all
+}
+
+// candidate makes the used figure that of the resource under test.
+func (p pod) candidate(s signal.Signal) signal.Candidate {
+	request := signal.Quantity{Value: signal.Amount(p.request)}
+	c := signal.Candidate{Pod: &signal.Pod{UID: "uid-" + p.name, Namespace: "default", Name: p.name, Priority: p.priority}}
+	if s.Definition().Resource == signal.Memory {
+		c.Pod.MemoryRequest = request
+	} else {
+		c.Pod.StorageRequest = request
+	}
+	if p.unseen {
+		return c
+	}
+	c.Usage = &signal.Usage{
+		Memory: signal.Of(signal.Bytes(p.used)), Processes: signal.Of(signal.PIDs(p.used)),
+		Containers: []signal.ContainerUsage{{Name: "app", Rootfs: signal.FilesystemUsage{
+			Bytes: signal.Of(signal.Bytes(p.used)), Inodes: signal.Of(signal.Inodes(p.used))}}},
+	}
+	return c
+}
+
+func TestOrders(t *testing.T) {
+	for _, tc := range []struct {
+		rule   string
+		signal signal.Signal
+		pods   []pod // in the order expected
+	}{
+		{"memory: above the request before any priority", signal.MemoryAvailable, []pod{
+			{name: "b", priority: 1000, request: 100, used: 101}, {name: "a", priority: -5, request: 100, used: 100}}},
+		{"memory: lower priority before more above the request", signal.AllocatableMemoryAvailable, []pod{
+			{name: "b", priority: 1, request: 0, used: 10}, {name: "a", priority: 2, request: 0, used: 10_000}}},
+		{"memory: more above the request, not more used", signal.MemoryAvailable, []pod{
+			{name: "b", request: 100, used: 300}, {name: "a", request: 1000, used: 1100}}},
+		{"memory: nearer to the request when all are within", signal.MemoryAvailable, []pod{
+			{name: "b", request: 100, used: 90}, {name: "a", request: 1000, used: 500}}},
+		{"memory: nothing measured goes first", signal.MemoryAvailable, []pod{
+			{name: "z", priority: 9, request: 1 << 40, unseen: true}, {name: "a", used: 1 << 40}}},
+		{"memory: of two without stats the lower priority, then the UID", signal.MemoryAvailable, []pod{
+			{name: "z", priority: 1, unseen: true}, {name: "a", priority: 2, unseen: true}, {name: "b", priority: 2, unseen: true}}},
+		{"memory: equal pods by UID", signal.MemoryAvailable, []pod{
+			{name: "a", used: 5}, {name: "b", used: 5}, {name: "c", used: 5}}},
+		{"disk: above the request, priority, more above it", signal.NodefsAvailable, []pod{
+			{name: "d", priority: 9, request: 10, used: 11}, {name: "c", priority: 1, request: 100, used: 90},
+			{name: "b", priority: 2, request: 100, used: 90}, {name: "a", priority: 2, request: 100, used: 80}}},
+		{"inodes: uses any, priority, more of them; byte requests do not count", signal.NodefsInodesFree, []pod{
+			{name: "d", priority: 1, request: 1 << 40, used: 2}, {name: "c", priority: 1, used: 1},
+			{name: "b", priority: 2, used: 1 << 40}, {name: "a", priority: 0, used: 0}}},
+		{"pids: priority before everything", signal.PIDAvailable, []pod{
+			{name: "c", priority: 1, used: 1}, {name: "b", priority: 2, unseen: true},
+			{name: "d", priority: 2, used: 50}, {name: "a", priority: 2, used: 3}}},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			var candidates []signal.Candidate
+			var want []string
+			for _, p := range tc.pods {
+				want = append(want, p.name)
+				candidates = append(candidates, p.candidate(tc.signal))
+			}
+			slices.Reverse(candidates)
+			if got := namesOf(ranking.Rank(candidates, tc.signal, everywhere)); !slices.Equal(got, want) {
+				t.Errorf("ranked %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func namesOf(ranked []ranking.Ranked) []string {
+	var names []string
+	for i := range ranked {
+		names = append(names, ranked[i].Pod.Name)
+	}
+	return names
+}
+
+// A pod that keeps a thing everywhere, each place with an amount of its own.
+func storage() signal.Candidate {
+	fs := func(n int64) signal.FilesystemUsage {
+		return signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(n)), Inodes: signal.Of(signal.Inodes(n * 10))}
+	}
+	return signal.Candidate{
+		Pod: &signal.Pod{Name: "p", UID: "p", Volumes: []signal.Volume{{Name: "scratch", Local: true}, {Name: "tmpfs"}, {Name: "unseen", Local: true}}},
+		Usage: &signal.Usage{
+			Containers: []signal.ContainerUsage{
+				{Name: "a", Rootfs: fs(1), Logs: fs(10)},
+				{Name: "b", Rootfs: fs(2), Logs: signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(20))}},
+			},
+			Volumes: []signal.VolumeUsage{{Name: "scratch", FilesystemUsage: fs(100)}, {Name: "tmpfs", FilesystemUsage: fs(1000)}, {Name: "stranger", FilesystemUsage: fs(5000)}},
+		},
+	}
+}
+
+func TestOnlyPlacesThatRelieveThePressureAreMeasured(t *testing.T) {
+	for _, tc := range []struct {
+		signal  signal.Signal
+		measure signal.Storage
+		want    signal.Amount
+	}{
+		{signal.NodefsAvailable, everywhere, 1 + 2 + 10 + 20 + 100},
+		{signal.NodefsAvailable, signal.Logs | signal.LocalVolumes, 10 + 20 + 100},
+		{signal.ImagefsAvailable, signal.Rootfs, 3},
+		{signal.ImagefsAvailable, 0, 0},
+		{signal.NodefsInodesFree, everywhere, 10 + 20 + 100 + 1000},
+		{signal.ImagefsInodesFree, signal.Rootfs, 30},
+	} {
+		ranked := ranking.Rank([]signal.Candidate{storage()}, tc.signal, tc.measure)
+		if got := ranked[0].Key.Usage; got != tc.want {
+			t.Errorf("%s measuring %b: %d, want %d", tc.signal, tc.measure, got, tc.want)
+		}
+	}
+}
+
+func TestWhatIsNotMeasuredCountsZero(t *testing.T) {
+	seen := signal.Candidate{Pod: &signal.Pod{Name: "seen", UID: "b"}, Usage: &signal.Usage{}}
+	hungry := signal.Candidate{Pod: &signal.Pod{Name: "hungry", UID: "c"}, Usage: &signal.Usage{Memory: signal.Of(signal.Bytes(1))}}
+	absent := signal.Candidate{Pod: &signal.Pod{Name: "absent", UID: "d"}}
+	got := namesOf(ranking.Rank([]signal.Candidate{seen, hungry, absent}, signal.MemoryAvailable, 0))
+	if want := []string{"absent", "hungry", "seen"}; !slices.Equal(got, want) {
+		t.Errorf("ranked %v, want %v", got, want)
+	}
+}
+
+func TestProtectedPodsStayInTheRanking(t *testing.T) {
+	static := pod{name: "static", used: 100}.candidate(signal.MemoryAvailable)
+	static.Pod.Protection = signal.Static
+	plain := pod{name: "plain", used: 1}.candidate(signal.MemoryAvailable)
+	ranked := ranking.Rank([]signal.Candidate{plain, static}, signal.MemoryAvailable, 0)
+	if ranked[0].Pod.Name != "static" || ranked[0].Key.Protection != signal.Static {
+		t.Errorf("first is %s, %v", ranked[0].Pod.Name, ranked[0].Key)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	for _, tc := range []struct {
+		key  ranking.Key
+		want string
+	}{
+		{ranking.Key{Order: ranking.ByMemory, Exceeds: true, Usage: 300 << 20, Request: 100 << 20, Priority: 5},
+			"uses 300Mi, 200Mi above its request, priority 5"},
+		{ranking.Key{Order: ranking.ByDisk, Usage: 50 << 20, Request: 1 << 30},
+			"uses 50Mi, within its request of 1Gi, priority 0"},
+		{ranking.Key{Order: ranking.ByInodes, Exceeds: true, Usage: 5000, Priority: -1}, "uses 5k inodes, priority -1"},
+		{ranking.Key{Order: ranking.ByPIDs, Exceeds: true, Usage: 12}, "runs 12 processes, priority 0"},
+		{ranking.Key{Order: ranking.ByMemory, NoStats: true, Priority: 7}, "nothing measured, priority 7"},
+		{ranking.Key{Order: ranking.ByMemory, Exceeds: true, Usage: 1024, Priority: signal.CriticalPriority, Protection: signal.Critical},
+			"uses 1Ki, 1Ki above its request, priority 2000000000, passed over: critical pod"},
+		{ranking.Key{Order: ranking.ByPIDs, NoStats: true, Protection: signal.Mirror}, "nothing measured, priority 0, passed over: mirror pod"},
+	} {
+		if got := tc.key.Reason(); got != tc.want {
+			t.Errorf("%+v:\n%s\nwant\n%s", tc.key, got, tc.want)
+		}
+	}
+}
+
+func TestEverySignalHasItsOrder(t *testing.T) {
+	for s := range signal.All {
+		want := ranking.ByDisk
+		switch {
+		case s.OfMemory():
+			want = ranking.ByMemory
+		case strings.HasSuffix(s.String(), "inodesFree"):
+			want = ranking.ByInodes
+		case s == signal.PIDAvailable:
+			want = ranking.ByPIDs
+		}
+		if got := ranking.For(s); got != want {
+			t.Errorf("%s is ranked by order %d, want %d", s, got, want)
+		}
+	}
+}

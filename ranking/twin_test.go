@@ -1,0 +1,241 @@
+package ranking_test
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll.dev/plimsoll/ranking"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// The naive twin ranks by the words of the contract: it takes the worst pod out
+// of the rest, again and again, by comparing every pod with every other.
+
+// worse says that a has to go before b, by the rule for the resource.
+func worse(resource string, a, b signal.Candidate, measure signal.Storage) bool {
+	type figure struct {
+		seen     bool
+		priority int64
+		used     *big.Int
+		request  *big.Int
+	}
+	read := func(c signal.Candidate) figure {
+		f := figure{priority: int64(c.Pod.Priority), used: new(big.Int), request: new(big.Int)}
+		if c.Usage == nil {
+			return f
+		}
+		f.seen = true
+		add := func(n int64) { f.used.Add(f.used, big.NewInt(n)) }
+		place := func(u signal.FilesystemUsage) {
+			if resource == "inodes" {
+				add(int64(u.Inodes.Value))
+			} else {
+				add(int64(u.Bytes.Value))
+			}
+		}
+		switch resource {
+		case "memory":
+			add(int64(c.Usage.Memory.Value))
+			f.request.SetInt64(int64(c.Pod.MemoryRequest.Value))
+		case "pids":
+			add(int64(c.Usage.Processes.Value))
+		default:
+			if resource == "ephemeral-storage" {
+				f.request.SetInt64(int64(c.Pod.StorageRequest.Value))
+			}
+			for _, k := range c.Usage.Containers {
+				if measure&signal.Rootfs != 0 {
+					place(k.Rootfs)
+				}
+				if measure&signal.Logs != 0 {
+					place(k.Logs)
+				}
+			}
+			for _, v := range c.Usage.Volumes {
+				for _, known := range c.Pod.Volumes {
+					if known.Name == v.Name && known.Local && measure&signal.LocalVolumes != 0 {
+						place(v.FilesystemUsage)
+					}
+				}
+			}
+		}
+		return f
+	}
+	x, y := read(a), read(b)
+	if resource == "pids" {
+		if x.priority != y.priority {
+			return x.priority < y.priority
+		}
+		if x.seen != y.seen {
+			return !x.seen
+		}
+		if c := x.used.Cmp(y.used); c != 0 {
+			return c > 0
+		}
+		return a.Pod.UID < b.Pod.UID
+	}
+	if x.seen != y.seen {
+		return !x.seen
+	}
+	if xs, ys := x.used.Cmp(x.request) > 0, y.used.Cmp(y.request) > 0; xs != ys {
+		return xs
+	}
+	if x.priority != y.priority {
+		return x.priority < y.priority
+	}
+	if x.seen {
+		xo, yo := new(big.Int).Sub(x.used, x.request), new(big.Int).Sub(y.used, y.request)
+		if c := xo.Cmp(yo); c != 0 {
+			return c > 0
+		}
+	}
+	return a.Pod.UID < b.Pod.UID
+}
+
+func twinOrder(resource string, pods []signal.Candidate, measure signal.Storage) []string {
+	rest := slices.Clone(pods)
+	var names []string
+	for len(rest) > 0 {
+		worst := 0
+		for i := range rest {
+			if i != worst && worse(resource, rest[i], rest[worst], measure) {
+				worst = i
+			}
+		}
+		names = append(names, rest[worst].Pod.Name)
+		rest = slices.Delete(rest, worst, worst+1)
+	}
+	return names
+}
+
+// randomPods draws from few values, so that ties on every key happen.
+func randomPods(r *rand.Rand, n int) []signal.Candidate {
+	small := func() int64 { return r.Int64N(4) }
+	fs := func() signal.FilesystemUsage {
+		u := signal.FilesystemUsage{}
+		if r.IntN(4) > 0 {
+			u.Bytes = signal.Of(signal.Bytes(small()))
+		}
+		if r.IntN(4) > 0 {
+			u.Inodes = signal.Of(signal.Inodes(small()))
+		}
+		return u
+	}
+	pods := make([]signal.Candidate, n)
+	for i := range pods {
+		p := &signal.Pod{
+			UID: fmt.Sprintf("%04d-%d", r.IntN(9999), i), Namespace: "ns", Name: fmt.Sprintf("pod-%d", i),
+			Priority:       int32(r.IntN(3) - 1),
+			MemoryRequest:  signal.Quantity{Value: signal.Amount(small() * 2)},
+			StorageRequest: signal.Quantity{Value: signal.Amount(small() * 3)},
+			Protection:     signal.Protection(r.IntN(4)),
+			Volumes:        []signal.Volume{{Name: "a", Local: r.IntN(2) == 0}, {Name: "b", Local: true}},
+		}
+		pods[i].Pod = p
+		if r.IntN(6) == 0 {
+			continue
+		}
+		u := &signal.Usage{
+			Containers: []signal.ContainerUsage{{Name: "x", Rootfs: fs(), Logs: fs()}, {Name: "y", Rootfs: fs(), Logs: fs()}},
+			Volumes:    []signal.VolumeUsage{{Name: "a", FilesystemUsage: fs()}, {Name: "c", FilesystemUsage: fs()}},
+		}
+		if r.IntN(5) > 0 {
+			u.Memory = signal.Of(signal.Bytes(small() * 3))
+		}
+		if r.IntN(5) > 0 {
+			u.Processes = signal.Of(signal.PIDs(small()))
+		}
+		pods[i].Usage = u
+	}
+	return pods
+}
+
+var orders = map[string]signal.Signal{
+	"memory": signal.MemoryAvailable, "ephemeral-storage": signal.NodefsAvailable, "inodes": signal.ImagefsInodesFree, "pids": signal.PIDAvailable,
+}
+
+func TestEveryRankingAgreesWithItsNaiveTwin(t *testing.T) {
+	for resource, s := range orders {
+		t.Run(resource, func(t *testing.T) {
+			t.Parallel()
+			seed := rand.Uint64()
+			for i := range uint64(10_000) {
+				r := rand.New(rand.NewPCG(seed, i))
+				pods := randomPods(r, r.IntN(9))
+				measure := signal.Storage(r.IntN(8))
+				before := slices.Clone(pods)
+				got := namesOf(ranking.Rank(pods, s, measure))
+				if want := twinOrder(resource, pods, measure); !slices.Equal(got, want) {
+					t.Fatalf("seed %d, case %d: ranked %v, the twin %v", seed, i, got, want)
+				}
+				if !reflect.DeepEqual(pods, before) {
+					t.Fatalf("seed %d, case %d: the caller's slice was changed", seed, i)
+				}
+			}
+		})
+	}
+}
+
+// The sorted list proves the order total: every pair in it compares the way it
+// stands, whatever else is ranked beside the pair, and so do all triples.
+func TestOrdersAreTotal(t *testing.T) {
+	seed := rand.Uint64()
+	for resource, s := range orders {
+		r := rand.New(rand.NewPCG(seed, 1))
+		pods := randomPods(r, 40)
+		ranked := ranking.Rank(pods, s, everywhere)
+		for i := range ranked {
+			for j := i + 1; j < len(ranked); j++ {
+				pair := []signal.Candidate{ranked[j].Candidate, ranked[i].Candidate}
+				if got := ranking.Rank(pair, s, everywhere); got[0].Pod != ranked[i].Pod {
+					t.Fatalf("seed %d: %s: %s stands before %s, but not as a pair", seed, resource, ranked[i].Pod.Name, ranked[j].Pod.Name)
+				}
+			}
+		}
+		before := func(a, b signal.Candidate) bool {
+			return ranking.Rank([]signal.Candidate{b, a}, s, everywhere)[0].Pod == a.Pod
+		}
+		for range 2_000 {
+			a, b, c := pods[r.IntN(40)], pods[r.IntN(40)], pods[r.IntN(40)]
+			if a.Pod == b.Pod || b.Pod == c.Pod || a.Pod == c.Pod {
+				continue
+			}
+			if before(a, b) == before(b, a) {
+				t.Fatalf("seed %d: %s: %s and %s do not compare", seed, resource, a.Pod.Name, b.Pod.Name)
+			}
+			if before(a, b) && before(b, c) && !before(a, c) {
+				t.Fatalf("seed %d: %s: %s, %s, %s run in a circle", seed, resource, a.Pod.Name, b.Pod.Name, c.Pod.Name)
+			}
+		}
+	}
+}
+
+func TestOrderDoesNotDependOnTheInputs(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 2))
+	for range 500 {
+		pods := randomPods(r, 12)
+		pods[3].Pod.UID, pods[4].Pod.UID = pods[5].Pod.UID, pods[5].Pod.UID // nobody should, somebody will
+		want := namesOf(ranking.Rank(pods, signal.MemoryAvailable, everywhere))
+		r.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		if got := namesOf(ranking.Rank(pods, signal.MemoryAvailable, everywhere)); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %v, shuffled %v", seed, want, got)
+		}
+	}
+}
+
+func TestReasonsAreOneLine(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	for _, s := range orders {
+		for _, p := range ranking.Rank(randomPods(r, 50), s, everywhere) {
+			if text := p.Key.Reason(); text == "" || strings.ContainsAny(text, "\n{}") {
+				t.Errorf("reason %q", text)
+			}
+		}
+	}
+}
