@@ -67,6 +67,12 @@ func BenchmarkMeasure110Pods(b *testing.B) {
 			into = p.Measure(pods, into[:0])
 		}
 	})
+	b.Run("prepare", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			p.Prepare(pods)
+		}
+	})
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

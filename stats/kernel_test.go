@@ -158,7 +158,7 @@ func TestMeasurePods(t *testing.T) {
 			a := addPod(t, box, "0b6d-a", sandbox.Guaranteed, "app", "sidecar")
 			addPod(t, box, "0b6d-b", sandbox.BestEffort, "app")
 			run(t, box, a, "app", "fill 32MiB", "threads 7")
-			run(t, box, a, "sidecar", "fork 3")
+			run(t, box, a, "sidecar", "fork 1", "fork 1", "fork 1")
 			pods := []signal.Pod{{UID: "0b6d-b"}, {UID: "0b6d-a"}, {UID: "gone"}}
 			p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
 			defer p.Close()
@@ -188,12 +188,13 @@ func TestMeasurePods(t *testing.T) {
 	}
 }
 
-func TestMeasureAllocatesNothing(t *testing.T) {
+func TestPreparedMeasureAllocatesNothing(t *testing.T) {
 	box := sandboxNode(t)
 	pods := manyPods(t, box, 5)
 	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
 	defer p.Close()
-	into := p.Measure(pods, nil)
+	p.Prepare(pods)
+	into := make([]signal.Candidate, 0, len(pods))
 	if allocs := testing.AllocsPerRun(20, func() { into = p.Measure(pods, into[:0]) }); allocs != 0 {
 		t.Errorf("Measure allocates %v times", allocs)
 	}
