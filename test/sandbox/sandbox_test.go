@@ -1,13 +1,16 @@
 package sandbox
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +19,79 @@ import (
 
 func TestMain(m *testing.M) {
 	hog.RunIfAsked()
+	if os.Getenv(makerVariable) != "" {
+		makeNode()
+	}
 	os.Exit(m.Run())
+}
+
+// makerVariable turns this binary into a process that makes a node with a hog
+// in it, says where, and waits to be ended.
+const makerVariable = "PLIMSOLL_SANDBOX_MAKER"
+
+func makeNode() {
+	CatchSignals()
+	n, err := NewNode("maker", 64<<20)
+	if err == nil {
+		var p *Pod
+		if p, err = n.AddPod("1", Guaranteed, "main"); err == nil {
+			_, err = n.Start(p, "main", hog.Command("hold"))
+		}
+	}
+	if err != nil {
+		fmt.Println("failed", err)
+		os.Exit(1)
+	}
+	fmt.Println(n.Path())
+	if os.Getenv(makerVariable) == "panic" {
+		defer n.Close()
+		panic("as asked")
+	}
+	select {}
+}
+
+// Whatever ends the maker, nothing is left: it cleans up itself if it can, and
+// a sweep does if it could not.
+func TestNothingOutlivesItsMaker(t *testing.T) {
+	Need(t)
+	for how, sig := range map[string]syscall.Signal{
+		"interrupt": syscall.SIGINT, "terminate": syscall.SIGTERM, "hang up": syscall.SIGHUP, "panic": 0, "kill": syscall.SIGKILL,
+	} {
+		t.Run(how, func(t *testing.T) {
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), makerVariable+"="+how)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = cmd.Process.Kill() }()
+			line, err := bufio.NewReader(out).ReadString('\n')
+			path := strings.TrimSpace(line)
+			if err != nil || !strings.HasPrefix(path, "/plimsoll-maker.") {
+				t.Fatalf("the maker says %q, %v", line, err)
+			}
+			if sig != 0 {
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = cmd.Wait() // it does not end well
+			if sig == syscall.SIGKILL {
+				if err := Sweep("maker"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left, _ := filepath.Glob(mountRoot + "/*" + path); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			if left, _ := filepath.Glob(mountRoot + path); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
 }
 
 func testNode(t *testing.T, limit int64, options ...Option) *Node {
