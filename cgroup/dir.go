@@ -87,13 +87,17 @@ func (d *Dir) CountProcs(buf *Buffer) (int, error) {
 		case err == unix.EINTR:
 		case err != nil:
 			return 0, &ReadError{"read", d.path + "/cgroup.procs", errnoOf(err)}
-		case n <= 0:
-			return lines, nil
+		case n < someLines:
+			return lines + bytes.Count(buf.bytes[:max(n, 0)], newline), nil
 		default:
 			lines += bytes.Count(buf.bytes[:n], newline)
 		}
 	}
 }
+
+// someLines is a read, in bytes, below which the file has ended: the kernel
+// fills a page before it returns less than all.
+const someLines = 2048
 
 // CountProcsBelow counts the processes in all cgroups below this one, as
 // containers that make cgroups of their own have them. It walks and allocates.

@@ -38,7 +38,7 @@ func realNode(t testing.TB) real {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := sandbox.NewNode("cgroup", 256*mib, sandbox.PidsMax(200))
+	n, err := sandbox.NewNode("cgroup", 256*mib, sandbox.PidsMax(1500))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +170,8 @@ func TestLimitsOfTheKernel(t *testing.T) {
 	}
 	pids := must(OpenPIDs(r.h, r.node.Path()))(t)
 	defer pids.Close()
-	if u, err := pids.Read(); err != nil || !u.Limited || u.Max != 200 {
-		t.Errorf("pids: %+v, %v, want a limit of 200", u, err)
+	if u, err := pids.Read(); err != nil || !u.Limited || u.Max != 1500 {
+		t.Errorf("pids: %+v, %v, want a limit of 1500", u, err)
 	}
 }
 
@@ -286,6 +286,22 @@ func TestCountProcsIsFresh(t *testing.T) {
 	defer pod.Close()
 	if n, err := pod.CountProcsBelow(buf); err != nil || n != 4 {
 		t.Errorf("%d processes below the pod, %v, want 4", n, err)
+	}
+}
+
+// The kernel hands a long list out in pieces.
+func TestCountManyProcsOfTheKernel(t *testing.T) {
+	r := realNode(t)
+	r.run(t, "fork 750")
+	d := must(OpenDir(r.h, "memory", filepath.Join(r.pod.Path(), "main")))(t)
+	defer d.Close()
+	buf := NewBuffer()
+	n := 0
+	for end := time.Now().Add(20 * time.Second); n != 751 && time.Now().Before(end); {
+		n = must(d.CountProcs(buf))(t)
+	}
+	if n != 751 {
+		t.Errorf("counted %d processes, want the hog and 750 forks", n)
 	}
 }
 

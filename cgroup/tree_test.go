@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -226,6 +227,28 @@ func TestProcsOfFixture(t *testing.T) {
 	}
 	if n, ok := d.Children(); ok && n != 2 {
 		t.Errorf("%d children, want 2", n)
+	}
+}
+
+// However long the list is.
+func TestCountManyProcs(t *testing.T) {
+	h := At(V2, t.TempDir())
+	for _, want := range []int{0, 1, 340, 341, 342, 5000, 50000} {
+		var text strings.Builder
+		for i := range want {
+			fmt.Fprintln(&text, 10000+i)
+		}
+		if err := os.WriteFile(filepath.Join(h.Root, "cgroup.procs"), []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := OpenDir(h, "", "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.CountProcs(NewBuffer()); err != nil || n != want {
+			t.Errorf("counted %d of %d, %v", n, want, err)
+		}
+		d.Close()
 	}
 }
 
