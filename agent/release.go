@@ -46,6 +46,8 @@ func (r *release) waiting() bool { return r.finished != nil }
 func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Duration) string {
 	o := &s.Node[r.signal]
 	switch {
+	case r.waiting() && s.At.Before(r.deadline):
+		return ""
 	case !m.StillMet(&r.verdict, &s.Node):
 		return recoveredMeanwhile
 	case r.rehearsed:
@@ -55,8 +57,6 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 		return "dry run"
 	case s.At.After(r.deadline):
 		return "not freed in time"
-	case r.waiting():
-		return ""
 	case r.expected > 0 && o.Known && o.Available-r.before >= r.expected/2:
 		return "freed"
 	case s.Fell[r.signal].Within(o.Available, reserve) && s.At.Sub(r.since) >= eviction.KillTime:
