@@ -43,26 +43,25 @@ func ParseLimit(text []byte) (limit uint64, limited bool, err error) {
 // for the cgroup and all below it.
 type MemoryStat struct {
 	Anon         uint64 // v1 total_rss, v2 anon: anonymous memory
-	File         uint64 // v1 total_cache, v2 file: page cache, tmpfs included
-	Shmem        uint64 // v1 total_shmem, v2 shmem: the part of File that is tmpfs and shared memory
+	File         uint64 // v1 total_cache, v2 file: page cache, tmpfs and shared memory included
 	ActiveFile   uint64 // page cache that was used more than once; the kubelet counts it as used
 	InactiveFile uint64 // page cache the kernel takes back first; the kubelet counts it as available
 }
 
 // statKeys names the lines of memory.stat in the order of MemoryStat's fields.
 var statKeys = map[Version][statFields]string{
-	V1: {"total_rss", "total_cache", "total_shmem", "total_active_file", "total_inactive_file"},
-	V2: {"anon", "file", "shmem", "active_file", "inactive_file"},
+	V1: {"total_rss", "total_cache", "total_active_file", "total_inactive_file"},
+	V2: {"anon", "file", "active_file", "inactive_file"},
 }
 
-const statFields = 5
+const statFields = 4
 
 // ParseMemoryStat reads memory.stat. Version 1 writes most keys twice: only
-// those with "total_" include the cgroups below. All five lines are required:
-// every kernel since 4.8 has them.
+// those with "total_" include the cgroups below. All four lines are required: every
+// kernel that a supported Kubernetes runs on writes them.
 func ParseMemoryStat(text []byte, v Version) (MemoryStat, error) {
 	var s MemoryStat
-	fields := [statFields]*uint64{&s.Anon, &s.File, &s.Shmem, &s.ActiveFile, &s.InactiveFile}
+	fields := [statFields]*uint64{&s.Anon, &s.File, &s.ActiveFile, &s.InactiveFile}
 	var seen [statFields]bool
 	for len(text) > 0 {
 		var line []byte
@@ -111,12 +110,10 @@ func statField(line []byte, v Version) int {
 		if v == V2 {
 			return 1
 		}
-	case "shmem":
-		return 2
 	case "active_file":
-		return 3
+		return 2
 	case "inactive_file":
-		return 4
+		return 3
 	}
 	return -1
 }

@@ -62,7 +62,7 @@ const (
 		"inactive_file 326184960\nactive_file 156413952\nslab 99\n"
 )
 
-var wantStat = MemoryStat{Anon: 9965568, File: 491683840, Shmem: 9084928, ActiveFile: 156413952, InactiveFile: 326184960}
+var wantStat = MemoryStat{Anon: 9965568, File: 491683840, ActiveFile: 156413952, InactiveFile: 326184960}
 
 func TestParseMemoryStat(t *testing.T) {
 	for v, text := range map[Version]string{V1: v1Stat, V2: v2Stat} {
