@@ -69,20 +69,29 @@ func Rank(pods []signal.Candidate, s signal.Signal, measure signal.Storage) []Ra
 }
 
 // compare holds two pods against each other, key by key. Missing stats decide
-// first, except for PIDs, where priority does.
+// first, except for PIDs, where priority does. Each key is compared only where
+// the ones before it are equal: nearly always the first two decide.
 func compare(a, b *Ranked) int {
-	priority := cmp.Compare(a.Key.Priority, b.Key.Priority)
 	if a.Key.Order == ByPIDs {
-		return cmp.Or(priority,
-			trueFirst(a.Key.NoStats, b.Key.NoStats),
-			cmp.Compare(b.Key.Usage, a.Key.Usage),
-			byUID(a, b))
+		if c := cmp.Compare(a.Key.Priority, b.Key.Priority); c != 0 {
+			return c
+		}
 	}
-	return cmp.Or(trueFirst(a.Key.NoStats, b.Key.NoStats),
-		trueFirst(a.Key.Exceeds, b.Key.Exceeds),
-		priority,
-		cmp.Compare(b.Key.over(), a.Key.over()),
-		byUID(a, b))
+	if c := trueFirst(a.Key.NoStats, b.Key.NoStats); c != 0 {
+		return c
+	}
+	if a.Key.Order != ByPIDs {
+		if c := trueFirst(a.Key.Exceeds, b.Key.Exceeds); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(a.Key.Priority, b.Key.Priority); c != 0 {
+			return c
+		}
+	}
+	if c := cmp.Compare(b.Key.over(), a.Key.over()); c != 0 {
+		return c
+	}
+	return byUID(a, b)
 }
 
 func trueFirst(a, b bool) int {
