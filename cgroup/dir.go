@@ -121,7 +121,7 @@ func (d *Dir) CountProcsBelow(buf *Buffer) (int, error) {
 			nested, err = below.CountProcsBelow(buf)
 		}
 		below.Close()
-		if err != nil && !gone(err) {
+		if err != nil && !IsGone(err) {
 			return 0, err
 		}
 		total += direct + nested

@@ -256,10 +256,10 @@ func TestDirStaysWithItsCgroup(t *testing.T) {
 	}
 	remove()
 	remake()
-	if u, err := m.Read(); !gone(err) {
+	if u, err := m.Read(); !IsGone(err) {
 		t.Errorf("read %+v, %v of the cgroup that took the path", u, err)
 	}
-	if n, err := d.CountProcs(NewBuffer()); !gone(err) {
+	if n, err := d.CountProcs(NewBuffer()); !IsGone(err) {
 		t.Errorf("counted %d processes, %v", n, err)
 	}
 	if after := must(OpenDir(r.h, "memory", path))(t); after.Inode() == d.Inode() {

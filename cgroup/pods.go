@@ -119,7 +119,7 @@ func (t PodTree) Find(uid string) (Pod, error) {
 	}
 	for _, class := range qosClasses {
 		p, err := t.pod(uid, t.podDir(class, uid))
-		if !gone(err) {
+		if !IsGone(err) {
 			return p, err
 		}
 	}
@@ -133,7 +133,7 @@ func (t PodTree) Pods() ([]Pod, error) {
 	for _, class := range qosClasses {
 		dir := t.classDir(class)
 		names, err := t.below(dir)
-		if gone(err) {
+		if IsGone(err) {
 			continue
 		}
 		if err != nil {
@@ -146,7 +146,7 @@ func (t PodTree) Pods() ([]Pod, error) {
 				continue
 			}
 			p, err := t.pod(uid, place)
-			if gone(err) {
+			if IsGone(err) {
 				continue
 			}
 			if err != nil {
@@ -194,8 +194,8 @@ func (t PodTree) below(dir string) ([]string, error) {
 	return names, nil
 }
 
-// gone reports whether err says that a cgroup does not exist, or was removed
+// IsGone reports whether err says that a cgroup does not exist, or was removed
 // while it was read.
-func gone(err error) bool {
+func IsGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,28 @@ func TestMeasureFollowsChanges(t *testing.T) {
 	got := p.MeasureMemory(pods, nil)
 	if after, ok := p.Cgroup("x"); got[0].Usage == nil || !ok || after.Inode == before.Inode || got[0].Usage.Processes.Known {
 		t.Errorf("remade: %+v, inodes %d, %d", got[0].Usage, before.Inode, after.Inode)
+	}
+}
+
+// Containers that make cgroups of their own, as those with an init system do,
+// hide no process in them.
+func TestMeasureCountsNestedProcesses(t *testing.T) {
+	box := sandboxNode(t)
+	pod := addPod(t, box, "x", sandbox.Burstable, "app")
+	run(t, box, pod, "app")
+	inner := run(t, box, pod, "app")
+	nested := pod.ContainerDir("memory", "app") + "/init.scope/service"
+	if err := os.MkdirAll(nested, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(nested+"/cgroup.procs", []byte(strconv.Itoa(inner.Process.PID)), 0o644); err != nil { //nolint:gosec // a kernel file
+		t.Fatal(err)
+	}
+	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
+	defer p.Close()
+	got := p.Measure([]signal.Pod{{UID: "x"}}, nil)
+	if u := got[0].Usage; u == nil || u.Processes != signal.Of[signal.PIDs](2) {
+		t.Errorf("usage %+v, %v, want 2 processes", u, p.Err())
 	}
 }
 

@@ -57,7 +57,7 @@ func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, er
 	m.cgroup.Containers = nil
 	for _, c := range found.Containers {
 		g, err := openGroup(h, c.Path, buf)
-		if isGone(err) {
+		if cgroup.IsGone(err) {
 			continue
 		}
 		if err != nil {

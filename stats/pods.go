@@ -1,8 +1,6 @@
 package stats
 
 import (
-	"errors"
-	"io/fs"
 	"syscall"
 	"time"
 
@@ -26,6 +24,7 @@ type Pods struct {
 	buf    *cgroup.Buffer
 	free   int // descriptors that may still be opened to be kept
 	round  uint64
+	full   uint64 // the last round in which nothing more could be closed
 	failed error
 }
 
@@ -117,7 +116,7 @@ func (p *Pods) measureOne(uid string, processes bool) *pod {
 		if err == nil {
 			return m
 		}
-		if !isGone(err) {
+		if !cgroup.IsGone(err) {
 			p.fail(err)
 			return m
 		}
@@ -137,7 +136,7 @@ func (p *Pods) lookUp(uid string) *pod {
 		p.drop(uid, m)
 	}
 	m, err := p.open(uid)
-	if isGone(err) {
+	if cgroup.IsGone(err) {
 		p.missed = true
 		return nil
 	}
@@ -173,6 +172,9 @@ func (p *Pods) open(uid string) (*pod, error) {
 // lately. Those of the last round are spared: to close what comes next in a
 // round would close everything, every round.
 func (p *Pods) reserve(need int) bool {
+	if p.full == p.round {
+		return p.free >= need
+	}
 	for uid, m := range p.known {
 		if p.free >= need {
 			break
@@ -180,6 +182,9 @@ func (p *Pods) reserve(need int) bool {
 		if m.kept && m.round+1 < p.round {
 			p.drop(uid, m)
 		}
+	}
+	if p.free < need {
+		p.full = p.round
 	}
 	return p.free >= need
 }
@@ -230,10 +235,4 @@ func (p *Pods) Close() {
 	for uid, m := range p.known {
 		p.drop(uid, m)
 	}
-}
-
-// isGone reports whether err says that a cgroup does not exist, or was removed
-// while it was read.
-func isGone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
