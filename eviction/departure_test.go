@@ -1,0 +1,291 @@
+package eviction_test
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Departure 4: an unknown signal is not a healthy one.
+func TestUnknownChangesNothing(t *testing.T) {
+	tell(t, []story{
+		{"a soft timer runs on through what nobody saw", thresholds(soft("memory", "300Mi", time.Minute)), `
+			0s  memory=200Mi -> cond=Memory
+			20s memory=?     -> cond=Memory unknown=memory
+			50s memory=?     -> cond=Memory unknown=memory
+			60s memory=200Mi -> met=memory act=memory<300Mi cond=Memory
+		`},
+		{"nothing is acted for while it is unknown", thresholds(hard("memory", "100Mi")), `
+			0s  memory=90Mi -> met=memory act=memory<100Mi cond=Memory
+			10s memory=?    -> cond=Memory unknown=memory
+			20s memory=90Mi -> met=memory act=memory<100Mi cond=Memory
+		`},
+		{"minimum reclaim outlives the gap", thresholds(reclaiming(hard("memory", "100Mi"), "100Mi")), `
+			0s  memory=90Mi  -> met=memory act=memory<100Mi cond=Memory
+			10s memory=?     -> cond=Memory unknown=memory
+			20s memory=150Mi -> met=memory act=memory<100Mi cond=Memory
+		`},
+		{"a condition stays True past the transition period while its signal is unknown",
+			eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi")}, TransitionPeriod: time.Minute}, `
+			0s   memory=90Mi -> met=memory act=memory<100Mi cond=Memory
+			30s  memory=1Gi  -> cond=Memory
+			50s  memory=?    -> cond=Memory unknown=memory
+			110s memory=?    -> cond=Memory unknown=memory
+			111s memory=?    -> unknown=memory
+		`},
+		{"observed again, the condition is judged again",
+			eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi")}, TransitionPeriod: time.Minute}, `
+			0s   memory=90Mi -> met=memory act=memory<100Mi cond=Memory
+			50s  memory=?    -> cond=Memory unknown=memory
+			100s memory=1Gi  -> -
+		`},
+		{"unknown for longer than the transition period, it is forgotten",
+			eviction.Settings{Thresholds: []eviction.Threshold{reclaiming(soft("memory", "300Mi", 10*time.Second), "100Mi")}, TransitionPeriod: time.Minute}, `
+			0s   memory=200Mi -> cond=Memory
+			10s  memory=200Mi -> met=memory act=memory<300Mi cond=Memory
+			20s  memory=?     -> cond=Memory unknown=memory
+			80s  memory=?     -> cond=Memory unknown=memory
+			81s  memory=?     -> unknown=memory
+			# its timer and its minimum reclaim are gone: it starts anew
+			90s  memory=350Mi -> -
+			100s memory=200Mi -> cond=Memory
+			110s memory=200Mi -> met=memory act=memory<300Mi cond=Memory
+		`},
+		{"an unknown signal never makes a condition True", thresholds(hard("memory", "100Mi")), `
+			0s  memory=? -> unknown=memory
+			10s memory=? -> unknown=memory
+		`},
+		{"one unknown filesystem holds the condition of all disks",
+			eviction.Settings{Thresholds: []eviction.Threshold{hard("nodefs", "1Gi"), hard("imagefs", "1Gi")}, Layout: signal.Split, TransitionPeriod: 20 * time.Second}, `
+			0s  nodefs=1 imagefs=2Gi containerfs=2Gi   -> met=nodefs act=nodefs<1Gi reclaim=containers cond=Disk
+			10s nodefs=2Gi imagefs=? containerfs=2Gi   -> cond=Disk unknown=imagefs
+			30s nodefs=2Gi imagefs=? containerfs=2Gi   -> cond=Disk unknown=imagefs
+			31s nodefs=2Gi imagefs=? containerfs=2Gi   -> unknown=imagefs
+		`},
+		{"an unknown signal keeps no other from acting", thresholds(hard("memory", "100Mi"), hard("pids", "10")), `
+			0s memory=? pids=5 -> met=pids act=pids<10 cond=PID unknown=memory
+		`},
+	})
+}
+
+// Departure 8, through the encoding of a state file.
+func TestRestart(t *testing.T) {
+	tell(t, []story{
+		{"a soft timer is not started again", thresholds(soft("memory", "300Mi", time.Minute)), `
+			0s          memory=200Mi -> cond=Memory
+			30s restart memory=200Mi -> cond=Memory
+			60s         memory=200Mi -> met=memory act=memory<300Mi cond=Memory
+		`},
+		{"conditions are not forgotten", thresholds(hard("memory", "100Mi")), `
+			0s           memory=90Mi -> met=memory act=memory<100Mi cond=Memory
+			10s restart  memory=1Gi  -> cond=Memory
+			299s restart memory=1Gi  -> cond=Memory
+			300s restart memory=1Gi  -> -
+		`},
+		{"nor is minimum reclaim", thresholds(reclaiming(hard("memory", "100Mi"), "100Mi")), `
+			0s          memory=90Mi  -> met=memory act=memory<100Mi cond=Memory
+			10s restart memory=150Mi -> met=memory act=memory<100Mi cond=Memory
+			20s         memory=200Mi -> cond=Memory
+		`},
+		{"nor how long a signal has been unknown",
+			eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi")}, TransitionPeriod: time.Minute}, `
+			0s          memory=90Mi -> met=memory act=memory<100Mi cond=Memory
+			10s         memory=?    -> cond=Memory unknown=memory
+			70s restart memory=?    -> cond=Memory unknown=memory
+			71s restart memory=?    -> unknown=memory
+		`},
+		{"samples are seen anew", thresholds(hard("memory", "100Mi")), `
+			0s          memory=90Mi@0s -> met=memory act=memory<100Mi cond=Memory
+			10s         memory=90Mi@0s -> met=memory cond=Memory
+			20s restart memory=90Mi@0s -> met=memory act=memory<100Mi cond=Memory
+		`},
+		{"a rate needs two looks of the same agent", thresholds(hard("memory", "100Mi")), `
+			0s             memory=1Gi  -> -
+			0.1s! restart  memory=10Mi -> -
+			0.2s!          memory=5Mi  -> met=memory act=memory<100Mi cond=Memory
+		`},
+		{"a clock that was set back before the restart makes nobody wait longer",
+			thresholds(soft("memory", "300Mi", time.Minute)), `
+			3600s                    memory=200Mi -> cond=Memory
+			3610s clock-30m restart  memory=200Mi -> cond=Memory
+			3670s                    memory=200Mi -> met=memory act=memory<300Mi cond=Memory
+		`},
+		{"nor does it keep a condition True for ever", thresholds(hard("memory", "100Mi")), `
+			3600s                    memory=90Mi -> met=memory act=memory<100Mi cond=Memory
+			3610s clock-30m restart  memory=1Gi  -> cond=Memory
+			3910s                    memory=1Gi  -> -
+		`},
+	})
+}
+
+func TestRestoreDropsWhatIsNoLongerConfigured(t *testing.T) {
+	old := eviction.New(compile(t, thresholds(hard("memory", "100Mi"), soft("pids", "10", time.Minute))))
+	var s signal.Snapshot
+	s.At = epoch
+	s.Node[signal.MemoryAvailable] = signal.Observed(1, 100, epoch)
+	s.Node[signal.PIDAvailable] = signal.Observed(1, 100, epoch)
+	old.Look(&s)
+	saved := old.Save()
+	saved.Thresholds = append(saved.Thresholds, eviction.SavedThreshold{Threshold: "moon.available<1Gi", FirstObserved: epoch, Acted: true})
+	saved.Conditions = append(saved.Conditions, eviction.SavedCondition{Condition: "MoonPressure", True: true, LastMet: epoch})
+	saved.Unknown = append(saved.Unknown, eviction.SavedUnknown{Signal: "moon.available", Since: epoch})
+	now := eviction.New(compile(t, thresholds(hard("memory", "200Mi"), soft("pids", "10", time.Minute))))
+	now.Restore(saved, epoch)
+	got := now.Save()
+	if len(got.Thresholds) != 1 || got.Thresholds[0].Threshold != "pid.available<10 for 1m0s" {
+		t.Errorf("restored thresholds: %+v", got.Thresholds)
+	}
+	if len(got.Unknown) != 0 || len(got.Conditions) != 2 {
+		t.Errorf("restored: %+v", got)
+	}
+}
+
+// Departure 6: what was met with its grace passed, stale or not, and nothing
+// else, decides after reclaim.
+func TestAfterReclaim(t *testing.T) {
+	policy := compile(t, thresholds(reclaiming(hard("nodefs", "1Gi"), "500Mi"), soft("memory", "300Mi", time.Minute), hard("pids", "10")))
+	look := func(words ...string) (*eviction.Machine, eviction.Verdict) {
+		teller := &teller{policy: policy, machine: eviction.New(policy)}
+		if _, err := teller.look([]string{"0s", "nodefs=5Gi", "containerfs=5Gi", "memory=1Gi", "pids=5@0s"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := teller.look(append([]string{"10s", "containerfs=5Gi"}, words...)); err != nil {
+			t.Fatal(err)
+		}
+		return teller.machine, teller.verdict
+	}
+	for _, tc := range []struct {
+		about string
+		first []string // observed in the look
+		then  []string // after reclaim
+		want  bool
+	}{
+		{"enough was freed", []string{"nodefs=1", "memory=1Gi", "pids=50"}, []string{"nodefs=1524Mi", "memory=1Gi", "pids=50"}, false},
+		{"minimum reclaim was not", []string{"nodefs=1", "memory=1Gi", "pids=50"}, []string{"nodefs=1523Mi", "memory=1Gi", "pids=50"}, true},
+		{"a soft threshold in its grace period evicts nobody", []string{"nodefs=1", "memory=1Mi", "pids=50"}, []string{"nodefs=2Gi", "memory=1Mi", "pids=50"}, false},
+		{"another one that came up meanwhile does not either", []string{"nodefs=1", "memory=1Gi", "pids=50"}, []string{"nodefs=2Gi", "memory=1Gi", "pids=5"}, false},
+		{"another that was met does, its sample stale or not", []string{"nodefs=1", "memory=1Gi", "pids=5@0s"}, []string{"nodefs=2Gi", "memory=1Gi", "pids=5"}, true},
+		{"what can no longer be observed has not recovered", []string{"nodefs=1", "memory=1Gi", "pids=50"}, []string{"memory=1Gi", "pids=50"}, true},
+	} {
+		m, v := look(tc.first...)
+		if v.Target == nil || v.Target.Signal != signal.NodefsAvailable {
+			t.Fatalf("%s: the story does not start as it should: %s", tc.about, brief(&v))
+		}
+		var after signal.Snapshot
+		for _, word := range append(tc.then, "containerfs=5Gi") {
+			if err := observe(&after, word, epoch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := m.StillMet(&v, &after.Node); got != tc.want {
+			t.Errorf("%s: StillMet is %v", tc.about, got)
+		}
+	}
+}
+
+// Extra looks, with doomed arithmetic at its boundary.
+func TestExtraLooks(t *testing.T) {
+	tell(t, []story{
+		{"a dip that is not doomed changes nothing", thresholds(hard("memory", "100Mi"), soft("memory", "300Mi", time.Minute)), `
+			0s     memory=1Gi   -> -
+			9s!    memory=99Mi  -> -
+			# 1Mi in a second: 98 s are left
+			9.9s!  memory=98Mi  -> -
+			10s    memory=1Gi   -> -
+		`},
+		{"gone within the reserve, to the byte", thresholds(hard("memory", "100Mi")), `
+			0s   memory=200 -> met=memory act=memory<100Mi cond=Memory
+		`},
+		{"the boundary is met", thresholds(hard("memory", "1000")), `
+			0s   memory=1500 -> -
+			# 600 in a second: 300 are exactly 500 ms
+			1s!  memory=900  -> -
+			2s!  memory=300  -> met=memory act=memory<1k cond=Memory
+		`},
+		{"a byte more is not", thresholds(hard("memory", "1000")), `
+			0s   memory=1501 -> -
+			1s!  memory=901  -> -
+			2s!  memory=301  -> -
+		`},
+		{"nothing left is doomed, whatever the rate", thresholds(hard("memory", "1000")), `
+			0s!  memory=0 -> met=memory act=memory<1k cond=Memory
+			10s! memory=0 -> met=memory act=memory<1k cond=Memory
+		`},
+		{"falling fast above the threshold is nobody's business", thresholds(hard("memory", "100Mi")), `
+			0s      memory=1Gi   -> -
+			0.001s! memory=100Mi -> -
+			0.002s! memory=99Mi  -> met=memory act=memory<100Mi cond=Memory
+		`},
+		{"rising memory is not doomed", thresholds(hard("memory", "100Mi")), `
+			0s!    memory=1Mi -> -
+			0.01s! memory=2Mi -> -
+		`},
+		{"the step before may be an extra look that changed nothing", thresholds(hard("memory", "1000")), `
+			0s   memory=10000 -> -
+			9s!  memory=900   -> -
+			10s! memory=850   -> -
+		`},
+		{"without a step before there is no rate", thresholds(hard("memory", "1000")), `
+			0s!  memory=?   -> unknown=memory
+			1s!  memory=900 -> -
+			2s!  memory=1   -> met=memory act=memory<1k cond=Memory
+		`},
+		{"soft memory, disks and PIDs wait", thresholds(hard("memory", "1000"), soft("memory", "5000", 0), hard("pids", "10"), hard("nodefs", "1Gi"), soft("allocatable", "1Gi", time.Second)), `
+			0s    memory=9000 pids=1k nodefs=2Gi containerfs=2Gi allocatable=2Gi -> -
+			0.5s! memory=500 pids=1 nodefs=1 containerfs=1 allocatable=1 -> met=memory act=memory<1k cond=Memory
+			10s   memory=9000 pids=1k nodefs=2Gi containerfs=2Gi allocatable=2Gi -> cond=Memory
+		`},
+		{"allocatable memory can be doomed by itself", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000")}, BindAllocatable: true}, `
+			0s    memory=1Gi allocatable=9000 -> -
+			0.5s! memory=1Gi allocatable=500  -> met=allocatable act=allocatable<1k cond=Memory
+		`},
+		{"crossed here and falling there is not doomed", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000")}, BindAllocatable: true}, `
+			0s    memory=900 allocatable=9000 -> met=memory act=memory<1k cond=Memory
+			0.5s! memory=900 allocatable=1500 -> cond=Memory
+		`},
+		{"the hysteresis of an extra look that acted binds the next regular one", thresholds(reclaiming(hard("memory", "1000"), "1000")), `
+			0s    memory=9000 -> -
+			0.5s! memory=500  -> met=memory act=memory<1k cond=Memory
+			10s   memory=1500 -> met=memory act=memory<1k cond=Memory
+			20s   memory=2000 -> cond=Memory
+		`},
+		{"its sample counts as used", thresholds(hard("memory", "1000")), `
+			0s    memory=9000    -> -
+			0.5s! memory=500     -> met=memory act=memory<1k cond=Memory
+			0.6s  memory=500@0.5s -> met=memory cond=Memory
+		`},
+		{"one that changed nothing uses no sample", thresholds(hard("memory", "1000")), `
+			0s    memory=9000 -> -
+			9s!   memory=990  -> -
+			10s   memory=990@9s -> met=memory act=memory<1k cond=Memory
+		`},
+		{"it starts no soft timer", thresholds(soft("memory", "1000", 10*time.Second)), `
+			0s    memory=9000 -> -
+			1s!   memory=10   -> -
+			10s   memory=10   -> cond=Memory
+			20s   memory=10   -> met=memory act=memory<1k cond=Memory
+		`},
+		{"it resets none", thresholds(soft("memory", "1000", 10*time.Second)), `
+			0s    memory=10   -> cond=Memory
+			5s!   memory=9000 -> cond=Memory
+			10s   memory=10   -> met=memory act=memory<1k cond=Memory
+		`},
+		{"it clears no condition", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000")}, TransitionPeriod: 20 * time.Second}, `
+			0s    memory=10   -> met=memory act=memory<1k cond=Memory
+			25s!  memory=9000 -> cond=Memory
+			26s   memory=9000 -> -
+		`},
+		{"immediate: every look is a regular one", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000"), hard("pids", "10")}, ExtraLooks: eviction.Immediate}, `
+			0s!   memory=999 pids=100 -> met=memory act=memory<1k cond=Memory
+			1s!   memory=9000 pids=1  -> met=pids act=pids<10 cond=Memory,PID
+		`},
+		{"off: they are ignored", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000")}, ExtraLooks: eviction.Off}, `
+			0s    memory=9000 -> -
+			1s!   memory=0    -> -
+			2s!   memory=?    -> unknown=memory
+			10s   memory=0    -> met=memory act=memory<1k cond=Memory
+		`},
+	})
+}
