@@ -13,7 +13,9 @@
 //     no other mount is followed.
 //  2. Never to a PID of 1 or less, nor to this process: a directory that holds
 //     PID 1 or this process is refused before anything is signalled. Members of
-//     a foreign PID namespace read as 0: they are counted and reported.
+//     a foreign PID namespace read as 0 on v2, and are left out of the list on
+//     v1, where an empty list is believed only in the host's PID namespace or if
+//     pids.current agrees. They are counted and reported.
 //  3. On v1 only through a pidfd, and only if the process is still listed in the
 //     pod after the pidfd was opened: a PID used again can not be hit. What
 //     remains is a process that moves to another cgroup in the microseconds

@@ -51,7 +51,7 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-ch
 		switch {
 		case ctx.Err() != nil:
 			return false, a.timeout(ctx)
-		case until.Err() != nil, closed(hurry), len(a.w.pids) == 0:
+		case until.Err() != nil, closed(hurry), len(a.w.pids) == 0 && !a.k.mounts.blind:
 			return false, nil
 		case asked:
 			_, err = a.openPidfds(a.w.pids)

@@ -20,6 +20,9 @@ import (
 
 func TestMain(m *testing.M) {
 	hog.RunIfAsked()
+	if order := os.Getenv(foreign); order != "" {
+		killForeign(order)
+	}
 	os.Exit(m.Run())
 }
 

@@ -27,7 +27,9 @@ type Result struct {
 	// Signalled processes; through cgroup.kill, those listed when it was written;
 	// of a graceful kill that ran out of patience, those that got SIGKILL.
 	Signalled int
-	Invisible int // processes seen in a foreign PID namespace: only cgroup.kill reaches them
+	// Invisible processes are in a foreign PID namespace: only cgroup.kill reaches
+	// them. On v1 their tasks are counted.
+	Invisible int
 	Released  int // processes whose memory process_mrelease freed, or found free
 	Rounds    int // how often the pod was listed and signalled
 
@@ -55,6 +57,19 @@ type mounts struct {
 	members       int
 	pids, freezer int // v1
 	device        uint64
+	// blind: on v1 in a PID namespace that is not the host's, where a listing
+	// may be short.
+	blind bool
+}
+
+// hostPIDNamespace is the inode of the first PID namespace, PROC_PID_INIT_INO of
+// include/linux/proc_ns.h.
+const hostPIDNamespace = 0xEFFFFFFC
+
+func inHostPIDNamespace() bool {
+	var st unix.Stat_t
+	err := unix.Stat("/proc/self/ns/pid", &st)
+	return err == nil && st.Ino == hostPIDNamespace
 }
 
 // New prepares a Killer: it opens the mounts and touches the memory that kills
@@ -75,6 +90,7 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 	if h.Version == cgroup.V1 {
 		m.pids, _ = openMount(h.Dir("pids", "/"))
 		m.freezer, _ = openMount(h.Dir("freezer", "/"))
+		m.blind = !inHostPIDNamespace()
 	}
 	k := &Killer{mounts: m, released: true}
 	if k.urgent, err = newWorkspace(); err == nil {
@@ -132,10 +148,11 @@ type attempt struct {
 	k       *Killer
 	w       *workspace
 	target  Target
-	members int // the pod's verified directory in the tree of its members
-	pids    int // v1, -1 if there is none
-	freezer int // v1, -1 if there is none
-	events  int // v2: cgroup.events, -1 if it can not be opened
+	members int  // the pod's verified directory in the tree of its members
+	pids    int  // v1, -1 if there is none
+	freezer int  // v1, -1 if there is none
+	events  int  // v2: cgroup.events, -1 if it can not be opened
+	touched bool // a process was signalled
 	begun   time.Time
 	result  Result
 

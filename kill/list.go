@@ -24,7 +24,42 @@ func (a *attempt) list(into *[]int) error {
 	zeros, _ := slices.BinarySearch(*into, 1)
 	w.invisible = zeros
 	*into = (*into)[zeros:]
+	if len(*into) == 0 && a.k.mounts.blind {
+		w.invisible = a.unlisted()
+	}
 	return nil
+}
+
+// unlisted counts the tasks of a pod that lists no process. v1 leaves members of
+// foreign PID namespaces out, so an empty list means nothing unless this is the
+// host's. What has died and was not waited for counts too. Where the count can
+// not be had, one is assumed: unknown is not empty.
+func (a *attempt) unlisted() int {
+	if a.pids < 0 {
+		return 1
+	}
+	fd, err := openat(a.pids, namePidsCurrent, unix.O_RDONLY)
+	if gone(err) {
+		return 0
+	}
+	if err != nil {
+		return 1
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, a.w.text)
+	if gone(err) {
+		return 0
+	}
+	if err != nil {
+		return 1
+	}
+	var room [4]int
+	var number pidReader
+	count, err := number.feed(room[:0], a.w.text[:n])
+	if err != nil || len(count) != 1 {
+		return 1
+	}
+	return count[0]
 }
 
 // walk calls visit for a directory and all below it.
@@ -132,9 +167,9 @@ func (a *attempt) populated() (populated, known bool) {
 // refuse looks for what must never be signalled among the members.
 func (a *attempt) refuse() error {
 	pids := a.w.pids
-	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 {
+	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 && !a.touched {
 		a.result.Invisible = a.w.invisible
-		return a.failed(fmt.Errorf("%d processes: %w", a.w.invisible, ErrNotVisible))
+		return a.failed(fmt.Errorf("%d tasks: %w", a.w.invisible, ErrNotVisible))
 	}
 	for _, forbidden := range [...]int{1, os.Getpid()} {
 		if listed(pids, forbidden) {

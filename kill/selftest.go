@@ -114,9 +114,14 @@ func writable(fd int) error {
 	return unix.Faccessat(fd, "cgroup.procs", unix.W_OK, 0)
 }
 
-// tryVisible looks for processes of foreign PID namespaces where the kernel's
-// own threads are, which every host has.
+// tryVisible looks for processes of foreign PID namespaces: on v2 where the
+// kernel's own threads are, which every host has; v1 leaves them out of its
+// lists, so there it can only be told whether there may be some.
 func (k *Killer) tryVisible() []Lack {
+	if k.mounts.blind {
+		return []Lack{{What: "this is not the host's PID namespace",
+			Remedy: "set hostPID: true, or pods outside this namespace can not be killed on cgroup v1", Fatal: true}}
+	}
 	a := &attempt{k: k, w: k.urgent, members: k.mounts.members, events: -1}
 	if !a.w.busy.CompareAndSwap(false, true) {
 		return nil // a kill is the better test
@@ -128,8 +133,8 @@ func (k *Killer) tryVisible() []Lack {
 	}
 	for _, pid := range pids {
 		if pid == 0 {
-			return []Lack{{What: "some processes are in a foreign PID namespace", Cause: ErrNotVisible,
-				Remedy: "set hostPID: true, or their pods can not be killed on cgroup v1, nor asked to end on v2", Fatal: k.mounts.version == cgroup.V1}}
+			return []Lack{{What: "some processes are in a foreign PID namespace",
+				Remedy: "set hostPID: true, or their pods can only be killed by cgroup.kill, and not be asked to end before"}}
 		}
 	}
 	return nil

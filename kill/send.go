@@ -112,6 +112,7 @@ func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error)
 		switch e := unix.PidfdSendSignal(int(slot.Fd), sig, nil, 0); {
 		case e == nil:
 			sent++
+			a.touched = true
 			if !listed(a.w.before, pid) {
 				a.result.Signalled++
 				a.result.ToSignal = time.Since(a.begun)
@@ -125,6 +126,7 @@ func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error)
 
 // countAll notes the processes that cgroup.kill ended.
 func (a *attempt) countAll() {
+	a.touched = true
 	w, before := a.w, a.result.Signalled
 	for _, pid := range w.pids {
 		if !listed(w.before, pid) {

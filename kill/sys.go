@@ -11,6 +11,7 @@ var (
 	nameProcs        = cString("cgroup.procs")
 	nameKill         = cString("cgroup.kill")
 	nameEvents       = cString("cgroup.events")
+	namePidsCurrent  = cString("pids.current")
 	namePidsMax      = cString("pids.max")
 	nameFreezerState = cString("freezer.state")
 

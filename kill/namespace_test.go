@@ -1,0 +1,84 @@
+package kill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+)
+
+// foreign makes this binary kill one pod and print what came of it: from a PID
+// namespace of its own, where the pod's processes read as 0.
+const foreign = "PLIMSOLL_KILL_FOREIGN"
+
+// killForeign is the whole program of that process.
+func killForeign(order string) {
+	var version int
+	var root string
+	t := Target{UID: uid}
+	if _, err := fmt.Sscan(order, &version, &root, &t.Path, &t.Inode); err != nil {
+		fmt.Println("order", err)
+		os.Exit(1)
+	}
+	k, err := New(cgroup.At(cgroup.Version(version), root))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	result, err := k.Immediate(ctx, t)
+	fmt.Printf("invisible=%d empty=%v notVisible=%v err=%v\n", result.Invisible, result.ToEmpty > 0, errors.Is(err, ErrNotVisible), err)
+	for _, lack := range k.SelfTest(ctx) {
+		fmt.Println("lack:", lack)
+	}
+	os.Exit(0)
+}
+
+func TestForeignPIDNamespace(t *testing.T) {
+	onEach(t, func(r *rig) {
+		h := r.hog(r.pod, "main")
+		target := r.target(r.pod.Path())
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %d", foreign, r.hierarchy.Version, r.hierarchy.Root, target.Path, target.Inode))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			r.Fatalf("%v: %s", err, out)
+		}
+		want := "invisible=1 empty=true notVisible=false err=<nil>"
+		if r.hierarchy.Version == cgroup.V1 {
+			want = "empty=false notVisible=true"
+		}
+		if !strings.Contains(string(out), want) || !strings.Contains(string(out), "hostPID: true") {
+			r.Errorf("%s\nwant %s, and the remedy", out, want)
+		}
+		if r.hierarchy.Version == cgroup.V1 {
+			if !alive(h) {
+				r.Error("a process that could not be seen was killed")
+			}
+			return
+		}
+		r.killedBy(h, syscall.SIGKILL)
+	})
+}
+
+// Before Linux 5.14 there is no cgroup.kill, and v2 is killed as v1 is.
+func TestImmediateWithoutCgroupKill(t *testing.T) {
+	onEach(t, func(r *rig) {
+		r.killer.mounts.version = cgroup.V1
+		h, bystander := r.hog(r.pod, "main", "fork 20"), r.hog(addPod(r.T, r.node, "bystander"), "main")
+		r.mustKill()
+		r.killedBy(h, syscall.SIGKILL)
+		if !alive(bystander) {
+			r.Error("the process of another pod is dead")
+		}
+	})
+}
