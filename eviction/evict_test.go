@@ -1,0 +1,283 @@
+package eviction_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+func quantity(text string) signal.Quantity { return value(text).Quantity }
+
+func seconds(n int64) *int64 { return &n }
+
+// Departure 7, and the kubelet's rule for a maximum of 0 or more.
+func TestGracePeriods(t *testing.T) {
+	for _, tc := range []struct {
+		maximum int64
+		own     *int64
+		want    int64
+	}{
+		{30, seconds(10), 10}, {30, seconds(60), 30}, {30, nil, 30},
+		{0, seconds(60), 1}, {0, nil, 1}, {5, seconds(0), 1}, {5, seconds(-3), 1},
+		{-1, seconds(45), 45}, {-1, nil, 30}, {-1, seconds(0), 1}, {-99, seconds(600), 600},
+	} {
+		p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{soft("memory", "1Gi", time.Minute), hard("memory", "1Gi")}, MaxPodGracePeriod: tc.maximum})
+		c := signal.Candidate{Pod: &signal.Pod{TerminationGracePeriod: tc.own}}
+		o := signal.Observed(1, 2, epoch)
+		if e := p.Evict(&p.Thresholds[1], &o, c); e.Hard || e.GracePeriod != tc.want {
+			t.Errorf("maximum %d, own %v: %ds (hard %v), want %d", tc.maximum, tc.own, e.GracePeriod, e.Hard, tc.want)
+		}
+		if e := p.Evict(&p.Thresholds[0], &o, c); !e.Hard || e.GracePeriod != 1 {
+			t.Errorf("a hard eviction leaves %ds", e.GracePeriod)
+		}
+	}
+}
+
+// The pod of the message tables: two containers and an init container.
+func talkative() signal.Candidate {
+	fs := func(n int64) signal.FilesystemUsage {
+		return signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(n << 20))}
+	}
+	return signal.Candidate{
+		Pod: &signal.Pod{Name: "web", Namespace: "default", UID: "u", Containers: []signal.Container{
+			{Name: "app", MemoryRequest: quantity("100Mi"), StorageRequest: quantity("1G")},
+			{Name: "log", MemoryRequest: quantity("1Gi")},
+			{Name: "fetch", Init: true},
+		}},
+		Usage: &signal.Usage{
+			Memory: signal.Of(signal.Bytes(700 << 20)),
+			Containers: []signal.ContainerUsage{
+				{Name: "fetch", Memory: signal.Of(signal.Bytes(1)), Rootfs: fs(1)},
+				{Name: "log", Memory: signal.Of(signal.Bytes(300 << 20)), Rootfs: fs(1), Logs: fs(9)},
+				{Name: "app", Memory: signal.Of(signal.Bytes(400 << 20)), Rootfs: fs(1000), Logs: fs(24)},
+			},
+		},
+	}
+}
+
+func TestMessages(t *testing.T) {
+	for _, tc := range []struct {
+		about                   string
+		threshold               eviction.Threshold
+		available, capacity     signal.Amount
+		change                  func(*signal.Candidate)
+		message                 string
+		containers, usages, pod string
+	}{
+		{about: "containers above their requests, in the order of the spec", threshold: hard("memory", "1024Mi"), available: 90 << 20,
+			message: "The node was low on resource: memory. Threshold quantity: 1Gi, available: 90Mi. " +
+				"Container app was using 400Mi, request is 100Mi, has larger consumption of memory. " +
+				"Container fetch was using 1, request is 0, has larger consumption of memory. ",
+			containers: "app,fetch", usages: "400Mi,1"},
+		{about: "the pod's own level, even within its request", threshold: hard("allocatable", "1G"), available: 1000,
+			change: func(c *signal.Candidate) {
+				q := quantity("2Gi")
+				c.Pod.PodLevelMemoryRequest = &q
+				c.Pod.Containers = c.Pod.Containers[1:2]
+			},
+			message: "The node was low on resource: memory. Threshold quantity: 1G, available: 1k. " +
+				"Pod web was using 700Mi, request is 2Gi, has larger consumption of memory. ",
+			pod: "web 700Mi"},
+		{about: "the pod's own level unmeasured", threshold: hard("memory", "1G"), available: 1,
+			change: func(c *signal.Candidate) {
+				q := quantity("2Gi")
+				c.Pod.PodLevelMemoryRequest = &q
+				c.Usage.Memory = signal.Measured[signal.Bytes]{}
+				c.Usage.Containers = nil
+			},
+			message: "The node was low on resource: memory. Threshold quantity: 1G, available: 1. "},
+		{about: "storage needs layers and logs", threshold: hard("nodefs", "10%"), available: 5 << 30, capacity: 100 << 30,
+			message: "The node was low on resource: ephemeral-storage. Threshold quantity: 10737418400, available: 5Gi. " +
+				"Container app was using 1Gi, request is 1G, has larger consumption of ephemeral-storage. " +
+				"Container log was using 10Mi, request is 0, has larger consumption of ephemeral-storage. ",
+			containers: "app,log", usages: "1Gi,10Mi"},
+		{about: "exactly the request is not above it", threshold: hard("memory", "1Gi"), available: 0,
+			change: func(c *signal.Candidate) {
+				c.Pod.Containers = c.Pod.Containers[:1]
+				c.Usage.Containers[2].Memory = signal.Of(signal.Bytes(100 << 20))
+			},
+			message: "The node was low on resource: memory. Threshold quantity: 1Gi, available: 0. "},
+		{about: "inodes are nobody's request", threshold: hard("inodes", "5%"), available: 1000, capacity: 2_048_000,
+			message: "The node was low on resource: inodes. Threshold quantity: 100Ki, available: 1k. "},
+		{about: "nor are PIDs", threshold: hard("pids", "2000"), available: 1024,
+			message: "The node was low on resource: pids. Threshold quantity: 2k, available: 1024. "},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			c := talkative()
+			if tc.change != nil {
+				tc.change(&c)
+			}
+			p := compile(t, thresholds(tc.threshold))
+			o := signal.Observed(tc.available, tc.capacity, epoch)
+			e := p.Evict(&p.Thresholds[0], &o, c)
+			if e.Message != tc.message {
+				t.Errorf("message\n%q, want\n%q", e.Message, tc.message)
+			}
+			want := map[string]string{"offending_containers": tc.containers, "offending_containers_usage": tc.usages,
+				"starved_resource": string(tc.threshold.Signal.Definition().Resource)}
+			if name, usage, ok := strings.Cut(tc.pod, " "); ok {
+				want["offending_pod"], want["offending_pod_usage"] = name, usage
+			}
+			if !maps.Equal(e.Annotations, want) {
+				t.Errorf("annotations %v, want %v", e.Annotations, want)
+			}
+			if !e.DisruptionTarget || e.Cause != tc.threshold.Signal.String() || e.Pod != c.Pod {
+				t.Errorf("eviction %+v", e)
+			}
+		})
+	}
+}
+
+func TestOfAPodWithoutStatsNothingCanBeSaid(t *testing.T) {
+	p := compile(t, thresholds(hard("memory", "100Mi")))
+	o := signal.Observed(90<<20, 4<<30, epoch)
+	e := p.Evict(&p.Thresholds[0], &o, signal.Candidate{Pod: talkative().Pod})
+	if e.Message != "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. " || e.Annotations == nil || len(e.Annotations) != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Departure 3: the threshold acted for, not another with the same resource.
+func TestTheMessageNamesTheThresholdActedFor(t *testing.T) {
+	p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi"), hard("allocatable", "200Mi")}})
+	o := signal.Observed(150<<20, 4<<30, epoch)
+	e := p.Evict(&p.Thresholds[1], &o, signal.Candidate{Pod: &signal.Pod{}})
+	if !strings.Contains(e.Message, "Threshold quantity: 200Mi, available: 150Mi. ") {
+		t.Errorf("message %q", e.Message)
+	}
+}
+
+// A pod with every kind of limit, below all of them.
+func limited() signal.Candidate {
+	total := quantity("3Gi")
+	fs := func(n int64) signal.FilesystemUsage {
+		return signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(n << 20))}
+	}
+	return signal.Candidate{
+		Pod: &signal.Pod{Name: "p", UID: "u", StorageLimit: &total,
+			Containers: []signal.Container{
+				{Name: "a", StorageLimit: quantity("1Gi")}, {Name: "b", StorageLimit: quantity("2G")}, {Name: "free"},
+				{Name: "init", Init: true, StorageLimit: quantity("1Mi")}},
+			Volumes: []signal.Volume{{Name: "unlimited", Local: true}, {Name: "tmp", SizeLimit: quantity("512Mi")}, {Name: "disk", Local: true, SizeLimit: quantity("500M")}}},
+		Usage: &signal.Usage{EphemeralStorage: signal.Of(signal.Bytes(3 << 30)),
+			Containers: []signal.ContainerUsage{{Name: "a", Rootfs: fs(1000), Logs: fs(24)}, {Name: "b"}, {Name: "free", Rootfs: fs(9000)}, {Name: "init", Logs: fs(500)}},
+			Volumes:    []signal.VolumeUsage{{Name: "unlimited", FilesystemUsage: fs(9000)}, {Name: "tmp", FilesystemUsage: fs(512)}}},
+	}
+}
+
+func TestLocalStorageLimits(t *testing.T) {
+	for _, tc := range []struct {
+		about  string
+		layout signal.Layout
+		change func(*signal.Candidate)
+		cause  string
+		text   string
+	}{
+		{about: "exactly at every limit"},
+		{about: "an emptyDir in memory counts too", change: func(c *signal.Candidate) { c.Usage.Volumes[1].Bytes.Value++ },
+			cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "tmp" exceeds the limit "512Mi". `},
+		{about: "the first volume in the order of the spec", change: func(c *signal.Candidate) {
+			c.Usage.Volumes = append([]signal.VolumeUsage{{Name: "disk", FilesystemUsage: signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(1 << 30))}}}, c.Usage.Volumes...)
+		}, cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "disk" exceeds the limit "500M". `},
+		{about: "the whole pod", change: func(c *signal.Candidate) { c.Usage.EphemeralStorage.Value++ },
+			cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
+		{about: "an emptyDir before the pod, the pod before its containers", change: func(c *signal.Candidate) {
+			c.Usage.EphemeralStorage.Value++
+			c.Usage.Containers[0].Logs.Bytes.Value++
+		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
+		{about: "a container's layers and logs", change: func(c *signal.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value++ },
+			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
+		{about: "with dedicated images only its logs", layout: signal.Dedicated, change: func(c *signal.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
+		{about: "likewise with split ones", layout: signal.Split, change: func(c *signal.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
+		{about: "its logs alone, with dedicated images", layout: signal.Dedicated, change: func(c *signal.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value = 1<<30 + 1 },
+			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
+		{about: "what is not measured counts 0", change: func(c *signal.Candidate) { c.Usage.EphemeralStorage = signal.Measured[signal.Bytes]{} }},
+		{about: "a limit of 0 for the pod is one", change: func(c *signal.Candidate) {
+			c.Pod.StorageLimit = &signal.Quantity{Text: "0"}
+			c.Usage.EphemeralStorage = signal.Of(signal.Bytes(1))
+		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 0. "},
+		{about: "a pod without stats", change: func(c *signal.Candidate) { c.Usage = nil }},
+		{about: "a static pod", change: func(c *signal.Candidate) { c.Usage.EphemeralStorage.Value++; c.Pod.Protection = signal.Static }},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			c := limited()
+			if tc.change != nil {
+				tc.change(&c)
+			}
+			p := compile(t, eviction.Settings{Layout: tc.layout, StorageLimits: true})
+			found := p.Violations([]signal.Candidate{c})
+			if tc.cause == "" {
+				if len(found) != 0 {
+					t.Errorf("found %+v", found)
+				}
+				return
+			}
+			if len(found) != 1 {
+				t.Fatalf("found %+v", found)
+			}
+			e := found[0]
+			if e.Cause != tc.cause || e.Message != tc.text || e.GracePeriod != 1 || e.DisruptionTarget || e.Annotations == nil || len(e.Annotations) != 0 {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// Departure 1: in the order of UIDs, and only asked for where wanted.
+func TestViolatorsComeInOrderOfUID(t *testing.T) {
+	var pods []signal.Candidate
+	for _, uid := range []string{"c", "a", "b"} {
+		c := limited()
+		pod := *c.Pod
+		pod.UID = uid
+		c.Pod = &pod
+		c.Usage.EphemeralStorage.Value++
+		pods = append(pods, c)
+	}
+	var order []string
+	for _, e := range compile(t, eviction.Settings{}).Violations(pods) {
+		order = append(order, e.Pod.UID)
+	}
+	if want := []string{"a", "b", "c"}; !slices.Equal(order, want) {
+		t.Errorf("order %v", order)
+	}
+	look := func(s eviction.Settings, k signal.Kind) bool {
+		return eviction.New(compile(t, s)).Look(&signal.Snapshot{At: epoch, Kind: k}).CheckLimits
+	}
+	if !look(eviction.Settings{StorageLimits: true}, signal.Regular) || look(eviction.Settings{}, signal.Regular) {
+		t.Error("limits are checked in every regular look, if at all")
+	}
+	if look(eviction.Settings{StorageLimits: true}, signal.Extra) {
+		t.Error("an extra look leaves limits alone")
+	}
+}
+
+func TestExplanationsNameTheFigures(t *testing.T) {
+	policy := compile(t, thresholds(hard("memory", "100Mi"), soft("nodefs", "1Gi", time.Minute)))
+	for _, tc := range []struct{ before, look, want string }{
+		{"", "0s memory=1Gi nodefs=5Gi", "nothing met"},
+		{"", "0s memory=90Mi nodefs=5Gi", "memory.available<100Mi: met, available 90Mi"},
+		{"0s memory=1Gi nodefs=900Mi", "20s memory=1Gi nodefs=900Mi", "nodefs.available<1Gi for 1m0s: in grace period, available 900Mi, met for 20s of 1m0s"},
+		{"0s memory=90Mi@0s nodefs=5Gi", "10s memory=90Mi@0s nodefs=5Gi", "memory.available<100Mi: no new sample, available 90Mi"},
+		{"0s memory=91Mi nodefs=5Gi", "10s! memory=90Mi", "memory.available<100Mi: crossed but not doomed, available 90Mi, lasts 15m0s at the present rate"},
+		{"0s memory=90Mi nodefs=5Gi", "10s! memory=91Mi", "memory.available<100Mi: crossed but not doomed, available 91Mi, not falling"},
+	} {
+		teller := &teller{policy: policy, machine: eviction.New(policy)}
+		for _, line := range []string{tc.before, tc.look} {
+			if line == "" {
+				continue
+			}
+			if _, err := teller.look(strings.Fields(line + " containerfs=5Gi")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := teller.machine.Explain(&teller.verdict, teller.snapshot); got != tc.want {
+			t.Errorf("%s:\n%s, want\n%s", tc.look, got, tc.want)
+		}
+	}
+}
