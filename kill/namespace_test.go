@@ -82,3 +82,21 @@ func TestImmediateWithoutCgroupKill(t *testing.T) {
 		}
 	})
 }
+
+// In a container with a PID namespace of its own that the pods share, as a node
+// in a container is, kills work: the count of tasks says when a pod is empty.
+func TestKillsWhatItSeesInAnyNamespace(t *testing.T) {
+	r := onMemory(t)
+	r.killer.mounts.blind = r.hierarchy.Version == cgroup.V1
+	r.mustKill() // empty
+	h := r.hog(r.pod, "main", "fork 20")
+	r.mustKill()
+	r.killedBy(h, syscall.SIGKILL)
+	h = r.hog(r.pod, "main")
+	result, err := r.killer.Graceful(r.within(10*time.Second), r.target(r.pod.Path()), 10*time.Second, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mustBeEmpty(result)
+	r.killedBy(h, syscall.SIGTERM)
+}
