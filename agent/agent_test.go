@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+func TestANodeWithRoomIsLookedAtSeldom(t *testing.T) {
+	w := live(t, 65*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.capacity = 64 << 30
+		w.add("calm", 1<<30)
+	})
+	if regular := w.looks[signal.Regular]; regular != 7 {
+		t.Errorf("%d regular looks in 65 s", regular)
+	}
+	// 63 GiB at 4 GiB/s last 15.7 s: the regular looks are enough.
+	if extra := w.looks[signal.Extra]; extra != 0 {
+		t.Errorf("%d extra looks though memory can not be gone between regular ones", extra)
+	}
+	if len(w.told) != 0 || w.saves != 8 {
+		t.Errorf("told %d decisions, saved %d times", len(w.told), w.saves)
+	}
+}
+
+func TestALeakIsEndedBeforeMemoryIsGone(t *testing.T) {
+	for _, rate := range []signal.Amount{20 * mib, 200 * mib, 900 * mib} {
+		var lowest signal.Amount = 1 << 30
+		w := live(t, time.Minute, false, []eviction.Threshold{hard()}, func(w *world) {
+			w.add("calm", 300*mib)
+			leak := w.add("leak", 300*mib)
+			leak.rate, leak.since = rate, time.Now().Add(3*time.Second)
+		})
+		for _, d := range w.told {
+			if d.Decision == Evicted {
+				lowest = signal.Amount(*d.Available)
+			}
+		}
+		if got := w.evicted(); !slices.Equal(got, []string{"default/leak"}) {
+			t.Errorf("%d MiB/s: evicted %v", rate/mib, got)
+		}
+		if need := rate / 20; lowest < need {
+			t.Errorf("%d MiB/s: only %d MiB were left for a kill that takes 50 ms", rate/mib, lowest/mib)
+		}
+	}
+}
+
+func TestADipThatIsNotDoomHarmsNobody(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("calm", 850*mib)
+		dip := w.add("dip", 10*mib)
+		dip.rate, dip.since = 30*mib, time.Now().Add(time.Second) // 104 MiB deep after 3.5 s: 70 MiB left
+		time.AfterFunc(4*time.Second, func() { dip.rate, dip.memory = 0, 10*mib })
+	})
+	if got := w.evicted(); len(got) != 0 {
+		t.Errorf("evicted %v", got)
+	}
+	if n := w.count(Waits); n != 1 {
+		t.Errorf("told %d times that it waits, not once", n)
+	}
+}
+
+func TestNoSecondPodDiesWhileTheFirstOnesMemoryIsOnItsWay(t *testing.T) {
+	w := live(t, 29*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.lingers = true
+		w.add("big", 600*mib)
+		w.add("small", 400*mib)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
+func TestTheNextPodDiesWhenTheFirstFreedTooLittle(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("a", 500*mib).MemoryRequest = signal.Quantity{Value: 500 * mib}
+		w.add("b", 20*mib)
+		w.add("c", 490*mib).MemoryRequest = signal.Quantity{Value: 460 * mib}
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/c"}) {
+		t.Errorf("evicted %v: c is most above its request, and its end is enough", got)
+	}
+	w = live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("a", 900*mib).MemoryRequest = signal.Quantity{Value: 900 * mib}
+		w.add("b", 50*mib)
+		w.add("c", 40*mib)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/b", "default/c"}) {
+		t.Errorf("evicted %v: b did not free enough, and the second decision does not wait for 10 s", got)
+	}
+}
+
+func TestAFailedKillIsNoEviction(t *testing.T) {
+	w := live(t, 25*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.killErr = errRefused
+		w.add("a", 500*mib)
+		w.add("b", 490*mib)
+	})
+	if got := w.evicted(); len(got) != 0 {
+		t.Errorf("evicted %v", got)
+	}
+	if n := w.count(Failed); n != 3 {
+		t.Errorf("told %d times that nobody could be evicted, not once for each regular look", n)
+	}
+	for _, d := range w.told {
+		if d.Decision == Failed && len(d.Failed) != 2 {
+			t.Errorf("tried %v: the next pod is tried when a kill fails", d.Failed)
+		}
+	}
+}
+
+func TestADryRunTellsOncePerDecision(t *testing.T) {
+	w := live(t, 65*time.Second, true, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("a", 950*mib)
+	})
+	// At 0, 30 and 60 s: what a real eviction would have freed is waited for.
+	if n := w.count(WouldEvict); n != 3 {
+		t.Errorf("told %d times", n)
+	}
+	if len(w.pods) != 1 {
+		t.Error("a dry run killed")
+	}
+}
+
+func TestASoftEvictionRunsBesideTheLoop(t *testing.T) {
+	w := live(t, 3*time.Minute, false, []eviction.Threshold{soft()}, func(w *world) {
+		w.ending = 20 * time.Second
+		w.add("a", 800*mib)
+		w.add("b", 10*mib)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
+		t.Errorf("evicted %v", got)
+	}
+	if w.count(Terminated) != 1 || w.count(Settled) != 1 {
+		t.Errorf("terminated %d, settled %d", w.count(Terminated), w.count(Settled))
+	}
+	if w.looks[signal.Regular] < 18 {
+		t.Errorf("%d regular looks in 3 minutes: the loop waited for the pod", w.looks[signal.Regular])
+	}
+}
+
+func TestAHardThresholdHurriesTheSoftEviction(t *testing.T) {
+	w := live(t, 80*time.Second, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
+		w.ending = time.Hour
+		w.add("a", 700*mib).MemoryRequest = signal.Quantity{Value: 100 * mib}
+		b := w.add("b", 100*mib)
+		b.MemoryRequest = signal.Quantity{Value: 500 * mib}
+		b.rate, b.since = 100*mib, time.Now().Add(65*time.Second)
+		time.AfterFunc(67*time.Second, func() { b.rate, b.memory = 0, 300*mib })
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
+		t.Errorf("evicted %v: a was condemned already, nobody else has to die", got)
+	}
+	if w.count(Hurried) != 1 {
+		t.Errorf("hurried %d times", w.count(Hurried))
+	}
+}
+
+func TestTheLoopEndsWithItsContext(t *testing.T) {
+	w := live(t, 100*time.Second, false, []eviction.Threshold{soft()}, func(w *world) {
+		w.ending = time.Hour
+		w.add("a", 800*mib)
+	})
+	if len(w.pods) != 1 || w.count(Terminating) != 1 {
+		t.Errorf("a graceful end under way when the agent stops is left to its successor: %d pods, %v", len(w.pods), w.evicted())
+	}
+}
+
+func TestRatesAreTakenOverTheWindow(t *testing.T) {
+	var f falls
+	begin := time.Unix(1, 0)
+	look := func(at time.Duration, available signal.Amount) signal.Fall {
+		s := &signal.Snapshot{At: begin.Add(at)}
+		s.Node[signal.MemoryAvailable] = signal.Observed(available, 1<<30, s.At)
+		f.note(s)
+		return s.Fell[signal.MemoryAvailable]
+	}
+	if got := look(0, 1000); got != (signal.Fall{}) {
+		t.Errorf("the first look knows no rate: %v", got)
+	}
+	if got, want := look(5*time.Second, 900), (signal.Fall{By: 100, Over: 5 * time.Second}); got != want {
+		t.Errorf("since the look before: %v, want %v", got, want)
+	}
+	for i := range 200 { // a burst every 50 ms: 2 a millisecond on average
+		look(5*time.Second+time.Duration(i+1)*5*time.Millisecond, signal.Amount(100_000-100*(i/10)))
+	}
+	if got := look(6005*time.Millisecond, 98_000); got.By != 200 || got.Over != rateWindow {
+		t.Errorf("over the window: %v", got)
+	}
+	s := &signal.Snapshot{At: begin.Add(7 * time.Second)}
+	f.note(s)
+	if s.Fell[signal.MemoryAvailable] != (signal.Fall{}) {
+		t.Error("an unknown observation has a rate")
+	}
+}
+
+func TestASelfTestNamesWhatIsMissing(t *testing.T) {
+	var lines logLines
+	missing := SelfTest(t.Context(), lines.logger(), []Check{
+		{What: "seeing", Try: func(context.Context) error { return nil }},
+		{What: "killing", Try: func(context.Context) error { return errRefused }, Remedy: "be root", Loss: "no eviction"},
+	})
+	if missing != 1 || !lines.contain("self-test: seeing works") || !lines.contain("killing does not work", "refused", "be root", "no eviction") {
+		t.Errorf("%d missing:\n%s", missing, lines.String())
+	}
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// steady is a node on which nothing changes.
+type steady struct{ memory signal.Observation }
+
+func (s steady) Observe(into *signal.Observations, _ signal.Kind) {
+	into[signal.MemoryAvailable] = s.memory
+}
+func (steady) Measure(context.Context) []signal.Candidate { return nil }
+func (steady) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer {
+	return nil
+}
+func (steady) Victim(*signal.Pod) (Victim, error) { return nil, nil }
+func (steady) Refresh(context.Context)            {}
+func (steady) Report(*Decision)                   {}
+func (steady) Save(eviction.Saved)                {}
+
+func steadyAgent(tb testing.TB, available signal.Amount) *Agent {
+	tb.Helper()
+	policy, err := eviction.NewPolicy(eviction.Settings{
+		Thresholds: []eviction.Threshold{{Signal: signal.MemoryAvailable,
+			Value: eviction.Value{Quantity: signal.Quantity{Value: 100 << 20, Text: "100Mi"}}}},
+		TransitionPeriod: 5 * time.Minute, ReactionReserve: 500 * time.Millisecond,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := steady{signal.Observed(available, 8<<30, time.Now())}
+	return New(Settings{Period: 10 * time.Second, MaxFillRate: 4 << 30}, Parts{
+		Machine: eviction.New(policy), Observer: s, Pods: s, Victims: s, Reclaimer: s, Inventory: s, Reporter: s,
+	})
+}
+
+func TestExtraLooksDoNotAllocate(t *testing.T) {
+	for name, available := range map[string]signal.Amount{"room": 4 << 30, "crossed, not falling": 90 << 20} {
+		t.Run(name, func(t *testing.T) {
+			a := steadyAgent(t, available)
+			now := time.Now()
+			a.nextRegular = now.Add(time.Hour)
+			a.Step(t.Context(), now) // the first look tells that the threshold is crossed
+			if n := testing.AllocsPerRun(100, func() {
+				now = now.Add(5 * time.Millisecond)
+				a.Step(context.Background(), now)
+			}); n != 0 {
+				t.Errorf("%v allocations a look", n)
+			}
+		})
+	}
+}
+
+func BenchmarkStepNothingToDo(b *testing.B) {
+	a := steadyAgent(b, 4<<30)
+	now := time.Now()
+	a.nextRegular = now.Add(1e6 * time.Hour)
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(5 * time.Millisecond)
+		a.Step(context.Background(), now)
+	}
+}

@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+const mib = 1 << 20
+
+// A world is a node in a synctest bubble: pods hold memory, one may fill it.
+type world struct {
+	t        *testing.T
+	capacity signal.Amount
+	pods     []*worldPod
+	looks    map[signal.Kind]int
+	told     []*Decision
+	saves    int
+
+	killErr error         // of every immediate kill
+	lingers bool          // processes stay in spite of SIGKILL
+	ending  time.Duration // how long a graceful end takes
+}
+
+type worldPod struct {
+	signal.Pod
+	memory  signal.Amount
+	rate    signal.Amount // per second, from since on
+	since   time.Time
+	unknown bool
+}
+
+func (p *worldPod) uses(now time.Time) signal.Amount {
+	if p.rate == 0 || now.Before(p.since) {
+		return p.memory
+	}
+	return p.memory + signal.Amount(float64(p.rate)*now.Sub(p.since).Seconds())
+}
+
+func (w *world) available() signal.Amount {
+	left := w.capacity
+	for _, p := range w.pods {
+		left -= p.uses(time.Now())
+	}
+	return left
+}
+
+func (w *world) add(name string, memory signal.Amount) *worldPod {
+	p := &worldPod{Pod: signal.Pod{UID: "uid-" + name, Namespace: "default", Name: name}, memory: memory}
+	w.pods = append(w.pods, p)
+	return p
+}
+
+func (w *world) remove(uid string) {
+	w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p.UID == uid })
+}
+
+func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
+	w.looks[kind]++
+	into[signal.MemoryAvailable] = signal.Observed(w.available(), w.capacity, time.Now())
+}
+
+func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
+	for _, p := range w.pods {
+		c := signal.Candidate{Pod: &p.Pod}
+		if !p.unknown {
+			c.Usage = &signal.Usage{Memory: signal.Of(signal.Bytes(p.uses(time.Now())))}
+		}
+		candidates = append(candidates, c)
+	}
+	return candidates
+}
+
+func (w *world) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer { return nil }
+func (w *world) Refresh(context.Context)                                        {}
+func (w *world) Report(d *Decision)                                             { w.told = append(w.told, d) }
+func (w *world) Save(eviction.Saved)                                            { w.saves++ }
+
+func (w *world) Victim(pod *signal.Pod) (Victim, error) { return &worldVictim{w, pod.UID}, nil }
+
+type worldVictim struct {
+	w   *world
+	uid string
+}
+
+func (v *worldVictim) Immediate(ctx context.Context) (Killed, error) {
+	switch {
+	case v.w.killErr != nil:
+		return Killed{}, v.w.killErr
+	case v.w.lingers:
+		<-ctx.Done()
+		return Killed{Processes: 1, Lingering: true}, nil
+	}
+	v.w.remove(v.uid)
+	return Killed{Processes: 1}, nil
+}
+
+func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Killed, error) {
+	select {
+	case <-time.After(min(grace, v.w.ending)):
+	case <-hurry:
+	case <-ctx.Done():
+		return Killed{}, ctx.Err()
+	}
+	v.w.remove(v.uid)
+	return Killed{Processes: 1}, nil
+}
+
+// count is how often a verb was told.
+func (w *world) count(v Verb) (n int) {
+	for _, d := range w.told {
+		if d.Decision == v {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) evicted() (pods []string) {
+	for _, d := range w.told {
+		if d.Decision == Evicted || d.Decision == Terminating || d.Decision == WouldEvict {
+			pods = append(pods, d.Pod)
+		}
+	}
+	return pods
+}
+
+// thresholds of the tests: 100 MiB hard, and 300 MiB soft for a minute.
+func hard() eviction.Threshold {
+	return eviction.Threshold{Signal: signal.MemoryAvailable, Value: quantity(100 * mib)}
+}
+
+func soft() eviction.Threshold {
+	return eviction.Threshold{Signal: signal.MemoryAvailable, Value: quantity(300 * mib), Grace: time.Minute}
+}
+
+func quantity(a signal.Amount) eviction.Value {
+	return eviction.Value{Quantity: signal.Quantity{Value: a}}
+}
+
+var errRefused = errors.New("refused")
+
+// live runs an agent for a while in a world made by make.
+func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Threshold, story func(*world)) *world {
+	t.Helper()
+	w := &world{t: t, capacity: 1 << 30, looks: map[signal.Kind]int{}}
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: thresholds, MaxPodGracePeriod: 60,
+			TransitionPeriod: 5 * time.Minute, ReactionReserve: 500 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		story(w)
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		defer cancel()
+		New(Settings{Period: 10 * time.Second, MaxFillRate: 4 << 30, DryRun: dryRun}, Parts{
+			Machine: eviction.New(policy), Observer: w, Pods: w, Victims: w, Reclaimer: w, Inventory: w, Reporter: w,
+		}).Run(ctx)
+		synctest.Wait()
+	})
+	return w
+}

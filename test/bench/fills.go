@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+const mib = 1 << 20
+
+// The node of the fills: a threshold 100 MiB below the limit.
+const (
+	fillLimit     = 1 << 30
+	fillThreshold = 100 * mib
+)
+
+// rates in MiB a second; 0 is as fast as the machine fills.
+var rates = []int64{5, 20, 50, 200, 500, 0}
+
+var modes = []struct {
+	name string
+	args []string
+}{
+	{"Plimsoll", nil},
+	{"10 s looks only", []string{"--extra-looks=off"}},
+}
+
+// fills races hogs of every rate against the agent in every mode.
+func fills(ctx context.Context, o options) error {
+	fmt.Printf("\n## Fills: node of 1 GiB, memory.available<100Mi, %d runs a row\n\n", o.runs)
+	fmt.Println("| rate | mode | saved | kernel OOM kills | acted at a regular look | crossing to killed, median (max) | look to killed, median | early |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
+	for _, rate := range rates {
+		for _, mode := range modes {
+			row, err := series(ctx, o, rate, mode.args)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("| %s | %s | %s |\n", rateName(rate), mode.name, row)
+		}
+	}
+	return nil
+}
+
+func rateName(rate int64) string {
+	if rate == 0 {
+		return "as fast as it goes"
+	}
+	return fmt.Sprintf("%d MiB/s", rate)
+}
+
+// series runs fills of one rate in one mode. Early counts evictions by an extra
+// look that found memory to last longer than the reserve of 500 ms: there must
+// be none.
+func series(ctx context.Context, o options, rate int64, args []string) (row string, err error) {
+	var saved, ooms, regular, early int
+	var toKilled, lookToKilled []time.Duration
+	for range o.runs {
+		f := trial.Fill{
+			Binary: o.plimsoll, Limit: fillLimit, Threshold: fillThreshold, Rate: rate * mib, Args: args,
+			Wait: rand.N(10 * time.Second), // the phase of the regular looks
+		}
+		r, err := runFill(ctx, f)
+		if err != nil {
+			return "", err
+		}
+		if r.Saved() {
+			saved++
+			toKilled = append(toKilled, r.ToKilled)
+			lookToKilled = append(lookToKilled, r.LookToEmpty)
+		}
+		ooms += int(r.OOMKills)
+		switch {
+		case r.Look == "regular":
+			regular++
+		case r.Look == "extra" && (!r.Falling || r.Exhaustion > 500*time.Millisecond):
+			early++
+		}
+	}
+	return fmt.Sprintf("%d/%d | %d | %d | %s (%s) | %s | %d", saved, o.runs, ooms, regular,
+		median(toKilled), most(toKilled), median(lookToKilled), early), nil
+}
+
+func runFill(ctx context.Context, f trial.Fill) (trial.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	return f.Run(ctx)
+}
+
+func median(ds []time.Duration) string {
+	if len(ds) == 0 {
+		return "-"
+	}
+	slices.Sort(ds)
+	return round(ds[len(ds)/2])
+}
+
+func most(ds []time.Duration) string {
+	if len(ds) == 0 {
+		return "-"
+	}
+	return round(slices.Max(ds))
+}
+
+func round(d time.Duration) string {
+	if d > time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}

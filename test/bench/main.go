@@ -1,0 +1,79 @@
+// Command bench measures the agent against real processes on this machine: who
+// wins the race for memory, what is no alarm, and what watching costs. It
+// prints the tables of docs/performance.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// options are the flags.
+type options struct {
+	plimsoll string
+	runs     int
+	dips     int
+	idle     time.Duration
+}
+
+// measurements in the order in which they run.
+var measurements = []struct {
+	name string
+	run  func(context.Context, options) error
+}{
+	{"fills", fills},
+	{"alarms", alarms},
+	{"idle", idle},
+}
+
+func main() {
+	hog.RunIfAsked()
+	var o options
+	var only string
+	flag.StringVar(&o.plimsoll, "plimsoll", "bin/plimsoll", "the plimsoll binary")
+	flag.IntVar(&o.runs, "runs", 10, "fills for each rate and mode")
+	flag.IntVar(&o.dips, "dips", 100, "dips")
+	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long each idle cost is measured")
+	flag.StringVar(&only, "only", "fills,alarms,idle", "which measurements")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, strings.Split(only, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, only []string) error {
+	if err := sandbox.Missing(); err != nil {
+		return err
+	}
+	if err := sandbox.Sweep(""); err != nil {
+		return err
+	}
+	defer func() { _ = sandbox.CloseAll() }()
+	// Memory that a virtual machine never touched fills slowly.
+	if _, err := sandbox.Warm(ctx, 1800<<20); err != nil {
+		return err
+	}
+	for _, m := range measurements {
+		for _, name := range only {
+			if name != m.name {
+				continue
+			}
+			if err := m.run(ctx, o); err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+		}
+	}
+	return nil
+}
