@@ -17,7 +17,7 @@ type Saved struct {
 
 // SavedThreshold is a threshold that is met.
 type SavedThreshold struct {
-	Threshold     string    `json:"threshold"` // as Threshold.String prints it
+	Threshold     string    `json:"threshold"` // as Threshold.String prints it, and its minimum reclaim
 	FirstObserved time.Time `json:"firstObserved"`
 	Acted         bool      `json:"acted"` // its grace had passed: minimum reclaim applies
 }
@@ -40,7 +40,7 @@ func (m *Machine) Save() Saved {
 	var s Saved
 	for i, since := range m.firstObserved {
 		if !since.IsZero() {
-			s.Thresholds = append(s.Thresholds, SavedThreshold{m.policy.Thresholds[i].String(), since, m.acted.has(i)})
+			s.Thresholds = append(s.Thresholds, SavedThreshold{m.policy.Thresholds[i].identity(), since, m.acted.has(i)})
 		}
 	}
 	for c := range signal.Condition(signal.ConditionCount) {
@@ -64,7 +64,7 @@ func (m *Machine) Restore(s Saved, now time.Time) {
 	past := func(t time.Time) time.Time { return now.Add(min(t.Sub(now), 0)) }
 	for _, saved := range s.Thresholds {
 		for i := range m.policy.Thresholds {
-			if m.policy.Thresholds[i].String() == saved.Threshold {
+			if m.policy.Thresholds[i].identity() == saved.Threshold {
 				m.firstObserved[i] = past(saved.FirstObserved)
 				if saved.Acted {
 					m.acted.add(i)

@@ -67,6 +67,16 @@ func (t Threshold) String() string {
 	return fmt.Sprintf("%s<%s for %s", t.Signal, t.Value, t.Grace)
 }
 
+// identity tells the threshold from all others of a policy. Two may differ in
+// nothing but their minimum reclaim: one configured for allocatable memory and
+// the copy of one for memory.
+func (t Threshold) identity() string {
+	if t.MinReclaim == (Value{}) {
+		return t.String()
+	}
+	return t.String() + " reclaim " + t.MinReclaim.String()
+}
+
 // met compares an observation with the value; strictly less is met.
 func (t *Threshold) met(o *signal.Observation) bool {
 	return o.Available < t.Value.Of(o.Capacity).Value

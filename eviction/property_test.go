@@ -1,0 +1,259 @@
+package eviction_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+var (
+	seedFlag      = flag.Uint64("seed", 0, "seed of the random timelines; 0 draws one")
+	timelinesFlag = flag.Uint64("timelines", 10_000, "number of random timelines")
+)
+
+func seed() uint64 {
+	if *seedFlag != 0 {
+		return *seedFlag
+	}
+	return rand.Uint64()
+}
+
+// A timeline is one random configuration and what is observed under it.
+type timeline struct {
+	configured []twinThreshold
+	enforced   bool
+	layout     string
+	transition time.Duration
+	reserve    time.Duration
+	extraLooks string
+	steps      []twinStep
+	restarts   map[int]bool
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// randomTimeline draws all figures from few values, so that boundaries are hit
+// and several things happen at once.
+func randomTimeline(r *rand.Rand) timeline {
+	l := timeline{
+		enforced: r.IntN(2) == 0, layout: pick(r, "single", "dedicated", "split"),
+		transition: pick(r, 20*time.Second, 45*time.Second, 5*time.Minute),
+		reserve:    pick(r, 0, time.Millisecond, 500*time.Millisecond, 5*time.Second),
+		extraLooks: pick(r, "doomed", "doomed", "doomed", "immediate", "off"),
+		restarts:   map[int]bool{},
+	}
+	value := func() (int64, float32) {
+		if r.IntN(3) == 0 {
+			return 0, pick[float32](r, 10, 33.3, 50, 99.9) / 100
+		}
+		return 1 + r.Int64N(12), 0
+	}
+	for _, sig := range twinOrder {
+		for range r.IntN(3) { // none, one or two thresholds a signal
+			c := twinThreshold{signal: sig, grace: pick(r, 0, 0, 10*time.Second, 30*time.Second)}
+			c.amount, c.percent = value()
+			if r.IntN(2) == 0 {
+				c.reclaim, c.reclaimP = value()
+			}
+			l.configured = append(l.configured, c)
+		}
+	}
+	r.Shuffle(len(l.configured), func(i, j int) { l.configured[i], l.configured[j] = l.configured[j], l.configured[i] })
+	at := time.Duration(0)
+	for i := range 4 + r.IntN(12) {
+		at += pick(r, time.Millisecond, 100*time.Millisecond, 5*time.Second, 10*time.Second, 10*time.Second, 20*time.Second)
+		l.steps = append(l.steps, randomStep(r, at))
+		l.restarts[i] = r.IntN(8) == 0
+	}
+	return l
+}
+
+func randomStep(r *rand.Rand, at time.Duration) twinStep {
+	s := twinStep{at: at, extra: r.IntN(3) == 0, seen: map[string]twinSeen{}, after: map[string]twinSeen{}}
+	for _, sig := range twinOrder {
+		draw := func() twinSeen {
+			seen := twinSeen{available: r.Int64N(16), capacity: 1 + r.Int64N(30), at: at}
+			if r.IntN(5) == 0 {
+				seen.at = at - pick(r, 0, time.Second, 10*time.Second, 30*time.Second)
+			}
+			return seen
+		}
+		if r.IntN(6) > 0 {
+			s.seen[sig] = draw()
+			if r.IntN(2) == 0 {
+				s.after[sig] = draw()
+			}
+		}
+	}
+	return s
+}
+
+// String lists what was configured; the steps are had by the seed.
+func (l timeline) String() string {
+	return fmt.Sprintf("%s, enforced %v, transition %s, reserve %s, extra looks %s: %+v",
+		l.layout, l.enforced, l.transition, l.reserve, l.extraLooks, l.configured)
+}
+
+func (l timeline) policy() (*eviction.Policy, error) {
+	layout, err := signal.ParseLayout(l.layout)
+	if err != nil {
+		return nil, err
+	}
+	extraLooks, err := eviction.ParseExtraLooks(l.extraLooks)
+	if err != nil {
+		return nil, err
+	}
+	s := eviction.Settings{BindAllocatable: l.enforced, Layout: layout, TransitionPeriod: l.transition, ExtraLooks: extraLooks, ReactionReserve: l.reserve}
+	for _, c := range l.configured {
+		s.Thresholds = append(s.Thresholds, c.threshold())
+	}
+	return eviction.NewPolicy(s)
+}
+
+func TestMachineAgreesWithItsNaiveTwin(t *testing.T) {
+	seed := seed()
+	t.Parallel()
+	for i := range *timelinesFlag {
+		l := randomTimeline(rand.New(rand.NewPCG(seed, i)))
+		if problem := l.compare(); problem != "" {
+			t.Fatalf("timeline %d (replay: -run Twin -seed %d): %s\n%s", i, seed, problem, l)
+		}
+	}
+}
+
+// compare runs both and says where they part.
+func (l timeline) compare() string {
+	policy, err := l.policy()
+	if err != nil {
+		return err.Error()
+	}
+	twin := newTwin(l.configured, l.enforced, l.layout)
+	twin.transition, twin.reserve, twin.extraLooks = l.transition, l.reserve, l.extraLooks
+	machine := eviction.New(policy)
+	for i := range l.steps {
+		step := &l.steps[i]
+		if l.restarts[i] {
+			if machine, err = reborn(machine, epoch.Add(step.at)); err != nil {
+				return err.Error()
+			}
+			twin.forget()
+		}
+		snapshot := step.snapshot(twin.before)
+		got, want := machine.Look(snapshot), twin.look(step)
+		if problem := differ(policy, machine, &got, want, snapshot, step); problem != "" {
+			return fmt.Sprintf("step %d at %s: %s", i, step.at, problem)
+		}
+	}
+	return ""
+}
+
+func differ(p *eviction.Policy, m *eviction.Machine, got *eviction.Verdict, want twinAnswer, s *signal.Snapshot, step *twinStep) string {
+	for what, both := range map[string][2][]string{
+		"met":        {got.Met.Names(), want.met},
+		"unknown":    {got.Unknown.Names(), want.unknown},
+		"conditions": {got.Conditions.Names(), want.conditions},
+	} {
+		if !slices.Equal(both[0], both[1]) {
+			return fmt.Sprintf("%s %v, the twin %v", what, both[0], both[1])
+		}
+	}
+	if got.Target == nil {
+		if want.acts != "" {
+			return "does not act, the twin for " + want.acts
+		}
+		return ""
+	}
+	if got.Target.Signal.String() != want.acts || got.Target != &p.Thresholds[want.threshold] {
+		return fmt.Sprintf("acts for %s, the twin for %s", got.Target, want.acts)
+	}
+	now := s.Node
+	fill(&now, step.after)
+	if still := m.StillMet(got, &now); still != want.evicts {
+		return fmt.Sprintf("still met after reclaim: %v, the twin %v", still, want.evicts)
+	}
+	return ""
+}
+
+// reborn takes the state through a state file to a new machine.
+func reborn(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
+	data, err := json.Marshal(old.Save())
+	if err != nil {
+		return nil, err
+	}
+	var saved eviction.Saved
+	if err := json.Unmarshal(data, &saved); err != nil {
+		return nil, err
+	}
+	m := eviction.New(old.Policy())
+	m.Restore(saved, now)
+	return m, nil
+}
+
+// The invariants of the package's documentation, over the same timelines.
+func TestInvariants(t *testing.T) {
+	seed := seed()
+	t.Parallel()
+	for i := range *timelinesFlag / 2 {
+		r := rand.New(rand.NewPCG(seed, i))
+		l := randomTimeline(r)
+		policy, err := l.policy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail := func(format string, args ...any) {
+			t.Helper()
+			t.Fatalf("timeline %d (replay: -run Invariants -seed %d): %s\n%s", i, seed, fmt.Sprintf(format, args...), l)
+		}
+		m := eviction.New(policy)
+		lastTrue := map[signal.Condition]time.Time{} // since when a condition has been due to stay
+		var before *twinStep
+		for j := range l.steps {
+			step := &l.steps[j]
+			state := encoded(t, m)
+			snapshot := step.snapshot(before)
+			v := m.Look(snapshot)
+			before = step
+
+			if acts := v.Target != nil; acts && (!v.Met.Has(v.Target.Signal) || !snapshot.Node[v.Target.Signal].Known) {
+				fail("step %d acts for %s, which is not met", j, v.Target)
+			}
+			if step.extra && l.extraLooks != "immediate" {
+				if v.Met.Len() == 0 && encoded(t, m) != state {
+					fail("step %d is an extra look that changed the state", j)
+				}
+				if v.Met.Len() > 0 && (v.Target != nil && !v.Target.Signal.OfMemory() || l.extraLooks == "off") {
+					fail("step %d is an extra look that acts for %v", j, v.Target)
+				}
+			}
+			for c, since := range lastTrue {
+				if !v.Conditions.Has(c) && snapshot.At.Sub(since) < l.transition {
+					fail("step %d: %s cleared before the transition period", j, c)
+				}
+			}
+			for sig := range signal.All {
+				if v.Met.Has(sig) {
+					lastTrue[sig.Definition().Condition] = snapshot.At
+				}
+			}
+			if again, err := reborn(m, snapshot.At); err != nil || encoded(t, again) != encoded(t, m) {
+				fail("step %d: the state is not what was saved: %v", j, err)
+			}
+		}
+	}
+}
+
+func encoded(t *testing.T, m *eviction.Machine) string {
+	t.Helper()
+	data, err := json.Marshal(m.Save())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
