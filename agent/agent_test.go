@@ -54,7 +54,7 @@ func TestADipThatIsNotDoomHarmsNobody(t *testing.T) {
 		w.add("calm", 850*mib)
 		dip := w.add("dip", 10*mib)
 		dip.rate, dip.since = 30*mib, time.Now().Add(time.Second) // 104 MiB deep after 3.5 s: 70 MiB left
-		time.AfterFunc(4*time.Second, func() { dip.rate, dip.memory = 0, 10*mib })
+		dip.until, dip.then = time.Now().Add(4*time.Second), 10*mib
 	})
 	if got := w.evicted(); len(got) != 0 {
 		t.Errorf("evicted %v", got)
@@ -150,7 +150,7 @@ func TestAHardThresholdHurriesTheSoftEviction(t *testing.T) {
 		b := w.add("b", 100*mib)
 		b.MemoryRequest = signal.Quantity{Value: 500 * mib}
 		b.rate, b.since = 100*mib, time.Now().Add(65*time.Second)
-		time.AfterFunc(67*time.Second, func() { b.rate, b.memory = 0, 300*mib })
+		b.until, b.then = time.Now().Add(67*time.Second), 300*mib
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
 		t.Errorf("evicted %v: a was condemned already, nobody else has to die", got)

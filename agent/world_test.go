@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ const mib = 1 << 20
 type world struct {
 	t        *testing.T
 	capacity signal.Amount
+	mu       sync.Mutex
 	pods     []*worldPod
 	looks    map[signal.Kind]int
 	told     []*Decision
@@ -31,19 +33,26 @@ type world struct {
 type worldPod struct {
 	signal.Pod
 	memory  signal.Amount
-	rate    signal.Amount // per second, from since on
+	rate    signal.Amount // per second, from since until until
 	since   time.Time
+	until   time.Time // zero: for ever
+	then    signal.Amount
 	unknown bool
 }
 
 func (p *worldPod) uses(now time.Time) signal.Amount {
-	if p.rate == 0 || now.Before(p.since) {
+	switch {
+	case p.rate == 0 || now.Before(p.since):
 		return p.memory
+	case !p.until.IsZero() && !now.Before(p.until):
+		return p.then
 	}
 	return p.memory + signal.Amount(float64(p.rate)*now.Sub(p.since).Seconds())
 }
 
 func (w *world) available() signal.Amount {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	left := w.capacity
 	for _, p := range w.pods {
 		left -= p.uses(time.Now())
@@ -58,6 +67,8 @@ func (w *world) add(name string, memory signal.Amount) *worldPod {
 }
 
 func (w *world) remove(uid string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p.UID == uid })
 }
 
@@ -67,6 +78,8 @@ func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
 }
 
 func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, p := range w.pods {
 		c := signal.Candidate{Pod: &p.Pod}
 		if !p.unknown {
