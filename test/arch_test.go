@@ -1,0 +1,226 @@
+package test
+
+import (
+	"go/ast"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport is the architecture: which of our packages a package may import,
+// and why these. docs/design.md draws it. Files ending in _test.go are free,
+// except that nothing a core package's tests need makes it less pure.
+var mayImport = map[string]struct {
+	ours []string
+	why  string
+}{
+	// The functional core.
+	"signal":   {nil, "it is the vocabulary: everybody speaks it, it speaks of nobody"},
+	"eviction": {[]string{"signal"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
+	"ranking":  {[]string{"signal"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
+
+	// Languages at the edge.
+	"fields": {nil, "it reads what users write, whatever it is about"},
+	"pods":   {[]string{"fields", "signal"}, "it turns core/v1 pods into facts, and ends there"},
+	"cgroup": {nil, "it knows the kernel's files, no signal and no threshold"},
+
+	// The imperative shell: no package imports a sibling.
+	"stats":  {[]string{"cgroup", "signal"}, "it observes; what follows from it is decided elsewhere"},
+	"kill":   {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
+	"report": {nil, "it writes lines, whatever they say"},
+	"state":  {nil, "it keeps a state, whatever is in it"},
+
+	// What drives the core.
+	"config":   {[]string{"eviction", "fields", "signal"}, "it compiles what users write into a policy"},
+	"agent":    {[]string{"eviction", "ranking", "signal"}, "it is handed its ports and knows none of their implementations"},
+	"simulate": {[]string{"agent", "config", "eviction", "fields", "pods", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
+
+	// The one place that knows every implementation.
+	"cmd/plimsoll": {[]string{"agent", "cgroup", "config", "eviction", "fields", "kill", "pods", "report", "signal", "simulate", "state", "stats"},
+		"it puts the program together, and nothing but the program"},
+
+	// What is not the product: it may use the product, never the other way round.
+	"test/hog":     {nil, "a workload knows nothing of who will end it"},
+	"test/sandbox": {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
+	"test/trial":   {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
+	"test/bench":   {[]string{"agent", "test/hog", "test/sandbox", "test/trial"}, "it measures the binary from outside"},
+	"demo":         {[]string{"agent", "pods", "signal", "test/hog", "test/sandbox", "test/trial"}, "it shows the binary at work"},
+}
+
+// mayUse says who may import what is not ours: a prefix of the import path,
+// and the packages that may.
+var mayUse = []struct {
+	prefix string
+	by     []string
+	why    string
+}{
+	{"golang.org/x/sys/", []string{"agent", "cgroup", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
+	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
+	{"k8s.io/api/", []string{"pods", "simulate"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"config", "fields", "pods", "simulate"}, "quantities are parsed where users write them; the core has its own numbers"},
+	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
+	{"sigs.k8s.io/", []string{"fields"}, "what users write is read in one place"},
+	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
+	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},
+	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts (docs/decisions/002)"},
+	{"github.com/containerd/cgroups/", []string{"cgroup", "test/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
+	{"github.com/opencontainers/", []string{"test/sandbox"}, "it is the language of that library"},
+}
+
+// shell are the packages that may not know each other.
+var shell = []string{"cgroupnotify", "kill", "reclaim", "report", "state", "stats"}
+
+func TestImportsOfOurOwn(t *testing.T) {
+	tree := loaded(t)
+	there := tree.packages()
+	for dir, rule := range mayImport {
+		if len(there[dir]) == 0 {
+			t.Errorf("package %s is in the table of imports but holds no Go file: take it out, or bring it back", dir)
+		}
+		for _, p := range rule.ours {
+			if slices.Contains(shell, dir) && slices.Contains(shell, p) {
+				t.Errorf("the table lets %s import %s: both are shell packages, which are strangers to each other; let agent define a port and hand it over in cmd/plimsoll", dir, p)
+			}
+		}
+	}
+	for s := range tree.product {
+		rule, listed := mayImport[s.dir]
+		if !listed {
+			t.Errorf("%s: package %s is not in the table of imports: add it with what it may import and why, here and in docs/design.md", s.name, s.dir)
+			continue
+		}
+		for _, p := range s.imports() {
+			ours, is := strings.CutPrefix(p, modulePath)
+			if is && !slices.Contains(rule.ours, ours) {
+				t.Errorf("%s imports %s, but %s may import only %v of ours: %s", s.name, ours, s.dir, rule.ours, rule.why)
+			}
+		}
+	}
+}
+
+func TestImportsOfOthers(t *testing.T) {
+	for s := range loaded(t).product {
+		for _, p := range s.imports() {
+			checkUse(t, s, p)
+		}
+	}
+}
+
+func checkUse(t *testing.T, s *source, imported string) {
+	t.Helper()
+	first, _, _ := strings.Cut(imported, "/")
+	if !strings.Contains(first, ".") || strings.HasPrefix(imported, modulePath) {
+		return // the standard library, or ours
+	}
+	for _, use := range mayUse {
+		if strings.HasPrefix(imported, use.prefix) {
+			if !slices.ContainsFunc(use.by, func(by string) bool { return s.dir == by || strings.HasSuffix(by, "/") && strings.HasPrefix(s.dir, by) }) {
+				t.Errorf("%s imports %s, which only %v may: %s", s.name, imported, use.by, use.why)
+			}
+			return
+		}
+	}
+	t.Errorf("%s imports %s, which is not in the table of foreign packages: add it with who may use it and why, and record the decision in docs/decisions", s.name, imported)
+}
+
+// pureStandard is what the core may use of the standard library: nothing that
+// reads a clock, a file, the network or the environment, or writes anywhere.
+var pureStandard = []string{"cmp", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
+
+func TestTheCoreIsPure(t *testing.T) {
+	tree := loaded(t)
+	for s := range tree.product {
+		switch {
+		case isCore(s.dir):
+			for _, p := range s.imports() {
+				if !strings.HasPrefix(p, modulePath) && !slices.Contains(pureStandard, p) {
+					t.Errorf("%s imports %s: the core is pure, so that rehearsal and agent share it and tests need no world; take the value as an argument", s.name, p)
+				}
+			}
+			tree.readsNoClock(t, s)
+		case s.name == "agent/loop.go":
+			for _, p := range s.imports() {
+				if p != "context" && !strings.HasPrefix(p, modulePath) {
+					t.Errorf("%s imports %s: the cycle touches the world through its ports only, so that it runs in virtual time too", s.name, p)
+				}
+			}
+			tree.readsNoClock(t, s)
+		}
+	}
+}
+
+// ofClock are the names of package time that read a clock or wait for one.
+var ofClock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
+
+func (t *tree) readsNoClock(test *testing.T, s *source) {
+	test.Helper()
+	clock := s.localName("time")
+	if clock == "" {
+		return
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok && x.Name == clock && slices.Contains(ofClock, sel.Sel.Name) {
+			test.Errorf("%s: time.%s: decisions read no clock, so that the same input gives the same decision; take the time as an argument", t.at(sel), sel.Sel.Name)
+		}
+		return true
+	})
+}
+
+func TestNobodySleeps(t *testing.T) {
+	// The one place where time passing is what was asked for.
+	const hogThatStalls = "test/hog/run.go"
+	tree := loaded(t)
+	for _, s := range tree.sources {
+		clock := s.localName("time")
+		if clock == "" || s.name == hogThatStalls {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == clock {
+					t.Errorf("%s: time.Sleep: wait for the thing itself, it is both faster and sure", tree.at(sel))
+				}
+			}
+			return true
+		})
+	}
+}
+
+func TestNoKubernetesItself(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(loaded(t).root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if slices.Contains(strings.Fields(line), "k8s.io/kubernetes") {
+			t.Errorf("go.mod: %s: k8s.io/kubernetes is no library: it brings 33 replace lines and an API that nobody promises; use its published staging modules, or write it", strings.TrimSpace(line))
+		}
+	}
+}
+
+func TestNoPathOfADevelopersMachine(t *testing.T) {
+	tree := loaded(t)
+	needles := []string{"/ho" + "me/", "/Us" + "ers/"}
+	if strings.Count(tree.root, "/") > 1 {
+		needles = append(needles, tree.root+"/")
+	}
+	for _, name := range tree.tracked(t) {
+		text, err := os.ReadFile(filepath.Join(tree.root, name))
+		if err != nil {
+			continue // removed, not committed yet
+		}
+		for _, needle := range needles {
+			if i := strings.Index(string(text), needle); i >= 0 {
+				line := 1 + strings.Count(string(text[:i]), "\n")
+				t.Errorf("%s:%d: holds %s: a clone elsewhere has no such place; write it relative to the repository", path.Clean(name), line, needle)
+			}
+		}
+	}
+}
