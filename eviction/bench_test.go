@@ -1,0 +1,92 @@
+package eviction_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// everything is a configuration with a hard and a soft threshold for every
+// signal that can have one, in quantities and percentages.
+func everything() eviction.Settings {
+	s := eviction.Settings{BindAllocatable: true, StorageLimits: true}
+	for name := range shortNames {
+		s.Thresholds = append(s.Thresholds, hard(name, "10%"), reclaiming(soft(name, "500", time.Minute), "5%"))
+	}
+	return s
+}
+
+// calm is a look that meets nothing.
+func calm(k signal.Kind) *signal.Snapshot {
+	s := &signal.Snapshot{At: epoch, Kind: k}
+	for i := range s.Node {
+		s.Node[i] = signal.Observed(900, 1000, epoch)
+		s.Fell[i] = signal.Fall{By: 1, Over: time.Second}
+	}
+	return s
+}
+
+func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
+	unknown, crossed, waiting := calm(signal.Regular), calm(signal.Extra), calm(signal.Regular)
+	unknown.Node[signal.NodefsAvailable] = signal.Observation{}
+	crossed.Node[signal.MemoryAvailable].Available = 50
+	for i := range waiting.Node {
+		waiting.Node[i].Available = 450
+	}
+	for about, s := range map[string]*signal.Snapshot{
+		"regular": calm(signal.Regular), "extra": calm(signal.Extra), "a signal unknown": unknown,
+		"crossed but not doomed": crossed, "soft thresholds in their grace period": waiting,
+	} {
+		m := eviction.New(compile(t, everything()))
+		if v := m.Look(s); v.Target != nil {
+			t.Fatalf("%s: acts for %s", about, v.Target)
+		}
+		if n := testing.AllocsPerRun(1000, func() { m.Look(s) }); n != 0 {
+			t.Errorf("%s: %v allocations", about, n)
+		}
+	}
+	m, s := eviction.New(compile(t, everything())), calm(signal.Regular)
+	s.Node[signal.MemoryAvailable].Available = 50
+	if n := testing.AllocsPerRun(1000, func() { m.Look(s) }); n != 0 {
+		t.Errorf("a look that acts: %v allocations", n)
+	}
+}
+
+func TestPaceAllocatesNothing(t *testing.T) {
+	f := signal.Fall{By: 1 << 40, Over: time.Second}
+	if n := testing.AllocsPerRun(1000, func() {
+		f.Within(1<<50, eviction.Interval(1<<30, 1<<31, time.Minute))
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkLookNothingToDo stands beside the kubelet's pass with nothing met:
+// 0.21 ms, 0.65 ms and 1.13 ms for 110, 250 and 500 pods. Pods are not read
+// here, so that their number does not matter.
+func BenchmarkLookNothingToDo(b *testing.B) {
+	defaults := eviction.Settings{BindAllocatable: true, StorageLimits: true, Thresholds: []eviction.Threshold{
+		hard("memory", "100"), hard("nodefs", "10%"), hard("inodes", "5%"), hard("imagefs", "15%"), hard("imageinodes", "5%"), hard("pids", "100")}}
+	for _, set := range []struct {
+		name     string
+		settings eviction.Settings
+	}{{"defaults", defaults}, {"everything", everything()}} {
+		for _, k := range []signal.Kind{signal.Regular, signal.Extra} {
+			b.Run(fmt.Sprintf("%s/%s", set.name, k), func(b *testing.B) {
+				set.settings.TransitionPeriod = eviction.DefaultTransitionPeriod
+				policy, err := eviction.NewPolicy(set.settings)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m, s := eviction.New(policy), calm(k)
+				b.ReportAllocs()
+				for b.Loop() {
+					m.Look(s)
+				}
+			})
+		}
+	}
+}
