@@ -75,8 +75,8 @@ var defaultHard = []Setting{
 }
 
 // fillRatePerProcessor is the fastest that one processor was seen to fill warm
-// memory, rounded up: 1.3-1.8 GiB/s.
-const fillRatePerProcessor = signal.Bytes(2 << 30)
+// memory, rounded up: 2.7 GiB/s.
+const fillRatePerProcessor = signal.Bytes(4 << 30)
 
 // NewAgent returns the defaults.
 func NewAgent() *Agent {
@@ -96,7 +96,7 @@ func NewAgent() *Agent {
 }
 
 // FillRate is the fastest credible rate at which memory fills, in bytes per
-// second: as configured, else 2 GiB/s for every processor.
+// second: as configured, else 4 GiB/s for every processor.
 func (c *Agent) FillRate() signal.Bytes {
 	if c.MaxFillRate > 0 {
 		return c.MaxFillRate

@@ -145,7 +145,7 @@ func (c *Agent) ReservedMemory() signal.Bytes {
 	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
 		if s, set := m.Get("memory"); set {
 			if q, err := resource.ParseQuantity(s.Text); err == nil {
-				total += signal.Bytes(q.Value())
+				total = signal.Bytes(signal.Amount(total).Plus(signal.Amount(q.Value())))
 			}
 		}
 	}

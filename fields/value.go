@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -119,7 +118,7 @@ func (v Value) Object(known ...string) Object {
 	o.m, _ = v.mapping()
 	for _, key := range slices.Sorted(maps.Keys(o.m)) {
 		if !slices.Contains(known, key) {
-			v.faults.Add(v.child(key), "", "unknown field: use one of %s", strings.Join(known, ", "))
+			Value{v.child(key), o.m[key], v.faults}.Fault("unknown field: use one of %s", strings.Join(known, ", "))
 		}
 	}
 	return o
@@ -243,25 +242,4 @@ func (v Value) Quantity() resource.Quantity {
 		v.Fault("must not be negative")
 	}
 	return q
-}
-
-// Into decodes the value strictly into a Kubernetes object, by its own rules.
-func (v Value) Into(object any) {
-	if _, ok := v.mapping(); !ok {
-		if !v.Present() {
-			v.Fault("required, but left out")
-		}
-		return
-	}
-	text, err := json.Marshal(v.v)
-	if err != nil {
-		v.Fault("%v", err)
-		return
-	}
-	strict, err := kjson.UnmarshalStrict(text, object)
-	for _, e := range append(strict, err) {
-		if e != nil {
-			v.faults.Add(v.path, "", "%v", e)
-		}
-	}
 }

@@ -32,7 +32,7 @@ speling: x
 	o.Get("steps").List()
 	o.Need("missing")
 	want := []string{
-		`speling: unknown field: use one of name, size, wait, flag, count, steps, missing`,
+		`speling: "x": unknown field: use one of name, size, wait, flag, count, steps, missing`,
 		`size: "-5Mi": must not be negative`,
 		`wait: 5: must be a duration with a unit, such as 90s or 1m30s`,
 		`flag: "yes": must be true or false`,
@@ -72,16 +72,27 @@ func TestObjectsOfKubernetesAreDecodedStrictly(t *testing.T) {
 	doc := fields.Parse([]byte(`
 pods:
 - metadata: {name: a}
-  spec: {containers: [{name: app, resources: {requests: {memory: lots}}}]}
-- metadata: {nane: b}
+  spec: {containers: [{name: app, resources: {requests: {memory: lots}}}], priority: high}
+- metadata: {nane: b, annotations: {example.com/x: 5, y: z}}
 - metadata: {name: c}
 `), &faults).Object("pods")
 	for _, v := range doc.Get("pods").List() {
 		var pod corev1.Pod
 		v.Into(&pod)
 	}
-	if len(faults) != 2 || faults[0].Path != "pods[0]" || !strings.Contains(faults[1].Error(), `metadata.nane`) {
-		t.Errorf("faults: %v", faults)
+	want := []string{
+		`pods[0].spec.containers[0].resources.requests.memory: "lots": quantities must match`,
+		`pods[0].spec.priority: "high": json: cannot unmarshal string`,
+		`pods[1].metadata.annotations[example.com/x]: 5: json: cannot unmarshal number`,
+		`pods[1].metadata.nane: "b": unknown field "metadata.nane"`,
+	}
+	if len(faults) != len(want) {
+		t.Fatalf("faults:\n%v", faults)
+	}
+	for i := range want {
+		if !strings.HasPrefix(faults[i].Error(), want[i]) {
+			t.Errorf("%s\nwant %s", faults[i], want[i])
+		}
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// learnNames notes the names of the pods that a step adds, before any step is
-// read: a step may speak of pods that come later.
-func (r *reader) learnNames(step fields.Value) {
+// learnNames notes the names in a list of pods, before any step is read: a step
+// may speak of pods that come later, and of those that have faults.
+func (r *reader) learnNames(list fields.Value) {
 	var unheard fields.Faults
-	for _, v := range step.Quiet(&unheard).Object(stepFields...).Get("add").List() {
+	for _, v := range list.Quiet(&unheard).List() {
 		metadata := v.Object("metadata").Get("metadata").Object("name", "namespace")
 		r.known[key(orDefault(metadata.Get("namespace").Text()), metadata.Get("name").Text())] = true
 	}
@@ -35,7 +35,10 @@ func (r *reader) pods(v fields.Value) []signal.Pod {
 	names, uids := map[string]bool{}, map[string]bool{}
 	for _, v := range v.List() {
 		var pod corev1.Pod
-		v.Into(&pod)
+		faultless := len(*r.faults)
+		if v.Into(&pod); len(*r.faults) > faultless {
+			continue
+		}
 		if pod.Name == "" {
 			r.faults.Add(v.Path()+".metadata.name", "", "required, but left out")
 			continue
@@ -51,7 +54,7 @@ func (r *reader) pods(v fields.Value) []signal.Pod {
 		if uids[string(pod.UID)] {
 			r.faults.Add(v.Path()+".metadata.uid", string(pod.UID), "is already the UID of a pod in this list")
 		}
-		names[name], uids[string(pod.UID)], r.known[name] = true, true, true
+		names[name], uids[string(pod.UID)] = true, true
 		read = append(read, pods.Convert(&pod))
 	}
 	return read

@@ -57,10 +57,12 @@ func Parse(data []byte) (*Scenario, fields.Faults) {
 	r := reader{layout: layout, faults: &faults, known: map[string]bool{}}
 	s := &Scenario{KeepEvicted: doc.Get("keepEvicted").Bool(false)}
 	c := config.Read(doc.Get("config"), &faults)
+	r.learnNames(doc.Get("pods"))
 	s.Pods = r.pods(doc.Get("pods"))
 	steps := doc.Need("steps").List()
+	var unheard fields.Faults
 	for _, step := range steps {
-		r.learnNames(step)
+		r.learnNames(step.Quiet(&unheard).Object(stepFields...).Get("add"))
 	}
 	for _, step := range steps {
 		s.Steps = append(s.Steps, r.step(step))
@@ -164,7 +166,7 @@ func (r *reader) observations(v fields.Value, into *signal.Observations, at time
 	for _, e := range v.Entries() {
 		sig, err := signal.Parse(e.Key)
 		if err != nil {
-			r.faults.Add(e.Value.Path(), "", "%v", err)
+			e.Value.Fault("%v", err)
 			continue
 		}
 		o := e.Value.Object(known...)

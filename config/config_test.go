@@ -1,0 +1,213 @@
+package config_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md instead of comparing it")
+
+const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
+
+// load makes a configuration of a file's text, "" for no file, and a command
+// line.
+func load(t *testing.T, text string, args ...string) (*config.Agent, error) {
+	t.Helper()
+	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	flags := config.AddFlags(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	path := ""
+	if text != "" {
+		path = filepath.Join(t.TempDir(), "agent.yaml")
+		if err := os.WriteFile(path, []byte(head+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.Load(path, flags)
+}
+
+// thresholds lists what a configuration compiles to.
+func thresholds(t *testing.T, c *config.Agent) []string {
+	t.Helper()
+	policy, err := c.Policy(signal.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, th := range policy.Thresholds {
+		if strings.HasPrefix(th.Signal.String(), "containerfs") {
+			continue
+		}
+		line := th.String()
+		if th.MinReclaim != (eviction.Value{}) {
+			line += " +" + th.MinReclaim.String()
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := load(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"memory.available<100Mi", "allocatableMemory.available<100Mi", "nodefs.available<10%", "nodefs.inodesFree<5%", "imagefs.available<15%", "imagefs.inodesFree<5%"}
+	if got := thresholds(t, c); !slices.Equal(got, want) {
+		t.Errorf("thresholds %v, want %v", got, want)
+	}
+	if c.EvictionPressureTransitionPeriod != 5*time.Minute || c.EvictionMaxPodGracePeriod != 0 || !c.LocalStorageCapacityIsolation ||
+		c.MonitoringPeriod != 10*time.Second || c.ExtraLooks != eviction.Doomed || c.ReactionReserve != 500*time.Millisecond || c.DryRun {
+		t.Errorf("%+v", c)
+	}
+	if c.FillRate() < 2<<30 {
+		t.Errorf("the fastest credible fill rate is %d", c.FillRate())
+	}
+}
+
+// The table's texts of defaults are what documentation and --help show.
+func TestDefaultsAreWhatTheTableSays(t *testing.T) {
+	var args []string
+	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	config.AddFlags(set)
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.DefValue != "" {
+			args = append(args, "--"+f.Name+"="+f.DefValue)
+		}
+	})
+	written, err := load(t, "", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	preset, err := load(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := thresholds(t, written), thresholds(t, preset); !slices.Equal(got, want) {
+		t.Errorf("thresholds of the table %v, of the program %v", got, want)
+	}
+	if written.NodeCgroup != preset.NodeCgroup || written.EvictionPressureTransitionPeriod != preset.EvictionPressureTransitionPeriod ||
+		written.MonitoringPeriod != preset.MonitoringPeriod || written.ReactionReserve != preset.ReactionReserve || written.ExtraLooks != preset.ExtraLooks ||
+		written.StateFile != preset.StateFile || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
+		written.LoggingFormat != preset.LoggingFormat || written.FillRate() != preset.FillRate() || written.Verbosity != preset.Verbosity ||
+		!slices.Equal(written.EnforceNodeAllocatable, preset.EnforceNodeAllocatable) || written.EvictionMaxPodGracePeriod != preset.EvictionMaxPodGracePeriod ||
+		written.LocalStorageCapacityIsolation != preset.LocalStorageCapacityIsolation || written.DryRun != preset.DryRun {
+		t.Errorf("the table says\n%+v, the program\n%+v", written, preset)
+	}
+}
+
+func TestHardThresholds(t *testing.T) {
+	for _, tc := range []struct {
+		about, file string
+		args        []string
+		want        string
+	}{
+		{about: "left out: the defaults", file: "dryRun: true\n",
+			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
+		{about: "null is left out", file: "evictionHard:\n",
+			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
+		{about: "an empty map: none", file: "evictionHard: {}\n"},
+		{about: "an empty flag: none", args: []string{"--eviction-hard="}},
+		{about: "an empty flag wins over the file", file: "evictionHard: {memory.available: 1Gi}\n", args: []string{"--eviction-hard="}},
+		{about: "a map drops the defaults", file: "evictionHard: {memory.available: 1Gi}\n", want: "memory.available<1Gi"},
+		{about: "merging keeps them", file: "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi, nodefs.available: 0%, pid.available: 2k}\n",
+			want: "memory.available<1Gi, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%, pid.available<2k"},
+		{about: "merging into an empty map", file: "mergeDefaultEvictionSettings: true\nevictionHard: {}\n",
+			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
+		{about: "0% and 100% switch off, 0.0% is never met", file: `evictionHard: {memory.available: "0%", pid.available: "100%", nodefs.available: "0.0%"}` + "\n",
+			want: "nodefs.available<0.0%"},
+		{about: "a flag replaces the file's whole map", file: "evictionHard: {memory.available: 1Gi, pid.available: 5}\n",
+			args: []string{"--eviction-hard=nodefs.available<5Gi"}, want: "nodefs.available<5Gi"},
+		{about: "the kubelet's syntax, with blanks, repeated", args: []string{"--eviction-hard= memory.available < 1.5Gi , nodefs.inodesFree<5Mi", "--eviction-hard=pid.available<0.5%"},
+			want: "memory.available<1536Mi, nodefs.inodesFree<5Mi, pid.available<0.5%"},
+		{about: "minimum reclaim belongs to a signal's thresholds, hard and soft", args: []string{"--eviction-hard=memory.available<1Gi", "--eviction-soft=memory.available<2Gi",
+			"--eviction-soft-grace-period=memory.available=1m30s,pid.available=1h", "--eviction-minimum-reclaim=memory.available=250%,nodefs.available=0"},
+			want: "memory.available<1Gi +250%, memory.available<2Gi for 1m30s +250%"},
+		{about: "soft with grace 0s is hard", args: []string{"--eviction-hard=", "--eviction-soft=memory.available<2Gi", "--eviction-soft-grace-period=memory.available=0s"},
+			want: "memory.available<2Gi"},
+		{about: "a soft threshold that is off needs no grace period", args: []string{"--eviction-hard=", "--eviction-soft=memory.available<0%"}},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			c, err := load(t, tc.file, append([]string{"--enforce-node-allocatable="}, tc.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(thresholds(t, c), ", "); got != tc.want {
+				t.Errorf("%s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAFlagWinsOverTheFile(t *testing.T) {
+	const file = "evictionMaxPodGracePeriod: 30\nmonitoringPeriod: 20s\ndryRun: true\nenforceNodeAllocatable: [pods]\nkubeReserved: {memory: 1Gi}\nsystemReserved: {memory: 1Gi, cpu: 500m}\n"
+	c, err := load(t, file, "--eviction-max-pod-grace-period=-1", "--dry-run=false", "--enforce-node-allocatable=none", "--kube-reserved=memory=512Mi", "-v", "3", "--max-fill-rate=8Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.EvictionMaxPodGracePeriod != -1 || c.DryRun || !slices.Equal(c.EnforceNodeAllocatable, []string{"none"}) || c.MonitoringPeriod != 20*time.Second ||
+		c.Verbosity != 3 || c.FillRate() != 8<<30 || c.ReservedMemory() != 1536<<20 {
+		t.Errorf("%+v", c)
+	}
+	for field, want := range map[string]string{"evictionMaxPodGracePeriod": "--eviction-max-pod-grace-period", "monitoringPeriod": "monitoringPeriod", "extraLooks": "extraLooks"} {
+		if got := c.Where(field); got != want {
+			t.Errorf("%s was set by %s, said to be by %s", field, want, got)
+		}
+	}
+	if c, err = load(t, "", "--dry-run"); err != nil || !c.DryRun {
+		t.Errorf("a bare --dry-run: %v, %v", c.DryRun, err)
+	}
+	if c, err = load(t, "evictionPressureTransitionPeriod: 0s\n"); err != nil || c.EvictionPressureTransitionPeriod != 5*time.Minute {
+		t.Errorf("a transition period of 0s is %v, %v", c.EvictionPressureTransitionPeriod, err)
+	}
+}
+
+func TestFilesThatAreNone(t *testing.T) {
+	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &config.Flags{}); err == nil || errors.As(err, new(fields.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
+		t.Errorf("a missing file: %v", err)
+	}
+	for text, want := range map[string]string{
+		"": "apiVersion: required", head + "evictonHard: {}": "evictonHard: ", head + "---\na: 1": "more than one",
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: AgentConfiguration": "must be plimsoll.dev/v1alpha1",
+		"apiVersion: plimsoll.dev/v1alpha1\nkind: KubeletConfiguration":       "must be AgentConfiguration",
+		head + "evictionHard: [a]": "must be a mapping",
+	} {
+		if _, err := config.ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestReferenceIsUpToDate(t *testing.T) {
+	path := filepath.Join("..", "docs", "configuration.md")
+	want := config.Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("docs/configuration.md differs from the table of options (%v): run go test ./config -update", err)
+	}
+	for _, field := range config.Fields() {
+		if !strings.Contains(want, "`"+field+"`") {
+			t.Errorf("%s is not documented", field)
+		}
+	}
+}
