@@ -129,7 +129,7 @@ func (a *Agent) interval(s *signal.Snapshot) time.Duration {
 				continue
 			}
 			if o := &s.Node[t.Signal]; o.Known {
-				interval = min(interval, eviction.Interval(o.Available, a.settings.MaxFillRate, a.settings.Period))
+				interval = min(interval, eviction.Interval(o.Available, s.Fell[t.Signal], a.settings.MaxFillRate, a.settings.Period))
 			} else if t.Signal == signal.MemoryAvailable {
 				interval = min(interval, unknownPace)
 			}

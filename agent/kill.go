@@ -41,6 +41,9 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	if err != nil {
 		return fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
 	}
+	if killed.Processes == 0 {
+		return fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())
+	}
 	killed.ToSignal += decided
 	killed.ToEmpty += decided
 	a.killed, a.release = killed, r

@@ -58,7 +58,7 @@ func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
 func TestPaceAllocatesNothing(t *testing.T) {
 	f := signal.Fall{By: 1 << 40, Over: time.Second}
 	if n := testing.AllocsPerRun(1000, func() {
-		f.Within(1<<50, eviction.Interval(1<<30, 1<<31, time.Minute))
+		f.Within(1<<50, eviction.Interval(1<<30, f, 1<<31, time.Minute))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -20,18 +20,19 @@ import (
 //
 //  1. memory never fills faster than R, nor than T / (K + S);
 //  2. whenever the fill speeds up to a rate r, from slower or from giving back,
-//     at least r × (W + K + 2S) is available: nobody bursts when next to
+//     at least r × (W + K + C + S) is available, C being the calm interval: nobody bursts when next to
 //     nothing is left. A burst from less is survived if the memory that is left
 //     lasts, but not by promise;
 //  3. the reaction reserve is at least K + S, looks are taken no later than
 //     [eviction.Interval] says, and take no time.
 //
 // Why: while r holds or slows down, the first look with a base of the window
-// inside it comes at most W + 2S after it began, or while R × (K + S) is still
+// inside it comes at most W + C + S after it began (C until the first one, from
+// a calm), or while R × (K + S) is still
 // left, and measures at least the present rate.
 const (
 	window  = 100 * time.Millisecond
-	allowed = window + eviction.KillTime + 2*eviction.ShortestInterval
+	allowed = window + eviction.KillTime + eviction.CalmInterval + eviction.ShortestInterval
 )
 
 // A course is memory over time, in pieces of constant rate.
@@ -151,7 +152,7 @@ func (w world) watch(c course) (left time.Duration, lost bool, trace string) {
 		if t >= nextRegular {
 			nextRegular = t + w.period
 		}
-		t += eviction.Interval(signal.Amount(a), signal.Bytes(w.rate*float64(time.Second)), w.period)
+		t += eviction.Interval(signal.Amount(a), fall, signal.Bytes(w.rate*float64(time.Second)), w.period)
 	}
 	return 0, true, fmt.Sprintf("nobody acted until %s; looks %v", gone, looks[max(0, len(looks)-8):])
 }
@@ -200,17 +201,37 @@ func TestIntervalStaysWithinItsBounds(t *testing.T) {
 	}{
 		{64 * gib, 4 * gib, 10 * time.Second, 10 * time.Second},
 		{4 * gib, 4 * gib, 10 * time.Second, 945 * time.Millisecond},
-		{0, 4 * gib, 10 * time.Second, eviction.ShortestInterval},
-		{-mib, 4 * gib, 10 * time.Second, eviction.ShortestInterval},
+		{0, 4 * gib, 10 * time.Second, eviction.CalmInterval},
+		{-mib, 4 * gib, 10 * time.Second, eviction.CalmInterval},
 		{4 * gib, 0, 10 * time.Second, 10 * time.Second},
 		{4 * gib, -1, 10 * time.Second, 10 * time.Second},
 		{1<<63 - 1, 1, 10 * time.Second, 10 * time.Second},
 		{4 * gib, 4 * gib, time.Millisecond, eviction.ShortestInterval},
-		{60 * mib, 1000 * mib, 10 * time.Second, eviction.ShortestInterval},
-		{65 * mib, 1000 * mib, 10 * time.Second, 10 * time.Millisecond},
+		{60 * mib, 1000 * mib, 10 * time.Second, eviction.CalmInterval},
+		{65 * mib, 1000 * mib, 10 * time.Second, eviction.CalmInterval},
+		{75 * mib, 1000 * mib, 10 * time.Second, 20 * time.Millisecond},
 	} {
-		if got := eviction.Interval(tc.available, tc.rate, tc.period); got != tc.want {
+		if got := eviction.Interval(tc.available, signal.Fall{}, tc.rate, tc.period); got != tc.want {
 			t.Errorf("Interval(%d, %d, %s) = %s, want %s", tc.available, tc.rate, tc.period, got, tc.want)
+		}
+	}
+}
+
+func TestLooksAreDenserWhileMemoryFalls(t *testing.T) {
+	const left = 60 << 20
+	for _, tc := range []struct {
+		fell signal.Amount // in a second
+		want time.Duration
+	}{
+		{0, eviction.CalmInterval},
+		{-left, eviction.CalmInterval},
+		{left/10 - 1, eviction.CalmInterval},
+		{left / 10, eviction.ShortestInterval},
+		{left, eviction.ShortestInterval},
+	} {
+		fall := signal.Fall{By: tc.fell, Over: time.Second}
+		if got := eviction.Interval(left, fall, 4<<30, 10*time.Second); got != tc.want {
+			t.Errorf("falling by %d a second: %s, want %s", tc.fell, got, tc.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 // Causes that need no error.
 const (
 	disksNotObserved = "disks are not observed by this agent"
+	notAsked         = "no threshold asks for it"
 	absurdUsage      = "the kernel reports an absurd usage (above 2^62 bytes)"
 	noPodLimit       = "the kubepods cgroup has no memory limit and no memory is reserved: set --kube-reserved or --system-reserved, or let the kubelet enforce node allocatable"
 	nothingLeft      = "the reservations leave nothing of the node's memory: lower --kube-reserved or --system-reserved"
@@ -82,6 +83,9 @@ func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observati
 }
 
 func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observation {
+	if n.options.WithoutAllocatable {
+		return signal.Unknown(notAsked)
+	}
 	if n.kubepods == nil {
 		return n.unknown(signal.AllocatableMemoryAvailable, n.kubepodsErr)
 	}

@@ -22,6 +22,9 @@ type Options struct {
 	// KubeReserved and SystemReserved make a limit for pods where kubepods has
 	// none, at least 0.
 	KubeReserved, SystemReserved signal.Bytes
+	// WithoutAllocatable leaves allocatableMemory.available out, where no
+	// threshold asks for it: a third of what a look at a cgroup costs.
+	WithoutAllocatable bool
 }
 
 // Resolve fills in what was left empty and detects the cgroup version.

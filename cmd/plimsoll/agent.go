@@ -12,10 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"k8s.io/klog/v2"
+
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/report"
+	nodesignal "plimsoll.dev/plimsoll/signal"
 )
 
 func agentCommand() *cobra.Command {
@@ -50,18 +54,20 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	lines := report.NewLines(errs)
 	defer lines.Close()
 	log := newLogger(c, lines)
-	n, err := openNode(c, log)
+	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
+	policy, err := policyFor(c, log)
+	if err != nil {
+		return err
+	}
+	n, err := openNode(c, policy, log)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	policy, err := n.policy(c, log)
-	if err != nil {
-		return err
-	}
-	agent.SelfTest(ctx, log, n.checks(c))
+	agent.SelfTest(ctx, log, n.checks(c, policy))
 	reporter, machine := openReporter(c, policy, lines, log)
 	defer reporter.Close()
+	warnOfSmallThresholds(policy, c, log)
 	log.Info("watching", "node", c.NodeCgroup, "hierarchy", n.hierarchy.Version, "thresholds", fmt.Sprint(policy.Thresholds),
 		"extraLooks", c.ExtraLooks, "maxFillRate", c.FillRate(), "dryRun", c.DryRun, "pid", os.Getpid())
 	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun}, agent.Parts{
@@ -69,6 +75,21 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	}).Run(ctx)
 	log.Info("stopped")
 	return nil
+}
+
+// warnOfSmallThresholds tells up to which fill rate a hard memory threshold
+// protects, where that is less than what the machine could fill.
+func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger) {
+	for _, t := range p.Thresholds {
+		if t.Signal != nodesignal.MemoryAvailable || !t.Hard() || t.Value.Fraction > 0 {
+			continue
+		}
+		if protected := eviction.ProtectedRate(t.Value.Quantity.Value); protected < c.FillRate() {
+			log.Warn("memory that fills faster than the threshold allows for can be gone before a kill helps",
+				"threshold", t.String(), "protectsUpToBytesPerSecond", protected, "maxFillRate", c.FillRate(),
+				"remedy", fmt.Sprintf("raise the threshold to %dMi, or leave it if nothing here fills that fast", eviction.ThresholdFor(c.FillRate())>>20))
+		}
+	}
 }
 
 // newLogger logs to the lines in the configured format. Decisions do not pass

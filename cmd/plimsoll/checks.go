@@ -7,16 +7,15 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/signal"
 )
 
 // checks is the boot self-test: every right that the agent will need, tried.
-func (n *node) checks(c *config.Agent) []agent.Check {
+func (n *node) checks(c *config.Agent, policy *eviction.Policy) []agent.Check {
 	checks := []agent.Check{
 		{What: "reading the node's memory", Try: n.canObserve(signal.MemoryAvailable),
 			Loss: "memory pressure is not seen", Remedy: "mount the host's cgroup file systems and give their place with --cgroup-root"},
-		{What: "reading the memory of kubepods", Try: n.canObserve(signal.AllocatableMemoryAvailable),
-			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"},
 		{What: "reading the number of PIDs", Try: n.canObserve(signal.PIDAvailable),
 			Loss: "PID pressure is not seen", Remedy: "mount the host's /proc and give its place with --proc-root"},
 		{What: "locking the agent's memory", Try: func(context.Context) error { return agent.LockMemory() },
@@ -25,6 +24,10 @@ func (n *node) checks(c *config.Agent) []agent.Check {
 			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
 		{What: "knowing the node's pods", Try: n.canFindPods,
 			Loss: "no pod can be evicted", Remedy: "give the directory of their manifests with --pod-manifests"},
+	}
+	if policy.Configured.Has(signal.AllocatableMemoryAvailable) {
+		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signal.AllocatableMemoryAvailable),
+			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
 	}
 	if !c.DryRun {
 		checks = append(checks, agent.Check{What: "killing a process", Try: n.canKill,

@@ -33,10 +33,32 @@ type node struct {
 	lastFault  string
 }
 
-func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
+// policyFor compiles the configuration for what the agent observes: without
+// observations of disks no local-storage limit can be exceeded.
+func policyFor(c *config.Agent, log *slog.Logger) (*eviction.Policy, error) {
+	watched := *c
+	watched.LocalStorageCapacityIsolation = false
+	policy, err := watched.Policy(signal.Single)
+	if err != nil {
+		return nil, err
+	}
+	var unseen []string
+	for s := range signal.All {
+		if policy.Configured.Has(s) && s.Definition().Condition == signal.DiskPressure {
+			unseen = append(unseen, s.String())
+		}
+	}
+	if len(unseen) > 0 || c.LocalStorageCapacityIsolation {
+		log.Info("disks are not observed by this version: their thresholds and local-storage limits stay the kubelet's", "unknown", strings.Join(unseen, ","))
+	}
+	return policy, nil
+}
+
+func openNode(c *config.Agent, policy *eviction.Policy, log *slog.Logger) (*node, error) {
 	observed, err := stats.OpenNode(stats.Options{
 		ProcRoot: c.ProcRoot, CgroupRoot: c.CgroupRoot, NodeCgroup: c.NodeCgroup,
-		KubeReserved: c.ReservedMemory(),
+		KubeReserved:       c.ReservedMemory(), // with systemReserved: only their sum counts
+		WithoutAllocatable: !policy.Configured.Has(signal.AllocatableMemoryAvailable),
 	})
 	if err != nil {
 		return nil, err
@@ -60,27 +82,6 @@ func (n *node) Close() {
 	}
 	n.usage.Close()
 	n.stats.Close()
-}
-
-// policy compiles the configuration for what this node observes: without
-// observations of disks no local-storage limit can be exceeded.
-func (n *node) policy(c *config.Agent, log *slog.Logger) (*eviction.Policy, error) {
-	watched := *c
-	watched.LocalStorageCapacityIsolation = false
-	policy, err := watched.Policy(signal.Single)
-	if err != nil {
-		return nil, err
-	}
-	var unseen []string
-	for s := range signal.All {
-		if policy.Configured.Has(s) && s.Definition().Condition == signal.DiskPressure {
-			unseen = append(unseen, s.String())
-		}
-	}
-	if len(unseen) > 0 || c.LocalStorageCapacityIsolation {
-		log.Info("disks are not observed by this version: their thresholds and local-storage limits stay the kubelet's", "unknown", strings.Join(unseen, ","))
-	}
-	return policy, nil
 }
 
 // Observe implements agent.Observer.
@@ -108,7 +109,8 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 // waste could be collected.
 func (n *node) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer { return nil }
 
-// Refresh implements agent.Inventory: it reads manifests that changed.
+// Refresh implements agent.Inventory: it reads manifests that changed, and opens
+// what a measurement will read, so that none has to be opened under pressure.
 func (n *node) Refresh(context.Context) {
 	if n.manifests == nil {
 		return
@@ -117,6 +119,7 @@ func (n *node) Refresh(context.Context) {
 	if changed {
 		n.log.Info("read the pod manifests", "pods", len(n.manifests.Pods()))
 	}
+	n.usage.Prepare(n.manifests.Pods())
 	fault := ""
 	if err != nil {
 		fault = err.Error()

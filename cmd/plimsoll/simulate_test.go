@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const example = "../../examples/scenarios/oom-between-looks.yaml"
+
+// plimsoll runs the command as a user would.
+func plimsoll(in string, args ...string) (status int, out, errs string) {
+	var o, e bytes.Buffer
+	status = run(args, strings.NewReader(in), &o, &e)
+	return status, o.String(), e.String()
+}
+
+func TestSimulatePrintsWhatIsExpected(t *testing.T) {
+	want, err := os.ReadFile(strings.TrimSuffix(example, ".yaml") + ".expected.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"simulate", "-o", "json", example}, {"simulate", example, "--output=json"}} {
+		if status, out, errs := plimsoll("", args...); status != 0 || out != string(want) || errs != "" {
+			t.Errorf("%v: status %d, %s%s", args, status, errs, out)
+		}
+	}
+	status, out, errs := plimsoll("", "simulate", example)
+	if status != 0 || errs != "" || !strings.Contains(out, "EVICT default/leak") {
+		t.Errorf("text: status %d, %s%s", status, errs, out)
+	}
+}
+
+func TestSimulateReadsStandardInput(t *testing.T) {
+	data, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := plimsoll("", "simulate", "-o", "json", example)
+	if status, out, errs := plimsoll(string(data), "simulate", "-o", "json", "-"); status != 0 || out != want || errs != "" {
+		t.Errorf("status %d, %s%s", status, errs, out)
+	}
+}
+
+func TestSimulateFailsWithAStatusThatSaysWhy(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		about  string
+		in     string
+		args   []string
+		status int
+		lines  []string // beginnings, one for each line on standard error
+	}{
+		{"a file that is not there", "", []string{filepath.Join(dir, "none.yaml")}, 1, []string{"read the scenario: open "}},
+		{"a directory", "", []string{dir}, 1, []string{"read the scenario: "}},
+		{"faults, one a line", "apiVersion: plimsoll.dev/v1alpha1\nkind: NodeScenario\nspeling: 1\npods: [{metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}}]\nsteps: [{at: x}, {at: 1s, remove: [ghost]}]",
+			[]string{"-"}, 2, []string{"speling: 1: ", "pods[0].spec.containers[0].resources.requests.memory: \"lots\": ", "steps[0].at: \"x\": ", "steps[1].remove[0]: ghost: "}},
+		{"nothing at all", "", []string{"-"}, 2, []string{"apiVersion: required", "kind: required", "steps: required"}},
+		{"no YAML", "{", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
+		{"a binary", "\x00\xff\xfe", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
+		{"an unknown format", "", []string{"-o", "xml", "-"}, 2, []string{`--output: "xml": must be text or json`}},
+		{"no file", "", nil, 2, []string{"simulate takes one scenario file"}},
+		{"two files", "", []string{"a", "b"}, 2, []string{"simulate takes one scenario file"}},
+		{"an unknown flag", "", []string{"--fast", "-"}, 2, []string{"unknown flag: --fast"}},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			for _, output := range []string{"text", "json"} {
+				status, out, errs := plimsoll(tc.in, append([]string{"simulate", "--output=" + output}, tc.args...)...)
+				if status != tc.status || out != "" {
+					t.Errorf("status %d, want %d; on standard output: %q", status, tc.status, out)
+				}
+				lines := strings.Split(strings.TrimSuffix(errs, "\n"), "\n")
+				if len(lines) != len(tc.lines) {
+					t.Fatalf("%d lines, want %d:\n%s", len(lines), len(tc.lines), errs)
+				}
+				for i := range lines {
+					if !strings.HasPrefix(lines[i], tc.lines[i]) {
+						t.Errorf("%s\nwant %s", lines[i], tc.lines[i])
+					}
+				}
+			}
+		})
+	}
+}
