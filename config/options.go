@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/signal"
@@ -123,11 +121,11 @@ func extraLooks(c *Agent, text string) (problem string) {
 }
 
 func fillRate(c *Agent, text string) (problem string) {
-	q, err := resource.ParseQuantity(text)
+	q, err := fields.ParseQuantity(text)
 	if err != nil || q.Sign() < 0 {
 		return "must be a quantity of bytes per second that is not negative, such as 8Gi"
 	}
-	c.MaxFillRate = signal.Bytes(q.Value())
+	c.MaxFillRate = signal.Bytes(fields.Whole(q))
 	return ""
 }
 

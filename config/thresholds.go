@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/signal"
@@ -77,11 +75,11 @@ func parseValue(text string) (eviction.Value, error) {
 		}
 		return eviction.Value{Fraction: float32(f) / 100, Percent: text}, nil
 	}
-	q, err := resource.ParseQuantity(text)
+	q, err := fields.ParseQuantity(text)
 	if err != nil {
 		return eviction.Value{}, fmt.Errorf("must be a quantity or a percentage, such as 100Mi or 10%%")
 	}
-	return eviction.Value{Quantity: signal.Quantity{Value: signal.Amount(q.Value()), Text: q.String()}}, nil
+	return eviction.Value{Quantity: signal.Quantity{Value: signal.Amount(fields.Whole(q)), Text: q.String()}}, nil
 }
 
 func (c *Agent) graces(faults *fields.Faults) map[signal.Signal]time.Duration {
@@ -131,7 +129,7 @@ func (c *Agent) validateReserved(faults *fields.Faults) {
 			if !slices.Contains(reservable, s.Key) {
 				faults.Add(s.Where, s.Key, "can not be reserved: use one of %s", strings.Join(reservable, ", "))
 			}
-			if q, err := resource.ParseQuantity(s.Text); err != nil || q.Sign() < 0 {
+			if q, err := fields.ParseQuantity(s.Text); err != nil || q.Sign() < 0 {
 				faults.Add(s.Where, s.Text, "must be a quantity that is not negative")
 			}
 		}
@@ -144,8 +142,8 @@ func (c *Agent) ReservedMemory() signal.Bytes {
 	var total signal.Bytes
 	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
 		if s, set := m.Get("memory"); set {
-			if q, err := resource.ParseQuantity(s.Text); err == nil {
-				total = signal.Bytes(signal.Amount(total).Plus(signal.Amount(q.Value())))
+			if q, err := fields.ParseQuantity(s.Text); err == nil {
+				total = signal.Bytes(signal.Amount(total).Plus(signal.Amount(fields.Whole(q))))
 			}
 		}
 	}

@@ -19,6 +19,9 @@ func (v Value) Into(object any) {
 		}
 		return
 	}
+	if v.unreasonable(reflect.TypeOf(object)) {
+		return
+	}
 	if problems := decode(v.v, object); len(problems) > 0 && !v.blame(object) {
 		for _, p := range problems {
 			v.faults.Add(v.path, "", "%s", p)

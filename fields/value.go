@@ -234,10 +234,10 @@ func (v Value) Duration(absent time.Duration) time.Duration {
 
 // Quantity reads a Kubernetes quantity that is not negative.
 func (v Value) Quantity() resource.Quantity {
-	q, err := resource.ParseQuantity(v.Text())
+	q, err := ParseQuantity(v.Text())
 	switch {
 	case err != nil:
-		v.Fault("must be a quantity, such as 100Mi, 5k or 2000")
+		v.Fault("%v", err)
 	case q.Sign() < 0:
 		v.Fault("must not be negative")
 	}

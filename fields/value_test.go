@@ -107,6 +107,38 @@ func TestAbsentIsWhatTheCallerSays(t *testing.T) {
 	}
 }
 
+// Quantities that Kubernetes would count at for hours, and those that its Value
+// says 0 of.
+func TestQuantitiesOfUnreasonableSize(t *testing.T) {
+	var faults fields.Faults
+	doc := fields.Parse([]byte(`
+q: "1.5e-99999999"
+huge: 10E
+pod:
+  metadata: {name: a, labels: {commit: 5e1023456}}
+  spec:
+    overhead: {memory: 1.5e4096}
+    containers: [{name: c, resources: {limits: {cpu: "10000000000000000000000000000000000000000000000000000000000000000"}}}]
+    volumes: [{name: v, emptyDir: {sizeLimit: 123456789012345678901234567890e999999}}]
+`), &faults).Object("q", "huge", "pod")
+	doc.Get("q").Quantity()
+	doc.Get("pod").Into(&corev1.Pod{})
+	var paths []string
+	for _, f := range faults {
+		paths = append(paths, f.Path)
+	}
+	want := []string{"q", "pod.spec.containers[0].resources.limits.cpu", "pod.spec.overhead.memory", "pod.spec.volumes[0].emptyDir.sizeLimit"}
+	if !slices.Equal(paths, want) {
+		t.Errorf("faults:\n%v", faults)
+	}
+	for text, want := range map[string]int64{"10E": 1<<63 - 1, "1e30": 1<<63 - 1, "-1e30": -(1<<63 - 1), "100m": 1, "8Ei": 1<<63 - 1, "9223372036854775806": 1<<63 - 2, "5e3": 5000} {
+		q, err := fields.ParseQuantity(text)
+		if got := fields.Whole(q); err != nil || got != want {
+			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"a: 1", "a: {b: [1, 2, {c: d}]}", "---\n---", "a: &x [*x]", "{\"a\": 1e400}", "a: 0x10", "? a\n: b"} {
 		f.Add([]byte(seed))

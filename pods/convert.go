@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresource "k8s.io/component-helpers/resource"
 
+	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -120,5 +121,5 @@ func volume(v *corev1.Volume) signal.Volume {
 // quantity keeps the canonical text, which messages repeat, and the value,
 // rounded up to a whole number.
 func quantity(q resource.Quantity) signal.Quantity {
-	return signal.Quantity{Value: signal.Amount(q.Value()), Text: q.String()}
+	return signal.Quantity{Value: signal.Amount(fields.Whole(q)), Text: q.String()}
 }

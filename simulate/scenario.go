@@ -195,8 +195,7 @@ func amount(v fields.Value) signal.Amount {
 	if !v.Present() {
 		return 0
 	}
-	q := v.Quantity()
-	return signal.Amount(q.Value())
+	return signal.Amount(fields.Whole(v.Quantity()))
 }
 
 // key is namespace/name, the way a scenario names pods.
