@@ -76,7 +76,7 @@ var defaultHard = []Setting{
 
 // fillRatePerProcessor is the fastest that one processor was seen to fill warm
 // memory, rounded up: 2.7 GiB/s.
-const fillRatePerProcessor = signal.Bytes(4 << 30)
+const fillRatePerProcessor = signal.Bytes(3 << 30)
 
 // NewAgent returns the defaults.
 func NewAgent() *Agent {
@@ -96,7 +96,7 @@ func NewAgent() *Agent {
 }
 
 // FillRate is the fastest credible rate at which memory fills, in bytes per
-// second: as configured, else 4 GiB/s for every processor.
+// second: as configured, else 3 GiB/s for every processor.
 func (c *Agent) FillRate() signal.Bytes {
 	if c.MaxFillRate > 0 {
 		return c.MaxFillRate

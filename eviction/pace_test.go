@@ -209,7 +209,7 @@ func TestIntervalStaysWithinItsBounds(t *testing.T) {
 		{4 * gib, 4 * gib, time.Millisecond, eviction.ShortestInterval},
 		{60 * mib, 1000 * mib, 10 * time.Second, eviction.CalmInterval},
 		{65 * mib, 1000 * mib, 10 * time.Second, eviction.CalmInterval},
-		{75 * mib, 1000 * mib, 10 * time.Second, 20 * time.Millisecond},
+		{80 * mib, 1000 * mib, 10 * time.Second, 25 * time.Millisecond},
 	} {
 		if got := eviction.Interval(tc.available, signal.Fall{}, tc.rate, tc.period); got != tc.want {
 			t.Errorf("Interval(%d, %d, %s) = %s, want %s", tc.available, tc.rate, tc.period, got, tc.want)

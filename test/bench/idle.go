@@ -58,6 +58,11 @@ func idleOnce(ctx context.Context, o options, park bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Stop()) }()
+	select { // the start is not what is measured
+	case <-time.After(2 * time.Second):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	before, err := trial.CPUTime(a.PID)
 	if err != nil {
 		return err
