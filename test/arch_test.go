@@ -62,6 +62,7 @@ var mayUse = []struct {
 	{"k8s.io/api/", []string{"pods", "simulate"}, "Kubernetes types are converted at the edge"},
 	{"k8s.io/apimachinery/", []string{"config", "fields", "pods", "simulate"}, "quantities are parsed where users write them; the core has its own numbers"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
+	{"k8s.io/klog/", []string{"cmd/"}, "it is silenced into the program's own log, and nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields"}, "what users write is read in one place"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},

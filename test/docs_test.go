@@ -1,0 +1,87 @@
+package test
+
+import (
+	"go/ast"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// link is a Markdown link to a place in the repository, its anchor left out.
+var link = regexp.MustCompile(`\]\(([^)#\s:]+)(#[^)\s]*)?\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	tree := loaded(t)
+	for _, name := range tree.tracked(t) {
+		text, err := os.ReadFile(filepath.Join(tree.root, name))
+		if err != nil || path.Ext(name) != ".md" {
+			continue
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(tree.root, path.Dir(name), found[1])); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere: mend it, or write what it promises", name, found[1])
+			}
+		}
+	}
+}
+
+// TestTheDecisionLogIsDocumented reads keys and verbs from the source, so that
+// none is added without a word for the operator.
+func TestTheDecisionLogIsDocumented(t *testing.T) {
+	tree := loaded(t)
+	text, err := os.ReadFile(filepath.Join(tree.root, "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := 0
+	for _, s := range tree.sources {
+		if s.name != "agent/decision.go" {
+			continue
+		}
+		for _, word := range logWords(s.file) {
+			words++
+			if !strings.Contains(string(text), "`"+word+"`") {
+				t.Errorf("docs/operations.md does not say what `%s` in the decision log is: an operator will meet it at night", word)
+			}
+		}
+	}
+	if words == 0 {
+		t.Error("agent/decision.go holds no keys and verbs any more: say here where they went")
+	}
+}
+
+// logWords are the keys of type Decision and the values of type Verb.
+func logWords(file *ast.File) (words []string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch d := n.(type) {
+		case *ast.TypeSpec:
+			fields, ok := d.Type.(*ast.StructType)
+			if !ok || d.Name.Name != "Decision" {
+				return true
+			}
+			for _, f := range fields.Fields.List {
+				if f.Tag != nil {
+					tag, _ := strconv.Unquote(f.Tag.Value)
+					key, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+					words = append(words, key)
+				}
+			}
+		case *ast.ValueSpec:
+			if kind, ok := d.Type.(*ast.Ident); ok && kind.Name == "Verb" {
+				for _, v := range d.Values {
+					if text, ok := v.(*ast.BasicLit); ok {
+						word, _ := strconv.Unquote(text.Value)
+						words = append(words, word)
+					}
+				}
+			}
+		}
+		return true
+	})
+	return words
+}
