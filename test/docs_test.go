@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"go/ast"
 	"os"
 	"path"
@@ -10,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
 )
 
 // link is a Markdown link to a place in the repository, its anchor left out.
@@ -84,4 +88,28 @@ func logWords(file *ast.File) (words []string) {
 		return true
 	})
 	return words
+}
+
+// TestTheGuaranteeIsTheOneOfTheCode holds the figures that operators size their
+// thresholds by to the constants.
+func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
+	const rateWindow = 100 * time.Millisecond // agent/falls.go
+	text, err := os.ReadFile(filepath.Join(loaded(t).root, "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look, calm, kill := eviction.ShortestInterval, eviction.CalmInterval, eviction.KillTime
+	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
+	for _, want := range []string{
+		"no sooner than " + millis(look) + " (" + millis(calm) + " while memory does not fall)",
+		"R × " + millis(kill+look),
+		"fill rate ≤ threshold / " + millis(kill+look),
+		"r × " + millis(rateWindow+kill+calm+look),
+		"`--reaction-reserve` is at least " + millis(kill+look),
+		"(" + millis(eviction.DefaultReactionReserve) + ")",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("docs/operations.md does not say %q any more: the constants of eviction/pace.go changed, or the text did; thresholds are sized by it", want)
+		}
+	}
 }
