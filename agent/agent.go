@@ -13,6 +13,7 @@ type Settings struct {
 	Period      time.Duration // between two regular looks
 	MaxFillRate signal.Bytes  // per second
 	DryRun      bool
+	TellLooks   bool // report regular looks that led to nothing, too
 }
 
 // An Agent looks after one node. Its methods are called from one goroutine.
@@ -60,6 +61,7 @@ func New(settings Settings, p Parts) *Agent {
 		settings: settings, machine: p.Machine, victims: p.Victims,
 		inventory: p.Inventory, reporter: p.Reporter, wake: p.Wake,
 	}
+	a.told.conditions = p.Machine.Conditions()
 	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: p.Reclaimer, Killer: a, StandBy: a.standBy}
 	return a
 }
@@ -169,7 +171,7 @@ func (a *Agent) settle(s *signal.Snapshot) {
 		return
 	}
 	if why := a.release.over(a.machine, s, a.machine.Policy().ReactionReserve); why != "" {
-		a.reporter.Report(settled(a.release, s, why))
+		a.reporter.Report(a.settled(a.release, s, why))
 		a.release = nil
 		if why != recoveredMeanwhile {
 			a.nextRegular = s.At

@@ -44,6 +44,7 @@ type Verb string
 
 // The verbs of the decision log.
 const (
+	Nothing     Verb = "look" // nothing to do; told only where every look is asked for
 	Evicted     Verb = "evict"
 	WouldEvict  Verb = "would-evict" // a dry run
 	Terminating Verb = "terminate"   // a soft eviction begins
@@ -70,33 +71,48 @@ const mostPlaces = 10
 // telling is what was told last, so that looks that led to nothing new are
 // silent: they come hundreds of times a second while memory is short.
 type telling struct {
-	verb       Verb
-	reason     eviction.Reason
 	conditions signal.ConditionSet
+	wait       eviction.Reason // told since a regular look found nothing met
 }
 
 // report tells what a look led to, and saves the state where it may have
 // changed.
 func (a *Agent) report(o *Outcome) {
-	now := telling{a.verb(o), o.Verdict.Reason, o.Verdict.Conditions}
-	regular, news := o.Snapshot.Kind == signal.Regular, now != a.told
-	changed := now.conditions != a.told.conditions
-	a.told = now
-	if now.verb == Failed {
-		a.retryAt = o.Snapshot.At.Add(failurePace)
-		news = news || regular
-	}
-	switch {
-	case o.Evicted != nil:
-		a.reporter.Report(a.decision(o, now.verb))
-	case news && now.verb != "" && now.verb != StoodBy:
-		a.reporter.Report(a.decision(o, now.verb))
-	case changed:
+	verb, regular := a.verb(o), o.Snapshot.Kind == signal.Regular
+	changed := o.Verdict.Conditions != a.told.conditions
+	a.told.conditions = o.Verdict.Conditions
+	if a.isNews(verb, o.Verdict.Reason, regular) {
+		a.reporter.Report(a.decision(o, verb))
+	} else if changed {
 		a.reporter.Report(a.decision(o, Changed))
+	}
+	if verb == Failed {
+		a.retryAt = o.Snapshot.At.Add(failurePace)
 	}
 	if regular || changed || o.Acted() {
 		a.reporter.Save(a.machine.Save())
 	}
+}
+
+// isNews reports whether an outcome is told. That a threshold is met but not
+// acted for is told once, until a regular look finds nothing met.
+func (a *Agent) isNews(verb Verb, reason eviction.Reason, regular bool) bool {
+	switch verb {
+	case Nothing:
+		if regular {
+			a.told.wait = eviction.NothingMet
+		}
+		return a.settings.TellLooks && regular
+	case Waits:
+		told := a.told.wait == reason
+		a.told.wait = reason
+		return !told
+	case StoodBy:
+		return false
+	case Failed:
+		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
+	}
+	return true
 }
 
 func (a *Agent) verb(o *Outcome) Verb {
@@ -116,7 +132,7 @@ func (a *Agent) verb(o *Outcome) Verb {
 	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
 		return Waits
 	}
-	return ""
+	return Nothing
 }
 
 func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
@@ -127,7 +143,6 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 		Met:        o.Verdict.Met.Names(),
 		Conditions: o.Verdict.Conditions.Names(),
 		Ranking:    places(o.Ranking),
-		Processes:  a.killed.Processes,
 	}
 	for sig := range signal.All {
 		if o.Verdict.Unknown.Has(sig) {
@@ -140,8 +155,11 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	for _, f := range o.Failed {
 		d.Failed = append(d.Failed, Place{f.Pod.Key(), f.Err.Error()})
 	}
-	if t := o.Verdict.About(a.machine.Policy()); t != nil {
+	policy := a.machine.Policy()
+	if t := o.Verdict.About(policy); t != nil {
 		d.observed(t, s)
+	} else if verb == Nothing && len(policy.Thresholds) > 0 {
+		d.observed(&policy.Thresholds[0], s)
 	}
 	if o.Evicted != nil {
 		a.describe(d, o)
@@ -176,6 +194,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if a.settings.DryRun || !e.Hard {
 		return
 	}
+	d.Processes = a.killed.Processes
 	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
 	if sig := a.release.signal; a.snapshot.Node[sig].Known {
 		var now signal.Observations
@@ -209,8 +228,8 @@ func (a *Agent) hurried(s *signal.Snapshot, v *eviction.Verdict) *Decision {
 	return d
 }
 
-func settled(r *release, s *signal.Snapshot, why string) *Decision {
-	d := &Decision{Time: s.At, Decision: Settled, Why: why, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
+func (a *Agent) settled(r *release, s *signal.Snapshot, why string) *Decision {
+	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: Settled, Why: why, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
 		Signal: r.signal.String(), ToEmpty: millis(s.At.Sub(r.since))}
 	if o := &s.Node[r.signal]; o.Known {
 		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
@@ -219,8 +238,8 @@ func settled(r *release, s *signal.Snapshot, why string) *Decision {
 	return d
 }
 
-func terminated(r *release, t termination, now time.Time) *Decision {
-	d := &Decision{Time: now, Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
+func (a *Agent) terminatedBy(r *release, t termination, now time.Time) *Decision {
+	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
 		Processes: t.killed.Processes, ToEmpty: millis(now.Sub(r.since)), Lingering: t.killed.Lingering}
 	if t.err != nil {
 		d.Failed = []Place{{r.eviction.Pod.Key(), t.err.Error()}}

@@ -89,7 +89,7 @@ func (a *Agent) terminated() <-chan termination {
 func (a *Agent) endTermination(t termination) {
 	r := a.release
 	r.finished, r.hurry = nil, nil // the deadline goes on
-	a.reporter.Report(terminated(r, t, time.Now()))
+	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
 	if t.err != nil {
 		a.release = nil
 	}

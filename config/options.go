@@ -82,7 +82,7 @@ var options = []option{
 	{field: "loggingFormat", flag: "logging-format", preset: "text", setText: str(func(c *Agent) *string { return &c.LoggingFormat }),
 		help: "format of the log: text or json. Decisions are JSON lines in both"},
 	{field: "verbosity", flag: "v", preset: "0", setText: number(func(c *Agent) *int64 { return &c.Verbosity }),
-		help: "verbosity of the log; 2 also tells of looks that led to nothing"},
+		help: "verbosity of the log; from 2 on regular looks that led to nothing are told too"},
 }
 
 func str(of func(*Agent) *string) func(*Agent, string) string {

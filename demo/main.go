@@ -52,7 +52,7 @@ func main() {
 func run(ctx context.Context, o options) (err error) {
 	if missing := sandbox.Missing(); missing != nil {
 		return fmt.Errorf("needs root and the memory controller of cgroups: %w\n"+
-			"without them, rehearse the same in virtual time:\n    bin/plimsoll simulate examples/scenarios/oom-lost-by-polling.yaml", missing)
+			"without them, rehearse the same in virtual time:\n    bin/plimsoll simulate examples/scenarios/oom-between-looks.yaml", missing)
 	}
 	o.rate, o.limit = withUnit(o.rate), withUnit(o.limit)
 	if o.node, err = hog.ParseSize(o.limit); err != nil || o.node < 400<<20 || o.node > sandbox.MaxLimit {

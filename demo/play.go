@@ -48,11 +48,14 @@ func (s *scene) play(ctx context.Context) error {
 	}
 	select {
 	case at := <-crossing:
-		sum.CrossingToKilled = float64(earliest(dead, decision).Sub(at).Microseconds()) / 1000
+		sum.CrossingToKilled = millis(earliest(dead, decision).Sub(at))
+		sum.CrossingToLook = max(0, millis(decision.Time.Sub(at)))
 	default:
 	}
 	return sum.print(s)
 }
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // earliest is when the pod was dead: as the agent measured it, if that was
 // before the demo noticed.

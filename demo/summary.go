@@ -13,6 +13,7 @@ type summary struct {
 	Evicted          string   `json:"evicted"`
 	Alive            []string `json:"alive"`
 	OOMKills         int64    `json:"kernelOOMKills"`
+	CrossingToLook   float64  `json:"crossingToLookMillis"` // the one that decided
 	CrossingToKilled float64  `json:"crossingToKilledMillis"`
 	LookToEmpty      float64  `json:"lookToKilledMillis"`
 	AvailableAfter   int64    `json:"availableAfterBytes"`
@@ -27,7 +28,8 @@ func (sum *summary) print(s *scene) error {
 	fmt.Printf("  evicted:              %s\n", sum.Evicted)
 	fmt.Printf("  alive:                %s\n", strings.Join(sum.Alive, ", "))
 	fmt.Printf("  kernel OOM kills:     %d\n", sum.OOMKills)
-	fmt.Printf("  crossing to killed:   %.1f ms\n", sum.CrossingToKilled)
+	fmt.Printf("  crossing to killed:   %.1f ms, of which %.1f ms passed before memory was doomed or a regular look was due\n",
+		sum.CrossingToKilled, sum.CrossingToLook)
 	fmt.Printf("  available afterwards: %s of %s\n", size(sum.AvailableAfter>>20<<20), size(s.options.node))
 	line, err := json.Marshal(sum)
 	if err != nil {

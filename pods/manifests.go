@@ -120,7 +120,9 @@ func ParseManifest(data []byte) (signal.Pod, fields.Faults) {
 	var faults fields.Faults
 	var pod corev1.Pod
 	doc := fields.Parse(data, &faults)
-	doc.Into(&pod)
+	if faults.Err() == nil {
+		doc.Into(&pod)
+	}
 	if faults.Err() != nil {
 		return signal.Pod{}, faults
 	}

@@ -30,7 +30,7 @@ func agentCommand() *cobra.Command {
 		Long: `Watches the node's memory and PIDs, and when an eviction threshold is met ends
 the pod that hurts most. Decisions are JSON lines on standard error. SIGTERM and
 SIGINT end the agent; the pods stay as they are.`,
-		Args: cobra.NoArgs,
+		Args: takesNothing,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags win over it")
@@ -68,9 +68,9 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	reporter, machine := openReporter(c, policy, lines, log)
 	defer reporter.Close()
 	warnOfSmallThresholds(policy, c, log)
-	log.Info("watching", "node", c.NodeCgroup, "hierarchy", n.hierarchy.Version, "thresholds", fmt.Sprint(policy.Thresholds),
-		"extraLooks", c.ExtraLooks, "maxFillRate", c.FillRate(), "dryRun", c.DryRun, "pid", os.Getpid())
-	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun}, agent.Parts{
+	log.Info("watching", "node", c.NodeCgroup, "hierarchy", n.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
+		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "dryRun", c.DryRun, "pid", os.Getpid())
+	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun, TellLooks: c.Verbosity >= 2}, agent.Parts{
 		Machine: machine, Observer: n, Pods: n, Victims: n, Reclaimer: n, Inventory: n, Reporter: reporter,
 	}).Run(ctx)
 	log.Info("stopped")
@@ -95,7 +95,7 @@ func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger
 // newLogger logs to the lines in the configured format. Decisions do not pass
 // through it.
 func newLogger(c *config.Agent, lines io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(2*c.Verbosity)}
+	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(c.Verbosity)}
 	if c.LoggingFormat == "json" {
 		return slog.New(slog.NewJSONHandler(lines, options))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -44,8 +45,17 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		return 0
 	}
 	fmt.Fprintln(errs, err)
-	if errors.As(err, new(invalidError)) {
+	// cobra has no type for a command that does not exist.
+	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
 	}
 	return exitFailed
+}
+
+// takesNothing refuses arguments beyond flags.
+func takesNothing(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return invalidError{fmt.Errorf("plimsoll %s takes no arguments beside flags: %q was given", cmd.Name(), args[0])}
+	}
+	return nil
 }

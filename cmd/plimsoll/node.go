@@ -48,8 +48,11 @@ func policyFor(c *config.Agent, log *slog.Logger) (*eviction.Policy, error) {
 			unseen = append(unseen, s.String())
 		}
 	}
-	if len(unseen) > 0 || c.LocalStorageCapacityIsolation {
-		log.Info("disks are not observed by this version: their thresholds and local-storage limits stay the kubelet's", "unknown", strings.Join(unseen, ","))
+	if len(unseen) > 0 {
+		log.Info("disks are not observed by this version: their thresholds stay the kubelet's", "unknown", strings.Join(unseen, ","))
+	}
+	if c.LocalStorageCapacityIsolation {
+		log.Info("disks are not observed by this version: local-storage limits stay the kubelet's")
 	}
 	return policy, nil
 }

@@ -15,7 +15,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  takesNothing,
 		Run: func(cmd *cobra.Command, _ []string) {
 			revision := "unknown"
 			if info, ok := debug.ReadBuildInfo(); ok {
