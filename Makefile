@@ -44,7 +44,7 @@ lint: ## gofmt, vet for both architectures, staticcheck
 	$$($(GO) -C tools tool -n staticcheck) ./...
 
 bench: ## Go benchmarks, allocations counted
-	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill ./test/trial
 
 bench-pressure: build ## real memory pressure, false alarms and idle cost (root, about 30 minutes)
 	$(GO) build -o bin/bench ./test/bench

@@ -102,6 +102,9 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	a.falls.note(s)
 	a.settle(s)
 	outcome := a.cycle.Decide(ctx, s)
+	if outcome.Evicted != nil {
+		a.release.expect(&outcome)
+	}
 	a.report(&outcome)
 	if s.Kind == signal.Regular {
 		a.inventory.Refresh(ctx)

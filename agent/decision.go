@@ -183,14 +183,13 @@ func (d *Decision) observed(t *eviction.Threshold, s *signal.Snapshot) {
 	}
 }
 
-// describe fills in the eviction, and starts to measure what it frees.
+// describe fills in the eviction and what it has freed so far.
 func (a *Agent) describe(d *Decision, o *Outcome) {
 	e := o.Evicted
 	d.Pod, d.UID, d.Message = e.Pod.Key(), e.Pod.UID, e.Message
 	if !e.Hard {
 		d.Grace = &e.GracePeriod
 	}
-	a.expect(o)
 	if a.settings.DryRun || !e.Hard {
 		return
 	}
@@ -201,22 +200,6 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 		a.cycle.Observer.Observe(&now, signal.Extra)
 		if now[sig].Known {
 			d.Freed = number(now[sig].Available - a.release.before)
-		}
-	}
-}
-
-// expect tells the release what it waits for.
-func (a *Agent) expect(o *Outcome) {
-	r := a.release
-	r.verdict = o.Verdict
-	if o.Verdict.Target == nil {
-		return
-	}
-	r.signal = o.Verdict.Target.Signal
-	r.before = o.Snapshot.Node[r.signal].Available
-	for i := range o.Ranking {
-		if o.Ranking[i].Pod == r.eviction.Pod {
-			r.expected = o.Ranking[i].Key.Usage
 		}
 	}
 }

@@ -38,6 +38,21 @@ type termination struct {
 	err    error
 }
 
+// expect tells the release what is waited for.
+func (r *release) expect(o *Outcome) {
+	r.verdict = o.Verdict
+	if o.Verdict.Target == nil {
+		return
+	}
+	r.signal = o.Verdict.Target.Signal
+	r.before = o.Snapshot.Node[r.signal].Available
+	for i := range o.Ranking {
+		if o.Ranking[i].Pod == r.eviction.Pod {
+			r.expected = o.Ranking[i].Key.Usage
+		}
+	}
+}
+
 // waiting reports whether the pod's processes still have time to end.
 func (r *release) waiting() bool { return r.finished != nil }
 
