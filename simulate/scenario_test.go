@@ -175,6 +175,15 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%v, then %v", lines[0].Ranking, lines[1].Ranking)
 		}
 	})
+	t.Run("a restart forgets how fast memory fell", func(t *testing.T) {
+		const fall = "steps: [{at: 0s, node: {memory.available: {available: 1Gi, capacity: 4Gi}}}, {at: 1s, look: extra, %snode: {memory.available: {available: 1Mi, capacity: 4Gi}}}]"
+		if l := steps(t, hard+strings.Replace(fall, "%s", "", 1))[1]; l.Signal != "memory.available" {
+			t.Errorf("doomed, but not acted for: %+v", l)
+		}
+		if l := steps(t, hard+strings.Replace(fall, "%s", "restart: true, ", 1))[1]; l.Signal != "" {
+			t.Errorf("acted without a step before: %+v", l)
+		}
+	})
 	t.Run("JSON is YAML", func(t *testing.T) {
 		out, _ := run(t, []byte(`{"apiVersion": "plimsoll.dev/v1alpha1", "kind": "NodeScenario", "config": {"evictionHard": {}}, "steps": [{"at": "1s"}]}`))
 		if want := `{"at":"1s","conditions":[],"met":[],"unknown":[],"reclaimed":[],"signal":"","ranking":[],"evicted":null,"failed":[]}` + "\n"; out != want {
