@@ -20,19 +20,19 @@ import (
 //
 //  1. memory never fills faster than R, nor than T / (K + S);
 //  2. whenever the fill speeds up to a rate r, from slower or from giving back,
-//     at least r × (W + K + C + S) is available, C being the calm interval: nobody bursts when next to
-//     nothing is left. A burst from less is survived if the memory that is left
-//     lasts, but not by promise;
+//     at least r × (W + K + 2C) is available, C being the calm interval: nobody
+//     bursts when next to nothing is left. A burst from less is survived if the
+//     memory that is left lasts, but not by promise;
 //  3. the reaction reserve is at least K + S, looks are taken no later than
 //     [eviction.Interval] says, and take no time.
 //
 // Why: while r holds or slows down, the first look with a base of the window
-// inside it comes at most W + C + S after it began (C until the first one, from
-// a calm), or while R × (K + S) is still
-// left, and measures at least the present rate.
+// inside it comes at most W + 2C after it began (what was given back just before
+// makes the whole window look calm), or while R × (K + S) is still left, and
+// measures at least the present rate.
 const (
 	window  = 100 * time.Millisecond
-	allowed = window + eviction.KillTime + eviction.CalmInterval + eviction.ShortestInterval
+	allowed = window + eviction.KillTime + 2*eviction.CalmInterval
 )
 
 // A course is memory over time, in pieces of constant rate.
@@ -104,7 +104,7 @@ func (w world) randomCourse(r *rand.Rand) course {
 		case 2: // creep: never doomed by itself
 			rate = c.left / float64(600*time.Millisecond) * r.Float64()
 		case 3: // give back
-			rate = -fastest * r.Float64()
+			rate = -fastest * 20 * r.Float64() // memory is freed faster than it fills
 		case 4: // slow down
 			rate = max(present, 0) * r.Float64()
 		}
