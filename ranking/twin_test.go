@@ -16,57 +16,60 @@ import (
 // The naive twin ranks by the words of the contract: it takes the worst pod out
 // of the rest, again and again, by comparing every pod with every other.
 
-// worse says that a has to go before b, by the rule for the resource.
-func worse(resource string, a, b signal.Candidate, measure signal.Storage) bool {
-	type figure struct {
-		seen     bool
-		priority int64
-		used     *big.Int
-		request  *big.Int
-	}
-	read := func(c signal.Candidate) figure {
-		f := figure{priority: int64(c.Pod.Priority), used: new(big.Int), request: new(big.Int)}
-		if c.Usage == nil {
-			return f
-		}
-		f.seen = true
-		add := func(n int64) { f.used.Add(f.used, big.NewInt(n)) }
-		place := func(u signal.FilesystemUsage) {
-			if resource == "inodes" {
-				add(int64(u.Inodes.Value))
-			} else {
-				add(int64(u.Bytes.Value))
-			}
-		}
-		switch resource {
-		case "memory":
-			add(int64(c.Usage.Memory.Value))
-			f.request.SetInt64(int64(c.Pod.MemoryRequest.Value))
-		case "pids":
-			add(int64(c.Usage.Processes.Value))
-		default:
-			if resource == "ephemeral-storage" {
-				f.request.SetInt64(int64(c.Pod.StorageRequest.Value))
-			}
-			for _, k := range c.Usage.Containers {
-				if measure&signal.Rootfs != 0 {
-					place(k.Rootfs)
-				}
-				if measure&signal.Logs != 0 {
-					place(k.Logs)
-				}
-			}
-			for _, v := range c.Usage.Volumes {
-				for _, known := range c.Pod.Volumes {
-					if known.Name == v.Name && known.Local && measure&signal.LocalVolumes != 0 {
-						place(v.FilesystemUsage)
-					}
-				}
-			}
-		}
+// A figure is what the rule for a resource looks at.
+type figure struct {
+	seen     bool
+	priority int64
+	used     *big.Int
+	request  *big.Int
+}
+
+func read(resource string, c signal.Candidate, measure signal.Storage) figure {
+	f := figure{priority: int64(c.Pod.Priority), used: new(big.Int), request: new(big.Int)}
+	if c.Usage == nil {
 		return f
 	}
-	x, y := read(a), read(b)
+	f.seen = true
+	add := func(n int64) { f.used.Add(f.used, big.NewInt(n)) }
+	switch resource {
+	case "memory":
+		add(int64(c.Usage.Memory.Value))
+		f.request.SetInt64(int64(c.Pod.MemoryRequest.Value))
+		return f
+	case "pids":
+		add(int64(c.Usage.Processes.Value))
+		return f
+	case "ephemeral-storage":
+		f.request.SetInt64(int64(c.Pod.StorageRequest.Value))
+	}
+	place := func(u signal.FilesystemUsage) {
+		if resource == "inodes" {
+			add(int64(u.Inodes.Value))
+		} else {
+			add(int64(u.Bytes.Value))
+		}
+	}
+	for _, k := range c.Usage.Containers {
+		if measure&signal.Rootfs != 0 {
+			place(k.Rootfs)
+		}
+		if measure&signal.Logs != 0 {
+			place(k.Logs)
+		}
+	}
+	for _, v := range c.Usage.Volumes {
+		for _, known := range c.Pod.Volumes {
+			if known.Name == v.Name && known.Local && measure&signal.LocalVolumes != 0 {
+				place(v.FilesystemUsage)
+			}
+		}
+	}
+	return f
+}
+
+// worse says that a has to go before b, by the rule for the resource.
+func worse(resource string, a, b signal.Candidate, measure signal.Storage) bool {
+	x, y := read(resource, a, measure), read(resource, b, measure)
 	if resource == "pids" {
 		if x.priority != y.priority {
 			return x.priority < y.priority

@@ -106,12 +106,13 @@ steps:
 	}
 }
 
+// What the tests of the format are made of.
+const twoPods = "pods: [{metadata: {name: a}, spec: {containers: [{name: c}]}}, {metadata: {name: b, namespace: prod, uid: AA}, spec: {containers: [{name: c}]}}]\n"
+const low = "node: {memory.available: {available: 1Mi, capacity: 4Gi}}"
+const hard = "config: {evictionHard: {memory.available: 100Mi}, enforceNodeAllocatable: []}\n"
+
 // The corners of the format, each a sentence of its contract.
 func TestFormat(t *testing.T) {
-	const pods = "pods: [{metadata: {name: a}, spec: {containers: [{name: c}]}}, {metadata: {name: b, namespace: prod, uid: AA}, spec: {containers: [{name: c}]}}]\n"
-	const low = "node: {memory.available: {available: 1Mi, capacity: 4Gi}}"
-	hard := "config: {evictionHard: {memory.available: 100Mi}, enforceNodeAllocatable: []}\n"
-
 	t.Run("times print in seconds, to the millisecond", func(t *testing.T) {
 		var got []string
 		for _, l := range steps(t, "config: {evictionHard: {}}\nsteps: [{at: 0s}, {at: 500us}, {at: 1ms}, {at: 1m30s}, {at: 402.5s}, {at: 1h}, {at: 100000h}]") {
@@ -130,16 +131,20 @@ func TestFormat(t *testing.T) {
 		}
 	})
 	t.Run("UIDs default to namespace/name and break ties", func(t *testing.T) {
-		if got := steps(t, hard+pods+"steps: [{at: 0s, "+low+", usage: {default/a: {}, prod/b: {}}}]")[0].Ranking; !slices.Equal(got, []string{"prod/b", "default/a"}) {
+		if got := steps(t, hard+twoPods+"steps: [{at: 0s, "+low+", usage: {default/a: {}, prod/b: {}}}]")[0].Ranking; !slices.Equal(got, []string{"prod/b", "default/a"}) {
 			t.Errorf("ranking %v: AA stands before default/a", got)
 		}
 	})
 	t.Run("nothing is inherited from the step before", func(t *testing.T) {
-		lines := steps(t, hard+pods+"steps: [{at: 0s, "+low+", usage: {default/a: {memory: 5}, prod/b: {memory: 6}}}, {at: 10s}, {at: 20s, "+low+"}]")
+		lines := steps(t, hard+twoPods+"steps: [{at: 0s, "+low+", usage: {default/a: {memory: 5}, prod/b: {memory: 6}}}, {at: 10s}, {at: 20s, "+low+"}]")
 		if lines[0].Evicted.Pod != "prod/b" || !slices.Equal(lines[1].Unknown, []string{"memory.available"}) || len(lines[2].Evicted.Annotations) != 0 {
 			t.Errorf("%+v", lines)
 		}
 	})
+}
+
+// The rules that a step has of its own.
+func TestSteps(t *testing.T) {
 	t.Run("with no pod left the signal is still acted for", func(t *testing.T) {
 		l := steps(t, hard+"steps: [{at: 0s, "+low+"}]")[0]
 		if l.Signal != "memory.available" || l.Evicted != nil || l.Ranking == nil || l.Failed == nil || l.Reclaimed == nil || l.Conditions == nil {
@@ -147,7 +152,7 @@ func TestFormat(t *testing.T) {
 		}
 	})
 	t.Run("single: containerfs takes what nodefs observes, after reclaim too, unless it is given", func(t *testing.T) {
-		const nodefs = "config: {evictionHard: {nodefs.available: 10}, enforceNodeAllocatable: []}\n" + pods + "steps: [{at: 0s, node: {nodefs.available: {available: 9, capacity: 90}%s}, afterReclaim: {nodefs.available: {available: 10, capacity: 90}}}]"
+		const nodefs = "config: {evictionHard: {nodefs.available: 10}, enforceNodeAllocatable: []}\n" + twoPods + "steps: [{at: 0s, node: {nodefs.available: {available: 9, capacity: 90}%s}, afterReclaim: {nodefs.available: {available: 10, capacity: 90}}}]"
 		l := steps(t, strings.Replace(nodefs, "%s", "", 1))[0]
 		if !slices.Equal(l.Met, []string{"nodefs.available", "containerfs.available"}) || len(l.Ranking) != 0 {
 			t.Errorf("%+v", l)
@@ -170,7 +175,7 @@ func TestFormat(t *testing.T) {
 		}
 	})
 	t.Run("pods join, leave and come back", func(t *testing.T) {
-		lines := steps(t, hard+pods+"steps: [{at: 0s, "+low+", remove: [prod/b]}, {at: 10s, "+low+", add: [{metadata: {name: a}}, {metadata: {name: c}}], usage: {default/a: {memory: 2}, default/c: {memory: 1}}}]")
+		lines := steps(t, hard+twoPods+"steps: [{at: 0s, "+low+", remove: [prod/b]}, {at: 10s, "+low+", add: [{metadata: {name: a}}, {metadata: {name: c}}], usage: {default/a: {memory: 2}, default/c: {memory: 1}}}]")
 		if !slices.Equal(lines[0].Ranking, []string{"default/a"}) || !slices.Equal(lines[1].Ranking, []string{"default/a", "default/c"}) {
 			t.Errorf("%v, then %v", lines[0].Ranking, lines[1].Ranking)
 		}
