@@ -200,7 +200,7 @@ func reborn(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
 func TestInvariants(t *testing.T) {
 	seed := seed()
 	t.Parallel()
-	for i := range *timelinesFlag / 2 {
+	for i := range *timelinesFlag / 4 {
 		r := rand.New(rand.NewPCG(seed, i))
 		l := randomTimeline(r)
 		policy, err := l.policy()
@@ -216,7 +216,10 @@ func TestInvariants(t *testing.T) {
 		var before *twinStep
 		for j := range l.steps {
 			step := &l.steps[j]
-			state := encoded(t, m)
+			var state string
+			if step.extra {
+				state = encoded(t, m)
+			}
 			snapshot := step.snapshot(before)
 			v := m.Look(snapshot)
 			before = step
@@ -241,6 +244,9 @@ func TestInvariants(t *testing.T) {
 				if v.Met.Has(sig) {
 					lastTrue[sig.Definition().Condition] = snapshot.At
 				}
+			}
+			if j%4 != 0 {
+				continue // encoding is what this test spends its time on
 			}
 			if again, err := reborn(m, snapshot.At); err != nil || encoded(t, again) != encoded(t, m) {
 				fail("step %d: the state is not what was saved: %v", j, err)
