@@ -188,7 +188,7 @@ func TestRatesAreTakenOverTheWindow(t *testing.T) {
 	for i := range 200 { // a burst every 50 ms: 2 a millisecond on average
 		look(5*time.Second+time.Duration(i+1)*5*time.Millisecond, signal.Amount(100_000-100*(i/10)))
 	}
-	if got := look(6005*time.Millisecond, 98_000); got.By != 200 || got.Over != rateWindow {
+	if got := look(6005*time.Millisecond, 98_000); got.By != 200 || got.Over != eviction.RateWindow {
 		t.Errorf("over the window: %v", got)
 	}
 	s := &signal.Snapshot{At: begin.Add(7 * time.Second)}

@@ -3,16 +3,11 @@ package agent
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// rateWindow is the time over which the rate of a fall is taken. Programs
-// allocate in bursts, so that the rate between two looks 5 ms apart says
-// little; over this window a fall counts as doom only if a fifth of what is
-// left was taken within it (with a reserve of 500 ms).
-const rateWindow = 100 * time.Millisecond
-
-// fallSamples holds a rateWindow of looks at the shortest interval, with room
+// fallSamples holds a rate window of looks at the shortest interval, with room
 // for looks that notifications add.
 const fallSamples = 64
 
@@ -30,7 +25,7 @@ type fallSample struct {
 }
 
 // note remembers a look and sets its rates: since the youngest look that is at
-// least rateWindow old, or the oldest there is.
+// least eviction.RateWindow old, or the oldest there is.
 func (f *falls) note(s *signal.Snapshot) {
 	if base := f.base(s.At); base != nil {
 		for sig := range base.node {
@@ -52,7 +47,7 @@ func (f *falls) base(now time.Time) *fallSample {
 	var base *fallSample
 	for i := 1; i <= f.count; i++ {
 		base = &f.samples[(f.next-i+fallSamples)%fallSamples]
-		if now.Sub(base.at) >= rateWindow {
+		if now.Sub(base.at) >= eviction.RateWindow {
 			break
 		}
 	}

@@ -22,6 +22,11 @@ const (
 	// memory being free: 12-29 ms in the median where the processors are not
 	// contended; the rest is reserve.
 	KillTime = 50 * time.Millisecond
+	// RateWindow is the time over which the agent takes the rate of a fall.
+	// Programs allocate in bursts, so that the rate between two looks 5 ms apart
+	// says little; over this window, with a reserve of 500 ms, a fall counts as
+	// doom only if a fifth of what is left was taken within it.
+	RateWindow = 100 * time.Millisecond
 )
 
 // calm is how long memory has to last at its present rate to count as not

@@ -31,7 +31,7 @@ import (
 // makes the whole window look calm), or while R × (K + S) is still left, and
 // measures at least the present rate.
 const (
-	window  = 100 * time.Millisecond
+	window  = eviction.RateWindow
 	allowed = window + eviction.KillTime + 2*eviction.CalmInterval
 )
 

@@ -93,7 +93,6 @@ func logWords(file *ast.File) (words []string) {
 // TestTheGuaranteeIsTheOneOfTheCode holds the figures that operators size their
 // thresholds by to the constants.
 func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
-	const rateWindow = 100 * time.Millisecond // agent/falls.go
 	text, err := os.ReadFile(filepath.Join(loaded(t).root, "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +103,7 @@ func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
 		"no sooner than " + millis(look) + " (" + millis(calm) + " while memory does not fall)",
 		"R × " + millis(kill+look),
 		"fill rate ≤ threshold / " + millis(kill+look),
-		"r × " + millis(rateWindow+kill+calm+look),
+		"r × " + millis(eviction.RateWindow+kill+2*calm),
 		"`--reaction-reserve` is at least " + millis(kill+look),
 		"(" + millis(eviction.DefaultReactionReserve) + ")",
 	} {
