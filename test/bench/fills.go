@@ -32,8 +32,8 @@ var modes = []struct {
 // fills races hogs of every rate against the agent in every mode.
 func fills(ctx context.Context, o options) error {
 	fmt.Printf("\n## Fills: node of 1 GiB, memory.available<100Mi, %d runs a row\n\n", o.runs)
-	fmt.Println("| rate | mode | saved | kernel OOM kills | acted at a regular look | crossing to killed, median (max) | look to killed, median | early |")
-	fmt.Println("|---|---|---|---|---|---|---|---|")
+	fmt.Println("| rate | mode | rate seen, MiB/s | saved | kernel OOM kills | acted at a regular look | crossing to killed, median (max) | look to killed, median | early |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, rate := range rates {
 		for _, mode := range modes {
 			row, err := series(ctx, o, rate, mode.args)
@@ -59,6 +59,7 @@ func rateName(rate int64) string {
 func series(ctx context.Context, o options, rate int64, args []string) (row string, err error) {
 	var saved, ooms, regular, early int
 	var toKilled, lookToKilled []time.Duration
+	var seen []int64
 	for range o.runs {
 		f := trial.Fill{
 			Binary: o.plimsoll, Limit: fillLimit, Threshold: fillThreshold, Rate: rate * mib, Args: args,
@@ -72,6 +73,7 @@ func series(ctx context.Context, o options, rate int64, args []string) (row stri
 			saved++
 			toKilled = append(toKilled, r.ToKilled)
 			lookToKilled = append(lookToKilled, r.LookToEmpty)
+			seen = append(seen, r.Rate/mib)
 		}
 		ooms += int(r.OOMKills)
 		switch {
@@ -81,7 +83,7 @@ func series(ctx context.Context, o options, rate int64, args []string) (row stri
 			early++
 		}
 	}
-	return fmt.Sprintf("%d/%d | %d | %d | %s (%s) | %s | %d", saved, o.runs, ooms, regular,
+	return fmt.Sprintf("%s | %d/%d | %d | %d | %s (%s) | %s | %d", middle(seen), saved, o.runs, ooms, regular,
 		median(toKilled), most(toKilled), median(lookToKilled), early), nil
 }
 
@@ -97,6 +99,15 @@ func median(ds []time.Duration) string {
 	}
 	slices.Sort(ds)
 	return round(ds[len(ds)/2])
+}
+
+// middle is the median of rates that were seen, with the highest.
+func middle(rates []int64) string {
+	if len(rates) == 0 {
+		return "-"
+	}
+	slices.Sort(rates)
+	return fmt.Sprintf("%d (%d)", rates[len(rates)/2], rates[len(rates)-1])
 }
 
 func most(ds []time.Duration) string {

@@ -29,6 +29,7 @@ type Result struct {
 	Look        string        // kind of the look that decided
 	Exhaustion  time.Duration // how long memory would have lasted, by the agent
 	Falling     bool          // whether it was falling at all
+	Rate        int64         // of the fall in bytes per second, by the agent
 	LookToEmpty time.Duration
 	CPU         time.Duration // the agent's
 }
@@ -126,6 +127,9 @@ func (r *Result) decided(ctx context.Context, a *Agent) error {
 	r.Evicted, r.Look = d.Pod, d.Look
 	if d.Exhaustion != nil {
 		r.Falling, r.Exhaustion = true, time.Duration(*d.Exhaustion*float64(time.Millisecond))
+	}
+	if d.Rate != nil {
+		r.Rate = *d.Rate
 	}
 	if d.ToEmpty != nil {
 		r.LookToEmpty = time.Duration(*d.ToEmpty * float64(time.Millisecond))
