@@ -28,7 +28,9 @@ type Agent struct {
 
 	snapshot    signal.Snapshot
 	falls       falls
-	release     *release
+	releases    releases
+	newest      *release // of the last eviction
+	kills       kills
 	nextRegular time.Time
 	retryAt     time.Time // no pod could be evicted: extra looks try again then
 	told        telling
@@ -59,16 +61,16 @@ type Parts struct {
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims,
-		inventory: p.Inventory, reporter: p.Reporter, wake: p.Wake,
+		inventory: p.Inventory, reporter: p.Reporter, wake: p.Wake, kills: kills{},
 	}
 	a.told.conditions = p.Machine.Conditions()
 	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: p.Reclaimer, Killer: a, StandBy: a.standBy}
 	return a
 }
 
-// Run looks at the node whenever it is due, until ctx ends. A soft eviction
-// that is under way is then left to its grace period no longer: the pod keeps
-// running and is decided anew by a successor.
+// Run looks at the node whenever it is due, until ctx ends. A pod that was asked
+// to end in a soft eviction is then not killed: whether it has to go is decided
+// anew by a successor.
 func (a *Agent) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -76,7 +78,7 @@ func (a *Agent) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			a.reporter.Save(a.machine.Save())
+			a.leave()
 			return
 		case <-timer.C:
 		case <-a.wake:
@@ -85,6 +87,16 @@ func (a *Agent) Run(ctx context.Context) {
 		}
 		timer.Reset(time.Until(a.Step(ctx, time.Now())))
 	}
+}
+
+// leave saves the state, and lets a soft eviction put its pod in order.
+func (a *Agent) leave() {
+	select {
+	case t := <-a.terminated():
+		a.endTermination(t)
+	case <-time.After(longestKillWait):
+	}
+	a.reporter.Save(a.machine.Save())
 }
 
 // Step looks once and returns when the next look is due.
@@ -98,12 +110,12 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 			a.nextRegular = now.Add(a.settings.Period)
 		}
 	}
-	a.cycle.Observer.Observe(&s.Node, s.Kind)
+	a.cycle.Observer.Observe(&s.Node, a.machine.Observes(s.Kind))
 	a.falls.note(s)
 	a.settle(s)
 	outcome := a.cycle.Decide(ctx, s)
-	if outcome.Evicted != nil {
-		a.release.expect(&outcome)
+	if e := outcome.Evicted; e != nil {
+		a.newest.expect(&outcome)
 	}
 	a.report(&outcome)
 	if s.Kind == signal.Regular {
@@ -115,11 +127,12 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	return a.nextRegular
 }
 
-// releasePace is how often a release is looked at, unless memory asks for
-// looks more often.
+// releasePace is how often processes that do not go are looked at, unless memory
+// asks for looks more often.
 const releasePace = 4 * eviction.ShortestInterval
 
-// unknownPace is how soon memory that could not be observed is looked at again.
+// unknownPace is how soon memory that could not be observed is looked at again,
+// and a release that is waited for by other means.
 const unknownPace = time.Second
 
 // interval is the time until the next look, by what hard memory thresholds
@@ -140,8 +153,14 @@ func (a *Agent) interval(s *signal.Snapshot) time.Duration {
 			}
 		}
 	}
-	if a.release != nil {
-		interval = min(interval, releasePace)
+	for _, r := range a.releases {
+		switch {
+		case r == nil:
+		case r.lingering:
+			interval = min(interval, releasePace)
+		default: // its end is told, or nothing will come back
+			interval = min(interval, unknownPace)
+		}
 	}
 	return interval
 }
@@ -155,28 +174,35 @@ const failurePace = 20 * eviction.ShortestInterval
 // way. A hard threshold that is met meanwhile ends the grace period of a soft
 // eviction: the pod is condemned already, no other has to die for it.
 func (a *Agent) standBy(s *signal.Snapshot, v eviction.Verdict) (reason string) {
-	switch {
-	case a.release == nil && s.Kind == signal.Extra && s.At.Before(a.retryAt):
+	if s.Kind == signal.Extra && s.At.Before(a.retryAt) {
 		return "no pod could be evicted a moment ago"
-	case a.release == nil:
-		return ""
 	}
-	if v.Target.Hard() && a.release.escalate() {
-		a.reporter.Report(a.hurried(s, &v))
+	for _, r := range a.releases {
+		if r == nil || !r.holds(v.Target) {
+			continue
+		}
+		if v.Target.Hard() && r.escalate(s.At.Add(longestKillWait)) {
+			a.reporter.Report(a.hurried(r, s, &v))
+		}
+		return r.why
 	}
-	return "what " + a.release.eviction.Pod.Key() + " holds is on its way"
+	return ""
 }
 
-// settle ends the wait for a release when it is over. As the kubelet after a
+// settle ends the waits for releases that are over. As the kubelet after a
 // cleanup, the agent then decides anew at once.
 func (a *Agent) settle(s *signal.Snapshot) {
-	if a.release == nil {
-		return
-	}
-	if why := a.release.over(a.machine, s, a.machine.Policy().ReactionReserve); why != "" {
-		a.reporter.Report(a.settled(a.release, s, why))
-		a.release = nil
-		if why != recoveredMeanwhile {
+	for i, r := range a.releases {
+		if r == nil {
+			continue
+		}
+		why := r.over(a.machine, s, a.machine.Policy().ReactionReserve)
+		if why == "" {
+			continue
+		}
+		a.reporter.Report(a.settled(r, s, why))
+		a.releases[i] = nil
+		if why != recoveredMeanwhile && s.Kind == signal.Extra {
 			a.nextRegular = s.At
 		}
 	}

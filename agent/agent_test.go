@@ -113,6 +113,49 @@ func TestAFailedKillIsNoEviction(t *testing.T) {
 	}
 }
 
+func TestAPodThatDoesNotDieIsKilledThreeTimesAndThenTheNextIsTried(t *testing.T) {
+	w := live(t, 115*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.lingers = true
+		w.add("undead", 600*mib)
+		w.add("next", 400*mib)
+	})
+	want := []string{"default/undead", "default/undead", "default/undead", "default/next"}
+	if got := w.evicted(); !slices.Equal(got, want) {
+		t.Errorf("evicted %v, want %v", got, want)
+	}
+}
+
+func TestDoomedMemoryDoesNotWaitForPIDs(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), {Signal: signal.PIDAvailable, Value: quantity(100)}}, func(w *world) {
+		w.pids = 50
+		a := w.add("a", 300*mib)
+		a.Priority, a.undead = -1, true
+		a.MemoryRequest = signal.Quantity{Value: 500 * mib}
+		leak := w.add("leak", 300*mib)
+		leak.rate, leak.since = 200*mib, time.Now().Add(3*time.Second)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/a", "default/leak"}) {
+		t.Errorf("evicted %v: a for its PIDs, which are on their way, and the leak for memory", got)
+	}
+}
+
+func TestBlindnessIsToldOnce(t *testing.T) {
+	w := live(t, 55*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("calm", 100*mib)
+		from, until := time.Now().Add(15*time.Second), time.Now().Add(35*time.Second)
+		w.blind = func() bool { return time.Now().After(from) && time.Now().Before(until) }
+	})
+	if w.count(Sight) != 2 {
+		t.Fatalf("told %d times, not when it began and when it ended", w.count(Sight))
+	}
+	if d := w.told[0]; len(d.Unknown) != 1 || d.Unknown[0] != "memory.available: it is dark" {
+		t.Errorf("told %q", d.Unknown)
+	}
+	if len(w.evicted()) != 0 {
+		t.Error("a pod was evicted in the dark")
+	}
+}
+
 func TestADryRunTellsOncePerDecision(t *testing.T) {
 	w := live(t, 65*time.Second, true, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("a", 950*mib)

@@ -56,6 +56,7 @@ const (
 	Hurried     Verb = "hurry"   // a soft eviction is cut short by a hard threshold
 	Settled     Verb = "settled" // the wait for freed memory is over
 	Changed     Verb = "conditions"
+	Sight       Verb = "signals" // a signal became unknown, or known again
 )
 
 // A Place is a pod in a list, and why it is there.
@@ -72,7 +73,14 @@ const mostPlaces = 10
 // silent: they come hundreds of times a second while memory is short.
 type telling struct {
 	conditions signal.ConditionSet
-	wait       eviction.Reason // told since a regular look found nothing met
+	unknown    signal.Set
+	wait       waiting // told since a regular look found nothing met
+}
+
+// waiting is that a threshold is met and not acted for.
+type waiting struct {
+	reason    eviction.Reason
+	threshold *eviction.Threshold
 }
 
 // report tells what a look led to, and saves the state where it may have
@@ -80,13 +88,17 @@ type telling struct {
 func (a *Agent) report(o *Outcome) {
 	verb, regular := a.verb(o), o.Snapshot.Kind == signal.Regular
 	changed := o.Verdict.Conditions != a.told.conditions
-	a.told.conditions = o.Verdict.Conditions
-	if a.isNews(verb, o.Verdict.Reason, regular) {
+	blinded := o.Verdict.Unknown != a.told.unknown
+	a.told.conditions, a.told.unknown = o.Verdict.Conditions, o.Verdict.Unknown
+	switch {
+	case a.isNews(verb, o, regular):
 		a.reporter.Report(a.decision(o, verb))
-	} else if changed {
+	case changed:
 		a.reporter.Report(a.decision(o, Changed))
+	case blinded:
+		a.reporter.Report(a.decision(o, Sight))
 	}
-	if verb == Failed {
+	if verb == Failed || verb == Recovered {
 		a.retryAt = o.Snapshot.At.Add(failurePace)
 	}
 	if regular || changed || o.Acted() {
@@ -96,17 +108,17 @@ func (a *Agent) report(o *Outcome) {
 
 // isNews reports whether an outcome is told. That a threshold is met but not
 // acted for is told once, until a regular look finds nothing met.
-func (a *Agent) isNews(verb Verb, reason eviction.Reason, regular bool) bool {
+func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 	switch verb {
 	case Nothing:
 		if regular {
-			a.told.wait = eviction.NothingMet
+			a.told.wait = waiting{}
 		}
 		return a.settings.TellLooks && regular
 	case Waits:
-		told := a.told.wait == reason
-		a.told.wait = reason
-		return !told
+		before := a.told.wait
+		a.told.wait = waiting{o.Verdict.Reason, o.Verdict.About(a.machine.Policy())}
+		return a.told.wait != before
 	case StoodBy:
 		return false
 	case Failed:
@@ -195,18 +207,18 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	}
 	d.Processes = a.killed.Processes
 	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
-	if sig := a.release.signal; a.snapshot.Node[sig].Known {
+	if r := a.newest; a.snapshot.Node[r.signal].Known {
 		var now signal.Observations
-		a.cycle.Observer.Observe(&now, signal.Extra)
-		if now[sig].Known {
-			d.Freed = number(now[sig].Available - a.release.before)
+		a.cycle.Observer.Observe(&now, o.Snapshot.Kind)
+		if now[r.signal].Known {
+			d.Freed = number(now[r.signal].Available - r.before)
 		}
 	}
 }
 
-func (a *Agent) hurried(s *signal.Snapshot, v *eviction.Verdict) *Decision {
+func (a *Agent) hurried(r *release, s *signal.Snapshot, v *eviction.Verdict) *Decision {
 	d := &Decision{Time: s.At, Decision: Hurried, Look: s.Kind.String(), Why: a.machine.Explain(v, s),
-		Pod: a.release.eviction.Pod.Key(), UID: a.release.eviction.Pod.UID, Conditions: v.Conditions.Names()}
+		Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID, Conditions: v.Conditions.Names()}
 	d.observed(v.Target, s)
 	return d
 }

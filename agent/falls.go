@@ -7,6 +7,10 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
+// shortestBase is the least time over which a rate is taken at all, after the
+// agent has started or a pod was killed.
+const shortestBase = 2 * eviction.ShortestInterval
+
 // fallSamples holds a rate window of looks at the shortest interval, with room
 // for looks that notifications add.
 const fallSamples = 64
@@ -27,10 +31,11 @@ type fallSample struct {
 // note remembers a look and sets its rates: since the youngest look that is at
 // least eviction.RateWindow old, or the oldest there is.
 func (f *falls) note(s *signal.Snapshot) {
-	if base := f.base(s.At); base != nil {
-		for sig := range base.node {
+	base := f.base(s.At)
+	for sig := range signal.Signal(len(f.samples[0].node)) {
+		s.Fell[sig] = signal.Fall{}
+		if base != nil && s.At.Sub(base.at) >= shortestBase {
 			before, now := &base.node[sig], &s.Node[sig]
-			s.Fell[sig] = signal.Fall{}
 			if before.Known && now.Known {
 				s.Fell[sig] = signal.Fall{By: before.Available - now.Available, Over: s.At.Sub(base.at)}
 			}

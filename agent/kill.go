@@ -16,15 +16,28 @@ const (
 	longestKillWait  = 2 * time.Second
 )
 
+// The same pod is killed no more often than this: one that is started again
+// every time, or does not die, does not keep the next pod from being tried.
+const (
+	mostKills   = 3
+	killsForget = 10 * time.Minute
+)
+
+// longestGrace bounds the grace period of a soft eviction.
+const longestGrace = 365 * 24 * time.Hour
+
 // Kill implements Killer: at once for a hard eviction, beside the loop for a
 // soft one, not at all in a dry run.
 func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	s := &a.snapshot
 	a.killed = Killed{}
-	r := &release{eviction: e, since: s.At, deadline: s.At.Add(releaseWait), rehearsed: a.settings.DryRun}
+	r := newRelease(e, s.At, a.settings.DryRun)
 	if a.settings.DryRun {
-		a.release = r
+		a.keep(r)
 		return nil
+	}
+	if err := a.kills.allow(e.Pod, s.At); err != nil {
+		return err
 	}
 	victim, err := a.victims.Victim(e.Pod)
 	if err != nil {
@@ -46,14 +59,34 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	}
 	killed.ToSignal += decided
 	killed.ToEmpty += decided
-	a.killed, a.release = killed, r
+	r.lingering = killed.Lingering
+	a.killed = killed
+	a.falls = falls{} // the pod's own filling says nothing about the time after it
+	a.keep(r)
 	return nil
 }
 
+// keep makes r a release that is waited for. A place is never taken: no
+// threshold is acted for while the release in its place holds it.
+func (a *Agent) keep(r *release) {
+	*a.releases.place(r.eviction, a.condition(r.eviction)) = r
+	a.newest = r
+}
+
+// condition is what the eviction relieves. Local-storage limits are about
+// disks.
+func (a *Agent) condition(e *eviction.Eviction) signal.Condition {
+	if s, err := signal.Parse(e.Cause); err == nil {
+		return s.Definition().Condition
+	}
+	return signal.DiskPressure
+}
+
 // killWait is how long to wait for a kill: half of what memory lasts at its
-// present rate, so that another pod can be ended in time.
+// present rate, and no longer than until the next look is due, so that another
+// pod can be ended in time.
 func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
-	wait := longestKillWait
+	wait := min(longestKillWait, a.interval(s))
 	for sig := range signal.All {
 		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Available); falling && sig.OfMemory() {
 			wait = min(wait, lasts/2)
@@ -64,13 +97,16 @@ func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
 
 // terminate lets the pod end within its grace period, beside the loop.
 func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
-	grace := time.Duration(r.eviction.GracePeriod) * time.Second
+	grace := min(time.Duration(min(r.eviction.GracePeriod, int64(longestGrace/time.Second)))*time.Second, longestGrace)
 	finished, hurry := make(chan termination, 1), make(chan struct{})
 	r.finished, r.hurry = finished, hurry
 	r.deadline = r.deadline.Add(grace)
-	a.release = r
+	a.keep(r)
 	go func() {
-		killed, err := victim.Graceful(ctx, grace, hurry)
+		// What can not be ended must not keep the next one from being tried.
+		bounded, cancel := context.WithTimeout(ctx, grace+releaseWait)
+		defer cancel()
+		killed, err := victim.Graceful(bounded, grace, hurry)
 		finished <- termination{killed, err}
 	}()
 }
@@ -78,19 +114,43 @@ func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 // terminated is where the soft eviction under way reports its end; nil if
 // there is none.
 func (a *Agent) terminated() <-chan termination {
-	if a.release == nil {
-		return nil
+	if r := a.releases[softPlace]; r != nil {
+		return r.finished
 	}
-	return a.release.finished
+	return nil
 }
 
 // endTermination notes that the processes of a soft eviction are gone. If they
 // could not be ended, the next regular look decides anew.
 func (a *Agent) endTermination(t termination) {
-	r := a.release
+	r := a.releases[softPlace]
 	r.finished, r.hurry = nil, nil // the deadline goes on
+	r.lingering = t.killed.Lingering
 	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
 	if t.err != nil {
-		a.release = nil
+		a.releases[softPlace] = nil
 	}
+}
+
+// kills counts how often pods were killed lately, by UID.
+type kills map[string]killCount
+
+type killCount struct {
+	n    int
+	last time.Time
+}
+
+// allow counts a kill that is about to be tried, and refuses one too many.
+func (k kills) allow(pod *signal.Pod, now time.Time) error {
+	for uid, c := range k {
+		if now.Sub(c.last) >= killsForget {
+			delete(k, uid)
+		}
+	}
+	c := k[pod.UID]
+	if c.n >= mostKills {
+		return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", pod.Key(), c.n, killsForget)
+	}
+	k[pod.UID] = killCount{c.n + 1, now}
+	return nil
 }

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heapTarget lets the heap grow to this before a collection: the loop hardly
-// allocates, so that collections stay rare.
-const heapTarget = 16 << 20
+// gcPercent makes collections rarer than by default: the heap is a few
+// megabytes, and a collection takes time when there is none.
+const gcPercent = 200
 
 // LockMemory keeps what the agent has touched in memory, so that looking and
 // killing never wait for a page to be read back while memory is short. Pages
 // are locked as they are touched (MCL_ONFAULT): locking all that is mapped
 // would cost hundreds of megabytes.
 func LockMemory() error {
-	debug.SetMemoryLimit(heapTarget)
+	debug.SetGCPercent(gcPercent)
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		return fmt.Errorf("mlockall with MCL_ONFAULT: %w", err)
 	}

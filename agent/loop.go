@@ -24,7 +24,7 @@ type Cycle struct {
 // Look runs the cycle on a snapshot whose time, kind and rates are set; the
 // node's observations are filled in.
 func (c *Cycle) Look(ctx context.Context, s *signal.Snapshot) Outcome {
-	c.Observer.Observe(&s.Node, s.Kind)
+	c.Observer.Observe(&s.Node, c.Machine.Observes(s.Kind))
 	return c.Decide(ctx, s)
 }
 
@@ -71,7 +71,7 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) Outcome {
 // recovered observes once more, before what can not be undone.
 func (c *Cycle) recovered(s *signal.Snapshot, v *eviction.Verdict) bool {
 	var now signal.Observations
-	c.Observer.Observe(&now, s.Kind)
+	c.Observer.Observe(&now, c.Machine.Observes(s.Kind))
 	return !c.Machine.StillMet(v, &now)
 }
 

@@ -16,7 +16,7 @@ const releaseWait = 30 * time.Second
 const recoveredMeanwhile = "recovered"
 
 // A release is memory (or PIDs) on its way: a pod was evicted, and until what
-// it held is measured as freed no other pod is chosen.
+// it held is free no other pod is chosen for the same condition.
 type release struct {
 	eviction  *eviction.Eviction
 	verdict   eviction.Verdict // what the eviction was for
@@ -25,17 +25,37 @@ type release struct {
 	expected  signal.Amount // what the pod was seen to use
 	since     time.Time
 	deadline  time.Time
-	rehearsed bool // a dry run: nothing will come back
+	rehearsed bool   // a dry run: nothing will come back
+	lingering bool   // processes have got SIGKILL but are not gone
+	why       string // what standing by for it is explained with
 
 	// A soft eviction goes on beside the loop until finished.
 	finished <-chan termination
 	hurry    chan struct{} // closed, and nil, once the grace period was ended
 }
 
+// releases are those under way: one hard eviction for each condition, and one
+// soft eviction.
+type releases [signal.ConditionCount + 1]*release
+
+const softPlace = signal.ConditionCount
+
+func (rs *releases) place(e *eviction.Eviction, c signal.Condition) **release {
+	if e.Hard {
+		return &rs[c]
+	}
+	return &rs[softPlace]
+}
+
 // termination is how a soft eviction ended.
 type termination struct {
 	killed Killed
 	err    error
+}
+
+func newRelease(e *eviction.Eviction, now time.Time, rehearsed bool) *release {
+	return &release{eviction: e, since: now, deadline: now.Add(releaseWait), rehearsed: rehearsed,
+		why: "what " + e.Pod.Key() + " holds is on its way"}
 }
 
 // expect tells the release what is waited for.
@@ -56,21 +76,30 @@ func (r *release) expect(o *Outcome) {
 // waiting reports whether the pod's processes still have time to end.
 func (r *release) waiting() bool { return r.finished != nil }
 
+// holds reports whether the release keeps a threshold from being acted for: one
+// of the same condition, and every soft one while a soft eviction is under way.
+func (r *release) holds(t *eviction.Threshold) bool {
+	return t.Signal.Definition().Condition == r.signal.Definition().Condition || r.waiting() && !t.Hard()
+}
+
 // over says why the wait has ended, empty if it has not. Memory that would be
 // gone within the reserve ends it early.
 func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Duration) string {
-	o := &s.Node[r.signal]
+	o, late := &s.Node[r.signal], !s.At.Before(r.deadline)
 	switch {
-	case r.waiting() && s.At.Before(r.deadline):
+	case r.waiting() && !late:
 		return ""
+	case r.waiting():
+		return "not ended in time"
 	case !m.StillMet(&r.verdict, &s.Node):
 		return recoveredMeanwhile
+	case r.rehearsed && !late:
+		return ""
 	case r.rehearsed:
-		if s.At.Before(r.deadline) {
-			return ""
-		}
 		return "dry run"
-	case s.At.After(r.deadline):
+	case !r.lingering:
+		return "ended"
+	case late:
 		return "not freed in time"
 	case r.expected > 0 && o.Known && o.Available-r.before >= r.expected/2:
 		return "freed"
@@ -81,12 +110,12 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 }
 
 // escalate ends the grace period of a soft eviction that is under way, and
-// reports whether it did.
-func (r *release) escalate() bool {
+// reports whether it did. What is not gone by then is no longer waited for.
+func (r *release) escalate(until time.Time) bool {
 	if r.hurry == nil {
 		return false
 	}
 	close(r.hurry)
-	r.hurry = nil
+	r.hurry, r.deadline = nil, until
 	return true
 }

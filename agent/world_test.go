@@ -27,6 +27,8 @@ type world struct {
 
 	killErr error         // of every immediate kill
 	lingers bool          // processes stay in spite of SIGKILL
+	blind   func() bool   // memory can not be read
+	pids    signal.Amount // available; 0: not observed
 	ending  time.Duration // how long a graceful end takes
 }
 
@@ -38,6 +40,7 @@ type worldPod struct {
 	until   time.Time // zero: for ever
 	then    signal.Amount
 	unknown bool
+	undead  bool // stays in spite of SIGKILL
 }
 
 func (p *worldPod) uses(now time.Time) signal.Amount {
@@ -75,6 +78,12 @@ func (w *world) remove(uid string) {
 func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
 	w.looks[kind]++
 	into[signal.MemoryAvailable] = signal.Observed(w.available(), w.capacity, time.Now())
+	if w.blind != nil && w.blind() {
+		into[signal.MemoryAvailable] = signal.Unknown("it is dark")
+	}
+	if kind == signal.Regular && w.pids > 0 {
+		into[signal.PIDAvailable] = signal.Observed(w.pids, 1000, time.Now())
+	}
 }
 
 func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
@@ -95,18 +104,27 @@ func (w *world) Refresh(context.Context)                                        
 func (w *world) Report(d *Decision)                                             { w.told = append(w.told, d) }
 func (w *world) Save(eviction.Saved)                                            { w.saves++ }
 
-func (w *world) Victim(pod *signal.Pod) (Victim, error) { return &worldVictim{w, pod.UID}, nil }
+func (w *world) Victim(pod *signal.Pod) (Victim, error) {
+	return &worldVictim{w, pod.UID, w.pod(pod.UID)}, nil
+}
+
+func (w *world) pod(uid string) *worldPod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods[slices.IndexFunc(w.pods, func(p *worldPod) bool { return p.UID == uid })]
+}
 
 type worldVictim struct {
 	w   *world
 	uid string
+	pod *worldPod
 }
 
 func (v *worldVictim) Immediate(ctx context.Context) (Killed, error) {
 	switch {
 	case v.w.killErr != nil:
 		return Killed{}, v.w.killErr
-	case v.w.lingers:
+	case v.w.lingers || v.pod.undead:
 		<-ctx.Done()
 		return Killed{Processes: 1, Lingering: true}, nil
 	}

@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,15 +37,7 @@ func realNode(t testing.TB) real {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := sandbox.NewNode("cgroup", 256*mib, sandbox.PidsMax(1500))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	n := sandbox.Make(t, "cgroup", 256*mib, sandbox.PidsMax(1500))
 	p, err := n.AddPod("a-1", sandbox.Burstable, "main")
 	if err != nil {
 		t.Fatal(err)
@@ -57,19 +48,7 @@ func realNode(t testing.TB) real {
 // run starts a hog in the pod and has it do what the commands say.
 func (r real) run(t testing.TB, commands ...string) *sandbox.Hog {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	h, err := r.node.StartHog(ctx, r.pod, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	for _, c := range commands {
-		if _, err := h.Do(ctx, c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return h
+	return r.node.Run(t, r.pod, "main", commands...)
 }
 
 func must[V any](v V, err error) func(testing.TB) V {

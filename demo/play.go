@@ -47,10 +47,11 @@ func (s *scene) play(ctx context.Context) error {
 		Rate: s.options.rate, Limit: s.options.limit, LookToEmpty: *decision.ToEmpty,
 	}
 	select {
+	case <-time.After(time.Second):
+		return errors.New("the crossing was not noticed: what a decision took can not be said")
 	case at := <-crossing:
 		sum.CrossingToKilled = millis(earliest(dead, decision).Sub(at))
 		sum.CrossingToLook = max(0, millis(decision.Time.Sub(at)))
-	default:
 	}
 	return sum.print(s)
 }
@@ -110,8 +111,12 @@ func describe(d *agent.Decision) {
 		fmt.Printf("  %s %d. %-11s %s\n", mark, i+1, p.Pod, p.Reason)
 	}
 	fmt.Printf("  evicted %s: %s\n", d.Pod, d.Message)
+	freed := "an unknown amount"
+	if d.Freed != nil {
+		freed = size(*d.Freed >> 20 << 20)
+	}
 	fmt.Printf("  %d process(es); SIGKILL sent %.1f ms after the look, all gone after %.1f ms, %s freed\n\n",
-		d.Processes, *d.ToSignal, *d.ToEmpty, size(*d.Freed>>20<<20))
+		d.Processes, *d.ToSignal, *d.ToEmpty, freed)
 }
 
 // others are the pods that must have survived.

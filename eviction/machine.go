@@ -58,6 +58,15 @@ func (m *Machine) Look(s *signal.Snapshot) Verdict {
 	return v
 }
 
+// Observes is what a look of a kind has to observe: extra looks that act as
+// regular ones need every signal.
+func (m *Machine) Observes(k signal.Kind) signal.Kind {
+	if m.regular(k) {
+		return signal.Regular
+	}
+	return k
+}
+
 func (m *Machine) regular(k signal.Kind) bool {
 	return k == signal.Regular || m.policy.ExtraLooks == Immediate
 }

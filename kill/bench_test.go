@@ -29,15 +29,7 @@ func newStage(b *testing.B) *stage {
 	if err != nil {
 		b.Fatal(err)
 	}
-	node, err := sandbox.NewNode("bench", 1<<30)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := node.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	node := sandbox.Make(b, "bench", 1<<30)
 	killer, err := New(tree)
 	if err != nil {
 		b.Fatal(err)

@@ -75,17 +75,10 @@ func onMemory(t *testing.T) *rig {
 
 func newRig(t *testing.T, h cgroup.Hierarchy) *rig {
 	t.Helper()
-	node, err := sandbox.NewNode("kill", 512<<20, sandbox.PidsMax(500))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := node.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	node := sandbox.Make(t, "kill", 512<<20, sandbox.PidsMax(500))
 	r := &rig{T: t, node: node, hierarchy: h, pod: addPod(t, node, uid)}
-	if err := r.pod.LimitPids(300); err != nil { // a bomb leaves the other pods room
+	err := r.pod.LimitPids(300) // a bomb leaves the other pods room
+	if err != nil {
 		t.Fatal(err)
 	}
 	if r.killer, err = New(h); err != nil {
@@ -264,11 +257,7 @@ func move(t *testing.T, pid int, dir string) {
 
 func TestImmediateMoreThanABatch(t *testing.T) {
 	onEach(t, func(r *rig) {
-		node, err := sandbox.NewNode("kill", 1<<30, sandbox.PidsMax(2*batch+500))
-		if err != nil {
-			r.Fatal(err)
-		}
-		r.Cleanup(func() { _ = node.Close() })
+		node := sandbox.Make(r, "kill", 1<<30, sandbox.PidsMax(2*batch+500))
 		r.node, r.pod = node, addPod(r.T, node, uid)
 		r.hog(r.pod, "main", "fork 2500")
 		for len(mustPIDs(r)) < 2*batch+100 { // they double: no need to wait between

@@ -136,6 +136,7 @@ func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 	}
 	a := &w.attempt
 	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, begun: time.Now()}
+	w.before = w.before[:0] // whom an earlier kill has signalled
 	if err := a.open(); err != nil {
 		a.end()
 		return nil, err

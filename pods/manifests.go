@@ -3,6 +3,7 @@ package pods
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,6 +30,7 @@ type Directory struct {
 	path  string
 	files []file
 	pods  []signal.Pod
+	of    map[string]signal.Pod // by file
 }
 
 type file struct {
@@ -57,12 +59,18 @@ func (d *Directory) Refresh() (changed bool, err error) {
 	}
 	var faults fields.Faults
 	d.files, d.pods = files, nil
-	seen := map[string]string{}
-	for _, f := range files {
-		pod, ok := d.read(f.name, &faults)
+	seen, of := map[string]string{}, map[string]signal.Pod{}
+	for i, f := range files {
+		pod, ok, err := d.read(f.name, &faults)
+		if err != nil { // what was known stays, and is read again next time
+			faults.Add(f.name, "", "%v", err)
+			d.files[i].size = -1
+			pod, ok = d.of[f.name]
+		}
 		if !ok {
 			continue
 		}
+		of[f.name] = pod
 		if first, twice := seen[pod.UID]; twice {
 			faults.Add(f.name+": metadata.uid", pod.UID, "also used by %s: every pod needs a UID of its own", first)
 			continue
@@ -70,6 +78,7 @@ func (d *Directory) Refresh() (changed bool, err error) {
 		seen[pod.UID] = f.name
 		d.pods = append(d.pods, pod)
 	}
+	d.of = of
 	return true, faults.Err()
 }
 
@@ -93,25 +102,26 @@ func (d *Directory) list() ([]file, error) {
 	return files, nil
 }
 
-func (d *Directory) read(name string, faults *fields.Faults) (signal.Pod, bool) {
-	path := filepath.Join(d.path, name)
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxManifestBytes {
-		faults.Add(name, "", "larger than %d bytes: this is no pod manifest", maxManifestBytes)
-		return signal.Pod{}, false
-	}
-	data, err := os.ReadFile(path)
+func (d *Directory) read(name string, faults *fields.Faults) (pod signal.Pod, ok bool, err error) {
+	f, err := os.Open(filepath.Join(d.path, name))
 	if err != nil {
-		faults.Add(name, "", "%v", err)
-		return signal.Pod{}, false
+		return pod, false, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxManifestBytes+1))
+	if err != nil {
+		return pod, false, err
+	}
+	if len(data) > maxManifestBytes {
+		faults.Add(name, "", "larger than %d bytes: this is no pod manifest", maxManifestBytes)
+		return pod, false, nil
 	}
 	pod, found := ParseManifest(data)
 	for _, f := range found {
-		if f.Path = strings.TrimSuffix(name+": "+f.Path, ": "); f.Path != "" {
-			*faults = append(*faults, f)
-		}
+		f.Path = strings.TrimSuffix(name+": "+f.Path, ": ")
+		*faults = append(*faults, f)
 	}
-	return pod, len(found) == 0
+	return pod, len(found) == 0, nil
 }
 
 // ParseManifest reads one core/v1 Pod. metadata.name and metadata.uid are

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // backlog is how many lines may wait for the stream.
@@ -18,7 +19,8 @@ type Lines struct {
 	queue   chan []byte
 	dropped atomic.Int64
 	done    chan struct{}
-	close   sync.Once
+	mu      sync.RWMutex // of closed
+	closed  bool
 }
 
 // NewLines starts to write to out. Close flushes and ends it.
@@ -47,6 +49,11 @@ func (l *Lines) Write(line []byte) (int, error) {
 }
 
 func (l *Lines) enqueue(line []byte) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return
+	}
 	select {
 	case l.queue <- line:
 	default:
@@ -57,11 +64,22 @@ func (l *Lines) enqueue(line []byte) {
 // Dropped is how many lines were dropped and not told of yet.
 func (l *Lines) Dropped() int64 { return l.dropped.Load() }
 
-// Close writes what is queued and ends the writer. Nothing may be written
-// afterwards.
+// closeWait bounds the wait for a stream that takes nothing.
+const closeWait = 2 * time.Second
+
+// Close writes what is queued and ends the writer. What is written afterwards
+// is lost.
 func (l *Lines) Close() {
-	l.close.Do(func() { close(l.queue) })
-	<-l.done
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.queue)
+	}
+	l.mu.Unlock()
+	select {
+	case <-l.done:
+	case <-time.After(closeWait):
+	}
 }
 
 func (l *Lines) drain(out io.Writer) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -51,7 +52,8 @@ func BootID(procRoot string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// Load decodes the saved state into into. A notice says what a person should
+// Load decodes the saved state into into, a pointer; what is there stays if
+// there is none, or it is not used. A notice says what a person should
 // know: that there was none, or why what was there is not used. Only a file
 // that can not be read at all is an error.
 func (f *File) Load(into any) (notice string, err error) {
@@ -78,9 +80,12 @@ func (f *File) Load(into any) (notice string, err error) {
 	case c.BootID != f.bootID:
 		return "the saved state is of an earlier boot: starting afresh", nil
 	}
-	if err := json.Unmarshal(c.State, into); err != nil {
+	// A decoder that fails has filled in a part: into must not see it.
+	fresh := reflect.New(reflect.TypeOf(into).Elem())
+	if err := json.Unmarshal(c.State, fresh.Interface()); err != nil {
 		return f.setAside(err), nil
 	}
+	reflect.ValueOf(into).Elem().Set(fresh.Elem())
 	return fmt.Sprintf("continuing from the state saved at %s", c.Saved.Format(time.RFC3339)), nil
 }
 
@@ -156,10 +161,16 @@ func (s *Saver[T]) Save(state T) {
 	s.latest <- state
 }
 
+// closeWait bounds the wait for a disk that does not answer.
+const closeWait = 5 * time.Second
+
 // Close saves the last state and ends the saver.
 func (s *Saver[T]) Close() {
 	close(s.latest)
-	<-s.done
+	select {
+	case <-s.done:
+	case <-time.After(closeWait):
+	}
 }
 
 func (s *Saver[T]) run(f *File, failed func(error)) {

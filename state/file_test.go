@@ -10,7 +10,10 @@ import (
 	"plimsoll.dev/plimsoll/state"
 )
 
-type sample struct{ N int }
+type sample struct {
+	N     int
+	Acted bool
+}
 
 func open(t *testing.T, dir, boot string) *state.File {
 	t.Helper()
@@ -28,7 +31,7 @@ func TestWhatWasSavedIsFoundInTheSameBoot(t *testing.T) {
 	if notice, err := f.Load(&got); err != nil || !strings.Contains(notice, "no state was saved") {
 		t.Fatalf("%q %v", notice, err)
 	}
-	if err := f.Save(sample{7}, time.Now()); err != nil {
+	if err := f.Save(sample{N: 7}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if notice, err := open(t, dir, "boot-1").Load(&got); err != nil || got.N != 7 {
@@ -46,6 +49,7 @@ func TestADamagedFileIsSetAsideAndSaid(t *testing.T) {
 		"empty":         ``,
 		"other version": `{"version":99,"bootID":"b","state":{"N":1}}`,
 		"other form":    `{"version":1,"bootID":"b","state":{"N":"one"}}`,
+		"half of it":    `{"version":1,"bootID":"b","state":{"N":5,"Acted":"yes"}}`,
 		"too large":     strings.Repeat("x", 9<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,13 +61,13 @@ func TestADamagedFileIsSetAsideAndSaid(t *testing.T) {
 			}
 			var got sample
 			notice, err := f.Load(&got)
-			if err != nil || !strings.Contains(notice, "damaged") {
-				t.Fatalf("%q %v", notice, err)
+			if err != nil || !strings.Contains(notice, "damaged") || got != (sample{}) {
+				t.Fatalf("%q %v %+v", notice, err, got)
 			}
 			if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != text {
 				t.Errorf("not set aside: %v", err)
 			}
-			if err := f.Save(sample{1}, time.Now()); err != nil {
+			if err := f.Save(sample{N: 1}, time.Now()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -75,7 +79,7 @@ func TestTheSaverKeepsTheLatest(t *testing.T) {
 	f := open(t, dir, "b")
 	s := state.NewSaver[sample](f, func(err error) { t.Error(err) })
 	for n := range 100 {
-		s.Save(sample{n})
+		s.Save(sample{N: n})
 	}
 	s.Close()
 	var got sample
@@ -106,7 +110,7 @@ func TestAStateThatCanNotBeSavedIsToldOnce(t *testing.T) {
 		}
 	})
 	for n := range 10 {
-		s.Save(sample{n})
+		s.Save(sample{N: n})
 	}
 	s.Close()
 	if told != 1 {

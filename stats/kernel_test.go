@@ -1,14 +1,12 @@
 package stats
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/cadvisor/machine"
 
@@ -25,17 +23,7 @@ func TestMain(m *testing.M) {
 
 func sandboxNode(t testing.TB, options ...sandbox.Option) *sandbox.Node {
 	t.Helper()
-	sandbox.Need(t)
-	n, err := sandbox.NewNode("stats", 512*mib, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return n
+	return sandbox.Make(t, "stats", 512*mib, options...)
 }
 
 func addPod(t testing.TB, n *sandbox.Node, uid string, qos sandbox.QoS, containers ...string) *sandbox.Pod {
@@ -45,24 +33,6 @@ func addPod(t testing.TB, n *sandbox.Node, uid string, qos sandbox.QoS, containe
 		t.Fatal(err)
 	}
 	return p
-}
-
-// run starts a hog in the pod's container and has it do what the commands say.
-func run(t testing.TB, n *sandbox.Node, p *sandbox.Pod, container string, commands ...string) *sandbox.Hog {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	h, err := n.StartHog(ctx, p, container)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	for _, c := range commands {
-		if _, err := h.Do(ctx, c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return h
 }
 
 func openNode(t testing.TB, o Options) *Node {
@@ -81,7 +51,7 @@ func TestLookSeesWhatAHogTakes(t *testing.T) {
 	n := openNode(t, Options{NodeCgroup: box.Path(), KubeReserved: 100 * mib})
 	var before, after signal.Observations
 	n.Look(signal.Regular, noon, &before)
-	run(t, box, p, "main", "fill 128MiB")
+	box.Run(t, p, "main", "fill 128MiB")
 	n.Look(signal.Regular, noon, &after)
 	for s, capacity := range map[signal.Signal]signal.Amount{signal.MemoryAvailable: 512 * mib, signal.AllocatableMemoryAvailable: 412 * mib} {
 		fell := before[s].Available - after[s].Available
@@ -158,8 +128,8 @@ func TestMeasurePods(t *testing.T) {
 			box := sandboxNode(t, options...)
 			a := addPod(t, box, "0b6d-a", sandbox.Guaranteed, "app", "sidecar")
 			addPod(t, box, "0b6d-b", sandbox.BestEffort, "app")
-			run(t, box, a, "app", "fill 32MiB", "threads 7")
-			run(t, box, a, "sidecar", "fork 1", "fork 1", "fork 1")
+			box.Run(t, a, "app", "fill 32MiB", "threads 7")
+			box.Run(t, a, "sidecar", "fork 1", "fork 1", "fork 1")
 			pods := []signal.Pod{{UID: "0b6d-b"}, {UID: "0b6d-a"}, {UID: "gone"}}
 			p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
 			defer p.Close()
@@ -241,8 +211,8 @@ func TestMeasureFollowsChanges(t *testing.T) {
 func TestMeasureCountsNestedProcesses(t *testing.T) {
 	box := sandboxNode(t)
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
-	run(t, box, pod, "app")
-	inner := run(t, box, pod, "app")
+	box.Run(t, pod, "app")
+	inner := box.Run(t, pod, "app")
 	nested := pod.ContainerDir("memory", "app") + "/init.scope/service"
 	if err := os.MkdirAll(nested, 0o755); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (n *node) checks(c *config.Agent, policy *eviction.Policy) []agent.Check {
 		{What: "protecting the agent from the OOM killer", Try: func(context.Context) error { return agent.ProtectFromOOM() },
 			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
 		{What: "knowing the node's pods", Try: n.canFindPods,
-			Loss: "no pod can be evicted", Remedy: "give the directory of their manifests with --pod-manifests"},
+			Loss: "what is not known is not evicted", Remedy: "give the directory of their manifests with --pod-manifests, and mend those that are named"},
 	}
 	if policy.Configured.Has(signal.AllocatableMemoryAvailable) {
 		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signal.AllocatableMemoryAvailable),
@@ -59,8 +59,8 @@ func (n *node) canFindPods(context.Context) error {
 	if n.manifests == nil {
 		return errors.New("no directory of pod manifests was given")
 	}
-	if n.lastFault != "" {
-		return fmt.Errorf("not all manifests can be used: %s", n.lastFault)
+	if n.manifests.fault != "" {
+		return fmt.Errorf("not all manifests can be used: %s", n.manifests.fault)
 	}
 	return nil
 }

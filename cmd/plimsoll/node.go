@@ -14,7 +14,6 @@ import (
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/kill"
-	"plimsoll.dev/plimsoll/pods"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
 )
@@ -25,12 +24,11 @@ type node struct {
 	hierarchy cgroup.Hierarchy
 	stats     *stats.Node
 	usage     *stats.Pods
-	manifests *pods.Directory // nil without --pod-manifests
+	manifests *manifests // nil without --pod-manifests
 	killer    *kill.Killer
 	log       *slog.Logger
 
 	candidates []signal.Candidate
-	lastFault  string
 }
 
 // policyFor compiles the configuration for what the agent observes: without
@@ -73,7 +71,7 @@ func openNode(c *config.Agent, policy *eviction.Policy, log *slog.Logger) (*node
 	}
 	n.usage = stats.OpenPods(n.hierarchy, c.NodeCgroup)
 	if c.PodManifests != "" {
-		n.manifests = pods.NewDirectory(c.PodManifests)
+		n.manifests = openManifests(c.PodManifests, log)
 	}
 	n.Refresh(context.Background())
 	return n, nil
@@ -92,19 +90,15 @@ func (n *node) Observe(into *signal.Observations, kind signal.Kind) {
 	n.stats.Look(kind, time.Now(), into)
 }
 
-// Measure implements agent.Pods. A pod without processes is not active: it has
-// ended, or has not begun.
+// Measure implements agent.Pods. A pod without a cgroup or without processes is
+// not active: it has ended, or has not begun.
 func (n *node) Measure(context.Context) []signal.Candidate {
 	if n.manifests == nil {
 		return nil
 	}
-	n.candidates = n.usage.Measure(n.manifests.Pods(), n.candidates[:0])
+	n.candidates = n.usage.Measure(n.manifests.pods(), n.candidates[:0])
 	return slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
-		if c.Usage == nil {
-			_, exists := n.usage.Cgroup(c.Pod.UID)
-			return !exists
-		}
-		return c.Usage.Processes.Known && c.Usage.Processes.Value == 0
+		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0
 	})
 }
 
@@ -112,29 +106,12 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 // waste could be collected.
 func (n *node) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer { return nil }
 
-// Refresh implements agent.Inventory: it reads manifests that changed, and opens
-// what a measurement will read, so that none has to be opened under pressure.
+// Refresh implements agent.Inventory: it opens what a measurement will read, so
+// that none of it has to be opened under pressure.
 func (n *node) Refresh(context.Context) {
-	if n.manifests == nil {
-		return
+	if n.manifests != nil {
+		n.usage.Prepare(n.manifests.pods())
 	}
-	changed, err := n.manifests.Refresh()
-	if changed {
-		n.log.Info("read the pod manifests", "pods", len(n.manifests.Pods()))
-	}
-	n.usage.Prepare(n.manifests.Pods())
-	fault := ""
-	if err != nil {
-		fault = err.Error()
-	}
-	if fault != n.lastFault {
-		for line := range strings.SplitSeq(fault, "\n") {
-			if line != "" {
-				n.log.Error("a pod manifest can not be used: its pod is not evicted", "fault", line)
-			}
-		}
-	}
-	n.lastFault = fault
 }
 
 // Victim implements agent.Victims.
@@ -163,6 +140,9 @@ func (v victim) Graceful(ctx context.Context, grace time.Duration, hurry <-chan 
 // killed tells processes that were signalled but are not gone yet from those
 // that could not be signalled.
 func killed(r kill.Result, err error) (agent.Killed, error) {
+	if errors.Is(err, kill.ErrGone) {
+		err = nil // nobody is left: the goal, not a fault
+	}
 	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty}
 	if errors.Is(err, kill.ErrTimeout) && r.Signalled > 0 {
 		k.Lingering = true

@@ -32,7 +32,7 @@ var modes = []struct {
 // fills races hogs of every rate against the agent in every mode.
 func fills(ctx context.Context, o options) error {
 	fmt.Printf("\n## Fills: node of 1 GiB, memory.available<100Mi, %d runs a row\n\n", o.runs)
-	fmt.Println("| rate | mode | rate seen, MiB/s | saved | kernel OOM kills | acted at a regular look | crossing to killed, median (max) | look to killed, median | early |")
+	fmt.Println("| rate | mode | rate reached, MiB/s: median (most) | saved | kernel OOM kills | acted at a regular look | crossing to killed, median (max) | look to killed, median | early |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, rate := range rates {
 		for _, mode := range modes {
@@ -71,15 +71,17 @@ func series(ctx context.Context, o options, rate int64, args []string) (row stri
 		}
 		if r.Saved() {
 			saved++
-			toKilled = append(toKilled, r.ToKilled)
+			if r.ToKilled > 0 {
+				toKilled = append(toKilled, r.ToKilled)
+			}
 			lookToKilled = append(lookToKilled, r.LookToEmpty)
 			seen = append(seen, r.Rate/mib)
 		}
 		ooms += int(r.OOMKills)
-		switch {
-		case r.Look == "regular":
+		if r.Look == "regular" {
 			regular++
-		case r.Look == "extra" && (!r.Falling || r.Exhaustion > 500*time.Millisecond):
+		}
+		if r.Early() {
 			early++
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"plimsoll.dev/plimsoll/test/sandbox"
 	"plimsoll.dev/plimsoll/test/trial"
 )
 
@@ -34,7 +33,7 @@ func idleOnce(ctx context.Context, o options, park bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	for i := range idlePods - 1 {
-		if _, err := n.Node.AddPod(fmt.Sprintf("idle-%d", i), sandbox.Burstable, "app", "sidecar"); err != nil {
+		if _, err := n.AddPod(fmt.Sprintf("idle-%d", i), "{containers: [{name: app, image: idle}, {name: sidecar, image: idle}]}", "app", "sidecar"); err != nil {
 			return err
 		}
 	}

@@ -25,13 +25,22 @@ type Result struct {
 	Evicted     string // the pod, empty if none was
 	Innocent    bool   // the other pod lives
 	OOMKills    int64
-	ToKilled    time.Duration // from the crossing to the end of the hog
+	ToKilled    time.Duration // from the crossing to the end of the hog; 0 if the crossing was not noticed
 	Look        string        // kind of the look that decided
 	Exhaustion  time.Duration // how long memory would have lasted, by the agent
 	Falling     bool          // whether it was falling at all
-	Rate        int64         // of the fall in bytes per second, by the agent
+	Rate        int64         // that was reached until the crossing, in bytes per second; 0 if it was not noticed
 	LookToEmpty time.Duration
 	CPU         time.Duration // the agent's
+}
+
+// reserve is the default of --reaction-reserve.
+const reserve = 500 * time.Millisecond
+
+// Early reports whether an extra look evicted though memory was not doomed by
+// the default reserve. That must never be.
+func (r *Result) Early() bool {
+	return r.Look == "extra" && (!r.Falling || r.Exhaustion > reserve)
 }
 
 // Saved reports whether the right pod was evicted and nobody killed by the
@@ -76,6 +85,7 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	if f.Rate > 0 {
 		last += fmt.Sprintf(" at %d/s", f.Rate)
 	}
+	begun := time.Now()
 	if err := hog.Send(last); err != nil {
 		return r, err
 	}
@@ -91,6 +101,7 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	select {
 	case at := <-crossed:
 		r.ToKilled = dead.Sub(at)
+		r.Rate = int64(float64(f.runUp()) / at.Sub(begun).Seconds())
 	default: // crossed and dead within a millisecond
 	}
 	select {
@@ -127,9 +138,6 @@ func (r *Result) decided(ctx context.Context, a *Agent) error {
 	r.Evicted, r.Look = d.Pod, d.Look
 	if d.Exhaustion != nil {
 		r.Falling, r.Exhaustion = true, time.Duration(*d.Exhaustion*float64(time.Millisecond))
-	}
-	if d.Rate != nil {
-		r.Rate = *d.Rate
 	}
 	if d.ToEmpty != nil {
 		r.LookToEmpty = time.Duration(*d.ToEmpty * float64(time.Millisecond))

@@ -48,9 +48,12 @@ func (n *Node) Close() error {
 	return errors.Join(err, os.RemoveAll(n.Dir))
 }
 
-// AddPod makes a burstable pod with one container, app, from the spec of its
-// manifest (YAML, flow style); its UID is "uid-NAME".
-func (n *Node) AddPod(name, spec string) (*sandbox.Pod, error) {
+// AddPod makes a burstable pod from the spec of its manifest (YAML, flow style),
+// with the containers named, or one, app; its UID is "uid-NAME".
+func (n *Node) AddPod(name, spec string, containers ...string) (*sandbox.Pod, error) {
+	if len(containers) == 0 {
+		containers = []string{"app"}
+	}
 	if spec == "" {
 		spec = "{containers: [{name: app, image: hog}]}"
 	}
@@ -58,7 +61,7 @@ func (n *Node) AddPod(name, spec string) (*sandbox.Pod, error) {
 	if err := os.WriteFile(filepath.Join(n.Manifests(), name+".yaml"), []byte(manifest), 0o600); err != nil {
 		return nil, err
 	}
-	return n.Node.AddPod("uid-"+name, sandbox.Burstable, "app")
+	return n.Node.AddPod("uid-"+name, sandbox.Burstable, containers...)
 }
 
 // AddHog makes a pod and starts a hog in it.
@@ -79,6 +82,10 @@ func (n *Node) AddHog(ctx context.Context, name, spec string) (*sandbox.Hog, err
 func Requesting(memory string) string {
 	return "{containers: [{name: app, image: hog, resources: {requests: {memory: " + memory + "}}}]}"
 }
+
+// NoRegularLook keeps the look that decides as the kubelet out of a trial: by
+// chance it would find a dip, and rightly act.
+const NoRegularLook = "--monitoring-period=1h"
 
 // Start runs the agent on the node, with a hard memory threshold only unless
 // the arguments say otherwise.

@@ -124,26 +124,25 @@ func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
 			if !r.Saved() {
 				t.Errorf("not saved: %+v", r)
 			}
-			if r.Look == "extra" && (!r.Falling || r.Exhaustion > 500*time.Millisecond) {
+			if r.Early() {
 				t.Errorf("an extra look evicted though memory was not doomed: %+v", r)
 			}
 		})
 	}
 }
 
-// quiet asserts that the agent evicted nobody while something was done.
+// quiet asserts that the agent evicted nobody, nor tried to, while something was
+// done, and that it still runs.
 func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	t.Helper()
-	for {
-		select {
-		case d := <-a.Decisions:
-			if d.Decision == agent.Evicted || d.Decision == agent.Terminating {
-				t.Errorf("false alarm: %s evicted: %s", d.Pod, d.Why)
-			}
-			continue
-		default:
+	for len(a.Decisions) > 0 {
+		switch d := <-a.Decisions; d.Decision {
+		case agent.Evicted, agent.Terminating, agent.Failed:
+			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Why)
 		}
-		break
+	}
+	if _, err := trial.CPUTime(a.PID); err != nil {
+		t.Errorf("the agent has ended: %v", err)
 	}
 	for _, h := range hogs {
 		if !alive(h) {
@@ -155,18 +154,17 @@ func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	}
 }
 
-// noRegularLook keeps the look that decides as the kubelet out of a test: by
-// chance it would find the dip, and rightly act.
-const noRegularLook = "--monitoring-period=1h"
-
 func TestADipIsNoAlarm(t *testing.T) {
 	n := node(t, "dip")
 	h := addHog(t, n, "dipper", "", "fill 380MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", noRegularLook)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
 	for range 2 {
 		if _, err := h.Do(within(t, 30*time.Second), "dip 60MiB at 50MiB/s for 1s"); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if d := await(t, a, agent.Waits, agent.Evicted, agent.Failed); d.Decision != agent.Waits {
+		t.Errorf("the dip was to be seen and waited for: %+v", d)
 	}
 	quiet(t, n, a, h)
 }
@@ -174,10 +172,17 @@ func TestADipIsNoAlarm(t *testing.T) {
 func TestPageCacheIsNoAlarm(t *testing.T) {
 	n := node(t, "cache")
 	h := addHog(t, n, "streamer", "", "fill 50MiB")
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", noRegularLook)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
+	full := n.Crossing(t.Context(), 100*mib)
 	if _, err := h.Do(within(t, 2*time.Minute), "cache 600MiB in "+t.TempDir()+" fsync"); err != nil {
 		t.Fatal(err)
 	}
+	select {
+	case <-full:
+	default:
+		t.Error("the page cache never filled the node: this says nothing")
+	}
+	await(t, a, agent.Nothing)
 	quiet(t, n, a, h)
 }
 
@@ -195,7 +200,8 @@ func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--monitoring-period=100ms")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
+	await(t, a, agent.Nothing)
 	if _, err := h.Do(within(t, 2*time.Minute), "thrash 128MiB in "+t.TempDir()+" for 2s"); err != nil {
 		t.Fatal(err)
 	}
