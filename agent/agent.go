@@ -91,10 +91,12 @@ func (a *Agent) Run(ctx context.Context) {
 
 // leave saves the state, and lets a soft eviction put its pod in order.
 func (a *Agent) leave() {
-	select {
-	case t := <-a.terminated():
-		a.endTermination(t)
-	case <-time.After(longestKillWait):
+	if soft := a.terminated(); soft != nil {
+		select {
+		case t := <-soft:
+			a.endTermination(t)
+		case <-time.After(longestKillWait):
+		}
 	}
 	a.reporter.Save(a.machine.Save())
 }
@@ -156,10 +158,12 @@ func (a *Agent) interval(s *signal.Snapshot) time.Duration {
 	for _, r := range a.releases {
 		switch {
 		case r == nil:
+		case r.waiting(), r.rehearsed: // its end is told, or nothing will come back
+			interval = min(interval, unknownPace)
 		case r.lingering:
 			interval = min(interval, releasePace)
-		default: // its end is told, or nothing will come back
-			interval = min(interval, unknownPace)
+		default:
+			interval = eviction.ShortestInterval
 		}
 	}
 	return interval

@@ -36,7 +36,7 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 		a.keep(r)
 		return nil
 	}
-	if err := a.kills.allow(e.Pod, s.At); err != nil {
+	if err := a.kills.refuse(e.Pod, s.At); err != nil {
 		return err
 	}
 	victim, err := a.victims.Victim(e.Pod)
@@ -44,6 +44,7 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 		return err
 	}
 	if !e.Hard {
+		a.kills.count(e.Pod, s.At)
 		a.terminate(ctx, r, victim)
 		return nil
 	}
@@ -61,6 +62,7 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	killed.ToEmpty += decided
 	r.lingering = killed.Lingering
 	a.killed = killed
+	a.kills.count(e.Pod, s.At)
 	a.falls = falls{} // the pod's own filling says nothing about the time after it
 	a.keep(r)
 	return nil
@@ -140,17 +142,21 @@ type killCount struct {
 	last time.Time
 }
 
-// allow counts a kill that is about to be tried, and refuses one too many.
-func (k kills) allow(pod *signal.Pod, now time.Time) error {
+// refuse says why a pod is not killed once more; nil if it may be.
+func (k kills) refuse(pod *signal.Pod, now time.Time) error {
+	c := k[pod.UID]
+	if c.n < mostKills || now.Sub(c.last) >= killsForget {
+		return nil
+	}
+	return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", pod.Key(), c.n, killsForget)
+}
+
+// count notes a kill, and forgets those of long ago.
+func (k kills) count(pod *signal.Pod, now time.Time) {
 	for uid, c := range k {
 		if now.Sub(c.last) >= killsForget {
 			delete(k, uid)
 		}
 	}
-	c := k[pod.UID]
-	if c.n >= mostKills {
-		return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", pod.Key(), c.n, killsForget)
-	}
-	k[pod.UID] = killCount{c.n + 1, now}
-	return nil
+	k[pod.UID] = killCount{k[pod.UID].n + 1, now}
 }
