@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -84,12 +85,7 @@ func parseValue(text string) (eviction.Value, error) {
 
 func (c *Agent) graces(faults *fields.Faults) map[signal.Signal]time.Duration {
 	graces := map[signal.Signal]time.Duration{}
-	for _, s := range c.EvictionSoftGracePeriod.Settings {
-		sig, err := signal.Parse(s.Key)
-		if err != nil {
-			faults.Add(s.Where, s.Text, "%v", err)
-			continue
-		}
+	for sig, s := range bySignal(c.EvictionSoftGracePeriod, faults) {
 		grace, err := time.ParseDuration(s.Text)
 		if err != nil || grace < 0 {
 			faults.Add(s.Where, s.Text, "must be a duration that is not negative, such as 1m30s")
@@ -101,12 +97,7 @@ func (c *Agent) graces(faults *fields.Faults) map[signal.Signal]time.Duration {
 
 func (c *Agent) reclaims(faults *fields.Faults) map[signal.Signal]eviction.Value {
 	reclaims := map[signal.Signal]eviction.Value{}
-	for _, s := range c.EvictionMinimumReclaim.Settings {
-		sig, err := signal.Parse(s.Key)
-		if err != nil {
-			faults.Add(s.Where, s.Text, "%v", err)
-			continue
-		}
+	for sig, s := range bySignal(c.EvictionMinimumReclaim, faults) {
 		value, err := parseValue(s.Text)
 		switch {
 		case err != nil:
@@ -119,6 +110,21 @@ func (c *Agent) reclaims(faults *fields.Faults) map[signal.Signal]eviction.Value
 		reclaims[sig] = value
 	}
 	return reclaims
+}
+
+// bySignal yields the settings of a map in their order; keys that are no
+// signals are faults.
+func bySignal(m Map, faults *fields.Faults) iter.Seq2[signal.Signal, Setting] {
+	return func(yield func(signal.Signal, Setting) bool) {
+		for _, s := range m.Settings {
+			sig, err := signal.Parse(s.Key)
+			if err != nil {
+				faults.Add(s.Where, s.Text, "%v", err)
+			} else if !yield(sig, s) {
+				return
+			}
+		}
+	}
 }
 
 var reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
