@@ -18,9 +18,6 @@ const (
 	fillThreshold = 100 * mib
 )
 
-// rates in MiB a second; 0 is as fast as the machine fills.
-var rates = []int64{5, 20, 50, 200, 500, 0}
-
 var modes = []struct {
 	name string
 	args []string
@@ -34,7 +31,7 @@ func fills(ctx context.Context, o options) error {
 	fmt.Printf("\n## Fills: node of 1 GiB, memory.available<100Mi, %d runs a row\n\n", o.runs)
 	fmt.Println("| rate | mode | rate reached, MiB/s: median (most) | saved | kernel OOM kills | acted at a regular look | crossing to killed, median (max) | look to killed, median | early |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
-	for _, rate := range rates {
+	for _, rate := range o.rates {
 		for _, mode := range modes {
 			row, err := series(ctx, o, rate, mode.args)
 			if err != nil {

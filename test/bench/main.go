@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +24,7 @@ type options struct {
 	runs     int
 	dips     int
 	idle     time.Duration
+	rates    []int64 // of the fills, MiB a second
 }
 
 // measurements in the order in which they run.
@@ -38,13 +40,22 @@ var measurements = []struct {
 func main() {
 	hog.RunIfAsked()
 	var o options
-	var only string
+	var only, rates string
 	flag.StringVar(&o.plimsoll, "plimsoll", "bin/plimsoll", "the plimsoll binary")
 	flag.IntVar(&o.runs, "runs", 10, "fills for each rate and mode")
 	flag.IntVar(&o.dips, "dips", 100, "dips")
 	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long each idle cost is measured")
+	flag.StringVar(&rates, "rates", "5,20,50,200,500,0", "rates of the fills in MiB a second, 0 is as fast as the machine fills")
 	flag.StringVar(&only, "only", "fills,alarms,idle", "which measurements")
 	flag.Parse()
+	for text := range strings.SplitSeq(rates, ",") {
+		rate, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || rate < 0 {
+			fmt.Fprintf(os.Stderr, "bench: -rates %s: use numbers of MiB a second\n", rates)
+			os.Exit(2)
+		}
+		o.rates = append(o.rates, rate)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o, strings.Split(only, ",")); err != nil {
