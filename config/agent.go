@@ -74,9 +74,12 @@ var defaultHard = []Setting{
 	{Key: "imagefs.inodesFree", Text: "5%"},
 }
 
-// fillRatePerProcessor is the fastest that one processor was seen to fill warm
-// memory, rounded up: 2.7 GiB/s.
-const fillRatePerProcessor = signal.Bytes(3 << 30)
+// The fastest credible fill rate where none is configured: one process was seen
+// to fill warm memory at 2.7 GiB/s, and several share what the memory takes.
+const (
+	fillRatePerProcessor = signal.Bytes(2 << 30)
+	leastFillRate        = signal.Bytes(4 << 30)
+)
 
 // NewAgent returns the defaults.
 func NewAgent() *Agent {
@@ -96,12 +99,13 @@ func NewAgent() *Agent {
 }
 
 // FillRate is the fastest credible rate at which memory fills, in bytes per
-// second: as configured, else 3 GiB/s for every processor.
+// second: as configured, else 2 GiB/s for every processor, 4 GiB/s at
+// least.
 func (c *Agent) FillRate() signal.Bytes {
 	if c.MaxFillRate > 0 {
 		return c.MaxFillRate
 	}
-	return fillRatePerProcessor * signal.Bytes(runtime.NumCPU())
+	return max(leastFillRate, fillRatePerProcessor*signal.Bytes(runtime.NumCPU()))
 }
 
 // Where names the flag or field that an option came from, the field's name

@@ -72,7 +72,7 @@ var options = []option{
 	{field: "reactionReserve", flag: "reaction-reserve", preset: "500ms", setText: duration(func(c *Agent) *time.Duration { return &c.ReactionReserve }),
 		help: "memory that is gone sooner than this at its present rate is doomed"},
 	{field: "maxFillRate", flag: "max-fill-rate", preset: "0", setText: fillRate,
-		help: "fastest credible rate at which memory fills, in bytes per second, such as 8Gi; 0 means 3Gi for every processor"},
+		help: "fastest credible rate at which memory fills, in bytes per second, such as 8Gi; 0 means 2Gi for every processor, 4Gi at least"},
 	{field: "stateFile", flag: "state-file", preset: "/var/lib/plimsoll/state.json", setText: str(func(c *Agent) *string { return &c.StateFile }),
 		help: "where timers, conditions and min-reclaim state survive a restart; empty keeps them in memory only"},
 	{field: "procRoot", flag: "proc-root", preset: "/proc", setText: str(func(c *Agent) *string { return &c.ProcRoot }),

@@ -64,6 +64,7 @@ var mayUse = []struct {
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/"}, "it is silenced into the program's own log, and nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields"}, "what users write is read in one place"},
+	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts (docs/decisions/002)"},

@@ -66,7 +66,7 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	defer n.Close()
 	agent.SelfTest(ctx, log, n.checks(c, policy))
 	if n.manifests != nil {
-		go n.manifests.watch(ctx)
+		go n.manifests.watch(ctx, c.PodManifests)
 	}
 	reporter, machine := openReporter(c, policy, lines, log)
 	defer reporter.Close()

@@ -2,18 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"plimsoll.dev/plimsoll/pods"
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// manifestPeriod is how often the directory of manifests is looked at: so long
-// a new pod is unknown. It costs a stat of every file.
-const manifestPeriod = time.Second
+// filesPeriod is how often every manifest is looked at, in case a change was not
+// notified, as by a network file system.
+const filesPeriod = time.Minute
 
 // manifests keeps the pods of a directory up to date beside the loop, which
 // must not wait for a disk.
@@ -35,18 +39,40 @@ func openManifests(path string, log *slog.Logger) *manifests {
 // pods are those of the latest reading. Any goroutine may ask.
 func (m *manifests) pods() []signal.Pod { return *m.latest.Load() }
 
-// watch reads what changes until ctx ends.
-func (m *manifests) watch(ctx context.Context) {
-	tick := time.NewTicker(manifestPeriod)
+// watch reads what changes until ctx ends: when the kernel says that something
+// did, which costs nothing while nothing does.
+func (m *manifests) watch(ctx context.Context, path string) {
+	var changes <-chan fsnotify.Event
+	var lost <-chan error // notifications
+	if w, err := watchDirectory(path); err != nil {
+		m.log.Warn("changes of manifests are found by looking every minute only", "error", err)
+	} else {
+		defer w.Close()
+		changes, lost = w.Events, w.Errors
+	}
+	tick := time.NewTicker(filesPeriod)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-changes:
+		case <-lost:
 		case <-tick.C:
-			m.read()
 		}
+		m.read()
 	}
+}
+
+func watchDirectory(path string) (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", path, err)
+	}
+	if err := w.Add(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch %s: %w", path, err), w.Close())
+	}
+	return w, nil
 }
 
 func (m *manifests) read() {

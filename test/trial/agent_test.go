@@ -140,6 +140,21 @@ func TestAGracePeriodSurvivesACrash(t *testing.T) {
 	}
 }
 
+func TestANewPodIsKnownAtOnce(t *testing.T) {
+	n := node(t, "newborn")
+	old := addHog(t, n, "old", trial.Requesting("100Mi"), "fill 60MiB")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	newborn := addHog(t, n, "newborn", "", "fill 100MiB at 400MiB/s")
+	if err := newborn.Send("fill 1GiB at 400MiB/s"); err != nil {
+		t.Fatal(err)
+	}
+	if d := await(t, a, agent.Evicted, agent.Failed); d.Pod != "default/newborn" {
+		t.Errorf("decision: %+v", d)
+	}
+	<-newborn.Process.Done()
+	quiet(t, n, a, old)
+}
+
 func TestABrokenManifestAndADamagedStateFileAreNamed(t *testing.T) {
 	n := node(t, "broken")
 	addHog(t, n, "hog", "", "fill 430MiB")
