@@ -13,11 +13,11 @@ const (
 	// costs tens of microseconds, and waking up for it about as much again.
 	ShortestInterval = 5 * time.Millisecond
 	// CalmInterval is the least time between two looks while memory does not
-	// fall. Waking up for a look costs a Go program in a virtual machine 140 µs
-	// of CPU time, the look included: at the shortest interval, memory that is
-	// parked right above a threshold would cost 3 % of a core for a fill that may
-	// never begin; at this one below 1 %.
-	CalmInterval = 4 * ShortestInterval
+	// fall. Waking up for a look costs a Go program in a virtual machine 140-200
+	// µs of CPU time, the look included: at the shortest interval, memory that is
+	// parked right above a threshold would cost 3-4 % of a core for a fill that
+	// may never begin; at this one below 1 %.
+	CalmInterval = 5 * ShortestInterval
 	// KillTime is how long a kill takes from the look that decides it to the
 	// memory being free: 12-29 ms in the median where the processors are not
 	// contended; the rest is reserve.

@@ -35,6 +35,7 @@ var measurements = []struct {
 	{"fills", fills},
 	{"alarms", alarms},
 	{"idle", idle},
+	{"parked", parked},
 }
 
 func main() {
@@ -46,7 +47,7 @@ func main() {
 	flag.IntVar(&o.dips, "dips", 100, "dips")
 	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long each idle cost is measured")
 	flag.StringVar(&rates, "rates", "5,20,50,200,500,0", "rates of the fills in MiB a second, 0 is as fast as the machine fills")
-	flag.StringVar(&only, "only", "fills,alarms,idle", "which measurements")
+	flag.StringVar(&only, "only", "fills,alarms,idle,parked", "which measurements")
 	flag.Parse()
 	for text := range strings.SplitSeq(rates, ",") {
 		rate, err := strconv.ParseInt(text, 10, 64)
