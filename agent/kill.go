@@ -23,8 +23,8 @@ const (
 	killsForget = 10 * time.Minute
 )
 
-// longestGrace bounds the grace period of a soft eviction.
-const longestGrace = 365 * 24 * time.Hour
+// longestGrace bounds the grace period of a soft eviction, in seconds: a year.
+const longestGrace = 365 * 24 * 3600
 
 // Kill implements Killer: at once for a hard eviction, beside the loop for a
 // soft one, not at all in a dry run.
@@ -71,17 +71,8 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 // keep makes r a release that is waited for. A place is never taken: no
 // threshold is acted for while the release in its place holds it.
 func (a *Agent) keep(r *release) {
-	*a.releases.place(r.eviction, a.condition(r.eviction)) = r
+	*a.releases.place(r.eviction) = r
 	a.newest = r
-}
-
-// condition is what the eviction relieves. Local-storage limits are about
-// disks.
-func (a *Agent) condition(e *eviction.Eviction) signal.Condition {
-	if s, err := signal.Parse(e.Cause); err == nil {
-		return s.Definition().Condition
-	}
-	return signal.DiskPressure
 }
 
 // killWait is how long to wait for a kill: half of what memory lasts at its
@@ -99,7 +90,7 @@ func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
 
 // terminate lets the pod end within its grace period, beside the loop.
 func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
-	grace := min(time.Duration(min(r.eviction.GracePeriod, int64(longestGrace/time.Second)))*time.Second, longestGrace)
+	grace := time.Duration(min(r.eviction.GracePeriod, longestGrace)) * time.Second
 	finished, hurry := make(chan termination, 1), make(chan struct{})
 	r.finished, r.hurry = finished, hurry
 	r.deadline = r.deadline.Add(grace)

@@ -40,11 +40,16 @@ type releases [signal.ConditionCount + 1]*release
 
 const softPlace = signal.ConditionCount
 
-func (rs *releases) place(e *eviction.Eviction, c signal.Condition) **release {
-	if e.Hard {
-		return &rs[c]
+// place is where the release of an eviction belongs: by the condition that it
+// relieves. Local-storage limits are about disks.
+func (rs *releases) place(e *eviction.Eviction) **release {
+	if !e.Hard {
+		return &rs[softPlace]
 	}
-	return &rs[softPlace]
+	if s, err := signal.Parse(e.Cause); err == nil {
+		return &rs[s.Definition().Condition]
+	}
+	return &rs[signal.DiskPressure]
 }
 
 // termination is how a soft eviction ended.

@@ -97,9 +97,7 @@ func (s *scene) start(ctx context.Context, r *role) error {
 // alive lists the pods whose process runs.
 func (s *scene) alive() (keys []string) {
 	for _, r := range s.roles {
-		select {
-		case <-r.hog.Process.Done():
-		default:
+		if r.hog.Process.Alive() {
 			keys = append(keys, r.pod.Key())
 		}
 	}

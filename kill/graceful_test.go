@@ -79,7 +79,7 @@ func TestGracefulKillsNobodyWhenCalledOff(t *testing.T) {
 		if !errors.Is(err, ErrTimeout) || !errors.Is(err, context.Canceled) {
 			r.Errorf("error %v, want %v", err, ErrTimeout)
 		}
-		if !alive(h) {
+		if !h.Process.Alive() {
 			r.Error("killed though it was called off")
 		}
 	})
@@ -108,7 +108,7 @@ func TestImmediateBesideGraceful(t *testing.T) {
 			r.Error(err)
 		}
 		r.killedBy(h, syscall.SIGKILL)
-		if !alive(patient) {
+		if !patient.Process.Alive() {
 			r.Error("the pod with a grace period is dead")
 		}
 		close(hurry)

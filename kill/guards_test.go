@@ -63,7 +63,7 @@ func TestRefusesWhatIsNotThePod(t *testing.T) {
 				}
 			}
 		}
-		if !alive(h) {
+		if !h.Process.Alive() {
 			r.Fatal("a refused kill killed")
 		}
 		r.mustKill() // and the right target still works

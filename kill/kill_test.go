@@ -157,15 +157,6 @@ func (r *rig) killedBy(h *sandbox.Hog, want syscall.Signal) {
 	}
 }
 
-func alive(h *sandbox.Hog) bool {
-	select {
-	case <-h.Process.Done():
-		return false
-	default:
-		return true
-	}
-}
-
 func TestImmediate(t *testing.T) {
 	for name, c := range map[string]struct {
 		orders []string
@@ -191,7 +182,7 @@ func TestImmediate(t *testing.T) {
 				if result.Signalled < c.least || result.Rounds < 1 {
 					r.Errorf("%+v, want at least %d signalled", result, c.least)
 				}
-				if !alive(bystander) {
+				if !bystander.Process.Alive() {
 					r.Error("the process of another pod is dead")
 				}
 				if after := r.limits(); after != before {
@@ -356,8 +347,8 @@ func TestImmediateSparesWhoLeft(t *testing.T) {
 	}
 	result := r.mustKill()
 	r.killedBy(stays, syscall.SIGKILL)
-	if !alive(leaves) || result.Signalled != 1 {
-		t.Errorf("%+v, the process that left lives: %v", result, alive(leaves))
+	if !leaves.Process.Alive() || result.Signalled != 1 {
+		t.Errorf("%+v, the process that left lives: %v", result, leaves.Process.Alive())
 	}
 	if _, err := leaves.Do(t.Context(), "fill 1MiB"); err != nil {
 		t.Error(err)
@@ -399,7 +390,7 @@ func TestImmediateAfterTheEnd(t *testing.T) {
 		if _, err := r.killer.Immediate(ctx, r.target(r.pod.Path())); !errors.Is(err, ErrTimeout) || !errors.Is(err, context.Canceled) {
 			r.Errorf("error %v, want %v", err, ErrTimeout)
 		}
-		if !alive(h) {
+		if !h.Process.Alive() {
 			r.Error("killed though the context had ended")
 		}
 	})

@@ -61,7 +61,7 @@ func TestForeignPIDNamespace(t *testing.T) {
 			r.Errorf("%s\nwant %s, and the remedy", out, want)
 		}
 		if r.hierarchy.Version == cgroup.V1 {
-			if !alive(h) {
+			if !h.Process.Alive() {
 				r.Error("a process that could not be seen was killed")
 			}
 			return
@@ -77,7 +77,7 @@ func TestImmediateWithoutCgroupKill(t *testing.T) {
 		h, bystander := r.hog(r.pod, "main", "fork 20"), r.hog(addPod(r.T, r.node, "bystander"), "main")
 		r.mustKill()
 		r.killedBy(h, syscall.SIGKILL)
-		if !alive(bystander) {
+		if !bystander.Process.Alive() {
 			r.Error("the process of another pod is dead")
 		}
 	})

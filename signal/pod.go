@@ -29,19 +29,6 @@ type Pod struct {
 // Key is "namespace/name".
 func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
 
-// HasStorageLimits reports whether any local-storage limit can be exceeded.
-func (p *Pod) HasStorageLimits() bool {
-	if p.StorageLimit != nil {
-		return true
-	}
-	for i := range p.Volumes {
-		if p.Volumes[i].SizeLimit.Value > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // A Container of a pod.
 type Container struct {
 	Name           string

@@ -22,6 +22,16 @@ type Process struct {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Alive reports whether the process has not ended.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // State is how the process ended; only to be called after Done.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 

@@ -104,11 +104,7 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 		r.Rate = int64(float64(f.runUp()) / at.Sub(begun).Seconds())
 	default: // crossed and dead within a millisecond
 	}
-	select {
-	case <-innocent.Process.Done():
-	default:
-		r.Innocent = true
-	}
+	r.Innocent = innocent.Process.Alive()
 	if r.CPU, err = CPUTime(a.PID); err != nil {
 		return r, err
 	}

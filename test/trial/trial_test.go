@@ -102,15 +102,6 @@ func await(t *testing.T, a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
 	return d
 }
 
-func alive(h *sandbox.Hog) bool {
-	select {
-	case <-h.Process.Done():
-		return false
-	default:
-		return true
-	}
-}
-
 func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
 	sandbox.Need(t)
 	for _, rate := range []int64{100 * mib, 500 * mib, 1000 * mib} {
@@ -145,7 +136,7 @@ func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 		t.Errorf("the agent has ended: %v", err)
 	}
 	for _, h := range hogs {
-		if !alive(h) {
+		if !h.Process.Alive() {
 			t.Error("a pod is dead")
 		}
 	}
