@@ -6,10 +6,11 @@ import (
 )
 
 // A kill runs under the pressure it fights: it must not ask for memory. The
-// least of three kills counts, so that what other goroutines allocate does not.
+// least of several kills counts, so that what other goroutines allocate
+// meanwhile does not: what the kill itself allocates is in every one of them.
 func TestImmediateAllocatesNothing(t *testing.T) {
 	least := ^uint64(0)
-	for range 3 {
+	for i := 0; i < 20 && least > 0; i++ {
 		r := onMemory(t)
 		h := r.hog(r.pod, "main", "fork 50")
 		for len(mustPIDs(r)) < 51 { // they double: no need to wait between
