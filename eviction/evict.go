@@ -110,7 +110,7 @@ func (p *Policy) violation(c signal.Candidate) (cause, message string, ok bool) 
 	}
 	for i := range c.Pod.Containers {
 		k := &c.Pod.Containers[i]
-		used := c.Usage.Container(k.Name)
+		used := c.Usage.Container(k)
 		if !k.Init && k.StorageLimit.Value > 0 && used != nil && p.layersAndLogs(used) > k.StorageLimit.Value {
 			return ContainerLimit, containerLimitMessage(k), true
 		}

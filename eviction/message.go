@@ -53,7 +53,7 @@ func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (s
 	var names, usages []string
 	for i := range c.Pod.Containers {
 		k := &c.Pod.Containers[i]
-		used, request, known := consumption(d.Resource, k, c.Usage.Container(k.Name))
+		used, request, known := consumption(d.Resource, k, c.Usage.Container(k))
 		if known && used > request.Value {
 			larger("Container", k.Name, bytes(used), request.String())
 			names, usages = append(names, k.Name), append(usages, bytes(used))

@@ -24,6 +24,13 @@ type Pod struct {
 
 	Containers []Container // spec.containers, then spec.initContainers
 	Volumes    []Volume
+
+	// EndsBy is when a pod that was deleted has used up its grace period; zero
+	// for one that goes on running.
+	EndsBy time.Time
+	// FromAPI reports whether the pod came from the API server, where its end
+	// has to be told; false for a manifest in a file.
+	FromAPI bool
 }
 
 // Key is "namespace/name".
@@ -31,7 +38,10 @@ func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
 
 // A Container of a pod.
 type Container struct {
-	Name           string
+	Name string
+	// ID is the runtime's name of the container that runs now, which names its
+	// cgroup; empty where nobody has told it.
+	ID             string
 	Init           bool // an init container or sidecar
 	MemoryRequest  Quantity
 	StorageRequest Quantity
@@ -40,8 +50,11 @@ type Container struct {
 
 // A Volume of a pod.
 type Volume struct {
-	Name      string
-	Local     bool     // its bytes lie on nodefs and count as the pod's
+	Name  string
+	Local bool // its bytes lie on nodefs and count as the pod's
+	// Directory is where it lies below the pod's volumes directory, such as
+	// kubernetes.io~empty-dir/cache; empty where it lies elsewhere (hostPath).
+	Directory string
 	SizeLimit Quantity // of an emptyDir; 0 is none
 }
 
@@ -103,11 +116,11 @@ type FilesystemUsage struct {
 	Inodes Measured[Inodes]
 }
 
-// Container returns the usage of the container of that name, nil if there is
-// none.
-func (u *Usage) Container(name string) *ContainerUsage {
+// Container returns the usage of a container, nil if there is none. Usage that
+// was read from cgroups is named by the container's ID.
+func (u *Usage) Container(k *Container) *ContainerUsage {
 	for i := range u.Containers {
-		if u.Containers[i].Name == name {
+		if name := u.Containers[i].Name; name == k.Name || name == k.ID && name != "" {
 			return &u.Containers[i]
 		}
 	}

@@ -141,7 +141,7 @@ func TestMeasurePods(t *testing.T) {
 			if !idle.Memory.Known || idle.Memory.Value > mib || idle.Processes != signal.Of[signal.PIDs](0) {
 				t.Errorf("idle pod: %+v", idle)
 			}
-			app, side := busy.Container("app"), busy.Container("sidecar")
+			app, side := busy.Container(&signal.Container{Name: "app"}), busy.Container(&signal.Container{Name: "sidecar"})
 			if app == nil || side == nil || app.Memory.Value < 32*mib || side.Memory.Value >= 32*mib || busy.Memory.Value < app.Memory.Value {
 				t.Errorf("busy pod: %+v", busy)
 			}
