@@ -22,12 +22,16 @@ type Agent struct {
 	machine   *eviction.Machine
 	cycle     Cycle
 	victims   Victims
+	collector Collector
 	inventory Inventory
 	reporter  Reporter
 	wake      <-chan struct{} // look now; nil if nothing notifies
+	policy    func() *eviction.Policy
+	leaving   func() string
 
 	snapshot    signal.Snapshot
 	falls       falls
+	relief      *relief // under way, or not made use of yet
 	releases    releases
 	newest      *release // of the last eviction
 	kills       kills
@@ -51,20 +55,28 @@ type Parts struct {
 	Observer  Observer
 	Pods      Pods
 	Victims   Victims
-	Reclaimer Reclaimer
+	Collector Collector // nil: nothing is reclaimed, nor measured on disks
 	Inventory Inventory
 	Reporter  Reporter
 	Wake      <-chan struct{}
+	// Policy, if set, is asked before every regular look: what the node is
+	// made of may be known late, or change. It returns the same pointer as long
+	// as nothing has changed.
+	Policy func() *eviction.Policy
+	// Leaving, if set, says why the node is about to go, empty as long as it
+	// stays: pods are then ended in an order of somebody else's.
+	Leaving func() string
 }
 
 // New returns an agent that has not looked yet.
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
-		settings: settings, machine: p.Machine, victims: p.Victims,
-		inventory: p.Inventory, reporter: p.Reporter, wake: p.Wake, kills: kills{},
+		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
+		inventory: p.Inventory, reporter: p.Reporter, wake: p.Wake, policy: p.Policy, leaving: p.Leaving,
+		kills: kills{},
 	}
 	a.told.conditions = p.Machine.Conditions()
-	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: p.Reclaimer, Killer: a, StandBy: a.standBy}
+	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: a, Killer: a, StandBy: a.standBy, Pending: a.pending}
 	return a
 }
 
@@ -84,6 +96,8 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-a.wake:
 		case t := <-a.terminated():
 			a.endTermination(t)
+		case ran := <-a.relieved():
+			a.endRelief(ran)
 		}
 		timer.Reset(time.Until(a.Step(ctx, time.Now())))
 	}
@@ -111,15 +125,17 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 		if a.nextRegular.Before(now) { // the machine slept, or the clock jumped
 			a.nextRegular = now.Add(a.settings.Period)
 		}
+		a.adopt(now)
 	}
 	a.cycle.Observer.Observe(&s.Node, a.machine.Observes(s.Kind))
 	a.falls.note(s)
 	a.settle(s)
 	outcome := a.cycle.Decide(ctx, s)
+	a.forgetRelief(outcome)
 	if e := outcome.Evicted; e != nil {
-		a.newest.expect(&outcome)
+		a.newest.expect(outcome)
 	}
-	a.report(&outcome)
+	a.report(outcome)
 	if s.Kind == signal.Regular {
 		a.inventory.Refresh(ctx)
 	}
@@ -127,6 +143,23 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 		return extra
 	}
 	return a.nextRegular
+}
+
+// adopt goes on with another policy, once what the node is made of has become
+// known: timers and conditions are kept. Releases speak of the thresholds of
+// the old one; what is still missing without them is decided anew.
+func (a *Agent) adopt(now time.Time) {
+	if a.policy == nil {
+		return
+	}
+	policy := a.policy()
+	if policy == a.machine.Policy() || a.terminated() != nil {
+		return
+	}
+	machine := eviction.New(policy)
+	machine.Restore(a.machine.Save(), now)
+	a.machine, a.cycle.Machine = machine, machine
+	a.releases, a.relief = releases{}, nil
 }
 
 // releasePace is how often processes that do not go are looked at, unless memory
@@ -176,17 +209,23 @@ const failurePace = 20 * eviction.ShortestInterval
 
 // standBy holds an action back while what an earlier eviction frees is on its
 // way. A hard threshold that is met meanwhile ends the grace period of a soft
-// eviction: the pod is condemned already, no other has to die for it.
-func (a *Agent) standBy(s *signal.Snapshot, v eviction.Verdict) (reason string) {
+// eviction: the pod is condemned already, no other has to die for it. Without
+// a target it is about local-storage limits.
+func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *eviction.Threshold) (reason string) {
+	if a.leaving != nil {
+		if reason = a.leaving(); reason != "" {
+			return reason
+		}
+	}
 	if s.Kind == signal.Extra && s.At.Before(a.retryAt) {
 		return "no pod could be evicted a moment ago"
 	}
 	for _, r := range a.releases {
-		if r == nil || !r.holds(v.Target) {
+		if r == nil || !r.holds(target) {
 			continue
 		}
-		if v.Target.Hard() && r.escalate(s.At.Add(longestKillWait)) {
-			a.reporter.Report(a.hurried(r, s, &v))
+		if target != nil && target.Hard() && r.escalate(s.At.Add(longestKillWait)) {
+			a.reporter.Report(a.hurried(r, s, v))
 		}
 		return r.why
 	}
@@ -199,6 +238,9 @@ func (a *Agent) settle(s *signal.Snapshot) {
 	for i, r := range a.releases {
 		if r == nil {
 			continue
+		}
+		if r.waiting() && !a.machine.StillMet(&r.verdict, &s.Node) {
+			r.recall()
 		}
 		why := r.over(a.machine, s, a.machine.Policy().ReactionReserve)
 		if why == "" {

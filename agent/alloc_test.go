@@ -16,13 +16,10 @@ func (s steady) Observe(into *signal.Observations, _ signal.Kind) {
 	into[signal.MemoryAvailable] = s.memory
 }
 func (steady) Measure(context.Context) []signal.Candidate { return nil }
-func (steady) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer {
-	return nil
-}
-func (steady) Victim(*signal.Pod) (Victim, error) { return nil, nil }
-func (steady) Refresh(context.Context)            {}
-func (steady) Report(*Decision)                   {}
-func (steady) Save(eviction.Saved)                {}
+func (steady) Victim(*eviction.Eviction) (Victim, error)  { return nil, nil }
+func (steady) Refresh(context.Context)                    {}
+func (steady) Report(*Decision)                           {}
+func (steady) Save(eviction.Saved)                        {}
 
 func steadyAgent(tb testing.TB, available signal.Amount) *Agent {
 	tb.Helper()
@@ -36,7 +33,7 @@ func steadyAgent(tb testing.TB, available signal.Amount) *Agent {
 	}
 	s := steady{signal.Observed(available, 8<<30, time.Now())}
 	return New(Settings{Period: 10 * time.Second, MaxFillRate: 4 << 30}, Parts{
-		Machine: eviction.New(policy), Observer: s, Pods: s, Victims: s, Reclaimer: s, Inventory: s, Reporter: s,
+		Machine: eviction.New(policy), Observer: s, Pods: s, Victims: s, Inventory: s, Reporter: s,
 	})
 }
 

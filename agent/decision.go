@@ -33,6 +33,8 @@ type Decision struct {
 	Ranking    []Place   `json:"ranking,omitempty"`            // the first of them
 	Failed     []Place   `json:"failed,omitempty"`             // pods whose kill failed, and why
 	Processes  int       `json:"processes,omitempty"`          // signalled
+	Status     Status    `json:"status,omitempty"`             // whether the API server knows: told, or owed
+	ToStatus   *float64  `json:"lookToStatusMillis,omitempty"` // from the look until it knew, or was no longer waited for
 	ToSignal   *float64  `json:"lookToSignalMillis,omitempty"` // from the look to the last SIGKILL
 	ToEmpty    *float64  `json:"lookToEmptyMillis,omitempty"`  // from the look until no process was left
 	Freed      *int64    `json:"freed,omitempty"`              // how much more is available than at the look
@@ -50,6 +52,8 @@ const (
 	Terminating Verb = "terminate"   // a soft eviction begins
 	Terminated  Verb = "terminated"  // and ends
 	Failed      Verb = "failed"      // nobody could be evicted
+	Reclaims    Verb = "reclaim"     // room is being made on disks
+	Withdrawn   Verb = "withdrawn"   // a soft eviction is taken back
 	Recovered   Verb = "recovered"   // on a second look, or by reclaim
 	StoodBy     Verb = "stand-by"
 	Waits       Verb = "wait"    // met, but not acted for; told once
@@ -121,6 +125,10 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 		return a.told.wait != before
 	case StoodBy:
 		return false
+	case Reclaims:
+		told := a.relief.told
+		a.relief.told = true
+		return !told
 	case Failed:
 		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
 	}
@@ -139,6 +147,8 @@ func (a *Agent) verb(o *Outcome) Verb {
 		return Recovered
 	case o.StoodBy != "":
 		return StoodBy
+	case o.Reclaiming:
+		return Reclaims
 	case o.Verdict.Target != nil:
 		return Failed
 	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
@@ -206,6 +216,9 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 		return
 	}
 	d.Processes = a.killed.Processes
+	if d.Status = a.killed.Status; d.Status != "" {
+		d.ToStatus = millis(a.killed.ToStatus)
+	}
 	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
 	if r := a.newest; a.snapshot.Node[r.signal].Known {
 		var now signal.Observations
@@ -236,6 +249,10 @@ func (a *Agent) settled(r *release, s *signal.Snapshot, why string) *Decision {
 func (a *Agent) terminatedBy(r *release, t termination, now time.Time) *Decision {
 	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
 		Processes: t.killed.Processes, ToEmpty: millis(now.Sub(r.since)), Lingering: t.killed.Lingering}
+	if t.killed.Withdrawn {
+		d.Decision = Withdrawn
+	}
+	d.Status = t.killed.Status
 	if t.err != nil {
 		d.Failed = []Place{{r.eviction.Pod.Key(), t.err.Error()}}
 	}

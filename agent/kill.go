@@ -16,6 +16,11 @@ const (
 	longestKillWait  = 2 * time.Second
 )
 
+// longestPatience is how long the API server is waited for before a pod is
+// killed while memory leaves the time: a pod that is killed before its status
+// is written may be started again by a kubelet.
+const longestPatience = 2 * time.Second
+
 // The same pod is killed no more often than this: one that is started again
 // every time, or does not die, does not keep the next pod from being tried.
 const (
@@ -39,7 +44,7 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	if err := a.kills.refuse(e.Pod, s.At); err != nil {
 		return err
 	}
-	victim, err := a.victims.Victim(e.Pod)
+	victim, err := a.victims.Victim(e)
 	if err != nil {
 		return err
 	}
@@ -48,16 +53,18 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 		a.terminate(ctx, r, victim)
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, a.killWait(s))
+	patience := a.patienceFor(s)
+	bounded, cancel := context.WithTimeout(ctx, patience+a.killWait(s))
 	defer cancel()
 	decided := time.Since(s.At)
-	killed, err := victim.Immediate(bounded)
+	killed, err := victim.Immediate(bounded, patience)
 	if err != nil {
 		return fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
 	}
 	if killed.Processes == 0 {
 		return fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())
 	}
+	killed.ToStatus += decided
 	killed.ToSignal += decided
 	killed.ToEmpty += decided
 	r.lingering = killed.Lingering
@@ -88,18 +95,23 @@ func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
 	return max(wait, shortestKillWait)
 }
 
-// terminate lets the pod end within its grace period, beside the loop.
+// terminate lets the pod end within its grace period, beside the loop. A pod of
+// the API server is asked for politely, which may be refused for as long as a
+// budget says so; how long to wait is the victim's to know.
 func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 	grace := time.Duration(min(r.eviction.GracePeriod, longestGrace)) * time.Second
-	finished, hurry := make(chan termination, 1), make(chan struct{})
-	r.finished, r.hurry = finished, hurry
+	finished, hurry, withdraw := make(chan termination, 1), make(chan struct{}), make(chan struct{})
+	r.finished, r.hurry, r.withdraw = finished, hurry, withdraw
 	r.deadline = r.deadline.Add(grace)
+	limit := grace + releaseWait // what can not be ended must not keep the next one from being tried
+	if r.eviction.Pod.FromAPI {
+		r.deadline, limit = time.Time{}, longestGrace*time.Second
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	a.keep(r)
 	go func() {
-		// What can not be ended must not keep the next one from being tried.
-		bounded, cancel := context.WithTimeout(ctx, grace+releaseWait)
 		defer cancel()
-		killed, err := victim.Graceful(bounded, grace, hurry)
+		killed, err := victim.Graceful(bounded, grace, Changes{hurry, withdraw})
 		finished <- termination{killed, err}
 	}()
 }
@@ -117,10 +129,13 @@ func (a *Agent) terminated() <-chan termination {
 // could not be ended, the next regular look decides anew.
 func (a *Agent) endTermination(t termination) {
 	r := a.releases[softPlace]
-	r.finished, r.hurry = nil, nil // the deadline goes on
+	r.finished, r.hurry, r.withdraw = nil, nil, nil // the deadline goes on
+	if r.deadline.IsZero() {
+		r.deadline = time.Now().Add(releaseWait)
+	}
 	r.lingering = t.killed.Lingering
 	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
-	if t.err != nil {
+	if t.err != nil || t.killed.Withdrawn {
 		a.releases[softPlace] = nil
 	}
 }

@@ -18,54 +18,93 @@ type Cycle struct {
 	Reclaimer Reclaimer
 	Killer    Killer
 	// StandBy, if set, may hold an action back and says why; empty goes ahead.
-	StandBy func(*signal.Snapshot, eviction.Verdict) (reason string)
+	// Without a target it is about local-storage limits.
+	StandBy func(*signal.Snapshot, *eviction.Verdict, *eviction.Threshold) (reason string)
+	// Pending, if set, may hold the choice of a pod back because others are
+	// ending already, or say which of those has to end at once.
+	Pending func(*Outcome) (first *signal.Candidate, reason string)
+
+	outcome Outcome // of the last look: a new one for each would be an allocation
 }
 
 // Look runs the cycle on a snapshot whose time, kind and rates are set; the
-// node's observations are filled in.
-func (c *Cycle) Look(ctx context.Context, s *signal.Snapshot) Outcome {
+// node's observations are filled in. The outcome is valid until the next look.
+func (c *Cycle) Look(ctx context.Context, s *signal.Snapshot) *Outcome {
 	c.Observer.Observe(&s.Node, c.Machine.Observes(s.Kind))
 	return c.Decide(ctx, s)
 }
 
 // Decide runs the cycle from the snapshot's observations on.
-func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) Outcome {
-	o := Outcome{Snapshot: s, Verdict: c.Machine.Look(s)}
-	if o.Verdict.CheckLimits {
-		if o.EndedByLimit = c.enforceLimits(ctx, &o); o.EndedByLimit {
-			return o
-		}
-	}
-	if o.Verdict.Target == nil {
-		return o
-	}
-	if c.StandBy != nil {
-		if o.StoodBy = c.StandBy(s, o.Verdict); o.StoodBy != "" {
-			return o
-		}
-	}
-	if len(o.Verdict.Reclaim) > 0 {
-		o.Reclaimed = c.Reclaimer.Reclaim(ctx, o.Verdict.Reclaim)
-		if o.Recovered = c.recovered(s, &o.Verdict); o.Recovered {
+func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
+	o := &c.outcome
+	*o = Outcome{Snapshot: s, Verdict: c.Machine.Look(s)}
+	if o.Verdict.CheckLimits && c.standBy(o, nil) == "" {
+		if o.EndedByLimit = c.enforceLimits(ctx, o); o.EndedByLimit {
 			return o
 		}
 	}
 	target := o.Verdict.Target
-	o.Candidates = c.Pods.Measure(ctx)
-	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
-	for i := range o.Ranking {
-		r := &o.Ranking[i]
-		if r.Pod.Protection != signal.Unprotected || o.hasFailed(r.Pod) {
-			continue
-		}
+	if target == nil {
+		return o
+	}
+	if o.StoodBy = c.standBy(o, target); o.StoodBy != "" {
+		return o
+	}
+	if o.Reclaimed, o.Reclaiming = c.reclaim(ctx, o); o.Reclaiming {
+		return o
+	}
+	if len(o.Reclaimed) > 0 {
 		if o.Recovered = c.recovered(s, &o.Verdict); o.Recovered {
 			return o
 		}
-		if c.evict(ctx, &o, c.Machine.Policy().Evict(target, &s.Node[target.Signal], r.Candidate)) {
-			return o
+	}
+	o.Candidates = c.Pods.Measure(ctx)
+	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
+	c.choose(ctx, o)
+	return o
+}
+
+func (c *Cycle) standBy(o *Outcome, target *eviction.Threshold) (reason string) {
+	if c.StandBy == nil {
+		return ""
+	}
+	return c.StandBy(o.Snapshot, &o.Verdict, target)
+}
+
+func (c *Cycle) reclaim(ctx context.Context, o *Outcome) (ran []signal.Reclaimer, underWay bool) {
+	if o.Verdict.Target.Signal.Definition().Condition != signal.DiskPressure {
+		return nil, false
+	}
+	ran, done := c.Reclaimer.Reclaim(ctx, &o.Verdict)
+	return ran, !done
+}
+
+// choose evicts the first pod of the ranking that can be.
+func (c *Cycle) choose(ctx context.Context, o *Outcome) {
+	if c.Pending != nil {
+		first, reason := c.Pending(o)
+		if o.StoodBy = reason; reason != "" || first != nil && c.try(ctx, o, *first) {
+			return
 		}
 	}
-	return o
+	for i := range o.Ranking {
+		if c.try(ctx, o, o.Ranking[i].Candidate) {
+			return
+		}
+	}
+}
+
+// try evicts a pod unless it is protected or has failed, and reports whether
+// the choice is over.
+func (c *Cycle) try(ctx context.Context, o *Outcome, candidate signal.Candidate) (over bool) {
+	if candidate.Pod.Protection != signal.Unprotected || o.hasFailed(candidate.Pod) {
+		return false
+	}
+	if o.Recovered = c.recovered(o.Snapshot, &o.Verdict); o.Recovered {
+		return true
+	}
+	target := o.Verdict.Target
+	return c.evict(ctx, o, c.Machine.Policy().Evict(target, &o.Snapshot.Node[target.Signal], candidate))
 }
 
 // recovered observes once more, before what can not be undone.
@@ -104,6 +143,7 @@ type Outcome struct {
 	EndedByLimit bool
 	StoodBy      string // why the target was not acted for, empty if it was
 	Reclaimed    []signal.Reclaimer
+	Reclaiming   bool // room is being made; a later look goes on
 	Recovered    bool // found on a second look, before a pod was evicted
 	Candidates   []signal.Candidate
 	Ranking      []ranking.Ranked

@@ -24,9 +24,20 @@ type Pods interface {
 	Measure(ctx context.Context) []signal.Candidate
 }
 
-// A Reclaimer collects node-level waste and returns what ran, in order.
+// A Reclaimer makes room on disks before a pod is chosen for them.
 type Reclaimer interface {
-	Reclaim(ctx context.Context, what []signal.Reclaimer) []signal.Reclaimer
+	// Reclaim collects node-level waste for the verdict's target, and returns
+	// what ran, in order. It must not wait: as long as it is not done, no pod is
+	// chosen, and a later look asks again.
+	Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool)
+}
+
+// A Collector does the work of reclaiming, beside the loop.
+type Collector interface {
+	// Collect collects waste until there is enough, by observations that it
+	// makes itself, and then measures what pods keep on disks if there is not.
+	// It returns what ran, and ends early with ctx.
+	Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer
 }
 
 // A Killer ends one pod. An error means that the pod was not evicted.
@@ -34,19 +45,29 @@ type Killer interface {
 	Kill(ctx context.Context, e *eviction.Eviction) error
 }
 
-// Victims finds what there is to kill of a pod.
+// Victims finds what there is to end of a pod.
 type Victims interface {
-	Victim(pod *signal.Pod) (Victim, error)
+	Victim(e *eviction.Eviction) (Victim, error)
 }
 
-// A Victim is all processes of one pod. Both ways return when the processes are
-// gone, or when ctx ends.
+// A Victim is a pod that is to be evicted: all its processes, and what the API
+// server has to be told of it. Both ways return when the processes are gone, or
+// when ctx ends.
 type Victim interface {
-	// Immediate sends SIGKILL at once.
-	Immediate(ctx context.Context) (Killed, error)
-	// Graceful sends SIGTERM, and SIGKILL after the grace period, or as soon as
-	// hurry is closed.
-	Graceful(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Killed, error)
+	// Immediate tells the API server, for which it waits no longer than
+	// patience, and sends SIGKILL.
+	Immediate(ctx context.Context, patience time.Duration) (Killed, error)
+	// Graceful has the pod end within the grace period.
+	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
+}
+
+// Changes reach a graceful eviction under way.
+type Changes struct {
+	// Hurry is closed when the pod has to end at once.
+	Hurry <-chan struct{}
+	// Withdraw is closed when nobody has to end any more; a pod that has been
+	// asked to end already ends nevertheless.
+	Withdraw <-chan struct{}
 }
 
 // Killed is what a kill did.
@@ -54,6 +75,11 @@ type Killed struct {
 	Processes int           // signalled
 	ToSignal  time.Duration // until the last SIGKILL was sent
 	ToEmpty   time.Duration // until no process was left
+	// Status says whether the API server knows; empty where it has not to.
+	Status   Status
+	ToStatus time.Duration // until it knew, or was no longer waited for
+	// Withdrawn: the pod was not evicted after all.
+	Withdrawn bool
 	// Lingering processes have got their signal but were not gone when ctx
 	// ended; they still hold their memory.
 	Lingering bool
@@ -63,3 +89,12 @@ type Killed struct {
 type Inventory interface {
 	Refresh(ctx context.Context)
 }
+
+// Status says what became of telling the API server of an eviction.
+type Status string
+
+// The ways it goes.
+const (
+	StatusTold Status = "told"
+	StatusOwed Status = "owed" // told later
+)

@@ -21,17 +21,19 @@ type release struct {
 	eviction  *eviction.Eviction
 	verdict   eviction.Verdict // what the eviction was for
 	signal    signal.Signal
+	limit     bool          // for a local-storage limit: no signal is waited for
 	before    signal.Amount // available when the eviction was decided
 	expected  signal.Amount // what the pod was seen to use
 	since     time.Time
-	deadline  time.Time
-	rehearsed bool   // a dry run: nothing will come back
-	lingering bool   // processes have got SIGKILL but are not gone
-	why       string // what standing by for it is explained with
+	deadline  time.Time // zero: as long as it takes
+	rehearsed bool      // a dry run: nothing will come back
+	lingering bool      // processes have got SIGKILL but are not gone
+	why       string    // what standing by for it is explained with
 
 	// A soft eviction goes on beside the loop until finished.
 	finished <-chan termination
 	hurry    chan struct{} // closed, and nil, once the grace period was ended
+	withdraw chan struct{} // likewise, once nobody has to end any more
 }
 
 // releases are those under way: one hard eviction for each condition, and one
@@ -66,7 +68,8 @@ func newRelease(e *eviction.Eviction, now time.Time, rehearsed bool) *release {
 // expect tells the release what is waited for.
 func (r *release) expect(o *Outcome) {
 	r.verdict = o.Verdict
-	if o.Verdict.Target == nil {
+	if o.EndedByLimit {
+		r.limit = true
 		return
 	}
 	r.signal = o.Verdict.Target.Signal
@@ -83,26 +86,39 @@ func (r *release) waiting() bool { return r.finished != nil }
 
 // holds reports whether the release keeps a threshold from being acted for: one
 // of the same condition, and every soft one while a soft eviction is under way.
+// Limits, which have no threshold, wait for whatever is freed on disks.
 func (r *release) holds(t *eviction.Threshold) bool {
+	switch {
+	case t == nil:
+		return r.limit || r.ofDisk()
+	case r.limit:
+		return t.Signal.Definition().Condition == signal.DiskPressure
+	}
 	return t.Signal.Definition().Condition == r.signal.Definition().Condition || r.waiting() && !t.Hard()
+}
+
+// ofDisk reports whether disk space is waited for. It comes back when layers,
+// logs and volumes are removed, well after the processes are gone.
+func (r *release) ofDisk() bool {
+	return !r.limit && r.signal.Definition().Condition == signal.DiskPressure
 }
 
 // over says why the wait has ended, empty if it has not. Memory that would be
 // gone within the reserve ends it early.
 func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Duration) string {
-	o, late := &s.Node[r.signal], !s.At.Before(r.deadline)
+	o, late := &s.Node[r.signal], !r.deadline.IsZero() && !s.At.Before(r.deadline)
 	switch {
 	case r.waiting() && !late:
 		return ""
 	case r.waiting():
 		return "not ended in time"
-	case !m.StillMet(&r.verdict, &s.Node):
+	case !r.limit && !m.StillMet(&r.verdict, &s.Node):
 		return recoveredMeanwhile
 	case r.rehearsed && !late:
 		return ""
 	case r.rehearsed:
 		return "dry run"
-	case !r.lingering:
+	case !r.lingering && !r.ofDisk():
 		return "ended"
 	case late:
 		return "not freed in time"
@@ -112,6 +128,14 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 		return "no time left to wait"
 	}
 	return ""
+}
+
+// recall withdraws a soft eviction that nobody needs any more.
+func (r *release) recall() {
+	if r.withdraw != nil {
+		close(r.withdraw)
+		r.withdraw = nil
+	}
 }
 
 // escalate ends the grace period of a soft eviction that is under way, and

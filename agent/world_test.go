@@ -41,6 +41,7 @@ type worldPod struct {
 	then    signal.Amount
 	unknown bool
 	undead  bool // stays in spite of SIGKILL
+	polite  bool // its eviction can be withdrawn
 }
 
 func (p *worldPod) uses(now time.Time) signal.Amount {
@@ -99,13 +100,12 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 	return candidates
 }
 
-func (w *world) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer { return nil }
-func (w *world) Refresh(context.Context)                                        {}
-func (w *world) Report(d *Decision)                                             { w.told = append(w.told, d) }
-func (w *world) Save(eviction.Saved)                                            { w.saves++ }
+func (w *world) Refresh(context.Context) {}
+func (w *world) Report(d *Decision)      { w.told = append(w.told, d) }
+func (w *world) Save(eviction.Saved)     { w.saves++ }
 
-func (w *world) Victim(pod *signal.Pod) (Victim, error) {
-	return &worldVictim{w, pod.UID, w.pod(pod.UID)}, nil
+func (w *world) Victim(e *eviction.Eviction) (Victim, error) {
+	return &worldVictim{w, e.Pod.UID, w.pod(e.Pod.UID)}, nil
 }
 
 func (w *world) pod(uid string) *worldPod {
@@ -120,7 +120,7 @@ type worldVictim struct {
 	pod *worldPod
 }
 
-func (v *worldVictim) Immediate(ctx context.Context) (Killed, error) {
+func (v *worldVictim) Immediate(ctx context.Context, _ time.Duration) (Killed, error) {
 	switch {
 	case v.w.killErr != nil:
 		return Killed{}, v.w.killErr
@@ -132,10 +132,15 @@ func (v *worldVictim) Immediate(ctx context.Context) (Killed, error) {
 	return Killed{Processes: 1}, nil
 }
 
-func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Killed, error) {
+func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error) {
 	select {
 	case <-time.After(min(grace, v.w.ending)):
-	case <-hurry:
+	case <-change.Hurry:
+	case <-change.Withdraw:
+		if v.pod.polite {
+			return Killed{Withdrawn: true}, nil
+		}
+		<-time.After(min(grace, v.w.ending))
 	case <-ctx.Done():
 		return Killed{}, ctx.Err()
 	}
@@ -191,7 +196,7 @@ func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Thre
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
 		New(Settings{Period: 10 * time.Second, MaxFillRate: 4 << 30, DryRun: dryRun}, Parts{
-			Machine: eviction.New(policy), Observer: w, Pods: w, Victims: w, Reclaimer: w, Inventory: w, Reporter: w,
+			Machine: eviction.New(policy), Observer: w, Pods: w, Victims: w, Inventory: w, Reporter: w,
 		}).Run(ctx)
 		synctest.Wait()
 	})

@@ -222,10 +222,20 @@ func (m *Machine) keepSamples(s *signal.Snapshot, full bool) {
 // the verdict's look is still met, minimum reclaim included, by a later
 // observation. A signal that has become unknown does not count as recovered.
 func (m *Machine) StillMet(v *Verdict, now *signal.Observations) bool {
+	return m.stillMet(v, now, func(signal.Condition) bool { return true })
+}
+
+// StillMetOf is StillMet for the thresholds of one condition. It may be called
+// beside the goroutine that owns the machine.
+func (m *Machine) StillMetOf(v *Verdict, now *signal.Observations, c signal.Condition) bool {
+	return m.stillMet(v, now, func(of signal.Condition) bool { return of == c })
+}
+
+func (m *Machine) stillMet(v *Verdict, now *signal.Observations, counts func(signal.Condition) bool) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &now[t.Signal]
-		if v.past.has(i) && (!o.Known || t.metWithReclaim(o)) {
+		if v.past.has(i) && counts(t.Signal.Definition().Condition) && (!o.Known || t.metWithReclaim(o)) {
 			return true
 		}
 	}

@@ -88,6 +88,12 @@ func (t *Threshold) metWithReclaim(o *signal.Observation) bool {
 	return o.Available < line
 }
 
+// Missing is how much has to come back before the threshold counts as unmet,
+// minimum reclaim included; 0 or less if nothing has to.
+func (t *Threshold) Missing(o *signal.Observation) signal.Amount {
+	return t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value) - o.Available
+}
+
 // A thresholdSet holds indexes into Policy.Thresholds.
 type thresholdSet uint64
 

@@ -31,10 +31,10 @@ func (s *Scenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error
 		cycle := agent.Cycle{Machine: machine, Observer: w, Pods: w, Reclaimer: w, Killer: w}
 		snapshot := w.snapshot()
 		outcome := cycle.Look(context.Background(), snapshot)
-		if err := each(step, &outcome, machine); err != nil {
+		if err := each(step, outcome, machine); err != nil {
 			return err
 		}
-		w.leave(&outcome)
+		w.leave(outcome)
 	}
 	return nil
 }
@@ -119,9 +119,9 @@ func (w *world) Measure(context.Context) []signal.Candidate {
 }
 
 // Reclaim implements agent.Reclaimer.
-func (w *world) Reclaim(_ context.Context, what []signal.Reclaimer) []signal.Reclaimer {
-	w.reclaimed = true
-	return what
+func (w *world) Reclaim(_ context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool) {
+	w.reclaimed = len(v.Reclaim) > 0
+	return v.Reclaim, true
 }
 
 // Kill implements agent.Killer.

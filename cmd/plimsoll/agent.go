@@ -74,7 +74,7 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	log.Info("watching", "node", c.NodeCgroup, "hierarchy", n.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
 		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "dryRun", c.DryRun, "pid", os.Getpid())
 	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun, TellLooks: c.Verbosity >= 2}, agent.Parts{
-		Machine: machine, Observer: n, Pods: n, Victims: n, Reclaimer: n, Inventory: n, Reporter: reporter,
+		Machine: machine, Observer: n, Pods: n, Victims: n, Inventory: n, Reporter: reporter,
 	}).Run(ctx)
 	log.Info("stopped")
 	return nil

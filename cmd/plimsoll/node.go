@@ -102,10 +102,6 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 	})
 }
 
-// Reclaim implements agent.Reclaimer: this node has no container runtime whose
-// waste could be collected.
-func (n *node) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer { return nil }
-
 // Refresh implements agent.Inventory: it opens what a measurement will read, so
 // that none of it has to be opened under pressure.
 func (n *node) Refresh(context.Context) {
@@ -115,7 +111,8 @@ func (n *node) Refresh(context.Context) {
 }
 
 // Victim implements agent.Victims.
-func (n *node) Victim(pod *signal.Pod) (agent.Victim, error) {
+func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
+	pod := e.Pod
 	found, ok := n.usage.Cgroup(pod.UID)
 	if !ok {
 		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", pod.Key(), pod.UID)
@@ -129,12 +126,12 @@ type victim struct {
 	target kill.Target
 }
 
-func (v victim) Immediate(ctx context.Context) (agent.Killed, error) {
+func (v victim) Immediate(ctx context.Context, _ time.Duration) (agent.Killed, error) {
 	return killed(v.killer.Immediate(ctx, v.target))
 }
 
-func (v victim) Graceful(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (agent.Killed, error) {
-	return killed(v.killer.Graceful(ctx, v.target, grace, hurry))
+func (v victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
+	return killed(v.killer.Graceful(ctx, v.target, grace, change.Hurry))
 }
 
 // killed tells processes that were signalled but are not gone yet from those

@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A relief is room being made on disks, beside the loop: the runtime may take
+// its time, and memory is looked at meanwhile.
+type relief struct {
+	what     []signal.Reclaimer
+	finished chan []signal.Reclaimer // what ran
+	ran      []signal.Reclaimer
+	done     bool
+	told     bool
+}
+
+// Reclaim implements Reclaimer: it begins a relief, and says what came of it in
+// the look that follows its end. A dry run collects nothing, but pods have to
+// be measured to be ranked.
+func (a *Agent) Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool) {
+	if a.collector == nil {
+		return nil, true
+	}
+	if r := a.relief; r != nil {
+		if r.done {
+			a.relief = nil
+		}
+		return r.ran, r.done
+	}
+	what := v.Reclaim
+	if a.settings.DryRun {
+		what = nil
+	}
+	r := &relief{what: what, finished: make(chan []signal.Reclaimer, 1)}
+	a.relief = r
+	machine, verdict := a.machine, *v
+	go func() {
+		r.finished <- a.collector.Collect(ctx, what, func(now *signal.Observations) bool {
+			return !machine.StillMetOf(&verdict, now, signal.DiskPressure)
+		})
+	}()
+	return nil, false
+}
+
+// relieved is where a relief under way reports its end; nil if there is none.
+func (a *Agent) relieved() <-chan []signal.Reclaimer {
+	if a.relief == nil || a.relief.done {
+		return nil
+	}
+	return a.relief.finished
+}
+
+// endRelief notes what ran. Whether it was enough is looked at now, and not
+// only when the next look is due.
+func (a *Agent) endRelief(ran []signal.Reclaimer) {
+	a.relief.ran, a.relief.done = ran, true
+	a.nextRegular = time.Now()
+}
+
+// forgetRelief drops the result of a relief that no look of its threshold has
+// asked for: what was measured then is old by the time of the next one.
+func (a *Agent) forgetRelief(o *Outcome) {
+	if o.Snapshot.Kind == signal.Regular && a.relief != nil && a.relief.done {
+		a.relief = nil
+	}
+}
