@@ -12,7 +12,7 @@ FUZZTIME ?= 2m
 RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 
-.PHONY: help build demo test test-unit test-race test-kernel lint bench bench-pressure fuzz vuln docs clean
+.PHONY: help build components demo test test-unit test-race test-kernel lint bench bench-pressure fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -20,11 +20,14 @@ help: ## list the targets
 build: ## build bin/plimsoll, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
 
+components: ## build the real components that tests use: once, cached by version (about 10 minutes)
+	$(GO) -C test/components run . -o ../../bin/components
+
 demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-test: test-unit test-race test-kernel ## everything; the kernel tests need root
+test: components test-unit test-race test-kernel ## everything; the kernel tests need root
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	$(GO) vet ./...
