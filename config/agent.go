@@ -42,6 +42,8 @@ type Agent struct {
 	LoggingFormat    string
 	Verbosity        int64
 
+	Cluster
+
 	where map[string]string // where an option was set, by its field
 }
 
@@ -94,6 +96,7 @@ func NewAgent() *Agent {
 		ProcRoot:                         "/proc",
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",
+		Cluster:                          newCluster(),
 		where:                            map[string]string{},
 	}
 }

@@ -106,7 +106,8 @@ func TestDefaultsAreWhatTheTableSays(t *testing.T) {
 		written.StateFile != preset.StateFile || written.ProcRoot != preset.ProcRoot || written.CgroupRoot != preset.CgroupRoot ||
 		written.LoggingFormat != preset.LoggingFormat || written.FillRate() != preset.FillRate() || written.Verbosity != preset.Verbosity ||
 		!slices.Equal(written.EnforceNodeAllocatable, preset.EnforceNodeAllocatable) || written.EvictionMaxPodGracePeriod != preset.EvictionMaxPodGracePeriod ||
-		written.LocalStorageCapacityIsolation != preset.LocalStorageCapacityIsolation || written.DryRun != preset.DryRun {
+		written.LocalStorageCapacityIsolation != preset.LocalStorageCapacityIsolation || written.DryRun != preset.DryRun ||
+		written.Cluster != preset.Cluster {
 		t.Errorf("the table says\n%+v, the program\n%+v", written, preset)
 	}
 }

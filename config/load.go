@@ -120,8 +120,13 @@ func (c *Agent) validate(faults *fields.Faults) {
 		faults.Add(c.Where("verbosity"), fmt.Sprint(c.Verbosity), "must not be negative")
 	}
 	for _, p := range [][2]string{{"nodeCgroup", c.NodeCgroup}, {"procRoot", c.ProcRoot}, {"cgroupRoot", c.CgroupRoot}} {
-		if field, path := p[0], p[1]; !filepath.IsAbs(path) || filepath.Clean(path) != path {
-			faults.Add(c.Where(field), path, "must be an absolute path without . or .. or a slash at its end")
-		}
+		c.validatePath(p[0], p[1], faults)
+	}
+	c.validateCluster(faults)
+}
+
+func (c *Agent) validatePath(field, path string, faults *fields.Faults) {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		faults.Add(c.Where(field), path, "must be an absolute path without . or .. or a slash at its end")
 	}
 }

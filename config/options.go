@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,7 +36,11 @@ type option struct {
 	setMap  func(c *Agent) *Map
 }
 
-var options = []option{
+// options is the table, in the order in which it is documented.
+var options = slices.Concat(nodeOptions, clusterOptions)
+
+// nodeOptions are those of the node itself and of its thresholds.
+var nodeOptions = []option{
 	{field: "evictionHard", flag: "eviction-hard", shape: lessMap, setMap: func(c *Agent) *Map { return &c.EvictionHard },
 		preset: "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
 		help:   "hard eviction thresholds; a pod is evicted at once when one is met. An empty value means none"},
@@ -58,7 +63,7 @@ var options = []option{
 	{field: "systemReserved", flag: "system-reserved", shape: equalMap, setMap: func(c *Agent) *Map { return &c.SystemReserved },
 		help: "resources reserved for the system, such as memory=500Mi"},
 	{field: "localStorageCapacityIsolation", flag: "local-storage-capacity-isolation", shape: boolean, preset: "true", setBool: func(c *Agent) *bool { return &c.LocalStorageCapacityIsolation },
-		help: "evict pods above their local-storage limits"},
+		help: "whether pods are evicted above their local-storage limits at all; by whom says localStorageLimits"},
 	{field: "nodeCgroup", flag: "node-cgroup", preset: "/", setText: str(func(c *Agent) *string { return &c.NodeCgroup }),
 		help: "the cgroup that is the node, relative to the mount of each controller; / is the machine"},
 	{field: "podManifests", flag: "pod-manifests", setText: str(func(c *Agent) *string { return &c.PodManifests }),
