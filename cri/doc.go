@@ -4,9 +4,10 @@
 // Duties and invariants:
 //
 //   - Every answer is turned into the values of this package; no CRI type
-//     leaves it. An answer that can not be right (no ID, an amount above what an
-//     int64 holds) is an error that names the call and the field.
-//   - [Open] and [New] do not wait for the runtime. Calls to one that does not
+//     leaves it. A list to act upon that can not be right (no ID, a size above
+//     2^60) is an error that names the call and the field; a measurement that
+//     can not be right, or was not told, is not known. It is never a wrong number.
+//   - [Open] does not wait for the runtime. Calls to one that does not
 //     answer end at the deadline of their context or at [Options.Timeout],
 //     whichever is first, and connections are made again with a back-off.
 //   - Nothing here decides; nothing is remembered but the connection.

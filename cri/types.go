@@ -2,15 +2,22 @@ package cri
 
 import "time"
 
+// A Runtime is who answers.
+type Runtime struct {
+	Name    string // such as containerd
+	Version string
+	API     string // of the CRI, such as v1
+}
+
 // A Sandbox is what a pod's containers run in.
 type Sandbox struct {
 	ID             string
-	UID            string // of the pod
+	UID            string // of the pod; empty if something other than a kubelet made it without one
 	Namespace      string
 	Name           string
 	Attempt        uint32
 	Ready          bool
-	Created        time.Time
+	Created        time.Time // zero if the runtime does not know: then its age is not known
 	RuntimeHandler string
 	Labels         map[string]string
 	Annotations    map[string]string
@@ -38,7 +45,7 @@ type Container struct {
 	Name      string
 	Attempt   uint32
 	State     State
-	Created   time.Time
+	Created   time.Time // zero if the runtime does not know: then its age is not known
 	// PodUID, PodNamespace and PodName are by the labels that a kubelet sets;
 	// empty for containers that something else made.
 	PodUID       string
@@ -47,6 +54,29 @@ type Container struct {
 	// Image is as the container names it, ImageID as the runtime resolved it.
 	Image   string
 	ImageID string
+}
+
+// A ContainerStatus is what the runtime knows about one container.
+type ContainerStatus struct {
+	ID    string
+	State State
+	// Created, Started and Finished are zero where that has not happened, or is
+	// not known.
+	Created, Started, Finished time.Time
+	ExitCode                   int32
+	Reason                     string // such as Completed, Error, OOMKilled
+	LogPath                    string // on the host; empty if there is no log
+	Image                      string // as the container names it
+	ImageID                    string // as the runtime resolved it
+	Mounts                     []Mount
+}
+
+// A Mount of a container.
+type Mount struct {
+	HostPath      string // empty for an image
+	ContainerPath string
+	ReadOnly      bool
+	Image         string // of an image volume: the image in use; empty where the runtime does not tell
 }
 
 // An Image that the runtime holds.
@@ -64,6 +94,7 @@ type Filesystem struct {
 	Time       time.Time
 	UsedBytes  int64
 	UsedInodes int64
+	UsageKnown bool // whether the runtime told both; they are 0 if not
 }
 
 // Used is an amount that the runtime may not have told.
@@ -76,6 +107,7 @@ type Used struct {
 type ContainerStats struct {
 	ID         string
 	Name       string
+	PodUID     string    // by the label that a kubelet sets
 	Time       time.Time // of the memory sample; zero if there is none
 	WorkingSet Used      // bytes
 	// Writable is the container's writable layer.
@@ -88,9 +120,10 @@ type PodStats struct {
 	UID        string
 	Namespace  string
 	Name       string
-	Time       time.Time
-	WorkingSet Used // bytes, of the pod's cgroup
-	Processes  Used
+	SandboxID  string
+	Time       time.Time // of the memory sample; zero if there is none
+	WorkingSet Used      // bytes, of the pod's cgroup
+	Processes  Used      // containerd counts those of containers, not the sandbox's own
 	Containers []ContainerStats
 }
 
@@ -112,4 +145,7 @@ const (
 	ContainerStarted
 	ContainerStopped
 	ContainerDeleted
+	// Reconnected is of no container: the stream has begun, and what happened
+	// before may have gone unheard.
+	Reconnected
 )

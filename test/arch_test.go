@@ -26,12 +26,16 @@ var mayImport = map[string]struct {
 	"fields": {nil, "it reads what users write, whatever it is about"},
 	"pods":   {[]string{"fields", "signal"}, "it turns core/v1 pods into facts, and ends there"},
 	"cgroup": {nil, "it knows the kernel's files, no signal and no threshold"},
+	"cri":    {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
 	"stats":  {[]string{"cgroup", "signal"}, "it observes; what follows from it is decided elsewhere"},
 	"kill":   {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"report": {nil, "it writes lines, whatever they say"},
 	"state":  {nil, "it keeps a state, whatever is in it"},
+
+	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
+	"endpoints": {nil, "it serves what others found, and looks at nothing itself"},
 
 	// What drives the core.
 	"config":   {[]string{"eviction", "fields", "signal"}, "it compiles what users write into a policy"},
@@ -57,6 +61,8 @@ var mayUse = []struct {
 	by     []string
 	why    string
 }{
+	{"google.golang.org/grpc", []string{"cri"}, "it carries what is asked of the runtime (docs/decisions/012)"},
+	{"k8s.io/cri-api/", []string{"cri"}, "its types end where they come in (docs/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"pods", "simulate"}, "Kubernetes types are converted at the edge"},
@@ -69,6 +75,7 @@ var mayUse = []struct {
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts (docs/decisions/002)"},
 	{"github.com/containerd/cgroups/", []string{"cgroup", "test/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
+	{"github.com/prometheus/client_golang/", []string{"metrics"}, "one package holds the instruments; the others are handed functions"},
 	{"github.com/opencontainers/", []string{"test/sandbox"}, "it is the language of that library"},
 }
 

@@ -1,0 +1,117 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Options say where the runtime is and how long to wait for it.
+type Options struct {
+	// Endpoint is unix:///path or the absolute path of a socket.
+	Endpoint string
+	// Timeout bounds every call but [Client.Events]; 0 is [DefaultTimeout].
+	Timeout time.Duration
+}
+
+// DefaultTimeout is the kubelet's --runtime-request-timeout: a runtime on a busy
+// disk takes as long to remove a large image.
+const DefaultTimeout = 2 * time.Minute
+
+// Reconnecting: soon after a restart of the runtime, seldom while it is gone.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+	widening   = 1.6
+)
+
+// largestAnswer bounds what an answer may take: twice what a kubelet allows, some
+// ten thousand containers.
+const largestAnswer = 32 << 20
+
+// A Client speaks to one runtime. It is safe for concurrent use.
+type Client struct {
+	endpoint string
+	timeout  time.Duration
+	conn     *grpc.ClientConn
+	runtime  runtimeapi.RuntimeServiceClient
+	images   runtimeapi.ImageServiceClient
+}
+
+// Open prepares to speak to the runtime. It does not wait, and does not fail if
+// nobody is there: calls do, with [ErrUnavailable].
+func Open(o Options) (*Client, error) {
+	endpoint, err := ParseEndpoint(o.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Timeout < 0 {
+		return nil, fmt.Errorf("speak to the container runtime: a timeout of %v: give a positive one", o.Timeout)
+	}
+	socket := strings.TrimPrefix(endpoint, "unix://")
+	// The dialer is our own because the target of gRPC's is a URL, and a path is
+	// not: % and ? mean nothing in it.
+	conn, err := grpc.NewClient("passthrough:///runtime",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}),
+		grpc.WithAuthority("localhost"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: widening, Jitter: 0.2, MaxDelay: lastPause},
+			MinConnectTimeout: lastPause,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestAnswer)))
+	if err != nil {
+		return nil, fmt.Errorf("prepare to speak to the container runtime at %s: %w", endpoint, err)
+	}
+	return &Client{endpoint, o.Timeout, conn, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}, nil
+}
+
+// Close ends the connection, and the calls that are under way.
+func (c *Client) Close() error {
+	if err := c.conn.Close(); err != nil {
+		return fmt.Errorf("close the connection to the container runtime at %s: %w", c.endpoint, err)
+	}
+	return nil
+}
+
+// Endpoint is where the runtime is expected, as unix:///path.
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// Version asks who the runtime is: the cheapest call there is.
+func (c *Client) Version(ctx context.Context) (Runtime, error) {
+	a, err := ask(ctx, c, "ask for the version", c.runtime.Version, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return Runtime{}, err
+	}
+	return Runtime{Name: a.GetRuntimeName(), Version: a.GetRuntimeVersion(), API: a.GetRuntimeApiVersion()}, nil
+}
+
+// A method is a call of the generated client.
+type method[Q, A any] = func(context.Context, *Q, ...grpc.CallOption) (*A, error)
+
+// ask makes a call within the timeout.
+func ask[Q, A any](ctx context.Context, c *Client, call string, m method[Q, A], question *Q) (*A, error) {
+	return askWithin(ctx, c, c.timeout, call, m, question)
+}
+
+func askWithin[Q, A any](ctx context.Context, c *Client, timeout time.Duration, call string, m method[Q, A], question *Q) (*A, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := m(ctx, question)
+	if err != nil {
+		return nil, c.explain(call, err)
+	}
+	return answer, nil
+}
