@@ -1,0 +1,184 @@
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Settings say what there is to count.
+type Settings struct {
+	Version  string
+	Revision string // of the source; "unknown" where it is not
+	// Configured signals have series; what the others would show is nothing
+	// that is decided by.
+	Configured signal.Set
+	// Limits are the names of the local-storage limits, which stand in the
+	// place of a signal.
+	Limits []string
+	// LinesLost is how many lines of the log were lost since the start; called
+	// at every scrape.
+	LinesLost func() int64
+}
+
+// Metrics are the instruments. Their methods may be called from any goroutine
+// and wait for none.
+type Metrics struct {
+	registry   *prometheus.Registry
+	configured signal.Set
+
+	looks                        [2]prometheus.Observer // by signal.Kind
+	available, capacity, unknown *readings              // by signal.Signal
+	conditions                   *readings              // by signal.Condition
+
+	evictions       *prometheus.CounterVec
+	statsAge        *prometheus.HistogramVec
+	evictionsFailed prometheus.Counter
+	softRefused     prometheus.Counter
+	crossing, dead  prometheus.Observer
+	freed           [len(freerNames)]prometheus.Counter
+	images          [len(reasonNames)]prometheus.Counter
+	debts           prometheus.Gauge
+	runtimeErrors   prometheus.Counter
+	apiErrors       [len(requestNames)]prometheus.Counter
+}
+
+// New returns instruments at zero. Counters of everything that can happen are
+// there from the start, so that the first one is seen as an increase.
+func New(s Settings) *Metrics {
+	r := prometheus.NewRegistry()
+	m := &Metrics{
+		registry: r, configured: s.Configured,
+		available: available.readings(r, signal.Names()), capacity: capacity.readings(r, signal.Names()), unknown: unknown.readings(r, signal.Names()),
+		conditions: condition.readings(r, conditionNames()),
+		evictions:  evictions.counters(r), statsAge: statsAge.histograms(r),
+		evictionsFailed: evictionsFailed.counters(r).WithLabelValues(), softRefused: softRefused.counters(r).WithLabelValues(),
+		crossing: crossing.histograms(r).WithLabelValues(), dead: dead.histograms(r).WithLabelValues(),
+		debts:         debts.gauges(r).WithLabelValues(),
+		runtimeErrors: runtimeErrors.counters(r).WithLabelValues(),
+	}
+	looks := lookDuration.histograms(r)
+	for k := range m.looks {
+		m.looks[k] = looks.WithLabelValues(signal.Kind(k).String())
+	}
+	for _, cause := range append(s.Configured.Names(), s.Limits...) {
+		m.evictions.WithLabelValues(cause)
+	}
+	prepare(m.freed[:], freed.counters(r), freerNames[:])
+	prepare(m.images[:], imagesCollected.counters(r), reasonNames[:])
+	prepare(m.apiErrors[:], apiErrors.counters(r), requestNames[:])
+	buildInfo.gauges(r).WithLabelValues(s.Version, s.Revision, runtime.Version()).Set(1)
+	r.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: linesLost.name(), Help: table[linesLost].help},
+			func() float64 { return float64(s.LinesLost()) }),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func prepare(into []prometheus.Counter, from *prometheus.CounterVec, names []string) {
+	for i, name := range names {
+		into[i] = from.WithLabelValues(name)
+	}
+}
+
+func conditionNames() []string {
+	var all signal.ConditionSet
+	for c := range signal.Condition(signal.ConditionCount) {
+		all.Add(c)
+	}
+	return all.Names() // the constants are in the order of their names
+}
+
+// scrapeLimit bounds the memory that scrapes take at once; more are answered
+// with status 503.
+const scrapeLimit = 4
+
+// Handler serves the metrics. Neither compressed, since a compressor's buffers
+// are larger than the text and the reader is near; nor as OpenMetrics, which
+// would add _total to the kubelet's name for evictions.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		DisableCompression: true, MaxRequestsInFlight: scrapeLimit, CoalesceGather: true, ErrorHandling: promhttp.ContinueOnError,
+	})
+}
+
+// Look records how long the node was observed for. It allocates nothing.
+func (m *Metrics) Look(kind signal.Kind, took time.Duration) { m.looks[kind].Observe(took.Seconds()) }
+
+// Observed records what was seen of the configured signals. One that was not
+// looked at, neither known nor with a cause, stays as it was. It allocates
+// nothing.
+func (m *Metrics) Observed(seen *signal.Observations) {
+	for s := range signal.All {
+		o := &seen[s]
+		switch {
+		case !m.configured.Has(s):
+		case o.Known:
+			m.available.values[s].set(float64(o.Available))
+			m.capacity.values[s].set(float64(o.Capacity))
+			m.unknown.values[s].set(0)
+		case o.Cause != "":
+			m.available.values[s].forget()
+			m.capacity.values[s].forget()
+			m.unknown.values[s].set(1)
+		}
+	}
+}
+
+// Conditions records which conditions the agent holds True. It allocates
+// nothing.
+func (m *Metrics) Conditions(held signal.ConditionSet) {
+	for c := range signal.Condition(signal.ConditionCount) {
+		value := 0.0
+		if held.Has(c) {
+			value = 1
+		}
+		m.conditions.values[c].set(value)
+	}
+}
+
+// Evicted counts an eviction, by the name of the signal or of the
+// local-storage limit that it was for.
+func (m *Metrics) Evicted(cause string) { m.evictions.WithLabelValues(cause).Inc() }
+
+// StatsAge records how old the observation was that a pod was evicted for. A
+// limit has none.
+func (m *Metrics) StatsAge(s signal.Signal, age time.Duration) {
+	m.statsAge.WithLabelValues(s.String()).Observe(age.Seconds())
+}
+
+// EvictionFailed counts a pod that was chosen and could not be evicted.
+func (m *Metrics) EvictionFailed() { m.evictionsFailed.Inc() }
+
+// SoftEvictionRefused counts a refusal for a PodDisruptionBudget.
+func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }
+
+// CrossingToKill records the time from the first look that found a hard
+// threshold crossed to the last SIGKILL.
+func (m *Metrics) CrossingToKill(d time.Duration) { m.crossing.Observe(d.Seconds()) }
+
+// DecisionToDead records the time from the look that decided an immediate
+// eviction until no process of the pod was left.
+func (m *Metrics) DecisionToDead(d time.Duration) { m.dead.Observe(d.Seconds()) }
+
+// Freed adds what was measured to be free afterwards. Less than before, because
+// somebody else filled it meanwhile, counts as nothing.
+func (m *Metrics) Freed(by Freer, bytes int64) { m.freed[by].Add(float64(max(bytes, 0))) }
+
+// ImagesCollected counts images that were deleted; n is not negative.
+func (m *Metrics) ImagesCollected(why Reason, n int) { m.images[why].Add(float64(n)) }
+
+// StatusDebts records how many pods' status is owed to the API server.
+func (m *Metrics) StatusDebts(n int) { m.debts.Set(float64(n)) }
+
+// RuntimeFailed counts a request to the container runtime that failed.
+func (m *Metrics) RuntimeFailed() { m.runtimeErrors.Inc() }
+
+// APIFailed counts a request to the API server that failed.
+func (m *Metrics) APIFailed(what Request) { m.apiErrors[what].Inc() }

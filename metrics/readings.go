@@ -1,0 +1,45 @@
+package metrics
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// readings is a gauge with one label whose series exist only while their value
+// is known: a gauge of the library would show 0 instead, and NaN would spoil
+// every sum over nodes.
+type readings struct {
+	desc   *prometheus.Desc
+	values []reading
+	names  []string // of the label, for each value
+}
+
+// A reading is a float64, NaN while it is unknown.
+type reading struct{ bits atomic.Uint64 }
+
+func (r *reading) set(v float64) { r.bits.Store(math.Float64bits(v)) }
+
+func (r *reading) forget() { r.set(math.NaN()) }
+
+func (m metric) readings(r prometheus.Registerer, names []string) *readings {
+	g := &readings{prometheus.NewDesc(m.name(), table[m].help, m.labels(), nil), make([]reading, len(names)), names}
+	for i := range g.values {
+		g.values[i].forget()
+	}
+	r.MustRegister(g)
+	return g
+}
+
+// Describe implements prometheus.Collector.
+func (g *readings) Describe(descs chan<- *prometheus.Desc) { descs <- g.desc }
+
+// Collect implements prometheus.Collector.
+func (g *readings) Collect(series chan<- prometheus.Metric) {
+	for i := range g.values {
+		if v := math.Float64frombits(g.values[i].bits.Load()); !math.IsNaN(v) {
+			series <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, v, g.names[i])
+		}
+	}
+}

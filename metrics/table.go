@@ -1,0 +1,129 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// A metric is a line of the table; the order is that of the reference.
+type metric uint8
+
+const (
+	evictions metric = iota
+	statsAge
+	imagesCollected
+	evictionsFailed
+	softRefused
+	lookDuration
+	crossing
+	dead
+	freed
+	debts
+	available
+	capacity
+	unknown
+	condition
+	runtimeErrors
+	apiErrors
+	linesLost
+	buildInfo
+)
+
+// A definition is what the table says of a metric.
+type definition struct {
+	name    string // behind the prefix
+	kind    string
+	labels  []label
+	buckets []float64 // of a histogram: upper bounds in seconds
+	help    string
+}
+
+// A label, and its values as the reference tells them.
+type label struct{ name, values string }
+
+// prefix begins the name of every metric of ours.
+const prefix = "plimsoll_"
+
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+// Upper bounds in seconds. A look takes tens of microseconds on a quiet node, a
+// kill tens of milliseconds; what is far above is what one wants to see.
+var (
+	lookBuckets = []float64{5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1, 10}
+	killBuckets = []float64{1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30}
+)
+
+// Labels that several metrics have.
+var (
+	ofEviction = label{"eviction_signal", "a signal, or the local-storage limit that was exceeded"}
+	ofStats    = label{"eviction_signal", "a signal"}
+	ofSignal   = label{"signal", "the configured ones: memory.available, …"}
+)
+
+var table = [...]definition{
+	evictions: {"evictions", counter, []label{ofEviction}, nil,
+		"Pods evicted, by what they were evicted for. The kubelet's is kubelet_evictions."},
+	statsAge: {"eviction_stats_age_seconds", histogram, []label{ofStats}, prometheus.DefBuckets,
+		"Age of the observation that a pod was evicted for. The kubelet's is kubelet_eviction_stats_age_seconds."},
+	imagesCollected: {"image_garbage_collected_total", counter, []label{{"reason", valuesOf(reasonNames[:])}}, nil,
+		"Images deleted because they were unused for too long, or to make space. The kubelet's is kubelet_image_garbage_collected_total."},
+	evictionsFailed: {"evictions_failed_total", counter, nil, nil,
+		"Pods that were chosen and could not be evicted; the next one in the ranking was tried."},
+	softRefused: {"soft_evictions_refused_total", counter, nil, nil,
+		"Soft evictions that the API server refused for a PodDisruptionBudget; they are tried again."},
+	lookDuration: {"look_duration_seconds", histogram, []label{{"kind", "regular, extra"}}, lookBuckets,
+		"Time that it took to observe the node."},
+	crossing: {"crossing_to_kill_seconds", histogram, nil, killBuckets,
+		"Time from the first look that found a hard threshold crossed to the last SIGKILL."},
+	dead: {"decision_to_dead_seconds", histogram, nil, killBuckets,
+		"Time from the look that decided an immediate eviction until no process of the pod was left."},
+	freed: {"freed_bytes_total", counter, []label{{"by", valuesOf(freerNames[:])}}, nil,
+		"Bytes that were measured to be free afterwards, by what freed them."},
+	debts: {"status_debts", gauge, nil, nil,
+		"Evicted pods whose status is still owed to the API server."},
+	available: {"signal_available", gauge, []label{ofSignal}, nil,
+		"What is available, in the signal's unit: bytes, inodes or PIDs. No series while it is unknown."},
+	capacity: {"signal_capacity", gauge, []label{ofSignal}, nil,
+		"What a percentage of the signal refers to, in its unit. No series while it is unknown."},
+	unknown: {"signal_unknown", gauge, []label{ofSignal}, nil,
+		"1 while the signal can not be observed, 0 while it can. No series before the first look."},
+	condition: {"condition", gauge, []label{{"condition", "DiskPressure, MemoryPressure, PIDPressure"}}, nil,
+		"1 while the agent holds the pressure condition True, whoever reports it to the API server. No series before the first look."},
+	runtimeErrors: {"runtime_errors_total", counter, nil, nil,
+		"Requests to the container runtime that failed or were given up."},
+	apiErrors: {"api_errors_total", counter, []label{{"request", valuesOf(requestNames[:])}}, nil,
+		"Requests to the API server that failed, by what was asked for. A refused soft eviction is none."},
+	linesLost: {"log_lines_lost_total", counter, nil, nil,
+		"Lines of the log and decisions that were dropped because standard error was read too slowly."},
+	buildInfo: {"build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
+		"1; the labels say what is running."},
+}
+
+func (m metric) name() string { return prefix + table[m].name }
+
+func (m metric) labels() []string {
+	names := make([]string, 0, len(table[m].labels))
+	for _, l := range table[m].labels {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+func (m metric) counters(r prometheus.Registerer) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.name(), Help: table[m].help}, m.labels())
+	r.MustRegister(v)
+	return v
+}
+
+func (m metric) histograms(r prometheus.Registerer) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.name(), Help: table[m].help, Buckets: table[m].buckets}, m.labels())
+	r.MustRegister(v)
+	return v
+}
+
+func (m metric) gauges(r prometheus.Registerer) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name(), Help: table[m].help}, m.labels())
+	r.MustRegister(v)
+	return v
+}
