@@ -1,0 +1,141 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+type stream = grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]
+
+// listen hands over what Events does until the test is over.
+func listen(t *testing.T, c *Client) (events <-chan Event, end func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan Event), make(chan error, 1)
+	go func() {
+		done <- c.Events(ctx, func(e Event) {
+			select {
+			case out <- e:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	ended := false
+	var err error
+	end = func() error {
+		cancel()
+		if !ended {
+			ended, err = true, <-done
+		}
+		return err
+	}
+	t.Cleanup(func() { _ = end() })
+	return out, end
+}
+
+func next(t *testing.T, events <-chan Event) Event {
+	t.Helper()
+	select {
+	case e := <-events:
+		return e
+	case <-time.After(patience):
+		t.Fatal("no event")
+		return Event{}
+	}
+}
+
+func TestEventsAcrossARestart(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "runtime.sock")
+	f := &fake{events: func(s stream) error {
+		for _, kind := range []runtimeapi.ContainerEventType{0, 1, 2, 3, 99} {
+			err := s.Send(&runtimeapi.ContainerEventResponse{
+				ContainerId: "c", ContainerEventType: kind, CreatedAt: 1e9,
+				PodSandboxStatus: &runtimeapi.PodSandboxStatus{Metadata: &runtimeapi.PodSandboxMetadata{Uid: "u"}},
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := s.Send(&runtimeapi.ContainerEventResponse{}); err != nil { // of no container: left out
+			return err
+		}
+		<-s.Context().Done()
+		return s.Context().Err()
+	}}
+	c := openAt(t, Options{Endpoint: socket})
+	events, end := listen(t, c) // nobody is there yet
+	for range 3 {
+		stop := f.serve(t, socket)
+		var kinds []EventKind
+		for range 6 {
+			e := next(t, events)
+			kinds = append(kinds, e.Kind)
+			if e.Kind != Reconnected && (e.ContainerID != "c" || e.PodUID != "u" || !e.At.Equal(time.Unix(1, 0))) {
+				t.Errorf("%+v", e)
+			}
+		}
+		if want := []EventKind{Reconnected, ContainerCreated, ContainerStarted, ContainerStopped, ContainerDeleted, OtherEvent}; !slices.Equal(kinds, want) {
+			t.Errorf("%v, want %v", kinds, want)
+		}
+		stop()
+	}
+	if err := end(); err != nil {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+func TestEventsOfARuntimeThatKnowsNone(t *testing.T) {
+	if err := (&fake{}).open(t).Events(t.Context(), func(Event) {}); !errors.Is(err, ErrUnimplemented) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A stream that breaks at once is not asked for again at once.
+func TestEventsPauseBeforeTheyTryAgain(t *testing.T) {
+	tries := make(chan time.Time)
+	f := &fake{events: func(s stream) error {
+		select {
+		case tries <- time.Now():
+		case <-s.Context().Done():
+		}
+		return errors.New("not now")
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	c := f.open(t)
+	go func() { done <- c.Events(ctx, func(Event) {}) }()
+	last := <-tries
+	for pause := firstPause; pause < 300*time.Millisecond; pause = nextPause(pause) {
+		now := <-tries
+		if now.Sub(last) < pause-10*time.Millisecond {
+			t.Errorf("tried again after %v, want %v", now.Sub(last), pause)
+		}
+		last = now
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPausesGrowToTheLast(t *testing.T) {
+	pause, sum := time.Duration(0), time.Duration(0)
+	for range 20 {
+		longer := nextPause(pause)
+		if longer < pause || longer < firstPause || longer > lastPause {
+			t.Fatalf("%v after %v", longer, pause)
+		}
+		pause = longer
+		sum += pause
+	}
+	if pause != lastPause || sum < time.Minute {
+		t.Errorf("the last pause is %v, all are %v", pause, sum)
+	}
+}
