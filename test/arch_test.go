@@ -24,12 +24,12 @@ var mayImport = map[string]struct {
 
 	// Languages at the edge.
 	"fields": {nil, "it reads what users write, whatever it is about"},
-	"pods":   {[]string{"fields", "signal"}, "it turns core/v1 pods into facts, and ends there"},
+	"pods":   {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
 	"cgroup": {nil, "it knows the kernel's files, no signal and no threshold"},
 	"cri":    {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":  {[]string{"cgroup", "signal"}, "it observes; what follows from it is decided elsewhere"},
+	"stats":  {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
 	"kill":   {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"report": {nil, "it writes lines, whatever they say"},
 	"state":  {nil, "it keeps a state, whatever is in it"},

@@ -1,0 +1,325 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// runtimeAt is what a runtime tells that keeps images and layers there.
+func runtimeAt(images, layers string) func(context.Context) (i, c []cri.Filesystem, err error) {
+	return func(context.Context) (i, c []cri.Filesystem, err error) {
+		return []cri.Filesystem{{Mountpoint: images}}, []cri.Filesystem{{Mountpoint: layers}}, nil
+	}
+}
+
+func observe(d *Disks) (o signal.Observations) {
+	d.Observe(&o)
+	return o
+}
+
+// A world of filesystems that exist in the test only: what is not in sizes
+// does not answer until the test says so.
+type world struct {
+	mu    sync.Mutex
+	sizes map[string]signal.Amount
+	hangs map[string]chan struct{}
+	asked map[string]int
+}
+
+func (w *world) ask(dir string) (filesystem, error) {
+	w.mu.Lock()
+	w.asked[dir]++
+	hang := w.hangs[dir]
+	w.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size, ok := w.sizes[dir]
+	if !ok {
+		return filesystem{}, errors.New("no such directory")
+	}
+	return filesystem{identity: identity{device: uint64(size)}, available: size / 2, total: size, inodesFree: size / 20, inodes: size / 10}, nil
+}
+
+func (w *world) hang(dir string) (release func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hang := make(chan struct{})
+	w.hangs[dir] = hang
+	return func() {
+		w.mu.Lock()
+		delete(w.hangs, dir)
+		w.mu.Unlock()
+		close(hang)
+	}
+}
+
+func (w *world) asks(dir string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked[dir]
+}
+
+func newWorld(sizes map[string]signal.Amount) *world {
+	return &world{sizes: sizes, hangs: map[string]chan struct{}{}, asked: map[string]int{}}
+}
+
+func TestLayoutsByWhatLiesWhere(t *testing.T) {
+	w := newWorld(map[string]signal.Amount{"/node": 1000, "/node/images": 1000, "/images": 2000, "/images/layers": 2000, "/layers": 3000})
+	for _, tc := range []struct {
+		images, layers string
+		want           signal.Layout
+	}{
+		{"/node/images", "/node/images", signal.Single},
+		{"/node/images", "/node", signal.Single},
+		{"/images", "/images", signal.Dedicated},
+		{"/images", "/images/layers", signal.Dedicated},
+		{"/images", "/node", signal.Split},
+		{"/images", "/layers", signal.Split},
+		{"/node/images", "/layers", signal.Split},
+	} {
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt(tc.images, tc.layers), Timeout: time.Minute}, w.ask)
+		if l, ok := d.Layout(); ok {
+			t.Errorf("%s before anybody was asked", l)
+		}
+		if err := d.Locate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o := observe(d)
+		for s, dir := range map[signal.Signal]string{signal.NodefsAvailable: "/node", signal.ImagefsAvailable: tc.images, signal.ContainerfsAvailable: tc.layers} {
+			if size := w.sizes[dir]; o[s].Available != size/2 || o[s].Capacity != size || o[s+1].Available != size/20 || o[s+1].Capacity != size/10 {
+				t.Errorf("%s: %+v, %+v, want %d", s, o[s], o[s+1], size)
+			}
+		}
+		if l, ok := d.Layout(); l != tc.want || !ok {
+			t.Errorf("images in %s, layers in %s: %s, %t, want %s", tc.images, tc.layers, l, ok, tc.want)
+		}
+	}
+}
+
+func TestWithoutARuntimeEverythingIsOneFilesystem(t *testing.T) {
+	w := newWorld(map[string]signal.Amount{"/node": 1000})
+	d := newDisks(DiskOptions{NodeDirectory: "/node", Timeout: time.Minute}, w.ask)
+	d.Run(t.Context()) // has nobody to ask
+	before := time.Now()
+	o := observe(d)
+	for s := signal.NodefsAvailable; s <= signal.ContainerfsInodesFree; s++ {
+		if !o[s].Known || o[s] != o[signal.NodefsAvailable+(s-signal.NodefsAvailable)%2] || o[s].Time.Before(before) {
+			t.Errorf("%s = %+v", s, o[s])
+		}
+	}
+	if l, ok := d.Layout(); l != signal.Single || !ok || w.asks("/node") != 1 {
+		t.Errorf("%s, %t, asked %d times", l, ok, w.asks("/node"))
+	}
+}
+
+// A filesystem that hangs makes its own signals unknown, costs one goroutine
+// however often it is asked for, and delays nobody longer than the timeout.
+func TestAHangingFilesystem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(map[string]signal.Amount{"/node": 1000, "/images": 2000})
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt("/images", "/images")}, w.ask)
+		if err := d.Locate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if o := observe(d); !o[signal.ImagefsAvailable].Known {
+			t.Fatalf("before it hangs: %+v", o[signal.ImagefsAvailable])
+		}
+		<-time.After(time.Second)
+		release := w.hang("/images")
+		for range 50 {
+			start := time.Now()
+			o := observe(d)
+			if took := time.Since(start); took > defaultDiskTimeout {
+				t.Fatalf("an observation took %s", took)
+			}
+			expectUnknown(t, o, signal.ImagefsAvailable, "statfs /images has not answered")
+			expectUnknown(t, o, signal.ContainerfsInodesFree, "statfs /images has not answered")
+			if !o[signal.NodefsAvailable].Known {
+				t.Fatalf("nodefs hangs too: %+v", o[signal.NodefsAvailable])
+			}
+		}
+		if _, _, err := d.Available(signal.Imagefs); err == nil || !strings.Contains(err.Error(), "has not answered") {
+			t.Errorf("the room on it: %v", err)
+		}
+		if n := w.asks("/images"); n != 2 {
+			t.Errorf("asked %d times, want 2: before and while it hung", n)
+		}
+		if l, ok := d.Layout(); l != signal.Dedicated || !ok {
+			t.Errorf("the layout was forgotten: %s, %t", l, ok)
+		}
+		release()
+		synctest.Wait()
+		if o := observe(d); !o[signal.ImagefsAvailable].Known || !o[signal.ImagefsAvailable].Time.Equal(time.Now()) {
+			t.Errorf("after it came back: %+v", o[signal.ImagefsAvailable])
+		}
+	})
+}
+
+// A filesystem that is slower than anybody waits is known all the same, as of
+// when it was asked, and for no longer than a minute.
+func TestASlowFilesystemIsKnownLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(map[string]signal.Amount{"/node": 1000})
+		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.ask)
+		asked := time.Now()
+		release := w.hang("/node")
+		expectUnknown(t, observe(d), signal.NodefsAvailable, "has not answered")
+		release()
+		synctest.Wait()
+		release = w.hang("/node")
+		defer func() { release() }()
+		<-time.After(lateFor - 3*defaultDiskTimeout)
+		if o := observe(d)[signal.NodefsAvailable]; !o.Known || !o.Time.Equal(asked) {
+			t.Errorf("the late answer: %+v, want one of %s", o, asked)
+		}
+		expectUnknown(t, observe(d), signal.NodefsAvailable, "has not answered")
+	})
+}
+
+// The collector learns what is free after it has freed something, though an
+// observation that began before is still under way.
+func TestAvailableIsNotOlderThanTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(map[string]signal.Amount{"/node": 1000})
+		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.ask)
+		release := w.hang("/node")
+		go observe(d)
+		synctest.Wait()
+		<-time.After(time.Millisecond)
+		go func() {
+			<-time.After(time.Millisecond)
+			release()
+		}()
+		available, capacity, err := d.Available(signal.Nodefs)
+		if n := w.asks("/node"); available != 500 || capacity != 1000 || err != nil || n != 2 {
+			t.Errorf("%d of %d, %v, asked %d times, want twice", available, capacity, err, n)
+		}
+		for _, fs := range []signal.Filesystem{signal.NoFilesystem, 9} {
+			if _, _, err := d.Available(fs); err == nil {
+				t.Errorf("filesystem %d has room", fs)
+			}
+		}
+	})
+}
+
+func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(map[string]signal.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
+		var mu sync.Mutex
+		at, fault := "", errors.New("connection refused")
+		say := func(dir string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			at, fault = dir, err
+		}
+		tell := func(context.Context) (i, c []cri.Filesystem, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return []cri.Filesystem{{Mountpoint: at}}, nil, fault
+		}
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: tell}, w.ask)
+		expectUnknown(t, observe(d), signal.ImagefsAvailable, "has not told yet")
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go d.Run(ctx)
+		synctest.Wait()
+		expectUnknown(t, observe(d), signal.ImagefsInodesFree, "connection refused")
+		if _, _, err := d.Available(signal.Containerfs); err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("the room on containerfs: %v", err)
+		}
+		for _, step := range []struct {
+			dir   string
+			fault error
+			want  signal.Amount
+		}{
+			{"/images", nil, 2000},
+			{"", errors.New("connection refused"), 2000},
+			{"", nil, 2000}, // an answer without a directory is no answer
+			{"/other", nil, 3000},
+		} {
+			say(step.dir, step.fault)
+			<-time.After(2 * askRegularly)
+			o := observe(d)
+			if o[signal.ImagefsAvailable].Capacity != step.want || o[signal.ContainerfsAvailable].Capacity != step.want {
+				t.Errorf("%+v: %+v", step, o[signal.ImagefsAvailable])
+			}
+		}
+	})
+}
+
+// The kubelet takes btrfs's 0 inodes for none left. Here a filesystem without a
+// limit meets no threshold, and lets a condition that was True end.
+func TestNoInodeLimitIsNeverPressure(t *testing.T) {
+	policy, err := eviction.NewPolicy(eviction.Settings{TransitionPeriod: time.Minute, Thresholds: []eviction.Threshold{
+		{Signal: signal.NodefsInodesFree, Value: eviction.Value{Fraction: 0.99999999, Percent: "99.999999%"}},
+		{Signal: signal.NodefsInodesFree, Value: eviction.Value{Quantity: signal.Quantity{Value: NoInodeLimit}}, MinReclaim: eviction.Value{Quantity: signal.Quantity{Value: NoInodeLimit}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := eviction.New(policy)
+	look := func(at time.Time, free, limit signal.Amount) eviction.Verdict {
+		s := signal.Snapshot{At: at}
+		s.Node[signal.NodefsInodesFree] = signal.Observed(free, limit, at)
+		s.Node[signal.ContainerfsInodesFree] = s.Node[signal.NodefsInodesFree]
+		return machine.Look(&s)
+	}
+	if v := look(noon, 0, 1000); v.Target == nil || !v.Conditions.Has(signal.DiskPressure) {
+		t.Fatalf("without free inodes: %+v", v)
+	}
+	v := look(noon.Add(2*time.Minute), NoInodeLimit, NoInodeLimit)
+	if v.Target != nil || v.Met != 0 || v.Unknown != 0 || v.Conditions.Has(signal.DiskPressure) {
+		t.Errorf("without a limit of inodes: %+v", v)
+	}
+}
+
+func TestDirectoriesThatAreNotThere(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: missing, Timeout: time.Minute})), signal.NodefsAvailable, "check the path")
+	expectUnknown(t, observe(OpenDisks(DiskOptions{HostRoot: missing, NodeDirectory: "/", Timeout: time.Minute})), signal.NodefsInodesFree, "check the path")
+	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: "/proc", Timeout: time.Minute})), signal.NodefsAvailable, "no size")
+}
+
+// In a container, a link on the host means what it means there.
+func TestLinksBelowTheHostsRoot(t *testing.T) {
+	root := t.TempDir()
+	if err := errors.Join(os.MkdirAll(root+"/data/kubelet", 0o755), os.Mkdir(root+"/var", 0o755),
+		os.Symlink("/data/kubelet", root+"/var/kubelet"), os.Symlink("../../../../../../data", root+"/var/up")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/var/kubelet", "/var/up/kubelet"} {
+		o := observe(OpenDisks(DiskOptions{HostRoot: root, NodeDirectory: dir, Timeout: time.Minute}))
+		if !o[signal.NodefsAvailable].Known {
+			t.Errorf("%s: %+v", dir, o[signal.NodefsAvailable])
+		}
+	}
+}
+
+func BenchmarkObserveDisks(b *testing.B) {
+	d := OpenDisks(DiskOptions{NodeDirectory: "/", Filesystems: runtimeAt("/tmp", "/var")})
+	if err := d.Locate(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	var into signal.Observations
+	b.ReportAllocs()
+	for b.Loop() {
+		d.Observe(&into)
+	}
+	if !into[signal.ImagefsAvailable].Known {
+		b.Fatalf("%+v", into)
+	}
+}
