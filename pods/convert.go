@@ -9,15 +9,18 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// Annotations by which the kubelet knows static and mirror pods.
+// Annotations by which the kubelet knows static and mirror pods. The value of
+// mirrorAnnotation is the UID under which the static pod runs.
 const (
 	sourceAnnotation = "kubernetes.io/config.source"
 	mirrorAnnotation = "kubernetes.io/config.mirror"
 	sourceAPI        = "api"
 )
 
-// Convert takes from a pod what decisions need to know about it.
+// Convert takes from a pod what decisions need to know about it. Requests are
+// those that the node has granted, if the pod's status tells them.
 func Convert(pod *corev1.Pod) signal.Pod {
+	pod = allocated(pod)
 	converted := signal.Pod{
 		UID:                    string(pod.UID),
 		Namespace:              pod.Namespace,
@@ -40,10 +43,10 @@ func Convert(pod *corev1.Pod) signal.Pod {
 		converted.StorageLimit = &q
 	}
 	for i := range pod.Spec.Containers {
-		converted.Containers = append(converted.Containers, container(&pod.Spec.Containers[i], false))
+		converted.Containers = append(converted.Containers, container(&pod.Spec.Containers[i], false, pod.Status.ContainerStatuses))
 	}
 	for i := range pod.Spec.InitContainers {
-		converted.Containers = append(converted.Containers, container(&pod.Spec.InitContainers[i], true))
+		converted.Containers = append(converted.Containers, container(&pod.Spec.InitContainers[i], true, pod.Status.InitContainerStatuses))
 	}
 	for i := range pod.Spec.Volumes {
 		converted.Volumes = append(converted.Volumes, volume(&pod.Spec.Volumes[i]))
@@ -61,7 +64,12 @@ func protection(pod *corev1.Pod) signal.Protection {
 		return signal.Static
 	case mirror:
 		return signal.Mirror
-	case pod.Spec.Priority != nil && *pod.Spec.Priority >= signal.CriticalPriority:
+	}
+	return byPriority(pod)
+}
+
+func byPriority(pod *corev1.Pod) signal.Protection {
+	if pod.Spec.Priority != nil && *pod.Spec.Priority >= signal.CriticalPriority {
 		return signal.Critical
 	}
 	return signal.Unprotected
@@ -94,9 +102,10 @@ func podLevelMemory(pod *corev1.Pod) *signal.Quantity {
 	return &q
 }
 
-func container(c *corev1.Container, init bool) signal.Container {
+func container(c *corev1.Container, init bool, statuses []corev1.ContainerStatus) signal.Container {
 	return signal.Container{
 		Name:           c.Name,
+		ID:             runningID(statuses, c.Name),
 		Init:           init,
 		MemoryRequest:  quantity(c.Resources.Requests[corev1.ResourceMemory]),
 		StorageRequest: quantity(c.Resources.Requests[corev1.ResourceEphemeralStorage]),
