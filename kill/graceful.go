@@ -33,6 +33,37 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, hu
 	return a.result, err
 }
 
+// Await waits until no process of the pod is left, without signalling any: a pod
+// that somebody else ends. It takes the place of a graceful kill. The errors are
+// those of Immediate, [ErrTimeout] when ctx ends before.
+func (k *Killer) Await(ctx context.Context, t Target) error {
+	a, err := k.begin(k.patient, t)
+	if err != nil {
+		return err
+	}
+	defer a.end()
+	defer a.wakeOn(ctx, nil)()
+	for {
+		if err := a.list(&a.w.pids); err != nil {
+			return err
+		}
+		if a.empty() {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return a.timeout(ctx)
+		}
+		_, err := a.openPidfds(a.w.pids)
+		if err == nil {
+			a.awaitExits(ctx, true)
+		}
+		a.closePidfds()
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // terminate asks the processes to end and waits. It has ended if none is left.
 func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (ended bool, err error) {
 	until, cancel := context.WithTimeout(ctx, grace)

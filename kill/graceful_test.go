@@ -118,3 +118,24 @@ func TestImmediateBesideGraceful(t *testing.T) {
 		r.killedBy(patient, syscall.SIGKILL)
 	})
 }
+
+func TestAwaitTouchesNobody(t *testing.T) {
+	onEach(t, func(r *rig) {
+		h := r.hog(r.pod, "main")
+		target := r.target(r.pod.Path())
+		short, cancel := context.WithTimeout(r.Context(), 150*time.Millisecond)
+		defer cancel()
+		if err := r.killer.Await(short, target); !errors.Is(err, ErrTimeout) {
+			r.Errorf("error %v, want a timeout", err)
+		}
+		gone := make(chan error, 1)
+		go func() { gone <- r.killer.Await(r.Context(), target) }()
+		if err := syscall.Kill(h.Process.PID, syscall.SIGTERM); err != nil {
+			r.Fatal(err)
+		}
+		if err := <-gone; err != nil && !errors.Is(err, ErrGone) {
+			r.Error(err)
+		}
+		r.killedBy(h, syscall.SIGTERM)
+	})
+}

@@ -37,6 +37,8 @@ var mayImport = map[string]struct {
 	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
 	"endpoints": {nil, "it serves what others found, and looks at nothing itself"},
 
+	"ladder": {[]string{"eviction", "signal"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
+
 	// What drives the core.
 	"config":   {[]string{"eviction", "fields", "signal"}, "it compiles what users write into a policy"},
 	"agent":    {[]string{"eviction", "ranking", "signal"}, "it is handed its ports and knows none of their implementations"},

@@ -1,0 +1,114 @@
+package ladder
+
+import (
+	"context"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+)
+
+// Processes are those of one pod. A wait ends with its ctx.
+type Processes interface {
+	// Containers are the runtime's IDs of the containers they run in.
+	Containers() []string
+	// Kill sends SIGKILL and waits until none is left.
+	Kill(ctx context.Context) (Ended, error)
+	// End sends SIGTERM, and SIGKILL after the grace period; without a grace
+	// period SIGKILL. It may run beside Kill of another pod.
+	End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Ended, error)
+	// Await waits until none is left, without touching any.
+	Await(ctx context.Context) error
+}
+
+// Ended is what became of a pod's processes.
+type Ended struct {
+	Signalled         int
+	ToSignal, ToEmpty time.Duration // from the call
+	Lingering         bool          // not gone when ctx ended
+}
+
+// A Notice is what the API server has to be told of an eviction.
+type Notice struct {
+	Eviction   *eviction.Eviction
+	Decided    time.Time
+	Containers []string // that ran at the time, by the runtime's IDs
+}
+
+// Status tells the API server that a pod was evicted.
+type Status interface {
+	// Owe writes down that the server has to be told. It must not wait.
+	Owe(Notice)
+	// Tell tells it, and thereby pays what is owed. What failed is paid later by
+	// itself.
+	Tell(context.Context, Notice) error
+}
+
+// An Answer is what came of asking for a soft eviction.
+type Answer struct {
+	// Accepted: the pod is ending now. Otherwise it is asked for again after
+	// Retry, unless Retry is 0: then somebody else goes on from here.
+	Accepted bool
+	Retry    time.Duration
+	Why      string // a refusal
+}
+
+// Soft asks for a pod to be ended politely.
+type Soft interface {
+	Request(ctx context.Context, n Notice, grace time.Duration) (Answer, error)
+	Withdraw(ctx context.Context, n Notice) error
+}
+
+// A Ladder ends pods; one at once and one politely at a time.
+type Ladder struct {
+	Status Status // nil without an API server
+	Soft   Soft   // nil without an API server
+	// Refused, if set, is told why a soft eviction does not go ahead, each time
+	// it is asked for in vain. It must not wait.
+	Refused func(e *eviction.Eviction, why string)
+}
+
+// A Result is what came of ending a pod.
+type Result struct {
+	Ended
+	Told, Owed bool          // what the API server knows; neither where it has not to
+	ToTold     time.Duration // until it knew, or was no longer waited for
+	Withdrawn  bool          // the pod goes on running: nobody had to end any more
+}
+
+// Immediate tells the API server, for which it waits no longer than patience,
+// and kills.
+func (l *Ladder) Immediate(ctx context.Context, e *eviction.Eviction, p Processes, patience time.Duration) (Result, error) {
+	return l.immediate(ctx, e, p, patience, p.Kill)
+}
+
+func (l *Ladder) immediate(ctx context.Context, e *eviction.Eviction, p Processes, patience time.Duration, kill func(context.Context) (Ended, error)) (r Result, err error) {
+	begun := time.Now()
+	if l.Status != nil && e.Pod.FromAPI {
+		r.Told = l.tell(ctx, Notice{e, time.Now(), p.Containers()}, patience)
+		r.Owed = !r.Told
+	}
+	r.ToTold = time.Since(begun)
+	r.Ended, err = kill(ctx)
+	r.ToSignal += r.ToTold
+	r.ToEmpty += r.ToTold
+	return r, err
+}
+
+// tell reports whether the API server knows. A request that is given up may
+// have been served nevertheless: whoever pays the debt looks before.
+func (l *Ladder) tell(ctx context.Context, n Notice, patience time.Duration) (told bool) {
+	l.Status.Owe(n)
+	if patience <= 0 {
+		return false
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { answer <- l.Status.Tell(bounded, n) }()
+	select {
+	case err := <-answer:
+		return err == nil
+	case <-bounded.Done(): // whatever the request does about it
+		return false
+	}
+}

@@ -1,0 +1,228 @@
+package ladder
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A world notes what happens to its pod, in order.
+type world struct {
+	mu     sync.Mutex
+	events []string
+
+	server   time.Duration // until it answers; negative: it refuses the connection
+	answers  []Answer      // to requests, the last one for ever
+	ends     chan struct{} // closed when the pod has ended
+	withdraw error
+}
+
+func (w *world) note(event string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, event)
+}
+
+func (w *world) happened() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.events)
+}
+
+func (w *world) Owe(n Notice) { w.note("owed") }
+
+func (w *world) Tell(ctx context.Context, n Notice) error {
+	if err := w.reach(ctx); err != nil {
+		return err
+	}
+	w.note("told")
+	return nil
+}
+
+func (w *world) reach(ctx context.Context) error {
+	if w.server < 0 {
+		return errors.New("connection refused")
+	}
+	select {
+	case <-time.After(w.server):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *world) Request(ctx context.Context, _ Notice, _ time.Duration) (Answer, error) {
+	if err := w.reach(ctx); err != nil {
+		return Answer{}, err
+	}
+	w.note("asked")
+	answer := w.answers[0]
+	w.answers = w.answers[min(1, len(w.answers)-1):]
+	return answer, nil
+}
+
+func (w *world) Withdraw(context.Context, Notice) error {
+	w.note("withdrawn")
+	return w.withdraw
+}
+
+func (w *world) Containers() []string { return []string{"c1"} }
+
+func (w *world) Kill(context.Context) (Ended, error) {
+	w.note("killed")
+	return Ended{Signalled: 1}, nil
+}
+
+func (w *world) End(_ context.Context, grace time.Duration, _ <-chan struct{}) (Ended, error) {
+	w.note("ended in " + grace.String())
+	return Ended{Signalled: 1}, nil
+}
+
+func (w *world) Await(ctx context.Context) error {
+	select {
+	case <-w.ends:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *world) ladder() *Ladder {
+	return &Ladder{Status: w, Soft: w, Refused: func(_ *eviction.Eviction, why string) { w.note("refused: " + why) }}
+}
+
+func fromAPI() *eviction.Eviction {
+	return &eviction.Eviction{Pod: &signal.Pod{UID: "u", Namespace: "default", Name: "p", FromAPI: true}}
+}
+
+func expect(t *testing.T, w *world, want ...string) {
+	t.Helper()
+	if got := w.happened(); !slices.Equal(got, want) {
+		t.Errorf("happened %q\nwant     %q", got, want)
+	}
+}
+
+func TestImmediate(t *testing.T) {
+	for _, tc := range []struct {
+		about    string
+		server   time.Duration
+		patience time.Duration
+		manifest bool
+		takes    time.Duration
+		told     bool
+		want     []string
+	}{
+		{"the status comes before the kill", 20 * time.Millisecond, time.Second, false, 20 * time.Millisecond, true, []string{"owed", "told", "killed"}},
+		{"a server that does not answer costs what memory leaves", time.Hour, 300 * time.Millisecond, false, 300 * time.Millisecond, false, []string{"owed", "killed"}},
+		{"a server that is gone costs nothing", -1, time.Second, false, 0, false, []string{"owed", "killed"}},
+		{"no time at all", 0, 0, false, 0, false, []string{"owed", "killed"}},
+		{"a manifest is nobody's business", 0, time.Second, true, 0, false, []string{"killed"}},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, e, begun := &world{server: tc.server}, fromAPI(), time.Now()
+				e.Pod.FromAPI = !tc.manifest
+				r, err := w.ladder().Immediate(t.Context(), e, w, tc.patience)
+				if err != nil || r.Told != tc.told || r.Owed != (!tc.told && !tc.manifest) || r.Signalled != 1 {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if took := time.Since(begun); took != tc.takes {
+					t.Errorf("took %v, want %v", took, tc.takes)
+				}
+				expect(t, w, tc.want...)
+			})
+		})
+	}
+}
+
+func TestAWithdrawalIsHeardWhileABudgetRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{answers: []Answer{{Retry: 10 * time.Second, Why: "the budget is exhausted"}}}
+		withdraw := make(chan struct{})
+		time.AfterFunc(25*time.Second, func() { close(withdraw) })
+		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
+		if err != nil || !r.Withdrawn {
+			t.Errorf("%+v, %v", r, err)
+		}
+		const refused = "refused: the budget is exhausted"
+		expect(t, w, "asked", refused, "asked", refused, "asked", refused, "withdrawn")
+	})
+}
+
+func TestAnAcceptedRequestIsNotWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{answers: []Answer{{Accepted: true}}, ends: make(chan struct{})}
+		withdraw := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(withdraw) })
+		time.AfterFunc(20*time.Second, func() { close(w.ends) })
+		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
+		if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
+			t.Errorf("%+v, %v", r, err)
+		}
+		expect(t, w, "asked")
+	})
+}
+
+func TestHurryEndsTheWaitForWhatever(t *testing.T) {
+	for about, tc := range map[string]struct {
+		server  time.Duration
+		answers []Answer
+		want    []string
+	}{
+		"a budget":                     {0, []Answer{{Retry: time.Hour, Why: "no"}}, []string{"asked", "refused: no", "owed", "told", "ended in 0s"}},
+		"its grace period":             {0, []Answer{{Accepted: true}}, []string{"asked", "owed", "told", "ended in 0s"}},
+		"the controller":               {0, []Answer{{}}, []string{"asked", "owed", "told", "ended in 0s"}},
+		"a server that answers nobody": {time.Hour, nil, []string{"owed", "ended in 0s"}},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, begun := &world{server: tc.server, answers: tc.answers}, time.Now()
+				hurry := make(chan struct{})
+				time.AfterFunc(5*time.Second, func() { close(hurry) })
+				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Hour, Changes{Hurry: hurry})
+				if err != nil || r.Signalled != 1 || time.Since(begun) > 5*time.Second+hurriedPatience {
+					t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
+				}
+				expect(t, w, tc.want...)
+			})
+		})
+	}
+}
+
+func TestAPodThatDoesNotEndIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, begun := &world{answers: []Answer{{Accepted: true}}}, time.Now()
+		_, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
+		if err == nil || time.Since(begun) != time.Minute+tidyTime {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+func TestAnUnreachableServerIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{server: -1, ends: make(chan struct{})}
+		time.AfterFunc(12*time.Second, func() { close(w.ends) })
+		if _, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{}); err != nil {
+			t.Error(err)
+		}
+		const refused = "refused: connection refused"
+		expect(t, w, refused, refused, refused)
+	})
+}
+
+func TestAManifestsPodGetsSIGTERM(t *testing.T) {
+	w, e := &world{}, fromAPI()
+	e.Pod.FromAPI = false
+	if _, err := w.ladder().Graceful(t.Context(), e, w, time.Minute, Changes{}); err != nil {
+		t.Error(err)
+	}
+	expect(t, w, "ended in 1m0s")
+}
