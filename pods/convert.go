@@ -114,12 +114,19 @@ func container(c *corev1.Container, init bool, statuses []corev1.ContainerStatus
 }
 
 // volume tells which volumes lie on the node's own filesystem and count as the
-// pod's: secrets, projected volumes and emptyDirs in memory do not.
+// pod's: secrets, projected volumes and emptyDirs in memory do not. A kubelet
+// makes a directory for each but hostPath, which lies anywhere.
 func volume(v *corev1.Volume) signal.Volume {
-	converted := signal.Volume{
-		Name: v.Name,
-		Local: v.HostPath != nil || v.ConfigMap != nil || v.GitRepo != nil ||
-			v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault,
+	converted := signal.Volume{Name: v.Name}
+	switch {
+	case v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault:
+		converted.Local, converted.Directory = true, "kubernetes.io~empty-dir/"+v.Name
+	case v.ConfigMap != nil:
+		converted.Local, converted.Directory = true, "kubernetes.io~configmap/"+v.Name
+	case v.GitRepo != nil:
+		converted.Local, converted.Directory = true, "kubernetes.io~git-repo/"+v.Name
+	case v.HostPath != nil:
+		converted.Local = true
 	}
 	if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
 		converted.SizeLimit = quantity(*v.EmptyDir.SizeLimit)

@@ -78,6 +78,7 @@ spec:
   - {name: disk, emptyDir: {sizeLimit: 500Mi}}
   - {name: tmpfs, emptyDir: {medium: Memory, sizeLimit: 1Gi}}
   - {name: cfg, configMap: {name: c}}
+  - {name: repo, gitRepo: {repository: r}}
   - {name: host, hostPath: {path: /x}}
   - {name: secret, secret: {secretName: s}}
   - {name: claim, persistentVolumeClaim: {claimName: c}}
@@ -88,10 +89,12 @@ spec:
 	var local []string
 	for _, v := range pod.Volumes {
 		if v.Local {
-			local = append(local, v.Name)
+			local = append(local, v.Name+"="+v.Directory)
+		} else if v.Directory != "" {
+			t.Errorf("%s lies in %s, and is not local", v.Name, v.Directory)
 		}
 	}
-	if got := strings.Join(local, " "); got != "disk cfg host" {
+	if got := strings.Join(local, " "); got != "disk=kubernetes.io~empty-dir/disk cfg=kubernetes.io~configmap/cfg repo=kubernetes.io~git-repo/repo host=" {
 		t.Errorf("local volumes: %s", got)
 	}
 	if pod.Volumes[1].SizeLimit.String() != "1Gi" {
