@@ -66,6 +66,7 @@ var mayUse = []struct {
 	{"google.golang.org/grpc", []string{"cri"}, "it carries what is asked of the runtime (docs/decisions/012)"},
 	{"k8s.io/cri-api/", []string{"cri"}, "its types end where they come in (docs/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
+	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"pods", "simulate"}, "Kubernetes types are converted at the edge"},
 	{"k8s.io/apimachinery/", []string{"config", "fields", "pods", "simulate"}, "quantities are parsed where users write them; the core has its own numbers"},
