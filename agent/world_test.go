@@ -30,6 +30,11 @@ type world struct {
 	blind   func() bool   // memory can not be read
 	pids    signal.Amount // available; 0: not observed
 	ending  time.Duration // how long a graceful end takes
+
+	disk      signal.Amount // available on nodefs before pods; 0: not observed
+	waste     signal.Amount // what collecting gives back
+	collects  time.Duration // how long that takes
+	collected int
 }
 
 type worldPod struct {
@@ -42,6 +47,8 @@ type worldPod struct {
 	unknown bool
 	undead  bool // stays in spite of SIGKILL
 	polite  bool // its eviction can be withdrawn
+	disk    signal.Amount
+	removed time.Duration // when its disk space comes back after its end
 }
 
 func (p *worldPod) uses(now time.Time) signal.Amount {
@@ -73,6 +80,16 @@ func (w *world) add(name string, memory signal.Amount) *worldPod {
 func (w *world) remove(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, p := range w.pods {
+		if p.UID == uid && p.removed > 0 {
+			w.disk -= p.disk
+			time.AfterFunc(p.removed, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.disk += p.disk
+			})
+		}
+	}
 	w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p.UID == uid })
 }
 
@@ -85,6 +102,38 @@ func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
 	if kind == signal.Regular && w.pids > 0 {
 		into[signal.PIDAvailable] = signal.Observed(w.pids, 1000, time.Now())
 	}
+	if kind == signal.Regular && w.disk > 0 {
+		into[signal.NodefsAvailable] = signal.Observed(w.room(), 100<<30, time.Now())
+	}
+}
+
+// room is what is available on nodefs.
+func (w *world) room() signal.Amount {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := w.disk
+	for _, p := range w.pods {
+		left -= p.disk
+	}
+	return left
+}
+
+func (w *world) Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer {
+	select {
+	case <-time.After(w.collects):
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	w.collected++
+	if len(what) > 0 {
+		w.disk += w.waste
+		w.waste = 0
+	}
+	w.mu.Unlock()
+	var now signal.Observations
+	w.Observe(&now, signal.Regular)
+	w.t.Logf("enough: %v", enough(&now))
+	return what
 }
 
 func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
@@ -93,7 +142,9 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 	for _, p := range w.pods {
 		c := signal.Candidate{Pod: &p.Pod}
 		if !p.unknown {
-			c.Usage = &signal.Usage{Memory: signal.Of(signal.Bytes(p.uses(time.Now())))}
+			c.Usage = &signal.Usage{Memory: signal.Of(signal.Bytes(p.uses(time.Now()))),
+				EphemeralStorage: signal.Of(signal.Bytes(p.disk)),
+				Volumes:          []signal.VolumeUsage{{Name: "data", FilesystemUsage: signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(p.disk))}}}}
 		}
 		candidates = append(candidates, c)
 	}
@@ -182,23 +233,34 @@ func quantity(a signal.Amount) eviction.Value {
 
 var errRefused = errors.New("refused")
 
-// live runs an agent for a while in a world made by make.
+// live runs an agent for a while in a world made by a story.
 func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Threshold, story func(*world)) *world {
 	t.Helper()
+	return liveIn(t, d, Settings{DryRun: dryRun}, eviction.Settings{Thresholds: thresholds}, func(w *world, _ *Parts) { story(w) })
+}
+
+// liveIn is live with other settings, or parts that the story makes.
+func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Settings, story func(*world, *Parts)) *world {
+	t.Helper()
 	w := &world{t: t, capacity: 1 << 30, looks: map[signal.Kind]int{}}
+	settings.Period, settings.MaxFillRate = 10*time.Second, 4<<30
 	synctest.Test(t, func(t *testing.T) {
-		policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: thresholds, MaxPodGracePeriod: 60,
-			TransitionPeriod: 5 * time.Minute, ReactionReserve: 500 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		story(w)
+		parts := Parts{Machine: eviction.New(newPolicy(t, policy)), Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w}
+		story(w, &parts)
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
-		New(Settings{Period: 10 * time.Second, MaxFillRate: 4 << 30, DryRun: dryRun}, Parts{
-			Machine: eviction.New(policy), Observer: w, Pods: w, Victims: w, Inventory: w, Reporter: w,
-		}).Run(ctx)
+		New(settings, parts).Run(ctx)
 		synctest.Wait()
 	})
 	return w
+}
+
+func newPolicy(t *testing.T, s eviction.Settings) *eviction.Policy {
+	t.Helper()
+	s.MaxPodGracePeriod, s.TransitionPeriod, s.ReactionReserve = 60, 5*time.Minute, 500*time.Millisecond
+	policy, err := eviction.NewPolicy(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
 }

@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+const gib = 1 << 30
+
+// full is a hard threshold of 10 GiB on nodefs.
+func full() []eviction.Threshold {
+	return []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib)}, hard()}
+}
+
+func TestWasteGoesBeforePodsDo(t *testing.T) {
+	w := live(t, 35*time.Second, false, full(), func(w *world) {
+		w.disk, w.waste, w.collects = 8*gib, 5*gib, 3*time.Second
+		w.add("calm", 100*mib)
+	})
+	if got := w.evicted(); len(got) != 0 || w.collected != 1 || w.count(Reclaims) != 1 || w.count(Recovered) != 0 {
+		t.Errorf("evicted %v, collected %d times, told %+v", got, w.collected, w.told)
+	}
+}
+
+func TestAPodGoesAtOnceWhenWasteWasNotEnough(t *testing.T) {
+	w := live(t, 9*time.Second, false, full(), func(w *world) {
+		w.disk, w.waste, w.collects = 20*gib, gib, 3*time.Second
+		w.add("small", 1).disk = 2 * gib
+		big := w.add("big", 1)
+		big.disk, big.removed = 13*gib, 2*time.Second
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v", got)
+	}
+	for _, d := range w.told {
+		if d.Decision == Evicted && !slices.Equal(d.Reclaimed, []string{"containers", "images"}) {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// The processes are gone at once, their files only when somebody removes them.
+func TestDiskSpaceOnItsWayIsWaitedFor(t *testing.T) {
+	w := live(t, 28*time.Second, false, full(), func(w *world) {
+		w.disk, w.collects = 20*gib, time.Second
+		big := w.add("big", 1)
+		big.disk, big.removed = 9*gib, 25*time.Second
+		w.add("small", 1).disk = 5 * gib
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
+func TestMemoryIsLookedAtWhileTheRuntimeTakesItsTime(t *testing.T) {
+	w := live(t, 8*time.Second, false, full(), func(w *world) {
+		w.disk, w.waste, w.collects = 8*gib, 5*gib, time.Hour
+		leak := w.add("leak", 300*mib)
+		leak.rate, leak.since = 200*mib, time.Now().Add(time.Second)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/leak"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
+func TestADryRunCollectsNothing(t *testing.T) {
+	w := live(t, 9*time.Second, true, full(), func(w *world) {
+		w.disk, w.waste, w.collects = 8*gib, 5*gib, time.Second
+		w.add("calm", 100*mib)
+	})
+	if w.waste != 5*gib || w.count(WouldEvict) != 1 {
+		t.Errorf("%d GiB of waste left, told %+v", w.waste/gib, w.told)
+	}
+}
+
+func TestALimitWaitsForWhatIsOnItsWay(t *testing.T) {
+	limited := func(w *world, name string) *worldPod {
+		p := w.add(name, 1)
+		p.disk, p.removed = 2*gib, time.Hour
+		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		return p
+	}
+	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
+		w.disk = 100 * gib
+		limited(w, "first").undead = true
+		limited(w, "other")
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/first"}) {
+		t.Errorf("evicted %v: the first one's processes are not gone", got)
+	}
+	w = liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
+		w.disk = 100 * gib
+		limited(w, "one")
+		limited(w, "other")
+	})
+	if got := w.evicted(); len(got) != 2 {
+		t.Errorf("evicted %v: both are above their limits", got)
+	}
+}
+
+func TestADeletedPodCounts(t *testing.T) {
+	story := func(until time.Duration, rate signal.Amount) func(*world) {
+		return func(w *world) {
+			w.add("big", 500*mib)
+			going := w.add("going", 430*mib)
+			going.EndsBy = time.Now().Add(until)
+			going.MemoryRequest = signal.Quantity{Value: gib}
+			going.rate, going.since = rate, time.Now().Add(2*time.Second)
+		}
+	}
+	if got := live(t, 35*time.Second, false, []eviction.Threshold{hard()}, story(10*time.Second, 0)).evicted(); len(got) != 0 {
+		t.Errorf("evicted %v: what is missing is on its way", got)
+	}
+	if got := live(t, 55*time.Second, false, []eviction.Threshold{hard()}, story(10*time.Second, 0)).evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v: a pod that has outlived its grace period by far is counted on no longer", got)
+	}
+	if got := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, story(time.Minute, 100*mib)).evicted(); !slices.Equal(got, []string{"default/going"}) {
+		t.Errorf("evicted %v: nobody else has to go for a pod that goes anyway", got)
+	}
+}
+
+func TestADeletedPodThatHoldsTooLittleChangesNothing(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("big", 950*mib)
+		w.add("going", mib).EndsBy = time.Now().Add(time.Minute)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
+func TestASoftEvictionIsWithdrawnWhenItsThresholdClears(t *testing.T) {
+	w := live(t, 5*time.Minute, false, []eviction.Threshold{soft()}, func(w *world) {
+		w.ending = time.Hour
+		p := w.add("polite", 600*mib)
+		p.polite, p.FromAPI = true, true
+		other := w.add("other", 200*mib)
+		other.rate, other.since, other.until, other.then = 1, time.Now(), time.Now().Add(100*time.Second), 10*mib
+	})
+	if w.count(Terminating) != 1 || w.count(Withdrawn) != 1 || len(w.pods) != 2 {
+		t.Errorf("told %+v", w.told)
+	}
+}
+
+func TestANodeThatShutsDownIsLeftAlone(t *testing.T) {
+	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
+		w.add("big", 950*mib)
+		p.Leaving = func() string { return "node is shutting down" }
+	})
+	if got := w.evicted(); len(got) != 0 {
+		t.Errorf("evicted %v", got)
+	}
+}
+
+func TestAPolicyIsAdoptedWithItsTimers(t *testing.T) {
+	var late *eviction.Policy
+	w := liveIn(t, 65*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{soft()}}, func(w *world, p *Parts) {
+		w.add("big", 800*mib)
+		begun, first := time.Now(), p.Machine.Policy()
+		late = newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{soft()}, Layout: signal.Dedicated})
+		p.Policy = func() *eviction.Policy {
+			if time.Since(begun) < 35*time.Second {
+				return first
+			}
+			return late
+		}
+	})
+	if w.count(Terminating) != 1 {
+		t.Errorf("told %+v: the grace period began before the policy changed", w.told)
+	}
+}
