@@ -4,6 +4,8 @@
 //
 //   - A write is atomic: a reader finds the state before or after it, never a
 //     part. Nobody waits for it: a saver of its own writes the latest state.
+//   - [Sections] have one owner each; nobody sees another's. A section that is
+//     not known any more is kept.
 //   - The file says its version and the boot it belongs to. A state of another
 //     boot is not used: what was short of memory then is not now.
 //   - A damaged file is set aside under another name and said, not fatal.

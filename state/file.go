@@ -14,7 +14,7 @@ import (
 )
 
 // version is that of the file's form.
-const version = 1
+const version = 2
 
 // maxBytes bounds what is read: a state is a few kilobytes.
 const maxBytes = 8 << 20
@@ -98,8 +98,9 @@ func (f *File) setAside(why error) (notice string) {
 	return fmt.Sprintf("the state file %s is damaged (%v): set aside as %s, starting afresh", f.path, why, aside)
 }
 
-// Save writes a state atomically: to a file beside it, to the disk, then into
-// its place.
+// Save writes a state atomically: to a file beside it, then into its place. It
+// does not wait for the disk: what a crash of the machine loses is of a boot
+// that is over, and of no use to the next.
 func (f *File) Save(state any, now time.Time) error {
 	raw, err := json.Marshal(state)
 	if err != nil {
@@ -125,9 +126,6 @@ func (f *File) replace(data []byte) (err error) {
 		return err
 	}
 	_, err = file.Write(data)
-	if syncErr := file.Sync(); err == nil {
-		err = syncErr
-	}
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
