@@ -29,10 +29,11 @@ var mayImport = map[string]struct {
 	"cri":    {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":  {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
-	"kill":   {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
-	"report": {nil, "it writes lines, whatever they say"},
-	"state":  {nil, "it keeps a state, whatever is in it"},
+	"stats":   {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
+	"kill":    {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
+	"reclaim": {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
+	"report":  {[]string{"fields", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
+	"state":   {nil, "it keeps a state, whatever is in it"},
 
 	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
 	"endpoints": {nil, "it serves what others found, and looks at nothing itself"},
