@@ -23,10 +23,11 @@ var mayImport = map[string]struct {
 	"ranking":  {[]string{"signal"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
 
 	// Languages at the edge.
-	"fields": {nil, "it reads what users write, whatever it is about"},
-	"pods":   {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
-	"cgroup": {nil, "it knows the kernel's files, no signal and no threshold"},
-	"cri":    {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
+	"fields":    {nil, "it reads what users write, whatever it is about"},
+	"pods":      {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
+	"apiserver": {[]string{"pods", "signal"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
+	"cgroup":    {nil, "it knows the kernel's files, no signal and no threshold"},
+	"cri":       {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
 	"stats":   {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
@@ -69,10 +70,11 @@ var mayUse = []struct {
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"pods", "simulate"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"config", "fields", "pods", "simulate"}, "quantities are parsed where users write them; the core has its own numbers"},
+	{"k8s.io/api/", []string{"apiserver", "pods", "simulate"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "config", "fields", "pods", "simulate"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver"}, "one package holds the connection to the API server (docs/decisions/016)"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"cmd/"}, "it is silenced into the program's own log, and nobody logs through it"},
+	{"k8s.io/klog/", []string{"apiserver", "cmd/"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
