@@ -34,13 +34,18 @@ type Notice struct {
 	Containers []string // that ran at the time, by the runtime's IDs
 }
 
-// Status tells the API server that a pod was evicted.
+// Status tells the API server that a pod was evicted. Nothing but Tell may wait.
 type Status interface {
-	// Owe writes down that the server has to be told. It must not wait.
+	// Owe writes down that the server has to be told.
 	Owe(Notice)
-	// Tell tells it, and thereby pays what is owed. What failed is paid later by
-	// itself.
+	// Tell tells it, and thereby pays what is owed.
 	Tell(context.Context, Notice) error
+	// Killed has what is still owed paid later; Spared cancels it, because the
+	// pod was not killed after all.
+	Killed(Notice)
+	Spared(Notice)
+	// Announce tells others of a pod that the server itself ends.
+	Announce(Notice)
 }
 
 // An Answer is what came of asking for a soft eviction.
@@ -82,13 +87,20 @@ func (l *Ladder) Immediate(ctx context.Context, e *eviction.Eviction, p Processe
 }
 
 func (l *Ladder) immediate(ctx context.Context, e *eviction.Eviction, p Processes, patience time.Duration, kill func(context.Context) (Ended, error)) (r Result, err error) {
-	begun := time.Now()
-	if l.Status != nil && e.Pod.FromAPI {
-		r.Told = l.tell(ctx, Notice{e, time.Now(), p.Containers()}, patience)
-		r.Owed = !r.Told
+	if l.Status == nil || !e.Pod.FromAPI {
+		r.Ended, err = kill(ctx)
+		return r, err
 	}
-	r.ToTold = time.Since(begun)
+	n := Notice{e, time.Now(), p.Containers()}
+	r.Told = l.tell(ctx, n, patience)
+	r.Owed = !r.Told
+	r.ToTold = time.Since(n.Decided)
 	r.Ended, err = kill(ctx)
+	if r.Signalled == 0 {
+		l.Status.Spared(n)
+		return r, err
+	}
+	l.Status.Killed(n)
 	r.ToSignal += r.ToTold
 	r.ToEmpty += r.ToTold
 	return r, err

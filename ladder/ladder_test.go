@@ -22,6 +22,7 @@ type world struct {
 	answers  []Answer      // to requests, the last one for ever
 	ends     chan struct{} // closed when the pod has ended
 	withdraw error
+	refuses  bool // to be killed
 }
 
 func (w *world) note(event string) {
@@ -36,7 +37,10 @@ func (w *world) happened() []string {
 	return slices.Clone(w.events)
 }
 
-func (w *world) Owe(n Notice) { w.note("owed") }
+func (w *world) Owe(Notice)      { w.note("owed") }
+func (w *world) Killed(Notice)   { w.note("due") }
+func (w *world) Spared(Notice)   { w.note("cancelled") }
+func (w *world) Announce(Notice) { w.note("announced") }
 
 func (w *world) Tell(ctx context.Context, n Notice) error {
 	if err := w.reach(ctx); err != nil {
@@ -76,6 +80,9 @@ func (w *world) Withdraw(context.Context, Notice) error {
 func (w *world) Containers() []string { return []string{"c1"} }
 
 func (w *world) Kill(context.Context) (Ended, error) {
+	if w.refuses {
+		return Ended{}, errors.New("no such cgroup")
+	}
 	w.note("killed")
 	return Ended{Signalled: 1}, nil
 }
@@ -119,10 +126,10 @@ func TestImmediate(t *testing.T) {
 		told     bool
 		want     []string
 	}{
-		{"the status comes before the kill", 20 * time.Millisecond, time.Second, false, 20 * time.Millisecond, true, []string{"owed", "told", "killed"}},
-		{"a server that does not answer costs what memory leaves", time.Hour, 300 * time.Millisecond, false, 300 * time.Millisecond, false, []string{"owed", "killed"}},
-		{"a server that is gone costs nothing", -1, time.Second, false, 0, false, []string{"owed", "killed"}},
-		{"no time at all", 0, 0, false, 0, false, []string{"owed", "killed"}},
+		{"the status comes before the kill", 20 * time.Millisecond, time.Second, false, 20 * time.Millisecond, true, []string{"owed", "told", "killed", "due"}},
+		{"a server that does not answer costs what memory leaves", time.Hour, 300 * time.Millisecond, false, 300 * time.Millisecond, false, []string{"owed", "killed", "due"}},
+		{"a server that is gone costs nothing", -1, time.Second, false, 0, false, []string{"owed", "killed", "due"}},
+		{"no time at all", 0, 0, false, 0, false, []string{"owed", "killed", "due"}},
 		{"a manifest is nobody's business", 0, time.Second, true, 0, false, []string{"killed"}},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
@@ -166,7 +173,7 @@ func TestAnAcceptedRequestIsNotWithdrawn(t *testing.T) {
 		if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
 			t.Errorf("%+v, %v", r, err)
 		}
-		expect(t, w, "asked")
+		expect(t, w, "asked", "announced")
 	})
 }
 
@@ -176,10 +183,10 @@ func TestHurryEndsTheWaitForWhatever(t *testing.T) {
 		answers []Answer
 		want    []string
 	}{
-		"a budget":                     {0, []Answer{{Retry: time.Hour, Why: "no"}}, []string{"asked", "refused: no", "owed", "told", "ended in 0s"}},
-		"its grace period":             {0, []Answer{{Accepted: true}}, []string{"asked", "owed", "told", "ended in 0s"}},
-		"the controller":               {0, []Answer{{}}, []string{"asked", "owed", "told", "ended in 0s"}},
-		"a server that answers nobody": {time.Hour, nil, []string{"owed", "ended in 0s"}},
+		"a budget":                     {0, []Answer{{Retry: time.Hour, Why: "no"}}, []string{"asked", "refused: no", "owed", "told", "ended in 0s", "due"}},
+		"its grace period":             {0, []Answer{{Accepted: true}}, []string{"asked", "announced", "owed", "told", "ended in 0s", "due"}},
+		"the controller":               {0, []Answer{{}}, []string{"asked", "owed", "told", "ended in 0s", "due"}},
+		"a server that answers nobody": {time.Hour, nil, []string{"owed", "ended in 0s", "due"}},
 	} {
 		t.Run(about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -225,4 +232,12 @@ func TestAManifestsPodGetsSIGTERM(t *testing.T) {
 		t.Error(err)
 	}
 	expect(t, w, "ended in 1m0s")
+}
+
+func TestAPodThatCanNotBeKilledOwesNothing(t *testing.T) {
+	w := &world{refuses: true}
+	if r, err := w.ladder().Immediate(t.Context(), fromAPI(), w, time.Second); err == nil {
+		t.Errorf("%+v", r)
+	}
+	expect(t, w, "owed", "told", "cancelled")
 }

@@ -114,6 +114,9 @@ func (s *softEviction) heed(a reply, ask, late *time.Timer) {
 		ask.Reset(retryTime)
 	case a.Accepted:
 		s.accepted = true
+		if s.Status != nil {
+			s.Status.Announce(s.notice)
+		}
 		late.Reset(s.grace + tidyTime)
 	case a.Retry > 0:
 		s.refused(a.Why)
