@@ -1,0 +1,234 @@
+package podstatus
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	// requestTimeout bounds a request of the collection.
+	requestTimeout = 10 * time.Second
+	// mostReads is how often a pod that changes under our hands is read again at
+	// once.
+	mostReads = 3
+)
+
+// Run collects the debts until ctx ends: those that a predecessor left, and
+// those whose kill is over. It is called once, before the first Owe.
+func (t *Teller) Run(ctx context.Context, previous []Debt) {
+	t.inherit(previous)
+	for ctx.Err() == nil {
+		t.mu.Lock()
+		e, wait := t.ledger.next(time.Now())
+		if e != nil {
+			e.taken = true
+		}
+		t.mu.Unlock()
+		if e != nil {
+			t.collect(ctx, e)
+			continue
+		}
+		t.await(ctx, wait)
+	}
+}
+
+// await waits for a change of the ledger, or for the time to pass if it is not
+// negative.
+func (t *Teller) await(ctx context.Context, wait time.Duration) {
+	var passed <-chan time.Time
+	if wait >= 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		passed = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-t.wake:
+	case <-passed:
+	}
+}
+
+// inherit puts the debts of a predecessor before those that arose meanwhile.
+func (t *Teller) inherit(previous []Debt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.ledger.entries
+	t.ledger.entries = nil
+	for _, d := range previous {
+		if !d.Notice.complete() {
+			t.log.Error("a debt in the saved state names no pod or no time: it is given up", about(&d)...)
+			continue
+		}
+		t.ledger.entries = append(t.ledger.entries, &entry{debt: d.clone()})
+	}
+	t.ledger.entries = append(t.ledger.entries, own...)
+	if len(previous) > 0 {
+		t.log.Info("evictions are left to be told of by an earlier run", "debts", len(previous))
+	}
+	t.changed()
+}
+
+// A payment is one part of a debt.
+type payment struct {
+	owed  func(*Debt) *bool
+	right string
+	pay   func(*Teller, context.Context, *Debt) outcome
+}
+
+// payments in their order: the status is what controllers act on.
+var payments = []payment{
+	{func(d *Debt) *bool { return &d.Status }, patchStatus, (*Teller).payStatus},
+	{func(d *Debt) *bool { return &d.Event }, createEvents, (*Teller).payEvent},
+}
+
+// An outcome is what paying one part came to. Of done and gone the part is
+// settled, and why says how if it is not simply paid.
+type outcome struct {
+	answer  answer
+	err     error
+	why     string
+	right   string // that is missing, if it is not the payment's own
+	nothing bool   // neither part is true
+}
+
+// collect tries to pay what is owed of one debt.
+func (t *Teller) collect(ctx context.Context, e *entry) {
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		e.taken = false
+	}()
+	for _, p := range payments {
+		t.mu.Lock()
+		debt := e.debt.clone()
+		t.mu.Unlock()
+		if !*p.owed(&debt) {
+			continue
+		}
+		o := p.pay(t, ctx, &debt)
+		if ctx.Err() != nil {
+			return // the answer, if any, is the successor's to find out
+		}
+		if !t.settle(e, &p, o) {
+			return
+		}
+	}
+}
+
+// settle notes an outcome, and reports whether the server is there to be asked
+// for more.
+func (t *Teller) settle(e *entry, p *payment, o outcome) (more bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if o.answer == absent {
+		t.ledger.unheard(e, now, retryAfter(o.err))
+		return false
+	}
+	t.ledger.heard()
+	if o.answer == done || o.answer == gone {
+		t.settled(e, p, o)
+		return true
+	}
+	least := time.Duration(0)
+	if o.answer == forbidden {
+		least = forbiddenDelay
+		t.complain(cmp.Or(o.right, p.right), o.err)
+	}
+	if t.ledger.delayed(e, now, retryAfter(o.err), least) {
+		t.log.Error(fmt.Sprintf("the API server has refused an eviction's %s for %s: it is given up", p.right, patience),
+			append(about(&e.debt), "error", o.err)...)
+		t.ledger.remove(e)
+		t.changed()
+		return false
+	}
+	return true
+}
+
+func (t *Teller) settled(e *entry, p *payment, o outcome) {
+	delete(t.complained, p.right)
+	e.refused, e.backoff = time.Time{}, backoff{}
+	switch {
+	case o.why != "":
+		t.log.Info("a debt of an eviction lapses", append(about(&e.debt), "right", p.right, "why", o.why)...)
+	case p.right == patchStatus:
+		t.log.Info("the status of an evicted pod was told late", about(&e.debt)...)
+	}
+	*p.owed(&e.debt) = false
+	if o.nothing {
+		e.debt.Event = false
+	}
+	t.changed()
+}
+
+// payStatus tells a status late: it reads, judges, and writes on condition that
+// nobody wrote in between.
+func (t *Teller) payStatus(ctx context.Context, d *Debt) outcome {
+	var err error
+	for range mostReads {
+		var o outcome
+		if o = t.tryStatus(ctx, d); o.answer != changed {
+			return o
+		}
+		err = o.err
+	}
+	return outcome{answer: refused, err: err}
+}
+
+func (t *Teller) tryStatus(ctx context.Context, d *Debt) outcome {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	n := &d.Notice
+	pod, err := read(ctx, t.client, n)
+	if a := answerTo(err); a != done {
+		return outcome{answer: a, err: err, why: podGone.when(a), right: getPods}
+	}
+	s := sight{debt: d, pod: pod, at: time.Now()}
+	if t.options.Running != nil {
+		if s.running, err = t.options.Running(ctx, n.UID); err != nil {
+			return outcome{answer: refused, err: fmt.Errorf("find out whether pod %s runs again: %w", n.Pod(), err)}
+		}
+		s.asked = true
+	}
+	switch standing, why := s.judge(); standing {
+	case stands:
+	case unclear:
+		return outcome{answer: refused, err: fmt.Errorf("tell the status of pod %s: %s", n.Pod(), why)}
+	default:
+		return outcome{answer: done, why: why, nothing: standing == nothing}
+	}
+	err = send(ctx, t.client, n, evicted(n, pod.ResourceVersion))
+	a := answerTo(err)
+	return outcome{answer: a, err: err, why: podGone.when(a)}
+}
+
+// payEvent creates the event. That it exists is as good: we were here before.
+func (t *Teller) payEvent(ctx context.Context, d *Debt) outcome {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := create(ctx, t.client, event(&d.Notice, t.node))
+	a := answerTo(err)
+	if apierrors.IsAlreadyExists(err) && !apierrors.IsUnexpectedServerError(err) {
+		a = done
+	}
+	return outcome{answer: a, err: err, why: namespaceGone.when(a)}
+}
+
+// A reason why a part lapses when what it is about does not exist.
+type reason string
+
+const (
+	podGone       reason = "the pod is gone"
+	namespaceGone reason = "its namespace is gone, or going: nothing can be created there"
+)
+
+func (r reason) when(a answer) string {
+	if a == gone {
+		return string(r)
+	}
+	return ""
+}

@@ -1,0 +1,128 @@
+package podstatus
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A standing is what a late look at the pod makes of a debt.
+type standing uint8
+
+const (
+	stands  standing = iota // the status is told now
+	told                    // it was told: the answer did not reach us
+	lapsed                  // it would not be true any more; the event is
+	nothing                 // nothing happened that could be told
+	unclear                 // too early to say
+)
+
+// A sight is what is known of the pod when its status is to be told late.
+type sight struct {
+	debt *Debt
+	pod  *corev1.Pod
+	// running are the containers that the node's own runtime sees running now; a
+	// pod's status may be many seconds behind it. Asked is false if nobody could
+	// be asked.
+	running []string
+	asked   bool
+	at      time.Time
+}
+
+// dyingTime is how long killed processes may take to be gone.
+const dyingTime = 30 * time.Second
+
+// rules judge a late status. The first that holds counts; if none does, the
+// debt stands.
+var rules = []struct {
+	holds func(*sight) bool
+	then  standing
+	why   string
+}{
+	{(*sight).another, lapsed, "the pod is gone, another one has its name"},
+	{(*sight).told, told, "it stands there already"},
+	{(*sight).dying, unclear, "the containers that were to be killed still run"},
+	{(*sight).unkilled, nothing, "its containers run as before: it was never killed"},
+	{(*sight).startedSince, lapsed, "a container has started since"},
+	{(*sight).endedOtherwise, lapsed, "the pod has ended for another reason"},
+}
+
+func (s *sight) judge() (standing, string) {
+	for _, r := range rules {
+		if r.holds(s) {
+			return r.then, r.why
+		}
+	}
+	return stands, ""
+}
+
+func (s *sight) another() bool { return string(s.pod.UID) != s.debt.Notice.UID }
+
+// told: a kubelet may have undone phase and reason by now, but it keeps the
+// condition.
+func (s *sight) told() bool {
+	n, now := &s.debt.Notice, &s.pod.Status
+	if now.Phase == corev1.PodFailed && now.Reason == ReasonEvicted && now.Message == n.Message {
+		return true
+	}
+	return slices.ContainsFunc(now.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Message == n.Message && stamp(c.LastTransitionTime.Time) == stamp(n.Decided)
+	})
+}
+
+// dying: there may have been a kill, and it may not be over.
+func (s *sight) dying() bool {
+	return s.unkilled() && s.at.Sub(s.debt.Notice.Decided) < dyingTime
+}
+
+// unkilled: whoever owed this ended before the kill.
+func (s *sight) unkilled() bool {
+	return !s.debt.Ended && s.asked && len(s.running) > 0 && !slices.ContainsFunc(s.running, s.unknown)
+}
+
+func (s *sight) unknown(id string) bool { return !s.debt.Notice.killed(id) }
+
+// startedSince asks the node first, then what the kubelet has reported.
+func (s *sight) startedSince() bool {
+	if slices.ContainsFunc(s.running, s.unknown) {
+		return true
+	}
+	now := &s.pod.Status
+	for _, list := range [][]corev1.ContainerStatus{now.InitContainerStatuses, now.ContainerStatuses, now.EphemeralContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if s.newer(c.ContainerID, &c.State) || s.newer("", &c.LastTerminationState) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// newer reports whether a state is of a container that was started after the
+// kill. One that has ended by now tells its ID itself.
+func (s *sight) newer(id string, state *corev1.ContainerState) bool {
+	n := &s.debt.Notice
+	switch {
+	case state.Running != nil && n.killed(id):
+		return false
+	case state.Running != nil:
+		return len(n.Killed) > 0 || startedAfter(state.Running.StartedAt.Time, n.Decided)
+	case state.Terminated != nil:
+		return !n.killed(state.Terminated.ContainerID) && startedAfter(state.Terminated.StartedAt.Time, n.Decided)
+	}
+	return false
+}
+
+// startedAfter compares a time that the API has cut to whole seconds. In doubt
+// the container is newer.
+func startedAfter(started, decided time.Time) bool {
+	return !started.Before(decided.Truncate(time.Second))
+}
+
+// endedOtherwise: somebody else has said what the pod died of, or it succeeded.
+func (s *sight) endedOtherwise() bool {
+	now := &s.pod.Status
+	return now.Phase == corev1.PodSucceeded || now.Phase == corev1.PodFailed && now.Reason != ""
+}

@@ -1,0 +1,162 @@
+package podstatus
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Times of the collection.
+const (
+	// shortestDelay doubles with every failure; a fifth of the wait at most is
+	// chance, so that the agents of a cluster do not come all at once when the
+	// server is back. The longest wait is 30 s.
+	shortestDelay = 250 * time.Millisecond
+	longestDelay  = 24 * time.Second
+	// forbiddenDelay: rights change seldom.
+	forbiddenDelay = time.Minute
+	// killTime is how long to wait for word of the kill. A debt of which nothing
+	// was heard by then is judged by what the node and the server know, as one
+	// that a predecessor left.
+	killTime = 5 * time.Second
+	// patience is how long a server may refuse a debt until it is given up. While
+	// it does not answer at all nothing is given up.
+	patience = time.Hour
+)
+
+// mostDebts bounds the ledger, and with it the state file: about 2 KiB each.
+const mostDebts = 1000
+
+// A backoff is how long to wait after a failure: twice as long as last time.
+type backoff struct{ delay time.Duration }
+
+func (b *backoff) next() time.Duration {
+	b.delay = min(max(2*b.delay, shortestDelay), longestDelay)
+	return b.delay + rand.N(b.delay/4+1)
+}
+
+// An entry is one debt and how collecting it goes.
+type entry struct {
+	debt    Debt
+	told    bool // the status, promptly
+	spared  bool // the pod was not killed
+	telling int  // prompt requests under way
+	taken   bool // it is being collected
+	due     time.Time
+	backoff backoff
+	refused time.Time // since when the server refuses it, zero if it does not
+}
+
+// over reports whether the entry can be forgotten: all is paid, or nothing was
+// said of a pod that was spared.
+func (e *entry) over() bool {
+	return !e.debt.Status && !e.debt.Event || e.spared && e.telling == 0 && !e.told
+}
+
+// A ledger holds the debts in the order in which they arose. It reads no clock.
+type ledger struct {
+	entries []*entry
+	quiet   time.Time // the server is left alone until then
+	backoff backoff   // of the server as a whole
+}
+
+func (l *ledger) find(id identity) *entry {
+	for _, e := range l.entries {
+		if e.debt.Notice.identity() == id {
+			return e
+		}
+	}
+	return nil
+}
+
+// latest is the newest entry of a pod.
+func (l *ledger) latest(uid string) *entry {
+	for _, e := range slices.Backward(l.entries) {
+		if e.debt.Notice.UID == uid {
+			return e
+		}
+	}
+	return nil
+}
+
+// add takes a debt, and returns those that it makes void: statuses of the same
+// pod, which has obviously run again, and the oldest of too many.
+func (l *ledger) add(e *entry) (superseded, dropped []*entry) {
+	for _, older := range l.entries {
+		if e.debt.Status && older.debt.Status && older.debt.Notice.UID == e.debt.Notice.UID {
+			older.debt.Status = false
+			superseded = append(superseded, older)
+		}
+	}
+	l.entries = append(l.entries, e)
+	l.forget()
+	for len(l.entries) > mostDebts {
+		dropped = append(dropped, l.entries[0])
+		l.entries = slices.Delete(l.entries, 0, 1)
+	}
+	return superseded, dropped
+}
+
+// forget lets go of what is settled.
+func (l *ledger) forget() { l.entries = slices.DeleteFunc(l.entries, (*entry).over) }
+
+func (l *ledger) remove(e *entry) {
+	l.entries = slices.DeleteFunc(l.entries, func(x *entry) bool { return x == e })
+}
+
+// next returns the entry that is longest due, or how long nothing will be; a
+// negative wait is until something changes.
+func (l *ledger) next(now time.Time) (*entry, time.Duration) {
+	var first *entry
+	for _, e := range l.entries {
+		if e.telling == 0 && (first == nil || e.due.Before(first.due)) {
+			first = e
+		}
+	}
+	if first == nil {
+		return nil, -1
+	}
+	if wait := max(first.due.Sub(now), l.quiet.Sub(now)); wait > 0 {
+		return nil, wait
+	}
+	return first, 0
+}
+
+// heard notes that the server answers again.
+func (l *ledger) heard() { l.quiet, l.backoff = time.Time{}, backoff{} }
+
+// rest leaves the server alone for as long as it asks for.
+func (l *ledger) rest(until time.Time) {
+	if until.After(l.quiet) {
+		l.quiet = until
+	}
+}
+
+// unheard leaves the server alone for a while, at least as long as it asks for.
+// The entry goes to the end of the line, so that one request that the server
+// never answers does not keep the others from it.
+func (l *ledger) unheard(e *entry, now time.Time, asked time.Duration) {
+	l.rest(now.Add(max(l.backoff.next(), asked)))
+	e.due = now
+}
+
+// delayed puts an entry off after the server refused it, and reports whether
+// its patience is at an end.
+func (l *ledger) delayed(e *entry, now time.Time, asked, least time.Duration) (end bool) {
+	if e.refused.IsZero() {
+		e.refused = now
+	}
+	if due := now.Add(max(e.backoff.next(), asked, least)); due.After(e.due) {
+		e.due = due
+	}
+	return now.Sub(e.refused) >= patience
+}
+
+// outstanding are copies of the debts, oldest first.
+func (l *ledger) outstanding() []Debt {
+	debts := make([]Debt, len(l.entries))
+	for i, e := range l.entries {
+		debts[i] = e.debt.clone()
+	}
+	return debts
+}
