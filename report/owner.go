@@ -1,0 +1,176 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// An Owner is who tells the cluster of a pressure condition, and by which type.
+type Owner uint8
+
+// Owners of a condition.
+const (
+	// KubeletReports: the kubelet tells of it, or nobody is meant to. Nothing is
+	// written, and a type of our own that was there is withdrawn.
+	KubeletReports Owner = iota
+	// OwnTypes: beside a kubelet that would rewrite its own, the agent writes
+	// plimsoll.dev/MemoryPressure and the like.
+	OwnTypes
+	// StandardTypes: there is no kubelet, the agent writes MemoryPressure and the
+	// like in its place.
+	StandardTypes
+)
+
+func (o Owner) String() string { return [...]string{"kubelet", "own", "standard"}[o] }
+
+// Owners has one owner for every condition.
+type Owners [signal.ConditionCount]Owner
+
+// All is the same owner for every condition.
+func (o Owner) All() (all Owners) {
+	for c := range all {
+		all[c] = o
+	}
+	return all
+}
+
+// A Mode is how the owners are found: the value of --pressure-conditions.
+type Mode string
+
+// Modes of finding the owners.
+const (
+	Auto         Mode = "auto"     // by [Detect]
+	ModeKubelet  Mode = "kubelet"  // the kubelet reports all
+	ModeOwn      Mode = "own"      // always types of our own
+	ModeStandard Mode = "standard" // always the standard types; given up when rewritten
+	Off          Mode = "off"      // nothing is written, types of our own are withdrawn
+)
+
+var modes = []Mode{Auto, ModeKubelet, ModeOwn, ModeStandard, Off}
+
+// ParseMode reads a mode.
+func ParseMode(text string) (Mode, error) {
+	if m := Mode(text); slices.Contains(modes, m) {
+		return m, nil
+	}
+	names := make([]string, len(modes))
+	for i, m := range modes {
+		names[i] = string(m)
+	}
+	return "", fmt.Errorf("must be one of %s", strings.Join(names, ", "))
+}
+
+// Owners are the owners of a node's conditions by the mode. The arguments are
+// those of [Detect].
+func (m Mode) Owners(n *corev1.Node, kubelet *KubeletThresholds, lines []Threshold) Owners {
+	switch m {
+	case ModeOwn:
+		return OwnTypes.All()
+	case ModeStandard:
+		return StandardTypes.All()
+	case ModeKubelet, Off:
+		return KubeletReports.All()
+	}
+	return Detect(n, kubelet, lines)
+}
+
+// Detect finds who reports each condition: without a kubelet (a Node that names
+// no kubelet version) the agent by the standard types; a kubelet with
+// thresholds at or above all of the agent's lines for the condition, by
+// itself; beside any other kubelet, and one whose thresholds are not known
+// (nil), the agent by types of its own.
+//
+// How long the kubelet's grace periods are does not matter: it computes
+// conditions before it looks at them. lines are the agent's thresholds, hard
+// and soft; a condition without any is never set and left to the kubelet.
+func Detect(n *corev1.Node, kubelet *KubeletThresholds, lines []Threshold) (owners Owners) {
+	if n.Status.NodeInfo.KubeletVersion == "" {
+		return StandardTypes.All()
+	}
+	for c := range signal.Condition(signal.ConditionCount) {
+		if !kubelet.reports(c, n, lines) {
+			owners[c] = OwnTypes
+		}
+	}
+	return owners
+}
+
+// reports is whether a kubelet's own thresholds tell of everything that makes
+// the agent set the condition. k may be nil.
+func (k *KubeletThresholds) reports(c signal.Condition, n *corev1.Node, lines []Threshold) bool {
+	for _, line := range lines {
+		if line.Signal.Definition().Condition == c && !k.reach(line, capacity(n, line.Signal)) {
+			return false
+		}
+	}
+	return true
+}
+
+// standIns are signals that the kubelet derives from others: a threshold for
+// one of those speaks for it, too. Hard memory thresholds bind allocatable
+// memory, and what is configured for containerfs is overwritten.
+var standIns = map[signal.Signal][]signal.Signal{
+	signal.AllocatableMemoryAvailable: {signal.MemoryAvailable},
+	signal.ContainerfsAvailable:       {signal.NodefsAvailable, signal.ImagefsAvailable},
+	signal.ContainerfsInodesFree:      {signal.NodefsInodesFree, signal.ImagefsInodesFree},
+}
+
+func (k *KubeletThresholds) reach(line Threshold, capacity signal.Amount) bool {
+	if k == nil {
+		return false
+	}
+	reaches := func(t Threshold) bool {
+		speaks := t.Signal == line.Signal || slices.Contains(standIns[line.Signal], t.Signal)
+		return speaks && t.atOrAbove(line, capacity)
+	}
+	return slices.ContainsFunc(k.Soft, reaches) || slices.ContainsFunc(k.Hard, reaches)
+}
+
+// capacities are the resources of a Node's capacity that percentages of a
+// signal refer to.
+var capacities = map[signal.Signal]corev1.ResourceName{
+	signal.MemoryAvailable: corev1.ResourceMemory,
+	signal.NodefsAvailable: corev1.ResourceEphemeralStorage,
+}
+
+// capacity is what a percentage of the signal refers to; 0 if the Node does not
+// say.
+func capacity(n *corev1.Node, s signal.Signal) signal.Amount {
+	q := n.Status.Capacity[capacities[s]]
+	return signal.Amount(q.Value())
+}
+
+// A Threshold is a line below which a signal counts as short: the agent's or
+// the kubelet's.
+type Threshold struct {
+	Signal  signal.Signal
+	Text    string        // as it was written, such as 100Mi or 10%
+	Amount  signal.Amount // 0 for a percentage
+	Percent float64       // of the capacity; 0 for an amount
+}
+
+// atOrAbove compares two thresholds for one capacity; where that is not known
+// (0), an amount and a percentage can not be compared, and the answer is no.
+func (t Threshold) atOrAbove(line Threshold, capacity signal.Amount) bool {
+	switch {
+	case t.Percent == 0 && line.Percent == 0:
+		return t.Amount >= line.Amount
+	case t.Percent > 0 && line.Percent > 0:
+		return t.Percent >= line.Percent
+	case capacity <= 0:
+		return false
+	}
+	return t.of(capacity) >= line.of(capacity)
+}
+
+func (t Threshold) of(capacity signal.Amount) float64 {
+	if t.Percent > 0 {
+		return float64(capacity) * t.Percent / 100
+	}
+	return float64(t.Amount)
+}
