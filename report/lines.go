@@ -17,7 +17,8 @@ const backlog = 256
 // wait. It is an io.Writer (a whole line at a time) for loggers.
 type Lines struct {
 	queue   chan []byte
-	dropped atomic.Int64
+	dropped atomic.Int64 // and not told of yet
+	lost    atomic.Int64 // since the start
 	done    chan struct{}
 	mu      sync.RWMutex // of closed
 	closed  bool
@@ -58,11 +59,15 @@ func (l *Lines) enqueue(line []byte) {
 	case l.queue <- line:
 	default:
 		l.dropped.Add(1)
+		l.lost.Add(1)
 	}
 }
 
 // Dropped is how many lines were dropped and not told of yet.
 func (l *Lines) Dropped() int64 { return l.dropped.Load() }
+
+// Lost is how many lines were dropped since the start.
+func (l *Lines) Lost() int64 { return l.lost.Load() }
 
 // closeWait bounds the wait for a stream that takes nothing.
 const closeWait = 2 * time.Second

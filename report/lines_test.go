@@ -51,6 +51,9 @@ func TestAStuckStreamMakesNobodyWait(t *testing.T) {
 	if got+int(dropped) != lines {
 		t.Errorf("%d lines written and %d dropped of %d", got, dropped, lines)
 	}
+	if lost := l.Lost(); lost != dropped || l.Dropped() != 0 {
+		t.Errorf("%d lines lost since the start and %d not told of, want %d and none", lost, l.Dropped(), dropped)
+	}
 	if !strings.Contains(out.String(), "lines were dropped") {
 		t.Error("nobody was told that lines were dropped")
 	}
