@@ -1,0 +1,125 @@
+// Package rbac_test holds the files in deploy/rbac to the rights that the agent
+// may have: exactly these, no less and no more. The files are read, and an API
+// server's own authorizer is asked.
+package rbac_test
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	namespace = "plimsoll-system"
+	account   = "plimsoll-agent"
+	agentFile = "agent.yaml"
+)
+
+// A right is some verbs on a resource; in all namespaces where none is named.
+type right struct {
+	file      string
+	namespace string
+	group     string
+	resource  string // or RESOURCE/SUBRESOURCE
+	verbs     string
+}
+
+// contract is what the files grant. The code that makes requests is written for
+// these rights, and the files beside agent.yaml are optional.
+var contract = []right{
+	{agentFile, "", "", "pods", "get, list, watch"},
+	{agentFile, "", "", "pods/status", "patch"},
+	{agentFile, "", "", "nodes", "get, list, watch"},
+	{agentFile, "", "", "nodes/status", "patch"},
+	{agentFile, "", "", "events", "create, patch"},
+	{agentFile, namespace, "coordination.k8s.io", "leases", "get, create, update, patch"},
+
+	{"agent-direct-eviction.yaml", "", "", "pods/eviction", "create"},
+	{"agent-pressure-taint.yaml", "", "", "nodes", "patch"},
+	{"agent-node-lease.yaml", "kube-node-lease", "coordination.k8s.io", "leases", "get, create, update, patch"},
+}
+
+// options are the files beside agent.yaml.
+func options() (files []string) {
+	for _, r := range contract {
+		if r.file != agentFile {
+			files = append(files, r.file)
+		}
+	}
+	return slices.Compact(files)
+}
+
+// forbidden is what a thief of the token would want, and must not get whatever
+// options are applied.
+var forbidden = []right{
+	// Secrets, and other people's configuration.
+	{"", "kube-system", "", "secrets", "get, list, watch, create"},
+	{"", namespace, "", "secrets", "get, list"},
+	{"", "", "", "configmaps", "get, list, update"},
+	// Pods: nothing but their status.
+	{"", "", "", "pods", "create, update, patch, delete, deletecollection"},
+	{"", "", "", "pods/status", "get, update"},
+	{"", "", "", "pods/exec", "get, create"},
+	{"", "", "", "pods/attach", "get, create"},
+	{"", "", "", "pods/portforward", "get, create"},
+	{"", "", "", "pods/log", "get"},
+	{"", "", "", "pods/ephemeralcontainers", "update, patch"},
+	{"", "", "", "pods/binding", "create"},
+	{"", "", "", "pods/resize", "update, patch"},
+	// What makes pods, and what protects them.
+	{"", "", "apps", "deployments", "get, create, patch, delete"},
+	{"", "", "apps", "daemonsets", "get, create, patch, delete"},
+	{"", "", "batch", "jobs", "create, delete"},
+	{"", "", "policy", "poddisruptionbudgets", "update, patch, delete"},
+	{"", "", "scheduling.k8s.io", "priorityclasses", "create, update, delete"},
+	// Nodes: nothing that the kubelet could be reached by.
+	{"", "", "", "nodes", "create, update, delete"},
+	{"", "", "", "nodes/status", "get, update"},
+	{"", "", "", "nodes/proxy", "get, create"},
+	{"", "", "", "namespaces", "create, update, delete"},
+	{"", "", "", "persistentvolumes", "get, delete"},
+	// Leases of others: who holds them leads.
+	{"", "kube-system", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
+	{"", "default", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
+	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
+	{"", namespace, "coordination.k8s.io", "leases", "list, watch, delete, deletecollection"},
+	{"", "kube-node-lease", "coordination.k8s.io", "leases", "list, watch, delete, deletecollection"},
+	// Hiding what was done.
+	{"", "", "", "events", "get, list, update, delete, deletecollection"},
+	// More rights.
+	{"", "", "rbac.authorization.k8s.io", "clusterroles", "create, update, patch, bind, escalate"},
+	{"", "", "rbac.authorization.k8s.io", "clusterrolebindings", "create, update, patch"},
+	{"", namespace, "rbac.authorization.k8s.io", "roles", "create, update, patch, bind, escalate"},
+	{"", namespace, "rbac.authorization.k8s.io", "rolebindings", "create, update, patch"},
+	{"", namespace, "", "serviceaccounts", "create, update, patch, impersonate"},
+	{"", namespace, "", "serviceaccounts/token", "create"},
+	{"", "", "", "users", "impersonate"},
+	{"", "", "", "groups", "impersonate"},
+	{"", "", "certificates.k8s.io", "certificatesigningrequests", "create, update, patch"},
+	{"", "", "certificates.k8s.io", "certificatesigningrequests/approval", "update, patch"},
+	{"", "", "certificates.k8s.io", "signers", "approve, sign"},
+	{"", "", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "create, update, patch, delete"},
+	{"", "", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create, update, patch, delete"},
+	{"", "", "*", "*", "*"},
+}
+
+func (r right) eachVerb() []string { return strings.Split(r.verbs, ", ") }
+
+// each tells the right as one line for every verb, for comparing.
+func (r right) each() (lines []string) {
+	for _, verb := range r.eachVerb() {
+		lines = append(lines, strings.Join([]string{r.namespace, r.group, r.resource, verb}, " | "))
+	}
+	return lines
+}
+
+// lines are the rights of a file, or of all files, in an order of their own.
+func lines(rights []right, file string) []string {
+	var all []string
+	for _, r := range rights {
+		if file == "" || r.file == file {
+			all = append(all, r.each()...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
