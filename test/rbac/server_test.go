@@ -1,0 +1,253 @@
+package rbac_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// A server is an API server with its RBAC authorizer, and what speaks to it.
+type server struct {
+	admin   kubernetes.Interface
+	objects dynamic.Interface
+}
+
+func newServer(t *testing.T, admin *rest.Config) *server {
+	t.Helper()
+	admin = rest.CopyConfig(admin)
+	admin.QPS = -1 // hundreds of questions; the server has its own bounds
+	s := &server{}
+	var err error
+	if s.admin, err = kubernetes.NewForConfig(admin); err != nil {
+		t.Fatal(err)
+	}
+	if s.objects, err = dynamic.NewForConfig(admin); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// resources are the kinds in the files.
+var resources = map[string]schema.GroupVersionResource{
+	"Namespace":          {Version: "v1", Resource: "namespaces"},
+	"ServiceAccount":     {Version: "v1", Resource: "serviceaccounts"},
+	"ClusterRole":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+	"Role":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	"ClusterRoleBinding": {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	"RoleBinding":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+}
+
+// apply applies a file as kubectl would, and waits until its rights hold: the
+// authorizer learns of roles a moment later.
+func (s *server) apply(t *testing.T, file string) {
+	t.Helper()
+	for _, text := range texts(t, file) {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal(text, &o.Object); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		resource, known := resources[o.GetKind()]
+		if !known {
+			t.Fatalf("%s: nobody knows what to do with a %s", file, o.GetKind())
+		}
+		client := s.objects.Resource(resource).Namespace(o.GetNamespace())
+		if _, err := client.Apply(t.Context(), o.GetName(), &o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+			t.Fatalf("%s: apply %s %s: %v", file, o.GetKind(), o.GetName(), err)
+		}
+	}
+	for _, r := range contract {
+		if r.file != file {
+			continue
+		}
+		for _, verb := range r.eachVerb() {
+			err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+				return s.may(ctx, r, verb)
+			})
+			if err != nil {
+				t.Errorf("with %s the agent may not %s %s in %q: %v", file, verb, r.resource, r.namespace, err)
+			}
+		}
+	}
+}
+
+// may asks the authorizer whether the agent may do something.
+func (s *server) may(ctx context.Context, r right, verb string) (bool, error) {
+	resource, subresource, _ := strings.Cut(r.resource, "/")
+	review, err := s.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:   "system:serviceaccount:" + namespace + ":" + account,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: r.namespace, Verb: verb, Group: r.group, Resource: resource, Subresource: subresource,
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("ask whether the agent may %s %s: %w", verb, r.resource, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+func (s *server) expectDenied(t *testing.T, rights []right, with string) {
+	t.Helper()
+	for _, r := range rights {
+		for _, verb := range r.eachVerb() {
+			allowed, err := s.may(t.Context(), r, verb)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if allowed {
+				t.Errorf("with %s the agent may %s %s of group %q in %q", with, verb, r.resource, r.group, r.namespace)
+			}
+		}
+	}
+}
+
+// TestTheAuthorizerGrantsTheContractAndNothingElse applies the files one after
+// the other and asks about everything each time.
+func TestTheAuthorizerGrantsTheContractAndNothingElse(t *testing.T) {
+	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
+	s := newServer(t, c.Admin())
+	s.expectDenied(t, contract, "nothing")
+	s.apply(t, agentFile)
+	token, err := c.Token(t.Context(), namespace, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := kubernetes.NewForConfig(c.Bearer(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.expectRules(t, agent, []string{agentFile})
+	s.expectDenied(t, forbidden, agentFile)
+	t.Run("requests", func(t *testing.T) { s.tryRequests(t, agent) })
+
+	applied := []string{agentFile}
+	for _, file := range options() {
+		s.expectDenied(t, slices.DeleteFunc(slices.Clone(contract), func(r right) bool { return slices.Contains(applied, r.file) }), strings.Join(applied, ", "))
+		s.apply(t, file)
+		applied = append(applied, file)
+		s.expectRules(t, agent, applied)
+	}
+	s.expectDenied(t, forbidden, "all files")
+}
+
+// expectRules asks the server for every rule that the agent has, and compares
+// them with the contract. Asking about oneself is everybody's right.
+func (s *server) expectRules(t *testing.T, agent kubernetes.Interface, applied []string) {
+	t.Helper()
+	for _, place := range []string{namespace, "kube-node-lease", "default"} {
+		review, err := agent.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: place}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if review.Status.Incomplete {
+			t.Errorf("the server does not know every rule: %s", review.Status.EvaluationError)
+		}
+		var got []right
+		for _, rule := range review.Status.ResourceRules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					if group != "authorization.k8s.io" && group != "authentication.k8s.io" {
+						got = append(got, right{"", "", group, resource, strings.Join(rule.Verbs, ", ")})
+					}
+				}
+			}
+		}
+		var want []right
+		for _, r := range contract {
+			if slices.Contains(applied, r.file) && (r.namespace == "" || r.namespace == place) {
+				r.namespace = ""
+				want = append(want, r)
+			}
+		}
+		if diff := cmp.Diff(lines(want, ""), lines(got, "")); diff != "" {
+			t.Errorf("with %v, rules in %s (-contract +server):\n%s", applied, place, diff)
+		}
+	}
+}
+
+// tryRequests does with the agent's own token what it has to, and what it must
+// not.
+func (s *server) tryRequests(t *testing.T, agent kubernetes.Interface) {
+	ctx := t.Context()
+	victim := s.pod(t)
+	pods, core := agent.CoreV1().Pods(namespace), agent.CoreV1()
+	failed := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"phase":"Failed","reason":"Evicted"}}`, victim.UID)
+	for _, c := range []struct {
+		what    string
+		allowed bool
+		try     func() error
+	}{
+		{"list the pods of its node", true, func() error {
+			_, err := core.Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + victim.Spec.NodeName})
+			return err
+		}},
+		{"mark a pod evicted", true, func() error {
+			_, err := pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, failed, metav1.PatchOptions{}, "status")
+			return err
+		}},
+		{"write an event", true, func() error {
+			_, err := core.Events(namespace).Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{GenerateName: "evicted-"},
+				InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: victim.Name, UID: victim.UID}, Type: "Warning", Reason: "Evicted"}, metav1.CreateOptions{})
+			return err
+		}},
+		{"change a pod's image", false, func() error {
+			_, err := pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"app","image":"other"}]}}`), metav1.PatchOptions{})
+			return err
+		}},
+		{"label a pod", false, func() error {
+			_, err := pods.Patch(ctx, victim.Name, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+			return err
+		}},
+		{"delete a pod", false, func() error { return pods.Delete(ctx, victim.Name, metav1.DeleteOptions{}) }},
+		{"read a Secret", false, func() error {
+			_, err := core.Secrets("kube-system").List(ctx, metav1.ListOptions{})
+			return err
+		}},
+		{"make itself a token", false, func() error {
+			_, err := core.ServiceAccounts(namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			return err
+		}},
+	} {
+		err := c.try()
+		if c.allowed && err != nil || !c.allowed && !apierrors.IsForbidden(err) {
+			t.Errorf("%s: allowed is %t, but the server said: %v", c.what, c.allowed, err)
+		}
+	}
+}
+
+// pod makes a pod that nobody runs.
+func (s *server) pod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	p, err := s.admin.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "victim"},
+		Spec: corev1.PodSpec{ServiceAccountName: account, NodeName: "node",
+			Containers: []corev1.Container{{Name: "app", Image: "none"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
