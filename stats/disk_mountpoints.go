@@ -84,12 +84,12 @@ func (d *Disks) settle(images, containers []cri.Filesystem) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.placed[signal.Imagefs] = place{probe: imagefs}
-	d.placed[signal.Containerfs] = place{probe: containerfs}
+	d.placed[signal.Imagefs] = diskSource{probe: imagefs}
+	d.placed[signal.Containerfs] = diskSource{probe: containerfs}
 	return nil
 }
 
-// fail says why the places are not known, as long as they are not.
+// fail says why it is not known where images and layers lie, as long as it is not.
 func (d *Disks) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

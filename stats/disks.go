@@ -46,14 +46,14 @@ type Disks struct {
 	probes  [3]*probe
 
 	mu     sync.Mutex
-	placed [diskFilesystems]place
+	placed [diskFilesystems]diskSource
 }
 
 // diskFilesystems is the size of an array indexed by filesystem.
 const diskFilesystems = int(signal.Containerfs) + 1
 
-// A place is the probe that answers for a filesystem, or why there is none.
-type place struct {
+// A diskSource is the probe that answers for a filesystem, or why there is none.
+type diskSource struct {
 	probe *probe
 	err   error
 }
@@ -85,7 +85,7 @@ func newDisks(o DiskOptions, ask func(dir string) (filesystem, error)) *Disks {
 	return d
 }
 
-func (d *Disks) places() [diskFilesystems]place {
+func (d *Disks) sources() [diskFilesystems]diskSource {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.placed
@@ -94,20 +94,20 @@ func (d *Disks) places() [diskFilesystems]place {
 // Observe fills in the six signals of disks, each with the time at which the
 // kernel was asked. It never waits longer than [DiskOptions.Timeout]: what has
 // not answered is unknown. An answer that comes late serves the next
-// observation, with its own time, for at most a minute. About 10 µs while
-// nothing hangs.
+// observation, with its own time, for at most a minute. About 30 µs
+// while nothing hangs.
 func (d *Disks) Observe(into *signal.Observations) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.options.Timeout)
 	defer cancel()
 	asked := time.Now()
-	places := d.places()
-	for _, at := range places {
+	sources := d.sources()
+	for _, at := range sources {
 		if at.probe != nil {
 			at.probe.begin(asked) // all are asked before the first is waited for
 		}
 	}
 	var answers [diskFilesystems]answer
-	for fs, at := range places {
+	for fs, at := range sources {
 		if answers[fs].err = at.err; at.probe != nil {
 			answers[fs] = at.probe.answer(ctx, asked)
 		}
@@ -136,7 +136,7 @@ func (d *Disks) Available(fs signal.Filesystem) (available, capacity int64, err 
 	if fs == signal.NoFilesystem || int(fs) >= diskFilesystems {
 		return 0, 0, errors.New("ask for the room on a filesystem: use nodefs, imagefs or containerfs")
 	}
-	at := d.places()[fs]
+	at := d.sources()[fs]
 	if at.probe == nil {
 		return 0, 0, at.err
 	}
@@ -155,7 +155,7 @@ func (d *Disks) Layout() (l signal.Layout, ok bool) {
 		return signal.Single, true
 	}
 	var is [diskFilesystems]identity
-	for fs, at := range d.places() {
+	for fs, at := range d.sources() {
 		if fs == int(signal.NoFilesystem) {
 			continue
 		}
