@@ -118,9 +118,9 @@ func lastCut(s, sep string) (before, after string, found bool) {
 // runtimes are the prefixes of container scopes.
 var runtimes = [...]string{"cri-containerd-", "crio-", "docker-", "libpod-"}
 
-// containerName is a container directory's name without what the runtime puts
+// ContainerName is a container directory's name without what the runtime puts
 // around it: the container's id, or what a program without a runtime named it.
-func containerName(base string) string {
+func ContainerName(base string) string {
 	name, isScope := strings.CutSuffix(base, scope)
 	for _, prefix := range runtimes {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && (isScope || prefix == "crio-") {

@@ -76,8 +76,8 @@ func TestContainerName(t *testing.T) {
 		"docker-registry":           "docker-registry", // a container's own name, not a runtime's scope
 		"docker-77.scope":           "77",
 	} {
-		if got := containerName(base); got != want {
-			t.Errorf("containerName(%q) = %q, want %q", base, got, want)
+		if got := ContainerName(base); got != want {
+			t.Errorf("ContainerName(%q) = %q, want %q", base, got, want)
 		}
 	}
 }

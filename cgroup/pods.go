@@ -174,7 +174,7 @@ func (t PodTree) pod(uid, place string) (Pod, error) {
 	}
 	p := Pod{UID: uid, Path: place, Inode: st.Ino, Containers: make([]Container, len(names))}
 	for i, name := range names {
-		p.Containers[i] = Container{containerName(name), path.Join(place, name)}
+		p.Containers[i] = Container{ContainerName(name), path.Join(place, name)}
 	}
 	return p, nil
 }

@@ -79,7 +79,7 @@ var mayUse = []struct {
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},
-	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts (docs/decisions/002)"},
+	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"cgroup", "test/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
 	{"github.com/prometheus/client_golang/", []string{"metrics"}, "one package holds the instruments; the others are handed functions"},
 	{"github.com/opencontainers/", []string{"test/sandbox"}, "it is the language of that library"},

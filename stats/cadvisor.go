@@ -1,0 +1,161 @@
+package stats
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/google/cadvisor/cache/memory"
+	"github.com/google/cadvisor/container"
+	v2 "github.com/google/cadvisor/info/v2"
+	cadvisor "github.com/google/cadvisor/manager"
+	"github.com/google/cadvisor/utils/sysfs"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// CAdvisor measures pods by an embedded cAdvisor, whose figures a kubelet acts
+// upon. It samples every period, and when a measurement is prepared or made.
+// Containers have their IDs as names.
+//
+// cAdvisor reads the cgroups where they are mounted for this process, whatever
+// other roots the agent was given, and counts processes that this process's PID
+// namespace shows. There is one CAdvisor in a program at a time: it keeps its
+// settings in global variables. Goroutines of its watch cgroups until these are
+// gone, also after Close.
+type CAdvisor struct {
+	*sampler
+	reader cadvisor.Manager
+}
+
+// OpenCAdvisor starts a cAdvisor for the pods below the node's cgroup. It reads
+// all cgroups of the machine once, and watches for new ones.
+func OpenCAdvisor(nodeCgroup string, o Sampling) (*CAdvisor, error) {
+	if o.Period <= 0 {
+		o.Period = defaultPeriod
+	}
+	reader, err := startReader(podRoots(nodeCgroup), o.Period)
+	if err != nil {
+		return nil, fmt.Errorf("start cAdvisor: %w; use another --stats-provider", err)
+	}
+	return &CAdvisor{startSampler(o, func(context.Context) (map[string]signal.Usage, error) { return askReader(reader) }), reader}, nil
+}
+
+// podRoots are the prefixes of the cgroups of pods, with either naming.
+func podRoots(nodeCgroup string) []string {
+	node := path.Join("/", nodeCgroup)
+	roots := []string{path.Join(node, "kubepods")} // and kubepods.slice
+	if parent, isSlice := strings.CutSuffix(path.Base(node), ".slice"); isSlice {
+		roots = append(roots, path.Join(node, parent+"-kubepods"))
+	}
+	return roots
+}
+
+// wanted is what cAdvisor reads. The processes need the cpu controller's
+// place on version 1.
+var wanted = container.MetricSet{container.MemoryUsageMetrics: {}, container.ProcessMetrics: {}, container.CpuUsageMetrics: {}}
+
+func startReader(roots []string, period time.Duration) (cadvisor.Manager, error) {
+	if err := flag.Set("disable_root_cgroup_stats", "true"); err != nil {
+		return nil, fmt.Errorf("leave out the machine: %w", err)
+	}
+	*cadvisor.HousekeepingInterval = period
+	steady := false
+	reader, err := cadvisor.New(memory.New(2*period, nil), sysfs.NewRealSysFs(),
+		cadvisor.HousekeepingConfig{Interval: &period, AllowDynamic: &steady}, wanted, nil, roots, nil, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := reader.Start(); err != nil {
+		container.ClearContainerHandlerFactories()
+		return nil, err
+	}
+	return reader, nil
+}
+
+// askReader has every cgroup read that was not within the last second. That a
+// cgroup could not be read is no error of the sample: most of these have gone.
+func askReader(reader cadvisor.Manager) (map[string]signal.Usage, error) {
+	age := often
+	infos, err := reader.GetContainerInfoV2("/", v2.RequestOptions{IdType: v2.TypeName, Recursive: true, Count: 1, MaxAge: &age})
+	if infos == nil {
+		return nil, fmt.Errorf("ask cAdvisor for the usage of pods: %w", err)
+	}
+	return usagesOfCgroups(infos), nil
+}
+
+// usagesOfCgroups makes the usage of pods of that of cgroups: memory is the
+// pod's cgroup's, processes are those of the pod's cgroup and all below.
+func usagesOfCgroups(infos map[string]v2.ContainerInfo) map[string]signal.Usage {
+	usages := map[string]signal.Usage{}
+	unread := map[string]bool{} // pods with processes that could not be counted
+	for name, info := range infos {
+		uid, below := podOf(name)
+		if uid == "" {
+			continue
+		}
+		read := readingOf(&info)
+		u := usages[uid]
+		u.Processes.Value += read.processes.Value
+		unread[uid] = unread[uid] || !read.processes.Known
+		switch {
+		case below == "":
+			u.Time, u.Memory = read.time, read.memory
+		case !strings.Contains(below, "/"):
+			u.Containers = append(u.Containers, signal.ContainerUsage{Name: cgroup.ContainerName(below), Memory: read.memory})
+		}
+		usages[uid] = u
+	}
+	for uid, u := range usages {
+		// 0 stands for what could not be counted, too.
+		if u.Processes.Known = !unread[uid] && u.Processes.Value > 0; !u.Processes.Known {
+			u.Processes.Value = 0
+		}
+		usages[uid] = u
+	}
+	return usages
+}
+
+// podOf tells whose a cgroup is, and where it is below the pod's.
+func podOf(name string) (uid, below string) {
+	for at := name; at != "/" && at != "."; at = path.Dir(at) {
+		if uid, ok := cgroup.ParsePodPath(at); ok {
+			return uid, strings.TrimPrefix(strings.TrimPrefix(name, at), "/")
+		}
+	}
+	return "", ""
+}
+
+// A reading is what cAdvisor read of one cgroup.
+type reading struct {
+	time      time.Time
+	memory    signal.Measured[signal.Bytes]
+	processes signal.Measured[signal.PIDs]
+}
+
+func readingOf(info *v2.ContainerInfo) reading {
+	if len(info.Stats) == 0 {
+		return reading{}
+	}
+	last := info.Stats[len(info.Stats)-1]
+	r := reading{time: last.Timestamp}
+	// A usage of 0 stands for a cgroup that could not be read, too.
+	if m := last.Memory; m != nil && m.Usage > 0 && m.WorkingSet <= absurd {
+		r.memory = signal.Of(signal.Bytes(m.WorkingSet))
+	}
+	if p := last.Processes; p != nil && p.ProcessCount <= mostPIDs {
+		r.processes = signal.Of(signal.PIDs(p.ProcessCount))
+	}
+	return r
+}
+
+// Close ends cAdvisor.
+func (c *CAdvisor) Close() {
+	c.sampler.Close()
+	_ = c.reader.Stop() // what it can say is that one of its goroutines failed before
+	container.ClearContainerHandlerFactories()
+}

@@ -1,0 +1,222 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A sampler asks what pods use on a goroutine of its own, and measures pods by
+// the last answer. It never waits for it.
+type sampler struct {
+	o Sampling
+	// ask tells what pods use, by UID, each with the time of the measurement.
+	// With an error, what is not nil is used all the same.
+	ask    func(context.Context) (map[string]signal.Usage, error)
+	last   atomic.Pointer[sample]
+	asked  chan struct{} // one slot: a sample is wanted before its time
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	usages []signal.Usage // what the last measurement handed out
+	spare  []signal.Candidate
+	failed error
+}
+
+// A sample is an answer. It is not changed after it was stored.
+type sample struct {
+	usages map[string]signal.Usage
+	err    error
+	ended  time.Time // when the answer had come, or was given up
+}
+
+// startSampler takes the first sample at once, and further ones every period.
+func startSampler(o Sampling, ask func(context.Context) (map[string]signal.Usage, error)) *sampler {
+	if o.Period <= 0 {
+		o.Period = defaultPeriod
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &sampler{o: o, ask: ask, asked: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
+	s.last.Store(&sample{err: errNoSample})
+	go s.run(ctx)
+	return s
+}
+
+var errNoSample = fmt.Errorf("measure pods: the first sample has not been taken yet")
+
+func (s *sampler) run(ctx context.Context) {
+	defer close(s.done)
+	tick := time.NewTicker(s.o.Period)
+	defer tick.Stop()
+	for {
+		s.sample(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.asked:
+		}
+	}
+}
+
+// sample asks once. Without an answer the one before stays, and ages.
+func (s *sampler) sample(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Period)
+	defer cancel()
+	usages, err := s.ask(ctx)
+	now := time.Now()
+	if usages == nil {
+		usages = s.last.Load().usages
+	} else if fault := s.believe(usages, now); err == nil {
+		err = fault
+	}
+	s.last.Store(&sample{usages, err, now})
+}
+
+// slack is by how much a measurement may seem to come from the future: clocks
+// have steps.
+const slack = time.Second
+
+// believe takes out what can not be right, or is too old, and turns times that
+// another program told into those of this program's clock, which does not jump.
+// The error is the first absurdity.
+func (s *sampler) believe(usages map[string]signal.Usage, now time.Time) (fault error) {
+	for uid, u := range usages {
+		age := now.Sub(u.Time)
+		if u.Time.IsZero() || age > 2*s.o.Period || age < -slack {
+			delete(usages, uid)
+			continue
+		}
+		u.Time = now.Add(-max(age, 0))
+		err := s.limit(&u.Memory)
+		for i := range u.Containers {
+			if e := s.limit(&u.Containers[i].Memory); err == nil {
+				err = e
+			}
+		}
+		if p := u.Processes.Value; p < 0 || p > mostPIDs {
+			u.Processes = signal.Measured[signal.PIDs]{}
+			err = fmt.Errorf("%d processes", p)
+		}
+		usages[uid] = u
+		if err != nil && fault == nil {
+			fault = fmt.Errorf("measure pod %s: it can not use %w; its usage is not known", uid, err)
+		}
+	}
+	return fault
+}
+
+// mostPIDs is PID_MAX_LIMIT of include/linux/threads.h.
+const mostPIDs = 1 << 22
+
+// limit makes memory unknown that the machine does not have.
+func (s *sampler) limit(memory *signal.Measured[signal.Bytes]) error {
+	v := memory.Value
+	if v >= 0 && v <= absurd && (s.o.Capacity == 0 || v <= s.o.Capacity) {
+		return nil
+	}
+	*memory = signal.Measured[signal.Bytes]{}
+	return fmt.Errorf("%d bytes of memory", v)
+}
+
+// Prepare asks for a sample that is not older than a second.
+func (s *sampler) Prepare(pods []signal.Pod) {
+	s.request()
+	if s.o.Otherwise != nil {
+		s.o.Otherwise.Prepare(pods)
+	}
+}
+
+// often is how soon after a sample the next one is taken at the most.
+const often = time.Second
+
+func (s *sampler) request() {
+	if ended := s.last.Load().ended; time.Since(ended) < often {
+		return
+	}
+	select {
+	case s.asked <- struct{}{}:
+	default: // asked for already
+	}
+}
+
+// Measure tells what the last sample says of each pod, and asks for another
+// one. See [Provider].
+func (s *sampler) Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+	return s.measure(pods, into, true)
+}
+
+// MeasureMemory is [sampler.Measure]: a sample has the processes anyway, but
+// those that miss are not asked for elsewhere.
+func (s *sampler) MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+	return s.measure(pods, into, false)
+}
+
+func (s *sampler) measure(pods []signal.Pod, into []signal.Candidate, processes bool) []signal.Candidate {
+	s.request()
+	last := s.last.Load()
+	s.failed = last.err
+	if len(s.usages) < len(pods) {
+		s.usages = make([]signal.Usage, len(pods))
+	}
+	first, missing, now := len(into), false, time.Now()
+	for i := range pods {
+		c := signal.Candidate{Pod: &pods[i]}
+		if u, ok := last.usages[pods[i].UID]; ok && now.Sub(u.Time) <= 2*s.o.Period {
+			c.Usage = handOut(&s.usages[i], &u)
+		}
+		missing = missing || lacks(c.Usage, processes)
+		into = append(into, c)
+	}
+	if missing && s.o.Otherwise != nil {
+		s.fill(pods, into[first:], processes)
+	}
+	return into
+}
+
+// handOut copies a usage: what receivers do to it stays with them.
+func handOut(to, from *signal.Usage) *signal.Usage {
+	containers := append(to.Containers[:0], from.Containers...)
+	*to = *from
+	to.Containers = containers
+	return to
+}
+
+func lacks(u *signal.Usage, processes bool) bool {
+	return u == nil || !u.Memory.Known || processes && !u.Processes.Known
+}
+
+// fill has pods measured otherwise that the sample does not tell of.
+func (s *sampler) fill(pods []signal.Pod, candidates []signal.Candidate, processes bool) {
+	if processes {
+		s.spare = s.o.Otherwise.Measure(pods, s.spare[:0])
+	} else {
+		s.spare = s.o.Otherwise.MeasureMemory(pods, s.spare[:0])
+	}
+	for i := range candidates {
+		if c := &candidates[i]; lacks(c.Usage, processes) && s.spare[i].Usage != nil {
+			c.Usage = s.spare[i].Usage
+		}
+	}
+	if err := s.o.Otherwise.Err(); s.failed == nil {
+		s.failed = err
+	}
+}
+
+// Err is why the last sample is not whole, or nil.
+func (s *sampler) Err() error { return s.failed }
+
+// closeWait bounds the wait for whoever is being asked.
+const closeWait = 5 * time.Second
+
+// Close ends the sampling.
+func (s *sampler) Close() {
+	s.cancel()
+	select {
+	case <-s.done:
+	case <-time.After(closeWait):
+	}
+}
