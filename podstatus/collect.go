@@ -75,14 +75,16 @@ func (t *Teller) inherit(previous []Debt) {
 // A payment is one part of a debt.
 type payment struct {
 	owed  func(*Debt) *bool
+	ready func(*Debt) bool
 	right string
 	pay   func(*Teller, context.Context, *Debt) outcome
 }
 
-// payments in their order: the status is what controllers act on.
+// payments in their order: the status is what controllers act on, and whoever
+// pays it finds out whether there was a kill to tell of.
 var payments = []payment{
-	{func(d *Debt) *bool { return &d.Status }, patchStatus, (*Teller).payStatus},
-	{func(d *Debt) *bool { return &d.Event }, createEvents, (*Teller).payEvent},
+	{func(d *Debt) *bool { return &d.Status }, func(d *Debt) bool { return d.Status }, patchStatus, (*Teller).payStatus},
+	{func(d *Debt) *bool { return &d.Event }, func(d *Debt) bool { return d.Event && (d.Ended || !d.Status) }, createEvents, (*Teller).payEvent},
 }
 
 // An outcome is what paying one part came to. Of done and gone the part is
@@ -92,6 +94,7 @@ type outcome struct {
 	err     error
 	why     string
 	right   string // that is missing, if it is not the payment's own
+	ended   bool   // there was a kill, as far as anybody knows
 	nothing bool   // neither part is true
 }
 
@@ -106,7 +109,7 @@ func (t *Teller) collect(ctx context.Context, e *entry) {
 		t.mu.Lock()
 		debt := e.debt.clone()
 		t.mu.Unlock()
-		if !*p.owed(&debt) {
+		if !p.ready(&debt) {
 			continue
 		}
 		o := p.pay(t, ctx, &debt)
@@ -125,6 +128,7 @@ func (t *Teller) settle(e *entry, p *payment, o outcome) (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
+	e.debt.Ended = e.debt.Ended || o.ended
 	if o.answer == absent {
 		t.ledger.unheard(e, now, retryAfter(o.err))
 		return false
@@ -151,6 +155,9 @@ func (t *Teller) settle(e *entry, p *payment, o outcome) (more bool) {
 
 func (t *Teller) settled(e *entry, p *payment, o outcome) {
 	delete(t.complained, p.right)
+	if p.right == patchStatus {
+		delete(t.complained, getPods)
+	}
 	e.refused, e.backoff = time.Time{}, backoff{}
 	switch {
 	case o.why != "":
@@ -199,11 +206,11 @@ func (t *Teller) tryStatus(ctx context.Context, d *Debt) outcome {
 	case unclear:
 		return outcome{answer: refused, err: fmt.Errorf("tell the status of pod %s: %s", n.Pod(), why)}
 	default:
-		return outcome{answer: done, why: why, nothing: standing == nothing}
+		return outcome{answer: done, why: why, ended: standing != nothing, nothing: standing == nothing}
 	}
 	err = send(ctx, t.client, n, evicted(n, pod.ResourceVersion))
 	a := answerTo(err)
-	return outcome{answer: a, err: err, why: podGone.when(a)}
+	return outcome{answer: a, err: err, why: podGone.when(a), ended: true}
 }
 
 // payEvent creates the event. That it exists is as good: we were here before.
