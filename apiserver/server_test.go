@@ -35,6 +35,7 @@ type server struct {
 	mu       sync.Mutex
 	pods     []*corev1.Pod
 	version  int
+	history  map[int]metav1.WatchEvent // by version
 	watchers map[chan metav1.WatchEvent]bool
 	fail     http.HandlerFunc // of the next requests
 	failures int              // how many of them
@@ -43,7 +44,7 @@ type server struct {
 }
 
 func newServer(t *testing.T, streams bool) *server {
-	s := &server{streams: streams, version: 10, watchers: map[chan metav1.WatchEvent]bool{}}
+	s := &server{streams: streams, version: 10, history: map[int]metav1.WatchEvent{}, watchers: map[chan metav1.WatchEvent]bool{}}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.EnableHTTP2 = true
@@ -90,6 +91,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			end := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.version), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
 			events <- event("BOOKMARK", end)
+		}
+		from, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+		for v := from + 1; err == nil && v <= s.version; v++ {
+			events <- s.history[v]
 		}
 		s.watchers[events] = true
 		s.mu.Unlock()
@@ -147,7 +152,7 @@ func (s *server) set(pods ...*corev1.Pod) {
 			s.pods = append(s.pods, p)
 			kind = "ADDED"
 		}
-		s.tell(event(kind, p))
+		s.happened(event(kind, p))
 	}
 }
 
@@ -157,8 +162,14 @@ func (s *server) remove(uid types.UID) {
 	s.version++
 	i := slices.IndexFunc(s.pods, func(q *corev1.Pod) bool { return uid == q.UID })
 	s.pods[i].ResourceVersion = strconv.Itoa(s.version)
-	s.tell(event("DELETED", s.pods[i]))
+	s.happened(event("DELETED", s.pods[i]))
 	s.pods = slices.Delete(s.pods, i, i+1)
+}
+
+// happened makes an event part of the history. The caller holds mu.
+func (s *server) happened(e metav1.WatchEvent) {
+	s.history[s.version] = e
+	s.tell(e)
 }
 
 // tell sends an event to all watchers. The caller holds mu.
