@@ -20,7 +20,7 @@ type Relief struct {
 
 // Relieve collects waste of the given kinds, in that order, until enough says
 // so; it is asked before the first removal and after each, and has to measure
-// afresh every time. A runtime that frees late is waited for, 10 s in all. A periodic round under way ends for it; other
+// afresh every time. A runtime that frees late is waited for, 13 s in all. A periodic round under way ends for it; other
 // reliefs are waited for.
 func (c *Collector) Relieve(ctx context.Context, what []signal.Reclaimer, enough func() bool) Relief {
 	if err := c.turns.relief(ctx); err != nil {

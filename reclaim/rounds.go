@@ -10,13 +10,13 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// Run collects waste now and then, at once for the first time, until ctx ends.
+// Run collects waste now and then, until ctx ends. Containers are collected at
+// once; images that are there now count from now, so that those wait.
 func (c *Collector) Run(ctx context.Context) {
 	containers, images := time.NewTicker(c.options.ContainerPeriod), time.NewTicker(c.options.ImagePeriod)
 	defer containers.Stop()
 	defer images.Stop()
 	c.containerRound(ctx)
-	c.imageRound(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -47,8 +47,8 @@ func (c *Collector) containerRound(ctx context.Context) {
 	}
 }
 
-// imageRound tells of a failure from the second in a row on: right after a start
-// the runtime may not have begun to measure.
+// imageRound tells of a failure from the second in a row on: a runtime that is
+// restarted is no news.
 func (c *Collector) imageRound(ctx context.Context) {
 	err := c.turns.round(ctx, c.collectOldAndFull)
 	if err == nil {

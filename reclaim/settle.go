@@ -7,10 +7,12 @@ import (
 
 // Waiting for space that was given back.
 const (
-	// patience bounds all waits of one relief or round together: containerd's own
-	// collection follows the removal of a container after some seconds if it is
-	// busy, and a disk that fills does not wait.
+	// patience bounds the waits between removals of one relief or round together:
+	// containerd's own collection follows the removal of a container after some
+	// seconds if it is busy, and a disk that fills does not wait.
 	patience = 10 * time.Second
+	// atLast is what the wait for the last removal has at least.
+	atLast = 3 * time.Second
 	// quiet is for how long space that has grown must not grow any more to count
 	// as all that comes.
 	quiet = time.Second
@@ -22,8 +24,7 @@ const (
 
 // A sweep removes until there is enough. A wait between two removals takes at
 // most half of the patience that is left, so that removals that free nothing
-// (their layers are shared) are waited for less and less, and something remains
-// for the end.
+// (their layers are shared) are waited for less and less.
 type sweep struct {
 	c      *Collector
 	enough func(context.Context) (bool, error)
@@ -50,12 +51,12 @@ func (s *sweep) settle(ctx context.Context, from, expected int64) error {
 	return err
 }
 
-// last waits for what has not shown, with all patience that is left.
+// last waits for what has not shown, with all the patience that is left.
 func (s *sweep) last(ctx context.Context) error {
 	if !s.pending {
 		return nil
 	}
-	_, err := s.await(ctx, s.from, 0, s.left)
+	_, err := s.await(ctx, s.from, 0, max(s.left, atLast))
 	return err
 }
 
