@@ -4,7 +4,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # Packages whose tests press on the real kernel: one at a time, as root.
-KERNEL := ./cgroup ./stats ./kill ./test/sandbox ./test/hog ./test/trial ./demo ./test/rbac
+KERNEL := ./cgroup ./stats ./kill ./test/sandbox ./test/hog ./test/trial ./test/cluster ./demo ./test/rbac
 # Packages that run goroutines of their own: under the race detector too.
 RACE   := ./agent ./endpoints ./metrics ./report ./state
 

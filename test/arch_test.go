@@ -51,11 +51,13 @@ var mayImport = map[string]struct {
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.
-	"test/hog":     {nil, "a workload knows nothing of who will end it"},
-	"test/sandbox": {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
-	"test/trial":   {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
-	"test/bench":   {[]string{"agent", "test/hog", "test/sandbox", "test/trial"}, "it measures the binary from outside"},
-	"demo":         {[]string{"agent", "pods", "signal", "test/hog", "test/sandbox", "test/trial"}, "it shows the binary at work"},
+	"test/hog":              {nil, "a workload knows nothing of who will end it"},
+	"test/sandbox":          {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
+	"test/cluster":          {[]string{"test/hog", "test/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
+	"test/cluster/workload": {[]string{"test/hog"}, "it is the hog in an image"},
+	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
+	"test/bench":            {[]string{"agent", "test/hog", "test/sandbox", "test/trial"}, "it measures the binary from outside"},
+	"demo":                  {[]string{"agent", "pods", "signal", "test/hog", "test/sandbox", "test/trial"}, "it shows the binary at work"},
 }
 
 // mayUse says who may import what is not ours: a prefix of the import path,
@@ -65,17 +67,17 @@ var mayUse = []struct {
 	by     []string
 	why    string
 }{
-	{"google.golang.org/grpc", []string{"cri"}, "it carries what is asked of the runtime (docs/decisions/012)"},
-	{"k8s.io/cri-api/", []string{"cri"}, "its types end where they come in (docs/decisions/012)"},
+	{"google.golang.org/grpc", []string{"cri", "test/cluster"}, "it carries what is asked of the runtime (docs/decisions/012)"},
+	{"k8s.io/cri-api/", []string{"cri", "test/cluster"}, "its types end where they come in (docs/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"apiserver", "pods", "podstatus", "report", "simulate"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "config", "fields", "pods", "podstatus", "report", "simulate"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "podstatus", "report"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/api/", []string{"apiserver", "pods", "podstatus", "report", "simulate", "test/cluster"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "config", "fields", "pods", "podstatus", "report", "simulate", "test/cluster"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver", "podstatus", "report", "test/cluster"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"apiserver", "cmd/"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
-	{"sigs.k8s.io/", []string{"fields"}, "what users write is read in one place"},
+	{"sigs.k8s.io/", []string{"fields", "test/cluster"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},

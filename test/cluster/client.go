@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"sync/atomic"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Admin is a client that may do everything, without a limit of requests.
+func (c *Cluster) Admin() *rest.Config { return c.As("admin", "system:masters") }
+
+// As is a client by certificate: any user, in any groups. It talks to the API
+// server or through [Cluster.Link]; [Cluster.Front] carries bearer tokens only.
+// It panics where the system has no randomness.
+func (c *Cluster) As(user string, groups ...string) *rest.Config {
+	p, err := c.authority.client(user, groups...)
+	if err != nil {
+		panic(fmt.Sprintf("make a client certificate for %s: %v", user, err))
+	}
+	config := c.anonymous()
+	config.CertData, config.KeyData = p.cert, p.key
+	return config
+}
+
+// Bearer is a client by token, see [Cluster.Token].
+func (c *Cluster) Bearer(token string) *rest.Config {
+	config := c.anonymous()
+	config.BearerToken = token
+	return config
+}
+
+func (c *Cluster) anonymous() *rest.Config {
+	return &rest.Config{Host: c.url, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
+}
+
+// Clients is Admin as a client set.
+func (c *Cluster) Clients() (*kubernetes.Clientset, error) { return kubernetes.NewForConfig(c.Admin()) }
+
+// tokenSeconds is how long a token of a service account is valid.
+const tokenSeconds int64 = 2 * 3600
+
+// Token is a bearer token of a service account, which is made, with its
+// namespace, if it is not there. It may do what RBAC lets it.
+func (c *Cluster) Token(ctx context.Context, namespace, account string) (string, error) {
+	clients, err := c.Clients()
+	if err != nil {
+		return "", err
+	}
+	if err := c.Namespace(ctx, namespace); err != nil {
+		return "", err
+	}
+	accounts := clients.CoreV1().ServiceAccounts(namespace)
+	_, err = accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", err
+	}
+	seconds := tokenSeconds
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	answer, err := accounts.CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask for a token of %s/%s: %w", namespace, account, err)
+	}
+	return answer.Status.Token, nil
+}
+
+// Namespace makes a namespace, if it is not there, and waits until pods can be
+// made in it.
+func (c *Cluster) Namespace(ctx context.Context, name string) error {
+	clients, err := c.Clients()
+	if err != nil {
+		return err
+	}
+	_, err = clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if c.Controllers == nil {
+		return nil // nobody asks for an account
+	}
+	return await(ctx, func(ctx context.Context) error {
+		_, err := clients.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+var kubeconfigs atomic.Int64
+
+// Kubeconfig writes a client configuration into a file of the cluster and says
+// where.
+func (c *Cluster) Kubeconfig(config *rest.Config) (path string, err error) {
+	const name = "test"
+	file := clientcmdapi.NewConfig()
+	file.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	file.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
+	}
+	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	path = c.path("pki", "kubeconfig-"+strconv.FormatInt(kubeconfigs.Add(1), 10))
+	return path, clientcmd.WriteToFile(*file, path)
+}
+
+// Kubectl runs kubectl as the administrator and gives what it says.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	path, err := program("kubectl")
+	if err != nil {
+		return "", err
+	}
+	config, err := c.Kubeconfig(c.Admin())
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, append([]string{"--kubeconfig=" + config, "--cache-dir=" + c.path("kubectl")}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
+	}
+	return string(out), nil
+}

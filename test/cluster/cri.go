@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The labels by which a kubelet tells in the runtime whose a container is.
+const (
+	labelPodName      = "io.kubernetes.pod.name"
+	labelPodNamespace = "io.kubernetes.pod.namespace"
+	labelPodUID       = "io.kubernetes.pod.uid"
+	labelContainer    = "io.kubernetes.container.name"
+)
+
+// run does a kubelet's part: cgroup, directories, sandbox, containers, status.
+func (p *Pod) run(ctx context.Context) error {
+	if err := p.makeCgroup(); err != nil {
+		return err
+	}
+	mounts, err := p.makeVolumes()
+	if err != nil {
+		return err
+	}
+	config := p.sandboxConfig()
+	if err := os.MkdirAll(p.Logs, 0o755); err != nil {
+		return err
+	}
+	started, err := p.node.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		return fmt.Errorf("run its sandbox: %w", err)
+	}
+	p.Sandbox = started.PodSandboxId
+	for i := range p.Object.Spec.Containers {
+		c := &p.Object.Spec.Containers[i]
+		if err := p.runContainer(ctx, config, c, mounts); err != nil {
+			return fmt.Errorf("run container %s: %w", c.Name, err)
+		}
+	}
+	if p.node.cluster.APIServer == nil {
+		return nil
+	}
+	return p.reportRunning(ctx)
+}
+
+// makeCgroup makes the pod's directory with its memory limit: the sum of its
+// containers', if every one has a limit.
+func (p *Pod) makeCgroup() error {
+	memory := filepath.Join(p.node.sandbox.Dir("memory"), p.belowNode())
+	if err := os.MkdirAll(memory, 0o755); err != nil {
+		return err
+	}
+	limit := int64(0)
+	for _, c := range p.Object.Spec.Containers {
+		own := c.Resources.Limits.Memory().Value()
+		if own == 0 {
+			return nil
+		}
+		limit += own
+	}
+	file := "memory.limit_in_bytes"
+	if p.node.sandbox.Version() == 2 {
+		file = "memory.max"
+	}
+	if err := os.WriteFile(filepath.Join(memory, file), []byte(strconv.FormatInt(limit, 10)), 0); err != nil {
+		return fmt.Errorf("limit the pod's memory: %w", err)
+	}
+	return nil
+}
+
+// makeVolumes makes the pod's volumes and says where they lie on the host.
+func (p *Pod) makeVolumes() (map[string]string, error) {
+	places := map[string]string{}
+	for _, v := range p.Object.Spec.Volumes {
+		switch {
+		case v.HostPath != nil:
+			places[v.Name] = v.HostPath.Path
+		case v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault:
+			places[v.Name] = p.EmptyDir(v.Name)
+			if err := os.MkdirAll(places[v.Name], 0o777); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("volume %s: without a kubelet there are only hostPath and emptyDir on disk", v.Name)
+		}
+	}
+	return places, nil
+}
+
+func (p *Pod) labels() map[string]string {
+	labels := map[string]string{
+		labelPodName: p.Object.Name, labelPodNamespace: p.Object.Namespace, labelPodUID: p.UID(),
+	}
+	for k, v := range p.Object.Labels {
+		labels[k] = v
+	}
+	return labels
+}
+
+func (p *Pod) sandboxConfig() *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Object.Name, Namespace: p.Object.Namespace, Uid: p.UID()},
+		LogDirectory: p.Logs,
+		Labels:       p.labels(),
+		Annotations:  p.Object.Annotations,
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: p.Cgroup,
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER},
+			},
+		},
+	}
+}
+
+func (p *Pod) runContainer(ctx context.Context, sandbox *runtimeapi.PodSandboxConfig, c *corev1.Container, places map[string]string) error {
+	config, err := p.containerConfig(c, places)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(p.Logs, c.Name), 0o755); err != nil {
+		return err
+	}
+	made, err := p.node.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.Sandbox, Config: config, SandboxConfig: sandbox})
+	if err != nil {
+		return err
+	}
+	p.Containers[c.Name] = made.ContainerId
+	_, err = p.node.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId})
+	return err
+}
+
+func (p *Pod) containerConfig(c *corev1.Container, places map[string]string) (*runtimeapi.ContainerConfig, error) {
+	config := &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name},
+		Image:       &runtimeapi.ImageSpec{Image: c.Image, UserSpecifiedImage: c.Image},
+		Command:     c.Command,
+		Args:        c.Args,
+		WorkingDir:  c.WorkingDir,
+		Labels:      p.labels(),
+		Annotations: map[string]string{"io.kubernetes.container.restartCount": "0"},
+		LogPath:     filepath.Join(c.Name, "0.log"),
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       containerResources(c),
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}},
+		},
+	}
+	config.Labels[labelContainer] = c.Name
+	for _, e := range c.Env {
+		value, err := p.value(e)
+		if err != nil {
+			return nil, err
+		}
+		config.Envs = append(config.Envs, &runtimeapi.KeyValue{Key: e.Name, Value: []byte(value)})
+	}
+	for _, m := range c.VolumeMounts {
+		place, found := places[m.Name]
+		if !found {
+			return nil, fmt.Errorf("there is no volume %q", m.Name)
+		}
+		config.Mounts = append(config.Mounts, &runtimeapi.Mount{
+			ContainerPath: m.MountPath, HostPath: filepath.Join(place, m.SubPath), Readonly: m.ReadOnly,
+		})
+	}
+	return config, nil
+}
+
+// value of a variable: as it is written, or one of the pod's fields.
+func (p *Pod) value(e corev1.EnvVar) (string, error) {
+	if e.ValueFrom == nil {
+		return e.Value, nil
+	}
+	fields := map[string]string{
+		"metadata.uid": p.UID(), "metadata.name": p.Object.Name, "metadata.namespace": p.Object.Namespace, "spec.nodeName": NodeName,
+	}
+	if ref := e.ValueFrom.FieldRef; ref != nil {
+		if value, found := fields[ref.FieldPath]; found {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("variable %s: without a kubelet it can be one of metadata.uid, metadata.name, metadata.namespace and spec.nodeName", e.Name)
+}
+
+// containerResources are the limits as runc wants them.
+func containerResources(c *corev1.Container) *runtimeapi.LinuxContainerResources {
+	const sharesPerCPU = 1024
+	return &runtimeapi.LinuxContainerResources{
+		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
+		CpuShares:          max(2, c.Resources.Requests.Cpu().MilliValue()*sharesPerCPU/1000),
+	}
+}
+
+// qosDirectory is where the pods of a class lie below kubepods.
+var qosDirectory = map[corev1.PodQOSClass]string{
+	corev1.PodQOSGuaranteed: "", corev1.PodQOSBurstable: "burstable", corev1.PodQOSBestEffort: "besteffort",
+}
+
+// qos is the class that the API server gave the pod, or without one would give.
+func qos(pod *corev1.Pod) corev1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	asked, all := false, true
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
+			asked = asked || !limit.IsZero() || !request.IsZero()
+			all = all && !limit.IsZero() && (request.IsZero() || request.Cmp(limit) == 0)
+		}
+	}
+	switch {
+	case !asked:
+		return corev1.PodQOSBestEffort
+	case all:
+		return corev1.PodQOSGuaranteed
+	}
+	return corev1.PodQOSBurstable
+}
+
+func (p *Pod) removeSandbox(ctx context.Context) error {
+	if _, err := p.node.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.Sandbox}); err != nil {
+		return fmt.Errorf("stop the sandbox of pod %s: %w", p.Object.Name, err)
+	}
+	if _, err := p.node.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.Sandbox}); err != nil {
+		return fmt.Errorf("remove the sandbox of pod %s: %w", p.Object.Name, err)
+	}
+	parents, err := otherControllers()
+	errs := []error{err}
+	for _, controller := range ofSandbox {
+		parents = append(parents, filepath.Join(cgroupRoot, controller))
+	}
+	if p.node.sandbox.Version() == 2 {
+		parents = []string{cgroupRoot}
+	}
+	for _, parent := range parents {
+		errs = append(errs, removeTree(filepath.Join(parent, p.Cgroup)))
+	}
+	return errors.Join(errs...)
+}
+
+// PIDs lists the processes of the pod, its sandbox's included, as this process
+// sees them; none where its cgroup is gone.
+func (p *Pod) PIDs() ([]int, error) {
+	var pids []int
+	root := filepath.Join(p.node.sandbox.Dir("memory"), p.belowNode())
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != "cgroup.procs" {
+			return ignoreGone(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return ignoreGone(err)
+		}
+		for _, field := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", path, err)
+			}
+			pids = append(pids, pid)
+		}
+		return nil
+	})
+	return pids, err
+}
+
+// Ask is resources for a container: requests and limits of memory, in bytes; 0
+// is none.
+func Ask(request, limit int64) corev1.ResourceRequirements {
+	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
+	if request > 0 {
+		r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(request, resource.BinarySI)
+	}
+	if limit > 0 {
+		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(limit, resource.BinarySI)
+	}
+	return r
+}

@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// A gate is a listener whose connections fail as they are told to. It opens
+// passing everything on.
+type gate struct {
+	network, address string
+
+	mu       sync.Mutex
+	listener net.Listener // nil while refusing
+	serve    func(net.Listener)
+	conns    map[*gated]struct{}
+	delay    time.Duration
+	stalled  chan struct{} // closed when bytes may pass
+	closed   bool
+}
+
+// openGate listens, on any port or at the given path, and serves.
+func openGate(network, address string, serve func(net.Listener)) (*gate, error) {
+	g := &gate{network: network, address: address, serve: serve, conns: map[*gated]struct{}{}, stalled: make(chan struct{})}
+	close(g.stalled)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.listen(); err != nil {
+		return nil, err
+	}
+	g.address = g.listener.Addr().String() // the port stays the same
+	return g, nil
+}
+
+func (g *gate) listen() error {
+	l, err := net.Listen(g.network, g.address)
+	if err != nil {
+		return err
+	}
+	g.listener = l
+	go g.serve(&gatedListener{l, g})
+	return nil
+}
+
+// Address is where clients connect: host and port, or a path.
+func (g *gate) Address() string { return g.address }
+
+// Refuse drops every connection and listens no more: new ones are refused, as
+// if the server were gone.
+func (g *gate) Refuse() {
+	g.mu.Lock()
+	if g.listener != nil {
+		_ = g.listener.Close()
+		g.listener = nil
+	}
+	g.mu.Unlock()
+	g.Drop()
+}
+
+// Drop closes every connection there is now; new ones pass.
+func (g *gate) Drop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.conns {
+		_ = c.Conn.Close()
+	}
+}
+
+// Stall lets no byte pass in either direction: connections are accepted and
+// nobody answers, as on a network that is gone.
+func (g *gate) Stall() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.stalled:
+		g.stalled = make(chan struct{})
+	default: // it is stalled
+	}
+}
+
+// Delay holds every answer back for a while.
+func (g *gate) Delay(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delay = d
+}
+
+// Pass ends every fault of connections.
+func (g *gate) Pass() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delay = 0
+	select {
+	case <-g.stalled:
+	default:
+		close(g.stalled)
+	}
+	if g.listener == nil && !g.closed {
+		return g.listen()
+	}
+	return nil
+}
+
+func (g *gate) close() error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.Refuse()
+	return g.Pass() // whoever is held back runs into its closed connection
+}
+
+// hold is where every byte of an answer waits.
+func (g *gate) hold() {
+	g.mu.Lock()
+	stalled, delay := g.stalled, g.delay
+	g.mu.Unlock()
+	if delay > 0 {
+		<-time.After(delay)
+	}
+	<-stalled
+}
+
+type gatedListener struct {
+	net.Listener
+	gate *gate
+}
+
+func (l *gatedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &gated{conn, l.gate}
+	l.gate.mu.Lock()
+	defer l.gate.mu.Unlock()
+	if l.gate.listener == nil { // refused meanwhile
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	l.gate.conns[c] = struct{}{}
+	return c, nil
+}
+
+// A gated connection is the client's.
+type gated struct {
+	net.Conn
+	gate *gate
+}
+
+func (c *gated) Write(b []byte) (int, error) {
+	c.gate.hold()
+	return c.Conn.Write(b)
+}
+
+// Read holds back what came while the gate was stalled.
+func (c *gated) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.gate.mu.Lock()
+	stalled := c.gate.stalled
+	c.gate.mu.Unlock()
+	<-stalled
+	return n, err
+}
+
+func (c *gated) Close() error {
+	c.gate.mu.Lock()
+	delete(c.gate.conns, c)
+	c.gate.mu.Unlock()
+	if err := c.Conn.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

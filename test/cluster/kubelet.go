@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// kubeletDefaults evict nothing and collect nothing, so that a test sees only
+// what it asks for.
+func (n *Node) kubeletDefaults(port, health int) map[string]any {
+	pki := func(name string) string { return n.path("pki", name) }
+	return map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"address": "127.0.0.1", "port": port, "readOnlyPort": 0,
+		"healthzBindAddress": "127.0.0.1", "healthzPort": health,
+		"failCgroupV1": false, "failSwapOn": false,
+		"cgroupDriver": "cgroupfs", "cgroupRoot": n.Cgroup, "cgroupsPerQOS": true, "enforceNodeAllocatable": []string{"pods"},
+		"oomScoreAdj":              0, // lower needs CAP_SYS_RESOURCE
+		"containerRuntimeEndpoint": "unix://" + n.Socket,
+		"podLogsDir":               n.PodLogs, "staticPodPath": "", "volumePluginDir": n.path("flexvolume"), "resolvConf": n.path("resolv.conf"),
+		"makeIPTablesUtilChains": false, "localStorageCapacityIsolation": true,
+		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
+		"evictionHard": map[string]string{
+			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+		},
+		"evictionPressureTransitionPeriod": "5s",
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true},
+			"x509": map[string]any{"clientCAFile": pki("ca.crt")},
+		},
+		"authorization": map[string]any{"mode": "Webhook"},
+		"tlsCertFile":   pki("server.crt"), "tlsPrivateKeyFile": pki("server.key"),
+	}
+}
+
+// startKubelet waits until the kubelet's node is ready for pods.
+func (n *Node) startKubelet(ctx context.Context) error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	if err := n.writeKubeletConfig(ports); err != nil {
+		return err
+	}
+	kubeconfig, err := n.cluster.Kubeconfig(n.cluster.As("system:node:"+NodeName, "system:nodes"))
+	if err != nil {
+		return err
+	}
+	n.KubeletURL = "https://127.0.0.1:" + ports[0]
+	n.Kubelet, err = n.cluster.component(Kubelet, "kubelet", n.ready, n.wrap,
+		"--config="+n.KubeletConfig, "--kubeconfig="+kubeconfig, "--hostname-override="+NodeName,
+		"--root-dir="+n.KubeletRoot, "--cert-dir="+n.path("pki"))
+	if err != nil {
+		return err
+	}
+	n.kubeletHealth = answers(n.cluster.trusting(), "http://127.0.0.1:"+ports[1]+"/healthz")
+	if err := n.Kubelet.start(ctx); err != nil {
+		return err
+	}
+	return n.untaint(ctx)
+}
+
+func (n *Node) writeKubeletConfig(ports []string) error {
+	var port, health int
+	if _, err := fmt.Sscan(ports[0]+" "+ports[1], &port, &health); err != nil {
+		return err
+	}
+	config := n.kubeletDefaults(port, health)
+	maps.Copy(config, n.cluster.options.Node.KubeletConfig)
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	n.KubeletConfig = n.path("kubelet.yaml")
+	if err := os.WriteFile(n.path("resolv.conf"), nil, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(n.KubeletConfig, text, 0o644)
+}
+
+// ready asks the kubelet whether it is well, and the API server whether the
+// node is ready.
+func (n *Node) ready(ctx context.Context) error {
+	if err := n.kubeletHealth(ctx); err != nil {
+		return err
+	}
+	clients, err := n.cluster.Clients()
+	if err != nil {
+		return err
+	}
+	node, err := clients.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s is not ready: %v", NodeName, node.Status.Conditions)
+}

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// TB is the part of testing.TB that fixtures use.
+type TB interface {
+	sandbox.TB
+	Failed() bool
+}
+
+var prepare = sync.OnceFunc(func() {
+	catchSignals()
+	_ = Sweep() // what cannot be swept does no harm to the test that runs
+})
+
+// Need ends the test where no cluster can be started, saying what is missing:
+// it fails where CI=true, and skips elsewhere. It also sweeps what dead test
+// processes left behind, once per process.
+func Need(t sandbox.T) {
+	t.Helper()
+	err := Missing()
+	switch {
+	case err == nil:
+		prepare()
+	case os.Getenv("CI") == "true":
+		t.Fatalf("CI=true and no cluster can be started: %v", err)
+	default:
+		t.Skipf("no cluster can be started: %v", err)
+	}
+}
+
+// Missing says what keeps this process from starting a cluster, and how to get
+// it; nil if nothing does.
+func Missing() error {
+	if err := sandbox.Missing(); err != nil {
+		return err
+	}
+	for _, name := range programs {
+		if _, err := program(name); err != nil {
+			return err
+		}
+	}
+	return unhidden(os.TempDir())
+}
+
+// programs are what make components builds.
+var programs = []string{
+	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl",
+	"containerd", "containerd-shim-runc-v2", "ctr", "runc",
+}
+
+// program is the path of a component's binary, links resolved: inside the
+// node's mount namespace a link might lead elsewhere.
+func program(name string) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	path, err := filepath.EvalSymlinks(filepath.Join(root, "bin", "components", name))
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w: run make components", name, err)
+	}
+	return path, unhidden(path)
+}
+
+// unhidden refuses places that are private in the node's mount namespace.
+func unhidden(path string) error {
+	for _, dir := range private {
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			return fmt.Errorf("%s lies below %s, which the node's components do not see: set TMPDIR and PLIMSOLL_COMPONENTS to other places", path, dir)
+		}
+	}
+	return nil
+}
+
+// moduleRoot is the checkout this test runs in: go test starts in the package's
+// directory.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("find bin/components: no go.mod above the working directory: run inside the checkout")
+		}
+	}
+}
