@@ -168,7 +168,7 @@ func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 		c.Log.Warn(notice, "node", c.NodeName)
 	}
 	if !d.empty() {
-		if err := c.patchStatus(ctx, d, now); err != nil {
+		if err := c.patchStatus(ctx, d, n, now); err != nil {
 			return next, err
 		}
 	}
@@ -211,15 +211,16 @@ func newer(seen, answer *corev1.Node) (n *corev1.Node, ok bool) {
 	return seen, err == nil
 }
 
-func (c *Conditions) patchStatus(ctx context.Context, d *draft, now time.Time) error {
+func (c *Conditions) patchStatus(ctx context.Context, d *draft, n *corev1.Node, now time.Time) error {
 	patch, err := d.statusPatch()
 	if err != nil {
 		return err
 	}
-	c.ledger.sent(d, now)
+	c.ledger.sent(d, n, now)
 	if err := c.patch(ctx, types.StrategicMergePatchType, patch, "status"); err != nil {
 		return explain(err, "write the conditions of the node "+c.NodeName, "patch nodes/status")
 	}
+	c.ledger.taken(d)
 	for _, change := range d.changes {
 		if c.Events != nil {
 			c.Events.changed(change)

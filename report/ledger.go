@@ -46,21 +46,34 @@ func newLedger(transition time.Duration) *ledger {
 	return &ledger{transition: transition, written: map[corev1.NodeConditionType]*trace{}}
 }
 
-// mostRemembered bounds the writes of a type that are remembered: more than
-// one only for answers that were lost and views of the Node that lag behind.
+// mostRemembered bounds what is remembered of a type: more than one only for
+// answers that were lost and views of the Node that lag behind.
 const mostRemembered = 16
 
-// A trace is what was written of one type.
+// A trace is what the Node may say of one type without anybody else having
+// written: what was written, and what was there before, for a write may have
+// been lost.
 type trace struct {
-	latest []corev1.NodeCondition // the last ones, oldest first
-	at     time.Time              // of the last
+	views  []corev1.NodeCondition // the last ones, oldest first
+	absent bool                   // or nothing at all
+	at     time.Time              // of the last write
 }
 
-// ours reports whether what stands on the Node is what we wrote.
+// ours reports whether what stands on the Node can be our doing.
 func (r *trace) ours(p *corev1.NodeCondition) bool {
-	return p != nil && slices.ContainsFunc(r.latest, func(w corev1.NodeCondition) bool {
-		return p.Status == w.Status && p.Reason == w.Reason && p.LastHeartbeatTime.Unix() == w.LastHeartbeatTime.Unix()
+	if p == nil {
+		return r.absent
+	}
+	return slices.ContainsFunc(r.views, func(v corev1.NodeCondition) bool {
+		return p.Status == v.Status && p.Reason == v.Reason && p.LastHeartbeatTime.Unix() == v.LastHeartbeatTime.Unix()
 	})
+}
+
+func (r *trace) remember(view corev1.NodeCondition) {
+	if len(r.views) == mostRemembered {
+		r.views = slices.Delete(r.views, 0, 1)
+	}
+	r.views = append(r.views, view)
 }
 
 // A draft is what to write next.
@@ -197,19 +210,28 @@ func (l *ledger) refresh(d *draft, now time.Time, p *corev1.NodeCondition, want 
 	d.set = append(d.set, want)
 }
 
-// sent notes a draft that is about to be written, whatever becomes of it: an
-// answer may be lost.
-func (l *ledger) sent(d *draft, now time.Time) {
+// sent notes a draft that is about to be written over n, whatever becomes of
+// it.
+func (l *ledger) sent(d *draft, n *corev1.Node, now time.Time) {
 	for _, condition := range d.set {
-		r := l.written[condition.Type]
+		r, p := l.written[condition.Type], find(n, condition.Type)
 		if r == nil {
 			r = &trace{}
 			l.written[condition.Type] = r
 		}
-		if len(r.latest) == mostRemembered {
-			r.latest = slices.Delete(r.latest, 0, 1)
+		if p != nil && !r.ours(p) {
+			r.remember(*p)
 		}
-		r.latest, r.at = append(r.latest, condition), now
+		r.absent = r.absent || p == nil
+		r.remember(condition)
+		r.at = now
+	}
+}
+
+// taken notes that the API server has taken a draft.
+func (l *ledger) taken(d *draft) {
+	for _, condition := range d.set {
+		l.written[condition.Type].absent = false
 	}
 }
 

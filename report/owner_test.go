@@ -1,0 +1,107 @@
+package report_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// lines reads thresholds like memory.available<100Mi.
+func lines(t *testing.T, texts ...string) []report.Threshold {
+	t.Helper()
+	var all []report.Threshold
+	for _, text := range texts {
+		name, value, _ := strings.Cut(text, "<")
+		s, err := signal.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := report.ParseThreshold(s, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+func nodeWithKubelet(version string) *corev1.Node {
+	n := &corev1.Node{}
+	n.Status.NodeInfo.KubeletVersion = version
+	n.Status.Capacity = corev1.ResourceList{
+		corev1.ResourceMemory:           resource.MustParse("10Gi"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
+	}
+	return n
+}
+
+func TestDetect(t *testing.T) {
+	const kubelet, own, standard = report.KubeletReports, report.OwnTypes, report.StandardTypes
+	const ask = "v1.36.3"
+	tests := []struct {
+		name       string
+		version    string
+		soft, hard []string // the kubelet's
+		lines      []string // the agent's
+		disk, mem  report.Owner
+		pid        report.Owner
+	}{
+		{"no kubelet", "", nil, nil, []string{"memory.available<1Gi"}, standard, standard, standard},
+		{"a kubelet that knows nothing, lines for all", ask, nil, nil, []string{"memory.available<1Gi", "nodefs.available<10%", "pid.available<1k"}, own, own, own},
+		{"what the agent never sets is the kubelet's", ask, nil, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
+		{"soft at the agent's line", ask, []string{"memory.available<1Gi"}, []string{"memory.available<100Mi"}, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"soft above it", ask, []string{"memory.available<2Gi"}, nil, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"soft below it", ask, []string{"memory.available<1023Mi"}, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
+		{"a hard threshold reports, too", ask, nil, []string{"memory.available<1Gi"}, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"one of two lines is not reported", ask, []string{"nodefs.available<10%"}, nil, []string{"nodefs.available<10%", "nodefs.inodesFree<5%"}, own, kubelet, kubelet},
+		{"the agent's soft line counts as well as its hard one", ask, []string{"memory.available<100Mi"}, nil, []string{"memory.available<100Mi", "memory.available<1Gi"}, kubelet, own, kubelet},
+		{"a percentage of a known capacity", ask, []string{"memory.available<10%"}, nil, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"a percentage that is less", ask, []string{"memory.available<9%"}, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
+		{"a percentage of what is not known", ask, []string{"imagefs.available<50%"}, nil, []string{"imagefs.available<1Gi"}, own, kubelet, kubelet},
+		{"another signal does not help", ask, []string{"imagefs.available<50%"}, nil, []string{"nodefs.available<10%"}, own, kubelet, kubelet},
+		{"allocatable memory follows memory", ask, []string{"memory.available<1Gi"}, nil, []string{"memory.available<1Gi", "allocatableMemory.available<1Gi"}, kubelet, kubelet, kubelet},
+		{"containerfs follows what the kubelet copies", ask, []string{"nodefs.available<10%"}, nil, []string{"nodefs.available<10%", "containerfs.available<10%"}, kubelet, kubelet, kubelet},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			k := report.KubeletThresholds{Soft: lines(t, test.soft...), Hard: lines(t, test.hard...)}
+			got := report.Detect(nodeWithKubelet(test.version), &k, lines(t, test.lines...))
+			want := report.Owners{signal.DiskPressure: test.disk, signal.MemoryPressure: test.mem, signal.PIDPressure: test.pid}
+			if got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestAKubeletNobodyKnowsIsNotTrusted(t *testing.T) {
+	got := report.Detect(nodeWithKubelet("v1.36.3"), nil, lines(t, "memory.available<1Gi"))
+	if want := (report.Owners{signal.MemoryPressure: report.OwnTypes}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestModes(t *testing.T) {
+	n := nodeWithKubelet("v1.36.3")
+	for text, want := range map[string]report.Owner{
+		"auto": report.OwnTypes, "kubelet": report.KubeletReports, "own": report.OwnTypes,
+		"standard": report.StandardTypes, "off": report.KubeletReports,
+	} {
+		m, err := report.ParseMode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := lines(t, "memory.available<1Gi", "nodefs.available<10%", "pid.available<1k")
+		if got := m.Owners(n, nil, all); got != want.All() {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+	if _, err := report.ParseMode("kublet"); err == nil || !strings.Contains(err.Error(), "auto, kubelet, own, standard, off") {
+		t.Errorf("a mode that does not exist: %v", err)
+	}
+}
