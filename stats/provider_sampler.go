@@ -51,16 +51,24 @@ func (s *sampler) run(ctx context.Context) {
 	defer close(s.done)
 	tick := time.NewTicker(s.o.Period)
 	defer tick.Stop()
-	for {
-		s.sample(ctx)
+	for s.sample(ctx); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			s.sample(ctx)
 		case <-s.asked:
+			if !s.isFresh() { // by now
+				s.sample(ctx)
+			}
 		}
 	}
 }
+
+// often is how soon after a sample the next one is taken at the most.
+const often = time.Second
+
+func (s *sampler) isFresh() bool { return time.Since(s.last.Load().ended) < often }
 
 // sample asks once. Without an answer the one before stays, and ages.
 func (s *sampler) sample(ctx context.Context) {
@@ -130,11 +138,8 @@ func (s *sampler) Prepare(pods []signal.Pod) {
 	}
 }
 
-// often is how soon after a sample the next one is taken at the most.
-const often = time.Second
-
 func (s *sampler) request() {
-	if ended := s.last.Load().ended; time.Since(ended) < often {
+	if s.isFresh() {
 		return
 	}
 	select {

@@ -1,0 +1,133 @@
+package stats
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	v1 "github.com/google/cadvisor/info/v1"
+	v2 "github.com/google/cadvisor/info/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// told is what cAdvisor says of a cgroup.
+func told(usage, workingSet, processes uint64) v2.ContainerInfo {
+	return v2.ContainerInfo{Stats: []*v2.ContainerStats{{
+		Timestamp: noon, Memory: &v1.MemoryStats{Usage: usage, WorkingSet: workingSet}, Processes: &v1.ProcessStats{ProcessCount: processes},
+	}}}
+}
+
+func TestUsageOfCgroups(t *testing.T) {
+	const pods, slice = "/node/kubepods/burstable/pod", "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod"
+	infos := map[string]v2.ContainerInfo{
+		"/": {}, "/node/kubepods": told(9, 9, 0), "/node/kubepods/burstable": told(9, 9, 0),
+		pods + "plain": told(10, 8, 0), pods + "plain/app": told(6, 5, 2), pods + "plain/app/init.scope": told(1, 1, 3), pods + "plain/side": told(4, 3, 1),
+		slice + "with_dash.slice": told(7, 6, 0), slice + "with_dash.slice/cri-containerd-0123.scope": told(7, 6, 1),
+		pods + "empty":  told(4096, 4096, 0),
+		pods + "unread": told(0, 0, 0), pods + "unread/app": told(0, 0, 2),
+		pods + "new": told(10, 8, 1), pods + "new/app": {},
+		pods + "negative": told(math.MaxUint64, math.MaxUint64, math.MaxUint64),
+		pods + "bare":     {Stats: []*v2.ContainerStats{{Timestamp: noon}}},
+		pods + "late/app": told(1, 1, 1), // its pod's own cgroup is not known yet
+	}
+	none := signal.Measured[signal.Bytes]{}
+	container := func(name string, m signal.Measured[signal.Bytes]) signal.ContainerUsage {
+		return signal.ContainerUsage{Name: name, Memory: m}
+	}
+	want := map[string]signal.Usage{
+		"plain": {Time: noon, Memory: memoryOf(8), Processes: signal.Of[signal.PIDs](6),
+			Containers: []signal.ContainerUsage{container("app", memoryOf(5)), container("side", memoryOf(3))}},
+		"with-dash": {Time: noon, Memory: memoryOf(6), Processes: signal.Of[signal.PIDs](1), Containers: []signal.ContainerUsage{container("0123", memoryOf(6))}},
+		"empty":     {Time: noon, Memory: memoryOf(4096)},
+		"unread":    {Time: noon, Processes: signal.Of[signal.PIDs](2), Containers: []signal.ContainerUsage{container("app", none)}},
+		"new":       {Time: noon, Memory: memoryOf(8), Containers: []signal.ContainerUsage{container("app", none)}},
+		"negative":  {Time: noon},
+		"bare":      {Time: noon},
+		"late":      {Processes: signal.Of[signal.PIDs](1), Containers: []signal.ContainerUsage{container("app", memoryOf(1))}},
+	}
+	byName := cmpopts.SortSlices(func(a, b signal.ContainerUsage) bool { return a.Name < b.Name })
+	if diff := cmp.Diff(want, usagesOfCgroups(infos), byName); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRootsOfPods(t *testing.T) {
+	for node, want := range map[string][]string{
+		"/": {"/kubepods"}, "": {"/kubepods"}, "/a/node": {"/a/node/kubepods"},
+		"/a.slice": {"/a.slice/kubepods", "/a.slice/a-kubepods"},
+	} {
+		if diff := cmp.Diff(want, podRoots(node)); diff != "" {
+			t.Errorf("%q: %s", node, diff)
+		}
+	}
+}
+
+// cAdvisor and the cgroup files agree on pods that are there when it starts, and
+// on one that comes later. What cAdvisor can not count, processes where it has no
+// cpu controller, is not known.
+func TestCAdvisorAgreesWithCgroups(t *testing.T) {
+	box := sandboxNode(t)
+	first := addPod(t, box, "first", sandbox.Burstable, "app", "side")
+	box.Run(t, first, "app", "fill 48MiB")
+	c, err := OpenCAdvisor(box.Path(), Sampling{Period: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
+	defer p.Close()
+	second := addPod(t, box, "second", sandbox.Burstable, "app")
+	box.Run(t, second, "app", "fill 24MiB", "fork 1", "fork 1")
+	pods := []signal.Pod{{UID: "first"}, {UID: "second"}}
+	want := p.Measure(pods, nil)
+	for i, got := range awaitSample(t, c, pods, time.Now()) {
+		agree(t, "cAdvisor", got, want[i])
+		if box.Version() == 1 && got.Usage.Processes.Known {
+			t.Errorf("%s: a node without a cpu controller has %d processes", pods[i].UID, got.Usage.Processes.Value)
+		}
+	}
+	if c.Err() != nil {
+		t.Error(c.Err())
+	}
+}
+
+// awaitSample measures until every pod's memory was sampled after some time;
+// then the candidates.
+func awaitSample(t testing.TB, p Provider, pods []signal.Pod, after time.Time) []signal.Candidate {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var got []signal.Candidate
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
+		got = p.Measure(pods, got[:0])
+		sampled := 0
+		for i := range got {
+			if u := got[i].Usage; u != nil && u.Memory.Known && u.Time.After(after) {
+				sampled++
+			}
+		}
+		if sampled == len(pods) {
+			return got
+		}
+	}
+	t.Fatalf("no new sample: %+v, %v", got, p.Err())
+	return nil
+}
+
+// agree checks that two providers say the same of a pod's memory: within 10 % or
+// 4 MiB, for they look at different times.
+func agree(t *testing.T, who string, got, want signal.Candidate) {
+	t.Helper()
+	if got.Usage == nil || !got.Usage.Memory.Known {
+		t.Errorf("%s: %s knows nothing: %+v", got.Pod.UID, who, got.Usage)
+		return
+	}
+	is, should := got.Usage.Memory.Value, want.Usage.Memory.Value
+	if tolerance := max(should/10, 4*mib); is < should-tolerance || is > should+tolerance {
+		t.Errorf("%s: %s says %d bytes, the cgroup %d", got.Pod.UID, who, is, should)
+	}
+}

@@ -1,0 +1,322 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A pretender is a runtime that says what a test has it say.
+type pretender struct {
+	pods       func(context.Context) ([]cri.PodStats, error)
+	containers func(context.Context) ([]cri.ContainerStats, error)
+}
+
+func (p pretender) PodStats(ctx context.Context) ([]cri.PodStats, error) { return p.pods(ctx) }
+
+func (p pretender) ContainerStats(ctx context.Context) ([]cri.ContainerStats, error) {
+	if p.containers == nil {
+		return nil, cri.ErrUnimplemented
+	}
+	return p.containers(ctx)
+}
+
+func known(v int64) cri.Used { return cri.Used{Value: v, Known: true} }
+
+func memoryOf(v signal.Bytes) signal.Measured[signal.Bytes] { return signal.Of(v) }
+
+// usage of one pod as the provider measures it now.
+func usageOf(p Provider, uid string) *signal.Usage {
+	return p.Measure([]signal.Pod{{UID: uid}}, nil)[0].Usage
+}
+
+func openCRI(t *testing.T, r Runtime, o Sampling) *CRI {
+	t.Helper()
+	c := OpenCRI(r, o)
+	t.Cleanup(c.Close)
+	synctest.Wait() // the first sample
+	return c
+}
+
+func TestSamplesAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("gone")
+		var samples []time.Time
+		fails := false
+		r := pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+			if fails {
+				return nil, gone
+			}
+			samples = append(samples, time.Now())
+			return []cri.PodStats{{UID: "a", Time: time.Now(), WorkingSet: known(7), Processes: known(3)}}, nil
+		}, containers: func(context.Context) ([]cri.ContainerStats, error) { return nil, gone }}
+		c := openCRI(t, r, Sampling{})
+		start := time.Now()
+		want := &signal.Usage{Time: start, Memory: memoryOf(7), Processes: signal.Of[signal.PIDs](3)}
+		if diff := cmp.Diff(want, usageOf(c, "a")); diff != "" || c.Err() != nil {
+			t.Errorf("%s%v", diff, c.Err())
+		}
+		if u := usageOf(c, "b"); u != nil {
+			t.Errorf("a pod of which the runtime says nothing uses %+v", u)
+		}
+		time.AfterFunc(10*time.Second+time.Millisecond, func() { fails = true })
+		<-time.After(11 * time.Second)
+		if len(samples) != 2 || samples[1].Sub(start) != 10*time.Second {
+			t.Errorf("samples at %v", samples)
+		}
+		if u := usageOf(c, "a"); u == nil || u.Time != samples[1] || c.Err() != nil {
+			t.Errorf("the second sample: %+v, %v", u, c.Err())
+		}
+		<-time.After(19*time.Second - 2*time.Millisecond)
+		if u := usageOf(c, "a"); u == nil || u.Time != samples[1] || !errors.Is(c.Err(), gone) {
+			t.Errorf("just not too old: %+v, %v", u, c.Err())
+		}
+		<-time.After(3 * time.Millisecond)
+		if u := usageOf(c, "a"); u != nil || !errors.Is(c.Err(), gone) {
+			t.Errorf("too old: %+v, %v", u, c.Err())
+		}
+		fails = false
+		<-time.After(10 * time.Second)
+		if u := usageOf(c, "a"); u == nil || c.Err() != nil {
+			t.Errorf("back again: %+v, %v", u, c.Err())
+		}
+	})
+}
+
+// Whoever measures, or is about to, gets a newer sample the next time; not more
+// than one a second.
+func TestSamplesOnRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		samples := 0
+		c := openCRI(t, pretender{pods: func(context.Context) ([]cri.PodStats, error) { samples++; return nil, nil }}, Sampling{})
+		ask := func(what string, want int, times ...func()) {
+			t.Helper()
+			for _, f := range times {
+				f()
+			}
+			synctest.Wait()
+			if samples != want {
+				t.Errorf("%s: %d samples, want %d", what, samples, want)
+			}
+		}
+		measure, prepare := func() { c.Measure(nil, nil) }, func() { c.Prepare(nil) }
+		ask("right after one", 1, measure, prepare)
+		<-time.After(time.Second)
+		ask("a second later", 2, prepare, measure, prepare)
+		<-time.After(time.Second)
+		ask("another second later", 3, func() { c.MeasureMemory(nil, nil) })
+	})
+}
+
+func TestARuntimeThatHangsMakesNobodyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := openCRI(t, pretender{pods: func(ctx context.Context) ([]cri.PodStats, error) {
+			asked++
+			<-ctx.Done()
+			return nil, cri.ErrTimeout
+		}}, Sampling{})
+		begun := time.Now()
+		if u := usageOf(c, "a"); u != nil || c.Err() == nil {
+			t.Errorf("before any sample: %+v, %v", u, c.Err())
+		}
+		if c.Prepare(nil); time.Since(begun) != 0 {
+			t.Errorf("waited %v", time.Since(begun))
+		}
+		<-time.After(10*time.Second + time.Millisecond)
+		if usageOf(c, "a"); !errors.Is(c.Err(), cri.ErrTimeout) || asked != 2 {
+			t.Errorf("after the deadline: %v, asked %d times", c.Err(), asked)
+		}
+	})
+}
+
+func TestAbsurdSamplesAreUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		inside := []cri.ContainerStats{{ID: "1", Name: "app", Time: now, WorkingSet: known(1 << 40)}}
+		r := pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+			return []cri.PodStats{
+				{UID: "fits", Time: now, WorkingSet: known(1 << 30), Processes: known(1 << 22)},
+				{UID: "more than the machine", Time: now, WorkingSet: known(1<<30 + 1), Processes: known(2)},
+				{UID: "negative", Time: now, WorkingSet: known(-1), Processes: known(-1)},
+				{UID: "too many", Time: now, WorkingSet: known(1), Processes: known(1<<22 + 1)},
+				{UID: "inside", Time: now, WorkingSet: known(1), Processes: known(1), Containers: inside},
+				{UID: "untold", Time: now},
+				{UID: "old", Time: now.Add(-21 * time.Second), WorkingSet: known(1)},
+				{UID: "future", Time: now.Add(2 * time.Second), WorkingSet: known(1)},
+				{UID: "timeless", WorkingSet: known(1)},
+			}, nil
+		}}
+		c := openCRI(t, r, Sampling{Capacity: 1 << 30})
+		one := signal.Of[signal.PIDs](1)
+		for uid, want := range map[string]*signal.Usage{
+			"fits":                  {Time: now, Memory: memoryOf(1 << 30), Processes: signal.Of[signal.PIDs](1 << 22)},
+			"more than the machine": {Time: now, Processes: signal.Of[signal.PIDs](2)},
+			"negative":              {Time: now},
+			"too many":              {Time: now, Memory: memoryOf(1)},
+			"inside":                {Time: now, Memory: memoryOf(1), Processes: one, Containers: []signal.ContainerUsage{{Name: "app"}}},
+			"untold":                nil,
+			"old":                   nil,
+			"future":                nil,
+			"timeless":              nil,
+		} {
+			if diff := cmp.Diff(want, usageOf(c, uid), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: %s", uid, diff)
+			}
+		}
+		if err := c.Err(); err == nil || !strings.Contains(err.Error(), "it can not use") {
+			t.Errorf("nobody says that a number was absurd: %v", err)
+		}
+	})
+}
+
+// A runtime without stats of pods, or with a pod that spoils them, is asked for
+// those of containers.
+func TestStatsOfContainersSumUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		earlier := now.Add(-time.Second)
+		containers := []cri.ContainerStats{
+			{ID: "1", Name: "app", PodUID: "a", Time: now, WorkingSet: known(5)},
+			{ID: "2", Name: "side", PodUID: "a", Time: earlier, WorkingSet: known(6)},
+			{ID: "3", Name: "ended", PodUID: "a"},
+			{ID: "4", Name: "app", PodUID: "b", Time: now, WorkingSet: known(5)},
+			{ID: "5", Name: "side", PodUID: "b", Time: now},
+			{ID: "6", Name: "nobody's", Time: now, WorkingSet: known(5)},
+		}
+		broken := errors.New("a sandbox is broken")
+		for _, podsErr := range []error{cri.ErrUnimplemented, broken} {
+			c := openCRI(t, pretender{
+				pods:       func(context.Context) ([]cri.PodStats, error) { return nil, podsErr },
+				containers: func(context.Context) ([]cri.ContainerStats, error) { return containers, nil },
+			}, Sampling{})
+			want := &signal.Usage{Time: earlier, Memory: memoryOf(11), Containers: []signal.ContainerUsage{
+				{Name: "app", Memory: memoryOf(5)}, {Name: "side", Memory: memoryOf(6)}}}
+			if diff := cmp.Diff(want, usageOf(c, "a")); diff != "" {
+				t.Error(diff)
+			}
+			if b := usageOf(c, "b"); b == nil || b.Memory.Known || b.Memory.Value != 0 || len(b.Containers) != 2 {
+				t.Errorf("a sum of which a part is not known: %+v", b)
+			}
+			if wantErr := podsErr == broken; wantErr != errors.Is(c.Err(), broken) || !wantErr && c.Err() != nil {
+				t.Errorf("%v, after %v", c.Err(), podsErr)
+			}
+		}
+	})
+}
+
+// What is right in an answer that is not all right is used.
+func TestPartOfAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		c := openCRI(t, pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+			return []cri.PodStats{
+				{UID: "a", SandboxID: "new", Time: now, WorkingSet: known(7)},
+				{UID: "a", SandboxID: "old", Time: now.Add(-time.Second), WorkingSet: known(9)},
+			}, cri.ErrAbsurd
+		}}, Sampling{})
+		if u := usageOf(c, "a"); u == nil || u.Memory != memoryOf(7) || !errors.Is(c.Err(), cri.ErrAbsurd) {
+			t.Errorf("%+v, %v", u, c.Err())
+		}
+	})
+}
+
+// A standIn measures every pod but one.
+type standIn struct {
+	calls []string
+	err   error
+}
+
+func (s *standIn) tell(call string, pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+	s.calls = append(s.calls, call)
+	for i := range pods {
+		c := signal.Candidate{Pod: &pods[i]}
+		if pods[i].UID != "nowhere" {
+			c.Usage = &signal.Usage{Memory: memoryOf(1), Processes: signal.Of[signal.PIDs](1)}
+		}
+		into = append(into, c)
+	}
+	return into
+}
+
+func (s *standIn) Prepare([]signal.Pod) { s.calls = append(s.calls, "prepare") }
+func (s *standIn) Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+	return s.tell("measure", pods, into)
+}
+func (s *standIn) MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+	return s.tell("memory", pods, into)
+}
+func (s *standIn) Err() error { return s.err }
+func (s *standIn) Close()     { s.calls = append(s.calls, "close") }
+
+func TestWhatMissesIsMeasuredOtherwise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		other := &standIn{err: errors.New("other")}
+		c := openCRI(t, pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+			return []cri.PodStats{
+				{UID: "whole", Time: now, WorkingSet: known(7), Processes: known(7)},
+				{UID: "memory", Time: now, WorkingSet: known(7)},
+				{UID: "absurd", Time: now, WorkingSet: known(1 << 61), Processes: known(7)},
+			}, nil
+		}}, Sampling{Capacity: 1 << 40, Otherwise: other})
+		measured := func(measure func([]signal.Pod, []signal.Candidate) []signal.Candidate, uids ...string) (got []signal.Bytes) {
+			pods := make([]signal.Pod, len(uids))
+			for i := range uids {
+				pods[i].UID = uids[i]
+			}
+			for i, c := range measure(pods, make([]signal.Candidate, 1))[1:] {
+				if c.Pod != &pods[i] {
+					t.Errorf("candidate %d is of another pod", i)
+				}
+				if c.Usage == nil {
+					got = append(got, -1)
+					continue
+				}
+				got = append(got, c.Usage.Memory.Value)
+			}
+			return got
+		}
+		for _, tc := range []struct{ got, want []signal.Bytes }{
+			{measured(c.Measure, "whole"), []signal.Bytes{7}},
+			{measured(c.MeasureMemory, "memory", "whole"), []signal.Bytes{7, 7}},
+			{measured(c.Measure, "whole", "memory"), []signal.Bytes{7, 1}},
+			{measured(c.MeasureMemory, "absurd", "new", "nowhere", "whole"), []signal.Bytes{1, 1, -1, 7}},
+		} {
+			if diff := cmp.Diff(tc.want, tc.got); diff != "" {
+				t.Error(diff)
+			}
+		}
+		c.Prepare(nil)
+		c.Close()
+		if got := strings.Join(other.calls, " "); got != "measure memory prepare" {
+			t.Errorf("asked otherwise: %s", got)
+		}
+	})
+}
+
+func TestMeasuringSamplesAllocatesNothing(t *testing.T) {
+	now := time.Now()
+	inside := []cri.ContainerStats{{ID: "1", Name: "app", Time: now, WorkingSet: known(1)}, {ID: "2", Name: "side", Time: now, WorkingSet: known(1)}}
+	taken := make(chan struct{}, 1)
+	c := OpenCRI(pretender{pods: func(context.Context) ([]cri.PodStats, error) {
+		defer func() { taken <- struct{}{} }()
+		return []cri.PodStats{{UID: "a", Time: now, WorkingSet: known(2), Processes: known(1), Containers: inside}}, nil
+	}}, Sampling{Period: time.Hour})
+	defer c.Close()
+	<-taken
+	pods := []signal.Pod{{UID: "a"}, {UID: "b"}}
+	into := c.Measure(pods, nil)
+	if allocs := testing.AllocsPerRun(100, func() { into = c.Measure(pods, into[:0]) }); allocs != 0 {
+		t.Errorf("Measure allocates %v times", allocs)
+	}
+}
