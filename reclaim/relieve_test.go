@@ -209,9 +209,7 @@ func TestAnImageThatComesIntoUseMeanwhileStays(t *testing.T) {
 		w.seenLongAgo(c)
 		w.on = func(call string) {
 			if call == "RemoveImage a" {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.containers = []cri.Container{{ID: "1", PodUID: "p", ImageID: "b", State: cri.Running}}
+				w.change(func() { w.containers = []cri.Container{{ID: "1", PodUID: "p", ImageID: "b", State: cri.Running}} })
 			}
 		}
 		r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))

@@ -19,21 +19,22 @@ func TestRoundsComeAtTheirPeriods(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		c := w.collector(nil)
 		looks := map[string]int{}
-		w.on = func(call string) { looks[call]++ }
+		w.on = func(call string) { w.change(func() { looks[call]++ }) }
+		is := func(when string, sandboxes, images int) {
+			t.Helper()
+			w.change(func() {
+				if looks["Sandboxes"] != sandboxes || looks["Images"] != images {
+					t.Errorf("%s: %v", when, looks)
+				}
+			})
+		}
 		stop := w.run(c)
-		if looks["Sandboxes"] != 1 || looks["Images"] != 1 {
-			t.Errorf("at once: %v", looks)
-		}
+		is("at once", 1, 1)
 		pass(5*time.Minute + time.Second)
-		// Images are looked at with containers, too.
-		if looks["Sandboxes"] != 6 || looks["Images"] != 7 {
-			t.Errorf("after 5 minutes: %v", looks)
-		}
+		is("after 5 minutes", 6, 7) // images are looked at with containers, too
 		stop()
 		pass(time.Hour)
-		if looks["Sandboxes"] != 6 {
-			t.Errorf("after the end of its context: %v", looks)
-		}
+		is("after the end of its context", 6, 7)
 	})
 }
 
@@ -49,8 +50,8 @@ func TestARoundRemovesWhatTheLimitsDoNotKeep(t *testing.T) {
 		w.sandboxes = []cri.Sandbox{{ID: "s", UID: "gone"}, {ID: "ready", UID: "gone", Ready: true}}
 		defer w.run(w.collector(nil))()
 		w.expect("RemoveContainer of evicted", "RemoveContainer of gone", "Stop lost", "RemoveContainer lost", "RemoveContainer old", "StopSandbox s", "RemoveSandbox s")
-		if len(w.events) > 0 {
-			t.Errorf("events %v", w.events)
+		if len(w.told()) > 0 {
+			t.Errorf("events %v", w.told())
 		}
 	})
 }
@@ -68,9 +69,7 @@ func TestAsLongAsPodsAreNotKnownNoneIsGone(t *testing.T) {
 			t.Error(r.Err)
 		}
 		w.expect()
-		w.mu.Lock()
-		w.complete = true
-		w.mu.Unlock()
+		w.change(func() { w.complete = true })
 		pass(time.Minute)
 		w.expect("RemoveContainer 1", "StopSandbox s", "RemoveSandbox s")
 	})
@@ -81,9 +80,7 @@ func TestACreatedContainerThatHasStartedStays(t *testing.T) {
 		w.containers = []cri.Container{{ID: "1", PodUID: "gone", State: cri.Created}, {ID: "2", PodUID: "gone", State: cri.Created}}
 		w.on = func(call string) {
 			if call == "Status 1" {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.containers[0].State = cri.Running
+				w.change(func() { w.containers[0].State = cri.Running })
 			}
 		}
 		defer w.run(w.collector(nil))()
@@ -98,9 +95,9 @@ func TestContainersThatCanNotBeRemovedAreAnEvent(t *testing.T) {
 			w.fail["RemoveContainer "+id] = errors.New("busy")
 		}
 		defer w.run(w.collector(nil))()
-		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "ContainerGCFailed: remove container 1 ") ||
-			!strings.HasSuffix(w.events[0], "busy; and 2 more") || strings.Contains(w.events[0], "\n") {
-			t.Errorf("events %q", w.events)
+		if len(w.told()) != 1 || !strings.HasPrefix(w.told()[0], "ContainerGCFailed: remove container 1 ") ||
+			!strings.HasSuffix(w.told()[0], "busy; and 2 more") || strings.Contains(w.told()[0], "\n") {
+			t.Errorf("events %q", w.told())
 		}
 		if w.counts["space"]+w.counts["age"] > 0 {
 			t.Errorf("images were removed: %v", w.counts)
@@ -125,8 +122,8 @@ func TestImagesGoFromHighToLow(t *testing.T) {
 			w.expect() // all were there at the start
 			pass(5 * time.Minute)
 			w.expect(tc.want...)
-			if len(w.events) > 0 || w.counts["space"] != len(tc.want) || w.freed[signal.UnusedImages] != int64(len(tc.want))*100*mib {
-				t.Errorf("%s: events %v, counts %v, freed %v", tc.name, w.events, w.counts, w.freed)
+			if len(w.told()) > 0 || w.counts["space"] != len(tc.want) || w.freed[signal.UnusedImages] != int64(len(tc.want))*100*mib {
+				t.Errorf("%s: events %v, counts %v, freed %v", tc.name, w.told(), w.counts, w.freed)
 			}
 		})
 	}
@@ -153,17 +150,15 @@ func TestTooLittleToRemoveIsTold(t *testing.T) {
 			"Investigate disk usage: images in use, logs, volumes and writable layers are left."
 		pass(6 * time.Minute)
 		w.expect("RemoveImage a")
-		if !slices.Equal(w.events, []string{want}) {
-			t.Errorf("events:\n%s\nwant\n%s", strings.Join(w.events, "\n"), want)
+		if !slices.Equal(w.told(), []string{want}) {
+			t.Errorf("events:\n%s\nwant\n%s", strings.Join(w.told(), "\n"), want)
 		}
-		w.mu.Lock()
-		w.available -= 100 * mib
-		w.mu.Unlock()
+		w.change(func() { w.available -= 100 * mib })
 		pass(5 * time.Minute) // nothing is left to remove: the second failure in a row
 		w.expect()
-		if len(w.events) != 3 || !strings.Contains(w.events[1], "(90% of 1000Mi used)") || !strings.Contains(w.events[1], "(freed 0 bytes)") ||
-			w.events[2] != "ImageGCFailed"+strings.TrimPrefix(w.events[1], "FreeDiskSpaceFailed") {
-			t.Errorf("events:\n%s", strings.Join(w.events, "\n"))
+		if len(w.told()) != 3 || !strings.Contains(w.told()[1], "(90% of 1000Mi used)") || !strings.Contains(w.told()[1], "(freed 0 bytes)") ||
+			w.told()[2] != "ImageGCFailed"+strings.TrimPrefix(w.told()[1], "FreeDiskSpaceFailed") {
+			t.Errorf("events:\n%s", strings.Join(w.told(), "\n"))
 		}
 	})
 }
@@ -176,10 +171,10 @@ func TestImagesUnusedForTooLongGo(t *testing.T) {
 		defer w.run(w.collector(func(o *Options) { o.ImageHigh, o.MaximumImageAge = 100, time.Hour }))()
 		pass(59 * time.Minute)
 		w.expect()
-		w.mu.Lock()
-		w.containers = nil
-		w.hold("pulled just now")
-		w.mu.Unlock()
+		w.change(func() {
+			w.containers = nil
+			w.hold("pulled just now")
+		})
 		pass(6 * time.Minute)
 		w.expect("RemoveImage unused")
 		pass(time.Hour) // last seen in use at 59 minutes, first seen a minute later
@@ -197,8 +192,8 @@ func TestImageFailuresAreToldFromTheSecondInARowOn(t *testing.T) {
 		defer w.run(w.collector(nil))()
 		tell := func(after string, want int) {
 			t.Helper()
-			if len(w.events) != want {
-				t.Errorf("after %s: events %q, want %d", after, w.events, want)
+			if len(w.told()) != want {
+				t.Errorf("after %s: events %q, want %d", after, w.told(), want)
 			}
 		}
 		pass(5 * time.Minute)
@@ -207,17 +202,13 @@ func TestImageFailuresAreToldFromTheSecondInARowOn(t *testing.T) {
 		tell("the second", 1)
 		pass(5 * time.Minute)
 		tell("the third", 2)
-		w.mu.Lock()
-		w.fail = map[string]error{}
-		w.mu.Unlock()
+		w.change(func() { w.fail = map[string]error{} })
 		pass(5 * time.Minute)
-		w.mu.Lock()
-		w.fail["Images"] = broken
-		w.mu.Unlock()
+		w.change(func() { w.fail["Images"] = broken })
 		pass(5 * time.Minute)
 		tell("one in between went well", 2)
-		if !strings.HasPrefix(w.events[0], "ImageGCFailed: look for unused images: no space left") {
-			t.Errorf("event %q", w.events[0])
+		if !strings.HasPrefix(w.told()[0], "ImageGCFailed: look for unused images: no space left") {
+			t.Errorf("event %q", w.told()[0])
 		}
 	})
 }
@@ -235,8 +226,8 @@ func TestDisksThatCanNotBe(t *testing.T) {
 			defer w.run(w.collector(nil))()
 			pass(6 * time.Minute)
 			w.expect()
-			if len(w.events) != 1 || !strings.HasPrefix(w.events[0], tc.event) {
-				t.Errorf("events %q", w.events)
+			if len(w.told()) != 1 || !strings.HasPrefix(w.told()[0], tc.event) {
+				t.Errorf("events %q", w.told())
 			}
 		})
 	}
@@ -263,8 +254,8 @@ func TestARoundGivesWayToARelief(t *testing.T) {
 			t.Errorf("a relief waited %v for the round: %+v", took, r)
 		}
 		synctest.Wait()
-		if len(w.events) > 0 || c.failures > 0 {
-			t.Errorf("a round that gave way counts as failed: %v", w.events)
+		if len(w.told()) > 0 || c.failures > 0 {
+			t.Errorf("a round that gave way counts as failed: %v", w.told())
 		}
 		pass(10 * time.Second)
 		c.imageRound(t.Context())
@@ -377,8 +368,8 @@ func TestLogsOfGonePodsGo(t *testing.T) {
 			t.Errorf("what a link led to: %v", err)
 		}
 		c = w.collector(func(o *Options) { o.PodLogs = filepath.Join(dir, "none") })
-		if c.containerRound(t.Context()); len(w.events) > 0 {
-			t.Errorf("events %v", w.events)
+		if c.containerRound(t.Context()); len(w.told()) > 0 {
+			t.Errorf("events %v", w.told())
 		}
 	})
 }

@@ -233,10 +233,29 @@ func (w *world) RemoveImage(ctx context.Context, id string) error {
 func (w *world) Pod(uid string) PodState { return w.pods[uid] }
 func (w *world) Complete() bool          { return w.complete }
 
-func (w *world) Event(reason, message string) { w.events = append(w.events, reason+": "+message) }
-func (w *world) Collected(kind string, n int) { w.counts[kind] += n }
+func (w *world) Event(reason, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, reason+": "+message)
+}
+
+func (w *world) Collected(kind string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[kind] += n
+}
+
 func (w *world) Freed(what signal.Reclaimer, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.freed[what] += bytes
+}
+
+// told are the events so far.
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.events)
 }
 
 // did says what was removed or stopped since it was asked last.
@@ -255,7 +274,14 @@ func (w *world) expect(want ...string) {
 	}
 }
 
-// run starts Run and lets minutes pass; it returns what ends Run.
+// change changes the world while others look at it.
+func (w *world) change(how func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	how()
+}
+
+// run starts Run, and returns what ends it.
 func (w *world) run(c *Collector) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
