@@ -141,7 +141,7 @@ func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
 	}
 	fd, errno := openAt(dir, name)
 	if errno != 0 {
-		if !isGone(errno) {
+		if depth > 0 && !isGone(errno) {
 			w.count() // by itself, without what is in it
 		}
 		return errno

@@ -1,0 +1,323 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// What is mounted in a volume is not the pod's: neither another filesystem nor
+// a part of the same one.
+func TestAWalkEntersNoMount(t *testing.T) {
+	if !inPrivateMounts(t) {
+		return
+	}
+	host := newDisk(t)
+	p := host.pod("u1")
+	outside := host.root + "/outside"
+	writeFile(t, outside+"/file", 1<<20)
+	writeFile(t, host.volume("u1")+"/mine", 1<<12)
+	writeFile(t, host.volume("u1")+"/bound-file", 0)
+	bytes, inodes := du(t, host.volume("u1"))
+	writeFile(t, tmpfs(t, host.volume("u1")+"/tmpfs", "")+"/file", 1<<20)
+	mount(t, outside, host.volume("u1")+"/bind", "", unix.MS_BIND, "")
+	if err := unix.Mount(outside+"/file", host.volume("u1")+"/bound-file", "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(host.volume("u1")+"/bound-file", unix.MNT_DETACH) //nolint:errcheck // the namespace ends, too
+	d := host.open(DirectoryOptions{})
+	measure(t, d, p)
+	// The file below the mount is one that is not seen either.
+	if v := merged(d, &p).Volume("cache"); v.Bytes != signal.Of(signal.Bytes(bytes)) || v.Inodes != signal.Of(signal.Inodes(inodes-1)) {
+		t.Errorf("%+v, want %d bytes, %d inodes", v, bytes, inodes-1)
+	}
+}
+
+// A walk that hangs is alone: Measure comes back in time, what was finished
+// before is known, and once the hang ends so does the error.
+func TestAWalkThatHangs(t *testing.T) {
+	if !inPrivateMounts(t) {
+		return
+	}
+	host := newDisk(t)
+	fine, dead := host.pod("a"), host.pod("b")
+	end := hangingMount(t, host.volume("b"))
+	d := host.open(DirectoryOptions{RoundTime: 300 * time.Millisecond})
+	before := runtime.NumGoroutine()
+	for i := range 4 {
+		start := time.Now()
+		err := d.Measure(t.Context(), []signal.Pod{fine, dead})
+		if err == nil || !strings.Contains(err.Error(), "b/volumes/kubernetes.io~empty-dir/cache has not answered in time") {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(start); took > 2*time.Second || i > 0 && took > 100*time.Millisecond {
+			t.Errorf("round %d took %s", i, took)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > before+1 {
+		t.Errorf("%d goroutines, %d before: more than one hangs", n, before)
+	}
+	if merged(d, &fine) == nil || merged(d, &dead) != nil {
+		t.Error("what was finished before the hang is not known, or what hangs is")
+	}
+	end()
+	d.turn <- struct{}{} // the walk has given its turn back
+	<-d.turn
+	d.options.RoundTime = time.Minute
+	if err := d.Measure(t.Context(), []signal.Pod{fine, dead}); err == nil || !strings.Contains(err.Error(), "1 of 2 not completely") {
+		t.Errorf("after the hang: %v", err)
+	}
+	if v := merged(d, &dead).Volume("cache"); v != nil {
+		t.Errorf("a volume that can not be read has a size: %+v", v)
+	}
+}
+
+// A second round waits for the first, and no longer than it may.
+func TestOneRoundAtATime(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	started, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	d := host.open(DirectoryOptions{Layers: func(context.Context) ([]cri.ContainerStats, error) {
+		once.Do(func() {
+			close(started)
+			<-release
+		})
+		return nil, nil
+	}})
+	first := make(chan error)
+	go func() { first <- d.Measure(context.Background(), []signal.Pod{p}) }()
+	<-started
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := d.Measure(ctx, []signal.Pod{p}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a round beside another: %v", err)
+	}
+	second := make(chan error)
+	go func() { second <- d.Measure(context.Background(), []signal.Pod{p}) }()
+	close(release)
+	if err := errors.Join(<-first, <-second); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a workload does meanwhile is no fault, whatever it does: what stays is
+// counted, what goes is not.
+func TestAWalkAmongVanishingFiles(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	at := host.volume("u1")
+	for i := range 20 {
+		writeFile(t, fmt.Sprint(at, "/stays/", i, "/file"), 4096)
+	}
+	stays, inodes := du(t, at)
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	for w := range 2 {
+		busy.Go(func() { churn(fmt.Sprint(at, "/churn", w), stop) })
+	}
+	d := host.open(DirectoryOptions{})
+	readers := make(chan struct{})
+	busy.Go(func() {
+		for {
+			select {
+			case <-readers:
+				return
+			default:
+				merged(d, &p)
+				d.Age("u1")
+			}
+		}
+	})
+	var most signal.Inodes
+	for range 60 {
+		measure(t, d, p)
+		v := merged(d, &p).Volume("cache")
+		if most = max(most, v.Inodes.Value); v.Bytes.Value < signal.Bytes(stays) || v.Inodes.Value < signal.Inodes(inodes) || v.Inodes.Value > signal.Inodes(inodes)+1000 {
+			t.Fatalf("%+v, what stays has %d bytes, %d inodes", v, stays, inodes)
+		}
+	}
+	close(stop)
+	close(readers)
+	busy.Wait()
+	if most == signal.Inodes(inodes) {
+		t.Error("nothing but what stays was ever seen: the files did not vanish during a walk")
+	}
+}
+
+// churn makes and removes files, directories and links in each other's place.
+func churn(dir string, stop <-chan struct{}) {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			_ = os.RemoveAll(dir)
+			return
+		default:
+		}
+		name := fmt.Sprint(dir, "/", i%7)
+		_ = os.RemoveAll(name)
+		switch i % 3 {
+		case 0:
+			_ = os.MkdirAll(name+"/a/b/c", 0o755)
+			_ = os.WriteFile(name+"/a/file", make([]byte, 5000), 0o600)
+		case 1:
+			_ = os.WriteFile(name, nil, 0o600)
+		case 2:
+			_ = os.Symlink("/", name)
+		}
+	}
+}
+
+// A directory that can not be read makes a lower bound, and says which.
+func TestAWalkWithoutPermission(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: nobody else's rights can be tried")
+	}
+	dir := t.TempDir()
+	writeFile(t, dir+"/tree/file", 4096)
+	writeFile(t, dir+"/tree/closed/file", 4096)
+	all, _ := du(t, dir+"/tree/file")
+	if err := errors.Join(os.Chmod(dir+"/tree", 0o755), os.Chmod(dir+"/tree/closed", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	w := &walker{ctx: t.Context(), links: map[link]struct{}{}}
+	w.start(time.Now().Add(time.Minute), 1000)
+	top, err := unix.Open(dir, openFlags, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(top) //nolint:errcheck // nothing was written
+	var inside, denied error
+	asNobody(func() {
+		inside = w.tree(top, "tree")
+		other := &walker{ctx: t.Context(), until: w.until, left: 1000}
+		denied = other.tree(top, "tree/closed/file")
+	})
+	if inside != nil || w.cut == nil || !strings.Contains(w.cut.Error(), `look at "closed": permission denied`) {
+		t.Errorf("%v, %v", inside, w.cut)
+	}
+	if w.inodes != 3 || w.bytes < all {
+		t.Errorf("%d inodes, %d bytes: want the directory, the file and the closed directory", w.inodes, w.bytes)
+	}
+	if !errors.Is(denied, unix.EACCES) {
+		t.Errorf("below a closed directory: %v", denied)
+	}
+}
+
+// asNobody runs f on a thread that has no rights to files, and ends the thread.
+func asNobody(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		_, _ = unix.SetfsuidRetUid(65534)
+		f()
+	}()
+	<-done
+}
+
+// Deeper than a walk goes, nothing is counted but the first directory.
+func TestADeepTree(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	const deep = maxDepth + 20
+	if err := os.MkdirAll(filepath.Join(host.volume("u1"), strings.Repeat("d/", deep)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := host.open(DirectoryOptions{})
+	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "deep are not counted") {
+		t.Errorf("%v", err)
+	}
+	if v := merged(d, &p).Volume("cache"); v.Inodes != signal.Of[signal.Inodes](maxDepth+1) {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Descriptors are given back, and so is the thread that yields to all others.
+func TestAWalkLeavesNothingOpen(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	fill(t, host.volume("u1"))
+	d := host.open(DirectoryOptions{})
+	measure(t, d, p)
+	before := descriptorsOpen(t)
+	for range 5 {
+		measure(t, d, p)
+	}
+	if after := descriptorsOpen(t); after > before {
+		t.Errorf("%d descriptors are open, %d before", after, before)
+	}
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		yield()
+		n, _ := unix.Getpriority(unix.PRIO_PROCESS, 0)
+		self <- n
+	}()
+	// The kernel answers 20 - nice.
+	if n := <-self; n != 10 && n >= nice {
+		t.Errorf("a thread that yields has priority %d, others %d", n, nice)
+	}
+}
+
+func descriptorsOpen(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// BenchmarkWalk walks 10,000 files in 100 directories, which the kernel has in
+// its caches.
+func BenchmarkWalk(b *testing.B) {
+	host := newDisk(b)
+	pod := host.pod("u1")
+	for i := range 100 {
+		dir := fmt.Sprint(host.volume("u1"), "/", i)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		emptyFiles(b, dir, 100)
+	}
+	d := host.open(DirectoryOptions{})
+	b.ReportAllocs()
+	for b.Loop() {
+		measure(b, d, pod)
+	}
+}
+
+func BenchmarkMergeDisksOf110Pods(b *testing.B) {
+	host := newDisk(b)
+	var pods []signal.Pod
+	for i := range 110 {
+		pods = append(pods, host.pod(fmt.Sprint("u", i)))
+	}
+	d := host.open(DirectoryOptions{})
+	measure(b, d, pods...)
+	candidates := make([]signal.Candidate, len(pods))
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range pods {
+			candidates[i] = signal.Candidate{Pod: &pods[i]}
+		}
+		d.Merge(candidates)
+	}
+}

@@ -1,0 +1,363 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A disk is a host with the directories of pods, and no pod yet.
+type disk struct {
+	t    testing.TB
+	root string
+}
+
+func newDisk(t testing.TB) disk {
+	t.Helper()
+	d := disk{t, t.TempDir()}
+	for _, dir := range []string{"var/lib/kubelet/pods", "var/log/pods"} {
+		if err := os.MkdirAll(filepath.Join(d.root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// pod is a pod with a container and an emptyDir that exist.
+func (d disk) pod(uid string) signal.Pod {
+	d.t.Helper()
+	p := signal.Pod{
+		UID: uid, Namespace: "ns", Name: "pod-" + uid,
+		Containers: []signal.Container{{Name: "app", ID: "id-" + uid}},
+		Volumes:    []signal.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}},
+	}
+	for _, dir := range []string{d.logs(uid), d.volume(uid)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (d disk) logs(uid string) string {
+	return d.root + "/var/log/pods/ns_pod-" + uid + "_" + uid + "/app"
+}
+func (d disk) own(uid string) string { return d.root + "/var/lib/kubelet/pods/" + uid }
+func (d disk) volume(uid string) string {
+	return d.own(uid) + "/volumes/kubernetes.io~empty-dir/cache"
+}
+
+func (d disk) open(o DirectoryOptions) *Directories {
+	o.HostRoot = d.root
+	return OpenDirectories(o)
+}
+
+func measure(t testing.TB, d *Directories, pods ...signal.Pod) {
+	t.Helper()
+	if err := d.Measure(t.Context(), pods); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// merged is what becomes of a candidate without a usage.
+func merged(d *Directories, p *signal.Pod) *signal.Usage {
+	c := []signal.Candidate{{Pod: p}}
+	d.Merge(c)
+	return c[0].Usage
+}
+
+// du asks du for the bytes and the inodes of directories.
+func du(t *testing.T, dirs ...string) (bytes, inodes int64) {
+	t.Helper()
+	for flag, into := range map[string]*int64{"--block-size=1": &bytes, "--inodes": &inodes} {
+		out, err := exec.Command("du", append([]string{"--summarize", "--total", "--one-file-system", flag}, dirs...)...).Output()
+		if err != nil {
+			t.Fatalf("du: %v: %s", err, out)
+		}
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		total, _, _ := strings.Cut(lines[len(lines)-1], "\t")
+		if *into, err = strconv.ParseInt(total, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bytes, inodes
+}
+
+func fill(t testing.TB, dir string) {
+	t.Helper()
+	for i := range 40 {
+		writeFile(t, fmt.Sprint(dir, "/", i%4, "/", i%3, "/file", i), i*1000)
+	}
+	sparse := dir + "/sparse"
+	writeFile(t, sparse, 10)
+	loop := dir + "/0/loop"
+	if err := errors.Join(
+		os.Truncate(sparse, 1<<30),
+		os.Link(dir+"/0/0/file0", dir+"/hard"), os.Link(dir+"/3/0/file39", dir+"/0/hard"), os.Link(dir+"/3/0/file39", dir+"/0/hard2"),
+		os.Symlink("..", loop), os.Symlink("/", dir+"/out"), os.Symlink("nowhere", dir+"/dangling"),
+		unix.Mkfifo(dir+"/fifo", 0o600), os.WriteFile(dir+"/\xff\n name", []byte("x"), 0o600),
+		os.Mkdir(dir+"/...", 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDirectoriesCountAsDuDoes(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	fill(t, host.volume("u1"))
+	fill(t, host.logs("u1"))
+	writeFile(t, host.own("u1")+"/etc-hosts", 300)
+	writeFile(t, host.own("u1")+"/containers/app/0a1b", 5000)
+	d := host.open(DirectoryOptions{})
+	measure(t, d, p)
+	u := merged(d, &p)
+	wantVolume, wantInodes := du(t, host.volume("u1"))
+	if v := u.Volume("cache"); v.Bytes != signal.Of(signal.Bytes(wantVolume)) || v.Inodes != signal.Of(signal.Inodes(wantInodes)) {
+		t.Errorf("volume %+v, du says %d bytes, %d inodes", v, wantVolume, wantInodes)
+	}
+	wantLogs, wantInodes := du(t, host.logs("u1"))
+	if k := u.Containers[0]; k.Name != "app" || k.Logs.Bytes != signal.Of(signal.Bytes(wantLogs)) || k.Logs.Inodes != signal.Of(signal.Inodes(wantInodes)) || k.Rootfs.Bytes.Known {
+		t.Errorf("container %+v, du says %d bytes, %d inodes", k, wantLogs, wantInodes)
+	}
+	total, _ := du(t, host.volume("u1"), host.logs("u1"), host.own("u1")+"/etc-hosts", host.own("u1")+"/containers")
+	if u.EphemeralStorage != signal.Of(signal.Bytes(total)) {
+		t.Errorf("ephemeral storage %+v, du says %d", u.EphemeralStorage, total)
+	}
+}
+
+// A file with a name in each of two volumes is on the disk once.
+func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	p.Volumes = append(p.Volumes, signal.Volume{Name: "b", Local: true, Directory: "kubernetes.io~empty-dir/b"})
+	second := filepath.Dir(host.volume("u1")) + "/b"
+	writeFile(t, host.volume("u1")+"/file", 1<<20)
+	if err := errors.Join(os.Mkdir(second, 0o755), os.Link(host.volume("u1")+"/file", second+"/file")); err != nil {
+		t.Fatal(err)
+	}
+	d := host.open(DirectoryOptions{})
+	measure(t, d, p)
+	want, _ := du(t, host.volume("u1"), second, host.logs("u1"))
+	if u := merged(d, &p); u.EphemeralStorage != signal.Of(signal.Bytes(want)) {
+		t.Errorf("%+v, want %d", u, want)
+	}
+	other := host.pod("u2") // the links that are remembered are those of one pod
+	if err := os.Link(second+"/file", host.volume("u2")+"/file"); err != nil {
+		t.Fatal(err)
+	}
+	measure(t, d, p, other)
+	if u := merged(d, &other); u.EphemeralStorage.Value < 1<<20 {
+		t.Errorf("the other pod: %+v", u)
+	}
+}
+
+func TestMergeLeavesTheirUsageAlone(t *testing.T) {
+	host := newDisk(t)
+	known, noUsage, unknown := host.pod("u1"), host.pod("u2"), signal.Pod{UID: "u3", Namespace: "ns", Name: "gone"}
+	layers := []cri.ContainerStats{{ID: "id-u1", WritableBytes: cri.Used{Value: 7000, Known: true}, WritableInodes: cri.Used{Value: 7, Known: true}}, {ID: "id-u2"}, {ID: ""}}
+	d := host.open(DirectoryOptions{Layers: func(context.Context) ([]cri.ContainerStats, error) { return layers, nil }})
+	mine := func() *signal.Usage {
+		return &signal.Usage{Time: noon, Memory: signal.Of[signal.Bytes](5), Containers: []signal.ContainerUsage{{Name: "pause"}, {Name: "id-u1", Memory: signal.Of[signal.Bytes](4)}}}
+	}
+	usage := mine()
+	candidates := []signal.Candidate{{Pod: &known, Usage: usage}, {Pod: &noUsage}, {Pod: &unknown, Usage: usage}, {Pod: &unknown}}
+	d.Merge(candidates)
+	if candidates[0].Usage != usage || candidates[1].Usage != nil {
+		t.Fatal("merged before anything was measured")
+	}
+	measure(t, d, known, noUsage, unknown)
+	d.Merge(candidates)
+	if diff := cmp.Diff(mine(), usage); diff != "" {
+		t.Errorf("their usage was changed: %s", diff)
+	}
+	if candidates[2].Usage != usage || candidates[3].Usage != nil {
+		t.Error("a pod of which nothing is known has another usage")
+	}
+	got := candidates[0].Usage
+	k := got.Container(&known.Containers[0])
+	if got.Time != noon || got.Memory.Value != 5 || len(got.Containers) != 2 || k.Name != "id-u1" || k.Memory.Value != 4 ||
+		k.Rootfs.Bytes != signal.Of[signal.Bytes](7000) || k.Rootfs.Inodes != signal.Of[signal.Inodes](7) || !k.Logs.Bytes.Known {
+		t.Errorf("merged: %+v", got)
+	}
+	if sum := 7000 + k.Logs.Bytes.Value + got.Volume("cache").Bytes.Value; got.EphemeralStorage != signal.Of(sum) {
+		t.Errorf("ephemeral storage %+v, want %d", got.EphemeralStorage, sum)
+	}
+	if u := candidates[1].Usage; u == nil || u.Memory.Known || u.Container(&noUsage.Containers[0]).Rootfs.Bytes.Known || !u.EphemeralStorage.Known {
+		t.Errorf("a pod without a usage: %+v", u)
+	}
+	d.Merge(candidates) // again, into what was merged before
+	if diff := cmp.Diff(got, candidates[0].Usage); diff != "" {
+		t.Errorf("merged twice: %s", diff)
+	}
+	d.options.KeepFor = 1
+	if _, ok := d.Age("u1"); merged(d, &known) != nil || ok {
+		t.Error("what is too old counts")
+	}
+}
+
+// While the runtime is away, what it said counts until it is too old.
+func TestLayersWhileTheRuntimeIsAway(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	var fault error
+	d := host.open(DirectoryOptions{Layers: func(context.Context) ([]cri.ContainerStats, error) {
+		return []cri.ContainerStats{{ID: "id-u1", WritableBytes: cri.Used{Value: 7000, Known: true}}}, fault
+	}})
+	measure(t, d, p)
+	fault = errors.New("connection refused")
+	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v", err)
+	}
+	if k := merged(d, &p).Containers[0]; k.Rootfs.Bytes.Value != 7000 || !k.Logs.Bytes.Known {
+		t.Errorf("%+v", k)
+	}
+}
+
+// A pod with more entries than are counted is known by what was counted, which
+// is never more than there is.
+func TestManyFiles(t *testing.T) {
+	if !inPrivateMounts(t) {
+		return
+	}
+	host := newDisk(t)
+	p := host.pod("u1")
+	tmpfs(t, host.volume("u1"), "nr_inodes=0")
+	const files = 100_000
+	emptyFiles(t, host.volume("u1"), files)
+	for _, tc := range []struct{ entries, want int }{{20_000, 20_001}, {0, files + 1}, {50_000, files + 1}} {
+		d := host.open(DirectoryOptions{Entries: tc.entries})
+		if tc.entries == 50_000 {
+			d = host.open(DirectoryOptions{})
+			measure(t, d, p)
+			d.options.Entries = tc.entries
+		}
+		err := d.Measure(t.Context(), []signal.Pod{p})
+		if short := tc.entries != 0; short != (err != nil) || short && !strings.Contains(err.Error(), "more entries") {
+			t.Errorf("%d entries: %v", tc.entries, err)
+		}
+		if v := merged(d, &p).Volume("cache"); v.Inodes != signal.Of(signal.Inodes(tc.want)) {
+			t.Errorf("%d entries: %+v, want %d", tc.entries, v, tc.want)
+		}
+	}
+}
+
+func emptyFiles(t testing.TB, dir string, n int) {
+	t.Helper()
+	for i := range n {
+		if err := unix.Mknod(fmt.Sprint(dir, "/", i), unix.S_IFREG|0o600, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What was not finished in time is what it was before, as old as it is; without
+// a before it is not known, which is not 0.
+func TestTimeIsOver(t *testing.T) {
+	host := newDisk(t)
+	p, fresh := host.pod("u1"), host.pod("u2")
+	writeFile(t, host.volume("u1")+"/file", 1<<20)
+	d := host.open(DirectoryOptions{})
+	measure(t, d, p)
+	before := merged(d, &p)
+	writeFile(t, host.volume("u1")+"/more", 1<<20)
+	old, _ := d.Age("u1")
+	d.options.PodTime = 1
+	err := d.Measure(t.Context(), []signal.Pod{p, fresh})
+	if err == nil || !strings.Contains(err.Error(), "2 of 2 not completely") || !strings.Contains(err.Error(), "ns/pod-u2") || !strings.Contains(err.Error(), "time is over") {
+		t.Errorf("%v", err)
+	}
+	if u := merged(d, &p); u.EphemeralStorage != before.EphemeralStorage {
+		t.Errorf("%+v, want %+v", u.EphemeralStorage, before.EphemeralStorage)
+	}
+	if age, ok := d.Age("u1"); !ok || age <= old {
+		t.Errorf("age %s, %t, was %s", age, ok, old)
+	}
+	if _, ok := d.Age("u2"); ok || merged(d, &fresh) != nil {
+		t.Error("a pod of which nothing was seen is known")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.options.PodTime = time.Minute
+	if err := d.Measure(ctx, []signal.Pod{fresh}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Pods whose walks are always cut short do not keep the others from their turn.
+func TestWhoWaitsLongestIsFirst(t *testing.T) {
+	host := newDisk(t)
+	a, b, c := host.pod("a"), host.pod("b"), host.pod("c")
+	d := host.open(DirectoryOptions{Entries: 1})
+	emptyFiles(t, host.volume("a"), 5)
+	order := func() (uids []string) {
+		for _, t := range d.plan([]signal.Pod{a, b, c}) {
+			uids = append(uids, t.uid)
+		}
+		return uids
+	}
+	if err := d.Measure(t.Context(), []signal.Pod{b, a}); err == nil {
+		t.Fatal("nothing was cut short")
+	}
+	if got := order(); !slices.Equal(got, []string{"c", "b", "a"}) {
+		t.Errorf("order %v", got)
+	}
+	measure(t, d, c, b)
+	if got := order(); !slices.Equal(got, []string{"a", "c", "b"}) {
+		t.Errorf("order %v", got)
+	}
+	d.options.KeepFor = 1
+	measure(t, d)
+	if len(d.pods) != 0 {
+		t.Errorf("pods that ended are remembered: %d", len(d.pods))
+	}
+}
+
+// Names that lead out of a pod's place, and places that are not there.
+func TestWhatIsNoPlaceOfAPod(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	p.Volumes = append(p.Volumes, signal.Volume{Name: "host", Local: true},
+		signal.Volume{Name: "up", Local: true, Directory: "../../../log"},
+		signal.Volume{Name: "link", Local: true, Directory: "kubernetes.io~empty-dir/link"},
+		signal.Volume{Name: "through", Local: true, Directory: "kubernetes.io~empty-dir/link/log"},
+		signal.Volume{Name: "absent", Local: true, Directory: "kubernetes.io~empty-dir/absent"},
+		signal.Volume{Name: "secret", Directory: "kubernetes.io~secret/secret"})
+	if err := os.Symlink("/var", filepath.Dir(host.volume("u1"))+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range []string{"", ".", "..", "../u1", "u1/"} {
+		escaped := p
+		if escaped.UID = uid; len(locations(&escaped)) != 0 {
+			t.Errorf("uid %q: %v", uid, locations(&escaped))
+		}
+	}
+	d := host.open(DirectoryOptions{})
+	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "symbolic link") && !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("a link in the place of a volume: %v", err)
+	}
+	if u := merged(d, &p); len(u.Volumes) != 1 || u.Volumes[0].Name != "cache" {
+		t.Errorf("volumes %+v", u.Volumes)
+	}
+	nowhere := OpenDirectories(DirectoryOptions{HostRoot: host.root, KubeletRoot: "/nowhere"})
+	if err := nowhere.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "/nowhere/pods: no such file or directory: check the path") {
+		t.Errorf("%v", err)
+	}
+	if u := merged(nowhere, &p); u == nil || len(u.Volumes) != 0 || !u.Containers[0].Logs.Bytes.Known {
+		t.Errorf("without the kubelet's directory: %+v", u)
+	}
+}
