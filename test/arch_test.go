@@ -70,7 +70,7 @@ var mayUse = []struct {
 	{"google.golang.org/grpc", []string{"cri", "test/cluster"}, "it carries what is asked of the runtime (docs/decisions/012)"},
 	{"k8s.io/cri-api/", []string{"cri", "test/cluster"}, "its types end where they come in (docs/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
-	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients"},
+	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients (docs/decisions/019)"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"apiserver", "pods", "podstatus", "report", "simulate", "test/cluster"}, "Kubernetes types are converted at the edge"},
 	{"k8s.io/apimachinery/", []string{"apiserver", "config", "fields", "pods", "podstatus", "report", "simulate", "test/cluster"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
@@ -83,12 +83,12 @@ var mayUse = []struct {
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"cgroup", "test/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
-	{"github.com/prometheus/client_golang/", []string{"metrics"}, "one package holds the instruments; the others are handed functions"},
+	{"github.com/prometheus/client_golang/", []string{"metrics"}, "one package holds the instruments; the others are handed functions (docs/decisions/019)"},
 	{"github.com/opencontainers/", []string{"test/sandbox"}, "it is the language of that library"},
 }
 
 // shell are the packages that may not know each other.
-var shell = []string{"cgroupnotify", "kill", "podstatus", "reclaim", "report", "state", "stats"}
+var shell = []string{"cgroupnotify", "endpoints", "kill", "metrics", "podstatus", "reclaim", "report", "state", "stats"}
 
 func TestImportsOfOurOwn(t *testing.T) {
 	tree := loaded(t)
