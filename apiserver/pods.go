@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -166,8 +165,8 @@ func (p *Pods) publish(synced bool) (changed bool) {
 		return false // parts of a list are no list
 	}
 	v := &view{active: before.active, of: make(map[string]*entry, len(p.entries)), synced: true}
-	for _, e := range slices.SortedFunc(maps.Values(p.entries), precedence) {
-		if v.of[e.pod.UID] == nil {
+	for _, e := range p.entries {
+		if other := v.of[e.pod.UID]; other == nil || precedes(e, other) {
 			v.of[e.pod.UID] = e
 		}
 	}
@@ -179,31 +178,30 @@ func (p *Pods) publish(synced bool) (changed bool) {
 	return changed
 }
 
-// precedence says whose the UID is if two pods claim one: that of the pod to
-// which the server gave it, not that of a mirror pod, whose owner has written it;
-// of mirror pods the newest, whose predecessor was replaced.
-func precedence(a, b *entry) int {
-	mirror := func(e *entry) int {
-		if pods.IsMirror(e.object) {
-			return 1
-		}
-		return 0
+// precedes says whose the UID is if two pods claim one: that of the pod to which
+// the server gave it, not that of a mirror pod, whose owner has written it; of
+// mirror pods the newest, whose predecessor was replaced.
+func precedes(a, b *entry) bool {
+	if ofA, ofB := pods.IsMirror(a.object), pods.IsMirror(b.object); ofA != ofB {
+		return ofB
 	}
-	return cmp.Or(cmp.Compare(mirror(a), mirror(b)),
-		b.object.CreationTimestamp.Compare(a.object.CreationTimestamp.Time),
-		cmp.Compare(a.object.UID, b.object.UID))
+	return cmp.Or(b.object.CreationTimestamp.Compare(a.object.CreationTimestamp.Time), cmp.Compare(a.object.UID, b.object.UID)) < 0
 }
 
 func activeOf(of map[string]*entry) []signal.Pod {
-	active := make([]signal.Pod, 0, len(of))
+	entries := make([]*entry, 0, len(of))
 	for _, e := range of {
 		if e.state == Active {
-			active = append(active, e.pod)
+			entries = append(entries, e)
 		}
 	}
-	slices.SortFunc(active, func(a, b signal.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	slices.SortFunc(entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID))
 	})
+	active := make([]signal.Pod, len(entries))
+	for i, e := range entries {
+		active[i] = e.pod
+	}
 	return active
 }
 
