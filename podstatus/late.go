@@ -101,14 +101,16 @@ func (s *sight) startedSince() bool {
 }
 
 // newer reports whether a state is of a container that was started after the
-// kill. One that has ended by now tells its ID itself.
+// kill. One that has ended by now tells its ID itself. One that is said to run
+// and was not killed is newer; but where the node was asked, it may as well be
+// an older one of which the kubelet has not told the end.
 func (s *sight) newer(id string, state *corev1.ContainerState) bool {
 	n := &s.debt.Notice
 	switch {
 	case state.Running != nil && n.killed(id):
 		return false
 	case state.Running != nil:
-		return len(n.Killed) > 0 || startedAfter(state.Running.StartedAt.Time, n.Decided)
+		return len(n.Killed) > 0 && !s.asked || startedAfter(state.Running.StartedAt.Time, n.Decided)
 	case state.Terminated != nil:
 		return !n.killed(state.Terminated.ContainerID) && startedAfter(state.Terminated.StartedAt.Time, n.Decided)
 	}

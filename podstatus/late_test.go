@@ -84,6 +84,10 @@ func TestLateLook(t *testing.T) {
 		{"runs again, which only the node knows", changes{onNode("id-new")}, lapsed},
 		{"half of it runs again, as the node knows", changes{onNode("id-p", "id-new")}, lapsed},
 
+		{"runs, not killed, since before", changes{func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("id-old", before) }}, lapsed},
+		{"the kubelet is two containers behind", changes{onNode(), func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("id-old", before) }}, stands},
+		{"ran again and ended, unreported", changes{onNode(), restarted}, lapsed},
+
 		{"no IDs: runs since before", changes{noIDs}, stands},
 		{"no IDs: started since", changes{noIDs, restarted}, lapsed},
 		{"no IDs: started in the second of the decision", changes{noIDs, func(s *sight) { s.pod.Status.ContainerStatuses[0] = runs("x", decided) }}, lapsed},

@@ -80,11 +80,16 @@ func (l *ledger) latest(uid string) *entry {
 }
 
 // add takes a debt, and returns those that it makes void: statuses of the same
-// pod, which has obviously run again, and the oldest of too many.
+// pod, which has obviously run again, and the oldest of too many. Where the same
+// containers are to be killed once more, an earlier kill that nobody has seen
+// never was.
 func (l *ledger) add(e *entry) (superseded, dropped []*entry) {
 	for _, older := range l.entries {
 		if e.debt.Status && older.debt.Status && older.debt.Notice.UID == e.debt.Notice.UID {
 			older.debt.Status = false
+			if !older.debt.Ended && slices.ContainsFunc(e.debt.Notice.Killed, older.debt.Notice.killed) {
+				older.debt.Event = false
+			}
 			superseded = append(superseded, older)
 		}
 	}

@@ -37,6 +37,8 @@ type server struct {
 	at      []time.Time
 	// written are the status patches that were applied.
 	written []patch
+	// watch, if set, sees each status patch just before it is applied.
+	watch func(patch)
 	// fault, if set, may answer instead; it is asked before each request.
 	fault func(r *http.Request, serve func() *http.Response) (*http.Response, error)
 }
@@ -122,6 +124,9 @@ func (s *server) patch(key string, pod *corev1.Pod, kind string, body []byte) *h
 	now := &corev1.Pod{}
 	if err := json.Unmarshal(merged, now); err != nil {
 		return failure(apierrors.NewBadRequest(err.Error()))
+	}
+	if s.watch != nil {
+		s.watch(p)
 	}
 	s.written = append(s.written, p)
 	s.put(now)

@@ -188,7 +188,7 @@ func TestALedgerHasAnEnd(t *testing.T) {
 	w := newWorld(t, Options{})
 	for i := range mostDebts + 1 {
 		n := notice("p")
-		n.Decided = decided.Add(time.Duration(i) * time.Second)
+		n.Decided, n.Killed = decided.Add(time.Duration(i)*time.Second), nil
 		w.Owe(n)
 	}
 	debts := w.Outstanding()

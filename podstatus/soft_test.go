@@ -1,0 +1,275 @@
+package podstatus
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// budget is how a server refuses because of a PodDisruptionBudget.
+func budget(after int) *apierrors.StatusError {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", after)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The budget b needs 2 healthy pods and has 2"}}
+	return err
+}
+
+func TestDirect(t *testing.T) {
+	for _, tc := range []struct {
+		about string
+		fault fault
+		grace int64
+		want  Answer
+		given int64 // grace period the server got, 0: none
+		fails bool
+	}{
+		{about: "allowed", grace: 30, want: Answer{Outcome: Evicting}, given: 30},
+		{about: "a grace period of 0 would force", grace: 0, want: Answer{Outcome: Evicting}, given: 1},
+		{about: "budget exhausted", fault: answering(budget(0)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 0}},
+		{about: "budget not up to date", fault: answering(budget(10)), want: Answer{Refused, "The budget b needs 2 healthy pods and has 2", 10 * time.Second}},
+		{about: "the server is busy", fault: answering(apierrors.NewTooManyRequests("later", 1)), fails: true},
+		{about: "no such pod", fault: answering(apierrors.NewNotFound(corev1.Resource("pods"), "p")), want: Answer{Outcome: Gone}},
+		{about: "two budgets for one pod", fault: answering(apierrors.NewInternalError(errors.New("more than one budget"))), fails: true},
+		{about: "a conflict that is not about the UID", fault: only("POST", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), fails: true},
+		{about: "no right", fault: answering(apierrors.NewForbidden(corev1.Resource("pods/eviction"), "p", errors.New("RBAC"))), fails: true},
+		{about: "no connection", fault: refusedConnection, fails: true},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			w, n := newWorld(t, Options{}), notice("p")
+			w.put(running(n))
+			w.broken(tc.fault)
+			soft, err := NewSoft("direct", w.client, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := soft.Request(t.Context(), n, tc.grace)
+			if got != tc.want || (err != nil) != tc.fails {
+				t.Errorf("%+v, %v; want %+v", got, err, tc.want)
+			}
+			if given := w.pod("p").DeletionGracePeriodSeconds; (given == nil) != (tc.given == 0) || given != nil && *given != tc.given {
+				t.Errorf("grace period %v, want %d", given, tc.given)
+			}
+		})
+	}
+}
+
+func TestDirectBindsToTheUID(t *testing.T) {
+	w, n := newWorld(t, Options{}), notice("p")
+	w.put(running(n))
+	n.UID = "0a0b-older"
+	soft, err := NewSoft("direct", w.client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Gone {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if w.pod("p").DeletionGracePeriodSeconds != nil {
+		t.Error("another pod was evicted")
+	}
+}
+
+func TestMark(t *testing.T) {
+	w, n := newWorld(t, Options{}), notice("p")
+	n.UID = "0a0b0c0d-0001"
+	w.put(running(n))
+	soft, err := NewSoft(DefaultWay, w.client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // asking again changes nothing
+		if got, err := soft.Request(t.Context(), n, 30); err != nil || got != (Answer{Outcome: Asked}) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	pod := w.pod("p")
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == EvictionRequested })
+	if i < 0 || len(pod.Status.Conditions) != 2 || pod.Status.Phase != corev1.PodRunning {
+		t.Fatalf("status %+v", pod.Status)
+	}
+	want := corev1.PodCondition{Type: EvictionRequested, Status: "True", Reason: "MemoryPressure", ObservedGeneration: 3,
+		LastTransitionTime: metav1.NewTime(decided.Truncate(time.Second)),
+		Message:            strings.TrimSuffix(evictionMessage, " ") + " [plimsoll.dev cause=memory.available gracePeriodSeconds=30]"}
+	got := pod.Status.Conditions[i]
+	got.LastTransitionTime = metav1.NewTime(got.LastTransitionTime.UTC())
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	r, marked, err := Marked(pod)
+	if want := (Request{"shop", "p", n.UID, "memory.available", 30, decided.Truncate(time.Second)}); err != nil || !marked || r != want {
+		t.Errorf("read back as %+v, %v, %v", r, marked, err)
+	}
+	if err := soft.Withdraw(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if _, marked, _ := Marked(w.pod("p")); marked || len(w.pod("p").Status.Conditions) != 1 {
+		t.Errorf("after it was withdrawn: %+v", w.pod("p").Status.Conditions)
+	}
+}
+
+func TestMarkOfAPodThatIsGone(t *testing.T) {
+	w, n := newWorld(t, Options{}), notice("p")
+	m := &mark{w.client}
+	if got, err := m.Request(t.Context(), n, 30); err != nil || got.Outcome != Gone {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := m.Withdraw(t.Context(), n); err != nil {
+		t.Error(err)
+	}
+	w.broken(refusedConnection)
+	if _, err := m.Request(t.Context(), n, 30); err == nil {
+		t.Error("nobody was asked, and nobody said so")
+	}
+	if err := m.Withdraw(t.Context(), n); err == nil {
+		t.Error("the mark stays, and nobody said so")
+	}
+}
+
+func TestMarksThatAreNotOurs(t *testing.T) {
+	for _, message := range []string{
+		"", "please", "[plimsoll.dev ]", "[plimsoll.dev cause=memory.available]",
+		"[plimsoll.dev cause=memory.available gracePeriodSeconds=30", "[plimsoll.dev cause=memory.available gracePeriodSeconds=30] ",
+		"[plimsoll.dev cause=memory.available gracePeriodSeconds=0]", "[plimsoll.dev cause=memory.available gracePeriodSeconds=-1]",
+		"[plimsoll.dev cause=memory.available gracePeriodSeconds=+3]", "[plimsoll.dev cause=memory.available gracePeriodSeconds=99999999999]",
+		"[plimsoll.dev cause=hunger gracePeriodSeconds=30]", "[plimsoll.dev gracePeriodSeconds=30 cause=memory.available]",
+	} {
+		n := notice("p")
+		n.UID = "0a0b"
+		pod := running(n)
+		pod.Status.Conditions = []corev1.PodCondition{{Type: EvictionRequested, Status: corev1.ConditionTrue, Message: message}}
+		if r, marked, err := Marked(pod); err == nil || !marked {
+			t.Errorf("%q was read as %+v", message, r)
+		}
+	}
+	pod := running(notice("p"))
+	pod.Status.Conditions = []corev1.PodCondition{{Type: EvictionRequested, Status: corev1.ConditionFalse}}
+	if _, marked, err := Marked(pod); marked || err != nil {
+		t.Errorf("a condition that is False counts as a mark: %v", err)
+	}
+}
+
+func TestPetition(t *testing.T) {
+	var published []string
+	soft, err := NewSoft("controller", nil, func(all []Request) { published = append(published, FormatRequests(all)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := notice("a"), notice("b")
+	a.UID, b.UID = "0a", "0b"
+	steps := []func() error{
+		func() error { _, err := soft.Request(t.Context(), a, 30); return err },
+		func() error { _, err := soft.Request(t.Context(), a, 30); return err },
+		func() error { _, err := soft.Request(t.Context(), b, 0); return err },
+		func() error { return soft.Withdraw(t.Context(), a) },
+		func() error { return soft.Withdraw(t.Context(), a) },
+		func() error { return soft.Withdraw(t.Context(), b) },
+	}
+	for i, step := range steps {
+		if err := step(); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+	const textA = "shop/a uid=0a cause=memory.available grace=30 since=2026-07-01T12:00:00Z"
+	const textB = "shop/b uid=0b cause=memory.available grace=1 since=2026-07-01T12:00:00Z"
+	if diff := cmp.Diff([]string{textA, textA + "; " + textB, textB, ""}, published); diff != "" {
+		t.Error(diff)
+	}
+	p := notice("p") // its UID is not one that a server gives
+	if _, err := soft.Request(t.Context(), p, 30); err == nil {
+		t.Error("a request was published that the controller will not read")
+	}
+}
+
+func TestWays(t *testing.T) {
+	names, what := Ways()
+	if !slices.Equal(names, []string{"status", "direct", "controller"}) || names[0] != DefaultWay || len(what) != len(names) {
+		t.Errorf("ways %q, %q", names, what)
+	}
+	if _, err := NewSoft("force", nil, nil); err == nil || !strings.Contains(err.Error(), "status, direct, controller") {
+		t.Errorf("error %v names no way", err)
+	}
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	good := Request{"shop", "p.1", "0a-0b", "memory.available", 30, decided.Truncate(time.Second)}
+	if got, err := ParseRequests(good.String()); err != nil || len(got) != 1 || got[0] != good {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	text := good.String()
+	for _, bad := range []string{
+		" ", text + " ", text + ";", text + "; ", "; " + text, text + " " + text,
+		strings.Replace(text, "shop/", "", 1), strings.Replace(text, "shop/", "Shop/", 1), strings.Replace(text, "shop/", "/", 1),
+		strings.Replace(text, "p.1", "p/1", 1), strings.Replace(text, "uid=0a-0b", "uid=", 1), strings.Replace(text, "uid=0a-0b", "uid=x;y", 1),
+		strings.Replace(text, "uid=0a-0b", "uid="+strings.Repeat("a", longestUID+1), 1),
+		strings.Replace(text, "memory.available", "memory", 1), strings.Replace(text, "grace=30", "grace=030", 1),
+		strings.Replace(text, "grace=30", "grace=0", 1), strings.Replace(text, "grace=30", "grace=31536001", 1),
+		strings.Replace(text, "00Z", "00.5Z", 1), strings.Replace(text, "00Z", "00+01:00", 1), strings.Replace(text, "since", "until", 1),
+		strings.Repeat(text+between, mostRequests) + text,
+	} {
+		if got, err := ParseRequests(bad); err == nil {
+			t.Errorf("%q was read as %+v", bad, got)
+		}
+	}
+}
+
+// What is read is written as it was: there is one way to write a request.
+func FuzzParseRequests(f *testing.F) {
+	f.Add("")
+	f.Add("shop/p uid=0a cause=memory.available grace=30 since=2026-07-01T12:00:00Z")
+	f.Add("a/b uid=0 cause=pid.available grace=1 since=0001-01-01T00:00:00Z; c/d uid=f cause=nodefs.inodesFree grace=31536000 since=9999-12-31T23:59:59Z")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := ParseRequests(text)
+		if err != nil {
+			return
+		}
+		if got := FormatRequests(all); got != text {
+			t.Errorf("%q is written %q", text, got)
+		}
+		for _, r := range all {
+			if err := r.check(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Whatever a condition says: what is read from it is a request for that pod.
+func FuzzMarked(f *testing.F) {
+	f.Add("low on memory. [plimsoll.dev cause=memory.available gracePeriodSeconds=30]")
+	f.Add("[plimsoll.dev cause= gracePeriodSeconds=][plimsoll.dev cause=pid.available gracePeriodSeconds=1]")
+	f.Fuzz(func(t *testing.T, message string) {
+		n := notice("p")
+		n.UID = "0a0b"
+		pod := running(n)
+		pod.Status.Conditions = []corev1.PodCondition{{Type: EvictionRequested, Status: corev1.ConditionTrue, Message: message}}
+		r, marked, err := Marked(pod)
+		if !marked {
+			t.Fatal("the mark was overlooked")
+		}
+		if err == nil && (r.check() != nil || r.UID != n.UID || r.Name != "p" || r.Namespace != "shop") {
+			t.Errorf("%q was read as %+v", message, r)
+		}
+	})
+}
+
+// A refusal comes back at once: the client's own patience with a Retry-After
+// would hide it for minutes.
+func TestARefusalIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newWorld(t, Options{}), notice("p")
+		w.put(running(n))
+		w.broken(answering(budget(60)))
+		begun := time.Now()
+		if got, err := (&direct{w.client}).Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || time.Since(begun) != 0 {
+			t.Errorf("%+v, %v after %v", got, err, time.Since(begun))
+		}
+	})
+}
