@@ -171,6 +171,8 @@ func (c *Component) Tail(lines int) string {
 // final is an error that waiting does not mend.
 type final struct{ error }
 
+func (f final) Unwrap() error { return f.error }
+
 // await asks again and again until there is no error, and gives the last one
 // when time is up.
 func await(ctx context.Context, ask func(context.Context) error) error {

@@ -234,7 +234,7 @@ func (p *Pod) removeSandbox(ctx context.Context) error {
 	if _, err := p.node.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.Sandbox}); err != nil {
 		return fmt.Errorf("remove the sandbox of pod %s: %w", p.Object.Name, err)
 	}
-	parents, err := otherControllers()
+	parents, err := otherHierarchies()
 	errs := []error{err}
 	for _, controller := range ofSandbox {
 		parents = append(parents, filepath.Join(cgroupRoot, controller))

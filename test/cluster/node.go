@@ -78,7 +78,7 @@ func (c *Cluster) startRuntime(ctx context.Context) (err error) {
 		return err
 	}
 	n.Cgroup = n.sandbox.Path()
-	if err := addControllers(filepath.Base(n.Cgroup)); err != nil {
+	if err := addHierarchies(filepath.Base(n.Cgroup)); err != nil {
 		return fmt.Errorf("make the node's cgroups: %w", err)
 	}
 	if err := n.mountFilesystems(ctx, o); err != nil {
@@ -173,7 +173,7 @@ func (n *Node) close() error {
 		if err := n.sandbox.Close(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		errs = append(errs, removeControllers(filepath.Base(n.Cgroup)))
+		errs = append(errs, removeHierarchies(filepath.Base(n.Cgroup)))
 	}
 	return errors.Join(errs...)
 }

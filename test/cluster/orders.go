@@ -18,32 +18,27 @@ func (p *Pod) Do(ctx context.Context, command string) error {
 	return p.DoIn(ctx, p.Object.Spec.Containers[0].Name, command)
 }
 
-// DoIn is Do for any container.
+// DoIn is Do for any container. It needs neither API server nor containerd.
 func (p *Pod) DoIn(ctx context.Context, container, command string) error {
-	log, _ := p.log(container) // none yet: the hog just starts
 	said := int64(0)
-	if info, err := os.Stat(log); err == nil {
+	if info, err := os.Stat(p.replies(container)); err == nil {
 		said = info.Size()
 	}
 	if err := p.Order(ctx, container, command); err != nil {
 		return err
 	}
 	return await(ctx, func(context.Context) error {
-		now, err := p.log(container)
-		if err != nil {
-			return err
+		ended := p.listens(container) // asked first: it may answer, and end then
+		done, err := replied(p.replies(container), said, command)
+		switch {
+		case done:
+			return nil
+		case err == nil && ended != nil:
+			err = ended
+		case err == nil:
+			err = errors.New("it has not yet")
 		}
-		if log != "" && now != log {
-			return final{fmt.Errorf("order %q to container %s of pod %s: %w and was started again", command, container, p.Object.Name, hog.ErrEnded)}
-		}
-		done, err := replied(now, said, command)
-		if err == nil && !done {
-			err = p.listens(container)
-		}
-		if err == nil && !done {
-			err = fmt.Errorf("container %s of pod %s has not done %q", container, p.Object.Name, command)
-		}
-		return err
+		return fmt.Errorf("order %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
 	})
 }
 
@@ -65,16 +60,18 @@ func (p *Pod) Order(ctx context.Context, container, command string) error {
 	return nil
 }
 
-// pipe is where package main of the images makes it.
+// pipe and replies are where package main of the images makes them.
 func (p *Pod) pipe(container string) string {
 	return p.node.path("orders", p.UID()+"."+container)
 }
 
-// listens says that nobody has the pipe open any more.
+func (p *Pod) replies(container string) string { return p.pipe(container) + ".replies" }
+
+// listens fails where nobody has the pipe open any more.
 func (p *Pod) listens(container string) error {
 	fd, err := unix.Open(p.pipe(container), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) {
-		return final{fmt.Errorf("container %s of pod %s: %w", container, p.Object.Name, hog.ErrEnded)}
+		return final{hog.ErrEnded}
 	}
 	if err == nil {
 		_ = unix.Close(fd)
@@ -82,23 +79,21 @@ func (p *Pod) listens(container string) error {
 	return err
 }
 
-// replied looks in what a container's log says after an offset for the reply to
-// a command. A line is: time, stream, F for a whole line, text.
-func replied(log string, after int64, command string) (done bool, err error) {
-	text, err := os.ReadFile(log)
+// replied looks in what a hog said after an offset for the reply to a command.
+// A hog that was started again does not remember it.
+func replied(file string, after int64, command string) (done bool, err error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return false, err
 	}
 	for line := range strings.Lines(string(text[min(after, int64(len(text))):])) {
-		words := strings.SplitN(strings.TrimSpace(line), " ", 4)
-		if len(words) < 4 {
-			continue
-		}
-		if strings.HasPrefix(words[3], "failed "+command+":") {
-			return false, final{errors.New(words[3])}
-		}
-		if strings.HasPrefix(words[3], "done "+command+" in ") {
+		switch {
+		case strings.HasPrefix(line, "failed "+command+":"):
+			return false, final{errors.New(strings.TrimSpace(line))}
+		case strings.HasPrefix(line, "done "+command+" in "):
 			return true, nil
+		case strings.HasPrefix(line, "ready ") && after > 0:
+			return false, final{fmt.Errorf("%w, and was started again", hog.ErrEnded)}
 		}
 	}
 	return false, nil

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -85,24 +83,4 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// log is the newest log of a container: a restarted one has several.
-func (p *Pod) log(container string) (string, error) {
-	dir := filepath.Join(p.Logs, container)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
-	newest, number := "", -1
-	for _, e := range entries {
-		var n int
-		if _, err := fmt.Sscanf(e.Name(), "%d.log", &n); err == nil && n > number {
-			newest, number = e.Name(), n
-		}
-	}
-	if newest == "" {
-		return "", fmt.Errorf("%s holds no log", dir)
-	}
-	return filepath.Join(dir, newest), nil
 }

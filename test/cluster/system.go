@@ -100,7 +100,7 @@ func Sweep() error {
 			return err
 		}
 	}
-	if err := sweepControllers(); err != nil {
+	if err := sweepHierarchies(); err != nil {
 		return err
 	}
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "plimsoll-"+systemName+".*-*-*.*"))

@@ -1,6 +1,7 @@
 // Workload is what runs in the containers of a test cluster: a pause program
 // that waits for a signal, or, where the environment says so, a hog (package
-// hog) that takes its orders from a named pipe.
+// hog) that takes its orders from a named pipe and replies into a file beside
+// it: so the test reaches it whatever becomes of the runtime.
 package main
 
 import (
@@ -35,18 +36,28 @@ func main() {
 	<-ended
 }
 
-// takeOrders makes a named pipe the standard input. It is open for writing too,
-// so that it does not end with the first who writes.
+// takeOrders makes a named pipe the standard input, and a file the output. The
+// pipe is open for writing too, so that it does not end with the first who
+// writes.
 func takeOrders(path string) error {
 	if err := unix.Mkfifo(path, 0o600); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("make the named pipe %s: %w", path, err)
 	}
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open the named pipe %s: %w", path, err)
+	for stream, file := range []struct {
+		path  string
+		flags int
+	}{
+		{path, unix.O_RDWR},
+		{path + ".replies", unix.O_WRONLY | unix.O_CREAT | unix.O_APPEND},
+	} {
+		fd, err := unix.Open(file.path, file.flags|unix.O_CLOEXEC, 0o600)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", file.path, err)
+		}
+		if err := unix.Dup3(fd, stream, 0); err != nil {
+			return fmt.Errorf("take orders by %s: %w", file.path, err)
+		}
+		_ = unix.Close(fd) // the stream stays
 	}
-	if err := unix.Dup3(fd, 0, 0); err != nil {
-		return fmt.Errorf("take orders from %s: %w", path, err)
-	}
-	return unix.Close(fd)
+	return nil
 }

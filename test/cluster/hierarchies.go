@@ -17,9 +17,9 @@ const cgroupRoot = "/sys/fs/cgroup"
 // ofSandbox are the hierarchies of cgroup v1 that package sandbox looks after.
 var ofSandbox = []string{"memory", "pids", "freezer", sandbox.Unified}
 
-// otherControllers lists the hierarchies of cgroup v1 that a kubelet and runc
+// otherHierarchies lists the hierarchies of cgroup v1 that a kubelet and runc
 // want besides; on v2 there is none.
-func otherControllers() ([]string, error) {
+func otherHierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.procs")); err == nil {
 		return nil, nil
 	}
@@ -37,10 +37,10 @@ func otherControllers() ([]string, error) {
 	return dirs, nil
 }
 
-// addControllers makes the node in the hierarchies that its sandbox leaves out:
+// addHierarchies makes the node in the hierarchies that its sandbox leaves out:
 // the kubelet takes no root that is not in all of them.
-func addControllers(name string) error {
-	parents, err := otherControllers()
+func addHierarchies(name string) error {
+	parents, err := otherHierarchies()
 	if err != nil {
 		return err
 	}
@@ -66,10 +66,10 @@ func addControllers(name string) error {
 	return nil
 }
 
-// removeControllers undoes addControllers, once the sandbox has ended every
+// removeHierarchies undoes addHierarchies, once the sandbox has ended every
 // process.
-func removeControllers(name string) error {
-	parents, err := otherControllers()
+func removeHierarchies(name string) error {
+	parents, err := otherHierarchies()
 	if err != nil {
 		return err
 	}
@@ -80,9 +80,9 @@ func removeControllers(name string) error {
 	return errors.Join(errs...)
 }
 
-// sweepControllers removes nodes whose sandbox is gone.
-func sweepControllers() error {
-	parents, err := otherControllers()
+// sweepHierarchies removes nodes whose sandbox is gone.
+func sweepHierarchies() error {
+	parents, err := otherHierarchies()
 	if err != nil {
 		return err
 	}
