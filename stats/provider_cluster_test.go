@@ -1,0 +1,135 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/ranking"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// loads are what the pods of the node hold: no two orders are the same.
+var loads = []struct {
+	name      string
+	memory    int // MiB
+	processes int // besides the first
+}{{"a", 8, 19}, {"b", 150, 4}, {"c", 60, 30}, {"d", 100, 0}, {"e", 24, 9}, {"f", 220, 1}}
+
+const (
+	byMemory    = "f b d c e a"
+	byProcesses = "c a e b f d"
+)
+
+// loadedNode is a real containerd that runs the loads.
+func loadedNode(ctx context.Context, t *testing.T) (*cluster.Node, []signal.Pod) {
+	t.Helper()
+	n := cluster.Make(t, cluster.Options{Components: cluster.Containerd}).Node
+	var pods []signal.Pod
+	for _, l := range loads {
+		p, err := n.AddPod(ctx, cluster.Hog(l.name))
+		if err == nil {
+			err = p.Do(ctx, fmt.Sprintf("fill %dMiB", l.memory))
+		}
+		if err == nil && l.processes > 0 {
+			err = p.Do(ctx, fmt.Sprintf("fork %d", l.processes))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods = append(pods, signal.Pod{UID: p.UID(), Name: l.name, Containers: []signal.Container{{Name: "main", ID: p.Containers["main"]}}})
+	}
+	return n, pods
+}
+
+func order(candidates []signal.Candidate, s signal.Signal) string {
+	var names []string
+	for _, r := range ranking.Rank(candidates, s, 0) {
+		names = append(names, r.Pod.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func checkOrders(t *testing.T, who string, candidates []signal.Candidate) {
+	t.Helper()
+	if got := order(slices.Clone(candidates), signal.MemoryAvailable); got != byMemory {
+		t.Errorf("%s ranks by memory %s, want %s", who, got, byMemory)
+	}
+	if got := order(slices.Clone(candidates), signal.PIDAvailable); got != byProcesses {
+		t.Errorf("%s ranks by processes %s, want %s", who, got, byProcesses)
+	}
+}
+
+// The same node gives the same ranking through each provider; and through the
+// runtime also when it no longer answers.
+func TestProvidersRankAlike(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	n, pods := loadedNode(ctx, t)
+	h, err := cgroup.Detect("/sys/fs/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := OpenPods(h, n.Cgroup)
+	defer files.Close()
+	runtime, err := cri.Open(cri.Options{Endpoint: n.Socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = runtime.Close() }()
+	facts, err := Machine("/proc", "/sys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byRuntime := OpenCRI(runtime, Sampling{Capacity: facts.Memory})
+	defer byRuntime.Close()
+	byCAdvisor, err := OpenCAdvisor(n.Cgroup, Sampling{Capacity: facts.Memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer byCAdvisor.Close()
+
+	want := files.Measure(pods, nil)
+	for who, p := range map[string]Provider{"cgroup": files, "cri": byRuntime, "cadvisor": byCAdvisor} {
+		got := awaitSample(t, p, pods, time.Time{})
+		if p.Err() != nil {
+			t.Errorf("%s: %v", who, p.Err())
+		}
+		checkOrders(t, who, got)
+		for i := range got {
+			agree(t, who, got[i], want[i])
+			if c := got[i].Usage.Container(&pods[i].Containers[0]); c == nil || !c.Memory.Known {
+				t.Errorf("%s: %s: nothing is known of the container: %+v", who, pods[i].Name, got[i].Usage.Containers)
+			}
+		}
+	}
+	if got, want := processes(byCAdvisor.Measure(pods, nil)), processes(files.Measure(pods, nil)); !slices.Equal(got, want) {
+		t.Errorf("cAdvisor counts %v processes, the cgroup files hold %v", got, want)
+	}
+
+	hurried := OpenCRI(runtime, Sampling{Period: 500 * time.Millisecond, Otherwise: files})
+	defer hurried.Close()
+	awaitSample(t, hurried, pods, time.Time{})
+	if err := n.Containerd.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got := awaitSample(t, hurried, pods, time.Now().Add(time.Second))
+	if !errors.Is(hurried.Err(), cri.ErrUnavailable) {
+		t.Errorf("without a runtime: %v", hurried.Err())
+	}
+	checkOrders(t, "cri without a runtime", got)
+}
+
+func processes(candidates []signal.Candidate) (counts []signal.PIDs) {
+	for _, c := range candidates {
+		counts = append(counts, c.Usage.Processes.Value)
+	}
+	return counts
+}
