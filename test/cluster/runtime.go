@@ -78,7 +78,7 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.conn, err = grpc.NewClient("unix://"+n.Socket, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+	if n.conn, err = connect(n.Socket); err != nil {
 		return err
 	}
 	n.Runtime, n.Images = runtimeapi.NewRuntimeServiceClient(n.conn), runtimeapi.NewImageServiceClient(n.conn)
@@ -87,6 +87,10 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 	}
 	n.Link, err = newLink("unix", n.path("l.sock"), n.Socket)
 	return err
+}
+
+func connect(socket string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
 // wrap has a component of the node run in its mount namespace, with runc and
