@@ -55,34 +55,42 @@ var reliefs = map[signal.Reclaimer]func(*relief, context.Context) (removed int, 
 	signal.UnusedImages:   (*relief).ofImages,
 }
 
-// run collects one kind, waits for what was removed to show, all the patience
-// that is left if it is the last kind, and tells what it has measured.
+// run collects one kind, waits for what was removed to show, with all the
+// patience that is left if it is the final kind, and tells what it has measured.
 func (r *relief) run(ctx context.Context, kind signal.Reclaimer, final bool) error {
 	before, _, err := r.c.measure(ctx)
 	if err != nil {
 		return fmt.Errorf("collect %s: %w", kind, err)
 	}
 	removed, err := reliefs[kind](r, ctx)
-	if removed == 0 || err != nil && ends(ctx, err) {
+	if removed == 0 || ctx.Err() != nil {
 		return err
 	}
 	var f faults
-	f.add(err)
-	if !r.Enough && kind == signal.DeadContainers {
-		f.add(r.settle(ctx, before, 0)) // images settle one by one
-	}
-	if !r.Enough && final {
-		f.add(r.last(ctx))
+	if f.add(err); err == nil || !ends(ctx, err) {
+		f.add(r.wait(ctx, kind, before, final))
 	}
 	after, _, err := r.c.measure(ctx)
-	f.add(err)
-	if err == nil {
+	if f.add(err); err == nil {
 		r.FreedBytes += max(0, after-before)
 		r.c.tell.Freed(kind, max(0, after-before))
 	}
 	r.Enough, err = r.enough(ctx)
 	f.add(err)
 	return f.err()
+}
+
+// wait waits for what was removed to show.
+func (r *relief) wait(ctx context.Context, kind signal.Reclaimer, before int64, final bool) error {
+	if kind == signal.DeadContainers && r.Containers > 0 { // images settle one by one; sandboxes hold nothing
+		if err := r.settle(ctx, before, 0); err != nil {
+			return err
+		}
+	}
+	if !final {
+		return nil
+	}
+	return r.last(ctx)
 }
 
 func (r *relief) ofContainers(ctx context.Context) (removed int, err error) {

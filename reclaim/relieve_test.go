@@ -144,6 +144,19 @@ func TestTheLastRemovalIsWaitedForLonger(t *testing.T) {
 	}
 }
 
+// What was removed before the runtime fell silent was freed nevertheless.
+func TestWhatWasFreedIsToldOfAReliefThatFailed(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		c := w.collector(nil)
+		w.hold("a", "b")
+		w.seenLongAgo(c)
+		w.hang["RemoveImage b"] = true
+		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.FreedBytes != 100*mib || r.Images != 1 || !errors.Is(r.Err, errSilent) {
+			t.Errorf("relief: %+v", r)
+		}
+	})
+}
+
 // Images whose layers are shared free nothing: waiting for them is bounded, and
 // they do not use up the wait for the one that does.
 func TestSharedLayersAreNotWaitedForWithoutEnd(t *testing.T) {
@@ -199,6 +212,11 @@ func TestPressureTakesOnlyWhatIsUnused(t *testing.T) {
 		if r.Enough || r.Images != 1 || r.Err != nil {
 			t.Errorf("relief: %+v", r)
 		}
+		w.images[slices.IndexFunc(w.images, func(i cri.Image) bool { return i.Pinned })].Pinned = false
+		delete(w.mounts, "1")
+		w.containers[1].ImageID = ""
+		c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
+		w.expect("RemoveImage pinned", "RemoveImage dead") // the container that mounts the volume is there yet
 	})
 }
 

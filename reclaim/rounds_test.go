@@ -213,6 +213,28 @@ func TestImageFailuresAreToldFromTheSecondInARowOn(t *testing.T) {
 	})
 }
 
+func TestARoundThatCanNotMeasureRemovesNothing(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.hold("a", "b", "c", "d", "e", "f", "g", "h", "i")
+		w.diskErr = errors.New("input/output error")
+		defer w.run(w.collector(nil))()
+		pass(11 * time.Minute)
+		w.expect()
+		if got := w.told(); len(got) != 1 || got[0] != "ImageGCFailed: the image filesystem can not be measured: input/output error" {
+			t.Errorf("events %q", got)
+		}
+		// It fails while a round is under way.
+		w.change(func() { w.diskErr = nil })
+		w.on = func(call string) {
+			if strings.HasPrefix(call, "RemoveImage") {
+				w.change(func() { w.diskErr = errors.New("input/output error") })
+			}
+		}
+		pass(5 * time.Minute)
+		w.expect("RemoveImage a")
+	})
+}
+
 func TestDisksThatCanNotBe(t *testing.T) {
 	for _, tc := range []struct {
 		capacity, available int64
