@@ -43,6 +43,10 @@ type Agent struct {
 
 // A Reporter is told what was decided, after it was done. It must not wait.
 type Reporter interface {
+	// Looked comes after every look, whatever it led to. What it is handed is
+	// valid until it returns.
+	Looked(o *Outcome, p *eviction.Policy)
+	// Report comes where there is something to tell.
 	Report(d *Decision)
 	// Save is handed what must survive a restart, after every regular look and
 	// every eviction.
@@ -136,6 +140,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 		a.newest.expect(outcome)
 	}
 	a.report(outcome)
+	a.reporter.Looked(outcome, a.machine.Policy())
 	if s.Kind == signal.Regular {
 		a.inventory.Refresh(ctx)
 	}

@@ -19,6 +19,7 @@ func (steady) Measure(context.Context) []signal.Candidate { return nil }
 func (steady) Victim(*eviction.Eviction) (Victim, error)  { return nil, nil }
 func (steady) Refresh(context.Context)                    {}
 func (steady) Report(*Decision)                           {}
+func (steady) Looked(*Outcome, *eviction.Policy)          {}
 func (steady) Save(eviction.Saved)                        {}
 
 func steadyAgent(tb testing.TB, available signal.Amount) *Agent {

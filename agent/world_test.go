@@ -151,9 +151,10 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 	return candidates
 }
 
-func (w *world) Refresh(context.Context) {}
-func (w *world) Report(d *Decision)      { w.told = append(w.told, d) }
-func (w *world) Save(eviction.Saved)     { w.saves++ }
+func (w *world) Refresh(context.Context)           {}
+func (w *world) Looked(*Outcome, *eviction.Policy) {}
+func (w *world) Report(d *Decision)                { w.told = append(w.told, d) }
+func (w *world) Save(eviction.Saved)               { w.saves++ }
 
 func (w *world) Victim(e *eviction.Eviction) (Victim, error) {
 	return &worldVictim{w, e.Pod.UID, w.pod(e.Pod.UID)}, nil

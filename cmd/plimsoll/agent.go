@@ -55,29 +55,36 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	defer lines.Close()
 	log := newLogger(c, lines)
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
-	policy, err := policyFor(c, log)
-	if err != nil {
+	p := &program{config: c, log: log, lines: lines}
+	defer p.Close()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave() // before Close
+	if err := p.open(ctx); err != nil {
 		return err
 	}
-	n, err := openNode(c, policy, log)
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	agent.SelfTest(ctx, log, n.checks(c, policy))
-	if n.manifests != nil {
-		go n.manifests.watch(ctx, c.PodManifests)
-	}
-	reporter, machine := openReporter(c, policy, lines, log)
-	defer reporter.Close()
+	policy := p.policies.current()
+	agent.SelfTest(ctx, log, p.checks(policy))
+	policy = p.policies.current() // the self-test has asked who knows more
 	warnOfSmallThresholds(policy, c, log)
-	log.Info("watching", "node", c.NodeCgroup, "hierarchy", n.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
+	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
 		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "dryRun", c.DryRun, "pid", os.Getpid())
 	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun, TellLooks: c.Verbosity >= 2}, agent.Parts{
-		Machine: machine, Observer: n, Pods: n, Victims: n, Inventory: n, Reporter: reporter,
+		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,
+		Inventory: p.node, Reporter: p.reporter, Policy: p.policies.current, Leaving: p.leaving,
 	}).Run(ctx)
 	log.Info("stopped")
 	return nil
+}
+
+// leaving says that the kubelet ends the node's pods.
+func (p *program) leaving() string {
+	if p.apiNode == nil {
+		return ""
+	}
+	if shutting, why := p.apiNode.ShuttingDown(); shutting {
+		return why
+	}
+	return ""
 }
 
 // warnOfSmallThresholds tells up to which fill rate a hard memory threshold

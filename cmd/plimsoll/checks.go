@@ -3,16 +3,18 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/signal"
 )
 
 // checks is the boot self-test: every right that the agent will need, tried.
-func (n *node) checks(c *config.Agent, policy *eviction.Policy) []agent.Check {
+func (p *program) checks(policy *eviction.Policy) []agent.Check {
+	n, c := p.node, p.config
 	checks := []agent.Check{
 		{What: "reading the node's memory", Try: n.canObserve(signal.MemoryAvailable),
 			Loss: "memory pressure is not seen", Remedy: "mount the host's cgroup file systems and give their place with --cgroup-root"},
@@ -22,12 +24,20 @@ func (n *node) checks(c *config.Agent, policy *eviction.Policy) []agent.Check {
 			Loss: "a look may wait for the disk while memory is short", Remedy: "add the capability IPC_LOCK"},
 		{What: "protecting the agent from the OOM killer", Try: func(context.Context) error { return agent.ProtectFromOOM() },
 			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
-		{What: "knowing the node's pods", Try: n.canFindPods,
-			Loss: "what is not known is not evicted", Remedy: "give the directory of their manifests with --pod-manifests, and mend those that are named"},
+		{What: "knowing the node's pods", Try: func(context.Context) error { return p.podsKnown() },
+			Loss: "what is not known is not evicted", Remedy: "as the error says"},
 	}
 	if policy.Configured.Has(signal.AllocatableMemoryAvailable) {
 		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signal.AllocatableMemoryAvailable),
 			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
+	}
+	if p.client != nil {
+		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: p.canReachRuntime,
+			Loss: "images and writable layers are not seen, and nothing is collected, until it answers", Remedy: "give its socket with --container-runtime-endpoint"})
+	}
+	if p.api != nil {
+		checks = append(checks, agent.Check{What: "knowing the own Node", Try: p.canReadNode,
+			Loss: "pods and Node are what the state file knew, until the API server answers", Remedy: "apply deploy/rbac, and give the Node's name with --hostname-override"})
 	}
 	if !c.DryRun {
 		checks = append(checks, agent.Check{What: "killing a process", Try: n.canKill,
@@ -55,12 +65,23 @@ func (n *node) canKill(ctx context.Context) error {
 	return errors.Join(lacks...)
 }
 
-func (n *node) canFindPods(context.Context) error {
-	if n.manifests == nil {
-		return errors.New("no directory of pod manifests was given")
+// Patience of the self-test with others.
+const checkWait = 3 * time.Second
+
+func (p *program) canReachRuntime(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	found, err := p.client.Version(ctx)
+	if err != nil {
+		return err
 	}
-	if n.manifests.fault != "" {
-		return fmt.Errorf("not all manifests can be used: %s", n.manifests.fault)
-	}
-	return nil
+	p.log.Info("found the container runtime", "endpoint", p.client.Endpoint(), "runtime", found)
+	return p.node.disks.Locate(ctx)
+}
+
+func (p *program) canReadNode(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	_, err := p.api.Client().CoreV1().Nodes().Get(ctx, p.api.NodeName(), metav1.GetOptions{ResourceVersion: "0"})
+	return err
 }

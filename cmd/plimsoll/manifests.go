@@ -25,19 +25,28 @@ type manifests struct {
 	directory *pods.Directory
 	log       *slog.Logger
 	latest    atomic.Pointer[[]signal.Pod]
-	fault     string // of the last reading, as it was told
+	told      atomic.Pointer[string] // the fault of the last reading
 }
 
 // openManifests reads the directory once.
 func openManifests(path string, log *slog.Logger) *manifests {
 	m := &manifests{directory: pods.NewDirectory(path), log: log}
 	m.latest.Store(&[]signal.Pod{})
+	m.told.Store(new(string))
 	m.read()
 	return m
 }
 
 // pods are those of the latest reading. Any goroutine may ask.
 func (m *manifests) pods() []signal.Pod { return *m.latest.Load() }
+
+// fault implements podSource.
+func (m *manifests) fault() error {
+	if told := *m.told.Load(); told != "" {
+		return fmt.Errorf("not all manifests can be used: %s", told)
+	}
+	return nil
+}
 
 // watch reads what changes until ctx ends: when the kernel says that something
 // did, which costs nothing while nothing does.
@@ -89,12 +98,12 @@ func (m *manifests) read() {
 	if err != nil {
 		fault = err.Error()
 	}
-	if fault != m.fault {
+	if fault != *m.told.Load() {
 		for line := range strings.SplitSeq(fault, "\n") {
 			if line != "" {
 				m.log.Error("a pod manifest can not be used: its pod is not evicted", "fault", line)
 			}
 		}
 	}
-	m.fault = fault
+	m.told.Store(&fault)
 }

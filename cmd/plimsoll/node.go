@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -14,48 +15,35 @@ import (
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/kill"
+	"plimsoll.dev/plimsoll/ladder"
+	"plimsoll.dev/plimsoll/metrics"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
 )
 
-// A node is this machine, or the cgroup that plays it: it implements the
-// agent's ports with the kernel below and the manifests beside it.
+// A node is the agent's ports onto a real node.
 type node struct {
-	hierarchy cgroup.Hierarchy
-	stats     *stats.Node
-	usage     *stats.Pods
-	manifests *manifests // nil without --pod-manifests
-	killer    *kill.Killer
-	log       *slog.Logger
+	hierarchy   cgroup.Hierarchy
+	stats       *stats.Node
+	cgroups     *stats.Pods // where pods are, whoever measures them
+	provider    stats.Provider
+	disks       *stats.Disks
+	directories *stats.Directories
+	source      podSource // nil: no pods are known
+	killer      *kill.Killer
+	ladder      *ladder.Ladder
+	metrics     *metrics.Metrics
+	log         *slog.Logger
 
 	candidates []signal.Candidate
 }
 
-// policyFor compiles the configuration for what the agent observes: without
-// observations of disks no local-storage limit can be exceeded.
-func policyFor(c *config.Agent, log *slog.Logger) (*eviction.Policy, error) {
-	watched := *c
-	watched.LocalStorageCapacityIsolation = false
-	policy, err := watched.Policy(signal.Single)
+// openNode opens what the kernel shows of the node.
+func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
+	policy, err := c.Policy(signal.Single)
 	if err != nil {
 		return nil, err
 	}
-	var unseen []string
-	for s := range signal.All {
-		if policy.Configured.Has(s) && s.Definition().Condition == signal.DiskPressure {
-			unseen = append(unseen, s.String())
-		}
-	}
-	if len(unseen) > 0 {
-		log.Info("disks are not observed by this version: their thresholds stay the kubelet's", "unknown", strings.Join(unseen, ","))
-	}
-	if c.LocalStorageCapacityIsolation {
-		log.Info("disks are not observed by this version: local-storage limits stay the kubelet's")
-	}
-	return policy, nil
-}
-
-func openNode(c *config.Agent, policy *eviction.Policy, log *slog.Logger) (*node, error) {
 	observed, err := stats.OpenNode(stats.Options{
 		ProcRoot: c.ProcRoot, CgroupRoot: c.CgroupRoot, NodeCgroup: c.NodeCgroup,
 		KubeReserved:       c.ReservedMemory(), // with systemReserved: only their sum counts
@@ -64,86 +52,148 @@ func openNode(c *config.Agent, policy *eviction.Policy, log *slog.Logger) (*node
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: observed.Hierarchy(), stats: observed, log: log}
+	n := &node{hierarchy: observed.Hierarchy(), stats: observed, ladder: &ladder.Ladder{}, log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
 	}
-	n.usage = stats.OpenPods(n.hierarchy, c.NodeCgroup)
-	if c.PodManifests != "" {
-		n.manifests = openManifests(c.PodManifests, log)
-	}
-	n.Refresh(context.Background())
+	n.cgroups = stats.OpenPods(n.hierarchy, c.NodeCgroup)
+	n.provider = n.cgroups
 	return n, nil
+}
+
+// existing is the path, or what exists of it: where a directory is missing, its
+// filesystem is the one that it would be made on.
+func existing(root, path string) string {
+	for path != "/" {
+		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
+			break
+		}
+		path = filepath.Dir(path)
+	}
+	return path
 }
 
 func (n *node) Close() {
 	if err := n.killer.Close(); err != nil {
 		n.log.Error("close the killer", "error", err)
 	}
-	n.usage.Close()
+	if n.provider != stats.Provider(n.cgroups) {
+		n.provider.Close()
+	}
+	n.cgroups.Close()
 	n.stats.Close()
 }
 
 // Observe implements agent.Observer.
 func (n *node) Observe(into *signal.Observations, kind signal.Kind) {
-	n.stats.Look(kind, time.Now(), into)
+	begun := time.Now()
+	n.stats.Look(kind, begun, into)
+	if kind == signal.Regular {
+		n.disks.Observe(into)
+	}
+	n.metrics.Look(kind, time.Since(begun))
+	n.metrics.Observed(into)
+}
+
+func (n *node) pods() []signal.Pod {
+	if n.source == nil {
+		return nil
+	}
+	return n.source.pods()
 }
 
 // Measure implements agent.Pods. A pod without a cgroup or without processes is
 // not active: it has ended, or has not begun.
 func (n *node) Measure(context.Context) []signal.Candidate {
-	if n.manifests == nil {
-		return nil
+	pods := n.pods()
+	n.candidates = n.provider.Measure(pods, n.candidates[:0])
+	if n.provider != stats.Provider(n.cgroups) {
+		n.cgroups.Prepare(pods) // where to find whoever is chosen
 	}
-	n.candidates = n.usage.Measure(n.manifests.pods(), n.candidates[:0])
-	return slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
+	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
 		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0
 	})
+	n.directories.Merge(n.candidates)
+	return n.candidates
 }
 
 // Refresh implements agent.Inventory: it opens what a measurement will read, so
 // that none of it has to be opened under pressure.
-func (n *node) Refresh(context.Context) {
-	if n.manifests != nil {
-		n.usage.Prepare(n.manifests.pods())
-	}
-}
+func (n *node) Refresh(context.Context) { n.cgroups.Prepare(n.pods()) }
 
 // Victim implements agent.Victims.
 func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
-	pod := e.Pod
-	found, ok := n.usage.Cgroup(pod.UID)
+	found, ok := n.cgroups.Cgroup(e.Pod.UID)
 	if !ok {
-		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", pod.Key(), pod.UID)
+		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", e.Pod.Key(), e.Pod.UID)
 	}
-	return victim{n.killer, kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}, nil
+	v := &victim{ladder: n.ladder, eviction: e, killer: n.killer, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
+	for _, c := range found.Containers {
+		v.containers = append(v.containers, c.Name)
+	}
+	return v, nil
 }
 
-// A victim is a pod's cgroup, as it was when the pod was measured.
+// A victim is a pod's cgroup, as it was when the pod was measured, and its end.
 type victim struct {
-	killer *kill.Killer
-	target kill.Target
+	ladder     *ladder.Ladder
+	eviction   *eviction.Eviction
+	killer     *kill.Killer
+	target     kill.Target
+	containers []string
 }
 
-func (v victim) Immediate(ctx context.Context, _ time.Duration) (agent.Killed, error) {
-	return killed(v.killer.Immediate(ctx, v.target))
+// Immediate implements agent.Victim.
+func (v *victim) Immediate(ctx context.Context, patience time.Duration) (agent.Killed, error) {
+	return killed(v.ladder.Immediate(ctx, v.eviction, v, patience))
 }
 
-func (v victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
-	return killed(v.killer.Graceful(ctx, v.target, grace, change.Hurry))
+// Graceful implements agent.Victim.
+func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
+	return killed(v.ladder.Graceful(ctx, v.eviction, v, grace, ladder.Changes(change)))
 }
 
-// killed tells processes that were signalled but are not gone yet from those
+func killed(r ladder.Result, err error) (agent.Killed, error) {
+	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Withdrawn: r.Withdrawn}
+	switch {
+	case r.Told:
+		k.Status = agent.StatusTold
+	case r.Owed:
+		k.Status = agent.StatusOwed
+	}
+	return k, err
+}
+
+// Containers implements ladder.Processes.
+func (v *victim) Containers() []string { return v.containers }
+
+// Kill implements ladder.Processes.
+func (v *victim) Kill(ctx context.Context) (ladder.Ended, error) {
+	return ended(v.killer.Immediate(ctx, v.target))
+}
+
+// End implements ladder.Processes.
+func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (ladder.Ended, error) {
+	return ended(v.killer.Graceful(ctx, v.target, grace, hurry))
+}
+
+// Await implements ladder.Processes.
+func (v *victim) Await(ctx context.Context) error {
+	_, err := ended(kill.Result{}, v.killer.Await(ctx, v.target))
+	return err
+}
+
+// ended tells processes that were signalled but are not gone yet from those
 // that could not be signalled.
-func killed(r kill.Result, err error) (agent.Killed, error) {
+func ended(r kill.Result, err error) (ladder.Ended, error) {
 	if errors.Is(err, kill.ErrGone) {
 		err = nil // nobody is left: the goal, not a fault
 	}
-	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty}
+	e := ladder.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty}
 	if errors.Is(err, kill.ErrTimeout) && r.Signalled > 0 {
-		k.Lingering = true
-		return k, nil
+		e.Lingering = true
+		return e, nil
 	}
-	return k, err
+	return e, err
 }

@@ -1,66 +1,202 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/endpoints"
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/metrics"
+	"plimsoll.dev/plimsoll/podstatus"
 	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/state"
 )
 
-// A reporter implements agent.Reporter: decisions become lines, the state goes
-// to its file.
+// savedDecisions is the section of the state file with timers and conditions.
+const savedDecisions = "decisions"
+
+// reporter implements agent.Reporter: the decision log, the state, the metrics,
+// and what the cluster is told of the node. Its agent.Reporter methods are
+// called by the loop.
 type reporter struct {
-	lines *report.Lines
-	saver *state.Saver[eviction.Saved] // nil: kept in memory only
+	lines      *report.Lines
+	state      *state.Sections // nil: kept in memory only
+	metrics    *metrics.Metrics
+	collecting *collecting
+	dryRun     bool
+	ctx        context.Context // of what an eviction sets off beside the loop
+
+	conditions *report.Conditions // these are nil without an API server
+	events     *report.Events
+	heartbeat  *report.Heartbeat // and without a namespace
+
+	pulse  *endpoints.Pulse
+	memory endpoints.Finding
+
+	held    signal.ConditionSet
+	crossed [signal.Count]time.Time // since when a hard threshold is crossed
+	vitals  atomic.Pointer[vitals]
+	asked   atomic.Pointer[string] // soft evictions that the controller is asked for
 }
 
-// openReporter also makes the machine, continuing from the state that was
-// saved. An agent that can not keep its state works, and says so.
-func openReporter(c *config.Agent, policy *eviction.Policy, lines *report.Lines, log *slog.Logger) (*reporter, *eviction.Machine) {
+// vitals are what changes with looks of what a heartbeat tells.
+type vitals struct {
+	conditions signal.ConditionSet
+	digest     string
+}
+
+var errNoMemory = errors.New("the node's memory can not be observed")
+
+// Looked implements agent.Reporter. It allocates nothing in an extra look that
+// changes nothing.
+func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
+	s := o.Snapshot
+	r.pulse.Beat()
+	if r.heartbeat != nil {
+		r.heartbeat.Beat(s.At)
+	}
+	if memory := &s.Node[signal.MemoryAvailable]; memory.Known {
+		r.memory.Set(nil)
+	} else {
+		r.memory.Set(errNoMemory)
+	}
+	r.noteCrossings(s, p)
+	changed := o.Verdict.Conditions != r.held
+	if r.held = o.Verdict.Conditions; changed || s.Kind == signal.Regular {
+		r.metrics.Conditions(r.held)
+		r.tellConditions(s, p)
+	}
+	r.count(o)
+}
+
+// count records what came of a look.
+func (r *reporter) count(o *agent.Outcome) {
+	for range o.Failed {
+		r.metrics.EvictionFailed()
+	}
+	e := o.Evicted
+	if e == nil || r.dryRun {
+		return
+	}
+	s, err := signal.Parse(e.Cause)
+	if err == nil {
+		r.metrics.StatsAge(s, o.Snapshot.At.Sub(o.Snapshot.Node[s].Time))
+		if r.events != nil {
+			r.events.Attempting(s, o.Snapshot.At)
+		}
+	}
+	if e.Hard {
+		r.metrics.Evicted(e.Cause)
+	}
+	if err != nil || s.Definition().Condition == signal.DiskPressure {
+		uid := e.Pod.UID
+		go r.collecting.remove(r.ctx, uid)
+	}
+}
+
+// noteCrossings remembers since when hard thresholds are crossed.
+func (r *reporter) noteCrossings(s *signal.Snapshot, p *eviction.Policy) {
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		o := &s.Node[t.Signal]
+		switch {
+		case !t.Hard() || !o.Known:
+		case o.Available >= t.Value.Of(o.Capacity).Value:
+			r.crossed[t.Signal] = time.Time{}
+		case r.crossed[t.Signal].IsZero():
+			r.crossed[t.Signal] = s.At
+		}
+	}
+}
+
+// tellConditions hands the conditions over, with what is below its threshold.
+func (r *reporter) tellConditions(s *signal.Snapshot, p *eviction.Policy) {
+	if r.conditions == nil {
+		return
+	}
+	var crossings report.Crossings
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		o, c := &s.Node[t.Signal], &crossings[t.Signal.Definition().Condition]
+		if o.Known && !c.Met && o.Available < t.Value.Of(o.Capacity).Value {
+			*c = report.Crossing{Met: true, Signal: t.Signal, Threshold: t.Value.String(), Available: o.Available}
+		}
+	}
+	r.conditions.Set(r.held, crossings)
+	r.vitals.Store(&vitals{r.held, report.Digest(reportedLines(p))})
+}
+
+// Report implements agent.Reporter.
+func (r *reporter) Report(d *agent.Decision) {
+	r.lines.JSON(d)
+	switch {
+	case r.dryRun:
+	case d.Decision == agent.Evicted && d.ToSignal != nil:
+		if s, err := signal.Parse(d.Signal); err == nil {
+			toSignal := time.Duration(*d.ToSignal * float64(time.Millisecond))
+			if since := r.crossed[s]; !since.IsZero() {
+				toSignal += d.Time.Sub(since)
+			}
+			r.metrics.CrossingToKill(toSignal)
+		}
+		if !d.Lingering {
+			r.metrics.DecisionToDead(time.Duration(*d.ToEmpty * float64(time.Millisecond)))
+		}
+	case d.Decision == agent.Terminated && len(d.Failed) == 0:
+		r.metrics.Evicted(d.Signal)
+	case d.Decision == agent.Settled && d.Freed != nil:
+		if s, err := signal.Parse(d.Signal); err == nil && s.Definition().Unit == signal.UnitBytes {
+			r.metrics.Freed(metrics.Eviction, *d.Freed)
+		}
+	}
+}
+
+// Save implements agent.Reporter.
+func (r *reporter) Save(s eviction.Saved) {
+	if r.state != nil {
+		r.state.Save(savedDecisions, s)
+	}
+}
+
+// publish has the controller asked for soft evictions by the heartbeat.
+func (r *reporter) publish(requests []podstatus.Request) {
+	text := podstatus.FormatRequests(requests)
+	r.asked.Store(&text)
+}
+
+// collection tells the cluster what went wrong in collecting waste.
+func (r *reporter) collection(reason, message string) {
+	if r.events != nil {
+		r.events.Collection(reason, message)
+	}
+}
+
+// restored is a machine that goes on where its predecessor ended.
+func restored(policy *eviction.Policy, sections *state.Sections, log *slog.Logger) *eviction.Machine {
 	machine := eviction.New(policy)
-	r := &reporter{lines: lines}
-	if c.StateFile == "" {
-		return r, machine
-	}
-	lost := func(err error) {
-		log.Error("the state does not survive a restart: timers and conditions would begin anew", "error", err)
-	}
-	boot, err := state.BootID(c.ProcRoot)
-	if err != nil {
-		lost(err)
-		return r, machine
-	}
-	file, err := state.Open(c.StateFile, boot)
-	if err != nil {
-		lost(err)
-		return r, machine
+	if sections == nil {
+		return machine
 	}
 	var saved eviction.Saved
-	notice, err := file.Load(&saved)
-	if err != nil {
-		lost(err)
-		return r, machine
+	if err := sections.Load(savedDecisions, &saved); err != nil {
+		log.Error("timers and conditions begin anew", "error", err)
+		return machine
 	}
-	log.Info(notice, "stateFile", c.StateFile)
 	machine.Restore(saved, time.Now())
-	r.saver = state.NewSaver[eviction.Saved](file, lost)
-	return r, machine
+	return machine
 }
 
-func (r *reporter) Report(d *agent.Decision) { r.lines.JSON(d) }
-
-func (r *reporter) Save(s eviction.Saved) {
-	if r.saver != nil {
-		r.saver.Save(s)
+// reportedLines are the thresholds as those who report them know them.
+func reportedLines(p *eviction.Policy) (lines []report.Threshold) {
+	for _, t := range p.Thresholds {
+		if line, err := report.ParseThreshold(t.Signal, t.Value.String()); err == nil {
+			lines = append(lines, line)
+		}
 	}
-}
-
-func (r *reporter) Close() {
-	if r.saver != nil {
-		r.saver.Close()
-	}
+	return lines
 }

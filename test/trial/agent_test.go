@@ -102,10 +102,12 @@ func saved(t *testing.T, n *trial.Node) (s eviction.Saved) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var file struct{ State eviction.Saved }
+		var file struct {
+			State struct{ Decisions eviction.Saved }
+		}
 		data, err := os.ReadFile(filepath.Join(n.Dir, "state.json"))
-		if err == nil && json.Unmarshal(data, &file) == nil && len(file.State.Thresholds) > 0 {
-			return file.State
+		if err == nil && json.Unmarshal(data, &file) == nil && len(file.State.Decisions.Thresholds) > 0 {
+			return file.State.Decisions
 		}
 		select {
 		case <-tick.C:

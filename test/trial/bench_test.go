@@ -20,11 +20,11 @@ type kernelNode struct{ *stats.Node }
 func (n kernelNode) Observe(into *signal.Observations, kind signal.Kind) {
 	n.Look(kind, time.Now(), into)
 }
-func (kernelNode) Measure(context.Context) []signal.Candidate                     { panic("pods are not read") }
-func (kernelNode) Reclaim(context.Context, []signal.Reclaimer) []signal.Reclaimer { return nil }
-func (kernelNode) Refresh(context.Context)                                        {}
-func (kernelNode) Report(*agent.Decision)                                         {}
-func (kernelNode) Save(eviction.Saved)                                            {}
+func (kernelNode) Measure(context.Context) []signal.Candidate { panic("pods are not read") }
+func (kernelNode) Looked(*agent.Outcome, *eviction.Policy)    {}
+func (kernelNode) Refresh(context.Context)                    {}
+func (kernelNode) Report(*agent.Decision)                     {}
+func (kernelNode) Save(eviction.Saved)                        {}
 
 // BenchmarkPass is one whole pass of the agent with nothing to do: the look at
 // the real kernel, the decision, and when the next look is due.
@@ -69,7 +69,7 @@ func benchmarkPass(b *testing.B, pods int, period time.Duration) {
 	}
 	k := kernelNode{observed}
 	a := agent.New(agent.Settings{Period: period, MaxFillRate: 1 << 30}, agent.Parts{
-		Machine: eviction.New(policy), Observer: k, Pods: k, Reclaimer: k, Inventory: k, Reporter: k,
+		Machine: eviction.New(policy), Observer: k, Pods: k, Inventory: k, Reporter: k,
 	})
 	ctx := context.Background()
 	a.Step(ctx, time.Now())

@@ -95,6 +95,9 @@ func (n *Node) Start(ctx context.Context, binary string, args ...string) (*Agent
 		"--pod-manifests=" + n.Manifests(),
 		"--state-file=" + filepath.Join(n.Dir, "state.json"),
 		"--enforce-node-allocatable=none",
+		"--container-runtime-endpoint=none",
+		"--kubelet-config=/none",
+		"--healthz-bind-address=",
 	}, args...)...)
 }
 

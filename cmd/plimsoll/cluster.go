@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/endpoints"
+	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/stats"
+)
+
+// openReporter makes what tells others of the node, and what listens to those
+// who ask.
+func (p *program) openReporter(ctx context.Context) error {
+	p.reporter = &reporter{lines: p.lines, state: p.state, metrics: p.metrics, dryRun: p.config.DryRun, ctx: ctx,
+		pulse: endpoints.NewPulse(p.config.MonitoringPeriod)}
+	if err := p.openLadder(ctx); err != nil {
+		return err
+	}
+	if p.api != nil {
+		if err := p.openReports(ctx); err != nil {
+			return err
+		}
+	}
+	return p.serve(ctx)
+}
+
+// openReports has the cluster told of the node. A dry run tells nothing but
+// that the agent lives.
+func (p *program) openReports(ctx context.Context) error {
+	c, client, name := p.config, p.api.Client(), p.api.NodeName()
+	mode, err := report.ParseMode(c.PressureConditions)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Where("pressureConditions"), err)
+	}
+	if !c.DryRun {
+		p.reporter.events = report.NewEvents(client, name, c.EvictionPressureTransitionPeriod)
+		p.close = append(p.close, p.reporter.events.Close)
+		p.reporter.conditions = report.NewConditions(report.ConditionParts{
+			Client: client, NodeName: name, Node: p.apiNode.Object,
+			Owner: func(n *corev1.Node) report.Owners {
+				return mode.Owners(n, p.neighbour.thresholds(), reportedLines(p.policies.shown()))
+			},
+			Transition: c.EvictionPressureTransitionPeriod, Taint: c.PressureTaint, Events: p.reporter.events, Log: p.log,
+		})
+		p.crew.Go(func() { p.reporter.conditions.Run(ctx) })
+	}
+	if c.HeartbeatNamespace != "" {
+		p.reporter.heartbeat = report.NewHeartbeat(report.HeartbeatParts{Client: client, NodeName: name, Namespace: c.HeartbeatNamespace,
+			Node: p.apiNode.Object, Period: c.MonitoringPeriod, Vitals: p.reporter.tellVitals, Log: p.log})
+		p.crew.Go(func() { p.reporter.heartbeat.Run(ctx) })
+	}
+	if c.ReportNodeLease && !c.DryRun {
+		p.reportNodeLease(ctx)
+	}
+	return nil
+}
+
+func (p *program) reportNodeLease(ctx context.Context) {
+	lease := report.NewNodeLease(report.NodeLeaseParts{Client: p.api.Client(), NodeName: p.api.NodeName(), Node: p.apiNode.Object,
+		Alive: p.reporter.heartbeatAlive, Log: p.log})
+	p.crew.Go(func() {
+		if err := lease.Run(ctx); err != nil {
+			p.log.Error("the node's lease is not renewed", "error", err)
+		}
+	})
+}
+
+// tellVitals is what a heartbeat tells of the agent.
+func (r *reporter) tellVitals() report.Vitals {
+	v := report.Vitals{Version: version, DryRun: r.dryRun}
+	if namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"); name != "" {
+		v.Pod = namespace + "/" + name
+	}
+	if now := r.vitals.Load(); now != nil {
+		v.Conditions, v.Thresholds = now.conditions, now.digest
+	}
+	if asked := r.asked.Load(); asked != nil {
+		v.SoftEvictions = *asked
+	}
+	return v
+}
+
+// heartbeatAlive says what is wrong with the agent, whose life is the node's
+// where there is no kubelet.
+func (r *reporter) heartbeatAlive(now time.Time) error {
+	if r.heartbeat == nil {
+		return r.pulse.Err()
+	}
+	return r.heartbeat.Alive(now)
+}
+
+// serve answers /livez, /readyz and /metrics.
+func (p *program) serve(ctx context.Context) error {
+	if p.config.HealthzBindAddress == "" {
+		return nil
+	}
+	listener, err := endpoints.Listen(ctx, p.config.HealthzBindAddress)
+	if err != nil {
+		return err
+	}
+	server := endpoints.New(endpoints.Settings{
+		Live:    []endpoints.Check{{Name: "loop", Err: p.reporter.pulse.Err}},
+		Ready:   p.readiness(),
+		Metrics: p.metrics.Handler(),
+		Log:     p.log,
+	})
+	p.crew.Go(func() {
+		if err := server.Run(ctx, listener); err != nil {
+			p.log.Error("nobody can ask the agent how it is", "address", p.config.HealthzBindAddress, "error", err)
+		}
+	})
+	return nil
+}
+
+// readiness is what the agent needs of others.
+func (p *program) readiness() []endpoints.Check {
+	checks := []endpoints.Check{{Name: "memory", Err: p.reporter.memory.Err}, {Name: "pods", Err: p.podsKnown}}
+	if p.api != nil {
+		checks = append(checks, endpoints.Check{Name: "api-server", Err: p.apiNode.Err})
+	}
+	if p.client != nil {
+		checks = append(checks, endpoints.Check{Name: "runtime", Err: p.runtime.Err})
+	}
+	return checks
+}
+
+var errNoPods = errors.New("no pods are known: give --kubeconfig, or --pod-manifests")
+
+func (p *program) podsKnown() error {
+	if p.node.source == nil {
+		return errNoPods
+	}
+	return p.node.source.fault()
+}
+
+// runtimePulse is how often the runtime is asked whether it is there.
+const runtimePulse = 10 * time.Second
+
+func (p *program) watchRuntime(ctx context.Context) {
+	tick := time.NewTicker(runtimePulse)
+	defer tick.Stop()
+	for {
+		_, err := p.client.Version(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if p.runtime.Set(err); err != nil {
+			p.metrics.RuntimeFailed()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// openProvider chooses who measures pods. What another program can not tell in
+// time the cgroups do.
+func (p *program) openProvider() (err error) {
+	c := p.config
+	sampling := stats.Sampling{Period: c.MonitoringPeriod, Otherwise: p.node.cgroups}
+	switch c.StatsProvider {
+	case "cri":
+		if p.client == nil {
+			return fmt.Errorf("%s: %q needs a container runtime: give --container-runtime-endpoint", c.Where("statsProvider"), c.StatsProvider)
+		}
+		p.node.provider = stats.OpenCRI(p.client, sampling)
+	case "cadvisor":
+		var embedded *stats.CAdvisor
+		if embedded, err = stats.OpenCAdvisor(c.NodeCgroup, sampling); err == nil {
+			p.node.provider = embedded
+		}
+	}
+	return err
+}

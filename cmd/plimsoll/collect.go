@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/metrics"
+	"plimsoll.dev/plimsoll/reclaim"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// collecting implements agent.Collector.
+type collecting struct {
+	node      *node
+	collector *reclaim.Collector // nil without a runtime
+	neighbour *neighbour
+	log       *slog.Logger
+}
+
+// Collect implements agent.Collector.
+func (c *collecting) Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer {
+	var ran []signal.Reclaimer
+	if c.collector != nil && len(what) > 0 && c.neighbour.reclaims() {
+		relief := c.collector.Relieve(ctx, what, func() bool {
+			var now signal.Observations
+			c.node.disks.Observe(&now)
+			return enough(&now)
+		})
+		c.log.Info("collected waste", "containers", relief.Containers, "sandboxes", relief.Sandboxes, "images", relief.Images,
+			"freedBytes", relief.FreedBytes, "enough", relief.Enough, "error", relief.Err)
+		if ran = relief.Ran; relief.Enough {
+			return ran
+		}
+	}
+	c.measure(ctx)
+	return ran
+}
+
+// measure measures what pods keep on disks.
+func (c *collecting) measure(ctx context.Context) {
+	if err := c.node.directories.Measure(ctx, c.node.pods()); err != nil && ctx.Err() == nil {
+		c.log.Warn("what pods keep on disks is not completely known", "error", err)
+	}
+}
+
+// measureRegularly is for local-storage limits, which are looked at in every
+// regular look.
+func (c *collecting) measureRegularly(ctx context.Context, period time.Duration) {
+	if period < 0 {
+		return
+	}
+	tick := time.NewTicker(max(period, time.Second))
+	defer tick.Stop()
+	for {
+		if c.neighbour.limits() {
+			c.measure(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// run collects now and then, as long as nobody else does.
+func (c *collecting) run(ctx context.Context) {
+	tick := time.NewTicker(neighbourPeriod)
+	defer tick.Stop()
+	for !c.neighbour.reclaims() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	c.log.Info("collecting dead containers and unused images", "reclaim", c.neighbour.config.Reclaim)
+	c.collector.Run(ctx)
+}
+
+// remove gives back the layers of a pod that was evicted for a disk. What it
+// can not remove is left to the next collection.
+func (c *collecting) remove(ctx context.Context, uid string) {
+	if c.collector == nil || !c.neighbour.reclaims() {
+		return
+	}
+	if err := c.collector.RemovePod(ctx, uid); err != nil {
+		c.log.Warn("an evicted pod's containers are not removed yet", "uid", uid, "error", err)
+	}
+}
+
+func newCollector(c *config.Agent, n *node, client *cri.Client, owners reclaim.Owners, teller reclaim.Teller, log *slog.Logger) *reclaim.Collector {
+	return reclaim.New(client, func(context.Context) (available, capacity int64, err error) {
+		return n.disks.Available(signal.Imagefs)
+	}, owners, teller, log, reclaim.Options{
+		ImageHigh: int(c.ImageGCHighThresholdPercent), ImageLow: int(c.ImageGCLowThresholdPercent),
+		MinimumImageTTL: c.ImageMinimumGCAge, MaximumImageAge: c.ImageMaximumGCAge,
+		MinimumContainerTTL:     c.MinimumContainerTTLDuration,
+		MaximumDeadPerContainer: int(c.MaximumDeadContainersPerContainer), MaximumDead: int(c.MaximumDeadContainers),
+		CallTimeout: c.RuntimeRequestTimeout, PodLogs: c.OnHost(c.PodLogsDir),
+	})
+}
+
+// owners implements reclaim.Owners by the API server.
+type owners struct{ pods *apiPods }
+
+var podStates = map[apiserver.PodState]reclaim.PodState{
+	apiserver.Active: reclaim.Active, apiserver.Unknown: reclaim.Active,
+	apiserver.Ended: reclaim.Ended, apiserver.Evicted: reclaim.Evicted, apiserver.Gone: reclaim.Unknown,
+}
+
+func (o owners) Pod(uid string) reclaim.PodState { return podStates[o.pods.State(uid)] }
+
+func (o owners) Complete() bool { return o.pods.Synced() && o.pods.Err() == nil }
+
+// unowned are pods of which nobody but the runtime knows.
+type unowned struct{}
+
+func (unowned) Pod(string) reclaim.PodState { return reclaim.Active }
+func (unowned) Complete() bool              { return false }
+
+// collected implements reclaim.Teller.
+type collected struct {
+	metrics *metrics.Metrics
+	event   func(reason, message string)
+}
+
+var (
+	collectedFor = map[string]metrics.Reason{"space": metrics.Space, "age": metrics.Age}
+	freedBy      = map[signal.Reclaimer]metrics.Freer{signal.DeadContainers: metrics.Containers, signal.UnusedImages: metrics.Images}
+)
+
+func (c collected) Event(reason, message string) { c.event(reason, message) }
+
+func (c collected) Collected(kind string, n int) { c.metrics.ImagesCollected(collectedFor[kind], n) }
+
+func (c collected) Freed(what signal.Reclaimer, bytes int64) { c.metrics.Freed(freedBy[what], bytes) }

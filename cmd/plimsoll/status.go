@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/ladder"
+	"plimsoll.dev/plimsoll/metrics"
+	"plimsoll.dev/plimsoll/podstatus"
+)
+
+// savedDebts is the section of the state file with what the API server has to
+// be told yet.
+const savedDebts = "debts"
+
+// statuses implements ladder.Status.
+type statuses struct {
+	teller  *podstatus.Teller
+	pods    *apiPods
+	metrics *metrics.Metrics
+}
+
+// notice is a ladder's notice as the API server gets it.
+func notice(n ladder.Notice, pods *apiPods) podstatus.Notice {
+	e := n.Eviction
+	converted := podstatus.Notice{
+		UID: e.Pod.UID, Namespace: e.Pod.Namespace, Name: e.Pod.Name,
+		Cause: e.Cause, Message: e.Message, Annotations: e.Annotations, DisruptionTarget: e.DisruptionTarget,
+		Decided: n.Decided, Killed: n.Containers,
+	}
+	if object, known := pods.Get(e.Pod.UID); known {
+		converted.ObservedGeneration = object.Generation
+	}
+	return converted
+}
+
+func (s *statuses) Owe(n ladder.Notice) { s.teller.Owe(notice(n, s.pods)) }
+
+func (s *statuses) Tell(ctx context.Context, n ladder.Notice) error {
+	err := s.teller.Evicted(ctx, notice(n, s.pods))
+	if err != nil {
+		s.metrics.APIFailed(metrics.PatchPodStatus)
+	}
+	return err
+}
+
+func (s *statuses) Killed(n ladder.Notice) { s.teller.Killed(n.Eviction.Pod.UID) }
+
+func (s *statuses) Spared(n ladder.Notice) { s.teller.Spared(n.Eviction.Pod.UID) }
+
+func (s *statuses) Announce(n ladder.Notice) { s.teller.Announce(notice(n, s.pods)) }
+
+// refusalPause is how long a budget that refuses is left alone at least.
+const refusalPause = 5 * time.Second
+
+// requests implements ladder.Soft, and takes back what nobody asks for any more.
+type requests struct {
+	soft    podstatus.Soft
+	pods    *apiPods
+	metrics *metrics.Metrics
+	log     *slog.Logger
+
+	mu    sync.Mutex
+	asked string // UID of the pod that is asked for now
+	said  string // the last refusal, so that it is said once
+}
+
+func (r *requests) Request(ctx context.Context, n ladder.Notice, grace time.Duration) (ladder.Answer, error) {
+	r.ask(n.Eviction.Pod.UID)
+	answer, err := r.soft.Request(ctx, notice(n, r.pods), int64(grace/time.Second))
+	if err != nil {
+		r.metrics.APIFailed(metrics.EvictPod)
+		return ladder.Answer{}, err
+	}
+	switch answer.Outcome {
+	case podstatus.Refused:
+		r.metrics.SoftEvictionRefused()
+		return ladder.Answer{Retry: max(answer.RetryAfter, refusalPause), Why: answer.Message}, nil
+	case podstatus.Asked:
+		return ladder.Answer{}, nil
+	}
+	return ladder.Answer{Accepted: true}, nil
+}
+
+func (r *requests) ask(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked != uid {
+		r.asked, r.said = uid, ""
+	}
+}
+
+func (r *requests) Withdraw(ctx context.Context, n ladder.Notice) error {
+	r.ask("")
+	return r.soft.Withdraw(ctx, notice(n, r.pods))
+}
+
+// refused says why a soft eviction does not go ahead.
+func (r *requests) refused(e *eviction.Eviction, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.said != why {
+		r.said = why
+		r.log.Warn("a soft eviction does not go ahead: it is asked for again until its threshold clears or a hard one is crossed",
+			"pod", e.Pod.Key(), "uid", e.Pod.UID, "cause", e.Cause, "why", why)
+	}
+}
+
+// tidyPeriod is how often marks are looked for that nobody stands behind: of a
+// withdrawal that failed, or of a predecessor.
+const tidyPeriod = 15 * time.Second
+
+func (r *requests) tidy(ctx context.Context) {
+	tick := time.NewTicker(tidyPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for i := range r.pods.Active() {
+			r.unmark(ctx, r.pods.Active()[i].UID)
+		}
+	}
+}
+
+func (r *requests) unmark(ctx context.Context, uid string) {
+	r.mu.Lock()
+	stands := r.asked == uid
+	r.mu.Unlock()
+	object, known := r.pods.Get(uid)
+	if stands || !known {
+		return
+	}
+	marked, is, err := podstatus.Marked(object)
+	if !is || err != nil {
+		return
+	}
+	if err := r.soft.Withdraw(ctx, podstatus.Notice{UID: marked.UID, Namespace: marked.Namespace, Name: marked.Name, Cause: marked.Cause, Decided: marked.Since}); err != nil {
+		r.metrics.APIFailed(metrics.PatchPodStatus)
+	}
+}
+
+// ladderOf makes the ladder of pods that come from the API server.
+func ladderOf(c *apiserver.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*ladder.Ladder, *requests, error) {
+	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &requests{soft: soft, pods: pods, metrics: m, log: log}
+	return &ladder.Ladder{Status: &statuses{teller, pods, m}, Soft: r, Refused: r.refused}, r, nil
+}
