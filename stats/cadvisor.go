@@ -42,7 +42,9 @@ func OpenCAdvisor(nodeCgroup string, o Sampling) (*CAdvisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start cAdvisor: %w; use another --stats-provider", err)
 	}
-	return &CAdvisor{startSampler(o, func(context.Context) (map[string]signal.Usage, error) { return askReader(reader) }), reader}, nil
+	return &CAdvisor{startSampler(o, func(context.Context) (map[string]signal.Usage, error) {
+		return askReader(reader, often)
+	}), reader}, nil
 }
 
 // podRoots are the prefixes of the cgroups of pods, with either naming.
@@ -77,10 +79,9 @@ func startReader(roots []string, period time.Duration) (cadvisor.Manager, error)
 	return reader, nil
 }
 
-// askReader has every cgroup read that was not within the last second. That a
-// cgroup could not be read is no error of the sample: most of these have gone.
-func askReader(reader cadvisor.Manager) (map[string]signal.Usage, error) {
-	age := often
+// askReader has every cgroup read whose figures are older than age. That one
+// could not be read is no error of the sample: most of these have gone.
+func askReader(reader cadvisor.Manager, age time.Duration) (map[string]signal.Usage, error) {
 	infos, err := reader.GetContainerInfoV2("/", v2.RequestOptions{IdType: v2.TypeName, Recursive: true, Count: 1, MaxAge: &age})
 	if infos == nil {
 		return nil, fmt.Errorf("ask cAdvisor for the usage of pods: %w", err)
