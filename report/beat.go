@@ -40,9 +40,13 @@ func (b *beat) run(ctx context.Context) error {
 }
 
 func (b *beat) once(ctx context.Context) (wait time.Duration, err error) {
-	if err := b.permit(ctx); errors.Is(err, ErrKubelet) {
+	switch err := b.permit(ctx); {
+	case err == nil:
+	case errors.Is(err, ErrKubelet):
 		return 0, err
-	} else if err != nil {
+	case errors.Is(err, errNotYet):
+		return heldBackPeriod, nil
+	default:
 		b.count.heldBack.Add(1)
 		b.tell("held back", err)
 		return heldBackPeriod, nil

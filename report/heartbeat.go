@@ -113,11 +113,15 @@ func NewHeartbeat(p HeartbeatParts) *Heartbeat {
 // called by any goroutine.
 func (h *Heartbeat) Beat(at time.Time) { h.lastBeat.Store(max(int64(at.Sub(h.begun)), 1)) }
 
+// errNotYet holds a heartbeat back without a word: at the start that is no
+// trouble.
+var errNotYet = errors.New("the agent has not looked at the node yet")
+
 // Alive returns nil while the agent looks at its node, and else what is wrong.
 func (h *Heartbeat) Alive(now time.Time) error {
 	last := h.lastBeat.Load()
 	if last == 0 {
-		return errors.New("the agent has not looked at the node yet")
+		return errNotYet
 	}
 	if age := now.Sub(h.begun) - time.Duration(last); age > 2*h.Period {
 		return fmt.Errorf("the agent hangs: its last look at the node was %s ago, two monitoring periods are %s", age.Round(time.Millisecond), 2*h.Period)
