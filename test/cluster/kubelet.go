@@ -3,11 +3,14 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
@@ -104,4 +107,27 @@ func (n *Node) ready(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("node %s is not ready: %v", NodeName, node.Status.Conditions)
+}
+
+// AskKubelet reads a path of the kubelet's own server, /stats/summary or
+// /metrics/resource, as the administrator.
+func (n *Node) AskKubelet(ctx context.Context, path string) ([]byte, error) {
+	client, err := rest.HTTPClientFor(n.cluster.Admin())
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.KubeletURL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s%s: %s: %s", n.KubeletURL, path, response.Status, text)
+	}
+	return text, err
 }
