@@ -122,17 +122,17 @@ func (c *Connection) dial(config *rest.Config, timeout time.Duration) error {
 		return err
 	}
 	for _, one := range []struct {
-		client  *kubernetes.Interface
-		timeout time.Duration
-		qps     float32
+		client *kubernetes.Interface
+		http   http.Client
+		qps    float32
 	}{
-		{&c.watching, 0, queriesPerSecond},
-		{&c.client, timeout, queriesPerSecond},
-		{&c.urgent, timeout, unlimited},
+		{&c.watching, http.Client{Transport: attempts{shared.Transport}}, queriesPerSecond},
+		{&c.client, http.Client{Transport: shared.Transport, Timeout: timeout}, queriesPerSecond},
+		{&c.urgent, http.Client{Transport: shared.Transport, Timeout: timeout}, unlimited},
 	} {
 		own := rest.CopyConfig(config)
 		own.QPS, own.Burst = one.qps, burst
-		*one.client, err = kubernetes.NewForConfigAndClient(own, &http.Client{Transport: shared.Transport, Timeout: one.timeout})
+		*one.client, err = kubernetes.NewForConfigAndClient(own, &one.http)
 		if err != nil {
 			return err
 		}

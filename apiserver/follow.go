@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -56,13 +58,13 @@ func follow[L runtime.Object](ctx context.Context, c *Connection, f followed[L])
 	lists := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = f.selector.String()
-			list, err := listed(ctx, f.from, o)
+			list, err := listed(f.link.along(ctx), f.from, o)
 			f.link.tell(ctx, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = f.selector.String()
-			w, err := opened(ctx, f.from, o)
+			w, err := opened(f.link.along(ctx), f.from, o)
 			f.link.tell(ctx, err)
 			return w, err
 		},
@@ -89,6 +91,10 @@ func listed[L runtime.Object](ctx context.Context, from source[L], o metav1.List
 	return list, err
 }
 
+// emptyWatch is what client-go gives, without an error, when a connection ended
+// before there was an answer: as behind a load balancer that has no server left.
+var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
+
 // opened opens a watch. A server that accepts connections but answers nothing is
 // given up.
 func opened[L runtime.Object](ctx context.Context, from source[L], o metav1.ListOptions) (watch.Interface, error) {
@@ -100,6 +106,9 @@ func opened[L runtime.Object](ctx context.Context, from source[L], o metav1.List
 			w.Stop()
 		}
 		err = fmt.Errorf("no answer to a watch within %s", openTimeout)
+	}
+	if err == nil && reflect.TypeOf(w) == emptyWatch {
+		err = errors.New("the connection ended before there was an answer to a watch")
 	}
 	if err != nil {
 		cancel()
@@ -145,6 +154,31 @@ func (l *link) tell(ctx context.Context, err error) {
 		l.log.Info("the API server answers again", "watching", l.what, "after", time.Since(l.since).Round(time.Millisecond))
 	}
 	l.fault = err
+}
+
+type linkKey struct{}
+
+// along is a context by which an attempt finds its link.
+func (l *link) along(ctx context.Context) context.Context {
+	return context.WithValue(ctx, linkKey{}, l)
+}
+
+// attempts tell a link how each attempt of a request failed. client-go tries up
+// to ten times before it says a word, which takes minutes if each one runs into
+// a timeout.
+type attempts struct{ http.RoundTripper }
+
+func (a attempts) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := a.RoundTripper.RoundTrip(r)
+	if l, ok := r.Context().Value(linkKey{}).(*link); ok {
+		switch {
+		case err != nil:
+			l.tell(r.Context(), err)
+		case answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode >= http.StatusInternalServerError:
+			l.tell(r.Context(), fmt.Errorf("it answers %s", answer.Status))
+		}
+	}
+	return answer, err
 }
 
 func (l *link) err() error {
