@@ -1,5 +1,6 @@
 // Package stats observes the running kernel: it fills signal.Observations for a
-// node and signal.Usage for its pods, from /proc and the cgroup files.
+// node and signal.Usage for its pods, from /proc, the cgroup files, statfs and
+// pods' directories.
 //
 // Duties and invariants:
 //
@@ -11,6 +12,11 @@
 //     was given stays there, with its own time.
 //   - A pod is found by its UID where its cgroup must be; what was measured of
 //     it is what its cgroup held, or nothing.
+//   - Nobody waits for a disk: who asks for one waits for a bounded time, and a
+//     call that never returns keeps one goroutine, however often it is asked
+//     again. What a pod keeps on disks is measured beside the agent's loop,
+//     within bounds of time, number and depth; what was cut short is a lower
+//     bound, see [Directories].
 //
 // # The node is a cgroup
 //
