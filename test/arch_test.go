@@ -56,6 +56,7 @@ var mayImport = map[string]struct {
 	"test/cluster":          {[]string{"test/hog", "test/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
 	"test/cluster/workload": {[]string{"test/hog"}, "it is the hog in an image"},
 	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
+	"test/e2e":     {nil, "it is tests alone"},
 	"test/bench":            {[]string{"agent", "test/hog", "test/sandbox", "test/trial"}, "it measures the binary from outside"},
 	"demo":                  {[]string{"agent", "pods", "signal", "test/hog", "test/sandbox", "test/trial"}, "it shows the binary at work"},
 }

@@ -38,8 +38,18 @@ const backlog = 4096
 
 // Start runs `BINARY agent ARGS…` and waits until it watches the node.
 func Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
+	return Run(ctx, Command(binary, args...))
+}
+
+// Command is what Run runs, for those who have it run somewhere else.
+func Command(binary string, args ...string) *exec.Cmd {
+	return exec.Command(binary, append([]string{"agent", "--logging-format=json"}, args...)...)
+}
+
+// Run starts an agent's command and waits until it watches the node.
+func Run(ctx context.Context, cmd *exec.Cmd) (*Agent, error) {
 	a := &Agent{
-		cmd:       exec.Command(binary, append([]string{"agent", "--logging-format=json"}, args...)...),
+		cmd:       cmd,
 		decisions: make(chan agent.Decision, backlog),
 		watching:  make(chan struct{}),
 		exited:    make(chan error, 1),

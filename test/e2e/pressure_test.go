@@ -1,0 +1,36 @@
+package e2e
+
+import (
+	"testing"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// withoutKubelet is a node that only the agent looks after.
+func withoutKubelet(n cluster.NodeOptions) cluster.Options {
+	if n.Memory == 0 {
+		n.Memory = 512 * mib
+	}
+	return cluster.Options{Components: cluster.APIServer | cluster.Containerd, Node: n}
+}
+
+func TestMemoryPressure(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	calm := s.add(cluster.Hog("calm", "fill 50MiB"))
+	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
+	a := s.start()
+	if err := greedy.Order(t.Context(), "main", "fill 1GiB at 200MiB/s"); err != nil {
+		t.Fatal(err)
+	}
+	d := s.await(a, agent.Evicted, agent.Failed)
+	if d.Pod != "default/greedy" || d.Status != agent.StatusTold {
+		t.Errorf("decision: %+v", d)
+	}
+	evicted(t, s.get(greedy), d.Message)
+	if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != d.Message || events[0].Annotations["starved_resource"] != "memory" {
+		t.Errorf("events: %+v", events)
+	}
+	s.await(a, agent.Settled)
+	s.running(calm)
+}

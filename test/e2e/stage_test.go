@@ -1,0 +1,238 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+const (
+	mib = 1 << 20
+	// patience bounds the wait for one thing to happen.
+	patience = 60 * time.Second
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	var err error
+	if binary, err = trial.Binary(); err != nil {
+		fmt.Fprintln(os.Stderr, err, "- build it with `make build`")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// A stage is a cluster with the agent's rights in it.
+type stage struct {
+	*cluster.Cluster
+	t          *testing.T
+	API        kubernetes.Interface // as the administrator
+	kubeconfig string               // of the agent, through the front that can fail
+	state      string
+}
+
+// set makes a stage. Optional rights are named by their files in deploy/rbac.
+func set(t *testing.T, o cluster.Options, rights ...string) *stage {
+	t.Helper()
+	s := &stage{Cluster: cluster.Make(t, o), t: t, state: filepath.Join(t.TempDir(), "state.json")}
+	clients, err := s.Clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.API = clients
+	for _, file := range append([]string{"agent.yaml"}, rights...) {
+		s.apply(filepath.Join("..", "..", "deploy", "rbac", file))
+	}
+	token, err := s.Token(t.Context(), "plimsoll-system", "plimsoll-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.kubeconfig, err = s.Kubeconfig(s.Front.Config(s.Bearer(token))); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// apply has kubectl apply a file.
+func (s *stage) apply(file string) {
+	s.t.Helper()
+	admin, err := s.Kubeconfig(s.Admin())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	kubectl := exec.Command(filepath.Join("..", "..", "bin", "components", "kubectl"), "--kubeconfig="+admin, "apply", "-f", file)
+	if out, err := kubectl.CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %v\n%s", kubectl.Args, err, out)
+	}
+}
+
+// start runs the agent on the stage's node, with what a test of it needs said
+// first; the arguments win.
+func (s *stage) start(args ...string) *trial.Agent {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	a, err := trial.Run(ctx, s.Node.Enter(trial.Command(binary, append(s.flags(), args...)...)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := a.Stop(); err != nil {
+			s.t.Error(err)
+		}
+		for range a.Decisions {
+			continue
+		}
+		if s.t.Failed() {
+			s.t.Logf("the agent said last:\n%s", a.Log())
+		}
+	})
+	return a
+}
+
+func (s *stage) flags() []string {
+	return []string{
+		"--kubeconfig=" + s.kubeconfig, "--hostname-override=" + cluster.NodeName,
+		"--container-runtime-endpoint=unix://" + s.Node.Socket,
+		"--node-cgroup=" + s.Node.Cgroup, "--root-dir=" + s.Node.KubeletRoot, "--pod-logs-dir=" + s.Node.PodLogs,
+		"--kubelet-config=" + orNone(s.Node.KubeletConfig), "--state-file=" + s.state,
+		"--enforce-node-allocatable=none", "--eviction-hard=memory.available<100Mi",
+		"--eviction-pressure-transition-period=5s", "--monitoring-period=1s", "--healthz-bind-address=",
+	}
+}
+
+func orNone(path string) string {
+	if path == "" {
+		return "/none"
+	}
+	return path
+}
+
+// add runs a pod.
+func (s *stage) add(pod *corev1.Pod) *cluster.Pod {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	p, err := s.Node.AddPod(ctx, pod)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// get reads a pod from the API server.
+func (s *stage) get(p *cluster.Pod) *corev1.Pod {
+	s.t.Helper()
+	got, err := s.API.CoreV1().Pods(p.Object.Namespace).Get(s.t.Context(), p.Object.Name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return got
+}
+
+// await returns the agent's first decision with one of the verbs.
+func (s *stage) await(a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	d, err := a.Await(ctx, verbs...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// until waits until something is so, looking ten times a second.
+func (s *stage) until(what string, so func() bool) {
+	s.t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// evicted checks that a pod looks as if its kubelet had evicted it.
+func evicted(t *testing.T, pod *corev1.Pod, message string) {
+	t.Helper()
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "Evicted" || pod.Status.Message != message {
+		t.Errorf("pod %s: phase %s, reason %q, message %q\nwant message %q", pod.Name, pod.Status.Phase, pod.Status.Reason, pod.Status.Message, message)
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			if c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" {
+				t.Errorf("pod %s: %+v", pod.Name, c)
+			}
+			return
+		}
+	}
+	t.Errorf("pod %s: no DisruptionTarget in %+v", pod.Name, pod.Status.Conditions)
+}
+
+// events are the reasons of a pod's events, once there is one.
+func (s *stage) events(p *cluster.Pod, reason string) (found []corev1.Event) {
+	s.t.Helper()
+	s.until("an event "+reason+" of "+p.Object.Name, func() bool {
+		list, err := s.API.CoreV1().Events(p.Object.Namespace).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + p.UID()})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		found = found[:0]
+		for _, e := range list.Items {
+			if e.Reason == reason {
+				found = append(found, e)
+			}
+		}
+		return len(found) > 0
+	})
+	return found
+}
+
+// running checks that a pod was left alone.
+func (s *stage) running(pods ...*cluster.Pod) {
+	s.t.Helper()
+	for _, p := range pods {
+		if got := s.get(p); got.Status.Phase != corev1.PodRunning {
+			s.t.Errorf("pod %s: phase %s, %s", got.Name, got.Status.Phase, got.Status.Message)
+		}
+		if err := p.Do(s.t.Context(), "fill 1MiB"); err != nil {
+			s.t.Errorf("pod %s does not answer: %v", p.Object.Name, err)
+		}
+	}
+}
+
+// ask reads a page of the agent's.
+func ask(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
