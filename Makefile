@@ -4,15 +4,19 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # Packages whose tests press on the real kernel: one at a time, as root.
-KERNEL := ./cgroup ./stats ./kill ./test/sandbox ./test/hog ./test/trial ./test/cluster ./demo ./test/rbac
+KERNEL  := ./cgroup ./kill ./test/sandbox ./test/hog ./test/trial ./demo
 # Packages that run goroutines of their own: under the race detector too.
-RACE   := ./agent ./endpoints ./metrics ./report ./state
+RACE    := ./agent ./endpoints ./ladder ./metrics ./state
+# Packages that speak to the real components, under the race detector.
+EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
+# What is tried on whole clusters.
+CLUSTER := ./test/cluster ./test/rbac ./test/e2e
 
 FUZZTIME ?= 2m
 RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 
-.PHONY: help build components demo test test-unit test-race test-kernel lint bench bench-pressure fuzz vuln docs clean
+.PHONY: help build components demo test test-unit test-race test-kernel test-edge test-cluster lint bench bench-pressure fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -27,17 +31,23 @@ demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-test: components test-unit test-race test-kernel ## everything; the kernel tests need root
+test: test-unit test-race test-kernel components test-edge test-cluster ## everything, cheap first; from the kernel tests on as root
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	$(GO) vet ./...
-	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL)),$(shell $(GO) list ./...))
+	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER)),$(shell $(GO) list ./...))
 
 test-race: ## the packages with goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race $(RACE)
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
+
+test-edge: components ## the packages that speak to real components (root)
+	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $(EDGE)
+
+test-cluster: components build ## the agent on real nodes, with and without a kubelet (root)
+	$(GO) test -p 1 -timeout 30m $(CLUSTER)
 
 lint: ## gofmt, vet for both architectures, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }
