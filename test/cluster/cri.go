@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -33,18 +31,17 @@ func (p *Pod) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config := p.sandboxConfig()
 	if err := os.MkdirAll(p.Logs, 0o755); err != nil {
 		return err
 	}
-	started, err := p.node.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	started, err := p.node.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandboxConfig()})
 	if err != nil {
 		return fmt.Errorf("run its sandbox: %w", err)
 	}
 	p.Sandbox = started.PodSandboxId
 	for i := range p.Object.Spec.Containers {
 		c := &p.Object.Spec.Containers[i]
-		if err := p.runContainer(ctx, config, c, mounts); err != nil {
+		if err := p.runContainer(ctx, c, mounts); err != nil {
 			return fmt.Errorf("run container %s: %w", c.Name, err)
 		}
 	}
@@ -54,10 +51,29 @@ func (p *Pod) run(ctx context.Context) error {
 	return p.reportRunning(ctx)
 }
 
+// StartAgain starts a container once more, without a kubelet, as one would after
+// its end: the one that ended stays, dead, beside it. The status is not touched.
+func (p *Pod) StartAgain(ctx context.Context, container string) error {
+	places, err := p.makeVolumes()
+	if err != nil {
+		return err
+	}
+	for i := range p.Object.Spec.Containers {
+		if c := &p.Object.Spec.Containers[i]; c.Name == container {
+			p.attempts[container]++
+			if err := p.runContainer(ctx, c, places); err != nil {
+				return fmt.Errorf("start container %s of pod %s again: %w", container, p.Object.Name, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("start container %s of pod %s again: there is none", container, p.Object.Name)
+}
+
 // makeCgroup makes the pod's directory with its memory limit: the sum of its
 // containers', if every one has a limit.
 func (p *Pod) makeCgroup() error {
-	memory := filepath.Join(p.node.sandbox.Dir("memory"), p.belowNode())
+	memory := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
 	if err := os.MkdirAll(memory, 0o755); err != nil {
 		return err
 	}
@@ -70,7 +86,7 @@ func (p *Pod) makeCgroup() error {
 		limit += own
 	}
 	file := "memory.limit_in_bytes"
-	if p.node.sandbox.Version() == 2 {
+	if p.node.Sandbox.Version() == 2 {
 		file = "memory.max"
 	}
 	if err := os.WriteFile(filepath.Join(memory, file), []byte(strconv.FormatInt(limit, 10)), 0); err != nil {
@@ -123,7 +139,7 @@ func (p *Pod) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	}
 }
 
-func (p *Pod) runContainer(ctx context.Context, sandbox *runtimeapi.PodSandboxConfig, c *corev1.Container, places map[string]string) error {
+func (p *Pod) runContainer(ctx context.Context, c *corev1.Container, places map[string]string) error {
 	config, err := p.containerConfig(c, places)
 	if err != nil {
 		return err
@@ -131,7 +147,7 @@ func (p *Pod) runContainer(ctx context.Context, sandbox *runtimeapi.PodSandboxCo
 	if err := os.MkdirAll(filepath.Join(p.Logs, c.Name), 0o755); err != nil {
 		return err
 	}
-	made, err := p.node.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.Sandbox, Config: config, SandboxConfig: sandbox})
+	made, err := p.node.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.Sandbox, Config: config, SandboxConfig: p.sandboxConfig()})
 	if err != nil {
 		return err
 	}
@@ -141,15 +157,16 @@ func (p *Pod) runContainer(ctx context.Context, sandbox *runtimeapi.PodSandboxCo
 }
 
 func (p *Pod) containerConfig(c *corev1.Container, places map[string]string) (*runtimeapi.ContainerConfig, error) {
+	attempt := p.attempts[c.Name]
 	config := &runtimeapi.ContainerConfig{
-		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name},
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: attempt},
 		Image:       &runtimeapi.ImageSpec{Image: c.Image, UserSpecifiedImage: c.Image},
 		Command:     c.Command,
 		Args:        c.Args,
 		WorkingDir:  c.WorkingDir,
 		Labels:      p.labels(),
-		Annotations: map[string]string{"io.kubernetes.container.restartCount": "0"},
-		LogPath:     filepath.Join(c.Name, "0.log"),
+		Annotations: map[string]string{"io.kubernetes.container.restartCount": strconv.Itoa(int(attempt))},
+		LogPath:     filepath.Join(c.Name, strconv.Itoa(int(attempt))+".log"),
 		Linux: &runtimeapi.LinuxContainerConfig{
 			Resources:       containerResources(c),
 			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}},
@@ -200,33 +217,6 @@ func containerResources(c *corev1.Container) *runtimeapi.LinuxContainerResources
 	}
 }
 
-// qosDirectory is where the pods of a class lie below kubepods.
-var qosDirectory = map[corev1.PodQOSClass]string{
-	corev1.PodQOSGuaranteed: "", corev1.PodQOSBurstable: "burstable", corev1.PodQOSBestEffort: "besteffort",
-}
-
-// qos is the class that the API server gave the pod, or without one would give.
-func qos(pod *corev1.Pod) corev1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
-	}
-	asked, all := false, true
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			limit, request := c.Resources.Limits[name], c.Resources.Requests[name]
-			asked = asked || !limit.IsZero() || !request.IsZero()
-			all = all && !limit.IsZero() && (request.IsZero() || request.Cmp(limit) == 0)
-		}
-	}
-	switch {
-	case !asked:
-		return corev1.PodQOSBestEffort
-	case all:
-		return corev1.PodQOSGuaranteed
-	}
-	return corev1.PodQOSBurstable
-}
-
 func (p *Pod) removeSandbox(ctx context.Context) error {
 	if _, err := p.node.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.Sandbox}); err != nil {
 		return fmt.Errorf("stop the sandbox of pod %s: %w", p.Object.Name, err)
@@ -239,7 +229,7 @@ func (p *Pod) removeSandbox(ctx context.Context) error {
 	for _, controller := range ofSandbox {
 		parents = append(parents, filepath.Join(cgroupRoot, controller))
 	}
-	if p.node.sandbox.Version() == 2 {
+	if p.node.Sandbox.Version() == 2 {
 		parents = []string{cgroupRoot}
 	}
 	for _, parent := range parents {
@@ -252,7 +242,7 @@ func (p *Pod) removeSandbox(ctx context.Context) error {
 // sees them; none where its cgroup is gone.
 func (p *Pod) PIDs() ([]int, error) {
 	var pids []int
-	root := filepath.Join(p.node.sandbox.Dir("memory"), p.belowNode())
+	root := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "cgroup.procs" {
 			return ignoreGone(err)
@@ -271,17 +261,4 @@ func (p *Pod) PIDs() ([]int, error) {
 		return nil
 	})
 	return pids, err
-}
-
-// Ask is resources for a container: requests and limits of memory, in bytes; 0
-// is none.
-func Ask(request, limit int64) corev1.ResourceRequirements {
-	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
-	if request > 0 {
-		r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(request, resource.BinarySI)
-	}
-	if limit > 0 {
-		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(limit, resource.BinarySI)
-	}
-	return r
 }

@@ -116,8 +116,7 @@ func schedules(t *testing.T, ctx context.Context, c *Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := c.Node.prepared(Hog("anywhere"))
-	pod.Spec.NodeName = ""
+	pod := c.Node.Prepare(Hog("anywhere"))
 	if _, err := clients.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

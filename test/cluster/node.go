@@ -51,11 +51,14 @@ type Node struct {
 	KubeletRoot    string // volumes, at pods/UID/volumes
 	PodLogs        string // NAMESPACE_NAME_UID/CONTAINER/N.log
 	KubeletConfig  string // the kubelet's configuration file, "" without a kubelet
-	KubeletURL     string // https, for /stats/summary and others; "" without a kubelet
+	KubeletURL     string // https, see [Node.AskKubelet]; "" without a kubelet
+
+	// Sandbox is the node's cgroup: its usage, its limit, the OOM killer's
+	// victims.
+	Sandbox *sandbox.Node
 
 	cluster    *Cluster
 	dir        string
-	sandbox    *sandbox.Node
 	namespace  namespace
 	searchPath string
 	conn       *grpc.ClientConn
@@ -74,10 +77,10 @@ func (c *Cluster) startRuntime(ctx context.Context) (err error) {
 	if o.Memory == 0 {
 		o.Memory = sandbox.MaxLimit
 	}
-	if n.sandbox, err = sandbox.NewNode(nodeName, o.Memory, sandbox.PidsMax(o.Pids)); err != nil {
+	if n.Sandbox, err = sandbox.NewNode(nodeName, o.Memory, sandbox.PidsMax(o.Pids)); err != nil {
 		return err
 	}
-	n.Cgroup = n.sandbox.Path()
+	n.Cgroup = n.Sandbox.Path()
 	if err := addHierarchies(filepath.Base(n.Cgroup)); err != nil {
 		return fmt.Errorf("make the node's cgroups: %w", err)
 	}
@@ -117,7 +120,7 @@ func (n *Node) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	memory := *resource.NewQuantity(n.sandbox.Limit(), resource.BinarySI)
+	memory := *resource.NewQuantity(n.Sandbox.Limit(), resource.BinarySI)
 	room := corev1.ResourceList{corev1.ResourceMemory: memory, corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("200")}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: NodeName, Labels: map[string]string{corev1.LabelHostname: NodeName}},
@@ -157,9 +160,6 @@ func (n *Node) untaint(ctx context.Context) error {
 // and /run and other places as they do. Its process is the command's own.
 func (n *Node) Enter(cmd *exec.Cmd) *exec.Cmd { return n.namespace.enter(cmd) }
 
-// Limit is the memory limit of the node's cgroup, in bytes.
-func (n *Node) Limit() int64 { return n.sandbox.Limit() }
-
 // close ends what runs in the pods; the components have ended before.
 func (n *Node) close() error {
 	var errs []error
@@ -169,8 +169,8 @@ func (n *Node) close() error {
 	if n.conn != nil {
 		errs = append(errs, n.conn.Close())
 	}
-	if n.sandbox != nil {
-		if err := n.sandbox.Close(); err != nil {
+	if n.Sandbox != nil {
+		if err := n.Sandbox.Close(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		errs = append(errs, removeHierarchies(filepath.Base(n.Cgroup)))

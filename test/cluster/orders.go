@@ -20,44 +20,56 @@ func (p *Pod) Do(ctx context.Context, command string) error {
 
 // DoIn is Do for any container. It needs neither API server nor containerd.
 func (p *Pod) DoIn(ctx context.Context, container, command string) error {
-	said := int64(0)
-	if info, err := os.Stat(p.replies(container)); err == nil {
-		said = info.Size()
+	said, err := p.order(ctx, container, command)
+	if err == nil {
+		err = await(ctx, func(context.Context) error {
+			ended := p.listens(container) // asked first: it may answer, and end then
+			done, err := replied(p.replies(container), said, command)
+			switch {
+			case done || err != nil:
+				return err
+			case ended != nil:
+				return ended
+			}
+			return errors.New("it has not yet")
+		})
 	}
-	if err := p.Order(ctx, container, command); err != nil {
-		return err
-	}
-	return await(ctx, func(context.Context) error {
-		ended := p.listens(container) // asked first: it may answer, and end then
-		done, err := replied(p.replies(container), said, command)
-		switch {
-		case done:
-			return nil
-		case err == nil && ended != nil:
-			err = ended
-		case err == nil:
-			err = errors.New("it has not yet")
-		}
+	if err != nil {
 		return fmt.Errorf("order %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
-	})
+	}
+	return nil
 }
 
 // Order sends a command to the hog in a container and does not wait until it is
 // done. A hog that just starts is waited for.
 func (p *Pod) Order(ctx context.Context, container, command string) error {
+	if _, err := p.order(ctx, container, command); err != nil {
+		return fmt.Errorf("order %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
+	}
+	return nil
+}
+
+// order says how many bytes the hogs of the container had replied before.
+func (p *Pod) order(ctx context.Context, container, command string) (said int64, err error) {
 	fd := -1
-	err := await(ctx, func(context.Context) (err error) {
+	err = await(ctx, func(context.Context) (err error) {
 		fd, err = unix.Open(p.pipe(container), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("open the pipe of the hog in container %s of pod %s: %w", container, p.Object.Name, err)
+		return 0, fmt.Errorf("open its pipe: %w", err)
 	}
 	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(command+"\n")); err != nil {
-		return fmt.Errorf("order %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
+	info, err := os.Stat(p.replies(container))
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	if _, err := unix.Write(fd, []byte(command+"\n")); errors.Is(err, unix.EPIPE) {
+		return 0, hog.ErrEnded
+	} else if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // pipe and replies are where package main of the images makes them.
@@ -92,7 +104,7 @@ func replied(file string, after int64, command string) (done bool, err error) {
 			return false, final{errors.New(strings.TrimSpace(line))}
 		case strings.HasPrefix(line, "done "+command+" in "):
 			return true, nil
-		case strings.HasPrefix(line, "ready ") && after > 0:
+		case strings.HasPrefix(line, "listening"):
 			return false, final{fmt.Errorf("%w, and was started again", hog.ErrEnded)}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,9 +53,10 @@ type Pod struct {
 	// Logs and Volumes are the pod's directories on the host.
 	Logs, Volumes string
 	Sandbox       string            // its ID in the runtime
-	Containers    map[string]string // IDs in the runtime by name
+	Containers    map[string]string // IDs in the runtime by name, the latest of each
 
-	node *Node
+	attempts map[string]uint32 // by container, without a kubelet
+	node     *Node
 }
 
 // UID is the pod's.
@@ -65,15 +67,16 @@ func (p *Pod) EmptyDir(volume string) string {
 	return filepath.Join(p.Volumes, "kubernetes.io~empty-dir", volume)
 }
 
-// AddPod runs a pod on the node and returns when its containers run. The pod is
-// made in the API server, if there is one, unless it has a UID already. Images
-// are never pulled, and the network is the host's.
+// AddPod runs a pod on the node, see [Node.Prepare], and returns when its
+// containers run. The pod is made in the API server, if there is one, unless it
+// has a UID already: then it was made before.
 func (n *Node) AddPod(ctx context.Context, pod *corev1.Pod) (*Pod, error) {
-	pod = n.prepared(pod)
+	pod = n.Prepare(pod)
+	pod.Spec.NodeName = NodeName
 	if err := n.create(ctx, pod); err != nil {
 		return nil, fmt.Errorf("make pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	p := n.pod(pod)
+	p := n.Pod(pod)
 	run := p.run
 	if n.Kubelet != nil {
 		run = p.awaitRunning
@@ -84,7 +87,9 @@ func (n *Node) AddPod(ctx context.Context, pod *corev1.Pod) (*Pod, error) {
 	return p, nil
 }
 
-func (n *Node) pod(object *corev1.Pod) *Pod {
+// Pod is what is known of a pod by its object: where its files and its cgroup
+// are, and how its hogs take orders.
+func (n *Node) Pod(object *corev1.Pod) *Pod {
 	uid := string(object.UID)
 	return &Pod{
 		Object:     object,
@@ -92,27 +97,35 @@ func (n *Node) pod(object *corev1.Pod) *Pod {
 		Logs:       filepath.Join(n.PodLogs, object.Namespace+"_"+object.Name+"_"+uid),
 		Volumes:    filepath.Join(n.KubeletRoot, "pods", uid, "volumes"),
 		Containers: map[string]string{},
+		attempts:   map[string]uint32{},
 		node:       n,
 	}
 }
 
-// prepared is the pod with what every pod here has: the node, the host's
-// network, no pulling of images, and the pipes of hogs.
-func (n *Node) prepared(pod *corev1.Pod) *corev1.Pod {
+// orders is the volume of the hogs' pipes.
+const orders = "orders"
+
+// Prepare is a pod that can run here: on the host's network, without pulling
+// images, and with a place for the pipes of its hogs. Its spec also does for the
+// template of a workload.
+func (n *Node) Prepare(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	if pod.Namespace == "" {
 		pod.Namespace = metav1.NamespaceDefault
 	}
-	pod.Spec.NodeName, pod.Spec.HostNetwork = NodeName, true
+	pod.Spec.HostNetwork = true
+	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == orders }) {
+		return pod // it is prepared
+	}
 	kind := corev1.HostPathDirectory
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "orders", VolumeSource: corev1.VolumeSource{
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: orders, VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: n.path("orders"), Type: &kind},
 	}})
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			c := &list[i]
 			c.ImagePullPolicy = corev1.PullNever
-			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "orders", MountPath: ordersPath})
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: orders, MountPath: ordersPath})
 			c.Env = append(c.Env,
 				corev1.EnvVar{Name: "PLIMSOLL_ORDERS", Value: ordersPath},
 				corev1.EnvVar{Name: "PLIMSOLL_CONTAINER", Value: c.Name},

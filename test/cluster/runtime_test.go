@@ -105,7 +105,7 @@ func hasCgroup(t *testing.T, ctx context.Context, p *Pod) {
 	if err := p.Do(ctx, "fill 20MiB"); err != nil {
 		t.Fatal(err)
 	}
-	memory := filepath.Join(p.node.sandbox.Dir("memory"), p.belowNode())
+	memory := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
 	if text, err := os.ReadFile(filepath.Join(memory, "memory.limit_in_bytes")); err == nil && strings.TrimSpace(string(text)) != "67108864" {
 		t.Errorf("the pod's limit is %s", text)
 	}
@@ -115,7 +115,7 @@ func hasCgroup(t *testing.T, ctx context.Context, p *Pod) {
 	if pids, err := p.PIDs(); err != nil || len(pids) != 2 {
 		t.Errorf("processes %v, %v: want those of sandbox and container", pids, err)
 	}
-	if usage, err := p.node.sandbox.Usage(); err != nil || usage < 20<<20 {
+	if usage, err := p.node.Sandbox.Usage(); err != nil || usage < 20<<20 {
 		t.Errorf("the node uses %d bytes, %v: want the pod's 20 MiB", usage, err)
 	}
 }
@@ -138,6 +138,17 @@ func endsWithItsHog(t *testing.T, ctx context.Context, p *Pod) {
 	}
 	if err := p.Do(ctx, "fill 100MiB"); !errors.Is(err, hog.ErrEnded) {
 		t.Errorf("a hog beyond its limit: %v, want %v", err, hog.ErrEnded)
+	}
+	dead := p.Containers["main"]
+	if err := p.StartAgain(ctx, "main"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Do(ctx, "fill 1MiB"); err != nil {
+		t.Errorf("started again: %v", err)
+	}
+	status, err := p.node.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: dead})
+	if err != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_EXITED || status.Status.ExitCode != 137 {
+		t.Errorf("the dead container: %v, %v", status, err)
 	}
 }
 

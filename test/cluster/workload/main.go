@@ -37,27 +37,26 @@ func main() {
 }
 
 // takeOrders makes a named pipe the standard input, and a file the output. The
-// pipe is open for writing too, so that it does not end with the first who
-// writes.
+// file says so before the pipe is open, so that who finds it open knows whose
+// replies follow. The pipe is open for writing too, so that it does not end with
+// the first who writes.
 func takeOrders(path string) error {
+	if err := become(1, path+".replies", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND); err != nil {
+		return err
+	}
+	fmt.Println("listening")
 	if err := unix.Mkfifo(path, 0o600); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("make the named pipe %s: %w", path, err)
 	}
-	for stream, file := range []struct {
-		path  string
-		flags int
-	}{
-		{path, unix.O_RDWR},
-		{path + ".replies", unix.O_WRONLY | unix.O_CREAT | unix.O_APPEND},
-	} {
-		fd, err := unix.Open(file.path, file.flags|unix.O_CLOEXEC, 0o600)
-		if err != nil {
-			return fmt.Errorf("open %s: %w", file.path, err)
-		}
-		if err := unix.Dup3(fd, stream, 0); err != nil {
-			return fmt.Errorf("take orders by %s: %w", file.path, err)
-		}
-		_ = unix.Close(fd) // the stream stays
+	return become(0, path, unix.O_RDWR)
+}
+
+// become opens a file as a standard stream.
+func become(stream int, path string, flags int) error {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
 	}
-	return nil
+	defer unix.Close(fd)
+	return unix.Dup3(fd, stream, 0)
 }
