@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/cadvisor/cache/memory"
@@ -35,10 +36,7 @@ type CAdvisor struct {
 // OpenCAdvisor starts a cAdvisor for the pods below the node's cgroup. It reads
 // all cgroups of the machine once, and watches for new ones.
 func OpenCAdvisor(nodeCgroup string, o Sampling) (*CAdvisor, error) {
-	if o.Period <= 0 {
-		o.Period = defaultPeriod
-	}
-	reader, err := startReader(podRoots(nodeCgroup), o.Period)
+	reader, err := startReader(podRoots(nodeCgroup))
 	if err != nil {
 		return nil, fmt.Errorf("start cAdvisor: %w; use another --stats-provider", err)
 	}
@@ -61,14 +59,20 @@ func podRoots(nodeCgroup string) []string {
 // place on version 1.
 var wanted = container.MetricSet{container.MemoryUsageMetrics: {}, container.ProcessMetrics: {}, container.CpuUsageMetrics: {}}
 
-func startReader(roots []string, period time.Duration) (cadvisor.Manager, error) {
-	if err := flag.Set("disable_root_cgroup_stats", "true"); err != nil {
+// settle makes cAdvisor's settings, once: what is left of an earlier one reads
+// them. Samples come by asking; housekeeping besides is as seldom as a kubelet's.
+var settle = sync.OnceValue(func() error {
+	*cadvisor.HousekeepingInterval = defaultPeriod
+	return flag.Set("disable_root_cgroup_stats", "true")
+})
+
+func startReader(roots []string) (cadvisor.Manager, error) {
+	if err := settle(); err != nil {
 		return nil, fmt.Errorf("leave out the machine: %w", err)
 	}
-	*cadvisor.HousekeepingInterval = period
-	steady := false
+	period, dynamic := defaultPeriod, false
 	reader, err := cadvisor.New(memory.New(2*period, nil), sysfs.NewRealSysFs(),
-		cadvisor.HousekeepingConfig{Interval: &period, AllowDynamic: &steady}, wanted, nil, roots, nil, "", 0)
+		cadvisor.HousekeepingConfig{Interval: &period, AllowDynamic: &dynamic}, wanted, nil, roots, nil, "", 0)
 	if err != nil {
 		return nil, err
 	}

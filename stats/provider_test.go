@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,13 +48,19 @@ func openCRI(t *testing.T, r Runtime, o Sampling) *CRI {
 	return c
 }
 
+// pass lets time pass, and what it brings happen.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 func TestSamplesAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")
 		var samples []time.Time
-		fails := false
+		var fails atomic.Bool
 		r := pretender{pods: func(context.Context) ([]cri.PodStats, error) {
-			if fails {
+			if fails.Load() {
 				return nil, gone
 			}
 			samples = append(samples, time.Now())
@@ -68,24 +75,25 @@ func TestSamplesAge(t *testing.T) {
 		if u := usageOf(c, "b"); u != nil {
 			t.Errorf("a pod of which the runtime says nothing uses %+v", u)
 		}
-		time.AfterFunc(10*time.Second+time.Millisecond, func() { fails = true })
-		<-time.After(11 * time.Second)
+		pass(10*time.Second + time.Millisecond)
+		fails.Store(true)
+		pass(999 * time.Millisecond)
 		if len(samples) != 2 || samples[1].Sub(start) != 10*time.Second {
 			t.Errorf("samples at %v", samples)
 		}
 		if u := usageOf(c, "a"); u == nil || u.Time != samples[1] || c.Err() != nil {
 			t.Errorf("the second sample: %+v, %v", u, c.Err())
 		}
-		<-time.After(19*time.Second - 2*time.Millisecond)
+		pass(19*time.Second - 2*time.Millisecond)
 		if u := usageOf(c, "a"); u == nil || u.Time != samples[1] || !errors.Is(c.Err(), gone) {
 			t.Errorf("just not too old: %+v, %v", u, c.Err())
 		}
-		<-time.After(3 * time.Millisecond)
+		pass(3 * time.Millisecond)
 		if u := usageOf(c, "a"); u != nil || !errors.Is(c.Err(), gone) {
 			t.Errorf("too old: %+v, %v", u, c.Err())
 		}
-		fails = false
-		<-time.After(10 * time.Second)
+		fails.Store(false)
+		pass(10 * time.Second)
 		if u := usageOf(c, "a"); u == nil || c.Err() != nil {
 			t.Errorf("back again: %+v, %v", u, c.Err())
 		}
@@ -110,9 +118,9 @@ func TestSamplesOnRequest(t *testing.T) {
 		}
 		measure, prepare := func() { c.Measure(nil, nil) }, func() { c.Prepare(nil) }
 		ask("right after one", 1, measure, prepare)
-		<-time.After(time.Second)
+		pass(time.Second)
 		ask("a second later", 2, prepare, measure, prepare)
-		<-time.After(time.Second)
+		pass(time.Second)
 		ask("another second later", 3, func() { c.MeasureMemory(nil, nil) })
 	})
 }
@@ -132,7 +140,7 @@ func TestARuntimeThatHangsMakesNobodyWait(t *testing.T) {
 		if c.Prepare(nil); time.Since(begun) != 0 {
 			t.Errorf("waited %v", time.Since(begun))
 		}
-		<-time.After(10*time.Second + time.Millisecond)
+		pass(10*time.Second + time.Millisecond)
 		if usageOf(c, "a"); !errors.Is(c.Err(), cri.ErrTimeout) || asked != 2 {
 			t.Errorf("after the deadline: %v, asked %d times", c.Err(), asked)
 		}
