@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/signal"
@@ -167,6 +169,59 @@ func TestAHangingFilesystem(t *testing.T) {
 			t.Errorf("after it came back: %+v", o[signal.ImagefsAvailable])
 		}
 	})
+}
+
+// While one filesystem hangs, another that takes its place is not asked either:
+// one goroutine is the most that a place costs.
+func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(map[string]signal.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
+		at := "/images"
+		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: func(ctx context.Context) (i, c []cri.Filesystem, err error) { return runtimeAt(at, at)(ctx) }}, w.ask)
+		release := w.hang("/images")
+		for _, at = range []string{"/images", "/other"} {
+			if err := d.Locate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			expectUnknown(t, observe(d), signal.ImagefsAvailable, "statfs "+at+" has not answered")
+		}
+		if n := w.asks("/other"); n != 0 {
+			t.Errorf("asked %d times beside a question that hangs", n)
+		}
+		release()
+		synctest.Wait()
+		if _, ok := d.Layout(); ok {
+			t.Error("what was said of the one is taken for the other's")
+		}
+		if o := observe(d)[signal.ImagefsAvailable]; o.Capacity != 3000 {
+			t.Errorf("after the hang: %+v", o)
+		}
+	})
+}
+
+func TestSizesThatKernelsReport(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		fs   unix.Statfs_t
+		want filesystem
+		err  error
+	}{
+		{"ext4: fragments count, reserved blocks do not", unix.Statfs_t{Bsize: 4096, Frsize: 1024, Blocks: 100, Bfree: 60, Bavail: 50, Files: 10, Ffree: 4},
+			filesystem{available: 50 << 10, total: 100 << 10, inodesFree: 4, inodes: 10}, nil},
+		{"no fragments", unix.Statfs_t{Bsize: 512, Blocks: 8, Bavail: 8, Files: 1},
+			filesystem{available: 4096, total: 4096, inodesFree: 0, inodes: 1}, nil},
+		{"no limit of inodes", unix.Statfs_t{Frsize: 1, Blocks: 8, Bavail: 0},
+			filesystem{available: 0, total: 8, inodesFree: NoInodeLimit, inodes: NoInodeLimit}, nil},
+		{"no blocks", unix.Statfs_t{Frsize: 4096, Files: 5}, filesystem{}, errNoSize},
+		{"no block size", unix.Statfs_t{Blocks: 5}, filesystem{}, errNoSize},
+		{"more than there can be", unix.Statfs_t{Frsize: 4096, Blocks: 1 << 51}, filesystem{}, errAbsurdSize},
+		{"below 0, in a client that does not know better", unix.Statfs_t{Frsize: 4096, Blocks: 5, Bavail: 1<<64 - 1}, filesystem{}, errAbsurdSize},
+		{"inodes below 0", unix.Statfs_t{Frsize: 4096, Blocks: 5, Files: 1, Ffree: 1<<64 - 1}, filesystem{}, errAbsurdSize},
+	} {
+		if got, err := sized(&tc.fs); got != tc.want || !errors.Is(err, tc.err) {
+			t.Errorf("%s: %+v, %v, want %+v, %v", tc.name, got, err, tc.want, tc.err)
+		}
+	}
 }
 
 // A filesystem that is slower than anybody waits is known all the same, as of
