@@ -107,7 +107,7 @@ func (t *Teller) collect(ctx context.Context, e *entry) {
 	}()
 	for _, p := range payments {
 		t.mu.Lock()
-		debt := e.debt.clone()
+		debt := e.debt
 		t.mu.Unlock()
 		if !p.ready(&debt) {
 			continue
@@ -138,12 +138,10 @@ func (t *Teller) settle(e *entry, p *payment, o outcome) (more bool) {
 		t.settled(e, p, o)
 		return true
 	}
-	least := time.Duration(0)
-	if o.answer == forbidden {
-		least = forbiddenDelay
+	if o.answer == forbidden && !e.refused.IsZero() && now.Sub(e.refused) > lawless {
 		t.complain(cmp.Or(o.right, p.right), o.err)
 	}
-	if t.ledger.delayed(e, now, retryAfter(o.err), least) {
+	if t.ledger.delayed(e, now, retryAfter(o.err)) {
 		t.log.Error(fmt.Sprintf("the API server has refused an eviction's %s for %s: it is given up", p.right, patience),
 			append(about(&e.debt), "error", o.err)...)
 		t.ledger.remove(e)

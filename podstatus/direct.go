@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// direct asks the API server for an Eviction. The server takes up to 10 s to
-// refuse another UID.
+// direct asks the API server for an Eviction. To refuse another UID for a pod
+// that has not started yet the server takes 10 s.
 type direct struct{ client kubernetes.Interface }
 
 func (d *direct) Request(ctx context.Context, n Notice, grace int64) (Answer, error) {

@@ -13,8 +13,9 @@ const (
 	// server is back. The longest wait is 30 s.
 	shortestDelay = 250 * time.Millisecond
 	longestDelay  = 24 * time.Second
-	// forbiddenDelay: rights change seldom.
-	forbiddenDelay = time.Minute
+	// lawless is how long a server that has just started may not know its own
+	// RBAC rules, and forbids everything: only then a right counts as missing.
+	lawless = 10 * time.Second
 	// killTime is how long to wait for word of the kill. A debt of which nothing
 	// was heard by then is judged by what the node and the server know, as one
 	// that a predecessor left.
@@ -147,21 +148,22 @@ func (l *ledger) unheard(e *entry, now time.Time, asked time.Duration) {
 
 // delayed puts an entry off after the server refused it, and reports whether
 // its patience is at an end.
-func (l *ledger) delayed(e *entry, now time.Time, asked, least time.Duration) (end bool) {
+func (l *ledger) delayed(e *entry, now time.Time, asked time.Duration) (end bool) {
 	if e.refused.IsZero() {
 		e.refused = now
 	}
-	if due := now.Add(max(e.backoff.next(), asked, least)); due.After(e.due) {
+	if due := now.Add(max(e.backoff.next(), asked)); due.After(e.due) {
 		e.due = due
 	}
 	return now.Sub(e.refused) >= patience
 }
 
-// outstanding are copies of the debts, oldest first.
+// outstanding are the debts, oldest first. Their notices are shared: nobody
+// changes one that was entered.
 func (l *ledger) outstanding() []Debt {
 	debts := make([]Debt, len(l.entries))
 	for i, e := range l.entries {
-		debts[i] = e.debt.clone()
+		debts[i] = e.debt
 	}
 	return debts
 }

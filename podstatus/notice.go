@@ -73,7 +73,7 @@ type Debt struct {
 	Event  bool `json:"event,omitempty"`  // owed
 }
 
-// clone shares nothing with d, so that it can be encoded beside the ledger.
+// clone shares nothing with d, so that whoever gave it may change what is theirs.
 func (d Debt) clone() Debt {
 	d.Notice.Annotations = maps.Clone(d.Notice.Annotations)
 	d.Notice.Killed = slices.Clone(d.Notice.Killed)

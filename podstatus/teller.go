@@ -39,7 +39,8 @@ type Teller struct {
 
 // New makes a Teller. The client must be one that speaks to a server, without a
 // limit of its own on requests per second: the kill waits behind it. store is
-// handed all debts whenever they change; it must neither wait nor call back.
+// handed all debts whenever they change; it must not wait, call back, or change
+// them.
 func New(client kubernetes.Interface, node string, log *slog.Logger, store func([]Debt), options Options) *Teller {
 	return &Teller{
 		client: client, node: node, log: log, store: store, options: options,
@@ -134,8 +135,6 @@ func (t *Teller) Evicted(ctx context.Context, n Notice) error {
 		}
 	case absent:
 		t.ledger.rest(time.Now().Add(retryAfter(err)))
-	case forbidden:
-		t.complain(patchStatus, err)
 	}
 	t.changed()
 	if err != nil {
@@ -168,7 +167,7 @@ func (t *Teller) Debts() int {
 	return len(t.ledger.entries)
 }
 
-// Outstanding are the debts, oldest first.
+// Outstanding are the debts, oldest first; they are not to be changed.
 func (t *Teller) Outstanding() []Debt {
 	t.mu.Lock()
 	defer t.mu.Unlock()
