@@ -58,7 +58,9 @@ type Conditions struct {
 
 	latest chan wanted   // one slot, the newest
 	wake   chan struct{} // one slot: what is wanted has changed
-	handed *wanted       // what Set handed over last; of its caller
+	// Of the caller of Set: whether it was called, and with what.
+	called bool
+	last   signal.ConditionSet
 
 	// Of the goroutine in Run.
 	wanted  *wanted
@@ -80,19 +82,18 @@ func NewConditions(p ConditionParts) *Conditions {
 	}
 }
 
-// Set says which conditions are True, and why. It does not wait. It must be
-// called by one goroutine.
+// Set says which conditions are True, and why. It does not wait and does
+// not allocate. It must be called by one goroutine.
 func (c *Conditions) Set(set signal.ConditionSet, crossings Crossings) {
-	w := wanted{set, crossings}
 	select {
 	case <-c.latest: // not taken yet: replaced
 	default:
 	}
-	c.latest <- w
-	if c.handed != nil && c.handed.set == set {
+	c.latest <- wanted{set, crossings}
+	if c.called && c.last == set {
 		return // a new message alone is worth no write
 	}
-	c.handed = &w
+	c.called, c.last = true, set
 	select {
 	case c.wake <- struct{}{}:
 	default:

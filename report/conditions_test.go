@@ -247,6 +247,15 @@ func TestSetWaitsForNobody(t *testing.T) {
 	if w := <-c.latest; w.set != 999%8 {
 		t.Errorf("the latest is %v", w.set)
 	}
+	h, now := NewHeartbeat(HeartbeatParts{}), time.Now()
+	looks := 0
+	if n := testing.AllocsPerRun(1000, func() {
+		looks++
+		c.Set(signal.ConditionSet(looks%8), Crossings{})
+		h.Beat(now)
+	}); n != 0 {
+		t.Errorf("a look allocates %v times to be told of", n)
+	}
 }
 
 func TestNewerViewCounts(t *testing.T) {
