@@ -41,7 +41,7 @@ func TestWhatIsOwedIsPaidInSpiteOf(t *testing.T) {
 		{"503", answering(apierrors.NewServiceUnavailable("starting")), 10 * time.Minute, 30 * time.Second, 32},
 		{"500", answering(apierrors.NewInternalError(errors.New("etcd"))), 10 * time.Minute, 30 * time.Second, 64},
 		{"500 for pods", only("/pods/", answering(apierrors.NewInternalError(errors.New("etcd")))), 10 * time.Minute, 30 * time.Second, 64},
-		{"410", answering(apierrors.NewGone("too old")), 10 * time.Minute, 30 * time.Second, 64},
+		{"410", answering(apierrors.NewResourceExpired("too old")), 10 * time.Minute, 30 * time.Second, 64},
 		{"404 by a load balancer", balancer, 10 * time.Minute, 30 * time.Second, 64},
 		{"409 for ever", only("PATCH", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))), 10 * time.Minute, 30 * time.Second, 200},
 		{"429 with Retry-After", answering(apierrors.NewTooManyRequests("later", 100)), 10 * time.Minute, 100 * time.Second, 7},

@@ -46,23 +46,28 @@ func restarted(s *sight) {
 	s.pod.Status.ContainerStatuses[0] = runs("id-new", decided.Add(2*time.Second))
 }
 
+var before, after = decided.Add(-time.Hour), decided.Add(3 * time.Second)
+
+func disruption(message string, at time.Time) func(*sight) {
+	return func(s *sight) {
+		s.pod.Status.Conditions = append(s.pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
+			Status: corev1.ConditionTrue, Message: message, LastTransitionTime: metav1.NewTime(at)})
+	}
+}
+
+func sidecar(s *sight) {
+	s.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{runs("id-sidecar", after)}
+}
+
+func setup(s *sight) {
+	s.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{ContainerID: "containerd://id-setup", State: ended("id-setup", before)}}
+}
+
+func debugged(s *sight) {
+	s.pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{runs("id-debug", after)}
+}
+
 func TestLateLook(t *testing.T) {
-	before, after := decided.Add(-time.Hour), decided.Add(3*time.Second)
-	disruption := func(message string, at time.Time) func(*sight) {
-		return func(s *sight) {
-			s.pod.Status.Conditions = append(s.pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
-				Status: corev1.ConditionTrue, Message: message, LastTransitionTime: metav1.NewTime(at)})
-		}
-	}
-	sidecar := func(s *sight) {
-		s.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{runs("id-sidecar", after)}
-	}
-	setup := func(s *sight) {
-		s.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{ContainerID: "containerd://id-setup", State: ended("id-setup", before)}}
-	}
-	debugged := func(s *sight) {
-		s.pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{runs("id-debug", after)}
-	}
 	type changes = []func(*sight)
 	for _, tc := range []struct {
 		about string

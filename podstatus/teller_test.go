@@ -66,7 +66,7 @@ func TestPromptStatus(t *testing.T) {
 		{"another pod of this name", answering(wrongUID("p")), true, true, false},
 		{"a load balancer without a server", balancer, true, false, true},
 		{"conflict", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("busy"))), true, false, true},
-		{"410", answering(apierrors.NewGone("expired")), true, false, true},
+		{"410", answering(apierrors.NewResourceExpired("expired")), true, false, true},
 		{"too many requests", answering(apierrors.NewTooManyRequests("later", 7)), true, false, true},
 		{"500", answering(apierrors.NewInternalError(errors.New("etcd"))), true, false, true},
 		{"no right", answering(apierrors.NewForbidden(corev1.Resource("pods/status"), "p", errors.New("RBAC"))), true, false, true},

@@ -162,7 +162,7 @@ var troubles = []fault{
 	answering(apierrors.NewInternalError(errors.New("etcd"))),
 	answering(apierrors.NewTooManyRequests("later", 20)),
 	only("PATCH", answering(apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified")))),
-	only("POST", answering(apierrors.NewGone("gone"))),
+	only("POST", answering(apierrors.NewResourceExpired("gone"))),
 	only("GET", answering(apierrors.NewForbidden(corev1.Resource("pods"), "p", errors.New("RBAC")))),
 }
 

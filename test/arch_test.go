@@ -34,6 +34,7 @@ var mayImport = map[string]struct {
 	"kill":    {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"reclaim": {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
 	"report":  {[]string{"fields", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
+	"podstatus": {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
 	"state":   {nil, "it keeps a state, whatever is in it"},
 
 	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
