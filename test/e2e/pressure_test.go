@@ -15,11 +15,14 @@ func withoutKubelet(n cluster.NodeOptions) cluster.Options {
 	return cluster.Options{Components: cluster.APIServer | cluster.Containerd, Node: n}
 }
 
+// hard100 is the one threshold of most tests.
+const hard100 = "--eviction-hard=memory.available<100Mi"
+
 func TestMemoryPressure(t *testing.T) {
 	s := set(t, withoutKubelet(cluster.NodeOptions{}))
 	calm := s.add(cluster.Hog("calm", "fill 50MiB"))
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
-	a := s.start()
+	a := s.start(hard100)
 	if err := greedy.Order(t.Context(), "main", "fill 1GiB at 200MiB/s"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,15 @@ func set(t *testing.T, o cluster.Options, rights ...string) *stage {
 	return s
 }
 
+// story tells one of several stories of a stage, with a state of its own.
+func (s *stage) story(name string, tell func(*stage)) {
+	s.t.Run(name, func(t *testing.T) {
+		own := *s
+		own.t, own.state = t, filepath.Join(t.TempDir(), "state.json")
+		tell(&own)
+	})
+}
+
 // apply has kubectl apply a file.
 func (s *stage) apply(file string) {
 	s.t.Helper()
@@ -112,7 +122,7 @@ func (s *stage) flags() []string {
 		"--container-runtime-endpoint=unix://" + s.Node.Socket,
 		"--node-cgroup=" + s.Node.Cgroup, "--root-dir=" + s.Node.KubeletRoot, "--pod-logs-dir=" + s.Node.PodLogs,
 		"--kubelet-config=" + orNone(s.Node.KubeletConfig), "--state-file=" + s.state,
-		"--enforce-node-allocatable=none", "--eviction-hard=memory.available<100Mi",
+		"--enforce-node-allocatable=none",
 		"--eviction-pressure-transition-period=5s", "--monitoring-period=1s", "--healthz-bind-address=",
 	}
 }
@@ -188,6 +198,55 @@ func evicted(t *testing.T, pod *corev1.Pod, message string) {
 		}
 	}
 	t.Errorf("pod %s: no DisruptionTarget in %+v", pod.Name, pod.Status.Conditions)
+}
+
+// evicts awaits an eviction and checks all that tells of it: the decision, the
+// pod's status and its only event.
+func (s *stage) evicts(a *trial.Agent, p *cluster.Pod, starved string) *agent.Decision {
+	s.t.Helper()
+	d := s.await(a, agent.Evicted, agent.Failed)
+	if d.UID != p.UID() || d.Decision != agent.Evicted {
+		s.t.Fatalf("not pod %s: %+v", p.Object.Name, d)
+	}
+	if d.Status != agent.StatusTold {
+		s.t.Errorf("decision: %+v", d)
+	}
+	s.told(p, d.Message, starved)
+	return d
+}
+
+// told checks that the status and exactly one event tell of a pod's eviction.
+func (s *stage) told(p *cluster.Pod, message, starved string) {
+	s.t.Helper()
+	events := s.events(p, "Evicted")
+	if len(events) != 1 || events[0].Message != message || events[0].Annotations["starved_resource"] != starved {
+		s.t.Errorf("events: %+v", events)
+	}
+	evicted(s.t, s.get(p), message)
+}
+
+// only checks that no pods but these were evicted.
+func (s *stage) only(pods ...*cluster.Pod) {
+	s.t.Helper()
+	list, err := s.API.CoreV1().Pods(metav1.NamespaceAll).List(s.t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Failed"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, failed := range list.Items {
+		if !slices.ContainsFunc(pods, func(p *cluster.Pod) bool { return p.Object.UID == failed.UID }) {
+			s.t.Errorf("pod %s was evicted, too: %s", failed.Name, failed.Status.Message)
+		}
+	}
+}
+
+// remove takes pods away, as whoever runs them would.
+func (s *stage) remove(pods ...*cluster.Pod) {
+	s.t.Helper()
+	for _, p := range pods {
+		if err := p.Remove(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // events are the reasons of a pod's events, once there is one.

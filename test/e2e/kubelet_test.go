@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// withKubelet is a node with a kubelet that evicts nobody unless it is told to.
+func withKubelet(config map[string]any) cluster.Options {
+	return cluster.Options{Components: cluster.APIServer | cluster.Containerd | cluster.Kubelet,
+		Node: cluster.NodeOptions{Memory: 768 * mib, KubeletConfig: config}}
+}
+
+// evictions is how many immediate evictions are tried; the figures in
+// docs/performance.md are of 100.
+func evictions(t *testing.T) int {
+	text := os.Getenv("EVICTIONS")
+	if text == "" {
+		return 100
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("EVICTIONS=%s: not a number of evictions", text)
+	}
+	return n
+}
+
+// always is a pod that a kubelet starts again whenever it ends.
+func always(name string) *corev1.Pod {
+	pod := cluster.Hog(name, "fill 8MiB")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	return pod
+}
+
+// Told first and killed at once, a pod is evicted for good: its kubelet keeps
+// phase, reason and message, and starts nothing again.
+func TestImmediateEvictionsBesideAKubelet(t *testing.T) {
+	s := set(t, withKubelet(nil))
+	a := s.start("--eviction-hard=memory.available<150Mi")
+	calm := s.add(always("calm"))
+	n := evictions(t)
+	messages := map[string]string{} // by name
+	var pods []*cluster.Pod
+	var toDead []float64
+	for i := range n {
+		p := s.add(always(fmt.Sprintf("greedy-%d", i)))
+		if err := p.Order(t.Context(), "main", "fill 1GiB at 1GiB/s"); err != nil {
+			t.Fatal(err)
+		}
+		d := s.await(a, agent.Evicted, agent.Failed)
+		if d.Pod != "default/"+p.Object.Name || d.Status != agent.StatusTold || d.ToEmpty == nil {
+			t.Fatalf("eviction %d: %+v", i, d)
+		}
+		pods, toDead, messages[p.Object.Name] = append(pods, p), append(toDead, *d.ToEmpty), d.Message
+	}
+	s.settled(pods)
+	for _, p := range pods {
+		got := s.get(p)
+		evicted(t, got, messages[got.Name])
+		notRestarted(t, got)
+		if events := s.events(p, "Evicted"); len(events) != 1 {
+			t.Errorf("pod %s: %d events", got.Name, len(events))
+		}
+	}
+	s.running(calm)
+	slices.Sort(toDead)
+	t.Logf("%d evictions, from the look to the last process dead: median %.1f ms, worst %.1f ms", n, toDead[n/2], toDead[n-1])
+}
+
+// settled waits until the kubelet has told of every pod's end, and had the time
+// to change its mind: its status is synchronised every 10 s.
+func (s *stage) settled(pods []*cluster.Pod) {
+	s.t.Helper()
+	s.until("the kubelet has told that every container has ended", func() bool {
+		return !slices.ContainsFunc(pods, func(p *cluster.Pod) bool {
+			return slices.ContainsFunc(s.get(p).Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
+		})
+	})
+	watch, err := s.API.CoreV1().Pods(metav1.NamespaceAll).Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + cluster.NodeName})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer watch.Stop()
+	quiet := time.NewTimer(12 * time.Second)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-quiet.C:
+			return
+		case e := <-watch.ResultChan():
+			if p, is := e.Object.(*corev1.Pod); is && slices.ContainsFunc(pods, func(of *cluster.Pod) bool { return of.Object.UID == p.UID }) && p.Status.Phase != corev1.PodFailed {
+				s.t.Errorf("pod %s went back to phase %s", p.Name, p.Status.Phase)
+			}
+		}
+	}
+}
+
+func notRestarted(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.RestartCount != 0 || c.State.Running != nil {
+			t.Errorf("pod %s: container %s was started again: %+v", pod.Name, c.Name, c)
+		}
+	}
+}
