@@ -30,12 +30,12 @@ var mayImport = map[string]struct {
 	"cri":       {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":   {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
-	"kill":    {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
-	"reclaim": {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
-	"report":  {[]string{"fields", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
+	"stats":     {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
+	"kill":      {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
+	"reclaim":   {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
+	"report":    {[]string{"fields", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
 	"podstatus": {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
-	"state":   {nil, "it keeps a state, whatever is in it"},
+	"state":     {nil, "it keeps a state, whatever is in it"},
 
 	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
 	"endpoints": {nil, "it serves what others found, and looks at nothing itself"},
@@ -57,7 +57,7 @@ var mayImport = map[string]struct {
 	"test/cluster":          {[]string{"test/hog", "test/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
 	"test/cluster/workload": {[]string{"test/hog"}, "it is the hog in an image"},
 	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
-	"test/e2e":     {nil, "it is tests alone"},
+	"test/e2e":              {nil, "it is tests alone"},
 	"test/bench":            {[]string{"agent", "test/hog", "test/sandbox", "test/trial"}, "it measures the binary from outside"},
 	"demo":                  {[]string{"agent", "pods", "signal", "test/hog", "test/sandbox", "test/trial"}, "it shows the binary at work"},
 }
