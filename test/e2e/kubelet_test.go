@@ -81,10 +81,18 @@ func TestImmediateEvictionsBesideAKubelet(t *testing.T) {
 // to change its mind: its status is synchronised every 10 s.
 func (s *stage) settled(pods []*cluster.Pod) {
 	s.t.Helper()
+	var last string
+	defer func() { s.t.Log(last) }()
 	s.until("the kubelet has told that every container has ended", func() bool {
-		return !slices.ContainsFunc(pods, func(p *cluster.Pod) bool {
-			return slices.ContainsFunc(s.get(p).Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
-		})
+		for _, p := range pods {
+			for _, c := range s.get(p).Status.ContainerStatuses {
+				if c.State.Terminated == nil {
+					last = fmt.Sprintf("%s: %+v", p.Object.Name, c.State)
+					return false
+				}
+			}
+		}
+		return true
 	})
 	watch, err := s.API.CoreV1().Pods(metav1.NamespaceAll).Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + cluster.NodeName})
 	if err != nil {

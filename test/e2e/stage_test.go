@@ -46,6 +46,7 @@ type stage struct {
 	API        kubernetes.Interface // as the administrator
 	kubeconfig string               // of the agent, through the front that can fail
 	state      string
+	pods       *[]*cluster.Pod // of a story, which removes them
 }
 
 // set makes a stage. Optional rights are named by their files in deploy/rbac.
@@ -70,11 +71,19 @@ func set(t *testing.T, o cluster.Options, rights ...string) *stage {
 	return s
 }
 
-// story tells one of several stories of a stage, with a state of its own.
+// story tells one of several stories of a stage, with a state and pods of its
+// own.
 func (s *stage) story(name string, tell func(*stage)) {
 	s.t.Run(name, func(t *testing.T) {
 		own := *s
-		own.t, own.state = t, filepath.Join(t.TempDir(), "state.json")
+		own.t, own.state, own.pods = t, filepath.Join(t.TempDir(), "state.json"), &[]*cluster.Pod{}
+		t.Cleanup(func() {
+			for _, p := range *own.pods {
+				if err := p.Remove(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 		tell(&own)
 	})
 }
@@ -142,6 +151,9 @@ func (s *stage) add(pod *corev1.Pod) *cluster.Pod {
 	p, err := s.Node.AddPod(ctx, pod)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if s.pods != nil {
+		*s.pods = append(*s.pods, p)
 	}
 	return p
 }
@@ -235,16 +247,6 @@ func (s *stage) only(pods ...*cluster.Pod) {
 	for _, failed := range list.Items {
 		if !slices.ContainsFunc(pods, func(p *cluster.Pod) bool { return p.Object.UID == failed.UID }) {
 			s.t.Errorf("pod %s was evicted, too: %s", failed.Name, failed.Status.Message)
-		}
-	}
-}
-
-// remove takes pods away, as whoever runs them would.
-func (s *stage) remove(pods ...*cluster.Pod) {
-	s.t.Helper()
-	for _, p := range pods {
-		if err := p.Remove(s.t.Context()); err != nil {
-			s.t.Fatal(err)
 		}
 	}
 }

@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// disky is what all stories of disks have in common: memory is no matter.
+const disky = "--eviction-hard=nodefs.available<150Mi,imagefs.available<150Mi"
+
+// layer is the root of a pod's container as its processes see it: what is
+// written there lies in its writable layer.
+func (s *stage) layer(p *cluster.Pod, container string) string {
+	s.t.Helper()
+	pids, err := p.PIDs()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, pid := range pids {
+		member, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err == nil && strings.Contains(string(member), p.Containers[container]) {
+			return fmt.Sprintf("/proc/%d/root", pid)
+		}
+	}
+	s.t.Fatalf("no process of container %s of pod %s among %v", container, p.Object.Name, pids)
+	return ""
+}
+
+// write puts a file of so many bytes into a directory, on the disk and not in
+// memory.
+func (s *stage) write(dir string, bytes int64) {
+	s.t.Helper()
+	f, err := os.Create(filepath.Join(dir, "written"))
+	if err == nil {
+		_, err = f.Write(make([]byte, bytes))
+		err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+	}
+	if err != nil {
+		s.t.Fatalf("write %d bytes: %v", bytes, err)
+	}
+}
+
+// vacate takes it away again.
+func (s *stage) vacate(dir string) {
+	s.t.Helper()
+	if err := os.Remove(filepath.Join(dir, "written")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// litter puts empty files into a directory.
+func (s *stage) litter(dir string, files int) {
+	s.t.Helper()
+	for i := range files {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("litter-%d", i)))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// writer is a pod with an emptyDir "data".
+func writer(name string) *corev1.Pod {
+	pod := cluster.Hog(name)
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/volume"}}
+	return pod
+}
+
+// Places of a pod's on disks.
+var (
+	inLayer    = func(s *stage, p *cluster.Pod) string { return s.layer(p, "main") }
+	inEmptyDir = func(_ *stage, p *cluster.Pod) string { return p.EmptyDir("data") }
+	inLogs     = func(_ *stage, p *cluster.Pod) string { return filepath.Join(p.Logs, "main") }
+)
+
+// containers are those that the runtime still has of a pod.
+func (s *stage) containers(p *cluster.Pod) []*runtimeapi.Container {
+	s.t.Helper()
+	list, err := s.Node.Runtime.ListContainers(s.t.Context(), &runtimeapi.ListContainersRequest{
+		Filter: &runtimeapi.ContainerFilter{PodSandboxId: p.Sandbox},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list.Containers
+}
+
+func TestDiskPressure(t *testing.T) {
+	for _, layout := range []struct {
+		name string
+		node cluster.NodeOptions
+		fs   map[string]string // what runs short, by where the hog writes
+	}{
+		{"one filesystem", cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}},
+			map[string]string{"layer": "nodefs", "emptyDir": "nodefs"}},
+		{"images on their own", cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}, ImageFilesystem: cluster.Filesystem{Size: 450 * mib}},
+			map[string]string{"layer": "imagefs", "logs": "nodefs"}},
+	} {
+		t.Run(layout.name, func(t *testing.T) {
+			s := set(t, withoutKubelet(layout.node))
+			for where, place := range map[string]func(*stage, *cluster.Pod) string{"layer": inLayer, "emptyDir": inEmptyDir, "logs": inLogs} {
+				if fs := layout.fs[where]; fs != "" {
+					s.story(where, func(s *stage) { s.diskHogGoes(place, fs, where == "layer") })
+				}
+			}
+		})
+	}
+}
+
+// diskHogGoes tells of two pods that write at the same place, one too much.
+func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, givenBack bool) {
+	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
+	s.write(place(s, calm), 20*mib)
+	a := s.start(disky)
+	s.write(place(s, greedy), 270*mib)
+	d := s.evicts(a, greedy, "ephemeral-storage")
+	if d.Signal != fs+".available" {
+		s.t.Errorf("decision: %+v", d)
+	}
+	if givenBack {
+		s.until("the layers of the evicted pod are given back", func() bool { return len(s.containers(greedy)) == 0 })
+	} else {
+		s.vacate(place(s, greedy)) // volumes and logs are removed by whoever runs the pod
+	}
+	if d := s.await(a, agent.Settled); d.Why != "recovered" {
+		s.t.Errorf("settled: %+v", d)
+	}
+	s.only(greedy)
+	s.running(calm)
+}
