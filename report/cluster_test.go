@@ -38,6 +38,7 @@ const (
 type real struct {
 	t     *testing.T
 	c     *cluster.Cluster
+	name  string // of the node
 	admin *kubernetes.Clientset
 	agent *kubernetes.Clientset
 	log   *slog.Logger
@@ -61,11 +62,11 @@ func (l *text) String() string {
 	return l.b.String()
 }
 
-func startReal(t *testing.T) *real {
+func startReal(t *testing.T, o cluster.Options) *real {
 	cluster.Need(t)
-	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
+	c := cluster.Make(t, o)
 	admin, err := c.Clients()
-	r := &real{t: t, c: c, admin: admin, text: &text{}}
+	r := &real{t: t, c: c, name: cluster.NodeName, admin: admin, text: &text{}}
 	r.must(err)
 	r.log = slog.New(slog.NewTextHandler(r.text, nil))
 	r.allow("agent.yaml")
@@ -74,8 +75,15 @@ func startReal(t *testing.T) *real {
 	r.must(err)
 	r.agent, err = kubernetes.NewForConfig(c.Front.Config(c.Bearer(token)))
 	r.must(err)
+	return r
+}
+
+// startBare starts an API server with a node that nobody looks after.
+func startBare(t *testing.T) *real {
+	r := startReal(t, cluster.Options{Components: cluster.APIServer})
+	r.name = nodeName
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}}}
-	_, err = admin.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
+	_, err := r.admin.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
 	r.must(err)
 	return r
 }
@@ -98,7 +106,7 @@ func (r *real) allow(file string) {
 // object is the Node now.
 func (r *real) object() *corev1.Node {
 	r.t.Helper()
-	n, err := r.admin.CoreV1().Nodes().Get(r.t.Context(), nodeName, metav1.GetOptions{})
+	n, err := r.admin.CoreV1().Nodes().Get(r.t.Context(), r.name, metav1.GetOptions{})
 	r.must(err)
 	return n
 }
@@ -139,7 +147,7 @@ func (r *real) awaitStatus(kind string, status corev1.ConditionStatus, within ti
 // patchStatus is a stranger's write, such as a kubelet's.
 func (r *real) patchStatus(patch string) {
 	r.t.Helper()
-	_, err := r.admin.CoreV1().Nodes().Patch(r.t.Context(), nodeName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	_, err := r.admin.CoreV1().Nodes().Patch(r.t.Context(), r.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	r.must(err)
 }
 
@@ -154,7 +162,7 @@ func (r *real) running(run func(ctx context.Context)) (stop func()) {
 }
 
 func TestRealAPIServer(t *testing.T) {
-	r := startReal(t)
+	r := startBare(t)
 	var watched atomic.Pointer[corev1.Node] // the view of an informer, as old as the test wants it
 	watched.Store(r.object())
 	events := report.NewEvents(r.agent, nodeName, transition)
@@ -244,7 +252,7 @@ func TestRealAPIServer(t *testing.T) {
 }
 
 func TestRealLeases(t *testing.T) {
-	r := startReal(t)
+	r := startBare(t)
 	object := r.object()
 	heart := report.NewHeartbeat(report.HeartbeatParts{
 		Client: r.agent, NodeName: nodeName, Period: 10 * time.Second, Log: r.log,
