@@ -29,10 +29,7 @@ func TestPodsOfARealServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"n1", "n2"} {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		register(ctx, t, admin, name)
 	}
 	bind(ctx, t, admin, "a", "n1")
 	bind(ctx, t, admin, "x", "n2")
@@ -66,33 +63,16 @@ func TestPodsOfARealServer(t *testing.T) {
 	bind(ctx, t, admin, "b", "n1")
 	bind(ctx, t, admin, "y", "n2")
 	known("a b")
-
 	deletedPodsSayWhenTheyEnd(ctx, t, admin, p)
 	endedPodsAreNotActive(ctx, t, connection.Urgent(), p)
 	bind(ctx, t, admin, "a", "n1")
 	known("a b")
-
-	outlasts := func() string {
-		if got := names(p.Active()); got != "a b" || n.UID() == "" || !p.Synced() || p.State("none") != apiserver.Gone {
-			return fmt.Sprintf("active: %q, node %q", got, n.UID())
-		}
-		return others()
-	}
-	// By SIGTERM it would wait a minute for watches to end.
-	if err := c.APIServer.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is told that the server is gone", func() bool { return p.Err() != nil && n.Err() != nil }, outlasts)
-	if err := c.APIServer.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the server has answered again", func() bool { return p.Err() == nil && n.Err() == nil }, outlasts)
+	lastsLongerThanTheServer(ctx, t, c, p, n)
 	bind(ctx, t, admin, "c", "n1")
 	known("a b c")
 	if n := j.count("does not answer as it should"); n > 6 {
 		t.Errorf("one outage was told %d times", n)
 	}
-
 	c.Link.Stall() // the connection stays, and passes on nothing
 	bind(ctx, t, admin, "d", "n1")
 	if err := admin.CoreV1().Pods("default").Delete(ctx, "c", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
@@ -106,6 +86,34 @@ func TestPodsOfARealServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	known("a b d")
+}
+
+// lastsLongerThanTheServer kills the server and starts it again.
+func lastsLongerThanTheServer(ctx context.Context, t *testing.T, c *cluster.Cluster, p *apiserver.Pods, n *apiserver.Node) {
+	t.Helper()
+	known := func() string {
+		if got := names(p.Active()); got != "a b" || n.UID() == "" || !p.Synced() || p.State("none") != apiserver.Gone {
+			return fmt.Sprintf("active: %q, node %q", got, n.UID())
+		}
+		return ""
+	}
+	// By SIGTERM it would wait a minute for watches to end.
+	if err := c.APIServer.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is told that the server is gone", func() bool { return p.Err() != nil && n.Err() != nil }, known)
+	if err := c.APIServer.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server has answered again", func() bool { return p.Err() == nil && n.Err() == nil }, known)
+}
+
+func register(ctx context.Context, t *testing.T, admin kubernetes.Interface, name string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // bind makes a pod for a node; nobody runs it.

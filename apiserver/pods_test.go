@@ -44,8 +44,8 @@ func TestPodsComeAndGo(t *testing.T) {
 			}
 			return ""
 		})
-		if s.selector != "spec.nodeName=n1" {
-			t.Errorf("asked for %q: pods of other nodes are not this one's business", s.selector)
+		if got := s.selected(); got != "spec.nodeName=n1" {
+			t.Errorf("asked for %q: pods of other nodes are not this one's business", got)
 		}
 		if got := names(p.Active()); got != "a b" {
 			t.Errorf("active: %s, want a b", got)

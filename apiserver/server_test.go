@@ -206,6 +206,12 @@ func (s *server) asked() int {
 	return s.requests
 }
 
+func (s *server) selected() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.selector
+}
+
 // status answers as an API server that refuses.
 func status(code int, reason metav1.StatusReason) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
