@@ -129,7 +129,7 @@ func (c *Cluster) startControllers(ctx context.Context) (err error) {
 	c.Controllers, err = c.startClient(ctx, Controllers, "kube-controller-manager", "system:kube-controller-manager",
 		"--controllers="+controllers,
 		"--service-account-private-key-file="+c.path("pki", "accounts.key"), "--root-ca-file="+c.path("pki", "ca.crt"),
-		"--use-service-account-credentials=true",
+		"--use-service-account-credentials=true", "--kube-api-qps=1000", "--kube-api-burst=1000", // an account per controller, at once
 		"--cluster-signing-cert-file="+c.path("pki", "ca.crt"), "--cluster-signing-key-file="+c.path("pki", "ca.key"),
 		"--flex-volume-plugin-dir="+c.path("flexvolume"))
 	if err != nil {

@@ -34,11 +34,9 @@ func (p *Pod) run(ctx context.Context) error {
 	if err := os.MkdirAll(p.Logs, 0o755); err != nil {
 		return err
 	}
-	started, err := p.node.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandboxConfig()})
-	if err != nil {
-		return fmt.Errorf("run its sandbox: %w", err)
+	if err := p.runSandbox(ctx); err != nil {
+		return err
 	}
-	p.Sandbox = started.PodSandboxId
 	for i := range p.Object.Spec.Containers {
 		c := &p.Object.Spec.Containers[i]
 		if err := p.runContainer(ctx, c, mounts); err != nil {
@@ -51,12 +49,38 @@ func (p *Pod) run(ctx context.Context) error {
 	return p.reportRunning(ctx)
 }
 
+// ofSandboxes is in place of a container's name where attempts are counted.
+const ofSandboxes = ""
+
+func (p *Pod) runSandbox(ctx context.Context) error {
+	started, err := p.node.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandboxConfig()})
+	if err != nil {
+		return fmt.Errorf("run its sandbox: %w", err)
+	}
+	p.Sandbox = started.PodSandboxId
+	return nil
+}
+
+// reviveSandbox runs another sandbox where the pod's has ended.
+func (p *Pod) reviveSandbox(ctx context.Context) error {
+	answer, err := p.node.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.Sandbox})
+	if err != nil || answer.Status.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+		return err
+	}
+	p.attempts[ofSandboxes]++
+	return p.runSandbox(ctx)
+}
+
 // StartAgain starts a container once more, without a kubelet, as one would after
-// its end: the one that ended stays, dead, beside it. The status is not touched.
+// its end, in another sandbox if the pod's has ended, too: those that ended
+// stay, dead, beside it. The status is not touched.
 func (p *Pod) StartAgain(ctx context.Context, container string) error {
 	places, err := p.makeVolumes()
 	if err != nil {
 		return err
+	}
+	if err := p.reviveSandbox(ctx); err != nil {
+		return fmt.Errorf("revive pod %s: %w", p.Object.Name, err)
 	}
 	for i := range p.Object.Spec.Containers {
 		if c := &p.Object.Spec.Containers[i]; c.Name == container {
@@ -126,7 +150,7 @@ func (p *Pod) labels() map[string]string {
 
 func (p *Pod) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Object.Name, Namespace: p.Object.Namespace, Uid: p.UID()},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Object.Name, Namespace: p.Object.Namespace, Uid: p.UID(), Attempt: p.attempts[ofSandboxes]},
 		LogDirectory: p.Logs,
 		Labels:       p.labels(),
 		Annotations:  p.Object.Annotations,
@@ -217,12 +241,20 @@ func containerResources(c *corev1.Container) *runtimeapi.LinuxContainerResources
 	}
 }
 
-func (p *Pod) removeSandbox(ctx context.Context) error {
-	if _, err := p.node.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.Sandbox}); err != nil {
-		return fmt.Errorf("stop the sandbox of pod %s: %w", p.Object.Name, err)
+func (p *Pod) removeSandboxes(ctx context.Context) error {
+	sandboxes, err := p.node.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labelPodUID: p.UID()}},
+	})
+	if err != nil {
+		return fmt.Errorf("list the sandboxes of pod %s: %w", p.Object.Name, err)
 	}
-	if _, err := p.node.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.Sandbox}); err != nil {
-		return fmt.Errorf("remove the sandbox of pod %s: %w", p.Object.Name, err)
+	for _, sandbox := range sandboxes.Items {
+		if _, err := p.node.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
+			return fmt.Errorf("stop a sandbox of pod %s: %w", p.Object.Name, err)
+		}
+		if _, err := p.node.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
+			return fmt.Errorf("remove a sandbox of pod %s: %w", p.Object.Name, err)
+		}
 	}
 	parents, err := otherHierarchies()
 	errs := []error{err}

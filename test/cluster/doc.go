@@ -9,27 +9,35 @@
 //	path, err := c.Kubeconfig(c.Front.Config(c.Bearer(token)))       // for a binary, through the faulty front
 //	pod, err := c.Node.AddPod(ctx, cluster.Hog("greedy", "fill 100MiB at 20MiB/s"))
 //	err = pod.Do(ctx, "fill 50MiB")                                  // orders to the running hog (package hog)
-//	c.Node.Socket, c.Node.Cgroup, c.Node.KubeletRoot, c.Node.PodLogs, c.Node.Containerd, c.Node.Kubelet, c.APIServer …
-//	err = c.APIServer.Pause(); c.APIServer.Resume(); .Stop(ctx); .Kill(); .Restart(ctx)
+//	err = c.Node.Import(ctx, cluster.Image{Name: "plimsoll.test/big:1", Size: 50 << 20, Files: 100, Runs: true})
+//	c.Node.Socket, c.Node.Cgroup, c.Node.KubeletRoot, c.Node.PodLogs, c.Node.Runtime (CRI), c.Node.Sandbox.Usage()
+//	c.APIServer.Pause(); .Resume(); .Stop(ctx); .Kill(); .Restart(ctx) // likewise c.Node.Containerd, c.Node.Kubelet …
 //	c.Front.Answer(429, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/eviction") }, "Retry-After: 1")
-//	c.Front.Refuse(); c.Front.Drop(); c.Front.Stall(); c.Front.Delay(d); c.Front.Pass()   // likewise c.Link, c.Node.Link (CRI)
+//	c.Front.Refuse(); c.Front.Drop(); c.Front.Stall(); c.Front.Delay(d); c.Front.Pass() // likewise c.Link, c.Node.Link (CRI)
+//	summary, err := c.Node.AskKubelet(ctx, "/stats/summary")
 //
 // Duties and invariants:
 //
 //   - [Start] returns when everything asked for answers, or an error with the
-//     last lines of every log; then nothing is left.
+//     last lines of the log; then nothing is left.
 //   - Every component runs in a cgroup of its own with a memory limit, pods in a
-//     second one, the node's ([Node.Cgroup]), with at most 2 GiB. containerd,
-//     shims and kubelet share a mount namespace in which /run, /var/lib and
-//     what else they write at fixed places is private, and in which the sysctls
-//     that a kubelet sets are files: the machine's are never touched. A program
-//     that must see the node's mounts is started through [Node.Enter].
+//     second one, the node's ([Node.Cgroup]), with at most 2 GiB. The agent is to
+//     be given that cgroup; a kubelet measures the machine, and evicts by its
+//     memory.
+//   - containerd, shims and kubelet share a mount namespace in which /run,
+//     /var/lib and what else they write at fixed places is private, and in which
+//     the sysctls that a kubelet sets are files: the machine's are never touched.
+//     The node's own file systems are mounted outside, too, until Close. A
+//     program that must see all that a kubelet mounts (an emptyDir in memory) is
+//     started through [Node.Enter].
 //   - [Cluster.Close] ends all processes, shims and containers included, and
 //     removes cgroups, mounts and files. After a maker that was killed, [Sweep]
-//     does; [Need] and [Make] call it.
+//     does; [Need] and [Make] call it. Clusters of several processes run beside
+//     each other.
 //   - Without a kubelet [Node.AddPod] does a kubelet's part of starting a pod
 //     through CRI, and nothing else: nobody restarts or removes it. With a
 //     kubelet it waits until the kubelet has done it.
 //   - Pods use the host's network and images made here ([PauseImage],
-//     [HogImage], [Node.MakeImages]); nothing is ever pulled.
+//     [HogImage], [Node.Import]); nothing is ever pulled. Workloads of a
+//     controller take their template from [Node.Prepare].
 package cluster

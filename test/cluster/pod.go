@@ -183,12 +183,12 @@ func (p *Pod) awaitRunning(ctx context.Context) error {
 }
 
 // Remove takes the pod away: where a kubelet runs by deleting the object and
-// waiting until it is gone, without one by removing its containers and sandbox
+// waiting until it is gone, without one by removing its containers and sandboxes
 // and then the object.
 func (p *Pod) Remove(ctx context.Context) error {
 	var errs []error
 	if p.node.Kubelet == nil {
-		errs = append(errs, p.removeSandbox(ctx), os.RemoveAll(p.Logs), os.RemoveAll(filepath.Dir(p.Volumes)))
+		errs = append(errs, p.removeSandboxes(ctx), os.RemoveAll(p.Logs), os.RemoveAll(filepath.Dir(p.Volumes)))
 	}
 	if p.node.cluster.APIServer != nil {
 		errs = append(errs, p.deleteObject(ctx))
