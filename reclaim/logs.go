@@ -15,7 +15,7 @@ import (
 // container or sandbox left that could write into them. Nothing is removed as
 // long as not all pods are known.
 func (c *Collector) removePodLogs(ctx context.Context, f *faults) error {
-	if c.options.PodLogs == "" || !c.owners.Complete() {
+	if c.options.PodLogs == "" {
 		return nil
 	}
 	root, err := os.OpenRoot(c.options.PodLogs) // no link leads out of it

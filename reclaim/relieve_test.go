@@ -181,6 +181,88 @@ func TestSharedLayersAreNotWaitedForWithoutEnd(t *testing.T) {
 	})
 }
 
+func TestAWaitInVainLeavesPatienceForTheNext(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		c := w.collector(nil)
+		w.hold("a", "b", "c")
+		w.layers["a"] = 0
+		w.lag = 2 * time.Second
+		w.seenLongAgo(c)
+		r := c.Relieve(t.Context(), onlyImages, w.atLeast(800*mib))
+		w.expect("RemoveImage a", "RemoveImage b")
+		if !r.Enough || r.Err != nil {
+			t.Errorf("relief: %+v", r)
+		}
+	})
+}
+
+func TestAContainerThatCanNotBeAskedForItsMounts(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		c := w.collector(nil)
+		w.hold("a")
+		w.seenLongAgo(c)
+		w.containers = []cri.Container{{ID: "1", PodUID: "p", State: cri.Running}}
+		broken := errors.New("task is corrupt")
+		w.fail["Status 1"] = broken
+		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.Images != 0 || !errors.Is(r.Err, broken) {
+			t.Errorf("it may mount any image: %+v", r)
+		}
+		w.fail["Status 1"] = cri.ErrNotFound
+		if r := c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib)); r.Images != 1 || r.Err != nil {
+			t.Errorf("it is gone meanwhile: %+v", r)
+		}
+	})
+}
+
+// An image that was pulled again is a new one, though nobody has looked since.
+func TestAnImageThatIsPulledAgainIsNew(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		c := w.collector(nil)
+		w.hold("a")
+		w.seenLongAgo(c)
+		c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
+		w.expect("RemoveImage a")
+		w.hold("a")
+		c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
+		w.expect()
+	})
+}
+
+func TestWhatShowsInTheSpace(t *testing.T) {
+	const full = 100 * mib
+	type sample struct {
+		after     time.Duration
+		available int64
+	}
+	for name, tc := range map[string]struct {
+		expected int64
+		samples  []sample
+		shows    bool
+	}{
+		"nothing grew":                      {full, []sample{{0, 500 * mib}, {time.Minute, 500 * mib}}, false},
+		"half of it":                        {full, []sample{{0, 550 * mib}}, true},
+		"less than half, just now":          {full, []sample{{0, 549 * mib}}, false},
+		"less than half, and no more comes": {full, []sample{{0, 549 * mib}, {quiet, 549 * mib}}, true},
+		"it grows on":                       {full, []sample{{0, 510 * mib}, {quiet - 1, 520 * mib}, {quiet, 520 * mib}}, false},
+		"unknown size, just now":            {0, []sample{{0, 900 * mib}}, false},
+		"unknown size, and no more comes":   {0, []sample{{0, 900 * mib}, {quiet, 900 * mib}}, true},
+		"logs that others rotate":           {0, []sample{{0, 500*mib + noise - 1}, {quiet, 500*mib + noise - 1}}, false},
+		"while others take more":            {full, []sample{{0, 300 * mib}, {time.Millisecond, 350 * mib}}, true},
+		"others have taken it":              {0, []sample{{0, 600 * mib}, {quiet, 400 * mib}}, true},
+	} {
+		r := rise{lowest: 500 * mib}
+		got := false
+		for _, s := range tc.samples {
+			now := start.Add(s.after)
+			r.note(s.available, now)
+			got = r.shows(tc.expected, now)
+		}
+		if got != tc.shows {
+			t.Errorf("%s: shows is %v", name, got)
+		}
+	}
+}
+
 func TestWhatOthersWriteIsNotFreed(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		c := w.collector(nil)
@@ -304,7 +386,7 @@ func TestADiskThatCanNotBeMeasuredRemovesNothing(t *testing.T) {
 		w.diskErr = errors.New("input/output error")
 		r := c.Relieve(t.Context(), everything, func() bool { return false })
 		w.expect()
-		if !errors.Is(r.Err, w.diskErr) || r.Enough {
+		if !errors.Is(r.Err, w.diskErr) || r.Enough || len(r.Ran) != 1 {
 			t.Errorf("relief: %+v", r)
 		}
 	})

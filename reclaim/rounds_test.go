@@ -139,6 +139,21 @@ func TestALateRuntimeDoesNotMakeARoundOvershoot(t *testing.T) {
 	})
 }
 
+func TestWhatComesLateIsNotToldAsMissing(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.lag = 9 * time.Second
+		w.hold("a", "b", "c", "d", "e", "f", "g", "h", "i")
+		w.containers = []cri.Container{{ID: "1", State: cri.Running, PodUID: "p"}}
+		w.mounts["1"] = []string{"b", "c", "d", "e", "f", "g", "h", "i"}
+		defer w.run(w.collector(nil))()
+		pass(6 * time.Minute)
+		w.expect("RemoveImage a")
+		if got := w.told(); len(got) > 0 || w.freed[signal.UnusedImages] != 100*mib {
+			t.Errorf("events %q, freed %v", got, w.freed)
+		}
+	})
+}
+
 func TestTooLittleToRemoveIsTold(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.hold("a", "b", "c", "d", "e", "f", "g", "h", "i")
@@ -285,6 +300,36 @@ func TestARoundGivesWayToARelief(t *testing.T) {
 	})
 }
 
+func TestRoundsAndReliefsThatMeet(t *testing.T) {
+	turns, broken := newTurns(), errors.New("broken")
+	// A relief that is waiting when the round gets the turn goes first.
+	turns.want(1)
+	if err := turns.round(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, errGaveWay) {
+		t.Errorf("a round while a relief waits: %v", err)
+	}
+	turns.want(-1)
+	// What a round that is cut short makes of it is not what ended it.
+	err := turns.round(t.Context(), func(context.Context) error {
+		turns.want(1)
+		defer turns.want(-1)
+		return broken
+	})
+	if !errors.Is(err, errGaveWay) || errors.Is(err, broken) {
+		t.Errorf("a round that was cut short: %v", err)
+	}
+	if err := turns.round(t.Context(), func(ctx context.Context) error { return errors.Join(ctx.Err(), broken) }); !errors.Is(err, broken) || errors.Is(err, errGaveWay) {
+		t.Errorf("a round that nobody disturbed: %v", err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := turns.relief(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := turns.relief(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("a relief whose caller has gone: %v", err)
+	}
+}
+
 func TestOneReliefAtATime(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.hold("a", "b")
@@ -339,13 +384,18 @@ func TestWhatIsLeftOfAPodIsTold(t *testing.T) {
 		w.fail["Stop 1"] = errors.New("no such shim")
 		w.fail["RemoveContainer 2"] = cri.ErrNotFound // somebody was faster
 		c := w.collector(nil)
-		if err := c.RemovePod(t.Context(), "p"); err == nil || !strings.Contains(err.Error(), "remove pod p") || !strings.Contains(err.Error(), "no such shim") {
+		if err := c.RemovePod(t.Context(), "p"); err == nil || !strings.Contains(err.Error(), "remove pod p") || !strings.Contains(err.Error(), "no such shim") || strings.Contains(err.Error(), "container 2") {
 			t.Errorf("RemovePod: %v", err)
 		}
 		w.expect("RemoveContainer 3", "StopSandbox s", "RemoveSandbox s")
 		w.hang["Sandboxes"] = true
 		if err := c.RemovePod(t.Context(), "p"); !errors.Is(err, errSilent) {
 			t.Errorf("RemovePod of a runtime that hangs: %v", err)
+		}
+		w.hang = map[string]bool{"Stop": true}
+		begun := time.Now()
+		if err := c.RemovePod(t.Context(), "p"); !errors.Is(err, errSilent) || time.Since(begun) > cri.DefaultTimeout {
+			t.Errorf("RemovePod of a runtime that hangs when asked to stop: %v after %v", err, time.Since(begun))
 		}
 	})
 }
