@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+// fast is how the greedy of these stories fill: of 100 MiB that are left at the
+// threshold half a second later nothing is.
+const fast = "fill 1GiB at 200MiB/s"
+
+// knows waits until the agent knows pods, by what it saves of them.
+func (s *stage) knows(pods ...*cluster.Pod) {
+	s.t.Helper()
+	for _, p := range pods {
+		s.until("the agent knows pod "+p.Object.Name, func() bool { return s.saved(p) })
+	}
+}
+
+// saved reports whether the state file names a pod: as one that is active, or to
+// be told of.
+func (s *stage) saved(p *cluster.Pod) bool {
+	s.t.Helper()
+	state, err := os.ReadFile(s.state)
+	return err == nil && strings.Contains(string(state), p.UID())
+}
+
+// order gives an order that is not waited for.
+func (s *stage) order(p *cluster.Pod, command string) {
+	s.t.Helper()
+	if err := p.Order(s.t.Context(), "main", command); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// owed awaits the eviction of a pod of which the API server can not be told:
+// before memory is exhausted all its processes got SIGKILL.
+func (s *stage) owed(a *trial.Agent, p *cluster.Pod) *agent.Decision {
+	s.t.Helper()
+	d := s.await(a, agent.Evicted, agent.Failed)
+	if d.UID != p.UID() || d.Decision != agent.Evicted || d.Status != agent.StatusOwed {
+		s.t.Fatalf("decision: %+v", d)
+	}
+	if d.Exhaustion != nil && *d.ToSignal > *d.Exhaustion {
+		s.t.Errorf("killed after %v ms, memory was exhausted after %v", *d.ToSignal, *d.Exhaustion)
+	}
+	s.noOOM()
+	return d
+}
+
+// noOOM checks that the kernel has killed nobody.
+func (s *stage) noOOM() {
+	s.t.Helper()
+	if kills, err := s.Node.Sandbox.OOMKills(); err != nil || kills > 0 {
+		s.t.Errorf("the OOM killer ended %d processes (%v)", kills, err)
+	}
+}
+
+// paid checks that a debt is paid in full, once.
+func (s *stage) paid(p *cluster.Pod, d *agent.Decision) {
+	s.t.Helper()
+	s.until("all debts are paid", func() bool { return !s.saved(p) })
+	s.told(p, d.Message, "memory")
+	s.only(p)
+}
+
+func (s *stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestAnAPIServerThatIsAway(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	for name, fault := range map[string]struct{ begins, ends func(*stage) }{
+		"packets are lost": {func(s *stage) { s.Front.Stall() }, func(s *stage) { s.must(s.Front.Pass()) }},
+		"refuses":          {func(s *stage) { s.Front.Refuse() }, func(s *stage) { s.must(s.Front.Pass()) }},
+		"hangs":            {func(s *stage) { s.must(s.APIServer.Pause()) }, func(s *stage) { s.must(s.APIServer.Resume()) }},
+		"is gone":          {func(s *stage) { s.must(s.APIServer.Kill()) }, func(s *stage) { s.must(s.APIServer.Restart(s.t.Context())) }},
+	} {
+		s.story(name, func(s *stage) {
+			calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
+			a := s.start()
+			s.knows(calm, greedy)
+			fault.begins(s)
+			s.order(greedy, fast)
+			d := s.owed(a, greedy)
+			s.await(a, agent.Settled)
+			fault.ends(s)
+			s.paid(greedy, d)
+			s.running(calm)
+		})
+	}
+}
+
+func TestAnAgentThatIsKilledBeforeItHasTold(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	s.story("its successor pays", func(s *stage) {
+		greedy, d := s.killedAgent()
+		successor := s.start()
+		s.must(s.Front.Pass())
+		s.paid(greedy, d)
+		s.quiet(successor)
+	})
+	s.story("of a pod that runs again the event is told alone", func(s *stage) {
+		greedy, d := s.killedAgent()
+		s.until("the runtime knows that the pod's sandbox has ended", func() bool { return s.ended(greedy) })
+		s.must(greedy.StartAgain(s.t.Context(), "main"))
+		successor := s.start()
+		s.must(s.Front.Pass())
+		if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != d.Message {
+			s.t.Errorf("events: %+v", events)
+		}
+		s.running(greedy)
+		s.quiet(successor)
+	})
+}
+
+// killedAgent has an agent evict a pod, and end before the API server heard of
+// it.
+func (s *stage) killedAgent() (*cluster.Pod, *agent.Decision) {
+	s.t.Helper()
+	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
+	a := s.start()
+	s.knows(greedy)
+	s.Front.Stall()
+	s.order(greedy, fast)
+	d := s.owed(a, greedy)
+	s.must(a.Kill())
+	return greedy, d
+}
+
+// ended reports whether the runtime knows that the pod's sandbox has ended.
+func (s *stage) ended(p *cluster.Pod) bool {
+	s.t.Helper()
+	answer, err := s.Node.Runtime.PodSandboxStatus(s.t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.Sandbox})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.Status.State == runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+}
+
+// quiet ends an agent and checks that it has evicted nobody.
+func (s *stage) quiet(a *trial.Agent) {
+	s.t.Helper()
+	s.must(a.Stop())
+	for d := range a.Decisions {
+		if d.Decision == agent.Evicted || d.Decision == agent.Failed || d.Decision == agent.Terminating {
+			s.t.Errorf("decision: %+v", d)
+		}
+	}
+}
