@@ -247,7 +247,7 @@ func (a *Agent) settled(r *release, s *signal.Snapshot, why string) *Decision {
 }
 
 func (a *Agent) terminatedBy(r *release, t termination, now time.Time) *Decision {
-	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
+	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID, Signal: r.eviction.Cause,
 		Processes: t.killed.Processes, ToEmpty: millis(now.Sub(r.since)), Lingering: t.killed.Lingering}
 	if t.killed.Withdrawn {
 		d.Decision = Withdrawn

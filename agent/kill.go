@@ -135,6 +135,9 @@ func (a *Agent) endTermination(t termination) {
 	}
 	r.lingering = t.killed.Lingering
 	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
+	if t.killed.Withdrawn {
+		delete(a.kills, r.eviction.Pod.UID) // it was not killed
+	}
 	if t.err != nil || t.killed.Withdrawn {
 		a.releases[softPlace] = nil
 	}

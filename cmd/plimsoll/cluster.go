@@ -27,7 +27,8 @@ func (p *program) openReporter(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.serve(ctx)
+	p.serve(ctx)
+	return nil
 }
 
 // openReports has the cluster told of the node. A dry run tells nothing but
@@ -96,13 +97,14 @@ func (r *reporter) heartbeatAlive(now time.Time) error {
 }
 
 // serve answers /livez, /readyz and /metrics.
-func (p *program) serve(ctx context.Context) error {
+func (p *program) serve(ctx context.Context) {
 	if p.config.HealthzBindAddress == "" {
-		return nil
+		return
 	}
 	listener, err := endpoints.Listen(ctx, p.config.HealthzBindAddress)
-	if err != nil {
-		return err
+	if err != nil { // the node is looked after all the same
+		p.log.Error("nobody can ask the agent how it is: give another --healthz-bind-address", "error", err)
+		return
 	}
 	server := endpoints.New(endpoints.Settings{
 		Live:    []endpoints.Check{{Name: "loop", Err: p.reporter.pulse.Err}},
@@ -115,7 +117,6 @@ func (p *program) serve(ctx context.Context) error {
 			p.log.Error("nobody can ask the agent how it is", "address", p.config.HealthzBindAddress, "error", err)
 		}
 	})
-	return nil
 }
 
 // readiness is what the agent needs of others.
