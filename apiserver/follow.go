@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -65,7 +66,9 @@ func follow[L runtime.Object](ctx context.Context, c *Connection, f followed[L])
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = f.selector.String()
 			w, err := opened(f.link.along(ctx), f.from, o)
-			f.link.tell(ctx, err)
+			if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // an older server: it is asked for a list next
+				f.link.tell(ctx, err)
+			}
 			return w, err
 		},
 	}

@@ -35,7 +35,7 @@ func bothWays(t *testing.T, test func(t *testing.T, s *server)) {
 func TestPodsComeAndGo(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *server) {
 		s.set(pod("b"), pod("a"), pod("done", phase(corev1.PodSucceeded, "")), pod("evicted", phase(corev1.PodFailed, "Evicted")))
-		c, _ := s.connect(t, s.URL)
+		c, log := s.connect(t, s.URL)
 		known := []signal.Pod{{UID: "old", Name: "old"}}
 		p := apiserver.WatchPods(t.Context(), c, known, nil)
 		eventually(t, "the pods are known", p.Synced, func() string {
@@ -73,6 +73,9 @@ func TestPodsComeAndGo(t *testing.T) {
 		}
 		if !reflect.DeepEqual(before, copied) {
 			t.Error("pods that were handed out have changed")
+		}
+		if n := log.count("level="); n > 0 {
+			t.Errorf("%d lines were logged though nothing went wrong", n)
 		}
 	})
 }
