@@ -37,18 +37,37 @@ func ids[T any](things []T, id func(T) string) []string {
 
 func containerID(k cri.Container) string { return k.ID }
 
-func TestWhichContainersGo(t *testing.T) {
+var active = known{"p": Active, "q": Active, "r": Active}
+
+func limits(per, all int) Options {
+	return Options{MaximumDeadPerContainer: per, MaximumDead: all}
+}
+
+// A containerCase is a list of containers, and those that go, in order.
+type containerCase struct {
+	all     []cri.Container
+	pods    known
+	options Options
+	pressed bool
+	want    []string
+}
+
+func checkContainers(t *testing.T, cases map[string]containerCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ids(deadContainers(tc.all, tc.pods.of, &tc.options, start, tc.pressed), containerID)
+			if !slices.Equal(got, append([]string{}, tc.want...)) {
+				t.Errorf("removes %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhatTheLimitsKeep(t *testing.T) {
 	const h = time.Hour
-	active := known{"p": Active, "q": Active, "r": Active}
-	limits := func(per, all int) Options { return Options{MaximumDeadPerContainer: per, MaximumDead: all} }
 	three := []cri.Container{exited("new", "p", "a", h), exited("old", "p", "a", 3*h), exited("mid", "p", "a", 2*h)}
-	for name, tc := range map[string]struct {
-		all     []cri.Container
-		pods    known
-		options Options
-		pressed bool
-		want    []string
-	}{
+	checkContainers(t, map[string]containerCase{
 		"the newest of a container stays, the oldest goes first": {three, active, asInKubelet, false, []string{"old", "mid"}},
 		"so it is under pressure":                                {three, active, asInKubelet, true, []string{"old", "mid"}},
 		"none is kept of a container":                            {three, active, limits(0, -1), false, []string{"old", "mid", "new"}},
@@ -67,6 +86,15 @@ func TestWhichContainersGo(t *testing.T) {
 		"limits work one after the other": {
 			[]cri.Container{exited("1", "p", "a", 9*h), exited("2", "p", "a", 8*h), exited("3", "p", "a", 7*h), exited("4", "q", "a", 1*h), exited("5", "q", "a", 2*h)},
 			active, limits(2, 2), false, []string{"1", "2", "5"}},
+		"made at one moment, attempts decide": {
+			[]cri.Container{{ID: "1", PodUID: "p", Name: "a", State: cri.Exited, Attempt: 2, Created: start.Add(-h)}, {ID: "2", PodUID: "p", Name: "a", State: cri.Exited, Attempt: 1, Created: start.Add(-h)}},
+			active, asInKubelet, false, []string{"2"}},
+	})
+}
+
+func TestWhichContainersAreWaste(t *testing.T) {
+	const h = time.Hour
+	checkContainers(t, map[string]containerCase{
 		"what runs stays, and does not count": {
 			[]cri.Container{aged("run", "p", "a", cri.Running, h), exited("1", "p", "a", 2*h), exited("2", "p", "a", 3*h)},
 			active, asInKubelet, false, []string{"2"}},
@@ -97,15 +125,5 @@ func TestWhichContainersGo(t *testing.T) {
 			[]cri.Container{{ID: "1", PodUID: "p", Name: "a", State: cri.Exited}, exited("2", "p", "a", h), exited("3", "p", "a", 2*h)}, active, asInKubelet, false, []string{"3"}},
 		"unknown age does not save a gone pod's": {
 			[]cri.Container{{ID: "1", PodUID: "x", Name: "a", State: cri.Exited}}, active, asInKubelet, false, []string{"1"}},
-		"made at one moment, attempts decide": {
-			[]cri.Container{{ID: "1", PodUID: "p", Name: "a", State: cri.Exited, Attempt: 2, Created: start.Add(-h)}, {ID: "2", PodUID: "p", Name: "a", State: cri.Exited, Attempt: 1, Created: start.Add(-h)}},
-			active, asInKubelet, false, []string{"2"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := ids(deadContainers(tc.all, tc.pods.of, &tc.options, start, tc.pressed), containerID)
-			if !slices.Equal(got, append([]string{}, tc.want...)) {
-				t.Errorf("removes %v, want %v", got, tc.want)
-			}
-		})
-	}
+	})
 }

@@ -239,12 +239,14 @@ func TestARoundThatCanNotMeasureRemovesNothing(t *testing.T) {
 			t.Errorf("events %q", got)
 		}
 		// It fails while a round is under way.
-		w.change(func() { w.diskErr = nil })
-		w.on = func(call string) {
-			if strings.HasPrefix(call, "RemoveImage") {
-				w.change(func() { w.diskErr = errors.New("input/output error") })
+		w.change(func() {
+			w.diskErr = nil
+			w.on = func(call string) {
+				if strings.HasPrefix(call, "RemoveImage") {
+					w.change(func() { w.diskErr = errors.New("input/output error") })
+				}
 			}
-		}
+		})
 		pass(5 * time.Minute)
 		w.expect("RemoveImage a")
 	})
