@@ -125,15 +125,19 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 	stays, inodes := du(t, at)
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
+	end := sync.OnceFunc(func() {
+		close(stop)
+		busy.Wait()
+	})
+	defer end() // before the directory is removed, in a test that fails too
 	for w := range 2 {
 		busy.Go(func() { churn(fmt.Sprint(at, "/churn", w), stop) })
 	}
 	d := host.open(DirectoryOptions{})
-	readers := make(chan struct{})
 	busy.Go(func() {
 		for {
 			select {
-			case <-readers:
+			case <-stop:
 				return
 			default:
 				merged(d, &p)
@@ -149,9 +153,7 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 			t.Fatalf("%+v, what stays has %d bytes, %d inodes", v, stays, inodes)
 		}
 	}
-	close(stop)
-	close(readers)
-	busy.Wait()
+	end()
 	if most == signal.Inodes(inodes) {
 		t.Error("nothing but what stays was ever seen: the files did not vanish during a walk")
 	}

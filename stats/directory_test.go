@@ -161,8 +161,10 @@ func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	measure(t, d, p, other)
-	if u := merged(d, &other); u.EphemeralStorage.Value < 1<<20 {
-		t.Errorf("the other pod: %+v", u)
+	for _, holder := range []*signal.Pod{&p, &other} {
+		if u := merged(d, holder); u.EphemeralStorage.Value < 1<<20 {
+			t.Errorf("%s: %+v", holder.Name, u)
+		}
 	}
 }
 
