@@ -277,3 +277,27 @@ func TestNewerViewCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestAfterAFailure: the Node is read from the API server itself, new wishes
+// make no new tries, and afterwards they are written at once again.
+func TestAfterAFailure(t *testing.T) {
+	stale := nodeOf()
+	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *api, c *Conditions, _ *logged) {
+		a.fail("patch nodes/status", errors.New("refused"))
+		for i := range 600 { // a minute of looks that see the node on the brink
+			c.Set(signal.ConditionSet(i%2)*memory, Crossings{})
+			pass(100 * time.Millisecond)
+		}
+		if tries := a.called("patch nodes/status"); tries > 12 || a.called("get nodes") < tries-1 {
+			t.Errorf("%d tries in a minute, and the node was read %d times", tries, a.called("get nodes"))
+		}
+		a.fail("patch nodes/status", nil)
+		c.Set(0, Crossings{})
+		pass(2 * lastRetry)
+		c.Set(memory, Crossings{})
+		synctest.Wait()
+		if got := a.status(ownMemory); got != yes {
+			t.Errorf("%q at once after the failure, want True", got)
+		}
+	})
+}

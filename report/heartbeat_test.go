@@ -153,6 +153,18 @@ func TestHeartbeatSurvivesFaults(t *testing.T) {
 	}
 }
 
+func TestALeaseThatWasDeletedIsMadeAnewAtOnce(t *testing.T) {
+	beating(t, func(a *api, h *Heartbeat, log *logged, _ func()) {
+		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {
+			t.Fatal(err)
+		}
+		pass(RenewPeriod)
+		if a.lease(HeartbeatNamespace) == nil || log.count("not renewed") != 0 {
+			t.Errorf("not made anew, or told as trouble: %s", log.b.String())
+		}
+	})
+}
+
 func TestHeartbeatNamesTheNamespaceThatIsMissing(t *testing.T) {
 	beating(t, func(a *api, h *Heartbeat, log *logged, _ func()) {
 		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {

@@ -223,3 +223,19 @@ func TestWhatAControllerSetToUnknownIsNotFoughtFor(t *testing.T) {
 		t.Errorf("%d writes in %s, want one per transition period, %d", writes, watched, most)
 	}
 }
+
+func TestWhatSomebodyTakesAwayIsNotFoughtFor(t *testing.T) {
+	l, owners := newLedger(period), memoryOnly(OwnTypes)
+	d := l.decide(noon, nodeOf(), owners, pressed())
+	l.sent(d, nodeOf(), noon)
+	if again := l.decide(noon.Add(time.Second), nodeOf(), owners, pressed()); again.empty() {
+		t.Error("a write that was lost is not repeated")
+	}
+	l.taken(d)
+	if again := l.decide(noon.Add(period-time.Second), nodeOf(), owners, pressed()); !again.empty() {
+		t.Errorf("written again within the period: %v", told(again))
+	}
+	if again := l.decide(noon.Add(period), nodeOf(), owners, pressed()); again.empty() {
+		t.Error("not written again after the period")
+	}
+}
