@@ -36,6 +36,7 @@ test: test-unit test-race test-kernel components test-edge test-cluster ## every
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	$(GO) vet ./...
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER)),$(shell $(GO) list ./...))
+	$(GO) -C test/components test .
 
 test-race: ## the packages with goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race $(RACE)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"plimsoll.dev/plimsoll/test/sandbox"
 )
@@ -84,9 +85,15 @@ type Cluster struct {
 
 var open sync.Map // *Cluster → struct{}: what closeAll closes
 
+// startPatience bounds a start: what hangs on a busy machine fails, with a reason,
+// before the test does without one.
+const startPatience = 3 * time.Minute
+
 // Start starts components and waits until they answer. On error nothing is left
 // behind. The caller closes the cluster.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
 	o.Components = o.Components.complete()
 	c := &Cluster{options: o}
 	open.Store(c, struct{}{})

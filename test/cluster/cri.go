@@ -2,13 +2,10 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -92,31 +89,6 @@ func (p *Pod) StartAgain(ctx context.Context, container string) error {
 		}
 	}
 	return fmt.Errorf("start container %s of pod %s again: there is none", container, p.Object.Name)
-}
-
-// makeCgroup makes the pod's directory with its memory limit: the sum of its
-// containers', if every one has a limit.
-func (p *Pod) makeCgroup() error {
-	memory := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
-	if err := os.MkdirAll(memory, 0o755); err != nil {
-		return err
-	}
-	limit := int64(0)
-	for _, c := range p.Object.Spec.Containers {
-		own := c.Resources.Limits.Memory().Value()
-		if own == 0 {
-			return nil
-		}
-		limit += own
-	}
-	file := "memory.limit_in_bytes"
-	if p.node.Sandbox.Version() == 2 {
-		file = "memory.max"
-	}
-	if err := os.WriteFile(filepath.Join(memory, file), []byte(strconv.FormatInt(limit, 10)), 0); err != nil {
-		return fmt.Errorf("limit the pod's memory: %w", err)
-	}
-	return nil
 }
 
 // makeVolumes makes the pod's volumes and says where they lie on the host.
@@ -256,41 +228,5 @@ func (p *Pod) removeSandboxes(ctx context.Context) error {
 			return fmt.Errorf("remove a sandbox of pod %s: %w", p.Object.Name, err)
 		}
 	}
-	parents, err := otherHierarchies()
-	errs := []error{err}
-	for _, controller := range ofSandbox {
-		parents = append(parents, filepath.Join(cgroupRoot, controller))
-	}
-	if p.node.Sandbox.Version() == 2 {
-		parents = []string{cgroupRoot}
-	}
-	for _, parent := range parents {
-		errs = append(errs, removeTree(filepath.Join(parent, p.Cgroup)))
-	}
-	return errors.Join(errs...)
-}
-
-// PIDs lists the processes of the pod, its sandbox's included, as this process
-// sees them; none where its cgroup is gone.
-func (p *Pod) PIDs() ([]int, error) {
-	var pids []int
-	root := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.Name() != "cgroup.procs" {
-			return ignoreGone(err)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return ignoreGone(err)
-		}
-		for _, field := range strings.Fields(string(text)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", path, err)
-			}
-			pids = append(pids, pid)
-		}
-		return nil
-	})
-	return pids, err
+	return p.removeCgroup()
 }

@@ -2,11 +2,7 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
-	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,14 +69,4 @@ func (p *Pod) deleteObject(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-func (p *Pod) belowNode() string { return strings.TrimPrefix(p.Cgroup, p.node.Cgroup) }
-
-// ignoreGone passes over cgroups that were removed meanwhile.
-func ignoreGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
-		return nil
-	}
-	return err
 }

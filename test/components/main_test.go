@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every component comes from a module that pins it, is stripped, and knows its
+// version where it is one of Kubernetes'.
+func TestEveryComponentIsPinned(t *testing.T) {
+	for _, c := range components {
+		pins, err := readPins(c.module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := pins.version(c.source)
+		if err != nil || strings.Count(version, ".") < 2 || strings.HasPrefix(version, "v") {
+			t.Errorf("%s has version %q, %v", c.name, version, err)
+		}
+		flags, err := c.buildFlags(pins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(flags, " ")
+		if !strings.Contains(all, stripped) {
+			t.Errorf("%s is built with %s: not stripped", c.name, all)
+		}
+		if c.source == "k8s.io/kubernetes" && !strings.Contains(all, ".gitVersion=v"+version+" ") {
+			t.Errorf("%s %s is built with %s: it will not know its version", c.name, version, all)
+		}
+	}
+}
+
+// Whatever goes into a program changes where it is kept.
+func TestTheCacheTellsBuildsApart(t *testing.T) {
+	t.Setenv("PLIMSOLL_COMPONENTS", t.TempDir())
+	pinned := pins{name: "runc", mod: []byte("module a"), sum: []byte("sums"), compiler: "go1.26"}
+	places := map[string]string{}
+	for what, change := range map[string]func(*pins, *[]string){
+		"nothing":  func(*pins, *[]string) {},
+		"go.mod":   func(p *pins, _ *[]string) { p.mod = []byte("module b") },
+		"go.sum":   func(p *pins, _ *[]string) { p.sum = nil },
+		"compiler": func(p *pins, _ *[]string) { p.compiler = "go1.27" },
+		"flags":    func(_ *pins, flags *[]string) { *flags = []string{"build", "-tags", "seccomp"} },
+		"joints":   func(_ *pins, flags *[]string) { *flags = []string{"build -tags", "other"} },
+	} {
+		changed, flags := pinned, []string{"build", "-tags", "other"}
+		change(&changed, &flags)
+		place, err := changed.cache(flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, taken := places[place]; taken {
+			t.Errorf("%s and %s are kept in the same place %s", what, other, place)
+		}
+		places[place] = what
+	}
+}
+
+func TestLinkReplaces(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "etcd")
+	for _, program := range []string{"/old/etcd", "/new/etcd", "/new/etcd"} {
+		if err := link(program, name); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := os.Readlink(name); err != nil || at != program {
+			t.Errorf("the link leads to %s, %v; want %s", at, err, program)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("left beside the link: %v, %v", entries, err)
+	}
+}
+
+func TestUnknownComponent(t *testing.T) {
+	if err := run(t.TempDir(), []string{"kube-proxy"}); err == nil || !strings.Contains(err.Error(), "kube-proxy") {
+		t.Errorf("a component that is none: %v", err)
+	}
+}
