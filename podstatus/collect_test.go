@@ -327,3 +327,48 @@ func TestFaultyDebtsInTheStateFile(t *testing.T) {
 		}
 	})
 }
+
+// After an outage the pauses begin anew.
+func TestAServerThatIsBackIsTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := owed(t, Options{}, refusedConnection)
+		defer w.run(nil)()
+		wait(t, 10*time.Minute)
+		w.broken(nil)
+		wait(t, 30*time.Second)
+		w.broken(refusedConnection)
+		before := len(w.arrived())
+		w.Announce(notice("q"))
+		wait(t, time.Second)
+		if tries := len(w.arrived()) - before; tries < 2 {
+			t.Errorf("%d tries in the first second of a second outage", tries)
+		}
+	})
+}
+
+// What a prompt request will come to is not known yet: nobody tells beside it.
+func TestAPromptRequestUnderWayIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newWorld(t, Options{}), notice("p")
+		w.put(running(n))
+		w.broken(only("PATCH", func(_ *http.Request, serve func() *http.Response) (*http.Response, error) {
+			<-time.After(time.Minute)
+			return serve(), nil
+		}))
+		defer w.run(nil)()
+		w.Owe(n)
+		answer := make(chan error, 1)
+		go func() { answer <- w.Evicted(t.Context(), n) }()
+		synctest.Wait()
+		w.Killed(n.UID)
+		wait(t, 59*time.Second)
+		if got := w.arrived(); !slices.Equal(got, []string{"PATCH shop/pods/p/status"}) {
+			t.Errorf("requests %q", got)
+		}
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+		wait(t, time.Second)
+		w.expectPaid(n)
+	})
+}

@@ -122,7 +122,8 @@ func (t *Teller) Evicted(ctx context.Context, n Notice) error {
 	if e == nil || err != nil {
 		return err
 	}
-	err = send(ctx, t.client, &n, evicted(&n, ""))
+	owed := &e.debt.Notice // not n: what is told late must be what was told now
+	err = send(ctx, t.client, owed, evicted(owed, ""))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.telling--

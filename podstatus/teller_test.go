@@ -204,3 +204,25 @@ func TestALedgerHasAnEnd(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesOfEvents(t *testing.T) {
+	n := notice("p")
+	name := eventName(&n)
+	file, err := json.Marshal(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Notice
+	if err := json.Unmarshal(file, &again); err != nil {
+		t.Fatal(err)
+	}
+	if got := eventName(&again); got != name {
+		t.Errorf("%q before, %q after the state file", name, got)
+	}
+	later, other := n, n
+	later.Decided = decided.Add(1)
+	other.UID += "0"
+	if eventName(&later) == name || eventName(&other) == name {
+		t.Error("two evictions have one event")
+	}
+}
