@@ -32,7 +32,8 @@ type namespace struct{ pid int }
 // nsenter(1) becomes it.
 func (n namespace) enter(cmd *exec.Cmd) *exec.Cmd {
 	inside := exec.Command("nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(n.pid) + "/ns/mnt", "--", cmd.Path}, cmd.Args[1:]...)...)
-	inside.Env, inside.Stdin, inside.Stdout, inside.Stderr = cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr
+	inside.Env, inside.SysProcAttr, inside.ExtraFiles = cmd.Env, cmd.SysProcAttr, cmd.ExtraFiles
+	inside.Stdin, inside.Stdout, inside.Stderr = cmd.Stdin, cmd.Stdout, cmd.Stderr
 	return inside
 }
 

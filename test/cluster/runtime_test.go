@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -191,6 +192,9 @@ func TestSmallFilesystems(t *testing.T) {
 	}
 	if _, err := c.Node.AddPod(ctx, Hog("small")); err != nil {
 		t.Error(err)
+	}
+	if out, err := c.Node.Enter(exec.Command("readlink", "/run/containerd/containerd.sock")).Output(); err != nil || strings.TrimSpace(string(out)) != c.Node.Socket {
+		t.Errorf("inside the node's mount namespace containerd is at %s, %v", out, err)
 	}
 }
 
