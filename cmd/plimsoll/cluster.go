@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/endpoints"
 	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -166,7 +168,7 @@ func (p *program) watchRuntime(ctx context.Context) {
 // time the cgroups do.
 func (p *program) openProvider() (err error) {
 	c := p.config
-	sampling := stats.Sampling{Period: c.MonitoringPeriod, Otherwise: p.node.cgroups}
+	sampling := stats.Sampling{Period: c.MonitoringPeriod, Capacity: memoryOf(c), Otherwise: p.node.cgroups}
 	switch c.StatsProvider {
 	case "cri":
 		if p.client == nil {
@@ -180,4 +182,14 @@ func (p *program) openProvider() (err error) {
 		}
 	}
 	return err
+}
+
+// memoryOf is the machine's memory, above which no pod can use any; 0 if it is
+// not known.
+func memoryOf(c *config.Agent) signal.Bytes {
+	facts, err := stats.Machine(c.ProcRoot, "/sys")
+	if err != nil && facts.Memory == 0 {
+		return 0
+	}
+	return facts.Memory
 }

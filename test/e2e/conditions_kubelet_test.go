@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+// A kubelet's memory is the machine's. What its pods may use together can be
+// set, and is what agent and kubelet watch here.
+const (
+	podsMemory = 700 * mib
+	line       = "150Mi" // the agent's
+	backstop   = "60Mi"  // the kubelet's
+)
+
+// besideKubelet is a node with a kubelet that evicts below the backstop, and has
+// the soft thresholds given, which never evict.
+func besideKubelet(t *testing.T, soft map[string]string) cluster.Options {
+	t.Helper()
+	graces := map[string]string{}
+	for s := range soft {
+		graces[s] = "8760h"
+	}
+	o := withKubelet(map[string]any{
+		"kubeReserved":            map[string]string{"memory": fmt.Sprint(machineMemory(t) - podsMemory)},
+		"evictionHard":            map[string]string{"allocatableMemory.available": backstop, "memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
+		"evictionSoft":            soft,
+		"evictionSoftGracePeriod": graces,
+	})
+	o.Node.Memory = 1024 * mib
+	return o
+}
+
+func machineMemory(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kib int64
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// ballast is a pod that nobody evicts.
+func ballast(script string) *corev1.Pod {
+	pod := cluster.Hog("ballast", script)
+	pod.Spec.PriorityClassName = "system-node-critical"
+	return pod
+}
+
+// status is that of the Node's condition; Unknown if there is none.
+func (s *stage) status(kind corev1.NodeConditionType) corev1.ConditionStatus {
+	s.t.Helper()
+	n, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+// steady watches the node for a minute, in which no condition of pressure may
+// change.
+func (s *stage) steady() {
+	s.t.Helper()
+	watch, err := s.API.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster.NodeName})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer watch.Stop()
+	first := map[corev1.NodeConditionType]corev1.NodeCondition{}
+	for end := time.After(time.Minute); ; {
+		select {
+		case <-end:
+			return
+		case e := <-watch.ResultChan():
+			n, is := e.Object.(*corev1.Node)
+			if !is {
+				s.t.Fatalf("the watch says %v", e)
+			}
+			for _, c := range n.Status.Conditions {
+				before, known := first[c.Type]
+				if first[c.Type] = c; known && strings.Contains(string(c.Type), "Pressure") && (before.Status != c.Status || before.LastTransitionTime != c.LastTransitionTime) {
+					s.t.Errorf("%s: %s since %s, then %s since %s", c.Type, before.Status, before.LastTransitionTime, c.Status, c.LastTransitionTime)
+				}
+			}
+		}
+	}
+}
+
+// underPressure is the story of both situations: memory is short for good, the
+// agent evicts, the kubelet does not, and what is told of it stands until
+// memory is back.
+func underPressure(t *testing.T, s *stage, told, untold corev1.NodeConditionType) (a *trial.Agent) {
+	a = s.start("--eviction-hard=allocatableMemory.available<" + line)
+	heavy := s.add(ballast("fill 450MiB"))
+	greedy := s.add(always("greedy"))
+	if err := heavy.Do(t.Context(), "fill 120MiB at 200MiB/s"); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.await(a, agent.Evicted, agent.Failed); d.Pod != "default/greedy" {
+		t.Errorf("decision: %+v", d)
+	}
+	s.until(string(told)+" is True", func() bool { return s.status(told) == corev1.ConditionTrue })
+	s.steady()
+	if got := s.status(untold); got == corev1.ConditionTrue {
+		t.Errorf("%s is %s, too", untold, got)
+	}
+	if got := s.get(greedy); got.Status.Reason != "Evicted" || strings.Contains(got.Status.Message, backstop) {
+		t.Errorf("%+v", got.Status)
+	}
+	s.running(heavy)
+	if err := heavy.Do(t.Context(), "release"); err != nil {
+		t.Fatal(err)
+	}
+	s.until(string(told)+" is False", func() bool { return s.status(told) == corev1.ConditionFalse })
+	return a
+}
+
+const (
+	standardMemory = corev1.NodeMemoryPressure
+	ownMemory      = corev1.NodeConditionType("plimsoll.dev/MemoryPressure")
+)
+
+// A kubelet whose soft threshold is the agent's line reports for it; and if the
+// agent is gone for good, its lower hard threshold evicts.
+func TestTheKubeletAsReporterAndBackstop(t *testing.T) {
+	t.Parallel()
+	s := set(t, besideKubelet(t, map[string]string{"allocatableMemory.available": line}))
+	a := underPressure(t, s, standardMemory, ownMemory)
+	if got := s.status(ownMemory); got != corev1.ConditionUnknown {
+		t.Errorf("%s is written, too: %s", ownMemory, got)
+	}
+	orphan := s.add(cluster.Hog("orphan"))
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := orphan.Do(t.Context(), "fill 670MiB at 500MiB/s"); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the kubelet evicts", func() bool { return s.get(orphan).Status.Reason == "Evicted" })
+	if got := s.get(orphan); !strings.Contains(got.Status.Message, "Threshold quantity: "+backstop) {
+		t.Errorf("%s", got.Status.Message)
+	}
+}
+
+// Beside a kubelet that knows nothing of the agent's line, the agent reports by
+// types of its own.
+func TestBesideAKubeletThatKnowsNothing(t *testing.T) {
+	t.Parallel()
+	s := set(t, besideKubelet(t, nil))
+	underPressure(t, s, ownMemory, standardMemory)
+}
