@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// An ordeal is what a client goes through whose writes, and watches once they
+// are refused, too, are answered with a code. They are counted by what they were
+// about.
+type ordeal struct {
+	watches atomic.Bool
+
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+var subjects = regexp.MustCompile(`/(pods|nodes|leases|events)\b`)
+
+func (o *ordeal) matches(r *http.Request) bool {
+	kind := r.Method
+	if r.URL.Query().Get("watch") != "" {
+		kind = "watch"
+	}
+	if kind == http.MethodGet || kind == "watch" && !o.watches.Load() {
+		return false
+	}
+	if about := subjects.FindStringSubmatch(r.URL.Path); about != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.seen[kind+" "+about[1]]++
+	}
+	return true
+}
+
+func (o *ordeal) count(kind string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.seen[kind]
+}
+
+func TestAnAPIServerThatRefuses(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	for _, code := range []int{http.StatusGone, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError} {
+		s.story(fmt.Sprint(code), func(s *stage) {
+			s.forget()
+			calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
+			o := &ordeal{seen: map[string]int{}}
+			var headers []string
+			if code == http.StatusTooManyRequests {
+				headers = []string{"Retry-After: 1"}
+			}
+			s.Front.Answer(code, o.matches, headers...)
+			a := s.start()
+			s.knows(calm, greedy)
+			o.watches.Store(true)
+			s.Front.Drop()
+			s.order(greedy, fast)
+			d := s.owed(a, greedy)
+			s.await(a, agent.Settled)
+			for _, kind := range []string{"watch pods", "PATCH pods", "PATCH nodes", "POST leases"} {
+				s.until("a request is refused: "+kind, func() bool { return o.count(kind) > 0 })
+			}
+			s.Front.Forward()
+			s.paid(greedy, d)
+			s.until("the heartbeat is heard", func() bool { return s.heartbeat() != nil })
+			s.until("the pressure is told, or over", func() bool { return s.condition(corev1.NodeMemoryPressure) != nil })
+			s.running(calm)
+		})
+	}
+}
+
+// forget undoes what agents have told of the node.
+func (s *stage) forget() {
+	s.t.Helper()
+	err := s.API.CoordinationV1().Leases("plimsoll-system").DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err == nil {
+		_, err = s.API.CoreV1().Nodes().Patch(s.t.Context(), cluster.NodeName, "application/merge-patch+json", []byte(`{"status":{"conditions":null}}`), metav1.PatchOptions{}, "status")
+	}
+	s.must(err)
+}
+
+// heartbeat is when the agent's lease was renewed last; nil if there is none.
+func (s *stage) heartbeat() *metav1.MicroTime {
+	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return lease.Spec.RenewTime
+}
+
+// condition is one of the Node; nil if there is none.
+func (s *stage) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
+	s.t.Helper()
+	node, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+func TestARuntimeThatIsAway(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	c := s.Node.Containerd
+	back := func() error { return c.Restart(context.Background()) }
+	// What the runtime said last does not count any more when the threshold is
+	// crossed: by that, the calm pod would have to go.
+	const slow = "fill 1GiB at 60MiB/s"
+	for name, fault := range map[string]struct {
+		begins, ends   func() error
+		provider, fill string
+	}{
+		"hangs":                 {c.Pause, c.Resume, "cgroup", fast},
+		"hangs while it counts": {c.Pause, c.Resume, "cri", slow},
+		"is gone":               {c.Kill, back, "cgroup", fast},
+		"is gone as it counts":  {c.Kill, back, "cri", slow},
+	} {
+		s.story(name, func(s *stage) {
+			calm, greedy := s.add(cluster.Hog("calm", "fill 120MiB")), s.add(cluster.Hog("greedy", "fill 20MiB"))
+			a := s.start("--stats-provider=" + fault.provider)
+			s.knows(calm, greedy)
+			s.must(fault.begins())
+			s.t.Cleanup(func() { // pods can not be removed without
+				if err := fault.ends(); err != nil {
+					s.t.Error(err)
+				}
+			})
+			s.order(greedy, fault.fill)
+			s.evicts(a, greedy, "memory")
+			s.noOOM()
+			s.await(a, agent.Settled)
+			s.only(greedy)
+			s.running(calm)
+		})
+	}
+}
+
+func TestAnAgentThatStartsWithoutAnAPIServer(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	important := cluster.Hog("important", "fill 200MiB") // uses more, but less above its request
+	important.Spec.Containers[0].Resources = cluster.Ask(300*mib, 0)
+	calm, greedy := s.add(important), s.add(cluster.Hog("greedy", "fill 100MiB"))
+	first := s.start()
+	s.knows(calm, greedy)
+	s.must(first.Stop())
+	s.must(s.APIServer.Kill())
+	second := s.start()
+	s.order(greedy, fast)
+	d := s.owed(second, greedy)
+	s.must(s.APIServer.Restart(t.Context()))
+	s.paid(greedy, d)
+	s.running(calm)
+}
