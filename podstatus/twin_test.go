@@ -49,10 +49,21 @@ func newTwin(t *testing.T, seed uint64) *twin {
 
 // running is what the runtime says.
 func (w *twin) running(_ context.Context, uid string) ([]string, error) {
-	if id := w.node[uid]; id != "" {
+	if id := w.runs(uid); id != "" {
 		return []string{id}, nil
 	}
 	return nil, nil
+}
+
+// runs is the container that runs in a pod, if any.
+func (w *twin) runs(uid string) (id string) {
+	w.with(func() { id = w.node[uid] })
+	return id
+}
+
+func (w *twin) kill(f *fate) {
+	f.killed = true
+	w.with(func() { w.node[f.n.UID] = "" })
 }
 
 // start makes a new pod of a name.
@@ -97,7 +108,7 @@ func (w *twin) successor() {
 
 // evict is one eviction, which may break off anywhere.
 func (w *twin) evict(pod *corev1.Pod) {
-	id := w.node[string(pod.UID)]
+	id := w.runs(string(pod.UID))
 	if id == "" {
 		return
 	}
@@ -107,7 +118,7 @@ func (w *twin) evict(pod *corev1.Pod) {
 	n.Message = fmt.Sprintf("eviction %d", len(w.fates))
 	w.disturb(n.UID, false)
 	f := &fate{n: n}
-	w.fates = append(w.fates, f)
+	w.with(func() { w.fates = append(w.fates, f) })
 	w.Owe(n)
 	if w.rand.IntN(8) == 0 {
 		w.successor() // before the kill
@@ -125,13 +136,11 @@ func (w *twin) evict(pod *corev1.Pod) {
 		w.takeBack(n.Name)
 		return
 	case 1:
-		f.killed = true
-		w.node[n.UID] = ""
+		w.kill(f)
 		w.successor() // before it was noted
 		return
 	}
-	f.killed = true
-	w.node[n.UID] = ""
+	w.kill(f)
 	w.Killed(n.UID)
 }
 
@@ -173,7 +182,7 @@ func (w *twin) step() {
 	case 0, 1, 2:
 		w.evict(pod)
 	case 3, 4:
-		if w.node[string(pod.UID)] == "" {
+		if w.runs(string(pod.UID)) == "" {
 			w.disturb(string(pod.UID), false)
 			w.with(func() { w.restart(pod, w.rand.IntN(2) == 0) })
 		}
