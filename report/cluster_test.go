@@ -217,16 +217,7 @@ func TestRealAPIServer(t *testing.T) {
 		t.Error("somebody else's taint is gone")
 	}
 
-	// Every fault of the API server on the way to False.
-	for _, code := range []int{429, 409, 500} {
-		r.c.Front.Answer(code, func(q *http.Request) bool { return strings.HasSuffix(q.URL.Path, "/status") })
-		c.Set(0, report.Crossings{})
-		r.await("a refused write", 30*time.Second, func() bool { return r.c.Front.Answered(code) > 0 })
-		r.c.Front.Forward()
-		r.awaitStatus(ownMemory, corev1.ConditionFalse, 30*time.Second)
-		c.Set(pressure, crossings)
-		r.awaitStatus(ownMemory, corev1.ConditionTrue, 30*time.Second)
-	}
+	r.failAndRecover(func() { c.Set(pressure, crossings) }, func() { c.Set(0, report.Crossings{}) })
 
 	// Ours are withdrawn when somebody else reports; the taint goes, too.
 	mode.Store(report.ModeKubelet)
@@ -238,16 +229,35 @@ func TestRealAPIServer(t *testing.T) {
 	if got := condition(r.object(), memoryType).Reason; got != "Stranger" {
 		t.Errorf("the stranger's condition was changed: %s", got)
 	}
+	r.showsPressure()
+}
 
-	list, err := r.admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + nodeName})
+// failAndRecover tries every fault of the API server on the way to False.
+func (r *real) failAndRecover(press, ease func()) {
+	r.t.Helper()
+	for _, code := range []int{429, 409, 500} {
+		r.c.Front.Answer(code, func(q *http.Request) bool { return strings.HasSuffix(q.URL.Path, "/status") })
+		ease()
+		r.await("a refused write", 30*time.Second, func() bool { return r.c.Front.Answered(code) > 0 })
+		r.c.Front.Forward()
+		r.awaitStatus(ownMemory, corev1.ConditionFalse, 30*time.Second)
+		press()
+		r.awaitStatus(ownMemory, corev1.ConditionTrue, 30*time.Second)
+	}
+}
+
+// showsPressure looks for what an operator would see.
+func (r *real) showsPressure() {
+	r.t.Helper()
+	list, err := r.admin.CoreV1().Events("default").List(r.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + nodeName})
 	r.must(err)
 	if len(list.Items) == 0 {
-		t.Error("no event of the node")
+		r.t.Error("no event of the node")
 	}
-	said, err := r.c.Kubectl(t.Context(), "describe", "node", nodeName)
+	said, err := r.c.Kubectl(r.t.Context(), "describe", "node", nodeName)
 	r.must(err)
 	if !strings.Contains(said, "NodeHasInsufficientMemory") {
-		t.Errorf("kubectl describe does not show the pressure:\n%s", said)
+		r.t.Errorf("kubectl describe does not show the pressure:\n%s", said)
 	}
 }
 

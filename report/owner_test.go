@@ -62,6 +62,8 @@ func TestDetect(t *testing.T) {
 		{"the agent's soft line counts as well as its hard one", ask, []string{"memory.available<100Mi"}, nil, []string{"memory.available<100Mi", "memory.available<1Gi"}, kubelet, own, kubelet},
 		{"a percentage of a known capacity", ask, []string{"memory.available<10%"}, nil, []string{"memory.available<1Gi"}, kubelet, kubelet, kubelet},
 		{"a percentage that is less", ask, []string{"memory.available<9%"}, nil, []string{"memory.available<1Gi"}, kubelet, own, kubelet},
+		{"two percentages, less", ask, []string{"nodefs.inodesFree<4%"}, nil, []string{"nodefs.inodesFree<5%"}, own, kubelet, kubelet},
+		{"two percentages, as much", ask, []string{"nodefs.inodesFree<5%"}, nil, []string{"nodefs.inodesFree<5.0%"}, kubelet, kubelet, kubelet},
 		{"a percentage of what is not known", ask, []string{"imagefs.available<50%"}, nil, []string{"imagefs.available<1Gi"}, own, kubelet, kubelet},
 		{"another signal does not help", ask, []string{"imagefs.available<50%"}, nil, []string{"nodefs.available<10%"}, own, kubelet, kubelet},
 		{"allocatable memory follows memory", ask, []string{"memory.available<1Gi"}, nil, []string{"memory.available<1Gi", "allocatableMemory.available<1Gi"}, kubelet, kubelet, kubelet},
