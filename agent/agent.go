@@ -151,20 +151,19 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 }
 
 // adopt goes on with another policy, once what the node is made of has become
-// known: timers and conditions are kept. Releases speak of the thresholds of
-// the old one; what is still missing without them is decided anew.
+// known: timers and conditions are kept. What is under way speaks of the
+// thresholds of the old one, so that its end is waited for.
 func (a *Agent) adopt(now time.Time) {
 	if a.policy == nil {
 		return
 	}
 	policy := a.policy()
-	if policy == a.machine.Policy() || a.terminated() != nil {
+	if policy == a.machine.Policy() || a.relief != nil || a.releases != (releases{}) {
 		return
 	}
 	machine := eviction.New(policy)
 	machine.Restore(a.machine.Save(), now)
 	a.machine, a.cycle.Machine = machine, machine
-	a.releases, a.relief = releases{}, nil
 }
 
 // releasePace is how often processes that do not go are looked at, unless memory

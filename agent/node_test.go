@@ -173,3 +173,21 @@ func TestAPolicyIsAdoptedWithItsTimers(t *testing.T) {
 		t.Errorf("told %+v: the grace period began before the policy changed", w.told)
 	}
 }
+
+// Another policy is not a reason to forget what is on its way.
+func TestAPolicyIsAdoptedWhenNothingIsUnderWay(t *testing.T) {
+	w := liveIn(t, 40*time.Second, Settings{}, eviction.Settings{Thresholds: full()}, func(w *world, p *Parts) {
+		w.disk, w.collects = 20*gib, 3*time.Second
+		big := w.add("big", 1)
+		big.disk, big.removed = 9*gib, 20*time.Second
+		w.add("small", 1).disk = 5 * gib
+		begun, policies := time.Now(), []*eviction.Policy{p.Machine.Policy()}
+		for range 3 {
+			policies = append(policies, newPolicy(t, eviction.Settings{Thresholds: full(), Layout: signal.Dedicated}))
+		}
+		p.Policy = func() *eviction.Policy { return policies[min(int(time.Since(begun)/time.Second), 3)] }
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) || w.count(Reclaims) != 1 {
+		t.Errorf("evicted %v, told %+v", got, w.told)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -145,7 +146,7 @@ func (p *policies) current() *eviction.Policy {
 		p.log.Error("go on with the policy of before", "error", err)
 		return p.made[p.last]
 	}
-	p.log.Info("deciding by", "thresholds", policy.Thresholds, "filesystems", key.layout.String(), "localStorageLimits", key.limits)
+	p.log.Info("deciding by", "thresholds", fmt.Sprint(policy.Thresholds), "filesystems", key.layout.String(), "localStorageLimits", key.limits)
 	p.made[key], p.last = policy, key
 	p.latest.Store(policy)
 	return policy
