@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/trial"
 )
 
 // disky is what all stories of disks have in common: memory is no matter.
@@ -88,8 +92,8 @@ var (
 	inLogs     = func(_ *stage, p *cluster.Pod) string { return filepath.Join(p.Logs, "main") }
 )
 
-// containers are those that the runtime still has of a pod.
-func (s *stage) containers(p *cluster.Pod) []*runtimeapi.Container {
+// runtimeHas lists the containers that the runtime still has of a pod.
+func (s *stage) runtimeHas(p *cluster.Pod) []*runtimeapi.Container {
 	s.t.Helper()
 	list, err := s.Node.Runtime.ListContainers(s.t.Context(), &runtimeapi.ListContainersRequest{
 		Filter: &runtimeapi.ContainerFilter{PodSandboxId: p.Sandbox},
@@ -133,7 +137,7 @@ func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, 
 		s.t.Errorf("decision: %+v", d)
 	}
 	if givenBack {
-		s.until("the layers of the evicted pod are given back", func() bool { return len(s.containers(greedy)) == 0 })
+		s.until("the layers of the evicted pod are given back", func() bool { return len(s.runtimeHas(greedy)) == 0 })
 	} else {
 		s.vacate(place(s, greedy)) // volumes and logs are removed by whoever runs the pod
 	}
@@ -142,4 +146,100 @@ func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, 
 	}
 	s.only(greedy)
 	s.running(calm)
+}
+
+func TestInodePressure(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib, Inodes: 8000}}))
+	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
+	s.litter(inEmptyDir(s, calm), 500)
+	a := s.start("--eviction-hard=nodefs.inodesFree<25%,imagefs.inodesFree<25%")
+	s.knows(calm, greedy)
+	s.litter(inLayer(s, greedy), 6000)
+	d := s.evicts(a, greedy, "inodes")
+	if d.Signal != "nodefs.inodesFree" {
+		t.Errorf("decision: %+v", d)
+	}
+	if d := s.await(a, agent.Settled); d.Why != "recovered" {
+		t.Errorf("settled: %+v", d)
+	}
+	s.only(greedy)
+	s.running(calm)
+}
+
+// Waste goes first: where it suffices, no pod has to.
+func TestWasteSuffices(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
+	s.story("unused images", func(s *stage) {
+		calm := s.add(writer("calm"))
+		images, err := s.Node.MakeImages(s.t.Context(), "unused", 3, 40*mib) // twice that on disk
+		s.must(err)
+		a := s.start(disky, "--minimum-image-ttl-duration=0s")
+		s.write(inLayer(s, calm), 100*mib)
+		d := s.relieved(a)
+		if left := s.images("unused"); len(left) == len(images) {
+			s.t.Errorf("all images are still there, after %+v", d)
+		}
+		s.running(calm)
+	})
+	s.story("dead containers", func(s *stage) {
+		calm, done := s.add(writer("calm")), s.add(writer("done"))
+		s.write(inLayer(s, done), 200*mib)
+		s.finish(done)
+		a := s.start(disky)
+		s.knows(calm)
+		s.write(inLayer(s, calm), 120*mib)
+		s.relieved(a)
+		if left := s.runtimeHas(done); len(left) > 0 {
+			s.t.Errorf("dead containers are left: %v", left)
+		}
+		s.running(calm)
+	})
+}
+
+// relieved awaits that room is made, and checks that no pod had to go for it.
+func (s *stage) relieved(a *trial.Agent) *agent.Decision {
+	s.t.Helper()
+	d := s.await(a, agent.Reclaims, agent.Evicted, agent.Failed)
+	if d.Decision != agent.Reclaims || !slices.Contains(d.Conditions, "DiskPressure") {
+		s.t.Fatalf("decision: %+v", d)
+	}
+	d = s.await(a, agent.Changed, agent.Evicted, agent.Failed, agent.Reclaims) // after the transition period
+	if d.Decision != agent.Changed || len(d.Conditions) > 0 {
+		s.t.Errorf("decision: %+v", d)
+	}
+	s.quiet(a)
+	s.only()
+	return d
+}
+
+// images are those that the runtime has, of those named so.
+func (s *stage) images(prefix string) (names []string) {
+	s.t.Helper()
+	list, err := s.Node.Images.ListImages(s.t.Context(), &runtimeapi.ListImagesRequest{})
+	s.must(err)
+	for _, image := range list.Images {
+		for _, tag := range image.RepoTags {
+			if strings.HasPrefix(tag, "plimsoll.test/"+prefix) {
+				names = append(names, tag)
+			}
+		}
+	}
+	return names
+}
+
+// finish has a pod end, and tells it as a kubelet would.
+func (s *stage) finish(p *cluster.Pod) {
+	s.t.Helper()
+	s.order(p, "exit 0")
+	s.until("the runtime knows that the container has ended", func() bool {
+		for _, k := range s.runtimeHas(p) {
+			if k.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+				return false
+			}
+		}
+		return true
+	})
+	_, err := s.API.CoreV1().Pods(p.Object.Namespace).Patch(s.t.Context(), p.Object.Name, types.MergePatchType,
+		[]byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
+	s.must(err)
 }

@@ -37,3 +37,21 @@ func TestMemoryPressure(t *testing.T) {
 	s.await(a, agent.Settled)
 	s.running(calm)
 }
+
+func TestPIDPressure(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{Pids: 400}))
+	calm, greedy := s.add(cluster.Hog("calm", "fork 20")), s.add(cluster.Hog("greedy"))
+	a := s.start("--eviction-hard=pid.available<150")
+	s.knows(calm, greedy)
+	s.order(greedy, "fork 280")
+	d := s.evicts(a, greedy, "pids")
+	if d.Signal != "pid.available" || d.Lingering {
+		t.Errorf("decision: %+v", d)
+	}
+	if pids, err := greedy.PIDs(); err != nil || len(pids) > 0 {
+		t.Errorf("processes %v are left (%v)", pids, err)
+	}
+	s.await(a, agent.Settled)
+	s.only(greedy)
+	s.running(calm)
+}
