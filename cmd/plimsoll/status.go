@@ -123,8 +123,9 @@ func (r *requests) tidy(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for i := range r.pods.Active() {
-			r.unmark(ctx, r.pods.Active()[i].UID)
+		active := r.pods.Active() // another list may take its place meanwhile
+		for i := range active {
+			r.unmark(ctx, active[i].UID)
 		}
 	}
 }
