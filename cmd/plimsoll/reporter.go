@@ -92,9 +92,14 @@ func (r *reporter) count(o *agent.Outcome) {
 	}
 	if e.Hard {
 		r.metrics.Evicted(e.Cause)
+		r.giveBack(e.Cause, e.Pod.UID)
 	}
-	if err != nil || s.Definition().Condition == signal.DiskPressure {
-		uid := e.Pod.UID
+}
+
+// giveBack removes what a pod that was ended for a disk has left there. What
+// still runs of it is killed with that: a soft eviction has to be over.
+func (r *reporter) giveBack(cause, uid string) {
+	if s, err := signal.Parse(cause); err != nil || s.Definition().Condition == signal.DiskPressure {
 		go r.collecting.remove(r.ctx, uid)
 	}
 }
@@ -149,6 +154,7 @@ func (r *reporter) Report(d *agent.Decision) {
 		}
 	case d.Decision == agent.Terminated && len(d.Failed) == 0:
 		r.metrics.Evicted(d.Signal)
+		r.giveBack(d.Signal, d.UID)
 	case d.Decision == agent.Settled && d.Freed != nil:
 		if s, err := signal.Parse(d.Signal); err == nil && s.Definition().Unit == signal.UnitBytes {
 			r.metrics.Freed(metrics.Eviction, *d.Freed)

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/metrics"
+	"plimsoll.dev/plimsoll/reclaim"
+	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// An askedRuntime counts how often somebody wanted to remove a pod, which
+// begins with a list.
+type askedRuntime struct {
+	reclaim.Runtime // nil: nothing else is asked
+	lists           int
+}
+
+func (a *askedRuntime) Sandboxes(context.Context) ([]cri.Sandbox, error) {
+	a.lists++
+	return nil, nil
+}
+
+func (a *askedRuntime) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
+
+// A pod that is to end softly keeps its grace period and its budget, though a
+// disk is full: its layers are given back when it has ended.
+func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
+	for _, tc := range []struct {
+		about string
+		hard  bool
+		ends  *agent.Decision
+		want  int
+	}{
+		{"at once", true, nil, 1},
+		{"asked to end", false, nil, 0},
+		{"taken back", false, &agent.Decision{Decision: agent.Withdrawn}, 0},
+		{"could not be ended", false, &agent.Decision{Decision: agent.Terminated, Failed: []agent.Place{{}}}, 0},
+		{"ended softly", false, &agent.Decision{Decision: agent.Terminated}, 1},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runtime := &askedRuntime{}
+				log := slog.New(slog.DiscardHandler)
+				c := config.NewAgent()
+				c.Reclaim = "on"
+				lines := report.NewLines(io.Discard)
+				defer lines.Close()
+				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), ctx: t.Context(), collecting: &collecting{
+					neighbour: &neighbour{config: c, log: log}, log: log,
+					collector: reclaim.New(runtime, nil, unowned{}, nil, log, reclaim.Options{}),
+				}}
+				cause := signal.NodefsAvailable.String()
+				r.count(&agent.Outcome{Snapshot: &signal.Snapshot{}, Evicted: &eviction.Eviction{Pod: &signal.Pod{UID: "u"}, Cause: cause, Hard: tc.hard}})
+				if tc.ends != nil {
+					tc.ends.Signal, tc.ends.UID = cause, "u"
+					r.Report(tc.ends)
+				}
+				synctest.Wait()
+				if runtime.lists != tc.want {
+					t.Errorf("the pod's containers were removed %d times, want %d", runtime.lists, tc.want)
+				}
+			})
+		})
+	}
+}
