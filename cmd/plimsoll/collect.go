@@ -18,26 +18,58 @@ type collecting struct {
 	node      *node
 	collector *reclaim.Collector // nil without a runtime
 	neighbour *neighbour
+	pods      *apiPods // nil without an API server that knows them
+	begun     time.Time
 	log       *slog.Logger
+}
+
+// introduction is how long after its start the agent waits for the API server
+// to say whether there is a kubelet and which pods have ended, before it makes
+// room without knowing: what may be waste would stay, and a pod go for it.
+const introduction = 10 * time.Second
+
+func (c *collecting) introduce(ctx context.Context) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !c.knows() && time.Since(c.begun) < introduction {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *collecting) knows() bool {
+	_, known := c.neighbour.there()
+	return known && (c.pods == nil || c.pods.Synced())
 }
 
 // Collect implements agent.Collector.
 func (c *collecting) Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer {
-	var ran []signal.Reclaimer
-	if c.collector != nil && len(what) > 0 && c.neighbour.reclaims() {
-		relief := c.collector.Relieve(ctx, what, func() bool {
-			var now signal.Observations
-			c.node.disks.Observe(&now)
-			return enough(&now)
-		})
-		c.log.Info("collected waste", "containers", relief.Containers, "sandboxes", relief.Sandboxes, "images", relief.Images,
-			"freedBytes", relief.FreedBytes, "enough", relief.Enough, "error", relief.Err)
-		if ran = relief.Ran; relief.Enough {
-			return ran
-		}
+	ran, done := c.relieve(ctx, what, enough)
+	if !done {
+		c.measure(ctx)
 	}
-	c.measure(ctx)
 	return ran
+}
+
+func (c *collecting) relieve(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) (ran []signal.Reclaimer, done bool) {
+	if c.collector == nil || len(what) == 0 {
+		return nil, false
+	}
+	c.introduce(ctx)
+	if !c.neighbour.reclaims() {
+		return nil, false
+	}
+	relief := c.collector.Relieve(ctx, what, func() bool {
+		var now signal.Observations
+		c.node.disks.Observe(&now)
+		return enough(&now)
+	})
+	c.log.Info("collected waste", "containers", relief.Containers, "sandboxes", relief.Sandboxes, "images", relief.Images,
+		"freedBytes", relief.FreedBytes, "enough", relief.Enough, "error", relief.Err)
+	return relief.Ran, relief.Enough
 }
 
 // measure measures what pods keep on disks.

@@ -187,7 +187,7 @@ func runtimeEndpoint(c *config.Agent) (string, error) {
 
 // openCollecting prepares to make room on disks.
 func (p *program) openCollecting(ctx context.Context) {
-	p.collecting = &collecting{node: p.node, neighbour: p.neighbour, log: p.log}
+	p.collecting = &collecting{node: p.node, neighbour: p.neighbour, pods: p.apiPods, begun: time.Now(), log: p.log}
 	p.reporter.collecting = p.collecting
 	p.crew.Go(func() { p.collecting.measureRegularly(ctx, p.config.VolumeStatsAggPeriod) })
 	if p.client == nil || p.config.DryRun {

@@ -169,6 +169,17 @@ func TestInodePressure(t *testing.T) {
 // Waste goes first: where it suffices, no pod has to.
 func TestWasteSuffices(t *testing.T) {
 	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
+	s.story("dead containers", func(s *stage) {
+		calm, done := s.add(writer("calm")), s.add(writer("done"))
+		s.write(inLayer(s, done), 200*mib)
+		s.finish(done)
+		s.write(inLayer(s, calm), 120*mib)
+		s.relieved(s.start(disky)) // which knows of waste only after a while
+		if left := s.runtimeHas(done); len(left) > 0 {
+			s.t.Errorf("dead containers are left: %v", left)
+		}
+		s.running(calm)
+	})
 	s.story("unused images", func(s *stage) {
 		calm := s.add(writer("calm"))
 		images, err := s.Node.MakeImages(s.t.Context(), "unused", 3, 40*mib) // twice that on disk
@@ -178,19 +189,6 @@ func TestWasteSuffices(t *testing.T) {
 		d := s.relieved(a)
 		if left := s.images("unused"); len(left) == len(images) {
 			s.t.Errorf("all images are still there, after %+v", d)
-		}
-		s.running(calm)
-	})
-	s.story("dead containers", func(s *stage) {
-		calm, done := s.add(writer("calm")), s.add(writer("done"))
-		s.write(inLayer(s, done), 200*mib)
-		s.finish(done)
-		a := s.start(disky)
-		s.knows(calm)
-		s.write(inLayer(s, calm), 120*mib)
-		s.relieved(a)
-		if left := s.runtimeHas(done); len(left) > 0 {
-			s.t.Errorf("dead containers are left: %v", left)
 		}
 		s.running(calm)
 	})
