@@ -220,7 +220,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 		d.ToStatus = millis(a.killed.ToStatus)
 	}
 	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
-	if r := a.newest; a.snapshot.Node[r.signal].Known {
+	if r := a.newest; !r.limit && a.snapshot.Node[r.signal].Known {
 		var now signal.Observations
 		a.cycle.Observer.Observe(&now, o.Snapshot.Kind)
 		if now[r.signal].Known {
@@ -239,6 +239,10 @@ func (a *Agent) hurried(r *release, s *signal.Snapshot, v *eviction.Verdict) *De
 func (a *Agent) settled(r *release, s *signal.Snapshot, why string) *Decision {
 	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: Settled, Why: why, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
 		Signal: r.signal.String(), ToEmpty: millis(s.At.Sub(r.since))}
+	if r.limit { // there is no signal to wait for
+		d.Signal = r.eviction.Cause
+		return d
+	}
 	if o := &s.Node[r.signal]; o.Known {
 		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
 		d.Freed = number(o.Available - r.before)

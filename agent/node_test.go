@@ -100,6 +100,11 @@ func TestALimitWaitsForWhatIsOnItsWay(t *testing.T) {
 	if got := w.evicted(); len(got) != 2 {
 		t.Errorf("evicted %v: both are above their limits", got)
 	}
+	for _, d := range w.told {
+		if d.Freed != nil || d.Decision == Settled && d.Signal != eviction.EmptyDirLimit {
+			t.Errorf("%s for %q, freed %v: a limit is about no signal of the node", d.Decision, d.Signal, d.Freed)
+		}
+	}
 }
 
 func TestADeletedPodCounts(t *testing.T) {
