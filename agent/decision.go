@@ -102,7 +102,7 @@ func (a *Agent) report(o *Outcome) {
 	case blinded:
 		a.reporter.Report(a.decision(o, Sight))
 	}
-	if verb == Failed || verb == Recovered {
+	if (verb == Failed || verb == Recovered) && o.Verdict.Target != nil {
 		a.retryAt = o.Snapshot.At.Add(failurePace)
 	}
 	if regular || changed || o.Acted() {
@@ -149,7 +149,7 @@ func (a *Agent) verb(o *Outcome) Verb {
 		return StoodBy
 	case o.Reclaiming:
 		return Reclaims
-	case o.Verdict.Target != nil:
+	case o.Verdict.Target != nil, len(o.Failed) > 0: // the latter alone: above a limit
 		return Failed
 	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
 		return Waits

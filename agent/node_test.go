@@ -107,6 +107,17 @@ func TestALimitWaitsForWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
+func TestALimitThatCanNotBeEnforcedIsTold(t *testing.T) {
+	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
+		p := w.add("above", 1)
+		p.disk, w.disk, w.killErr = 2*gib, 100*gib, errRefused
+		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+	})
+	if w.count(Failed) != 3 || len(w.told[0].Failed) != 1 {
+		t.Errorf("told %+v, want a failure in each of three regular looks", w.told)
+	}
+}
+
 func TestADeletedPodCounts(t *testing.T) {
 	story := func(until time.Duration, rate signal.Amount) func(*world) {
 		return func(w *world) {
