@@ -199,6 +199,8 @@ func (a *Agent) interval(s *signal.Snapshot) time.Duration {
 			interval = min(interval, unknownPace)
 		case r.lingering:
 			interval = min(interval, releasePace)
+		case r.ofDisk(): // disks are not in extra looks
+			interval = min(interval, unknownPace)
 		default:
 			interval = eviction.ShortestInterval
 		}

@@ -54,6 +54,9 @@ func TestDiskSpaceOnItsWayIsWaitedFor(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
 		t.Errorf("evicted %v", got)
 	}
+	if extra := w.looks[signal.Extra]; extra > 500 {
+		t.Errorf("%d extra looks, which see no disk, while a disk is waited for", extra)
+	}
 }
 
 func TestMemoryIsLookedAtWhileTheRuntimeTakesItsTime(t *testing.T) {
@@ -205,5 +208,28 @@ func TestAPolicyIsAdoptedWhenNothingIsUnderWay(t *testing.T) {
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) || w.count(Reclaims) != 1 {
 		t.Errorf("evicted %v, told %+v", got, w.told)
+	}
+}
+
+// Memory that is used up can not fall, which does not mean that there is time.
+func TestThePatienceWithTheServer(t *testing.T) {
+	falling := signal.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
+	for _, tc := range []struct {
+		available signal.Amount
+		fell      signal.Fall
+		want      time.Duration
+	}{
+		{100 * mib, signal.Fall{}, longestPatience},
+		{100 * mib, falling, 25 * time.Millisecond},
+		{20 * mib, falling, 0},
+		{0, signal.Fall{}, 0},
+		{-mib, signal.Fall{}, 0},
+	} {
+		var s signal.Snapshot
+		s.Node[signal.MemoryAvailable] = signal.Observed(tc.available, gib, time.Now())
+		s.Fell[signal.MemoryAvailable] = tc.fell
+		if got := (&Agent{}).patienceFor(&s); got != tc.want {
+			t.Errorf("%d MiB, %+v: %s, want %s", tc.available/mib, tc.fell, got, tc.want)
+		}
 	}
 }

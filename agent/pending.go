@@ -44,10 +44,13 @@ func (a *Agent) pressing(s *signal.Snapshot, t *eviction.Threshold) bool {
 
 // patienceFor is how long the API server may be waited for before a kill: half
 // of what memory lasts beyond the kill itself. Memory that does not fall
-// leaves the time that an answer takes at worst.
+// leaves the time that an answer takes at worst, memory that is used up none.
 func (a *Agent) patienceFor(s *signal.Snapshot) time.Duration {
 	patience := longestPatience
 	for sig := range signal.All {
+		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Available <= 0 {
+			return 0 // what is used up does not fall any more
+		}
 		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Available); falling && sig.OfMemory() {
 			patience = min(patience, (lasts-eviction.KillTime)/2)
 		}
