@@ -95,6 +95,8 @@ func (l *Ladder) immediate(ctx context.Context, e *eviction.Eviction, p Processe
 	r.Told = l.tell(ctx, n, patience)
 	r.Owed = !r.Told
 	r.ToTold = time.Since(n.Decided)
+	ctx, cancel := committed(ctx)
+	defer cancel()
 	r.Ended, err = kill(ctx)
 	if r.Signalled == 0 {
 		l.Status.Spared(n)
@@ -104,6 +106,16 @@ func (l *Ladder) immediate(ctx context.Context, e *eviction.Eviction, p Processe
 	r.ToSignal += r.ToTold
 	r.ToEmpty += r.ToTold
 	return r, err
+}
+
+// committed is ctx without its cancellation: of a pod that was told to be
+// evicted no process may go on because the agent is to stop. A deadline stays.
+func committed(ctx context.Context) (context.Context, context.CancelFunc) {
+	kept := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(kept, deadline)
+	}
+	return kept, func() {}
 }
 
 // tell reports whether the API server knows. A request that is given up may

@@ -79,8 +79,8 @@ func (w *world) Withdraw(context.Context, Notice) error {
 
 func (w *world) Containers() []string { return []string{"c1"} }
 
-func (w *world) Kill(context.Context) (Ended, error) {
-	if w.refuses {
+func (w *world) Kill(ctx context.Context) (Ended, error) {
+	if w.refuses || ctx.Err() != nil {
 		return Ended{}, errors.New("no such cgroup")
 	}
 	w.note("killed")
@@ -240,4 +240,27 @@ func TestAPodThatCanNotBeKilledOwesNothing(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	expect(t, w, "owed", "told", "cancelled")
+}
+
+// SIGTERM for the agent, while the server is being told.
+func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		w := &stopping{world: &world{}, stop: stop}
+		l := &Ladder{Status: w}
+		if r, err := l.Immediate(ctx, fromAPI(), w, time.Second); err != nil || r.Signalled != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// stopping ends the agent as soon as the server knows.
+type stopping struct {
+	*world
+	stop func()
+}
+
+func (s *stopping) Tell(ctx context.Context, n Notice) error {
+	defer s.stop()
+	return s.world.Tell(ctx, n)
 }
