@@ -101,17 +101,32 @@ func (c *collecting) measureRegularly(ctx context.Context, period time.Duration)
 
 // run collects now and then, as long as nobody else does.
 func (c *collecting) run(ctx context.Context) {
+	for ctx.Err() == nil && c.until(ctx, true) {
+		c.log.Info("collecting dead containers and unused images", "reclaim", c.neighbour.config.Reclaim)
+		turn, end := context.WithCancel(ctx)
+		go func() {
+			defer end()
+			if c.until(turn, false) {
+				c.log.Info("dead containers and unused images are left to the kubelet that has come")
+			}
+		}()
+		c.collector.Run(turn)
+	}
+}
+
+// until waits until the agent is the one who collects, or is not; false if ctx
+// ends before.
+func (c *collecting) until(ctx context.Context, ours bool) bool {
 	tick := time.NewTicker(neighbourPeriod)
 	defer tick.Stop()
-	for !c.neighbour.reclaims() {
+	for c.neighbour.reclaims() != ours {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-tick.C:
 		}
 	}
-	c.log.Info("collecting dead containers and unused images", "reclaim", c.neighbour.config.Reclaim)
-	c.collector.Run(ctx)
+	return true
 }
 
 // remove gives back the layers of a pod that was evicted for a disk. What it

@@ -24,7 +24,8 @@ type neighbour struct {
 	config *config.Agent
 	node   *apiserver.Node // nil without an API server
 	found  atomic.Pointer[report.KubeletThresholds]
-	fault  string // of the last reading, as it was told
+	file   atomic.Bool // there is one, whether it can be used or not
+	fault  string      // of the last reading, as it was told
 	log    *slog.Logger
 }
 
@@ -55,6 +56,7 @@ func (n *neighbour) watch(ctx context.Context) {
 // what it was.
 func (n *neighbour) read() {
 	data, err := os.ReadFile(n.config.OnHost(n.config.KubeletConfig))
+	n.file.Store(!errors.Is(err, fs.ErrNotExist))
 	if errors.Is(err, fs.ErrNotExist) {
 		n.found.Store(nil)
 		return
@@ -81,7 +83,7 @@ func (n *neighbour) thresholds() *report.KubeletThresholds { return n.found.Load
 // server has not said.
 func (n *neighbour) there() (there, known bool) {
 	switch {
-	case n.thresholds() != nil:
+	case n.file.Load():
 		return true, true
 	case n.node == nil:
 		return false, true

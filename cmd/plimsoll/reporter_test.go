@@ -31,6 +31,8 @@ func (a *askedRuntime) Sandboxes(context.Context) ([]cri.Sandbox, error) {
 
 func (a *askedRuntime) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
 
+func (a *askedRuntime) Images(context.Context) ([]cri.Image, error) { return nil, nil }
+
 // A pod that is to end softly keeps its grace period and its budget, though a
 // disk is full: its layers are given back when it has ended.
 func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
