@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/ladder"
 	"plimsoll.dev/plimsoll/metrics"
 	"plimsoll.dev/plimsoll/podstatus"
+	"plimsoll.dev/plimsoll/signal"
 )
 
 // savedDebts is the section of the state file with what the API server has to
@@ -67,6 +70,8 @@ type requests struct {
 	mu    sync.Mutex
 	asked string // UID of the pod that is asked for now
 	said  string // the last refusal, so that it is said once
+	// standing are requests that somebody else is to act on, by the pod's UID.
+	standing map[string]podstatus.Notice
 }
 
 func (r *requests) Request(ctx context.Context, n ladder.Notice, grace time.Duration) (ladder.Answer, error) {
@@ -81,6 +86,9 @@ func (r *requests) Request(ctx context.Context, n ladder.Notice, grace time.Dura
 		r.metrics.SoftEvictionRefused()
 		return ladder.Answer{Retry: max(answer.RetryAfter, refusalPause), Why: answer.Message}, nil
 	case podstatus.Asked:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.standing[n.Eviction.Pod.UID] = notice(n, r.pods)
 		return ladder.Answer{}, nil
 	}
 	return ladder.Answer{Accepted: true}, nil
@@ -127,6 +135,23 @@ func (r *requests) tidy(ctx context.Context) {
 		for i := range active {
 			r.unmark(ctx, active[i].UID)
 		}
+		r.forget(ctx, active)
+	}
+}
+
+// forget takes requests back whose pods have ended: where they are published,
+// the controller would go on reading them, and no more than a hundred.
+func (r *requests) forget(ctx context.Context, active []signal.Pod) {
+	r.mu.Lock()
+	standing := maps.Clone(r.standing) // whoever has to hurry does not wait for the server
+	r.mu.Unlock()
+	for uid, n := range standing {
+		ended := !slices.ContainsFunc(active, func(p signal.Pod) bool { return p.UID == uid })
+		if ended && r.soft.Withdraw(ctx, n) == nil {
+			r.mu.Lock()
+			delete(r.standing, uid)
+			r.mu.Unlock()
+		}
 	}
 }
 
@@ -153,6 +178,6 @@ func ladderOf(c *apiserver.Connection, way string, teller *podstatus.Teller, pod
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &requests{soft: soft, pods: pods, metrics: m, log: log}
+	r := &requests{soft: soft, pods: pods, metrics: m, log: log, standing: map[string]podstatus.Notice{}}
 	return &ladder.Ladder{Status: &statuses{teller, pods, m}, Soft: r, Refused: r.refused}, r, nil
 }
