@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -181,7 +182,11 @@ func runtimeEndpoint(c *config.Agent) (string, error) {
 		}
 		return endpoint, nil
 	default:
-		return cri.ParseEndpoint(given)
+		endpoint, err := cri.ParseEndpoint(given)
+		if socket, parsed := strings.CutPrefix(endpoint, "unix://"); parsed {
+			return cri.ParseEndpoint(c.OnHost(socket))
+		}
+		return endpoint, err
 	}
 }
 
