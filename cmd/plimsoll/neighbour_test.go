@@ -22,11 +22,11 @@ func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
 			collector: reclaim.New(runtime, nil, unowned{}, nil, log, reclaim.Options{ImageHigh: 100})}
 		ctx, stop := context.WithCancel(t.Context())
 		go c.run(ctx)
-		lists := func() int {
-			before := runtime.lists
+		lists := func() int64 {
+			before := runtime.lists.Load()
 			<-time.After(10 * time.Minute)
 			synctest.Wait()
-			return runtime.lists - before
+			return runtime.lists.Load() - before
 		}
 		if lists() == 0 {
 			t.Error("nobody collects")

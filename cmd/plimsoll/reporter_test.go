@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -21,11 +22,11 @@ import (
 // begins with a list.
 type askedRuntime struct {
 	reclaim.Runtime // nil: nothing else is asked
-	lists           int
+	lists           atomic.Int64
 }
 
 func (a *askedRuntime) Sandboxes(context.Context) ([]cri.Sandbox, error) {
-	a.lists++
+	a.lists.Add(1)
 	return nil, nil
 }
 
@@ -40,7 +41,7 @@ func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
 		about string
 		hard  bool
 		ends  *agent.Decision
-		want  int
+		want  int64
 	}{
 		{"at once", true, nil, 1},
 		{"asked to end", false, nil, 0},
@@ -67,8 +68,8 @@ func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
 					r.Report(tc.ends)
 				}
 				synctest.Wait()
-				if runtime.lists != tc.want {
-					t.Errorf("the pod's containers were removed %d times, want %d", runtime.lists, tc.want)
+				if n := runtime.lists.Load(); n != tc.want {
+					t.Errorf("the pod's containers were removed %d times, want %d", n, tc.want)
 				}
 			})
 		})
