@@ -9,10 +9,11 @@
 //   - The event is created exactly once, also by a successor of this program: its
 //     name follows from the pod and the time of the decision, so that the server
 //     knows a second one.
-//   - The status is told at most once, and never of a pod in which a container
-//     has started since the kill: it would claim an end that did not last. Who is
-//     late reads before it writes, and writes on condition that nothing changed
-//     in between.
+//   - The status is told at most once, unless a kubelet that did not know of the
+//     pod's end writes over it ([Teller.Look]); and never of a pod in which a
+//     container has started since the kill: it would claim an end that did not
+//     last. Who is late reads before it writes, and writes on condition that
+//     nothing changed in between.
 //   - Nothing is written to a pod of another UID, and no condition is touched but
 //     the one that is told.
 //   - What is given up is said in the log, with everything that was known of it.

@@ -66,7 +66,7 @@ func (s *sight) told() bool {
 	if now.Phase == corev1.PodFailed && now.Reason == ReasonEvicted && now.Message == n.Message {
 		return true
 	}
-	return slices.ContainsFunc(now.Conditions, func(c corev1.PodCondition) bool {
+	return !s.debt.Again && slices.ContainsFunc(now.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Message == n.Message && stamp(c.LastTransitionTime.Time) == stamp(n.Decided)
 	})
 }

@@ -71,6 +71,8 @@ type Debt struct {
 	Ended  bool `json:"ended,omitempty"`
 	Status bool `json:"status,omitempty"` // owed
 	Event  bool `json:"event,omitempty"`  // owed
+	// Again: the status was told, and taken back by somebody who did not know.
+	Again bool `json:"again,omitempty"`
 }
 
 // clone shares nothing with d, so that whoever gave it may change what is theirs.

@@ -35,6 +35,8 @@ type Teller struct {
 	ledger ledger
 	// complained: the lack of a right was said, by what it is for.
 	complained map[string]bool
+	// unconfirmed are statuses that were told lately, by the pod's UID.
+	unconfirmed map[string]confirmation
 }
 
 // New makes a Teller. The client must be one that speaks to a server, without a
@@ -45,7 +47,7 @@ func New(client kubernetes.Interface, node string, log *slog.Logger, store func(
 	return &Teller{
 		client: client, node: node, log: log, store: store, options: options,
 		wake:       make(chan struct{}, 1),
-		complained: map[string]bool{},
+		complained: map[string]bool{}, unconfirmed: map[string]confirmation{},
 	}
 }
 
@@ -131,6 +133,9 @@ func (t *Teller) Evicted(ctx context.Context, n Notice) error {
 	case done, gone:
 		t.ledger.heard()
 		e.debt.Status, e.told = false, a == done
+		if a == done {
+			t.confirm(owed)
+		}
 		if a == gone {
 			err = fmt.Errorf("%w: %w", ErrGone, err)
 		}

@@ -25,7 +25,8 @@ type podSource interface {
 // state file serve; where there is none, those that the runtime names.
 type apiPods struct {
 	*apiserver.Pods
-	known   bool // the state file had some
+	known   bool                   // the state file had some
+	looks   atomic.Pointer[func()] // besides, when pods have changed
 	runtime atomic.Pointer[[]signal.Pod]
 }
 
@@ -46,6 +47,9 @@ func watchPods(ctx context.Context, c *apiserver.Connection, saved *state.Sectio
 		<-ready
 		if saved != nil {
 			saved.Save(savedPods, a.Active())
+		}
+		if look := a.looks.Load(); look != nil {
+			(*look)()
 		}
 	})
 	close(ready)

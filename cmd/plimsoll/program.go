@@ -234,6 +234,8 @@ func (p *program) openLadder(ctx context.Context) error {
 	}
 	p.node.ladder = l
 	p.crew.Go(func() { teller.Run(ctx, previous) })
+	look := func() { teller.Look(p.apiPods.Get) }
+	p.apiPods.looks.Store(&look)
 	p.crew.Go(func() { requests.tidy(ctx) })
 	return nil
 }
