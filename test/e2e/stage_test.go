@@ -105,6 +105,9 @@ func (s *stage) apply(file string) {
 // first; the arguments win.
 func (s *stage) start(args ...string) *trial.Agent {
 	s.t.Helper()
+	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--eviction-hard=") }) {
+		args = append(args, "--eviction-hard=memory.available<100Mi") // the machine's disks are no matter
+	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	a, err := trial.Run(ctx, s.Node.Enter(trial.Command(binary, append(s.flags(), args...)...)))

@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// A history is what became of a condition, as a watch tells it.
+type history struct {
+	mu      sync.Mutex
+	changes []corev1.NodeCondition
+}
+
+// watch follows a condition of the Node until the test ends.
+func (s *stage) watch(kind corev1.NodeConditionType) *history {
+	s.t.Helper()
+	watch, err := s.API.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster.NodeName})
+	s.must(err)
+	s.t.Cleanup(watch.Stop)
+	h := &history{}
+	go func() {
+		for e := range watch.ResultChan() {
+			if n, is := e.Object.(*corev1.Node); is {
+				h.note(n, kind)
+			}
+		}
+	}()
+	return h
+}
+
+func (h *history) note(n *corev1.Node, kind corev1.NodeConditionType) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range n.Status.Conditions {
+		last := len(h.changes) - 1
+		if c.Type == kind && (last < 0 || h.changes[last].Status != c.Status || h.changes[last].LastTransitionTime != c.LastTransitionTime) {
+			h.changes = append(h.changes, c)
+		}
+	}
+}
+
+// told are the values that the condition took, in order.
+func (h *history) told() (values []corev1.ConditionStatus) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.changes {
+		values = append(values, c.Status)
+	}
+	return values
+}
+
+// is reports whether the condition took exactly these values.
+func (h *history) is(values ...corev1.ConditionStatus) func() bool {
+	return func() bool { return slices.Equal(h.told(), values) }
+}
+
+// lease is when a node's lease in a namespace was renewed last.
+func (s *stage) renewed(namespace string) time.Time {
+	s.t.Helper()
+	lease, err := s.API.CoordinationV1().Leases(namespace).Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return time.Time{}
+	}
+	return lease.Spec.RenewTime.Time
+}
+
+// free is an address on which nobody listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// A minute of memory that is short again and again, and of an agent that is
+// killed and started anew: the Node says so all the time, and that it is over
+// when it is.
+func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
+	t.Parallel()
+	const transition = 10 * time.Second
+	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-node-lease.yaml")
+	heavy, pressure := s.add(ballast("fill 330MiB")), s.watch(corev1.NodeMemoryPressure)
+	address := free(t)
+	flags := []string{"--eviction-pressure-transition-period=" + transition.String(), "--report-node-lease", "--healthz-bind-address=" + address}
+	a := s.start(flags...)
+	s.until("no pressure is told", pressure.is(corev1.ConditionFalse))
+	s.healthy(address)
+	s.must(heavy.Do(t.Context(), "fill 100MiB"))
+	crossed := time.Now()
+	s.until("pressure is told", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue))
+	if took := time.Since(crossed); took > 5*time.Second {
+		t.Errorf("pressure was told %s after the crossing", took)
+	}
+	s.must(heavy.Do(t.Context(), "release"))
+	s.must(heavy.Do(t.Context(), "fill 330MiB"))
+	restarted := false
+	var over time.Time
+	for time.Since(crossed) < time.Minute {
+		s.must(heavy.Do(t.Context(), "dip 120MiB for 2s"))
+		over = time.Now()
+		if !restarted && time.Since(crossed) > 20*time.Second {
+			s.must(a.Kill())
+			a, restarted = s.start(flags...), true
+		}
+		s.must(heavy.Do(t.Context(), "dip 1MiB for 3s"))
+		if !pressure.is(corev1.ConditionFalse, corev1.ConditionTrue)() {
+			t.Fatalf("told: %v", pressure.told())
+		}
+	}
+	for _, namespace := range []string{"plimsoll-system", corev1.NamespaceNodeLease} {
+		if last := s.renewed(namespace); time.Since(last) > 15*time.Second {
+			t.Errorf("the lease in %s was renewed at %s, it is %s", namespace, last, time.Now())
+		}
+	}
+	s.annotated("MemoryPressure")
+	s.until("the end is told", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionFalse))
+	if held := time.Since(over); held < transition-time.Second {
+		t.Errorf("pressure was told over %s after it was", held)
+	}
+	s.running(heavy)
+	s.nodeEvents("NodeHasInsufficientMemory", "NodeHasSufficientMemory")
+	greedy := s.add(cluster.Hog("greedy"))
+	s.knows(greedy)
+	for len(a.Decisions) > 0 { // about the pod that can not be evicted
+		<-a.Decisions
+	}
+	s.order(greedy, fast)
+	s.evicts(a, greedy, "memory")
+	s.counted(address)
+}
+
+// healthy checks what the agent says of itself.
+func (s *stage) healthy(address string) {
+	s.t.Helper()
+	s.until("the agent is ready", func() bool { return ask(s.t, "http://"+address+"/readyz") == "ok" })
+	if got := ask(s.t, "http://"+address+"/livez"); got != "ok" {
+		s.t.Errorf("/livez: %s", got)
+	}
+	said := ask(s.t, "http://"+address+"/readyz?verbose")
+	for _, want := range []string{"[+]memory ok", "[+]pods ok", "[+]api-server ok", "[+]runtime ok"} {
+		if !strings.Contains(said, want) {
+			s.t.Errorf("/readyz?verbose lacks %q:\n%s", want, said)
+		}
+	}
+}
+
+// annotated checks what the agent's lease tells a controller.
+func (s *stage) annotated(conditions string) {
+	s.t.Helper()
+	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
+	s.must(err)
+	look, err := time.Parse(time.RFC3339, lease.Annotations["plimsoll.dev/last-look"])
+	if err != nil || time.Since(look) > 15*time.Second || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
+		s.t.Errorf("the heartbeat says %v (%v)", lease.Annotations, err)
+	}
+}
+
+// nodeEvents checks that events of the Node tell of it.
+func (s *stage) nodeEvents(reasons ...string) {
+	s.t.Helper()
+	for _, reason := range reasons {
+		s.until("an event "+reason, func() bool {
+			list, err := s.API.CoreV1().Events(metav1.NamespaceDefault).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,reason=" + reason})
+			s.must(err)
+			return len(list.Items) > 0
+		})
+	}
+}
+
+// counted checks what the metrics tell of one eviction.
+func (s *stage) counted(address string) {
+	s.t.Helper()
+	said := ask(s.t, "http://"+address+"/metrics")
+	for _, want := range []string{
+		`plimsoll_evictions{eviction_signal="memory.available"} 1`, `plimsoll_condition{condition="MemoryPressure"} 1`,
+		`plimsoll_crossing_to_kill_seconds_count 1`, `plimsoll_decision_to_dead_seconds_count 1`,
+		`plimsoll_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1`, `plimsoll_signal_unknown{signal="memory.available"} 0`,
+	} {
+		if !strings.Contains(said, want+"\n") {
+			s.t.Errorf("/metrics lacks %q:\n%s", want, said)
+		}
+	}
+}
