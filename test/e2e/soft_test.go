@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/podstatus"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// softly are flags by which a node of 512 MiB evicts politely below 250 MiB and
+// at once below 60 MiB.
+var softly = []string{"--eviction-hard=memory.available<60Mi", "--eviction-soft=memory.available<250Mi",
+	"--eviction-soft-grace-period=memory.available=1s", "--eviction-max-pod-grace-period=30"}
+
+// guarded is a pod that has 20 s to end, and a budget that counts it.
+func guarded() *corev1.Pod {
+	pod := cluster.Hog("greedy", "fill 250MiB")
+	pod.Labels = map[string]string{"app": "greedy"}
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(20))
+	return pod
+}
+
+// budget makes a PodDisruptionBudget for guarded pods, as its controller would
+// see it.
+func (s *stage) budget(allowed int32) {
+	s.t.Helper()
+	budgets := s.API.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
+	made, err := budgets.Create(s.t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "greedy"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "greedy"}}},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	s.t.Cleanup(func() {
+		if err := budgets.Delete(context.Background(), made.Name, metav1.DeleteOptions{}); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.allow(allowed)
+}
+
+// allow says how many disruptions the budget allows.
+func (s *stage) allow(disruptions int32) {
+	s.t.Helper()
+	budgets := s.API.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
+	b, err := budgets.Get(s.t.Context(), "greedy", metav1.GetOptions{})
+	s.must(err)
+	b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, DisruptionsAllowed: disruptions, CurrentHealthy: 1, DesiredHealthy: 1 - disruptions, ExpectedPods: 1}
+	_, err = budgets.UpdateStatus(s.t.Context(), b, metav1.UpdateOptions{})
+	s.must(err)
+}
+
+func TestSoftEvictions(t *testing.T) {
+	t.Parallel()
+	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-direct-eviction.yaml")
+	s.story("a budget refuses, and then does not", (*stage).budgetRefuses)
+	s.story("a hard threshold does not ask the budget", (*stage).hardCrossing)
+	s.story("a mark is taken back", (*stage).markWithdrawn)
+}
+
+func (s *stage) budgetRefuses() {
+	s.budget(0)
+	address := free(s.t)
+	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
+	a := s.start(append(softly, "--soft-eviction=direct", "--healthz-bind-address="+address)...)
+	begun := s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	if begun.UID != greedy.UID() || begun.Grace == nil || *begun.Grace != 20 {
+		s.t.Fatalf("decision: %+v", begun)
+	}
+	s.until("the budget refuses", func() bool {
+		return strings.Contains(ask(s.t, "http://"+address+"/metrics"), "plimsoll_soft_evictions_refused_total 1")
+	})
+	if got := s.get(greedy); got.DeletionTimestamp != nil {
+		s.t.Errorf("it is being deleted: %+v", got.ObjectMeta)
+	}
+	s.allow(1)
+	s.until("the pod is being deleted", func() bool { return s.get(greedy).DeletionTimestamp != nil })
+	if got := s.get(greedy); *got.DeletionGracePeriodSeconds != 20 {
+		s.t.Errorf("it has %d s to end", *got.DeletionGracePeriodSeconds)
+	}
+	s.must(greedy.Remove(s.t.Context())) // as a kubelet would
+	if d := s.await(a, agent.Terminated, agent.Withdrawn); d.Decision != agent.Terminated || len(d.Failed) > 0 {
+		s.t.Errorf("decision: %+v", d)
+	}
+	s.await(a, agent.Settled)
+	if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != begun.Message {
+		s.t.Errorf("events: %+v", events)
+	}
+	s.running(calm)
+	s.quiet(a)
+	if said := a.Log(); !strings.Contains(said, "a soft eviction does not go ahead") {
+		s.t.Errorf("the log does not tell of the budget:\n%s", said)
+	}
+}
+
+func (s *stage) hardCrossing() {
+	s.budget(0)
+	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
+	a := s.start(append(softly, "--soft-eviction=direct")...)
+	begun := s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	s.order(greedy, fast)
+	if d := s.await(a, agent.Hurried, agent.Evicted, agent.Failed); d.Decision != agent.Hurried || d.UID != greedy.UID() {
+		s.t.Errorf("decision: %+v", d)
+	}
+	if d := s.await(a, agent.Terminated); len(d.Failed) > 0 || d.Processes == 0 || d.Status != agent.StatusTold {
+		s.t.Errorf("decision: %+v", d)
+	}
+	s.noOOM()
+	s.told(greedy, begun.Message, "memory")
+	s.only(greedy)
+	s.running(calm)
+}
+
+func (s *stage) markWithdrawn() {
+	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
+	a := s.start(softly...)
+	begun := s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	marked := func() (podstatus.Request, bool) {
+		request, is, err := podstatus.Marked(s.get(greedy))
+		s.must(err)
+		return request, is
+	}
+	s.until("the pod is marked", func() bool { _, is := marked(); return is })
+	if r, _ := marked(); r.UID != greedy.UID() || r.Cause != "memory.available" || r.GracePeriodSeconds != 20 {
+		s.t.Errorf("marked with %s", r)
+	}
+	s.must(greedy.Do(s.t.Context(), "release"))
+	if d := s.await(a, agent.Withdrawn, agent.Terminated); d.Decision != agent.Withdrawn || d.UID != begun.UID || len(d.Failed) > 0 {
+		s.t.Errorf("decision: %+v", d)
+	}
+	if _, is := marked(); is {
+		s.t.Errorf("the mark is still there: %+v", s.get(greedy).Status.Conditions)
+	}
+	s.only()
+	s.running(calm, greedy)
+}
