@@ -203,6 +203,30 @@ func TestAHardThresholdHurriesTheSoftEviction(t *testing.T) {
 	}
 }
 
+// The pod of the soft eviction is condemned, but its end waits for a server.
+func TestDoomedMemoryDoesNotWaitForAHurriedPod(t *testing.T) {
+	w := live(t, 5*time.Minute, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
+		w.ending, w.hurries = time.Hour, 200*time.Millisecond
+		w.add("polite", 740*mib).FromAPI = true
+		leak := w.add("leak", 10*mib)
+		leak.MemoryRequest, leak.Priority = signal.Quantity{Value: 20 * mib}, -1
+		leak.rate, leak.since = 800*mib, time.Now().Add(90*time.Second)
+	})
+	var hurried, killed time.Time
+	for _, d := range w.told {
+		switch {
+		case d.Decision == Hurried:
+			hurried = d.Time
+		case d.Decision == Evicted && d.Pod == "default/leak":
+			killed = d.Time
+		}
+	}
+	// 100 MiB at 800 MiB/s.
+	if hurried.IsZero() || killed.IsZero() || killed.Sub(hurried) > 120*time.Millisecond {
+		t.Errorf("the leak was killed %s after the hurry, when no memory was left; evicted %v", killed.Sub(hurried), w.evicted())
+	}
+}
+
 func TestTheLoopEndsWithItsContext(t *testing.T) {
 	w := live(t, 100*time.Second, false, []eviction.Threshold{soft()}, func(w *world) {
 		w.ending = time.Hour

@@ -130,6 +130,13 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 	return ""
 }
 
+// hangs reports whether a soft eviction that was hurried, be it for the API
+// server, takes longer than a kill: doomed memory, which an extra look has
+// found, does not wait for that.
+func (r *release) hangs(now time.Time) bool {
+	return r.waiting() && r.hurry == nil && now.Sub(r.deadline.Add(-longestKillWait)) >= eviction.KillTime
+}
+
 // recall withdraws a soft eviction that nobody needs any more.
 func (r *release) recall() {
 	if r.withdraw != nil {

@@ -30,6 +30,7 @@ type world struct {
 	blind   func() bool   // memory can not be read
 	pids    signal.Amount // available; 0: not observed
 	ending  time.Duration // how long a graceful end takes
+	hurries time.Duration // and how long one that is hurried
 
 	disk      signal.Amount // available on nodefs before pods; 0: not observed
 	waste     signal.Amount // what collecting gives back
@@ -188,6 +189,7 @@ func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, change 
 	select {
 	case <-time.After(min(grace, v.w.ending)):
 	case <-change.Hurry:
+		<-time.After(v.w.hurries)
 	case <-change.Withdraw:
 		if v.pod.polite {
 			return Killed{Withdrawn: true}, nil
