@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -85,6 +86,7 @@ func (c *collecting) measureRegularly(ctx context.Context, period time.Duration)
 	if period < 0 {
 		return
 	}
+	period = cmp.Or(period, time.Minute) // a kubelet takes 0 for its default
 	tick := time.NewTicker(max(period, time.Second))
 	defer tick.Stop()
 	for {
