@@ -55,3 +55,29 @@ func TestPIDPressure(t *testing.T) {
 	s.only(greedy)
 	s.running(calm)
 }
+
+// Whoever measures, the pod that has most above its request goes.
+func TestEachProviderFindsTheSamePod(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{Memory: 768 * mib}))
+	for _, provider := range []string{"cgroup", "cri", "cadvisor"} {
+		s.story(provider, func(s *stage) {
+			entitled := cluster.Hog("entitled", "fill 200MiB")
+			entitled.Spec.Containers[0].Resources = cluster.Ask(220*mib, 0)
+			others := []*cluster.Pod{s.add(entitled)}
+			for _, name := range []string{"small-1", "small-2", "small-3"} {
+				others = append(others, s.add(cluster.Hog(name, "fill 20MiB")))
+			}
+			greedy := s.add(cluster.Hog("greedy", "fill 60MiB"))
+			a := s.start("--stats-provider=" + provider)
+			s.knows(append(others, greedy)...)
+			s.order(greedy, "fill 1GiB at 100MiB/s")
+			d := s.evicts(a, greedy, "memory")
+			if len(d.Ranking) != 5 {
+				s.t.Errorf("ranking: %+v", d.Ranking)
+			}
+			s.noOOM()
+			s.only(greedy)
+			s.running(others...)
+		})
+	}
+}
