@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -120,12 +121,22 @@ func (p *Pod) labels() map[string]string {
 	return labels
 }
 
+// annotations are the pod's, and where a kubelet says that it has it from.
+func (p *Pod) annotations() map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, p.Object.Annotations)
+	if p.node.cluster.APIServer != nil {
+		all["kubernetes.io/config.source"] = "api"
+	}
+	return all
+}
+
 func (p *Pod) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Object.Name, Namespace: p.Object.Namespace, Uid: p.UID(), Attempt: p.attempts[ofSandboxes]},
 		LogDirectory: p.Logs,
 		Labels:       p.labels(),
-		Annotations:  p.Object.Annotations,
+		Annotations:  p.annotations(),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent: p.Cgroup,
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{

@@ -121,6 +121,9 @@ func (s *stage) start(args ...string) *trial.Agent {
 		for range a.Decisions {
 			continue
 		}
+		if strings.Contains(a.Log(), "is forbidden") {
+			s.t.Error("the agent lacks a right")
+		}
 		if s.t.Failed() {
 			s.t.Logf("the agent said last:\n%s", a.Log())
 		}

@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// The first start ever, and nobody to ask but the runtime.
+func TestAnAgentThatKnowsOnlyTheRuntime(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
+	s.Front.Refuse()
+	a := s.start()
+	s.order(greedy, fast)
+	d := s.owed(a, greedy)
+	s.must(s.Front.Pass())
+	s.paid(greedy, d)
+	s.running(calm)
+}
+
+func TestWhoeverDoesNotAnswer(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	for name, fault := range map[string]struct{ begins, ends func() error }{
+		"the API server":    {func() error { s.Front.Stall(); return nil }, s.Front.Pass},
+		"the runtime":       {s.Node.Containerd.Pause, s.Node.Containerd.Resume},
+		"the runtime, gone": {func() error { s.Node.Link.Refuse(); return nil }, s.Node.Link.Pass},
+	} {
+		s.story(name+" does not keep the agent from ending", func(s *stage) {
+			calm := s.add(cluster.Hog("calm", "fill 50MiB"))
+			a := s.start("--stats-provider=cri", "--container-runtime-endpoint=unix://"+s.Node.Link.Address())
+			s.knows(calm)
+			s.must(fault.begins())
+			s.t.Cleanup(func() {
+				if err := fault.ends(); err != nil {
+					s.t.Error(err)
+				}
+			})
+			begun := time.Now()
+			if err := a.Stop(); err != nil {
+				s.t.Error(err)
+			}
+			s.t.Logf("ended in %s", time.Since(begun))
+		})
+	}
+}
+
+func TestADryRunTellsNobody(t *testing.T) {
+	t.Parallel()
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
+	before := greedy.Object.ResourceVersion
+	a := s.start("--dry-run")
+	s.knows(greedy)
+	s.must(greedy.Do(t.Context(), "fill 330MiB at 300MiB/s"))
+	if d := s.await(a, agent.WouldEvict, agent.Evicted, agent.Failed); d.Decision != agent.WouldEvict || d.UID != greedy.UID() {
+		t.Errorf("decision: %+v", d)
+	}
+	s.until("the heartbeat tells of it", func() bool {
+		lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(t.Context(), cluster.NodeName, metav1.GetOptions{})
+		return err == nil && lease.Annotations["plimsoll.dev/dry-run"] == "true"
+	})
+	s.running(greedy)
+	s.quiet(a)
+	if got := s.get(greedy); got.ResourceVersion != before {
+		t.Errorf("the pod was changed: %+v", got.Status)
+	}
+	if c := s.condition(corev1.NodeMemoryPressure); c != nil {
+		t.Errorf("the Node says %+v", c)
+	}
+}
+
+// shut has the Node say that it is about to go, as its kubelet would.
+func (s *stage) shut(message string) {
+	s.t.Helper()
+	now := metav1.Now().UTC().Format(time.RFC3339)
+	_, err := s.API.CoreV1().Nodes().Patch(s.t.Context(), cluster.NodeName, types.StrategicMergePatchType, []byte(
+		`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady","message":"`+message+`","lastHeartbeatTime":"`+now+`","lastTransitionTime":"`+now+`"}]}}`),
+		metav1.PatchOptions{}, "status")
+	s.must(err)
+}
+
+func TestANodeThatShutsDown(t *testing.T) {
+	t.Parallel()
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	address := free(t)
+	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
+	s.shut("node is shutting down")
+	a := s.start("--healthz-bind-address=" + address)
+	s.knows(greedy)
+	s.must(greedy.Do(t.Context(), "fill 330MiB at 300MiB/s"))
+	s.until("the agent sees the pressure", func() bool {
+		return strings.Contains(ask(t, "http://"+address+"/metrics"), `plimsoll_condition{condition="MemoryPressure"} 1`)
+	})
+	s.running(greedy)
+	s.shut("was a mistake")
+	s.evicts(a, greedy, "memory")
+}
+
+// What the pods keep in volumes is seen without the runtime.
+func TestDisksWhileTheRuntimeHangs(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
+	s.story("hangs", func(s *stage) {
+		calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
+		s.write(inEmptyDir(s, calm), 20*mib)
+		a := s.start(disky, "--runtime-request-timeout=1s")
+		s.knows(calm, greedy)
+		s.must(s.Node.Containerd.Pause())
+		s.t.Cleanup(func() {
+			if err := s.Node.Containerd.Resume(); err != nil {
+				s.t.Error(err)
+			}
+		})
+		s.write(inEmptyDir(s, greedy), 270*mib)
+		s.evicts(a, greedy, "ephemeral-storage")
+		s.only(greedy)
+		s.running(calm)
+	})
+	s.story("came back", func(s *stage) {
+		calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
+		a := s.start(disky)
+		s.knows(calm, greedy)
+		s.must(s.Node.Containerd.Kill())
+		s.must(s.Node.Containerd.Restart(s.t.Context()))
+		s.write(inLayer(s, greedy), 270*mib)
+		s.evicts(a, greedy, "ephemeral-storage")
+		if d := s.await(a, agent.Settled); d.Why != "recovered" {
+			s.t.Errorf("settled: %+v", d)
+		}
+		s.only(greedy)
+		s.running(calm)
+	})
+}
+
+// What is on its way because somebody has deleted a pod is waited for, and where
+// there is no time for that the pod ends at once: nobody else has to.
+func TestAPodThatIsBeingDeletedGoesFirst(t *testing.T) {
+	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	leaving := cluster.Hog("leaving", "fill 150MiB")
+	leaving.Spec.TerminationGracePeriodSeconds = new(int64(600))
+	going, greedy := s.add(leaving), s.add(cluster.Hog("greedy", "fill 160MiB"))
+	s.must(s.API.CoreV1().Pods("default").Delete(t.Context(), "leaving", metav1.DeleteOptions{}))
+	a := s.start()
+	s.knows(going, greedy)
+	s.order(greedy, "fill 180MiB at 200MiB/s")
+	d := s.await(a, agent.Evicted, agent.Failed)
+	if d.UID != going.UID() || d.Status != agent.StatusTold {
+		t.Errorf("decision: %+v", d)
+	}
+	s.noOOM()
+	s.only(going)
+	s.running(greedy)
+}
