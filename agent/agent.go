@@ -30,6 +30,7 @@ type Agent struct {
 	leaving   func() string
 
 	snapshot    signal.Snapshot
+	attended    signal.Snapshot // the last one while a kill was under way
 	falls       falls
 	relief      *relief // under way, or not made use of yet
 	releases    releases

@@ -53,11 +53,8 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 		a.terminate(ctx, r, victim)
 		return nil
 	}
-	patience := a.patienceFor(s)
-	bounded, cancel := context.WithTimeout(ctx, patience+a.killWait(s))
-	defer cancel()
 	decided := time.Since(s.At)
-	killed, err := victim.Immediate(bounded, patience)
+	killed, err := a.immediate(ctx, victim)
 	if err != nil {
 		return fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
 	}
@@ -73,6 +70,48 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	a.falls = falls{} // the pod's own filling says nothing about the time after it
 	a.keep(r)
 	return nil
+}
+
+// attendPace is how often memory is looked at while a kill is under way.
+const attendPace = 2 * eviction.ShortestInterval
+
+// immediate kills, and looks at memory meanwhile: as soon as it falls so fast
+// that an API server that does not answer can not be waited for any more, it is
+// not.
+func (a *Agent) immediate(ctx context.Context, victim Victim) (Killed, error) {
+	patience, wait := a.patienceFor(&a.snapshot), a.killWait(&a.snapshot)
+	bounded, giveUp := context.WithTimeout(ctx, patience+wait)
+	defer giveUp()
+	telling, hurry := context.WithTimeout(ctx, patience)
+	defer hurry()
+	finished := make(chan termination, 1)
+	go func() {
+		killed, err := victim.Immediate(bounded, telling)
+		finished <- termination{killed, err}
+	}()
+	tick := time.NewTicker(attendPace)
+	defer tick.Stop()
+	for {
+		select {
+		case t := <-finished:
+			return t.killed, t.err
+		case now := <-tick.C:
+			if telling.Err() == nil && a.worse(now) {
+				hurry()
+				time.AfterFunc(a.killWait(&a.attended), giveUp)
+			}
+		}
+	}
+}
+
+// worse observes memory, and reports whether there is no time any more to wait
+// for the API server.
+func (a *Agent) worse(now time.Time) bool {
+	s := &a.attended
+	s.At, s.Kind = now, signal.Extra
+	a.cycle.Observer.Observe(&s.Node, signal.Extra)
+	a.falls.note(s)
+	return a.patienceFor(s) < attendPace
 }
 
 // keep makes r a release that is waited for. A place is never taken: no

@@ -233,3 +233,20 @@ func TestThePatienceWithTheServer(t *testing.T) {
 		}
 	}
 }
+
+// The server hangs, and memory only begins to fall while it is waited for.
+func TestAServerIsNotWaitedForAnyMoreWhenMemoryBeginsToFall(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.mute = true
+		w.add("big", 700*mib).FromAPI = true
+		other := w.add("other", 250*mib)
+		other.MemoryRequest = signal.Quantity{Value: gib}
+		other.rate, other.since, other.until, other.then = 200*mib, time.Now().Add(500*time.Millisecond), time.Now().Add(time.Second), 350*mib
+	})
+	if w.least < 0 {
+		t.Errorf("memory was used up: %d bytes left at worst", w.least)
+	}
+	if got := w.evicted(); !slices.Contains(got, "default/big") {
+		t.Errorf("evicted %v", got)
+	}
+}

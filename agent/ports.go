@@ -54,9 +54,9 @@ type Victims interface {
 // server has to be told of it. Both ways return when the processes are gone, or
 // when ctx ends.
 type Victim interface {
-	// Immediate tells the API server, for which it waits no longer than
-	// patience, and sends SIGKILL.
-	Immediate(ctx context.Context, patience time.Duration) (Killed, error)
+	// Immediate tells the API server, for which it waits until telling ends, and
+	// sends SIGKILL.
+	Immediate(ctx, telling context.Context) (Killed, error)
 	// Graceful has the pod end within the grace period.
 	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
 }

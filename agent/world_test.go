@@ -26,6 +26,8 @@ type world struct {
 	saves    int
 
 	killErr error         // of every immediate kill
+	least   signal.Amount // that was ever seen available
+	mute    bool          // the API server does not answer
 	lingers bool          // processes stay in spite of SIGKILL
 	blind   func() bool   // memory can not be read
 	pids    signal.Amount // available; 0: not observed
@@ -96,6 +98,7 @@ func (w *world) remove(uid string) {
 
 func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
 	w.looks[kind]++
+	w.least = min(w.least, w.available())
 	into[signal.MemoryAvailable] = signal.Observed(w.available(), w.capacity, time.Now())
 	if w.blind != nil && w.blind() {
 		into[signal.MemoryAvailable] = signal.Unknown("it is dark")
@@ -173,7 +176,10 @@ type worldVictim struct {
 	pod *worldPod
 }
 
-func (v *worldVictim) Immediate(ctx context.Context, _ time.Duration) (Killed, error) {
+func (v *worldVictim) Immediate(ctx, telling context.Context) (Killed, error) {
+	if v.pod.FromAPI && v.w.mute {
+		<-telling.Done()
+	}
 	switch {
 	case v.w.killErr != nil:
 		return Killed{}, v.w.killErr
@@ -245,7 +251,7 @@ func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Thre
 // liveIn is live with other settings, or parts that the story makes.
 func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Settings, story func(*world, *Parts)) *world {
 	t.Helper()
-	w := &world{t: t, capacity: 1 << 30, looks: map[signal.Kind]int{}}
+	w := &world{t: t, capacity: 1 << 30, least: 1 << 30, looks: map[signal.Kind]int{}}
 	settings.Period, settings.MaxFillRate = 10*time.Second, 4<<30
 	synctest.Test(t, func(t *testing.T) {
 		parts := Parts{Machine: eviction.New(newPolicy(t, policy)), Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w}

@@ -159,6 +159,9 @@ func (c *Agent) validateCluster(faults *fields.Faults) {
 	for _, p := range [][2]string{{"hostRoot", c.HostRoot}, {"rootDir", c.RootDir}, {"podLogsDir", c.PodLogsDir}, {"kubeletConfig", c.KubeletConfig}} {
 		c.validatePath(p[0], p[1], faults)
 	}
+	if c.SoftEviction == "controller" && c.HeartbeatNamespace == "" {
+		faults.Add(c.Where("softEviction"), c.SoftEviction, "needs a heartbeatNamespace: its Lease carries the request")
+	}
 	if c.HealthzBindAddress != "" {
 		if _, _, err := net.SplitHostPort(c.HealthzBindAddress); err != nil {
 			faults.Add(c.Where("healthzBindAddress"), c.HealthzBindAddress, "must be host:port, such as 127.0.0.1:10350: %v", err)

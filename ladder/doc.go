@@ -19,7 +19,9 @@
 //   - The status comes before the kill: a kubelet starts a pod again that dies
 //     without one. It is waited for no longer than the caller's patience; a
 //     server that does not answer never stops a kill.
-//   - What is owed is written down before the kill, so that a successor pays it.
+//   - What is owed is handed to the state file before the kill, so that a
+//     successor pays it.
+//   - A request that nobody acts on is taken back in the end, and said.
 //   - A soft eviction that waits, for a server or for a budget, hears at once
 //     that it has to hurry.
 package ladder

@@ -80,19 +80,19 @@ type Result struct {
 	Withdrawn  bool          // the pod goes on running: nobody had to end any more
 }
 
-// Immediate tells the API server, for which it waits no longer than patience,
-// and kills.
-func (l *Ladder) Immediate(ctx context.Context, e *eviction.Eviction, p Processes, patience time.Duration) (Result, error) {
-	return l.immediate(ctx, e, p, patience, p.Kill)
+// Immediate tells the API server, for which it waits until telling ends, and
+// kills.
+func (l *Ladder) Immediate(ctx, telling context.Context, e *eviction.Eviction, p Processes) (Result, error) {
+	return l.immediate(ctx, telling, e, p, p.Kill)
 }
 
-func (l *Ladder) immediate(ctx context.Context, e *eviction.Eviction, p Processes, patience time.Duration, kill func(context.Context) (Ended, error)) (r Result, err error) {
+func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
 	if l.Status == nil || !e.Pod.FromAPI {
 		r.Ended, err = kill(ctx)
 		return r, err
 	}
 	n := Notice{e, time.Now(), p.Containers()}
-	r.Told = l.tell(ctx, n, patience)
+	r.Told = l.tell(telling, n)
 	r.Owed = !r.Told
 	r.ToTold = time.Since(n.Decided)
 	ctx, cancel := committed(ctx)
@@ -120,19 +120,17 @@ func committed(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // tell reports whether the API server knows. A request that is given up may
 // have been served nevertheless: whoever pays the debt looks before.
-func (l *Ladder) tell(ctx context.Context, n Notice, patience time.Duration) (told bool) {
+func (l *Ladder) tell(ctx context.Context, n Notice) (told bool) {
 	l.Status.Owe(n)
-	if patience <= 0 {
+	if ctx.Err() != nil {
 		return false
 	}
-	bounded, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	answer := make(chan error, 1)
-	go func() { answer <- l.Status.Tell(bounded, n) }()
+	go func() { answer <- l.Status.Tell(ctx, n) }()
 	select {
 	case err := <-answer:
 		return err == nil
-	case <-bounded.Done(): // whatever the request does about it
+	case <-ctx.Done(): // whatever the request does about it
 		return false
 	}
 }

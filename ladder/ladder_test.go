@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -136,7 +137,9 @@ func TestImmediate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, e, begun := &world{server: tc.server}, fromAPI(), time.Now()
 				e.Pod.FromAPI = !tc.manifest
-				r, err := w.ladder().Immediate(t.Context(), e, w, tc.patience)
+				telling, cancel := context.WithTimeout(t.Context(), tc.patience)
+				defer cancel()
+				r, err := w.ladder().Immediate(t.Context(), telling, e, w)
 				if err != nil || r.Told != tc.told || r.Owed != (!tc.told && !tc.manifest) || r.Signalled != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -236,7 +239,7 @@ func TestAManifestsPodGetsSIGTERM(t *testing.T) {
 
 func TestAPodThatCanNotBeKilledOwesNothing(t *testing.T) {
 	w := &world{refuses: true}
-	if r, err := w.ladder().Immediate(t.Context(), fromAPI(), w, time.Second); err == nil {
+	if r, err := w.ladder().Immediate(t.Context(), t.Context(), fromAPI(), w); err == nil {
 		t.Errorf("%+v", r)
 	}
 	expect(t, w, "owed", "told", "cancelled")
@@ -248,7 +251,7 @@ func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		w := &stopping{world: &world{}, stop: stop}
 		l := &Ladder{Status: w}
-		if r, err := l.Immediate(ctx, fromAPI(), w, time.Second); err != nil || r.Signalled != 1 {
+		if r, err := l.Immediate(ctx, ctx, fromAPI(), w); err != nil || r.Signalled != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -263,4 +266,15 @@ type stopping struct {
 func (s *stopping) Tell(ctx context.Context, n Notice) error {
 	defer s.stop()
 	return s.world.Tell(ctx, n)
+}
+
+func TestARequestThatNobodyActsOnIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, begun := &world{answers: []Answer{{}}}, time.Now()
+		_, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
+		if err == nil || !strings.Contains(err.Error(), "is plimsoll controller running?") || time.Since(begun) != time.Minute+unansweredTime {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		expect(t, w, "asked", "withdrawn")
+	})
 }

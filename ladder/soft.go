@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,10 @@ const (
 	// tidyTime is what a pod that has used up its grace period may take to be
 	// gone, as the kubelet allows for its cleanup.
 	tidyTime = 30 * time.Second
+	// unansweredTime is how long a request that somebody else is to act on may
+	// stand beside the pod's grace period: then nobody is there who does, and
+	// other pods must not wait for it for ever.
+	unansweredTime = 5 * time.Minute
 	// requestTime bounds one request.
 	requestTime = 10 * time.Second
 	// retryTime is the pause after a request that failed.
@@ -38,7 +43,9 @@ func (l *Ladder) Graceful(ctx context.Context, e *eviction.Eviction, p Processes
 	if !hurry {
 		return r, err
 	}
-	return l.immediate(ctx, e, p, hurriedPatience, func(ctx context.Context) (Ended, error) {
+	telling, cancel := context.WithTimeout(ctx, hurriedPatience)
+	defer cancel()
+	return l.immediate(ctx, telling, e, p, func(ctx context.Context) (Ended, error) {
 		return p.End(ctx, 0, change.Hurry)
 	})
 }
@@ -93,6 +100,10 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 		case a := <-s.answers:
 			s.heed(a, ask, late)
 		case <-late.C:
+			if !s.accepted {
+				return r, false, errors.Join(fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?",
+					s.notice.Eviction.Pod.Key(), s.grace+unansweredTime), s.takeBack(ctx))
+			}
 			return r, false, fmt.Errorf("pod %s was asked to end and has not after its grace period of %s and %s more", s.notice.Eviction.Pod.Key(), s.grace, tidyTime)
 		}
 	}
@@ -121,6 +132,8 @@ func (s *softEviction) heed(a reply, ask, late *time.Timer) {
 	case a.Retry > 0:
 		s.refused(a.Why)
 		ask.Reset(a.Retry)
+	default:
+		late.Reset(s.grace + unansweredTime)
 	}
 }
 

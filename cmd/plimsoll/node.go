@@ -145,8 +145,8 @@ type victim struct {
 }
 
 // Immediate implements agent.Victim.
-func (v *victim) Immediate(ctx context.Context, patience time.Duration) (agent.Killed, error) {
-	return killed(v.ladder.Immediate(ctx, v.eviction, v, patience))
+func (v *victim) Immediate(ctx, telling context.Context) (agent.Killed, error) {
+	return killed(v.ladder.Immediate(ctx, telling, v.eviction, v))
 }
 
 // Graceful implements agent.Victim.
@@ -184,14 +184,15 @@ func (v *victim) Await(ctx context.Context) error {
 	return err
 }
 
-// ended tells processes that were signalled but are not gone yet from those
-// that could not be signalled.
+// ended tells a kill that has begun from one that could not: of a pod whose
+// processes got their signal what is left counts as lingering, whatever went
+// wrong then.
 func ended(r kill.Result, err error) (ladder.Ended, error) {
-	if errors.Is(err, kill.ErrGone) {
-		err = nil // nobody is left: the goal, not a fault
-	}
 	e := ladder.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty}
-	if errors.Is(err, kill.ErrTimeout) && r.Signalled > 0 {
+	switch {
+	case errors.Is(err, kill.ErrGone): // nobody is left: the goal, not a fault
+		return e, nil
+	case err != nil && r.Signalled > 0:
 		e.Lingering = true
 		return e, nil
 	}
