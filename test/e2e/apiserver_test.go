@@ -80,11 +80,12 @@ func (s *stage) must(err error) {
 
 func TestAnAPIServerThatIsAway(t *testing.T) {
 	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+	s.restarted = true
 	for name, fault := range map[string]struct{ begins, ends func(*stage) }{
 		"packets are lost": {func(s *stage) { s.Front.Stall() }, func(s *stage) { s.must(s.Front.Pass()) }},
 		"refuses":          {func(s *stage) { s.Front.Refuse() }, func(s *stage) { s.must(s.Front.Pass()) }},
 		"hangs":            {func(s *stage) { s.must(s.APIServer.Pause()) }, func(s *stage) { s.must(s.APIServer.Resume()) }},
-		"is gone":          {func(s *stage) { s.must(s.APIServer.Kill()) }, func(s *stage) { s.must(s.APIServer.Restart(s.t.Context())) }},
+		"is gone":          {func(s *stage) { s.must(s.APIServer.Kill()) }, (*stage).restart},
 	} {
 		s.story(name, func(s *stage) {
 			calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
@@ -99,29 +100,68 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 			s.running(calm)
 		})
 	}
+	s.story("the agent starts without", (*stage).startsWithout)
+	s.story("the agent knows nothing but the runtime", (*stage).knowsOnlyRuntime)
+	s.story("the agent is killed before it has told", (*stage).killedAndFollowed)
+	s.story("the agent is killed before it has told, the pod runs again", (*stage).killedAndOutrun)
 }
 
-func TestAnAgentThatIsKilledBeforeItHasTold(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
-	s.story("its successor pays", func(s *stage) {
-		greedy, d := s.killedAgent()
-		successor := s.start()
-		s.must(s.Front.Pass())
-		s.paid(greedy, d)
-		s.quiet(successor)
-	})
-	s.story("of a pod that runs again the event is told alone", func(s *stage) {
-		greedy, d := s.killedAgent()
-		s.until("the runtime knows that the pod's sandbox has ended", func() bool { return s.ended(greedy) })
-		s.must(greedy.StartAgain(s.t.Context(), "main"))
-		successor := s.start()
-		s.must(s.Front.Pass())
-		if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != d.Message {
-			s.t.Errorf("events: %+v", events)
-		}
-		s.running(greedy)
-		s.quiet(successor)
-	})
+// restart brings the API server back.
+func (s *stage) restart() {
+	s.t.Helper()
+	s.must(s.APIServer.Restart(s.t.Context()))
+}
+
+// startsWithout: the pods are those of the state file.
+func (s *stage) startsWithout() {
+	important := cluster.Hog("important", "fill 200MiB") // uses more, but less above its request
+	important.Spec.Containers[0].Resources = cluster.Ask(300*mib, 0)
+	calm, greedy := s.add(important), s.add(cluster.Hog("greedy", "fill 100MiB"))
+	first := s.start()
+	s.knows(calm, greedy)
+	s.must(first.Stop())
+	s.must(s.APIServer.Kill())
+	second := s.start()
+	s.order(greedy, fast)
+	d := s.owed(second, greedy)
+	s.restart()
+	s.paid(greedy, d)
+	s.running(calm)
+}
+
+// knowsOnlyRuntime: the first start ever, and nobody else to ask.
+func (s *stage) knowsOnlyRuntime() {
+	calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
+	s.Front.Refuse()
+	a := s.start()
+	s.order(greedy, fast)
+	d := s.owed(a, greedy)
+	s.must(s.Front.Pass())
+	s.paid(greedy, d)
+	s.running(calm)
+}
+
+// killedAndFollowed: the debt is the successor's.
+func (s *stage) killedAndFollowed() {
+	greedy, d := s.killedAgent()
+	successor := s.start()
+	s.must(s.Front.Pass())
+	s.paid(greedy, d)
+	s.quiet(successor)
+}
+
+// killedAndOutrun: of a pod that runs again the event is told, and nothing else.
+func (s *stage) killedAndOutrun() {
+	greedy, d := s.killedAgent()
+	s.until("the runtime knows that the pod's sandbox has ended", func() bool { return s.ended(greedy) })
+	s.must(greedy.StartAgain(s.t.Context(), "main"))
+	successor := s.start()
+	s.must(s.Front.Pass())
+	if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != d.Message {
+		s.t.Errorf("events: %+v", events)
+	}
+	s.running(greedy)
+	s.quiet(successor)
 }
 
 // killedAgent has an agent evict a pod, and end before the API server heard of

@@ -150,20 +150,3 @@ func TestARuntimeThatIsAway(t *testing.T) {
 		})
 	}
 }
-
-func TestAnAgentThatStartsWithoutAnAPIServer(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
-	important := cluster.Hog("important", "fill 200MiB") // uses more, but less above its request
-	important.Spec.Containers[0].Resources = cluster.Ask(300*mib, 0)
-	calm, greedy := s.add(important), s.add(cluster.Hog("greedy", "fill 100MiB"))
-	first := s.start()
-	s.knows(calm, greedy)
-	s.must(first.Stop())
-	s.must(s.APIServer.Kill())
-	second := s.start()
-	s.order(greedy, fast)
-	d := s.owed(second, greedy)
-	s.must(s.APIServer.Restart(t.Context()))
-	s.paid(greedy, d)
-	s.running(calm)
-}

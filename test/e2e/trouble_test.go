@@ -13,27 +13,23 @@ import (
 	"plimsoll.dev/plimsoll/test/cluster"
 )
 
-// The first start ever, and nobody to ask but the runtime.
-func TestAnAgentThatKnowsOnlyTheRuntime(t *testing.T) {
+func TestWhenTheAgentHasToStandBack(t *testing.T) {
+	t.Parallel()
 	s := set(t, withoutKubelet(cluster.NodeOptions{}))
-	calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
-	s.Front.Refuse()
-	a := s.start()
-	s.order(greedy, fast)
-	d := s.owed(a, greedy)
-	s.must(s.Front.Pass())
-	s.paid(greedy, d)
-	s.running(calm)
+	s.story("a dry run", (*stage).dryRun)
+	s.story("a node that shuts down", (*stage).shutsDown)
+	s.story("a pod that is being deleted", (*stage).beingDeleted)
+	s.story("the agent itself has to end", (*stage).endsAtOnce)
 }
 
-func TestWhoeverDoesNotAnswer(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+// endsAtOnce: whoever does not answer is not waited for.
+func (s *stage) endsAtOnce() {
 	for name, fault := range map[string]struct{ begins, ends func() error }{
-		"the API server":    {func() error { s.Front.Stall(); return nil }, s.Front.Pass},
-		"the runtime":       {s.Node.Containerd.Pause, s.Node.Containerd.Resume},
-		"the runtime, gone": {func() error { s.Node.Link.Refuse(); return nil }, s.Node.Link.Pass},
+		"the API server hangs": {func() error { s.Front.Stall(); return nil }, s.Front.Pass},
+		"the runtime hangs":    {s.Node.Containerd.Pause, s.Node.Containerd.Resume},
+		"the runtime is gone":  {func() error { s.Node.Link.Refuse(); return nil }, s.Node.Link.Pass},
 	} {
-		s.story(name+" does not keep the agent from ending", func(s *stage) {
+		s.story(name, func(s *stage) {
 			calm := s.add(cluster.Hog("calm", "fill 50MiB"))
 			a := s.start("--stats-provider=cri", "--container-runtime-endpoint=unix://"+s.Node.Link.Address())
 			s.knows(calm)
@@ -44,36 +40,36 @@ func TestWhoeverDoesNotAnswer(t *testing.T) {
 				}
 			})
 			begun := time.Now()
-			if err := a.Stop(); err != nil {
-				s.t.Error(err)
+			s.must(a.Stop())
+			if took := time.Since(begun); took > 2*time.Second {
+				s.t.Errorf("it took %s to end", took)
 			}
-			s.t.Logf("ended in %s", time.Since(begun))
 		})
 	}
 }
 
-func TestADryRunTellsNobody(t *testing.T) {
-	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+// dryRun: nobody is told of anything but of the dry run.
+func (s *stage) dryRun() {
+	s.forget()
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
 	before := greedy.Object.ResourceVersion
 	a := s.start("--dry-run")
 	s.knows(greedy)
-	s.must(greedy.Do(t.Context(), "fill 330MiB at 300MiB/s"))
+	s.must(greedy.Do(s.t.Context(), "fill 330MiB at 300MiB/s"))
 	if d := s.await(a, agent.WouldEvict, agent.Evicted, agent.Failed); d.Decision != agent.WouldEvict || d.UID != greedy.UID() {
-		t.Errorf("decision: %+v", d)
+		s.t.Errorf("decision: %+v", d)
 	}
 	s.until("the heartbeat tells of it", func() bool {
-		lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(t.Context(), cluster.NodeName, metav1.GetOptions{})
+		lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 		return err == nil && lease.Annotations["plimsoll.dev/dry-run"] == "true"
 	})
 	s.running(greedy)
 	s.quiet(a)
 	if got := s.get(greedy); got.ResourceVersion != before {
-		t.Errorf("the pod was changed: %+v", got.Status)
+		s.t.Errorf("the pod was changed: %+v", got.Status)
 	}
 	if c := s.condition(corev1.NodeMemoryPressure); c != nil {
-		t.Errorf("the Node says %+v", c)
+		s.t.Errorf("the Node says %+v", c)
 	}
 }
 
@@ -87,17 +83,16 @@ func (s *stage) shut(message string) {
 	s.must(err)
 }
 
-func TestANodeThatShutsDown(t *testing.T) {
-	t.Parallel()
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
-	address := free(t)
+// shutsDown: pods then end in an order of the kubelet's.
+func (s *stage) shutsDown() {
+	address := free(s.t)
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
 	s.shut("node is shutting down")
 	a := s.start("--healthz-bind-address=" + address)
 	s.knows(greedy)
-	s.must(greedy.Do(t.Context(), "fill 330MiB at 300MiB/s"))
+	s.must(greedy.Do(s.t.Context(), "fill 330MiB at 300MiB/s"))
 	s.until("the agent sees the pressure", func() bool {
-		return strings.Contains(ask(t, "http://"+address+"/metrics"), `plimsoll_condition{condition="MemoryPressure"} 1`)
+		return strings.Contains(ask(s.t, "http://"+address+"/metrics"), `plimsoll_condition{condition="MemoryPressure"} 1`)
 	})
 	s.running(greedy)
 	s.shut("was a mistake")
@@ -139,20 +134,19 @@ func TestDisksWhileTheRuntimeHangs(t *testing.T) {
 	})
 }
 
-// What is on its way because somebody has deleted a pod is waited for, and where
-// there is no time for that the pod ends at once: nobody else has to.
-func TestAPodThatIsBeingDeletedGoesFirst(t *testing.T) {
-	s := set(t, withoutKubelet(cluster.NodeOptions{}))
+// beingDeleted: a pod that ends anyway ends at once where there is no time to
+// wait for it, and nobody else has to.
+func (s *stage) beingDeleted() {
 	leaving := cluster.Hog("leaving", "fill 150MiB")
 	leaving.Spec.TerminationGracePeriodSeconds = new(int64(600))
 	going, greedy := s.add(leaving), s.add(cluster.Hog("greedy", "fill 160MiB"))
-	s.must(s.API.CoreV1().Pods("default").Delete(t.Context(), "leaving", metav1.DeleteOptions{}))
+	s.must(s.API.CoreV1().Pods("default").Delete(s.t.Context(), "leaving", metav1.DeleteOptions{}))
 	a := s.start()
 	s.knows(going, greedy)
 	s.order(greedy, "fill 180MiB at 200MiB/s")
 	d := s.await(a, agent.Evicted, agent.Failed)
 	if d.UID != going.UID() || d.Status != agent.StatusTold {
-		t.Errorf("decision: %+v", d)
+		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()
 	s.only(going)
