@@ -24,6 +24,9 @@ func (a *attempt) list(into *[]int) error {
 	zeros, _ := slices.BinarySearch(*into, 1)
 	w.invisible = zeros
 	*into = (*into)[zeros:]
+	if err := a.spare(into); err != nil {
+		return a.failed(fmt.Errorf("list the processes of %s/%s: %w", a.target.Path, a.target.Last, err))
+	}
 	if len(*into) == 0 && a.k.mounts.blind {
 		w.invisible = a.unlisted()
 	}

@@ -15,7 +15,7 @@ import (
 // forked meanwhile and those of foreign PID namespaces included. It is not
 // signalled on v1, before Linux 5.14, and in a threaded cgroup.
 func (a *attempt) killAtOnce() (signalled bool, err error) {
-	if a.k.mounts.version != cgroup.V2 {
+	if a.k.mounts.version != cgroup.V2 || a.sparing {
 		return false, nil
 	}
 	fd, err := openat(a.members, nameKill, unix.O_WRONLY)
@@ -114,14 +114,21 @@ func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error)
 			sent++
 			a.touched = true
 			if !listed(a.w.before, pid) {
-				a.result.Signalled++
-				a.result.ToSignal = time.Since(a.begun)
+				a.signalled()
 			}
 		case !errors.Is(e, unix.ESRCH):
 			err = e
 		}
 	}
 	return sent, err
+}
+
+// signalled counts a process that got its first signal.
+func (a *attempt) signalled() {
+	a.result.Signalled++
+	if !a.trailing() {
+		a.result.ToSignal = time.Since(a.begun)
+	}
 }
 
 // countAll notes the processes that cgroup.kill ended.
@@ -137,7 +144,7 @@ func (a *attempt) countAll() {
 		a.result.Signalled += more
 		a.result.Invisible = w.invisible
 	}
-	if a.result.Signalled > before {
+	if a.result.Signalled > before && !a.trailing() {
 		a.result.ToSignal = time.Since(a.begun)
 	}
 	w.pids, w.before = w.before, w.pids

@@ -31,6 +31,7 @@ type workspace struct {
 
 	pids      []int // listed in this round, sorted
 	again     []int // listed after the pidfds were opened, sorted
+	spared    []int // of the container that ends last, sorted
 	before    []int // signalled in the last round, sorted
 	invisible int   // in the last listing
 
@@ -52,7 +53,7 @@ func newWorkspace() (*workspace, error) {
 	w := &workspace{
 		path: touched[byte](pathSize), dirents: touched[byte](direntsSize), text: touched[byte](textSize),
 		dirs: touched[int](expectDirs)[:0], pids: touched[int](expectPIDs)[:0],
-		again: touched[int](expectPIDs)[:0], before: touched[int](expectPIDs)[:0],
+		again: touched[int](expectPIDs)[:0], spared: touched[int](expectPIDs)[:0], before: touched[int](expectPIDs)[:0],
 		poll: touched[unix.PollFd](firstPidfd + batch)[:firstPidfd], wake: wake,
 	}
 	return w, expandFDTable(wake)

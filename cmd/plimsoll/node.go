@@ -132,7 +132,23 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
+	v.target.Last = sandboxOf(e.Pod, v.containers)
 	return v, nil
+}
+
+// sandboxOf is the one directory of a pod's that is none of its containers;
+// empty if that can not be told.
+func sandboxOf(pod *signal.Pod, directories []string) (sandbox string) {
+	for _, d := range directories {
+		if slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d }) {
+			continue
+		}
+		if sandbox != "" {
+			return ""
+		}
+		sandbox = d
+	}
+	return sandbox
 }
 
 // A victim is a pod's cgroup, as it was when the pod was measured, and its end.

@@ -34,3 +34,20 @@ func TestARequestEndsWithItsPod(t *testing.T) {
 		t.Errorf("published %v after the pod has ended", published)
 	}
 }
+
+func TestTheSandboxIsTheDirectoryThatIsNoContainer(t *testing.T) {
+	pod := &signal.Pod{Containers: []signal.Container{{Name: "a", ID: "1"}, {Name: "b", ID: "2"}, {Name: "init"}}}
+	for _, tc := range []struct {
+		directories []string
+		want        string
+	}{
+		{[]string{"1", "s", "2"}, "s"},
+		{[]string{"1", "2"}, ""},
+		{[]string{"s", "2", "new"}, ""}, // a container was started again: which is which?
+		{nil, ""},
+	} {
+		if got := sandboxOf(pod, tc.directories); got != tc.want {
+			t.Errorf("%v: %q, want %q", tc.directories, got, tc.want)
+		}
+	}
+}
