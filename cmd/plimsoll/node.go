@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -62,16 +63,16 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	return n, nil
 }
 
-// existing is the path, or what exists of it: where a directory is missing, its
+// existing is the directory, or what exists of it: where a directory is missing, its
 // filesystem is the one that it would be made on.
-func existing(root, path string) string {
-	for path != "/" {
-		if _, err := os.Stat(filepath.Join(root, path)); err == nil {
+func existing(root, dir string) string {
+	for dir != "/" {
+		if _, err := os.Stat(filepath.Join(root, dir)); err == nil {
 			break
 		}
-		path = filepath.Dir(path)
+		dir = filepath.Dir(dir)
 	}
-	return path
+	return dir
 }
 
 func (n *node) Close() {
@@ -132,21 +133,21 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Last = sandboxOf(e.Pod, v.containers)
+	v.target.Last = sandboxOf(e.Pod, found.Containers)
 	return v, nil
 }
 
-// sandboxOf is the one directory of a pod's that is none of its containers;
-// empty if that can not be told.
-func sandboxOf(pod *signal.Pod, directories []string) (sandbox string) {
+// sandboxOf is the one directory of a pod's that is none of its containers'
+// (by the runtime's ID); empty if that can not be told.
+func sandboxOf(pod *signal.Pod, directories []cgroup.Container) (sandbox string) {
 	for _, d := range directories {
-		if slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d }) {
+		if slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d.Name }) {
 			continue
 		}
 		if sandbox != "" {
 			return ""
 		}
-		sandbox = d
+		sandbox = path.Base(d.Path)
 	}
 	return sandbox
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/ladder"
 	"plimsoll.dev/plimsoll/metrics"
@@ -38,15 +39,19 @@ func TestARequestEndsWithItsPod(t *testing.T) {
 func TestTheSandboxIsTheDirectoryThatIsNoContainer(t *testing.T) {
 	pod := &signal.Pod{Containers: []signal.Container{{Name: "a", ID: "1"}, {Name: "b", ID: "2"}, {Name: "init"}}}
 	for _, tc := range []struct {
-		directories []string
+		directories []string // by the runtime's ID
 		want        string
 	}{
-		{[]string{"1", "s", "2"}, "s"},
+		{[]string{"1", "s", "2"}, "cri-containerd-s.scope"},
 		{[]string{"1", "2"}, ""},
 		{[]string{"s", "2", "new"}, ""}, // a container was started again: which is which?
 		{nil, ""},
 	} {
-		if got := sandboxOf(pod, tc.directories); got != tc.want {
+		var found []cgroup.Container
+		for _, id := range tc.directories {
+			found = append(found, cgroup.Container{Name: id, Path: "/kubepods.slice/pod/cri-containerd-" + id + ".scope"})
+		}
+		if got := sandboxOf(pod, found); got != tc.want {
 			t.Errorf("%v: %q, want %q", tc.directories, got, tc.want)
 		}
 	}
