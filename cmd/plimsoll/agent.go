@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,8 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	}
 	policy := p.policies.current()
 	agent.SelfTest(ctx, log, p.checks(policy))
-	policy = p.policies.current() // the self-test has asked who knows more
+	p.askOthers(ctx)
+	policy = p.policies.current()
 	warnOfSmallThresholds(policy, c, log)
 	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
 		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "dryRun", c.DryRun, "pid", os.Getpid())
@@ -74,6 +76,23 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	}).Run(ctx)
 	log.Info("stopped")
 	return nil
+}
+
+// othersWait is how long runtime and API server may keep the first look waiting:
+// what they know is wanted, and memory may be short already.
+const othersWait = time.Second
+
+// askOthers runs the part of the self-test that others answer.
+func (p *program) askOthers(ctx context.Context) {
+	asked := make(chan struct{})
+	p.crew.Go(func() {
+		defer close(asked)
+		agent.SelfTest(ctx, p.log, p.remoteChecks())
+	})
+	select {
+	case <-asked:
+	case <-time.After(othersWait):
+	}
 }
 
 // leaving says that the kubelet ends the node's pods.

@@ -31,14 +31,6 @@ func (p *program) checks(policy *eviction.Policy) []agent.Check {
 		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signal.AllocatableMemoryAvailable),
 			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
 	}
-	if p.client != nil {
-		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: p.canReachRuntime,
-			Loss: "images and writable layers are not seen, and nothing is collected, until it answers", Remedy: "give its socket with --container-runtime-endpoint"})
-	}
-	if p.api != nil {
-		checks = append(checks, agent.Check{What: "knowing the own Node", Try: p.canReadNode,
-			Loss: "pods and Node are what the state file knew, until the API server answers", Remedy: "apply deploy/rbac, and give the Node's name with --hostname-override"})
-	}
 	if !c.DryRun {
 		checks = append(checks, agent.Check{What: "killing a process", Try: n.canKill,
 			Loss: "pods may not be ended, or more slowly", Remedy: "as each line of the error says"})
@@ -63,6 +55,19 @@ func (n *node) canKill(ctx context.Context) error {
 		lacks = append(lacks, lack)
 	}
 	return errors.Join(lacks...)
+}
+
+// remoteChecks are what others have to answer.
+func (p *program) remoteChecks() (checks []agent.Check) {
+	if p.client != nil {
+		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: p.canReachRuntime,
+			Loss: "images and writable layers are not seen, and nothing is collected, until it answers", Remedy: "give its socket with --container-runtime-endpoint"})
+	}
+	if p.api != nil {
+		checks = append(checks, agent.Check{What: "knowing the own Node", Try: p.canReadNode,
+			Loss: "pods and Node are what the state file knew, until the API server answers", Remedy: "apply deploy/rbac, and give the Node's name with --hostname-override"})
+	}
+	return checks
 }
 
 // Patience of the self-test with others.

@@ -48,10 +48,15 @@ func (c *collecting) knows() bool {
 
 // Collect implements agent.Collector.
 func (c *collecting) Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer {
+	begun := time.Now()
 	ran, done := c.relieve(ctx, what, enough)
-	if !done {
-		c.measure(ctx)
+	if done {
+		return ran
 	}
+	if err := c.node.directories.AwaitLayers(ctx, begun); err != nil && ctx.Err() == nil {
+		c.log.Warn("what pods keep in writable layers may be out of date", "error", err)
+	}
+	c.measure(ctx)
 	return ran
 }
 

@@ -38,10 +38,12 @@ type reporter struct {
 	pulse  *endpoints.Pulse
 	memory endpoints.Finding
 
-	held    signal.ConditionSet
-	crossed [signal.Count]time.Time // since when a hard threshold is crossed
-	vitals  atomic.Pointer[vitals]
-	asked   atomic.Pointer[string] // soft evictions that the controller is asked for
+	held     signal.ConditionSet
+	digested *eviction.Policy // whose digest it is
+	digest   string
+	crossed  [signal.Count]time.Time // since when a hard threshold is crossed
+	vitals   atomic.Pointer[vitals]
+	asked    atomic.Pointer[string] // soft evictions that the controller is asked for
 }
 
 // vitals are what changes with looks of what a heartbeat tells.
@@ -79,6 +81,9 @@ func (r *reporter) count(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
+	if t := o.Verdict.Target; t != nil && o.StoodBy == "" && r.events != nil {
+		r.events.Attempting(t.Signal, o.Snapshot.At)
+	}
 	e := o.Evicted
 	if e == nil || r.dryRun {
 		return
@@ -86,9 +91,6 @@ func (r *reporter) count(o *agent.Outcome) {
 	s, err := signal.Parse(e.Cause)
 	if err == nil {
 		r.metrics.StatsAge(s, o.Snapshot.At.Sub(o.Snapshot.Node[s].Time))
-		if r.events != nil {
-			r.events.Attempting(s, o.Snapshot.At)
-		}
 	}
 	if e.Hard {
 		r.metrics.Evicted(e.Cause)
@@ -133,7 +135,10 @@ func (r *reporter) tellConditions(s *signal.Snapshot, p *eviction.Policy) {
 		}
 	}
 	r.conditions.Set(r.held, crossings)
-	r.vitals.Store(&vitals{r.held, report.Digest(reportedLines(p))})
+	if p != r.digested {
+		r.digested, r.digest = p, report.Digest(reportedLines(p))
+	}
+	r.vitals.Store(&vitals{r.held, r.digest})
 }
 
 // Report implements agent.Reporter.
