@@ -129,7 +129,8 @@ func containerStats(m *runtimeapi.ContainerStats) (ContainerStats, string) {
 	return ContainerStats{
 		ID: of.GetId(), Name: of.GetMetadata().GetName(), PodUID: of.GetLabels()[labelUID],
 		Time: moment(m.GetMemory().GetTimestamp()), WorkingSet: used(m.GetMemory().GetWorkingSetBytes()),
-		WritableBytes: used(m.GetWritableLayer().GetUsedBytes()), WritableInodes: used(m.GetWritableLayer().GetInodesUsed()),
+		WritableTime: moment(m.GetWritableLayer().GetTimestamp()), WritableBytes: used(m.GetWritableLayer().GetUsedBytes()),
+		WritableInodes: used(m.GetWritableLayer().GetInodesUsed()),
 	}, ""
 }
 

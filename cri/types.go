@@ -110,7 +110,9 @@ type ContainerStats struct {
 	PodUID     string    // by the label that a kubelet sets
 	Time       time.Time // of the memory sample; zero if there is none
 	WorkingSet Used      // bytes
-	// Writable is the container's writable layer.
+	// Writable is the container's writable layer. Runtimes look at it now and
+	// then, and tell what they saw last: at WritableTime, zero if they do not say.
+	WritableTime   time.Time
 	WritableBytes  Used
 	WritableInodes Used
 }

@@ -43,6 +43,60 @@ func (d *Directories) readLayers(ctx context.Context) error {
 	return nil
 }
 
+// Waiting for a runtime that looks at writable layers by itself, as containerd
+// does every 10 s (stats_collect_period).
+const (
+	layersWait = 15 * time.Second
+	layersPace = 250 * time.Millisecond
+)
+
+// AwaitLayers asks the runtime for the sizes of writable layers until it has
+// looked at all of them after a time: what is older says nothing of who has
+// filled the disk since, and the wrong pod could go for it. It waits for at most
+// 15 s, and not for a runtime that does not answer, does not say when it looked,
+// or tells of no layers at all.
+func (d *Directories) AwaitLayers(ctx context.Context, since time.Time) error {
+	if d.options.Layers == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, layersWait)
+	defer cancel()
+	tick := time.NewTicker(layersPace)
+	defer tick.Stop()
+	for {
+		if err := d.readLayers(ctx); err != nil {
+			return err
+		}
+		old := d.layersBefore(since)
+		if old == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the container runtime has not looked at %d writable layers since %s: what it told before is used", old, since.Format(time.TimeOnly))
+		case <-tick.C:
+		}
+	}
+}
+
+// layersBefore counts the layers that were last looked at before a time.
+func (d *Directories) layersBefore(since time.Time) (old int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	told := false
+	for _, c := range d.layers.byID {
+		known := c.WritableBytes.Known || c.WritableInodes.Known
+		told = told || known
+		if !known || !c.WritableTime.IsZero() && c.WritableTime.Before(since) {
+			old++
+		}
+	}
+	if !told {
+		return 0
+	}
+	return old
+}
+
 // of returns the size of a container's layer, unknown without the container's
 // ID.
 func (l *layers) of(k *signal.Container) (u signal.FilesystemUsage) {
