@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -231,13 +232,26 @@ func (p *Pod) removeSandboxes(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the sandboxes of pod %s: %w", p.Object.Name, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, removeWait)
+	defer cancel()
 	for _, sandbox := range sandboxes.Items {
-		if _, err := p.node.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
-			return fmt.Errorf("stop a sandbox of pod %s: %w", p.Object.Name, err)
-		}
-		if _, err := p.node.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox.Id}); err != nil {
-			return fmt.Errorf("remove a sandbox of pod %s: %w", p.Object.Name, err)
+		if err := await(ctx, func(ctx context.Context) error { return p.removeOne(ctx, sandbox.Id) }); err != nil {
+			return err
 		}
 	}
 	return p.removeCgroup()
+}
+
+// removeWait is how long the runtime may take to notice what has become of
+// processes that others have killed: meanwhile it removes nothing.
+const removeWait = 20 * time.Second
+
+func (p *Pod) removeOne(ctx context.Context, sandbox string) error {
+	if _, err := p.node.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+		return fmt.Errorf("stop a sandbox of pod %s: %w", p.Object.Name, err)
+	}
+	if _, err := p.node.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandbox}); err != nil {
+		return fmt.Errorf("remove a sandbox of pod %s: %w", p.Object.Name, err)
+	}
+	return nil
 }

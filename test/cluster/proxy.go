@@ -183,7 +183,9 @@ func (f *Front) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.serving {
-		errs = append(errs, s.Close())
+		if err := s.Close(); !errors.Is(err, net.ErrClosed) { // the gate closed its listener before
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

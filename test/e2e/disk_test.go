@@ -105,6 +105,7 @@ func (s *stage) runtimeHas(p *cluster.Pod) []*runtimeapi.Container {
 }
 
 func TestDiskPressure(t *testing.T) {
+	t.Parallel()
 	for _, layout := range []struct {
 		name string
 		node cluster.NodeOptions
@@ -149,6 +150,7 @@ func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, 
 }
 
 func TestInodePressure(t *testing.T) {
+	t.Parallel()
 	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib, Inodes: 8000}}))
 	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 	s.litter(inEmptyDir(s, calm), 500)
@@ -168,6 +170,7 @@ func TestInodePressure(t *testing.T) {
 
 // Waste goes first: where it suffices, no pod has to.
 func TestWasteSuffices(t *testing.T) {
+	t.Parallel()
 	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
 	s.story("dead containers", func(s *stage) {
 		calm, done := s.add(writer("calm")), s.add(writer("done"))

@@ -101,6 +101,7 @@ func (s *stage) shutsDown() {
 
 // What the pods keep in volumes is seen without the runtime.
 func TestDisksWhileTheRuntimeHangs(t *testing.T) {
+	t.Parallel()
 	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
 	s.story("hangs", func(s *stage) {
 		calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
