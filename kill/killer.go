@@ -19,11 +19,11 @@ type Target struct {
 	// Inode of the directory in the memory controller's tree when it was
 	// observed.
 	Inode uint64
-	// Last is the directory of the container whose processes end after all
-	// others, empty for none: the pod's sandbox. A kubelet that finds a pod
-	// without its sandbox while a container still dies takes the status of an
-	// evicted pod for something else (docs/decisions/017).
-	Last string
+	// Spare is the directory of the container whose processes are left alone,
+	// empty for none: the pod's sandbox, which holds next to nothing and is the
+	// runtime's to stop. A kubelet that finds a pod without its sandbox while a
+	// container still dies forgets why the pod was evicted (docs/decisions/017).
+	Spare string
 }
 
 // A Result is what a kill did. It is filled in as far as the kill came, with an
@@ -39,7 +39,7 @@ type Result struct {
 	Rounds    int // how often the pod was listed and signalled
 
 	// ToSignal is the time from the call until the last first signal to a
-	// process was sent, those of [Target.Last] left out; ToEmpty until the pod was seen without processes, and
+	// process was sent; ToEmpty until the pod was seen without processes, and
 	// every process that was signalled last had given up its memory; 0 if it was
 	// not. A kill that found nothing to signal has a ToSignal of 0.
 	ToSignal, ToEmpty time.Duration
@@ -140,7 +140,7 @@ func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 		return nil, fmt.Errorf("end pod %s: %w", t.UID, ErrBusy)
 	}
 	a := &w.attempt
-	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, last: -1, begun: time.Now()}
+	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, spare: -1, begun: time.Now()}
 	w.before = w.before[:0] // whom an earlier kill has signalled
 	if err := a.open(); err != nil {
 		a.end()
@@ -158,9 +158,8 @@ type attempt struct {
 	pids    int  // v1, -1 if there is none
 	freezer int  // v1, -1 if there is none
 	events  int  // v2: cgroup.events, -1 if it can not be opened
-	last    int  // the container that ends last, -1 if there is none
-	sparing bool // it is left out of the present round
-	spared  bool // and was in some round
+	spare   int  // the container that is left alone, -1 if there is none
+	sparing bool // it has processes, and they are left out
 	touched bool // a process was signalled
 	begun   time.Time
 	result  Result
@@ -170,7 +169,7 @@ type attempt struct {
 }
 
 func (a *attempt) end() {
-	for _, fd := range []int{a.members, a.pids, a.freezer, a.events, a.last} {
+	for _, fd := range []int{a.members, a.pids, a.freezer, a.events, a.spare} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}

@@ -24,8 +24,8 @@ func (a *attempt) list(into *[]int) error {
 	zeros, _ := slices.BinarySearch(*into, 1)
 	w.invisible = zeros
 	*into = (*into)[zeros:]
-	if err := a.spare(into); err != nil {
-		return a.failed(fmt.Errorf("list the processes of %s/%s: %w", a.target.Path, a.target.Last, err))
+	if err := a.leaveOut(into); err != nil {
+		return a.failed(fmt.Errorf("list the processes of %s/%s: %w", a.target.Path, a.target.Spare, err))
 	}
 	if len(*into) == 0 && a.k.mounts.blind {
 		w.invisible = a.unlisted()
@@ -149,6 +149,9 @@ func (a *attempt) procs(dir int, into *[]int) error {
 func (a *attempt) empty() bool {
 	if len(a.w.pids) > 0 || a.w.invisible > 0 {
 		return false
+	}
+	if a.sparing {
+		return true
 	}
 	populated, known := a.populated()
 	return !known || !populated

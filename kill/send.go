@@ -15,8 +15,17 @@ import (
 // forked meanwhile and those of foreign PID namespaces included. It is not
 // signalled on v1, before Linux 5.14, and in a threaded cgroup.
 func (a *attempt) killAtOnce() (signalled bool, err error) {
-	if a.k.mounts.version != cgroup.V2 || a.sparing {
+	if a.k.mounts.version != cgroup.V2 {
 		return false, nil
+	}
+	if a.sparing {
+		a.openPidfds(a.w.pids)
+		if signalled, err = a.killOthersAtOnce(); signalled {
+			a.countAll()
+		} else {
+			a.closePidfds()
+		}
+		return signalled, err
 	}
 	fd, err := openat(a.members, nameKill, unix.O_WRONLY)
 	if err != nil {
@@ -114,21 +123,14 @@ func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error)
 			sent++
 			a.touched = true
 			if !listed(a.w.before, pid) {
-				a.signalled()
+				a.result.Signalled++
+				a.result.ToSignal = time.Since(a.begun)
 			}
 		case !errors.Is(e, unix.ESRCH):
 			err = e
 		}
 	}
 	return sent, err
-}
-
-// signalled counts a process that got its first signal.
-func (a *attempt) signalled() {
-	a.result.Signalled++
-	if !a.trailing() {
-		a.result.ToSignal = time.Since(a.begun)
-	}
 }
 
 // countAll notes the processes that cgroup.kill ended.
@@ -144,7 +146,7 @@ func (a *attempt) countAll() {
 		a.result.Signalled += more
 		a.result.Invisible = w.invisible
 	}
-	if a.result.Signalled > before && !a.trailing() {
+	if a.result.Signalled > before {
 		a.result.ToSignal = time.Since(a.begun)
 	}
 	w.pids, w.before = w.before, w.pids

@@ -31,7 +31,7 @@ type workspace struct {
 
 	pids      []int // listed in this round, sorted
 	again     []int // listed after the pidfds were opened, sorted
-	spared    []int // of the container that ends last, sorted
+	spared    []int // of the container that is left alone, sorted
 	before    []int // signalled in the last round, sorted
 	invisible int   // in the last listing
 

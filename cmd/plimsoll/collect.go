@@ -17,7 +17,8 @@ import (
 // collecting implements agent.Collector.
 type collecting struct {
 	node      *node
-	collector *reclaim.Collector // nil without a runtime
+	client    *cri.Client        // nil without a runtime, and in a dry run
+	collector *reclaim.Collector // likewise
 	neighbour *neighbour
 	pods      *apiPods // nil without an API server that knows them
 	begun     time.Time
@@ -144,6 +145,23 @@ func (c *collecting) remove(ctx context.Context, uid string) {
 	}
 	if err := c.collector.RemovePod(ctx, uid); err != nil {
 		c.log.Warn("an evicted pod's containers are not removed yet", "uid", uid, "error", err)
+	}
+}
+
+// stop has the runtime stop the sandbox of a pod that was killed, which was
+// spared (kill.Target). A kubelet does so by itself.
+func (c *collecting) stop(ctx context.Context, uid string) {
+	if there, known := c.neighbour.there(); c.client == nil || there || !known {
+		return
+	}
+	sandboxes, err := c.client.Sandboxes(ctx)
+	for _, s := range sandboxes {
+		if s.UID == uid && s.Ready {
+			err = c.client.StopSandbox(ctx, s.ID)
+		}
+	}
+	if err != nil {
+		c.log.Warn("an evicted pod's sandbox is not stopped", "uid", uid, "error", err)
 	}
 }
 

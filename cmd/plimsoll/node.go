@@ -133,7 +133,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Last = sandboxOf(e.Pod, found.Containers)
+	v.target.Spare = sandboxOf(e.Pod, found.Containers)
 	return v, nil
 }
 

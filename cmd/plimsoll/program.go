@@ -202,6 +202,7 @@ func (p *program) openCollecting(ctx context.Context) {
 	if p.apiPods != nil {
 		who = owners{p.apiPods}
 	}
+	p.collecting.client = p.client
 	p.collecting.collector = newCollector(p.config, p.node, p.client, who, collected{p.metrics, p.reporter.collection}, p.log)
 	p.crew.Go(func() { p.collecting.run(ctx) })
 }

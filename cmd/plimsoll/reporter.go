@@ -98,12 +98,15 @@ func (r *reporter) count(o *agent.Outcome) {
 	}
 }
 
-// giveBack removes what a pod that was ended for a disk has left there. What
-// still runs of it is killed with that: a soft eviction has to be over.
+// giveBack removes what a pod that was ended for a disk has left there, and has
+// the sandbox of any other stopped. What still runs of it is killed with that: a
+// soft eviction has to be over.
 func (r *reporter) giveBack(cause, uid string) {
 	if s, err := signal.Parse(cause); err != nil || s.Definition().Condition == signal.DiskPressure {
 		go r.collecting.remove(r.ctx, uid)
+		return
 	}
+	go r.collecting.stop(r.ctx, uid)
 }
 
 // noteCrossings remembers since when hard thresholds are crossed.

@@ -1,0 +1,86 @@
+package kill
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostSparing is in how many rounds a container is spared at most: whoever
+// fights a kill is ended altogether.
+const mostSparing = 4
+
+// openSpare opens the container that is spared. One that is not there is nobody.
+func (a *attempt) openSpare() {
+	if a.target.Spare == "" || len(a.target.Spare)+1 > len(a.w.path) {
+		return
+	}
+	n := copy(a.w.path, a.target.Spare)
+	a.w.path[n] = 0
+	if fd, err := openat(a.members, &a.w.path[0], dirFlags); err == nil {
+		a.spare = fd
+	}
+}
+
+// leaveOut takes the processes of the spared container off the list. Members of
+// a foreign PID namespace can not be told apart: then nobody is spared.
+func (a *attempt) leaveOut(pids *[]int) error {
+	a.sparing = false
+	if a.spare < 0 || a.result.Rounds >= mostSparing {
+		return nil
+	}
+	w := a.w
+	w.spared = w.spared[:0]
+	if err := a.walk(a.spare, func(dir int) error { return a.procs(dir, &w.spared) }); err != nil {
+		return err
+	}
+	slices.Sort(w.spared)
+	zeros, _ := slices.BinarySearch(w.spared, 1)
+	if a.sparing = zeros == 0 && len(w.spared) > 0; a.sparing {
+		*pids = slices.DeleteFunc(*pids, func(pid int) bool { return listed(w.spared, pid) })
+	}
+	return nil
+}
+
+// killOthersAtOnce writes cgroup.kill of every container but the spared one, and
+// reports whether there was one to write to.
+func (a *attempt) killOthersAtOnce() (signalled bool, err error) {
+	var spared unix.Stat_t
+	if err := unix.Fstat(a.spare, &spared); err != nil {
+		return false, a.failed(fmt.Errorf("look at %s/%s: %w", a.target.Path, a.target.Spare, err))
+	}
+	w := a.w
+	w.dirs = append(w.dirs[:0], a.members)
+	err = a.children(a.members)
+	for _, dir := range w.dirs[1:] {
+		var st unix.Stat_t
+		if err == nil && unix.Fstat(dir, &st) == nil && st.Ino != spared.Ino {
+			var killed bool
+			killed, err = killOne(dir)
+			signalled = signalled || killed
+		}
+		_ = unix.Close(dir)
+	}
+	if err != nil {
+		return signalled, a.failed(fmt.Errorf("write cgroup.kill below %s: %w", a.target.Path, err))
+	}
+	return signalled, nil
+}
+
+func killOne(dir int) (bool, error) {
+	fd, err := openat(dir, nameKill, unix.O_WRONLY)
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, one)
+	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
+		return false, nil
+	}
+	return err == nil, err
+}
