@@ -1,0 +1,79 @@
+package podstatus
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// takenBack is a world whose pod was told and killed, after which a kubelet has
+// written back what it knew before.
+func takenBack(t *testing.T, o Options, container corev1.ContainerStatus) (*world, Notice) {
+	w, n := newWorld(t, o), notice("p")
+	n.Decided = time.Now()
+	w.put(running(n))
+	w.Owe(n)
+	if err := w.Evicted(context.Background(), n); err != nil {
+		t.Fatal(err)
+	}
+	w.Killed(n.UID)
+	w.with(func() {
+		back := w.pods["shop/p"].DeepCopy() // the condition stays
+		back.Status.Phase, back.Status.Reason, back.Status.Message = corev1.PodRunning, "", ""
+		back.Status.ContainerStatuses = []corev1.ContainerStatus{container}
+		w.pods["shop/p"] = back
+	})
+	return w, n
+}
+
+// seen is how the node's informer finds the pod.
+func (w *world) seen(uid string) (*corev1.Pod, bool) {
+	pod := w.pod("p")
+	return pod, pod != nil && string(pod.UID) == uid
+}
+
+func TestAStatusThatAKubeletWritesOverIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := takenBack(t, Options{Running: node()}, runs("id-p", time.Now().Add(-time.Hour)))
+		defer w.run(nil)()
+		wait(t, time.Second)
+		w.Look(w.seen)
+		wait(t, time.Second)
+		if pod := w.pod("p"); pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != ReasonEvicted || pod.Status.Message != n.Message {
+			t.Errorf("%+v", pod.Status)
+		}
+		w.Look(w.seen) // as it should be
+		wait(t, time.Minute)
+		if statuses, events := w.counts(); statuses != 2 || events != 1 || w.Debts() != 0 {
+			t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
+		}
+	})
+}
+
+func TestAStatusIsNotToldAgain(t *testing.T) {
+	for about, tc := range map[string]struct {
+		runs      []string
+		container string
+		after     time.Duration
+	}{
+		"of a pod that runs again":                     {[]string{"id-new"}, "id-p", time.Second},
+		"of a pod whose kubelet says that it runs":     {nil, "id-new", time.Second},
+		"when the kubelet has long had time to see it": {nil, "id-p", confirmTime + time.Second},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := takenBack(t, Options{Running: node(tc.runs...)}, runs(tc.container, time.Now()))
+				defer w.run(nil)()
+				wait(t, tc.after)
+				w.Look(w.seen)
+				wait(t, time.Minute)
+				if statuses, events := w.counts(); statuses != 1 || events != 1 || w.Debts() != 0 {
+					t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
+				}
+			})
+		})
+	}
+}
