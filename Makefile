@@ -16,7 +16,7 @@ FUZZTIME ?= 2m
 RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 
-.PHONY: help build components demo test test-unit test-race test-kernel test-edge test-cluster lint bench bench-pressure fuzz vuln docs clean
+.PHONY: help build components demo test test-unit test-race test-kernel test-edge test-cluster lint bench bench-pressure bench-evictions fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -58,11 +58,14 @@ lint: ## gofmt, vet for both architectures, staticcheck
 	$$($(GO) -C tools tool -n staticcheck) ./...
 
 bench: ## Go benchmarks, allocations counted
-	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill ./test/trial
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill ./metrics ./apiserver ./test/trial
 
 bench-pressure: build ## real memory pressure, false alarms and idle cost (root, about 30 minutes)
 	$(GO) build -o bin/bench ./test/bench
 	bin/bench -plimsoll bin/plimsoll
+
+bench-evictions: components build ## 100 immediate evictions beside a real kubelet (root, about 4 minutes)
+	EVICTIONS=100 $(GO) test -count=1 -v -timeout 15m -run TestImmediateEvictionsBesideAKubelet ./test/e2e
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for package in $$($(GO) list ./...); do \
