@@ -3,13 +3,16 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -52,6 +55,7 @@ const ahead = 8
 // phase, reason and message, and starts nothing again.
 func TestImmediateEvictionsBesideAKubelet(t *testing.T) {
 	s := set(t, withKubelet(nil))
+	s.evictedStaysEvicted()
 	a := s.start("--eviction-hard=memory.available<150Mi")
 	held := always("calm") // most of what the node has, and all that it asked for
 	held.Spec.Containers[0].Resources = cluster.Ask(400*mib, 600*mib)
@@ -97,6 +101,34 @@ func TestImmediateEvictionsBesideAKubelet(t *testing.T) {
 	s.running(calm)
 	slices.Sort(toDead)
 	t.Logf("%d evictions, %d told before the kill, from the look to the last process dead: median %.1f ms, worst %.1f ms", n, told, toDead[n/2], toDead[n-1])
+}
+
+// evictedStaysEvicted applies the policy of that name, and waits until it holds.
+func (s *stage) evictedStaysEvicted() {
+	s.t.Helper()
+	s.apply(filepath.Join("..", "..", "deploy", "admission", "evicted-stays-evicted.yaml"))
+	probe := cluster.Hog("probe")
+	probe.Spec.SchedulerName = "nobody"
+	pods := s.API.CoreV1().Pods("default")
+	if _, err := pods.Create(s.t.Context(), probe, metav1.CreateOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+	patch := func(status string) error {
+		_, err := pods.Patch(s.t.Context(), "probe", types.MergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
+		return err
+	}
+	s.until("an evicted pod can not be said to run", func() bool {
+		if err := patch(`{"phase":"Failed","reason":"Evicted"}`); err != nil {
+			s.t.Fatal(err)
+		}
+		return apierrors.IsForbidden(patch(`{"phase":"Running","reason":""}`))
+	})
+	if err := patch(`{"message":"still Failed"}`); err != nil {
+		s.t.Errorf("a status that stays Failed is refused: %v", err)
+	}
+	if err := pods.Delete(s.t.Context(), "probe", metav1.DeleteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // settled waits until the kubelet has told of every pod's end, and had the time
