@@ -146,22 +146,16 @@ func (p *program) podsKnown() error {
 const runtimePulse = 10 * time.Second
 
 func (p *program) watchRuntime(ctx context.Context) {
-	tick := time.NewTicker(runtimePulse)
-	defer tick.Stop()
-	for {
+	again(ctx, runtimePulse, func() bool {
 		_, err := p.client.Version(ctx)
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 		if p.runtime.Set(err); err != nil {
 			p.metrics.RuntimeFailed()
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return true
+	})
 }
 
 // openProvider chooses who measures pods. What another program can not tell in

@@ -31,15 +31,7 @@ type collecting struct {
 const introduction = 10 * time.Second
 
 func (c *collecting) introduce(ctx context.Context) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !c.knows() && time.Since(c.begun) < introduction {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	again(ctx, 50*time.Millisecond, func() bool { return !c.knows() && time.Since(c.begun) < introduction })
 }
 
 func (c *collecting) knows() bool {
@@ -93,18 +85,12 @@ func (c *collecting) measureRegularly(ctx context.Context, period time.Duration)
 		return
 	}
 	period = cmp.Or(period, time.Minute) // a kubelet takes 0 for its default
-	tick := time.NewTicker(max(period, time.Second))
-	defer tick.Stop()
-	for {
+	again(ctx, max(period, time.Second), func() bool {
 		if c.neighbour.limits() {
 			c.measure(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return true
+	})
 }
 
 // run collects now and then, as long as nobody else does.
@@ -125,16 +111,7 @@ func (c *collecting) run(ctx context.Context) {
 // until waits until the agent is the one who collects, or is not; false if ctx
 // ends before.
 func (c *collecting) until(ctx context.Context, ours bool) bool {
-	tick := time.NewTicker(neighbourPeriod)
-	defer tick.Stop()
-	for c.neighbour.reclaims() != ours {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
+	return again(ctx, neighbourPeriod, func() bool { return c.neighbour.reclaims() != ours })
 }
 
 // remove gives back the layers of a pod that was evicted for a disk. What it

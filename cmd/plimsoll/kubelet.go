@@ -40,16 +40,10 @@ func meetNeighbour(c *config.Agent, node *apiserver.Node, log *slog.Logger) *nei
 }
 
 func (n *neighbour) watch(ctx context.Context) {
-	tick := time.NewTicker(neighbourPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			n.read()
-		}
-	}
+	again(ctx, neighbourPeriod, func() bool {
+		n.read()
+		return true
+	})
 }
 
 // read takes over the kubelet's configuration. One that can not be read stays

@@ -79,18 +79,15 @@ const runtimePeriod = 10 * time.Second
 // askRuntime keeps what the runtime says of pods until the API server has
 // answered.
 func (a *apiPods) askRuntime(ctx context.Context, client *cri.Client) {
-	tick := time.NewTicker(runtimePeriod)
-	defer tick.Stop()
-	for !a.Synced() && !a.known {
+	again(ctx, runtimePeriod, func() bool {
+		if a.Synced() || a.known {
+			return false
+		}
 		if named, err := podsOfRuntime(ctx, client); err == nil {
 			a.runtime.Store(&named)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return true
+	})
 }
 
 func podsOfRuntime(ctx context.Context, client *cri.Client) ([]signal.Pod, error) {

@@ -123,20 +123,14 @@ func (r *requests) refused(e *eviction.Eviction, why string) {
 const tidyPeriod = 15 * time.Second
 
 func (r *requests) tidy(ctx context.Context) {
-	tick := time.NewTicker(tidyPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	again(ctx, tidyPeriod, func() bool {
 		active := r.pods.Active() // another list may take its place meanwhile
 		for i := range active {
 			r.unmark(ctx, active[i].UID)
 		}
 		r.forget(ctx, active)
-	}
+		return true
+	})
 }
 
 // forget takes requests back whose pods have ended: where they are published,
