@@ -3,7 +3,6 @@ package apiserver_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 // A real API server, with the rights of a node: the pods bound to this node
@@ -39,8 +39,8 @@ func TestPodsOfARealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &journal{}
-	connection, err := apiserver.Connect(apiserver.Options{Kubeconfig: path, NodeName: "n1", Log: slog.New(slog.NewTextHandler(j, nil))})
+	book := &logbook.Book{}
+	connection, err := apiserver.Connect(apiserver.Options{Kubeconfig: path, NodeName: "n1", Log: book.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestPodsOfARealServer(t *testing.T) {
 	lastsLongerThanTheServer(ctx, t, c, p, n)
 	bind(ctx, t, admin, "c", "n1")
 	known("a b c")
-	if n := j.count("does not answer as it should"); n > 6 {
+	if n := book.Count("does not answer as it should"); n > 6 {
 		t.Errorf("one outage was told %d times", n)
 	}
 	c.Link.Stall() // the connection stays, and passes on nothing

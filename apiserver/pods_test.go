@@ -74,7 +74,7 @@ func TestPodsComeAndGo(t *testing.T) {
 		if !reflect.DeepEqual(before, copied) {
 			t.Error("pods that were handed out have changed")
 		}
-		if n := log.count("level="); n > 0 {
+		if n := log.Count("level="); n > 0 {
 			t.Errorf("%d lines were logged though nothing went wrong", n)
 		}
 	})
@@ -119,8 +119,8 @@ func TestFaultsOfTheServerLoseNoPod(t *testing.T) {
 			eventually(t, "two answers have failed", func() bool { return s.left() == 0 }, still)
 			eventually(t, "c is known", func() bool { return names(p.Active()) == "a b c" }, still)
 			eventually(t, "the fault is over", func() bool { return p.Err() == nil })
-			if n := log.count("does not answer as it should"); n > 2 || n != log.count("answers again") {
-				t.Errorf("an outage was told %d times, its end %d times", n, log.count("answers again"))
+			if n := log.Count("does not answer as it should"); n > 2 || n != log.Count("answers again") {
+				t.Errorf("an outage was told %d times, its end %d times", n, log.Count("answers again"))
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func TestPodsThatCanNotBeUsed(t *testing.T) {
 	s.interrupt(1, status(http.StatusInternalServerError, metav1.StatusReasonInternalError))
 	eventually(t, "the pods are listed and watched again", func() bool { return s.asked() > asked+2 && s.watched() == 1 && p.Err() == nil })
 	check()
-	if n := log.count("can not be used"); n != 2 {
+	if n := log.Count("can not be used"); n != 2 {
 		t.Errorf("told %d times that a pod can not be used, want once for each of two", n)
 	}
 }
@@ -269,7 +269,7 @@ func TestTheWatchEndsWithItsContext(t *testing.T) {
 	eventually(t, "the pods are known and watched", func() bool { return p.Synced() && s.watched() == 1 })
 	cancel()
 	eventually(t, "nobody watches", func() bool { return s.watched() == 0 })
-	if n := log.count("level="); n != 0 || p.Err() != nil {
+	if n := log.Count("level="); n != 0 || p.Err() != nil {
 		t.Errorf("an end that was asked for was told as a fault: %d lines, %v", n, p.Err())
 	}
 }

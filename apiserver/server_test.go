@@ -24,6 +24,7 @@ import (
 
 	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 // A server answers lists and watches of pods as an API server does, until it is
@@ -246,32 +247,14 @@ func (s *server) kubeconfig(t *testing.T, url string) string {
 }
 
 // connect speaks to the server as the node n1; its log is kept.
-func (s *server) connect(t *testing.T, url string) (*apiserver.Connection, *journal) {
+func (s *server) connect(t *testing.T, url string) (*apiserver.Connection, *logbook.Book) {
 	t.Helper()
-	j := &journal{}
-	c, err := apiserver.Connect(apiserver.Options{Kubeconfig: s.kubeconfig(t, url), NodeName: "N1", Log: slog.New(slog.NewTextHandler(j, nil))})
+	book := &logbook.Book{}
+	c, err := apiserver.Connect(apiserver.Options{Kubeconfig: s.kubeconfig(t, url), NodeName: "N1", Log: book.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, j
-}
-
-// A journal keeps what was logged.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) count(part string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), part)
+	return c, book
 }
 
 // pod is one of the node n1.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 // A real is a real API server with an agent under RBAC.
@@ -97,9 +97,9 @@ func (r *real) teller(t *testing.T, config *rest.Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, lines: &lines{}}
+	w := &world{t: t, lines: &logbook.Book{}}
 	var mu sync.Mutex
-	w.Teller = New(client, "node-1", slog.New(slog.NewTextHandler(w.lines, nil)), func(d []Debt) {
+	w.Teller = New(client, "node-1", w.lines.Logger(), func(d []Debt) {
 		mu.Lock()
 		defer mu.Unlock()
 		w.saved = d
@@ -156,7 +156,7 @@ func (w *world) paid(within time.Duration) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.t.Fatalf("still owed after %s: %+v\n%s", within, w.Outstanding(), w.lines.text.String())
+			w.t.Fatalf("still owed after %s: %+v\n%s", within, w.Outstanding(), w.lines)
 		}
 	}
 }
@@ -261,9 +261,9 @@ func (r *real) rights(t *testing.T) {
 	defer w.run(nil)()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); w.lines.count("deploy/rbac") < 2; <-tick.C { // to read pods, to create events
+	for deadline := time.Now().Add(time.Minute); w.lines.Count("deploy/rbac") < 2; <-tick.C { // to read pods, to create events
 		if time.Now().After(deadline) {
-			t.Fatalf("nobody complains:\n%s", w.lines.text.String())
+			t.Fatalf("nobody complains:\n%s", w.lines)
 		}
 	}
 	if w.Debts() != 1 {
@@ -383,8 +383,8 @@ func (r *real) dyingNamespace(t *testing.T) {
 	w.Killed(n.UID)
 	defer w.run(nil)()
 	w.paid(20 * time.Second)
-	if w.lines.count("its namespace is gone") != 2 || w.lines.count("deploy/rbac") != 0 {
-		t.Errorf("log:\n%s", w.lines.text.String())
+	if w.lines.Count("its namespace is gone") != 2 || w.lines.Count("deploy/rbac") != 0 {
+		t.Errorf("log:\n%s", w.lines)
 	}
 }
 

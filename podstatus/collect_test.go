@@ -68,7 +68,7 @@ func TestWhatIsOwedIsPaidInSpiteOf(t *testing.T) {
 				w.expectPaid(n)
 				// Reading pods and creating events are two rights.
 				// A server that has just started forbids everything for a moment.
-				if complaints := w.lines.count("deploy/rbac"); complaints > 2 || (complaints > 0) != strings.Contains(tc.about, "no right") {
+				if complaints := w.lines.Count("deploy/rbac"); complaints > 2 || (complaints > 0) != strings.Contains(tc.about, "no right") {
 					t.Errorf("complained %d times of missing rights", complaints)
 				}
 			})
@@ -104,7 +104,7 @@ func TestPausesGrow(t *testing.T) {
 		if len(w.at) < 100 || pause != longestDelay {
 			t.Errorf("%d requests, the last pause %v", len(w.at), pause)
 		}
-		if w.lines.count("given up") != 0 {
+		if w.lines.Count("given up") != 0 {
 			t.Error("a debt was given up though the server never refused it")
 		}
 	})
@@ -122,7 +122,7 @@ func TestAServerThatRefusesForAnHour(t *testing.T) {
 		if w.Debts() != 0 || len(w.saved) != 0 {
 			t.Errorf("%d debts after an hour", w.Debts())
 		}
-		if w.lines.count("it is given up") != 1 || w.lines.count(evictionMessage) == 0 {
+		if w.lines.Count("it is given up") != 1 || w.lines.Count(evictionMessage) == 0 {
 			t.Error("what is given up is not in the log with its message")
 		}
 	})
@@ -322,7 +322,7 @@ func TestFaultyDebtsInTheStateFile(t *testing.T) {
 		defer w.run([]Debt{{Status: true}, {Notice: n, Ended: true, Status: true, Event: true}})()
 		wait(t, time.Second)
 		w.expectPaid(n)
-		if w.lines.count("names no pod") != 1 {
+		if w.lines.Count("names no pod") != 1 {
 			t.Error("the faulty debt is not in the log")
 		}
 	})

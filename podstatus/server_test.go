@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 // A server behaves as an API server does towards the few requests of this
@@ -260,13 +261,13 @@ type world struct {
 	*server
 	*Teller
 	t     *testing.T
-	lines *lines
+	lines *logbook.Book
 	saved []Debt
 }
 
 func newWorld(t *testing.T, options Options) *world {
-	w := &world{server: newServer(), t: t, lines: &lines{}}
-	w.Teller = New(w.connect(t), "node-1", slog.New(slog.NewTextHandler(w.lines, nil)), func(d []Debt) { w.saved = d }, options)
+	w := &world{server: newServer(), t: t, lines: &logbook.Book{}}
+	w.Teller = New(w.connect(t), "node-1", w.lines.Logger(), func(d []Debt) { w.saved = d }, options)
 	return w
 }
 
@@ -282,24 +283,6 @@ func (w *world) run(previous []Debt) (stop func()) {
 		cancel()
 		<-ended
 	}
-}
-
-// lines is a log that tests can read.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
 }
 
 // decided has a fraction of a second, as real decisions.

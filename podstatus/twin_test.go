@@ -235,10 +235,10 @@ func (w *twin) settle(seed uint64) {
 		told := w.events[key] != nil
 		delete(unexplained, key)
 		if unknowable := !f.killed && (f.asked || f.replaced); told != f.killed && !unknowable {
-			w.t.Errorf("seed %d: %s: killed %v, event %v\n%s", seed, f.n.Message, f.killed, told, w.lines.text.String())
+			w.t.Errorf("seed %d: %s: killed %v, event %v\n%s", seed, f.n.Message, f.killed, told, w.lines)
 		}
 		if f.statuses > 1 || f.statuses == 0 && f.killed && !f.disturbed {
-			w.t.Errorf("seed %d: %s was told %d times (killed %v, disturbed %v)\n%s", seed, f.n.Message, f.statuses, f.killed, f.disturbed, w.lines.text.String())
+			w.t.Errorf("seed %d: %s was told %d times (killed %v, disturbed %v)\n%s", seed, f.n.Message, f.statuses, f.killed, f.disturbed, w.lines)
 		}
 	}
 	if len(unexplained) > 0 {

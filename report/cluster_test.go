@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,6 +21,7 @@ import (
 	"plimsoll.dev/plimsoll/report"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 const (
@@ -42,33 +42,16 @@ type real struct {
 	admin *kubernetes.Clientset
 	agent *kubernetes.Clientset
 	log   *slog.Logger
-	text  *text
-}
-
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *text) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *text) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	text  *logbook.Book
 }
 
 func startReal(t *testing.T, o cluster.Options) *real {
 	cluster.Need(t)
 	c := cluster.Make(t, o)
 	admin, err := c.Clients()
-	r := &real{t: t, c: c, name: cluster.NodeName, admin: admin, text: &text{}}
+	r := &real{t: t, c: c, name: cluster.NodeName, admin: admin, text: &logbook.Book{}}
 	r.must(err)
-	r.log = slog.New(slog.NewTextHandler(r.text, nil))
+	r.log = r.text.Logger()
 	r.allow("agent.yaml")
 	r.allow("agent-node-lease.yaml")
 	token, err := c.Token(t.Context(), "plimsoll-system", "plimsoll-agent")

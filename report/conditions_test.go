@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 const (
@@ -32,11 +33,11 @@ func only(c signal.Condition) signal.ConditionSet {
 var memory = only(signal.MemoryPressure)
 
 // run runs a writer of conditions in a bubble of virtual time.
-func run(t *testing.T, p ConditionParts, test func(a *api, c *Conditions, log *logged)) {
+func run(t *testing.T, p ConditionParts, test func(a *api, c *Conditions, log *logbook.Book)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodeOf()
-		a, log := newAPI(t, n), &logged{}
-		p.Client, p.NodeName, p.Transition, p.Log = a, "n", period, log.logger()
+		a, log := newAPI(t, n), &logbook.Book{}
+		p.Client, p.NodeName, p.Transition, p.Log = a, "n", period, log.Logger()
 		if p.Owner == nil {
 			p.Owner = func(*corev1.Node) Owners { return memoryOnly(OwnTypes) }
 		}
@@ -52,7 +53,7 @@ func run(t *testing.T, p ConditionParts, test func(a *api, c *Conditions, log *l
 }
 
 func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
-	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logged) {
+	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logbook.Book) {
 		pass(time.Minute)
 		if got := a.status(ownMemory); got != "" {
 			t.Errorf("%s before anybody knows", got)
@@ -81,7 +82,7 @@ func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
 }
 
 func TestASuccessorKeepsWhatItFinds(t *testing.T) {
-	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logged) {
+	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logbook.Book) {
 		a.change(func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: ownMemory, Status: yes,
 				LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)), LastHeartbeatTime: metav1.NewTime(time.Now())}}
@@ -114,7 +115,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 		{"silence", nil, true, "did not answer within 8s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			run(t, ConditionParts{}, func(a *api, c *Conditions, log *logged) {
+			run(t, ConditionParts{}, func(a *api, c *Conditions, log *logbook.Book) {
 				a.fail("patch nodes/status", test.fault)
 				a.hang(test.hang)
 				c.Set(memory, Crossings{})
@@ -122,8 +123,8 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 				if tries := a.called("patch nodes/status"); tries > 35 {
 					t.Errorf("%d tries in 10 minutes", tries)
 				}
-				if n := log.count(test.says); n != 1 {
-					t.Errorf("said %d times, want once: %s", n, log.b.String())
+				if n := log.Count(test.says); n != 1 {
+					t.Errorf("said %d times, want once: %s", n, log)
 				}
 				c.Set(0, Crossings{})
 				a.fail("patch nodes/status", nil)
@@ -132,7 +133,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 				if got := a.status(ownMemory); got != no {
 					t.Errorf("%q, want what is wanted now, False", got)
 				}
-				if log.count("written again") != 1 {
+				if log.Count("written again") != 1 {
 					t.Error("nobody was told that it is over")
 				}
 				if _, failed := c.Counts(); failed == 0 {
@@ -145,7 +146,7 @@ func TestFaultsOfTheAPIServer(t *testing.T) {
 
 func TestLostAnswersAreNoStrangers(t *testing.T) {
 	owner := func(*corev1.Node) Owners { return memoryOnly(StandardTypes) }
-	run(t, ConditionParts{Owner: owner}, func(a *api, c *Conditions, log *logged) {
+	run(t, ConditionParts{Owner: owner}, func(a *api, c *Conditions, log *logbook.Book) {
 		c.Set(0, Crossings{})
 		pass(lookPeriod)
 		a.loseAnswers(true)
@@ -156,7 +157,7 @@ func TestLostAnswersAreNoStrangers(t *testing.T) {
 		if got := a.status(standardMemory); got != yes {
 			t.Errorf("%q, want True", got)
 		}
-		if log.count("somebody else") != 0 || a.status(ownMemory) != "" {
+		if log.Count("somebody else") != 0 || a.status(ownMemory) != "" {
 			t.Error("gave up its own writing")
 		}
 	})
@@ -166,7 +167,7 @@ func TestAKubeletComes(t *testing.T) {
 	owner := func(n *corev1.Node) Owners {
 		return Auto.Owners(n, nil, []Threshold{{Signal: signal.MemoryAvailable, Amount: 1}})
 	}
-	run(t, ConditionParts{Owner: owner}, func(a *api, c *Conditions, _ *logged) {
+	run(t, ConditionParts{Owner: owner}, func(a *api, c *Conditions, _ *logbook.Book) {
 		c.Set(memory, Crossings{})
 		synctest.Wait()
 		pass(lookPeriod)
@@ -194,7 +195,7 @@ func TestTaintsComeAndGoWithOurConditions(t *testing.T) {
 			t.Errorf("taints %v, want %v", got, want)
 		}
 	}
-	run(t, ConditionParts{Taint: true}, func(a *api, c *Conditions, log *logged) {
+	run(t, ConditionParts{Taint: true}, func(a *api, c *Conditions, log *logbook.Book) {
 		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{foreign} })
 		c.Set(memory, Crossings{})
 		pass(lookPeriod)
@@ -202,14 +203,14 @@ func TestTaintsComeAndGoWithOurConditions(t *testing.T) {
 		a.fail("patch nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", errors.New("no")))
 		c.Set(0, Crossings{})
 		pass(period + 2*lookPeriod)
-		if a.status(ownMemory) != no || log.count("right to patch nodes") != 1 {
-			t.Errorf("conditions wait for taints, or nobody was told: %s", log.b.String())
+		if a.status(ownMemory) != no || log.Count("right to patch nodes") != 1 {
+			t.Errorf("conditions wait for taints, or nobody was told: %s", log)
 		}
 		a.fail("patch nodes", nil)
 		pass(2 * lookPeriod)
 		has(a, foreign)
 	})
-	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logged) {
+	run(t, ConditionParts{}, func(a *api, c *Conditions, _ *logbook.Book) {
 		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{ours, foreign} })
 		c.Set(memory, Crossings{})
 		pass(lookPeriod)
@@ -282,7 +283,7 @@ func TestNewerViewCounts(t *testing.T) {
 // make no new tries, and afterwards they are written at once again.
 func TestAfterAFailure(t *testing.T) {
 	stale := nodeOf()
-	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *api, c *Conditions, _ *logged) {
+	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *api, c *Conditions, _ *logbook.Book) {
 		a.fail("patch nodes/status", errors.New("refused"))
 		for i := range 600 { // a minute of looks that see the node on the brink
 			c.Set(signal.ConditionSet(i%2)*memory, Crossings{})

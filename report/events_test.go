@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 // events are the events there are, in short.
@@ -30,9 +31,9 @@ func (a *api) events() (all []string) {
 
 func TestEventsOfConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, log := newAPI(t, nodeOf()), &logged{}
+		a, log := newAPI(t, nodeOf()), &logbook.Book{}
 		events := NewEvents(a, "n", period)
-		c := NewConditions(ConditionParts{Client: a, NodeName: "n", Transition: period, Events: events, Log: log.logger(),
+		c := NewConditions(ConditionParts{Client: a, NodeName: "n", Transition: period, Events: events, Log: log.Logger(),
 			Owner: func(*corev1.Node) Owners { return memoryOnly(OwnTypes) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		go c.Run(ctx)

@@ -17,17 +17,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/logbook"
 )
 
 var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
 // beating runs a heartbeat in a bubble of virtual time. The agent looks every
 // ten seconds until looks is closed.
-func beating(t *testing.T, test func(a *api, h *Heartbeat, log *logged, hang func())) {
+func beating(t *testing.T, test func(a *api, h *Heartbeat, log *logbook.Book, hang func())) {
 	synctest.Test(t, func(t *testing.T) {
-		a, log := newAPI(t, nodeOf()), &logged{}
+		a, log := newAPI(t, nodeOf()), &logbook.Book{}
 		h := NewHeartbeat(HeartbeatParts{
-			Client: a, NodeName: "n", Period: 10 * time.Second, Log: log.logger(), Node: a.node,
+			Client: a, NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.node,
 			Vitals: func() Vitals {
 				return Vitals{Version: "v1", Conditions: memory, Thresholds: "t", SoftEvictions: "default/a"}
 			},
@@ -60,7 +61,7 @@ func (a *api) renewedAt(namespace string) time.Time {
 }
 
 func TestHeartbeatTellsHowTheAgentFares(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, _ *logged, _ func()) {
+	beating(t, func(a *api, h *Heartbeat, _ *logbook.Book, _ func()) {
 		began := time.Now()
 		pass(time.Minute)
 		l := a.lease(HeartbeatNamespace)
@@ -92,7 +93,7 @@ func TestHeartbeatTellsHowTheAgentFares(t *testing.T) {
 }
 
 func TestAHungAgentHasNoHeartbeat(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, log *logged, hang func()) {
+	beating(t, func(a *api, h *Heartbeat, log *logbook.Book, hang func()) {
 		pass(time.Minute)
 		hang()
 		pass(3 * h.Period)
@@ -101,8 +102,8 @@ func TestAHungAgentHasNoHeartbeat(t *testing.T) {
 		if got := a.renewedAt(HeartbeatNamespace); got != last {
 			t.Errorf("renewed at %s, long after the last look", got)
 		}
-		if _, _, held := h.Counts(); held == 0 || log.count("the agent hangs") != 1 {
-			t.Errorf("held back %d times: %s", held, log.b.String())
+		if _, _, held := h.Counts(); held == 0 || log.Count("the agent hangs") != 1 {
+			t.Errorf("held back %d times: %s", held, log)
 		}
 		h.Beat(time.Now()) // it goes on
 		pass(heldBackPeriod)
@@ -137,16 +138,16 @@ func TestHeartbeatSurvivesFaults(t *testing.T) {
 		{"403", "update leases", apierrors.NewForbidden(leaseResource, "n", errors.New("no")), "right to get, create and update leases in the namespace plimsoll-system"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			beating(t, func(a *api, h *Heartbeat, log *logged, _ func()) {
+			beating(t, func(a *api, h *Heartbeat, log *logbook.Book, _ func()) {
 				a.fail(test.call, test.fault)
 				pass(2 * time.Minute)
-				if tries := a.called(test.call); tries > 100 || log.count(test.says) != 1 {
-					t.Errorf("%d tries: %s", tries, log.b.String())
+				if tries := a.called(test.call); tries > 100 || log.Count(test.says) != 1 {
+					t.Errorf("%d tries: %s", tries, log)
 				}
 				a.fail(test.call, nil)
 				pass(lastRenewRetry)
-				if got := a.renewedAt(HeartbeatNamespace); time.Since(got) > lastRenewRetry || log.count("renewed again") != 1 {
-					t.Errorf("renewed at %s: %s", got, log.b.String())
+				if got := a.renewedAt(HeartbeatNamespace); time.Since(got) > lastRenewRetry || log.Count("renewed again") != 1 {
+					t.Errorf("renewed at %s: %s", got, log)
 				}
 			})
 		})
@@ -154,26 +155,26 @@ func TestHeartbeatSurvivesFaults(t *testing.T) {
 }
 
 func TestALeaseThatWasDeletedIsMadeAnewAtOnce(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, log *logged, _ func()) {
+	beating(t, func(a *api, h *Heartbeat, log *logbook.Book, _ func()) {
 		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {
 			t.Fatal(err)
 		}
 		pass(RenewPeriod)
-		if a.lease(HeartbeatNamespace) == nil || log.count("not renewed") != 0 {
-			t.Errorf("not made anew, or told as trouble: %s", log.b.String())
+		if a.lease(HeartbeatNamespace) == nil || log.Count("not renewed") != 0 {
+			t.Errorf("not made anew, or told as trouble: %s", log)
 		}
 	})
 }
 
 func TestHeartbeatNamesTheNamespaceThatIsMissing(t *testing.T) {
-	beating(t, func(a *api, h *Heartbeat, log *logged, _ func()) {
+	beating(t, func(a *api, h *Heartbeat, log *logbook.Book, _ func()) {
 		if err := a.Tracker().Delete(coordinationv1.SchemeGroupVersion.WithResource("leases"), HeartbeatNamespace, "n"); err != nil {
 			t.Fatal(err)
 		}
 		a.fail("create leases", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, HeartbeatNamespace))
 		pass(time.Minute)
-		if log.count("the namespace plimsoll-system has to exist") != 1 {
-			t.Errorf("not said: %s", log.b.String())
+		if log.Count("the namespace plimsoll-system has to exist") != 1 {
+			t.Errorf("not said: %s", log)
 		}
 		a.fail("create leases", nil)
 		pass(lastRenewRetry)
@@ -232,9 +233,9 @@ func TestWhatALeaseKeeps(t *testing.T) {
 // nodeLease runs the renewal of a node's lease in a bubble of virtual time.
 func nodeLease(t *testing.T, n *corev1.Node, test func(a *api, dead *atomic.Bool, ended <-chan error)) {
 	synctest.Test(t, func(t *testing.T) {
-		a, log, dead := newAPI(t, n), &logged{}, &atomic.Bool{}
+		a, log, dead := newAPI(t, n), &logbook.Book{}, &atomic.Bool{}
 		seen := n // an informer that lags behind for ever
-		l := NewNodeLease(NodeLeaseParts{Client: a, NodeName: "n", Node: func() *corev1.Node { return seen }, Log: log.logger(),
+		l := NewNodeLease(NodeLeaseParts{Client: a, NodeName: "n", Node: func() *corev1.Node { return seen }, Log: log.Logger(),
 			Alive: func(time.Time) error {
 				if dead.Load() {
 					return errors.New("it hangs")

@@ -1,11 +1,8 @@
 package report
 
 import (
-	"bytes"
 	"context"
 	"io"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,32 +18,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 )
-
-// logged is a log that a test reads.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-// count is how many lines hold the text.
-func (l *logged) count(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
 
 // An api is a fake API server with one node, whose faults a test makes.
 type api struct {

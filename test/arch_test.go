@@ -53,6 +53,7 @@ var mayImport = map[string]struct {
 
 	// What is not the product: it may use the product, never the other way round.
 	"test/hog":              {nil, "a workload knows nothing of who will end it"},
+	"test/logbook":          {nil, "it keeps what was logged, whoever logs"},
 	"test/sandbox":          {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
 	"test/cluster":          {[]string{"test/hog", "test/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
 	"test/cluster/workload": {[]string{"test/hog"}, "it is the hog in an image"},
