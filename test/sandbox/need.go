@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// T is the part of testing.TB that Need uses.
+// T is the part of testing.TB that Need and Demand use.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -32,15 +32,25 @@ var prepare = sync.OnceFunc(func() {
 // processes left behind, once per process, and closes the nodes on Ctrl-C.
 func Need(t T) {
 	t.Helper()
-	err := Missing()
-	switch {
-	case err == nil:
+	if Demand(t, "no sandbox cgroup can be made", Missing()) {
 		prepare()
-	case os.Getenv("CI") == "true":
-		t.Fatalf("CI=true and no sandbox cgroup can be made: %v", err)
-	default:
-		t.Skipf("no sandbox cgroup can be made: %v", err)
 	}
+}
+
+// Demand reports whether nothing is missing. Otherwise it ends the test, saying
+// what can not be done and why: it fails where CI=true, because nobody there
+// sees what is skipped, and skips elsewhere.
+func Demand(t T, undone string, missing error) bool {
+	t.Helper()
+	switch {
+	case missing == nil:
+		return true
+	case os.Getenv("CI") == "true":
+		t.Fatalf("CI=true and %s: %v", undone, missing)
+	default:
+		t.Skipf("%s: %v", undone, missing)
+	}
+	return false
 }
 
 // Missing says what keeps this process from making a node, and how to get it;

@@ -386,6 +386,9 @@ func TestNeedFailsInCI(t *testing.T) {
 		if slices.Contains(r.how, want) != missing {
 			t.Errorf("CI=%q: %v while missing is %v", ci, r.how, missing)
 		}
+		if r = (&recorder{}); Demand(r, "nothing can be done", errors.New("no world")) || !slices.Equal(r.how, []string{want}) {
+			t.Errorf("CI=%q: %v while something is missing", ci, r.how)
+		}
 	}
 }
 
