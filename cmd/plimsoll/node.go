@@ -137,19 +137,23 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	return v, nil
 }
 
-// sandboxOf is the one directory of a pod's that is none of its containers'
-// (by the runtime's ID); empty if that can not be told.
-func sandboxOf(pod *signal.Pod, directories []cgroup.Container) (sandbox string) {
-	for _, d := range directories {
-		if slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d.Name }) {
-			continue
-		}
-		if sandbox != "" {
+// sandboxOf is the one directory of a pod's beside those of its containers, by
+// the runtime's IDs. It is empty if that can not be told: unless every container
+// is found, the one beside them may be one that was started again.
+func sandboxOf(pod *signal.Pod, directories []cgroup.Container) string {
+	for _, c := range pod.Containers {
+		found := slices.ContainsFunc(directories, func(d cgroup.Container) bool { return d.Name == c.ID })
+		if !found && !c.Init {
 			return ""
 		}
-		sandbox = path.Base(d.Path)
 	}
-	return sandbox
+	others := slices.DeleteFunc(slices.Clone(directories), func(d cgroup.Container) bool {
+		return slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d.Name })
+	})
+	if len(others) != 1 {
+		return ""
+	}
+	return path.Base(others[0].Path)
 }
 
 // A victim is a pod's cgroup, as it was when the pod was measured, and its end.

@@ -37,13 +37,16 @@ func TestARequestEndsWithItsPod(t *testing.T) {
 }
 
 func TestTheSandboxIsTheDirectoryThatIsNoContainer(t *testing.T) {
-	pod := &signal.Pod{Containers: []signal.Container{{Name: "a", ID: "1"}, {Name: "b", ID: "2"}, {Name: "init"}}}
+	pod := &signal.Pod{Containers: []signal.Container{{Name: "a", ID: "1"}, {Name: "b", ID: "2"}, {Name: "init", Init: true}}}
 	for _, tc := range []struct {
 		directories []string // by the runtime's ID
 		want        string
 	}{
 		{[]string{"1", "s", "2"}, "cri-containerd-s.scope"},
 		{[]string{"1", "2"}, ""},
+		{[]string{"app"}, ""}, // of a manifest
+		{[]string{"s"}, ""},   // nothing runs in it
+		{[]string{"1", "new"}, ""},
 		{[]string{"s", "2", "new"}, ""}, // a container was started again: which is which?
 		{nil, ""},
 	} {
