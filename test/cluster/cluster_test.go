@@ -1,18 +1,18 @@
 package cluster
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/sandbox"
 )
 
 // makerVariable turns this binary into a process that starts a cluster with a
@@ -103,21 +103,10 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 	for how, sig := range map[string]unix.Signal{"interrupt": unix.SIGINT, "kill": unix.SIGKILL} {
 		t.Run(how, func(t *testing.T) {
 			before := state()
-			cmd := exec.Command("/proc/self/exe")
-			cmd.Env = append(os.Environ(), makerVariable+"="+how)
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = cmd.Process.Kill() }()
-			line, err := bufio.NewReader(out).ReadString('\n')
-			dir, cgroup, found := strings.Cut(strings.TrimSpace(line), " ")
-			if err != nil || !found || !strings.HasPrefix(dir, os.TempDir()) {
-				t.Fatalf("the maker says %q, %v", line, err)
+			cmd, said := sandbox.Maker(t, makerVariable+"="+how, os.Stderr)
+			dir, cgroup, found := strings.Cut(said, " ")
+			if !found || !strings.HasPrefix(dir, os.TempDir()) {
+				t.Fatalf("the maker says %q", said)
 			}
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)

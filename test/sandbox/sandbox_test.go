@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -69,20 +68,9 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 		"interrupt": syscall.SIGINT, "terminate": syscall.SIGTERM, "hang up": syscall.SIGHUP, "panic": 0, "kill": syscall.SIGKILL,
 	} {
 		t.Run(how, func(t *testing.T) {
-			cmd := exec.Command("/proc/self/exe")
-			cmd.Env = append(os.Environ(), makerVariable+"="+how)
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = cmd.Process.Kill() }()
-			line, err := bufio.NewReader(out).ReadString('\n')
-			path := strings.TrimSpace(line)
-			if err != nil || !strings.HasPrefix(path, "/plimsoll-maker.") {
-				t.Fatalf("the maker says %q, %v", line, err)
+			cmd, path := Maker(t, makerVariable+"="+how, nil)
+			if !strings.HasPrefix(path, "/plimsoll-maker.") {
+				t.Fatalf("the maker says %q", path)
 			}
 			if sig != 0 {
 				if err := cmd.Process.Signal(sig); err != nil {
