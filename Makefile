@@ -22,7 +22,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/plimsoll, one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/components run . -o ../../bin/components

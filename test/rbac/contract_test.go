@@ -31,11 +31,11 @@ var contract = []right{
 	{agentFile, "", "", "nodes", "get, list, watch"},
 	{agentFile, "", "", "nodes/status", "patch"},
 	{agentFile, "", "", "events", "create, patch"},
-	{agentFile, namespace, "coordination.k8s.io", "leases", "get, create, update, patch"},
+	{agentFile, namespace, "coordination.k8s.io", "leases", "get, create, update"},
 
 	{"agent-direct-eviction.yaml", "", "", "pods/eviction", "create"},
 	{"agent-pressure-taint.yaml", "", "", "nodes", "patch"},
-	{"agent-node-lease.yaml", "kube-node-lease", "coordination.k8s.io", "leases", "get, create, update, patch"},
+	{"agent-node-lease.yaml", "kube-node-lease", "coordination.k8s.io", "leases", "get, create, update"},
 }
 
 // options are the files beside agent.yaml.
@@ -81,8 +81,8 @@ var forbidden = []right{
 	{"", "kube-system", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
 	{"", "default", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
 	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
-	{"", namespace, "coordination.k8s.io", "leases", "list, watch, delete, deletecollection"},
-	{"", "kube-node-lease", "coordination.k8s.io", "leases", "list, watch, delete, deletecollection"},
+	{"", namespace, "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
+	{"", "kube-node-lease", "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
 	// Hiding what was done.
 	{"", "", "", "events", "get, list, update, delete, deletecollection"},
 	// More rights.
