@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,7 +154,7 @@ func (s *stage) killedAndFollowed() {
 // killedAndOutrun: of a pod that runs again the event is told, and nothing else.
 func (s *stage) killedAndOutrun() {
 	greedy, d := s.killedAgent()
-	s.until("the runtime knows that the pod's sandbox has ended", func() bool { return s.ended(greedy) })
+	s.until("the runtime knows that the pod's container has ended", func() bool { return s.ended(greedy) })
 	s.must(greedy.StartAgain(s.t.Context(), "main"))
 	successor := s.start()
 	s.must(s.Front.Pass())
@@ -178,14 +179,11 @@ func (s *stage) killedAgent() (*cluster.Pod, *agent.Decision) {
 	return greedy, d
 }
 
-// ended reports whether the runtime knows that the pod's sandbox has ended.
+// ended reports whether the runtime knows that no container of the pod runs. Its
+// sandbox may go on, where the agent that would have it stopped was killed.
 func (s *stage) ended(p *cluster.Pod) bool {
 	s.t.Helper()
-	answer, err := s.Node.Runtime.PodSandboxStatus(s.t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.Sandbox})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer.Status.State == runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	return !slices.ContainsFunc(s.containersOf([]*cluster.Pod{p}), func(c *runtimeapi.Container) bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
 // quiet ends an agent and checks that it has evicted nobody.
