@@ -16,6 +16,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/sandbox"
 )
 
 // What is mounted in a volume is not the pod's: neither another filesystem nor
@@ -184,9 +185,7 @@ func churn(dir string, stop <-chan struct{}) {
 
 // A directory that can not be read makes a lower bound, and says which.
 func TestAWalkWithoutPermission(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("not root: nobody else's rights can be tried")
-	}
+	sandbox.Demand(t, "nobody else's rights can be tried", root())
 	dir := t.TempDir()
 	writeFile(t, dir+"/tree/file", 4096)
 	writeFile(t, dir+"/tree/closed/file", 4096)
