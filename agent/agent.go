@@ -25,7 +25,7 @@ type Agent struct {
 	collector Collector
 	inventory Inventory
 	reporter  Reporter
-	wake      <-chan struct{} // look now; nil if nothing notifies
+	notifier  Notifier
 	policy    func() *eviction.Policy
 	leaving   func() string
 
@@ -40,6 +40,9 @@ type Agent struct {
 	retryAt     time.Time // no pod could be evicted: extra looks try again then
 	told        telling
 	killed      Killed
+	woken       signal.Wakes  // what ended the last wait
+	lines       []signal.Line // of the hard and soft memory thresholds
+	stalled     stalled
 }
 
 // A Reporter is told what was decided, after it was done. It must not wait.
@@ -63,7 +66,10 @@ type Parts struct {
 	Collector Collector // nil: nothing is reclaimed, nor measured on disks
 	Inventory Inventory
 	Reporter  Reporter
-	Wake      <-chan struct{}
+	// Notifier waits between looks; nil: a timer, and nothing notifies.
+	Notifier Notifier
+	// Stalls, if set, is asked who waits for memory when that woke the agent.
+	Stalls Stalls
 	// Policy, if set, is asked before every regular look: what the node is
 	// made of may be known late, or change. It returns the same pointer as long
 	// as nothing has changed.
@@ -77,8 +83,11 @@ type Parts struct {
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
-		inventory: p.Inventory, reporter: p.Reporter, wake: p.Wake, policy: p.Policy, leaving: p.Leaving,
-		kills: kills{},
+		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, policy: p.Policy, leaving: p.Leaving,
+		kills: kills{}, stalled: stalled{port: p.Stalls},
+	}
+	if a.notifier == nil {
+		a.notifier = newClock()
 	}
 	a.told.conditions = p.Machine.Conditions()
 	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: a, Killer: a, StandBy: a.standBy, Pending: a.pending}
@@ -89,22 +98,27 @@ func New(settings Settings, p Parts) *Agent {
 // to end in a soft eviction is then not killed: whether it has to go is decided
 // anew by a successor.
 func (a *Agent) Run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	stop := context.AfterFunc(ctx, a.notifier.Wake)
+	defer stop()
 	a.nextRegular = time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			a.leave()
-			return
-		case <-timer.C:
-		case <-a.wake:
-		case t := <-a.terminated():
-			a.endTermination(t)
-		case ran := <-a.relieved():
-			a.endRelief(ran)
-		}
-		timer.Reset(time.Until(a.Step(ctx, time.Now())))
+	for ctx.Err() == nil {
+		a.hear()
+		a.woken = a.notifier.Wait(a.Step(ctx, time.Now()))
+	}
+	a.leave()
+}
+
+// hear takes over what has ended beside the loop; whoever ends there wakes it.
+func (a *Agent) hear() {
+	select {
+	case t := <-a.terminated():
+		a.endTermination(t)
+	default:
+	}
+	select {
+	case ran := <-a.relieved():
+		a.endRelief(ran)
+	default:
 	}
 }
 
@@ -123,7 +137,7 @@ func (a *Agent) leave() {
 // Step looks once and returns when the next look is due.
 func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	s := &a.snapshot
-	s.At, s.Kind = now, signal.Extra
+	s.At, s.Kind, s.Woken = now, signal.Extra, a.woken
 	if !now.Before(a.nextRegular) {
 		s.Kind = signal.Regular
 		a.nextRegular = a.nextRegular.Add(a.settings.Period)
@@ -141,7 +155,9 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 		a.newest.expect(outcome)
 	}
 	a.report(outcome)
+	a.tellStalls(outcome)
 	a.reporter.Looked(outcome, a.machine.Policy())
+	a.notifier.Follow(&s.Node, a.memoryLines(s))
 	if s.Kind == signal.Regular {
 		a.inventory.Refresh(ctx)
 	}

@@ -14,7 +14,8 @@ import (
 type Decision struct {
 	Time       time.Time `json:"time"`
 	Decision   Verb      `json:"decision"`
-	Look       string    `json:"look,omitempty"` // regular or extra
+	Look       string    `json:"look,omitempty"`  // regular or extra
+	Woken      []string  `json:"woken,omitempty"` // by what, besides the timer
 	Why        string    `json:"why,omitempty"`
 	Signal     string    `json:"signal,omitempty"`
 	Threshold  string    `json:"threshold,omitempty"`
@@ -37,6 +38,7 @@ type Decision struct {
 	ToStatus   *float64  `json:"lookToStatusMillis,omitempty"` // from the look until it knew, or was no longer waited for
 	ToSignal   *float64  `json:"lookToSignalMillis,omitempty"` // from the look to the last SIGKILL
 	ToEmpty    *float64  `json:"lookToEmptyMillis,omitempty"`  // from the look until no process was left
+	Stalls     []Place   `json:"stalls,omitempty"`             // who waited for memory, or met a limit of its own
 	Freed      *int64    `json:"freed,omitempty"`              // how much more is available than at the look
 	Lingering  bool      `json:"lingering,omitempty"`          // processes that got SIGKILL are not gone yet
 }
@@ -61,6 +63,7 @@ const (
 	Settled     Verb = "settled" // the wait for freed memory is over
 	Changed     Verb = "conditions"
 	Sight       Verb = "signals" // a signal became unknown, or known again
+	Stalled     Verb = "stall"   // somebody waits for memory, and nothing is to be done
 )
 
 // A Place is a pod in a list, and why it is there.
@@ -161,6 +164,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	s := o.Snapshot
 	d := &Decision{
 		Time: s.At, Decision: verb, Look: s.Kind.String(),
+		Woken:      s.Woken.Names(),
 		Why:        a.machine.Explain(&o.Verdict, s),
 		Met:        o.Verdict.Met.Names(),
 		Conditions: o.Verdict.Conditions.Names(),

@@ -152,6 +152,7 @@ func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 		defer cancel()
 		killed, err := victim.Graceful(bounded, grace, Changes{hurry, withdraw})
 		finished <- termination{killed, err}
+		a.notifier.Wake()
 	}()
 }
 

@@ -19,6 +19,26 @@ type Observer interface {
 	Observe(into *signal.Observations, kind signal.Kind)
 }
 
+// A Notifier waits between looks. It carries no data: what it is woken by only
+// makes the agent look.
+type Notifier interface {
+	// Wait returns at the time given, or earlier when there is a reason to look
+	// now, and says what that was.
+	Wait(until time.Time) signal.Wakes
+	// Wake ends the present wait, or else the next one. Any goroutine may call it.
+	Wake()
+	// Follow comes after every look: the lines that are crossed when less than
+	// their amount is available, and what is. It must not wait, and costs next
+	// to nothing where little has changed.
+	Follow(node *signal.Observations, lines []signal.Line)
+}
+
+// Stalls tells who waited for memory.
+type Stalls interface {
+	// Stalls returns who did since it was asked before, the longest first.
+	Stalls() []signal.Stall
+}
+
 // Pods measures the node's active pods.
 type Pods interface {
 	Measure(ctx context.Context) []signal.Candidate

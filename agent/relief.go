@@ -42,6 +42,7 @@ func (a *Agent) Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.
 		r.finished <- a.collector.Collect(ctx, what, func(now *signal.Observations) bool {
 			return !machine.StillMetOf(&verdict, now, signal.DiskPressure)
 		})
+		a.notifier.Wake()
 	}()
 	return nil, false
 }

@@ -34,6 +34,7 @@ type Agent struct {
 	DryRun           bool
 	MonitoringPeriod time.Duration
 	ExtraLooks       eviction.ExtraLooks
+	Notifications    string
 	ReactionReserve  time.Duration
 	MaxFillRate      signal.Bytes // per second; 0: by the number of processors
 	StateFile        string
@@ -91,6 +92,7 @@ func NewAgent() *Agent {
 		LocalStorageCapacityIsolation:    true,
 		NodeCgroup:                       "/",
 		MonitoringPeriod:                 10 * time.Second,
+		Notifications:                    "auto",
 		ReactionReserve:                  eviction.DefaultReactionReserve,
 		StateFile:                        "/var/lib/plimsoll/state.json",
 		ProcRoot:                         "/proc",

@@ -74,6 +74,8 @@ var nodeOptions = []option{
 		help: "time between two regular looks, which decide as the kubelet does"},
 	{field: "extraLooks", flag: "extra-looks", preset: "doomed", setText: extraLooks,
 		help: "what looks between regular ones may do: doomed (act only on memory that would be gone before a kill could still help), immediate (act as a regular look), off"},
+	{field: "notifications", flag: "notifications", preset: "auto", setText: oneOf(func(c *Agent) *string { return &c.Notifications }, "auto", "off"),
+		help: "whether the kernel may ask for a look between two that are due: auto watches whatever this kernel offers (memcg thresholds, memory.events, pressure stall information), off leaves it to the timer alone"},
 	{field: "reactionReserve", flag: "reaction-reserve", preset: "500ms", setText: duration(func(c *Agent) *time.Duration { return &c.ReactionReserve }),
 		help: "memory that is gone sooner than this at its present rate is doomed"},
 	{field: "maxFillRate", flag: "max-fill-rate", preset: "0", setText: fillRate,

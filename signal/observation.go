@@ -89,9 +89,10 @@ func (k Kind) String() string { return [...]string{"regular", "extra"}[k] }
 
 // A Snapshot is one look at the node. It is not changed after it was made.
 type Snapshot struct {
-	At   time.Time
-	Kind Kind
-	Node Observations
+	At    time.Time
+	Kind  Kind
+	Woken Wakes // what ended the wait for this look
+	Node  Observations
 	// Fell is how the memory signals moved since an earlier look.
 	Fell [Count]Fall
 }

@@ -78,13 +78,13 @@ func (p Protection) String() string {
 }
 
 // Measured is a value, or the fact that it was not measured.
-type Measured[T Bytes | Inodes | PIDs] struct {
+type Measured[T Bytes | Inodes | PIDs | time.Duration] struct {
 	Value T
 	Known bool
 }
 
 // Of is a measured value.
-func Of[T Bytes | Inodes | PIDs](v T) Measured[T] { return Measured[T]{v, true} }
+func Of[T Bytes | Inodes | PIDs | time.Duration](v T) Measured[T] { return Measured[T]{v, true} }
 
 // A Usage is what was measured of a pod. What was not measured counts 0 in
 // rankings and against limits, and adds no sentence to a message.
