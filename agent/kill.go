@@ -75,30 +75,42 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 // attendPace is how often memory is looked at while a kill is under way.
 const attendPace = 2 * eviction.ShortestInterval
 
-// immediate kills, and looks at memory meanwhile: as soon as it falls so fast
-// that an API server that does not answer can not be waited for any more, it is
-// not.
+// immediate kills, on the loop's own thread, which is the one that gets its
+// processor in time. Memory is looked at meanwhile.
 func (a *Agent) immediate(ctx context.Context, victim Victim) (Killed, error) {
 	patience, wait := a.patienceFor(&a.snapshot), a.killWait(&a.snapshot)
 	bounded, giveUp := context.WithTimeout(ctx, patience+wait)
 	defer giveUp()
 	telling, hurry := context.WithTimeout(ctx, patience)
-	defer hurry()
-	finished := make(chan termination, 1)
+	over, attended := make(chan struct{}), make(chan struct{})
 	go func() {
-		killed, err := victim.Immediate(bounded, telling)
-		finished <- termination{killed, err}
+		defer close(attended)
+		if a.runsOut(telling, over) {
+			hurry()
+			time.AfterFunc(a.killWait(&a.attended), giveUp)
+		}
 	}()
+	killed, err := victim.Immediate(bounded, telling)
+	close(over)
+	<-attended
+	hurry()
+	return killed, err
+}
+
+// runsOut looks at memory until a kill is over, and reports whether it falls so
+// fast that an API server that does not answer can not be waited for any more.
+func (a *Agent) runsOut(telling context.Context, over <-chan struct{}) bool {
 	tick := time.NewTicker(attendPace)
 	defer tick.Stop()
 	for {
 		select {
-		case t := <-finished:
-			return t.killed, t.err
+		case <-over:
+			return false
+		case <-telling.Done():
+			return false
 		case now := <-tick.C:
-			if telling.Err() == nil && a.worse(now) {
-				hurry()
-				time.AfterFunc(a.killWait(&a.attended), giveUp)
+			if a.worse(now) {
+				return true
 			}
 		}
 	}

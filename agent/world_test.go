@@ -252,7 +252,10 @@ func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Thre
 func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Settings, story func(*world, *Parts)) *world {
 	t.Helper()
 	w := &world{t: t, capacity: 1 << 30, least: 1 << 30, looks: map[signal.Kind]int{}}
-	settings.Period, settings.MaxFillRate = 10*time.Second, 4<<30
+	settings.Period = 10 * time.Second
+	if settings.MaxFillRate == 0 {
+		settings.MaxFillRate = 4 << 30
+	}
 	synctest.Test(t, func(t *testing.T) {
 		parts := Parts{Machine: eviction.New(newPolicy(t, policy)), Observer: w, Pods: w, Victims: w, Collector: w, Inventory: w, Reporter: w}
 		story(w, &parts)

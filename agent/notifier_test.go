@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A bell is a clock that rings at times of its own.
+type bell struct {
+	*clock
+	rings []time.Time
+	by    signal.Wakes
+	lines []signal.Line
+}
+
+func (b *bell) Wait(until time.Time) signal.Wakes {
+	if len(b.rings) > 0 && b.rings[0].Before(until) {
+		b.clock.Wait(b.rings[0])
+		b.rings = b.rings[1:]
+		return b.by
+	}
+	return b.clock.Wait(until)
+}
+
+func (b *bell) Follow(_ *signal.Observations, lines []signal.Line) {
+	b.lines = append(b.lines[:0], lines...)
+}
+
+// ringing gives a world a bell that rings every so often.
+func ringing(p *Parts, by signal.Wakes, every time.Duration, times int) *bell {
+	b := &bell{clock: newClock(), by: by}
+	for i := range times {
+		b.rings = append(b.rings, time.Now().Add(time.Duration(i+1)*every))
+	}
+	p.Notifier = b
+	return b
+}
+
+// noTimer has no look between regular ones fall due by itself.
+var noTimer = Settings{MaxFillRate: 1}
+
+// stallers is who waits for memory.
+type stallers struct {
+	found []signal.Stall
+	asked int
+}
+
+func (s *stallers) Stalls() []signal.Stall { s.asked++; return s.found }
+
+func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
+	var b *bell
+	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard(), soft()}, ExtraLooks: eviction.Immediate},
+		func(w *world, p *Parts) {
+			b = ringing(p, signal.ByCrossing, 3*time.Second, 1)
+			w.add("hog", 100*mib).rate = 300 * mib // crosses its line after 2.8 s
+		})
+	if got := w.evicted(); len(got) != 1 || got[0] != "default/hog" {
+		t.Fatalf("evicted %v", got)
+	}
+	for _, d := range w.told {
+		if d.Decision == Evicted && d.Look == "extra" && strings.Join(d.Woken, " ") == "crossing" {
+			if len(b.lines) != 2 || b.lines[0].At+b.lines[1].At != 400*mib {
+				t.Errorf("lines to follow: %v", b.lines)
+			}
+			return
+		}
+	}
+	t.Errorf("no eviction of a look that was woken: %+v", w.told)
+}
+
+func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
+	var s stallers
+	w := liveIn(t, 55*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
+		pod := &w.add("thrasher", 64*mib).Pod
+		s.found = []signal.Stall{{Pod: pod, AtMax: 5123, Limit: 64 * mib, Waited: signal.Of(1400 * time.Millisecond), Over: 2 * time.Second}}
+		p.Stalls = &s
+		ringing(p, signal.ByStall, 500*time.Millisecond, 100)
+	})
+	if len(w.evicted()) > 0 || w.count(Changed) > 0 || w.count(Stalled) != 1 {
+		t.Fatalf("it is told once, and nothing is done: %+v", w.told)
+	}
+	if s.asked > 6 || s.asked < 5 {
+		t.Errorf("it was found out %d times in 50 s: every 10 s is enough", s.asked)
+	}
+	for _, d := range w.told {
+		if d.Decision != Stalled {
+			continue
+		}
+		for _, want := range []string{"default/thrasher waits at a limit of its own, which is no pressure of the node", "woken by stall", "above its threshold of 100Mi"} {
+			if !strings.Contains(d.Why, want) {
+				t.Errorf("%q is not in %q", want, d.Why)
+			}
+		}
+		if len(d.Stalls) != 1 || d.Stalls[0].Reason != "waited for memory for 1.4s of 2s, met its own memory limit 5123 times, limit 64Mi" {
+			t.Errorf("stalls: %+v", d.Stalls)
+		}
+	}
+}
+
+func TestNobodyIsAskedForStallsWhereTheNodeIsShort(t *testing.T) {
+	var s stallers
+	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, ExtraLooks: eviction.Immediate}, func(w *world, p *Parts) {
+		w.add("hog", 0).rate = 300 * mib
+		p.Stalls = &s
+		ringing(p, signal.ByStall|signal.ByCrossing, 3500*time.Millisecond, 1)
+	})
+	if len(w.evicted()) != 1 || s.asked != 0 {
+		t.Errorf("evicted %v; asked for stalls %d times, when there was no time for that", w.evicted(), s.asked)
+	}
+}
