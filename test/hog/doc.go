@@ -1,6 +1,6 @@
 // Package hog makes a test or demo binary its own misbehaving workload: started
 // again with an environment variable, it becomes a process that fills memory at
-// a given rate, dips, streams page cache, thrashes, forks, or ignores SIGTERM,
+// a given rate, dips, streams page cache, unpacks, thrashes, forks, or ignores SIGTERM,
 // steered by lines on its standard input.
 //
 // Duties and invariants:
@@ -24,6 +24,13 @@
 //	dip SIZE [at SIZE/s] for TIME  grow, hold, give back
 //	cache SIZE in DIR [at SIZE/s] [fsync] [drop]
 //	                               write and read a file; fsync it; drop its pages
+//	random SIZE in DIR [at SIZE/s] for TIME
+//	                               write a file, read and write blocks of it at random, drop it
+//	unpack SIZE in DIR [at SIZE/s] write many files of mixed size, fsync them in batches, remove them
+//	tmpfs SIZE [at SIZE/s] for TIME
+//	                               grow a file in memory, hold, give it back
+//	jvm SIZE [at SIZE/s] for TIME  start like a virtual machine with a heap of SIZE, live
+//	                               with its collections, and end
 //	thrash SIZE in DIR for TIME    read a file larger than the limit again and again
 //	fork N                         N processes that wait, each forking half of its share
 //	chain N                        a process that forks its successor and ends, N times

@@ -95,7 +95,7 @@ func (d *Driver) Await(ctx context.Context, command string) (time.Duration, erro
 	return time.ParseDuration(reply)
 }
 
-// AwaitDeep waits until a dip has reached its lowest point.
+// AwaitDeep waits until a dip, tmpfs or jvm has reached its lowest point.
 func (d *Driver) AwaitDeep(ctx context.Context) error {
 	_, err := d.await(ctx, "deep ")
 	return err

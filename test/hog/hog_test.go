@@ -1,6 +1,8 @@
 package hog
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,10 @@ func TestParse(t *testing.T) {
 		"dip 64KiB for 2s":                       {verb: "dip", size: 64 << 10, duration: 2 * time.Second},
 		"cache 4096 in /tmp fsync drop":          {verb: "cache", size: 4096, dir: "/tmp", fsync: true, drop: true},
 		"thrash 1MiB in /tmp for 1m":             {verb: "thrash", size: 1 << 20, dir: "/tmp", duration: time.Minute},
+		"random 8MiB in /tmp for 2s":             {verb: "random", size: 8 << 20, dir: "/tmp", duration: 2 * time.Second},
+		"unpack 9MiB in /tmp at 1MiB/s":          {verb: "unpack", size: 9 << 20, dir: "/tmp", rate: 1 << 20},
+		"tmpfs 9MiB at 1MiB/s for 1s":            {verb: "tmpfs", size: 9 << 20, rate: 1 << 20, duration: time.Second},
+		"jvm 1GiB for 1s":                        {verb: "jvm", size: 1 << 30, duration: time.Second},
 		"term after 50ms":                        {verb: "term", word: "after", duration: 50 * time.Millisecond},
 		"term ignore":                            {verb: "term", word: "ignore"},
 		"fork 10":                                {verb: "fork", count: 10},
@@ -28,6 +34,7 @@ func TestParse(t *testing.T) {
 	for _, line := range []string{
 		"", "eat", "fill", "fill -1", "fill 1TB", "fill 9GiB9", "fill 1MiB at", "fill 1MiB for 1s", "dip 1MiB",
 		"fork -1", "fork 1000000", "term", "term now", "hold 1", "fill 1 at 1 at 2", "fill 9999999999999GiB",
+		"random 1MiB for 1s", "random 1MiB in /tmp", "unpack 1MiB", "unpack 1MiB in /tmp fsync", "tmpfs 1MiB", "jvm 1MiB", "jvm for 1s",
 	} {
 		if c, err := parse(line); err == nil {
 			t.Errorf("parse(%q) = %+v, want an error", line, c)
@@ -76,5 +83,43 @@ func TestRunAnswersEveryCommand(t *testing.T) {
 		if !strings.HasPrefix(lines[i], prefix) {
 			t.Errorf("line %d is %q, want %s…", i, lines[i], prefix)
 		}
+	}
+}
+
+func TestFilesAreRemoved(t *testing.T) {
+	for name, does := range map[string]func(command) error{"random": random, "unpack": unpack, "cache": stream} {
+		dir := t.TempDir()
+		if err := does(command{size: 40<<20 + 5, dir: dir, duration: 20 * time.Millisecond}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s left %v, %v", name, left, err)
+		}
+	}
+}
+
+// TestMemoryIsGivenBack has every course of memory keep to its size and its rate,
+// and end with nothing.
+func TestMemoryIsGivenBack(t *testing.T) {
+	const size, rate = 32 << 20, 256 << 20
+	for name, does := range map[string]func(*process, command) error{"dip": (*process).dip, "tmpfs": (*process).tmpfs, "jvm": (*process).jvm} {
+		var out strings.Builder
+		p := &process{out: &out}
+		begin := time.Now()
+		if err := does(p, command{size: size, rate: rate, duration: 30 * time.Millisecond}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(begin); took < 150*time.Millisecond {
+			t.Errorf("%s took %v, want at least %v at %d bytes/s and 30ms", name, took, 125*time.Millisecond, rate)
+		}
+		if want := fmt.Sprintf("deep %d\n", size); out.String() != want {
+			t.Errorf("%s says %q, want %q", name, out.String(), want)
+		}
+		if len(p.regions) > 0 {
+			t.Errorf("%s still holds %d regions", name, len(p.regions))
+		}
+	}
+	if err := (&process{}).jvm(command{size: 4096}); err == nil {
+		t.Error("a heap of one page was not refused")
 	}
 }

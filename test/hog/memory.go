@@ -49,15 +49,30 @@ func (p *process) fill(size, rate int64) error {
 	if size == 0 {
 		return nil
 	}
-	m, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	m, err := reserve(size)
 	if err != nil {
-		return fmt.Errorf("map %d bytes: %w", size, err)
+		return err
 	}
 	p.regions = append(p.regions, m)
-	if err := unix.Madvise(m, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("forbid huge pages: %w", err) // EINVAL: the kernel has none
+	touch(m, newPace(rate))
+	return nil
+}
+
+// reserve maps memory that costs nothing until it is touched.
+func reserve(size int64) ([]byte, error) {
+	m, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("map %d bytes: %w", size, err)
 	}
-	clock := newPace(rate)
+	if err := unix.Madvise(m, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
+		return nil, errors.Join(fmt.Errorf("forbid huge pages: %w", err), unix.Munmap(m)) // EINVAL: the kernel has none
+	}
+	return m, nil
+}
+
+// touch writes to every page.
+func touch(m []byte, clock pace) {
+	size := int64(len(m))
 	for done := int64(0); done < size; {
 		end := min(done+clock.step(), size)
 		for ; done < end; done += page {
@@ -65,7 +80,6 @@ func (p *process) fill(size, rate int64) error {
 		}
 		clock.keep(min(done, size))
 	}
-	return nil
 }
 
 // release gives all memory back.
@@ -84,10 +98,8 @@ func (p *process) dip(c command) error {
 	if err := p.fill(c.size, c.rate); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "deep %d\n", c.size)
-	pause := unix.NsecToTimespec(int64(c.duration))
-	for unix.Nanosleep(&pause, &pause) != nil { // EINTR: the rest of it
-	}
+	p.deep(c.size)
+	hold(c.duration)
 	last := len(p.regions) - 1
 	if last < 0 || c.size == 0 {
 		return nil
@@ -98,4 +110,14 @@ func (p *process) dip(c command) error {
 		return fmt.Errorf("unmap %d bytes: %w", len(m), err)
 	}
 	return nil
+}
+
+// deep says that a command has taken all it will take.
+func (p *process) deep(size int64) { fmt.Fprintf(p.out, "deep %d\n", size) }
+
+// hold lets time pass with what is held.
+func hold(d time.Duration) {
+	pause := unix.NsecToTimespec(int64(d))
+	for unix.Nanosleep(&pause, &pause) != nil { // EINTR: the rest of it
+	}
 }

@@ -76,6 +76,14 @@ func (p *process) do(c command) error {
 		return p.dip(c)
 	case "cache":
 		return stream(c)
+	case "random":
+		return random(c)
+	case "unpack":
+		return unpack(c)
+	case "tmpfs":
+		return p.tmpfs(c)
+	case "jvm":
+		return p.jvm(c)
 	case "thrash":
 		return thrash(c)
 	case "fork":

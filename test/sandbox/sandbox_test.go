@@ -228,6 +228,35 @@ func TestPodLimit(t *testing.T) {
 	}
 }
 
+// TestWorkingSet: a file that was written counts as page cache, one in memory
+// as memory.
+func TestWorkingSet(t *testing.T) {
+	n := testNode(t, 256<<20)
+	h := testHog(t, testPod(t, n, "1"))
+	before, err := n.WorkingSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := "tmpfs 64MiB for 100ms"
+	if err := h.Send(order); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.AwaitDeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held, err := n.WorkingSet()
+	if grew := held - before; err != nil || grew < 60<<20 || grew > 72<<20 {
+		t.Errorf("a file of 64 MiB in memory adds %d bytes, %v", grew, err)
+	}
+	if _, err := h.Await(t.Context(), order); err != nil {
+		t.Fatal(err)
+	}
+	after, err := n.WorkingSet()
+	if err != nil || after-before > 8<<20 {
+		t.Errorf("%d bytes are left of it, %v", after-before, err)
+	}
+}
+
 func TestCloseEndsWhatIsInside(t *testing.T) {
 	for name, order := range map[string]string{
 		"waiting":   "threads 20",

@@ -23,6 +23,26 @@ func (n *Node) usage(below string) (int64, error) {
 	return readNumber(filepath.Join(n.dir("memory", below), "memory.usage_in_bytes"))
 }
 
+// WorkingSet is what of the node's memory the kernel does not count as page cache
+// that was not used again, in bytes: what an eviction threshold is about. Usage
+// and statistics are read one after the other, so it may be off by what was
+// charged in between.
+func (n *Node) WorkingSet() (int64, error) {
+	controller, key := "memory", "total_inactive_file"
+	if n.layout.version == 2 {
+		controller, key = Unified, "inactive_file"
+	}
+	used, err := n.Usage()
+	if err != nil {
+		return 0, err
+	}
+	inactive, err := readKey(filepath.Join(n.Dir(controller), "memory.stat"), key)
+	if err != nil {
+		return 0, err
+	}
+	return max(used-inactive, 0), nil
+}
+
 // PIDs lists the processes of the pod, containers included, as this process
 // sees them.
 func (p *Pod) PIDs() ([]int, error) {
