@@ -56,7 +56,8 @@ func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
 	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard(), soft()}, ExtraLooks: eviction.Immediate},
 		func(w *world, p *Parts) {
 			b = ringing(p, signal.ByCrossing, 3*time.Second, 1)
-			w.add("hog", 100*mib).rate = 300 * mib // crosses its line after 2.8 s
+			hog := w.add("hog", 100*mib)
+			hog.rate, hog.since = 300*mib, time.Now() // crosses its line after 2.8 s
 		})
 	if got := w.evicted(); len(got) != 1 || got[0] != "default/hog" {
 		t.Fatalf("evicted %v", got)
@@ -69,7 +70,9 @@ func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("no eviction of a look that was woken: %+v", w.told)
+	for _, d := range w.told {
+		t.Errorf("told: %+v", *d)
+	}
 }
 
 func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
@@ -104,7 +107,8 @@ func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
 func TestNobodyIsAskedForStallsWhereTheNodeIsShort(t *testing.T) {
 	var s stallers
 	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, ExtraLooks: eviction.Immediate}, func(w *world, p *Parts) {
-		w.add("hog", 0).rate = 300 * mib
+		hog := w.add("hog", 0)
+		hog.rate, hog.since = 300*mib, time.Now()
 		p.Stalls = &s
 		ringing(p, signal.ByStall|signal.ByCrossing, 3500*time.Millisecond, 1)
 	})
