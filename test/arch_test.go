@@ -59,6 +59,9 @@ var mayImport = map[string]struct {
 	"test/cluster/workload": {[]string{"test/hog"}, "it is the hog in an image"},
 	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
 	"test/e2e":              {nil, "it is tests alone"},
+	"test/vm":               {[]string{"test/vm/wire"}, "it boots a machine and runs programs in it, whatever they are"},
+	"test/vm/init":          {[]string{"test/vm/wire"}, "it is all there is in the machine but what is tried"},
+	"test/vm/wire":          {nil, "it is what both sides of a serial line say"},
 	"test/bench":            {[]string{"agent", "test/hog", "test/sandbox", "test/trial"}, "it measures the binary from outside"},
 	"demo":                  {[]string{"agent", "pods", "signal", "test/hog", "test/sandbox", "test/trial"}, "it shows the binary at work"},
 }

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// flavour is Debian's kernel for virtual machines: small, and with what a node
+// needs.
+const flavour = "linux-image-cloud-amd64"
+
+// drivers are the modules of the disk, in the order in which they need each
+// other.
+var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"}
+
+// A kernel is what of a package a machine boots with.
+type kernel struct {
+	name    string // of the package
+	vmlinuz string
+	modules []string // paths that sort in the order of loading
+}
+
+// programs are what must be installed, by Debian package.
+var programs = map[string]string{
+	"qemu-system-x86_64": "qemu-system-x86",
+	"cpio":               "cpio",
+	"mke2fs":             "e2fsprogs",
+}
+
+// install installs what programs are missing.
+func install() error {
+	var missing []string
+	for program, pkg := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, pkg)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	remedy := "install " + strings.Join(missing, ", ") + " by hand"
+	if os.Geteuid() != 0 {
+		return errors.New("a virtual machine needs programs that are not there: " + remedy + ", or run as root")
+	}
+	if err := apt(remedy, "", "update", "-qq"); err != nil {
+		return err
+	}
+	return apt(remedy, "", append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)...)
+}
+
+// apt runs apt-get.
+func apt(remedy, dir string, args ...string) error {
+	cmd := exec.Command("apt-get", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s\n%s", strings.Join(cmd.Args, " "), err, remedy, out)
+	}
+	return nil
+}
+
+// cache is where kernels are kept, by version.
+func cache() (string, error) {
+	if dir := os.Getenv("PLIMSOLL_VM_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: or set PLIMSOLL_VM_CACHE to a directory for kernels", err)
+	}
+	return filepath.Join(user, "plimsoll", "vm"), nil
+}
+
+// provide finds the kernel in the cache, the newest if there are several, or
+// fetches one. Remove the cache to have a newer one.
+func provide() (*kernel, error) {
+	dir, err := cache()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "linux-image-*"))
+	if err != nil {
+		return nil, err
+	}
+	if len(kept) == 0 {
+		name, err := fetch(dir)
+		if err != nil {
+			return nil, fmt.Errorf("provide a kernel: %w", err)
+		}
+		kept = []string{filepath.Join(dir, name)}
+	}
+	slices.SortFunc(kept, func(a, b string) int { return compareVersions(filepath.Base(a), filepath.Base(b)) })
+	newest := kept[len(kept)-1]
+	k := &kernel{name: filepath.Base(newest), vmlinuz: filepath.Join(newest, "vmlinuz")}
+	k.modules, err = filepath.Glob(filepath.Join(newest, "*.ko"))
+	return k, err
+}
+
+// compareVersions orders the names of packages by their numbers.
+func compareVersions(a, b string) int {
+	numbers := func(name string) (n []int) {
+		for _, field := range strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' }) {
+			var v int
+			_, _ = fmt.Sscan(field, &v) // digits alone
+			n = append(n, v)
+		}
+		return n
+	}
+	return slices.Compare(numbers(a), numbers(b))
+}
+
+// fetch takes the kernel's package apart and keeps what a machine needs of it,
+// under the package's name: what has the right name is whole.
+func fetch(dir string) (name string, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(dir, "fetching-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	remedy := "the kernel comes from Debian (" + flavour + "): see that apt works"
+	if err := apt(remedy, "", "update", "-qq"); err != nil {
+		return "", err
+	}
+	if name, err = newestPackage(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, remedy)
+	}
+	fmt.Fprintf(os.Stderr, "vm: fetching %s\n", name)
+	// As root, apt would read the archive as a user that can not enter here.
+	if err := apt(remedy, work, "-o", "APT::Sandbox::User=root", "download", "-qq", name); err != nil {
+		return "", err
+	}
+	archives, err := filepath.Glob(filepath.Join(work, "*.deb"))
+	if err != nil || len(archives) != 1 {
+		return "", fmt.Errorf("apt-get download %s left %v, %v: want one package", name, archives, err)
+	}
+	if out, err := exec.Command("dpkg-deb", "--extract", archives[0], filepath.Join(work, "all")).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("dpkg-deb --extract %s: %w\n%s", archives[0], err, out)
+	}
+	if err := keep(filepath.Join(work, "all"), filepath.Join(work, "kept")); err != nil {
+		return "", fmt.Errorf("take %s apart: %w", name, err)
+	}
+	return name, os.Rename(filepath.Join(work, "kept"), filepath.Join(dir, name))
+}
+
+// newestPackage is the package that the flavour stands for.
+func newestPackage() (string, error) {
+	out, err := exec.Command("apt-cache", "depends", flavour).Output()
+	if err != nil {
+		return "", fmt.Errorf("apt-cache depends %s: %w", flavour, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, found := strings.CutPrefix(strings.TrimSpace(line), "Depends: linux-image-"); found {
+			return "linux-image-" + name, nil
+		}
+	}
+	return "", fmt.Errorf("apt-cache depends %s names no kernel:\n%s", flavour, out)
+}
+
+// keep copies the kernel and the modules, numbered, out of the package.
+func keep(all, kept string) error {
+	images, err := filepath.Glob(filepath.Join(all, "boot", "vmlinuz-*"))
+	if err != nil || len(images) != 1 {
+		return fmt.Errorf("boot/ holds the kernels %v, %v: want one", images, err)
+	}
+	if err := copyFile(filepath.Join(kept, "vmlinuz"), images[0]); err != nil {
+		return err
+	}
+	for i, name := range drivers {
+		found, err := filepath.Glob(filepath.Join(all, "lib/modules/*/kernel/drivers/*", name+".ko"))
+		if err != nil || len(found) != 1 {
+			return fmt.Errorf("the modules %s are %v, %v: want one", name, found, err)
+		}
+		if err := copyFile(filepath.Join(kept, fmt.Sprintf("%d-%s.ko", i, name)), found[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
