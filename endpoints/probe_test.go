@@ -33,6 +33,7 @@ func ask(h http.Handler, method, path string) (status int, text string) {
 func TestAnswers(t *testing.T) {
 	healthy := handler([]endpoints.Check{{Name: "loop", Err: well}}, []endpoints.Check{{Name: "memory", Err: well}})
 	blind := handler([]endpoints.Check{{Name: "loop", Err: well}}, []endpoints.Check{{Name: "memory", Err: well}, {Name: "runtime", Err: ill}})
+	telling := handler(nil, []endpoints.Check{{Name: "notifications", Err: well, Note: func() string { return "psi\nevents" }}})
 	hanging := handler([]endpoints.Check{{Name: "loop", Err: ill}}, nil)
 	const reason = "failed: dial unix: no such file; dial tcp: refused\n"
 	for _, c := range []struct {
@@ -54,6 +55,7 @@ func TestAnswers(t *testing.T) {
 		{"excluding what is not there", healthy, "/livez?verbose&exclude=etcd", 200, "[+]ping ok\n[+]loop ok\nwarn: no check to exclude is called [\"etcd\"]\nlivez check passed\n"},
 		{"who hangs is not ready", hanging, "/readyz", 500, "[+]ping ok\n[-]loop " + reason + "readyz check failed\n"},
 		{"who hangs is not alive", hanging, "/livez", 500, "[+]ping ok\n[-]loop " + reason + "livez check failed\n"},
+		{"what there is to know", telling, "/readyz?verbose", 200, "[+]ping ok\n[+]notifications ok: psi; events\nreadyz check passed\n"},
 		{"one check", blind, "/readyz/memory", 200, "ok"},
 		{"one check that fails", blind, "/readyz/runtime", 500, "[-]runtime " + reason},
 		{"readiness is none of liveness", blind, "/livez/runtime", 404, "livez has no such check: see /livez?verbose\n"},

@@ -33,9 +33,11 @@ type Metrics struct {
 	registry   *prometheus.Registry
 	configured signal.Set
 
-	looks                        [2]prometheus.Observer // by signal.Kind
-	available, capacity, unknown *readings              // by signal.Signal
-	conditions                   *readings              // by signal.Condition
+	looks                        [2]prometheus.Observer                   // by signal.Kind
+	available, capacity, unknown *readings                                // by signal.Signal
+	conditions                   *readings                                // by signal.Condition
+	wakes                        [signal.WakeCount + 1]prometheus.Counter // the timer first
+	sources                      *prometheus.GaugeVec
 
 	evictions       *prometheus.CounterVec
 	statsAge        *prometheus.HistogramVec
@@ -60,6 +62,7 @@ func New(s Settings) *Metrics {
 		evictions:  evictions.counters(r), statsAge: statsAge.histograms(r),
 		evictionsFailed: evictionsFailed.counters(r).WithLabelValues(), softRefused: softRefused.counters(r).WithLabelValues(),
 		crossing: crossing.histograms(r).WithLabelValues(), dead: dead.histograms(r).WithLabelValues(),
+		sources:       sources.gauges(r),
 		debts:         debts.gauges(r).WithLabelValues(),
 		runtimeErrors: runtimeErrors.counters(r).WithLabelValues(),
 	}
@@ -70,6 +73,7 @@ func New(s Settings) *Metrics {
 	for _, cause := range append(s.Configured.Names(), s.Limits...) {
 		m.evictions.WithLabelValues(cause)
 	}
+	prepare(m.wakes[:], wakes.counters(r), append([]string{"timer"}, signal.WakeNames()...))
 	prepare(m.freed[:], freed.counters(r), freerNames[:])
 	prepare(m.images[:], imagesCollected.counters(r), reasonNames[:])
 	prepare(m.apiErrors[:], apiErrors.counters(r), requestNames[:])
@@ -110,6 +114,27 @@ func (m *Metrics) Handler() http.Handler {
 
 // Look records how long the node was observed for. It allocates nothing.
 func (m *Metrics) Look(kind signal.Kind, took time.Duration) { m.looks[kind].Observe(took.Seconds()) }
+
+// Woken counts what woke the agent for a look.
+func (m *Metrics) Woken(by signal.Wakes) {
+	if by == 0 {
+		m.wakes[0].Inc()
+	}
+	for i := range signal.WakeCount {
+		if by.Has(1 << i) {
+			m.wakes[i+1].Inc()
+		}
+	}
+}
+
+// Source says whether notifications from somewhere are waited for.
+func (m *Metrics) Source(name, where string, watched bool) {
+	value := 0.0
+	if watched {
+		value = 1
+	}
+	m.sources.WithLabelValues(name, where).Set(value)
+}
 
 // Observed records what was seen of the configured signals. One that was not
 // looked at, neither known nor with a cause, stays as it was. It allocates

@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"plimsoll.dev/plimsoll/signal"
+)
 
 // A metric is a line of the table; the order is that of the reference.
 type metric uint8
@@ -12,6 +16,8 @@ const (
 	evictionsFailed
 	softRefused
 	lookDuration
+	wakes
+	sources
 	crossing
 	dead
 	freed
@@ -74,6 +80,10 @@ var table = [...]definition{
 		"Soft evictions that the API server refused for a PodDisruptionBudget; they are tried again."},
 	lookDuration: {"look_duration_seconds", histogram, []label{{"kind", "regular, extra"}}, lookBuckets,
 		"Time that it took to observe the node."},
+	wakes: {"wakes_total", counter, []label{{"by", "timer, " + valuesOf(signal.WakeNames())}}, nil,
+		"Looks by what woke the agent for them: the timer, the agent itself (request), or a notification of the kernel."},
+	sources: {"notification_source", gauge, []label{{"source", "what notifies"}, {"where", "the cgroup or file"}}, nil,
+		"1 while the kernel's notifications from there are waited for, 0 while they can not be had; the log says why."},
 	crossing: {"crossing_to_kill_seconds", histogram, nil, killBuckets,
 		"Time from the first look that found a hard threshold crossed to the last SIGKILL."},
 	dead: {"decision_to_dead_seconds", histogram, nil, killBuckets,

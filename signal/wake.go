@@ -14,13 +14,19 @@ const (
 	ByStall                      // tasks wait for memory (pressure stall information)
 )
 
-var wakeNames = []string{"request", "crossing", "limit", "oom", "stall"}
+// WakeCount is the number of things that wake besides the timer.
+const WakeCount = 5
+
+var wakeNames = [WakeCount]string{"request", "crossing", "limit", "oom", "stall"}
 
 // Has reports whether all of what were among what woke.
 func (w Wakes) Has(what Wakes) bool { return w&what == what }
 
 // Any reports whether any of what was among what woke.
 func (w Wakes) Any(what Wakes) bool { return w&what != 0 }
+
+// WakeNames are the names of all that wake, in the order of their bits.
+func WakeNames() []string { return wakeNames[:] }
 
 // Names lists what woke, nil for the timer alone.
 func (w Wakes) Names() (names []string) {
