@@ -120,6 +120,11 @@ func TestEverythingRecordedIsServed(t *testing.T) {
 		`plimsoll_api_errors_total{request="patch_pod_status"} 1`,
 		`plimsoll_api_errors_total{request="write_lease"} 0`,
 		`plimsoll_log_lines_lost_total 3`,
+		`plimsoll_wakes_total{by="timer"} 1`,
+		`plimsoll_wakes_total{by="crossing"} 1`,
+		`plimsoll_wakes_total{by="stall"} 1`,
+		`plimsoll_wakes_total{by="oom"} 0`,
+		`plimsoll_notification_source{source="psi",where="/proc/pressure/memory"} 1`,
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not served", want)

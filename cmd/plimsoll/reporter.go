@@ -59,6 +59,7 @@ var errNoMemory = errors.New("the node's memory can not be observed")
 func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
 	s := o.Snapshot
 	r.pulse.Beat()
+	r.metrics.Woken(s.Woken)
 	if r.heartbeat != nil {
 		r.heartbeat.Beat(s.At)
 	}
