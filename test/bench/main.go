@@ -25,6 +25,10 @@ type options struct {
 	dips     int
 	idle     time.Duration
 	rates    []int64 // of the fills, MiB a second
+	reaction reactionFlags
+	regret   time.Duration
+	seed     uint64
+	brinks   bool
 }
 
 // measurements in the order in which they run.
@@ -36,18 +40,25 @@ var measurements = []struct {
 	{"alarms", alarms},
 	{"idle", idle},
 	{"parked", parked},
+	{"reaction", reaction},
+	{"regret", regret},
 }
 
 func main() {
 	hog.RunIfAsked()
+	playRoleIfAsked()
 	var o options
 	var only, rates string
 	flag.StringVar(&o.plimsoll, "plimsoll", "bin/plimsoll", "the plimsoll binary")
 	flag.IntVar(&o.runs, "runs", 10, "fills for each rate and mode")
 	flag.IntVar(&o.dips, "dips", 100, "dips")
 	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long each idle cost is measured")
+	flag.DurationVar(&o.regret, "regret", time.Hour, "how long workloads come close to the limit")
+	flag.Uint64Var(&o.seed, "seed", 1, "of what they do")
+	flag.BoolVar(&o.brinks, "brinks", false, "also dips that turn round with less than the reserve left: nobody can tell them from doom")
 	flag.StringVar(&rates, "rates", "5,20,50,200,500,0", "rates of the fills in MiB a second, 0 is as fast as the machine fills")
 	flag.StringVar(&only, "only", "fills,alarms,idle,parked", "which measurements")
+	o.reaction.register(flag.CommandLine)
 	flag.Parse()
 	for text := range strings.SplitSeq(rates, ",") {
 		rate, err := strconv.ParseInt(text, 10, 64)

@@ -36,7 +36,7 @@ func (p *process) jvm(c command) error {
 	touch(heap[held:], newPace(c.rate))
 	p.deep(c.size)
 	for end := time.Now().Add(c.duration); err == nil && time.Now().Before(end); {
-		young := heap[c.size-heapBursts/2*part:]
+		young := heap[heapBursts/2*part:]
 		if err = collect(young); err == nil {
 			touch(young, newPace(c.rate))
 			hold(heapWork)

@@ -106,13 +106,13 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		var out strings.Builder
 		p := &process{out: &out}
 		begin := time.Now()
-		if err := does(p, command{size: size, rate: rate, duration: 30 * time.Millisecond}); err != nil {
+		if err := does(p, command{size: size + 1, rate: rate, duration: 30 * time.Millisecond}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if took := time.Since(begin); took < 150*time.Millisecond {
 			t.Errorf("%s took %v, want at least %v at %d bytes/s and 30ms", name, took, 125*time.Millisecond, rate)
 		}
-		if want := fmt.Sprintf("deep %d\n", size); out.String() != want {
+		if want := fmt.Sprintf("deep %d\n", size+1); out.String() != want {
 			t.Errorf("%s says %q, want %q", name, out.String(), want)
 		}
 		if len(p.regions) > 0 {

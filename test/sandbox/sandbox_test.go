@@ -228,8 +228,7 @@ func TestPodLimit(t *testing.T) {
 	}
 }
 
-// TestWorkingSet: a file that was written counts as page cache, one in memory
-// as memory.
+// TestWorkingSet has a file in memory count as memory, not as page cache.
 func TestWorkingSet(t *testing.T) {
 	n := testNode(t, 256<<20)
 	h := testHog(t, testPod(t, n, "1"))

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // clockTick is what /proc/PID/stat counts CPU time in: USER_HZ is 100 on every
@@ -49,4 +51,15 @@ func StatusKiB(pid int, name string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no line %s in /proc/%d/status", name, pid)
+}
+
+// InMemory reports whether a directory's files are in memory (tmpfs, or the
+// initial file system of a machine): their pages are no page cache that could be
+// dropped.
+func InMemory(dir string) (bool, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return false, fmt.Errorf("look at the filesystem of %s: %w", dir, err)
+	}
+	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC, nil
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+// regretLimit is the memory of the node whose workloads come close to it.
+const regretLimit = 768 * mib
+
+// regret measures whether the agent evicts where nobody else would have. The
+// rules by which that is judged stand beside trial.Regret. Interrupted, it says
+// what there is.
+func regret(ctx context.Context, o options) error {
+	r := trial.Regret{
+		Binary: o.plimsoll, Limit: regretLimit, For: o.regret, Longest: 8 * time.Second, Seed: o.seed, Brinks: o.brinks,
+		Told: func(what string) { fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), what) },
+	}
+	begin := time.Now()
+	rows, gap, err := r.Run(ctx)
+	fmt.Printf("\n## No regret: node of %d MiB, memory.available<100Mi, seed %d, %s\n\n", regretLimit/mib, o.seed, time.Since(begin).Round(time.Second))
+	fmt.Println("| workload | steps | of them beyond the limit | under the line | time under it | least left, MiB | evictions by a look every 10 s | by an extra look | kernel OOM kills | regrets |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
+	var all, brink trial.Row
+	for _, row := range rows {
+		fmt.Printf("| %s | %d | %d | %d | %s | %d | %d | %d | %d | %d |\n", row.Workload, row.Steps, row.Doomed, row.Crossed,
+			row.Under.Round(time.Second), row.Least/mib, row.Regular, row.Extra, row.OOMKills, row.Regrets)
+		into := &all
+		if row.Brink {
+			into = &brink
+		}
+		into.Steps, into.Regrets = into.Steps+row.Steps, into.Regrets+row.Regrets
+	}
+	fmt.Printf("\n%d regrets in %d steps", all.Regrets, all.Steps)
+	if brink.Steps > 0 {
+		fmt.Printf(", and %d in %d that nobody can tell from doom", brink.Regrets, brink.Steps)
+	}
+	fmt.Printf("; the longest time between two looks of the shadow was %s.\n", round(gap))
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+)
+
+// A Row is what came of all steps of a workload.
+type Row struct {
+	Workload string
+	Brink    bool
+	Steps    int
+	Crossed  int           // steps that came under the line
+	Under    time.Duration // in all
+	Least    int64         // that was left in a step, in bytes
+	Regular  int           // evictions by looks every 10 s
+	Extra    int           // evictions by looks between them
+	OOMKills int64
+	Regrets  int
+	Doomed   int // steps that went on beyond the limit
+}
+
+// evicted waits for the decision that ended the hog.
+func (t *regretting) evicted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	d, err := t.agent.Await(ctx, agent.Evicted)
+	if err != nil {
+		return fmt.Errorf("the hog has ended in %q, and nobody says why: %w", t.now.step.Order, err)
+	}
+	return t.judge(*d)
+}
+
+// judge counts an eviction, a tried one too.
+func (t *regretting) judge(d agent.Decision) error {
+	if d.Decision != agent.Evicted && d.Decision != agent.Failed {
+		return nil
+	}
+	in := &t.now
+	if d.Time.Before(in.begun) { // its line came after the step's end
+		in = &t.before
+	}
+	row := t.row(&in.step)
+	if d.Pod != "default/hog" && d.Decision == agent.Evicted {
+		return fmt.Errorf("a pod within its request was evicted in %q: %+v", in.step.Order, d)
+	}
+	if d.Look == "regular" {
+		row.Regular++
+	} else {
+		row.Extra++
+	}
+	verdict := "no regret"
+	if in.regrets(&d) {
+		row.Regrets++
+		verdict = "REGRET"
+	}
+	t.tell("%s: %s, %s look, in %q, %v after its begin, least left %d MiB: %s", verdict, d.Decision, d.Look, in.step.Order,
+		d.Time.Sub(in.begun).Round(time.Millisecond), in.seen.Least/mib, d.Why)
+	return nil
+}
+
+// regrets is the rule by which an eviction is judged.
+func (p *past) regrets(d *agent.Decision) bool {
+	if p.step.Doomed {
+		return false
+	}
+	return d.Look != "regular" || p.seen.Under == 0
+}
+
+func (t *regretting) row(s *Step) *Row {
+	for _, r := range t.rows {
+		if r.Workload == s.Workload {
+			return r
+		}
+	}
+	r := &Row{Workload: s.Workload, Brink: s.Brink, Least: t.Limit}
+	t.rows = append(t.rows, r)
+	return r
+}
