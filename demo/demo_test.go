@@ -2,13 +2,12 @@ package main
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"plimsoll.dev/plimsoll/test/hog"
 	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/trial"
 )
 
 func TestMain(m *testing.M) {
@@ -18,11 +17,9 @@ func TestMain(m *testing.M) {
 
 func TestTheDemoEndsWell(t *testing.T) {
 	sandbox.Need(t)
-	binary := filepath.Join(t.TempDir(), "plimsoll")
-	build := exec.Command("go", "build", "-o", binary, "plimsoll.dev/plimsoll/cmd/plimsoll")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	binary, err := trial.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := run(t.Context(), options{plimsoll: binary, rate: "300MiB", limit: "512"}); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func run() error {
 
 // prepare does what needs the mounts and is worth a report when it fails.
 func prepare() error {
-	return errors.Join(loadModules(), mountScratch(), enableControllers(), raiseLoopback())
+	return errors.Join(unix.Sethostname([]byte("plimsoll-vm")), loadModules(), mountScratch(), enableControllers(), raiseLoopback())
 }
 
 func play(r *reporter) error {
