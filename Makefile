@@ -5,6 +5,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 
 # Packages whose tests press on the real kernel: one at a time, as root.
 KERNEL  := ./cgroup ./kill ./test/sandbox ./test/hog ./test/trial ./demo
+# What is tried on cgroup v2 too, in a virtual machine.
+V2      := $(KERNEL) ./stats $(if $(wildcard cgroupnotify/*_test.go),./cgroupnotify)
 # Packages that run goroutines of their own: under the race detector too.
 RACE    := ./agent ./endpoints ./ladder ./metrics ./state
 # Packages that speak to the real components, under the race detector.
@@ -16,7 +18,7 @@ FUZZTIME ?= 2m
 RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 
-.PHONY: help build components demo test test-unit test-race test-kernel test-edge test-cluster lint bench bench-pressure bench-evictions fuzz vuln docs clean
+.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster lint bench bench-pressure bench-evictions fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -31,7 +33,7 @@ demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-test: test-unit test-race test-kernel components test-edge test-cluster ## everything, cheap first; from the kernel tests on as root
+test: test-unit test-race test-kernel test-v2 components test-edge test-cluster ## everything, cheap first; from the kernel tests on as root
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	$(GO) vet ./...
@@ -43,6 +45,9 @@ test-race: ## the packages with goroutines, under the race detector
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
+
+test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root)
+	$(GO) run ./test/vm test $(V2)
 
 test-edge: components ## the packages that speak to real components (root)
 	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $(EDGE)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,32 @@ import (
 
 func TestMain(m *testing.M) {
 	hog.RunIfAsked()
+	if size, name, ok := strings.Cut(os.Getenv(writer), ":"); ok {
+		write(size, name)
+	}
 	os.Exit(m.Run())
+}
+
+// writer turns this binary into a process that writes a file (its size in MiB, a
+// colon, its name), which stays when the process has ended.
+const writer = "PLIMSOLL_CGROUP_WRITER"
+
+func write(size, name string) {
+	n, err := strconv.Atoi(size)
+	var f *os.File
+	if err == nil {
+		f, err = os.Create(name)
+	}
+	for range n {
+		if err == nil {
+			_, err = f.Write(make([]byte, mib))
+		}
+	}
+	if err = errors.Join(err, f.Sync()); err != nil {
+		fmt.Fprintln(os.Stderr, "write", name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // real is a sandbox node of 256 MiB with one pod of one container.
@@ -64,13 +90,16 @@ func must[V any](v V, err error) func(testing.TB) V {
 // cache writes a file whose pages stay charged to the pod, in MiB.
 func (r real) cache(t *testing.T, size int) {
 	t.Helper()
-	p, err := r.node.Start(r.pod, "main", exec.Command("dd", "if=/dev/zero", "of="+filepath.Join(t.TempDir(), "file"), "bs=1M", "conv=fsync", fmt.Sprintf("count=%d", size)))
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d:%s", writer, size, filepath.Join(t.TempDir(), "file")))
+	cmd.Stderr = os.Stderr
+	p, err := r.node.Start(r.pod, "main", cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-p.Done()
 	if !p.State().Success() {
-		t.Fatalf("dd: %v", p.State())
+		t.Fatalf("write a file: %v", p.State())
 	}
 }
 

@@ -18,9 +18,6 @@ import (
 // before and say where they hang.
 const testLimit = 10 * time.Minute
 
-// leftOut are tests that can not run in the machine, and why not.
-var leftOut = map[string]struct{ skip, why string }{}
-
 // product is the binary that trials run. The environment variable tells them.
 const product = "bin/plimsoll"
 
@@ -44,7 +41,11 @@ func runTests(ctx context.Context, o *options) (int, error) {
 	if err := i.putTests(packages); err != nil {
 		return 1, err
 	}
-	v, err := i.boot(ctx, o, testPlan(packages, o.verbose))
+	plan, err := testPlan(packages, o.verbose)
+	if err != nil {
+		return 1, err
+	}
+	v, err := i.boot(ctx, o, plan)
 	if v != nil {
 		summarize(packages, v)
 	}
@@ -127,12 +128,15 @@ func (i *image) putTree(dir string) error {
 
 // testPlan runs the packages one after the other, in their directories. Nobody
 // sees what is skipped in a machine, hence CI=true: what is missing fails.
-func testPlan(packages []testPackage, verbose bool) []wire.Command {
-	var plan []wire.Command
+func testPlan(packages []testPackage, verbose bool) (plan []wire.Command, err error) {
 	for _, p := range packages {
 		args := []string{p.program(), "-test.paniconexit0", "-test.timeout=" + (testLimit - time.Minute).String()}
-		if out, listed := leftOut[p.dir]; listed {
-			args = append(args, "-test.skip="+out.skip)
+		skips, err := p.skips()
+		if err != nil {
+			return nil, err
+		}
+		if skips != "" {
+			args = append(args, "-test.skip="+skips)
 		}
 		if verbose {
 			args = append(args, "-test.v")
@@ -142,7 +146,7 @@ func testPlan(packages []testPackage, verbose bool) []wire.Command {
 			Env: []string{"CI=true", "PLIMSOLL=" + filepath.Join(here, product)},
 		})
 	}
-	return plan
+	return plan, nil
 }
 
 // summarize says what became of each package, as go test does.
