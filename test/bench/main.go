@@ -85,7 +85,11 @@ func run(ctx context.Context, o options, only []string) error {
 	}
 	defer func() { _ = sandbox.CloseAll() }()
 	// Memory that a virtual machine never touched fills slowly.
-	if _, err := sandbox.Warm(ctx, 1800<<20); err != nil {
+	touched, err := warmth()
+	if err != nil {
+		return err
+	}
+	if _, err := sandbox.Warm(ctx, touched); err != nil {
 		return err
 	}
 	for _, m := range measurements {

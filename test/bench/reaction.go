@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reactionFlags are the flags of the races beyond -plimsoll, -runs and -rates.
+type reactionFlags struct {
+	modes, margins, spinners string
+	arena                    string
+	out                      string
+	earlyoom                 string
+	every                    time.Duration
+}
+
+func (f *reactionFlags) register(set *flag.FlagSet) {
+	set.StringVar(&f.modes, "modes", "10s,1s,adaptive,notified,notifier-only,loop", "who races, of "+strings.Join(contenderNames(), ", "))
+	set.StringVar(&f.margins, "margins", "100,10", "of the races: what must be available, in MiB")
+	set.StringVar(&f.spinners, "spinners", "0", "of the races: busy loops beside the node, such as 0,4,8")
+	set.StringVar(&f.arena, "arena", "cgroup", "of the races: what the node is, "+strings.Join(arenaNames(), " or "))
+	set.StringVar(&f.out, "out", "", "file to which every race is appended as a line of JSON")
+	set.StringVar(&f.earlyoom, "earlyoom", "bin/earlyoom", "the earlyoom binary")
+	set.DurationVar(&f.every, "every", 100*time.Microsecond, "how often the witness of a race reads usage")
+}
+
+// A heat is all races that share a table.
+type heat struct {
+	arena    *arena
+	margin   int64 // bytes
+	spinners int
+}
+
+// reaction races hogs of every rate against every mode: who is killed, by whom,
+// and how long after the crossing.
+func reaction(ctx context.Context, o options) (err error) {
+	heats, modes, err := o.reaction.parse()
+	if err != nil {
+		return err
+	}
+	if err := available(ctx, o.plimsoll, modes); err != nil {
+		return err
+	}
+	out := io.Discard
+	if o.reaction.out != "" {
+		f, err := os.OpenFile(o.reaction.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("open the file of -out: %w", err)
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		out = f
+	}
+	fmt.Fprintf(os.Stderr, "%d tables, %d rates, %d modes, %d runs each: about %s\n",
+		len(heats), len(o.rates), len(modes), o.runs, estimate(heats, modes, o).Round(time.Minute))
+	for _, h := range heats {
+		if err := h.run(ctx, o, modes, json.NewEncoder(out)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse turns the flags into tables, contended ones last.
+func (f *reactionFlags) parse() (heats []heat, modes []contender, err error) {
+	a, err := arenaNamed(f.arena)
+	if err != nil {
+		return nil, nil, err
+	}
+	margins, err := numbers("margins", f.margins, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	spinners, err := numbers("spinners", f.spinners, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range spinners {
+		for _, m := range margins {
+			heats = append(heats, heat{a, m * mib, int(s)})
+		}
+	}
+	for name := range strings.SplitSeq(f.modes, ",") {
+		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+		if i < 0 {
+			return nil, nil, fmt.Errorf("-modes %s: use %s", name, strings.Join(contenderNames(), ", "))
+		}
+		if contenders[i].arena != "" && contenders[i].arena != a.name {
+			return nil, nil, fmt.Errorf("-modes %s: it watches the whole machine, so it is compared where that is the node: use -arena %s in a virtual machine", name, contenders[i].arena)
+		}
+		modes = append(modes, contenders[i])
+	}
+	return heats, modes, nil
+}
+
+func numbers(flag, list string, least int64) (ns []int64, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < least {
+			return nil, fmt.Errorf("-%s %s: use numbers of at least %d", flag, text, least)
+		}
+		ns = append(ns, n)
+	}
+	return ns, nil
+}
+
+// setUp is about what a race takes besides waiting and filling: making the
+// node, filling most of it, starting and stopping who races.
+const setUp = 2 * time.Second
+
+// estimate is about how long everything takes.
+func estimate(heats []heat, modes []contender, o options) (total time.Duration) {
+	for range heats {
+		for _, m := range modes {
+			for _, rate := range o.rates {
+				one := setUp + m.phase/2
+				if rate > 0 {
+					one += time.Duration(float64(runUp(rate*mib)+fillThreshold) / float64(rate*mib) * float64(time.Second))
+				}
+				total += time.Duration(o.runs) * one
+			}
+		}
+	}
+	return total
+}
+
+// run races a table and prints it, row by row.
+func (h heat) run(ctx context.Context, o options, modes []contender, out *json.Encoder) error {
+	h.header(os.Stdout, o.runs)
+	var lost []result
+	for _, rate := range o.rates {
+		for _, m := range modes {
+			runs := make([]result, 0, o.runs)
+			for range o.runs {
+				r, err := h.once(ctx, o, m, rate)
+				if err != nil {
+					return fmt.Errorf("%s at %s: %w", m.name, rateName(rate), err)
+				}
+				if err := out.Encode(r); err != nil {
+					return fmt.Errorf("write a line of -out: %w", err)
+				}
+				runs = append(runs, r)
+				if r.Outcome != saved && m.promises {
+					lost = append(lost, r)
+				}
+			}
+			fmt.Printf("| %s | %s | %s |\n", rateName(rate), m.name, row(runs))
+		}
+	}
+	explain(os.Stdout, lost)
+	return nil
+}
+
+func (h heat) once(ctx context.Context, o options, m contender, rate int64) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	return race{
+		heat: h, contender: m, plimsoll: o.plimsoll, earlyoom: o.reaction.earlyoom, rate: rate * mib, every: o.reaction.every,
+		wait: settling + rand.N(m.phase),
+	}.run(ctx)
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+// A contender is who is to keep the kernel from killing.
+type contender struct {
+	name     string
+	phase    time.Duration // the races begin at a random point of it: its regular looks are due anywhere
+	needs    string        // a flag of the agent
+	arena    string        // the only one where it can race; empty: any
+	promises bool          // what it loses is explained
+	start    func(ctx context.Context, s *stage) (racer, error)
+}
+
+// moment is the phase of who looks all the time. It is short, so that no
+// regular look comes to help before the race is decided.
+const moment = time.Second
+
+const kubeletPhase = 10 * time.Second
+
+var contenders = []contender{
+	{name: "10s", phase: kubeletPhase, start: agentWith("--extra-looks=off")},
+	{name: "1s", phase: time.Second, start: agentWith("--extra-looks=off", "--monitoring-period=1s")},
+	{name: "adaptive", phase: moment, needs: "--notifications", promises: true, start: agentWith("--notifications=off")},
+	{name: "notified", phase: moment, needs: "--notifications", promises: true, start: agentWith()},
+	{name: "notifier-only", phase: moment, needs: "--notifications", promises: true,
+		start: agentWith("--max-fill-rate=1", trial.NoRegularLook, "--extra-looks=immediate")},
+	{name: "loop", phase: 100 * time.Millisecond, start: startLoop},
+	{name: "earlyoom", phase: moment, arena: machine.name, start: startEarlyoom},
+}
+
+func contenderNames() (names []string) {
+	for _, c := range contenders {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// available fails where a contender can not race at all.
+func available(ctx context.Context, plimsoll string, modes []contender) error {
+	help, err := exec.CommandContext(ctx, plimsoll, "agent", "--help").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ask %s for its flags: %w: build it with `make build`", plimsoll, err)
+	}
+	for _, m := range modes {
+		if !strings.Contains(string(help), m.needs) {
+			return fmt.Errorf("mode %s: %s has no flag %s: build it anew with `make build`, or leave the mode out with -modes", m.name, plimsoll, m.needs)
+		}
+	}
+	return nil
+}
+
+// A racer is a contender at work.
+type racer interface {
+	pid() int
+	// finish ends it and says what it did. An early death is an error.
+	finish(ctx context.Context) (deed, error)
+}
+
+// A deed is what a racer did, by its own account; zero is nothing.
+type deed struct {
+	victim string    // namespace/name
+	look   string    // regular or extra
+	looked time.Time // when it saw what it acted on
+	signal time.Time // when it had sent its last SIGKILL
+}
+
+// An agentRacer is the agent itself.
+type agentRacer struct{ *trial.Agent }
+
+func agentWith(args ...string) func(context.Context, *stage) (racer, error) {
+	return func(ctx context.Context, s *stage) (racer, error) {
+		a, err := s.Start(ctx, s.plimsoll, append(append([]string{fmt.Sprintf("--eviction-hard=memory.available<%d", s.margin)}, s.arena.args...), args...)...)
+		if err != nil {
+			return nil, err
+		}
+		return agentRacer{a}, nil
+	}
+}
+
+func (a agentRacer) pid() int { return a.PID }
+
+// telling is how long a decision may take to be told after the death.
+const telling = time.Second
+
+// finish takes the first eviction: what came later was not in the race. A kill
+// is told when it is over, so one that the kernel outran is waited for too.
+func (a agentRacer) finish(ctx context.Context) (d deed, err error) {
+	ctx, cancel := context.WithTimeout(ctx, telling)
+	defer cancel()
+	told, err := a.Await(ctx, agent.Evicted)
+	stopped := a.Stop()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return deed{}, stopped
+	case err != nil:
+		return deed{}, errors.Join(err, stopped)
+	}
+	d = deed{victim: told.Pod, look: told.Look, looked: told.Time}
+	if told.ToSignal != nil {
+		d.signal = told.Time.Add(time.Duration(*told.ToSignal * float64(time.Millisecond)))
+	}
+	return d, stopped
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"syscall"
+)
+
+// earlyoom watches the machine's MemAvailable and kills the process with the
+// highest oom_score. It is told to send SIGKILL at the threshold of the others,
+// where by itself it would send SIGTERM first and SIGKILL at half of it. When
+// it sends a signal it does not say.
+type earlyoom struct {
+	cmd    *exec.Cmd
+	stage  *stage
+	killed chan []int // PIDs, once it has ended
+}
+
+// Lines of earlyoom: the last before it watches, and one before each kill.
+var (
+	earlyoomReady = regexp.MustCompile(`^ *SIGKILL when mem`)
+	earlyoomKill  = regexp.MustCompile(`^sending SIG[A-Z]+ to process ([0-9]+)`)
+)
+
+func startEarlyoom(ctx context.Context, s *stage) (racer, error) {
+	kib := s.margin >> 10
+	e := earlyoom{cmd: exec.Command(s.earlyoom, "-M", fmt.Sprintf("%d,%d", kib, kib), "-r", "0"), stage: s, killed: make(chan []int, 1)}
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	e.cmd.Stdout, e.cmd.Stderr = in, in
+	if err := errors.Join(e.cmd.Start(), in.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("start earlyoom: %w", err), out.Close())
+	}
+	watching := make(chan struct{})
+	go e.listen(out, watching)
+	select {
+	case <-watching:
+		return e, nil
+	case <-ctx.Done():
+		_, err := e.finish(ctx)
+		return nil, errors.Join(ctx.Err(), err)
+	}
+}
+
+// listen hears it to its end. It says what it makes of its thresholds, and then
+// watches.
+func (e earlyoom) listen(out io.ReadCloser, watching chan<- struct{}) {
+	defer out.Close()
+	var pids []int
+	began := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if !began && earlyoomReady.Match(lines.Bytes()) {
+			began = true
+			close(watching)
+		}
+		if found := earlyoomKill.FindSubmatch(lines.Bytes()); found != nil {
+			pid, _ := strconv.Atoi(string(found[1])) // digits
+			pids = append(pids, pid)
+		}
+	}
+	e.killed <- pids
+}
+
+func (e earlyoom) pid() int { return e.cmd.Process.Pid }
+
+func (e earlyoom) finish(context.Context) (deed, error) {
+	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return deed{}, fmt.Errorf("end earlyoom: %w", err)
+	}
+	pids := <-e.killed
+	_ = e.cmd.Wait() // ended by our signal
+	if len(pids) == 0 {
+		return deed{}, nil
+	}
+	switch pids[0] {
+	case e.stage.hog.Process.PID:
+		return deed{victim: "default/hog"}, nil
+	case e.stage.innocent.Process.PID:
+		return deed{victim: "default/innocent"}, nil
+	}
+	return deed{victim: fmt.Sprintf("process %d", pids[0])}, nil
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+// settling is what every race waits at least, so that the contender's start is
+// over.
+const settling = 200 * time.Millisecond
+
+// A race is one hog against one contender.
+type race struct {
+	heat
+	contender contender
+	plimsoll  string
+	earlyoom  string
+	rate      int64         // bytes per second, 0 is as fast as it goes
+	wait      time.Duration // before the last fill begins
+	every     time.Duration // of the witness
+}
+
+// A stage is a node on which a race is run.
+type stage struct {
+	race
+	*trial.Node
+	leave         func() error // the arena
+	gauge         gauge
+	kills         int64 // of the kernel, before the race
+	line          int64 // usage above which too little is available
+	innocent, hog *sandbox.Hog
+}
+
+// runUp is how much below the line the last fill begins: a second of it, at
+// most 192 MiB.
+func runUp(rate int64) int64 {
+	if rate == 0 {
+		return 192 * mib
+	}
+	return min(rate, 192*mib)
+}
+
+func (r race) run(ctx context.Context) (_ result, err error) {
+	s, err := r.prepare(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	racer, err := r.contender.start(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	finished := false
+	defer func() {
+		if !finished {
+			_, finishErr := racer.finish(ctx)
+			err = errors.Join(err, finishErr)
+		}
+	}()
+	noise, err := spin(r.spinners)
+	defer noise.stop()
+	if err != nil {
+		return result{}, err
+	}
+	seen, spent, err := s.fill(ctx, racer)
+	if err != nil {
+		return result{}, err
+	}
+	finished = true
+	did, err := racer.finish(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	kills, err := r.arena.kills(s.Node)
+	if err != nil {
+		return result{}, err
+	}
+	return s.judge(seen, did, spent, kills-s.kills), nil
+}
+
+// prepare makes the node: an innocent pod within its request, and a hog that
+// has filled it up to where the race begins.
+func (r race) prepare(ctx context.Context) (_ *stage, err error) {
+	n, err := trial.NewNode("race", r.arena.limit)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{race: r, Node: n, leave: func() error { return nil }}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	leave, err := r.arena.enter(n)
+	if err != nil {
+		return nil, err
+	}
+	s.leave = leave
+	if s.kills, err = r.arena.kills(n); err != nil {
+		return nil, err
+	}
+	if s.gauge, err = r.arena.gauge(n); err != nil {
+		return nil, err
+	}
+	if s.innocent, err = n.AddHog(ctx, "innocent", trial.Requesting("100Mi")); err != nil {
+		return nil, err
+	}
+	if _, err := s.innocent.Do(ctx, "fill 60MiB"); err != nil {
+		return nil, err
+	}
+	if s.hog, err = n.AddHog(ctx, "hog", ""); err != nil {
+		return nil, err
+	}
+	return s, s.fillUp(ctx)
+}
+
+func (s *stage) close() error { return errors.Join(s.leave(), s.Close()) }
+
+// fillUp sets the line, and has the hog fill the node up to the run-up to it.
+func (s *stage) fillUp(ctx context.Context) error {
+	used, inactive, err := s.gauge.now()
+	if err != nil {
+		return err
+	}
+	s.line = s.gauge.Total - s.margin + inactive
+	first := s.line - runUp(s.rate) - used
+	if first < 0 {
+		return fmt.Errorf("%d MiB are in use before anything is filled: too many for a threshold of %d MiB", used/mib, s.margin/mib)
+	}
+	_, err = s.hog.Do(ctx, fmt.Sprintf("fill %d", first))
+	return err
+}
+
+// cpu is what a racer has spent: while it waited, and in the race itself.
+type cpu struct {
+	waiting float64 // share of a core
+	race    time.Duration
+}
+
+// fill waits, has the hog fill the node, and returns when it is dead.
+func (s *stage) fill(ctx context.Context, racer racer) (seen testimony, spent cpu, err error) {
+	waited := time.Now()
+	before, err := spentBy(racer.pid())
+	if err != nil {
+		return seen, spent, err
+	}
+	select {
+	case <-time.After(s.wait):
+	case <-ctx.Done():
+		return seen, spent, ctx.Err()
+	}
+	w, err := watch(sight{s.gauge, s.line - min(runUp(s.rate)/2, 64*mib), s.line, s.hog.Process.PID, s.every})
+	if err != nil {
+		return seen, spent, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = w.in.Close() })
+	defer stop()
+	middle, err := spentBy(racer.pid())
+	if err != nil {
+		return seen, spent, errors.Join(err, w.close())
+	}
+	spent.waiting = float64(middle-before) / float64(time.Since(waited))
+	last := "fill 4GiB"
+	if s.rate > 0 {
+		last += fmt.Sprintf(" at %d/s", s.rate)
+	}
+	if err := s.hog.Send(last); err != nil {
+		return seen, spent, errors.Join(err, w.close())
+	}
+	if seen, err = w.await(); err != nil {
+		return seen, spent, errors.Join(err, ctx.Err(), w.close())
+	}
+	after, err := spentBy(racer.pid())
+	spent.race = after - middle
+	return seen, spent, errors.Join(err, w.close())
+}
+
+// spentBy is a process's CPU time by its own clock, which another process may
+// read: its number is made of the PID, see clock_getcpuclockid(3).
+func spentBy(pid int) (time.Duration, error) {
+	const scheduled = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// noise is busy loops beside the node.
+type noise []*exec.Cmd
+
+// spin starts so many. They end with this process, too.
+func spin(count int) (noise, error) {
+	var n noise
+	for range count {
+		cmd := hog.Command("spin for 10m")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			return n, fmt.Errorf("start a busy loop: %w", err)
+		}
+		n = append(n, cmd)
+	}
+	return n, nil
+}
+
+func (n noise) stop() {
+	for _, cmd := range n {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}

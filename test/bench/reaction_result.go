@@ -1,0 +1,80 @@
+package main
+
+import "time"
+
+// How races end.
+const (
+	saved = "saved" // the hog was evicted, nobody else, and the kernel killed nobody
+	lost  = "oom"   // the kernel killed
+	wrong = "wrong" // the innocent pod was killed
+)
+
+// A result is one race as it is written down: a line of JSON. Times are
+// milliseconds; what was not seen is left out.
+type result struct {
+	At       time.Time `json:"at"`
+	Mode     string    `json:"mode"`
+	Arena    string    `json:"arena"`
+	Version  int       `json:"cgroup"`
+	Asked    int64     `json:"mibPerSecond"` // 0 is as fast as it goes
+	Margin   int64     `json:"marginMiB"`
+	Spinners int       `json:"spinners"`
+
+	Outcome  string  `json:"outcome"`
+	OOMKills int64   `json:"oomKills"`
+	Wrong    int     `json:"wrongVictims"`
+	Victim   string  `json:"victim,omitempty"`
+	Look     string  `json:"look,omitempty"`
+	Reached  float64 `json:"reachedMiBPerSecond,omitempty"` // up to the crossing
+	Least    float64 `json:"leastLeftMiB"`                  // that was ever available
+
+	ToNotified   *float64 `json:"crossingToNotifiedMillis,omitempty"` // the kernel's own notification, on cgroup v1
+	ToLook       *float64 `json:"crossingToLookMillis,omitempty"`
+	ToSignal     *float64 `json:"crossingToSignalMillis,omitempty"`
+	LookToSignal *float64 `json:"lookToSignalMillis,omitempty"`
+	ToDead       *float64 `json:"crossingToDeadMillis,omitempty"`
+	ToExhausted  *float64 `json:"crossingToExhaustedMillis,omitempty"`
+	Unsure       float64  `json:"crossingUnsureMillis"` // between the readings around it
+
+	CPUWaiting float64 `json:"cpuWaitingPercent"` // of one core
+	CPURace    float64 `json:"cpuRaceMillis"`
+	Ordinary   bool    `json:"witnessWithoutPriority,omitempty"`
+}
+
+// judge says how a race has ended. Whom the kernel killed when is not asked: a
+// race with one of its kills is lost.
+func (s *stage) judge(seen testimony, did deed, spent cpu, kills int64) result {
+	r := result{
+		At: seen.Dead, Mode: s.contender.name, Arena: s.arena.name, Version: s.Version(),
+		Asked: s.rate / mib, Margin: s.margin / mib, Spinners: s.spinners,
+		OOMKills: kills, Victim: did.victim, Look: did.look,
+		Reached: seen.Rate / mib, Least: float64(s.gauge.Total-seen.Peak) / mib,
+		ToNotified: since(seen.Crossed, seen.Notified), ToLook: since(seen.Crossed, did.looked),
+		ToSignal: since(seen.Crossed, did.signal), LookToSignal: since(did.looked, did.signal),
+		ToExhausted: since(seen.Crossed, seen.Exhausted), ToDead: since(seen.Crossed, seen.Dead), Unsure: millis(seen.Unsure),
+		CPUWaiting: 100 * spent.waiting, CPURace: millis(spent.race), Ordinary: seen.Ordinary,
+	}
+	if !s.innocent.Process.Alive() || did.victim != "" && did.victim != "default/hog" {
+		r.Wrong = 1
+	}
+	switch {
+	case kills > 0:
+		r.Outcome = lost
+	case r.Wrong > 0:
+		r.Outcome = wrong
+	default: // the hog is dead, and nobody else was there to kill it
+		r.Outcome = saved
+	}
+	return r
+}
+
+// since is nil where one of both was not seen.
+func since(from, to time.Time) *float64 {
+	if from.IsZero() || to.IsZero() {
+		return nil
+	}
+	ms := millis(to.Sub(from))
+	return &ms
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

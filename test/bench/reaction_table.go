@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// columns of the table of a heat, each made of all runs of a row.
+var columns = []struct {
+	title string
+	cell  func(runs []result) string
+}{
+	{"MiB/s reached: median (most)", func(rs []result) string {
+		return span(each(rs, func(r *result) *float64 { return positive(r.Reached) }), "%.0f")
+	}},
+	{"saved", func(rs []result) string { return fmt.Sprintf("%d/%d", count(rs, saved), len(rs)) }},
+	{"lost to the kernel", func(rs []result) string { return fmt.Sprint(count(rs, lost)) }},
+	{"wrong victims", func(rs []result) string { return fmt.Sprint(wronged(rs)) }},
+	{"crossing to dead, ms: median (p99)", func(rs []result) string {
+		return span(ofSaved(rs, func(r *result) *float64 { return r.ToDead }), "%.1f")
+	}},
+	{"crossing to SIGKILL sent", func(rs []result) string {
+		return span(each(rs, func(r *result) *float64 { return r.ToSignal }), "%.2f")
+	}},
+	{"crossing to the kernel's own notification", func(rs []result) string {
+		return span(each(rs, func(r *result) *float64 { return r.ToNotified }), "%.2f")
+	}},
+	{"SIGKILL after that", func(rs []result) string { return span(each(rs, afterNotified), "%.2f") }},
+	{"look to SIGKILL", func(rs []result) string {
+		return span(each(rs, func(r *result) *float64 { return r.LookToSignal }), "%.2f")
+	}},
+	{"least left, MiB: median (least)", func(rs []result) string { return leastLeft(rs) }},
+	{"CPU waiting, % of a core", func(rs []result) string {
+		return middleOf(rs, func(r *result) *float64 { return &r.CPUWaiting }, "%.2f")
+	}},
+	{"CPU in the race, ms", func(rs []result) string { return middleOf(rs, func(r *result) *float64 { return &r.CPURace }, "%.1f") }},
+}
+
+// header begins a table.
+func (h heat) header(to io.Writer, runs int) {
+	fmt.Fprintf(to, "\n## Reaction: memory.available<%dMi, %s, %s, %d runs a row\n\n", h.margin/mib, h.arena.about(), beside(h.spinners), runs)
+	fmt.Fprintf(to, "Times in ms, median (p99; of fewer than 100 runs that is the worst).\n\n| rate | mode |")
+	for _, c := range columns {
+		fmt.Fprintf(to, " %s |", c.title)
+	}
+	fmt.Fprintf(to, "\n|---|---|%s\n", strings.Repeat("---|", len(columns)))
+}
+
+func (a *arena) about() string {
+	if a.limit < fillLimit+1 {
+		return fmt.Sprintf("node is a %s of %d MiB", a.name, a.limit/mib)
+	}
+	return "node is the " + a.name
+}
+
+func beside(spinners int) string {
+	if spinners == 0 {
+		return "nothing beside it"
+	}
+	return fmt.Sprintf("%d busy loops beside it", spinners)
+}
+
+func row(runs []result) string {
+	cells := make([]string, len(columns))
+	for i, c := range columns {
+		cells[i] = c.cell(runs)
+	}
+	return strings.Join(cells, " | ")
+}
+
+// explain says of every race that was lost where its time went.
+func explain(to io.Writer, losses []result) {
+	if len(losses) == 0 {
+		return
+	}
+	fmt.Fprintf(to, "\n| lost | memory lasted from the crossing, ms | look after the crossing | look to SIGKILL | SIGKILL after the crossing |\n|---|---|---|---|---|\n")
+	for _, r := range losses {
+		fmt.Fprintf(to, "| %s at %s (%.0f MiB/s), %s | %s | %s | %s | %s |\n", r.Mode, rateName(r.Asked), r.Reached, r.Outcome,
+			orDash(r.ToExhausted), orDash(r.ToLook), orDash(r.LookToSignal), orDash(r.ToSignal))
+	}
+}
+
+func orDash(ms *float64) string {
+	if ms == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", *ms)
+}
+
+func count(runs []result, outcome string) (n int) {
+	for i := range runs {
+		if runs[i].Outcome == outcome {
+			n++
+		}
+	}
+	return n
+}
+
+func wronged(runs []result) (n int) {
+	for i := range runs {
+		n += runs[i].Wrong
+	}
+	return n
+}
+
+// each collects, sorted, what the runs have of a figure.
+func each(runs []result, of func(*result) *float64) (values []float64) {
+	for i := range runs {
+		if v := of(&runs[i]); v != nil {
+			values = append(values, *v)
+		}
+	}
+	slices.Sort(values)
+	return values
+}
+
+// ofSaved leaves out what the kernel ended.
+func ofSaved(runs []result, of func(*result) *float64) []float64 {
+	return each(runs, func(r *result) *float64 {
+		if r.Outcome != saved {
+			return nil
+		}
+		return of(r)
+	})
+}
+
+// afterNotified is how much later SIGKILL was sent than the kernel had notified
+// somebody who did nothing but wait for it.
+func afterNotified(r *result) *float64 {
+	if r.ToSignal == nil || r.ToNotified == nil {
+		return nil
+	}
+	ms := *r.ToSignal - *r.ToNotified
+	return &ms
+}
+
+func positive(v float64) *float64 {
+	if v <= 0 {
+		return nil
+	}
+	return &v
+}
+
+// span is the median and the 99th percentile of sorted values.
+func span(sorted []float64, form string) string {
+	if len(sorted) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(form+" ("+form+")", percentile(sorted, 50), percentile(sorted, 99))
+}
+
+func middleOf(runs []result, of func(*result) *float64, form string) string {
+	values := each(runs, of)
+	if len(values) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(form, percentile(values, 50))
+}
+
+func leastLeft(runs []result) string {
+	values := ofSaved(runs, func(r *result) *float64 { return &r.Least })
+	if len(values) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f (%.1f)", percentile(values, 50), values[0])
+}
+
+// percentile is the smallest value that is not below p % of the sorted values.
+func percentile(sorted []float64, p float64) float64 {
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
+}
