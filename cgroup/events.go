@@ -42,3 +42,15 @@ func ParseOOMKills(text []byte) (uint64, error) {
 	}
 	return kills, nil
 }
+
+// ParsePopulated reads from cgroup.events of version 2 whether there is a
+// process in the cgroup or below it.
+func ParsePopulated(text []byte) (bool, error) {
+	var populated uint64
+	wanted := [...]keyed{{"populated", &populated, false}}
+	_, err := parseKeyed(text, "cgroup.events", wanted[:])
+	if err == nil {
+		err = missing("cgroup.events", wanted[:])
+	}
+	return err == nil && populated > 0, err
+}

@@ -32,6 +32,19 @@ func TestParseOOMKills(t *testing.T) {
 	}
 }
 
+func TestParsePopulated(t *testing.T) {
+	for text, want := range map[string]bool{"populated 1\nfrozen 0\n": true, "populated 0\nfrozen 1\n": false} {
+		if got, err := ParsePopulated([]byte(text)); got != want || err != nil {
+			t.Errorf("%q: %t, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "frozen 1\n", "populated yes\n"} {
+		if got, err := ParsePopulated([]byte(text)); got || err == nil {
+			t.Errorf("%q: %t, want an error", text, got)
+		}
+	}
+}
+
 func TestParseThrottling(t *testing.T) {
 	const v1 = "nr_periods 9\nnr_throttled 3\nthrottled_time 1500\n"
 	const v2 = "usage_usec 10\nnr_periods 9\nnr_throttled 3\nthrottled_usec 1500\nnr_bursts 0\n"
@@ -92,6 +105,8 @@ func FuzzParseStalls(f *testing.F) {
 		expectSame(t, e, err)(ParseMemoryEvents(more))
 		kills, err := ParseOOMKills(text)
 		expectSame(t, kills, err)(ParseOOMKills(more))
+		full, err := ParsePopulated(text)
+		expectSame(t, full, err)(ParsePopulated(more))
 		p, err := ParsePressure(text)
 		expectSame(t, p, err)(ParsePressure(more))
 		if p.Avg10 > 10099 || p.Total < 0 {

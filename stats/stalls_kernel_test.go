@@ -1,0 +1,181 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// onDisk is a directory whose files' pages can be reclaimed.
+const onDisk = "/var/tmp"
+
+func openStalls(t testing.TB, box *sandbox.Node) *Stalls {
+	t.Helper()
+	h, err := cgroup.Detect(box.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return OpenStalls(h, box.Path())
+}
+
+// until tries again until the condition holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+func obey(t *testing.T, h *sandbox.Hog, command string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := h.Do(ctx, command)
+	return err
+}
+
+// A pod that thrashes at its own limit is named, and its neighbour is not: with
+// either naming, when it is seen for the first time and later.
+func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
+	for name, options := range map[string][]sandbox.Option{"cgroupfs": nil, "systemd": {sandbox.SystemdNames()}} {
+		t.Run(name, func(t *testing.T) {
+			box := sandboxNode(t, options...)
+			own := addPod(t, box, "0b6d-own", sandbox.Burstable, "app")
+			calm := addPod(t, box, "0b6d-calm", sandbox.Guaranteed, "app")
+			if err := own.LimitMemory(48 * mib); err != nil {
+				t.Fatal(err)
+			}
+			pods := []signal.Pod{{UID: "0b6d-calm", Namespace: "n", Name: "calm"}, {UID: "0b6d-own", Namespace: "n", Name: "own"}, {UID: "gone"}}
+			box.Run(t, calm, "app", "fill 32MiB")
+			h := box.Run(t, own, "app")
+			s := openStalls(t, box)
+			if got := s.Since(pods, noon); len(got) != 0 {
+				t.Errorf("before: %+v", got)
+			}
+			thrash := "thrash 96MiB in " + onDisk + " for 1s"
+			if err := h.Send(thrash); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the pod is at its limit", func() bool { u, err := own.Usage(); return err == nil && u >= 48*mib-mib/2 })
+			first := openStalls(t, box).Since(pods, noon)
+			later := s.Since(pods, noon.Add(10*time.Second))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := h.Await(ctx, thrash); err != nil {
+				t.Fatal(err)
+			}
+			for when, got := range map[string][]signal.Stall{"first": first, "later": later} {
+				if len(got) != 1 || got[0].Name() != "n/own" || !got[0].Own() || got[0].Limit != 48*mib || got[0].AtMax == 0 || got[0].OOMKills != 0 {
+					t.Errorf("%s: %+v", when, got)
+				}
+			}
+			if first[0].AtMax != 1 || later[0].Over != 10*time.Second {
+				t.Errorf("first %+v, later %+v", first[0], later[0])
+			}
+			if w := later[0].Waited; pressureKept() && (!w.Known || w.Value <= 0 || w.Value > 5*time.Minute) {
+				t.Errorf("waited %+v", w)
+			}
+			s.Mark(pods, noon.Add(80*time.Second))
+			if got := s.Since(pods, noon.Add(90*time.Second)); len(got) != 0 {
+				t.Errorf("afterwards: %+v", got)
+			}
+		})
+	}
+}
+
+// pressureKept reports whether the machine keeps pressure by cgroup, be it in
+// the tree beside version 1.
+func pressureKept() bool {
+	for _, tree := range []string{"", "unified"} {
+		if found, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup", tree, "*", "memory.pressure")); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// An OOM kill at a pod's own limit is the pod's; one at the node's limit is the
+// node's, and no pod is said to have met a limit of its own.
+func TestOOMKillsAreToldApart(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		t.Run(fmt.Sprintf("own=%t", own), func(t *testing.T) {
+			box := sandbox.Make(t, "stats", 128*mib)
+			victim := addPod(t, box, "victim", sandbox.Burstable, "app")
+			if own {
+				if err := victim.LimitMemory(32 * mib); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pods := []signal.Pod{{UID: "victim", Namespace: "n", Name: "victim"}}
+			h := box.Run(t, victim, "app")
+			s := openStalls(t, box)
+			s.Mark(pods, noon)
+			if err := obey(t, h, "fill 256MiB"); !errors.Is(err, hog.ErrEnded) {
+				t.Fatalf("%v, want the end by the OOM killer", err)
+			}
+			until(t, "the kill is counted", func() bool { n, err := box.OOMKills(); return err != nil || n > 0 })
+			got := s.Since(pods, noon.Add(time.Second))
+			if own {
+				if len(got) != 1 || got[0].Name() != "n/victim" || got[0].OOMKills != 1 || got[0].Limit != 32*mib || !got[0].Own() {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			named := false
+			for i := range got {
+				if got[i].Pod != nil && (got[i].Own() || got[i].OOMKills > 0) {
+					t.Errorf("the pod is said to have met a limit of its own: %+v", got[i])
+				}
+				named = named || got[i].Where == box.Path() && got[i].AtMax > 0 && got[i].Limit == 128*mib && !got[i].Own()
+			}
+			if !named {
+				t.Errorf("the node's limit is not named: %+v", got)
+			}
+		})
+	}
+}
+
+// What pods may use in all is a part of the node.
+func TestKubepodsAtItsLimitIsTheNodes(t *testing.T) {
+	box := sandboxNode(t)
+	pod := addPod(t, box, "x", sandbox.Burstable, "app")
+	s := openStalls(t, box)
+	file := "memory.limit_in_bytes"
+	if box.Version() == 2 {
+		file = "memory.max"
+	}
+	root := strings.TrimSuffix(pod.Dir("memory"), "/burstable/podx")
+	if err := os.WriteFile(filepath.Join(root, file), []byte("33554432"), 0); err != nil { //nolint:gosec // a kernel file
+		t.Fatal(err)
+	}
+	pods := []signal.Pod{{UID: "x", Namespace: "n", Name: "x"}}
+	h := box.Run(t, pod, "app")
+	s.Mark(pods, noon)
+	if err := obey(t, h, "cache 64MiB in "+onDisk+" fsync drop"); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, stall := range s.Since(pods, noon.Add(time.Second)) {
+		if stall.Own() {
+			t.Errorf("%+v", stall)
+		}
+		if stall.Pod == nil {
+			names = append(names, stall.Name())
+		}
+	}
+	if len(names) != 1 || names[0] != box.Path()+"/kubepods" {
+		t.Errorf("parts of the node: %q", names)
+	}
+}
