@@ -30,12 +30,13 @@ var mayImport = map[string]struct {
 	"cri":       {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":     {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
-	"kill":      {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
-	"reclaim":   {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
-	"report":    {[]string{"fields", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
-	"podstatus": {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
-	"state":     {nil, "it keeps a state, whatever is in it"},
+	"stats":        {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
+	"cgroupnotify": {[]string{"cgroup", "signal"}, "it says when to look, and knows neither who looks nor what is seen"},
+	"kill":         {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
+	"reclaim":      {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
+	"report":       {[]string{"fields", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
+	"podstatus":    {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
+	"state":        {nil, "it keeps a state, whatever is in it"},
 
 	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
 	"endpoints": {nil, "it serves what others found, and looks at nothing itself"},
@@ -75,7 +76,7 @@ var mayUse = []struct {
 }{
 	{"google.golang.org/grpc", []string{"cri", "test/cluster"}, "it carries what is asked of the runtime (docs/decisions/012)"},
 	{"k8s.io/cri-api/", []string{"cri", "test/cluster"}, "its types end where they come in (docs/decisions/012)"},
-	{"golang.org/x/sys/", []string{"agent", "cgroup", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
+	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients (docs/decisions/019)"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"apiserver", "cmd/", "pods", "podstatus", "report", "simulate", "test/cluster"}, "Kubernetes types are converted at the edge"},

@@ -1,0 +1,114 @@
+package cgroupnotify
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// triggers are what is asked of the kernel, the best first: tasks waited for
+// memory for 5 % of a window. Windows that are no multiples of 2 s need
+// CAP_SYS_RESOURCE, on kernels before 6.4 all do. Each text ends with a newline
+// because the kernel drops the last byte.
+var triggers = [...][]byte{[]byte("some 25000 500000\n"), []byte("some 100000 2000000\n")}
+
+// A pressure hears of stalls: of the machine, or of a version 2 cgroup. Stalls
+// of pods at limits of their own are among them, so that the pace is slow.
+type pressure struct {
+	n      *Notifier
+	c      *watched // nil: the machine
+	source *Source
+	pace   pace
+	ear    *ear
+}
+
+func (n *Notifier) newMachinePressure() *pressure {
+	p := &pressure{n: n, source: n.source(PSI, Machine), pace: far}
+	n.note(p.source, p.open())
+	return p
+}
+
+func newPressure(c *watched) *pressure {
+	return &pressure{n: c.n, c: c, source: c.n.source(PSI, c.where), pace: far}
+}
+
+func (p *pressure) told() *Source { return p.source }
+
+// possible reports whether the kernel has pressure stall information: where the
+// machine's is missing, so is that of all cgroups, and it is said once.
+func (p *pressure) possible() bool {
+	return !errors.Is(p.source.Err, unix.ENOENT) && !errors.Is(p.source.Err, unix.EOPNOTSUPP)
+}
+
+// retry opens the machine's pressure if that failed for want of descriptors.
+func (p *pressure) retry() {
+	if p.source.Err != nil && p.possible() && passes(p.source.Err) {
+		p.n.note(p.source, p.open())
+	}
+}
+
+func (p *pressure) open() error {
+	fd, err := p.openFile()
+	if err != nil {
+		return err
+	}
+	if err := trigger(fd); err != nil {
+		_ = unix.Close(fd)
+		return fmt.Errorf("set a trigger for memory stalls of %s: %w", p.source.Where, err)
+	}
+	p.ear, err = p.n.set.add(p, fd, &p.pace, unix.EPOLLPRI)
+	return err
+}
+
+func (p *pressure) openFile() (int, error) {
+	const flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_CLOEXEC
+	if p.c != nil {
+		return p.c.dir.Open("memory.pressure", flags)
+	}
+	name := filepath.Join(p.n.options.ProcRoot, "pressure/memory")
+	fd, err := unix.Open(name, flags, 0)
+	if err == nil {
+		return fd, nil
+	}
+	err = fmt.Errorf("open %s: %w", name, err)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		err = fmt.Errorf("%w: this kernel has no pressure stall information, or was booted without: boot it with psi=1", err)
+	}
+	return -1, err
+}
+
+// trigger asks for the shortest window that the kernel grants.
+func trigger(fd int) (err error) {
+	for _, text := range triggers {
+		if err = write(fd, text); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: give the agent CAP_SYS_RESOURCE, or run it on Linux 6.4 or later", err)
+}
+
+func (p *pressure) close() {
+	p.n.set.remove(p.ear)
+	p.ear = nil
+}
+
+// hear takes a stall. A trigger whose cgroup is gone is in error for good.
+func (p *pressure) hear(_ int, state uint32) (signal.Wakes, error) {
+	if state&unix.EPOLLERR != 0 {
+		return 0, fmt.Errorf("wait for memory stalls of %s: the trigger is gone: %w", p.source.Where, unix.ENODEV)
+	}
+	return signal.ByStall, nil
+}
+
+func (p *pressure) fail(err error) {
+	if p.c != nil {
+		p.c.failed(p, err)
+		return
+	}
+	p.close()
+	p.n.note(p.source, err)
+}

@@ -1,0 +1,113 @@
+package cgroupnotify
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// wait waits until the time given, or until something wakes.
+func (s *set) wait(until time.Time) (woken signal.Wakes) {
+	for {
+		now := time.Now()
+		left := min(until.Sub(now), s.arm(now))
+		n, err := s.poll(left)
+		if err != nil {
+			s.pass(left)
+		}
+		for i := range s.events[:n] {
+			woken |= s.heard(&s.events[i])
+		}
+		if woken != 0 || !time.Now().Before(until) {
+			return woken
+		}
+	}
+}
+
+// arm has those ears heard again that have rested, and returns how long the
+// next one still rests. What it missed meanwhile, it hears at once.
+func (s *set) arm(now time.Time) (next time.Duration) {
+	next = longest
+	for slot, e := range s.ears {
+		if e == nil || e.armed {
+			continue
+		}
+		if rests := e.pace.free().Sub(now); rests > 0 {
+			next = min(next, rests)
+			continue
+		}
+		e.armed = true
+		if err := s.control(unix.EPOLL_CTL_MOD, e.fd, slot, e.events); err != nil {
+			e.of.fail(fmt.Errorf("wait for a notification: epoll_ctl: %w", err))
+		}
+	}
+	return next
+}
+
+// longest is longer than any wait.
+const longest = 1<<63 - 1
+
+// poll asks epoll once. A timer of its own is exact to some 0.1 ms however long
+// the wait; the timeout of epoll_pwait2 may be late by a thousandth of it, and
+// older kernels (before 5.11) and stricter seccomp profiles have none.
+func (s *set) poll(left time.Duration) (n int, err error) {
+	forever := 0
+	if left > 0 {
+		forever = -1
+		s.spec.Value = unix.NsecToTimespec(int64(left))
+		if err := unix.TimerfdSettime(s.timer, 0, &s.spec, nil); err != nil {
+			return 0, err
+		}
+	}
+	n, err = unix.EpollWait(s.epoll, s.events[:], forever)
+	if err == unix.EINTR { // a signal of the Go runtime's own
+		return 0, nil
+	}
+	return max(n, 0), err
+}
+
+// pass lets the time pass where epoll itself fails, which no kernel is known to
+// do: the loop goes on without notifications, and without spinning.
+func (s *set) pass(left time.Duration) {
+	const mostMillis = 1000
+	millis := min(left.Milliseconds()+1, mostMillis)
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(s.bellFD), Events: unix.POLLIN}}, int(max(millis, 0)))
+}
+
+// heard takes one event.
+func (s *set) heard(event *unix.EpollEvent) signal.Wakes {
+	switch slot := int(event.Fd); {
+	case slot == bellSlot:
+		_, _ = unix.Read(s.bellFD, s.count[:])
+		return signal.ByRequest
+	case slot < 0 || slot >= len(s.ears) || s.ears[slot] == nil || !s.ears[slot].armed:
+		return 0 // the timer; or it was removed for what was heard just before
+	default:
+		return s.listen(s.ears[slot], event.Events)
+	}
+}
+
+// listen hears one ear. It counts against its pace also when it was for nothing.
+func (s *set) listen(e *ear, state uint32) signal.Wakes {
+	e.armed = false
+	e.pace.take(time.Now())
+	woken, err := e.of.hear(e.fd, state)
+	if err != nil {
+		e.of.fail(err)
+		return 0
+	}
+	return woken
+}
+
+// drain takes the count of an eventfd: how often it was rung is of no interest.
+func (s *set) drain(fd int) error {
+	switch _, err := unix.Read(fd, s.count[:]); err {
+	case nil, unix.EAGAIN, unix.EINTR:
+		return nil
+	default:
+		return fmt.Errorf("read an eventfd: %w", err)
+	}
+}
