@@ -28,6 +28,7 @@ type options struct {
 	reaction reactionFlags
 	regret   time.Duration
 	seed     uint64
+	disk     bool
 	brinks   bool
 }
 
@@ -55,6 +56,7 @@ func main() {
 	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long each idle cost is measured")
 	flag.DurationVar(&o.regret, "regret", time.Hour, "how long workloads come close to the limit")
 	flag.Uint64Var(&o.seed, "seed", 1, "of what they do")
+	flag.BoolVar(&o.disk, "disk", true, "also workloads that write and read files")
 	flag.BoolVar(&o.brinks, "brinks", false, "also dips that turn round with less than the reserve left: nobody can tell them from doom")
 	flag.StringVar(&rates, "rates", "5,20,50,200,500,0", "rates of the fills in MiB a second, 0 is as fast as the machine fills")
 	flag.StringVar(&only, "only", "fills,alarms,idle,parked", "which measurements")

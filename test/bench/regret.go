@@ -18,18 +18,18 @@ const regretLimit = 768 * mib
 // what there is.
 func regret(ctx context.Context, o options) error {
 	r := trial.Regret{
-		Binary: o.plimsoll, Limit: regretLimit, For: o.regret, Longest: 8 * time.Second, Seed: o.seed, Brinks: o.brinks,
+		Binary: o.plimsoll, Limit: regretLimit, For: o.regret, Longest: 8 * time.Second, Seed: o.seed, Disk: o.disk, Brinks: o.brinks,
 		Told: func(what string) { fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), what) },
 	}
 	begin := time.Now()
 	rows, gap, err := r.Run(ctx)
 	fmt.Printf("\n## No regret: node of %d MiB, memory.available<100Mi, seed %d, %s\n\n", regretLimit/mib, o.seed, time.Since(begin).Round(time.Second))
-	fmt.Println("| workload | steps | of them beyond the limit | under the line | time under it | least left, MiB | evictions by a look every 10 s | by an extra look | kernel OOM kills | regrets |")
+	fmt.Println("| workload | steps | of them beyond the limit | under the line | time under it | least left, MiB (without page cache) | evictions by a look every 10 s | by an extra look | kernel OOM kills | regrets |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	var all, brink trial.Row
 	for _, row := range rows {
-		fmt.Printf("| %s | %d | %d | %d | %s | %d | %d | %d | %d | %d |\n", row.Workload, row.Steps, row.Doomed, row.Crossed,
-			row.Under.Round(time.Second), row.Least/mib, row.Regular, row.Extra, row.OOMKills, row.Regrets)
+		fmt.Printf("| %s | %d | %d | %d | %s | %d (%d) | %d | %d | %d | %d |\n", row.Workload, row.Steps, row.Doomed, row.Crossed,
+			row.Under.Round(time.Second), row.Least/mib, row.LeastHard/mib, row.Regular, row.Extra, row.OOMKills, row.Regrets)
 		into := &all
 		if row.Brink {
 			into = &brink

@@ -11,6 +11,8 @@
 //     the garbage collector's sight: what is asked for is what is charged.
 //   - Pacing is against absolute deadlines in steps of about a millisecond, so
 //     the rate neither drifts nor comes in bursts larger than what a stall owes.
+//     Dips, tmpfs and jvm never are faster than their rate: they are late after a
+//     stall, and stay so.
 //   - Every command is answered by one line when it is done, so that a driver
 //     waits for the thing itself and never sleeps.
 //   - A hog ends when its standard input does, except in hold: it does not

@@ -20,7 +20,7 @@ func (p *process) tmpfs(c command) error {
 	}
 	f := os.NewFile(uintptr(fd), "memfd")
 	defer f.Close()
-	if err := write(f, c.size, newPace(c.rate)); err != nil {
+	if err := write(f, c.size, evenPace(c.rate)); err != nil {
 		return err
 	}
 	p.deep(c.size)

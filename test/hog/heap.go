@@ -29,16 +29,16 @@ func (p *process) jvm(c command) error {
 	}
 	held := int64(0)
 	for end := part; err == nil && end < c.size; end += part {
-		touch(heap[held:end], newPace(c.rate))
+		touch(heap[held:end], evenPace(c.rate))
 		held = end - part/2
 		err = collect(heap[held:end])
 	}
-	touch(heap[held:], newPace(c.rate))
+	touch(heap[held:], evenPace(c.rate))
 	p.deep(c.size)
 	for end := time.Now().Add(c.duration); err == nil && time.Now().Before(end); {
 		young := heap[heapBursts/2*part:]
 		if err = collect(young); err == nil {
-			touch(young, newPace(c.rate))
+			touch(young, evenPace(c.rate))
 			hold(heapWork)
 		}
 	}

@@ -68,6 +68,24 @@ func TestPace(t *testing.T) {
 	}
 }
 
+func TestAnEvenPaceDoesNotHurry(t *testing.T) {
+	const rate, done = 1 << 20, 1 << 16 // 62.5 ms
+	p := evenPace(rate)
+	p.begin = p.begin.Add(-time.Second) // a stall
+	p.keep(done)
+	begin := time.Now()
+	p.keep(2 * done)
+	if took := time.Since(begin); took < 60*time.Millisecond {
+		t.Errorf("64KiB at 1MiB/s took %v after a stall, want 62.5ms", took)
+	}
+	p = newPace(rate)
+	p.begin = p.begin.Add(-time.Second)
+	begin = time.Now()
+	if p.keep(done); time.Since(begin) > 30*time.Millisecond {
+		t.Errorf("a pace that is behind its deadlines waited %v", time.Since(begin))
+	}
+}
+
 func TestRunAnswersEveryCommand(t *testing.T) {
 	var out strings.Builder
 	script := "fill 1MiB; dip 1MiB for 1ms; release"

@@ -13,11 +13,19 @@ var page = int64(os.Getpagesize())
 
 // A pace spreads bytes over time against absolute deadlines.
 type pace struct {
-	rate  int64 // bytes per second, 0 is unpaced
-	begin time.Time
+	rate    int64 // bytes per second, 0 is unpaced
+	begin   time.Time
+	forgets bool // what a stall owes: it is late for good
 }
 
-func newPace(rate int64) pace { return pace{rate, time.Now()} }
+func newPace(rate int64) pace { return pace{rate: rate, begin: time.Now()} }
+
+// evenPace never hurries to make up for a stall: for courses of memory that are
+// known beforehand by how fast they are at the most.
+func evenPace(rate int64) pace { return pace{rate: rate, begin: time.Now(), forgets: true} }
+
+// stall is how late a pace is that has been stalled, not merely woken late.
+const stall = 5 * time.Millisecond
 
 // step is how many bytes to do between two looks at the clock: about a
 // millisecond's worth, and at least a page.
@@ -29,13 +37,16 @@ func (p pace) step() int64 {
 }
 
 // keep waits until done bytes are due.
-func (p pace) keep(done int64) {
+func (p *pace) keep(done int64) {
 	if p.rate == 0 {
 		return
 	}
 	due := time.Duration(float64(done) / float64(p.rate) * float64(time.Second))
 	for {
 		left := due - time.Since(p.begin)
+		if p.forgets && left < -stall {
+			p.begin = p.begin.Add(-left)
+		}
 		if left <= 0 {
 			return
 		}
@@ -45,7 +56,7 @@ func (p pace) keep(done int64) {
 }
 
 // fill maps memory and touches every page of it.
-func (p *process) fill(size, rate int64) error {
+func (p *process) fill(size int64, clock pace) error {
 	if size == 0 {
 		return nil
 	}
@@ -54,7 +65,7 @@ func (p *process) fill(size, rate int64) error {
 		return err
 	}
 	p.regions = append(p.regions, m)
-	touch(m, newPace(rate))
+	touch(m, clock)
 	return nil
 }
 
@@ -95,7 +106,7 @@ func (p *process) release() error {
 
 // dip grows, says so, holds, and gives back what it took.
 func (p *process) dip(c command) error {
-	if err := p.fill(c.size, c.rate); err != nil {
+	if err := p.fill(c.size, evenPace(c.rate)); err != nil {
 		return err
 	}
 	p.deep(c.size)

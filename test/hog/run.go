@@ -69,7 +69,7 @@ func (p *process) obey(line string) {
 func (p *process) do(c command) error {
 	switch c.verb {
 	case "fill":
-		return p.fill(c.size, c.rate)
+		return p.fill(c.size, newPace(c.rate))
 	case "release":
 		return p.release()
 	case "dip":

@@ -231,7 +231,8 @@ func TestPodLimit(t *testing.T) {
 // TestWorkingSet has a file in memory count as memory, not as page cache.
 func TestWorkingSet(t *testing.T) {
 	n := testNode(t, 256<<20)
-	h := testHog(t, testPod(t, n, "1"))
+	p := testPod(t, n, "1")
+	h := testHog(t, p)
 	before, err := n.WorkingSet()
 	if err != nil {
 		t.Fatal(err)
@@ -246,6 +247,9 @@ func TestWorkingSet(t *testing.T) {
 	held, err := n.WorkingSet()
 	if grew := held - before; err != nil || grew < 60<<20 || grew > 72<<20 {
 		t.Errorf("a file of 64 MiB in memory adds %d bytes, %v", grew, err)
+	}
+	if cache, err := p.PageCache("main"); err != nil || cache > 8<<20 {
+		t.Errorf("%d bytes of page cache, %v", cache, err)
 	}
 	if _, err := h.Await(t.Context(), order); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,24 @@ func (n *Node) WorkingSet() (int64, error) {
 	return max(used-inactive, 0), nil
 }
 
+// PageCache is what of a container's memory is pages of files that are not in
+// memory alone, in bytes: the kernel takes it back before it kills. Unlike the
+// statistics of a directory with others below it, which current kernels may leave
+// as they are for up to 2 s, those of a container's directory are up to date.
+func (p *Pod) PageCache(container string) (int64, error) {
+	controller := "memory"
+	if p.node.layout.version == 2 {
+		controller = Unified
+	}
+	file := filepath.Join(p.ContainerDir(controller, container), "memory.stat")
+	inactive, err := readKey(file, "inactive_file")
+	if err != nil {
+		return 0, err
+	}
+	active, err := readKey(file, "active_file")
+	return inactive + active, err
+}
+
 // PIDs lists the processes of the pod, containers included, as this process
 // sees them.
 func (p *Pod) PIDs() ([]int, error) {

@@ -64,6 +64,12 @@ func (n *Node) AddPod(name, spec string, containers ...string) (*sandbox.Pod, er
 	return n.Node.AddPod("uid-"+name, sandbox.Burstable, containers...)
 }
 
+// Forget removes the manifest of a pod that has ended. Its cgroups stay, empty:
+// with them the kernel would forget whom it killed there.
+func (n *Node) Forget(name string) error {
+	return os.Remove(filepath.Join(n.Manifests(), name+".yaml"))
+}
+
 // AddHog makes a pod and starts a hog in it.
 func (n *Node) AddHog(ctx context.Context, name, spec string) (*sandbox.Hog, error) {
 	pod, err := n.AddPod(name, spec)

@@ -34,6 +34,7 @@ type Regret struct {
 	For     time.Duration // the step that is under way is ended
 	Longest time.Duration // time for which a step holds what it took
 	Seed    uint64
+	Disk    bool         // also workloads that write and read files, unless temporary ones are in memory
 	Brinks  bool         // also steps that no observer can tell from doom
 	Args    []string     // of the agent
 	Told    func(string) // is told of every eviction and OOM kill; may be nil
@@ -73,6 +74,8 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 type regretting struct {
 	Regret
 	node   *Node
+	pods   int
+	name   string // of the pod
 	pod    *sandbox.Pod
 	hog    *sandbox.Hog // nil once it has ended
 	agent  *Agent
@@ -108,17 +111,14 @@ func (t *regretting) prepare(ctx context.Context) error {
 	if _, err := innocent.Do(ctx, "fill 60MiB"); err != nil {
 		return err
 	}
-	if t.pod, err = t.node.AddPod("hog", ""); err != nil {
-		return err
-	}
 	t.agent, err = t.node.Start(ctx, t.Binary, append([]string{fmt.Sprintf("--eviction-hard=memory.available<%d", regretThreshold)}, t.Args...)...)
 	return err
 }
 
-// scratch is a directory on a disk, empty if the temporary directory is in
-// memory: what is written there could not be told from memory.
+// scratch is a directory on a disk; empty if none is asked for, or the temporary
+// directory is in memory: what is written there could not be told from memory.
 func (t *regretting) scratch() (string, error) {
-	if memory, err := InMemory(t.node.Dir); err != nil || memory {
+	if memory, err := InMemory(t.node.Dir); err != nil || memory || !t.Disk {
 		return "", err
 	}
 	dir := filepath.Join(t.node.Dir, "scratch")
@@ -132,41 +132,61 @@ func (t *regretting) step(ctx context.Context) error {
 	if err := t.rest(ctx); err != nil {
 		return err
 	}
-	used, err := t.node.WorkingSet()
+	room, err := t.room()
 	if err != nil {
 		return err
 	}
 	t.before = t.now
-	t.now = past{step: t.course.next(t.Limit - used), begun: time.Now()}
-	if _, err := t.shadow.take(t.Limit); err != nil {
-		return err
-	}
+	t.now = past{step: t.course.next(room), begun: time.Now()}
+	t.shadow.begin(t.pod)
 	_, err = t.hog.Do(ctx, t.now.step.Order)
 	ended := errors.Is(err, hog.ErrEnded)
 	if err != nil && !ended {
 		return err
 	}
-	if t.now.seen, err = t.shadow.take(t.Limit); err != nil {
+	if t.now.seen, err = t.shadow.end(); err != nil {
 		return err
 	}
 	return t.account(ctx, ended)
 }
 
 // rest starts the hog unless it lives, with as much memory as leaves the node
-// above the line.
+// above the line. It is a new pod, as a controller would make one: the agent
+// would not go on killing the old one for ever.
 func (t *regretting) rest(ctx context.Context) (err error) {
 	if t.hog != nil {
 		return nil
 	}
+	if t.pod != nil {
+		if err := t.node.Forget(t.name); err != nil {
+			return err
+		}
+	}
+	t.pods++
+	t.name = fmt.Sprintf("hog-%d", t.pods)
+	if t.pod, err = t.node.AddPod(t.name, ""); err != nil {
+		return err
+	}
 	if t.hog, err = t.node.StartHog(ctx, t.pod, "app"); err != nil {
 		return err
 	}
-	used, err := t.node.WorkingSet()
+	room, err := t.room()
 	if err != nil {
 		return err
 	}
-	_, err = t.hog.Do(ctx, fmt.Sprintf("fill %d", max(t.Limit-atRest-used, 0)))
+	_, err = t.hog.Do(ctx, fmt.Sprintf("fill %d", max(room-atRest, 0)))
 	return err
+}
+
+// room is what is left once the hog's page cache has given way, in bytes: plans
+// are made by what the kernel will do.
+func (t *regretting) room() (int64, error) {
+	used, err := t.node.Usage()
+	if err != nil {
+		return 0, err
+	}
+	cache, err := t.pod.PageCache("app")
+	return t.Limit - used + cache, err
 }
 
 // account adds the step to its row. A hog that has ended was evicted, unless the
@@ -175,7 +195,7 @@ func (t *regretting) account(ctx context.Context, ended bool) error {
 	row := t.row(&t.now.step)
 	row.Steps++
 	row.Under += t.now.seen.Under
-	row.Least = min(row.Least, t.now.seen.Least)
+	row.Least, row.LeastHard = min(row.Least, t.now.seen.Least), min(row.LeastHard, t.now.seen.LeastHard)
 	t.gap = max(t.gap, t.now.seen.LongestGap)
 	if t.now.seen.Under > 0 {
 		row.Crossed++

@@ -2,7 +2,9 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ type shadow struct {
 	done      chan struct{}
 
 	mu   sync.Mutex
+	pod  *sandbox.Pod // that has the page cache
 	seen Sight
 	last time.Time
 	err  error
@@ -28,6 +31,7 @@ type shadow struct {
 // A Sight is what the shadow has seen in a while.
 type Sight struct {
 	Least      int64         // that was left, in bytes
+	LeastHard  int64         // that was left with all page cache given back
 	Under      time.Duration // with less left than the threshold
 	LongestGap time.Duration // between two looks
 }
@@ -35,7 +39,6 @@ type Sight struct {
 func watch(n *sandbox.Node, threshold int64) *shadow {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &shadow{threshold: threshold, stop: stop, done: make(chan struct{}), last: time.Now()}
-	s.seen.Least = n.Limit()
 	go func() {
 		defer close(s.done)
 		for tick := time.NewTicker(shadowPace); ; {
@@ -44,37 +47,50 @@ func watch(n *sandbox.Node, threshold int64) *shadow {
 				tick.Stop()
 				return
 			case <-tick.C:
-				used, err := n.WorkingSet()
-				s.note(n.Limit()-used, err)
+				s.look(n)
 			}
 		}
 	}()
 	return s
 }
 
-func (s *shadow) note(left int64, err error) {
+func (s *shadow) look(n *sandbox.Node) {
+	used, err := n.WorkingSet()
+	charged, usageErr := n.Usage()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	cache := int64(0)
+	var cacheErr error
+	if s.pod != nil {
+		cache, cacheErr = s.pod.PageCache("app")
+	}
+	if err := errors.Join(err, usageErr, cacheErr); err != nil {
 		s.err = fmt.Errorf("the shadow's look at the node: %w", err)
 		return
 	}
 	now := time.Now()
 	gap := now.Sub(s.last)
 	s.last = now
-	s.seen.Least, s.seen.LongestGap = min(s.seen.Least, left), max(s.seen.LongestGap, gap)
+	s.seen.LongestGap = max(s.seen.LongestGap, gap)
+	left := n.Limit() - used
+	s.seen.Least, s.seen.LeastHard = min(s.seen.Least, left), min(s.seen.LeastHard, n.Limit()-charged+cache)
 	if left < s.threshold {
 		s.seen.Under += gap
 	}
 }
 
-// take returns what was seen since the last call.
-func (s *shadow) take(limit int64) (Sight, error) {
+// begin begins a step of a pod's workload.
+func (s *shadow) begin(p *sandbox.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.seen
-	s.seen = Sight{Least: limit}
-	return seen, s.err
+	s.pod, s.seen = p, Sight{Least: math.MaxInt64, LeastHard: math.MaxInt64}
+}
+
+// end returns what was seen since its beginning.
+func (s *shadow) end() (Sight, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen, s.err
 }
 
 func (s *shadow) close() {

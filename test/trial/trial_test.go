@@ -171,25 +171,3 @@ func TestPageCacheIsNoAlarm(t *testing.T) {
 	await(t, a, agent.Nothing)
 	quiet(t, n, a, h)
 }
-
-func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
-	n := node(t, "thrash")
-	bystander := addHog(t, n, "bystander", "", "fill 20MiB")
-	pod, err := n.AddPod("thrasher", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pod.LimitMemory(64 * mib); err != nil {
-		t.Fatal(err)
-	}
-	h, err := n.StartHog(within(t, 10*time.Second), pod, "app")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
-	await(t, a, agent.Nothing)
-	if _, err := h.Do(within(t, 2*time.Minute), "thrash 128MiB in "+t.TempDir()+" for 2s"); err != nil {
-		t.Fatal(err)
-	}
-	quiet(t, n, a, h, bystander)
-}

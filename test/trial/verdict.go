@@ -10,17 +10,18 @@ import (
 
 // A Row is what came of all steps of a workload.
 type Row struct {
-	Workload string
-	Brink    bool
-	Steps    int
-	Crossed  int           // steps that came under the line
-	Under    time.Duration // in all
-	Least    int64         // that was left in a step, in bytes
-	Regular  int           // evictions by looks every 10 s
-	Extra    int           // evictions by looks between them
-	OOMKills int64
-	Regrets  int
-	Doomed   int // steps that went on beyond the limit
+	Workload  string
+	Brink     bool
+	Steps     int
+	Crossed   int           // steps that came under the line
+	Under     time.Duration // in all
+	Least     int64         // that was left in a step, in bytes
+	LeastHard int64         // that was left with all page cache given back
+	Regular   int           // evictions by looks every 10 s
+	Extra     int           // evictions by looks between them
+	OOMKills  int64
+	Regrets   int
+	Doomed    int // steps that went on beyond the limit
 }
 
 // evicted waits for the decision that ended the hog.
@@ -44,7 +45,7 @@ func (t *regretting) judge(d agent.Decision) error {
 		in = &t.before
 	}
 	row := t.row(&in.step)
-	if d.Pod != "default/hog" && d.Decision == agent.Evicted {
+	if d.Pod == "default/innocent" && d.Decision == agent.Evicted {
 		return fmt.Errorf("a pod within its request was evicted in %q: %+v", in.step.Order, d)
 	}
 	if d.Look == "regular" {
@@ -57,8 +58,8 @@ func (t *regretting) judge(d agent.Decision) error {
 		row.Regrets++
 		verdict = "REGRET"
 	}
-	t.tell("%s: %s, %s look, in %q, %v after its begin, least left %d MiB: %s", verdict, d.Decision, d.Look, in.step.Order,
-		d.Time.Sub(in.begun).Round(time.Millisecond), in.seen.Least/mib, d.Why)
+	t.tell("%s: %s, %s look, in %q, %v after its begin, least left %d MiB, %d with the page cache: %s", verdict, d.Decision, d.Look, in.step.Order,
+		d.Time.Sub(in.begun).Round(time.Millisecond), in.seen.Least/mib, in.seen.LeastHard/mib, d.Why)
 	return nil
 }
 
@@ -76,7 +77,7 @@ func (t *regretting) row(s *Step) *Row {
 			return r
 		}
 	}
-	r := &Row{Workload: s.Workload, Brink: s.Brink, Least: t.Limit}
+	r := &Row{Workload: s.Workload, Brink: s.Brink, Least: t.Limit, LeastHard: t.Limit}
 	t.rows = append(t.rows, r)
 	return r
 }

@@ -1,0 +1,73 @@
+package trial_test
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+// TestNoRegret is the short form of the measurement: workloads come close to the
+// limit, and nobody is evicted whom neither looks every 10 s nor the kernel
+// would have ended. What does go beyond the limit is saved.
+func TestNoRegret(t *testing.T) { regret(t, trial.Regret{Seed: 5}) }
+
+// TestNoRegretWithPageCache adds files that are streamed, used at random and
+// unpacked.
+func TestNoRegretWithPageCache(t *testing.T) {
+	if memory, err := trial.InMemory(t.TempDir()); err != nil || memory {
+		t.Skipf("the temporary directory is in memory (%v): files there are no page cache", err)
+	}
+	regret(t, trial.Regret{Seed: 6, Disk: true})
+}
+
+func regret(t *testing.T, r trial.Regret) {
+	t.Helper()
+	sandbox.Need(t)
+	r.Binary, r.Limit, r.For, r.Longest = binary, 512*mib, 45*time.Second, 2*time.Second
+	r.Told = func(what string) { t.Log(what) }
+	rows, gap, err := r.Run(within(t, 3*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all trial.Row
+	for _, row := range rows {
+		t.Logf("%+v", *row)
+		all.Steps, all.Crossed, all.Doomed = all.Steps+row.Steps, all.Crossed+row.Crossed, all.Doomed+row.Doomed
+		all.Extra, all.Regrets, all.OOMKills = all.Extra+row.Extra, all.Regrets+row.Regrets, all.OOMKills+row.OOMKills
+	}
+	t.Logf("the longest time between two looks of the shadow: %v", gap)
+	if all.Regrets > 0 {
+		t.Errorf("%d evictions that nobody else would have made, in %d steps", all.Regrets, all.Steps)
+	}
+	if all.OOMKills > 0 {
+		t.Errorf("the kernel killed %d times", all.OOMKills)
+	}
+	if all.Crossed <= all.Doomed || all.Doomed == 0 || all.Extra == 0 {
+		t.Errorf("%d steps came under the line, %d of them went on beyond the limit, %d evictions by extra looks: this says nothing", all.Crossed, all.Doomed, all.Extra)
+	}
+}
+
+func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
+	n := node(t, "thrash")
+	bystander := addHog(t, n, "bystander", "", "fill 20MiB")
+	pod, err := n.AddPod("thrasher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pod.LimitMemory(64 * mib); err != nil {
+		t.Fatal(err)
+	}
+	h, err := n.StartHog(within(t, 10*time.Second), pod, "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
+	await(t, a, agent.Nothing)
+	if _, err := h.Do(within(t, 2*time.Minute), "thrash 128MiB in "+t.TempDir()+" for 2s"); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, n, a, h, bystander)
+}
