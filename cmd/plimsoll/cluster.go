@@ -123,7 +123,8 @@ func (p *program) serve(ctx context.Context) {
 
 // readiness is what the agent needs of others.
 func (p *program) readiness() []endpoints.Check {
-	checks := []endpoints.Check{{Name: "memory", Err: p.reporter.memory.Err}, {Name: "pods", Err: p.podsKnown}}
+	checks := []endpoints.Check{{Name: "memory", Err: p.reporter.memory.Err}, {Name: "pods", Err: p.podsKnown},
+		{Name: "notifications", Err: func() error { return nil }, Note: p.notifications}}
 	if p.api != nil {
 		checks = append(checks, endpoints.Check{Name: "api-server", Err: p.apiNode.Err})
 	}

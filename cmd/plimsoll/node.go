@@ -30,7 +30,8 @@ type node struct {
 	provider    stats.Provider
 	disks       *stats.Disks
 	directories *stats.Directories
-	source      podSource // nil: no pods are known
+	source      podSource     // nil: no pods are known
+	stalls      *stats.Stalls // nil: nobody is woken by them
 	killer      *kill.Killer
 	ladder      *ladder.Ladder
 	metrics     *metrics.Metrics
@@ -121,7 +122,13 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 
 // Refresh implements agent.Inventory: it opens what a measurement will read, so
 // that none of it has to be opened under pressure.
-func (n *node) Refresh(context.Context) { n.cgroups.Prepare(n.pods()) }
+func (n *node) Refresh(context.Context) {
+	pods := n.pods()
+	n.cgroups.Prepare(pods)
+	if n.stalls != nil {
+		n.stalls.Mark(pods, time.Now())
+	}
+}
 
 // Victim implements agent.Victims.
 func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/cgroupnotify"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/endpoints"
@@ -44,6 +45,7 @@ type program struct {
 	collecting *collecting
 	metrics    *metrics.Metrics
 	reporter   *reporter
+	notifier   *cgroupnotify.Notifier // nil: the time alone
 }
 
 // open puts the program together: the kernel first, which has to be there, then
@@ -60,6 +62,7 @@ func (p *program) open(ctx context.Context) (err error) {
 	p.metrics = metrics.New(metrics.Settings{Version: version, Revision: revision(), Configured: policy.Configured,
 		Limits: []string{eviction.EmptyDirLimit, eviction.PodLimit, eviction.ContainerLimit}, LinesLost: p.lines.Lost})
 	p.node.metrics = p.metrics
+	p.notifier = p.openNotifier()
 	p.state = openState(p.config, p.log)
 	if p.state != nil {
 		p.close = append(p.close, p.state.Close)
