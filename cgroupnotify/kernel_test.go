@@ -1,10 +1,7 @@
 package cgroupnotify
 
 import (
-	"fmt"
 	"os"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,14 +72,6 @@ func open(t testing.TB, o Options) *Notifier {
 	return n
 }
 
-// onV1 ends tests of what only version 1 has; the machine says which it is.
-func onV1(t testing.TB) {
-	t.Helper()
-	if v := hierarchy(t).Version; v != cgroup.V1 {
-		t.Skipf("cgroup %s has no thresholds of usage", v)
-	}
-}
-
 // look is what a look at the node would say now.
 func (r *rig) look() (o signal.Observations) {
 	r.Helper()
@@ -137,110 +126,6 @@ func (r *rig) quiet(what signal.Wakes) bool {
 	return !r.Wait(time.Now()).Any(what)
 }
 
-func TestACrossingWakesUpAndDown(t *testing.T) {
-	onV1(t)
-	r := newRig(t, Options{})
-	r.follow(312 * mib) // from 200 MiB on
-	h := r.box.Run(t, r.pod, "main", "fill 150MiB")
-	if !r.quiet(signal.ByCrossing) {
-		t.Error("woken 50 MiB before the line")
-	}
-	for _, c := range []string{"fill 100MiB", "release"} {
-		if _, err := h.Do(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		r.await(signal.ByCrossing)
-	}
-}
-
-func TestALineThatIsCrossedAlreadyWakesAtOnce(t *testing.T) {
-	onV1(t)
-	r := newRig(t, Options{})
-	before := r.look()
-	r.box.Run(t, r.pod, "main", "fill 250MiB")
-	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: 312 * mib}}
-	r.Follow(&before, lines) // the look was before the fill
-	r.await(signal.ByCrossing)
-	// What the look has seen needs no wake.
-	r.follow(400 * mib)
-	if !r.quiet(signal.ByCrossing) {
-		t.Error("woken for what the look has seen")
-	}
-}
-
-// The line is in terms of what is available: page cache that can be taken back
-// moves its level.
-func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
-	onV1(t)
-	r := newRig(t, Options{})
-	r.follow(212 * mib)
-	first := r.lines[0].lines[0].level
-	h := r.box.Run(t, r.pod, "main")
-	if err := h.Send("thrash 200MiB in /var/tmp for 10s"); err != nil { // as long as it reads, the file is there
-		t.Fatal(err)
-	}
-	var u cgroup.MemoryUsage
-	for end := time.Now().Add(patience); u.InactiveFile < 150*mib && time.Now().Before(end); {
-		r.Wait(time.Now().Add(10 * time.Millisecond))
-		var err error
-		if u, err = r.node.Read(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.follow(212 * mib)
-	second := r.lines[0].lines[0].level
-	if grew := second - first; u.InactiveFile < 150*mib || second < first || distance(grew, u.InactiveFile) > 60*mib {
-		t.Fatalf("the level went from %d to %d, with %d of inactive file", first, second, u.InactiveFile)
-	}
-	if a := r.look()[signal.MemoryAvailable].Available; a < 300*mib || !r.quiet(signal.ByCrossing) {
-		t.Errorf("woken by page cache, with %d available", a)
-	}
-}
-
-func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
-	onV1(t)
-	var told []string
-	r := newRig(t, Options{Report: func(s Source) { told = append(told, fmt.Sprint(s.Name, " ", s.Where, " ", s.Err == nil)) }})
-	var node signal.Observations
-	look := func() {
-		node = r.look()
-		node[signal.AllocatableMemoryAvailable] = node[signal.MemoryAvailable]
-		r.retryAt = time.Time{}
-		r.Follow(&node, []signal.Line{{Signal: signal.AllocatableMemoryAvailable, At: 312 * mib}})
-		r.arming.Wait()
-	}
-	look()
-	look()
-	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"),
-		r.box.Dir("memory")+"/kubepods/burstable", r.box.Dir("memory")+"/kubepods")
-	for end := time.Now().Add(patience); len(told) == 0 && time.Now().Before(end); {
-		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 { // the kernel rings in a worker of its own
-			t.Fatalf("woken by %v for a cgroup that is gone", w.Names())
-		}
-	}
-	if s := r.source(Threshold, Kubepods); s.Err == nil || !strings.Contains(s.Err.Error(), "removed") {
-		t.Errorf("%+v", s)
-	}
-	look()
-	if err := r.pod.LimitMemory(300 * mib); err != nil { // makes the pod again
-		t.Fatal(err)
-	}
-	if _, err := r.box.AddPod("hog", sandbox.Burstable, "main"); err != nil {
-		t.Fatal(err)
-	}
-	look()
-	look()
-	if s := r.source(Threshold, Kubepods); s.Err != nil {
-		t.Fatal(s.Err)
-	}
-	r.box.Run(t, r.pod, "main", "fill 250MiB")
-	r.await(signal.ByCrossing)
-	want := "memory-threshold kubepods true memory-oom kubepods true"
-	if got := strings.Join(told, " "); !strings.HasSuffix(got, want) || strings.Count(got, "false") < 2 {
-		t.Errorf("told %s", got)
-	}
-}
-
 func remove(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -286,48 +171,66 @@ func descriptors(t testing.TB) int {
 	return len(entries)
 }
 
-// Lines that move 10 000 times, in many cgroups at once because each waits for
-// the kernel, leave nothing behind.
-func TestArmingLeavesNothing(t *testing.T) {
-	onV1(t)
-	const nodes, rounds = 100, 100
-	box := sandbox.Make(t, "notify", 64*mib)
-	h := hierarchy(t)
-	runtime.GC()
-	fds, goroutines := descriptors(t), runtime.NumGoroutine()
-	all := make([]*Notifier, nodes)
-	for i := range all {
-		p, err := box.AddPod(fmt.Sprint("p", i), sandbox.Guaranteed, "main")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all[i], err = Open(Options{Hierarchy: h, NodeCgroup: p.Path()}); err != nil {
-			t.Fatal(err)
+// The OOM killer of the node is a witness on both versions.
+func TestTheOOMKillerWakes(t *testing.T) {
+	r := newRig(t, Options{})
+	h := r.box.Run(t, r.pod, "main")
+	if err := h.Send("fill 600MiB"); err != nil { // the node has 512
+		t.Fatal(err)
+	}
+	r.await(signal.ByOOM)
+}
+
+// A pod that thrashes at a limit of its own stalls, which is told, but not a
+// hundred times a second.
+func TestStallsWakeAtTheirPace(t *testing.T) {
+	r := newRig(t, Options{})
+	if s := r.source(PSI, Machine); s.Err != nil {
+		t.Skip(s.Err)
+	}
+	if err := r.pod.LimitMemory(32 * mib); err != nil {
+		t.Fatal(err)
+	}
+	h := r.box.Run(t, r.pod, "main")
+	begin := time.Now()
+	if err := h.Send("thrash 100MiB in /var/tmp for 8s"); err != nil {
+		t.Fatal(err)
+	}
+	r.await(signal.ByStall)
+	wakes := 1
+	for end := begin.Add(6 * time.Second); time.Now().Before(end); {
+		if w := r.Wait(end); w != 0 {
+			wakes++
 		}
 	}
-	armed := 0
-	for round := range rounds {
-		var node signal.Observations
-		node[signal.MemoryAvailable] = signal.Observed(64*mib, 64*mib, time.Now())
-		for _, n := range all {
-			n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: signal.Amount(1+round%2*40) * mib}})
-		}
-		for _, n := range all {
-			n.arming.Wait()
-			if n.lines[0].lines[0].next != nil {
-				armed++
-			}
-		}
+	sources := len(r.Sources())
+	most := sources * (far.burst + int(time.Since(begin)/far.every))
+	if wakes > most {
+		t.Errorf("woken %d times in %v, at most %d by %d sources", wakes, time.Since(begin), most, sources)
 	}
-	for _, n := range all {
-		if err := n.Close(); err != nil {
-			t.Error(err)
+	t.Logf("woken %d times in %v", wakes, time.Since(begin))
+}
+
+func TestNothingIsAllocated(t *testing.T) {
+	r := newRig(t, Options{})
+	node := r.look()
+	node[signal.AllocatableMemoryAvailable] = node[signal.MemoryAvailable]
+	lines := []signal.Line{
+		{Signal: signal.MemoryAvailable, At: 100 * mib}, {Signal: signal.MemoryAvailable, At: 200 * mib},
+		{Signal: signal.AllocatableMemoryAvailable, At: 100 * mib},
+	}
+	r.Follow(&node, lines)
+	r.arming.Wait()
+	r.Follow(&node, lines)
+	for name, f := range map[string]func(){
+		"Wait":            func() { r.Wait(time.Now()) },
+		"Wait for a time": func() { r.Wait(time.Now().Add(time.Microsecond)) },
+		"Wake":            func() { r.Wake(); r.Wait(time.Now().Add(patience)) },
+		"Follow":          func() { r.Follow(&node, lines) },
+		"Follow, retry":   func() { r.retryAt = time.Time{}; r.Follow(&node, lines) },
+	} {
+		if allocs := testing.AllocsPerRun(100, f); allocs != 0 {
+			t.Errorf("%s allocates %v times", name, allocs)
 		}
-	}
-	if armed != nodes*rounds {
-		t.Errorf("armed %d times, want %d", armed, nodes*rounds)
-	}
-	if f, g := descriptors(t), runtime.NumGoroutine(); f != fds || g > goroutines {
-		t.Errorf("%d descriptors and %d goroutines became %d and %d", fds, goroutines, f, g)
 	}
 }

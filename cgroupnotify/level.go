@@ -1,8 +1,6 @@
 package cgroupnotify
 
 import (
-	"math"
-
 	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/signal"
 )
@@ -17,11 +15,14 @@ import (
 // the numbers are absurd.
 func levelOf(capacity, at signal.Amount, u cgroup.MemoryUsage, page uint64) (level uint64, ok bool) {
 	inactive := min(u.InactiveFile, u.Usage)
-	if capacity <= 0 || at < 0 || at > capacity || inactive > math.MaxInt64-uint64(capacity)-page {
+	if capacity <= 0 || capacity > absurd || at < 0 || at > capacity || inactive > absurd {
 		return 0, false
 	}
 	return (uint64(capacity-at)+inactive)/page*page + page, true
 }
+
+// absurd is more memory than any machine has, in bytes.
+const absurd = 1 << 62
 
 // slack is how far off a level may be that is still far away, as a part of the
 // way to it; leastSlack, in bytes, how far it may always be: the kernel itself

@@ -1,0 +1,163 @@
+package cgroupnotify
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A nuisance is a speaker whose descriptor is always ready.
+type nuisance struct {
+	err           error
+	wakes         signal.Wakes
+	heard, failed int
+	set           *set
+	ear           *ear
+	pace          pace
+}
+
+func (f *nuisance) hear(int, uint32) (signal.Wakes, error) { f.heard++; return f.wakes, f.err }
+func (f *nuisance) fail(error)                             { f.failed++; f.set.remove(f.ear) }
+
+// add makes a descriptor that is ready and stays so.
+func addNuisance(t *testing.T, n *Notifier, f *nuisance) {
+	t.Helper()
+	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.set, f.pace = n.set, near
+	if f.ear, err = n.set.add(f, fd, &f.pace, unix.EPOLLIN); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFailingSourceIsGivenUp(t *testing.T) {
+	n := open(t, Options{Hierarchy: hierarchy(t)})
+	f := nuisance{err: unix.EBADF}
+	addNuisance(t, n, &f)
+	fds := descriptors(t)
+	end := time.Now().Add(100 * time.Millisecond)
+	if w := n.Wait(end); w != 0 || time.Now().Before(end) {
+		t.Errorf("woken by %v before the time", w.Names())
+	}
+	if f.heard != 1 || f.failed != 1 || descriptors(t) != fds-1 {
+		t.Errorf("heard %d times, failed %d times, %d descriptors of %d", f.heard, f.failed, descriptors(t), fds)
+	}
+}
+
+// Whatever the kernel says, a source wakes no more often than its pace allows,
+// and costs no more than that when it wakes nobody.
+func TestPacesBoundEverySource(t *testing.T) {
+	n := open(t, Options{Hierarchy: hierarchy(t)})
+	for _, wakes := range []signal.Wakes{0, signal.ByStall} {
+		f := nuisance{wakes: wakes}
+		begin, woken := time.Now(), 0
+		addNuisance(t, n, &f)
+		for end := begin.Add(300 * time.Millisecond); time.Now().Before(end); {
+			if n.Wait(end) != 0 {
+				woken++
+			}
+		}
+		most := near.burst + int(time.Since(begin)/near.every)
+		if f.heard < near.burst || f.heard > most || woken > f.heard {
+			t.Errorf("heard %d times, at most %d; woken %d times", f.heard, most, woken)
+		}
+		n.set.remove(f.ear)
+	}
+}
+
+// Without epoll there is still the time.
+func TestAfterTheCloseOnlyTheTimeIsLeft(t *testing.T) {
+	n, err := Open(Options{Hierarchy: hierarchy(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.Wake() // hits nothing
+	end := time.Now().Add(20 * time.Millisecond)
+	if w := n.Wait(end); w != 0 || time.Now().Before(end) {
+		t.Errorf("woken by %v before the time", w.Names())
+	}
+}
+
+func TestWithoutPressureStallInformation(t *testing.T) {
+	n := open(t, Options{Hierarchy: hierarchy(t), ProcRoot: t.TempDir()})
+	var found []Source
+	for _, s := range n.Sources() {
+		if s.Name == PSI {
+			found = append(found, s)
+		}
+	}
+	if len(found) != 1 || found[0].Where != Machine || !strings.Contains(found[0].Err.Error(), "psi=1") {
+		t.Errorf("%v", found)
+	}
+}
+
+// Descriptors that are missing are named, and tried again.
+func TestWithoutDescriptors(t *testing.T) {
+	var told []Source
+	r := newRig(t, Options{Report: func(s Source) { told = append(told, s) }})
+	remake := func() {
+		for _, c := range r.cgroups {
+			c.lost(unix.ENODEV)
+		}
+		node := r.look()
+		r.retryAt = time.Time{}
+		r.Follow(&node, nil)
+	}
+	limit(t, 3)
+	remake()
+	for _, s := range r.Sources() {
+		if s.Where != Machine && (!errors.Is(s.Err, unix.EMFILE) || !strings.Contains(s.Err.Error(), "RLIMIT_NOFILE")) {
+			t.Errorf("without descriptors: %+v", s)
+		}
+	}
+	limit(t, 20000)
+	told = nil
+	node := r.look()
+	r.retryAt = time.Time{}
+	r.Follow(&node, nil)
+	for _, s := range r.Sources() {
+		if s.Err != nil {
+			t.Errorf("with descriptors: %+v", s)
+		}
+	}
+	if len(told) == 0 {
+		t.Error("nobody was told")
+	}
+}
+
+// limit lets this process open files only up to that descriptor.
+func limit(t *testing.T, files uint64) {
+	t.Helper()
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &was) })
+}
+
+func TestACgroupThatIsNotThere(t *testing.T) {
+	h := hierarchy(t)
+	n := open(t, Options{Hierarchy: h, NodeCgroup: "/plimsoll-nowhere"})
+	for _, s := range n.Sources() {
+		if s.Where != Machine && (s.Err == nil || !cgroup.IsGone(s.Err)) {
+			t.Errorf("%+v", s)
+		}
+	}
+	if w := n.Wait(time.Now()); w != 0 {
+		t.Errorf("woken by %v", w.Names())
+	}
+}

@@ -1,0 +1,100 @@
+package cgroupnotify
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+const page = 4096
+
+// From the level on, and not below it, less than the line's amount is available.
+func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 20))
+	for range 100_000 {
+		capacity := signal.Amount(random.Int64N(1 << 40))
+		at := signal.Amount(random.Int64N(int64(capacity) + 1))
+		usage := random.Uint64N(1<<40) / page * page
+		u := cgroup.MemoryUsage{Usage: usage}
+		u.InactiveFile = random.Uint64N(usage+1) / page * page
+		level, ok := levelOf(capacity, at, u, page)
+		if !ok || level%page != 0 {
+			t.Fatalf("capacity %d, line %d, %+v: level %d, %t", capacity, at, u, level, ok)
+		}
+		for _, usage := range []uint64{level, level - page} {
+			u.Usage = usage
+			below := capacity-signal.Amount(u.WorkingSet()) < at
+			if u.InactiveFile <= usage && below != (usage >= level) {
+				t.Fatalf("capacity %d, line %d, %+v: below is %t at level %d", capacity, at, u, below, level)
+			}
+		}
+	}
+}
+
+func TestThereIsNoLevel(t *testing.T) {
+	for _, c := range []struct {
+		capacity, at signal.Amount
+		inactive     uint64
+	}{{0, 0, 0}, {-1, -2, 0}, {100, 101, 0}, {100, -1, 0}, {math.MaxInt64, 0, 1}, {1 << 62, 0, math.MaxUint64}} {
+		u := cgroup.MemoryUsage{Usage: math.MaxUint64, MemoryStat: cgroup.MemoryStat{InactiveFile: c.inactive}}
+		if level, ok := levelOf(c.capacity, c.at, u, page); ok {
+			t.Errorf("%+v: level %d", c, level)
+		}
+	}
+}
+
+// However page cache moves, the armed level is off by no more than an eighth of
+// the way to the line, and a megabyte; and far from the line a change of page
+// cache by a tenth of the way arms nothing.
+func TestArmedLevelsStayNear(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 21))
+	var armed uint64
+	for range 100_000 {
+		usage := random.Uint64N(1 << 36)
+		wanted := usage + random.Uint64N(1<<36)
+		if moved(wanted, armed, usage) {
+			armed = wanted
+		}
+		way := wanted - usage
+		if off := distance(wanted, armed); off > max(leastSlack, way/slack) {
+			t.Fatalf("%d off, with %d to go", off, way)
+		}
+		if moved(wanted+way/10, wanted, usage) && way/10 > leastSlack {
+			t.Fatalf("armed again for %d with %d to go", way/10, way)
+		}
+	}
+}
+
+// In any time t a pace grants burst + t/every wakes at most, and it grants that
+// many to whom asks all the time.
+func TestPace(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 22))
+	for _, p := range []pace{near, far, {every: time.Second, burst: 1}} {
+		now := time.Unix(1e9, 0)
+		var granted []time.Time
+		for range 3000 {
+			now = now.Add(time.Duration(random.Int64N(int64(p.every))))
+			if random.IntN(100) == 0 {
+				now = now.Add(100 * p.every)
+			}
+			if !p.free().After(now) {
+				p.take(now)
+				granted = append(granted, now)
+			}
+		}
+		for i := range granted {
+			for j := i; j < min(i+200, len(granted)); j++ {
+				if n, most := j-i+1, p.burst+int(granted[j].Sub(granted[i])/p.every); n > most {
+					t.Fatalf("%v: %d wakes in %v, at most %d", p.every, n, granted[j].Sub(granted[i]), most)
+				}
+			}
+		}
+		if len(granted) < 1000 {
+			t.Errorf("%v: granted %d of 3000", p.every, len(granted))
+		}
+	}
+}

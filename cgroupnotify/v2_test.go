@@ -1,0 +1,148 @@
+package cgroupnotify
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// onV2 ends tests of what only version 2 has; the machine says which it is.
+func onV2(t testing.TB) {
+	t.Helper()
+	if v := hierarchy(t).Version; v != cgroup.V2 {
+		t.Skipf("cgroup %s has no memory.events", v)
+	}
+}
+
+func write2(t *testing.T, dir, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The limits of the watched cgroups themselves wake, whoever set them.
+func TestALimitThatIsMetWakes(t *testing.T) {
+	onV2(t)
+	for where, below := range map[string]string{Node: "", Kubepods: "kubepods"} {
+		t.Run(where, func(t *testing.T) {
+			r := newRig(t, Options{})
+			for _, s := range r.Sources() {
+				if s.Err != nil {
+					t.Errorf("%+v", s)
+				}
+			}
+			write2(t, filepath.Join(r.box.Dir(sandbox.Unified), below), "memory.high", "67108864")
+			h := r.box.Run(t, r.pod, "main")
+			if err := h.Send("fill 80MiB"); err != nil {
+				t.Fatal(err)
+			}
+			r.await(signal.ByLimit)
+		})
+	}
+}
+
+// Pods at limits of their own are told of at a slow pace: the kernel has much
+// more to say.
+func TestLimitsBelowAreDamped(t *testing.T) {
+	onV2(t)
+	r := newRig(t, Options{})
+	if err := r.pod.LimitMemory(32 * mib); err != nil {
+		t.Fatal(err)
+	}
+	h := r.box.Run(t, r.pod, "main")
+	begin := time.Now()
+	if err := h.Send("thrash 100MiB in /var/tmp for 6s"); err != nil {
+		t.Fatal(err)
+	}
+	limits := 0
+	for end := begin.Add(5 * time.Second); time.Now().Before(end); {
+		if r.Wait(end).Has(signal.ByLimit) {
+			limits++
+		}
+	}
+	most := 2 * (far.burst + int(time.Since(begin)/far.every))
+	text, err := os.ReadFile(r.pod.Dir(sandbox.Unified) + "/memory.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := cgroup.ParseMemoryEvents(text)
+	if err != nil || e.Max < 1000 {
+		t.Fatalf("the pod met its limit %d times, %v", e.Max, err)
+	}
+	if limits == 0 || limits > most {
+		t.Errorf("woken %d times in %v, want 1 to %d", limits, time.Since(begin), most)
+	}
+	t.Logf("%d wakes for %d events", limits, e.Max)
+}
+
+func TestEventsOfACgroupThatIsMadeAgain(t *testing.T) {
+	onV2(t)
+	r := newRig(t, Options{})
+	look := func() {
+		node := r.look()
+		r.retryAt = time.Time{}
+		r.Follow(&node, nil)
+	}
+	kubepods := r.box.Dir(sandbox.Unified) + "/kubepods"
+	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"), kubepods+"/burstable", kubepods)
+	look()
+	if s := r.source(MemoryEvents, Kubepods); s.Err == nil || !cgroup.IsGone(s.Err) {
+		t.Errorf("%+v", s)
+	}
+	if _, err := r.box.AddPod("hog", sandbox.Burstable, "main"); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	for _, s := range r.Sources() {
+		if s.Err != nil {
+			t.Errorf("%+v", s)
+		}
+	}
+	write2(t, kubepods, "memory.high", "67108864")
+	h := r.box.Run(t, r.pod, "main")
+	if err := h.Send("fill 80MiB"); err != nil {
+		t.Fatal(err)
+	}
+	r.await(signal.ByLimit)
+}
+
+// A trigger whose cgroup was removed is in error for good, and heard once.
+func TestATriggerThatIsGoneIsHeardOnce(t *testing.T) {
+	onV2(t)
+	r := newRig(t, Options{})
+	kubepods := r.box.Dir(sandbox.Unified) + "/kubepods"
+	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"), kubepods+"/burstable", kubepods)
+	for end := time.Now().Add(patience); r.source(PSI, Kubepods).Err == nil && time.Now().Before(end); {
+		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 {
+			t.Errorf("woken by %v for a cgroup that is gone", w.Names())
+		}
+	}
+	if s := r.source(PSI, Kubepods); s.Err == nil || !strings.Contains(s.Err.Error(), unix.ENODEV.Error()) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWakesOf(t *testing.T) {
+	was := cgroup.MemoryEvents{High: 1, Max: 2, OOM: 3, OOMKill: 4}
+	for now, want := range map[cgroup.MemoryEvents]signal.Wakes{
+		was:                                    0,
+		{High: 2, Max: 2, OOM: 3, OOMKill: 4}:  signal.ByLimit,
+		{High: 1, Max: 9, OOM: 3, OOMKill: 4}:  signal.ByLimit,
+		{High: 1, Max: 3, OOM: 4, OOMKill: 4}:  signal.ByLimit | signal.ByOOM,
+		{High: 1, Max: 2, OOM: 3, OOMKill: 5}:  signal.ByOOM,
+		{High: 1, Max: 2, OOM: 4, OOMKill: 10}: signal.ByOOM,
+	} {
+		if got := wakesOf(was, now); got != want {
+			t.Errorf("%+v wakes %v, want %v", now, got.Names(), want.Names())
+		}
+	}
+}
