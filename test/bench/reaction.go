@@ -29,7 +29,7 @@ func (f *reactionFlags) register(set *flag.FlagSet) {
 	set.StringVar(&f.margins, "margins", "100,10", "of the races: what must be available, in MiB")
 	set.StringVar(&f.spinners, "spinners", "0", "of the races: busy loops beside the node, such as 0,4,8")
 	set.StringVar(&f.arena, "arena", "cgroup", "of the races: what the node is, "+strings.Join(arenaNames(), " or "))
-	set.StringVar(&f.out, "out", "", "file to which every race is appended as a line of JSON")
+	set.StringVar(&f.out, "out", "", "file to which every race is appended as a line of JSON; - writes them between the rows")
 	set.StringVar(&f.earlyoom, "earlyoom", "bin/earlyoom", "the earlyoom binary")
 	set.DurationVar(&f.every, "every", 100*time.Microsecond, "how often the witness of a race reads usage")
 }
@@ -51,23 +51,30 @@ func reaction(ctx context.Context, o options) (err error) {
 	if err := available(ctx, o.plimsoll, modes); err != nil {
 		return err
 	}
-	out := io.Discard
-	if o.reaction.out != "" {
-		f, err := os.OpenFile(o.reaction.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			return fmt.Errorf("open the file of -out: %w", err)
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		out = f
+	out, err := o.reaction.results()
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, out.Close()) }()
 	fmt.Fprintf(os.Stderr, "%d tables, %d rates, %d modes, %d runs each: about %s\n",
-		len(heats), len(o.rates), len(modes), o.runs, estimate(heats, modes, o).Round(time.Minute))
+		len(heats), len(o.rates), len(modes), o.runs, estimate(heats, modes, o).Round(10*time.Second))
 	for _, h := range heats {
 		if err := h.run(ctx, o, modes, json.NewEncoder(out)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// results is where the lines of JSON go.
+func (f *reactionFlags) results() (io.WriteCloser, error) {
+	switch f.out {
+	case "":
+		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	case "-":
+		return os.Stdout, nil
+	}
+	return os.OpenFile(f.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
 // parse turns the flags into tables, contended ones last.

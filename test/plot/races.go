@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+)
+
+// A race is what a plot needs of a line. The keys are those that bench writes.
+type race struct {
+	Mode     string   `json:"mode"`
+	Arena    string   `json:"arena"`
+	Version  int      `json:"cgroup"`
+	Asked    int64    `json:"mibPerSecond"` // 0 is as fast as it goes
+	Margin   int64    `json:"marginMiB"`
+	Spinners int      `json:"spinners"`
+	Outcome  string   `json:"outcome"`
+	ToDead   *float64 `json:"crossingToDeadMillis"`
+}
+
+// read returns the races whose time is known. One that ended before anybody
+// noticed its crossing has no place on an axis of times.
+func read(from io.Reader) (races []race, err error) {
+	lines := bufio.NewScanner(from)
+	for n := 1; lines.Scan(); n++ {
+		var r race
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if r.Mode == "" || r.Outcome == "" {
+			return nil, fmt.Errorf("line %d: no race: mode or outcome is missing", n)
+		}
+		if r.ToDead != nil && *r.ToDead > 0 {
+			races = append(races, r)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(races) == 0 {
+		return nil, errors.New("no race with a time")
+	}
+	return races, nil
+}
+
+// A setting is what all races of a panel share.
+type setting struct {
+	version  int
+	arena    string
+	spinners int
+	margin   int64
+}
+
+func (s setting) title() string {
+	title := fmt.Sprintf("cgroup v%d, node is a %s, memory.available<%dMi", s.version, s.arena, s.margin)
+	if s.spinners > 0 {
+		title += fmt.Sprintf(", %d busy loops beside it", s.spinners)
+	}
+	return title
+}
+
+func (s setting) compare(o setting) int {
+	return cmp.Or(cmp.Compare(s.version, o.version), cmp.Compare(s.arena, o.arena),
+		cmp.Compare(s.spinners, o.spinners), cmp.Compare(o.margin, s.margin))
+}
+
+// A panel is one plot.
+type panel struct {
+	setting
+	races []race
+}
+
+// panelsOf sorts races into panels, in a fixed order.
+func panelsOf(races []race) (panels []panel) {
+	found := map[setting][]race{}
+	for _, r := range races {
+		s := setting{r.Version, r.Arena, r.Spinners, r.Margin}
+		found[s] = append(found[s], r)
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(found), setting.compare) {
+		panels = append(panels, panel{s, found[s]})
+	}
+	return panels
+}
+
+// rates are those of the races, slow ones first.
+func (p *panel) rates() []int64 {
+	set := map[int64]bool{}
+	for _, r := range p.races {
+		set[r.Asked] = true
+	}
+	fastLast := func(a, b int64) int { return cmp.Compare(speed(a), speed(b)) }
+	return slices.SortedFunc(maps.Keys(set), fastLast)
+}
+
+func speed(asked int64) int64 {
+	if asked == 0 {
+		return math.MaxInt64
+	}
+	return asked
+}
+
+// modesOf are the modes of all panels, in the order in which they first came.
+func modesOf(panels []panel) (modes []string) {
+	for _, p := range panels {
+		for _, r := range p.races {
+			if !slices.Contains(modes, r.Mode) {
+				modes = append(modes, r.Mode)
+			}
+		}
+	}
+	return modes
+}
