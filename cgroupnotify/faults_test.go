@@ -106,26 +106,24 @@ func TestWithoutPressureStallInformation(t *testing.T) {
 func TestWithoutDescriptors(t *testing.T) {
 	var told []Source
 	r := newRig(t, Options{Report: func(s Source) { told = append(told, s) }})
-	remake := func() {
-		for _, c := range r.cgroups {
-			c.lost(unix.ENODEV)
-		}
+	look := func() {
 		node := r.look()
 		r.retryAt = time.Time{}
 		r.Follow(&node, nil)
 	}
-	limit(t, 3)
-	remake()
+	unlimit := limit(t, 3)
+	for _, c := range r.cgroups {
+		c.lost(unix.ENODEV)
+	}
+	look()
 	for _, s := range r.Sources() {
 		if s.Where != Machine && (!errors.Is(s.Err, unix.EMFILE) || !strings.Contains(s.Err.Error(), "RLIMIT_NOFILE")) {
 			t.Errorf("without descriptors: %+v", s)
 		}
 	}
-	limit(t, 20000)
+	unlimit()
 	told = nil
-	node := r.look()
-	r.retryAt = time.Time{}
-	r.Follow(&node, nil)
+	look()
 	for _, s := range r.Sources() {
 		if s.Err != nil {
 			t.Errorf("with descriptors: %+v", s)
@@ -137,7 +135,7 @@ func TestWithoutDescriptors(t *testing.T) {
 }
 
 // limit lets this process open files only up to that descriptor.
-func limit(t *testing.T, files uint64) {
+func limit(t *testing.T, files uint64) (restore func()) {
 	t.Helper()
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
@@ -146,7 +144,9 @@ func limit(t *testing.T, files uint64) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &was) })
+	restore = func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &was) }
+	t.Cleanup(restore)
+	return restore
 }
 
 func TestACgroupThatIsNotThere(t *testing.T) {

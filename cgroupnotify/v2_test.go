@@ -22,7 +22,7 @@ func onV2(t testing.TB) {
 	}
 }
 
-func write2(t *testing.T, dir, file, text string) {
+func setFile(t *testing.T, dir, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestALimitThatIsMetWakes(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 			}
-			write2(t, filepath.Join(r.box.Dir(sandbox.Unified), below), "memory.high", "67108864")
+			setFile(t, filepath.Join(r.box.Dir(sandbox.Unified), below), "memory.high", "67108864")
 			h := r.box.Run(t, r.pod, "main")
 			if err := h.Send("fill 80MiB"); err != nil {
 				t.Fatal(err)
@@ -75,8 +75,8 @@ func TestLimitsBelowAreDamped(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := cgroup.ParseMemoryEvents(text)
-	if err != nil || e.Max < 1000 {
-		t.Fatalf("the pod met its limit %d times, %v", e.Max, err)
+	if err != nil || e.Max < 10*uint64(most) {
+		t.Fatalf("the pod met its limit only %d times, %v", e.Max, err)
 	}
 	if limits == 0 || limits > most {
 		t.Errorf("woken %d times in %v, want 1 to %d", limits, time.Since(begin), most)
@@ -107,7 +107,7 @@ func TestEventsOfACgroupThatIsMadeAgain(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	write2(t, kubepods, "memory.high", "67108864")
+	setFile(t, kubepods, "memory.high", "67108864")
 	h := r.box.Run(t, r.pod, "main")
 	if err := h.Send("fill 80MiB"); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,157 @@
+package cgroupnotify
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// benchNotifier is a notifier of a sandbox node, and what a look would say.
+func benchNotifier(b *testing.B) (*sandbox.Node, *Notifier, *cgroup.Memory) {
+	box := sandbox.Make(b, "notify", 512*mib)
+	h := hierarchy(b)
+	m, err := cgroup.OpenMemory(h, box.Path())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(m.Close)
+	return box, open(b, Options{Hierarchy: h, NodeCgroup: box.Path()}), m
+}
+
+func lookAt(b *testing.B, m *cgroup.Memory) (o signal.Observations) {
+	u, err := m.Read()
+	if err != nil {
+		b.Fatal(err)
+	}
+	seen := signal.Observed(512*mib-signal.Amount(u.WorkingSet()), 512*mib, time.Now())
+	o[signal.MemoryAvailable], o[signal.AllocatableMemoryAvailable] = seen, seen
+	return o
+}
+
+// BenchmarkFollow is what follows every look while nothing has changed: two
+// lines of the node, one of kubepods.
+func BenchmarkFollow(b *testing.B) {
+	_, n, m := benchNotifier(b)
+	node := lookAt(b, m)
+	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: 100 * mib}, {Signal: signal.MemoryAvailable, At: 200 * mib},
+		{Signal: signal.AllocatableMemoryAvailable, At: 100 * mib}}
+	n.Follow(&node, lines)
+	n.arming.Wait()
+	n.Follow(&node, lines)
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Follow(&node, lines)
+	}
+}
+
+// BenchmarkArm moves a line: what the loop pays, and how long the kernel takes
+// beside it.
+func BenchmarkArm(b *testing.B) {
+	onV1(b)
+	_, n, m := benchNotifier(b)
+	node := lookAt(b, m)
+	var follow time.Duration
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		begin := time.Now()
+		n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: signal.Amount(100+i%2*100) * mib}})
+		follow += time.Since(begin)
+		n.arming.Wait()
+	}
+	b.ReportMetric(float64(follow.Nanoseconds())/float64(b.N), "ns-on-the-loop/op")
+}
+
+// BenchmarkWakeWait is a wake of this program's own, and the wait that it ends.
+func BenchmarkWakeWait(b *testing.B) {
+	n := open(b, Options{Hierarchy: hierarchy(b)})
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Wake()
+		n.Wait(time.Now().Add(time.Minute))
+	}
+}
+
+// BenchmarkWakeFromBeside is a wake of another goroutine.
+func BenchmarkWakeFromBeside(b *testing.B) {
+	n := open(b, Options{Hierarchy: hierarchy(b)})
+	ask := make(chan struct{})
+	go func() {
+		for range ask {
+			n.Wake()
+		}
+	}()
+	defer close(ask)
+	for b.Loop() {
+		ask <- struct{}{}
+		n.Wait(time.Now().Add(time.Minute))
+	}
+}
+
+// BenchmarkTimer is how late a wait ends that nothing wakes.
+func BenchmarkTimer(b *testing.B) {
+	n := open(b, Options{Hierarchy: hierarchy(b)})
+	for _, wait := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond} {
+		b.Run(wait.String(), func(b *testing.B) {
+			var late time.Duration
+			for b.Loop() {
+				until := time.Now().Add(wait)
+				n.Wait(until)
+				late += time.Since(until)
+			}
+			b.ReportMetric(float64(late.Microseconds())/float64(b.N), "µs-late/op")
+		})
+	}
+}
+
+// BenchmarkCrossing is the time from the order to take 8 MiB, half of which is
+// above the line, until the wait ends: the way to the hog and the taking are in
+// it. An order that takes nothing is the way alone, there and back.
+func BenchmarkCrossing(b *testing.B) {
+	onV1(b)
+	box, n, m := benchNotifier(b)
+	p, err := box.AddPod("hog", sandbox.Burstable, "main")
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := box.Run(b, p, "main")
+	do := func(order string) time.Duration {
+		begin := time.Now()
+		if _, err := h.Do(b.Context(), order); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(begin)
+	}
+	do("fill 8MiB")
+	do("release")
+	node := lookAt(b, m)
+	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: node[signal.MemoryAvailable].Available - 4*mib}}
+	n.Follow(&node, lines)
+	n.arming.Wait()
+	n.Follow(&node, lines)
+	var way, took time.Duration
+	for b.Loop() {
+		way += do("fill 0")
+		begin := time.Now()
+		if err := h.Send("fill 8MiB"); err != nil {
+			b.Fatal(err)
+		}
+		for !n.Wait(begin.Add(patience)).Has(signal.ByCrossing) {
+			if time.Since(begin) > patience {
+				b.Fatal("no crossing was heard")
+			}
+		}
+		took += time.Since(begin)
+		if _, err := h.Await(b.Context(), "fill 8MiB"); err != nil {
+			b.Fatal(err)
+		}
+		do("release")
+		for time.Since(begin) < 3*near.every { // up and down are two wakes: the pace is not what is measured
+			n.Wait(begin.Add(3 * near.every))
+		}
+	}
+	b.ReportMetric(float64(took.Microseconds())/float64(b.N), "µs-to-wake/op")
+	b.ReportMetric(float64(way.Microseconds())/float64(b.N), "µs-way/op")
+}
