@@ -118,3 +118,23 @@ func preadFloor(b *testing.B, p *Pods, pods []signal.Pod) {
 		_ = unix.Close(fd)
 	}
 }
+
+// BenchmarkStalls110Pods asks who waits among 110 pods of 2 containers each:
+// for the first time, and when nobody has waited since.
+func BenchmarkStalls110Pods(b *testing.B) {
+	box := sandboxNode(b)
+	pods := manyPods(b, box, 110)
+	b.Run("first", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			openStalls(b, box).Since(pods, noon)
+		}
+	})
+	b.Run("later", func(b *testing.B) {
+		s := openStalls(b, box)
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Since(pods, noon)
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package stats
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// waiting is a standing of a pod of one container.
+func waiting(at time.Duration, waited signal.Measured[time.Duration], pod, app tally) *standing {
+	return &standing{at: noon.Add(at), waited: waited, groups: map[string]tally{"pod": pod, "pod/app": app}}
+}
+
+// What is a pod's own, and what is the node's.
+func TestWhoseStallItIs(t *testing.T) {
+	after := func(d time.Duration) signal.Measured[time.Duration] { return signal.Of(d) }
+	var unknown signal.Measured[time.Duration]
+	const s = time.Second
+	for name, c := range map[string]struct {
+		before, now *standing
+		want        signal.Stall
+		told, own   bool
+	}{
+		"nothing moved": {
+			waiting(0, after(5*s), tally{atMax: 7}, tally{}), waiting(10*s, after(5*s), tally{atMax: 7}, tally{}),
+			signal.Stall{Waited: after(0), Over: 10 * s}, false, false},
+		"waits without a limit of its own": {
+			waiting(0, after(5*s), tally{}, tally{}), waiting(10*s, after(8*s), tally{}, tally{}),
+			signal.Stall{Waited: after(3 * s), Over: 10 * s}, true, false},
+		"less than the kernel would write down": {
+			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(900*time.Microsecond), tally{}, tally{}),
+			signal.Stall{Waited: after(900 * time.Microsecond), Over: 10 * s}, false, false},
+		"at the pod's limit": {
+			waiting(0, after(0), tally{atMax: 7, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 9, oom: 1}, tally{}),
+			signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 2}, true, true},
+		"at the container's limit, unknown for how long": {
+			waiting(0, unknown, tally{}, tally{atMax: 1}), waiting(10*s, unknown, tally{}, tally{atMax: 5}),
+			signal.Stall{Over: 10 * s, AtMax: 4}, true, true},
+		"above memory.high": {
+			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atHigh: 3}, tally{}),
+			signal.Stall{Waited: after(s), Over: 10 * s, AtHigh: 3}, true, true},
+		"killed at its own limit": {
+			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1, oomKills: 2}, tally{}),
+			signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 4, OOMKills: 2}, true, true},
+		"killed for the node": {
+			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{oomKills: 1}, tally{}),
+			signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+		"killed at a limit that it met before": {
+			waiting(0, after(0), tally{atMax: 4, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1}, tally{oomKills: 1}),
+			signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+		"failures are not counted, killed in a container": {
+			waiting(0, unknown, tally{wasFull: true}, tally{}), waiting(10*s, unknown, tally{wasFull: true}, tally{oomKills: 1}),
+			signal.Stall{Over: 10 * s, AtMax: 1, OOMKills: 1}, true, true},
+		"failures are not counted, full for the first time": {
+			waiting(0, unknown, tally{}, tally{}), waiting(10*s, unknown, tally{}, tally{wasFull: true}),
+			signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
+		"failures are not counted, full once": {
+			waiting(0, unknown, tally{}, tally{wasFull: true}), waiting(10*s, unknown, tally{}, tally{wasFull: true}),
+			signal.Stall{Over: 10 * s}, false, false},
+		"failures are not counted, full now": {
+			waiting(0, unknown, tally{wasFull: true}, tally{}), waiting(10*s, unknown, tally{wasFull: true, isFull: true}, tally{}),
+			signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
+		"held back for longer than it waited": {
+			waiting(0, after(0), tally{}, tally{throttled: s}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{throttled: 4 * s}),
+			signal.Stall{Waited: after(s), Over: 10 * s, Throttled: 3 * s}, true, true},
+		"held back now and then": {
+			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{}),
+			signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+		"held back, and no memory waited for": {
+			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(0), tally{throttled: s}, tally{}),
+			signal.Stall{Waited: after(0), Over: 10 * s, Throttled: s}, false, true},
+		"made anew": {
+			waiting(0, after(50*s), tally{atMax: 900, throttled: 99 * s}, tally{}), waiting(10*s, after(s), tally{atMax: 3}, tally{}),
+			signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 3}, true, true},
+		"seen for the first time": {
+			nil, &standing{at: noon, waited: after(500 * s), recent: 2 * s, groups: map[string]tally{"pod": {atMax: 900}}},
+			signal.Stall{Waited: after(2 * s), Over: 10 * s}, true, false},
+		"seen for the first time, unknown for how long": {
+			nil, &standing{at: noon, groups: map[string]tally{"pod": {atMax: 900}}},
+			signal.Stall{Over: 10 * s}, false, false},
+		"not measured before": {
+			waiting(0, unknown, tally{}, tally{}), waiting(10*s, after(500*s), tally{}, tally{}),
+			signal.Stall{Over: 10 * s}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.now.since(c.before)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			got.Pod = &signal.Pod{}
+			if told := stalled(&got); told != c.told || got.Own() != c.own {
+				t.Errorf("told %t, own %t, want %t, %t", told, got.Own(), c.told, c.own)
+			}
+		})
+	}
+}
+
+// paper is a tree of plain files in place of the kernel's, of version 2.
+type paper struct {
+	t    *testing.T
+	root string
+}
+
+func (p paper) set(cgroup string, files map[string]string) {
+	p.t.Helper()
+	dir := filepath.Join(p.root, cgroup)
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a fixture
+		p.t.Fatal(err)
+	}
+	for name, text := range files {
+		write(p.t, dir, name, text)
+	}
+}
+
+func calmFiles() map[string]string {
+	return map[string]string{
+		"memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n", "memory.events.local": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n",
+		"memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", "cpu.stat": "usage_usec 5\n",
+		"memory.current": "1048576\n", "memory.max": "max\n", "memory.high": "max\n",
+	}
+}
+
+func newPaper(t *testing.T, pods ...string) (paper, *Stalls, []signal.Pod) {
+	p := paper{t, t.TempDir()}
+	p.set("kubepods", calmFiles())
+	var list []signal.Pod
+	for _, uid := range pods {
+		p.set("kubepods/pod"+uid, calmFiles())
+		p.set("kubepods/pod"+uid+"/app", calmFiles())
+		list = append(list, signal.Pod{UID: uid, Name: uid})
+	}
+	return p, OpenStalls(cgroup.At(cgroup.V2, p.root), "/"), list
+}
+
+func namesOf(stalls []signal.Stall) (names []string) {
+	for i := range stalls {
+		names = append(names, stalls[i].Name())
+	}
+	return names
+}
+
+func pressureOf(avg10, total string) map[string]string {
+	return map[string]string{"memory.pressure": "some avg10=" + avg10 + " avg60=0.00 avg300=0.00 total=" + total + "\n"}
+}
+
+func TestTheLongestFirst(t *testing.T) {
+	p, s, pods := newPaper(t, "a", "b", "c", "d")
+	p.set("kubepods/podb", pressureOf("12.00", "9000000"))
+	p.set("kubepods/podc", pressureOf("30.00", "5000000"))
+	p.set("kubepods/podd/app", map[string]string{"memory.high": "1050000\n", "memory.max": "2000000\n"})
+	first := s.Since(pods, noon)
+	if diff := cmp.Diff([]string{"/c", "/b", "/d"}, namesOf(first)); diff != "" {
+		t.Fatalf("%s %+v", diff, first)
+	}
+	if c := first[0]; c.Waited != signal.Of(3*time.Second) || c.Over != 10*time.Second || c.Own() || c.Pod != &pods[2] {
+		t.Errorf("%+v", c)
+	}
+	if d := first[2]; d.AtHigh != 1 || d.AtMax != 0 || d.Limit != 2000000 || !d.Own() {
+		t.Errorf("%+v", d)
+	}
+	p.set("kubepods/podb", pressureOf("12.00", "13000000"))
+	p.set("kubepods/podc", pressureOf("0.00", "5000000"))
+	p.set("kubepods/poda", pressureOf("0.00", "20000"))
+	p.set("kubepods/poda/app", map[string]string{"cpu.stat": "nr_periods 5\nnr_throttled 4\nthrottled_usec 40000\n"})
+	later := s.Since(pods, noon.Add(20*time.Second))
+	if diff := cmp.Diff([]string{"/b", "/a"}, namesOf(later)); diff != "" {
+		t.Fatalf("%s %+v", diff, later)
+	}
+	if b, a := later[0], later[1]; b.Waited != signal.Of(4*time.Second) || b.Over != 20*time.Second || a.Throttled != 40*time.Millisecond || !a.Own() || b.Own() {
+		t.Errorf("%+v", later)
+	}
+}
+
+// A pod that can not be read is left out, and compared to where it stood once it
+// can be.
+func TestUnreadableIsNobodysStall(t *testing.T) {
+	for file, broken := range map[string]string{"memory.events": "max 5\n", "cpu.stat": "nr_throttled 1\n", "memory.max": "much\n"} {
+		t.Run(file, func(t *testing.T) {
+			p, s, pods := newPaper(t, "a", "b")
+			s.Mark(pods, noon)
+			p.set("kubepods/poda", pressureOf("0.00", "2000000"))
+			p.set("kubepods/podb", pressureOf("0.00", "1000000"))
+			whole := calmFiles()[file]
+			p.set("kubepods/poda", map[string]string{file: broken})
+			if got := s.Since(pods, noon.Add(10*time.Second)); len(got) != 1 || got[0].Name() != "/b" {
+				t.Errorf("%+v", got)
+			}
+			p.set("kubepods/poda", map[string]string{file: whole})
+			p.set("kubepods/poda", pressureOf("0.00", "3000000"))
+			got := s.Since(pods, noon.Add(20*time.Second))
+			if len(got) != 1 || got[0].Name() != "/a" || got[0].Waited.Value < time.Second {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// Pressure that can not be read is unknown, and the events are told all the same.
+func TestStallsWithoutPressure(t *testing.T) {
+	p, s, pods := newPaper(t, "a", "b")
+	if err := os.Remove(filepath.Join(p.root, "kubepods/poda/memory.pressure")); err != nil {
+		t.Fatal(err)
+	}
+	s.Mark(pods, noon)
+	p.set("kubepods/poda", map[string]string{"memory.events": "low 0\nhigh 1\nmax 3\noom 1\noom_kill 1\n", "memory.max": "4096\n"})
+	got := s.Since(pods, noon.Add(10*time.Second))
+	want := []signal.Stall{{Pod: &pods[0], Over: 10 * time.Second, AtHigh: 1, AtMax: 3, OOMKills: 1, Limit: 4096}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Kubepods is named at a limit of its own, not for its pods' limits or waits.
+func TestTheNodesOwnPart(t *testing.T) {
+	p, s, _ := newPaper(t)
+	s.Mark(nil, noon)
+	p.set("kubepods", pressureOf("50.00", "7000000"))
+	p.set("kubepods", map[string]string{"memory.events": "low 0\nhigh 9\nmax 9\noom 9\noom_kill 9\n"})
+	if got := s.Since(nil, noon.Add(10*time.Second)); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	p.set("kubepods", pressureOf("50.00", "8000000"))
+	p.set("kubepods", map[string]string{"memory.events.local": "low 0\nhigh 0\nmax 2\noom 0\noom_kill 0\n"})
+	got := s.Since(nil, noon.Add(20*time.Second))
+	if len(got) != 1 || got[0].Name() != "/kubepods" || got[0].AtMax != 2 || got[0].Own() || got[0].Waited != signal.Of(time.Second) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A mark is made once a minute, and what was before it is not told.
+func TestMark(t *testing.T) {
+	p, s, pods := newPaper(t, "a")
+	s.Mark(pods, noon)
+	p.set("kubepods/poda", pressureOf("0.00", "2000000"))
+	s.Mark(pods, noon.Add(markPace-1)) // too early
+	if got := s.Since(pods, noon.Add(markPace-1)); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+	p.set("kubepods/poda", pressureOf("0.00", "4000000"))
+	s.Mark(pods, noon.Add(2*markPace))
+	if got := s.Since(pods, noon.Add(2*markPace+1)); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
