@@ -4,7 +4,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # Packages whose tests press on the real kernel: one at a time, as root.
-KERNEL  := ./cgroup ./kill ./test/sandbox ./test/hog ./test/trial ./demo
+KERNEL  := ./cgroup ./kill ./test/sandbox ./test/hog ./test/trial ./test/bench ./demo
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats $(if $(wildcard cgroupnotify/*_test.go),./cgroupnotify)
 # Packages that run goroutines of their own: under the race detector too.
@@ -17,8 +17,9 @@ CLUSTER := ./test/cluster ./test/rbac ./test/e2e
 FUZZTIME ?= 2m
 RATE     ?= 150MiB
 LIMIT    ?= 512MiB
+RUNS     ?= 10
 
-.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster lint bench bench-pressure bench-evictions fuzz vuln docs clean
+.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster lint bench bench-pressure bench-reaction bench-evictions fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +40,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 	$(GO) vet ./...
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER)),$(shell $(GO) list ./...))
 	$(GO) -C test/components test .
+	$(GO) -C test/plot test .
 
 test-race: ## the packages with goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race $(RACE)
@@ -61,6 +63,8 @@ lint: ## gofmt, vet for both architectures, staticcheck
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
 	$(GO) -C tools tool -n staticcheck > /dev/null
 	$$($(GO) -C tools tool -n staticcheck) ./...
+	$(GO) -C test/plot vet .
+	cd test/plot && $$($(GO) -C ../../tools tool -n staticcheck) .
 
 bench: ## Go benchmarks, allocations counted
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill ./metrics ./apiserver ./test/trial
@@ -68,6 +72,32 @@ bench: ## Go benchmarks, allocations counted
 bench-pressure: build ## real memory pressure, false alarms and idle cost (root, about 30 minutes)
 	$(GO) build -o bin/bench ./test/bench
 	bin/bench -plimsoll bin/plimsoll
+
+# Races write a line of JSON each; in the virtual machine, which has no file to
+# give back, between the rows of its tables.
+RACES    := bin/reaction.jsonl
+RACE_VM   = bin/vm run -limit 6h -put bin/plimsoll -put bin/earlyoom $$(ldd bin/earlyoom | grep -o '/[^ ]*' | sed 's/^/-put /') $(1) \
+  -- bin/bench -plimsoll bin/plimsoll -only reaction -runs $(RUNS) -rates 50,200,0 -every 1ms -out - $(2) > bin/reaction-vm.txt
+RACE_KEEP = grep -v '^{' bin/reaction-vm.txt; grep '^{' bin/reaction-vm.txt >> $(RACES)
+
+bench-reaction: build bin/earlyoom ## every mode and peer against memory that fills: the tables and docs/reaction.svg (root, about 3 hours; RUNS=10)
+	CGO_ENABLED=0 $(GO) build -o bin/bench ./test/bench
+	CGO_ENABLED=0 $(GO) build -o bin/vm ./test/vm
+	rm -f $(RACES)
+	bin/bench -only reaction -runs $(RUNS) -rates 50,200,500,1024,2048,0 -margins 100,10 -out $(RACES)
+	bin/bench -only reaction -runs $(RUNS) -rates 50,200,500,1024,2048,0 -modes adaptive,notified,loop -margins 100,10 -spinners 4,8 -out $(RACES)
+	$(call RACE_VM,-m 2048,-margins 100)
+	$(RACE_KEEP)
+	$(call RACE_VM,-m 1024,-arena machine -margins 100)
+	$(RACE_KEEP)
+	$(GO) -C test/plot run . -in ../../$(RACES) -out ../../docs/reaction.svg
+
+# Unpacked, not installed: installing starts it, and it would watch this machine.
+bin/earlyoom:
+	mkdir -p bin/earlyoom.deb
+	cd bin/earlyoom.deb && { apt-get download earlyoom || { apt-get update && apt-get download earlyoom; }; } && dpkg-deb -x earlyoom_*.deb .
+	cp bin/earlyoom.deb/usr/bin/earlyoom bin/earlyoom
+	rm -r bin/earlyoom.deb
 
 bench-evictions: components build ## 100 immediate evictions beside a real kubelet (root, about 4 minutes)
 	EVICTIONS=100 $(GO) test -count=1 -v -timeout 15m -run TestImmediateEvictionsBesideAKubelet ./test/e2e

@@ -25,7 +25,7 @@ type reactionFlags struct {
 }
 
 func (f *reactionFlags) register(set *flag.FlagSet) {
-	set.StringVar(&f.modes, "modes", "10s,1s,adaptive,notified,notifier-only,loop", "who races, of "+strings.Join(contenderNames(), ", "))
+	set.StringVar(&f.modes, "modes", "", "who races, of "+strings.Join(contenderNames(), ", ")+"; empty: all who can race in the arena")
 	set.StringVar(&f.margins, "margins", "100,10", "of the races: what must be available, in MiB")
 	set.StringVar(&f.spinners, "spinners", "0", "of the races: busy loops beside the node, such as 0,4,8")
 	set.StringVar(&f.arena, "arena", "cgroup", "of the races: what the node is, "+strings.Join(arenaNames(), " or "))
@@ -57,7 +57,7 @@ func reaction(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	fmt.Fprintf(os.Stderr, "%d tables, %d rates, %d modes, %d runs each: about %s\n",
-		len(heats), len(o.rates), len(modes), o.runs, estimate(heats, modes, o).Round(10*time.Second))
+		len(heats), len(o.rates), len(modes), o.runs, estimate(heats, modes, o).Round(time.Second))
 	for _, h := range heats {
 		if err := h.run(ctx, o, modes, json.NewEncoder(out)); err != nil {
 			return err
@@ -96,17 +96,25 @@ func (f *reactionFlags) parse() (heats []heat, modes []contender, err error) {
 			heats = append(heats, heat{a, m * mib, int(s)})
 		}
 	}
-	for name := range strings.SplitSeq(f.modes, ",") {
-		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
-		if i < 0 {
-			return nil, nil, fmt.Errorf("-modes %s: use %s", name, strings.Join(contenderNames(), ", "))
-		}
-		if contenders[i].arena != "" && contenders[i].arena != a.name {
-			return nil, nil, fmt.Errorf("-modes %s: it watches the whole machine, so it is compared where that is the node: use -arena %s in a virtual machine", name, contenders[i].arena)
-		}
-		modes = append(modes, contenders[i])
+	modes, err = a.contenders(f.modes)
+	return heats, modes, err
+}
+
+// contenders are those named, or all that can race in the arena.
+func (a *arena) contenders(names string) (chosen []contender, err error) {
+	can := slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool { return c.arena != "" && c.arena != a.name })
+	if names == "" {
+		return can, nil
 	}
-	return heats, modes, nil
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(can, func(c contender) bool { return c.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-modes %s: use %s; earlyoom watches the machine, so it races where that is the node (-arena %s, in a virtual machine)",
+				name, strings.Join(contenderNames(), ", "), machine.name)
+		}
+		chosen = append(chosen, can[i])
+	}
+	return chosen, nil
 }
 
 func numbers(flag, list string, least int64) (ns []int64, err error) {

@@ -20,6 +20,7 @@ const (
 	panelHeight = 220 * vg.Length(1)
 	legendWidth = 105 * vg.Length(1)
 	dot         = 2.2 * vg.Length(1)
+	cross       = 2.8 * vg.Length(1)
 )
 
 // palette tells modes apart, for colour-blind eyes too (Okabe and Ito).
@@ -74,15 +75,18 @@ func legend(modes []string) plot.Legend {
 	l := plot.NewLegend()
 	l.Top, l.Left = true, true
 	for i, mode := range modes {
-		l.Add(mode, &plotter.Scatter{GlyphStyle: style(i, draw.CircleGlyph{})})
+		l.Add(mode, &plotter.Scatter{GlyphStyle: style(i, false)})
 	}
-	l.Add("killed by the kernel", &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: color.Gray{0x60}, Radius: dot, Shape: draw.CrossGlyph{}}})
-	l.TextStyle.Font.Size = 9
+	l.Add("killed by the kernel", &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: color.Gray{0x60}, Radius: cross, Shape: draw.CrossGlyph{}}})
+	l.TextStyle.Font.Size, l.Padding = 9, 3
 	return l
 }
 
-func style(mode int, shape draw.GlyphDrawer) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: palette[mode], Radius: dot, Shape: shape}
+func style(mode int, lost bool) draw.GlyphStyle {
+	if lost {
+		return draw.GlyphStyle{Color: palette[mode], Radius: cross, Shape: draw.CrossGlyph{}}
+	}
+	return draw.GlyphStyle{Color: palette[mode], Radius: dot, Shape: draw.CircleGlyph{}}
 }
 
 func (p *panel) plot(modes []string, low, high float64) (*plot.Plot, error) {
@@ -90,6 +94,7 @@ func (p *panel) plot(modes []string, low, high float64) (*plot.Plot, error) {
 	d.Title.Text = p.title()
 	d.Title.TextStyle.Font.Size = 10
 	d.Y.Label.Text = "crossing to dead, ms"
+	d.Y.Label.TextStyle.Font.Size = 9
 	d.Y.Scale, d.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	d.Y.Min, d.Y.Max = low, high
 	rates := p.rates()
@@ -100,11 +105,8 @@ func (p *panel) plot(modes []string, low, high float64) (*plot.Plot, error) {
 	d.NominalX(names...)
 	d.Add(plotter.NewGrid())
 	for i, mode := range modes {
-		for _, group := range []struct {
-			lost  bool
-			shape draw.GlyphDrawer
-		}{{false, draw.CircleGlyph{}}, {true, draw.CrossGlyph{}}} {
-			points := p.points(mode, i, len(modes), rates, group.lost)
+		for _, lost := range []bool{false, true} {
+			points := p.points(mode, i, len(modes), rates, lost)
 			if len(points) == 0 {
 				continue
 			}
@@ -112,7 +114,7 @@ func (p *panel) plot(modes []string, low, high float64) (*plot.Plot, error) {
 			if err != nil {
 				return nil, err
 			}
-			s.GlyphStyle = style(i, group.shape)
+			s.GlyphStyle = style(i, lost)
 			d.Add(s)
 		}
 	}

@@ -58,7 +58,7 @@ type setting struct {
 }
 
 func (s setting) title() string {
-	title := fmt.Sprintf("cgroup v%d, node is a %s, memory.available<%dMi", s.version, s.arena, s.margin)
+	title := fmt.Sprintf("cgroup v%d, the %s is the node, memory.available<%dMi", s.version, s.arena, s.margin)
 	if s.spinners > 0 {
 		title += fmt.Sprintf(", %d busy loops beside it", s.spinners)
 	}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	hog.RunIfAsked()
+	playRoleIfAsked()
+	os.Exit(m.Run())
+}
+
+func TestPercentile(t *testing.T) {
+	hundred := make([]float64, 100)
+	for i := range hundred {
+		hundred[i] = float64(i + 1)
+	}
+	for _, c := range []struct {
+		sorted  []float64
+		p, want float64
+	}{
+		{[]float64{7}, 50, 7}, {[]float64{7}, 99, 7}, {[]float64{1, 2, 3}, 50, 2}, {[]float64{1, 2, 3, 4}, 50, 2},
+		{hundred[:10], 99, 10}, {hundred, 50, 50}, {hundred, 99, 99}, {hundred, 100, 100},
+	} {
+		if got := percentile(c.sorted, c.p); got != c.want {
+			t.Errorf("percentile %v of %d values = %v, want %v", c.p, len(c.sorted), got, c.want)
+		}
+	}
+}
+
+func TestGauge(t *testing.T) {
+	file := gauge{Total: 1 << 30}
+	if used, err := file.used([]byte("4096\n")); used != 4096 || err != nil {
+		t.Errorf("used %d, %v", used, err)
+	}
+	meminfo := gauge{Key: "MemAvailable:", Total: 1 << 30}
+	if used, err := meminfo.used([]byte("MemFree: 1 kB\nMemAvailable:  1024 kB\n")); used != 1<<30-1<<20 || err != nil {
+		t.Errorf("used %d, %v", used, err)
+	}
+	for _, text := range []string{"", "MemFree: 1 kB\n", "MemAvailable:\n", "MemAvailable: much kB\n"} {
+		if used, err := meminfo.used([]byte(text)); err == nil {
+			t.Errorf("used(%q) = %d, want an error: what was not read is not 0", text, used)
+		}
+	}
+}
+
+// TestNote: usage grows by 10 MiB every 2 ms from 80 MiB on; the line lies half
+// way between two readings.
+func TestNote(t *testing.T) {
+	e := eyes{sight: sight{Gauge: gauge{Total: 120 * mib}, Near: 90 * mib, Line: 105 * mib}}
+	begin := time.Unix(1_800_000_000, 0)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	for i, used := range []int64{80, 90, 100, 110, 120, 60} {
+		e.note(reading{at(2 * i), used * mib})
+	}
+	got, want := e.seen, testimony{Crossed: at(5), Exhausted: at(8), Unsure: 2 * time.Millisecond, Peak: 120 * mib, Rate: 5000 * mib}
+	if got != want {
+		t.Errorf("seen  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestNoCrossingWithoutAReadingBelow(t *testing.T) {
+	e := eyes{sight: sight{Gauge: gauge{Total: 120 * mib}, Near: 90 * mib, Line: 105 * mib}}
+	e.note(reading{time.Unix(1, 0), 110 * mib})
+	if !e.seen.Crossed.IsZero() {
+		t.Errorf("crossed at %v: nobody saw it below the line", e.seen.Crossed)
+	}
+}
+
+func TestReactionFlags(t *testing.T) {
+	good := reactionFlags{modes: "10s,loop", margins: "100,10", spinners: "0,8", arena: "cgroup"}
+	heats, modes, err := good.parse()
+	if err != nil || len(heats) != 4 || len(modes) != 2 {
+		t.Fatalf("%d tables, %d modes, %v", len(heats), len(modes), err)
+	}
+	if last := heats[3]; last.margin != 10*mib || last.spinners != 8 {
+		t.Errorf("the last table: %+v", last)
+	}
+	all := reactionFlags{margins: "100", spinners: "0", arena: "machine"}
+	if _, modes, err := all.parse(); err != nil || len(modes) != len(contenders) {
+		t.Errorf("%d modes, %v: all race where the machine is the node", len(modes), err)
+	}
+	for name, bad := range map[string]reactionFlags{
+		"mode":    {modes: "often", margins: "100", spinners: "0", arena: "cgroup"},
+		"margin":  {modes: "10s", margins: "0", spinners: "0", arena: "cgroup"},
+		"loops":   {modes: "10s", margins: "100", spinners: "some", arena: "cgroup"},
+		"arena":   {modes: "10s", margins: "100", spinners: "0", arena: "sand"},
+		"cgroups": {modes: "earlyoom", margins: "100", spinners: "0", arena: "cgroup"},
+	} {
+		if _, _, err := bad.parse(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestRow(t *testing.T) {
+	ms := func(v float64) *float64 { return &v }
+	runs := []result{
+		{Outcome: saved, Reached: 480, ToDead: ms(30), ToSignal: ms(2), ToNotified: ms(0.5), LookToSignal: ms(1), Least: 90, CPURace: 3},
+		{Outcome: lost, OOMKills: 1, Reached: 520, ToDead: ms(200), ToExhausted: ms(5), ToSignal: ms(9), ToNotified: ms(1), LookToSignal: ms(8), Least: 0, CPURace: 5},
+		{Outcome: wrong, Wrong: 1, Reached: 500},
+	}
+	want := "500 (520) | 1/3 | 1 | 1 | 30.0 (30.0) | 2.00 (9.00) | 0.50 (1.00) | 1.50 (8.00) | 1.00 (8.00) | 90.0 (90.0) | 0.00 | 3.0"
+	if got := row(runs); got != want {
+		t.Errorf("row  %s\nwant %s", got, want)
+	}
+	var said strings.Builder
+	runs[1].Mode = "adaptive"
+	explain(&said, runs[1:2])
+	if want := "| adaptive at as fast as it goes (520 MiB/s), oom | 5.00 | - | 8.00 | 9.00 |\n"; !strings.HasSuffix(said.String(), want) {
+		t.Errorf("%s\nwant it to end with %s", said.String(), want)
+	}
+}
+
+// TestARaceIsSeen races the plain loop, which needs no agent, against a hog
+// that is slow enough for it.
+func TestARaceIsSeen(t *testing.T) {
+	sandbox.Need(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	loop := contenders[slices.IndexFunc(contenders, func(c contender) bool { return c.name == "loop" })]
+	r, err := race{
+		heat: heat{&box, 100 * mib, 1}, contender: loop, rate: 50 * mib, wait: settling, every: time.Millisecond,
+	}.run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Victim != "default/hog" || r.OOMKills != 0 {
+		t.Errorf("the hog was to be killed by the loop: %+v", r)
+	}
+	if r.ToLook == nil || r.ToSignal == nil || r.ToDead == nil {
+		t.Fatalf("not all was seen: %+v", r)
+	}
+	// The crossing is known to a millisecond or how long the witness was kept.
+	if *r.ToLook < -r.Unsure || *r.ToSignal < *r.ToLook || *r.ToDead < *r.ToSignal-r.Unsure {
+		t.Errorf("crossing, look, SIGKILL and death are out of order: %+v", r)
+	}
+	if r.Version == 1 && (r.ToNotified == nil || *r.ToNotified < -r.Unsure || *r.ToNotified > *r.ToDead) {
+		t.Errorf("the kernel notifies between crossing and death: %+v", r)
+	}
+	if r.Reached <= 0 || r.Reached > 2*50 || r.Least <= 0 || r.Least >= 100 || r.CPURace <= 0 {
+		t.Errorf("figures that can not be: %+v", r)
+	}
+}
