@@ -12,6 +12,7 @@ import (
 type Step struct {
 	Workload string
 	Order    string // to the hog
+	Beside   string // an order to the innocent pod, begun before and ended after; may be empty
 	// Doomed: it goes on beyond the node's limit, so that the kernel would kill.
 	// No other step does; page cache gives way.
 	Doomed bool
@@ -52,6 +53,10 @@ var workloads = []workload{
 	}},
 	{name: "fills beyond the limit", deck: 1, draw: func(c *course) Step {
 		return Step{Order: fmt.Sprintf("fill 4GiB at %d/s", c.between(20*mib, 800*mib)), Doomed: true}
+	}},
+	{name: "fills beyond the limit beside a stream", deck: 1, onDisk: true, draw: func(c *course) Step {
+		return Step{Order: fmt.Sprintf("fill 4GiB at %d/s", c.between(50*mib, 400*mib)), Doomed: true,
+			Beside: fmt.Sprintf("random %d in %s for 3s", 2*c.room, c.dir)}
 	}},
 	{name: brinks, draw: func(c *course) Step {
 		return Step{Order: c.approach("dip", true), Brink: true}

@@ -73,19 +73,20 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 // regretting is a trial under way.
 type regretting struct {
 	Regret
-	node   *Node
-	pods   int
-	name   string // of the pod
-	pod    *sandbox.Pod
-	hog    *sandbox.Hog // nil once it has ended
-	agent  *Agent
-	shadow *shadow
-	course *course
-	now    past
-	before past
-	ooms   int64
-	rows   []*Row
-	gap    time.Duration
+	node     *Node
+	innocent *sandbox.Hog
+	pods     int
+	name     string // of the pod
+	pod      *sandbox.Pod
+	hog      *sandbox.Hog // nil once it has ended
+	agent    *Agent
+	shadow   *shadow
+	course   *course
+	now      past
+	before   past
+	ooms     int64
+	rows     []*Row
+	gap      time.Duration
 }
 
 // past is a step and what became of it.
@@ -104,11 +105,10 @@ func (t *regretting) prepare(ctx context.Context) error {
 	}
 	t.course = newCourse(t.Seed, dir, t.Brinks)
 	t.course.threshold, t.course.longest = regretThreshold, t.Longest
-	innocent, err := t.node.AddHog(ctx, "innocent", Requesting("100Mi"))
-	if err != nil {
+	if t.innocent, err = t.node.AddHog(ctx, "innocent", Requesting("100Mi")); err != nil {
 		return err
 	}
-	if _, err := innocent.Do(ctx, "fill 60MiB"); err != nil {
+	if _, err := t.innocent.Do(ctx, "fill 60MiB"); err != nil {
 		return err
 	}
 	t.agent, err = t.node.Start(ctx, t.Binary, append([]string{fmt.Sprintf("--eviction-hard=memory.available<%d", regretThreshold)}, t.Args...)...)
@@ -126,7 +126,7 @@ func (t *regretting) scratch() (string, error) {
 }
 
 // step has the hog take one step, and judges what came of it.
-func (t *regretting) step(ctx context.Context) error {
+func (t *regretting) step(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
 	if err := t.rest(ctx); err != nil {
@@ -139,6 +139,15 @@ func (t *regretting) step(ctx context.Context) error {
 	t.before = t.now
 	t.now = past{step: t.course.next(room), begun: time.Now()}
 	t.shadow.begin(t.pod)
+	if beside := t.now.step.Beside; beside != "" {
+		if err := t.innocent.Send(beside); err != nil {
+			return err
+		}
+		defer func() {
+			_, besideErr := t.innocent.Await(ctx, beside)
+			err = errors.Join(err, besideErr)
+		}()
+	}
 	_, err = t.hog.Do(ctx, t.now.step.Order)
 	ended := errors.Is(err, hog.ErrEnded)
 	if err != nil && !ended {
