@@ -1,0 +1,155 @@
+package cgroupnotify
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// toucher has this binary touch memory and write down when.
+const toucher = "PLIMSOLL_TOUCHER"
+
+// touched is how many pages a toucher takes for one order: 16 MiB.
+const touched = 4096
+
+// stamps is what a toucher shares with who drives it: the monotonic time, in
+// nanoseconds, right before each page was touched.
+type stamps = [touched]int64
+
+func shared(fd int) (*stamps, error) {
+	m, err := unix.Mmap(fd, 0, int(unsafe.Sizeof(stamps{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*stamps)(unsafe.Pointer(unsafe.SliceData(m))), nil
+}
+
+func monotonic() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+	return now.Nano()
+}
+
+// touchAsTold touches pages for each byte it reads and gives them back for the
+// next, until there is none.
+func touchAsTold() {
+	at, err := shared(3)
+	if err != nil {
+		os.Exit(1)
+	}
+	order := make([]byte, 1)
+	for {
+		if n, _ := os.Stdin.Read(order); n == 0 {
+			os.Exit(0)
+		}
+		m, err := unix.Mmap(-1, 0, touched*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil || unix.Madvise(m, unix.MADV_NOHUGEPAGE) != nil {
+			os.Exit(1)
+		}
+		for i := range at {
+			at[i] = monotonic()
+			m[i*page] = 1
+		}
+		_, _ = os.Stdout.Write(order)
+		_, _ = os.Stdin.Read(order)
+		_ = unix.Munmap(m)
+		_, _ = os.Stdout.Write(order)
+	}
+}
+
+// A toucherRun is a toucher in a sandbox.
+type toucherRun struct {
+	at      *stamps
+	in, out *os.File
+}
+
+func startToucher(b *testing.B, box *sandbox.Node) *toucherRun {
+	b.Helper()
+	must := func(err error) {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	p, err := box.AddPod("toucher", sandbox.Burstable, "main")
+	must(err)
+	fd, err := unix.MemfdCreate("stamps", unix.MFD_CLOEXEC)
+	must(err)
+	file := os.NewFile(uintptr(fd), "stamps")
+	must(file.Truncate(int64(unsafe.Sizeof(stamps{}))))
+	at, err := shared(fd)
+	must(err)
+	theirIn, in, err := os.Pipe()
+	must(err)
+	out, theirOut, err := os.Pipe()
+	must(err)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = append(os.Environ(), toucher+"=1"), theirIn, theirOut, []*os.File{file}
+	_, err = box.Start(p, "main", cmd)
+	must(err)
+	b.Cleanup(func() {
+		for _, f := range []*os.File{in, out, theirIn, theirOut, file} {
+			_ = f.Close()
+		}
+	})
+	return &toucherRun{at, in, out}
+}
+
+func (r *toucherRun) order(b *testing.B) {
+	if _, err := r.in.Write([]byte{'x'}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (r *toucherRun) done(b *testing.B) {
+	if _, err := r.out.Read(make([]byte, 1)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkCrossing is the time from right before the page is touched that is
+// above the line until Wait has returned. The kernel checks every 128 pages on
+// each CPU, which is in it.
+func BenchmarkCrossing(b *testing.B) {
+	onV1(b)
+	box, n, m := benchNotifier(b)
+	r := startToucher(b, box)
+	for range 2 { // the first time, memory of the machine may be new
+		r.order(b)
+		r.done(b)
+	}
+	node := lookAt(b, m)
+	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: node[signal.MemoryAvailable].Available - touched/2*page}}
+	n.Follow(&node, lines)
+	n.arming.Wait()
+	n.Follow(&node, lines)
+	level := n.lines[0].lines[0].level
+	var took []int64
+	for b.Loop() {
+		before, err := m.Usage()
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.order(b)
+		for !n.Wait(time.Now().Add(patience)).Has(signal.ByCrossing) {
+		}
+		now := monotonic()
+		r.done(b)
+		took = append(took, now-r.at[(level-before)/page])
+		r.order(b)
+		r.done(b)
+		n.Wait(time.Now().Add(3 * near.every)) // down again, and a rest: the pace is not what is measured
+		n.Wait(time.Now().Add(3 * near.every))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2])/1e3, "µs-median")
+	b.ReportMetric(float64(took[len(took)*99/100])/1e3, "µs-p99")
+}
