@@ -71,6 +71,11 @@ func (n *Node) capacity() (signal.Amount, error) {
 	return n.total, nil
 }
 
+// lookMemory is what the node's limit leaves. Of a whole machine it is no more
+// than the kernel has: the root of the cgroups counts no kernel memory, on
+// either version, so that what the kubelet counts as available there is in part
+// gone already. Where page tables and slab hold more than the threshold, the OOM
+// killer would come before it is crossed.
 func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observation {
 	u, err := n.memory.Read()
 	switch {
@@ -79,7 +84,15 @@ func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observati
 	case u.Usage > absurd:
 		return signal.Unknown(absurdUsage)
 	}
-	return signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, at)
+	available := capacity - signal.Amount(u.WorkingSet())
+	if n.IsMachine() {
+		left, err := n.readMeminfo(ParseMemAvailable)
+		if err != nil {
+			return n.unknown(signal.MemoryAvailable, err)
+		}
+		available = min(available, left)
+	}
+	return signal.Observed(available, capacity, at)
 }
 
 func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observation {

@@ -150,7 +150,7 @@ func (n *Node) Close() {
 
 // refresh reads what changes rarely and finds what was missing.
 func (n *Node) refresh() {
-	n.total, n.totalErr = n.readTotal()
+	n.total, n.totalErr = n.readMeminfo(ParseMemTotal)
 	if n.kubepods == nil && (n.kubepodsErr == nil || n.search.Found()) {
 		var root string
 		root, n.kubepodsErr = cgroup.PodsRoot(n.options.Hierarchy, n.options.NodeCgroup)
@@ -163,16 +163,17 @@ func (n *Node) refresh() {
 	}
 }
 
-func (n *Node) readTotal() (signal.Amount, error) {
+// readMeminfo reads one of meminfo's lines.
+func (n *Node) readMeminfo(line func([]byte) (signal.Bytes, error)) (signal.Amount, error) {
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
 		return 0, err
 	}
-	total, err := ParseMemTotal(text)
+	bytes, err := line(text)
 	if err != nil {
 		return 0, fmt.Errorf("parse %s: %w", n.meminfo.Path(), err)
 	}
-	return signal.Amount(total), nil
+	return signal.Amount(bytes), nil
 }
 
 // A cause keeps the text of the error a signal was unknown for: readers return

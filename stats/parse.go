@@ -9,14 +9,22 @@ import (
 )
 
 var (
-	memTotal  = []byte("MemTotal:")
-	swapTotal = []byte("SwapTotal:")
-	kiB       = []byte(" kB")
+	memTotal     = []byte("MemTotal:")
+	memAvailable = []byte("MemAvailable:")
+	swapTotal    = []byte("SwapTotal:")
+	kiB          = []byte(" kB")
 )
 
 // ParseMemTotal reads the machine's memory from /proc/meminfo: what the kernel
 // has to give, without what it reserved for itself at boot.
 func ParseMemTotal(meminfo []byte) (signal.Bytes, error) { return meminfoLine(meminfo, memTotal) }
+
+// ParseMemAvailable reads from /proc/meminfo what the kernel believes it could
+// still give without swapping: nothing of it is kernel memory in use, or kept
+// back below the kernel's own low marks (Documentation/filesystems/proc.rst).
+func ParseMemAvailable(meminfo []byte) (signal.Bytes, error) {
+	return meminfoLine(meminfo, memAvailable)
+}
 
 // ParseSwapTotal reads the size of all swap from /proc/meminfo.
 func ParseSwapTotal(meminfo []byte) (signal.Bytes, error) { return meminfoLine(meminfo, swapTotal) }
