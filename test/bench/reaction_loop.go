@@ -66,8 +66,8 @@ func loopAndKill(in io.Reader, out io.Writer) error {
 		select {
 		case <-ended:
 			return nil
-		case looked := <-tick.C:
-			if err := o.look(looked, say); err != nil {
+		case <-tick.C:
+			if err := o.look(time.Now(), say); err != nil {
 				return err
 			}
 		}

@@ -127,6 +127,17 @@ func ofSaved(runs []result, of func(*result) *float64) []float64 {
 	})
 }
 
+// toDead says also how many times it is made of, where a witness that got no CPU
+// for a while, as in an emulated machine, has missed crossings.
+func toDead(runs []result) string {
+	times := ofSaved(runs, func(r *result) *float64 { return r.ToDead })
+	cell := span(times, "%.1f")
+	if all := count(runs, saved); len(times) < all {
+		cell += fmt.Sprintf(", %d of %d crossings seen", len(times), all)
+	}
+	return cell
+}
+
 // afterNotified is how much later SIGKILL was sent than the kernel had notified
 // somebody who did nothing but wait for it.
 func afterNotified(r *result) *float64 {
