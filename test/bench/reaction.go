@@ -180,6 +180,6 @@ func (h heat) once(ctx context.Context, o options, m contender, rate int64) (res
 	defer cancel()
 	return race{
 		heat: h, contender: m, plimsoll: o.plimsoll, earlyoom: o.reaction.earlyoom, rate: rate * mib, every: o.reaction.every,
-		wait: settling + rand.N(m.phase),
+		wait: atLeast + rand.N(m.phase),
 	}.run(ctx)
 }

@@ -15,9 +15,9 @@ import (
 	"plimsoll.dev/plimsoll/test/trial"
 )
 
-// settling is what every race waits at least, so that the contender's start is
+// atLeast is what every race waits at least, so that the contender's start is
 // over.
-const settling = 200 * time.Millisecond
+const atLeast = 200 * time.Millisecond
 
 // A race is one hog against one contender.
 type race struct {

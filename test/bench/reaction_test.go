@@ -154,7 +154,7 @@ func loopRace(t *testing.T) result {
 	defer cancel()
 	loop := contenders[slices.IndexFunc(contenders, func(c contender) bool { return c.name == "loop" })]
 	r, err := race{
-		heat: heat{&box, 100 * mib, 1}, contender: loop, rate: 50 * mib, wait: settling, every: time.Millisecond,
+		heat: heat{&box, 100 * mib, 1}, contender: loop, rate: 50 * mib, wait: atLeast, every: time.Millisecond,
 	}.run(ctx)
 	if err != nil {
 		t.Fatal(err)
