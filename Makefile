@@ -4,11 +4,11 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # Packages whose tests press on the real kernel: one at a time, as root.
-KERNEL  := ./cgroup ./kill ./test/sandbox ./test/hog ./test/trial ./test/bench ./demo
+KERNEL  := ./cgroup ./cgroupnotify ./kill ./test/sandbox ./test/hog ./test/trial ./test/bench ./demo
 # What is tried on cgroup v2 too, in a virtual machine.
-V2      := $(KERNEL) ./stats $(if $(wildcard cgroupnotify/*_test.go),./cgroupnotify)
+V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./endpoints ./ladder ./metrics ./state
+RACE    := ./agent ./cgroupnotify ./endpoints ./ladder ./metrics ./state
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
 # What is tried on whole clusters.

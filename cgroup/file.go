@@ -139,6 +139,7 @@ var remedies = map[unix.Errno]string{
 	unix.ENODEV: "the cgroup was removed",
 	unix.EACCES: "run as root, or where the file may be read",
 	unix.EPERM:  "run as root, or where the file may be read",
+	unix.EROFS:  "mount it writable: in a container, /sys/fs/cgroup and /proc are often read-only",
 	unix.EMFILE: "raise the limit of open files (RLIMIT_NOFILE)",
 	unix.ENFILE: "raise the machine's limit of open files (fs.file-max)",
 }

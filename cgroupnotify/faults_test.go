@@ -10,6 +10,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/test/sandbox"
 )
 
 // A nuisance is a speaker whose descriptor is always ready.
@@ -159,5 +160,59 @@ func TestACgroupThatIsNotThere(t *testing.T) {
 	}
 	if w := n.Wait(time.Now()); w != 0 {
 		t.Errorf("woken by %v", w.Names())
+	}
+}
+
+// A close waits for what is being armed beside the loop.
+func TestACloseWhileALineIsArmed(t *testing.T) {
+	h := hierarchy(t)
+	box := sandbox.Make(t, "notify", 64*mib)
+	fds := descriptors(t)
+	n, err := Open(Options{Hierarchy: h, NodeCgroup: box.Path()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var node signal.Observations
+	node[signal.MemoryAvailable] = signal.Observed(60*mib, 64*mib, time.Now())
+	n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: 10 * mib}})
+	if err := n.Close(); err != nil || descriptors(t) > fds {
+		t.Errorf("%d descriptors became %d, %v", fds, descriptors(t), err)
+	}
+}
+
+// The machine itself has lines on version 1; on version 2 its root has nothing
+// to be watched but kubepods.
+func TestTheMachineIsWatched(t *testing.T) {
+	h := hierarchy(t)
+	n := open(t, Options{Hierarchy: h})
+	m, err := cgroup.OpenMemory(h, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	u, err := m.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const capacity = 1 << 40 // more than the machine has: the line is far away
+	var node signal.Observations
+	node[signal.MemoryAvailable] = signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, time.Now())
+	for range 2 {
+		n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: mib}})
+		n.arming.Wait()
+	}
+	names := map[string]bool{}
+	for _, s := range n.Sources() {
+		names[s.Name+" "+s.Where] = true
+		if s.Where == Node && s.Err != nil {
+			t.Errorf("%+v", s)
+		}
+	}
+	v1 := h.Version == cgroup.V1
+	if names["memory-threshold node"] != v1 || names["memory-events node"] || names["memory-oom node"] || !names["psi machine"] {
+		t.Errorf("%v", names)
+	}
+	if v1 && n.lines[0].lines[0].ear == nil {
+		t.Error("the line is not armed")
 	}
 }

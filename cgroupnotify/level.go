@@ -6,19 +6,33 @@ import (
 )
 
 // levelOf is the least usage, in bytes and whole pages, at which less than at is
-// available:
+// available, by a look and what is used now. Of a cgroup that is exact, whatever
+// has happened since the look:
 //
 //	available = capacity − (usage − inactive file) < at
 //
-// What the kernel compares is usage in pages, and it rounds what it is given
-// down. ok is false where no usage is that level: at is beyond the capacity, or
-// the numbers are absurd.
-func levelOf(capacity, at signal.Amount, u cgroup.MemoryUsage, page uint64) (level uint64, ok bool) {
+// Where the look has found less available than that, as on a machine whose
+// kernel holds memory of its own, what was left then is counted from now. What
+// the kernel compares is usage in pages, and it rounds what it is given down. ok
+// is false where no usage is that level: at is beyond the capacity, or the
+// numbers are absurd.
+func levelOf(o *signal.Observation, at signal.Amount, u cgroup.MemoryUsage, page uint64) (level uint64, ok bool) {
 	inactive := min(u.InactiveFile, u.Usage)
-	if capacity <= 0 || capacity > absurd || at < 0 || at > capacity || inactive > absurd {
+	if o.Capacity <= 0 || o.Capacity > absurd || at < 0 || at > o.Capacity || u.Usage > absurd {
 		return 0, false
 	}
-	return (uint64(capacity-at)+inactive)/page*page + page, true
+	own := uint64(o.Capacity-at) + inactive
+	return min(own, guess(u.Usage, o, at))/page*page + page, true
+}
+
+// guess is about the usage at which less than at is available, if nothing has
+// happened since the look.
+func guess(usage uint64, o *signal.Observation, at signal.Amount) uint64 {
+	left := o.Available - at
+	if left < 0 {
+		return usage - min(usage, uint64(-left))
+	}
+	return usage + uint64(left)
 }
 
 // absurd is more memory than any machine has, in bytes.

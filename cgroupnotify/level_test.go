@@ -18,30 +18,44 @@ func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 	for range 100_000 {
 		capacity := signal.Amount(random.Int64N(1 << 40))
 		at := signal.Amount(random.Int64N(int64(capacity) + 1))
-		usage := random.Uint64N(1<<40) / page * page
-		u := cgroup.MemoryUsage{Usage: usage}
-		u.InactiveFile = random.Uint64N(usage+1) / page * page
-		level, ok := levelOf(capacity, at, u, page)
-		if !ok || level%page != 0 {
-			t.Fatalf("capacity %d, line %d, %+v: level %d, %t", capacity, at, u, level, ok)
-		}
-		for _, usage := range []uint64{level, level - page} {
-			u.Usage = usage
-			below := capacity-signal.Amount(u.WorkingSet()) < at
-			if u.InactiveFile <= usage && below != (usage >= level) {
-				t.Fatalf("capacity %d, line %d, %+v: below is %t at level %d", capacity, at, u, below, level)
+		u := cgroup.MemoryUsage{Usage: random.Uint64N(1<<40) / page * page}
+		u.InactiveFile = random.Uint64N(u.Usage+1) / page * page
+		available := capacity - signal.Amount(u.WorkingSet())
+		for _, less := range []signal.Amount{0, signal.Amount(random.Int64N(1 << 30))} { // the kernel holds it
+			o := signal.Observed(available-less, capacity, time.Time{})
+			level, ok := levelOf(&o, at, u, page)
+			if !ok || level%page != 0 {
+				t.Fatalf("%+v, line %d, %+v: level %d, %t", o, at, u, level, ok)
+			}
+			for _, usage := range []uint64{level, level - page} {
+				if usage == 0 {
+					continue
+				}
+				below := o.Available-signal.Amount(usage)+signal.Amount(u.Usage) < at
+				if below != (usage >= level) {
+					t.Fatalf("%+v, line %d, %+v: below is %t at usage %d, the level is %d", o, at, u, below, usage, level)
+				}
 			}
 		}
+	}
+}
+
+// What was taken since the look does not move the level of a cgroup away.
+func TestTheLevelIsOfTheCgroupItself(t *testing.T) {
+	seen := signal.Observed(300<<20, 512<<20, time.Time{})
+	u := cgroup.MemoryUsage{Usage: 230 << 20, MemoryStat: cgroup.MemoryStat{InactiveFile: 10 << 20}} // 222 at the look
+	if level, ok := levelOf(&seen, 100<<20, u, page); !ok || level != 422<<20+page {
+		t.Errorf("level %d, %t", level, ok)
 	}
 }
 
 func TestThereIsNoLevel(t *testing.T) {
 	for _, c := range []struct {
 		capacity, at signal.Amount
-		inactive     uint64
-	}{{0, 0, 0}, {-1, -2, 0}, {100, 101, 0}, {100, -1, 0}, {math.MaxInt64, 0, 1}, {1 << 62, 0, math.MaxUint64}} {
-		u := cgroup.MemoryUsage{Usage: math.MaxUint64, MemoryStat: cgroup.MemoryStat{InactiveFile: c.inactive}}
-		if level, ok := levelOf(c.capacity, c.at, u, page); ok {
+		usage        uint64
+	}{{0, 0, 0}, {-1, -2, 0}, {100, 101, 0}, {100, -1, 0}, {math.MaxInt64, 0, 1}, {1 << 60, 0, math.MaxUint64}} {
+		o := signal.Observed(c.capacity, c.capacity, time.Time{})
+		if level, ok := levelOf(&o, c.at, cgroup.MemoryUsage{Usage: c.usage}, page); ok {
 			t.Errorf("%+v: level %d", c, level)
 		}
 	}

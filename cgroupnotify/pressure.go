@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -71,12 +72,14 @@ func (p *pressure) openFile() (int, error) {
 	}
 	name := filepath.Join(p.n.options.ProcRoot, "pressure/memory")
 	fd, err := unix.Open(name, flags, 0)
-	if err == nil {
+	var errno unix.Errno
+	switch {
+	case err == nil:
 		return fd, nil
-	}
-	err = fmt.Errorf("open %s: %w", name, err)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-		err = fmt.Errorf("%w: this kernel has no pressure stall information, or was booted without: boot it with psi=1", err)
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP):
+		return -1, fmt.Errorf("open %s: %w: this kernel has no pressure stall information, or was booted without: boot it with psi=1", name, err)
+	case errors.As(err, &errno):
+		err = &cgroup.ReadError{Op: "open", Path: name, Errno: errno}
 	}
 	return -1, err
 }

@@ -90,15 +90,14 @@ func (t *thresholds) move(l *line, usage uint64, o *signal.Observation, at signa
 	if err := t.settle(l); err != nil || l.next != nil {
 		return err
 	}
-	guess := max(int64(usage)+int64(o.Available-at), 0)
-	if l.ear != nil && !moved(uint64(guess), l.level, usage) {
+	if l.ear != nil && !moved(guess(usage, o, at), l.level, usage) {
 		return nil
 	}
 	u, err := t.c.memory.Read()
 	if err != nil {
 		return err
 	}
-	level, ok := levelOf(o.Capacity, at, u, pageSize)
+	level, ok := levelOf(o, at, u, pageSize)
 	switch {
 	case !ok:
 		t.c.n.set.remove(l.ear)
