@@ -21,7 +21,8 @@ type Decision struct {
 	Threshold  string    `json:"threshold,omitempty"`
 	Available  *int64    `json:"available,omitempty"`
 	Capacity   *int64    `json:"capacity,omitempty"`
-	Rate       *int64    `json:"ratePerSecond,omitempty"`     // how fast available falls
+	Cache      *int64    `json:"cache,omitempty"`             // page cache in use that the kernel takes back first
+	Rate       *int64    `json:"ratePerSecond,omitempty"`     // how fast what is left falls
 	Exhaustion *float64  `json:"exhaustedInMillis,omitempty"` // at that rate
 	Met        []string  `json:"met,omitempty"`               // signals
 	Unknown    []string  `json:"unknown,omitempty"`           // signals, with their causes
@@ -201,9 +202,12 @@ func (d *Decision) observed(t *eviction.Threshold, s *signal.Snapshot) {
 		return
 	}
 	d.Available, d.Capacity = number(seen.Available), number(seen.Capacity)
+	if seen.Cache > 0 {
+		d.Cache = number(seen.Cache)
+	}
 	if fell := s.Fell[t.Signal]; fell.Over > 0 {
 		d.Rate = number(signal.Amount(fell.PerSecond()))
-		if lasts, falling := fell.Lasts(seen.Available); falling {
+		if lasts, falling := fell.Lasts(seen.Left()); falling {
 			d.Exhaustion = millis(lasts)
 		}
 	}

@@ -37,7 +37,7 @@ func (f *falls) note(s *signal.Snapshot) {
 		if base != nil && s.At.Sub(base.at) >= shortestBase {
 			before, now := &base.node[sig], &s.Node[sig]
 			if before.Known && now.Known {
-				s.Fell[sig] = signal.Fall{By: before.Available - now.Available, Over: s.At.Sub(base.at)}
+				s.Fell[sig] = signal.Fall{By: before.Left() - now.Left(), Over: s.At.Sub(base.at)}
 			}
 		}
 	}

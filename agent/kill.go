@@ -139,7 +139,7 @@ func (a *Agent) keep(r *release) {
 func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
 	wait := min(longestKillWait, a.interval(s))
 	for sig := range signal.All {
-		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Available); falling && sig.OfMemory() {
+		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
 			wait = min(wait, lasts/2)
 		}
 	}

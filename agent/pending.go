@@ -38,8 +38,8 @@ func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 
 // pressing reports whether there is no time to wait for what is on its way.
 func (a *Agent) pressing(s *signal.Snapshot, t *eviction.Threshold) bool {
-	return s.Kind == signal.Extra || s.Node[t.Signal].Available <= 0 ||
-		s.Fell[t.Signal].Within(s.Node[t.Signal].Available, a.machine.Policy().ReactionReserve)
+	return s.Kind == signal.Extra || s.Node[t.Signal].Left() <= 0 ||
+		s.Fell[t.Signal].Within(s.Node[t.Signal].Left(), a.machine.Policy().ReactionReserve)
 }
 
 // patienceFor is how long the API server may be waited for before a kill: half
@@ -48,10 +48,10 @@ func (a *Agent) pressing(s *signal.Snapshot, t *eviction.Threshold) bool {
 func (a *Agent) patienceFor(s *signal.Snapshot) time.Duration {
 	patience := longestPatience
 	for sig := range signal.All {
-		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Available <= 0 {
+		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Left() <= 0 {
 			return 0 // what is used up does not fall any more
 		}
-		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Available); falling && sig.OfMemory() {
+		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
 			patience = min(patience, (lasts-eviction.KillTime)/2)
 		}
 	}

@@ -124,7 +124,7 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 		return "not freed in time"
 	case r.expected > 0 && o.Known && o.Available-r.before >= r.expected/2:
 		return "freed"
-	case s.Fell[r.signal].Within(o.Available, reserve) && s.At.Sub(r.since) >= eviction.KillTime:
+	case s.Fell[r.signal].Within(o.Left(), reserve) && s.At.Sub(r.since) >= eviction.KillTime:
 		return "no time left to wait"
 	}
 	return ""

@@ -86,8 +86,10 @@ func (m *Machine) scope(s *signal.Snapshot, v *Verdict) thresholdSet {
 	return 0
 }
 
-// doomed reports whether a hard memory threshold is crossed and the memory
-// would be gone within the reaction reserve at the rate it fell.
+// doomed reports whether a hard memory threshold is crossed and what is left of
+// the memory would be gone within the reaction reserve at the rate it fell. Page
+// cache in active use is part of that: a stream through files, which crosses
+// thresholds as fast as a program that fills memory, is none's doom.
 func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
@@ -96,7 +98,7 @@ func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
 			continue
 		}
 		v.Reason, v.about = NotDoomed, i
-		if o.Available <= 0 || s.Fell[t.Signal].Within(o.Available, m.policy.ReactionReserve) {
+		if o.Left() <= 0 || s.Fell[t.Signal].Within(o.Left(), m.policy.ReactionReserve) {
 			return true
 		}
 	}

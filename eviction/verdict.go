@@ -53,7 +53,7 @@ func (m *Machine) Explain(v *Verdict, s *signal.Snapshot) string {
 	case Grace:
 		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.about]), t.Grace)
 	case NotDoomed:
-		if lasts, falling := s.Fell[t.Signal].Lasts(o.Available); falling {
+		if lasts, falling := s.Fell[t.Signal].Lasts(o.Left()); falling {
 			text += fmt.Sprintf(", lasts %s at the present rate", lasts.Round(time.Millisecond))
 		} else {
 			text += ", not falling"

@@ -10,6 +10,10 @@ import (
 type Observation struct {
 	Available Amount // in the signal's unit; may be negative where accounting overlaps
 	Capacity  Amount // what a percentage refers to
+	// Cache is page cache that counts as used and that the kernel takes back
+	// before it kills for memory: files in active use, in bytes. 0 where it is
+	// not known, and for all signals but those of memory.
+	Cache Amount
 	Time      time.Time
 	Known     bool
 	Cause     string // why it is unknown
@@ -22,6 +26,10 @@ func Observed(available, capacity Amount, at time.Time) Observation {
 
 // Unknown is the absence of an observation, and why.
 func Unknown(cause string) Observation { return Observation{Cause: cause} }
+
+// Left is what is left before the kernel kills for it. A stream through page
+// cache takes what is available, and none of this.
+func (o *Observation) Left() Amount { return o.Available.Plus(o.Cache) }
 
 // Observations holds one observation for every signal.
 type Observations [Count]Observation
@@ -93,6 +101,6 @@ type Snapshot struct {
 	Kind  Kind
 	Woken Wakes // what ended the wait for this look
 	Node  Observations
-	// Fell is how the memory signals moved since an earlier look.
+	// Fell is how what is left of memory moved since an earlier look.
 	Fell [Count]Fall
 }

@@ -1,0 +1,51 @@
+package eviction_test
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A stream through page cache crosses a threshold as fast as a program that
+// fills memory, but the kernel takes the cache back before it kills.
+func TestPageCacheInUseIsNoDoom(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name             string
+		available, cache signal.Amount // now
+		fell             signal.Amount // of both, within 100 ms
+		regular          bool
+		acts             bool
+	}{
+		{name: "a fill: nothing to take back", available: 60 * mib, fell: 100 * mib, acts: true},
+		{name: "a stream: what is available falls, what is left does not", available: 60 * mib, cache: 300 * mib, fell: 0},
+		{name: "a fill that has cache to push out lasts longer than the reserve", available: 60 * mib, cache: 500 * mib, fell: 100 * mib},
+		{name: "and is doomed once it does not", available: 60 * mib, cache: 400 * mib, fell: 100 * mib, acts: true},
+		{name: "nothing available, but cache left", available: 0, cache: 300 * mib, fell: 0},
+		{name: "nothing left at all", available: -mib, cache: mib, fell: 0, acts: true},
+		{name: "a regular look decides as the kubelet does", available: 60 * mib, cache: 300 * mib, fell: 0, regular: true, acts: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			policy, err := eviction.NewPolicy(eviction.Settings{
+				Thresholds:       []eviction.Threshold{{Signal: signal.MemoryAvailable, Value: eviction.Value{Quantity: signal.Quantity{Value: 100 * mib}}}},
+				TransitionPeriod: time.Minute, ReactionReserve: 500 * time.Millisecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := signal.Snapshot{At: time.Unix(1000, 0), Kind: signal.Extra}
+			if c.regular {
+				s.Kind = signal.Regular
+			}
+			s.Node[signal.MemoryAvailable] = signal.Observed(c.available, 1<<30, s.At)
+			s.Node[signal.MemoryAvailable].Cache = c.cache
+			s.Fell[signal.MemoryAvailable] = signal.Fall{By: c.fell, Over: 100 * time.Millisecond}
+			v := eviction.New(policy).Look(&s)
+			if acts := v.Target != nil; acts != c.acts {
+				t.Errorf("acts: %v, %s", acts, v.Reason)
+			}
+		})
+	}
+}
