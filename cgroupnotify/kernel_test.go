@@ -2,6 +2,7 @@ package cgroupnotify
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -239,5 +240,29 @@ func TestNothingIsAllocated(t *testing.T) {
 		if allocs := testing.AllocsPerRun(100, f); allocs != 0 {
 			t.Errorf("%s allocates %v times", name, allocs)
 		}
+	}
+}
+
+// What is opened and closed 10 000 times, as for cgroups that come and go,
+// leaves nothing behind.
+func TestOpeningLeavesNothing(t *testing.T) {
+	r := newRig(t, Options{})
+	fds, goroutines := descriptors(t), runtime.NumGoroutine()
+	for _, c := range r.cgroups {
+		for _, ch := range c.channels {
+			rounds := 5000
+			if _, slow := ch.(*pressure); slow { // each trigger waits for the kernel, and is one of the machine's
+				rounds = 100
+			}
+			for range rounds {
+				ch.close()
+				if err := ch.open(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if f, g := descriptors(t), runtime.NumGoroutine(); f > fds || g > goroutines {
+		t.Errorf("%d descriptors and %d goroutines became %d and %d", fds, goroutines, f, g)
 	}
 }

@@ -9,8 +9,8 @@ type Wakes uint8
 const (
 	ByRequest  Wakes = 1 << iota // by this program: something beside the loop has ended
 	ByCrossing                   // the kernel saw the usage of memory cross a line that it was given
-	ByLimit                      // a watched cgroup met its own memory limit (memory.events)
-	ByOOM                        // the kernel's OOM killer was called for a watched cgroup
+	ByLimit                      // a watched cgroup met its memory limit, or one below it its own (memory.events)
+	ByOOM                        // the kernel's OOM killer was called for a watched cgroup, or for one below it
 	ByStall                      // tasks wait for memory (pressure stall information)
 )
 
