@@ -4,81 +4,173 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"plimsoll.dev/plimsoll/test/trial"
 )
 
-// idlePods is how many pods a node of the usual size runs.
-const idlePods = 110
+// A population is what is on a node that is only looked at.
+type population struct{ pods, containers int }
+
+// cgroups counts the pods' and those of their containers.
+func (p population) cgroups() int { return p.pods * (1 + p.containers) }
+
+// usual is a node as full as the kubelet lets it be by itself.
+var usual = population{pods: 110, containers: 2}
+
+// crowded is a node of at least that many cgroups, in pods of three containers.
+func crowded(cgroups int) population { return population{pods: (cgroups + 3) / 4, containers: 3} }
+
+const parkLimit, parkAbove, parkThreshold = 2 << 30, 10 * mib, 100 * mib
 
 // idle measures what an agent costs that has nothing to do.
-func idle(ctx context.Context, o options) error {
-	fmt.Printf("\n## Idle cost: node of 2 GiB with %d pods of 2 containers, %s\n\n", idlePods, o.idle)
-	fmt.Println("| state | CPU, of one core | peak RSS |\n|---|---|---|")
-	return idleOnce(ctx, o, false)
-}
+func idle(ctx context.Context, o options) error { return idleRows(ctx, o, "no pressure", false) }
 
 // parked measures it 10 MiB above its threshold.
-func parked(ctx context.Context, o options) error { return idleOnce(ctx, o, true) }
+func parked(ctx context.Context, o options) error {
+	return idleRows(ctx, o, "parked 10 MiB above the threshold", true)
+}
 
-func idleOnce(ctx context.Context, o options, park bool) (err error) {
-	const limit = 2 << 30
-	n, err := trial.NewNode("idle", limit)
+func idleRows(ctx context.Context, o options, state string, park bool) error {
+	fmt.Printf("\n## Cost of watching: node of 2 GiB, %s, median (least-most) of %d times %s\n\n", state, o.idleRuns, o.idle)
+	fmt.Println("| pods x containers | cgroups | CPU, of one core | wake-ups a second | µs a wake-up | peak RSS | of it anonymous |\n|---|---|---|---|---|---|---|")
+	for _, p := range []population{usual, crowded(o.cgroups)} {
+		costs := make([]cost, 0, o.idleRuns)
+		err := watched(ctx, o, p, park, func(a *trial.Agent) error {
+			for range o.idleRuns {
+				c, err := costOver(ctx, a.PID, o.idle)
+				if err != nil {
+					return err
+				}
+				costs = append(costs, c)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Printf("| %d x %d | %d | %s |\n", p.pods, p.containers, p.cgroups(), summary(costs))
+	}
+	return nil
+}
+
+// startTakes is how long the start may take: it is not what is measured.
+const startTakes = 5 * time.Second
+
+// watched has an agent watch a node of the population while measure runs.
+func watched(ctx context.Context, o options, p population, park bool, measure func(*trial.Agent) error) (err error) {
+	n, err := populated(ctx, p, park)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	for i := range idlePods - 1 {
-		if _, err := n.AddPod(fmt.Sprintf("idle-%d", i), "{containers: [{name: app, image: idle}, {name: sidecar, image: idle}]}", "app", "sidecar"); err != nil {
-			return err
-		}
-	}
-	h, err := n.AddHog(ctx, "parked", "")
-	if err != nil {
-		return err
-	}
-	state := "no pressure"
-	if park {
-		state = "parked 10 MiB above the threshold"
-		used, err := n.Usage()
-		if err != nil {
-			return err
-		}
-		if _, err := h.Do(ctx, fmt.Sprintf("fill %d", limit-110*mib-used)); err != nil {
-			return err
-		}
-	}
-	a, err := n.Start(ctx, o.plimsoll, "--eviction-hard=memory.available<100Mi")
+	a, err := n.Start(ctx, o.plimsoll, fmt.Sprintf("--eviction-hard=memory.available<%d", parkThreshold))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Stop()) }()
-	select { // the start is not what is measured
-	case <-time.After(2 * time.Second):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	before, err := trial.CPUTime(a.PID)
-	if err != nil {
+	if err := pass(ctx, startTakes); err != nil {
 		return err
 	}
-	select {
-	case <-time.After(o.idle):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	after, err := trial.CPUTime(a.PID)
-	if err != nil {
-		return err
-	}
-	rss, err := trial.StatusKiB(a.PID, "VmHWM")
-	if err != nil {
+	if err := measure(a); err != nil {
 		return err
 	}
 	if len(a.Decisions) > 0 {
 		return fmt.Errorf("the agent decided something: %+v", <-a.Decisions)
 	}
-	fmt.Printf("| %s | %.3f %% | %.1f MiB |\n", state, 100*float64(after-before)/float64(o.idle), float64(rss)/1024)
 	return nil
+}
+
+// populated makes a node with a population of pods, one of which holds as much
+// memory as leaves the node parked.
+func populated(ctx context.Context, p population, park bool) (*trial.Node, error) {
+	n, err := trial.NewNode("idle", parkLimit)
+	if err != nil {
+		return nil, err
+	}
+	if err := settle(ctx, n, p, park); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+func settle(ctx context.Context, n *trial.Node, p population, park bool) error {
+	names := []string{"app", "sidecar", "proxy"}[:p.containers]
+	spec := "{containers: ["
+	for _, name := range names {
+		spec += "{name: " + name + ", image: idle},"
+	}
+	spec += "]}"
+	for i := range p.pods - 1 {
+		if _, err := n.AddPod(fmt.Sprintf("idle-%d", i), spec, names...); err != nil {
+			return err
+		}
+	}
+	h, err := n.AddHog(ctx, "parked", "")
+	if err != nil || !park {
+		return err
+	}
+	used, err := n.Usage()
+	if err != nil {
+		return err
+	}
+	_, err = h.Do(ctx, fmt.Sprintf("fill %d", parkLimit-parkThreshold-parkAbove-used))
+	return err
+}
+
+// A cost is what watching took for a while.
+type cost struct {
+	share     float64 // of one core
+	wakes     float64 // a second
+	peak, own int64   // KiB resident: at most so far, and now without files
+}
+
+// perWake is the processor time of one wake-up.
+func (c cost) perWake() float64 { return c.share * 1e6 / c.wakes }
+
+func costOver(ctx context.Context, pid int, d time.Duration) (cost, error) {
+	before, err := usageOf(pid)
+	if err != nil {
+		return cost{}, err
+	}
+	if err := pass(ctx, d); err != nil {
+		return cost{}, err
+	}
+	after, err := usageOf(pid)
+	if err != nil {
+		return cost{}, err
+	}
+	peak, err := trial.StatusKiB(pid, "VmHWM")
+	if err != nil {
+		return cost{}, err
+	}
+	own, err := trial.StatusKiB(pid, "RssAnon")
+	took := after.at.Sub(before.at).Seconds()
+	return cost{(after.cpu - before.cpu).Seconds() / took, float64(after.switches-before.switches) / took, peak, own}, err
+}
+
+func pass(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func summary(costs []cost) string {
+	of := func(format string, value func(cost) float64) string {
+		values := make([]float64, len(costs))
+		for i, c := range costs {
+			values[i] = value(c)
+		}
+		slices.Sort(values)
+		return fmt.Sprintf(format, values[len(values)/2], values[0], values[len(values)-1])
+	}
+	last := costs[len(costs)-1]
+	return of("%.3f %% (%.3f-%.3f)", func(c cost) float64 { return 100 * c.share }) + " | " +
+		of("%.1f (%.1f-%.1f)", func(c cost) float64 { return c.wakes }) + " | " +
+		of("%.0f (%.0f-%.0f)", cost.perWake) +
+		fmt.Sprintf(" | %.1f MiB | %.1f MiB", float64(last.peak)/1024, float64(last.own)/1024)
 }

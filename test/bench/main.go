@@ -24,6 +24,8 @@ type options struct {
 	runs     int
 	dips     int
 	idle     time.Duration
+	idleRuns int
+	cgroups  int
 	rates    []int64 // of the fills, MiB a second
 	reaction reactionFlags
 	regret   time.Duration
@@ -53,7 +55,9 @@ func main() {
 	flag.StringVar(&o.plimsoll, "plimsoll", "bin/plimsoll", "the plimsoll binary")
 	flag.IntVar(&o.runs, "runs", 10, "fills for each rate and mode")
 	flag.IntVar(&o.dips, "dips", 100, "dips")
-	flag.DurationVar(&o.idle, "idle", 5*time.Minute, "how long each idle cost is measured")
+	flag.DurationVar(&o.idle, "idle", time.Minute, "how long each idle cost is measured")
+	flag.IntVar(&o.idleRuns, "idle-runs", 5, "how often it is")
+	flag.IntVar(&o.cgroups, "cgroups", 1000, "cgroups on the crowded node")
 	flag.DurationVar(&o.regret, "regret", time.Hour, "how long workloads come close to the limit")
 	flag.Uint64Var(&o.seed, "seed", 1, "of what they do")
 	flag.BoolVar(&o.disk, "disk", true, "also workloads that write and read files")
