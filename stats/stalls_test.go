@@ -17,77 +17,83 @@ func waiting(at time.Duration, waited signal.Measured[time.Duration], pod, app t
 	return &standing{at: noon.Add(at), waited: waited, groups: map[string]tally{"pod": pod, "pod/app": app}}
 }
 
+const s = time.Second
+
+var uncounted signal.Measured[time.Duration]
+
+func after(d time.Duration) signal.Measured[time.Duration] { return signal.Of(d) }
+
+// attributions are what may happen to a pod, and whose stall it is.
+var attributions = map[string]struct {
+	before, now *standing
+	want        signal.Stall
+	told, own   bool
+}{
+	"nothing moved": {
+		waiting(0, after(5*s), tally{atMax: 7}, tally{}), waiting(10*s, after(5*s), tally{atMax: 7}, tally{}),
+		signal.Stall{Waited: after(0), Over: 10 * s}, false, false},
+	"waits without a limit of its own": {
+		waiting(0, after(5*s), tally{}, tally{}), waiting(10*s, after(8*s), tally{}, tally{}),
+		signal.Stall{Waited: after(3 * s), Over: 10 * s}, true, false},
+	"less than the kernel would write down": {
+		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(900*time.Microsecond), tally{}, tally{}),
+		signal.Stall{Waited: after(900 * time.Microsecond), Over: 10 * s}, false, false},
+	"at the pod's limit": {
+		waiting(0, after(0), tally{atMax: 7, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 9, oom: 1}, tally{}),
+		signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 2}, true, true},
+	"at the container's limit, unknown for how long": {
+		waiting(0, uncounted, tally{}, tally{atMax: 1}), waiting(10*s, uncounted, tally{}, tally{atMax: 5}),
+		signal.Stall{Over: 10 * s, AtMax: 4}, true, true},
+	"above memory.high": {
+		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atHigh: 3}, tally{}),
+		signal.Stall{Waited: after(s), Over: 10 * s, AtHigh: 3}, true, true},
+	"killed at its own limit": {
+		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1, oomKills: 2}, tally{}),
+		signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 4, OOMKills: 2}, true, true},
+	"killed for the node": {
+		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{oomKills: 1}, tally{}),
+		signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+	"killed at a limit that it met before": {
+		waiting(0, after(0), tally{atMax: 4, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1}, tally{oomKills: 1}),
+		signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+	"failures are not counted, killed in a container": {
+		waiting(0, uncounted, tally{wasFull: true}, tally{}), waiting(10*s, uncounted, tally{wasFull: true}, tally{oomKills: 1}),
+		signal.Stall{Over: 10 * s, AtMax: 1, OOMKills: 1}, true, true},
+	"failures are not counted, full for the first time": {
+		waiting(0, uncounted, tally{}, tally{}), waiting(10*s, uncounted, tally{}, tally{wasFull: true}),
+		signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
+	"failures are not counted, full once": {
+		waiting(0, uncounted, tally{}, tally{wasFull: true}), waiting(10*s, uncounted, tally{}, tally{wasFull: true}),
+		signal.Stall{Over: 10 * s}, false, false},
+	"failures are not counted, full now": {
+		waiting(0, uncounted, tally{wasFull: true}, tally{}), waiting(10*s, uncounted, tally{wasFull: true, isFull: true}, tally{}),
+		signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
+	"held back for longer than it waited": {
+		waiting(0, after(0), tally{}, tally{throttled: s}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{throttled: 4 * s}),
+		signal.Stall{Waited: after(s), Over: 10 * s, Throttled: 3 * s}, true, true},
+	"held back now and then": {
+		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{}),
+		signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+	"held back, and no memory waited for": {
+		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(0), tally{throttled: s}, tally{}),
+		signal.Stall{Waited: after(0), Over: 10 * s, Throttled: s}, false, true},
+	"made anew": {
+		waiting(0, after(50*s), tally{atMax: 900, throttled: 99 * s}, tally{}), waiting(10*s, after(s), tally{atMax: 3}, tally{}),
+		signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 3}, true, true},
+	"seen for the first time": {
+		nil, &standing{at: noon, waited: after(500 * s), recent: 2 * s, groups: map[string]tally{"pod": {atMax: 900}}},
+		signal.Stall{Waited: after(2 * s), Over: 10 * s}, true, false},
+	"seen for the first time, unknown for how long": {
+		nil, &standing{at: noon, groups: map[string]tally{"pod": {atMax: 900}}},
+		signal.Stall{Over: 10 * s}, false, false},
+	"not measured before": {
+		waiting(0, uncounted, tally{}, tally{}), waiting(10*s, after(500*s), tally{}, tally{}),
+		signal.Stall{Over: 10 * s}, false, false},
+}
+
 // What is a pod's own, and what is the node's.
 func TestWhoseStallItIs(t *testing.T) {
-	after := func(d time.Duration) signal.Measured[time.Duration] { return signal.Of(d) }
-	var unknown signal.Measured[time.Duration]
-	const s = time.Second
-	for name, c := range map[string]struct {
-		before, now *standing
-		want        signal.Stall
-		told, own   bool
-	}{
-		"nothing moved": {
-			waiting(0, after(5*s), tally{atMax: 7}, tally{}), waiting(10*s, after(5*s), tally{atMax: 7}, tally{}),
-			signal.Stall{Waited: after(0), Over: 10 * s}, false, false},
-		"waits without a limit of its own": {
-			waiting(0, after(5*s), tally{}, tally{}), waiting(10*s, after(8*s), tally{}, tally{}),
-			signal.Stall{Waited: after(3 * s), Over: 10 * s}, true, false},
-		"less than the kernel would write down": {
-			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(900*time.Microsecond), tally{}, tally{}),
-			signal.Stall{Waited: after(900 * time.Microsecond), Over: 10 * s}, false, false},
-		"at the pod's limit": {
-			waiting(0, after(0), tally{atMax: 7, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 9, oom: 1}, tally{}),
-			signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 2}, true, true},
-		"at the container's limit, unknown for how long": {
-			waiting(0, unknown, tally{}, tally{atMax: 1}), waiting(10*s, unknown, tally{}, tally{atMax: 5}),
-			signal.Stall{Over: 10 * s, AtMax: 4}, true, true},
-		"above memory.high": {
-			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atHigh: 3}, tally{}),
-			signal.Stall{Waited: after(s), Over: 10 * s, AtHigh: 3}, true, true},
-		"killed at its own limit": {
-			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1, oomKills: 2}, tally{}),
-			signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 4, OOMKills: 2}, true, true},
-		"killed for the node": {
-			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{oomKills: 1}, tally{}),
-			signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
-		"killed at a limit that it met before": {
-			waiting(0, after(0), tally{atMax: 4, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1}, tally{oomKills: 1}),
-			signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
-		"failures are not counted, killed in a container": {
-			waiting(0, unknown, tally{wasFull: true}, tally{}), waiting(10*s, unknown, tally{wasFull: true}, tally{oomKills: 1}),
-			signal.Stall{Over: 10 * s, AtMax: 1, OOMKills: 1}, true, true},
-		"failures are not counted, full for the first time": {
-			waiting(0, unknown, tally{}, tally{}), waiting(10*s, unknown, tally{}, tally{wasFull: true}),
-			signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
-		"failures are not counted, full once": {
-			waiting(0, unknown, tally{}, tally{wasFull: true}), waiting(10*s, unknown, tally{}, tally{wasFull: true}),
-			signal.Stall{Over: 10 * s}, false, false},
-		"failures are not counted, full now": {
-			waiting(0, unknown, tally{wasFull: true}, tally{}), waiting(10*s, unknown, tally{wasFull: true, isFull: true}, tally{}),
-			signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
-		"held back for longer than it waited": {
-			waiting(0, after(0), tally{}, tally{throttled: s}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{throttled: 4 * s}),
-			signal.Stall{Waited: after(s), Over: 10 * s, Throttled: 3 * s}, true, true},
-		"held back now and then": {
-			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{}),
-			signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
-		"held back, and no memory waited for": {
-			waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(0), tally{throttled: s}, tally{}),
-			signal.Stall{Waited: after(0), Over: 10 * s, Throttled: s}, false, true},
-		"made anew": {
-			waiting(0, after(50*s), tally{atMax: 900, throttled: 99 * s}, tally{}), waiting(10*s, after(s), tally{atMax: 3}, tally{}),
-			signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 3}, true, true},
-		"seen for the first time": {
-			nil, &standing{at: noon, waited: after(500 * s), recent: 2 * s, groups: map[string]tally{"pod": {atMax: 900}}},
-			signal.Stall{Waited: after(2 * s), Over: 10 * s}, true, false},
-		"seen for the first time, unknown for how long": {
-			nil, &standing{at: noon, groups: map[string]tally{"pod": {atMax: 900}}},
-			signal.Stall{Over: 10 * s}, false, false},
-		"not measured before": {
-			waiting(0, unknown, tally{}, tally{}), waiting(10*s, after(500*s), tally{}, tally{}),
-			signal.Stall{Over: 10 * s}, false, false},
-	} {
+	for name, c := range attributions {
 		t.Run(name, func(t *testing.T) {
 			got := c.now.since(c.before)
 			if diff := cmp.Diff(c.want, got); diff != "" {
