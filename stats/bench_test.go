@@ -32,13 +32,15 @@ func BenchmarkLook(b *testing.B) {
 			}
 		})
 	}
-	b.Run("cgroup/floor", func(b *testing.B) {
-		n := openNode(b, Options{NodeCgroup: box.Path()})
-		b.ReportAllocs()
-		for b.Loop() {
-			n.Floor(signal.MemoryAvailable)
-		}
-	})
+	for name, o := range map[string]Options{"machine/floor": {}, "cgroup/floor": {NodeCgroup: box.Path()}} {
+		b.Run(name, func(b *testing.B) {
+			n := openNode(b, o)
+			b.ReportAllocs()
+			for b.Loop() {
+				n.Floor(signal.MemoryAvailable)
+			}
+		})
+	}
 }
 
 // BenchmarkMeasure110Pods measures 110 pods of 2 containers each; "floor" is

@@ -89,6 +89,9 @@ func TestCAdvisorAgreesWithCgroups(t *testing.T) {
 		if box.Version() == 1 && got.Usage.Processes.Known {
 			t.Errorf("%s: a node without a cpu controller has %d processes", pods[i].UID, got.Usage.Processes.Value)
 		}
+		if box.Version() == 2 && got.Usage.Processes != want[i].Usage.Processes {
+			t.Errorf("%s: cAdvisor says %+v processes, the cgroups %+v", pods[i].UID, got.Usage.Processes, want[i].Usage.Processes)
+		}
 	}
 	if c.Err() != nil {
 		t.Error(c.Err())

@@ -88,6 +88,48 @@ func TestLookAtThisMachine(t *testing.T) {
 	}
 }
 
+// The machine's counters and its root cgroup's are the same, whatever was done:
+// the bound holds, and is near. Others use the machine meanwhile.
+func TestFloorOfThisMachine(t *testing.T) {
+	const others = 64 * mib
+	box := sandboxNode(t)
+	pod := addPod(t, box, "x", sandbox.Burstable, "app")
+	n := openNode(t, Options{})
+	h := box.Run(t, pod, "app")
+	for _, command := range []string{"fill 128MiB", "tmpfs 64MiB for 0s", "cache 64MiB in " + onDisk + " fsync", "cache 64MiB in " + onDisk + " fsync drop", "release"} {
+		if err := obey(t, h, command); err != nil {
+			t.Fatal(err)
+		}
+		before, bound, ok := machineUses(t, n)
+		root, err := n.memory.Read()
+		after, _, _ := machineUses(t, n)
+		if err != nil || !ok {
+			t.Fatalf("%v, floor %t", err, ok)
+		}
+		used := signal.Amount(root.WorkingSet())
+		t.Logf("after %s: meminfo says %d KiB more than the root's memory.stat; the error of counting is at most %d KiB",
+			command, (min(before, after)-used)>>10, n.countingError>>10)
+		if max(before, after) < used-n.countingError-others || min(before, after) > used+n.countingError+others || bound > n.total-used+others {
+			t.Errorf("after %s: memory.stat %d, meminfo %d, then %d; floor %d", command, used, before, after, bound)
+		}
+	}
+}
+
+// machineUses is the machine's working set by meminfo, and the floor.
+func machineUses(t *testing.T, n *Node) (used, floor signal.Amount, ok bool) {
+	t.Helper()
+	text, err := n.meminfo.Read(n.buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := parseMachineUsage(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor, ok = n.Floor(signal.MemoryAvailable)
+	return signal.Amount(u.anon + u.file - u.inactiveFile), floor, ok
+}
+
 func TestLooksAllocateNothing(t *testing.T) {
 	box := sandboxNode(t)
 	for name, o := range map[string]Options{"machine": {}, "cgroup": {NodeCgroup: box.Path(), KubeReserved: mib}} {
@@ -166,7 +208,12 @@ func TestPreparedMeasureAllocatesNothing(t *testing.T) {
 	defer p.Close()
 	p.Prepare(pods)
 	into := make([]signal.Candidate, 0, len(pods))
-	if allocs := testing.AllocsPerRun(20, func() { into = p.Measure(pods, into[:0]) }); allocs != 0 {
+	// What is left of a cAdvisor allocates meanwhile, where the machine is slow.
+	allocs := 1.0
+	for try := 0; try < 5 && allocs != 0; try++ {
+		allocs = testing.AllocsPerRun(20, func() { into = p.Measure(pods, into[:0]) })
+	}
+	if allocs != 0 {
 		t.Errorf("Measure allocates %v times", allocs)
 	}
 }

@@ -141,31 +141,3 @@ func (n *Node) allocatable(node signal.Amount) (capacity signal.Amount, cause st
 	}
 	return node - reserved, "", nil
 }
-
-// Floor is a lower bound of one of the memory signals' available amount, from
-// the usage alone: under 2 µs, and without memory.stat, whose reading makes the
-// kernel collect the counters of every CPU. If the bound is above a threshold,
-// nothing is crossed and no look is needed. ok is false where it can not be
-// told that cheaply.
-func (n *Node) Floor(s signal.Signal) (bound signal.Amount, ok bool) {
-	capacity, err := n.capacity()
-	m := n.memory
-	if s == signal.AllocatableMemoryAvailable && n.kubepods != nil && err == nil {
-		m = n.kubepods
-		var cause string
-		capacity, cause, err = n.allocatable(capacity)
-		if cause != "" {
-			return 0, false
-		}
-	} else if s != signal.MemoryAvailable {
-		return 0, false
-	}
-	if err != nil {
-		return 0, false
-	}
-	usage, err := m.Usage()
-	if err != nil || usage > absurd {
-		return 0, false
-	}
-	return capacity - signal.Amount(usage), true
-}

@@ -64,6 +64,8 @@ type Node struct {
 	pids                      *cgroup.PIDs // nil for "/" and where the controller is missing
 	pidsErr                   error
 
+	countingError signal.Amount // of what the machine's counters and its root cgroup's say
+
 	causes [signal.Count]cause
 }
 
@@ -78,7 +80,8 @@ func OpenNode(o Options) (*Node, error) {
 	if o.KubeReserved < 0 || o.SystemReserved < 0 {
 		return nil, fmt.Errorf("reserved memory of %d (kube) and %d (system) bytes: use at least 0", o.KubeReserved, o.SystemReserved)
 	}
-	n := &Node{options: o, buf: cgroup.NewBuffer(), search: cgroup.NewPodSearch(o.Hierarchy, o.NodeCgroup)}
+	n := &Node{options: o, buf: cgroup.NewBuffer(), search: cgroup.NewPodSearch(o.Hierarchy, o.NodeCgroup),
+		countingError: countingError("/sys")}
 	if err := errors.Join(n.openMachine(), n.openMemory()); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("observe the node's cgroup %s: %w", o.NodeCgroup, err)

@@ -108,23 +108,42 @@ func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
 	})
 }
 
+// For the machine the floor is the available amount itself, less the error of
+// counting; for a cgroup, page cache counts as used.
 func TestFloorIsBelowTheAvailable(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		got, n := look(t, o, signal.Regular)
 		bound, ok := n.Floor(signal.MemoryAvailable)
-		if o.Hierarchy.Version == cgroup.V2 { // its root has no usage file
-			if ok {
-				t.Errorf("floor %d of the v2 root", bound)
-			}
-			return
-		}
-		if !ok || bound != memTotal4-2000*mib || bound > got[signal.MemoryAvailable].Available {
-			t.Errorf("floor %d, %t", bound, ok)
+		if !ok || n.countingError <= 0 || bound != got[signal.MemoryAvailable].Available-n.countingError {
+			t.Errorf("floor %d, %t, less than %d", bound, ok, got[signal.MemoryAvailable].Available)
 		}
 		if _, ok := n.Floor(signal.PIDAvailable); ok {
 			t.Error("PIDs have no floor")
 		}
+		o.NodeCgroup, o.KubeReserved = "/node", 100*mib
+		got, n = look(t, o, signal.Regular)
+		for s := signal.MemoryAvailable; s <= signal.AllocatableMemoryAvailable; s++ {
+			if bound, ok := n.Floor(s); !ok || bound >= got[s].Available || bound < got[s].Available-200*mib {
+				t.Errorf("floor of %s %d, %t, less than %d", s, bound, ok, got[s].Available)
+			}
+		}
 	})
+}
+
+// What is missing in meminfo is not 0.
+func TestNoFloorWithoutEveryCounter(t *testing.T) {
+	for _, key := range []string{"Cached", "Buffers", "SwapCached", "Inactive(file)", "AnonPages"} {
+		o := tree(t, fixture(cgroup.V2, "cgroupfs"))
+		text, err := os.ReadFile(filepath.Join(o.ProcRoot, "meminfo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, o.ProcRoot, "meminfo", strings.Replace(string(text), "\n"+key+":", "\nNo"+key+":", 1))
+		_, n := look(t, o, signal.Regular)
+		if bound, ok := n.Floor(signal.MemoryAvailable); ok {
+			t.Errorf("floor %d without %s", bound, key)
+		}
+	}
 }
 
 func TestExtraLooksReadOnlyMemory(t *testing.T) {
