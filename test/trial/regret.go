@@ -74,6 +74,7 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 type regretting struct {
 	Regret
 	node     *Node
+	resident *sandbox.Pod // of the innocent
 	innocent *sandbox.Hog
 	pods     int
 	name     string // of the pod
@@ -105,9 +106,13 @@ func (t *regretting) prepare(ctx context.Context) error {
 	}
 	t.course = newCourse(t.Seed, dir, t.Brinks)
 	t.course.threshold, t.course.longest = regretThreshold, t.Longest
-	if t.innocent, err = t.node.AddHog(ctx, "innocent", Requesting("100Mi")); err != nil {
+	if t.resident, err = t.node.AddPod("innocent", Requesting("100Mi")); err != nil {
 		return err
 	}
+	if t.innocent, err = t.node.StartHog(ctx, t.resident, "app"); err != nil {
+		return err
+	}
+	t.node.hogs = append(t.node.hogs, t.innocent)
 	if _, err := t.innocent.Do(ctx, "fill 60MiB"); err != nil {
 		return err
 	}
@@ -138,7 +143,7 @@ func (t *regretting) step(ctx context.Context) (err error) {
 	}
 	t.before = t.now
 	t.now = past{step: t.course.next(room), begun: time.Now()}
-	t.shadow.begin(t.pod)
+	t.shadow.begin(t.pod, t.resident)
 	if beside := t.now.step.Beside; beside != "" {
 		if err := t.innocent.Send(beside); err != nil {
 			return err
@@ -179,6 +184,7 @@ func (t *regretting) rest(ctx context.Context) (err error) {
 	if t.hog, err = t.node.StartHog(ctx, t.pod, "app"); err != nil {
 		return err
 	}
+	t.node.hogs = append(t.node.hogs, t.hog)
 	room, err := t.room()
 	if err != nil {
 		return err
@@ -187,14 +193,14 @@ func (t *regretting) rest(ctx context.Context) (err error) {
 	return err
 }
 
-// room is what is left once the hog's page cache has given way, in bytes: plans
-// are made by what the kernel will do.
+// room is what is left once page cache has given way, in bytes: plans are made by
+// what the kernel will do.
 func (t *regretting) room() (int64, error) {
 	used, err := t.node.Usage()
 	if err != nil {
 		return 0, err
 	}
-	cache, err := t.pod.PageCache("app")
+	cache, err := pageCache([]*sandbox.Pod{t.pod, t.resident})
 	return t.Limit - used + cache, err
 }
 
@@ -233,7 +239,6 @@ func (t *regretting) account(ctx context.Context, ended bool) error {
 		return nil
 	}
 	<-t.hog.Process.Done()
-	_ = t.hog.Close() // it has ended
 	t.hog = nil
 	return t.sweep()
 }

@@ -22,7 +22,7 @@ type shadow struct {
 	done      chan struct{}
 
 	mu   sync.Mutex
-	pod  *sandbox.Pod // that has the page cache
+	pods []*sandbox.Pod // that may have page cache
 	seen Sight
 	last time.Time
 	err  error
@@ -59,11 +59,7 @@ func (s *shadow) look(n *sandbox.Node) {
 	charged, usageErr := n.Usage()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	cache := int64(0)
-	var cacheErr error
-	if s.pod != nil {
-		cache, cacheErr = s.pod.PageCache("app")
-	}
+	cache, cacheErr := pageCache(s.pods)
 	if err := errors.Join(err, usageErr, cacheErr); err != nil {
 		s.err = fmt.Errorf("the shadow's look at the node: %w", err)
 		return
@@ -79,11 +75,20 @@ func (s *shadow) look(n *sandbox.Node) {
 	}
 }
 
-// begin begins a step of a pod's workload.
-func (s *shadow) begin(p *sandbox.Pod) {
+// pageCache is what the kernel takes back from the pods before it kills.
+func pageCache(pods []*sandbox.Pod) (sum int64, err error) {
+	for _, p := range pods {
+		cache, pErr := p.PageCache("app")
+		sum, err = sum+cache, errors.Join(err, pErr)
+	}
+	return sum, err
+}
+
+// begin begins a step of the pods' workloads.
+func (s *shadow) begin(pods ...*sandbox.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pod, s.seen = p, Sight{Least: math.MaxInt64, LeastHard: math.MaxInt64}
+	s.pods, s.seen = pods, Sight{Least: math.MaxInt64, LeastHard: math.MaxInt64}
 }
 
 // end returns what was seen since its beginning.

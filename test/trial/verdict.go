@@ -46,7 +46,7 @@ func (t *regretting) judge(d agent.Decision) error {
 	}
 	row := t.row(&in.step)
 	if d.Pod == "default/innocent" && d.Decision == agent.Evicted {
-		return fmt.Errorf("a pod within its request was evicted in %q: %+v", in.step.Order, d)
+		return fmt.Errorf("a pod within its request was evicted by a %s look in %q: %s; %v", d.Look, in.step.Order, d.Why, d.Failed)
 	}
 	if d.Look == "regular" {
 		row.Regular++
