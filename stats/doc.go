@@ -12,6 +12,8 @@
 //     was given stays there, with its own time.
 //   - A pod is found by its UID where its cgroup must be; what was measured of
 //     it is what its cgroup held, or nothing.
+//   - Who waits for memory is told from counters that the kernel keeps, and what is
+//     a pod's own from its own limits; it decides nothing.
 //   - Nobody waits for a disk: who asks for one waits for a bounded time, and a
 //     call that never returns keeps one goroutine, however often it is asked
 //     again. What a pod keeps on disks is measured beside the agent's loop,

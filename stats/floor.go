@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// Floor is a lower bound of one of the memory signals' available amount, for 2-5
+// Floor is a lower bound of one of the memory signals' available amount, for 2-4
 // µs and without memory.stat, whose reading makes the kernel collect what every
 // CPU counted in every cgroup below: 2 µs for each that was used since. If the
 // bound is above a threshold, nothing is crossed and no look is needed. It is no
