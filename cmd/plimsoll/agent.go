@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -50,8 +51,17 @@ SIGINT end the agent; the pods stay as they are.`,
 	return cmd
 }
 
+// spareProcessor gives Go's scheduler one processor more than it would use. The
+// looking thread needs one of them to go on when it wakes, and while lists are
+// decoded and directories walked on all of them it would wait for up to 10 ms
+// until one is taken away (measured with two busy goroutines on two cores: 4.8 ms
+// in the median, with one to spare 0.06 ms). It also keeps the runtime from
+// reading the CPU limit anew each second, which a program at rest can do without.
+func spareProcessor() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) }
+
 // runAgent puts the agent together and runs it until ctx ends.
 func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
+	spareProcessor()
 	lines := report.NewLines(errs)
 	defer lines.Close()
 	log := newLogger(c, lines)
