@@ -84,15 +84,25 @@ func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observati
 	case u.Usage > absurd:
 		return signal.Unknown(absurdUsage)
 	}
-	available := capacity - signal.Amount(u.WorkingSet())
+	o := observed(capacity, u, at)
 	if n.IsMachine() {
 		left, err := n.readMeminfo(ParseMemAvailable)
 		if err != nil {
 			return n.unknown(signal.MemoryAvailable, err)
 		}
-		available = min(available, left)
+		left = min(o.Left(), left)
+		o.Available = min(o.Available, left)
+		o.Cache = left - o.Available
 	}
-	return signal.Observed(available, capacity, at)
+	return o
+}
+
+// observed is what is left of a capacity. What the kernel would give up of the
+// usage before it kills is told apart: it is used, as the kubelet counts.
+func observed(capacity signal.Amount, u cgroup.MemoryUsage, at time.Time) signal.Observation {
+	o := signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, at)
+	o.Cache = signal.Amount(min(u.ActiveFile, u.WorkingSet()))
+	return o
 }
 
 func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observation {
@@ -119,7 +129,7 @@ func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observat
 	case u.Usage > absurd:
 		return signal.Unknown(absurdUsage)
 	}
-	return signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, at)
+	return observed(capacity, u, at)
 }
 
 // allocatable is the memory that pods may use in all, or the cause why there is
