@@ -19,9 +19,7 @@ var columns = []struct {
 	{"saved", func(rs []result) string { return fmt.Sprintf("%d/%d", count(rs, saved), len(rs)) }},
 	{"lost to the kernel", func(rs []result) string { return fmt.Sprint(count(rs, lost)) }},
 	{"wrong victims", func(rs []result) string { return fmt.Sprint(wronged(rs)) }},
-	{"crossing to dead, ms: median (p99)", func(rs []result) string {
-		return span(ofSaved(rs, func(r *result) *float64 { return r.ToDead }), "%.1f")
-	}},
+	{"crossing to dead, ms: median (p99)", toDead},
 	{"crossing to SIGKILL sent", func(rs []result) string {
 		return span(each(rs, func(r *result) *float64 { return r.ToSignal }), "%.2f")
 	}},

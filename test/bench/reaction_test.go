@@ -112,6 +112,10 @@ func TestRow(t *testing.T) {
 	if got := row(runs); got != want {
 		t.Errorf("row  %s\nwant %s", got, want)
 	}
+	unseen := append(slices.Clone(runs), result{Outcome: saved})
+	if cell := toDead(unseen); cell != "30.0 (30.0), 1 of 2 crossings seen" {
+		t.Errorf("crossing to dead: %s", cell)
+	}
 	var said strings.Builder
 	runs[1].Mode = "adaptive"
 	explain(&said, runs[1:2])
