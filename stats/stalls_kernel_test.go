@@ -70,7 +70,13 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			}
 			until(t, "the pod is at its limit", func() bool { u, err := own.Usage(); return err == nil && u >= 48*mib-mib/2 })
 			first := openStalls(t, box).Since(pods, noon)
-			later := s.Since(pods, noon.Add(10*time.Second))
+			var later []signal.Stall
+			at := noon
+			until(t, "the pod is named", func() bool {
+				at = at.Add(10 * time.Second)
+				later = s.Since(pods, at)
+				return len(later) > 0
+			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if _, err := h.Await(ctx, thrash); err != nil {
@@ -78,7 +84,7 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			}
 			for when, got := range map[string][]signal.Stall{"first": first, "later": later} {
 				if len(got) != 1 || got[0].Name() != "n/own" || !got[0].Own() || got[0].Limit != 48*mib || got[0].AtMax == 0 || got[0].OOMKills != 0 {
-					t.Errorf("%s: %+v", when, got)
+					t.Fatalf("%s: %+v", when, got)
 				}
 			}
 			if first[0].AtMax != 1 || later[0].Over != 10*time.Second {
@@ -87,8 +93,8 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			if w := later[0].Waited; pressureKept() && (!w.Known || w.Value <= 0 || w.Value > 5*time.Minute) {
 				t.Errorf("waited %+v", w)
 			}
-			s.Mark(pods, noon.Add(80*time.Second))
-			if got := s.Since(pods, noon.Add(90*time.Second)); len(got) != 0 {
+			s.Mark(pods, at.Add(markPace))
+			if got := s.Since(pods, at.Add(2*markPace)); len(got) != 0 {
 				t.Errorf("afterwards: %+v", got)
 			}
 		})
