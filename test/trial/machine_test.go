@@ -159,13 +159,13 @@ func available(t *testing.T) int64 {
 // no cgroup is charged for tells that little is left.
 func TestAWholeMachineNeverRunsOut(t *testing.T) {
 	m := wholeMachine(t)
-	calm := m.addTenant("calm", trial.Requesting("2Gi"), fmt.Sprintf("fill %d", available(t)-350*mib))
+	calm := m.addTenant("calm", trial.Requesting("2Gi"), fmt.Sprintf("fill %d", available(t)-300*mib))
 	a := m.start()
 	before := oomKills(t)
 	for _, c := range []struct {
 		hogs int
 		rate string
-	}{{1, " at 30MiB/s"}, {1, " at 100MiB/s"}, {1, ""}, {2, ""}, {4, ""}} {
+	}{{1, " at 30MiB/s"}, {1, ""}, {4, ""}} {
 		name := fmt.Sprintf("%d hogs%s", c.hogs, c.rate)
 		t.Run(name, func(t *testing.T) {
 			m.within(t).fill(a, c.hogs, c.rate)

@@ -160,7 +160,7 @@ func TestPageCacheIsNoAlarm(t *testing.T) {
 	h := addHog(t, n, "streamer", "", "fill 50MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
 	full := n.Crossing(t.Context(), 100*mib)
-	if _, err := h.Do(within(t, 2*time.Minute), "cache 600MiB in "+t.TempDir()+" fsync"); err != nil {
+	if _, err := h.Do(within(t, 2*time.Minute), "cache 450MiB in "+t.TempDir()+" fsync"); err != nil {
 		t.Fatal(err)
 	}
 	select {
