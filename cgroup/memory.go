@@ -23,19 +23,20 @@ func (u MemoryUsage) WorkingSet() uint64 {
 }
 
 // memoryFiles names the files of the memory controller.
-var memoryFiles = map[Version]struct{ usage, limit string }{
-	V1: {"memory.usage_in_bytes", "memory.limit_in_bytes"},
-	V2: {"memory.current", "memory.max"},
+var memoryFiles = map[Version]struct{ usage, limit, hits string }{
+	V1: {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt"},
+	V2: {"memory.current", "memory.max", "memory.events"},
 }
 
 // A Memory reads the memory controller's files of one cgroup. It holds two
-// descriptors, three once the limit was asked for.
+// descriptors, one more each once the limit and its hits were asked for.
 type Memory struct {
 	version  Version
 	rootless bool // the root of version 2: no usage and no limit of its own
 	usage    File
 	stat     File
 	limit    File
+	hits     File
 	buf      *Buffer
 }
 
@@ -71,6 +72,7 @@ func newMemory(v Version, place string, dir *Dir, buf *Buffer) *Memory {
 		usage:   File{path: place + names.usage, dir: dir, fd: -1},
 		stat:    File{path: place + "memory.stat", dir: dir, fd: -1},
 		limit:   File{path: place + names.limit, dir: dir, fd: -1},
+		hits:    File{path: place + names.hits, dir: dir, fd: -1},
 		buf:     buf,
 	}
 }
@@ -93,6 +95,7 @@ func (m *Memory) Close() {
 	m.usage.Close()
 	m.stat.Close()
 	m.limit.Close()
+	m.hits.Close()
 }
 
 // Read reads the usage and memory.stat, in this order: two preads, about 5 µs.
@@ -147,6 +150,27 @@ func (m *Memory) Limit() (limit uint64, limited bool, err error) {
 		return 0, false, nil
 	}
 	return m.limit.readLimit(m.buf)
+}
+
+// LimitHits is how often usage was about to go above the limit since the cgroup
+// was made; on version 2 that of a cgroup below it counts, too.
+func (m *Memory) LimitHits() (uint64, error) {
+	text, err := m.hits.Read(m.buf)
+	if err != nil {
+		return 0, err
+	}
+	var hits uint64
+	if m.version == V1 {
+		hits, err = ParseSingleValue(text)
+	} else {
+		var events MemoryEvents
+		events, err = ParseMemoryEvents(text)
+		hits = events.Max
+	}
+	if err != nil {
+		return 0, malformed(&m.hits, err)
+	}
+	return hits, nil
 }
 
 func (f *File) readLimit(buf *Buffer) (limit uint64, limited bool, err error) {

@@ -99,6 +99,18 @@ func (t PodTree) classDir(class string) string {
 	return path.Join(t.root, t.name+"-"+class+slice)
 }
 
+// Classes are the paths of the directories that hold the QoS classes' pods, the
+// tree's own last.
+func (t PodTree) Classes() []string {
+	var dirs []string
+	for _, class := range qosClasses {
+		if class != "" {
+			dirs = append(dirs, t.classDir(class))
+		}
+	}
+	return append(dirs, t.root)
+}
+
 // podDir is the path of a pod's directory.
 func (t PodTree) podDir(class, uid string) string {
 	if t.name == "" {

@@ -32,15 +32,6 @@ func BenchmarkLook(b *testing.B) {
 			}
 		})
 	}
-	for name, o := range map[string]Options{"machine/floor": {}, "cgroup/floor": {NodeCgroup: box.Path()}} {
-		b.Run(name, func(b *testing.B) {
-			n := openNode(b, o)
-			b.ReportAllocs()
-			for b.Loop() {
-				n.Floor(signal.MemoryAvailable)
-			}
-		})
-	}
 }
 
 // BenchmarkMeasure110Pods measures 110 pods of 2 containers each; "floor" is

@@ -71,30 +71,19 @@ func (n *Node) capacity() (signal.Amount, error) {
 	return n.total, nil
 }
 
-// lookMemory is what the node's limit leaves. Of a whole machine it is no more
-// than the kernel has: the root of the cgroups counts no kernel memory, on
-// either version, so that what the kubelet counts as available there is in part
-// gone already. Where page tables and slab hold more than the threshold, the OOM
-// killer would come before it is crossed.
+// lookMemory is what the node's limit leaves.
 func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observation {
-	u, err := n.memory.Read()
+	if n.IsMachine() {
+		return n.lookMachine(capacity, at)
+	}
+	u, err := n.usageOf(n.memory, &n.own, capacity, at)
 	switch {
 	case err != nil:
 		return n.unknown(signal.MemoryAvailable, err)
 	case u.Usage > absurd:
 		return signal.Unknown(absurdUsage)
 	}
-	o := observed(capacity, u, at)
-	if n.IsMachine() {
-		left, err := n.readMeminfo(ParseMemAvailable)
-		if err != nil {
-			return n.unknown(signal.MemoryAvailable, err)
-		}
-		left = min(o.Left(), left)
-		o.Available = min(o.Available, left)
-		o.Cache = left - o.Available
-	}
-	return o
+	return observed(capacity, u, at)
 }
 
 // observed is what is left of a capacity. What the kernel would give up of the
@@ -115,7 +104,7 @@ func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observat
 	capacity, cause, err := n.allocatable(node)
 	var u cgroup.MemoryUsage
 	if err == nil {
-		u, err = n.kubepods.Read()
+		u, err = n.usageOf(n.kubepods, &n.podsOwn, capacity, at)
 	}
 	switch {
 	case err != nil:

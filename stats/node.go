@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"time"
 
 	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/signal"
@@ -64,7 +65,10 @@ type Node struct {
 	pids                      *cgroup.PIDs // nil for "/" and where the controller is missing
 	pidsErr                   error
 
-	countingError signal.Amount // of what the machine's counters and its root cgroup's say
+	own, podsOwn counted
+	pods         *Pods              // nil: counters are what the cgroup itself says
+	collected    cgroup.MemoryUsage // of all pods, when their counters were read last
+	collectedAt  time.Time
 
 	causes [signal.Count]cause
 }
@@ -80,8 +84,7 @@ func OpenNode(o Options) (*Node, error) {
 	if o.KubeReserved < 0 || o.SystemReserved < 0 {
 		return nil, fmt.Errorf("reserved memory of %d (kube) and %d (system) bytes: use at least 0", o.KubeReserved, o.SystemReserved)
 	}
-	n := &Node{options: o, buf: cgroup.NewBuffer(), search: cgroup.NewPodSearch(o.Hierarchy, o.NodeCgroup),
-		countingError: countingError("/sys")}
+	n := &Node{options: o, buf: cgroup.NewBuffer(), search: cgroup.NewPodSearch(o.Hierarchy, o.NodeCgroup)}
 	if err := errors.Join(n.openMachine(), n.openMemory()); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("observe the node's cgroup %s: %w", o.NodeCgroup, err)
@@ -114,6 +117,9 @@ func (n *Node) openMachine() error {
 
 func (n *Node) openMemory() (err error) {
 	at := n.options.NodeCgroup
+	if n.IsMachine() { // meminfo says it all
+		return nil
+	}
 	if n.memory, err = cgroup.OpenMemoryWith(n.options.Hierarchy, at, n.buf); err != nil {
 		return err
 	}
@@ -174,9 +180,14 @@ func (n *Node) readMeminfo(line func([]byte) (signal.Bytes, error)) (signal.Amou
 	}
 	bytes, err := line(text)
 	if err != nil {
-		return 0, fmt.Errorf("parse %s: %w", n.meminfo.Path(), err)
+		return 0, n.malformed(err)
 	}
 	return signal.Amount(bytes), nil
+}
+
+// malformed says what meminfo lacks.
+func (n *Node) malformed(err error) error {
+	return fmt.Errorf("parse %s: %w", n.meminfo.Path(), err)
 }
 
 // A cause keeps the text of the error a signal was unknown for: readers return

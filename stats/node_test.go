@@ -105,11 +105,8 @@ func TestLookAtACgroup(t *testing.T) {
 func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup, o.KubeReserved, o.SystemReserved = "/node", 200*mib, 24*mib
-		got, n := look(t, o, signal.Regular)
+		got, _ := look(t, o, signal.Regular)
 		expect(t, got, signal.AllocatableMemoryAvailable, 500*mib, 800*mib)
-		if bound, ok := n.Floor(signal.AllocatableMemoryAvailable); !ok || bound != 400*mib {
-			t.Errorf("floor %d, %t, want 400 MiB", bound, ok)
-		}
 		o.KubeReserved = 1000 * mib
 		got, _ = look(t, o, signal.Regular)
 		expectUnknown(t, got, signal.AllocatableMemoryAvailable, "leave nothing")
@@ -119,41 +116,17 @@ func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
 	})
 }
 
-// For the machine the floor is the available amount itself, less the error of
-// counting; for a cgroup, page cache counts as used.
-func TestFloorIsBelowTheAvailable(t *testing.T) {
-	eachFixture(t, func(t *testing.T, o Options) {
-		got, n := look(t, o, signal.Regular)
-		bound, ok := n.Floor(signal.MemoryAvailable)
-		if !ok || n.countingError <= 0 || bound != got[signal.MemoryAvailable].Available-n.countingError {
-			t.Errorf("floor %d, %t, less than %d", bound, ok, got[signal.MemoryAvailable].Available)
-		}
-		if _, ok := n.Floor(signal.PIDAvailable); ok {
-			t.Error("PIDs have no floor")
-		}
-		o.NodeCgroup, o.KubeReserved = "/node", 100*mib
-		got, n = look(t, o, signal.Regular)
-		for s := signal.MemoryAvailable; s <= signal.AllocatableMemoryAvailable; s++ {
-			if bound, ok := n.Floor(s); !ok || bound >= got[s].Available || bound < got[s].Available-200*mib {
-				t.Errorf("floor of %s %d, %t, less than %d", s, bound, ok, got[s].Available)
-			}
-		}
-	})
-}
-
 // What is missing in meminfo is not 0.
-func TestNoFloorWithoutEveryCounter(t *testing.T) {
-	for _, key := range []string{"Cached", "Buffers", "SwapCached", "Inactive(file)", "AnonPages"} {
+func TestTheMachineIsUnknownWithoutEveryCounter(t *testing.T) {
+	for _, key := range []string{"Cached", "Buffers", "SwapCached", "Active(file)", "Inactive(file)", "AnonPages", "MemAvailable"} {
 		o := tree(t, fixture(cgroup.V2, "cgroupfs"))
 		text, err := os.ReadFile(filepath.Join(o.ProcRoot, "meminfo"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, o.ProcRoot, "meminfo", strings.Replace(string(text), "\n"+key+":", "\nNo"+key+":", 1))
-		_, n := look(t, o, signal.Regular)
-		if bound, ok := n.Floor(signal.MemoryAvailable); ok {
-			t.Errorf("floor %d without %s", bound, key)
-		}
+		got, _ := look(t, o, signal.Extra)
+		expectUnknown(t, got, signal.MemoryAvailable, key)
 	}
 }
 
@@ -204,12 +177,13 @@ func TestUnknownIsNotZero(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := tree(t, fixture(cgroup.V1, "cgroupfs"))
-			write(t, o.Hierarchy.Dir("memory", "/"), c.file, c.text)
+			o.NodeCgroup, o.KubeReserved = "/node", 224*mib
+			write(t, o.Hierarchy.Dir("memory", "/node"), c.file, c.text)
 			got, _ := look(t, o, signal.Regular)
 			for _, s := range c.unknown {
 				expectUnknown(t, got, s, c.cause)
 			}
-			expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+			expect(t, got, signal.AllocatableMemoryAvailable, 500*mib, 800*mib)
 		})
 	}
 }

@@ -92,10 +92,11 @@ func (m *pod) changed() bool {
 // the pod must be opened again.
 func (m *pod) measure(buf *cgroup.Buffer, processes bool) error {
 	var errs [3]error
-	m.usage.Memory, errs[0] = m.own.workingSet()
+	own, err := m.upToDate()
+	m.usage.Memory, errs[0] = workingSet(own, err)
 	for i := range m.containers {
-		var err error
-		if m.usage.Containers[i].Memory, err = m.containers[i].workingSet(); err != nil && errs[1] == nil {
+		u, err := m.containers[i].memory.Read()
+		if m.usage.Containers[i].Memory, err = workingSet(u, err); err != nil && errs[1] == nil {
 			errs[1] = err
 		}
 	}
@@ -113,8 +114,7 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) error {
 
 var errAbsurd = errors.New(absurdUsage)
 
-func (g *group) workingSet() (signal.Measured[signal.Bytes], error) {
-	u, err := g.memory.Read()
+func workingSet(u cgroup.MemoryUsage, err error) (signal.Measured[signal.Bytes], error) {
 	if err == nil && u.Usage > absurd {
 		err = errAbsurd
 	}

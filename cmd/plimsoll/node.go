@@ -60,6 +60,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	n.cgroups = stats.OpenPods(n.hierarchy, c.NodeCgroup)
+	observed.Among(n.cgroups)
 	n.provider = n.cgroups
 	return n, nil
 }

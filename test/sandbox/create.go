@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 
@@ -38,7 +39,9 @@ func createV1(path string, memory, pids int64) error {
 	resources := &specs.LinuxResources{}
 	if memory > 0 {
 		resources.Memory = &specs.LinuxMemory{Limit: &memory}
-		if _, err := os.Stat(filepath.Join(mountRoot, "memory", "memory.memsw.limit_in_bytes")); err == nil {
+		// Where nothing can be swapped, a limit with swap would only hide what
+		// happens at the other one: usage that hits it is not counted (failcnt).
+		if _, err := os.Stat(filepath.Join(mountRoot, "memory", "memory.memsw.limit_in_bytes")); err == nil && swaps() {
 			resources.Memory.Swap = &memory
 		}
 	}
@@ -61,4 +64,10 @@ func createV2(path string, memory, pids int64) error {
 	}
 	_, err := cgroup2.NewManager(mountRoot, path, resources)
 	return err
+}
+
+// swaps reports whether the machine has swap, or may have.
+func swaps() bool {
+	list, err := os.ReadFile("/proc/swaps") // a heading, and a line for each
+	return err != nil || bytes.Count(list, []byte("\n")) > 1
 }
