@@ -34,10 +34,12 @@ func (f *falls) note(s *signal.Snapshot) {
 	base := f.base(s.At)
 	for sig := range signal.Signal(len(f.samples[0].node)) {
 		s.Fell[sig] = signal.Fall{}
-		if base != nil && s.At.Sub(base.at) >= shortestBase {
+		if base != nil {
 			before, now := &base.node[sig], &s.Node[sig]
-			if before.Known && now.Known {
-				s.Fell[sig] = signal.Fall{By: before.Left() - now.Left(), Over: s.At.Sub(base.at)}
+			// The time of the observations counts, not that of the looks: a look that
+			// was kept waiting would see a fall in less time than it took.
+			if over := now.Time.Sub(before.Time); before.Known && now.Known && over >= shortestBase {
+				s.Fell[sig] = signal.Fall{By: before.Left() - now.Left(), Over: over}
 			}
 		}
 	}

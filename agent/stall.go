@@ -63,8 +63,8 @@ func stallNames(found []signal.Stall) (names []string) {
 // whyStalled says whose stall it is, and that thresholds decide.
 func (a *Agent) whyStalled(found []signal.Stall, s *signal.Snapshot) string {
 	whose := "not explained by limits of a pod's own"
-	if i := slices.IndexFunc(found, func(s signal.Stall) bool { return s.Own() }); i >= 0 {
-		whose = found[i].Name() + " waits at a limit of its own, which is no pressure of the node"
+	if found[0].Own() { // who waits longest
+		whose = found[0].Name() + " waits at a limit of its own, which is no pressure of the node"
 	}
 	text := "woken by " + strings.Join(s.Woken.Names(), ", ") + ": " + whose
 	for _, l := range a.memoryLines(s) {

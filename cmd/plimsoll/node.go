@@ -88,10 +88,16 @@ func (n *node) Close() {
 	n.stats.Close()
 }
 
+// slowLook is longer than a look at memory takes where it gets its processor.
+const slowLook = eviction.ShortestInterval / 2
+
 // Observe implements agent.Observer.
 func (n *node) Observe(into *signal.Observations, kind signal.Kind) {
 	begun := time.Now()
 	n.stats.Look(kind, begun, into)
+	if time.Since(begun) > slowLook { // kept waiting in between: when it was seen is not known well
+		n.stats.Look(signal.Extra, time.Now(), into)
+	}
 	if kind == signal.Regular {
 		n.disks.Observe(into)
 	}
