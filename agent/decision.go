@@ -106,8 +106,12 @@ func (a *Agent) report(o *Outcome) {
 	case blinded:
 		a.reporter.Report(a.decision(o, Sight))
 	}
-	if (verb == Failed || verb == Recovered) && o.Verdict.Target != nil {
+	switch {
+	case o.Verdict.Target == nil:
+	case verb == Failed:
 		a.retryAt = o.Snapshot.At.Add(failurePace)
+	case verb == Recovered: // what was no doom may be one soon
+		a.retryAt = o.Snapshot.At.Add(eviction.CalmInterval)
 	}
 	if regular || changed || o.Acted() {
 		a.reporter.Save(a.machine.Save())

@@ -111,7 +111,7 @@ func (c *Cycle) try(ctx context.Context, o *Outcome, candidate signal.Candidate)
 func (c *Cycle) recovered(s *signal.Snapshot, v *eviction.Verdict) bool {
 	var now signal.Observations
 	c.Observer.Observe(&now, c.Machine.Observes(s.Kind))
-	return !c.Machine.StillMet(v, &now)
+	return !c.Machine.StillMet(v, &now) || !c.Machine.StillDoomed(s, &now)
 }
 
 // enforceLimits evicts the first pod above a local-storage limit.

@@ -105,6 +105,29 @@ func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
 	return false
 }
 
+// StillDoomed reports whether memory that an extra look found doomed is so by a
+// later observation, too: the fall goes on from where it was taken. What is
+// unknown now is as it was.
+func (m *Machine) StillDoomed(s *signal.Snapshot, now *signal.Observations) bool {
+	if m.regular(s.Kind) {
+		return true
+	}
+	later := signal.Snapshot{Node: *now, Fell: s.Fell}
+	for sig := range signal.All {
+		before, now := &s.Node[sig], &now[sig]
+		switch fell := &later.Fell[sig]; {
+		case !before.Known || !sig.OfMemory():
+		case !now.Known:
+			later.Node[sig] = *before
+		default:
+			fell.By += before.Left() - now.Left()
+			fell.Over += now.Time.Sub(before.Time)
+		}
+	}
+	var v Verdict
+	return m.doomed(&later, &v)
+}
+
 func (m *Machine) unknown(node *signal.Observations) (set signal.Set) {
 	for s := range signal.All {
 		if m.policy.Configured.Has(s) && !node[s].Known {

@@ -27,6 +27,7 @@ type counted struct {
 	moved cgroup.MemoryUsage // as of when memory.stat was last seen to move
 	hits  uint64             // of the limit, as of then
 	known bool               // hits are
+	at    time.Time          // of the last look at it
 }
 
 // unnoticed is how much may change without being in memory.stat, in bytes.
@@ -37,7 +38,7 @@ var unnoticed = uint64(64 * runtime.NumCPU() * os.Getpagesize())
 // met again.
 func (c *counted) stands(m *cgroup.Memory, u cgroup.MemoryUsage, limit signal.Amount) bool {
 	if u.MemoryStat != c.moved.MemoryStat {
-		*c = counted{moved: u}
+		*c = counted{moved: u, at: c.at}
 		return false
 	}
 	if max(u.Usage, c.moved.Usage)-min(u.Usage, c.moved.Usage) > unnoticed {
@@ -63,23 +64,30 @@ const lagPace = 20 * time.Millisecond
 // kubepods has of it.
 func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at time.Time) (cgroup.MemoryUsage, error) {
 	u, err := m.Read()
-	if err != nil || n.pods == nil || n.kubepods == nil || !c.stands(m, u, limit) {
+	if err != nil || n.pods == nil || n.kubepods == nil {
 		return u, err
+	}
+	fresh := n.pods.countedAt.After(c.at) // a pod is about to be chosen: what it goes by is used here, too
+	stands := c.stands(m, u, limit)
+	c.at = at
+	if !fresh && !stands {
+		return u, nil
 	}
 	all, err := n.kubepods.Read()
 	if err != nil {
 		return u, nil // nothing is known better
 	}
-	if at.Sub(n.collectedAt) >= lagPace {
-		n.collectedAt, n.collected = at, n.pods.collect()
+	if !fresh && at.Sub(n.pods.countedAt) >= lagPace {
+		n.pods.collect()
 	}
-	if n.collected.Usage+n.collected.Usage/8+unnoticed < all.Usage {
+	sum := &n.pods.counted
+	if sum.Usage+sum.Usage/8+unnoticed < all.Usage {
 		return u, nil // kubepods holds much that is none of the pods known
 	}
-	u.Anon = n.collected.Anon + u.Anon - min(u.Anon, all.Anon)
-	u.File = n.collected.File + u.File - min(u.File, all.File)
-	u.ActiveFile = n.collected.ActiveFile + u.ActiveFile - min(u.ActiveFile, all.ActiveFile)
-	u.InactiveFile = n.collected.InactiveFile + u.InactiveFile - min(u.InactiveFile, all.InactiveFile)
+	u.Anon = sum.Anon + u.Anon - min(u.Anon, all.Anon)
+	u.File = sum.File + u.File - min(u.File, all.File)
+	u.ActiveFile = sum.ActiveFile + u.ActiveFile - min(u.ActiveFile, all.ActiveFile)
+	u.InactiveFile = sum.InactiveFile + u.InactiveFile - min(u.InactiveFile, all.InactiveFile)
 	return u, nil
 }
 
@@ -88,7 +96,8 @@ func (n *Node) Among(pods *Pods) { n.pods = pods }
 
 // collect reads the counters of all pods that are open, from their containers
 // up to the QoS classes.
-func (p *Pods) collect() (sum cgroup.MemoryUsage) {
+func (p *Pods) collect() {
+	p.counted = cgroup.MemoryUsage{}
 	for _, m := range p.known {
 		if !m.kept {
 			continue
@@ -97,14 +106,10 @@ func (p *Pods) collect() (sum cgroup.MemoryUsage) {
 		if err != nil {
 			continue // removed since
 		}
-		sum.Usage += u.Usage
-		sum.Anon += u.Anon
-		sum.File += u.File
-		sum.ActiveFile += u.ActiveFile
-		sum.InactiveFile += u.InactiveFile
+		p.count(u)
 	}
 	if p.treeErr != nil {
-		return sum
+		return
 	}
 	for _, class := range p.tree.Classes() {
 		if m, err := cgroup.OpenMemoryWith(p.h, class, p.buf); err == nil {
@@ -112,7 +117,16 @@ func (p *Pods) collect() (sum cgroup.MemoryUsage) {
 			m.Close()
 		}
 	}
-	return sum
+}
+
+// count adds what a pod uses to what all do.
+func (p *Pods) count(u cgroup.MemoryUsage) {
+	p.countedAt = time.Now()
+	p.counted.Usage += u.Usage
+	p.counted.Anon += u.Anon
+	p.counted.File += u.File
+	p.counted.ActiveFile += u.ActiveFile
+	p.counted.InactiveFile += u.InactiveFile
 }
 
 // upToDate is what the pod uses. Its own counters may stand still, those of its

@@ -44,7 +44,7 @@ func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
 			return
 		case <-tick.C:
 		}
-		collected := n.collectedAt
+		collected := pods.countedAt
 		var seen signal.Observations
 		n.Look(signal.Extra, time.Now(), &seen)
 		u, err := own.Read()
@@ -55,7 +55,7 @@ func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
 		off := seen[signal.MemoryAvailable].Left() - left
 		worst, most = max(worst, off, -off), max(most, signal.Amount(u.File))
 		looks++
-		if n.collectedAt != collected {
+		if pods.countedAt != collected {
 			stood++
 		}
 	}

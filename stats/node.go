@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"time"
 
 	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/signal"
@@ -66,9 +65,7 @@ type Node struct {
 	pidsErr                   error
 
 	own, podsOwn counted
-	pods         *Pods              // nil: counters are what the cgroup itself says
-	collected    cgroup.MemoryUsage // of all pods, when their counters were read last
-	collectedAt  time.Time
+	pods         *Pods // nil: counters are what the cgroup itself says
 
 	causes [signal.Count]cause
 }

@@ -87,12 +87,12 @@ func (m *pod) changed() bool {
 	return !ok || n != len(m.containers)
 }
 
-// measure measures the pod. What fails is not known in the usage; the error is
+// measure measures the pod, and returns what all of it uses. What fails is not known in the usage; the error is
 // the first failure. A cgroup of the pod that was removed is such a failure:
 // the pod must be opened again.
-func (m *pod) measure(buf *cgroup.Buffer, processes bool) error {
+func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsage, err error) {
 	var errs [3]error
-	own, err := m.upToDate()
+	own, err = m.upToDate()
 	m.usage.Memory, errs[0] = workingSet(own, err)
 	for i := range m.containers {
 		u, err := m.containers[i].memory.Read()
@@ -106,10 +106,10 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) error {
 	}
 	for _, err := range errs {
 		if err != nil {
-			return err
+			return own, err
 		}
 	}
-	return nil
+	return own, nil
 }
 
 var errAbsurd = errors.New(absurdUsage)

@@ -26,6 +26,9 @@ type Pods struct {
 	round  uint64
 	full   uint64 // the last round in which nothing more could be closed
 	failed error
+
+	counted   cgroup.MemoryUsage // by all pods, when they were read last
+	countedAt time.Time
 }
 
 // OpenPods prepares to measure the pods below the node's cgroup. There may be
@@ -88,6 +91,7 @@ func (p *Pods) begin() {
 
 func (p *Pods) measure(pods []signal.Pod, into []signal.Candidate, processes bool) []signal.Candidate {
 	p.begin()
+	p.counted = cgroup.MemoryUsage{}
 	now := time.Now()
 	for i := range pods {
 		c := signal.Candidate{Pod: &pods[i]}
@@ -109,11 +113,12 @@ func (p *Pods) measureOne(uid string, processes bool) *pod {
 		if m == nil || m.own.dir == nil {
 			return m
 		}
-		err := m.measure(p.buf, processes)
+		own, err := m.measure(p.buf, processes)
 		if !m.kept {
 			m.close()
 		}
 		if err == nil {
+			p.count(own)
 			return m
 		}
 		if !cgroup.IsGone(err) {

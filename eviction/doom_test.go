@@ -1,0 +1,61 @@
+package eviction_test
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Counters can be late: what looked like a fall of gigabytes a second may be page
+// cache that was not known yet. Before a pod is killed, the fall is taken again.
+func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
+	const mib = 1 << 20
+	policy, err := eviction.NewPolicy(eviction.Settings{
+		Thresholds:       []eviction.Threshold{{Signal: signal.MemoryAvailable, Value: eviction.Value{Quantity: signal.Quantity{Value: 100 * mib}}}},
+		TransitionPeriod: time.Minute, ReactionReserve: 500 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1000, 0)
+	for _, c := range []struct {
+		name             string
+		regular          bool
+		available, cache signal.Amount // 2 ms after 60 MiB were available, 100 MiB less than 100 ms before
+		unknown          bool
+		still            bool
+	}{
+		{name: "it falls on", available: 58 * mib, still: true},
+		{name: "it stands", available: 60 * mib, still: true},
+		{name: "it was cache", available: 60 * mib, cache: 100 * mib},
+		{name: "it was inactive cache", available: 160 * mib},
+		{name: "most of it was", available: 60 * mib, cache: 80 * mib},
+		{name: "little of it was", available: 60 * mib, cache: 5 * mib, still: true},
+		{name: "it is not known", unknown: true, still: true},
+		{name: "a regular look acts on what is crossed", regular: true, available: 60 * mib, cache: 100 * mib, still: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := signal.Snapshot{At: at, Kind: signal.Extra}
+			if c.regular {
+				s.Kind = signal.Regular
+			}
+			s.Node[signal.MemoryAvailable] = signal.Observed(60*mib, 1<<30, at)
+			s.Fell[signal.MemoryAvailable] = signal.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
+			m := eviction.New(policy)
+			if v := m.Look(&s); v.Target == nil {
+				t.Fatal("it was no doom to begin with")
+			}
+			var now signal.Observations
+			now[signal.MemoryAvailable] = signal.Observed(c.available, 1<<30, at.Add(2*time.Millisecond))
+			now[signal.MemoryAvailable].Cache = c.cache
+			if c.unknown {
+				now[signal.MemoryAvailable] = signal.Unknown("gone")
+			}
+			if still := m.StillDoomed(&s, &now); still != c.still {
+				t.Errorf("still doomed: %v", still)
+			}
+		})
+	}
+}
