@@ -16,6 +16,7 @@ func (s steady) Observe(into *signal.Observations, _ signal.Kind) {
 	into[signal.MemoryAvailable] = s.memory
 }
 func (steady) Measure(context.Context) []signal.Candidate { return nil }
+func (steady) Stored() []signal.Candidate                 { return nil }
 func (steady) Victim(*eviction.Eviction) (Victim, error)  { return nil, nil }
 func (steady) Refresh(context.Context)                    {}
 func (steady) Report(*Decision)                           {}

@@ -42,6 +42,9 @@ type Stalls interface {
 // Pods measures the node's active pods.
 type Pods interface {
 	Measure(ctx context.Context) []signal.Candidate
+	// Stored is what is known of the pods' local storage alone, also of pods that
+	// have ended. It reads nothing and costs next to nothing.
+	Stored() []signal.Candidate
 }
 
 // A Reclaimer makes room on disks before a pod is chosen for them.

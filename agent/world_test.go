@@ -155,6 +155,8 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 	return candidates
 }
 
+func (w *world) Stored() []signal.Candidate { return w.Measure(context.Background()) }
+
 func (w *world) Refresh(context.Context)           {}
 func (w *world) Looked(*Outcome, *eviction.Policy) {}
 func (w *world) Report(d *Decision)                { w.told = append(w.told, d) }

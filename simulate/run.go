@@ -118,6 +118,9 @@ func (w *world) Measure(context.Context) []signal.Candidate {
 	return candidates
 }
 
+// Stored implements agent.Pods.
+func (w *world) Stored() []signal.Candidate { return w.Measure(context.Background()) }
+
 // Reclaim implements agent.Reclaimer.
 func (w *world) Reclaim(_ context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool) {
 	w.reclaimed = len(v.Reclaim) > 0

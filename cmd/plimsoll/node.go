@@ -38,6 +38,7 @@ type node struct {
 	log         *slog.Logger
 
 	candidates []signal.Candidate
+	stored     []signal.Candidate
 }
 
 // openNode opens what the kernel shows of the node.
@@ -125,6 +126,17 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 	})
 	n.directories.Merge(n.candidates)
 	return n.candidates
+}
+
+// Stored implements agent.Pods.
+func (n *node) Stored() []signal.Candidate {
+	pods := n.pods()
+	n.stored = n.stored[:0]
+	for i := range pods {
+		n.stored = append(n.stored, signal.Candidate{Pod: &pods[i]})
+	}
+	n.directories.Merge(n.stored)
+	return n.stored
 }
 
 // Refresh implements agent.Inventory: it opens what a measurement will read, so

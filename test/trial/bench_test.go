@@ -21,6 +21,7 @@ func (n kernelNode) Observe(into *signal.Observations, kind signal.Kind) {
 	n.Look(kind, time.Now(), into)
 }
 func (kernelNode) Measure(context.Context) []signal.Candidate { panic("pods are not read") }
+func (kernelNode) Stored() []signal.Candidate                 { panic("pods are not read") }
 func (kernelNode) Looked(*agent.Outcome, *eviction.Policy)    {}
 func (kernelNode) Refresh(context.Context)                    {}
 func (kernelNode) Report(*agent.Decision)                     {}
