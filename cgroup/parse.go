@@ -48,6 +48,17 @@ type MemoryStat struct {
 	InactiveFile uint64 // page cache the kernel takes back first; the kubelet counts it as available
 }
 
+// Plus is the sum of two.
+func (s MemoryStat) Plus(o MemoryStat) MemoryStat {
+	return MemoryStat{s.Anon + o.Anon, s.File + o.File, s.ActiveFile + o.ActiveFile, s.InactiveFile + o.InactiveFile}
+}
+
+// Minus is what is left of one without the other, nothing below 0.
+func (s MemoryStat) Minus(o MemoryStat) MemoryStat {
+	return MemoryStat{s.Anon - min(s.Anon, o.Anon), s.File - min(s.File, o.File),
+		s.ActiveFile - min(s.ActiveFile, o.ActiveFile), s.InactiveFile - min(s.InactiveFile, o.InactiveFile)}
+}
+
 // statKeys names the lines of memory.stat in the order of MemoryStat's fields.
 var statKeys = map[Version][statFields]string{
 	V1: {"total_rss", "total_cache", "total_active_file", "total_inactive_file"},

@@ -24,40 +24,47 @@ import (
 // A counted cgroup is one with cgroups below it, whose memory.stat may stand
 // still.
 type counted struct {
-	moved cgroup.MemoryUsage // as of when memory.stat was last seen to move
-	hits  uint64             // of the limit, as of then
-	known bool               // hits are
-	at    time.Time          // of the last look at it
+	gap   int64 // of usage to what memory.stat said of it when it was right: kernel memory, mostly
+	known bool  // the gap is
+	at    time.Time
+
+	stat  cgroup.MemoryStat
+	hits  uint64 // of the limit, since stat is as it is
+	asked bool   // for the hits
 }
 
 // unnoticed is how much may change without being in memory.stat, in bytes.
 var unnoticed = uint64(64 * runtime.NumCPU() * os.Getpagesize())
 
-// stands reports whether memory.stat stands still although memory moves: the
-// usage has, or, where page cache fills the cgroup up to its limit, the limit was
-// met again.
-func (c *counted) stands(m *cgroup.Memory, u cgroup.MemoryUsage, limit signal.Amount) bool {
-	if u.MemoryStat != c.moved.MemoryStat {
-		*c = counted{moved: u, at: c.at}
-		return false
-	}
-	if max(u.Usage, c.moved.Usage)-min(u.Usage, c.moved.Usage) > unnoticed {
+// gapOf is the part of the usage that is neither anonymous memory nor page cache.
+func gapOf(u *cgroup.MemoryUsage) int64 { return int64(u.Usage) - int64(u.Anon) - int64(u.File) }
+
+// stands reports whether memory.stat stands still although memory moves: it no
+// longer makes up the usage; or, where page cache fills the cgroup and one kind
+// of memory takes the place of another, it is the same and the limit was met
+// again.
+func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signal.Amount) bool {
+	if off := gapOf(u) - c.gap; !c.known || max(off, -off) > int64(4*unnoticed) {
 		return true
+	}
+	if u.MemoryStat != c.stat {
+		c.stat, c.asked = u.MemoryStat, false
+		return false
 	}
 	if u.Usage+unnoticed < uint64(max(limit, 0)) {
 		return false
 	}
 	hits, err := m.LimitHits()
-	again := err == nil && c.known && hits != c.hits
-	if !c.known {
-		c.hits, c.known = hits, err == nil
+	again := err == nil && c.asked && hits != c.hits
+	if !c.asked {
+		c.hits, c.asked = hits, err == nil
 	}
 	return again
 }
 
-// lagPace is how often all pods are read at most because memory.stat stands
-// still: 110 of them take 1-3 ms.
-const lagPace = 20 * time.Millisecond
+// lagShare bounds what reading all pods may take of the time, where memory.stat
+// stands still: a tenth. 110 pods take 1-3 ms.
+const lagShare = 10
 
 // usageOf is the usage of the node or of kubepods with counters that are up to
 // date: where memory.stat stands still, what the pods' own say is taken for what
@@ -67,8 +74,9 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at tim
 	if err != nil || n.pods == nil || n.kubepods == nil {
 		return u, err
 	}
-	fresh := n.pods.countedAt.After(c.at) // a pod is about to be chosen: what it goes by is used here, too
-	stands := c.stands(m, u, limit)
+	p := n.pods
+	fresh := p.countedAt.After(c.at) // a pod is about to be chosen: what it goes by is used here, too
+	stands := c.stands(m, &u, limit)
 	c.at = at
 	if !fresh && !stands {
 		return u, nil
@@ -77,17 +85,14 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at tim
 	if err != nil {
 		return u, nil // nothing is known better
 	}
-	if !fresh && at.Sub(n.pods.countedAt) >= lagPace {
-		n.pods.collect()
+	if !fresh && at.Sub(p.countedAt) >= lagShare*p.counting {
+		p.collect()
 	}
-	sum := &n.pods.counted
-	if sum.Usage+sum.Usage/8+unnoticed < all.Usage {
+	if p.counted.Usage+p.counted.Usage/8+unnoticed < all.Usage {
 		return u, nil // kubepods holds much that is none of the pods known
 	}
-	u.Anon = sum.Anon + u.Anon - min(u.Anon, all.Anon)
-	u.File = sum.File + u.File - min(u.File, all.File)
-	u.ActiveFile = sum.ActiveFile + u.ActiveFile - min(u.ActiveFile, all.ActiveFile)
-	u.InactiveFile = sum.InactiveFile + u.InactiveFile - min(u.InactiveFile, all.InactiveFile)
+	u.MemoryStat = p.counted.MemoryStat.Plus(u.MemoryStat.Minus(all.MemoryStat))
+	c.gap, c.known = gapOf(&u), true
 	return u, nil
 }
 
@@ -97,41 +102,38 @@ func (n *Node) Among(pods *Pods) { n.pods = pods }
 // collect reads the counters of all pods that are open, from their containers
 // up to the QoS classes.
 func (p *Pods) collect() {
+	begun := time.Now()
 	p.counted = cgroup.MemoryUsage{}
 	for _, m := range p.known {
 		if !m.kept {
 			continue
 		}
-		u, err := m.upToDate()
-		if err != nil {
-			continue // removed since
-		}
-		p.count(u)
-	}
-	if p.treeErr != nil {
-		return
-	}
-	for _, class := range p.tree.Classes() {
-		if m, err := cgroup.OpenMemoryWith(p.h, class, p.buf); err == nil {
-			_, _ = m.Read() // so that its counters are passed on
-			m.Close()
+		if u, err := m.upToDate(); err == nil { // else it was removed since
+			p.count(u)
 		}
 	}
+	if p.treeErr == nil {
+		for _, class := range p.tree.Classes() {
+			if m, err := cgroup.OpenMemoryWith(p.h, class, p.buf); err == nil {
+				_, _ = m.Read() // so that its counters are passed on
+				m.Close()
+			}
+		}
+	}
+	p.countedAt = time.Now()
+	p.counting = p.countedAt.Sub(begun)
 }
 
 // count adds what a pod uses to what all do.
 func (p *Pods) count(u cgroup.MemoryUsage) {
 	p.countedAt = time.Now()
 	p.counted.Usage += u.Usage
-	p.counted.Anon += u.Anon
-	p.counted.File += u.File
-	p.counted.ActiveFile += u.ActiveFile
-	p.counted.InactiveFile += u.InactiveFile
+	p.counted.MemoryStat = p.counted.MemoryStat.Plus(u.MemoryStat)
 }
 
-// upToDate is what the pod uses. Its own counters may stand still, those of its
-// containers do not; what is left of containers that have ended is in its own
-// alone.
+// upToDate is what the pod uses, by its own counters or by those of its
+// containers, whichever make up its usage: its own may stand still, and what is
+// left of containers that have ended is in its own alone.
 func (m *pod) upToDate() (cgroup.MemoryUsage, error) {
 	var below cgroup.MemoryStat
 	for i := range m.containers {
@@ -139,13 +141,12 @@ func (m *pod) upToDate() (cgroup.MemoryUsage, error) {
 		if err != nil {
 			return cgroup.MemoryUsage{}, err
 		}
-		below.Anon += c.Anon
-		below.File += c.File
-		below.ActiveFile += c.ActiveFile
-		below.InactiveFile += c.InactiveFile
+		below = below.Plus(c.MemoryStat)
 	}
 	u, err := m.own.memory.Read()
-	u.Anon, u.File = max(u.Anon, below.Anon), max(u.File, below.File)
-	u.ActiveFile, u.InactiveFile = max(u.ActiveFile, below.ActiveFile), max(u.InactiveFile, below.InactiveFile)
+	sum := cgroup.MemoryUsage{Usage: u.Usage, MemoryStat: below}
+	if own := gapOf(&u); len(m.containers) > 0 && (own < -int64(unnoticed) || own > gapOf(&sum)) {
+		return sum, err
+	}
 	return u, err
 }

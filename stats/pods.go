@@ -29,6 +29,7 @@ type Pods struct {
 
 	counted   cgroup.MemoryUsage // by all pods, when they were read last
 	countedAt time.Time
+	counting  time.Duration // how long that took
 }
 
 // OpenPods prepares to measure the pods below the node's cgroup. There may be
