@@ -28,20 +28,16 @@ type fallSample struct {
 	node [signal.AllocatableMemoryAvailable + 1]signal.Observation
 }
 
-// note remembers a look and sets its rates: since the youngest look that is at
-// least eviction.RateWindow old, or the oldest there is.
+// lately is the time over which a fall has to go on. A fill that has just ended
+// is no doom, though the rate window still holds most of it.
+const lately = eviction.CalmInterval
+
+// note remembers a look and sets its rates: over the rate window or, if memory
+// has fallen more slowly since, lately.
 func (f *falls) note(s *signal.Snapshot) {
-	base := f.base(s.At)
+	long, short := f.base(s.At, eviction.RateWindow), f.base(s.At, lately)
 	for sig := range signal.Signal(len(f.samples[0].node)) {
-		s.Fell[sig] = signal.Fall{}
-		if base != nil {
-			before, now := &base.node[sig], &s.Node[sig]
-			// The time of the observations counts, not that of the looks: a look that
-			// was kept waiting would see a fall in less time than it took.
-			if over := now.Time.Sub(before.Time); before.Known && now.Known && over >= shortestBase {
-				s.Fell[sig] = signal.Fall{By: before.Left() - now.Left(), Over: over}
-			}
-		}
+		s.Fell[sig] = slower(f.since(long, s, sig), f.since(short, s, sig))
 	}
 	latest := &f.samples[f.next]
 	latest.at = s.At
@@ -50,11 +46,37 @@ func (f *falls) note(s *signal.Snapshot) {
 	f.count = min(f.count+1, fallSamples)
 }
 
-func (f *falls) base(now time.Time) *fallSample {
+// since is how what is left of a signal moved since an earlier look. The time of
+// the observations counts, not that of the looks: a look that was kept waiting
+// would see a fall in less time than it took.
+func (f *falls) since(base *fallSample, s *signal.Snapshot, sig signal.Signal) signal.Fall {
+	if base == nil {
+		return signal.Fall{}
+	}
+	before, now := &base.node[sig], &s.Node[sig]
+	over := now.Time.Sub(before.Time)
+	if !before.Known || !now.Known || over < shortestBase {
+		return signal.Fall{}
+	}
+	return signal.Fall{By: before.Left() - now.Left(), Over: over}
+}
+
+// slower is the fall of two that goes less fast; one that nothing is known about
+// does not count.
+func slower(a, b signal.Fall) signal.Fall {
+	if a.Over == 0 || b.Over > 0 && b.PerSecond() < a.PerSecond() {
+		return b
+	}
+	return a
+}
+
+// base is the youngest look that is at least a window old, or the oldest there
+// is.
+func (f *falls) base(now time.Time, window time.Duration) *fallSample {
 	var base *fallSample
 	for i := 1; i <= f.count; i++ {
 		base = &f.samples[(f.next-i+fallSamples)%fallSamples]
-		if now.Sub(base.at) >= eviction.RateWindow {
+		if now.Sub(base.at) >= window {
 			break
 		}
 	}
