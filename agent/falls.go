@@ -55,7 +55,7 @@ func (f *falls) since(base *fallSample, s *signal.Snapshot, sig signal.Signal) s
 	}
 	before, now := &base.node[sig], &s.Node[sig]
 	over := now.Time.Sub(before.Time)
-	if !before.Known || !now.Known || over < shortestBase {
+	if !before.Known || !now.Known || before.Basis != now.Basis || over < shortestBase {
 		return signal.Fall{}
 	}
 	return signal.Fall{By: before.Left() - now.Left(), Over: over}

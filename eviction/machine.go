@@ -119,6 +119,8 @@ func (m *Machine) StillDoomed(s *signal.Snapshot, now *signal.Observations) bool
 		case !before.Known || !sig.OfMemory():
 		case !now.Known:
 			later.Node[sig] = *before
+		case now.Basis != before.Basis: // the fall was taken from what was off
+			*fell = signal.Fall{}
 		default:
 			fell.By += before.Left() - now.Left()
 			fell.Over += now.Time.Sub(before.Time)

@@ -14,9 +14,12 @@ type Observation struct {
 	// before it kills for memory: files in active use, in bytes. 0 where it is
 	// not known, and for all signals but those of memory.
 	Cache Amount
-	Time      time.Time
-	Known     bool
-	Cause     string // why it is unknown
+	// Basis changes where it turned out that what was observed before was off:
+	// no rate can be taken between observations of different bases.
+	Basis uint32
+	Time  time.Time
+	Known bool
+	Cause string // why it is unknown
 }
 
 // Observed is a known observation.

@@ -28,6 +28,8 @@ type counted struct {
 	known bool  // the gap is
 	at    time.Time
 
+	basis uint32 // of observations, see signal.Observation
+
 	stat  cgroup.MemoryStat
 	hits  uint64 // of the limit, since stat is as it is
 	asked bool   // for the hits
@@ -86,23 +88,52 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at tim
 		return u, nil // nothing is known better
 	}
 	if !fresh && at.Sub(p.countedAt) >= lagShare*p.counting {
-		p.collect()
+		p.collect(all.Usage)
 	}
-	if p.counted.Usage+p.counted.Usage/8+unnoticed < all.Usage {
-		return u, nil // kubepods holds much that is none of the pods known
+	if !p.countsMost(all.Usage) {
+		return u, nil
 	}
-	u.MemoryStat = p.counted.MemoryStat.Plus(u.MemoryStat.Minus(all.MemoryStat))
-	c.gap, c.known = gapOf(&u), true
+	c.correct(&u, p.counted.MemoryStat.Plus(u.MemoryStat.Minus(all.MemoryStat)))
 	return u, nil
+}
+
+// correct puts counters that are right in the place of those that may not be.
+func (c *counted) correct(u *cgroup.MemoryUsage, right cgroup.MemoryStat) {
+	was := u.ActiveFile + u.InactiveFile
+	u.MemoryStat = right
+	if now := u.ActiveFile + u.InactiveFile; max(was, now)-min(was, now) > 16*unnoticed {
+		c.basis++
+	}
+	c.gap, c.known = gapOf(u), true
 }
 
 // Among tells the node which pods are below it.
 func (n *Node) Among(pods *Pods) { n.pods = pods }
 
-// collect reads the counters of all pods that are open, from their containers
-// up to the QoS classes.
-func (p *Pods) collect() {
+// collect reads the counters of all pods, from their containers up to the QoS
+// classes, where usage is that of all together. Pods that are not open are
+// opened if those that are do not make it up: new ones fill memory, too.
+func (p *Pods) collect(usage uint64) {
 	begun := time.Now()
+	p.collectKnown()
+	if !p.countsMost(usage) && p.treeErr == nil {
+		found, _ := p.tree.Pods() // what vanishes meanwhile is none
+		for _, f := range found {
+			p.lookUp(f.UID)
+		}
+		p.collectKnown()
+	}
+	p.countedAt = time.Now()
+	p.counting = p.countedAt.Sub(begun)
+}
+
+// countsMost reports whether the pods counted make up the usage of kubepods, but
+// for a ninth of it.
+func (p *Pods) countsMost(usage uint64) bool {
+	return p.counted.Usage+p.counted.Usage/8+unnoticed >= usage
+}
+
+func (p *Pods) collectKnown() {
 	p.counted = cgroup.MemoryUsage{}
 	for _, m := range p.known {
 		if !m.kept {
@@ -120,8 +151,6 @@ func (p *Pods) collect() {
 			}
 		}
 	}
-	p.countedAt = time.Now()
-	p.counting = p.countedAt.Sub(begun)
 }
 
 // count adds what a pod uses to what all do.

@@ -83,14 +83,14 @@ func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observati
 	case u.Usage > absurd:
 		return signal.Unknown(absurdUsage)
 	}
-	return observed(capacity, u, at)
+	return observed(capacity, u, at, n.own.basis)
 }
 
 // observed is what is left of a capacity. What the kernel would give up of the
 // usage before it kills is told apart: it is used, as the kubelet counts.
-func observed(capacity signal.Amount, u cgroup.MemoryUsage, at time.Time) signal.Observation {
+func observed(capacity signal.Amount, u cgroup.MemoryUsage, at time.Time, basis uint32) signal.Observation {
 	o := signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, at)
-	o.Cache = signal.Amount(min(u.ActiveFile, u.WorkingSet()))
+	o.Cache, o.Basis = signal.Amount(min(u.ActiveFile, u.WorkingSet())), basis
 	return o
 }
 
@@ -118,7 +118,7 @@ func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observat
 	case u.Usage > absurd:
 		return signal.Unknown(absurdUsage)
 	}
-	return observed(capacity, u, at)
+	return observed(capacity, u, at, n.podsOwn.basis)
 }
 
 // allocatable is the memory that pods may use in all, or the cause why there is
