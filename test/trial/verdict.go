@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -60,6 +61,11 @@ func (t *regretting) judge(d agent.Decision) error {
 	}
 	t.tell("%s: %s, %s look, in %q, %v after its begin, least left %d MiB, %d with the page cache: %s", verdict, d.Decision, d.Look, in.step.Order,
 		d.Time.Sub(in.begun).Round(time.Millisecond), in.seen.Least/mib, in.seen.LeastHard/mib, d.Why)
+	if in.regrets(&d) {
+		whole, err := json.Marshal(d)
+		t.tell("the whole decision: %s", whole)
+		return err
+	}
 	return nil
 }
 
