@@ -76,7 +76,7 @@ func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observati
 	if n.IsMachine() {
 		return n.lookMachine(capacity, at)
 	}
-	u, err := n.usageOf(n.memory, &n.own, capacity, at)
+	u, at, err := n.usageOf(n.memory, &n.own, capacity, at)
 	switch {
 	case err != nil:
 		return n.unknown(signal.MemoryAvailable, err)
@@ -104,7 +104,7 @@ func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observat
 	capacity, cause, err := n.allocatable(node)
 	var u cgroup.MemoryUsage
 	if err == nil {
-		u, err = n.usageOf(n.kubepods, &n.podsOwn, capacity, at)
+		u, at, err = n.usageOf(n.kubepods, &n.podsOwn, capacity, at)
 	}
 	switch {
 	case err != nil:
