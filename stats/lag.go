@@ -98,10 +98,20 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at tim
 		p.collect(all.Usage)
 	}
 	if p.countsMost(all.Usage) {
-		c.correct(&u, p.counted.MemoryStat.Plus(u.MemoryStat.Minus(all.MemoryStat)))
+		c.correct(&u, p.counted.MemoryStat.Plus(beside(&u, &all)))
 		c.right, c.rightAt = u, at
 	}
 	return u, at, nil
+}
+
+// beside is what a node holds besides kubepods. The counters of the two may stand
+// still at different times; more than the usage of the two leaves is none.
+func beside(node, kubepods *cgroup.MemoryUsage) cgroup.MemoryStat {
+	stat := node.MemoryStat.Minus(kubepods.MemoryStat)
+	if stat.Anon+stat.File > node.Usage-min(node.Usage, kubepods.Usage)+unnoticed {
+		return cgroup.MemoryStat{}
+	}
+	return stat
 }
 
 // correct puts counters that are right in the place of those that may not be.
