@@ -32,6 +32,7 @@ type Agent struct {
 	snapshot    signal.Snapshot
 	attended    signal.Snapshot // the last one while a kill was under way
 	falls       falls
+	suspicion   suspicion
 	relief      *relief // under way, or not made use of yet
 	releases    releases
 	newest      *release // of the last eviction
@@ -252,7 +253,7 @@ func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *evictio
 		}
 		return r.why
 	}
-	return ""
+	return a.unconfirmed(s, target)
 }
 
 // settle ends the waits for releases that are over. As the kubelet after a
