@@ -21,7 +21,7 @@ type Stalls struct {
 	counters counters
 	node     string
 	before   map[string]*standing // by UID, and by path for what is no pod's
-	marked   time.Time
+	asked    time.Time
 }
 
 // OpenStalls prepares to find out who waits below the node's cgroup. There may
@@ -34,24 +34,15 @@ func OpenStalls(h cgroup.Hierarchy, nodeCgroup string) *Stalls {
 	}
 }
 
-// markPace is the least time between two marks.
-const markPace = time.Minute
-
-// Mark notes where the counters stand, at most once a minute: what [Stalls.Since]
-// says is then about the last minute and not about what was long ago. It costs
-// what Since does.
-func (s *Stalls) Mark(pods []signal.Pod, at time.Time) {
-	if !s.marked.IsZero() && at.Sub(s.marked) < markPace {
-		return
-	}
-	s.round(pods, at)
-}
+// remembered is how long counters are something to compare with: what was long
+// ago explains no wake now.
+const remembered = time.Minute
 
 // Since returns who waited for memory, or met a limit of their own, since the
-// last call or mark: those first who waited for the largest part of that time,
+// last call: those first who waited for the largest part of that time,
 // and after them, where waiting is not counted, those who met their limit most
-// often. Of a pod that is seen for the first time it is estimated: by its
-// average over the last 10 s, and by whether it is at a limit now.
+// often. Of a pod that is seen for the first time in a minute it is estimated: by
+// its average over the last 10 s, and by whether it is at a limit now.
 //
 // The kubepods cgroup, and the node's, are among them if they met a limit of
 // their own, which is pressure of the node. A pod that can not be read is left
@@ -113,8 +104,11 @@ type round struct {
 
 // round reads where everybody stands and returns who may have waited.
 func (s *Stalls) round(pods []signal.Pod, at time.Time) []comparison {
+	if at.Sub(s.asked) > remembered {
+		s.before = nil
+	}
 	r := round{counters: &s.counters, at: at, before: s.before, next: make(map[string]*standing, len(pods)+2)}
-	s.marked, s.before = at, r.next
+	s.asked, s.before = at, r.next
 	if s.node != "/" {
 		r.visit(s.node, func() (watched, error) { return watched{path: s.node}, nil })
 	}

@@ -93,8 +93,8 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			if w := later[0].Waited; pressureKept() && (!w.Known || w.Value <= 0 || w.Value > 5*time.Minute) {
 				t.Errorf("waited %+v", w)
 			}
-			s.Mark(pods, at.Add(markPace))
-			if got := s.Since(pods, at.Add(2*markPace)); len(got) != 0 {
+			s.Since(pods, at.Add(remembered))
+			if got := s.Since(pods, at.Add(2*remembered)); len(got) != 0 {
 				t.Errorf("afterwards: %+v", got)
 			}
 		})
@@ -127,7 +127,7 @@ func TestOOMKillsAreToldApart(t *testing.T) {
 			pods := []signal.Pod{{UID: "victim", Namespace: "n", Name: "victim"}}
 			h := box.Run(t, victim, "app")
 			s := openStalls(t, box)
-			s.Mark(pods, noon)
+			s.Since(pods, noon)
 			if err := obey(t, h, "fill 256MiB"); !errors.Is(err, hog.ErrEnded) {
 				t.Fatalf("%v, want the end by the OOM killer", err)
 			}
@@ -168,7 +168,7 @@ func TestKubepodsAtItsLimitIsTheNodes(t *testing.T) {
 	}
 	pods := []signal.Pod{{UID: "x", Namespace: "n", Name: "x"}}
 	h := box.Run(t, pod, "app")
-	s.Mark(pods, noon)
+	s.Since(pods, noon)
 	if err := obey(t, h, "cache 64MiB in "+onDisk+" fsync drop"); err != nil {
 		t.Fatal(err)
 	}

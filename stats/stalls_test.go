@@ -189,7 +189,7 @@ func TestUnreadableIsNobodysStall(t *testing.T) {
 	for file, broken := range map[string]string{"memory.events": "max 5\n", "cpu.stat": "nr_throttled 1\n", "memory.max": "much\n"} {
 		t.Run(file, func(t *testing.T) {
 			p, s, pods := newPaper(t, "a", "b")
-			s.Mark(pods, noon)
+			s.Since(pods, noon)
 			p.set("kubepods/poda", pressureOf("0.00", "2000000"))
 			p.set("kubepods/podb", pressureOf("0.00", "1000000"))
 			whole := calmFiles()[file]
@@ -213,7 +213,7 @@ func TestStallsWithoutPressure(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.root, "kubepods/poda/memory.pressure")); err != nil {
 		t.Fatal(err)
 	}
-	s.Mark(pods, noon)
+	s.Since(pods, noon)
 	p.set("kubepods/poda", map[string]string{"memory.events": "low 0\nhigh 1\nmax 3\noom 1\noom_kill 1\n", "memory.max": "4096\n"})
 	got := s.Since(pods, noon.Add(10*time.Second))
 	want := []signal.Stall{{Pod: &pods[0], Over: 10 * time.Second, AtHigh: 1, AtMax: 3, OOMKills: 1, Limit: 4096}}
@@ -225,7 +225,7 @@ func TestStallsWithoutPressure(t *testing.T) {
 // Kubepods is named at a limit of its own, not for its pods' limits or waits.
 func TestTheNodesOwnPart(t *testing.T) {
 	p, s, _ := newPaper(t)
-	s.Mark(nil, noon)
+	s.Since(nil, noon)
 	p.set("kubepods", pressureOf("50.00", "7000000"))
 	p.set("kubepods", map[string]string{"memory.events": "low 0\nhigh 9\nmax 9\noom 9\noom_kill 9\n"})
 	if got := s.Since(nil, noon.Add(10*time.Second)); len(got) != 0 {
@@ -239,18 +239,16 @@ func TestTheNodesOwnPart(t *testing.T) {
 	}
 }
 
-// A mark is made once a minute, and what was before it is not told.
-func TestMark(t *testing.T) {
+// What was long ago is not told: it explains no wake now.
+func TestCountersOfLongAgoAreForgotten(t *testing.T) {
 	p, s, pods := newPaper(t, "a")
-	s.Mark(pods, noon)
+	s.Since(pods, noon)
 	p.set("kubepods/poda", pressureOf("0.00", "2000000"))
-	s.Mark(pods, noon.Add(markPace-1)) // too early
-	if got := s.Since(pods, noon.Add(markPace-1)); len(got) != 1 {
+	if got := s.Since(pods, noon.Add(remembered)); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
 	p.set("kubepods/poda", pressureOf("0.00", "4000000"))
-	s.Mark(pods, noon.Add(2*markPace))
-	if got := s.Since(pods, noon.Add(2*markPace+1)); len(got) != 0 {
+	if got := s.Since(pods, noon.Add(2*remembered+1)); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

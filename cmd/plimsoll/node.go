@@ -142,11 +142,7 @@ func (n *node) Stored() []signal.Candidate {
 // Refresh implements agent.Inventory: it opens what a measurement will read, so
 // that none of it has to be opened under pressure.
 func (n *node) Refresh(context.Context) {
-	pods := n.pods()
-	n.cgroups.Prepare(pods)
-	if n.stalls != nil {
-		n.stalls.Mark(pods, time.Now())
-	}
+	n.cgroups.Prepare(n.pods())
 }
 
 // Victim implements agent.Victims.
