@@ -31,8 +31,12 @@ type world struct {
 	lingers bool          // processes stay in spite of SIGKILL
 	blind   func() bool   // memory can not be read
 	pids    signal.Amount // available; 0: not observed
-	ending  time.Duration // how long a graceful end takes
-	hurries time.Duration // and how long one that is hurried
+	// off is how much more is observed than there is, unless pods were just
+	// measured: counters that are late.
+	off      func() signal.Amount
+	measured time.Time
+	ending   time.Duration // how long a graceful end takes
+	hurries  time.Duration // and how long one that is hurried
 
 	disk      signal.Amount // available on nodefs before pods; 0: not observed
 	waste     signal.Amount // what collecting gives back
@@ -99,7 +103,11 @@ func (w *world) remove(uid string) {
 func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
 	w.looks[kind]++
 	w.least = min(w.least, w.available())
-	into[signal.MemoryAvailable] = signal.Observed(w.available(), w.capacity, time.Now())
+	seen := w.available()
+	if w.off != nil && !w.measured.Equal(time.Now()) { // a bubble's time stands still meanwhile
+		seen += w.off()
+	}
+	into[signal.MemoryAvailable] = signal.Observed(seen, w.capacity, time.Now())
 	if w.blind != nil && w.blind() {
 		into[signal.MemoryAvailable] = signal.Unknown("it is dark")
 	}
@@ -141,6 +149,7 @@ func (w *world) Collect(ctx context.Context, what []signal.Reclaimer, enough fun
 }
 
 func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
+	w.measured = time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pods {

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Memory that only seems to fall, because counters that were late have come to
+// be right: 95 MiB are available all the time.
+func TestAFallThatIsNoneEvictsNobody(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("pod", 1<<30-95*mib)
+		begun := time.Now().Add(time.Second)
+		w.off = func() signal.Amount {
+			// 200 MiB too many for a second, then right within 0.2 s
+			left := 200*time.Millisecond - time.Since(begun)
+			return max(0, min(200*mib, signal.Amount(left/time.Millisecond)*mib))
+		}
+	})
+	if got := w.evicted(); len(got) > 0 {
+		t.Errorf("evicted %v", got)
+	}
+	if w.looks[signal.Extra] < 100 {
+		t.Errorf("%d extra looks: this says nothing", w.looks[signal.Extra])
+	}
+}
+
+// A fall that is one is confirmed, which costs two looks and no more.
+func TestAFallThatIsOneIsConfirmed(t *testing.T) {
+	const rate = 300 * mib
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		hog := w.add("hog", 1<<30-300*mib)
+		hog.rate, hog.since = rate, time.Now().Add(time.Second)
+	})
+	if got := w.evicted(); len(got) != 1 {
+		t.Fatalf("evicted %v", got)
+	}
+	// Doomed as soon as it is crossed: 100 MiB last a third of a second.
+	crossed := signal.Amount(100 * mib)
+	if late := crossed - w.least; late < 0 || late > rate/1000*signal.Amount(4*eviction.ShortestInterval/time.Millisecond) {
+		t.Errorf("decided when %d MiB were left", w.least/mib)
+	}
+}
