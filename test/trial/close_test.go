@@ -11,23 +11,16 @@ import (
 
 // TestNoRegret is the short form of the measurement: workloads come close to the
 // limit, and nobody is evicted whom neither looks every 10 s nor the kernel
-// would have ended. What does go beyond the limit is saved.
-func TestNoRegret(t *testing.T) { regret(t, trial.Regret{Seed: 5}) }
-
-// TestNoRegretWithPageCache adds files that are streamed, used at random and
-// unpacked.
-func TestNoRegretWithPageCache(t *testing.T) {
-	if memory, err := trial.InMemory(t.TempDir()); err != nil || memory {
-		t.Skipf("the temporary directory is in memory (%v): files there are no page cache", err)
-	}
-	regret(t, trial.Regret{Seed: 6, Disk: true})
-}
-
-func regret(t *testing.T, r trial.Regret) {
-	t.Helper()
+// would have ended. What does go beyond the limit is saved. Where files are page
+// cache, some are streamed, used at random and unpacked.
+func TestNoRegret(t *testing.T) {
 	sandbox.Need(t)
-	r.Binary, r.Limit, r.For, r.Longest = binary, 512*mib, 40*time.Second, 2*time.Second
-	r.Told = func(what string) { t.Log(what) }
+	inMemory, err := trial.InMemory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := trial.Regret{Binary: binary, Limit: 512 * mib, Seed: 6, Disk: !inMemory, For: 45 * time.Second, Longest: 2 * time.Second,
+		Told: func(what string) { t.Log(what) }}
 	rows, gap, err := r.Run(within(t, 3*time.Minute))
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ var leftOut = map[string][]omission{
 		{files: "provider_cluster_test.go", why: "a cluster does not fit in"},
 	},
 	"test/trial": {
-		{files: "close_test.go", only: []string{"TestNoRegret", "TestNoRegretWithPageCache"},
+		{files: "close_test.go", only: []string{"TestNoRegret"},
 			why: "in the time they have, an emulation gets through too few steps to say anything"},
 	},
 }
