@@ -26,10 +26,11 @@ import (
 type counted struct {
 	right   cgroup.MemoryUsage // when it was corrected last
 	rightAt time.Time
+	told    bool      // what was told last was right
+	used    time.Time // when the pods' counters were read that were used last
 
 	gap   int64 // of usage to what memory.stat said of it when it was right: kernel memory, mostly
 	known bool  // the gap is
-	at    time.Time
 
 	basis uint32 // of observations, see signal.Observation
 
@@ -84,49 +85,59 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at tim
 		return u, at, err
 	}
 	p := n.pods
-	fresh := p.countedAt.After(c.at) // a pod is about to be chosen: what it goes by is used here, too
+	// A pod is about to be chosen: what it goes by is used here, too, while it is new.
+	fresh := p.countedAt.After(c.used) && at.Sub(p.countedAt) < mostLag
 	stands := c.stands(m, &u, limit)
-	c.at = at
-	switch {
-	case !fresh && !stands:
-		return u, at, nil
-	case !fresh && at.Sub(p.countedAt) < min(lagShare*p.counting, mostLag) && !c.rightAt.IsZero():
+	switch rests := at.Sub(p.countedAt) < min(lagShare*p.counting, mostLag); {
+	case fresh:
+	case stands && rests && at.Sub(c.rightAt) < mostLag+p.counting:
 		return c.right, c.rightAt, nil
+	case !stands || rests:
+		c.told = false
+		return u, at, nil
 	}
 	all, err := n.kubepods.Read()
 	if err != nil {
+		c.told = false
 		return u, at, nil // nothing is known better
 	}
 	if !fresh {
 		p.collect(all.Usage)
 	}
+	c.used = p.countedAt
 	if !p.countsMost(all.Usage) { // kubepods holds much that is no pod's: there is nothing better
-		c.gap, c.known = gapOf(&u), true
+		c.gap, c.known, c.told = gapOf(&u), true, false
 		return u, at, nil
 	}
-	c.correct(&u, p.counted.MemoryStat.Plus(beside(&u, &all)))
+	c.correct(&u, p.counted.MemoryStat.Plus(beside(&all, &p.counted)).Plus(beside(&u, &all)))
 	c.right, c.rightAt = u, at
 	return u, at, nil
 }
 
-// beside is what a node holds besides kubepods. The counters of the two may stand
-// still at different times; more than the usage of the two leaves is none.
-func beside(node, kubepods *cgroup.MemoryUsage) cgroup.MemoryStat {
-	stat := node.MemoryStat.Minus(kubepods.MemoryStat)
-	if stat.Anon+stat.File > node.Usage-min(node.Usage, kubepods.Usage)+unnoticed {
-		return cgroup.MemoryStat{}
-	}
+// beside is what a cgroup holds besides a part of it: a node besides kubepods,
+// kubepods besides the pods that are counted (page cache of those that have ended
+// stays with it). The counters of the two may stand still at different times: it
+// is no more than the usage of the two leaves.
+func beside(whole, part *cgroup.MemoryUsage) cgroup.MemoryStat {
+	stat := whole.MemoryStat.Minus(part.MemoryStat)
+	left := whole.Usage - min(whole.Usage, part.Usage) + unnoticed
+	stat.Anon = min(stat.Anon, left)
+	stat.File = min(stat.File, left-stat.Anon)
+	stat.ActiveFile = min(stat.ActiveFile, stat.File)
+	stat.InactiveFile = min(stat.InactiveFile, stat.File-stat.ActiveFile)
 	return stat
 }
 
 // correct puts counters that are right in the place of those that may not be.
+// Between two corrections a rate can be taken.
 func (c *counted) correct(u *cgroup.MemoryUsage, right cgroup.MemoryStat) {
 	was := u.ActiveFile + u.InactiveFile
 	u.MemoryStat = right
-	if now := u.ActiveFile + u.InactiveFile; max(was, now)-min(was, now) > 16*unnoticed {
+	now := u.ActiveFile + u.InactiveFile
+	if !c.told && max(was, now)-min(was, now) > 16*unnoticed {
 		c.basis++
 	}
-	c.gap, c.known = gapOf(u), true
+	c.gap, c.known, c.told = gapOf(u), true, true
 }
 
 // Among tells the node which pods are below it.
