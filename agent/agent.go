@@ -253,7 +253,7 @@ func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *evictio
 		}
 		return r.why
 	}
-	return a.unconfirmed(s, target)
+	return a.unconfirmed(s, v, target)
 }
 
 // settle ends the waits for releases that are over. As the kubelet after a

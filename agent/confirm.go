@@ -19,30 +19,60 @@ type suspicion struct{ node signal.Observations }
 // unconfirmed says why doomed memory is looked at once more, empty to act: where
 // it lasts longer than a kill and two such looks take, the fall must show between
 // two observations that are up to date. Cgroups that have others below them count
-// page cache late, and the rate that is known so far may be of that.
-func (a *Agent) unconfirmed(s *signal.Snapshot, target *eviction.Threshold) (reason string) {
+// page cache late, and the rate that is known so far may be of that. What counts
+// is the memory that was found doomed, which may be other than the target's.
+func (a *Agent) unconfirmed(s *signal.Snapshot, v *eviction.Verdict, target *eviction.Threshold) (reason string) {
 	policy := a.machine.Policy()
 	if target == nil || s.Kind != signal.Extra || policy.ExtraLooks != eviction.Doomed {
 		return ""
 	}
-	sig := target.Signal
-	if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); !falling || lasts < eviction.KillTime+2*confirmTime {
+	lasts := shortest(s, v.Doomed)
+	if lasts < eviction.KillTime+2*confirmTime {
 		return ""
 	}
+	begun := time.Now()
 	a.cycle.Pods.Measure(context.Background())
+	took := time.Since(begun) // once more in another look, and once more to choose a pod
+	if lasts-took < eviction.KillTime+confirmTime+2*took {
+		return ""
+	}
 	var seen signal.Observations
 	a.cycle.Observer.Observe(&seen, signal.Extra)
-	before, now := a.suspicion.node[sig], seen[sig]
-	over := now.Time.Sub(before.Time)
-	if before.Known && over < confirmTime {
-		return lookedAtAgain // the older one is waited with
-	}
-	a.suspicion.node = seen
-	fall := signal.Fall{By: before.Left() - now.Left(), Over: over}
-	if before.Known && now.Known && over < time.Second && fall.Within(now.Left(), policy.ReactionReserve) {
-		return ""
+	for sig := range signal.All {
+		if v.Doomed.Has(sig) && a.suspicion.confirmed(sig, &seen[sig], policy.ReactionReserve) {
+			return ""
+		}
 	}
 	return lookedAtAgain
+}
+
+// shortest is how long what was found doomed lasts: the least of it, and nothing
+// where it is used up.
+func shortest(s *signal.Snapshot, doomed signal.Set) (lasts time.Duration) {
+	lasts = 1<<63 - 1
+	for sig := range signal.All {
+		if !doomed.Has(sig) {
+			continue
+		}
+		of, falling := s.Fell[sig].Lasts(s.Node[sig].Left())
+		if !falling {
+			return 0
+		}
+		lasts = min(lasts, of)
+	}
+	return lasts
+}
+
+// confirmed reports whether the fall shows since an earlier observation.
+func (u *suspicion) confirmed(sig signal.Signal, now *signal.Observation, reserve time.Duration) bool {
+	before := u.node[sig]
+	over := now.Time.Sub(before.Time)
+	if before.Known && over < confirmTime {
+		return false // the older one is waited with
+	}
+	u.node[sig] = *now
+	fall := signal.Fall{By: before.Left() - now.Left(), Over: over}
+	return before.Known && now.Known && over < time.Second && fall.Within(now.Left(), reserve)
 }
 
 const lookedAtAgain = "there is time to look again"

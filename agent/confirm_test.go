@@ -44,3 +44,39 @@ func TestAFallThatIsOneIsConfirmed(t *testing.T) {
 		t.Errorf("decided when %d MiB were left", w.least/mib)
 	}
 }
+
+// What is doomed is what is confirmed: memory of the pods, while that of the node,
+// which comes first, is short but in no danger.
+func TestWhatIsDoomedIsConfirmed(t *testing.T) {
+	pods := hard()
+	pods.Signal = signal.AllocatableMemoryAvailable
+	const rate = 300 * mib
+	var seen signal.Amount
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), pods}, func(w *world) {
+		hog := w.add("hog", 1<<30-102*mib)
+		hog.rate, hog.since = 4*mib, time.Now()
+		begun := time.Now().Add(time.Second)
+		w.left = func() signal.Amount {
+			if len(w.pods) == 0 {
+				return 1 << 30
+			}
+			seen = 200*mib - max(0, signal.Amount(time.Since(begun)/time.Millisecond)*rate/1000)
+			return seen
+		}
+	})
+	if got := w.evicted(); len(got) != 1 || seen < 90*mib {
+		t.Errorf("evicted %v, when %d MiB were left", got, seen/mib)
+	}
+}
+
+// Where it takes long to measure the pods, there is no time to measure them again.
+func TestSlowMeasurementsAreNotRepeated(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.measures = 80 * time.Millisecond
+		hog := w.add("hog", 1<<30-300*mib)
+		hog.rate, hog.since = 400*mib, time.Now().Add(time.Second)
+	})
+	if got := w.evicted(); len(got) != 1 || w.least < 20*mib {
+		t.Errorf("evicted %v, when %d MiB were left", got, w.least/mib)
+	}
+}

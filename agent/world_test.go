@@ -35,8 +35,10 @@ type world struct {
 	// measured: counters that are late.
 	off      func() signal.Amount
 	measured time.Time
-	ending   time.Duration // how long a graceful end takes
-	hurries  time.Duration // and how long one that is hurried
+	measures time.Duration        // how long measuring takes
+	left     func() signal.Amount // of what pods may use; nil: not observed
+	ending   time.Duration        // how long a graceful end takes
+	hurries  time.Duration        // and how long one that is hurried
 
 	disk      signal.Amount // available on nodefs before pods; 0: not observed
 	waste     signal.Amount // what collecting gives back
@@ -108,6 +110,9 @@ func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
 		seen += w.off()
 	}
 	into[signal.MemoryAvailable] = signal.Observed(seen, w.capacity, time.Now())
+	if w.left != nil {
+		into[signal.AllocatableMemoryAvailable] = signal.Observed(w.left(), w.capacity, time.Now())
+	}
 	if w.blind != nil && w.blind() {
 		into[signal.MemoryAvailable] = signal.Unknown("it is dark")
 	}
@@ -149,6 +154,9 @@ func (w *world) Collect(ctx context.Context, what []signal.Reclaimer, enough fun
 }
 
 func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
+	if w.measures > 0 {
+		<-time.After(w.measures)
+	}
 	w.measured = time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -99,10 +99,10 @@ func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
 		}
 		v.Reason, v.about = NotDoomed, i
 		if o.Left() <= 0 || s.Fell[t.Signal].Within(o.Left(), m.policy.ReactionReserve) {
-			return true
+			v.Doomed.Add(t.Signal)
 		}
 	}
-	return false
+	return v.Doomed != 0
 }
 
 // StillDoomed reports whether memory that an extra look found doomed is so by a

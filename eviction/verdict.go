@@ -11,6 +11,7 @@ import (
 type Verdict struct {
 	Met        signal.Set // thresholds met with their grace passed
 	Unknown    signal.Set // configured signals without an observation
+	Doomed     signal.Set // what an extra look acts for: Target may be of another signal
 	Conditions signal.ConditionSet
 	// CheckLimits asks for local-storage limits to be checked, before Target.
 	CheckLimits bool
