@@ -104,6 +104,19 @@ func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
 	}
 }
 
+func TestNobodyIsAskedForStallsWhileMemoryRunsOut(t *testing.T) {
+	var s stallers
+	w := liveIn(t, 2500*time.Millisecond, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
+		hog := w.add("hog", 1<<30-400*mib)
+		hog.rate, hog.since = 100*mib, time.Now()
+		p.Stalls = &s
+		ringing(p, signal.ByStall, 2*time.Second, 1) // with 200 MiB left
+	})
+	if s.asked != 0 || w.least > 200*mib {
+		t.Errorf("asked for stalls %d times, with %d MiB left", s.asked, w.least/mib)
+	}
+}
+
 func TestNobodyIsAskedForStallsWhereTheNodeIsShort(t *testing.T) {
 	var s stallers
 	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, ExtraLooks: eviction.Immediate}, func(w *world, p *Parts) {

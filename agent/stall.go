@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -32,10 +33,14 @@ type stalled struct {
 }
 
 // tellStalls tells who waits for memory, after a look that this has woken and
-// that found nothing to act for.
+// that found nothing to act for. Memory that is short and falls is looked at
+// instead: to find out takes several looks' time.
 func (a *Agent) tellStalls(o *Outcome) {
 	s := o.Snapshot
 	if a.stalled.port == nil || !s.Woken.Any(stallWakes) || o.Verdict.Target != nil || s.At.Sub(a.stalled.asked) < stallPace {
+		return
+	}
+	if a.interval(s) < eviction.CalmInterval {
 		return
 	}
 	a.stalled.asked = s.At
