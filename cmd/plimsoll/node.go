@@ -38,6 +38,7 @@ type node struct {
 	log         *slog.Logger
 
 	candidates []signal.Candidate
+	read       []signal.Candidate // where another provider measures
 	stored     []signal.Candidate
 }
 
@@ -117,10 +118,12 @@ func (n *node) pods() []signal.Pod {
 // not active: it has ended, or has not begun.
 func (n *node) Measure(context.Context) []signal.Candidate {
 	pods := n.pods()
-	n.candidates = n.provider.Measure(pods, n.candidates[:0])
 	if n.provider != stats.Provider(n.cgroups) {
-		n.cgroups.Prepare(pods) // where to find whoever is chosen
+		// Where to find whoever is chosen; and what the next look holds late counters
+		// against. Before the provider, who may hand out what the cgroups say.
+		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
+	n.candidates = n.provider.Measure(pods, n.candidates[:0])
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
 		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0
 	})
