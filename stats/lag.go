@@ -2,7 +2,6 @@ package stats
 
 import (
 	"os"
-	"runtime"
 	"time"
 
 	"plimsoll.dev/plimsoll/cgroup"
@@ -40,7 +39,7 @@ type counted struct {
 }
 
 // unnoticed is how much may change without being in memory.stat, in bytes.
-var unnoticed = uint64(64 * runtime.NumCPU() * os.Getpagesize())
+var unnoticed = uint64(64 * processors() * os.Getpagesize())
 
 // gapOf is the part of the usage that is neither anonymous memory nor page cache.
 func gapOf(u *cgroup.MemoryUsage) int64 { return int64(u.Usage) - int64(u.Anon) - int64(u.File) }

@@ -111,3 +111,23 @@ func TestARateIsTakenBetweenCorrections(t *testing.T) {
 		t.Errorf("no rate is taken from %+v to %+v", first, second)
 	}
 }
+
+func TestProcessorsAreCounted(t *testing.T) {
+	for list, want := range map[string]int{"0\n": 1, "0-1\n": 2, "0-3,8,10-11\n": 7, "": 0, "\n": 0, "3-1": 0, "0-x": 0, "-1": 0} {
+		if got := countProcessors(list); got != want {
+			t.Errorf("%q: %d, want %d", list, got, want)
+		}
+	}
+}
+
+// What the kernel may keep back grows with the machine, not with what this
+// process may use of it.
+func TestWhatGoesUnnoticedIsTheMachines(t *testing.T) {
+	text, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := uint64(64 * countProcessors(string(text)) * os.Getpagesize()); unnoticed != want {
+		t.Errorf("%d bytes, want %d", unnoticed, want)
+	}
+}
