@@ -26,6 +26,7 @@ type Agent struct {
 	inventory Inventory
 	reporter  Reporter
 	notifier  Notifier
+	thread    *Thread // nil: any
 	policy    func() *eviction.Policy
 	leaving   func() string
 
@@ -69,6 +70,8 @@ type Parts struct {
 	Reporter  Reporter
 	// Notifier waits between looks; nil: a timer, and nothing notifies.
 	Notifier Notifier
+	// Thread, if set, is taken for looks.
+	Thread *Thread
 	// Stalls, if set, is asked who waits for memory when that woke the agent.
 	Stalls Stalls
 	// Policy, if set, is asked before every regular look: what the node is
@@ -84,7 +87,7 @@ type Parts struct {
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
-		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, policy: p.Policy, leaving: p.Leaving,
+		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving,
 		kills: kills{}, stalled: stalled{port: p.Stalls},
 	}
 	if a.notifier == nil {
@@ -104,7 +107,12 @@ func (a *Agent) Run(ctx context.Context) {
 	a.nextRegular = time.Now()
 	for ctx.Err() == nil {
 		a.hear()
-		a.woken = a.notifier.Wait(a.Step(ctx, time.Now()))
+		next := a.Step(ctx, time.Now())
+		if time.Until(next) >= restTime {
+			a.thread.Rest()
+		}
+		a.woken = a.notifier.Wait(next)
+		a.thread.Hurry()
 	}
 	a.leave()
 }
@@ -138,7 +146,7 @@ func (a *Agent) leave() {
 // Step looks once and returns when the next look is due.
 func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	s := &a.snapshot
-	s.At, s.Kind, s.Woken = now, signal.Extra, a.woken
+	s.At, s.Kind, s.Woken, s.Doubted = now, signal.Extra, a.woken, false
 	if !now.Before(a.nextRegular) {
 		s.Kind = signal.Regular
 		a.nextRegular = a.nextRegular.Add(a.settings.Period)
@@ -150,6 +158,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	a.cycle.Observer.Observe(&s.Node, a.machine.Observes(s.Kind))
 	a.falls.note(s)
 	a.settle(s)
+	s.Doubted = a.doubts(s)
 	outcome := a.cycle.Decide(ctx, s)
 	a.forgetRelief(outcome)
 	if e := outcome.Evicted; e != nil {
@@ -253,7 +262,7 @@ func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *evictio
 		}
 		return r.why
 	}
-	return a.unconfirmed(s, v, target)
+	return ""
 }
 
 // settle ends the waits for releases that are over. As the kubelet after a

@@ -16,34 +16,38 @@ const confirmTime = 2 * eviction.ShortestInterval
 // are up to date: those of all pods were read just before.
 type suspicion struct{ node signal.Observations }
 
-// unconfirmed says why doomed memory is looked at once more, empty to act: where
-// it lasts longer than a kill and two such looks take, the fall must show between
-// two observations that are up to date. Cgroups that have others below them count
-// page cache late, and the rate that is known so far may be of that. What counts
-// is the memory that was found doomed, which may be other than the target's.
-func (a *Agent) unconfirmed(s *signal.Snapshot, v *eviction.Verdict, target *eviction.Threshold) (reason string) {
+// doubts reports whether doomed memory is looked at once more before anything
+// follows from it, a condition included: where it lasts longer than a kill and
+// two such looks take, the fall must show between two observations that are up to
+// date. Cgroups that have others below them count page cache late, and the rate
+// that is known so far may be of that.
+func (a *Agent) doubts(s *signal.Snapshot) bool {
 	policy := a.machine.Policy()
-	if target == nil || s.Kind != signal.Extra || policy.ExtraLooks != eviction.Doomed {
-		return ""
+	if s.Kind != signal.Extra || policy.ExtraLooks != eviction.Doomed || s.At.Before(a.retryAt) || a.releases[signal.MemoryPressure] != nil {
+		return false
 	}
-	lasts := shortest(s, v.Doomed)
+	doomed := a.machine.Doomed(s)
+	if doomed == 0 {
+		return false
+	}
+	lasts := shortest(s, doomed)
 	if lasts < eviction.KillTime+2*confirmTime {
-		return ""
+		return false
 	}
 	begun := time.Now()
 	a.cycle.Pods.Measure(context.Background())
 	took := time.Since(begun) // once more in another look, and once more to choose a pod
 	if lasts-took < eviction.KillTime+confirmTime+2*took {
-		return ""
+		return false
 	}
 	var seen signal.Observations
 	a.cycle.Observer.Observe(&seen, signal.Extra)
 	for sig := range signal.All {
-		if v.Doomed.Has(sig) && a.suspicion.confirmed(sig, &seen[sig], policy.ReactionReserve) {
-			return ""
+		if doomed.Has(sig) && a.suspicion.confirmed(sig, &seen[sig], policy.ReactionReserve) {
+			return false
 		}
 	}
-	return lookedAtAgain
+	return true
 }
 
 // shortest is how long what was found doomed lasts: the least of it, and nothing
@@ -74,5 +78,3 @@ func (u *suspicion) confirmed(sig signal.Signal, now *signal.Observation, reserv
 	fall := signal.Fall{By: before.Left() - now.Left(), Over: over}
 	return before.Known && now.Known && over < time.Second && fall.Within(now.Left(), reserve)
 }
-
-const lookedAtAgain = "there is time to look again"

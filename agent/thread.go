@@ -1,8 +1,12 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,26 +18,78 @@ const lowestRealtime = 1
 // highestNice is the most that a thread can weigh among those of its cgroup.
 const highestNice = -20
 
-// TakeThread makes the calling goroutine the only one on its thread, and has
-// that thread run as soon as it can, however busy the processors are: by the
-// real-time class (sched(7), SCHED_RR), which counts across cgroups, else by the
-// highest niceness, which counts within the agent's own. The error says what can
-// not be had, and what is used instead.
-//
-// Look, decision and kill all happen on this thread, and it does so little that
-// no other process misses the time: a look takes tens of microseconds. What the
-// thread starts does not inherit it.
-func TakeThread() error {
+// restTime is a wait before which the thread is given back. A thread that waits
+// in a system call holds a processor of Go's scheduler, whose monitor polls until
+// it has taken it: 18 wake-ups for a wait of 25 ms, where parking takes one.
+const restTime = 20 * time.Millisecond
+
+// A Thread is who looks, decides and kills: while memory falls and during a look,
+// the loop's goroutine alone on a thread that runs as soon as it can, however
+// busy the processors are, by the real-time class (sched(7), SCHED_RR), which
+// counts across cgroups. It does so little that no other process misses the
+// time, and what it starts does not inherit the class. Nothing else of the agent
+// is real time.
+type Thread struct {
+	realtime, ordinary *unix.SchedAttr // nil: not granted
+	held               bool
+}
+
+// TakeThread finds out what the agent is granted. The threads that there are, and
+// those that come, get the highest niceness, which counts within the agent's own
+// cgroup. The error says what can not be had.
+func TakeThread() (*Thread, error) {
+	t := &Thread{}
+	niced := nice()
+	t.realtime = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: lowestRealtime, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	runtime.LockOSThread()
-	err := unix.SchedSetAttr(0, &unix.SchedAttr{
-		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: lowestRealtime, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
-	}, 0)
+	defer runtime.UnlockOSThread()
+	ordinary, err := unix.SchedGetAttr(0, 0)
 	if err == nil {
-		return nil
+		ordinary.Size = unix.SizeofSchedAttr
+		t.ordinary = ordinary
+		err = unix.SchedSetAttr(0, t.realtime, 0)
 	}
-	err = fmt.Errorf("SCHED_RR for the looking thread: %w", err)
-	if niced := unix.Setpriority(unix.PRIO_PROCESS, 0, highestNice); niced != nil {
-		return fmt.Errorf("%w; niceness %d: %w; the ordinary class is used", err, highestNice, niced)
+	if err == nil {
+		err = unix.SchedSetAttr(0, t.ordinary, 0)
 	}
-	return fmt.Errorf("%w; niceness %d is used", err, highestNice)
+	if err != nil {
+		t.realtime = nil
+		return t, errors.Join(fmt.Errorf("SCHED_RR for the looking thread: %w", err), niced)
+	}
+	return t, niced
+}
+
+// nice has all threads weigh most.
+func nice() error {
+	tasks, err := os.ReadDir("/proc/self/task")
+	for _, task := range tasks {
+		id, convErr := strconv.Atoi(task.Name())
+		if convErr == nil {
+			err = errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, id, highestNice))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("niceness %d: %w", highestNice, err)
+	}
+	return nil
+}
+
+// Hurry takes the thread, before a look.
+func (t *Thread) Hurry() {
+	if t == nil || t.held || t.realtime == nil {
+		return
+	}
+	runtime.LockOSThread()
+	t.held = true
+	_ = unix.SchedSetAttr(0, t.realtime, 0) // it was granted before
+}
+
+// Rest gives it back, before a long wait.
+func (t *Thread) Rest() {
+	if t == nil || !t.held {
+		return
+	}
+	_ = unix.SchedSetAttr(0, t.ordinary, 0)
+	t.held = false
+	runtime.UnlockOSThread()
 }

@@ -2,6 +2,7 @@ package cgroupnotify
 
 import (
 	"os"
+	"path"
 	"runtime"
 	"sync"
 	"testing"
@@ -38,6 +39,22 @@ type rig struct {
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
 	return newRigOf(t, 512*mib, o)
+}
+
+// collect reads the counters of the cgroups below the node's.
+func (r *rig) collect() {
+	r.Helper()
+	h := r.Notifier.options.Hierarchy
+	for at := r.pod.Path() + "/main"; at != r.box.Path(); at = path.Dir(at) {
+		m, err := cgroup.OpenMemory(h, at)
+		if err == nil {
+			_, err = m.Read()
+			m.Close()
+		}
+		if err != nil {
+			r.Fatal(err)
+		}
+	}
 }
 
 func newRigOf(t *testing.T, memory int64, o Options) *rig {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,13 @@ type ear struct {
 // All but ring is for one goroutine.
 type set struct {
 	epoll, timer int
+	file         *os.File // the epoll set, as the runtime's own poller sees it
+	parked       syscall.RawConn
+	ready        func(uintptr) bool // made once: a method value is an allocation
+	found        int
+	failure      error
+	looks        int      // of this park
+	swallowed    bool     // see park
 	bell         *os.File // so that a ring after the close hits nothing
 	bellFD       int
 	ears         []*ear // by slot; nil where one is free
@@ -57,6 +65,14 @@ func openSet() (*set, error) {
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, s.failed("epoll_create", err)
 	}
+	if err = unix.SetNonblock(s.epoll, true); err != nil {
+		return nil, s.failed("fcntl", err)
+	}
+	s.file = os.NewFile(uintptr(s.epoll), "epoll")
+	if s.parked, err = s.file.SyscallConn(); err != nil {
+		return nil, s.failed("epoll in epoll", err)
+	}
+	s.ready = s.look
 	if s.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return nil, s.failed("timerfd_create", err)
 	}
@@ -83,12 +99,14 @@ func (s *set) close() {
 	for _, e := range s.ears {
 		s.remove(e)
 	}
-	for _, fd := range []*int{&s.timer, &s.epoll} {
-		if *fd >= 0 {
-			_ = unix.Close(*fd)
-			*fd = -1
-		}
+	if s.timer >= 0 {
+		_ = unix.Close(s.timer)
+		s.timer = -1
 	}
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+	s.epoll = -1
 	if s.bell != nil {
 		_ = s.bell.Close()
 		s.bellFD = -1

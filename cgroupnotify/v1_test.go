@@ -65,6 +65,7 @@ func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 	var u cgroup.MemoryUsage
 	for end := time.Now().Add(patience); u.InactiveFile < 150*mib && time.Now().Before(end); {
 		r.Wait(time.Now().Add(10 * time.Millisecond))
+		r.collect() // a cgroup's counters may stand still otherwise
 		var err error
 		if u, err = r.node.Read(); err != nil {
 			t.Fatal(err)

@@ -102,7 +102,17 @@ func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
 			v.Doomed.Add(t.Signal)
 		}
 	}
+	if s.Doubted {
+		v.Doomed = 0
+	}
 	return v.Doomed != 0
+}
+
+// Doomed is the signals that an extra look would act for.
+func (m *Machine) Doomed(s *signal.Snapshot) signal.Set {
+	var v Verdict
+	m.doomed(s, &v)
+	return v.Doomed
 }
 
 // StillDoomed reports whether memory that an extra look found doomed is so by a

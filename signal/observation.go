@@ -103,7 +103,10 @@ type Snapshot struct {
 	At    time.Time
 	Kind  Kind
 	Woken Wakes // what ended the wait for this look
-	Node  Observations
+	// Doubted: the falls are not confirmed yet, and there is time to. Nothing is
+	// doomed by them.
+	Doubted bool
+	Node    Observations
 	// Fell is how what is left of memory moved since an earlier look.
 	Fell [Count]Fall
 }

@@ -83,7 +83,7 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	notifier, stalls := p.waits()
 	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun, TellLooks: c.Verbosity >= 2}, agent.Parts{
 		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,
-		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Stalls: stalls, Policy: p.policies.current, Leaving: p.leaving,
+		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.leaving,
 	}).Run(ctx)
 	log.Info("stopped")
 	return nil

@@ -24,7 +24,7 @@ func (p *program) checks(policy *eviction.Policy) []agent.Check {
 			Loss: "a look may wait for the disk while memory is short", Remedy: "add the capability IPC_LOCK"},
 		{What: "protecting the agent from the OOM killer", Try: func(context.Context) error { return agent.ProtectFromOOM() },
 			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
-		{What: "having a processor in time", Try: func(context.Context) error { return agent.TakeThread() },
+		{What: "having a processor in time", Try: p.takeThread,
 			Loss: "a look or a kill may come late while all processors are busy", Remedy: "add the capability SYS_NICE; where cpu cgroups grant real time (CONFIG_RT_GROUP_SCHED on cgroup v1), give the agent's cpu.rt_runtime_us"},
 		{What: "knowing the node's pods", Try: func(context.Context) error { return p.podsKnown() },
 			Loss: "what is not known is not evicted", Remedy: "as the error says"},
@@ -49,6 +49,11 @@ func (n *node) canObserve(s signal.Signal) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+func (p *program) takeThread(context.Context) (err error) {
+	p.thread, err = agent.TakeThread()
+	return err
 }
 
 func (n *node) canKill(ctx context.Context) error {

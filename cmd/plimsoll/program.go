@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/cgroupnotify"
 	"plimsoll.dev/plimsoll/config"
@@ -46,6 +47,7 @@ type program struct {
 	metrics    *metrics.Metrics
 	reporter   *reporter
 	notifier   *cgroupnotify.Notifier // nil: the time alone
+	thread     *agent.Thread
 }
 
 // open puts the program together: the kernel first, which has to be there, then
