@@ -34,6 +34,9 @@ func (a *Agent) doubts(s *signal.Snapshot) bool {
 	if lasts < eviction.KillTime+2*confirmTime {
 		return false
 	}
+	if a.suspicion.young(doomed, s) {
+		return true // the older one is waited with
+	}
 	begun := time.Now()
 	a.cycle.Pods.Measure(context.Background())
 	took := time.Since(begun) // once more in another look, and once more to choose a pod
@@ -65,6 +68,17 @@ func shortest(s *signal.Snapshot, doomed signal.Set) (lasts time.Duration) {
 		lasts = min(lasts, of)
 	}
 	return lasts
+}
+
+// young reports whether what is doomed was suspected too short a time ago to tell
+// a fall from it.
+func (u *suspicion) young(doomed signal.Set, s *signal.Snapshot) bool {
+	for sig := range signal.All {
+		if seen := &u.node[sig]; doomed.Has(sig) && (!seen.Known || s.At.Sub(seen.Time) >= confirmTime) {
+			return false
+		}
+	}
+	return true
 }
 
 // confirmed reports whether the fall shows since an earlier observation.

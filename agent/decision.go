@@ -83,6 +83,7 @@ type telling struct {
 	conditions signal.ConditionSet
 	unknown    signal.Set
 	wait       waiting // told since a regular look found nothing met
+	recovered  time.Time
 }
 
 // waiting is that a threshold is met and not acted for.
@@ -133,6 +134,11 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 		return a.told.wait != before
 	case StoodBy:
 		return false
+	case Recovered: // a stream at the line does so again and again
+		if !regular && a.snapshot.At.Sub(a.told.recovered) < unknownPace {
+			return false
+		}
+		a.told.recovered = a.snapshot.At
 	case Reclaims:
 		told := a.relief.told
 		a.relief.told = true

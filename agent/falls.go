@@ -35,9 +35,8 @@ const lately = eviction.CalmInterval
 // note remembers a look and sets its rates: over the rate window or, if memory
 // has fallen more slowly since, lately.
 func (f *falls) note(s *signal.Snapshot) {
-	long, short := f.base(s.At, eviction.RateWindow), f.base(s.At, lately)
 	for sig := range signal.Signal(len(f.samples[0].node)) {
-		s.Fell[sig] = slower(f.since(long, s, sig), f.since(short, s, sig))
+		s.Fell[sig] = slower(f.since(f.base(s, sig, eviction.RateWindow), s, sig), f.since(f.base(s, sig, lately), s, sig))
 	}
 	latest := &f.samples[f.next]
 	latest.at = s.At
@@ -55,7 +54,7 @@ func (f *falls) since(base *fallSample, s *signal.Snapshot, sig signal.Signal) s
 	}
 	before, now := &base.node[sig], &s.Node[sig]
 	over := now.Time.Sub(before.Time)
-	if !before.Known || !now.Known || before.Basis != now.Basis || over < shortestBase {
+	if !before.Known || !now.Known || over < shortestBase {
 		return signal.Fall{}
 	}
 	return signal.Fall{By: before.Left() - now.Left(), Over: over}
@@ -70,13 +69,15 @@ func slower(a, b signal.Fall) signal.Fall {
 	return a
 }
 
-// base is the youngest look that is at least a window old, or the oldest there
-// is.
-func (f *falls) base(now time.Time, window time.Duration) *fallSample {
-	var base *fallSample
+// base is the youngest look at a signal that is at least a window old, or the
+// oldest there is of the same basis.
+func (f *falls) base(s *signal.Snapshot, sig signal.Signal, window time.Duration) (base *fallSample) {
 	for i := 1; i <= f.count; i++ {
-		base = &f.samples[(f.next-i+fallSamples)%fallSamples]
-		if now.Sub(base.at) >= window {
+		older := &f.samples[(f.next-i+fallSamples)%fallSamples]
+		if older.node[sig].Basis != s.Node[sig].Basis {
+			break
+		}
+		if base = older; s.At.Sub(base.at) >= window {
 			break
 		}
 	}
