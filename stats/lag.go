@@ -67,13 +67,20 @@ func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signal.A
 	return again
 }
 
-// lagShare bounds what reading all pods may take of the time, where memory.stat
-// stands still: a tenth. 110 pods take 1-3 ms. In between, the last that was
-// right is told, with its time, for as long as mostLag.
+// Reading all pods, where memory.stat stands still, takes a tenth of the time at
+// most, and a quarter where there are so many that this would be longer than
+// mostLag: 110 pods take 1-3 ms. In between, the last that was right is told,
+// with its time.
 const (
 	lagShare = 10
+	lagLeast = 3
 	mostLag  = 20 * time.Millisecond
 )
+
+// rest is how long the pods are not read again.
+func (p *Pods) rest() time.Duration {
+	return min(lagShare*p.counting, max(mostLag, lagLeast*p.counting))
+}
 
 // usageOf is the usage of the node or of kubepods with counters that are up to
 // date, and when it was: where memory.stat stands still, what the pods' own say
@@ -87,9 +94,9 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at tim
 	// A pod is about to be chosen: what it goes by is used here, too, while it is new.
 	fresh := p.countedAt.After(c.used) && at.Sub(p.countedAt) < mostLag
 	stands := c.stands(m, &u, limit)
-	switch rests := at.Sub(p.countedAt) < min(lagShare*p.counting, mostLag); {
+	switch rests := at.Sub(p.countedAt) < p.rest(); {
 	case fresh:
-	case stands && rests && at.Sub(c.rightAt) < mostLag+p.counting:
+	case stands && rests && at.Sub(c.rightAt) < p.rest()+p.counting:
 		return c.right, c.rightAt, nil
 	case !stands || rests:
 		c.told = false
