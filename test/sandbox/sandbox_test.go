@@ -189,7 +189,7 @@ func TestHogIsCharged(t *testing.T) {
 	if _, err := h.Do(t.Context(), "release"); err != nil {
 		t.Fatal(err)
 	}
-	if after, err = p.Usage(); err != nil || after > before+2<<20 {
+	if after, err = p.Usage(); err != nil || after > before+8<<20 { // the program itself grows a little
 		t.Errorf("usage %d after release, %d before (%v)", after, before, err)
 	}
 }
