@@ -211,9 +211,7 @@ func TestTheOOMKillerWakes(t *testing.T) {
 // hundred times a second.
 func TestStallsWakeAtTheirPace(t *testing.T) {
 	r := newRig(t, Options{})
-	if s := r.source(PSI, Machine); s.Err != nil {
-		t.Skip(s.Err)
-	}
+	sandbox.Demand(t, "stalls are not notified of", r.source(PSI, Machine).Err)
 	if err := r.pod.LimitMemory(32 * mib); err != nil {
 		t.Fatal(err)
 	}
