@@ -22,6 +22,11 @@ var mayImport = map[string]struct {
 	"eviction": {[]string{"signal"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
 	"ranking":  {[]string{"signal"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
 
+	// The cluster's side of it: cores that are strangers to each other, and what
+	// puts them together.
+	"lifecycle/facts":    {nil, "it is the vocabulary of the cluster's side"},
+	"lifecycle/deadline": {nil, "it keeps moments in order, whatever they are about"},
+
 	// Languages at the edge.
 	"fields":    {nil, "it reads what users write, whatever it is about"},
 	"pods":      {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
