@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,7 +82,7 @@ func (t *Thread) Hurry() {
 	}
 	runtime.LockOSThread()
 	t.held = true
-	_ = unix.SchedSetAttr(0, t.realtime, 0) // it was granted before
+	setClass(t.realtime)
 }
 
 // Rest gives it back, before a long wait.
@@ -89,7 +90,14 @@ func (t *Thread) Rest() {
 	if t == nil || !t.held {
 		return
 	}
-	_ = unix.SchedSetAttr(0, t.ordinary, 0)
+	setClass(t.ordinary)
 	t.held = false
 	runtime.UnlockOSThread()
+}
+
+// setClass is sched_setattr(2) of this thread, raw: Go's scheduler is not told of
+// it. Being told, it wakes its monitor, which costs more than the call; this one
+// returns within microseconds and never sleeps. What it sets was granted before.
+func setClass(class *unix.SchedAttr) {
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(class)), 0)
 }

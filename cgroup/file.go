@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,11 +89,11 @@ func (f *File) open() unix.Errno {
 // read again with more room.
 func (f *File) pread(buf *Buffer) ([]byte, unix.Errno) {
 	for {
-		n, err := unix.Pread(f.fd, buf.bytes, 0)
+		n, errno := pread(f.fd, buf.bytes)
 		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return nil, errnoOf(err)
+		case errno == unix.EINTR:
+		case errno != 0:
+			return nil, errno
 		case n < len(buf.bytes):
 			return buf.bytes[:n], 0
 		case n >= maxText:
@@ -101,6 +102,21 @@ func (f *File) pread(buf *Buffer) ([]byte, unix.Errno) {
 			buf.bytes = make([]byte, 2*len(buf.bytes))
 		}
 	}
+}
+
+// pread is pread(2) at offset 0, raw: Go's scheduler is not told of it. Being
+// told, it wakes its monitor, which costs more than the read. The kernel writes
+// these texts within microseconds and waits for no device. memory.stat may first
+// add up the counters of all CPUs, milliseconds at worst, for which a garbage
+// collection then waits; but it is in every look, and read as an ordinary call it
+// wakes the monitor as often as if all were.
+func pread(fd int, b []byte) (n int, errno unix.Errno) {
+	count, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(count), 0
 }
 
 // maxText bounds what is read of one file, in bytes.

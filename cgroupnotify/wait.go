@@ -58,22 +58,23 @@ const longest = 1<<63 - 1
 // the wait; the timeout of epoll_pwait2 may be late by a thousandth of it, and
 // older kernels (before 5.11) and stricter seccomp profiles have none.
 func (s *set) poll(left time.Duration) (n int, err error) {
-	forever := 0
 	if left > 0 {
-		forever = -1
-		s.spec.Value = unix.NsecToTimespec(int64(left))
-		if err := unix.TimerfdSettime(s.timer, 0, &s.spec, nil); err != nil {
+		if err := s.setTimer(left); err != nil {
 			return 0, err
 		}
 	}
-	if left >= restTime {
+	switch {
+	case left >= restTime:
 		return s.park()
+	case left > 0:
+		n, err = s.await()
+	default:
+		n, err = s.there()
 	}
-	n, err = unix.EpollWait(s.epoll, s.events[:], forever)
 	if err == unix.EINTR { // a signal of the Go runtime's own
 		return 0, nil
 	}
-	return max(n, 0), err
+	return n, err
 }
 
 // restTime is a wait that is spent in the runtime's own poller. A thread that
@@ -95,11 +96,9 @@ func (s *set) park() (n int, err error) {
 
 // look takes what there is, and reports whether there was anything.
 func (s *set) look(uintptr) bool {
-	s.found, s.failure = unix.EpollWait(s.epoll, s.events[:], 0)
-	if s.failure == unix.EINTR {
-		s.found, s.failure = 0, nil
+	if s.found, s.failure = s.there(); s.failure == unix.EINTR {
+		s.failure = nil
 	}
-	s.found = max(s.found, 0)
 	s.looks++
 	s.swallowed = s.found == 0 && s.looks > 1
 	return s.found > 0 || s.swallowed || s.failure != nil
