@@ -24,8 +24,10 @@ var mayImport = map[string]struct {
 
 	// The cluster's side of it: cores that are strangers to each other, and what
 	// puts them together.
-	"lifecycle/facts":    {nil, "it is the vocabulary of the cluster's side"},
-	"lifecycle/deadline": {nil, "it keeps moments in order, whatever they are about"},
+	"lifecycle/facts":     {nil, "it is the vocabulary of the cluster's side"},
+	"lifecycle/deadline":  {nil, "it keeps moments in order, whatever they are about"},
+	"lifecycle/evictions": {[]string{"lifecycle/deadline", "lifecycle/facts"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
+	"lifecycle/taints":    {[]string{"lifecycle/facts"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
 
 	// Languages at the edge.
 	"fields":    {nil, "it reads what users write, whatever it is about"},

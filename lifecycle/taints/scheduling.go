@@ -1,0 +1,63 @@
+package taints
+
+import (
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+)
+
+// A Change is what a node's taints lack and have too much, both in the order of
+// their keys. Taints to remove are meant by key and effect, whatever their value.
+type Change struct{ Add, Remove []facts.Taint }
+
+// Empty reports whether there is nothing to do.
+func (c *Change) Empty() bool { return len(c.Add)+len(c.Remove) == 0 }
+
+// scheduling is the table of taints that keep new pods away, in the order of
+// their keys, with what calls for each
+// (kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration).
+var scheduling = [...]struct {
+	key       string
+	condition facts.ConditionType
+	status    facts.Status
+	cordoned  bool // wanted while the node is unschedulable; no condition is asked
+}{
+	{key: facts.KeyDiskPressure, condition: facts.DiskPressure, status: facts.True},
+	{key: facts.KeyMemoryPressure, condition: facts.MemoryPressure, status: facts.True},
+	{key: facts.KeyNetworkUnavailable, condition: facts.NetworkUnavailable, status: facts.True},
+	{key: facts.KeyNotReady, condition: facts.Ready, status: facts.False},
+	{key: facts.KeyPIDPressure, condition: facts.PIDPressure, status: facts.True},
+	{key: facts.KeyUnreachable, condition: facts.Ready, status: facts.Unknown},
+	{key: facts.KeyUnschedulable, cordoned: true},
+}
+
+// Scheduling compares the NoSchedule taints that follow from a node's conditions,
+// and from whether it is cordoned, with those that it has. It takes no token and
+// no time: these taints drive nobody off. Without a change it allocates nothing.
+func Scheduling(n *facts.Node) (c Change) {
+	for i := range scheduling {
+		row := &scheduling[i]
+		wanted := n.Conditions[row.condition].Status == row.status
+		if row.cordoned {
+			wanted = n.Unschedulable
+		}
+		if has := find(n, row.key, facts.NoSchedule) != nil; has == wanted {
+			continue
+		}
+		taint := facts.Taint{Key: row.key, Effect: facts.NoSchedule}
+		if wanted {
+			c.Add = append(c.Add, taint)
+		} else {
+			c.Remove = append(c.Remove, taint)
+		}
+	}
+	return c
+}
+
+// find is the node's taint of that key and effect, nil without one.
+func find(n *facts.Node, key string, effect facts.Effect) *facts.Taint {
+	for i := range n.Taints {
+		if n.Taints[i].Is(key, effect) {
+			return &n.Taints[i]
+		}
+	}
+	return nil
+}
