@@ -2,9 +2,11 @@ package config
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -45,7 +47,7 @@ type Agent struct {
 
 	Cluster
 
-	where map[string]string // where an option was set, by its field
+	origins
 }
 
 // A Map is a map of settings as it was written.
@@ -84,6 +86,35 @@ const (
 	leastFillRate        = signal.Bytes(4 << 30)
 )
 
+// agentKind is all that is particular about the agent's configuration.
+var agentKind = kind[Agent]{
+	name:    AgentKind,
+	options: slices.Concat(nodeOptions, clusterOptions),
+	preset:  NewAgent,
+	origins: func(c *Agent) origins { return c.origins },
+	rules:   (*Agent).validate,
+}
+
+// Load makes the agent's configuration of the defaults, the file at path
+// (unless it is empty) and the flags, in this order. All faults come in one
+// error of type [fields.Faults].
+func Load(path string, flags *Flags) (*Agent, error) { return load(&agentKind, path, flags) }
+
+// ParseFile makes a configuration of the defaults and the text of a file.
+func ParseFile(data []byte) (*Agent, error) { return parse(&agentKind, data) }
+
+// Read makes a configuration of the defaults and the fields of a mapping, such
+// as a scenario's config.
+func Read(v fields.Value, faults *fields.Faults) *Agent {
+	c := NewAgent()
+	agentKind.readFields(c, agentKind.options, v.Object(Fields()...))
+	c.validate(faults)
+	return c
+}
+
+// Fields lists the names of all fields, in the order of the table.
+func Fields() []string { return names(agentKind.options) }
+
 // NewAgent returns the defaults.
 func NewAgent() *Agent {
 	return &Agent{
@@ -99,7 +130,7 @@ func NewAgent() *Agent {
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",
 		Cluster:                          newCluster(),
-		where:                            map[string]string{},
+		origins:                          origins{},
 	}
 }
 
@@ -111,15 +142,6 @@ func (c *Agent) FillRate() signal.Bytes {
 		return c.MaxFillRate
 	}
 	return max(leastFillRate, fillRatePerProcessor*signal.Bytes(runtime.NumCPU()))
-}
-
-// Where names the flag or field that an option came from, the field's name
-// where it has its default.
-func (c *Agent) Where(field string) string {
-	if w, set := c.where[field]; set {
-		return w
-	}
-	return field
 }
 
 // hard is evictionHard with the defaults that apply.

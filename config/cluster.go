@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/fields"
@@ -13,7 +11,7 @@ import (
 
 // clusterOptions are those of a node in a cluster: where its pods, its runtime
 // and its disks are, what is collected, and what the cluster is told.
-var clusterOptions = []option{
+var clusterOptions = []option[Agent]{
 	{field: "kubeconfig", flag: "kubeconfig", setText: str(func(c *Agent) *string { return &c.Kubeconfig }),
 		help: "how to reach the API server; empty: as a pod does, where there is a service account, else without one"},
 	{field: "nodeName", flag: "hostname-override", setText: str(func(c *Agent) *string { return &c.NodeName }),
@@ -129,16 +127,6 @@ func newCluster() Cluster {
 
 // OnHost is a path of the host as the agent sees it.
 func (c *Cluster) OnHost(path string) string { return filepath.Join(c.HostRoot, path) }
-
-func oneOf(of func(*Agent) *string, choices ...string) func(*Agent, string) string {
-	return func(c *Agent, text string) string {
-		if !slices.Contains(choices, text) {
-			return "must be one of " + strings.Join(choices, ", ")
-		}
-		*of(c) = text
-		return ""
-	}
-}
 
 func (c *Agent) validateCluster(faults *fields.Faults) {
 	c.validateImageGC(faults)

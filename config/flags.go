@@ -10,16 +10,12 @@ import (
 
 // A flagText is what was given for a flag, once or several times.
 type flagText struct {
-	option *option
+	preset string
+	shape  shape
 	given  []string
 }
 
-func (f *flagText) String() string {
-	if f.option == nil {
-		return ""
-	}
-	return f.option.preset
-}
+func (f *flagText) String() string { return f.preset }
 
 func (f *flagText) Set(text string) error {
 	f.given = append(f.given, text)
@@ -27,7 +23,7 @@ func (f *flagText) Set(text string) error {
 }
 
 func (f *flagText) Type() string {
-	switch f.option.shape {
+	switch f.shape {
 	case boolean:
 		return "bool"
 	case list:
@@ -40,19 +36,24 @@ func (f *flagText) Type() string {
 	return "string"
 }
 
-// Flags are the agent's flags, registered and perhaps given.
-type Flags struct{ texts []*flagText }
+// Flags are the flags of one table of options, and what was given for them.
+type Flags struct{ texts map[string]*flagText } // by the option's field
 
-// AddFlags registers a flag for every option that has one.
-func AddFlags(set *pflag.FlagSet) *Flags {
-	flags := &Flags{}
-	for i := range options {
-		o := &options[i]
+// AddFlags registers a flag for every option of the agent that has one.
+func AddFlags(set *pflag.FlagSet) *Flags { return addFlags(&agentKind, set) }
+
+// AddControllerFlags is AddFlags for the options of the controller.
+func AddControllerFlags(set *pflag.FlagSet) *Flags { return addFlags(&controllerKind, set) }
+
+func addFlags[C any](k *kind[C], set *pflag.FlagSet) *Flags {
+	flags := &Flags{map[string]*flagText{}}
+	for i := range k.options {
+		o := &k.options[i]
 		if o.flag == "-" {
 			continue
 		}
-		f := &flagText{option: o}
-		flags.texts = append(flags.texts, f)
+		f := &flagText{preset: o.preset, shape: o.shape}
+		flags.texts[o.field] = f
 		short := ""
 		if len(o.flag) == 1 {
 			short = o.flag
@@ -65,20 +66,18 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 	return flags
 }
 
-// apply sets the options whose flags were given.
-func (f *Flags) apply(c *Agent, faults *fields.Faults) {
-	for _, t := range f.texts {
-		if len(t.given) > 0 {
-			t.option.fromFlag(c, t.given, faults)
-		}
+// given lists the texts given for the flag of a field, in their order.
+func (f *Flags) given(field string) []string {
+	if t := f.texts[field]; t != nil {
+		return t.given
 	}
+	return nil
 }
 
 // fromFlag sets the option from the texts given for its flag. Maps and lists
 // add up when the flag is repeated; of the others the last one counts.
-func (o *option) fromFlag(c *Agent, given []string, faults *fields.Faults) {
+func (o *option[C]) fromFlag(c *C, given []string, faults *fields.Faults) {
 	where := "--" + o.flag
-	c.where[o.field] = where
 	last := given[len(given)-1]
 	switch o.shape {
 	case boolean:

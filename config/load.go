@@ -3,130 +3,118 @@ package config
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
-	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/signal"
 )
 
-// Load makes the agent's configuration of the defaults, the file at path
-// (unless it is empty) and the flags, in this order. All faults come in one
-// error of type [fields.Faults].
-func Load(path string, flags *Flags) (*Agent, error) {
-	c := NewAgent()
+// A kind is one kind of configuration: what it is called in a file, its table of
+// options in the order in which it is documented, and its rules.
+type kind[C any] struct {
+	name    string
+	options []option[C]
+	preset  func() *C                // the defaults
+	origins func(*C) origins         // where it notes who set an option
+	rules   func(*C, *fields.Faults) // what is checked beyond the form of single values
+}
+
+// origins say where options were set, by their fields: the flag, or the place in
+// the file. An option that is not in it has its default.
+type origins map[string]string
+
+// Where names the flag or field that an option came from, the field's name
+// where it has its default.
+func (o origins) Where(field string) string {
+	if w, set := o[field]; set {
+		return w
+	}
+	return field
+}
+
+// Given reports whether an option was set at all.
+func (o origins) Given(field string) bool { return o[field] != "" }
+
+// load makes a configuration of the defaults, the file at path (unless it is
+// empty) and the flags, in this order.
+func load[C any](k *kind[C], path string, flags *Flags) (*C, error) {
+	c := k.preset()
 	var faults fields.Faults
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("read the configuration given by --config: %w", err)
 		}
-		c.readFile(data, &faults)
+		k.readFile(c, data, &faults)
 	}
-	flags.apply(c, &faults)
-	c.validate(&faults)
+	for i := range k.options {
+		o := &k.options[i]
+		if given := flags.given(o.field); len(given) > 0 {
+			k.origins(c)[o.field] = "--" + o.flag
+			o.fromFlag(c, given, &faults)
+		}
+	}
+	k.rules(c, &faults)
 	return c, faults.Err()
 }
 
-// ParseFile makes a configuration of the defaults and the text of a file.
-func ParseFile(data []byte) (*Agent, error) {
-	c := NewAgent()
+// parse makes a configuration of the defaults and the text of a file.
+func parse[C any](k *kind[C], data []byte) (*C, error) {
+	c := k.preset()
 	var faults fields.Faults
-	c.readFile(data, &faults)
-	c.validate(&faults)
+	k.readFile(c, data, &faults)
+	k.rules(c, &faults)
 	return c, faults.Err()
 }
 
-func (c *Agent) readFile(data []byte, faults *fields.Faults) {
-	doc := fields.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, Fields()...)...)
+func (k *kind[C]) readFile(c *C, data []byte, faults *fields.Faults) {
+	doc := fields.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, names(k.options)...)...)
 	if v := doc.Need("apiVersion"); v.Present() && v.Text() != APIVersion {
 		v.Fault("must be %s", APIVersion)
 	}
-	if v := doc.Need("kind"); v.Present() && v.Text() != AgentKind {
-		v.Fault("must be %s", AgentKind)
+	if v := doc.Need("kind"); v.Present() && v.Text() != k.name {
+		v.Fault("must be %s", k.name)
 	}
-	c.readFields(doc)
+	k.readFields(c, k.options, doc)
 }
 
-// Fields lists the names of all fields, in the order of the table.
-func Fields() []string {
-	names := make([]string, len(options))
-	for i := range options {
-		names[i] = options[i].field
-	}
-	return names
-}
-
-// Read makes a configuration of the defaults and the fields of a mapping, such
-// as a scenario's config.
-func Read(v fields.Value, faults *fields.Faults) *Agent {
-	c := NewAgent()
-	c.readFields(v.Object(Fields()...))
-	c.validate(faults)
-	return c
-}
-
-func (c *Agent) readFields(doc fields.Object) {
+// readFields sets the given ones of the kind's options.
+func (k *kind[C]) readFields(c *C, options []option[C], doc fields.Object) {
 	for i := range options {
 		if v := doc.Get(options[i].field); v.Present() {
+			k.origins(c)[options[i].field] = v.Path()
 			options[i].fromFile(c, v)
 		}
 	}
 }
 
-// Policy compiles what the decisions need. The configuration must be valid.
-func (c *Agent) Policy(layout signal.Layout) (*eviction.Policy, error) {
-	var faults fields.Faults
-	settings := eviction.Settings{
-		Thresholds:        c.thresholds(&faults),
-		Layout:            layout,
-		TransitionPeriod:  c.EvictionPressureTransitionPeriod,
-		MaxPodGracePeriod: c.EvictionMaxPodGracePeriod,
-		StorageLimits:     c.LocalStorageCapacityIsolation,
-		ExtraLooks:        c.ExtraLooks,
-		ReactionReserve:   c.ReactionReserve,
+// names lists the fields of options, in their order.
+func names[C any](options []option[C]) []string {
+	all := make([]string, len(options))
+	for i := range options {
+		all[i] = options[i].field
 	}
-	for _, key := range c.EnforceNodeAllocatable {
-		settings.BindAllocatable = settings.BindAllocatable || key == "pods"
-	}
-	if err := faults.Err(); err != nil {
-		return nil, err
-	}
-	return eviction.NewPolicy(settings)
+	return all
 }
 
-// validate notes what is wrong beyond the form of single values, and puts the
-// defaults of explicit zeros in.
-func (c *Agent) validate(faults *fields.Faults) {
-	c.thresholds(faults)
-	c.validateReserved(faults)
-	c.validateEnforce(faults)
-	switch {
-	case c.EvictionPressureTransitionPeriod < 0:
-		faults.Add(c.Where("evictionPressureTransitionPeriod"), c.EvictionPressureTransitionPeriod.String(), "must not be negative")
-	case c.EvictionPressureTransitionPeriod == 0:
-		c.EvictionPressureTransitionPeriod = eviction.DefaultTransitionPeriod
-	}
-	if c.MonitoringPeriod < eviction.ShortestInterval {
-		faults.Add(c.Where("monitoringPeriod"), c.MonitoringPeriod.String(), "must be at least %s", eviction.ShortestInterval)
-	}
-	if c.ReactionReserve < 0 {
-		faults.Add(c.Where("reactionReserve"), c.ReactionReserve.String(), "must not be negative")
-	}
-	if c.LoggingFormat != "text" && c.LoggingFormat != "json" {
-		faults.Add(c.Where("loggingFormat"), c.LoggingFormat, "must be text or json")
-	}
-	if c.Verbosity < 0 {
-		faults.Add(c.Where("verbosity"), fmt.Sprint(c.Verbosity), "must not be negative")
-	}
-	for _, p := range [][2]string{{"nodeCgroup", c.NodeCgroup}, {"procRoot", c.ProcRoot}, {"cgroupRoot", c.CgroupRoot}} {
-		c.validatePath(p[0], p[1], faults)
-	}
-	c.validateCluster(faults)
-}
-
-func (c *Agent) validatePath(field, path string, faults *fields.Faults) {
-	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		faults.Add(c.Where(field), path, "must be an absolute path without . or .. or a slash at its end")
+// fromFile sets the option from its field in a file.
+func (o *option[C]) fromFile(c *C, v fields.Value) {
+	switch o.shape {
+	case boolean:
+		*o.setBool(c) = v.Bool(*o.setBool(c))
+	case list:
+		items := []string{}
+		for _, item := range v.List() {
+			items = append(items, item.Text())
+		}
+		*o.setList(c) = items
+	case lessMap, equalMap:
+		m := Map{Set: true}
+		for _, e := range v.Entries() {
+			m.Settings = append(m.Settings, Setting{e.Key, e.Value.Text(), e.Value.Path()})
+		}
+		*o.setMap(c) = m
+	case text:
+		if problem := o.setText(c, v.Text()); problem != "" {
+			v.Fault("%s", problem)
+		}
 	}
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"slices"
-	"strconv"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -23,24 +21,21 @@ const (
 
 // An option is one line of the table: its field in the file, its flag ("-" for
 // none), its default and what it is for. Exactly one of the set functions is
-// given, by shape.
-type option struct {
+// given, by shape. C is the configuration that it belongs to.
+type option[C any] struct {
 	field, flag string
 	shape       shape
 	preset      string
 	help        string
 
-	setText func(c *Agent, text string) (problem string)
-	setBool func(c *Agent) *bool
-	setList func(c *Agent) *[]string
-	setMap  func(c *Agent) *Map
+	setText func(c *C, text string) (problem string)
+	setBool func(c *C) *bool
+	setList func(c *C) *[]string
+	setMap  func(c *C) *Map
 }
 
-// options is the table, in the order in which it is documented.
-var options = slices.Concat(nodeOptions, clusterOptions)
-
 // nodeOptions are those of the node itself and of its thresholds.
-var nodeOptions = []option{
+var nodeOptions = []option[Agent]{
 	{field: "evictionHard", flag: "eviction-hard", shape: lessMap, setMap: func(c *Agent) *Map { return &c.EvictionHard },
 		preset: "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
 		help:   "hard eviction thresholds; a pod is evicted at once when one is met. An empty value means none"},
@@ -92,32 +87,6 @@ var nodeOptions = []option{
 		help: "verbosity of the log; from 2 on regular looks that led to nothing are told too"},
 }
 
-func str(of func(*Agent) *string) func(*Agent, string) string {
-	return func(c *Agent, text string) string { *of(c) = text; return "" }
-}
-
-func number(of func(*Agent) *int64) func(*Agent, string) string {
-	return func(c *Agent, text string) string {
-		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return "must be a whole number"
-		}
-		*of(c) = n
-		return ""
-	}
-}
-
-func duration(of func(*Agent) *time.Duration) func(*Agent, string) string {
-	return func(c *Agent, text string) string {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return "must be a duration with a unit, such as 90s or 1m30s"
-		}
-		*of(c) = d
-		return ""
-	}
-}
-
 func extraLooks(c *Agent, text string) (problem string) {
 	choice, err := eviction.ParseExtraLooks(text)
 	if err != nil {
@@ -134,29 +103,4 @@ func fillRate(c *Agent, text string) (problem string) {
 	}
 	c.MaxFillRate = signal.Bytes(fields.Whole(q))
 	return ""
-}
-
-// fromFile sets the option from its field in a file.
-func (o *option) fromFile(c *Agent, v fields.Value) {
-	c.where[o.field] = v.Path()
-	switch o.shape {
-	case boolean:
-		*o.setBool(c) = v.Bool(*o.setBool(c))
-	case list:
-		items := []string{}
-		for _, item := range v.List() {
-			items = append(items, item.Text())
-		}
-		*o.setList(c) = items
-	case lessMap, equalMap:
-		m := Map{Set: true}
-		for _, e := range v.Entries() {
-			m.Settings = append(m.Settings, Setting{e.Key, e.Value.Text(), e.Value.Path()})
-		}
-		*o.setMap(c) = m
-	case text:
-		if problem := o.setText(c, v.Text()); problem != "" {
-			v.Fault("%s", problem)
-		}
-	}
 }

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Policy compiles what the decisions need. The configuration must be valid.
+func (c *Agent) Policy(layout signal.Layout) (*eviction.Policy, error) {
+	var faults fields.Faults
+	settings := eviction.Settings{
+		Thresholds:        c.thresholds(&faults),
+		Layout:            layout,
+		TransitionPeriod:  c.EvictionPressureTransitionPeriod,
+		MaxPodGracePeriod: c.EvictionMaxPodGracePeriod,
+		StorageLimits:     c.LocalStorageCapacityIsolation,
+		ExtraLooks:        c.ExtraLooks,
+		ReactionReserve:   c.ReactionReserve,
+	}
+	for _, key := range c.EnforceNodeAllocatable {
+		settings.BindAllocatable = settings.BindAllocatable || key == "pods"
+	}
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
+	return eviction.NewPolicy(settings)
+}
+
+// validate notes what is wrong beyond the form of single values, and puts the
+// defaults of explicit zeros in.
+func (c *Agent) validate(faults *fields.Faults) {
+	c.thresholds(faults)
+	c.validateReserved(faults)
+	c.validateEnforce(faults)
+	switch {
+	case c.EvictionPressureTransitionPeriod < 0:
+		faults.Add(c.Where("evictionPressureTransitionPeriod"), c.EvictionPressureTransitionPeriod.String(), "must not be negative")
+	case c.EvictionPressureTransitionPeriod == 0:
+		c.EvictionPressureTransitionPeriod = eviction.DefaultTransitionPeriod
+	}
+	if c.MonitoringPeriod < eviction.ShortestInterval {
+		faults.Add(c.Where("monitoringPeriod"), c.MonitoringPeriod.String(), "must be at least %s", eviction.ShortestInterval)
+	}
+	if c.ReactionReserve < 0 {
+		faults.Add(c.Where("reactionReserve"), c.ReactionReserve.String(), "must not be negative")
+	}
+	if c.LoggingFormat != "text" && c.LoggingFormat != "json" {
+		faults.Add(c.Where("loggingFormat"), c.LoggingFormat, "must be text or json")
+	}
+	if c.Verbosity < 0 {
+		faults.Add(c.Where("verbosity"), fmt.Sprint(c.Verbosity), "must not be negative")
+	}
+	for _, p := range [][2]string{{"nodeCgroup", c.NodeCgroup}, {"procRoot", c.ProcRoot}, {"cgroupRoot", c.CgroupRoot}} {
+		c.validatePath(p[0], p[1], faults)
+	}
+	c.validateCluster(faults)
+}
+
+func (c *Agent) validatePath(field, path string, faults *fields.Faults) {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		faults.Add(c.Where(field), path, "must be an absolute path without . or .. or a slash at its end")
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// checked is a setter whose value has to be right, too: for one that is not,
+// nothing is set.
+func checked[C, T any](of func(*C) *T, read func(text string) (T, bool), problem string) setter[C] {
+	return func(c *C, text string) string {
+		value, ok := read(text)
+		if !ok {
+			return problem
+		}
+		*of(c) = value
+		return ""
+	}
+}
+
+// period is a duration above zero.
+func period[C any](of func(*C) *time.Duration) setter[C] {
+	return checked(of, func(text string) (time.Duration, bool) {
+		d, err := time.ParseDuration(text)
+		return d, err == nil && d > 0
+	}, "must be a duration above 0s, with a unit, such as 90s or 1m30s")
+}
+
+// wait is a duration that may be zero.
+func wait[C any](of func(*C) *time.Duration) setter[C] {
+	return checked(of, func(text string) (time.Duration, bool) {
+		d, err := time.ParseDuration(text)
+		return d, err == nil && d >= 0
+	}, "must be a duration of at least 0s, with a unit, such as 90s or 1m30s")
+}
+
+// finite reads a number that is neither negative nor infinite.
+func finite(text string) (float64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil && f >= 0 && !math.IsInf(f, 1)
+}
+
+const notARate = "must be a number per second that is not negative, such as 0.1"
+
+func rate[C any](of func(*C) *float64) setter[C] { return checked(of, finite, notARate) }
+
+// optionalRate is a rate that may be empty, which is -1.
+func optionalRate[C any](of func(*C) *float64) setter[C] {
+	return checked(of, func(text string) (float64, bool) {
+		if text == "" {
+			return -1, true
+		}
+		return finite(text)
+	}, notARate+", or empty")
+}
+
+func positiveRate[C any](of func(*C) *float64) setter[C] {
+	return checked(of, func(text string) (float64, bool) {
+		f, ok := finite(text)
+		return f, ok && f > 0
+	}, "must be a number per second above 0, such as 50")
+}
+
+func share[C any](of func(*C) *float64) setter[C] {
+	return checked(of, func(text string) (float64, bool) {
+		f, ok := finite(text)
+		return f, ok && f <= 1
+	}, "must be a share between 0 and 1, such as 0.05")
+}
+
+func positiveShare[C any](of func(*C) *float64) setter[C] {
+	return checked(of, func(text string) (float64, bool) {
+		f, ok := finite(text)
+		return f, ok && f > 0 && f <= 1
+	}, "must be a share above 0 and at most 1, such as 0.55")
+}
+
+// count is a whole number that is not negative.
+func count[C any](of func(*C) *int64) setter[C] {
+	return checked(of, whole(0), "must be a whole number that is not negative")
+}
+
+func positiveCount[C any](of func(*C) *int64) setter[C] {
+	return checked(of, whole(1), "must be a whole number above 0")
+}
+
+func whole(least int64) func(string) (int64, bool) {
+	return func(text string) (int64, bool) {
+		n, err := strconv.ParseInt(text, 10, 32)
+		return n, err == nil && n >= least
+	}
+}
+
+// bound is a number of nodes or a percentage of them; empty is none.
+func bound[C any](of func(*C) *Bound) setter[C] {
+	return checked(of, func(text string) (Bound, bool) {
+		if text == "" {
+			return Bound{}, true
+		}
+		if percent, is := strings.CutSuffix(text, "%"); is {
+			f, ok := finite(percent)
+			return Bound{Set: true, Share: f / 100}, ok && f > 0 && f <= 100
+		}
+		n, ok := whole(1)(text)
+		return Bound{Set: true, Nodes: n}, ok
+	}, "must be a whole number of nodes above 0, a percentage above 0% and at most 100%, or empty")
+}
+
+// Whether a name may be left empty.
+const (
+	mayBeEmpty  = true
+	mustBeGiven = false
+)
+
+func dnsLabel[C any](of func(*C) *string, empty bool) setter[C] {
+	return checked(of, func(text string) (string, bool) {
+		return text, text == "" && empty || len(validation.IsDNS1123Label(text)) == 0
+	}, "must be a name of lower case letters, digits and hyphens, at most 63")
+}
+
+// address is where to listen; empty is nowhere. A host's name could come to mean
+// another address.
+func address[C any](of func(*C) *string) setter[C] {
+	return checked(of, func(text string) (string, bool) {
+		_, err := netip.ParseAddrPort(text)
+		return text, text == "" || err == nil
+	}, "must be IP:PORT, such as 127.0.0.1:10360, or empty")
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/fields"
+)
+
+// ControllerKind is the kind of the controller's configuration file.
+const ControllerKind = "ControllerConfiguration"
+
+// Controller is the configuration of the cluster's side. Options that
+// kube-controller-manager has or had have its names, defaults and meanings.
+type Controller struct {
+	Lifecycle
+	Process
+	origins
+}
+
+// Lifecycle is what decides: a scenario may set it, too.
+type Lifecycle struct {
+	NodeMonitorPeriod         time.Duration // not used: nothing is scanned
+	NodeMonitorGracePeriod    time.Duration
+	NodeStartupGracePeriod    time.Duration
+	PodEvictionTimeout        time.Duration
+	EnableTaintManager        bool
+	TaintBasedEvictions       bool
+	NodeEvictionRate          float64 // nodes per second
+	SecondaryNodeEvictionRate float64 // nodes per second
+	LargeClusterSizeThreshold int64   // nodes of a zone
+	UnhealthyZoneThreshold    float64 // above 0, at most 1
+
+	FullyDisruptedRate float64 // nodes per second; negative: as NodeEvictionRate
+	MaxUnhealthy       Bound
+	StormCooldown      time.Duration
+	PauseDisrupted     bool
+
+	LiveLeaseReads          bool
+	LiveLeaseReadsPerSecond float64 // 0: not bounded
+	OutageGrace             time.Duration
+	StormNodes              int64   // 0: no breaker
+	StormShare              float64 // of all nodes, between 0 and 1
+	StormWindow             time.Duration
+	StormLongest            time.Duration
+	RecoveriesPerSecond     float64 // 0: not bounded
+
+	SecondOpinion   time.Duration // 0: none
+	AgentGrace      time.Duration
+	AutonomyLongest time.Duration // 0: annotations are ignored
+}
+
+// Process is what the program needs beside that.
+type Process struct {
+	Mode              string // Observe or Replace
+	DryRun            bool
+	NodeRenewInterval time.Duration
+	PodEvictionMethod string // Delete or EvictThenDelete
+	PodEvictionWait   time.Duration
+
+	Kubeconfig         string
+	KubeAPIQPS         float64
+	KubeAPIBurst       int64
+	HeartbeatNamespace string // empty: no leases of agents are read
+
+	LeaderElect       bool
+	LeaseDuration     time.Duration
+	RenewDeadline     time.Duration
+	RetryPeriod       time.Duration
+	ResourceLock      string
+	ResourceName      string
+	ResourceNamespace string
+
+	HealthzBindAddress string
+	LoggingFormat      string
+	Verbosity          int64
+}
+
+// The modes: what becomes of decisions.
+const (
+	Observe = "observe" // they are told
+	Replace = "replace" // they are carried out
+)
+
+// The methods: how a pod is evicted.
+const (
+	Delete          = "delete"
+	EvictThenDelete = "evict-then-delete"
+)
+
+// A Bound is a number of nodes, or a share of them. The zero value is none.
+type Bound struct {
+	Set   bool
+	Nodes int64
+	Share float64 // between 0 and 1; 0 where Nodes counts
+}
+
+// controllerKind is all that is particular about the controller's configuration.
+var controllerKind = kind[Controller]{
+	name:    ControllerKind,
+	options: slices.Concat(lifecycleOptions, processOptions),
+	preset:  NewController,
+	origins: func(c *Controller) origins { return c.origins },
+	rules:   (*Controller).validate,
+}
+
+// LoadController makes the controller's configuration as [Load] makes the
+// agent's.
+func LoadController(path string, flags *Flags) (*Controller, error) {
+	return load(&controllerKind, path, flags)
+}
+
+// ParseControllerFile makes a configuration of the defaults and the text of a
+// file.
+func ParseControllerFile(data []byte) (*Controller, error) { return parse(&controllerKind, data) }
+
+// ControllerFields lists the names of all fields, in the order of the table.
+func ControllerFields() []string { return names(controllerKind.options) }
+
+// ReadScenario makes a configuration of the fields of a scenario's config. What
+// is left out has its default, except that nothing doubts a silent node: in a
+// scenario the watch is fresh and a live read would agree.
+func ReadScenario(v fields.Value, faults *fields.Faults) *Controller {
+	c := NewController()
+	c.LiveLeaseReads, c.StormNodes = false, 0
+	controllerKind.readFields(c, lifecycleOptions, v.Object(names(lifecycleOptions)...))
+	c.validateLifecycle(faults)
+	return c
+}
+
+// NewController returns the defaults.
+func NewController() *Controller {
+	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), origins: origins{}}
+}
+
+func newLifecycle() Lifecycle {
+	return Lifecycle{
+		NodeMonitorPeriod:         5 * time.Second,
+		NodeMonitorGracePeriod:    50 * time.Second,
+		NodeStartupGracePeriod:    time.Minute,
+		PodEvictionTimeout:        5 * time.Minute,
+		EnableTaintManager:        true,
+		TaintBasedEvictions:       true,
+		NodeEvictionRate:          0.1,
+		SecondaryNodeEvictionRate: 0.01,
+		LargeClusterSizeThreshold: 50,
+		UnhealthyZoneThreshold:    0.55,
+
+		FullyDisruptedRate: -1,
+
+		LiveLeaseReads:          true,
+		LiveLeaseReadsPerSecond: 50,
+		OutageGrace:             40 * time.Second,
+		StormNodes:              10,
+		StormShare:              0.05,
+		StormWindow:             20 * time.Second,
+		StormLongest:            5 * time.Minute,
+		RecoveriesPerSecond:     10,
+
+		SecondOpinion:   30 * time.Minute,
+		AgentGrace:      40 * time.Second,
+		AutonomyLongest: 24 * time.Hour,
+	}
+}
+
+func newProcess() Process {
+	return Process{
+		Mode:              Observe,
+		NodeRenewInterval: 10 * time.Second,
+		PodEvictionMethod: Delete,
+		PodEvictionWait:   2 * time.Minute,
+
+		KubeAPIQPS:         100,
+		KubeAPIBurst:       200,
+		HeartbeatNamespace: "plimsoll-system",
+
+		LeaderElect:       true,
+		LeaseDuration:     15 * time.Second,
+		RenewDeadline:     10 * time.Second,
+		RetryPeriod:       2 * time.Second,
+		ResourceLock:      "leases",
+		ResourceName:      "plimsoll-controller",
+		ResourceNamespace: "plimsoll-system",
+
+		HealthzBindAddress: "127.0.0.1:10360",
+		LoggingFormat:      "text",
+	}
+}
