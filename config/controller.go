@@ -24,7 +24,7 @@ type Lifecycle struct {
 	NodeMonitorGracePeriod    time.Duration
 	NodeStartupGracePeriod    time.Duration
 	PodEvictionTimeout        time.Duration
-	EnableTaintManager        bool
+	TaintEvictions            bool
 	TaintBasedEvictions       bool
 	NodeEvictionRate          float64 // nodes per second
 	SecondaryNodeEvictionRate float64 // nodes per second
@@ -139,7 +139,7 @@ func newLifecycle() Lifecycle {
 		NodeMonitorGracePeriod:    50 * time.Second,
 		NodeStartupGracePeriod:    time.Minute,
 		PodEvictionTimeout:        5 * time.Minute,
-		EnableTaintManager:        true,
+		TaintEvictions:            true,
 		TaintBasedEvictions:       true,
 		NodeEvictionRate:          0.1,
 		SecondaryNodeEvictionRate: 0.01,

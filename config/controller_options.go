@@ -13,7 +13,7 @@ var lifecycleOptions = []option[Controller]{
 		help: "the same for a node that never reported the condition Ready"},
 	{field: "podEvictionTimeout", flag: "pod-eviction-timeout", preset: "5m", setText: period(func(c *Controller) *time.Duration { return &c.PodEvictionTimeout }),
 		help: "without taints: how long a node is not ready or silent before its pods are deleted"},
-	{field: "enableTaintManager", flag: "enable-taint-manager", shape: boolean, preset: "true", setBool: func(c *Controller) *bool { return &c.EnableTaintManager },
+	{field: "enableTaintManager", flag: "enable-taint-manager", shape: boolean, preset: "true", setBool: func(c *Controller) *bool { return &c.TaintEvictions },
 		help: "evict pods by NoExecute taints and tolerations"},
 	{field: "taintBasedEvictions", flag: "taint-based-evictions", shape: boolean, setBool: func(c *Controller) *bool { return &c.TaintBasedEvictions },
 		help: "taint nodes NoExecute that are not ready or unreachable; if it is not given it is as enableTaintManager. If false, podEvictionTimeout decides"},

@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/fields"
 )
 
-// fewestRenewals is how many renewals a node may miss before it is silent. With
-// fewer, one that was lost on the way would be enough.
+// fewestRenewals is how many renewals fall into a grace period: a node is silent
+// when all of them were missed. With fewer, one that was lost would be enough.
 const fewestRenewals = 3
 
 // frozenConnection is how long a kubelet may need to notice that its connection
@@ -19,8 +19,8 @@ const frozenConnection = 45 * time.Second
 // validate notes what is wrong beyond the form of single values.
 func (c *Controller) validate(faults *fields.Faults) {
 	c.validateLifecycle(faults)
-	if least := fewestRenewals * c.NodeRenewInterval; c.NodeMonitorGracePeriod < least {
-		c.tooShort(faults, "nodeMonitorGracePeriod", c.NodeMonitorGracePeriod, "must be at least %s, %d times nodeRenewInterval, or one renewal that is late makes a node Unknown", least, fewestRenewals)
+	if c.NodeMonitorGracePeriod/fewestRenewals < c.NodeRenewInterval {
+		c.tooShort(faults, "nodeMonitorGracePeriod", c.NodeMonitorGracePeriod, "must be at least %d times nodeRenewInterval, which is %s, or renewals that are late make a node Unknown", fewestRenewals, c.NodeRenewInterval)
 	}
 	c.validateElection(faults)
 }
@@ -29,7 +29,7 @@ func (c *Controller) validate(faults *fields.Faults) {
 // puts in what follows from others.
 func (c *Controller) validateLifecycle(faults *fields.Faults) {
 	if !c.Given("taintBasedEvictions") {
-		c.TaintBasedEvictions = c.EnableTaintManager
+		c.TaintBasedEvictions = c.TaintEvictions
 	}
 	if c.NodeMonitorPeriod >= c.NodeMonitorGracePeriod {
 		field, value := "nodeMonitorPeriod", c.NodeMonitorPeriod
@@ -73,8 +73,8 @@ func (c *Controller) Warnings() (all []string) {
 	}{
 		{c.NodeMonitorGracePeriod < frozenConnection, fmt.Sprintf("nodeMonitorGracePeriod is %s: a kubelet may need %s to notice that its connection is dead, so that healthy nodes become Unknown; 50s is the default", c.NodeMonitorGracePeriod, frozenConnection)},
 		{c.NodeStartupGracePeriod < c.NodeMonitorGracePeriod, fmt.Sprintf("nodeStartupGracePeriod, %s, is shorter than nodeMonitorGracePeriod, %s: a node has less time for its first report than for any later one", c.NodeStartupGracePeriod, c.NodeMonitorGracePeriod)},
-		{c.TaintBasedEvictions && !c.EnableTaintManager, "taintBasedEvictions without enableTaintManager: nodes are tainted NoExecute, and nobody evicts their pods"},
-		{!c.TaintBasedEvictions && c.EnableTaintManager, "enableTaintManager without taintBasedEvictions: pods of dead nodes go by podEvictionTimeout, tolerations count for taints of others only"},
+		{c.TaintBasedEvictions && !c.TaintEvictions, "taintBasedEvictions without enableTaintManager: nodes are tainted NoExecute, and nobody evicts their pods"},
+		{!c.TaintBasedEvictions && c.TaintEvictions, "enableTaintManager without taintBasedEvictions: pods of dead nodes go by podEvictionTimeout, tolerations count for taints of others only"},
 		{c.NodeEvictionRate == 0, "nodeEvictionRate is 0: no node is ever tainted NoExecute, or emptied, in a healthy zone"},
 		{!c.LiveLeaseReads && c.StormNodes == 0, "liveLeaseReads is off and stormNodes is 0: a watch that hangs makes every node Unknown"},
 		{c.SecondOpinion > 0 && c.HeartbeatNamespace == "", "secondOpinion has no heartbeatNamespace to ask the agents in: it never applies"},

@@ -1,0 +1,284 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/fields"
+)
+
+const controllerHead = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfiguration\n"
+
+// loadController is load for the controller.
+func loadController(t *testing.T, text string, args ...string) (*config.Controller, error) {
+	t.Helper()
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	flags := config.AddControllerFlags(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	path := ""
+	if text != "" {
+		path = filepath.Join(t.TempDir(), "controller.yaml")
+		if err := os.WriteFile(path, []byte(controllerHead+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.LoadController(path, flags)
+}
+
+func TestControllerDefaultsAreWhatTheTableSays(t *testing.T) {
+	var args []string
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	config.AddControllerFlags(set)
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.DefValue != "" {
+			args = append(args, "--"+f.Name+"="+f.DefValue)
+		}
+	})
+	written, err := loadController(t, "", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	preset, err := loadController(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written.Lifecycle != preset.Lifecycle || written.Process != preset.Process {
+		t.Errorf("the table says\n%+v, the program\n%+v", written, preset)
+	}
+	if w := preset.Warnings(); len(w) > 0 {
+		t.Errorf("the defaults are warned of: %q", w)
+	}
+}
+
+// Upstream's values, which operators count on.
+func TestControllerDefaultsAreUpstreams(t *testing.T) {
+	c := config.NewController()
+	for about, same := range map[string]bool{
+		"--node-monitor-period":          c.NodeMonitorPeriod == 5*time.Second,
+		"--node-monitor-grace-period":    c.NodeMonitorGracePeriod == 50*time.Second,
+		"--node-startup-grace-period":    c.NodeStartupGracePeriod == time.Minute,
+		"--pod-eviction-timeout":         c.PodEvictionTimeout == 5*time.Minute,
+		"--enable-taint-manager":         c.TaintEvictions && c.TaintBasedEvictions,
+		"--node-eviction-rate":           c.NodeEvictionRate == 0.1 && c.FullyDisruptedRate < 0,
+		"--secondary-node-eviction-rate": c.SecondaryNodeEvictionRate == 0.01,
+		"--large-cluster-size-threshold": c.LargeClusterSizeThreshold == 50,
+		"--unhealthy-zone-threshold":     c.UnhealthyZoneThreshold == 0.55,
+		"--leader-elect":                 c.LeaderElect && c.LeaseDuration == 15*time.Second && c.RenewDeadline == 10*time.Second && c.RetryPeriod == 2*time.Second,
+		"--mode":                         c.Mode == config.Observe && !c.DryRun,
+	} {
+		if !same {
+			t.Errorf("%s has another default", about)
+		}
+	}
+}
+
+// Each kind of fault once, as a flag and as a field.
+func TestControllerFaults(t *testing.T) {
+	for _, tc := range []struct{ flag, field, value, want string }{
+		{"node-monitor-period", "nodeMonitorPeriod", "0s", "above 0s"},
+		{"node-monitor-period", "nodeMonitorPeriod", "50s", "must be below nodeMonitorGracePeriod, which is 50s"},
+		{"node-monitor-grace-period", "nodeMonitorGracePeriod", "-1s", "above 0s"},
+		{"node-monitor-grace-period", "nodeMonitorGracePeriod", "29s", "must be at least 3 times nodeRenewInterval, which is 10s"},
+		{"node-startup-grace-period", "nodeStartupGracePeriod", "60", "with a unit"},
+		{"pod-eviction-timeout", "podEvictionTimeout", "40s", "must be at least nodeMonitorGracePeriod, which is 50s"},
+		{"enable-taint-manager", "enableTaintManager", "perhaps", "true or false"},
+		{"taint-based-evictions", "taintBasedEvictions", "7", "true or false"},
+		{"node-eviction-rate", "nodeEvictionRate", "-0.1", "not negative"},
+		{"node-eviction-rate", "nodeEvictionRate", "NaN", "number per second"},
+		{"node-eviction-rate", "nodeEvictionRate", "Inf", "number per second"},
+		{"node-eviction-rate", "nodeEvictionRate", "1e999", "number per second"},
+		{"secondary-node-eviction-rate", "secondaryNodeEvictionRate", "slow", "number per second"},
+		{"large-cluster-size-threshold", "largeClusterSizeThreshold", "-1", "not negative"},
+		{"large-cluster-size-threshold", "largeClusterSizeThreshold", "4294967296", "whole number"},
+		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "0", "above 0 and at most 1"},
+		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "1.01", "above 0 and at most 1"},
+		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "55%", "above 0 and at most 1"},
+		{"fully-disrupted-rate", "fullyDisruptedRate", "-1", "not negative"},
+		{"max-unhealthy", "maxUnhealthy", "0", "above 0"},
+		{"max-unhealthy", "maxUnhealthy", "101%", "at most 100%"},
+		{"max-unhealthy", "maxUnhealthy", "0%", "above 0%"},
+		{"max-unhealthy", "maxUnhealthy", "NaN%", "percentage"},
+		{"max-unhealthy", "maxUnhealthy", "many", "whole number of nodes"},
+		{"storm-cooldown", "stormCooldown", "-1m", "at least 0s"},
+		{"live-lease-reads-per-second", "liveLeaseReadsPerSecond", "-5", "not negative"},
+		{"outage-grace", "outageGrace", "soon", "duration"},
+		{"storm-nodes", "stormNodes", "1.5", "whole number"},
+		{"storm-share", "stormShare", "5", "between 0 and 1"},
+		{"storm-window", "stormWindow", "0s", "above 0s"},
+		{"storm-longest", "stormLongest", "0s", "above 0s"},
+		{"recoveries-per-second", "recoveriesPerSecond", "-1", "not negative"},
+		{"second-opinion", "secondOpinion", "-1s", "at least 0s"},
+		{"agent-grace", "agentGrace", "0s", "above 0s"},
+		{"autonomy-longest", "autonomyLongest", "-24h", "at least 0s"},
+		{"mode", "mode", "replicate", "must be one of observe, replace"},
+		{"dry-run", "dryRun", "no", "true or false"},
+		{"node-renew-interval", "nodeRenewInterval", "0s", "above 0s"},
+		{"pod-eviction-method", "podEvictionMethod", "evict", "must be one of delete, evict-then-delete"},
+		{"pod-eviction-wait", "podEvictionWait", "-1s", "at least 0s"},
+		{"kube-api-qps", "kubeAPIQPS", "0", "above 0"},
+		{"kube-api-burst", "kubeAPIBurst", "0", "above 0"},
+		{"heartbeat-namespace", "heartbeatNamespace", "Plimsoll", "lower case"},
+		{"leader-elect-lease-duration", "leaderElectLeaseDuration", "10s", "must be above leaderElectRenewDeadline, which is 10s"},
+		{"leader-elect-renew-deadline", "leaderElectRenewDeadline", "2.4s", "must be above 1.2 times leaderElectRetryPeriod, which is 2s"},
+		{"leader-elect-retry-period", "leaderElectRetryPeriod", "0s", "above 0s"},
+		{"leader-elect-resource-lock", "leaderElectResourceLock", "endpoints", "must be one of leases"},
+		{"leader-elect-resource-name", "leaderElectResourceName", "", "a name"},
+		{"leader-elect-resource-namespace", "leaderElectResourceNamespace", "a/b", "a name"},
+		{"healthz-bind-address", "healthzBindAddress", "localhost:10360", "must be IP:PORT"},
+		{"logging-format", "loggingFormat", "xml", "must be one of text, json"},
+		{"v", "verbosity", "-1", "not negative"},
+	} {
+		t.Run(tc.field+" "+tc.value, func(t *testing.T) {
+			_, err := loadController(t, "", "--"+tc.flag+"="+tc.value)
+			oneFault(t, err, "--"+tc.flag, tc.want)
+			_, err = loadController(t, tc.field+`: "`+tc.value+"\"\n")
+			oneFault(t, err, tc.field, tc.want)
+		})
+	}
+}
+
+func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
+	text, err := os.ReadFile("controller_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of these no text is wrong, or only what a boolean has in common with others.
+	free := []string{"pauseDisruptedZones", "liveLeaseReads", "leaderElect", "kubeconfig"}
+	for _, field := range config.ControllerFields() {
+		if !slices.Contains(free, field) && !strings.Contains(string(text), `", "`+field+`", "`) {
+			t.Errorf("no fault of %s is tried", field)
+		}
+	}
+}
+
+// The fault names what was set, not what had its default.
+func TestWhoseFaultItIs(t *testing.T) {
+	for _, tc := range []struct{ file, where string }{
+		{"nodeMonitorPeriod: 2m\nnodeMonitorGracePeriod: 1m\n", "nodeMonitorPeriod"},
+		{"enableTaintManager: false\nnodeMonitorGracePeriod: 6m\n", "podEvictionTimeout"},
+	} {
+		_, err := loadController(t, tc.file)
+		oneFault(t, err, tc.where, "nodeMonitorGracePeriod")
+	}
+	_, err := loadController(t, "nodeRenewInterval: 1s\n", "--node-monitor-grace-period=5s")
+	oneFault(t, err, "--node-monitor-grace-period", "nodeMonitorPeriod, which is 5s, must be below")
+	if _, err := loadController(t, "nodeMonitorGracePeriod: 6m\n"); err != nil {
+		t.Errorf("a timeout that nobody set and nobody uses: %v", err)
+	}
+	if _, err := loadController(t, "nodeRenewInterval: 1s\nnodeMonitorPeriod: 1s\nnodeMonitorGracePeriod: 4s\n"); err != nil {
+		t.Errorf("a cluster whose leases are short: %v", err)
+	}
+}
+
+func TestTheElectionOfOneNeedsNoRules(t *testing.T) {
+	if _, err := loadController(t, "", "--leader-elect=false", "--leader-elect-lease-duration=1s"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Taint based evictions follow the taint manager unless they are given.
+func TestTheFourModes(t *testing.T) {
+	for _, tc := range []struct {
+		args           []string
+		manager, based bool
+	}{
+		{nil, true, true},
+		{[]string{"--enable-taint-manager=false"}, false, false},
+		{[]string{"--taint-based-evictions=false"}, true, false},
+		{[]string{"--enable-taint-manager=false", "--taint-based-evictions"}, false, true},
+	} {
+		c, err := loadController(t, "", tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.TaintEvictions != tc.manager || c.TaintBasedEvictions != tc.based {
+			t.Errorf("%v: taint manager %t, taint based evictions %t", tc.args, c.TaintEvictions, c.TaintBasedEvictions)
+		}
+	}
+}
+
+func TestBoundsOfUnhealthyNodes(t *testing.T) {
+	for text, want := range map[string]config.Bound{"": {}, "7": {Set: true, Nodes: 7}, "25%": {Set: true, Share: 0.25}, "100%": {Set: true, Share: 1}} {
+		c, err := loadController(t, "maxUnhealthy: 3\n", "--max-unhealthy="+text)
+		if err != nil || c.MaxUnhealthy != want {
+			t.Errorf("%q: %+v, %v", text, c, err)
+		}
+	}
+}
+
+func TestControllerWarnings(t *testing.T) {
+	for _, tc := range []struct{ file, want string }{
+		{"nodeMonitorGracePeriod: 40s\n", "may need 45s"},
+		{"nodeStartupGracePeriod: 45s\n", "shorter than nodeMonitorGracePeriod"},
+		{"enableTaintManager: false\ntaintBasedEvictions: true\n", "nobody evicts"},
+		{"taintBasedEvictions: false\n", "podEvictionTimeout"},
+		{"nodeEvictionRate: 0\n", "no node is ever tainted"},
+		{"liveLeaseReads: false\nstormNodes: 0\n", "a watch that hangs"},
+		{"heartbeatNamespace: ''\n", "never applies"},
+		{"mode: replace\ndryRun: true\n", "nobody acts"},
+		{"mode: replace\nleaderElect: false\n", "two controllers"},
+	} {
+		c, err := loadController(t, tc.file)
+		if err != nil {
+			t.Errorf("%s: %v", tc.file, err)
+			continue
+		}
+		if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], tc.want) {
+			t.Errorf("%s: warned %q, want %q", tc.file, w, tc.want)
+		}
+	}
+}
+
+func TestReadScenario(t *testing.T) {
+	read := func(text string) (*config.Controller, fields.Faults) {
+		var faults fields.Faults
+		return config.ReadScenario(fields.Parse([]byte(text), &faults), &faults), faults
+	}
+	c, faults := read("{}")
+	preset := config.NewController()
+	preset.LiveLeaseReads, preset.StormNodes = false, 0
+	if faults.Err() != nil || c.Lifecycle != preset.Lifecycle {
+		t.Errorf("left out: %+v, %v", c, faults)
+	}
+	// Nodes of a scenario renew every 10 s, whatever a cautious operator would set.
+	c, faults = read("{nodeMonitorGracePeriod: 20s, nodeEvictionRate: 1, enableTaintManager: false, stormNodes: 5, liveLeaseReads: true}")
+	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.StormNodes != 5 || !c.LiveLeaseReads {
+		t.Errorf("%+v, %v", c, faults)
+	}
+	_, faults = read("{kubeconfig: x, nodeEvictionRate: -1, unhealthyZoneThreshold: 2}")
+	if len(faults) != 3 {
+		t.Errorf("a program's option and two wrong values: %v", faults)
+	}
+}
+
+func FuzzParseControllerFile(f *testing.F) {
+	for _, seed := range []string{"maxUnhealthy: 20%", "nodeEvictionRate: 1e-9", "nodeRenewInterval: 2562047h47m16.854775807s", "leaderElect: false", "stormShare: 0x1p-2"} {
+		f.Add([]byte(controllerHead + seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := config.ParseControllerFile(data)
+		if err != nil {
+			return
+		}
+		c.Warnings()
+		for about, right := range map[string]bool{
+			"grace":     c.NodeMonitorGracePeriod/3 >= c.NodeRenewInterval && c.NodeMonitorGracePeriod > c.NodeMonitorPeriod,
+			"rates":     c.NodeEvictionRate >= 0 && c.SecondaryNodeEvictionRate >= 0 && c.KubeAPIQPS > 0,
+			"shares":    c.UnhealthyZoneThreshold > 0 && c.UnhealthyZoneThreshold <= 1 && c.StormShare >= 0 && c.StormShare <= 1,
+			"unhealthy": !c.MaxUnhealthy.Set || (c.MaxUnhealthy.Nodes > 0) != (c.MaxUnhealthy.Share > 0 && c.MaxUnhealthy.Share <= 1),
+		} {
+			if !right {
+				t.Errorf("%s: %+v was accepted", about, c)
+			}
+		}
+	})
+}
