@@ -39,15 +39,31 @@ func wait[C any](of func(*C) *time.Duration) setter[C] {
 	}, "must be a duration of at least 0s, with a unit, such as 90s or 1m30s")
 }
 
-// finite reads a number that is neither negative nor infinite.
-func finite(text string) (float64, bool) {
-	f, err := strconv.ParseFloat(text, 64)
-	return f, err == nil && f >= 0 && !math.IsInf(f, 1)
+// Rates are between these: slower than one in eleven days is 0, and faster than
+// one in a microsecond is all at once.
+const (
+	slowest = 1e-6
+	fastest = 1e6
+)
+
+func perSecond(text string) (float64, bool) {
+	f, ok := finite(text)
+	return f, ok && f >= slowest && f <= fastest
 }
 
-const notARate = "must be a number per second that is not negative, such as 0.1"
+func perSecondOrNone(text string) (float64, bool) {
+	if f, ok := finite(text); ok && f == 0 {
+		return 0, true
+	}
+	return perSecond(text)
+}
 
-func rate[C any](of func(*C) *float64) setter[C] { return checked(of, finite, notARate) }
+const aRate = "a number per second between 1e-6 and 1e6, such as 0.1"
+
+// rate may be 0.
+func rate[C any](of func(*C) *float64) setter[C] {
+	return checked(of, perSecondOrNone, "must be 0 or "+aRate)
+}
 
 // optionalRate is a rate that may be empty, which is -1.
 func optionalRate[C any](of func(*C) *float64) setter[C] {
@@ -55,15 +71,18 @@ func optionalRate[C any](of func(*C) *float64) setter[C] {
 		if text == "" {
 			return -1, true
 		}
-		return finite(text)
-	}, notARate+", or empty")
+		return perSecondOrNone(text)
+	}, "must be empty, 0 or "+aRate)
 }
 
 func positiveRate[C any](of func(*C) *float64) setter[C] {
-	return checked(of, func(text string) (float64, bool) {
-		f, ok := finite(text)
-		return f, ok && f > 0
-	}, "must be a number per second above 0, such as 50")
+	return checked(of, perSecond, "must be "+aRate)
+}
+
+// finite reads a number that is neither negative nor infinite.
+func finite(text string) (float64, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil && f >= 0 && !math.IsInf(f, 1)
 }
 
 func share[C any](of func(*C) *float64) setter[C] {
