@@ -29,6 +29,7 @@ var mayImport = map[string]struct {
 	"lifecycle/health":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says who is silent; whether that is believed is decided elsewhere"},
 	"lifecycle/evictions": {[]string{"lifecycle/deadline", "lifecycle/facts"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
 	"lifecycle/taints":    {[]string{"lifecycle/facts"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
+	"lifecycle/zones":     {[]string{"lifecycle/deadline", "lifecycle/facts"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
 
 	// Languages at the edge.
 	"fields":    {nil, "it reads what users write, whatever it is about"},
