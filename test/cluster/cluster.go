@@ -79,6 +79,9 @@ type Cluster struct {
 	etcdURL   string
 	url       string // of the API server
 
+	launching sync.Mutex
+	launched  []*Component // by Launch
+
 	closing sync.Once
 	closed  error
 }
@@ -222,6 +225,9 @@ func (c *Cluster) components() (list []*Component) {
 	if c.Node != nil {
 		all = append(all, c.Node.Containerd, c.Node.Kubelet)
 	}
+	c.launching.Lock()
+	all = append(all, c.launched...)
+	c.launching.Unlock()
 	for _, component := range all {
 		if component != nil {
 			list = append(list, component)

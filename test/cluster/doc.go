@@ -13,6 +13,8 @@
 //	c.Node.Socket, c.Node.Cgroup, c.Node.KubeletRoot, c.Node.PodLogs, c.Node.Runtime (CRI), c.Node.Sandbox.Usage()
 //	c.APIServer.Pause(); .Resume(); .Stop(ctx); .Kill(); .Restart(ctx) // likewise c.Node.Containerd, c.Node.Kubelet …
 //	c.Front.Answer(429, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/eviction") }, "Retry-After: 1")
+//	c.Front.Freeze(func(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" }) // until c.Front.Thaw()
+//	controller, err := c.Launch(ctx, cluster.Program{Name: "plimsoll", Command: …}) // a component like the others
 //	c.Front.Refuse(); c.Front.Drop(); c.Front.Stall(); c.Front.Delay(d); c.Front.Pass() // likewise c.Link, c.Node.Link (CRI)
 //	summary, err := c.Node.AskKubelet(ctx, "/stats/summary")
 //

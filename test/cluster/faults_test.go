@@ -14,6 +14,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -132,11 +134,11 @@ func passesWatches(t *testing.T, ctx context.Context, c *Cluster, token string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	watch, err := clients.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: "0", FieldSelector: "metadata.name=watched"})
+	watching, err := clients.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: "0", FieldSelector: "metadata.name=watched"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer watch.Stop()
+	defer watching.Stop()
 	admin, err := c.Clients()
 	if err != nil {
 		t.Fatal(err)
@@ -145,15 +147,45 @@ func passesWatches(t *testing.T, ctx context.Context, c *Cluster, token string) 
 		t.Fatal(err)
 	}
 	select {
-	case e := <-watch.ResultChan():
+	case e := <-watching.ResultChan():
 		if node, is := e.Object.(*corev1.Node); !is || node.Name != "watched" {
 			t.Errorf("event %v", e)
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("no event within 10 s")
 	}
+	held(t, ctx, c, watching.ResultChan())
 	c.Front.Drop()
-	for range watch.ResultChan() { // ends, or the test hangs here
+	for range watching.ResultChan() { // ends, or the test hangs here
+	}
+}
+
+// held: a frozen watch tells nothing while others are answered, and tells it
+// when it thaws.
+func held(t *testing.T, ctx context.Context, c *Cluster, events <-chan watch.Event) {
+	t.Helper()
+	admin, err := c.Clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Front.Freeze(func(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" })
+	patch := []byte(`{"metadata": {"labels": {"changed": "true"}}}`)
+	if _, err := admin.CoreV1().Nodes().Patch(ctx, "watched", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case e := <-events:
+		t.Errorf("a frozen watch tells %v", e)
+	case <-time.After(300 * time.Millisecond):
+	}
+	c.Front.Thaw()
+	select {
+	case e := <-events:
+		if node, is := e.Object.(*corev1.Node); !is || node.Labels["changed"] != "true" {
+			t.Errorf("event %v", e)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a watch that thawed tells nothing within 10 s")
 	}
 }
 

@@ -68,6 +68,7 @@ func through(config *rest.Config, address string) *rest.Config {
 type Front struct {
 	*gate
 	proxy *httputil.ReverseProxy
+	ice   ice
 
 	mu      sync.Mutex
 	faults  []fault
@@ -157,7 +158,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			reasons[rule.code], rule.code)
 		return
 	}
-	f.proxy.ServeHTTP(w, r)
+	f.proxy.ServeHTTP(&icy{w, r, &f.ice}, r)
 }
 
 // reasons are what the API server says with these codes.
@@ -179,6 +180,7 @@ func (f *Front) fault(r *http.Request) *fault {
 }
 
 func (f *Front) close() error {
+	f.Thaw()
 	errs := []error{f.gate.close()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
