@@ -27,7 +27,7 @@ type Settings struct {
 	LinesLost func() int64
 }
 
-// Metrics are the instruments. Their methods may be called from any goroutine
+// Metrics are the instruments of the agent. Their methods may be called from any goroutine
 // and wait for none.
 type Metrics struct {
 	registry   *prometheus.Registry
@@ -57,32 +57,36 @@ func New(s Settings) *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{
 		registry: r, configured: s.Configured,
-		available: available.readings(r, signal.Names()), capacity: capacity.readings(r, signal.Names()), unknown: unknown.readings(r, signal.Names()),
-		conditions: condition.readings(r, conditionNames()),
-		evictions:  evictions.counters(r), statsAge: statsAge.histograms(r),
-		evictionsFailed: evictionsFailed.counters(r).WithLabelValues(), softRefused: softRefused.counters(r).WithLabelValues(),
-		crossing: crossing.histograms(r).WithLabelValues(), dead: dead.histograms(r).WithLabelValues(),
-		sources:       sources.gauges(r),
-		debts:         debts.gauges(r).WithLabelValues(),
-		runtimeErrors: runtimeErrors.counters(r).WithLabelValues(),
+		available: table[available].readings(r, signal.Names()), capacity: table[capacity].readings(r, signal.Names()), unknown: table[unknown].readings(r, signal.Names()),
+		conditions: table[condition].readings(r, conditionNames()),
+		evictions:  table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
+		evictionsFailed: table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
+		crossing: table[crossing].histograms(r).WithLabelValues(), dead: table[dead].histograms(r).WithLabelValues(),
+		sources:       table[sources].gauges(r),
+		debts:         table[debts].gauges(r).WithLabelValues(),
+		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
 	}
-	looks := lookDuration.histograms(r)
+	looks := table[lookDuration].histograms(r)
 	for k := range m.looks {
 		m.looks[k] = looks.WithLabelValues(signal.Kind(k).String())
 	}
 	for _, cause := range append(s.Configured.Names(), s.Limits...) {
 		m.evictions.WithLabelValues(cause)
 	}
-	prepare(m.wakes[:], wakes.counters(r), append([]string{"timer"}, signal.WakeNames()...))
-	prepare(m.freed[:], freed.counters(r), freerNames[:])
-	prepare(m.images[:], imagesCollected.counters(r), reasonNames[:])
-	prepare(m.apiErrors[:], apiErrors.counters(r), requestNames[:])
-	buildInfo.gauges(r).WithLabelValues(s.Version, s.Revision, runtime.Version()).Set(1)
-	r.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: linesLost.name(), Help: table[linesLost].help},
-			func() float64 { return float64(s.LinesLost()) }),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	prepare(m.wakes[:], table[wakes].counters(r), append([]string{"timer"}, signal.WakeNames()...))
+	prepare(m.freed[:], table[freed].counters(r), freerNames[:])
+	prepare(m.images[:], table[imagesCollected].counters(r), reasonNames[:])
+	prepare(m.apiErrors[:], table[apiErrors].counters(r), requestNames[:])
+	ofProcess(r, &table[buildInfo], &table[linesLost], s.Version, s.Revision, s.LinesLost)
 	return m
+}
+
+// ofProcess registers what there is to tell of any process of the program.
+func ofProcess(r *prometheus.Registry, build, lost *definition, version, revision string, linesLost func() int64) {
+	build.gauges(r).WithLabelValues(version, revision, runtime.Version()).Set(1)
+	r.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: lost.name, Help: lost.help}, func() float64 { return float64(linesLost()) }),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
 func prepare(into []prometheus.Counter, from *prometheus.CounterVec, names []string) {
@@ -103,11 +107,14 @@ func conditionNames() []string {
 // with status 503.
 const scrapeLimit = 4
 
-// Handler serves the metrics. Neither compressed, since a compressor's buffers
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
+
+// handler serves a registry. Neither compressed, since a compressor's buffers
 // are larger than the text and the reader is near; nor as OpenMetrics, which
 // would add _total to the kubelet's name for evictions.
-func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+func handler(r *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: scrapeLimit, CoalesceGather: true, ErrorHandling: promhttp.ContinueOnError,
 	})
 }

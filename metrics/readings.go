@@ -23,8 +23,8 @@ func (r *reading) set(v float64) { r.bits.Store(math.Float64bits(v)) }
 
 func (r *reading) forget() { r.set(math.NaN()) }
 
-func (m metric) readings(r prometheus.Registerer, names []string) *readings {
-	g := &readings{prometheus.NewDesc(m.name(), table[m].help, m.labels(), nil), make([]reading, len(names)), names}
+func (d *definition) readings(r prometheus.Registerer, names []string) *readings {
+	g := &readings{d.desc(), make([]reading, len(names)), names}
 	for i := range g.values {
 		g.values[i].forget()
 	}

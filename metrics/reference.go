@@ -5,32 +5,50 @@ import (
 	"strings"
 )
 
-// Reference is docs/metrics.md, made from the table of metrics so that it can
+// Reference is docs/metrics.md, made from the tables of metrics so that it can
 // not drift from the program.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString(`# Metrics of the agent
+	b.WriteString(`# Metrics
 
-<!-- Made from the table in metrics/table.go by go test ./metrics -update: do not edit. -->
+<!-- Made from the tables in metrics by go test ./metrics -update: do not edit. -->
 
-Served as text under ` + "`/metrics`" + ` ([operations.md](operations.md#endpoints-and-metrics) says where). Durations are in
-seconds. Where a metric means what one of the kubelet's means it has that name behind our prefix, the same labels and
-the same buckets. No label holds the name of a pod or an image: the decision log does.
+Served as text under ` + "`/metrics`" + `. Durations are in seconds. Besides there are the usual
+` + "`go_*` and `process_*`" + ` metrics of the own process.
 
-| metric | kind | labels | meaning |
-|-|-|-|-|
+## The agent
+
+[operations.md](operations.md#endpoints-and-metrics) says where they are served. Where a metric means what one of the
+kubelet's means it has that name behind our prefix, the same labels and the same buckets. No label holds the name of a
+pod or an image: the decision log does.
+
 `)
-	for i := range table {
-		m := metric(i)
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name(), table[m].kind, labelCell(table[m].labels), table[m].help)
-	}
+	rows(&b, table[:])
 	b.WriteString(`
-Besides there are the usual ` + "`go_*` and `process_*`" + ` metrics of the agent's own process.
-
 Counters are there at 0 from the start, so that the first event is an increase; the histogram of ages comes with the
 first eviction. Signals have series if they have a threshold, and while they are known: ` + "`absent()` and\n`plimsoll_signal_unknown == 1`" + ` find those that are not.
+
+## The controller
+
+[controller.md](controller.md#what-to-watch) says what to watch. What Kubernetes' own controllers count has their names,
+types and buckets, so that dashboards and alerts go on working; the zone is written region/zone. No label holds the name
+of a node or a pod.
+
+`)
+	rows(&b, controllerTable[:])
+	b.WriteString(`
+What is told of nodes, pods and zones has no series before the first lists of the API server are complete, and none for
+a zone without nodes. A replica that stands by tells it, too.
 `)
 	return b.String()
+}
+
+func rows(b *strings.Builder, of []definition) {
+	b.WriteString("| metric | kind | labels | meaning |\n|-|-|-|-|\n")
+	for i := range of {
+		d := &of[i]
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", d.name, d.kind, labelCell(d.labels), d.help)
+	}
 }
 
 func labelCell(labels []label) string {

@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// A metric is a line of the table; the order is that of the reference.
+// A metric is a line of the agent's table; the order is that of the reference.
 type metric uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 
 // A definition is what the table says of a metric.
 type definition struct {
-	name    string // behind the prefix
+	name    string
 	kind    string
 	labels  []label
 	buckets []float64 // of a histogram: upper bounds in seconds
@@ -43,9 +43,6 @@ type definition struct {
 
 // A label, and its values as the reference tells them.
 type label struct{ name, values string }
-
-// prefix begins the name of every metric of ours.
-const prefix = "plimsoll_"
 
 const (
 	counter   = "counter"
@@ -68,72 +65,74 @@ var (
 )
 
 var table = [...]definition{
-	evictions: {"evictions", counter, []label{ofEviction}, nil,
+	evictions: {"plimsoll_evictions", counter, []label{ofEviction}, nil,
 		"Pods evicted, by what they were evicted for. The kubelet's is kubelet_evictions."},
-	statsAge: {"eviction_stats_age_seconds", histogram, []label{ofStats}, prometheus.DefBuckets,
+	statsAge: {"plimsoll_eviction_stats_age_seconds", histogram, []label{ofStats}, prometheus.DefBuckets,
 		"Age of the observation that a pod was evicted for. The kubelet's is kubelet_eviction_stats_age_seconds."},
-	imagesCollected: {"image_garbage_collected_total", counter, []label{{"reason", valuesOf(reasonNames[:])}}, nil,
+	imagesCollected: {"plimsoll_image_garbage_collected_total", counter, []label{{"reason", valuesOf(reasonNames[:])}}, nil,
 		"Images deleted because they were unused for too long, or to make space. The kubelet's is kubelet_image_garbage_collected_total."},
-	evictionsFailed: {"evictions_failed_total", counter, nil, nil,
+	evictionsFailed: {"plimsoll_evictions_failed_total", counter, nil, nil,
 		"Pods that were chosen and could not be evicted; the next one in the ranking was tried."},
-	softRefused: {"soft_evictions_refused_total", counter, nil, nil,
+	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,
 		"Soft evictions that the API server refused for a PodDisruptionBudget; they are tried again."},
-	lookDuration: {"look_duration_seconds", histogram, []label{{"kind", "regular, extra"}}, lookBuckets,
+	lookDuration: {"plimsoll_look_duration_seconds", histogram, []label{{"kind", "regular, extra"}}, lookBuckets,
 		"Time that it took to observe the node."},
-	wakes: {"wakes_total", counter, []label{{"by", "timer, " + valuesOf(signal.WakeNames())}}, nil,
+	wakes: {"plimsoll_wakes_total", counter, []label{{"by", "timer, " + valuesOf(signal.WakeNames())}}, nil,
 		"Looks by what woke the agent for them: the timer, the agent itself (request), or a notification of the kernel."},
-	sources: {"notification_source", gauge, []label{{"source", "what notifies"}, {"where", "the cgroup or file"}}, nil,
+	sources: {"plimsoll_notification_source", gauge, []label{{"source", "what notifies"}, {"where", "the cgroup or file"}}, nil,
 		"1 while the kernel's notifications from there are waited for, 0 while they can not be had; the log says why."},
-	crossing: {"crossing_to_kill_seconds", histogram, nil, killBuckets,
+	crossing: {"plimsoll_crossing_to_kill_seconds", histogram, nil, killBuckets,
 		"Time from the first look that found a hard threshold crossed to the last SIGKILL."},
-	dead: {"decision_to_dead_seconds", histogram, nil, killBuckets,
+	dead: {"plimsoll_decision_to_dead_seconds", histogram, nil, killBuckets,
 		"Time from the look that decided an immediate eviction until no process of the pod was left."},
-	freed: {"freed_bytes_total", counter, []label{{"by", valuesOf(freerNames[:])}}, nil,
+	freed: {"plimsoll_freed_bytes_total", counter, []label{{"by", valuesOf(freerNames[:])}}, nil,
 		"Bytes that were measured to be free afterwards, by what freed them."},
-	debts: {"status_debts", gauge, nil, nil,
+	debts: {"plimsoll_status_debts", gauge, nil, nil,
 		"Evicted pods whose status is still owed to the API server."},
-	available: {"signal_available", gauge, []label{ofSignal}, nil,
+	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,
 		"What is available, in the signal's unit: bytes, inodes or PIDs. No series while it is unknown."},
-	capacity: {"signal_capacity", gauge, []label{ofSignal}, nil,
+	capacity: {"plimsoll_signal_capacity", gauge, []label{ofSignal}, nil,
 		"What a percentage of the signal refers to, in its unit. No series while it is unknown."},
-	unknown: {"signal_unknown", gauge, []label{ofSignal}, nil,
+	unknown: {"plimsoll_signal_unknown", gauge, []label{ofSignal}, nil,
 		"1 while the signal can not be observed, 0 while it can. No series before the first look."},
-	condition: {"condition", gauge, []label{{"condition", "DiskPressure, MemoryPressure, PIDPressure"}}, nil,
+	condition: {"plimsoll_condition", gauge, []label{{"condition", "DiskPressure, MemoryPressure, PIDPressure"}}, nil,
 		"1 while the agent holds the pressure condition True, whoever reports it to the API server. No series before the first look."},
-	runtimeErrors: {"runtime_errors_total", counter, nil, nil,
+	runtimeErrors: {"plimsoll_runtime_errors_total", counter, nil, nil,
 		"Requests to the container runtime that failed or were given up."},
-	apiErrors: {"api_errors_total", counter, []label{{"request", valuesOf(requestNames[:])}}, nil,
+	apiErrors: {"plimsoll_api_errors_total", counter, []label{{"request", valuesOf(requestNames[:])}}, nil,
 		"Requests to the API server that failed, by what was asked for. A refused soft eviction is none."},
-	linesLost: {"log_lines_lost_total", counter, nil, nil,
+	linesLost: {"plimsoll_log_lines_lost_total", counter, nil, nil,
 		"Lines of the log and decisions that were dropped because standard error was read too slowly."},
-	buildInfo: {"build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
+	buildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
 		"1; the labels say what is running."},
 }
 
-func (m metric) name() string { return prefix + table[m].name }
-
-func (m metric) labels() []string {
-	names := make([]string, 0, len(table[m].labels))
-	for _, l := range table[m].labels {
+func (d *definition) labelNames() []string {
+	names := make([]string, 0, len(d.labels))
+	for _, l := range d.labels {
 		names = append(names, l.name)
 	}
 	return names
 }
 
-func (m metric) counters(r prometheus.Registerer) *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.name(), Help: table[m].help}, m.labels())
+func (d *definition) desc() *prometheus.Desc {
+	return prometheus.NewDesc(d.name, d.help, d.labelNames(), nil)
+}
+
+func (d *definition) counters(r prometheus.Registerer) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.name, Help: d.help}, d.labelNames())
 	r.MustRegister(v)
 	return v
 }
 
-func (m metric) histograms(r prometheus.Registerer) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.name(), Help: table[m].help, Buckets: table[m].buckets}, m.labels())
+func (d *definition) histograms(r prometheus.Registerer) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help, Buckets: d.buckets}, d.labelNames())
 	r.MustRegister(v)
 	return v
 }
 
-func (m metric) gauges(r prometheus.Registerer) *prometheus.GaugeVec {
-	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name(), Help: table[m].help}, m.labels())
+func (d *definition) gauges(r prometheus.Registerer) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.labelNames())
 	r.MustRegister(v)
 	return v
 }

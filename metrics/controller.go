@@ -1,0 +1,144 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ControllerSettings say what there is to count in the controller.
+type ControllerSettings struct {
+	Version   string
+	Revision  string // of the source; "unknown" where it is not
+	LinesLost func() int64
+	States    []string // the states of a zone, by name
+	Classes   []string // of requests, most urgent first
+	Decisions []string // the kinds of decisions
+	// Cluster is what is known at present; called at every scrape, it must not
+	// wait. False: nothing is known yet, and there is no series of it.
+	Cluster func() (Cluster, bool)
+}
+
+// A Cluster is what the controller knows at one moment.
+type Cluster struct {
+	Nodes, Pods    int
+	Timers         int // pods whose eviction has a moment
+	Suspects       int // silent nodes that are not Unknown yet
+	Renewals       uint64
+	BreakerOpen    bool
+	BudgetExceeded bool
+	Replacing      bool
+	Zones          []Zone
+}
+
+// A Zone is one of its zones.
+type Zone struct {
+	Name          string // region/zone
+	State         string
+	Rate          float64 // nodes per second
+	Size, Unready int
+	Waiting       int // for their turn to be given up
+}
+
+// Controller are the instruments of the controller. Its methods may be called
+// from any goroutine and wait for none; they are made to be handed over.
+type Controller struct {
+	registry *prometheus.Registry
+
+	nodeEvictions            *prometheus.CounterVec
+	nodeUpdates, allUpdates  prometheus.Observer
+	podDeletions             prometheus.Counter
+	podDeletionTime          prometheus.Observer
+	leader                   prometheus.Gauge
+	decisions, requests      *prometheus.CounterVec
+	requestWait, requestTime prometheus.ObserverVec
+	eventsDropped            prometheus.Counter
+	mostUrgent               string
+}
+
+// Results of requests.
+const (
+	succeeded = "ok"
+	failed    = "failed"
+)
+
+// NewController returns instruments at zero.
+func NewController(s ControllerSettings) *Controller {
+	r := prometheus.NewRegistry()
+	t := &controllerTable
+	m := &Controller{
+		registry:      r,
+		nodeEvictions: t[nodeEvictions].counters(r),
+		nodeUpdates:   t[nodeUpdates].histograms(r).WithLabelValues(), allUpdates: t[allUpdates].histograms(r).WithLabelValues(),
+		podDeletions: t[podDeletions].counters(r).WithLabelValues(), podDeletionTime: t[podDeletionTime].histograms(r).WithLabelValues(),
+		leader:    t[leader].gauges(r).WithLabelValues(),
+		decisions: t[decisions].counters(r), requests: t[requests].counters(r),
+		requestWait: t[requestWait].histograms(r), requestTime: t[requestTime].histograms(r),
+		eventsDropped: t[eventsDropped].counters(r).WithLabelValues(),
+	}
+	for _, kind := range s.Decisions {
+		m.decisions.WithLabelValues(kind, strconv.FormatBool(true))
+		m.decisions.WithLabelValues(kind, strconv.FormatBool(false))
+	}
+	for i, class := range s.Classes {
+		if i == 0 {
+			m.mostUrgent = class
+		}
+		m.requests.WithLabelValues(class, succeeded)
+		m.requests.WithLabelValues(class, failed)
+		m.requestWait.WithLabelValues(class)
+		m.requestTime.WithLabelValues(class)
+	}
+	r.MustRegister(newClusterReader(s))
+	ofProcess(r, &t[controllerBuildInfo], &t[controllerLinesLost], s.Version, s.Revision, s.LinesLost)
+	return m
+}
+
+// Handler serves the metrics.
+func (m *Controller) Handler() http.Handler { return handler(m.registry) }
+
+// Decided counts a decision; rehearsed: it was only told.
+func (m *Controller) Decided(kind string, rehearsed bool) {
+	m.decisions.WithLabelValues(kind, strconv.FormatBool(rehearsed)).Inc()
+}
+
+// Tainted counts a node of a zone that was given up.
+func (m *Controller) Tainted(zone string) { m.nodeEvictions.WithLabelValues(zone).Inc() }
+
+// PodDeleted counts a pod that was deleted so long after it was due.
+func (m *Controller) PodDeleted(late time.Duration) {
+	m.podDeletions.Inc()
+	m.podDeletionTime.Observe(late.Seconds())
+}
+
+// Request records a request that has ended.
+func (m *Controller) Request(class string, waited, took time.Duration, err error) {
+	result := succeeded
+	if err != nil {
+		result = failed
+	}
+	m.requests.WithLabelValues(class, result).Inc()
+	m.requestWait.WithLabelValues(class).Observe(waited.Seconds())
+	m.requestTime.WithLabelValues(class).Observe(took.Seconds())
+	if class == m.mostUrgent {
+		m.nodeUpdates.Observe((waited + took).Seconds())
+	}
+}
+
+// EventDropped counts an event that was not sent.
+func (m *Controller) EventDropped() { m.eventsDropped.Inc() }
+
+// Looked records how long it took to decide about all nodes.
+func (m *Controller) Looked(took time.Duration) { m.allUpdates.Observe(took.Seconds()) }
+
+// Leading says whether this replica decides.
+func (m *Controller) Leading(is bool) { m.leader.Set(oneIf(is)) }
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

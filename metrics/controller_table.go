@@ -1,0 +1,109 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// A controllerMetric is a line of the controller's table; the order is that of
+// the reference.
+type controllerMetric uint8
+
+const (
+	zoneHealth controllerMetric = iota
+	zoneSize
+	zoneUnhealthy
+	nodeEvictions
+	nodeUpdates
+	allUpdates
+	podDeletions
+	podDeletionTime
+	zoneState
+	zoneRate
+	zoneWaiting
+	nodes
+	boundPods
+	podTimers
+	renewals
+	suspects
+	breakerOpen
+	budgetExceeded
+	leader
+	replacing
+	decisions
+	requests
+	requestWait
+	requestTime
+	eventsDropped
+	controllerLinesLost
+	controllerBuildInfo
+)
+
+// Upper bounds in seconds. Those of metrics that Kubernetes' own controllers
+// have are theirs, so that dashboards go on working.
+var (
+	nodeUpdateBuckets = prometheus.ExponentialBuckets(0.001, 4, 8)
+	allUpdateBuckets  = prometheus.ExponentialBuckets(0.01, 4, 8)
+	deletionBuckets   = []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240}
+	requestBuckets    = []float64{1e-3, 5e-3, 25e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30, 60, 300}
+)
+
+// Labels that several of the controller's metrics have.
+var (
+	ofZone  = label{"zone", "region/zone, empty for nodes without either"}
+	ofClass = label{"class", "protect, evict, repair, tidy"}
+)
+
+var controllerTable = [...]definition{
+	zoneHealth: {"node_collector_zone_health", gauge, []label{ofZone}, nil,
+		"Percentage of the zone's nodes that are ready, 0 to 100."},
+	zoneSize: {"node_collector_zone_size", gauge, []label{ofZone}, nil,
+		"Nodes of the zone, without those that are excluded from disruption checks."},
+	zoneUnhealthy: {"node_collector_unhealthy_nodes_in_zone", gauge, []label{ofZone}, nil,
+		"Nodes of the zone that are not ready."},
+	nodeEvictions: {"node_collector_evictions_total", counter, []label{ofZone}, nil,
+		"Nodes that were given up: tainted NoExecute for not being ready, or emptied in the mode without taints. A swap of the two taints is none."},
+	nodeUpdates: {"node_collector_update_node_health_duration_seconds", histogram, nil, nodeUpdateBuckets,
+		"Time from asking for a turn until the API server has answered, of requests that tell or find out about a node's health: conditions, taints, live reads of leases."},
+	allUpdates: {"node_collector_update_all_nodes_health_duration_seconds", histogram, nil, allUpdateBuckets,
+		"Time that one decision about all nodes took: whatever was due at that moment. There are no passes over all nodes that it could measure."},
+	podDeletions: {"taint_eviction_controller_pod_deletions_total", counter, nil, nil,
+		"Pods deleted by the controller for a NoExecute taint, or with their node."},
+	podDeletionTime: {"taint_eviction_controller_pod_deletion_duration_seconds", histogram, nil, deletionBuckets,
+		"Time from the moment at which a pod was due until it was deleted, in seconds as the name says."},
+	zoneState: {"plimsoll_controller_zone_state", gauge, []label{ofZone, {"state", "Normal, PartialDisruption, FullDisruption"}}, nil,
+		"1 for the state that the zone is in, 0 for the others."},
+	zoneRate: {"plimsoll_controller_zone_rate", gauge, []label{ofZone}, nil,
+		"Nodes per second that the zone may lose at present."},
+	zoneWaiting: {"plimsoll_controller_zone_waiting_nodes", gauge, []label{ofZone}, nil,
+		"Nodes of the zone that wait for their turn to be given up."},
+	nodes: {"plimsoll_controller_nodes", gauge, nil, nil,
+		"Nodes that are followed."},
+	boundPods: {"plimsoll_controller_pods", gauge, nil, nil,
+		"Pods bound to a node that are followed."},
+	podTimers: {"plimsoll_controller_pod_timers", gauge, nil, nil,
+		"Pods whose eviction has a moment."},
+	renewals: {"plimsoll_controller_renewals_total", counter, nil, nil,
+		"Renewals of node leases that were seen."},
+	suspects: {"plimsoll_controller_suspects", gauge, nil, nil,
+		"Silent nodes that are not Unknown yet: a live read of their lease is due, or the breaker is open."},
+	breakerOpen: {"plimsoll_controller_breaker_open", gauge, nil, nil,
+		"1 while so many nodes fell silent at once that none of them becomes Unknown."},
+	budgetExceeded: {"plimsoll_controller_budget_exceeded", gauge, nil, nil,
+		"1 while more nodes are unready than --max-unhealthy allows, and until --storm-cooldown has passed after that."},
+	leader: {"plimsoll_controller_leader", gauge, nil, nil,
+		"1 while this replica decides, 0 while it stands by."},
+	replacing: {"plimsoll_controller_replacing", gauge, nil, nil,
+		"1 while decisions are carried out, 0 while they are only told: mode observe, a dry run, or another controller that still writes."},
+	decisions: {"plimsoll_controller_decisions_total", counter, []label{{"decision", "as in the decision log"}, {"rehearsed", "true: it was only told"}}, nil,
+		"Decisions, carried out or not."},
+	requests: {"plimsoll_controller_requests_total", counter, []label{ofClass, {"result", "ok, failed"}}, nil,
+		"Requests to the API server that ended, most urgent class first. Lists and watches are none of them."},
+	requestWait: {"plimsoll_controller_request_wait_seconds", histogram, []label{ofClass}, requestBuckets,
+		"Time that a request waited for its turn in the budget of --kube-api-qps."},
+	requestTime: {"plimsoll_controller_request_duration_seconds", histogram, []label{ofClass}, requestBuckets,
+		"Time that the API server took to answer a request."},
+	eventsDropped: {"plimsoll_controller_events_dropped_total", counter, nil, nil,
+		"Events that were not sent, because there were too many."},
+	controllerLinesLost: {"plimsoll_log_lines_lost_total", counter, nil, nil,
+		"Lines of the log and decisions that were dropped because standard error was read too slowly."},
+	controllerBuildInfo: {"plimsoll_build_info", gauge, []label{{"version", "of the release"}, {"revision", "of the source"}, {"goversion", "of the compiler"}}, nil,
+		"1; the labels say what is running."},
+}
