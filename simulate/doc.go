@@ -1,6 +1,7 @@
-// Package simulate rehearses: it runs the agent's own cycle over the timeline
-// of a scenario file in virtual time and says what is decided. It needs no
-// root, no kernel feature and no cluster.
+// Package simulate reads scenario files, and runs the agent's own cycle over the
+// timeline of one node in virtual time and says what is decided. Scenarios of
+// many nodes are those of package rehearse. It needs no root, no kernel feature
+// and no cluster.
 //
 // Duties and invariants:
 //

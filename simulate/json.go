@@ -41,7 +41,7 @@ type FailedLine struct {
 }
 
 // WriteJSON runs the scenario and writes one JSON object a line.
-func (s *Scenario) WriteJSON(w io.Writer) error {
+func (s *NodeScenario) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	return s.Run(func(step *Step, o *agent.Outcome, _ *eviction.Machine) error {

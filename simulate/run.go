@@ -15,7 +15,7 @@ import (
 
 // Run simulates the scenario and hands every step with its outcome to each, in
 // order.
-func (s *Scenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
+func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
 	w := &world{scenario: s, active: slices.Clone(s.Pods)}
 	machine := eviction.New(s.Policy)
 	for i := range s.Steps {
@@ -57,7 +57,7 @@ func restart(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
 
 // A world is what the agent finds: the ports, played by the current step.
 type world struct {
-	scenario  *Scenario
+	scenario  *NodeScenario
 	step      *Step
 	before    *Step // the step before, unless the agent was restarted since
 	active    []signal.Pod

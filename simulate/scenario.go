@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"io"
 	"strings"
 	"time"
 
@@ -13,8 +14,15 @@ import (
 // NodeKind is the kind of scenarios about one node under pressure.
 const NodeKind = "NodeScenario"
 
-// A Scenario is a timeline of one node.
-type Scenario struct {
+// A Scenario is a timeline that can be run, as often as one likes. What only the run can find wrong
+// with the file comes as an error of type [fields.Faults], with nothing written.
+type Scenario interface {
+	WriteText(io.Writer) error // for people
+	WriteJSON(io.Writer) error // one JSON object a line
+}
+
+// A NodeScenario is a timeline of one node.
+type NodeScenario struct {
 	Policy      *eviction.Policy
 	Pods        []signal.Pod // active from the start
 	Steps       []Step
@@ -38,25 +46,44 @@ type Step struct {
 // "never".
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// readers read the fields of a scenario, by its kind.
+var readers = map[string]func(fields.Value, *fields.Faults) Scenario{
+	NodeKind: func(v fields.Value, faults *fields.Faults) Scenario { return readNode(v, faults) },
+}
+
 // Parse reads a scenario. If there are faults, the scenario must not be used.
-func Parse(data []byte) (*Scenario, fields.Faults) {
-	var faults fields.Faults
+func Parse(data []byte) (Scenario, fields.Faults) {
+	var faults, unheard fields.Faults
 	root := fields.Parse(data, &faults)
 	if faults.Err() != nil {
 		return nil, faults
 	}
-	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
-	if v := doc.Need("apiVersion"); v.Present() && v.Text() != config.APIVersion {
+	head := root.Quiet(&unheard).Object()
+	head.Value = root // its other fields are for who reads this kind
+	if v := head.Need("apiVersion"); v.Present() && v.Text() != config.APIVersion {
 		v.Fault("must be %s", config.APIVersion)
 	}
-	if v := doc.Need("kind"); v.Present() && v.Text() != NodeKind {
-		v.Fault("must be %s", NodeKind)
+	kind := head.Need("kind")
+	read := readers[kind.Text()]
+	switch {
+	case read != nil:
+	case kind.Present():
+		kind.Fault("must be %s", NodeKind)
 		return nil, faults // what its fields mean is not known
+	default:
+		read = readers[NodeKind]
 	}
+	return read(root, &faults), faults
+}
+
+// readNode reads a scenario whose apiVersion and kind were looked at. If faults
+// were found, it must not be used.
+func readNode(root fields.Value, faults *fields.Faults) *NodeScenario {
+	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
 	layout := readLayout(doc.Get("filesystems"))
-	r := reader{layout: layout, faults: &faults, known: map[string]bool{}}
-	s := &Scenario{KeepEvicted: doc.Get("keepEvicted").Bool(false)}
-	c := config.Read(doc.Get("config"), &faults)
+	r := reader{layout: layout, faults: faults, known: map[string]bool{}}
+	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false)}
+	c := config.Read(doc.Get("config"), faults)
 	r.learnNames(doc.Get("pods"))
 	s.Pods = r.pods(doc.Get("pods"))
 	steps := doc.Need("steps").List()
@@ -68,14 +95,14 @@ func Parse(data []byte) (*Scenario, fields.Faults) {
 		s.Steps = append(s.Steps, r.step(step))
 	}
 	if faults.Err() != nil {
-		return nil, faults
+		return s
 	}
 	policy, err := c.Policy(layout)
 	if err != nil {
 		faults.Add("config", "", "%v", err)
 	}
 	s.Policy = policy
-	return s, faults
+	return s
 }
 
 func readLayout(v fields.Value) signal.Layout {

@@ -12,7 +12,7 @@ import (
 
 // WriteText runs the scenario and writes it for a person: a line for every
 // step with what was observed, and below it what was decided and why.
-func (s *Scenario) WriteText(w io.Writer) error {
+func (s *NodeScenario) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n\n", s.heading())
 	return s.Run(func(step *Step, o *agent.Outcome, m *eviction.Machine) error {
 		_, err := io.WriteString(w, paragraph(step, o, m))
@@ -20,7 +20,7 @@ func (s *Scenario) WriteText(w io.Writer) error {
 	})
 }
 
-func (s *Scenario) heading() string {
+func (s *NodeScenario) heading() string {
 	if len(s.Policy.Thresholds) == 0 {
 		return "no eviction thresholds"
 	}

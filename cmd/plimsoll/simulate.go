@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/simulate"
 )
 
@@ -56,7 +58,11 @@ func rehearse(cmd *cobra.Command, name, output string) error {
 	if output == "json" {
 		write = scenario.WriteJSON
 	}
-	if err := write(out); err != nil {
+	err = write(out)
+	if _, is := errors.AsType[fields.Faults](err); is {
+		return invalidError{err}
+	}
+	if err != nil {
 		return fmt.Errorf("write what was simulated: %w", err)
 	}
 	return out.Flush()
