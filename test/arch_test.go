@@ -26,6 +26,7 @@ var mayImport = map[string]struct {
 	// puts them together.
 	"lifecycle/facts":     {nil, "it is the vocabulary of the cluster's side"},
 	"lifecycle/deadline":  {nil, "it keeps moments in order, whatever they are about"},
+	"lifecycle/evidence":  {[]string{"lifecycle/deadline"}, "it says whether silence is believed; who is silent, and what follows, is decided elsewhere"},
 	"lifecycle/health":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says who is silent; whether that is believed is decided elsewhere"},
 	"lifecycle/evictions": {[]string{"lifecycle/deadline", "lifecycle/facts"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
 	"lifecycle/taints":    {[]string{"lifecycle/facts"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
