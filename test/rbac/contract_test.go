@@ -1,6 +1,6 @@
 // Package rbac_test holds the files in deploy/rbac to the rights that the agent
-// may have: exactly these, no less and no more. The files are read, and an API
-// server's own authorizer is asked.
+// and the controller may have: exactly these, no less and no more. The files are
+// read, and an API server's own authorizer is asked.
 package rbac_test
 
 import (
@@ -9,10 +9,27 @@ import (
 )
 
 const (
-	namespace = "plimsoll-system"
-	account   = "plimsoll-agent"
-	agentFile = "agent.yaml"
+	namespace      = "plimsoll-system"
+	agentFile      = "agent.yaml"
+	controllerFile = "controller.yaml"
 )
+
+// An account is who has rights: one file has those that it needs, the optional
+// ones begin with its name.
+type account string
+
+const (
+	theAgent      account = "plimsoll-agent"
+	theController account = "plimsoll-controller"
+)
+
+// accountOf is whose rights a file holds.
+func accountOf(file string) account {
+	if file == controllerFile {
+		return theController
+	}
+	return theAgent
+}
 
 // A right is some verbs on a resource; in all namespaces where none is named.
 type right struct {
@@ -36,27 +53,68 @@ var contract = []right{
 	{"agent-direct-eviction.yaml", "", "", "pods/eviction", "create"},
 	{"agent-pressure-taint.yaml", "", "", "nodes", "patch"},
 	{"agent-node-lease.yaml", "kube-node-lease", "coordination.k8s.io", "leases", "get, create, update"},
+
+	{controllerFile, "", "", "nodes", "get, list, watch, patch"},
+	{controllerFile, "", "", "nodes/status", "patch"},
+	{controllerFile, "", "", "pods", "get, list, watch, delete"},
+	{controllerFile, "", "", "pods/status", "patch"},
+	{controllerFile, "", "", "pods/eviction", "create"},
+	{controllerFile, "", "", "events", "create, patch"},
+	{controllerFile, "kube-node-lease", "coordination.k8s.io", "leases", "get, list, watch"},
+	{controllerFile, namespace, "coordination.k8s.io", "leases", "get, list, watch, create, update"},
+}
+
+// ofAccount is what the contract grants to one of them.
+func ofAccount(who account) (rights []right) {
+	for _, r := range contract {
+		if accountOf(r.file) == who {
+			rights = append(rights, r)
+		}
+	}
+	return rights
 }
 
 // options are the files beside agent.yaml.
 func options() (files []string) {
 	for _, r := range contract {
-		if r.file != agentFile {
+		if r.file != agentFile && r.file != controllerFile {
 			files = append(files, r.file)
 		}
 	}
 	return slices.Compact(files)
 }
 
-// forbidden is what a thief of the token would want, and must not get whatever
+// forbidden is what a thief of a token would want, and must not get whatever
 // options are applied.
-var forbidden = []right{
+var forbidden = map[account][]right{
+	theAgent:      slices.Concat(forAgent, forNobody),
+	theController: slices.Concat(forController, forNobody),
+}
+
+// forController is what the agent may have, or nobody asks of it.
+var forController = []right{
+	{"", "", "", "pods", "create, update, patch, deletecollection"},
+	{"", "", "", "nodes", "create, update, delete, deletecollection"},
+	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
+	{"", namespace, "coordination.k8s.io", "leases", "patch, delete, deletecollection"},
+	{"", "kube-node-lease", "coordination.k8s.io", "leases", "create, update, patch, delete, deletecollection"},
+}
+
+// forAgent is what the controller has to have.
+var forAgent = []right{
+	{"", "", "", "pods", "create, update, patch, delete, deletecollection"},
+	{"", "", "", "nodes", "create, update, delete"},
+	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
+	{"", namespace, "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
+	{"", "kube-node-lease", "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
+}
+
+var forNobody = []right{
 	// Secrets, and other people's configuration.
 	{"", "kube-system", "", "secrets", "get, list, watch, create"},
 	{"", namespace, "", "secrets", "get, list"},
 	{"", "", "", "configmaps", "get, list, update"},
-	// Pods: nothing but their status.
-	{"", "", "", "pods", "create, update, patch, delete, deletecollection"},
+	// Pods: nothing but their status, and their end.
 	{"", "", "", "pods/status", "get, update"},
 	{"", "", "", "pods/exec", "get, create"},
 	{"", "", "", "pods/attach", "get, create"},
@@ -72,7 +130,6 @@ var forbidden = []right{
 	{"", "", "policy", "poddisruptionbudgets", "update, patch, delete"},
 	{"", "", "scheduling.k8s.io", "priorityclasses", "create, update, delete"},
 	// Nodes: nothing that the kubelet could be reached by.
-	{"", "", "", "nodes", "create, update, delete"},
 	{"", "", "", "nodes/status", "get, update"},
 	{"", "", "", "nodes/proxy", "get, create"},
 	{"", "", "", "namespaces", "create, update, delete"},
@@ -80,9 +137,6 @@ var forbidden = []right{
 	// Leases of others: who holds them leads.
 	{"", "kube-system", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
 	{"", "default", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
-	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
-	{"", namespace, "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
-	{"", "kube-node-lease", "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
 	// Hiding what was done.
 	{"", "", "", "events", "get, list, update, delete, deletecollection"},
 	// More rights.

@@ -76,7 +76,7 @@ func files(t *testing.T) (names []string) {
 }
 
 func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
-	want := append(options(), agentFile)
+	want := append(options(), agentFile, controllerFile)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, files(t)); diff != "" {
 		t.Errorf("files in deploy/rbac (-contract +there):\n%s", diff)
@@ -96,11 +96,11 @@ func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestEveryRoleIsBoundToTheAgentAlone: a role that is not bound grants nothing,
+// TestEveryRoleIsBoundToItsAccountAlone: a role that is not bound grants nothing,
 // and one that is bound to somebody else too much.
-func TestEveryRoleIsBoundToTheAgentAlone(t *testing.T) {
-	agent := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: namespace}}
+func TestEveryRoleIsBoundToItsAccountAlone(t *testing.T) {
 	for _, file := range files(t) {
+		owner := []rbacv1.Subject{{Kind: "ServiceAccount", Name: string(accountOf(file)), Namespace: namespace}}
 		bound := map[string]int{}
 		documents := read(t, file)
 		for _, d := range documents {
@@ -108,8 +108,8 @@ func TestEveryRoleIsBoundToTheAgentAlone(t *testing.T) {
 				continue
 			}
 			bound[fmt.Sprintf("%s %s/%s", d.RoleRef.Kind, d.Namespace, d.RoleRef.Name)]++
-			if diff := cmp.Diff(agent, d.Subjects); diff != "" {
-				t.Errorf("%s: %s %s binds (-agent +bound):\n%s", file, d.Kind, d.Name, diff)
+			if diff := cmp.Diff(owner, d.Subjects); diff != "" {
+				t.Errorf("%s: %s %s binds (-owner +bound):\n%s", file, d.Kind, d.Name, diff)
 			}
 		}
 		for _, d := range documents {

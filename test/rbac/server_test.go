@@ -30,13 +30,14 @@ import (
 type server struct {
 	admin   kubernetes.Interface
 	objects dynamic.Interface
+	who     account // whose rights are asked for
 }
 
-func newServer(t *testing.T, admin *rest.Config) *server {
+func newServer(t *testing.T, admin *rest.Config, who account) *server {
 	t.Helper()
 	admin = rest.CopyConfig(admin)
 	admin.QPS = -1 // hundreds of questions; the server has its own bounds
-	s := &server{}
+	s := &server{who: who}
 	var err error
 	if s.admin, err = kubernetes.NewForConfig(admin); err != nil {
 		t.Fatal(err)
@@ -84,18 +85,18 @@ func (s *server) apply(t *testing.T, file string) {
 				return s.may(ctx, r, verb)
 			})
 			if err != nil {
-				t.Errorf("with %s the agent may not %s %s in %q: %v", file, verb, r.resource, r.namespace, err)
+				t.Errorf("with %s %s may not %s %s in %q: %v", file, s.who, verb, r.resource, r.namespace, err)
 			}
 		}
 	}
 }
 
-// may asks the authorizer whether the agent may do something.
+// may asks the authorizer whether the account may do something.
 func (s *server) may(ctx context.Context, r right, verb string) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.resource, "/")
 	review, err := s.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:   "system:serviceaccount:" + namespace + ":" + account,
+			User:   "system:serviceaccount:" + namespace + ":" + string(s.who),
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: r.namespace, Verb: verb, Group: r.group, Resource: resource, Subresource: subresource,
@@ -103,7 +104,7 @@ func (s *server) may(ctx context.Context, r right, verb string) (bool, error) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("ask whether the agent may %s %s: %w", verb, r.resource, err)
+		return false, fmt.Errorf("ask whether %s may %s %s: %w", s.who, verb, r.resource, err)
 	}
 	return review.Status.Allowed, nil
 }
@@ -117,7 +118,7 @@ func (s *server) expectDenied(t *testing.T, rights []right, with string) {
 				t.Fatal(err)
 			}
 			if allowed {
-				t.Errorf("with %s the agent may %s %s of group %q in %q", with, verb, r.resource, r.group, r.namespace)
+				t.Errorf("with %s %s may %s %s of group %q in %q", with, s.who, verb, r.resource, r.group, r.namespace)
 			}
 		}
 	}
@@ -127,37 +128,50 @@ func (s *server) expectDenied(t *testing.T, rights []right, with string) {
 // the other and asks about everything each time.
 func TestTheAuthorizerGrantsTheContractAndNothingElse(t *testing.T) {
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
-	s := newServer(t, c.Admin())
-	s.expectDenied(t, contract, "nothing")
+	s := newServer(t, c.Admin(), theAgent)
+	s.expectDenied(t, ofAccount(theAgent), "nothing")
 	s.apply(t, agentFile)
-	token, err := c.Token(t.Context(), namespace, account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := kubernetes.NewForConfig(c.Bearer(token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := as(t, c, theAgent)
 	s.expectRules(t, agent, []string{agentFile})
-	s.expectDenied(t, forbidden, agentFile)
+	s.expectDenied(t, forbidden[theAgent], agentFile)
 	t.Run("requests", func(t *testing.T) { s.tryRequests(t, agent) })
 
 	applied := []string{agentFile}
 	for _, file := range options() {
-		s.expectDenied(t, slices.DeleteFunc(slices.Clone(contract), func(r right) bool { return slices.Contains(applied, r.file) }), strings.Join(applied, ", "))
+		s.expectDenied(t, slices.DeleteFunc(ofAccount(theAgent), func(r right) bool { return slices.Contains(applied, r.file) }), strings.Join(applied, ", "))
 		s.apply(t, file)
 		applied = append(applied, file)
 		s.expectRules(t, agent, applied)
 	}
-	s.expectDenied(t, forbidden, "all files")
+	s.expectDenied(t, forbidden[theAgent], "all files")
+
+	s = newServer(t, c.Admin(), theController)
+	s.expectDenied(t, ofAccount(theController), "the agent's files")
+	s.apply(t, controllerFile)
+	s.expectRules(t, as(t, c, theController), []string{controllerFile})
+	s.expectDenied(t, forbidden[theController], controllerFile)
 }
 
-// expectRules asks the server for every rule that the agent has, and compares
+// as is a client with the account's own token.
+func as(t *testing.T, c *cluster.Cluster, who account) kubernetes.Interface {
+	t.Helper()
+	token, err := c.Token(t.Context(), namespace, string(who))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(c.Bearer(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// expectRules asks the server for every rule that an account has, and compares
 // them with the contract. Asking about oneself is everybody's right.
-func (s *server) expectRules(t *testing.T, agent kubernetes.Interface, applied []string) {
+func (s *server) expectRules(t *testing.T, client kubernetes.Interface, applied []string) {
 	t.Helper()
 	for _, place := range []string{namespace, "kube-node-lease", "default"} {
-		review, err := agent.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+		review, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
 			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: place}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +241,7 @@ func (s *server) tryRequests(t *testing.T, agent kubernetes.Interface) {
 			return err
 		}},
 		{"make itself a token", false, func() error {
-			_, err := core.ServiceAccounts(namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			_, err := core.ServiceAccounts(namespace).CreateToken(ctx, string(theAgent), &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 			return err
 		}},
 	} {
@@ -243,7 +257,7 @@ func (s *server) pod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	p, err := s.admin.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "victim"},
-		Spec: corev1.PodSpec{ServiceAccountName: account, NodeName: "node",
+		Spec: corev1.PodSpec{ServiceAccountName: string(theAgent), NodeName: "node",
 			Containers: []corev1.Container{{Name: "app", Image: "none"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
