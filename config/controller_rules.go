@@ -77,6 +77,7 @@ func (c *Controller) Warnings() (all []string) {
 		{!c.TaintBasedEvictions && c.TaintEvictions, "enableTaintManager without taintBasedEvictions: pods of dead nodes go by podEvictionTimeout, tolerations count for taints of others only"},
 		{c.NodeEvictionRate == 0, "nodeEvictionRate is 0: no node is ever tainted NoExecute, or emptied, in a healthy zone"},
 		{!c.LiveLeaseReads && c.StormNodes == 0, "liveLeaseReads is off and stormNodes is 0: a watch that hangs makes every node Unknown"},
+		{c.LiveLeaseReads && (c.LiveLeaseReadsPerSecond == 0 || c.LiveLeaseReadsPerSecond >= c.KubeAPIQPS), "liveLeaseReadsPerSecond leaves nothing of kubeAPIQPS for writes while many nodes are silent"},
 		{c.SecondOpinion > 0 && c.HeartbeatNamespace == "", "secondOpinion has no heartbeatNamespace to ask the agents in: it never applies"},
 		{c.DryRun && c.Mode == Replace, "dryRun holds back everything that mode replace would write: nobody acts if kube-controller-manager's controllers are off"},
 		{c.Mode == Replace && !c.LeaderElect, "mode replace without leaderElect: two controllers would act at once, so see to it that there is one"},

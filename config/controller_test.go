@@ -223,6 +223,8 @@ func TestControllerWarnings(t *testing.T) {
 		{"taintBasedEvictions: false\n", "podEvictionTimeout"},
 		{"nodeEvictionRate: 0\n", "no node is ever tainted"},
 		{"liveLeaseReads: false\nstormNodes: 0\n", "a watch that hangs"},
+		{"liveLeaseReadsPerSecond: 0\n", "leaves nothing"},
+		{"kubeAPIQPS: 20\n", "leaves nothing"},
 		{"heartbeatNamespace: ''\n", "never applies"},
 		{"mode: replace\ndryRun: true\n", "nobody acts"},
 		{"mode: replace\nleaderElect: false\n", "two controllers"},
