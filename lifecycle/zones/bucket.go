@@ -20,19 +20,12 @@ type bucket struct {
 const longest = 100 * 365 * 24 * time.Hour
 
 // interval is how long a token takes, rounded up, so that no rate is exceeded.
-// What is a whole number of nanoseconds but for the error of the division, as
-// for 0.1 or 0.07, is that number.
 func interval(rate float64) time.Duration {
 	ns := float64(time.Second) / rate
 	if !(ns < float64(longest)) { // a rate of 0 as well
 		return longest
 	}
-	const precision = 1.0 / (1 << 51)
-	whole := math.Round(ns)
-	if math.Abs(ns-whole) > whole*precision {
-		whole = math.Ceil(ns)
-	}
-	return max(1, time.Duration(whole))
+	return time.Duration(math.Ceil(ns))
 }
 
 // next is when the next token is there, perhaps long ago. It says nothing at rate 0.

@@ -213,7 +213,7 @@ func (z *Zones) evaluate(s *zone, now time.Time) Change {
 func (z *Zones) vacate(s *zone, now time.Time) {
 	s.told = false
 	if s.bucket.rated && s.bucket.rate == 0 {
-		s.bucket.set(z.policy.Rate, now)
+		s.bucket.set(max(z.policy.Rate, z.policy.SecondaryRate, z.policy.FullRate), now)
 	}
 	if !s.vacant {
 		s.vacant = true
