@@ -187,21 +187,43 @@ func TestTheElectionOfOneNeedsNoRules(t *testing.T) {
 
 // Taint based evictions follow the taint manager unless they are given.
 func TestTheFourModes(t *testing.T) {
+	type mode struct{ noExecute, byTaints, legacy bool }
 	for _, tc := range []struct {
-		args           []string
-		manager, based bool
+		args []string
+		want mode
 	}{
-		{nil, true, true},
-		{[]string{"--enable-taint-manager=false"}, false, false},
-		{[]string{"--taint-based-evictions=false"}, true, false},
-		{[]string{"--enable-taint-manager=false", "--taint-based-evictions"}, false, true},
+		{nil, mode{noExecute: true, byTaints: true}},
+		{[]string{"--enable-taint-manager=false"}, mode{legacy: true}},
+		{[]string{"--taint-based-evictions=false"}, mode{byTaints: true, legacy: true}},
+		{[]string{"--enable-taint-manager=false", "--taint-based-evictions"}, mode{noExecute: true}},
 	} {
 		c, err := loadController(t, "", tc.args...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.TaintEvictions != tc.manager || c.TaintBasedEvictions != tc.based {
-			t.Errorf("%v: taint manager %t, taint based evictions %t", tc.args, c.TaintEvictions, c.TaintBasedEvictions)
+		if p := c.Policy(); (mode{p.NoExecute, p.TaintEvictions, p.LegacyEvictions}) != tc.want {
+			t.Errorf("%v: %+v", tc.args, p)
+		}
+	}
+}
+
+// Each option that decides is in the policy: changing one changes it.
+func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
+	preset := config.NewController().Policy()
+	for field, text := range map[string]string{
+		"nodeMonitorGracePeriod": "55s", "nodeStartupGracePeriod": "2m", "podEvictionTimeout": "6m", "enableTaintManager": "false", "taintBasedEvictions": "false",
+		"nodeEvictionRate": "0.2", "secondaryNodeEvictionRate": "0.02", "largeClusterSizeThreshold": "51", "unhealthyZoneThreshold": "0.6",
+		"fullyDisruptedRate": "0", "maxUnhealthy": "20%", "stormCooldown": "1m", "pauseDisruptedZones": "true",
+		"liveLeaseReads": "false", "liveLeaseReadsPerSecond": "7", "outageGrace": "1s", "stormNodes": "3", "stormShare": "0.5", "stormWindow": "1s", "stormLongest": "1m",
+		"recoveriesPerSecond": "3", "secondOpinion": "1m", "agentGrace": "1m", "autonomyLongest": "1h", "nodeRenewInterval": "1s",
+	} {
+		c, err := loadController(t, field+": "+text+"\n")
+		if err != nil {
+			t.Errorf("%s: %v", field, err)
+			continue
+		}
+		if c.Policy() == preset {
+			t.Errorf("%s: %s changes nothing", field, text)
 		}
 	}
 }

@@ -54,7 +54,7 @@ var mayImport = map[string]struct {
 	"ladder": {[]string{"eviction", "signal"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
 	// What drives the core.
-	"config":   {[]string{"eviction", "fields", "signal"}, "it compiles what users write into a policy"},
+	"config":   {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "signal"}, "it compiles what users write into policies"},
 	"agent":    {[]string{"eviction", "ranking", "signal"}, "it is handed its ports and knows none of their implementations"},
 	"simulate": {[]string{"agent", "config", "eviction", "fields", "pods", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
@@ -68,6 +68,9 @@ var mayImport = map[string]struct {
 	"test/sandbox":          {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
 	"test/cluster":          {[]string{"test/hog", "test/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
 	"test/cluster/workload": {[]string{"test/hog"}, "it is the hog in an image"},
+	"test/hollow":           {nil, "nodes without machines know nothing of who judges them"},
+	"test/chronicle":        {nil, "it keeps what happened, whoever did it"},
+	"test/failover":         {nil, "it is tests alone"},
 	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
 	"test/e2e":              {nil, "it is tests alone"},
 	"test/vm":               {[]string{"test/vm/wire"}, "it boots a machine and runs programs in it, whatever they are"},
@@ -89,9 +92,9 @@ var mayUse = []struct {
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients (docs/decisions/019)"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"apiserver", "cmd/", "pods", "podstatus", "report", "simulate", "test/cluster"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "pods", "podstatus", "report", "simulate", "test/cluster"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "podstatus", "report", "test/cluster"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/api/", []string{"apiserver", "cmd/", "pods", "podstatus", "report", "simulate", "test/chronicle", "test/cluster", "test/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "pods", "podstatus", "report", "simulate", "test/chronicle", "test/cluster", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver", "podstatus", "report", "test/chronicle", "test/cluster", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"apiserver", "cmd/"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields", "test/cluster"}, "what users write is read in one place"},
