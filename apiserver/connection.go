@@ -110,13 +110,19 @@ func configuration(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-func (c *Connection) dial(config *rest.Config, timeout time.Duration) error {
+// prepare sets what all clients have in common.
+func prepare(config *rest.Config) {
 	noticeDeadConnections()
 	config.ContentType, config.AcceptContentTypes = protobuf, protobufOrJSON
 	config.Timeout = 0 // it would end watches: each client has its own
+	config.QPS = unlimited
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
 	}}).DialContext
+}
+
+func (c *Connection) dial(config *rest.Config, timeout time.Duration) error {
+	prepare(config)
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err

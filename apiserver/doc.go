@@ -1,5 +1,6 @@
 // Package apiserver speaks to the Kubernetes API server for one node: it holds
-// the connection, the pods of that node and its Node object.
+// the connection, the pods of that node and its Node object. For a controller
+// [Dial] makes clients of the same kind.
 //
 // Duties and invariants:
 //
