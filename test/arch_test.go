@@ -29,6 +29,7 @@ var mayImport = map[string]struct {
 	"lifecycle/evidence":  {[]string{"lifecycle/deadline"}, "it says whether silence is believed; who is silent, and what follows, is decided elsewhere"},
 	"lifecycle/health":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says who is silent; whether that is believed is decided elsewhere"},
 	"lifecycle/evictions": {[]string{"lifecycle/deadline", "lifecycle/facts"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
+	"lifecycle/fleet":     {[]string{"lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/evidence", "lifecycle/facts", "lifecycle/health", "lifecycle/taints", "lifecycle/zones"}, "it puts the cores of the cluster's side together; what is asked of the API server, and when it answers, is not its business"},
 	"lifecycle/taints":    {[]string{"lifecycle/facts"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
 	"lifecycle/zones":     {[]string{"lifecycle/deadline", "lifecycle/facts"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
 

@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/evictions"
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+)
+
+// drive finds by which taints a host's pods are evicted, and looks at them all if
+// that changed.
+func (f *Fleet) drive(h *host) {
+	driving, held := f.drivers(h)
+	if !h.stale && held == h.held && slices.Equal(driving, h.driving) {
+		return
+	}
+	h.driving, h.held, h.stale = driving, held, false
+	for _, p := range h.pods {
+		f.lookPod(p)
+	}
+}
+
+// drivers are the taints by which a host's pods are evicted; held says that there
+// are others, by which they are not for the moment.
+func (f *Fleet) drivers(h *host) (driving []facts.Taint, held bool) {
+	if !f.policy.TaintEvictions || h.object == nil {
+		return nil, false
+	}
+	for i := range h.view.Taints {
+		t := &h.view.Taints[i]
+		switch {
+		case t.Effect != facts.NoExecute:
+		case !ours(t):
+			driving = append(driving, *t)
+		case h.ready() == facts.True || f.budgets.full:
+			// It is on its way out, and drives nobody off any more.
+		case f.holdsBack(h, t):
+			held = true
+		default:
+			driving = append(driving, *t)
+		}
+	}
+	return driving, held
+}
+
+// holdsBack reports whether one of our taints drives nobody off for the moment.
+func (f *Fleet) holdsBack(h *host, t *facts.Taint) bool {
+	if f.budgets.strained || f.paused(h) {
+		return true
+	}
+	why, _ := f.spared(h)
+	return why == HeardAgain || why == Autonomous && t.Key == facts.KeyUnreachable
+}
+
+// A departure is the end of a pod, or the end of what would have been one.
+type departure struct {
+	at        time.Time
+	pod       *pod
+	why       Why
+	calledOff bool
+}
+
+// schedule sets a pod's timer by what holds now, and returns a departure if that
+// calls one off.
+func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
+	uid, hands := p.facts.UID, f.hands[p.facts.UID]
+	if hands != nil && hands.evict.underWay() {
+		return leaving // it is decided, and what comes of it is known soon
+	}
+	at, ok := evictions.Deadline(p.facts, p.host.driving)
+	if ok {
+		if hands != nil && hands.evict.from.After(at) {
+			at = hands.evict.from
+		}
+		f.timers.Set(uid, at)
+		p.timed = hands == nil || !hands.deleted
+		return leaving
+	}
+	f.timers.Cancel(uid)
+	if p.timed && !p.facts.Deleting && !p.host.held {
+		leaving = append(leaving, departure{at: f.now, pod: p, calledOff: true})
+	}
+	p.timed = p.timed && !p.facts.Deleting && p.host.held
+	return leaving
+}
+
+// due are the pods whose time has come.
+func (f *Fleet) due(leaving []departure) []departure {
+	for _, uid := range f.timers.Due(f.now) {
+		p := f.pods[uid]
+		if h := p.host; h.spec.underWay() && h.spec.execution {
+			h.stale = true // by which taints it goes, if it does, is known when that is written
+			continue
+		}
+		if at, ok := evictions.Deadline(p.facts, p.host.driving); ok {
+			leaving = append(leaving, departure{at: at, pod: p, why: ByTaint})
+		}
+	}
+	return leaving
+}
+
+// evict returns what becomes of pods whose time has come, or never will.
+func (f *Fleet) evict(out []Action) []Action {
+	f.leaving = f.due(f.leaving)
+	slices.SortStableFunc(f.leaving, func(a, b departure) int { return cmp.Or(a.at.Compare(b.at), byKey(a.pod, b.pod)) })
+	for _, d := range f.leaving {
+		p := d.pod
+		a := Action{Kind: Cancel, Node: p.host.name, Object: p.host.object, Pod: p.facts, at: f.now}
+		if !d.calledOff {
+			hands := f.handsOn(p.facts.UID)
+			if hands.evict.underWay() {
+				continue // for another reason
+			}
+			a.Kind, a.Why, a.id = Evict, d.why, f.start(&hands.evict)
+		}
+		out = append(out, a)
+	}
+	clear(f.leaving)
+	f.leaving = f.leaving[:0]
+	return out
+}
