@@ -115,14 +115,24 @@ func (w *twin) update(now time.Time) (lines []string) {
 		told[p] = v
 		w.log[p] = append(w.log[p], entry{at: now, rated: true, rate: v.rate})
 	}
-	for p, was := range w.told {
-		if _, there := told[p]; !there && was.rate == 0 { // a stop ends with its zone
-			rate := max(w.policy.Rate, w.policy.SecondaryRate, w.policy.FullRate)
-			w.log[p] = append(w.log[p], entry{at: now, rated: true, rate: rate})
+	for p := range w.log {
+		if _, there := told[p]; !there && w.rate(p) == 0 { // a stop ends with its zone
+			fastest := max(w.policy.Rate, w.policy.SecondaryRate, w.policy.FullRate)
+			w.log[p] = append(w.log[p], entry{at: now, rated: true, rate: fastest})
 		}
 	}
 	w.told = told
 	return lines
+}
+
+// rate is the last that was set, 0 without one.
+func (w *twin) rate(p facts.Place) (rate float64) {
+	for _, e := range w.log[p] {
+		if e.rated {
+			rate = e.rate
+		}
+	}
+	return rate
 }
 
 // token is when a zone's next token is there, by all that befell it; the zero
@@ -314,7 +324,10 @@ func (c *pair) step(r *rand.Rand) {
 
 // takeOver lets another have spent tokens, or none be left.
 func (c *pair) takeOver(r *rand.Rand, p facts.Place) {
-	if _, told := c.w.told[p]; !told || r.IntN(4) > 0 {
+	_, told := c.w.told[p]
+	ready, _, _ := c.w.survey()
+	_, there := ready[p]
+	if fresh := there && len(c.w.log[p]) == 0; !told && !fresh || r.IntN(4) > 0 {
 		return
 	}
 	if r.IntN(2) == 0 {

@@ -209,10 +209,11 @@ func (z *Zones) evaluate(s *zone, now time.Time) Change {
 }
 
 // vacate keeps the bucket of a zone that has lost its last node: if it comes
-// back soon, it has no more tokens than if it had stayed. A stop ends with it.
+// back soon, it has no more tokens than if it had stayed. A stop ends with it,
+// and so it fills at the fastest rate that there is: then it can be forgotten.
 func (z *Zones) vacate(s *zone, now time.Time) {
 	s.told = false
-	if s.bucket.rated && s.bucket.rate == 0 {
+	if s.bucket.rate == 0 {
 		s.bucket.set(max(z.policy.Rate, z.policy.SecondaryRate, z.policy.FullRate), now)
 	}
 	if !s.vacant {

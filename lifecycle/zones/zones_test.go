@@ -57,17 +57,22 @@ func told(changes []zones.Change) (lines []string) {
 	return lines
 }
 
+func many(sign string, n int) string { return strings.Repeat(sign, n) }
+
+// A story is what is told of zones that go from picture to picture.
+type story struct {
+	name  string
+	steps []step
+}
+
+type step struct {
+	show picture
+	told []string
+	all  bool // whether all zones are full
+}
+
 func TestHowDisruptedAZoneIs(t *testing.T) {
-	many := func(sign string, n int) string { return strings.Repeat(sign, n) }
-	type step struct {
-		show picture
-		told []string
-		all  bool
-	}
-	for _, c := range []struct {
-		name  string
-		steps []step
-	}{
+	for _, c := range []story{
 		{"nodes without labels are one zone, and it is well", []step{{"_:+++", []string{"Normal 0.1"}, false}}},
 		{"both die, one comes back", []step{
 			{"a:++", []string{"r/a Normal 0.1"}, false},
@@ -118,11 +123,8 @@ func TestHowDisruptedAZoneIs(t *testing.T) {
 			z := zones.New(usual())
 			for i, s := range c.steps {
 				show(z, s.show)
-				if got := told(z.Update(start)); !slices.Equal(got, s.told) {
-					t.Errorf("step %d (%s): told %q instead of %q", i, s.show, got, s.told)
-				}
-				if z.AllFull() != s.all {
-					t.Errorf("step %d (%s): all full: %v", i, s.show, z.AllFull())
+				if got := told(z.Update(start)); !slices.Equal(got, s.told) || z.AllFull() != s.all {
+					t.Errorf("step %d (%s): told %q instead of %q, all full: %v", i, s.show, got, s.told, z.AllFull())
 				}
 			}
 		})
