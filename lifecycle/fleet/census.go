@@ -1,0 +1,51 @@
+package fleet
+
+import (
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/zones"
+)
+
+// A Census counts what a fleet holds at one moment.
+type Census struct {
+	Pods   int
+	Leads  bool // this fleet decides; else all that follows is empty
+	Timers int  // pods whose eviction has a moment
+
+	Suspects       int // silent nodes that are not believed to be dead yet
+	BreakerOpen    bool
+	BudgetExceeded bool
+	Zones          []ZoneCensus // in the order of places
+}
+
+// A ZoneCensus counts the nodes of a zone, those that count for its state.
+type ZoneCensus struct {
+	Place         facts.Place
+	State         zones.State
+	Rate          float64 // nodes a second
+	Size, Unready int
+	Waiting       int // for their turn to be given up
+}
+
+// Census counts. It walks over the nodes that something is the matter with.
+func (f *Fleet) Census() Census {
+	c := Census{Pods: len(f.pods), Leads: f.leading}
+	if !f.leading {
+		return c
+	}
+	c.Timers, c.BreakerOpen, c.BudgetExceeded = f.timers.Len(), f.budgets.breaker, f.budgets.strained
+	for _, h := range f.silent {
+		if !h.lost {
+			c.Suspects++
+		}
+	}
+	waiting := map[facts.Place]int{}
+	for _, h := range f.concerned {
+		if h.waiting {
+			waiting[h.place()]++
+		}
+	}
+	f.zones.Each(func(p facts.Place, s zones.State, rate float64, size, unready int) {
+		c.Zones = append(c.Zones, ZoneCensus{p, s, rate, size, unready, waiting[p]})
+	})
+	return c
+}
