@@ -192,8 +192,8 @@ func TestGivenBackAfterAStopIsLost(t *testing.T) {
 	l.serves(13*second, "a-4")
 }
 
-// rates are policies under which the picture of one zone has the rate wanted:
-// well, a part of it gone, all of it gone with another there.
+// One zone goes through all of its rates: well, a part of it gone, all of it gone
+// while another is there.
 func TestWhenTheRateChanges(t *testing.T) {
 	p := zones.Policy{Rate: 0.1, SecondaryRate: 0.01, FullRate: 0.5, LargeZone: 3, Unhealthy: 0.55}
 	const well, part, lost = "a:++-- b:+", "a:+--- b:+", "a:---- b:+"
