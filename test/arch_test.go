@@ -26,6 +26,7 @@ var mayImport = map[string]struct {
 	// puts them together.
 	"lifecycle/facts":     {nil, "it is the vocabulary of the cluster's side"},
 	"lifecycle/deadline":  {nil, "it keeps moments in order, whatever they are about"},
+	"lifecycle/agents":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says what agents ask for and leave behind; who does it is decided elsewhere"},
 	"lifecycle/evidence":  {[]string{"lifecycle/deadline"}, "it says whether silence is believed; who is silent, and what follows, is decided elsewhere"},
 	"lifecycle/health":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says who is silent; whether that is believed is decided elsewhere"},
 	"lifecycle/evictions": {[]string{"lifecycle/deadline", "lifecycle/facts"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
@@ -55,9 +56,11 @@ var mayImport = map[string]struct {
 	"ladder": {[]string{"eviction", "signal"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
 	// What drives the core.
-	"config":   {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "signal"}, "it compiles what users write into policies"},
-	"agent":    {[]string{"eviction", "ranking", "signal"}, "it is handed its ports and knows none of their implementations"},
-	"simulate": {[]string{"agent", "config", "eviction", "fields", "pods", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
+	"config":    {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "signal"}, "it compiles what users write into policies"},
+	"lifecycle": {[]string{"lifecycle/facts", "lifecycle/fleet"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
+	"agent":     {[]string{"eviction", "ranking", "signal"}, "it is handed its ports and knows none of their implementations"},
+	"rehearse":  {[]string{"config", "fields", "lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/facts", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
+	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
 	"cmd/plimsoll": {[]string{"agent", "apiserver", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "ladder", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
@@ -93,11 +96,11 @@ var mayUse = []struct {
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients (docs/decisions/019)"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"apiserver", "cmd/", "pods", "podstatus", "report", "simulate", "test/chronicle", "test/cluster", "test/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "pods", "podstatus", "report", "simulate", "test/chronicle", "test/cluster", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "podstatus", "report", "test/chronicle", "test/cluster", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "pods", "podstatus", "rehearse", "report", "simulate", "test/chronicle", "test/cluster", "test/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "lifecycle", "pods", "podstatus", "rehearse", "report", "simulate", "test/chronicle", "test/cluster", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver", "lifecycle", "podstatus", "report", "test/chronicle", "test/cluster", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"apiserver", "cmd/"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
+	{"k8s.io/klog/", []string{"apiserver", "cmd/", "lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields", "test/cluster"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
