@@ -8,13 +8,15 @@ import (
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/rehearse"
 	"plimsoll.dev/plimsoll/signal"
 )
 
 // NodeKind is the kind of scenarios about one node under pressure.
 const NodeKind = "NodeScenario"
 
-// A Scenario is a timeline that can be run, as often as one likes. What only the run can find wrong
+// A Scenario is a timeline that can be run, as often as one likes: a
+// [*NodeScenario] or a [*rehearse.Scenario]. What only the run can find wrong
 // with the file comes as an error of type [fields.Faults], with nothing written.
 type Scenario interface {
 	WriteText(io.Writer) error // for people
@@ -48,7 +50,8 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // readers read the fields of a scenario, by its kind.
 var readers = map[string]func(fields.Value, *fields.Faults) Scenario{
-	NodeKind: func(v fields.Value, faults *fields.Faults) Scenario { return readNode(v, faults) },
+	NodeKind:      func(v fields.Value, faults *fields.Faults) Scenario { return readNode(v, faults) },
+	rehearse.Kind: func(v fields.Value, faults *fields.Faults) Scenario { return rehearse.Read(v, faults) },
 }
 
 // Parse reads a scenario. If there are faults, the scenario must not be used.
@@ -68,7 +71,7 @@ func Parse(data []byte) (Scenario, fields.Faults) {
 	switch {
 	case read != nil:
 	case kind.Present():
-		kind.Fault("must be %s", NodeKind)
+		kind.Fault("must be %s or %s", NodeKind, rehearse.Kind)
 		return nil, faults // what its fields mean is not known
 	default:
 		read = readers[NodeKind]

@@ -78,7 +78,7 @@ func TestFaults(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"kind: NodeScenario\nsteps: []": "apiVersion: required", "apiVersion: v1\nkind: NodeScenario\nsteps: []": `apiVersion: "v1": must be plimsoll.dev/v1alpha1`,
-		"apiVersion: plimsoll.dev/v1alpha1\nkind: Pod": `kind: "Pod": must be NodeScenario`, "": "required", "[]": "must be a mapping", "\x00": "not valid YAML",
+		"apiVersion: plimsoll.dev/v1alpha1\nkind: Pod": `kind: "Pod": must be NodeScenario or ClusterScenario`, "": "required", "[]": "must be a mapping", "\x00": "not valid YAML",
 	} {
 		if _, faults := simulate.Parse([]byte(text)); faults.Err() == nil || !strings.Contains(faults.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, faults, want)

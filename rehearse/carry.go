@@ -1,0 +1,134 @@
+package rehearse
+
+import (
+	"slices"
+	"strings"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// carryOut does what an action says, at once and without fail, and notes it.
+// What is told to people and changes nothing is not noted.
+func (r *run) carryOut(a *fleet.Action) {
+	if do := carriers[a.Kind]; do != nil {
+		do(r, a)
+	}
+	if a.Kind.Writes() {
+		r.world.fleet.Finished(a, nil, r.world.now)
+	}
+}
+
+// carriers do what the kinds say. ReadLease is not among them: the policy of a
+// scenario reads no leases.
+var carriers = map[fleet.Kind]func(*run, *fleet.Action){
+	fleet.Silence:      (*run).silence,
+	fleet.Zone:         (*run).zone,
+	fleet.Taint:        (*run).taint,
+	fleet.MarkNotReady: (*run).markNotReady,
+	fleet.Evict:        (*run).evict,
+	fleet.Cancel:       (*run).cancel,
+	fleet.ClearAgent:   (*run).clearAgent,
+}
+
+func (r *run) silence(a *fleet.Action) {
+	n := r.world.nodes[a.Node]
+	if n == nil {
+		return
+	}
+	why := r.whySilent(n)
+	for _, c := range a.Conditions {
+		r.note(Line{Do: doCondition, Node: a.Node, Type: c.Type.String(), Status: facts.Unknown.String(), Reason: c.Reason, why: why})
+	}
+	r.world.change(n, func(o *facts.Node) {
+		for _, c := range a.Conditions {
+			heartbeat := o.Conditions[c.Type].Heartbeat
+			if o.Conditions[c.Type].Status == facts.Absent {
+				heartbeat = o.Created
+			}
+			o.Conditions[c.Type] = facts.Condition{Status: facts.Unknown, Reason: c.Reason, Heartbeat: heartbeat, Transition: r.world.now}
+		}
+	})
+}
+
+// zone is noted if it is news: a new leader tells of every zone.
+func (r *run) zone(a *fleet.Action) {
+	name, state := a.Zone.Place.String(), zoneState{a.Zone.State.String(), a.Zone.Rate}
+	told, is := r.told[name]
+	r.told[name] = state
+	if told == state || !is && state.name == normal {
+		return
+	}
+	r.note(Line{Do: doZone, Zone: &name, State: state.name, Rate: &state.rate, why: r.whyZone(a.Zone)})
+}
+
+func (r *run) taint(a *fleet.Action) {
+	n := r.world.nodes[a.Node]
+	if n == nil {
+		return
+	}
+	for _, t := range a.Remove {
+		r.note(Line{Do: doTaint, Node: a.Node, Op: opRemove, Key: t.Key, Effect: t.Effect.String()})
+	}
+	for _, t := range a.Add {
+		r.note(Line{Do: doTaint, Node: a.Node, Op: opAdd, Key: t.Key, Effect: t.Effect.String()})
+	}
+	for _, l := range a.Labels {
+		r.note(Line{Do: doLabel, Node: a.Node, Key: l.Key, Value: &l.Value})
+		n.labels = withLabel(n.labels, l.Key, l.Value)
+	}
+	r.world.change(n, func(o *facts.Node) {
+		for _, t := range slices.Concat(a.Remove, a.Add) {
+			o.Taints = without(o.Taints, t)
+		}
+		o.Taints = append(o.Taints, a.Add...)
+		o.Labels = labelsOf(n.labels)
+	})
+}
+
+func (r *run) markNotReady(a *fleet.Action) {
+	if p := r.present(a); p != nil {
+		r.note(Line{Do: doPodNotReady, Node: a.Node, Pod: a.Pod.Key()})
+		r.world.setReady(p, false)
+	}
+}
+
+func (r *run) evict(a *fleet.Action) {
+	if p := r.present(a); p != nil {
+		r.note(Line{Do: doEvict, Node: a.Node, Pod: a.Pod.Key(), Why: a.Why.String(), why: r.whyEvicted(a)})
+		r.world.remove(a.Pod.Key())
+	}
+}
+
+func (r *run) cancel(a *fleet.Action) {
+	if p := r.present(a); p != nil {
+		r.note(Line{Do: doCancel, Node: a.Node, Pod: a.Pod.Key(), why: r.whyCancelled(a)})
+	}
+}
+
+// present is the pod that an action is about, nil if it is gone: the write then
+// finds nothing, which is no failure.
+func (r *run) present(a *fleet.Action) *pod {
+	if p := r.world.pods[a.Pod.Key()]; p != nil && p.object.UID == a.Pod.UID {
+		return p
+	}
+	return nil
+}
+
+// ofAgents is the prefix of the taints of nodes' agents. There are none in a
+// scenario: one that the file has was left by an agent that is dead.
+const ofAgents = "plimsoll.dev/"
+
+func (r *run) clearAgent(a *fleet.Action) {
+	n := r.world.nodes[a.Node]
+	if n == nil {
+		return
+	}
+	isOfAgents := func(t facts.Taint) bool { return strings.HasPrefix(t.Key, ofAgents) }
+	for _, t := range n.object.Taints {
+		if isOfAgents(t) {
+			r.note(Line{Do: doTaint, Node: a.Node, Op: opRemove, Key: t.Key, Effect: t.Effect.String()})
+		}
+	}
+	r.world.change(n, func(o *facts.Node) { o.Taints = slices.DeleteFunc(slices.Clone(o.Taints), isOfAgents) })
+}

@@ -1,0 +1,95 @@
+package rehearse
+
+import (
+	"fmt"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/evictions"
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/zones"
+)
+
+// The reasons of decisions, in words. They are taken from the same world that
+// the fleet was told of.
+
+// since is a moment as the output has it.
+func since(at time.Time) string { return seconds(at.Sub(start)) }
+
+func (r *run) whySilent(n *node) string {
+	last := n.lease
+	if heartbeat := n.object.Conditions[facts.Ready].Heartbeat; heartbeat.After(last) {
+		last = heartbeat
+	}
+	if last.IsZero() {
+		return fmt.Sprintf("registered at %s and never heard of", since(n.object.Created))
+	}
+	return fmt.Sprintf("last heard of at %s, %s ago", since(last), seconds(r.world.now.Sub(last)))
+}
+
+// whyZone counts the nodes of a zone as the controller does.
+func (r *run) whyZone(c zones.Change) string {
+	of, unready := 0, 0
+	for _, n := range r.world.nodes {
+		if n.object.Labels.Excluded || n.object.Labels.Place() != c.Place {
+			continue
+		}
+		if of++; n.object.Conditions[facts.Ready].Status != facts.True {
+			unready++
+		}
+	}
+	pace := "nobody is given up there"
+	if c.Rate > 0 {
+		pace = fmt.Sprintf("at most %g nodes are given up each second", c.Rate)
+	}
+	return fmt.Sprintf("%d of %s not ready; %s", unready, counted(of, "node"), pace)
+}
+
+func (r *run) whyEvicted(a *fleet.Action) string {
+	n := r.world.nodes[a.Node]
+	switch {
+	case n == nil:
+		return "the node is gone"
+	case a.Why == fleet.NodeLost:
+		ready := n.object.Conditions[facts.Ready]
+		return fmt.Sprintf("the node is lost, Ready is %s since %s", ready.Status, since(ready.Transition))
+	}
+	first, taint, found := time.Time{}, facts.Taint{}, false
+	for _, t := range n.object.Taints {
+		if t.Effect != facts.NoExecute {
+			continue
+		}
+		if at, goes := evictions.Deadline(a.Pod, []facts.Taint{t}); goes && (!found || at.Before(first)) {
+			first, taint, found = at, t, true
+		}
+	}
+	begin := taint.Added
+	if a.Pod.Created.After(begin) {
+		begin = a.Pod.Created
+	}
+	if !first.After(begin) {
+		return taintName(taint) + " is not tolerated"
+	}
+	return fmt.Sprintf("%s was tolerated for %s, since %s", taintName(taint), seconds(first.Sub(begin)), since(begin))
+}
+
+func (r *run) whyCancelled(a *fleet.Action) string {
+	n := r.world.nodes[a.Node]
+	if n == nil {
+		return "the node is gone"
+	}
+	for _, t := range n.object.Taints {
+		if t.Effect == facts.NoExecute {
+			return "what taints are left is tolerated"
+		}
+	}
+	return "no NoExecute taint is left"
+}
+
+// counted is a number of things, such as 1 node or 2 nodes.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
