@@ -1,0 +1,108 @@
+package lifecycle
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A class is how urgent a request is.
+type class uint8
+
+// The classes, most urgent first.
+const (
+	protect class = iota // what keeps pods away from a node, and finds out about it
+	evict                // what moves pods off a node
+	repair               // what tells that pods are not ready, or that a node is back
+	tidy                 // labels, and what dead agents left behind
+	classes              // how many there are
+)
+
+var classNames = [...]string{protect: "protect", evict: "evict", repair: "repair", tidy: "tidy"}
+
+// String is the class as metrics have it.
+func (c class) String() string { return classNames[c] }
+
+// Classes are the names of the classes of requests, most urgent first.
+func Classes() []string { return classNames[:] }
+
+// A budget lets requests begin at no more than a rate, and as many at once as it
+// has saved up. Who asks for a more urgent class goes first; within a class, who
+// asked first.
+type budget struct {
+	every time.Duration // between two turns, in the long run
+	most  time.Duration // what can be saved up, as time
+
+	mu      sync.Mutex
+	next    time.Time // when the turn after all that were taken would be, without savings
+	waiting [classes][]chan struct{}
+	alarm   *time.Timer // runs while somebody waits
+}
+
+// newBudget: qps > 0, burst >= 1.
+func newBudget(qps float64, burst int) *budget {
+	every := time.Duration(float64(time.Second) / qps)
+	return &budget{every: every, most: time.Duration(max(burst, 1)-1) * every}
+}
+
+// turn waits for a turn; ctx ends the wait.
+func (b *budget) turn(ctx context.Context, c class) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	mine := make(chan struct{})
+	b.mu.Lock()
+	b.waiting[c] = append(b.waiting[c], mine)
+	b.grant(time.Now())
+	b.mu.Unlock()
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+		b.leave(c, mine)
+		return ctx.Err()
+	}
+}
+
+// leave takes a waiter out. A turn that it got meanwhile is lost.
+func (b *budget) leave(c class, mine chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, other := range b.waiting[c] {
+		if other == mine {
+			b.waiting[c] = append(b.waiting[c][:i], b.waiting[c][i+1:]...)
+			return
+		}
+	}
+}
+
+// grant gives the turns that are due, and sees to it that the next one is given
+// in time. The caller holds mu.
+func (b *budget) grant(now time.Time) {
+	for c := range b.waiting {
+		for len(b.waiting[c]) > 0 {
+			if earliest := now.Add(-b.most); b.next.Before(earliest) {
+				b.next = earliest
+			}
+			if b.next.After(now) {
+				b.wakeAt(b.next.Sub(now))
+				return
+			}
+			b.next = b.next.Add(b.every)
+			close(b.waiting[c][0])
+			b.waiting[c] = b.waiting[c][1:]
+		}
+	}
+}
+
+func (b *budget) wakeAt(in time.Duration) {
+	if b.alarm != nil {
+		b.alarm.Reset(in)
+		return
+	}
+	b.alarm = time.AfterFunc(in, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.grant(time.Now())
+	})
+}

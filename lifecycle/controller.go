@@ -1,0 +1,188 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// A Controller follows a cluster and acts for it. Make one with [New].
+type Controller struct {
+	settings Settings
+	parts    Parts
+	log      *slog.Logger
+	mail     *mailbox
+	doubts   *doubts
+	rivals   rivals
+	events   *events
+	budget   *budget
+	holds    func(now time.Time) bool // nobody else can lead at this moment
+	links    []*link
+	lists    int // that must be complete before anything is decided
+
+	// Of the goroutine that owns the fleet.
+	fleet       *fleet.Fleet
+	nodes       map[string]*sighting
+	rehearsal   *rehearsal
+	complete    int             // lists that were complete once
+	term        context.Context // of the present leadership; nil before the first
+	predecessor time.Time
+	hands       *executor  // nil: this process does not decide
+	other       otherWrite // the latest of all nodes
+
+	state atomic.Pointer[state]
+}
+
+// New prepares a controller that decides by the policy. It makes no request.
+func New(s Settings, policy fleet.Policy, p Parts) *Controller {
+	log := cmp.Or(p.Log, slog.Default())
+	c := &Controller{
+		settings: s, parts: p, log: log,
+		mail: newMailbox(), doubts: &doubts{log: log}, rivals: s.OtherWriters,
+		fleet: fleet.New(policy), nodes: map[string]*sighting{}, rehearsal: newRehearsal(),
+	}
+	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
+	c.state.Store(&state{turned: time.Now()})
+	return c
+}
+
+// Run follows the cluster and decides whenever this process leads, until ctx ends.
+// Then it finishes what it began and gives the leadership up. It is to be called
+// once.
+func (c *Controller) Run(ctx context.Context) {
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	waits := []func(){c.elect(following), c.events.run(following)}
+	for _, s := range c.sources() {
+		waits = append(waits, c.followSource(following, s))
+	}
+	for ctx.Err() == nil {
+		c.pause(ctx, c.turn(time.Now()))
+	}
+	c.rest(time.Now()) // before the lease is given to somebody else
+	stop()
+	for _, wait := range waits {
+		wait()
+	}
+}
+
+// turn is one round of the owner of the fleet: it reads its mail, sees whether it
+// may decide, decides, and hands out what follows. It returns when it wants to be
+// woken at the latest.
+func (c *Controller) turn(now time.Time) (next time.Time) {
+	c.readMail(now)
+	c.takeOffice(now)
+	if c.hands != nil {
+		actions := c.fleet.Act(now)
+		c.parts.Meters.looked(time.Since(now))
+		for i := range actions {
+			c.handOut(&actions[i], now)
+		}
+	}
+	return c.publish(now)
+}
+
+func (c *Controller) readMail(now time.Time) {
+	mail := c.mail.collect()
+	for _, l := range mail.letters {
+		l.read(c, now)
+	}
+	for name, at := range mail.nodes {
+		if at.IsZero() {
+			c.fleet.Unleased(name, now)
+		} else {
+			c.fleet.Renewed(name, at, now)
+		}
+	}
+	for name, at := range mail.agents {
+		if at.IsZero() {
+			c.fleet.AgentUnleased(name, now)
+		} else {
+			c.fleet.AgentRenewed(name, at, now)
+		}
+	}
+}
+
+// takeOffice begins to decide once everything is known and this process leads,
+// ends it with the leadership, and begins anew when decisions are to be carried
+// out that were only rehearsed, or the other way round.
+func (c *Controller) takeOffice(now time.Time) {
+	leads := c.term != nil && c.term.Err() == nil && c.complete >= c.lists
+	rehearse := c.reasonToRehearse(now) != ""
+	if c.hands != nil && (!leads || c.hands.term != c.term || c.rehearsal.on != rehearse) {
+		c.rest(now)
+	}
+	if !leads || c.hands != nil {
+		return
+	}
+	c.rehearsal.on = rehearse
+	c.hands = newExecutor(c)
+	c.fleet.Lead(c.predecessor, now)
+	c.parts.Meters.leading(true)
+	c.log.Info("decisions begin", "carried out", !rehearse, "because", c.reasonToRehearse(now), "nodes", len(c.nodes))
+}
+
+// rest ends what is under way, and all belief in what was only rehearsed.
+func (c *Controller) rest(now time.Time) {
+	if c.hands == nil {
+		return
+	}
+	c.hands.stop()
+	c.readMail(now) // what was done before the end is known before the rest
+	for a := range c.hands.open {
+		c.fleet.Finished(a, fleet.ErrOvertaken, now)
+	}
+	c.hands = nil
+	c.fleet.Rest(now)
+	c.rehearsal.end(c, now)
+	c.parts.Meters.leading(false)
+	c.log.Info("decisions end: this process follows, and decides nothing")
+}
+
+// handOut tells of an action and sees to it that it is done.
+func (c *Controller) handOut(a *fleet.Action, now time.Time) {
+	c.announce(a, now)
+	switch {
+	case a.Kind.Writes() && c.rehearsal.on:
+		c.rehearsal.play(c, a, now)
+	case a.Kind.Writes() || a.Kind == fleet.ReadLease:
+		c.hands.take(a, now)
+	}
+}
+
+// finish tells the fleet how an action went, and everybody if it failed.
+func (c *Controller) finish(a *fleet.Action, err error, now time.Time) {
+	delete(c.hands.open, a)
+	c.fleet.Finished(a, err, now)
+	if err != nil && !errors.Is(err, fleet.ErrOvertaken) {
+		c.tellFailure(a, err, now)
+	}
+}
+
+// longestSleep bounds the time between two rounds, so that one which does not end
+// can be told from one which waits.
+const longestSleep = 10 * time.Second
+
+// pause sleeps until the time, or until there is mail.
+func (c *Controller) pause(ctx context.Context, until time.Time) {
+	timer := time.NewTimer(min(time.Until(until), longestSleep))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.mail.some:
+	case <-ctx.Done():
+	case <-c.termEnds():
+	}
+}
+
+// termEnds is closed when the leadership is lost that is exercised now.
+func (c *Controller) termEnds() <-chan struct{} {
+	if c.hands == nil {
+		return nil
+	}
+	return c.hands.term.Done()
+}

@@ -1,0 +1,152 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// Decisions are the names of the kinds of decisions, as [Decision] and meters have
+// them.
+func Decisions() []string {
+	var names []string
+	for k := fleet.Silence; k <= fleet.Tell; k++ {
+		names = append(names, k.String())
+	}
+	return names
+}
+
+// announce tells everybody of an action, before it is done. A live read of a lease
+// is counted only: there are many, and nothing has been decided by one.
+func (c *Controller) announce(a *fleet.Action, now time.Time) {
+	c.parts.Meters.decided(a.Kind.String(), c.rehearsal.on)
+	if a.Kind == fleet.ReadLease {
+		return
+	}
+	c.tell(c.decision(a, now))
+	if c.rehearsal.on {
+		return
+	}
+	switch {
+	case a.Kind == fleet.Cancel:
+		c.events.pod(a.Pod, eventCancelled)
+	case a.Kind == fleet.Tell && a.Node == "":
+		c.events.cluster(nodeEvents[a.Event], a.Message)
+	case a.Kind == fleet.Tell:
+		c.events.node(a, nodeEvents[a.Event])
+	}
+}
+
+// tellFailure tells that an action failed. What ended because this process does not
+// lead any more did not fail.
+func (c *Controller) tellFailure(a *fleet.Action, err error, now time.Time) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	d := c.decision(a, now)
+	d.Error = err.Error()
+	c.tell(d)
+}
+
+func (c *Controller) tell(d Decision) {
+	if c.parts.Decided != nil {
+		c.parts.Decided(d)
+		return
+	}
+	c.log.Info("decision", "decision", d.Decision, "rehearsed", d.Rehearsed, "node", d.Node, "zone", d.Zone,
+		"pod", d.Pod, "what", d.What, "why", d.Why, "error", d.Error)
+}
+
+// decision is the line of an action.
+func (c *Controller) decision(a *fleet.Action, now time.Time) Decision {
+	d := Decision{
+		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Decision: a.Kind.String(), Rehearsed: c.rehearsal.on,
+		Node: a.Node, Why: a.Message,
+	}
+	if a.Pod != nil {
+		d.Pod, d.UID = a.Pod.Key(), a.Pod.UID
+	}
+	if say := sayings[a.Kind]; say != nil {
+		say(a, &d)
+	}
+	if c.explained(a) {
+		e := c.fleet.Explain(a.Node, now)
+		d.Why = reason(&e)
+	}
+	return d
+}
+
+// explained are actions whose reason is all that is known of the node.
+func (c *Controller) explained(a *fleet.Action) bool {
+	return a.Kind == fleet.Silence || a.Kind == fleet.Taint && len(a.Add)+len(a.Remove) > 0
+}
+
+// sayings put in what is particular about a kind.
+var sayings = map[fleet.Kind]func(*fleet.Action, *Decision){
+	fleet.Silence: func(a *fleet.Action, d *Decision) {
+		var all []string
+		for _, s := range a.Conditions {
+			all = append(all, fmt.Sprintf("%s=Unknown (%s)", s.Type, s.Reason))
+		}
+		d.What = strings.Join(all, ", ")
+	},
+	fleet.Taint: func(a *fleet.Action, d *Decision) { d.What = strings.Join(differences(a), ", ") },
+	fleet.Zone: func(a *fleet.Action, d *Decision) {
+		d.Zone = a.Zone.Place.String()
+		d.What = fmt.Sprintf("%s, %g nodes/s", a.Zone.State, a.Zone.Rate)
+		if !a.Zone.First {
+			d.Why = fmt.Sprintf("it was %s, %g nodes/s", a.Zone.WasState, a.Zone.WasRate)
+		}
+	},
+	fleet.MarkNotReady: func(_ *fleet.Action, d *Decision) { d.Why = "its node is not ready" },
+	fleet.Evict:        func(a *fleet.Action, d *Decision) { d.Why = a.Why.String() },
+	fleet.Cancel:       func(_ *fleet.Action, d *Decision) { d.Why = "it may stay: the taint is gone, or tolerated" },
+	fleet.SoftEvict: func(a *fleet.Action, d *Decision) {
+		if r := a.Pod.Asked; r != nil {
+			d.What = fmt.Sprintf("grace period %d s", r.GraceSeconds)
+			d.Why = fmt.Sprintf("its node's agent asked for it at %s because of %s", stamp(r.Since), r.Cause)
+		}
+	},
+	fleet.ClearAgent: func(_ *fleet.Action, d *Decision) { d.Why = "its agent is dead" },
+	fleet.Tell:       func(a *fleet.Action, d *Decision) { d.What = a.Event.String() },
+}
+
+// differences are what an action changes about a node's taints and labels.
+func differences(a *fleet.Action) (all []string) {
+	name := func(sign string, t *facts.Taint) {
+		all = append(all, sign+t.Key+":"+t.Effect.String())
+	}
+	for i := range a.Add {
+		name("+", &a.Add[i])
+	}
+	for i := range a.Remove {
+		name("-", &a.Remove[i])
+	}
+	for _, l := range a.Labels {
+		all = append(all, l.Key+"="+l.Value)
+	}
+	return all
+}
+
+// reason is what a node is judged by, in one line.
+func reason(e *fleet.Explanation) string {
+	moment := func(t time.Time) string {
+		if t.IsZero() {
+			return "never"
+		}
+		return t.UTC().Format("15:04:05.000Z")
+	}
+	parts := []string{fmt.Sprintf("%s, last sign of life %s", e.Verdict, strings.TrimSpace(moment(e.LastSign)+" "+string(e.Source)))}
+	if e.Verdict != fleet.Alive {
+		parts = append(parts, "silent from "+moment(e.Silent))
+	}
+	if !e.Since.IsZero() {
+		parts = append(parts, fmt.Sprintf("Ready %s since %s", e.Ready, moment(e.Since)))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("zone %q %s at %g nodes/s", e.Zone, e.State, e.Rate)), "; ")
+}

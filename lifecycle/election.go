@@ -1,0 +1,140 @@
+package lifecycle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// elect runs for the leadership until ctx ends, again whenever it was lost, and
+// returns what waits for its end: then the leadership is given up. Without
+// elections this process leads.
+func (c *Controller) elect(ctx context.Context) func() {
+	if !c.settings.Election.Enabled {
+		c.holds = func(time.Time) bool { return true }
+		c.mail.put(elected{term: ctx})
+		return func() {}
+	}
+	lock := c.lock()
+	c.holds = lock.holds
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx := klog.NewContext(ctx, klog.Logger{}) // what it would log at each attempt is told by the link
+		for ctx.Err() == nil {
+			c.runFor(ctx, lock)
+		}
+	}()
+	return func() { <-done }
+}
+
+// runFor waits for the leadership, and returns when it is lost.
+func (c *Controller) runFor(ctx context.Context, lock *lock) {
+	s := &c.settings.Election
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: s.Name, ReleaseOnCancel: true,
+		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(term context.Context) { c.mail.put(elected{term, lock.before()}) },
+			OnStoppedLeading: c.mail.wake,
+		},
+	})
+	if err != nil { // the settings were not validated
+		c.log.Error("an election can not be run: nothing is decided", "error", err)
+		<-ctx.Done()
+		return
+	}
+	elector.Run(ctx)
+}
+
+func (c *Controller) lock() *lock {
+	s := &c.settings.Election
+	return &lock{
+		Interface: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name},
+			Client:     c.parts.Electing.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: s.Identity},
+		},
+		link: c.link("the lease of the leader"), lasts: s.LeaseDuration,
+	}
+}
+
+// A lock is the lease of the leader, and what can be learnt from it: when the
+// former leader was at work last, and whether the own leadership is sure.
+type lock struct {
+	resourcelock.Interface
+	link  *link
+	lasts time.Duration
+
+	mu      sync.Mutex
+	former  time.Time // when whoever had it when it was looked at last had renewed it
+	renewed time.Time // when a renewal of our own that succeeded was begun
+}
+
+// Get implements resourcelock.Interface.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	l.tell(ctx, err)
+	if err == nil {
+		l.mu.Lock()
+		l.former = record.RenewTime.Time
+		l.mu.Unlock()
+	}
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (l *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.hold(ctx, func() error { return l.Interface.Create(ctx, r) })
+}
+
+// Update implements resourcelock.Interface.
+func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.hold(ctx, func() error { return l.Interface.Update(ctx, r) })
+}
+
+func (l *lock) hold(ctx context.Context, write func() error) error {
+	began := time.Now()
+	err := write()
+	l.tell(ctx, err)
+	if err == nil {
+		l.mu.Lock()
+		l.renewed = began
+		l.mu.Unlock()
+	}
+	return err
+}
+
+// tell tells the link of failures; that there is no lease yet, or that somebody
+// else was faster, is none.
+func (l *lock) tell(ctx context.Context, err error) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		err = nil
+	}
+	l.link.tell(ctx, err)
+}
+
+// before is when the former leader renewed its lease last, by its own clock and
+// not later than now; zero if there was none.
+func (l *lock) before() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.former.After(now) {
+		return now
+	}
+	return l.former
+}
+
+// holds reports whether nobody else can have become the leader yet. It is asked
+// before each write: a process that was stopped for a while has not noticed yet.
+func (l *lock) holds(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Sub(l.renewed) < l.lasts
+}

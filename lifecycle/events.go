@@ -1,0 +1,163 @@
+package lifecycle
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// Who reports events: as Kubernetes' own controllers, so that what looks for
+// theirs finds ours.
+const (
+	ofNodes  = "node-controller"
+	ofTaints = "taint-eviction-controller"
+)
+
+// A wording is how an event is told of. In the message, {node}, {pod} and {name}
+// stand for the node, the pod with its namespace, and without it.
+type wording struct {
+	by, kind, reason, message string
+}
+
+// Events about pods.
+var (
+	eventPodNotReady = wording{ofNodes, corev1.EventTypeWarning, reasonNotReady, messageNotReady}
+	eventLost        = wording{ofNodes, corev1.EventTypeNormal, "NodeControllerEviction", "Marking for deletion Pod {name} from Node {node}"}
+	eventMarking     = wording{ofTaints, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod {pod}"}
+	eventCancelled   = wording{ofTaints, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod {pod}"}
+)
+
+// nodeEvents are those about nodes and the cluster.
+var nodeEvents = map[fleet.Event]wording{
+	fleet.RegisteredNode:  {ofNodes, corev1.EventTypeNormal, "RegisteredNode", "Node {node} is followed from now on"},
+	fleet.RemovingNode:    {ofNodes, corev1.EventTypeNormal, "RemovingNode", "Node {node} is gone and not followed any more"},
+	fleet.NodeNotReady:    {ofNodes, corev1.EventTypeNormal, "NodeNotReady", "Node {node} status is now: NodeNotReady"},
+	fleet.DeletingAllPods: {ofNodes, corev1.EventTypeNormal, "DeletingAllPods", "Deleting all Pods from Node {node}"},
+	fleet.SecondOpinion:   {ofNodes, corev1.EventTypeWarning, "SecondOpinion", "The kubelet of Node {node} is silent, its Plimsoll agent is not: its pods stay for the time being"},
+	fleet.BreakerOpened:   {ofNodes, corev1.EventTypeWarning, "BreakerOpened", "So many nodes fell silent at once that the API server's view is in doubt: nobody is given up before live reads agree"},
+	fleet.BreakerClosed:   {ofNodes, corev1.EventTypeNormal, "BreakerClosed", "Silent nodes are given up again"},
+	fleet.BudgetExceeded:  {ofNodes, corev1.EventTypeWarning, "BudgetExceeded", "More nodes are not ready than allowed: no further one is given up"},
+	fleet.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Nodes that are not ready are given up again"},
+}
+
+// mostEvents is how many may wait to be sent.
+const mostEvents = 2000
+
+// events are told in the order in which they happened, as long as there are not
+// too many: the rest is dropped and counted. Nobody waits for them.
+type events struct {
+	settings *Settings
+	parts    *Parts
+	log      *slog.Logger
+	budget   *budget
+	queue    chan *corev1.Event
+	count    atomic.Uint64 // makes names unique
+}
+
+func newEvents(s *Settings, p *Parts, log *slog.Logger) *events {
+	e := &events{settings: s, parts: p, log: log, queue: make(chan *corev1.Event, mostEvents)}
+	if s.EventQPS > 0 {
+		e.budget = newBudget(s.EventQPS, max(1, int(s.EventQPS)))
+	}
+	return e
+}
+
+// run sends events until ctx ends, and returns what waits for that.
+func (e *events) run(ctx context.Context) func() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case one := <-e.queue:
+				e.send(ctx, one)
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
+func (e *events) send(ctx context.Context, one *corev1.Event) {
+	if e.budget.turn(ctx, tidy) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.settings.RequestTimeout)
+	defer cancel()
+	err := e.parts.Writing.CoreV1().RESTClient().Post().
+		Namespace(one.Namespace).Resource("events").VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+		MaxRetries(0).Body(one).Do(ctx).Error()
+	if err != nil {
+		e.parts.Meters.eventDropped()
+		e.log.Debug("an event was not taken", "event", one.Reason, "about", one.InvolvedObject.Name, "error", err)
+	}
+}
+
+// pod tells of a pod.
+func (e *events) pod(p *facts.Pod, w wording) {
+	message := strings.NewReplacer("{pod}", p.Key(), "{name}", p.Name, "{node}", p.Node).Replace(w.message)
+	e.tell(w, message, corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID),
+	})
+}
+
+// node tells of an action's node.
+func (e *events) node(a *fleet.Action, w wording) {
+	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node}
+	if a.Object != nil {
+		about.UID = types.UID(a.Object.UID)
+	}
+	e.tell(w, strings.ReplaceAll(w.message, "{node}", a.Node), about)
+}
+
+// cluster tells of the cluster: about the lease that its leader holds, as there is
+// no object for a cluster.
+func (e *events) cluster(w wording, more string) {
+	e.tell(w, strings.TrimSpace(w.message+" "+more), corev1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
+		Namespace: e.settings.Election.Namespace, Name: e.settings.Election.Name,
+	})
+}
+
+func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
+	if e.budget == nil || about.Name == "" {
+		return
+	}
+	now := time.Now()
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where events of nodes belong
+	}
+	one := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: e.name(about.Name, now)},
+		InvolvedObject: about, Type: w.kind, Reason: w.reason, Message: message,
+		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now), Count: 1,
+		Source: corev1.EventSource{Component: w.by}, ReportingController: w.by, ReportingInstance: e.settings.Election.Identity,
+	}
+	select {
+	case e.queue <- one:
+	default:
+		e.parts.Meters.eventDropped()
+	}
+}
+
+// longestName is that of an object.
+const longestName = 253
+
+// name is unique: two events of one moment differ in their number.
+func (e *events) name(about string, now time.Time) string {
+	end := "." + strconv.FormatInt(now.UnixNano(), 16) + "." + strconv.FormatUint(e.count.Add(1), 16)
+	return about[:min(len(about), longestName-len(end))] + end
+}

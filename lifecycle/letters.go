@@ -1,0 +1,129 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// nodeSeen: a node is new, or changed.
+type nodeSeen struct{ *sighting }
+
+func (l nodeSeen) read(c *Controller, now time.Time) {
+	c.nodes[l.node.Name] = l.sighting
+	if l.other.At.After(c.other.At) {
+		c.other = l.other
+	}
+	c.fleet.Node(c.rehearsal.node(l.node), now)
+}
+
+// nodeGone: the node of this name is gone.
+type nodeGone string
+
+func (l nodeGone) read(c *Controller, now time.Time) {
+	delete(c.nodes, string(l))
+	c.rehearsal.nodeGone(string(l))
+	c.fleet.NodeGone(string(l), now)
+}
+
+// podSeen: a pod is new, or changed.
+type podSeen struct{ *facts.Pod }
+
+func (l podSeen) read(c *Controller, now time.Time) {
+	if c.rehearsal.pod(l.Pod) {
+		c.fleet.Pod(l.Pod, now)
+	}
+}
+
+// podGone: the pod of this UID is gone.
+type podGone string
+
+func (l podGone) read(c *Controller, now time.Time) {
+	c.rehearsal.podGone(string(l))
+	c.fleet.PodGone(string(l), now)
+}
+
+// listed: one more list was complete.
+type listed struct{}
+
+func (listed) read(c *Controller, _ time.Time) { c.complete++ }
+
+// unreachable: a request failed whose success would mean nothing.
+type unreachable struct{}
+
+func (unreachable) read(c *Controller, now time.Time) { c.fleet.Unreachable(now) }
+
+// elected: this process leads until the term's context ends.
+type elected struct {
+	term        context.Context
+	predecessor time.Time // when the former leader was last at work; zero: not known
+}
+
+func (l elected) read(c *Controller, _ time.Time) { c.term, c.predecessor = l.term, l.predecessor }
+
+// leaseRead answers an action of the kind ReadLease.
+type leaseRead struct {
+	by     *executor
+	action *fleet.Action
+	at     time.Time // of its last renewal; zero: there is none
+	err    error
+}
+
+func (l leaseRead) read(c *Controller, now time.Time) {
+	if l.by == c.hands {
+		delete(c.hands.open, l.action)
+		c.fleet.LeaseRead(l.action.Node, l.at, l.err, now)
+	}
+}
+
+// finished: an action was carried out, or failed.
+type finished struct {
+	by     *executor
+	action *fleet.Action
+	err    error
+}
+
+func (l finished) read(c *Controller, now time.Time) {
+	if l.by == c.hands {
+		c.finish(l.action, l.err, now)
+	}
+}
+
+// asked: an executor is about to carry out an action, and asks whether it still
+// is to be.
+type asked struct {
+	by     *executor
+	action *fleet.Action
+	answer chan<- permission
+}
+
+// A permission is what an executor needs to begin.
+type permission struct {
+	granted bool
+	version string // of the node, as it was seen last
+}
+
+func (l asked) read(c *Controller, now time.Time) {
+	if l.by != c.hands || c.fleet.Overtaken(l.action, now) {
+		if l.by == c.hands {
+			c.finish(l.action, fleet.ErrOvertaken, now)
+		}
+		l.answer <- permission{}
+		return
+	}
+	p := permission{granted: true}
+	if s := c.nodes[l.action.Node]; s != nil {
+		p.version = s.version
+	}
+	l.answer <- p
+}
+
+// inquiry: somebody wants to know how a node fares.
+type inquiry struct {
+	node   string
+	answer chan<- fleet.Explanation
+}
+
+func (l inquiry) read(c *Controller, now time.Time) { l.answer <- c.fleet.Explain(l.node, now) }

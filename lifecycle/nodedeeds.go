@@ -1,0 +1,194 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+)
+
+// tries is how often a write is made anew because somebody else wrote in between,
+// before it fails and is backed off.
+const tries = 4
+
+// errReported is why a node is not given up after all.
+var errReported = errors.New("the node has reported meanwhile")
+
+// silence sets conditions of the node to Unknown. It costs one request unless
+// somebody wrote to the node since it was seen last: then the node is read, and
+// left alone if it was its kubelet.
+func (x *errand) silence() error {
+	version := x.version
+	return retry(func(fresh bool) error {
+		if fresh || version == "" {
+			live, err := x.readNode()
+			if err != nil {
+				return err
+			}
+			if reported(live, x.object()) {
+				return fmt.Errorf("set conditions of node %s to Unknown: %w", x.Node, errReported)
+			}
+			version = live.ResourceVersion
+		}
+		return x.patchNode(types.StrategicMergePatchType, "status", x.unknown(version, time.Now()))
+	})
+}
+
+// retry writes until nobody else does in between; fresh: what is known is not what
+// is there any more.
+func retry(write func(fresh bool) error) error {
+	var err error
+	for try := range tries {
+		if err = write(try > 0); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// unknown is the patch of silence.
+func (x *errand) unknown(version string, now time.Time) statusPatch {
+	n := x.object()
+	p := statusPatch{Metadata: precondition{UID: n.UID, ResourceVersion: version}}
+	for i := range x.Conditions {
+		s := &x.Conditions[i]
+		one := condition{
+			Type: s.Type.String(), Status: string(corev1.ConditionUnknown),
+			Reason: s.Reason, Message: s.Message, LastTransitionTime: stamp(now),
+		}
+		if s.Reason == facts.ReasonStatusNeverUpdated {
+			one.LastHeartbeatTime = stamp(n.Created)
+		}
+		p.Status.Conditions = append(p.Status.Conditions, one)
+	}
+	return p
+}
+
+// reported: the node itself wrote that it is ready since it was seen last.
+func reported(live *corev1.Node, seen *facts.Node) bool {
+	for i := range live.Status.Conditions {
+		c := &live.Status.Conditions[i]
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.Time.Equal(seen.Conditions[facts.Ready].Heartbeat)
+		}
+	}
+	return false
+}
+
+// taint changes taints and labels in one patch, made from what is there at this
+// moment: nothing that others wrote is lost.
+func (x *errand) taint() error {
+	err := retry(func(bool) error {
+		live, err := x.readNode()
+		if err != nil {
+			return err
+		}
+		if x.givesUp() && reported(live, x.object()) {
+			return fmt.Errorf("taint node %s: %w", x.Node, errReported)
+		}
+		p := specPatch{}
+		p.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
+		p.Metadata.Labels = x.labelsMissing(live)
+		if taints := changed(live.Spec.Taints, x.Add, x.Remove); !slices.EqualFunc(taints, live.Spec.Taints, sameTaint) {
+			p.Spec = &taintList{taints}
+		}
+		if p.Spec == nil && len(p.Metadata.Labels) == 0 {
+			return nil // it is so already
+		}
+		return x.patchNode(types.MergePatchType, "", p)
+	})
+	if err == nil && x.givesUp() && !x.swaps() {
+		x.parts.Meters.tainted(x.object().Labels.Place().String())
+	}
+	return err
+}
+
+// givesUp: it is one of the taints that drive pods off a node which is not ready.
+func (x *errand) givesUp() bool { return slices.ContainsFunc(x.Add, drives) }
+
+// swaps: the node was given up before, for the other reason.
+func (x *errand) swaps() bool { return slices.ContainsFunc(x.Remove, drives) }
+
+func drives(t facts.Taint) bool {
+	return t.Is(facts.KeyNotReady, facts.NoExecute) || t.Is(facts.KeyUnreachable, facts.NoExecute)
+}
+
+func (x *errand) labelsMissing(live *corev1.Node) map[string]string {
+	missing := map[string]string{}
+	for _, l := range x.Labels {
+		if value, is := live.Labels[l.Key]; !is || value != l.Value {
+			missing[l.Key] = l.Value
+		}
+	}
+	return missing
+}
+
+// changed is the list of taints without those of remove, and with those of add. One
+// that is there already stays as it is, with its time.
+func changed(taints []corev1.Taint, add, remove []facts.Taint) []corev1.Taint {
+	is := func(t *corev1.Taint, one facts.Taint) bool {
+		return t.Key == one.Key && string(t.Effect) == one.Effect.String()
+	}
+	left := make([]corev1.Taint, 0, len(taints)+len(add))
+	for i := range taints {
+		if !slices.ContainsFunc(remove, func(r facts.Taint) bool { return is(&taints[i], r) }) {
+			left = append(left, taints[i])
+		}
+	}
+	for _, a := range add {
+		if !slices.ContainsFunc(left, func(t corev1.Taint) bool { return is(&t, a) }) {
+			left = append(left, taintOf(a))
+		}
+	}
+	return left
+}
+
+func taintOf(t facts.Taint) corev1.Taint {
+	out := corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect.String())}
+	if !t.Added.IsZero() {
+		out.TimeAdded = &metav1.Time{Time: t.Added}
+	}
+	return out
+}
+
+func sameTaint(a, b corev1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }
+
+// clearAgent takes away what a dead agent said of its node.
+func (x *errand) clearAgent() error {
+	return retry(func(bool) error {
+		live, err := x.readNode()
+		if err != nil {
+			return err
+		}
+		p := statusPatch{Metadata: precondition{UID: string(live.UID)}}
+		for i := range live.Status.Conditions {
+			if kind := string(live.Status.Conditions[i].Type); strings.HasPrefix(kind, ours) {
+				p.Status.Conditions = append(p.Status.Conditions, condition{Directive: "delete", Type: kind})
+			}
+		}
+		// Both are made from what was read: the first one must not outdate the second.
+		if left := withoutOurs(live.Spec.Taints); len(left) < len(live.Spec.Taints) {
+			s := specPatch{Spec: &taintList{left}}
+			s.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
+			if err := x.patchNode(types.MergePatchType, "", s); err != nil {
+				return err
+			}
+		}
+		if len(p.Status.Conditions) == 0 {
+			return nil
+		}
+		return x.patchNode(types.StrategicMergePatchType, "status", p)
+	})
+}
+
+func withoutOurs(taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, ours) })
+}

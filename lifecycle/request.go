@@ -1,0 +1,175 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// send makes one request when it is its turn, within the timeout. The client's own
+// retries are off: they would wait in silence, beside the budget.
+func (x *errand) send(r *rest.Request, into runtime.Object) error {
+	if err := x.await(); err != nil {
+		return err
+	}
+	x.paid = false
+	began := time.Now()
+	if !x.holds(began) {
+		return errNotLeading
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, x.settings.RequestTimeout)
+	defer cancel()
+	answer := r.MaxRetries(0).Do(ctx)
+	err := answer.Error()
+	if err == nil && into != nil {
+		err = answer.Into(into)
+	}
+	x.parts.Meters.request(x.class, x.waited, time.Since(began), err)
+	return err
+}
+
+func (x *errand) core() rest.Interface { return x.parts.Writing.CoreV1().RESTClient() }
+
+// readLease gets the node's lease past any cache; no time: there is none.
+func (x *errand) readLease() (renewed time.Time, err error) {
+	l := &coordinationv1.Lease{}
+	r := x.parts.Writing.CoordinationV1().RESTClient().Get().
+		Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(x.Node)
+	switch err := x.send(r, l); {
+	case isGone(err):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("read the lease of node %s: %w", x.Node, err)
+	case l.Spec.RenewTime == nil:
+		return time.Time{}, nil
+	}
+	return l.Spec.RenewTime.Time, nil
+}
+
+// readNode gets the node past any cache.
+func (x *errand) readNode() (*corev1.Node, error) {
+	n := &corev1.Node{}
+	if err := x.send(x.core().Get().Resource("nodes").Name(x.Node), n); err != nil {
+		return nil, fmt.Errorf("read node %s: %w", x.Node, err)
+	}
+	if uid := x.object().UID; uid != "" && string(n.UID) != uid {
+		return nil, fmt.Errorf("read node %s: it is another one by now: UID %s instead of %s", x.Node, n.UID, uid)
+	}
+	return n, nil
+}
+
+// readPod gets the pod past any cache; nil if it is gone.
+func (x *errand) readPod() (*corev1.Pod, error) {
+	p := &corev1.Pod{}
+	err := x.send(x.core().Get().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name), p)
+	switch {
+	case isGone(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read pod %s: %w", x.Pod.Key(), err)
+	case string(p.UID) != x.Pod.UID:
+		return nil, nil
+	}
+	return p, nil
+}
+
+// patchNode patches the node, or its status.
+func (x *errand) patchNode(kind types.PatchType, subresource string, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode a patch of node %s: %w", x.Node, err)
+	}
+	r := x.core().Patch(kind).Resource("nodes").Name(x.Node)
+	if subresource != "" {
+		r = r.SubResource(subresource)
+	}
+	if err := x.send(r.Body(text), nil); err != nil {
+		return fmt.Errorf("patch node %s %s: %w", x.Node, subresource, err)
+	}
+	return nil
+}
+
+// patchPodStatus patches the status of the pod. That it is gone is no error.
+func (x *errand) patchPodStatus(s podStatus) (gone bool, err error) {
+	text, err := json.Marshal(podPatch{Metadata: precondition{UID: x.Pod.UID}, Status: s})
+	if err != nil {
+		return false, fmt.Errorf("encode a patch of pod %s: %w", x.Pod.Key(), err)
+	}
+	err = x.send(x.core().Patch(types.StrategicMergePatchType).Namespace(x.Pod.Namespace).
+		Resource("pods").Name(x.Pod.Name).SubResource("status").Body(text), nil)
+	switch {
+	case isGone(err) || isOtherUID(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("patch the status of pod %s: %w", x.Pod.Key(), err)
+	}
+	return false, nil
+}
+
+// deletePod deletes the pod with its own grace period. That it is gone is no error.
+func (x *errand) deletePod() error {
+	uid := types.UID(x.Pod.UID)
+	err := x.send(x.core().Delete().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}), nil)
+	return x.ended("delete", err)
+}
+
+// askToEvict creates a policy/v1 Eviction, with the pod's own grace period where
+// none is given. That the pod is gone is no error.
+func (x *errand) askToEvict(grace *int64) error {
+	uid := types.UID(x.Pod.UID)
+	err := x.send(x.core().Post().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).SubResource("eviction").
+		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+		Body(&policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: x.Pod.Namespace, Name: x.Pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid}},
+		}), nil)
+	return x.ended("ask for the eviction of", err)
+}
+
+// ended is what became of a request to end the pod: a conflict is about its UID,
+// unless the pod is there.
+func (x *errand) ended(doing string, err error) error {
+	if err == nil || isGone(err) {
+		return nil
+	}
+	if apierrors.IsConflict(err) {
+		if p, failed := x.readPod(); failed == nil && p == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s pod %s: %w", doing, x.Pod.Key(), err)
+}
+
+// isGone: an API server says that there is no such object. A 404 without a word of
+// its own is somebody else's.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
+}
+
+// isOtherUID: a patch that names the UID of another object is refused as one that
+// would change it.
+func isOtherUID(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field == "metadata.uid" {
+			return true
+		}
+	}
+	return false
+}

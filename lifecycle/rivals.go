@@ -1,0 +1,60 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// rivals are the field managers that do what this controller does.
+type rivals []string
+
+// An otherWrite is the last one of a rival to a node. The zero value is none.
+type otherWrite struct {
+	By   string // the field manager
+	What string // the field
+	Node string
+	At   time.Time
+}
+
+// of finds the last write of a rival to the node's condition Ready or its taints.
+// It reads what the API server keeps about who wrote which field; a rival that has
+// written other fields of the same part of the object since looks younger than it
+// is, as attaching volumes does to a node that is Unknown.
+func (r rivals) of(n *corev1.Node) (last otherWrite) {
+	for i := range n.ManagedFields {
+		m := &n.ManagedFields[i]
+		if m.Time == nil || m.FieldsV1 == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {
+			continue
+		}
+		if what := contended(m); what != "" {
+			last = otherWrite{By: m.Manager, What: what, Node: n.Name, At: m.Time.Time}
+		}
+	}
+	return last
+}
+
+// contended is the field of ours that an entry holds, empty if it holds none.
+func contended(m *metav1.ManagedFieldsEntry) string {
+	var held struct {
+		Spec struct {
+			Taints json.RawMessage `json:"f:taints"`
+		} `json:"f:spec"`
+		Status struct {
+			Conditions map[string]map[string]json.RawMessage `json:"f:conditions"`
+		} `json:"f:status"`
+	}
+	if json.Unmarshal(m.FieldsV1.GetRawBytes(), &held) != nil {
+		return "" // a form that is not known here tells of nobody
+	}
+	switch {
+	case held.Status.Conditions[`k:{"type":"Ready"}`]["f:status"] != nil:
+		return "status.conditions[Ready]"
+	case held.Spec.Taints != nil:
+		return "spec.taints"
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+package lifecycle
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+)
+
+// mostShared bounds what is kept of each kind to be shared: more names than a
+// cluster has nodes. Beyond it sharing begins anew, which costs memory only.
+const mostShared = 1 << 18
+
+// shared keeps one copy of what many objects have in common: the pods of a
+// cluster have a few dozen sets of tolerations, and the names of its nodes.
+type shared struct {
+	texts map[string]string
+	sets  map[string][]facts.Toleration
+	key   []byte // of the set that is looked for, to allocate nothing
+}
+
+// text is s, in the copy that was seen first.
+func (s *shared) text(text string) string {
+	if text == "" {
+		return ""
+	}
+	if known, is := s.texts[text]; is {
+		return known
+	}
+	if s.texts == nil || len(s.texts) >= mostShared {
+		s.texts = map[string]string{}
+	}
+	s.texts[text] = text
+	return text
+}
+
+// tolerations are those of a pod, nil if it has none.
+func (s *shared) tolerations(of []corev1.Toleration) []facts.Toleration {
+	if len(of) == 0 {
+		return nil
+	}
+	s.key = s.key[:0]
+	for i := range of {
+		s.key = appendToleration(s.key, &of[i])
+	}
+	if known, is := s.sets[string(s.key)]; is {
+		return known
+	}
+	if s.sets == nil || len(s.sets) >= mostShared {
+		s.sets = map[string][]facts.Toleration{}
+	}
+	set := make([]facts.Toleration, len(of))
+	for i := range of {
+		set[i] = toleration(&of[i])
+	}
+	s.sets[string(s.key)] = set
+	return set
+}
+
+// appendToleration writes a toleration so that two that differ are written
+// differently: each text goes after its length.
+func appendToleration(key []byte, t *corev1.Toleration) []byte {
+	for _, text := range [...]string{t.Key, string(t.Operator), t.Value, string(t.Effect)} {
+		key = strconv.AppendInt(key, int64(len(text)), 10)
+		key = append(key, ':')
+		key = append(key, text...)
+	}
+	if t.TolerationSeconds == nil {
+		return append(key, '-')
+	}
+	key = strconv.AppendInt(key, *t.TolerationSeconds, 10)
+	return append(key, ';')
+}
+
+// operators are those of tolerations, by their names in the API.
+var operators = map[corev1.TolerationOperator]facts.Operator{
+	"": facts.Equal, corev1.TolerationOpEqual: facts.Equal, corev1.TolerationOpExists: facts.Exists,
+}
+
+// toleration is one as facts. One with an operator or an effect that there is not
+// tolerates nothing.
+func toleration(t *corev1.Toleration) facts.Toleration {
+	f := facts.Toleration{Key: t.Key, Value: t.Value}
+	operator, known := operators[t.Operator]
+	effect, is := facts.ParseEffect(string(t.Effect))
+	if f.Operator, f.Effect = operator, effect; !known || !is {
+		f.Operator = facts.InvalidOperator
+	}
+	if t.TolerationSeconds != nil {
+		f.Seconds, f.Bounded = *t.TolerationSeconds, true
+	}
+	return f
+}

@@ -1,0 +1,139 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/tools/cache"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+)
+
+// A sighting is a node as the API server last told of it.
+type sighting struct {
+	node    *facts.Node
+	version string // its resource version
+	other   otherWrite
+}
+
+// sources are what the controller follows: one list each of nodes, pods, leases
+// of nodes and leases of agents.
+func (c *Controller) sources() []source {
+	watching := c.parts.Watching
+	all := []source{
+		followed[*corev1.NodeList]{
+			what: "nodes", from: watching.CoreV1().Nodes(), example: &corev1.Node{}, into: c.nodeStore(),
+		},
+		followed[*corev1.PodList]{
+			what: "pods", from: watching.CoreV1().Pods(corev1.NamespaceAll), example: &corev1.Pod{}, into: c.podStore(),
+			selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
+		},
+		followed[*coordinationv1.LeaseList]{
+			what: "leases of nodes", from: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
+			example: &coordinationv1.Lease{}, into: c.leaseStore(false),
+		},
+	}
+	if c.settings.AgentNamespace != "" {
+		all = append(all, followed[*coordinationv1.LeaseList]{
+			what: "leases of agents", from: watching.CoordinationV1().Leases(c.settings.AgentNamespace),
+			example: &coordinationv1.Lease{}, into: c.leaseStore(true),
+		})
+	}
+	return all
+}
+
+func (c *Controller) converter() *converter {
+	return &converter{requested: c.parts.Requested, doubt: c.doubts.say}
+}
+
+func (c *Controller) nodeStore() cache.ReflectorStore {
+	converter := c.converter()
+	return &store[*sighting]{
+		convert: func(object any) (*kept[*sighting], error) {
+			n, ok := object.(*corev1.Node)
+			if !ok {
+				return nil, fmt.Errorf("it holds a %T, not a node", object)
+			}
+			s := &sighting{node: converter.node(n), version: n.ResourceVersion, other: c.rivals.of(n)}
+			return &kept[*sighting]{name: n.Name, key: n.Name, fact: s, faulty: s.node == nil}, nil
+		},
+		same:    func(a, b *sighting) bool { return a.version == b.version && a.node.UID == b.node.UID },
+		changed: func(_ string, s *sighting) { c.mail.put(nodeSeen{s}) },
+		gone:    func(name string, _ *sighting) { c.mail.put(nodeGone(name)) },
+		synced:  c.syncing(),
+	}
+}
+
+func (c *Controller) podStore() cache.ReflectorStore {
+	converter := c.converter()
+	return &store[*facts.Pod]{
+		convert: func(object any) (*kept[*facts.Pod], error) {
+			p, ok := object.(*corev1.Pod)
+			if !ok {
+				return nil, fmt.Errorf("it holds a %T, not a pod", object)
+			}
+			f := converter.pod(p)
+			return &kept[*facts.Pod]{namespace: p.Namespace, name: p.Name, key: string(p.UID), fact: f, faulty: f == nil}, nil
+		},
+		same:    samePod,
+		changed: func(_ string, p *facts.Pod) { c.mail.put(podSeen{p}) },
+		gone:    func(uid string, _ *facts.Pod) { c.mail.put(podGone(uid)) },
+		synced:  c.syncing(),
+	}
+}
+
+// samePod reports whether two sights of one pod lead to the same decisions: most
+// changes of a pod's status do.
+func samePod(a, b *facts.Pod) bool {
+	return a.Node == b.Node && a.Ready == b.Ready && a.Deleting == b.Deleting && a.Finished == b.Finished &&
+		a.Daemon == b.Daemon && a.Created.Equal(b.Created) &&
+		sameTolerations(a.Tolerations, b.Tolerations) && sameRequest(a.Asked, b.Asked)
+}
+
+// sameTolerations compares where they are kept: equal ones are shared.
+func sameTolerations(a, b []facts.Toleration) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func sameRequest(a, b *facts.Request) bool {
+	return a == b || a != nil && b != nil && a.Cause == b.Cause && a.GraceSeconds == b.GraceSeconds && a.Since.Equal(b.Since)
+}
+
+// leaseStore keeps when leases were renewed. Where the agents' are, there may be
+// others: an agent's has its node as its name and its holder.
+func (c *Controller) leaseStore(agents bool) cache.ReflectorStore {
+	return &store[time.Time]{
+		convert: func(object any) (*kept[time.Time], error) {
+			l, ok := object.(*coordinationv1.Lease)
+			if !ok {
+				return nil, fmt.Errorf("it holds a %T, not a lease", object)
+			}
+			k := &kept[time.Time]{namespace: l.Namespace, name: l.Name, key: l.Name}
+			foreign := agents && (l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != l.Name)
+			if k.faulty = l.Name == "" || foreign || l.Spec.RenewTime == nil; !k.faulty {
+				k.fact = l.Spec.RenewTime.Time
+			}
+			return k, nil
+		},
+		same:    time.Time.Equal,
+		changed: func(name string, at time.Time) { c.mail.renewed(agents, name, at) },
+		gone:    func(name string, _ time.Time) { c.mail.renewed(agents, name, time.Time{}) },
+		synced:  c.syncing(),
+	}
+}
+
+// syncing counts one more list that must be complete before anything is decided,
+// and returns what tells that it is.
+func (c *Controller) syncing() func() {
+	c.lists++
+	first := true
+	return func() {
+		if first {
+			first = false
+			c.mail.put(listed{})
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// A state is what others may know of the owner of the fleet, from its last round.
+type state struct {
+	turned  time.Time // when that was over
+	synced  bool
+	leads   bool
+	rehears string // why decisions are not carried out, empty if they are
+}
+
+// publish ends a round: it says how it left things, and when the next one has to
+// begin.
+func (c *Controller) publish(now time.Time) (next time.Time) {
+	why := c.reasonToRehearse(now)
+	c.state.Store(&state{turned: time.Now(), synced: c.complete >= c.lists, leads: c.hands != nil, rehears: why})
+	next = now.Add(longestSleep)
+	if at, ok := c.fleet.Next(); ok && at.Before(next) && c.hands != nil {
+		next = at
+	}
+	if at := c.other.At.Add(c.settings.OtherWriterWindow); at.After(now) && at.Before(next) {
+		next = at
+	}
+	return next
+}
+
+// reasonToRehearse is why decisions are only told; empty: they are carried out.
+func (c *Controller) reasonToRehearse(now time.Time) string {
+	switch {
+	case c.settings.Mode != Replace:
+		return "the mode is " + c.settings.Mode.String()
+	case c.settings.DryRun:
+		return "it is a dry run"
+	case c.other.At.Add(c.settings.OtherWriterWindow).After(now):
+		o := c.other
+		return fmt.Sprintf("%s wrote %s of node %s at %s: switch that controller off, or give up mode replace. It has to be silent for %s",
+			o.By, o.What, o.Node, stamp(o.At), c.settings.OtherWriterWindow)
+	}
+	return ""
+}
+
+// hung is how long a round may last. It makes no request and waits for nobody.
+const hung = time.Minute
+
+// Live reports what is wrong with the process: nil as long as it goes round.
+func (c *Controller) Live() error {
+	if since := time.Since(c.state.Load().turned); since > longestSleep+hung {
+		return fmt.Errorf("the loop that decides has not come round for %s: restart it", since.Round(time.Second))
+	}
+	return nil
+}
+
+// Ready reports why nothing could be decided: lists that were never complete, or a
+// server that does not answer. A standby is ready.
+func (c *Controller) Ready() error {
+	if err := c.Live(); err != nil {
+		return err
+	}
+	var faults []error
+	for _, l := range c.links {
+		faults = append(faults, l.err())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("the API server does not answer as it should: %w", err)
+	}
+	if !c.state.Load().synced {
+		return errors.New("not everything has been listed yet")
+	}
+	return nil
+}
+
+// Leads reports whether this process decides.
+func (c *Controller) Leads() bool { return c.state.Load().leads }
+
+// Rehearses says why decisions are only told; empty: they are carried out.
+func (c *Controller) Rehearses() string { return c.state.Load().rehears }
+
+// Explain says how a node fares, and what happens to it next. It waits for the
+// owner of the fleet, ctx for how long.
+func (c *Controller) Explain(ctx context.Context, node string) (fleet.Explanation, error) {
+	answer := make(chan fleet.Explanation, 1)
+	c.mail.put(inquiry{node, answer})
+	select {
+	case e := <-answer:
+		return e, nil
+	case <-ctx.Done():
+		return fleet.Explanation{}, fmt.Errorf("explain node %s: %w", node, ctx.Err())
+	}
+}
+
+// followSource follows a source, and returns what waits for its end.
+func (c *Controller) followSource(ctx context.Context, s source) func() {
+	return s.follow(ctx, c.parts.Watching, c.link(s.name()))
+}
+
+func (c *Controller) link(what string) *link {
+	l := &link{what: what, log: c.log, fails: func() { c.mail.put(unreachable{}) }}
+	c.links = append(c.links, l)
+	return l
+}
