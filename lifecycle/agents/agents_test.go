@@ -277,6 +277,9 @@ func TestAlive(t *testing.T) {
 		t.Error("alive by an old lease")
 	}
 	w.Renewed("a", at(-3590), at(10))
+	if silent, ok := w.SilentAt("a"); !ok || !silent.Equal(at(50)) {
+		t.Errorf("silent at %v, %v", silent, ok)
+	}
 	if !w.Alive("a", at(50).Add(-1)) || w.Alive("a", at(50)) {
 		t.Error("not alive for the grace exactly")
 	}
@@ -284,8 +287,8 @@ func TestAlive(t *testing.T) {
 	if w.Alive("a", at(50)) {
 		t.Error("alive by the same lease, seen once more")
 	}
-	w.Unleased("a", at(11))
-	if w.Alive("a", at(11)) {
+	w.Unleased("a", at(46))
+	if _, ok := w.SilentAt("a"); ok || w.Alive("a", at(46)) {
 		t.Error("alive without a lease")
 	}
 }

@@ -76,8 +76,8 @@ func (w *Watch) Unleased(name string, _ time.Time) {
 
 // Alive reports whether the agent on the node was heard of within the grace.
 func (w *Watch) Alive(name string, now time.Time) bool {
-	n := w.nodes[name]
-	return n != nil && n.leased && now.UnixNano() < n.last+int64(w.policy.Grace)
+	at, ok := w.SilentAt(name)
+	return ok && now.Before(at)
 }
 
 // prefix is that of the keys of an agent's taints.
