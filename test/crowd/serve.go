@@ -22,7 +22,8 @@ type query struct {
 	namespace, name, subresource string
 	verb                         string
 	version                      string
-	initial                      bool // a watch that begins with what there is
+	initial                      bool // a watch that is told where what there is ends
+	marks                        bool // a watch that takes bookmarks
 	limit                        int
 	next                         string
 	want                         func(object) bool
@@ -57,8 +58,12 @@ func (c *Crowd) serve(w http.ResponseWriter, r *http.Request, f *format) error {
 	}
 	switch q.verb {
 	case "WATCH":
-		t := &stream{to: w, flush: func() { _ = http.NewResponseController(w).Flush() }, format: f, shelf: s, want: q.want, marks: r.URL.Query().Get("allowWatchBookmarks") == "true"}
-		return c.watch(r.Context(), q, t)
+		t := &stream{to: &wire{w, f}, shelf: s, want: q.want, from: q.version, initial: q.initial, marks: q.marks}
+		begun, err := c.watch(r.Context(), t)
+		if begun {
+			err = hangUp(err)
+		}
+		return err
 	case "LIST":
 		return c.list(w, q, s, f)
 	case http.MethodGet:
@@ -109,7 +114,7 @@ func parse(r *http.Request) (*query, error) {
 func (q *query) parameters(r *http.Request) error {
 	v := r.URL.Query()
 	q.version, q.next = v.Get("resourceVersion"), v.Get("continue")
-	q.initial = v.Get("sendInitialEvents") == "true"
+	q.initial, q.marks = v.Get("sendInitialEvents") == "true", v.Get("allowWatchBookmarks") == "true"
 	if watching := v.Get("watch"); watching == "true" || watching == "1" {
 		q.verb = "WATCH"
 	} else if q.verb == http.MethodGet && q.name == "" {
@@ -121,11 +126,16 @@ func (q *query) parameters(r *http.Request) error {
 			return apierrors.NewBadRequest("limit: " + err.Error())
 		}
 	}
-	byField, err := fields.ParseSelector(v.Get("fieldSelector"))
+	return q.choose(v.Get("fieldSelector"), v.Get("labelSelector"))
+}
+
+// choose reads selectors.
+func (q *query) choose(fieldSelector, labelSelector string) error {
+	byField, err := fields.ParseSelector(fieldSelector)
 	if err != nil {
 		return apierrors.NewBadRequest("fieldSelector: " + err.Error())
 	}
-	byLabel, err := labels.Parse(v.Get("labelSelector"))
+	byLabel, err := labels.Parse(labelSelector)
 	if err != nil {
 		return apierrors.NewBadRequest("labelSelector: " + err.Error())
 	}

@@ -1,16 +1,12 @@
 package crowd
 
 import (
-	"context"
-	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -43,21 +39,24 @@ func newEvent(kind eventKind, version uint64, o object) event {
 
 // frames are an event's forms on the wire.
 type frames struct {
-	mu   sync.Mutex
-	by   [len(formats)][]byte
-	done [len(formats)]bool
+	mu sync.Mutex
+	by [len(formats)][]byte
 }
 
-// in is the event as a frame of that format.
+// in is the event as a frame of that format. Events that nobody shares have no
+// place to keep it.
 func (e *event) in(f *format) ([]byte, error) {
+	if e.frames == nil {
+		return f.frame(e.kind, e.object)
+	}
 	e.frames.mu.Lock()
 	defer e.frames.mu.Unlock()
-	if !e.frames.done[f.at] {
+	if e.frames.by[f.at] == nil {
 		frame, err := f.frame(e.kind, e.object)
 		if err != nil {
 			return nil, err
 		}
-		e.frames.by[f.at], e.frames.done[f.at] = frame, true
+		e.frames.by[f.at] = frame
 	}
 	return e.frames.by[f.at], nil
 }
@@ -155,145 +154,4 @@ func (c *Crowd) unsubscribe(s *shelf, w *watcher) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(s.watchers, w)
-}
-
-// A stream is one watch that is being answered.
-type stream struct {
-	to     http.ResponseWriter
-	flush  func()
-	format *format
-	shelf  *shelf
-	want   func(object) bool
-	marks  bool // the client takes bookmarks
-}
-
-// watch answers a watch until ctx ends.
-func (c *Crowd) watch(ctx context.Context, q *query, t *stream) error {
-	first := q.initial || q.version == "" || q.version == "0"
-	from := q.version
-	if first {
-		from = ""
-	}
-	w, now, err := c.subscribe(t.shelf, from)
-	if err != nil {
-		return err
-	}
-	defer c.unsubscribe(t.shelf, w)
-	t.to.Header().Set("Content-Type", t.format.streamType)
-	t.to.WriteHeader(http.StatusOK)
-	t.flush()
-	if first {
-		if err := c.begin(t); err != nil {
-			return hangUp(err)
-		}
-	}
-	if q.initial {
-		if err := t.mark(now, true); err != nil {
-			return hangUp(err)
-		}
-	}
-	return hangUp(c.follow(ctx, w, t))
-}
-
-// hangUp is the end of an answer that has begun: there is no other way left to
-// tell the client of an error.
-func hangUp(err error) error {
-	if err != nil && !errors.Is(err, context.Canceled) {
-		panic(http.ErrAbortHandler)
-	}
-	return nil
-}
-
-// begin sends everything that there is.
-func (c *Crowd) begin(t *stream) error {
-	for place := 0; ; place++ {
-		c.mu.Lock()
-		if place >= t.shelf.places() {
-			c.mu.Unlock()
-			return nil
-		}
-		o := t.shelf.in(place)
-		c.mu.Unlock()
-		if o == nil || !t.want(o) {
-			continue
-		}
-		frame, err := t.format.frame(added, o)
-		if err != nil {
-			return err
-		}
-		if _, err := t.to.Write(frame); err != nil {
-			return err
-		}
-	}
-}
-
-func (c *Crowd) follow(ctx context.Context, w *watcher, t *stream) error {
-	tick := time.NewTicker(bookmarks)
-	defer tick.Stop()
-	for {
-		mark := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			mark = true
-		case <-w.woken:
-		}
-		now := c.present() // everything up to it is in the queue
-		for _, e := range w.take() {
-			if err := t.send(&e); err != nil {
-				return err
-			}
-		}
-		t.flush()
-		w.sent()
-		if !mark {
-			continue
-		}
-		if err := t.mark(now, false); err != nil {
-			return err
-		}
-	}
-}
-
-func (c *Crowd) present() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
-}
-
-func (t *stream) send(e *event) error {
-	if !t.want(e.object) {
-		return nil
-	}
-	frame, err := e.in(t.format)
-	if err != nil {
-		return err
-	}
-	_, err = t.to.Write(frame)
-	return err
-}
-
-// mark sends a bookmark; last says that it ends what there was to begin with.
-func (t *stream) mark(version uint64, last bool) error {
-	if !t.marks {
-		return nil
-	}
-	o, err := t.shelf.empty()
-	if err != nil {
-		return err
-	}
-	o.SetResourceVersion(strconv.FormatUint(version, 10))
-	if last {
-		o.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-	}
-	frame, err := t.format.frame(watch.Bookmark, o)
-	if err != nil {
-		return err
-	}
-	if _, err := t.to.Write(frame); err != nil {
-		return err
-	}
-	t.flush()
-	return nil
 }
