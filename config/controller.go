@@ -61,6 +61,8 @@ type Process struct {
 	Kubeconfig         string
 	KubeAPIQPS         float64
 	KubeAPIBurst       int64
+	EventQPS           float64 // 0: no events
+	OtherWriterWindow  time.Duration
 	HeartbeatNamespace string // empty: no leases of agents are read
 
 	LeaderElect       bool
@@ -172,6 +174,8 @@ func newProcess() Process {
 
 		KubeAPIQPS:         100,
 		KubeAPIBurst:       200,
+		EventQPS:           20,
+		OtherWriterWindow:  10 * time.Minute,
 		HeartbeatNamespace: "plimsoll-system",
 
 		LeaderElect:       true,

@@ -79,6 +79,10 @@ var processOptions = []option[Controller]{
 		help: "requests per second; what protects (Unknown, taints, evictions) goes before what tidies. kube-controller-manager has 20 and 30 for each of its two controllers, which a dead zone of 1 000 nodes keeps busy for long"},
 	{field: "kubeAPIBurst", flag: "kube-api-burst", preset: "200", setText: positiveCount(func(c *Controller) *int64 { return &c.KubeAPIBurst }),
 		help: "requests at once"},
+	{field: "eventQPS", flag: "event-qps", preset: "20", setText: rate(func(c *Controller) *float64 { return &c.EventQPS }),
+		help: "events per second, of a budget of their own; more are dropped and counted. 0: none are sent"},
+	{field: "otherWriterWindow", flag: "other-writer-window", preset: "10m", setText: wait(func(c *Controller) *time.Duration { return &c.OtherWriterWindow }),
+		help: "in mode replace: how long another controller must not have written the condition Ready or the taints of any node before decisions are carried out; 0s: nobody looks"},
 	{field: "heartbeatNamespace", flag: "heartbeat-namespace", preset: "plimsoll-system", setText: dnsLabel(func(c *Controller) *string { return &c.HeartbeatNamespace }, mayBeEmpty),
 		help: "where the leases of the agents are; empty: nowhere, and there is no second opinion"},
 

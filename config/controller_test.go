@@ -126,6 +126,8 @@ func TestControllerFaults(t *testing.T) {
 		{"pod-eviction-wait", "podEvictionWait", "-1s", "at least 0s"},
 		{"kube-api-qps", "kubeAPIQPS", "0", "between 1e-6 and 1e6"},
 		{"kube-api-burst", "kubeAPIBurst", "0", "above 0"},
+		{"event-qps", "eventQPS", "-1", "must be 0 or"},
+		{"other-writer-window", "otherWriterWindow", "-1s", "at least 0s"},
 		{"heartbeat-namespace", "heartbeatNamespace", "Plimsoll", "lower case"},
 		{"leader-elect-lease-duration", "leaderElectLeaseDuration", "10s", "must be above leaderElectRenewDeadline, which is 10s"},
 		{"leader-elect-renew-deadline", "leaderElectRenewDeadline", "2.4s", "must be above 1.2 times leaderElectRetryPeriod, which is 2s"},

@@ -34,10 +34,12 @@ type Settings struct {
 	Ready []Check
 	// Metrics serves /metrics.
 	Metrics http.Handler
+	// Explain serves /explain; nil: nobody does.
+	Explain http.Handler
 	Log     *slog.Logger
 }
 
-// A Server answers /livez, /readyz and /metrics.
+// A Server answers /livez, /readyz, /metrics and, for who has it, /explain.
 type Server struct {
 	http *http.Server
 }
@@ -51,6 +53,9 @@ func New(s Settings) *Server {
 		mux.HandleFunc("GET /"+p.name+"/{check}", p.one)
 	}
 	mux.Handle("GET /metrics", s.Metrics)
+	if s.Explain != nil {
+		mux.Handle("GET /explain", s.Explain)
+	}
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: headerWait, ReadTimeout: headerWait, WriteTimeout: answerWait,

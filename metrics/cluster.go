@@ -1,9 +1,15 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // A clusterReader shows what is known of the cluster at the moment of a scrape.
-// A zone that is gone, and a cluster that is not known yet, have no series.
+// What is not known has no series: a cluster before its first lists are complete,
+// a zone that is gone, and whatever the leader alone knows in a replica that
+// stands by.
 type clusterReader struct {
 	read   func() (Cluster, bool)
 	states []string
@@ -11,20 +17,27 @@ type clusterReader struct {
 }
 
 // A single is a metric of the cluster as a whole.
-var singles = []struct {
+type single struct {
 	metric controllerMetric
 	kind   prometheus.ValueType
 	value  func(*Cluster) float64
-}{
-	{nodes, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Nodes) }},
-	{boundPods, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Pods) }},
-	{podTimers, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Timers) }},
-	{suspects, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Suspects) }},
-	{renewals, prometheus.CounterValue, func(c *Cluster) float64 { return float64(c.Renewals) }},
-	{breakerOpen, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.BreakerOpen) }},
-	{budgetExceeded, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.BudgetExceeded) }},
-	{replacing, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.Replacing) }},
 }
+
+// anybodys are what each replica knows, leaders what the one knows that leads.
+var (
+	anybodys = []single{
+		{nodes, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Nodes) }},
+		{boundPods, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Pods) }},
+		{renewals, prometheus.CounterValue, func(c *Cluster) float64 { return float64(c.Renewals) }},
+	}
+	leaders = []single{
+		{podTimers, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Timers) }},
+		{suspects, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Suspects) }},
+		{breakerOpen, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.BreakerOpen) }},
+		{budgetExceeded, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.BudgetExceeded) }},
+		{replacing, prometheus.GaugeValue, func(c *Cluster) float64 { return oneIf(c.Replacing) }},
+	}
+)
 
 // ofZones are the gauges that each zone has.
 var ofZones = []struct {
@@ -41,7 +54,7 @@ var ofZones = []struct {
 func newClusterReader(s ControllerSettings) *clusterReader {
 	r := &clusterReader{s.Cluster, s.States, map[controllerMetric]*prometheus.Desc{}}
 	r.descs[zoneState] = controllerTable[zoneState].desc()
-	for _, one := range singles {
+	for _, one := range slices.Concat(anybodys, leaders) {
 		r.descs[one.metric] = controllerTable[one.metric].desc()
 	}
 	for _, one := range ofZones {
@@ -63,9 +76,11 @@ func (r *clusterReader) Collect(series chan<- prometheus.Metric) {
 	if !known {
 		return
 	}
-	for _, one := range singles {
-		series <- prometheus.MustNewConstMetric(r.descs[one.metric], one.kind, one.value(&c))
+	r.tell(anybodys, &c, series)
+	if !c.Leads {
+		return
 	}
+	r.tell(leaders, &c, series)
 	for i := range c.Zones {
 		z := &c.Zones[i]
 		for _, one := range ofZones {
@@ -74,5 +89,11 @@ func (r *clusterReader) Collect(series chan<- prometheus.Metric) {
 		for _, state := range r.states {
 			series <- prometheus.MustNewConstMetric(r.descs[zoneState], prometheus.GaugeValue, oneIf(state == z.State), z.Name, state)
 		}
+	}
+}
+
+func (r *clusterReader) tell(all []single, c *Cluster, series chan<- prometheus.Metric) {
+	for _, one := range all {
+		series <- prometheus.MustNewConstMetric(r.descs[one.metric], one.kind, one.value(c))
 	}
 }

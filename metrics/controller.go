@@ -16,17 +16,19 @@ type ControllerSettings struct {
 	States    []string // the states of a zone, by name
 	Classes   []string // of requests, most urgent first
 	Decisions []string // the kinds of decisions
-	// Cluster is what is known at present; called at every scrape, it must not
-	// wait. False: nothing is known yet, and there is no series of it.
+	// Cluster is what is known at present; called at every scrape, which waits for
+	// it. False: nothing is known yet, and there is no series of it.
 	Cluster func() (Cluster, bool)
 }
 
 // A Cluster is what the controller knows at one moment.
 type Cluster struct {
-	Nodes, Pods    int
-	Timers         int // pods whose eviction has a moment
-	Suspects       int // silent nodes that are not Unknown yet
-	Renewals       uint64
+	Nodes, Pods int
+	Renewals    uint64
+
+	Leads          bool // this replica does; else all that follows is not known
+	Timers         int  // pods whose eviction has a moment
+	Suspects       int  // silent nodes that are not Unknown yet
 	BreakerOpen    bool
 	BudgetExceeded bool
 	Replacing      bool

@@ -15,7 +15,7 @@ import (
 
 // aCluster has two zones, one of them without a name.
 var aCluster = metrics.Cluster{
-	Nodes: 7, Pods: 210, Timers: 30, Suspects: 2, Renewals: 1 << 40, BreakerOpen: true, BudgetExceeded: true, Replacing: true,
+	Nodes: 7, Pods: 210, Leads: true, Timers: 30, Suspects: 2, Renewals: 1 << 40, BreakerOpen: true, BudgetExceeded: true, Replacing: true,
 	Zones: []metrics.Zone{
 		{Name: "", State: "Normal", Rate: 0.1, Size: 3},
 		{Name: "r/z", State: "PartialDisruption", Rate: 0.01, Size: 4, Unready: 3, Waiting: 2},
@@ -115,9 +115,13 @@ func TestAClusterThatIsNotKnownHasNoSeries(t *testing.T) {
 	if !has(`node_collector_zone_size{zone="r/z"}`) {
 		t.Error("a zone is not served")
 	}
-	known.Store(&metrics.Cluster{Nodes: 3, Zones: aCluster.Zones[:1]})
+	known.Store(&metrics.Cluster{Nodes: 3, Leads: true, Zones: aCluster.Zones[:1]})
 	if has(`node_collector_zone_size{zone="r/z"}`) || !has("plimsoll_controller_nodes 3") {
 		t.Error("a zone that is gone is served")
+	}
+	known.Store(&metrics.Cluster{Nodes: 5})
+	if has("plimsoll_controller_breaker_open") || has("node_collector_zone_size") || !has("plimsoll_controller_nodes 5") {
+		t.Error("a replica that stands by tells what only the leader knows, or not what it knows itself")
 	}
 }
 

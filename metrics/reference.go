@@ -37,8 +37,8 @@ of a node or a pod.
 `)
 	rows(&b, controllerTable[:])
 	b.WriteString(`
-What is told of nodes, pods and zones has no series before the first lists of the API server are complete, and none for
-a zone without nodes. A replica that stands by tells it, too.
+What is told of the cluster has no series before the first lists of the API server are complete. Zones, timers, suspects,
+breaker and budget are told by the leader alone: sum over replicas is right for them, not for nodes, pods and renewals.
 `)
 	return b.String()
 }

@@ -63,7 +63,7 @@ var mayImport = map[string]struct {
 	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "apiserver", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "ladder", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
+	"cmd/plimsoll": {[]string{"agent", "apiserver", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.

@@ -64,7 +64,7 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	spareProcessor()
 	lines := report.NewLines(errs)
 	defer lines.Close()
-	log := newLogger(c, lines)
+	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
 	p := &program{config: c, log: log, lines: lines}
 	defer p.Close()
@@ -134,9 +134,9 @@ func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger
 
 // newLogger logs to the lines in the configured format. Decisions do not pass
 // through it.
-func newLogger(c *config.Agent, lines io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(c.Verbosity)}
-	if c.LoggingFormat == "json" {
+func newLogger(format string, verbosity int64, lines io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(verbosity)}
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(lines, options))
 	}
 	return slog.New(slog.NewTextHandler(lines, options))

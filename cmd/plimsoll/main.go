@@ -1,5 +1,5 @@
-// Command plimsoll keeps a Kubernetes node alive under pressure, and rehearses
-// how it would.
+// Command plimsoll keeps a Kubernetes node alive under pressure, looks after the
+// nodes of a cluster, and rehearses how it would.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
-	root.AddCommand(agentCommand(), simulateCommand(), versionCommand())
+	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), versionCommand())
 	err := root.Execute()
 	if err == nil {
 		return 0

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"k8s.io/klog/v2"
+
+	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/endpoints"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/lifecycle"
+	"plimsoll.dev/plimsoll/metrics"
+	"plimsoll.dev/plimsoll/report"
+)
+
+func controllerCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Watch the nodes of a cluster, and move pods off those that are lost",
+		Long: `Follows the heartbeats of all nodes, marks lost ones Unknown, taints them at a
+bounded rate and evicts their pods by tolerations, as kube-controller-manager's
+node-lifecycle and taint-eviction controllers do. With --mode=observe, the
+default, it only tells what it would do. Decisions are JSON lines on standard
+error. SIGTERM and SIGINT end the controller; another replica takes over.`,
+		Args: takesNothing,
+	}
+	flags := config.AddControllerFlags(cmd.Flags())
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags win over it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.LoadController(file, flags)
+		if errors.As(err, new(fields.Faults)) {
+			return invalidError{err}
+		}
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		return runController(ctx, c, cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+// runController puts the controller together and runs it until ctx ends.
+func runController(ctx context.Context, c *config.Controller, errs io.Writer) error {
+	lines := report.NewLines(errs)
+	defer lines.Close()
+	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
+	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
+	for _, w := range c.Warnings() {
+		log.Warn(w)
+	}
+	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: c.Kubeconfig, Timeout: c.RenewDeadline / 2, UserAgent: "plimsoll-controller/" + version})
+	if err != nil {
+		return err
+	}
+	settings, err := controllerSettings(c)
+	if err != nil {
+		return err
+	}
+	w := &watchman{lines: lines}
+	w.metrics = newControllerMetrics(lines, w.census)
+	w.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
+		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
+		Requested: requested, Decided: w.decided, Meters: metersOf(w.metrics), Log: log,
+	})
+	var crew sync.WaitGroup
+	defer crew.Wait()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	if err := w.serve(ctx, c.HealthzBindAddress, &crew, log); err != nil {
+		return err
+	}
+	log.Info("watching", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
+	w.controller.Run(ctx)
+	log.Info("stopped")
+	return nil
+}
+
+// requestTimeout of each request that writes, and of live reads.
+const requestTimeout = 10 * time.Second
+
+func controllerSettings(c *config.Controller) (lifecycle.Settings, error) {
+	mode, err := lifecycle.ParseMode(c.Mode)
+	if err != nil {
+		return lifecycle.Settings{}, err
+	}
+	method, err := lifecycle.ParseMethod(c.PodEvictionMethod)
+	if err != nil {
+		return lifecycle.Settings{}, err
+	}
+	me, err := identity()
+	if err != nil {
+		return lifecycle.Settings{}, err
+	}
+	return lifecycle.Settings{
+		Mode: mode, DryRun: c.DryRun,
+		EvictionMethod: method, EvictionWait: c.PodEvictionWait,
+		QPS: c.KubeAPIQPS, Burst: int(c.KubeAPIBurst), EventQPS: c.EventQPS, RequestTimeout: requestTimeout,
+		AgentNamespace: c.HeartbeatNamespace,
+		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: c.OtherWriterWindow,
+		Election: lifecycle.Election{
+			Enabled: c.LeaderElect, Namespace: c.ResourceNamespace, Name: c.ResourceName, Identity: me,
+			LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
+		},
+	}, nil
+}
+
+// identity tells replicas apart, also two on one host.
+func identity() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("find a name for this replica by the host's: %w", err)
+	}
+	return host + "_" + rand.Text(), nil
+}
+
+// serve answers probes, scrapes and questions; an address that can not be listened
+// on is an error, since nobody would see whether anything decides.
+func (w *watchman) serve(ctx context.Context, address string, crew *sync.WaitGroup, log *slog.Logger) error {
+	if address == "" {
+		return nil
+	}
+	listener, err := endpoints.Listen(ctx, address)
+	if err != nil {
+		return err
+	}
+	server := endpoints.New(endpoints.Settings{
+		Live:    []endpoints.Check{{Name: "loop", Err: w.controller.Live}},
+		Ready:   []endpoints.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},
+		Metrics: w.metrics.Handler(),
+		Explain: w,
+		Log:     log,
+	})
+	crew.Go(func() {
+		if err := server.Run(ctx, listener); err != nil {
+			log.Error("nobody can ask the controller how it is", "address", address, "error", err)
+		}
+	})
+	return nil
+}
+
+func metersOf(m *metrics.Controller) lifecycle.Meters {
+	return lifecycle.Meters{
+		Decided: m.Decided, Tainted: m.Tainted, PodDeleted: m.PodDeleted, Request: m.Request,
+		EventDropped: m.EventDropped, Looked: m.Looked, Leading: m.Leading,
+	}
+}
