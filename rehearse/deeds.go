@@ -1,6 +1,7 @@
 package rehearse
 
 import (
+	"slices"
 	"strings"
 
 	"plimsoll.dev/plimsoll/fields"
@@ -76,6 +77,8 @@ func (r *reader) names(v fields.Value) []string {
 			item.Fault("no node of this file ever has this name")
 		case !r.present[name]:
 			item.Fault("no node has this name at this time")
+		case slices.Contains(names, name):
+			item.Fault("is named twice")
 		default:
 			names = append(names, name)
 		}
@@ -94,12 +97,7 @@ func text(v fields.Value) string {
 
 func choice(v fields.Value, choices []string) string {
 	s := v.Text()
-	for _, c := range choices {
-		if c == s {
-			return s
-		}
-	}
-	if v.Present() {
+	if v.Present() && !slices.Contains(choices, s) {
 		v.Fault("must be one of %s", strings.Join(choices, ", "))
 	}
 	return s

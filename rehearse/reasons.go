@@ -40,9 +40,9 @@ func (r *run) whyZone(c zones.Change) string {
 	}
 	pace := "nobody is given up there"
 	if c.Rate > 0 {
-		pace = fmt.Sprintf("at most %g nodes are given up each second", c.Rate)
+		pace = fmt.Sprintf("nodes are given up at %g per second", c.Rate)
 	}
-	return fmt.Sprintf("%d of %s not ready; %s", unready, counted(of, "node"), pace)
+	return fmt.Sprintf("%d of its %d nodes not ready; %s", unready, of, pace)
 }
 
 func (r *run) whyEvicted(a *fleet.Action) string {

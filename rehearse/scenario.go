@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"plimsoll.dev/plimsoll/config"
@@ -61,10 +62,7 @@ func Read(root fields.Value, faults *fields.Faults) *Scenario {
 	for _, v := range doc.Get("events").List() {
 		s.events = append(s.events, r.event(v))
 	}
-	s.until = doc.Need("until").Duration(0)
-	if v := doc.Get("until"); v.Present() && s.until <= 0 {
-		v.Fault("must be positive")
-	}
+	s.until = r.until(doc.Need("until"))
 	return s
 }
 
@@ -85,12 +83,25 @@ func newReader(faults *fields.Faults) *reader {
 func (r *reader) event(v fields.Value) event {
 	o := v.Object(append([]string{"at"}, deedNames()...)...)
 	e := event{at: r.at(o.Need("at"))}
+	nothing := true
 	for i := range deeds {
 		if w := o.Get(deeds[i].field); w.Present() {
 			e.deeds = append(e.deeds, deeds[i].read(r, w)...)
+			nothing = false
 		}
 	}
+	if nothing {
+		v.Fault("nothing happens: give it one of %s", strings.Join(deedNames(), ", "))
+	}
 	return e
+}
+
+func (r *reader) until(v fields.Value) time.Duration {
+	until := v.Duration(1)
+	if until <= 0 {
+		v.Fault("must be positive")
+	}
+	return until
 }
 
 func (r *reader) at(v fields.Value) time.Duration {

@@ -46,13 +46,13 @@ func (s *Scenario) heading() string {
 		counted(nodes, "node") + ", " + counted(pods, "pod"),
 		fmt.Sprintf("a node is Unknown %s after its last sign of life, %s after its creation if there was none", p.Health.Grace, p.Health.StartupGrace),
 	}
-	switch rate := fmt.Sprintf("%g nodes of a healthy zone each second", p.Zones.Rate); {
+	switch rate := fmt.Sprintf("%g nodes per second of a healthy zone", p.Zones.Rate); {
 	case p.NoExecute && p.TaintEvictions:
-		lines = append(lines, "it is tainted NoExecute, "+rate+" at most, and its pods go when they tolerate that no longer")
+		lines = append(lines, "it is tainted NoExecute, at most "+rate+", and its pods go when they tolerate that no longer")
 	case p.NoExecute:
-		lines = append(lines, "it is tainted NoExecute, "+rate+" at most, and no pod is evicted for it")
+		lines = append(lines, "it is tainted NoExecute, at most "+rate+", and no pod is evicted for it")
 	default:
-		lines = append(lines, fmt.Sprintf("its pods are evicted after %s, from %s at most", p.PodEvictionTimeout, rate))
+		lines = append(lines, fmt.Sprintf("its pods are evicted after %s, from at most %s", p.PodEvictionTimeout, rate))
 	}
 	return strings.Join(lines, "\n")
 }
