@@ -27,7 +27,7 @@ type host struct {
 
 	// Its turn to lose its pods.
 	waiting bool // in its zone's queue
-	turn    bool // it holds a token of its zone
+	turn    bool // it was given a token, in this very Act
 	freed   bool // a recovery: its taints may go
 
 	status, spec write // a Silence, a Taint

@@ -27,10 +27,12 @@ func (f *Fleet) queue() {
 // lineUp puts a host into its zone's queue, or takes it out, by whether it has
 // anything to wait for.
 func (f *Fleet) lineUp(h *host) {
-	if h.object == nil || h.spec.spends {
-		return // nothing to wait for, or what it waited for is under way
+	if h.object == nil {
+		return
 	}
-	if why, _ := f.hold(h); why != NotHeld || !f.wantsTurn(h) {
+	// While its taints are being written it could not use a token, and who keeps one
+	// for later exceeds the rate then.
+	if why, _ := f.hold(h); why != NotHeld || h.spec.underWay() || !f.wantsTurn(h) {
 		if why == AgentAlive && !h.opined {
 			h.opined = true
 			f.tell(h, SecondOpinion, "Kubelet of node %s is silent, but its Plimsoll agent is alive", h.name)
@@ -38,21 +40,16 @@ func (f *Fleet) lineUp(h *host) {
 		f.withdraw(h)
 		return
 	}
-	if !h.turn {
-		f.zones.Wait(h.name, h.since)
-		h.waiting = true
-	}
+	f.zones.Wait(h.name, h.since)
+	h.waiting = true
 }
 
-// withdraw takes a host out of the queue, and gives back a token that it holds.
+// withdraw takes a host out of the queue.
 func (f *Fleet) withdraw(h *host) {
 	if h.waiting {
 		f.zones.Leave(h.name)
 	}
-	if h.turn {
-		f.zones.GiveBack(h.name, f.now)
-	}
-	h.waiting, h.turn = false, false
+	h.waiting = false
 }
 
 // wantsTurn reports whether a token of its zone is what a host lacks.

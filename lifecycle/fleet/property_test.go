@@ -1,0 +1,285 @@
+package fleet_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/evictions"
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// worlds is how many random clusters each property holds in.
+const worlds = 1000
+
+type testingTB = testing.TB
+
+// inWorlds runs a property in random clusters, each in a test of its own only if
+// it fails.
+func inWorlds(t *testing.T, policies []fleet.Policy, troubled troubles, property func(c *chaos)) {
+	t.Helper()
+	t.Parallel()
+	for seed := range uint64(worlds) {
+		c := newChaos(t, seed, policies[seed%uint64(len(policies))], troubled)
+		property(c)
+		c.run(troubled.length)
+		if t.Failed() {
+			t.Fatalf("seed %d:\n%s", seed, lastOf(c.lines))
+		}
+	}
+}
+
+func lastOf(lines []string) (text string) {
+	for _, l := range lines[max(0, len(lines)-60):] {
+		text += "\t" + l + "\n"
+	}
+	return text
+}
+
+var modes = []fleet.Policy{taintMode(), legacyMode(), taintMode(), mixedMode()}
+
+func mixedMode() fleet.Policy {
+	p := legacyMode()
+	p.TaintEvictions = true
+	return p
+}
+
+func (c *chaos) complain(format string, args ...any) {
+	c.tb.Helper()
+	c.tb.Errorf("%v: %s", c.now.Sub(start), fmt.Sprintf(format, args...))
+}
+
+func TestANodeThatRenewsIsNeverTaintedForSilence(t *testing.T) {
+	inWorlds(t, modes, all, func(c *chaos) {
+		c.check = func(a *fleet.Action) {
+			silence := a.Kind == fleet.Silence || slices.ContainsFunc(a.Add, func(t facts.Taint) bool { return t.Key == facts.KeyUnreachable })
+			if r := c.seen[a.Node]; silence && c.now.Before(c.heard[a.Node].Add(c.policy.Health.Grace)) && !saysUnknown(r) {
+				c.complain("%v %v though it was heard at %v", a.Kind, a.Node, c.heard[a.Node].Sub(start))
+			}
+		}
+	})
+}
+
+// saysUnknown reports whether a node reports itself that it does not know.
+func saysUnknown(n *facts.Node) bool {
+	r := n.Conditions[facts.Ready]
+	return r.Status == facts.Unknown && r.Reason == "KubeletSays"
+}
+
+func TestAPodIsDeletedOnce(t *testing.T) {
+	inWorlds(t, modes, all, func(c *chaos) {
+		deleted := map[string]bool{}
+		c.applied = func(a *fleet.Action) {
+			if a.Kind != fleet.Evict {
+				return
+			}
+			if deleted[a.Pod.UID] {
+				c.complain("%s is deleted a second time", a.Pod.UID)
+			}
+			deleted[a.Pod.UID] = true
+		}
+	})
+}
+
+func TestTaintsKeepToTheRateOfTheirZone(t *testing.T) {
+	inWorlds(t, []fleet.Policy{taintMode()}, all, func(c *chaos) {
+		spent := map[string][]time.Time{}
+		c.applied = func(a *fleet.Action) {
+			if n := c.nodes[a.Node]; a.Kind == fleet.Taint && drives(a.Add) && !drives(n.Taints) {
+				zone := c.seen[a.Node].Labels.Zone
+				spent[zone] = append(spent[zone], added(a))
+				c.compareWithRate(zone, spent[zone])
+			}
+		}
+	})
+}
+
+func drives(taints []facts.Taint) bool {
+	return slices.ContainsFunc(taints, func(t facts.Taint) bool {
+		return t.Is(facts.KeyNotReady, facts.NoExecute) || t.Is(facts.KeyUnreachable, facts.NoExecute)
+	})
+}
+
+// added is when a taint was decided.
+func added(a *fleet.Action) time.Time {
+	for i := range a.Add {
+		if drives(a.Add[i : i+1]) {
+			return a.Add[i].Added
+		}
+	}
+	return time.Time{}
+}
+
+// compareWithRate compares each stretch of time up to now with what it may hold.
+// A failover may cost one token, if the taint that told of the last one is gone.
+func (c *chaos) compareWithRate(zone string, spent []time.Time) {
+	last := spent[len(spent)-1]
+	for i, first := range spent {
+		most := 1 + last.Sub(first).Seconds()*c.policy.Zones.Rate + 1e-6
+		for _, r := range c.restarts {
+			if r.After(first) && !r.After(last) {
+				most++
+			}
+		}
+		if n := len(spent) - i; float64(n) > most {
+			c.complain("zone %s spent %d tokens from %v on, at most %.1f", zone, n, first.Sub(start), most)
+			return
+		}
+	}
+}
+
+func TestNoFailoverCostsAToken(t *testing.T) {
+	calm := troubles{restarts: 3, length: 15 * minute}
+	inWorlds(t, []fleet.Policy{taintMode()}, calm, func(c *chaos) {
+		for range 1 + c.r.IntN(len(c.names)-1) {
+			c.at(c.moment(calm), func() { c.stop(c.some()) })
+		}
+		spent := map[string][]time.Time{}
+		c.applied = func(a *fleet.Action) {
+			if drives(a.Add) && !drives(c.nodes[a.Node].Taints) {
+				zone := c.nodes[a.Node].Labels.Zone
+				spent[zone] = append(spent[zone], added(a))
+				restarts := c.restarts
+				c.restarts = nil
+				c.compareWithRate(zone, spent[zone])
+				c.restarts = restarts
+			}
+		}
+	})
+}
+
+func TestATakeoverLengthensNoDeadline(t *testing.T) {
+	inWorlds(t, []fleet.Policy{taintMode(), mixedMode()}, all, func(c *chaos) {
+		for range 3 {
+			c.at(c.moment(all), func() {
+				c.settle()
+				c.restarts = append(c.restarts, c.now)
+				before := c.timers()
+				c.restart()
+				c.carryOutLater()
+				for uid, was := range before {
+					is, ok := c.fleet.Timer(uid)
+					if p := c.pods[uid]; p != nil && c.stillDriven(p) && (!ok || is.After(was)) && was.After(c.now) {
+						c.complain("%s was to go at %v, now at %v (%v)", uid, was.Sub(start), is.Sub(start), ok)
+					}
+				}
+			})
+		}
+	})
+}
+
+// stillDriven reports whether the API says that the pod has to go.
+func (c *chaos) stillDriven(p *facts.Pod) bool {
+	n := c.nodes[p.Node]
+	if n == nil || n.Conditions[facts.Ready].Status == facts.True || c.allFull(c.nodes) {
+		return false
+	}
+	_, ok := evictions.Deadline(p, n.Taints)
+	return ok
+}
+
+func (c *chaos) timers() map[string]time.Time {
+	timers := map[string]time.Time{}
+	for uid := range c.pods {
+		if at, ok := c.fleet.Timer(uid); ok {
+			timers[uid] = at
+		}
+	}
+	return timers
+}
+
+// carryOutLater has the fleet decide, and writes nothing before that is looked at.
+func (c *chaos) carryOutLater() {
+	actions := c.fleet.Act(c.now)
+	c.at(c.now.Sub(start), func() {
+		for i := range actions {
+			c.carryOut(&actions[i])
+		}
+	})
+}
+
+func TestUnknownComesSoonAfterATakeover(t *testing.T) {
+	inWorlds(t, modes, all, func(c *chaos) {
+		taken := map[string]time.Time{} // nodes that looked dead at the last takeover
+		c.restarted = func() {
+			clear(taken)
+			for name, n := range c.nodes {
+				last := n.Conditions[facts.Ready].Heartbeat
+				if c.leases[name].After(last) {
+					last = c.leases[name]
+				}
+				if c.down[name] && n.Conditions[facts.Ready].Status != facts.Unknown && !c.now.Before(last.Add(c.policy.Health.Grace)) {
+					taken[name] = c.now
+				}
+			}
+			c.at(c.now.Add(c.policy.Health.Renewal).Sub(start), func() {
+				c.settle()
+				for name := range taken {
+					if n := c.nodes[name]; n != nil && c.down[name] && c.heard[name].Before(taken[name]) && !c.said[name].After(taken[name]) {
+						if taken[name].Add(c.policy.Health.Renewal).Equal(c.now) && c.said[name].Before(taken[name]) {
+							c.complain("%s looked dead at %v and is not Unknown", name, taken[name].Sub(start))
+						}
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestNobodyIsEvictedForDeadNodesWhileAllZonesAreFull(t *testing.T) {
+	inWorlds(t, modes, all, func(c *chaos) {
+		c.check = func(a *fleet.Action) {
+			if a.Kind != fleet.Evict || !c.allFull(c.seen) {
+				return
+			}
+			byUser := slices.DeleteFunc(slices.Clone(c.seen[a.Node].Taints), func(t facts.Taint) bool { return drives([]facts.Taint{t}) })
+			if at, ok := evictions.Deadline(a.Pod, byUser); a.Why == fleet.NodeLost || !ok || at.After(c.now) {
+				c.complain("%s is evicted while every zone is fully disrupted", a.Pod.UID)
+			}
+		}
+	})
+}
+
+// allFull reports whether no node that counts is ready, and there is one.
+func (c *chaos) allFull(nodes map[string]*facts.Node) bool {
+	counted := false
+	for _, n := range nodes {
+		if n.Labels.Excluded {
+			continue
+		}
+		if counted = true; n.Conditions[facts.Ready].Status == facts.True {
+			return false
+		}
+	}
+	return counted
+}
+
+func TestNextIsNeverTooLate(t *testing.T) {
+	inWorlds(t, modes, all, func(c *chaos) {
+		c.apart = func(from, to time.Time) {
+			probe := from.Add(time.Duration(1 + c.r.Int64N(int64(to.Sub(from)))))
+			if !probe.Before(to) {
+				return
+			}
+			if actions := c.fleet.Act(probe); len(actions) > 0 {
+				c.complain("Next said %v, but there is something to do at %v: %v %s", to.Sub(start), probe.Sub(start), actions[0].Kind, actions[0].Node)
+			}
+			c.now = probe
+		}
+	})
+}
+
+func TestTheSameInputGivesTheSameActions(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(worlds / 4) {
+		p := modes[seed%uint64(len(modes))]
+		one, other := newChaos(t, seed, p, all), newChaos(t, seed, p, all)
+		one.run(all.length)
+		other.run(all.length)
+		if !slices.Equal(one.lines, other.lines) {
+			t.Fatalf("seed %d: two runs differ", seed)
+		}
+	}
+}
