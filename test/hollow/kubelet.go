@@ -1,0 +1,117 @@
+package hollow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// beat renews the kubelet's lease.
+func (n *Node) beat(ctx context.Context) error {
+	begin := time.Now()
+	if err := n.renew(ctx, kubelet, corev1.NamespaceNodeLease); err != nil {
+		return err
+	}
+	n.sent(begin)
+	return nil
+}
+
+// assist renews the lease of the node's agent.
+func (n *Node) assist(ctx context.Context) error {
+	return n.renew(ctx, agent, n.farm.agentNamespace)
+}
+
+func (n *Node) renew(ctx context.Context, who voice, namespace string) error {
+	leases := n.farm.client.CoordinationV1().Leases(namespace)
+	n.mu.Lock()
+	lease := n.leases[who].DeepCopy()
+	n.mu.Unlock()
+	now, seconds := metav1.NewMicroTime(n.clock()), int32(40)
+	spec := coordinationv1.LeaseSpec{HolderIdentity: &n.Name, LeaseDurationSeconds: &seconds, RenewTime: &now}
+	var err error
+	if lease == nil {
+		lease, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: spec}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			lease, err = leases.Get(ctx, n.Name, metav1.GetOptions{})
+		}
+	} else {
+		lease.Spec = spec
+		lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil {
+		n.leases[who] = nil // whatever is there now
+		return fmt.Errorf("renew lease %s/%s: %w", namespace, n.Name, err)
+	}
+	n.leases[who] = lease
+	return nil
+}
+
+// Report has the kubelet report Ready with a status, now and from now on.
+func (n *Node) Report(ctx context.Context, ready corev1.ConditionStatus) error {
+	n.mu.Lock()
+	n.ready, n.turned = ready, metav1.NewTime(time.Now().Add(n.skew))
+	n.mu.Unlock()
+	return n.post(ctx)
+}
+
+// read notes what the API server has of the node.
+func (n *Node) read(object *corev1.Node) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = ""
+	for _, c := range object.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			n.told = c.Status
+		}
+	}
+}
+
+// correct reports once more where somebody else wrote what is not so.
+func (n *Node) correct(ctx context.Context) error {
+	n.mu.Lock()
+	wrong := n.told != n.ready
+	n.mu.Unlock()
+	if !wrong {
+		return nil
+	}
+	return n.post(ctx)
+}
+
+// post writes the node's status.
+func (n *Node) post(ctx context.Context) error {
+	begin, now := time.Now(), metav1.NewTime(n.clock())
+	n.mu.Lock()
+	ready, turned := n.ready, n.turned
+	n.mu.Unlock()
+	conditions := []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: ready, Reason: "Hollow", Message: "says the test",
+		LastHeartbeatTime: now, LastTransitionTime: turned,
+	}}
+	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		conditions = append(conditions, corev1.NodeCondition{
+			Type: kind, Status: corev1.ConditionFalse, Reason: "Hollow", LastHeartbeatTime: now, LastTransitionTime: turned,
+		})
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
+	if err != nil {
+		return err
+	}
+	_, err = n.farm.client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("report the status of node %s: %w", n.Name, err)
+	}
+	n.sent(begin)
+	return nil
+}
