@@ -1,0 +1,154 @@
+package lifecycle
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestANodeThatFallsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		r.pod("a", "web", tolerating(30))
+		r.pod("a", "stays", func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		})
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.start()
+
+		r.until(50*time.Second - time.Millisecond)
+		if got := r.lines("silence", "taint", "mark-not-ready", "evict"); got != "" {
+			t.Errorf("before its grace was over:\n%s", got)
+		}
+		r.until(51 * time.Second)
+		n := r.live("a")
+		if c := conditionOf(n, corev1.NodeReady); c.Status != corev1.ConditionUnknown || c.Reason != "NodeStatusUnknown" ||
+			c.Message != "Kubelet stopped posting node status." || !c.LastHeartbeatTime.Time.Equal(r.begun) {
+			t.Errorf("its condition is %+v", c)
+		}
+		if got, want := taintsOf(n), "unreachable:NoSchedule unreachable:NoExecute"; got != want {
+			t.Errorf("its taints are %s, not %s", got, want)
+		}
+		if c := r.livePod("web").Status.Conditions; c[0].Status != corev1.ConditionFalse || len(c) != 2 {
+			t.Errorf("the conditions of its pod are %+v", c)
+		}
+		r.until(81 * time.Second)
+		if r.livePod("web") != nil {
+			t.Error("a pod that tolerates it for 30 s is there after 31 s")
+		}
+		if r.livePod("stays") == nil {
+			t.Error("a pod that tolerates everything is gone")
+		}
+		want := "50s silence a Ready=Unknown (NodeStatusUnknown), MemoryPressure=Unknown (NodeStatusUnknown), DiskPressure=Unknown (NodeStatusUnknown), PIDPressure=Unknown (NodeStatusUnknown)\n" +
+			"50s taint a +node.kubernetes.io/unreachable:NoSchedule, +node.kubernetes.io/unreachable:NoExecute\n" +
+			"50s mark-not-ready a default/stays\n" + "50s mark-not-ready a default/web\n" + "80s evict a default/web\n"
+		if got := strings.ReplaceAll(r.lines("silence", "taint", "mark-not-ready", "evict"), "1m20s", "80s"); got != want {
+			t.Errorf("decided:\n%snot\n%s", got, want)
+		}
+		r.comesBack("a", "b", "c")
+	})
+}
+
+// comesBack has the node report again, and wants everything to be as it was.
+func (r *rig) comesBack(name string, others ...string) {
+	r.t.Helper()
+	now := metav1.Now()
+	r.with(func() {
+		n := r.things["nodes"]["/"+name].DeepCopyObject().(*corev1.Node)
+		n.Status.Conditions = readyConditions(corev1.ConditionTrue, now)
+		r.store("nodes", n)
+	})
+	r.renew(corev1.NamespaceNodeLease, name)
+	r.until(time.Since(r.begun) + time.Second)
+	if got := taintsOf(r.live(name)); got != "" {
+		r.t.Errorf("the node is back, and has the taints %s", got)
+	}
+	for _, other := range others {
+		if n := r.live(other); n.Spec.Taints != nil || conditionOf(n, corev1.NodeReady).Status != corev1.ConditionTrue {
+			r.t.Errorf("a healthy node was touched: %+v", n)
+		}
+	}
+}
+
+func TestNobodyIsGivenUpForAServerThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		beating, stop := context.WithCancel(t.Context())
+		r.beat(beating, corev1.NamespaceNodeLease, "a", "b", "c")
+		r.start()
+		r.until(25 * time.Second)
+		stop() // nobody reaches the server, which hangs: watches tell nothing, requests get no answer
+		r.hang(true)
+		r.until(95 * time.Second)
+		r.hang(false)
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "a", "b", "c")
+		r.until(10 * time.Minute)
+		if got := r.lines("silence", "taint", "evict", "mark-not-ready"); got != "" {
+			t.Errorf("a server that hung for 70 s led to:\n%s", got)
+		}
+	})
+}
+
+// hang lets no request be answered until it is called off.
+func (r *rig) hang(on bool) {
+	r.with(func() {
+		r.fault = nil
+		if on {
+			r.fault = hanging
+		}
+	})
+}
+
+func TestWhatALostWatchMissedIsMadeUpFor(t *testing.T) {
+	for name, listsOnly := range map[string]bool{"streamed lists": false, "an older server": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.listsOnly = listsOnly
+				for _, name := range []string{"a", "b", "c"} {
+					r.node(name)
+				}
+				r.pod("a", "web")
+				r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+				r.start()
+				r.until(5 * time.Second)
+				r.with(func() { r.fault = refusing })
+				r.cut()
+				r.with(func() {
+					delete(r.things["nodes"], "/a")
+					delete(r.things["leases"], corev1.NamespaceNodeLease+"/a")
+					delete(r.things["pods"], "default/web")
+					r.version++
+				})
+				r.pod("b", "new", tolerating(0))
+				r.until(10 * time.Second)
+				if err := r.controller.Ready(); err == nil {
+					t.Error("it is ready without a server")
+				}
+				r.with(func() { r.fault = nil })
+				r.until(40 * time.Second)
+				if err := r.controller.Ready(); err != nil {
+					t.Errorf("the server is back, and it is not ready: %v", err)
+				}
+				census, err := r.controller.Census(t.Context())
+				if err != nil || census.Nodes != 2 || census.Pods != 1 {
+					t.Errorf("it knows of %+v (%v), not of 2 nodes and 1 pod", census, err)
+				}
+				if got := r.lines("tell"); !strings.Contains(got, "tell a RemovingNode") {
+					t.Errorf("nobody was told of the node that is gone:\n%s", got)
+				}
+			})
+		})
+	}
+}
