@@ -88,7 +88,7 @@ func TestTaintsKeepToTheRateOfTheirZone(t *testing.T) {
 		spent := map[string][]time.Time{}
 		c.applied = func(a *fleet.Action) {
 			if n := c.nodes[a.Node]; a.Kind == fleet.Taint && drives(a.Add) && !drives(n.Taints) {
-				zone := c.seen[a.Node].Labels.Zone
+				zone := a.Object.Labels.Zone
 				spent[zone] = append(spent[zone], added(a))
 				c.compareWithRate(zone, spent[zone])
 			}
@@ -139,7 +139,7 @@ func TestNoFailoverCostsAToken(t *testing.T) {
 		spent := map[string][]time.Time{}
 		c.applied = func(a *fleet.Action) {
 			if drives(a.Add) && !drives(c.nodes[a.Node].Taints) {
-				zone := c.nodes[a.Node].Labels.Zone
+				zone := a.Object.Labels.Zone
 				spent[zone] = append(spent[zone], added(a))
 				restarts := c.restarts
 				c.restarts = nil

@@ -83,9 +83,8 @@ func (f *Fleet) retaint(h *host, out []Action) []Action {
 	a.Remove = append(change.Remove, execution.Remove...)
 	a.Labels = labels
 	h.spec.execution, h.spec.spends = !execution.Empty(), spends
-	if spends {
-		h.turn = false // it is on its way to be spent
-	}
+	h.turn = false
+	f.withdraw(h) // until this is written; see lineUp
 	return append(out, a)
 }
 
