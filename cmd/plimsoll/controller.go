@@ -146,6 +146,7 @@ func (w *watchman) serve(ctx context.Context, address string, crew *sync.WaitGro
 		Explain: w,
 		Log:     log,
 	})
+	log.Info("answering probes and scrapes", "address", listener.Addr().String())
 	crew.Go(func() {
 		if err := server.Run(ctx, listener); err != nil {
 			log.Error("nobody can ask the controller how it is", "address", address, "error", err)
