@@ -109,7 +109,7 @@ func (m *Controller) Decided(kind string, rehearsed bool) {
 // Tainted counts a node of a zone that was given up.
 func (m *Controller) Tainted(zone string) { m.nodeEvictions.WithLabelValues(zone).Inc() }
 
-// PodDeleted counts a pod that was deleted so long after it was due.
+// PodDeleted counts a pod that was deleted so long after that was decided.
 func (m *Controller) PodDeleted(late time.Duration) {
 	m.podDeletions.Inc()
 	m.podDeletionTime.Observe(late.Seconds())

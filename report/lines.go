@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// backlog is how many lines may wait for the stream.
-const backlog = 256
+// How many lines may wait for the stream. The controller decides about many nodes
+// at one instant: a zone that dies, or that comes back.
+const (
+	backlog       = 256
+	LargerBacklog = 16384
+)
 
 // Lines writes lines to a stream that may be slow, without making anybody
 // wait. It is an io.Writer (a whole line at a time) for loggers.
@@ -25,8 +29,11 @@ type Lines struct {
 }
 
 // NewLines starts to write to out. Close flushes and ends it.
-func NewLines(out io.Writer) *Lines {
-	l := &Lines{queue: make(chan []byte, backlog), done: make(chan struct{})}
+func NewLines(out io.Writer) *Lines { return NewLinesOf(out, backlog) }
+
+// NewLinesOf is NewLines with room for so many lines.
+func NewLinesOf(out io.Writer, room int) *Lines {
+	l := &Lines{queue: make(chan []byte, room), done: make(chan struct{})}
 	go l.drain(out)
 	return l
 }

@@ -57,7 +57,7 @@ error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 
 // runController puts the controller together and runs it until ctx ends.
 func runController(ctx context.Context, c *config.Controller, errs io.Writer) error {
-	lines := report.NewLines(errs)
+	lines := report.NewLinesOf(errs, report.LargerBacklog)
 	defer lines.Close()
 	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it

@@ -20,10 +20,12 @@ func simulateCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
-		Short: "Rehearse: run the agent's decisions over a scenario file in virtual time",
-		Long: `Runs the agent's own decisions over the timeline of a scenario file, in virtual
-time, and prints what they are. FILE is YAML or JSON, - is standard input. It
-needs no root, no kernel feature and no cluster.
+		Short: "Rehearse: run the agent's or the controller's decisions over a scenario file in virtual time",
+		Long: `Runs the program's own decisions over the timeline of a scenario file, in virtual
+time, and prints what they are: of the agent for a NodeScenario (one node under
+pressure), of the controller for a ClusterScenario (many nodes that live and
+die, and their pods). FILE is YAML or JSON, - is standard input. It needs no
+root, no kernel feature and no cluster.
 
 Exit status: 0 simulated, 1 the file can not be read, 2 it is not a valid
 scenario (a line on standard error for every fault).`,
@@ -37,7 +39,7 @@ scenario (a line on standard error for every fault).`,
 			return rehearse(cmd, args[0], output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text for people, json for one object a step")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text for people, json for one object a line")
 	return cmd
 }
 
