@@ -127,3 +127,22 @@ func TestTextTellsTheStory(t *testing.T) {
 		}
 	}
 }
+
+// What docs/scenarios.md says a scenario prints is what it prints.
+func TestTheExampleOfTheDocs(t *testing.T) {
+	data, err := os.ReadFile("../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(data), "## ClusterScenario")
+	_, after, _ = strings.Cut(after, "```yaml\n")
+	file, after, _ := strings.Cut(after, "```")
+	_, after, _ = strings.Cut(after, "```\n")
+	want, _, found := strings.Cut(after, "```")
+	if !found {
+		t.Fatal("there is no example in docs/scenarios.md")
+	}
+	if _, text := output(t, read(t, file)); text != want {
+		t.Errorf("%s\nbut it prints\n%s", want, text)
+	}
+}

@@ -33,6 +33,18 @@ func TestSimulatePrintsWhatIsExpected(t *testing.T) {
 	}
 }
 
+func TestSimulateRunsClusters(t *testing.T) {
+	const example = "../../examples/clusters/one-dead-node.yaml"
+	status, out, errs := plimsoll("", "simulate", "-o", "json", example)
+	if want := `{"at":"110s","do":"pod-not-ready","node":"a-0","pod":"default/batch"}` + "\n"; status != 0 || errs != "" || !strings.Contains(out, want) {
+		t.Errorf("json: status %d, %s%s", status, errs, out)
+	}
+	status, out, errs = plimsoll("", "simulate", example)
+	if status != 0 || errs != "" || !strings.Contains(out, "EVICT default/batch") {
+		t.Errorf("text: status %d, %s%s", status, errs, out)
+	}
+}
+
 func TestSimulateReadsStandardInput(t *testing.T) {
 	data, err := os.ReadFile(example)
 	if err != nil {
@@ -57,6 +69,11 @@ func TestSimulateFailsWithAStatusThatSaysWhy(t *testing.T) {
 		{"a directory", "", []string{dir}, 1, []string{"read the scenario: "}},
 		{"faults, one a line", "apiVersion: plimsoll.dev/v1alpha1\nkind: NodeScenario\nspeling: 1\npods: [{metadata: {name: a}, spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}}]\nsteps: [{at: x}, {at: 1s, remove: [ghost]}]",
 			[]string{"-"}, 2, []string{"speling: 1: ", "pods[0].spec.containers[0].resources.requests.memory: \"lots\": ", "steps[0].at: \"x\": ", "steps[1].remove[0]: ghost: "}},
+		{"faults of a cluster, one a line", "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nnodes: [{metadata: {name: a}}]\nevents: [{at: 1s, stop: [b]}]\nuntil: x",
+			[]string{"-"}, 2, []string{"events[0].stop[0]: \"b\": ", "until: \"x\": "}},
+		{"a fault that only the run can find", "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nnodes: [{metadata: {name: a, labels: {kubernetes.io/os: linux}}}]\npods: [{metadata: {name: p}}]\nevents: [{at: 1s, addPod: {metadata: {name: p}}}]\nuntil: 1m",
+			[]string{"-"}, 2, []string{"events[0].addPod: default/p: "}},
+		{"a kind that there is not", "apiVersion: plimsoll.dev/v1alpha1\nkind: Scenario", []string{"-"}, 2, []string{"kind: \"Scenario\": must be NodeScenario or ClusterScenario"}},
 		{"nothing at all", "", []string{"-"}, 2, []string{"apiVersion: required", "kind: required", "steps: required"}},
 		{"no YAML", "{", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
 		{"a binary", "\x00\xff\xfe", []string{"-"}, 2, []string{"not valid YAML or JSON"}},
