@@ -1,0 +1,141 @@
+package fleet_test
+
+import (
+	"fmt"
+	"testing"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+)
+
+func TestATakeoverUntaintsNobodyAndKeepsDeadlines(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for _, n := range []string{"a", "b", "c", "d"} {
+		w.node(n)
+	}
+	w.pod("web", "a", usual(300)...)
+	w.pod("on-b", "b", usual(300)...)
+	w.at(5*second, func() { w.stop("a", "b") })
+	for s := 60; s < 300; s += 60 {
+		w.at(seconds(s), w.restart)
+	}
+	w.at(250*second, func() { w.resume("b") })
+	w.run(600 * second)
+	w.expect("taint evict cancel",
+		"40 taint a +unreachable:NoSchedule", "40 taint a +unreachable:NoExecute", "40 taint b +unreachable:NoSchedule",
+		"50 taint b +unreachable:NoExecute",
+		"250 taint b -unreachable:NoSchedule", "250 taint b -unreachable:NoExecute", "250 cancel b on-b",
+		"340 evict a web taint")
+}
+
+func TestATakeoverBeforeUnknown(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		restart int
+		want    string
+	}{
+		{"long before", 20, "40"},
+		{"just before", 35, "45"},
+		{"in that instant", 40, "50"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, taintMode())
+			w.node("a")
+			w.node("b")
+			w.at(5*second, func() { w.stop("a") })
+			w.at(seconds(c.restart), w.restart)
+			w.run(100 * second)
+			w.expect("condition", fourUnknown(c.want, "a", unknown)...)
+		})
+	}
+}
+
+func TestATakeoverGivesNoTokenAway(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for i := range 9 {
+		w.node(fmt.Sprintf("n%d", i))
+	}
+	w.at(5*second, func() { w.stop("n0", "n1", "n2", "n3") })
+	for _, s := range []int{41, 45, 49, 51, 62, 63} {
+		w.at(seconds(s), w.restart)
+	}
+	w.run(200 * second)
+	w.expectNoExecute("40 n0", "50 n1", "60 n2", "70 n3")
+}
+
+func TestATakeoverAfterAStopFindsTheBucketEmpty(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for i := range 5 {
+		w.node(fmt.Sprintf("n%d", i))
+	}
+	w.node("elsewhere", in("y"))
+	w.at(5*second, func() { w.stop("n0", "n1", "n2") })
+	w.at(500*second, func() { w.resume("n2") })
+	w.at(505*second, w.restart)
+	w.run(600 * second)
+	w.expectNoExecute("510 n0", "520 n1")
+}
+
+func TestATakeoverGoesOnWithMarks(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a")
+	w.node("b")
+	w.pod("p", "a", usual(-1)...)
+	w.faults = func(*fleetAction) fault { return fault{err: errFault} }
+	w.at(5*second, func() { w.ready("a", facts.False) })
+	w.at(20*second, func() {
+		w.faults = nil
+		w.restart()
+	})
+	w.run(100 * second)
+	if w.pods["p"].Ready {
+		t.Error("it was never marked")
+	}
+}
+
+func TestATakeoverWithoutTaints(t *testing.T) {
+	w := newWorld(t, legacyMode())
+	for i := range 9 {
+		w.node(fmt.Sprintf("n%d", i))
+		w.pod(fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i))
+	}
+	w.at(5*second, func() { w.stop("n0", "n1", "n2") })
+	w.at(200*second, w.restart)
+	w.at(301*second, w.restart)
+	w.run(600 * second)
+	// It is not known when the former leader's next token would have come: one
+	// interval from the takeover on is late enough.
+	w.expect("evict", "300 evict n0 p0 node-lost", "310 evict n1 p1 node-lost", "320 evict n2 p2 node-lost")
+}
+
+func TestWhoRestsDecidesNothing(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a")
+	w.node("b")
+	w.pod("p", "a", usual(100)...)
+	w.at(5*second, func() { w.stop("a") })
+	w.at(20*second, func() { w.fleet.Rest(w.now) })
+	w.run(90 * second)
+	w.expect("condition taint evict")
+	if at, ok := w.fleet.Next(); ok {
+		t.Errorf("it waits for %v", at)
+	}
+	// It has watched all the time, so that it need not wait another interval.
+	w.at(95*second, func() { w.fleet.Lead(w.now, w.now) })
+	w.run(300 * second)
+	w.expect("condition", fourUnknown("95", "a", unknown)...)
+	w.expect("evict", "195 evict a p taint")
+}
+
+func TestWhoLeadsAgainKnowsWhatIsUnderWay(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a")
+	w.podLike(facts.Pod{Name: "p", Node: "a"})
+	w.faults = func(*fleetAction) fault { return fault{done: 20 * second} }
+	w.at(5*second, func() { w.taint("a", "k") })
+	w.at(10*second, func() {
+		w.fleet.Rest(w.now)
+		w.fleet.Lead(w.now, w.now)
+	})
+	w.run(100 * second)
+	w.expect("evict", "5 evict a p taint")
+}

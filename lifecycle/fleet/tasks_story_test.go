@@ -1,0 +1,121 @@
+package fleet_test
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+func TestWhatAnAgentAskedForIsDone(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a")
+	w.agent("a")
+	tries := 0
+	w.faults = func(a *fleetAction) fault {
+		if tries++; a.Kind == fleet.SoftEvict && tries == 1 {
+			return fault{err: errFault}
+		}
+		return fault{}
+	}
+	w.at(5*second, func() {
+		w.podLike(facts.Pod{Name: "p", Node: "a", Asked: &facts.Request{Cause: "memory.available", GraceSeconds: 30, Since: w.now}})
+	})
+	w.run(39 * second)
+	w.expect("soft-evict", "5 soft-evict a p", "15 soft-evict a p")
+}
+
+func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a", func(n *facts.Node) { n.Pressures = []string{"plimsoll.dev/MemoryStall"} })
+	w.agent("a")
+	w.run(100 * second)
+	w.expect("clear-agent", "40 clear-agent a")
+}
+
+func TestOvertakenActions(t *testing.T) {
+	resumed := func(w *world) { w.resume("a") }
+	for _, c := range []struct {
+		name string
+		kind fleet.Kind
+		then func(w *world)
+		want bool
+	}{
+		{"nothing happened", fleet.Silence, func(*world) {}, false},
+		{"nothing happened", fleet.Taint, func(*world) {}, false},
+		{"nothing happened", fleet.MarkNotReady, func(*world) {}, false},
+		{"nothing happened", fleet.Evict, func(*world) {}, false},
+		{"the node is back", fleet.Silence, resumed, true},
+		{"the node is back", fleet.Taint, resumed, true},
+		{"the node is back", fleet.MarkNotReady, resumed, true},
+		{"its lease is renewed", fleet.Taint, func(w *world) { w.fleet.Renewed("a", w.now.Add(time.Hour), w.now) }, true},
+		{"the node is gone", fleet.Silence, func(w *world) { w.deleteNode("a") }, true},
+		{"the node is gone", fleet.Taint, func(w *world) { w.deleteNode("a") }, true},
+		{"the pod is gone", fleet.MarkNotReady, func(w *world) { w.removePod("p", 0) }, true},
+		{"the pod is gone", fleet.Evict, func(w *world) { w.removePod("q", 0) }, true},
+		{"the taint is gone", fleet.Evict, func(w *world) { w.untaint("b", "k") }, true},
+		{"another leads", fleet.Taint, func(w *world) { w.fleet.Rest(w.now) }, true},
+	} {
+		t.Run(c.kind.String()+": "+c.name, func(t *testing.T) {
+			w := newWorld(t, taintMode())
+			w.node("a")
+			w.node("b")
+			w.pod("p", "a", usual(100)...)
+			w.pod("q", "b")
+			w.faults = func(*fleetAction) fault { return fault{carried: time.Hour} }
+			var waiting []*fleet.Action
+			w.check = func(a *fleet.Action) {
+				if a.Kind == c.kind {
+					waiting = append(waiting, a)
+				}
+			}
+			w.at(5*second, func() { w.stop("a") })
+			w.at(40*second, func() { w.taint("b", "k") })
+			w.run(42 * second)
+			c.then(w)
+			if len(waiting) != 1 || w.fleet.Overtaken(waiting[0], w.now) != c.want {
+				t.Errorf("%d actions wait; overtaken is not %v", len(waiting), c.want)
+			}
+		})
+	}
+}
+
+func TestExplanations(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for _, n := range []string{"a", "b", "c", "d", "e"} {
+		w.node(n)
+	}
+	w.pod("p", "a", usual(300)...)
+	w.at(5*second, func() { w.stop("a", "b", "c") })
+	w.at(45*second, func() { w.resume("c") })
+	w.run(47 * second)
+	for _, c := range []struct {
+		node    string
+		verdict fleet.Verdict
+		next    string
+		queued  bool
+	}{
+		{"a", fleet.Dead, "it is tainted node.kubernetes.io/unreachable:NoExecute", true},
+		{"b", fleet.Dead, "it is tainted node.kubernetes.io/unreachable:NoExecute", true},
+		{"c", fleet.Alive, "", false},
+	} {
+		e := w.fleet.Explain(c.node, w.now)
+		if !e.Known || !e.Leads || e.Verdict != c.verdict || e.Next != c.next || e.Queued != c.queued {
+			t.Errorf("%+v", e)
+		}
+	}
+	if e := w.fleet.Explain("b", w.now); e.Ahead != 1 || !e.LastSign.Equal(at(0)) || !e.Silent.Equal(at(40*second)) {
+		t.Errorf("%+v", e)
+	}
+	if e := w.fleet.Explain("a", w.now); !e.Turn.Equal(at(55 * second)) {
+		t.Errorf("the turn of a comes at %v", e.Turn.Sub(start))
+	}
+	w.run(60 * second)
+	if e := w.fleet.Explain("a", w.now); !e.NextPod.Equal(at(355*second)) || e.Pods != 1 {
+		t.Errorf("%+v", e)
+	}
+	if e := w.fleet.Explain("nobody", w.now); e.Known {
+		t.Errorf("%+v", e)
+	}
+}
