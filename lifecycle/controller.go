@@ -21,7 +21,8 @@ type Controller struct {
 	rivals   rivals
 	events   *events
 	budget   *budget
-	holds    func(now time.Time) bool // nobody else can lead at this moment
+	lock     *lock // nil without elections
+	feeds    []feed
 	links    []*link
 	lists    int // that must be complete before anything is decided
 
@@ -47,6 +48,12 @@ func New(s Settings, policy fleet.Policy, p Parts) *Controller {
 		fleet: fleet.New(policy), nodes: map[string]*sighting{}, rehearsal: newRehearsal(),
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
+	for _, source := range c.sources() {
+		c.feeds = append(c.feeds, feed{source, c.link(source.name())})
+	}
+	if s.Election.Enabled {
+		c.lock = c.newLock()
+	}
 	c.state.Store(&state{turned: time.Now()})
 	return c
 }
@@ -57,8 +64,8 @@ func New(s Settings, policy fleet.Policy, p Parts) *Controller {
 func (c *Controller) Run(ctx context.Context) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	waits := []func(){c.elect(following), c.events.run(following)}
-	for _, s := range c.sources() {
-		waits = append(waits, c.followSource(following, s))
+	for _, f := range c.feeds {
+		waits = append(waits, f.follow(following, c.parts.Watching, f.link))
 	}
 	for ctx.Err() == nil {
 		c.pause(ctx, c.turn(time.Now()))
@@ -122,6 +129,7 @@ func (c *Controller) takeOffice(now time.Time) {
 	c.rehearsal.on = rehearse
 	c.hands = newExecutor(c)
 	c.fleet.Lead(c.predecessor, now)
+	c.predecessor = time.Time{} // whoever begins anew in the same term succeeds nobody
 	c.parts.Meters.leading(true)
 	c.log.Info("decisions begin", "carried out", !rehearse, "because", c.reasonToRehearse(now), "nodes", len(c.nodes))
 }

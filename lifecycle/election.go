@@ -16,32 +16,29 @@ import (
 // returns what waits for its end: then the leadership is given up. Without
 // elections this process leads.
 func (c *Controller) elect(ctx context.Context) func() {
-	if !c.settings.Election.Enabled {
-		c.holds = func(time.Time) bool { return true }
+	if c.lock == nil {
 		c.mail.put(elected{term: ctx})
 		return func() {}
 	}
-	lock := c.lock()
-	c.holds = lock.holds
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		ctx := klog.NewContext(ctx, klog.Logger{}) // what it would log at each attempt is told by the link
 		for ctx.Err() == nil {
-			c.runFor(ctx, lock)
+			c.runFor(ctx)
 		}
 	}()
 	return func() { <-done }
 }
 
 // runFor waits for the leadership, and returns when it is lost.
-func (c *Controller) runFor(ctx context.Context, lock *lock) {
+func (c *Controller) runFor(ctx context.Context) {
 	s := &c.settings.Election
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: s.Name, ReleaseOnCancel: true,
+		Lock: c.lock, Name: s.Name, ReleaseOnCancel: true,
 		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(term context.Context) { c.mail.put(elected{term, lock.before()}) },
+			OnStartedLeading: func(term context.Context) { c.mail.put(elected{term, c.lock.before()}) },
 			OnStoppedLeading: c.mail.wake,
 		},
 	})
@@ -53,7 +50,7 @@ func (c *Controller) runFor(ctx context.Context, lock *lock) {
 	elector.Run(ctx)
 }
 
-func (c *Controller) lock() *lock {
+func (c *Controller) newLock() *lock {
 	s := &c.settings.Election
 	return &lock{
 		Interface: &resourcelock.LeaseLock{
@@ -133,7 +130,11 @@ func (l *lock) before() time.Time {
 
 // holds reports whether nobody else can have become the leader yet. It is asked
 // before each write: a process that was stopped for a while has not noticed yet.
+// Without elections nobody else ever can.
 func (l *lock) holds(now time.Time) bool {
+	if l == nil {
+		return true
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return now.Sub(l.renewed) < l.lasts

@@ -23,7 +23,7 @@ type executor struct {
 	events   *events
 	budget   *budget
 	mail     *mailbox
-	holds    func(now time.Time) bool // the leadership is sure at this moment
+	lock     *lock
 	backlogs [classes]*backlog
 
 	open map[*fleet.Action]bool // taken and not finished; of the owner of the fleet
@@ -36,7 +36,7 @@ var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 func newExecutor(c *Controller) *executor {
 	e := &executor{
 		term: c.term, settings: &c.settings, parts: &c.parts, events: c.events,
-		budget: c.budget, mail: c.mail, holds: c.holds, open: map[*fleet.Action]bool{},
+		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*fleet.Action]bool{},
 	}
 	e.ctx, e.cancel = context.WithCancel(c.term)
 	for class, n := range workers {

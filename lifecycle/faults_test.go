@@ -2,7 +2,11 @@ package lifecycle
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // hanging answers nothing until the request is given up.
@@ -14,4 +18,19 @@ func hanging(r *http.Request) (*http.Response, error) {
 // refusing is a server that is not there.
 func refusing(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connect: connection refused")
+}
+
+// notFoundByAProxy says 404 without being an API server.
+func notFoundByAProxy(*http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/html"}},
+		Body: io.NopCloser(strings.NewReader("<h1>not here</h1>")),
+	}, nil
+}
+
+// busy asks for patience.
+func busy(*http.Request) (*http.Response, error) {
+	answer := failure(apierrors.NewTooManyRequests("later", 30))
+	answer.Header.Set("Retry-After", "30")
+	return answer, nil
 }

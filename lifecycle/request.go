@@ -26,7 +26,7 @@ func (x *errand) send(r *rest.Request, into runtime.Object) error {
 	}
 	x.paid = false
 	began := time.Now()
-	if !x.holds(began) {
+	if !x.lock.holds(began) {
 		return errNotLeading
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, x.settings.RequestTimeout)

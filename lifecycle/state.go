@@ -96,9 +96,10 @@ func (c *Controller) Explain(ctx context.Context, node string) (fleet.Explanatio
 	}
 }
 
-// followSource follows a source, and returns what waits for its end.
-func (c *Controller) followSource(ctx context.Context, s source) func() {
-	return s.follow(ctx, c.parts.Watching, c.link(s.name()))
+// A feed is a source with what is known of its server.
+type feed struct {
+	source
+	link *link
 }
 
 func (c *Controller) link(what string) *link {

@@ -1,0 +1,127 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTheBudgetKeepsItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const qps, burst, seconds = 20, 30, 60
+		b := newBudget(qps, burst)
+		begun := time.Now()
+		var mu sync.Mutex
+		var turns []time.Duration
+		ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for i := range 50 { // all want as much as they can get
+			all.Go(func() {
+				for b.turn(ctx, class(i%int(classes))) == nil {
+					mu.Lock()
+					turns = append(turns, time.Since(begun))
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		if got, want := len(turns), burst+qps*seconds; got < want-1 || got > want {
+			t.Errorf("%d turns in %d s at %d/s and a burst of %d, not %d", got, seconds, qps, burst, want)
+		}
+		for i := burst; i < len(turns); i++ { // in no window more than the rate and the burst
+			if gap := turns[i] - turns[i-burst]; gap < 0 {
+				t.Fatalf("turn %d came before turn %d", i, i-burst)
+			}
+			if most := float64(burst) + qps*turns[i].Seconds(); float64(i) > most {
+				t.Fatalf("after %s there were %d turns, more than %.1f", turns[i], i+1, most)
+			}
+		}
+	})
+}
+
+func TestSavingsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(1, 5)
+		<-time.After(time.Hour)
+		begun := time.Now()
+		for i := range 7 {
+			if err := b.turn(t.Context(), protect); err != nil {
+				t.Fatal(err)
+			}
+			if want := time.Duration(max(0, i-4)) * time.Second; time.Since(begun) != want {
+				t.Errorf("turn %d came after %s, not %s", i, time.Since(begun), want)
+			}
+		}
+	})
+}
+
+func TestWhatProtectsGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(1, 1)
+		_ = b.turn(t.Context(), tidy)
+		var mu sync.Mutex
+		var order []string
+		var all sync.WaitGroup
+		wanted := []class{tidy, repair, protect, tidy, evict, protect, repair, evict}
+		for i, c := range wanted {
+			all.Go(func() {
+				if b.turn(t.Context(), c) == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, fmt.Sprintf("%s%d", c, i))
+				}
+			})
+			synctest.Wait() // one after the other
+		}
+		all.Wait()
+		if got, want := strings.Join(order, " "), "protect2 protect5 evict4 evict7 repair1 repair6 tidy0 tidy3"; got != want {
+			t.Errorf("the order is %s, not %s", got, want)
+		}
+	})
+}
+
+func TestWhoGivesUpLeavesTheOthersTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(1, 1)
+		_ = b.turn(t.Context(), tidy)
+		begun := time.Now()
+		random := rand.New(rand.NewPCG(1, 2))
+		var mu sync.Mutex
+		var got []time.Duration
+		gaveUp := 0
+		var all sync.WaitGroup
+		for range 200 {
+			patience := time.Duration(random.IntN(100))*time.Second + time.Millisecond
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				err := b.turn(ctx, class(random.IntN(1)))
+				mu.Lock()
+				defer mu.Unlock()
+				if errors.Is(err, context.DeadlineExceeded) {
+					gaveUp++
+				} else if err == nil {
+					got = append(got, time.Since(begun))
+				}
+			})
+		}
+		all.Wait()
+		if len(got)+gaveUp != 200 || gaveUp == 0 {
+			t.Fatalf("%d got their turn, %d gave up", len(got), gaveUp)
+		}
+		slices.Sort(got)
+		for i, at := range got { // no second is wasted while somebody waits
+			if want := time.Duration(i+1) * time.Second; at != want {
+				t.Fatalf("turn %d came after %s, not %s", i, at, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/test/logbook"
+)
+
+var then = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestANodeAsFacts(t *testing.T) {
+	at := metav1.NewTime(then)
+	got := (&converter{doubt: func(object, what string) { t.Errorf("%s: %s", object, what) }}).node(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "a", UID: "u", CreationTimestamp: at,
+			Labels: map[string]string{
+				"topology.kubernetes.io/region": "new", "failure-domain.beta.kubernetes.io/region": "old", "topology.kubernetes.io/zone": "z",
+				"kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "", "node.kubernetes.io/exclude-disruption": "",
+			},
+			Annotations: map[string]string{"node.openyurt.io/autonomy-duration": "0", "plimsoll.dev/autonomy-duration": "2h"},
+		},
+		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute, TimeAdded: &at}, {Key: "l", Effect: corev1.TaintEffectPreferNoSchedule}}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastHeartbeatTime: at, LastTransitionTime: metav1.NewTime(then.Add(1)), Reason: "r"},
+			{Type: "their.dev/Pressure", Status: corev1.ConditionTrue},
+			{Type: "plimsoll.dev/PIDPressure", Status: corev1.ConditionTrue}, {Type: "plimsoll.dev/DiskPressure", Status: corev1.ConditionFalse}, {Type: "plimsoll.dev/MemoryPressure", Status: corev1.ConditionUnknown},
+			{Type: corev1.NodeDiskPressure},
+		}},
+	})
+	want := &facts.Node{
+		Name: "a", UID: "u", Created: then, Unschedulable: true, Autonomy: 2 * time.Hour,
+		Labels:    facts.Labels{Region: "old", Zone: "z", OS: facts.Label{Value: "linux", Is: true}, OldArch: facts.Label{Is: true}, Excluded: true},
+		Taints:    []facts.Taint{{Key: "k", Value: "v", Effect: facts.NoExecute, Added: then}, {Key: "l", Effect: facts.PreferNoSchedule}},
+		Pressures: []string{"plimsoll.dev/MemoryPressure", "plimsoll.dev/PIDPressure"},
+	}
+	want.Conditions[facts.Ready] = facts.Condition{Status: facts.False, Heartbeat: then, Transition: then.Add(1), Reason: "r"}
+	want.Conditions[facts.DiskPressure] = facts.Condition{Status: facts.Unknown}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAutonomy(t *testing.T) {
+	for _, c := range []struct {
+		ours, yurt string // "-": not there
+		want       time.Duration
+		doubts     int
+	}{
+		{"-", "-", 0, 0}, {"90m", "-", 90 * time.Minute, 0}, {"-", "24h", 24 * time.Hour, 0}, {"-", "0", facts.Forever, 0},
+		{"-1h", "5m", facts.Forever, 0}, {" 5m ", "-", 5 * time.Minute, 0}, {"two hours", "5m", 0, 1}, {"", "-", 0, 1}, {"1e99h", "-", 0, 1},
+	} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Annotations: map[string]string{}}}
+		for key, text := range map[string]string{autonomies[0]: c.ours, autonomies[1]: c.yurt} {
+			if text != "-" {
+				n.Annotations[key] = text
+			}
+		}
+		doubts := 0
+		got := (&converter{doubt: func(string, string) { doubts++ }}).node(n).Autonomy
+		if got != c.want || doubts != c.doubts {
+			t.Errorf("%q and %q are %s with %d doubts, not %s with %d", c.ours, c.yurt, got, doubts, c.want, c.doubts)
+		}
+	}
+}
+
+func TestAPodAsFacts(t *testing.T) {
+	at, minute, controls := metav1.NewTime(then), int64(60), true
+	asked := &facts.Request{Cause: "memory.available", GraceSeconds: 30, Since: then}
+	got := (&converter{requested: func(*corev1.Pod) (*facts.Request, error) { return asked, nil }}).pod(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "n", Name: "p", UID: "u", CreationTimestamp: at, DeletionTimestamp: &at,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: &controls}},
+		},
+		Spec: corev1.PodSpec{NodeName: "a", Tolerations: []corev1.Toleration{
+			{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &minute},
+			{Key: "l", Value: "v"}, {Key: "m", Operator: "Nearly"}, {Effect: "NoBreakfast", Operator: corev1.TolerationOpExists},
+		}},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	})
+	want := &facts.Pod{
+		Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then, Daemon: true, Finished: true, Deleting: true, Ready: true, Asked: asked,
+		Tolerations: []facts.Toleration{
+			{Key: "k", Operator: facts.Exists, Effect: facts.NoExecute, Seconds: 60, Bounded: true},
+			{Key: "l", Value: "v"}, {Key: "m", Operator: facts.InvalidOperator}, {Operator: facts.InvalidOperator},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
+	c := &converter{}
+	pod := func(name, key string) *facts.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u"}, Spec: corev1.PodSpec{NodeName: "a"}}
+		tolerating(300)(p)
+		p.Spec.Tolerations[0].Key = key
+		return c.pod(p)
+	}
+	a, b, other := pod("a", "k"), pod("b", "k"), pod("c", "l")
+	if !sameTolerations(a.Tolerations, b.Tolerations) {
+		t.Error("two pods with the same tolerations keep two copies")
+	}
+	if sameTolerations(a.Tolerations, other.Tolerations) || other.Tolerations[0].Key != "l" {
+		t.Error("two pods with different tolerations share them")
+	}
+	// What differs in one part only, and in where it begins, must differ.
+	one, two := &corev1.Toleration{Key: "a", Value: "b"}, &corev1.Toleration{Key: "ab"}
+	if string(appendToleration(nil, one)) == string(appendToleration(nil, two)) {
+		t.Error("different tolerations have the same key")
+	}
+}
+
+func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
+	var book logbook.Book
+	said := &doubts{log: book.Logger()}
+	c := &converter{doubt: said.say, requested: func(p *corev1.Pod) (*facts.Request, error) {
+		return &facts.Request{Cause: "x"}, errors.New("a mark of nobody's")
+	}}
+	for range 3 {
+		n := c.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "odd", Effect: "NoBreakfast"}, {Key: "k", Effect: "NoExecute"}, {Key: "e"}}}})
+		if len(n.Taints) != 1 || n.Taints[0].Key != "k" {
+			t.Errorf("the taints are %+v", n.Taints)
+		}
+		if p := c.pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}, Spec: corev1.PodSpec{NodeName: "a"}}); p == nil || p.Asked != nil {
+			t.Errorf("the pod is %+v", p)
+		}
+		for _, n := range []*corev1.Node{{}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}} {
+			if c.node(n) != nil {
+				t.Errorf("a node without an identity is one: %+v", n)
+			}
+		}
+	}
+	for part, want := range map[string]int{"odd": 1, "a mark of nobody": 1, "no UID": 2} {
+		if got := book.Count(part); got != want {
+			t.Errorf("%q was said %d times, not %d:\n%s", part, got, want, book.String())
+		}
+	}
+}
+
+func FuzzObjects(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"name":"a","uid":"u","annotations":{"plimsoll.dev/autonomy-duration":"5m"}},"spec":{"taints":[{"key":"k","effect":"NoExecute"}]},"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"plimsoll.dev/X","status":"Unknown"}]}}`))
+	f.Add([]byte(`{"metadata":{"name":"p","uid":"u","ownerReferences":[{"kind":"DaemonSet","apiVersion":"apps/v1","controller":true}]},"spec":{"nodeName":"a","tolerations":[{"key":"k","operator":"Exists","tolerationSeconds":-5}]},"status":{"phase":"Failed"}}`))
+	f.Add([]byte(`{"metadata":{"managedFields":[{"manager":"kube-controller-manager","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:taints":[]}}}]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var n corev1.Node
+		var p corev1.Pod
+		c := &converter{doubt: func(object, what string) {
+			if what == "" {
+				t.Errorf("a doubt about %s says nothing", object)
+			}
+		}}
+		if json.Unmarshal(text, &n) == nil {
+			rivals(DefaultOtherWriters).of(&n)
+			checkNode(t, &n, c.node(&n))
+		}
+		if json.Unmarshal(text, &p) == nil {
+			first, second := c.pod(&p), c.pod(&p)
+			if !reflect.DeepEqual(first, second) || first != nil && !samePod(first, second) {
+				t.Errorf("one pod is two: %+v and %+v", first, second)
+			}
+			if first != nil && len(first.Tolerations) != len(p.Spec.Tolerations) {
+				t.Errorf("of %d tolerations %d are left", len(p.Spec.Tolerations), len(first.Tolerations))
+			}
+		}
+	})
+}
+
+func checkNode(t *testing.T, n *corev1.Node, f *facts.Node) {
+	t.Helper()
+	if f == nil {
+		if n.Name != "" && n.UID != "" {
+			t.Error("a node with an identity was passed over")
+		}
+		return
+	}
+	if f.Autonomy < 0 || !slices.IsSorted(f.Pressures) || len(f.Taints) > len(n.Spec.Taints) {
+		t.Errorf("the node is %+v", f)
+	}
+	for _, taint := range f.Taints {
+		if taint.Effect == facts.AnyEffect {
+			t.Errorf("a taint has no effect: %+v", taint)
+		}
+	}
+	for i := range n.Status.Conditions {
+		if kind, decides := facts.ParseConditionType(string(n.Status.Conditions[i].Type)); decides && f.Conditions[kind].Status == facts.Absent {
+			t.Errorf("the condition %s is there and absent", kind)
+		}
+	}
+}

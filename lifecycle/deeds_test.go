@@ -1,0 +1,395 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/taints"
+)
+
+// hand carries an action out without anybody who decided for it.
+func (r *rig) hand(a *fleet.Action) error {
+	c := New(r.settings, r.policy, r.parts())
+	x := r.errand(c, a)
+	sending, stop := context.WithCancel(r.t.Context())
+	wait := c.events.run(sending)
+	err := deeds[a.Kind](x)
+	synctest.Wait()
+	stop()
+	wait()
+	return err
+}
+
+func (r *rig) errand(c *Controller, a *fleet.Action) *errand {
+	x := &errand{Action: a, class: classOf(a), taken: time.Now(), executor: &executor{
+		ctx: r.t.Context(), settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, mail: c.mail,
+	}}
+	r.with(func() {
+		if n := r.things["nodes"]["/"+a.Node]; n != nil {
+			x.version = n.GetResourceVersion()
+		}
+	})
+	return x
+}
+
+// seen is a node as the fleet knows it.
+func (r *rig) seen(n *corev1.Node) *facts.Node {
+	return (&converter{doubt: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).node(n)
+}
+
+func (r *rig) seenPod(p *corev1.Pod) *facts.Pod {
+	return (&converter{doubt: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).pod(p)
+}
+
+func silenceOf(n *facts.Node) *fleet.Action {
+	return &fleet.Action{Kind: fleet.Silence, Node: n.Name, Object: n, Conditions: []fleet.Silenced{
+		{Type: facts.Ready, Reason: facts.ReasonStatusUnknown, Message: "m"},
+		{Type: facts.PIDPressure, Reason: facts.ReasonStatusNeverUpdated, Message: "never"},
+	}}
+}
+
+func TestSilenceWritesWhatItSaysAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		n := r.node("a", func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[:2] })
+		r.until(time.Minute)
+		if err := r.hand(silenceOf(r.seen(n))); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(r.seenRequests(), ", "); got != "PATCH nodes/a/status" {
+			t.Errorf("it took %s", got)
+		}
+		live, now := r.live("a"), time.Now()
+		for _, c := range []struct {
+			kind               corev1.NodeConditionType
+			status             corev1.ConditionStatus
+			message            string
+			heartbeat, changed time.Time
+		}{
+			{corev1.NodeReady, corev1.ConditionUnknown, "m", r.begun, now},
+			{corev1.NodeMemoryPressure, corev1.ConditionFalse, "", r.begun, r.begun},
+			{corev1.NodePIDPressure, corev1.ConditionUnknown, "never", r.begun, now},
+		} {
+			got := conditionOf(live, c.kind)
+			if got.Status != c.status || got.Message != c.message || !got.LastHeartbeatTime.Time.Equal(c.heartbeat) || !got.LastTransitionTime.Time.Equal(c.changed) {
+				t.Errorf("%s is %+v", c.kind, got)
+			}
+		}
+	})
+}
+
+// seenRequests are those that were neither list nor watch, nor events.
+func (r *rig) seenRequests() (all []string) {
+	r.with(func() {
+		for _, s := range r.server.seen {
+			if !strings.Contains(s, "events") {
+				all = append(all, s)
+			}
+		}
+	})
+	return all
+}
+
+func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
+	for _, kind := range []fleet.Kind{fleet.Silence, fleet.Taint} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			n := r.seen(r.node("a"))
+			r.until(time.Minute)
+			a := silenceOf(n)
+			if a.Kind = kind; kind == fleet.Taint {
+				a.Add = []facts.Taint{{Key: facts.KeyUnreachable, Effect: facts.NoExecute}}
+			}
+			x := r.errand(New(r.settings, r.policy, r.parts()), a)
+			r.node("a") // its kubelet reports, and nobody here has seen it yet
+			if err := deeds[kind](x); !errors.Is(err, errReported) {
+				t.Errorf("%s: %v", kind, err)
+			}
+			if live := r.live("a"); conditionOf(live, corev1.NodeReady).Status != corev1.ConditionTrue || live.Spec.Taints != nil {
+				t.Errorf("%s: the node is %+v", kind, live)
+			}
+		})
+	}
+}
+
+func TestSilenceOutlastsOtherWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		n := r.node("a")
+		x := r.errand(New(r.settings, r.policy, r.parts()), silenceOf(r.seen(n)))
+		r.with(func() { // somebody writes, but not the node
+			other := n.DeepCopy()
+			other.Annotations = map[string]string{"k": "v"}
+			r.store("nodes", other)
+		})
+		if err := x.silence(); err != nil {
+			t.Error(err)
+		}
+		live := r.live("a")
+		if conditionOf(live, corev1.NodeReady).Status != corev1.ConditionUnknown || live.Annotations["k"] != "v" {
+			t.Errorf("the node is %+v", live)
+		}
+	})
+}
+
+func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		added := metav1.NewTime(r.begun.Add(-time.Hour))
+		n := r.node("a", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{
+				{Key: "mine", Value: "v", Effect: corev1.TaintEffectNoExecute, TimeAdded: &added},
+				{Key: "odd", Effect: "NoBreakfast"},
+				{Key: facts.KeyNotReady, Effect: corev1.TaintEffectNoSchedule},
+				{Key: facts.KeyUnreachable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &added},
+			}
+		})
+		r.doubting(n)
+		writes := 0
+		r.with(func() {
+			r.fault = func(q *http.Request) (*http.Response, error) { // somebody else writes just before us, twice
+				if q.Method == http.MethodPatch && writes < 2 {
+					writes++
+					r.with(func() {
+						other := r.things["nodes"]["/a"].DeepCopyObject().(*corev1.Node)
+						other.Spec.Taints = append(other.Spec.Taints, corev1.Taint{Key: "late" + string(rune('0'+writes)), Effect: corev1.TaintEffectNoSchedule})
+						r.store("nodes", other)
+					})
+				}
+				return nil, nil
+			}
+		})
+		now := r.begun.Add(time.Second)
+		err := r.hand(&fleet.Action{
+			Kind: fleet.Taint, Node: "a", Object: r.doubting(n),
+			Add: []facts.Taint{
+				{Key: facts.KeyUnreachable, Effect: facts.NoSchedule, Added: now},
+				{Key: facts.KeyUnreachable, Effect: facts.NoExecute, Added: now},
+			},
+			Remove: []facts.Taint{{Key: facts.KeyNotReady, Effect: facts.NoSchedule}, {Key: "mine", Effect: facts.NoSchedule}},
+			Labels: []taints.LabelChange{{Key: labelOldOS, Value: "linux"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := r.live("a")
+		if got, want := taintsOf(live), "mine:NoExecute odd:NoBreakfast unreachable:NoSchedule late1:NoSchedule late2:NoSchedule unreachable:NoExecute"; got != want {
+			t.Errorf("the taints are %s\nnot %s", got, want)
+		}
+		if at := live.Spec.Taints[2].TimeAdded; !at.Time.Equal(added.Time) {
+			t.Errorf("a taint that was there has a new time: %s", at)
+		}
+		if at := live.Spec.Taints[5].TimeAdded; !at.Time.Equal(now) {
+			t.Errorf("a new taint has the time %s", at)
+		}
+		if live.Labels[labelOldOS] != "linux" || live.Labels[corev1.LabelTopologyZone] != "z" {
+			t.Errorf("the labels are %v", live.Labels)
+		}
+	})
+}
+
+// doubting is seen, of a node that is not quite understood.
+func (r *rig) doubting(n *corev1.Node) *facts.Node {
+	return (&converter{doubt: func(string, string) {}}).node(n)
+}
+
+func TestAConflictThatDoesNotEndFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		n := r.node("a")
+		r.with(func() {
+			r.fault = func(q *http.Request) (*http.Response, error) {
+				if q.Method == http.MethodPatch {
+					return conflict(addressOf(q.URL.Path), "again"), nil
+				}
+				return nil, nil
+			}
+		})
+		a := &fleet.Action{Kind: fleet.Taint, Node: "a", Object: r.seen(n), Add: []facts.Taint{{Key: "k", Effect: facts.NoSchedule}}}
+		if err := r.hand(a); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "patch node a") {
+			t.Errorf("it failed with %v", err)
+		}
+	})
+}
+
+func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		n := r.node("a", func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: ours + "MemoryPressure", Status: corev1.ConditionTrue},
+				corev1.NodeCondition{Type: "their.dev/MemoryPressure", Status: corev1.ConditionTrue})
+			n.Spec.Taints = []corev1.Taint{{Key: ours + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+		})
+		if err := r.hand(&fleet.Action{Kind: fleet.ClearAgent, Node: "a", Object: r.seen(n)}); err != nil {
+			t.Fatal(err)
+		}
+		live := r.live("a")
+		if got := taintsOf(live); got != "k:NoSchedule" {
+			t.Errorf("the taints are %s", got)
+		}
+		if conditionOf(live, ours+"MemoryPressure").Status != "" || len(live.Status.Conditions) != 5 {
+			t.Errorf("the conditions are %+v", live.Status.Conditions)
+		}
+	})
+}
+
+func evictionOf(p *facts.Pod, why fleet.Why) *fleet.Action {
+	return &fleet.Action{Kind: fleet.Evict, Node: p.Node, Pod: p, Why: why}
+}
+
+func TestPodsAreToldWhyTheyEnd(t *testing.T) {
+	for _, c := range []struct {
+		why            fleet.Why
+		event, message string
+		told           func(*corev1.Pod) bool
+	}{
+		{fleet.ByTaint, "TaintManagerEviction", "Marking for deletion Pod default/web", func(p *corev1.Pod) bool {
+			c := p.Status.Conditions[0] // a patch puts new ones first
+			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "DeletionByTaintManager" &&
+				c.Message == "Taint manager: deleting due to NoExecute taint" && p.Status.Reason == ""
+		}},
+		{fleet.NodeLost, "NodeControllerEviction", "Marking for deletion Pod web from Node a", func(p *corev1.Pod) bool {
+			return p.Status.Reason == "NodeLost" && p.Status.Message == "Node a which was running pod web is unresponsive"
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			p := r.pod("a", "web")
+			var last *corev1.Pod
+			r.with(func() {
+				r.fault = func(q *http.Request) (*http.Response, error) {
+					if q.Method == http.MethodDelete {
+						last = r.livePod("web")
+					}
+					return nil, nil
+				}
+			})
+			if err := r.hand(evictionOf(r.seenPod(p), c.why)); err != nil {
+				t.Fatal(err)
+			}
+			if r.livePod("web") != nil || last == nil || !c.told(last) {
+				t.Errorf("%s: the pod ended as %+v", c.why, last)
+			}
+			if len(r.events) != 1 || r.events[0].Reason != c.event || r.events[0].Message != c.message || r.events[0].InvolvedObject.UID != p.UID {
+				t.Errorf("%s: the events are %+v", c.why, r.events)
+			}
+		})
+	}
+}
+
+func TestAnotherPodOfTheNameStays(t *testing.T) {
+	for _, kind := range []fleet.Kind{fleet.Evict, fleet.SoftEvict, fleet.MarkNotReady} {
+		for _, method := range []Method{Delete, EvictThenDelete} {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.settings.EvictionMethod = method
+				was := r.seenPod(r.pod("a", "web"))
+				was.UID, was.Asked = "former", &facts.Request{GraceSeconds: 30}
+				a := evictionOf(was, fleet.ByTaint)
+				a.Kind = kind
+				if err := r.hand(a); err != nil {
+					t.Errorf("%s, %s: a pod that is gone is an error: %v", kind, method, err)
+				}
+				if p := r.livePod("web"); p == nil || len(p.Status.Conditions) != 2 || p.Status.Conditions[0].Status != corev1.ConditionTrue {
+					t.Errorf("%s, %s: another pod was touched: %+v", kind, method, p)
+				}
+				r.with(func() { delete(r.things["pods"], "default/web") })
+				if err := r.hand(a); err != nil {
+					t.Errorf("%s, %s: no pod is an error: %v", kind, method, err)
+				}
+			})
+		}
+	}
+}
+
+// TestADeleteKnowsItsPod: the pod was replaced between the patch and the delete.
+func TestADeleteKnowsItsPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.seenPod(r.pod("a", "web"))
+		r.with(func() {
+			r.fault = func(q *http.Request) (*http.Response, error) {
+				if q.Method == http.MethodDelete {
+					r.pod("b", "web", func(p *corev1.Pod) { p.UID = "new" })
+				}
+				return nil, nil
+			}
+		})
+		if err := r.hand(evictionOf(p, fleet.ByTaint)); err != nil {
+			t.Error(err)
+		}
+		if p := r.livePod("web"); p == nil || p.UID != "new" {
+			t.Errorf("the new pod is %+v", p)
+		}
+	})
+}
+
+func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.settings.EvictionMethod = EvictThenDelete
+		r.refuses = func(p *corev1.Pod) error {
+			err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+			return err
+		}
+		p := r.seenPod(r.pod("a", "web"))
+		for at := time.Duration(0); at < r.settings.EvictionWait; at += 30 * time.Second {
+			r.until(at)
+			if err := r.hand(evictionOf(p, fleet.ByTaint)); !apierrors.IsTooManyRequests(err) { // each time as a new leader
+				t.Fatalf("after %s: %v", at, err)
+			}
+			if r.livePod("web") == nil {
+				t.Fatalf("after %s it is gone", at)
+			}
+		}
+		r.until(r.settings.EvictionWait)
+		if err := r.hand(evictionOf(p, fleet.ByTaint)); err != nil || r.livePod("web") != nil {
+			t.Errorf("after %s it is still there: %v", r.settings.EvictionWait, err)
+		}
+		if len(r.events) != 1 {
+			t.Errorf("it was told %d times", len(r.events))
+		}
+	})
+}
+
+func TestLiveReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.node("a")
+		read := func(node string) (time.Time, error) {
+			x := r.errand(New(r.settings, r.policy, r.parts()), &fleet.Action{Kind: fleet.ReadLease, Node: node})
+			return x.readLease()
+		}
+		if at, err := read("a"); err != nil || !at.Equal(r.begun) {
+			t.Errorf("a lease: %s, %v", at, err)
+		}
+		if at, err := read("b"); err != nil || !at.IsZero() {
+			t.Errorf("no lease: %s, %v", at, err)
+		}
+		for name, fault := range map[string]func(*http.Request) (*http.Response, error){
+			"a server that hangs": hanging, "no server": refusing, "a proxy's 404": notFoundByAProxy, "a busy server": busy,
+		} {
+			r.with(func() { r.fault = fault })
+			began := time.Now()
+			if at, err := read("a"); err == nil || !at.IsZero() {
+				t.Errorf("%s: %s, %v", name, at, err)
+			}
+			if took := time.Since(began); took > r.settings.RequestTimeout {
+				t.Errorf("%s: it took %s", name, took)
+			}
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package lifecycle
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRenewalsAreReadTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMailbox()
+		begun := time.Now()
+		for i := range 1000 {
+			m.renewed(false, fmt.Sprint("n", i%10), begun.Add(time.Duration(i)))
+		}
+		select {
+		case <-m.some:
+			t.Fatal("a renewal wakes at once")
+		default:
+		}
+		<-m.some
+		if late := time.Since(begun); late != lingering {
+			t.Errorf("renewals were told after %s", late)
+		}
+		p := m.collect()
+		if len(p.nodes) != 10 || !p.nodes["n3"].Equal(begun.Add(993)) || len(p.agents) != 0 {
+			t.Errorf("the mailbox held %v", p)
+		}
+		m.renewed(true, "n3", time.Time{})
+		<-m.some
+		if p := m.collect(); len(p.nodes) != 0 || len(p.agents) != 1 {
+			t.Errorf("then it held %v", p)
+		}
+	})
+}
+
+func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMailbox()
+		m.renewed(false, "n", time.Now())
+		for i := range 100 {
+			m.put(podGone(fmt.Sprint(i)))
+		}
+		begun := time.Now()
+		<-m.some
+		if time.Since(begun) != 0 {
+			t.Error("a letter waits")
+		}
+		p := m.collect()
+		for i, l := range p.letters {
+			if l != podGone(fmt.Sprint(i)) {
+				t.Fatalf("letter %d is %v", i, l)
+			}
+		}
+		if len(p.nodes) != 1 {
+			t.Error("what is there is not read with them")
+		}
+		m.put(listed{})
+		if p := m.collect(); len(p.letters) != 1 || len(p.nodes) != 0 {
+			t.Errorf("what was read is read again: %v", p)
+		}
+	})
+}
+
+func BenchmarkRenewals(b *testing.B) {
+	names := make([]string, 150_000)
+	for i := range names {
+		names[i] = fmt.Sprint("node-", i)
+	}
+	m := newMailbox()
+	now := time.Now()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.renewed(false, names[i%len(names)], now)
+		if i%750 == 0 { // as many come in while a renewal lingers
+			m.collect()
+		}
+	}
+}
