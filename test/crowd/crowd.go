@@ -57,6 +57,9 @@ func New(size Size) *Crowd {
 	return c
 }
 
+// Size is how large the cluster was made.
+func (c *Crowd) Size() Size { return c.size }
+
 // A shelf holds the objects of one resource. What nobody has written is made
 // when it is asked for.
 type shelf struct {

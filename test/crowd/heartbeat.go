@@ -40,11 +40,15 @@ func (c *Crowd) Silence(nodes ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range nodes {
-		c.silent[i] = c.leases.heard[i]
+		last := c.leases.heard[i]
+		if told := c.nodes.heard[i]; told.After(last) {
+			last = told
+		}
+		c.silent[i] = last
 	}
 }
 
-// Silent says when the nodes whose kubelets have ended renewed for the last time.
+// Silent says when the nodes whose kubelets have ended were heard for the last time.
 func (c *Crowd) Silent() map[int]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

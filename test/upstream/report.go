@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 )
 
-// report serves what the process knows of itself, on 127.0.0.1, until it ends.
+// report serves what the process knows of itself on 127.0.0.1, until it ends.
 // POST /debug/gc collects garbage and gives free memory back, so that what is
 // resident afterwards is what is in use.
 func report() (address string, err error) {

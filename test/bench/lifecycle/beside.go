@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/crowd"
+)
+
+// A contender is a program that is measured, and the one that takes in the same
+// objects and does nothing with them.
+type contender struct {
+	name            string
+	whole, decoding func(o *options, kubeconfig string) []string // the command line
+	grace           time.Duration                                // after the last renewal, until a node is Unknown
+}
+
+var contenders = []contender{
+	{
+		"upstream",
+		func(o *options, k string) []string { return []string{o.upstream, "-kubeconfig", k} },
+		func(o *options, k string) []string { return []string{o.upstream, "-kubeconfig", k, "-decode-only"} },
+		grace,
+	},
+	{"plimsoll", ourselves("controller"), ourselves("decoding"), grace},
+}
+
+// grace is that of both by default.
+const grace = 50 * time.Second
+
+func ourselves(role string) func(*options, string) []string {
+	return func(_ *options, k string) []string {
+		return []string{"/proc/self/exe", "-role", role, "-kubeconfig", k}
+	}
+}
+
+// A used is what a process used in a window.
+type used struct {
+	Seconds    float64 `json:"seconds"`
+	Leases     int     `json:"leases"`   // renewals that it was told of
+	Statuses   int     `json:"statuses"` // nodes described anew
+	CPU        float64 `json:"cpu_ms"`
+	Bytes      uint64  `json:"bytes"` // allocated
+	Objects    uint64  `json:"objects"`
+	Collected  uint32  `json:"collections"`
+	BehindMost int     `json:"behind_most"` // changes that were not sent yet at the end, before it was waited for them
+}
+
+// A trial is one process before one cluster.
+type trial struct {
+	Name     string         `json:"name"`
+	Decoding bool           `json:"decoding_only"`
+	Run      int            `json:"run"`
+	Size     crowd.Size     `json:"size"`
+	Seeing   float64        `json:"seeing_s"` // from the start to having seen everything
+	Heap     uint64         `json:"heap_bytes"`
+	Resident int64          `json:"resident_bytes"`
+	Idle     used           `json:"idle"`
+	Busy     used           `json:"busy"`
+	Late     []float64      `json:"late_s"` // each killed node's, from its deadline to Unknown
+	Missed   int            `json:"missed"` // killed nodes that were not Unknown when the wait for them ended
+	Calls    map[string]int `json:"calls"`
+}
+
+// beside measures every contender before clusters of every size.
+func beside(ctx context.Context, o *options) error {
+	var all []trial
+	for _, nodes := range o.sizes {
+		for run := range o.runs {
+			for _, c := range contenders {
+				for _, decoding := range []bool{false, true} {
+					t := trial{Name: c.name, Decoding: decoding, Run: run, Size: crowd.Size{Nodes: nodes, Images: o.images, Pods: o.pods}}
+					if err := t.hold(ctx, o, &c); err != nil {
+						return fmt.Errorf("%d nodes, %s: %w", nodes, c.name, err)
+					}
+					if err := keep(o.out, "beside", &t); err != nil {
+						return err
+					}
+					all = append(all, t)
+				}
+			}
+		}
+	}
+	printBeside(o, all)
+	return nil
+}
+
+// hold has the program run before a cluster of its own.
+func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
+	dir, err := os.MkdirTemp("", "lifecycle-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c := crowd.New(t.Size)
+	s, err := c.Serve(dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	living, end := context.WithCancel(ctx)
+	defer end()
+	go c.Live(living)
+	command := by.whole(o, s.Kubeconfig)
+	if t.Decoding {
+		command = by.decoding(o, s.Kubeconfig)
+	}
+	begin := time.Now()
+	p, err := start(ctx, filepath.Join(dir, "log"), command[0], command[1:]...)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	t.Seeing = time.Since(begin).Seconds()
+	if err := t.measure(ctx, o, p, c); err != nil {
+		return err
+	}
+	if !t.Decoding {
+		t.Late, t.Missed, err = kill(ctx, o.kill, c, by.grace)
+	}
+	t.Calls = c.Calls()
+	return err
+}
+
+func (t *trial) measure(ctx context.Context, o *options, p *process, c *crowd.Crowd) error {
+	if err := settled(ctx, o.settle, c); err != nil {
+		return err
+	}
+	debug.FreeOSMemory() // the server's, so that it does not do so meanwhile
+	if err := p.collect(); err != nil {
+		return err
+	}
+	r, err := p.read()
+	if err != nil {
+		return err
+	}
+	t.Heap, t.Resident = r.memory.HeapAlloc, r.resident
+	if t.Idle, err = window(ctx, o.window, p, c); err != nil {
+		return err
+	}
+	c.Pace(max(1, float64(o.busy)*crowd.Renewal.Seconds()/float64(t.Size.Nodes)))
+	defer c.Pace(1)
+	t.Busy, err = window(ctx, o.window, p, c)
+	return err
+}
+
+// settled waits until the program has called nothing for a while: upstream tells
+// in an event of every node that it sees for the first time, one after the other.
+func settled(ctx context.Context, quiet time.Duration, c *crowd.Crowd) error {
+	for calls := map[string]int(nil); !maps.Equal(calls, c.Calls()); {
+		calls = c.Calls()
+		if err := pass(ctx, quiet); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// window measures what a process uses for a while, and for what it was told of
+// meanwhile.
+func window(ctx context.Context, d time.Duration, p *process, c *crowd.Crowd) (used, error) {
+	before := c.Beats()
+	begin, err := p.read()
+	if err != nil {
+		return used{}, err
+	}
+	if err := pass(ctx, d); err != nil {
+		return used{}, err
+	}
+	after, behind := c.Beats(), c.Behind()
+	for c.Behind() > 0 {
+		if err := pass(ctx, 10*time.Millisecond); err != nil {
+			return used{}, err
+		}
+	}
+	r, err := p.read()
+	if err != nil {
+		return used{}, err
+	}
+	return used{
+		Seconds: r.at.Sub(begin.at).Seconds(),
+		Leases:  after.Leases - before.Leases, Statuses: after.Statuses - before.Statuses,
+		CPU:   milliseconds(r.cpu - begin.cpu),
+		Bytes: r.memory.TotalAlloc - begin.memory.TotalAlloc, Objects: r.memory.Mallocs - begin.memory.Mallocs,
+		Collected: r.memory.NumGC - begin.memory.NumGC, BehindMost: behind,
+	}, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// patience is how long after its deadline a dead node is waited for.
+const patience = 20 * time.Second
+
+// kill ends the kubelets of some nodes, spread over the cluster and over the
+// interval of renewals, and waits until somebody has written that the nodes are
+// Unknown.
+func kill(ctx context.Context, nodes int, c *crowd.Crowd, grace time.Duration) (late []float64, missed int, err error) {
+	for i := range nodes {
+		c.Silence(i*c.Size().Nodes/nodes + i%2)
+		if err := pass(ctx, crowd.Renewal/time.Duration(nodes)); err != nil {
+			return nil, 0, err
+		}
+	}
+	silent := c.Silent()
+	for end := time.Now().Add(grace + patience); len(c.Unknown()) < len(silent) && time.Now().Before(end); {
+		if err := pass(ctx, 50*time.Millisecond); err != nil {
+			return nil, 0, err
+		}
+	}
+	late, missed = lateness(silent, c.Unknown(), grace)
+	return late, missed, nil
+}
+
+// lateness is how long after its deadline each silent node was said to be
+// Unknown, in order; missed counts those that were not.
+func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time.Duration) (late []float64, missed int) {
+	for _, i := range slices.Sorted(maps.Keys(silent)) {
+		at, told := unknown[crowd.NodeName(i)]
+		if !told {
+			missed++
+			continue
+		}
+		late = append(late, at.Sub(silent[i].Add(grace)).Seconds())
+	}
+	slices.Sort(late)
+	return late, missed
+}
+
+// keep adds a line of JSON to a file, if there is one.
+func keep(name, measurement string, what any) error {
+	if name == "" {
+		return nil
+	}
+	line, err := json.Marshal(map[string]any{"measurement": measurement, "at": time.Now().UTC().Format(time.RFC3339), "result": what})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(append(line, '\n'))
+	return err
+}

@@ -1,0 +1,130 @@
+// Command lifecycle measures the controller beside Kubernetes' own node lifecycle
+// and taint eviction controllers, each in a process of its own before the same
+// made-up cluster, and then alone before a cluster that the others were not made
+// for. It prints the tables of docs/performance.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	upstream string // the program that runs Kubernetes' controllers
+	out      string // file that gets a line of JSON for each measurement
+
+	sizes  []int
+	images int
+	pods   int
+	runs   int
+	settle time.Duration
+	window time.Duration
+	busy   int // renewals a second in the busy window
+	kill   int
+
+	vast       []int
+	vastPods   int
+	vastWindow time.Duration
+}
+
+// measurements in the order in which they run.
+var measurements = []struct {
+	name string
+	run  func(context.Context, *options) error
+}{
+	{"beside", beside},
+	{"vast", vast},
+}
+
+func main() {
+	var o options
+	var sizes, vastSizes, only, role, kubeconfig string
+	flag.StringVar(&o.upstream, "upstream", "bin/upstream", "the program that runs Kubernetes' controllers")
+	flag.StringVar(&o.out, "out", "", "file to which a line of JSON is added for each measurement")
+	flag.StringVar(&sizes, "nodes", "1000,5000,15000", "sizes of the cluster")
+	flag.IntVar(&o.images, "images", 30, "images on each node")
+	flag.IntVar(&o.pods, "pods", 30, "pods on each node")
+	flag.IntVar(&o.runs, "runs", 3, "how often each row is measured")
+	flag.DurationVar(&o.settle, "settle", 15*time.Second, "how long a program has called nothing before it is measured")
+	flag.DurationVar(&o.window, "window", time.Minute, "how long it is measured")
+	flag.IntVar(&o.busy, "busy", 5000, "renewals a second in the window from which the cost of one is found")
+	flag.IntVar(&o.kill, "kill", 10, "nodes that die at the end; 0: none")
+	flag.StringVar(&vastSizes, "vast", "5000,150000", "sizes of the clusters that Plimsoll alone is measured with")
+	flag.IntVar(&o.vastPods, "vast-pods", 0, "pods on each of them")
+	flag.DurationVar(&o.vastWindow, "vast-window", time.Minute, "how long it is measured with them")
+	flag.StringVar(&only, "only", "beside,vast", "which measurements")
+	flag.StringVar(&role, "role", "", "what this program is to another one of its kind; not for people")
+	flag.StringVar(&kubeconfig, "kubeconfig", "", "where that one's API server is")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := o.parse(sizes, vastSizes)
+	switch {
+	case err != nil:
+	case role != "":
+		err = play(ctx, role, kubeconfig)
+	default:
+		err = run(ctx, &o, strings.Split(only, ","))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lifecycle:", err)
+		os.Exit(1)
+	}
+}
+
+func (o *options) parse(sizes, vastSizes string) (err error) {
+	if o.sizes, err = numbers(sizes); err != nil {
+		return fmt.Errorf("-nodes %w", err)
+	}
+	if o.vast, err = numbers(vastSizes); err != nil {
+		return fmt.Errorf("-vast %w", err)
+	}
+	if o.runs < 1 || o.window <= 0 || o.vastWindow <= 0 || o.pods < 1 || o.images < 0 || o.vastPods < 0 {
+		return errors.New("-runs, -pods and windows must be more than nothing, nothing less than it")
+	}
+	return nil
+}
+
+func numbers(texts string) (all []int, err error) {
+	for text := range strings.SplitSeq(texts, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s: use numbers of nodes, separated by commas", texts)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+func run(ctx context.Context, o *options, only []string) error {
+	for _, m := range measurements {
+		for _, name := range only {
+			if name != m.name {
+				continue
+			}
+			if err := m.run(ctx, o); err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// pass waits.
+func pass(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process is a program that is measured. It says on its standard output where
+// it tells of itself, once it has seen everything.
+type process struct {
+	cmd     *exec.Cmd
+	address string // of what it tells of itself
+	ended   chan error
+}
+
+// seeing is how long a program may take to see everything.
+const seeing = 15 * time.Minute
+
+// start starts a program and waits until it has seen everything. What it says of
+// errors goes to the file log.
+func start(ctx context.Context, log string, program string, args ...string) (*process, error) {
+	errors, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer errors.Close()
+	p := &process{cmd: exec.Command(program, args...), ended: make(chan error, 1)}
+	p.cmd.Stderr = errors
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w: build it with make bench-lifecycle", program, err)
+	}
+	ready := make(chan string, 1)
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if address, is := strings.CutPrefix(lines.Text(), "ready "); is {
+				ready <- address
+			}
+		}
+		p.ended <- p.cmd.Wait()
+	}()
+	select {
+	case p.address = <-ready:
+		return p, nil
+	case err := <-p.ended:
+		p.ended <- err
+		text, _ := os.ReadFile(log)
+		return nil, fmt.Errorf("%s %v ended before it had seen everything: %v\n%s", program, args, err, text)
+	case <-time.After(seeing):
+		err = fmt.Errorf("%s %v has not seen everything within %v", program, args, seeing)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	p.stop()
+	return nil, err
+}
+
+// stop ends the process and waits for that.
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// A reading is what a process has used so far.
+type reading struct {
+	at       time.Time
+	cpu      time.Duration // exact to the nanosecond, all threads, those that ended too
+	memory   memory
+	resident int64 // bytes
+}
+
+// memory are those of runtime.MemStats that are used here.
+type memory struct {
+	TotalAlloc, Mallocs, HeapAlloc uint64
+	NumGC                          uint32
+}
+
+// variables are what a process publishes with expvar.
+type variables struct {
+	Memstats memory `json:"memstats"`
+}
+
+// read asks what the process has used.
+func (p *process) read() (reading, error) {
+	var v variables
+	r := reading{at: time.Now()}
+	answer, err := http.Get("http://" + p.address + "/debug/vars")
+	if err != nil {
+		return r, fmt.Errorf("ask process %d what it has allocated: %w", p.cmd.Process.Pid, err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil {
+		return r, fmt.Errorf("read what process %d says of itself: %w", p.cmd.Process.Pid, err)
+	}
+	r.memory = v.Memstats
+	if r.cpu, err = spent(p.cmd.Process.Pid); err != nil {
+		return r, err
+	}
+	r.resident, err = resident(p.cmd.Process.Pid)
+	return r, err
+}
+
+// spent is the processor time of a process so far.
+func spent(pid int) (time.Duration, error) {
+	var t unix.Timespec
+	// The process's own clock, by the encoding of clock_getcpuclockid(3).
+	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+func resident(pid int) (int64, error) {
+	name := fmt.Sprintf("/proc/%d/statm", pid)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return 0, err
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		return 0, fmt.Errorf("parse %s: %w", name, err)
+	}
+	return pages * int64(os.Getpagesize()), nil
+}
+
+// collect has the process collect its garbage and give back what is free.
+func (p *process) collect() error {
+	answer, err := http.Post("http://"+p.address+"/debug/gc", "", nil)
+	if err != nil {
+		return fmt.Errorf("have process %d collect garbage: %w", p.cmd.Process.Pid, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New("have a process collect garbage: it answers " + answer.Status)
+	}
+	return nil
+}

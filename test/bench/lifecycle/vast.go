@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/test/crowd"
+)
+
+// A vastResult is Plimsoll before a cluster that nobody was made for, in one
+// process with it.
+type vastResult struct {
+	Size     crowd.Size `json:"size"`
+	Seconds  float64    `json:"seconds"`
+	Seeing   float64    `json:"seeing_s"`
+	Renewals float64    `json:"renewals_per_s"`
+	Kubelets float64    `json:"kubelets_share"` // of one core: heartbeats, and reflectors that drop them
+	Share    float64    `json:"share"`          // of one core: heartbeats, and the controller
+	Bytes    float64    `json:"bytes_per_renewal"`
+	Heap     int64      `json:"heap_bytes"` // more than without the controller
+	Late     []float64  `json:"late_s"`
+	Missed   int        `json:"missed"`
+}
+
+// vast measures the controller alone: the objects of its watches come from
+// kubelets in the same process and are never encoded.
+func vast(ctx context.Context, o *options) error {
+	fmt.Printf(`
+## Plimsoll alone, in one process with the kubelets
+
+| nodes | pods on each | renewals a second | CPU, share of one core | of it kubelets, watches, reflectors | per renewal without them, µs | allocated per renewal without them, bytes | heap, MiB | to see everything, s | killed | Unknown, s after the deadline | not Unknown in time |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+`)
+	for _, nodes := range o.vast {
+		r := vastResult{Size: crowd.Size{Nodes: nodes, Images: o.images, Pods: o.vastPods}}
+		if err := r.hold(ctx, o); err != nil {
+			return fmt.Errorf("%d nodes: %w", nodes, err)
+		}
+		if err := keep(o.out, "vast", &r); err != nil {
+			return err
+		}
+		r.print()
+	}
+	return nil
+}
+
+func (r *vastResult) hold(ctx context.Context, o *options) error {
+	dir, err := os.MkdirTemp("", "lifecycle-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c := crowd.New(r.Size)
+	s, err := c.Serve(dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: s.Kubeconfig})
+	if err != nil {
+		return err
+	}
+	clients.Watching = inside{clients.Watching, c}
+	living, end := context.WithCancel(ctx)
+	defer end()
+	go c.Live(living)
+	return r.measure(ctx, o, c, clients)
+}
+
+func (r *vastResult) measure(ctx context.Context, o *options, c *crowd.Crowd, clients *apiserver.Clients) error {
+	before := heap()
+	var alone, all pace
+	err := listening(ctx, decode, clients, func() (err error) {
+		alone, err = shareOver(ctx, o.vastWindow, c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	return listening(ctx, lead, clients, func() (err error) {
+		r.Seeing = time.Since(begin).Seconds()
+		if err := settled(ctx, o.settle, c); err != nil {
+			return err
+		}
+		r.Heap = heap() - before
+		if all, err = shareOver(ctx, o.vastWindow, c); err != nil {
+			return err
+		}
+		r.Seconds, r.Share, r.Kubelets, r.Renewals = all.seconds, all.cpu, alone.cpu, all.renewals
+		r.Bytes = (all.bytes - alone.bytes) / all.renewals
+		r.Late, r.Missed, err = kill(ctx, o.kill, c, grace)
+		return err
+	})
+}
+
+// listening has somebody follow the cluster, does something once he has seen
+// everything, and ends him.
+func listening(ctx context.Context, who func(context.Context, *apiserver.Clients, func()), clients *apiserver.Clients, do func() error) error {
+	following, stop := context.WithCancel(ctx)
+	seen, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		who(following, clients, sync.OnceFunc(func() { close(seen) }))
+	}()
+	defer func() { stop(); <-ended }()
+	select {
+	case <-seen:
+		return do()
+	case <-time.After(seeing):
+		return fmt.Errorf("not everything was seen within %v", seeing)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// heap is what is in use after a collection.
+func heap() int64 {
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A pace is what this process does in a second.
+type pace struct {
+	seconds  float64 // that it was measured
+	cpu      float64 // seconds of one core
+	bytes    float64 // allocated
+	renewals float64
+}
+
+func shareOver(ctx context.Context, d time.Duration, c *crowd.Crowd) (pace, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	at, beats := time.Now(), c.Beats()
+	first, err := spent(os.Getpid())
+	if err != nil {
+		return pace{}, err
+	}
+	if err := pass(ctx, d); err != nil {
+		return pace{}, err
+	}
+	last, err := spent(os.Getpid())
+	if err != nil {
+		return pace{}, err
+	}
+	s := time.Since(at).Seconds()
+	runtime.ReadMemStats(&after)
+	return pace{
+		seconds: s, cpu: (last - first).Seconds() / s,
+		bytes: float64(after.TotalAlloc-before.TotalAlloc) / s, renewals: float64(c.Beats().Leases-beats.Leases) / s,
+	}, nil
+}
+
+func (r *vastResult) print() {
+	fmt.Printf("| %d | %d | %.0f | %.1f %% | %.1f %% | %.2f | %.0f | %.0f | %.1f | %d | %v | %d |\n",
+		r.Size.Nodes, r.Size.Pods, r.Renewals, 100*r.Share, 100*r.Kubelets, 1e6*(r.Share-r.Kubelets)/r.Renewals, r.Bytes,
+		float64(r.Heap)/mib, r.Seeing, len(r.Late)+r.Missed, spreadOf(r.Late), r.Missed)
+}
