@@ -119,7 +119,7 @@ vuln: ## govulncheck, for those who reach its database
 	$$($(GO) -C tools tool -n govulncheck) ./...
 
 docs: ## write the generated parts of docs/
-	$(GO) test ./config -run TestReference -update
+	$(GO) test ./config ./metrics -run TestReference -update
 
 clean: ## remove what was built
 	rm -rf bin

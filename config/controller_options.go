@@ -63,7 +63,7 @@ var lifecycleOptions = []option[Controller]{
 // processOptions are those of the program around the decisions.
 var processOptions = []option[Controller]{
 	{field: "mode", flag: "mode", preset: Observe, setText: oneOf(func(c *Controller) *string { return &c.Mode }, Observe, Replace),
-		help: "observe (decide and tell, while kube-controller-manager acts) or replace (act; refused for nodes whose conditions or taints somebody else writes)"},
+		help: "observe (decide and tell, while kube-controller-manager acts) or replace (act; while another controller still writes, see otherWriterWindow, decisions are only told)"},
 	{field: "dryRun", flag: "dry-run", shape: boolean, preset: "false", setBool: func(c *Controller) *bool { return &c.DryRun },
 		help: "write nothing but the lease by which a leader is elected, whatever the mode"},
 	{field: "nodeRenewInterval", flag: "node-renew-interval", preset: "10s", setText: period(func(c *Controller) *time.Duration { return &c.NodeRenewInterval }),
@@ -102,7 +102,7 @@ var processOptions = []option[Controller]{
 		help: "where that lease is"},
 
 	{field: "healthzBindAddress", flag: "healthz-bind-address", preset: "127.0.0.1:10360", setText: address(func(c *Controller) *string { return &c.HealthzBindAddress }),
-		help: "IP:PORT of /livez, /readyz and /metrics; empty: nowhere"},
+		help: "IP:PORT of /livez, /readyz, /metrics and /explain?node=NAME; empty: nowhere"},
 	{field: "loggingFormat", flag: "logging-format", preset: "text", setText: oneOf(func(c *Controller) *string { return &c.LoggingFormat }, "text", "json"),
 		help: "format of the log: text or json. Decisions are JSON lines in both"},
 	{field: "verbosity", flag: "v", preset: "0", setText: count(func(c *Controller) *int64 { return &c.Verbosity }),
