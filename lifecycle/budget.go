@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,7 +12,7 @@ type class uint8
 
 // The classes, most urgent first.
 const (
-	protect class = iota // what keeps pods away from a node, and finds out about it
+	protect class = iota // what keeps pods away from a node, and finds out about it; what calls evictions off
 	evict                // what moves pods off a node
 	repair               // what tells that pods are not ready, or that a node is back
 	tidy                 // labels, and what dead agents left behind
@@ -26,16 +27,28 @@ func (c class) String() string { return classNames[c] }
 // Classes are the names of the classes of requests, most urgent first.
 func Classes() []string { return classNames[:] }
 
+// A rank is the place of a request among those that wait: by class, and within it
+// what goes on with something that was begun comes first.
+type rank uint8
+
+const ranks = 2 * rank(classes)
+
+func rankOf(c class, begun bool) rank {
+	if begun {
+		return 2 * rank(c)
+	}
+	return 2*rank(c) + 1
+}
+
 // A budget lets requests begin at no more than a rate, and as many at once as it
-// has saved up. Who asks for a more urgent class goes first; within a class, who
-// asked first.
+// has saved up. They go by rank; within one, who asked first goes first.
 type budget struct {
 	every time.Duration // between two turns, in the long run
 	most  time.Duration // what can be saved up, as time
 
 	mu      sync.Mutex
 	next    time.Time // when the turn after all that were taken would be, without savings
-	waiting [classes][]chan struct{}
+	waiting [ranks][]chan struct{}
 	alarm   *time.Timer // runs while somebody waits
 }
 
@@ -46,41 +59,38 @@ func newBudget(qps float64, burst int) *budget {
 }
 
 // turn waits for a turn; ctx ends the wait.
-func (b *budget) turn(ctx context.Context, c class) error {
+func (b *budget) turn(ctx context.Context, r rank) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	mine := make(chan struct{})
 	b.mu.Lock()
-	b.waiting[c] = append(b.waiting[c], mine)
+	b.waiting[r] = append(b.waiting[r], mine)
 	b.grant(time.Now())
 	b.mu.Unlock()
 	select {
 	case <-mine:
 		return nil
 	case <-ctx.Done():
-		b.leave(c, mine)
+		b.leave(r, mine)
 		return ctx.Err()
 	}
 }
 
 // leave takes a waiter out. A turn that it got meanwhile is lost.
-func (b *budget) leave(c class, mine chan struct{}) {
+func (b *budget) leave(r rank, mine chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, other := range b.waiting[c] {
-		if other == mine {
-			b.waiting[c] = append(b.waiting[c][:i], b.waiting[c][i+1:]...)
-			return
-		}
+	if i := slices.Index(b.waiting[r], mine); i >= 0 {
+		b.waiting[r] = slices.Delete(b.waiting[r], i, i+1)
 	}
 }
 
 // grant gives the turns that are due, and sees to it that the next one is given
 // in time. The caller holds mu.
 func (b *budget) grant(now time.Time) {
-	for c := range b.waiting {
-		for len(b.waiting[c]) > 0 {
+	for r := range b.waiting {
+		for len(b.waiting[r]) > 0 {
 			if earliest := now.Add(-b.most); b.next.Before(earliest) {
 				b.next = earliest
 			}
@@ -89,8 +99,8 @@ func (b *budget) grant(now time.Time) {
 				return
 			}
 			b.next = b.next.Add(b.every)
-			close(b.waiting[c][0])
-			b.waiting[c] = b.waiting[c][1:]
+			close(b.waiting[r][0])
+			b.waiting[r] = b.waiting[r][1:]
 		}
 	}
 }

@@ -71,6 +71,7 @@ func (c *Controller) Run(ctx context.Context) {
 		c.pause(ctx, c.turn(time.Now()))
 	}
 	c.rest(time.Now()) // before the lease is given to somebody else
+	c.publish(time.Now())
 	stop()
 	for _, wait := range waits {
 		wait()

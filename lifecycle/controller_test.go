@@ -60,13 +60,7 @@ func TestANodeThatFallsSilent(t *testing.T) {
 // comesBack has the node report again, and wants everything to be as it was.
 func (r *rig) comesBack(name string, others ...string) {
 	r.t.Helper()
-	now := metav1.Now()
-	r.with(func() {
-		n := r.things["nodes"]["/"+name].DeepCopyObject().(*corev1.Node)
-		n.Status.Conditions = readyConditions(corev1.ConditionTrue, now)
-		r.store("nodes", n)
-	})
-	r.renew(corev1.NamespaceNodeLease, name)
+	r.reports(name)
 	r.until(time.Since(r.begun) + time.Second)
 	if got := taintsOf(r.live(name)); got != "" {
 		r.t.Errorf("the node is back, and has the taints %s", got)
@@ -76,6 +70,17 @@ func (r *rig) comesBack(name string, others ...string) {
 			r.t.Errorf("a healthy node was touched: %+v", n)
 		}
 	}
+}
+
+// reports has the node's kubelet report that it is ready.
+func (r *rig) reports(name string) {
+	now := metav1.Now()
+	r.with(func() {
+		n := r.things["nodes"]["/"+name].DeepCopyObject().(*corev1.Node)
+		n.Status.Conditions = readyConditions(corev1.ConditionTrue, now)
+		r.store("nodes", n)
+	})
+	r.renew(corev1.NamespaceNodeLease, name)
 }
 
 func TestNobodyIsGivenUpForAServerThatDoesNotAnswer(t *testing.T) {

@@ -91,7 +91,7 @@ func (e *events) run(ctx context.Context) func() {
 }
 
 func (e *events) send(ctx context.Context, one *corev1.Event) {
-	if e.budget.turn(ctx, tidy) != nil {
+	if e.budget.turn(ctx, rankOf(tidy, false)) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.settings.RequestTimeout)

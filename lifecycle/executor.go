@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,8 +72,9 @@ func classOf(a *fleet.Action) class {
 	case fleet.MarkNotReady:
 		return repair
 	case fleet.Taint:
+		noExecute := func(t facts.Taint) bool { return t.Effect == facts.NoExecute }
 		switch {
-		case len(a.Add) > 0:
+		case len(a.Add) > 0, slices.ContainsFunc(a.Remove, noExecute): // which calls evictions off
 			return protect
 		case len(a.Remove) > 0:
 			return repair
@@ -114,6 +116,7 @@ type errand struct {
 	taken   time.Time
 	waited  time.Duration // for the turn that is paid
 	paid    bool          // the next request has its turn already
+	begun   bool          // it had a turn
 	version string        // of the node when the errand began
 }
 
@@ -140,10 +143,10 @@ func (x *errand) await() error {
 		return nil
 	}
 	began := time.Now()
-	if err := x.budget.turn(x.ctx, x.class); err != nil {
+	if err := x.budget.turn(x.ctx, rankOf(x.class, x.begun)); err != nil {
 		return err
 	}
-	x.waited, x.paid = time.Since(began), true
+	x.waited, x.paid, x.begun = time.Since(began), true, true
 	return nil
 }
 

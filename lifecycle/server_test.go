@@ -68,9 +68,14 @@ func newServer() *server {
 	return s
 }
 
+// testConfig speaks JSON, which is all that the server understands.
+func testConfig() *rest.Config {
+	return &rest.Config{Host: "http://api.test", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
+}
+
 func (s *server) connect(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://api.test", QPS: -1}, &http.Client{Transport: s})
+	client, err := kubernetes.NewForConfigAndClient(testConfig(), &http.Client{Transport: s})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,176 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// TestEvictionsThatWaitAreCalledOff: with one request a second the pods of a node
+// wait for minutes; what is due when it comes back is not done any more.
+func TestEvictionsThatWaitAreCalledOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.settings.QPS, r.settings.Burst, r.settings.EventQPS = 1, 1, 0
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		const pods = 30
+		for i := range pods {
+			r.pod("a", fmt.Sprintf("web%02d", i), tolerating(0))
+		}
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.start()
+		r.until(70 * time.Second)
+		left := r.count("pods")
+		if left == pods || left == 0 {
+			t.Fatalf("after 20 s at one request a second %d of %d pods are left", left, pods)
+		}
+		r.reports("a")
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
+		r.until(5 * time.Minute)
+		if lost := left - r.count("pods"); lost > 2 { // one may have been half done, one have begun before the taint was gone
+			t.Errorf("%d pods were deleted after their node had come back", lost)
+		}
+		if got := taintsOf(r.live("a")); got != "" {
+			t.Errorf("the node is back, and has the taints %s", got)
+		}
+		if got := r.lines("evict"); strings.Contains(got, "error") {
+			t.Errorf("failures:\n%s", got)
+		}
+	})
+}
+
+func (r *rig) count(kind string) (n int) {
+	r.with(func() { n = len(r.things[kind]) })
+	return n
+}
+
+// TestNothingIsWrittenByWhoMayHaveASuccessor: the process was stopped for longer
+// than its leadership is sure, and goes on before it has noticed.
+func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.seenPod(r.pod("a", "web"))
+		x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, fleet.ByTaint))
+		x.lock = &lock{lasts: 15 * time.Second, renewed: time.Now()}
+		r.until(15*time.Second - 1)
+		if _, err := x.readPod(); err != nil {
+			t.Errorf("while it leads: %v", err)
+		}
+		r.until(15 * time.Second)
+		if err := x.evict(); !errors.Is(err, errNotLeading) || r.livePod("web") == nil {
+			t.Errorf("after that: %v", err)
+		}
+	})
+}
+
+// TestWhatFailedIsTriedAgain: every write of a term fails at first.
+func TestWhatFailedIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		r.pod("a", "web", tolerating(0))
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		var mu sync.Mutex
+		failed := map[string]int{}
+		r.fault = func(q *http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			what := q.Method + q.URL.Path
+			if q.Method == http.MethodGet && q.URL.Query().Get("watch")+q.URL.Query().Get("resourceVersion") != "" || strings.Contains(what, "events") {
+				return nil, nil
+			}
+			if failed[what]++; failed[what] <= 2 {
+				return nil, errors.New("connection reset by peer")
+			}
+			return nil, nil
+		}
+		r.start()
+		r.until(3 * time.Minute)
+		if r.livePod("web") != nil {
+			t.Error("the pod is there")
+		}
+		if got := taintsOf(r.live("a")); got != "unreachable:NoSchedule unreachable:NoExecute" {
+			t.Errorf("the taints are %s", got)
+		}
+		if got := r.lines("evict", "taint", "silence", "mark-not-ready"); strings.Count(got, "connection reset") < 6 {
+			t.Errorf("of two failures each few were told:\n%s", got)
+		}
+	})
+}
+
+func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.fault = hanging
+		c := New(r.settings, r.policy, r.parts())
+		c.term = t.Context()
+		e := newExecutor(c)
+		for i := range 100 {
+			e.take(&fleet.Action{Kind: fleet.ReadLease, Node: fmt.Sprint(i)}, time.Now())
+			e.take(&fleet.Action{Kind: fleet.Evict, Node: "a", Pod: &facts.Pod{Name: fmt.Sprint(i)}}, time.Now())
+		}
+		synctest.Wait()
+		begun := time.Now()
+		e.stop()
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("it took %s, as long as a request", took)
+		}
+		if len(e.open) != 200 {
+			t.Errorf("of 200 actions that nobody has finished %d are known", len(e.open))
+		}
+	})
+}
+
+func TestABacklogKeepsItsOrder(t *testing.T) {
+	b := newBacklog()
+	const n = 10_000
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan time.Duration, n)
+	for range 8 {
+		all.Go(func() {
+			for {
+				x, ok := b.next(ctx)
+				if !ok {
+					return
+				}
+				got <- x.waited
+			}
+		})
+	}
+	for i := range n {
+		b.put(&errand{waited: time.Duration(i)})
+	}
+	seen := map[time.Duration]bool{}
+	for range n {
+		seen[<-got] = true
+	}
+	cancel()
+	all.Wait()
+	if len(seen) != n {
+		t.Errorf("of %d errands %d were taken", n, len(seen))
+	}
+	for i := range 100 {
+		b.put(&errand{waited: time.Duration(i)})
+	}
+	for i := range 100 {
+		if x, ok := b.next(t.Context()); !ok || x.waited != time.Duration(i) {
+			t.Fatalf("errand %d is %v", i, x)
+		}
+	}
+}
