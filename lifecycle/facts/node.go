@@ -75,6 +75,12 @@ const (
 	ReasonStatusNeverUpdated = "NodeStatusNeverUpdated"
 )
 
+// Unheard reports whether the condition is Unknown because the node was not heard,
+// and not because the node says so itself.
+func (c *Condition) Unheard() bool {
+	return c.Status == Unknown && (c.Reason == ReasonStatusUnknown || c.Reason == ReasonStatusNeverUpdated)
+}
+
 // A Node is a node of the cluster.
 type Node struct {
 	Name          string

@@ -35,6 +35,7 @@ func (h *host) observe(n *facts.Node, now time.Time) {
 	for len(h.beliefs) > 0 && shows(n, h.beliefs[0].action) {
 		h.beliefs = h.beliefs[1:]
 	}
+	h.see()
 }
 
 // answered reports whether the host itself wrote Ready since it was lost.

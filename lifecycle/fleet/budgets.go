@@ -9,7 +9,6 @@ import (
 
 // budgets are what holds for the whole cluster.
 type budgets struct {
-	nodes            int // all
 	counted, unready int // those that count for zones
 	full             bool
 	strained         bool      // MostUnhealthy is exceeded, or was until shortly
@@ -23,11 +22,7 @@ func (b *budgets) count(was, is standing) {
 }
 
 func (b *budgets) tally(s standing, by int) {
-	if !s.known {
-		return
-	}
-	b.nodes += by
-	if !s.counted {
+	if !s.known || !s.counted {
 		return
 	}
 	b.counted += by

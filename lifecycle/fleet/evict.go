@@ -46,12 +46,14 @@ func (f *Fleet) drivers(h *host) (driving []facts.Taint, held bool) {
 }
 
 // holdsBack reports whether one of our taints drives nobody off for the moment.
+// That a lease is dated within the grace, after a takeover, is not enough: it is
+// the node's clock that says so, and the taint is there.
 func (f *Fleet) holdsBack(h *host, t *facts.Taint) bool {
 	if f.budgets.strained || f.paused(h) {
 		return true
 	}
 	why, _ := f.spared(h)
-	return why == HeardAgain || why == Autonomous && t.Key == facts.KeyUnreachable
+	return why == HeardAgain && h.heard || why == Autonomous && t.Key == facts.KeyUnreachable
 }
 
 // A departure is the end of a pod, or the end of what would have been one.

@@ -21,6 +21,7 @@ type Fleet struct {
 	health *health.Watch
 	agents *agents.Watch
 	hosts  map[string]*host
+	nodes  int             // hosts with an object
 	pods   map[string]*pod // by UID
 
 	// What is decided, by the leader only.
@@ -88,6 +89,9 @@ func (f *Fleet) Node(n *facts.Node, now time.Time) {
 	f.health.See(n, now)
 	f.agents.See(n, now)
 	first := h.object == nil
+	if first {
+		f.nodes++
+	}
 	h.observe(n, now)
 	if !f.leading {
 		return
@@ -137,6 +141,11 @@ func (f *Fleet) Unleased(name string, now time.Time) {
 func (f *Fleet) AgentRenewed(name string, renewTime, now time.Time) {
 	f.now = now
 	f.agents.Renewed(name, renewTime, now)
+	if f.policy.SecondOpinion > 0 && len(f.silent) > 0 {
+		if h := f.silent[name]; h != nil {
+			f.look(h)
+		}
+	}
 }
 
 // AgentUnleased takes in that the lease of the node's Plimsoll agent was deleted.
@@ -181,7 +190,7 @@ func (f *Fleet) listen(h *host) {
 	if !h.silent || f.health.IsSilent(h.name) {
 		return
 	}
-	h.silent = false
+	h.silent, h.heard = false, true
 	delete(f.silent, h.name)
 	f.evidence.Clear(h.name)
 	f.look(h)

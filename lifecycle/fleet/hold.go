@@ -58,13 +58,25 @@ func (f *Fleet) spared(h *host) (why Hold, until time.Time) {
 	if !h.bySilence() {
 		return NotHeld, time.Time{}
 	}
-	if !h.silent {
-		return HeardAgain, time.Time{}
+	if heard, until := f.revived(h); heard {
+		return HeardAgain, until
 	}
 	if until, ever := f.autonomy(h); ever || until.After(f.now) {
 		return Autonomous, until
 	}
 	return NotHeld, time.Time{}
+}
+
+// revived reports whether a host whose Ready is Unknown was heard within its
+// grace: it is about to write it itself. Until when is zero if that is up to it.
+func (f *Fleet) revived(h *host) (heard bool, until time.Time) {
+	switch until = f.death(h); {
+	case !h.bySilence():
+		return false, time.Time{}
+	case h.heard:
+		return true, time.Time{}
+	}
+	return until.After(f.now), until
 }
 
 // opinion asks the host's agent.

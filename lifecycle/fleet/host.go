@@ -18,6 +18,7 @@ type host struct {
 
 	// The verdict.
 	silent bool            // health said so
+	heard  bool            // it was silent and is, or was, heard again; until it is lost once more
 	lost   bool            // and there is evidence: its conditions are Unknown
 	word   facts.Condition // its own Ready when it was lost
 	fell   time.Time       // when it was lost
@@ -78,6 +79,7 @@ func (f *Fleet) look(h *host) {
 // leave ends all that was decided about a host whose object is gone, or is
 // another now: nothing is inherited.
 func (f *Fleet) leave(h *host) {
+	f.nodes--
 	if f.leading {
 		f.tell(h, RemovingNode, "")
 		f.withdraw(h)
@@ -116,13 +118,8 @@ func (h *host) bySilence() bool {
 	if h.ready() != facts.Unknown {
 		return false
 	}
-	reason := h.view.Conditions[facts.Ready].Reason
-	return h.lost || reason == facts.ReasonStatusUnknown || reason == facts.ReasonStatusNeverUpdated
+	return h.lost || h.view.Conditions[facts.Ready].Unheard()
 }
-
-// revived reports whether the host was heard again, while its Ready is Unknown
-// still: it is about to write it itself.
-func (h *host) revived() bool { return !h.silent && h.bySilence() }
 
 // bears reports whether the host has one of our NoExecute taints.
 func (h *host) bears() bool {

@@ -60,20 +60,23 @@ func (f *Fleet) unfounded(h *host, t *facts.Taint) bool {
 	if t.Key != facts.KeyNotReady && t.Key != facts.KeyUnreachable {
 		return false
 	}
-	return wanted[h.ready()] != t.Key || h.revived() || t.Effect == facts.NoExecute && f.budgets.full
+	heard, _ := f.revived(h)
+	return wanted[h.ready()] != t.Key || heard || t.Effect == facts.NoExecute && f.budgets.full
 }
 
 // spares reports whether a pod may stay as it is after all.
 func (f *Fleet) spares(p *pod, a *Action) bool {
 	h := p.host
+	heard := false
 	if h.object != nil {
 		h.see()
+		heard, _ = f.revived(h)
 	}
 	switch {
 	case a.Kind == MarkNotReady:
-		return !p.facts.Ready || !h.unready() || h.revived()
+		return !p.facts.Ready || !h.unready() || heard
 	case a.Why == NodeLost:
-		return !h.evicted || !h.unready() || h.revived()
+		return !h.evicted || !h.unready() || heard
 	}
 	driving, _ := f.drivers(h)
 	at, ok := evictions.Deadline(p.facts, driving)

@@ -70,7 +70,7 @@ func (f *Fleet) retaint(h *host, out []Action) []Action {
 		return out
 	}
 	change := taints.Scheduling(h.view)
-	if h.revived() {
+	if why, _ := f.spared(h); why == HeardAgain {
 		change.Add = slices.DeleteFunc(change.Add, func(t facts.Taint) bool { return t.Key == facts.KeyUnreachable })
 	}
 	labels := taints.Labels(&h.view.Labels)

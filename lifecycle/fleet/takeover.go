@@ -126,7 +126,7 @@ func (f *Fleet) infer() {
 		return
 	}
 	for place, z := range f.takeover.zones {
-		if !z.waits {
+		if !z.waits || !f.seemsToHave(place, z) {
 			continue
 		}
 		stopped := notAfter(f.now, z.changed)
@@ -136,4 +136,11 @@ func (f *Fleet) infer() {
 		f.zones.Stop(place, stopped)
 	}
 	f.takeover = nil
+}
+
+// seemsToHave reports whether a zone had a token under the former leader, by what
+// can be seen of the last one.
+func (f *Fleet) seemsToHave(place facts.Place, z *legacyOfZone) bool {
+	_, rate := f.zones.State(place)
+	return rate > 0 && f.takeover.alive.Sub(z.spent).Seconds() >= 1/rate
 }

@@ -75,6 +75,35 @@ func TestATakeoverAfterAStopFindsTheBucketEmpty(t *testing.T) {
 	w.expectNoExecute("510 n0", "520 n1")
 }
 
+func TestATakeoverDelaysNoToken(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for i := range 9 {
+		w.node(fmt.Sprintf("n%d", i))
+	}
+	w.at(4*second, func() { w.node("younger") })
+	w.at(5*second, func() { w.stop("n0", "n1", "n2", "younger") })
+	w.at(47*second, w.restart)
+	w.run(200 * second)
+	w.expectNoExecute("40 n0", "50 n1", "60 n2", "70 younger")
+}
+
+func TestATakeoverBelievesALeaseThatWasRenewed(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for i := range 9 {
+		w.node(fmt.Sprintf("n%d", i))
+	}
+	w.at(5*second, func() { w.stop("n0", "n1") })
+	// n1 waits for its turn, and comes back: its lease first.
+	w.at(48*second, func() {
+		w.beats["n1"].lease = true
+		w.renewLease("n1", w.beats["n1"].life)
+	})
+	w.at(49*second, w.restart)
+	w.at(52*second, func() { w.resume("n1") })
+	w.run(200 * second)
+	w.expectNoExecute("40 n0")
+}
+
 func TestATakeoverGoesOnWithMarks(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

@@ -22,7 +22,7 @@ func (f *Fleet) weigh() (reads []Action) {
 			f.suspect(h)
 		}
 	}
-	findings := f.evidence.Decide(f.budgets.nodes, f.now)
+	findings := f.evidence.Decide(f.nodes, f.now)
 	if !findings.Floor.IsZero() {
 		f.health.NotBefore(findings.Floor)
 	}
@@ -36,15 +36,22 @@ func (f *Fleet) weigh() (reads []Action) {
 	return reads
 }
 
+// suspect takes in that a host is silent. It takes no evidence if the API says so
+// already: whoever wrote that had it, and what is old news is no storm.
 func (f *Fleet) suspect(h *host) {
 	h.silent = true
 	f.silent[h.name] = h
+	if h.bySilence() && !h.heard {
+		f.lose(h)
+		return
+	}
 	f.evidence.Suspect(h.name, f.now)
 	f.look(h)
 }
 
 // lose is the verdict: a silent host is dead.
 func (f *Fleet) lose(h *host) {
+	h.heard = false
 	if !h.lost {
 		h.lost, h.fell, h.word = true, f.now, h.object.Conditions[facts.Ready]
 	}
@@ -124,9 +131,12 @@ func (f *Fleet) count(h *host) {
 	switch {
 	case is.ready == facts.True:
 		f.recover(h)
+		return
 	case was.ready == facts.True && h.unready():
 		f.tell(h, NodeNotReady, "Node %s status is now: NodeNotReady", h.name)
 	}
+	h.freed = false
+	f.recovery.waiting.Remove(h.name)
 }
 
 // onset is since when a host is not ready: what the API says of one that is seen
@@ -157,7 +167,7 @@ func (f *Fleet) death(h *host) time.Time {
 
 // recover ends what was decided about a host's pods because it was not ready.
 func (f *Fleet) recover(h *host) {
-	h.since, h.evicted, h.opined = time.Time{}, false, false
+	h.since, h.evicted, h.opined, h.heard = time.Time{}, false, false, false
 	for _, p := range h.pods {
 		p.marked = false
 	}

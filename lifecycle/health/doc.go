@@ -16,8 +16,9 @@
 //   - At first sight a node has one interval of renewal to show itself, however
 //     old its lease looks, unless the API already says that nobody knows how it
 //     fares: that silence is old news, and told at once.
-//   - What the controller itself writes is no sign of life: neither Unknown nor
-//     the heartbeat that a condition gets which never was reported.
+//   - What the controller itself writes is no sign of life: neither Unknown, with
+//     one of its reasons, nor the heartbeat that a condition gets which never was
+//     reported.
 //   - It does not matter whether a node or its lease is seen first.
 //   - A silent node is told once, until it was heard again. A node that was
 //     deleted leaves nothing to one that comes under its name.

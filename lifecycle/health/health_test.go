@@ -22,6 +22,9 @@ func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 func node(status facts.Status, heartbeat, transition time.Time) *facts.Node {
 	n := &facts.Node{Name: "a", UID: "1", Created: at(0)}
 	n.Conditions[facts.Ready] = facts.Condition{Status: status, Heartbeat: heartbeat, Transition: transition}
+	if status == facts.Unknown {
+		n.Conditions[facts.Ready].Reason = facts.ReasonStatusUnknown
+	}
 	return n
 }
 
@@ -96,6 +99,17 @@ var stories = []story{
 	{"that somebody writes Unknown is none, over True", func(w *Watch) {
 		w.See(node(facts.True, at(0), at(0)), at(0))
 		w.See(node(facts.Unknown, at(0), at(30)), at(30))
+	}, at(40)},
+	{"that a node says so itself is one", func(w *Watch) {
+		w.See(node(facts.True, at(0), at(0)), at(0))
+		n := node(facts.Unknown, at(0), at(30))
+		n.Conditions[facts.Ready].Reason = "KubeletSaysSo"
+		w.See(n, at(30))
+	}, at(70)},
+	{"and no silence that is old news", func(w *Watch) {
+		n := node(facts.Unknown, at(0), at(0))
+		n.Conditions[facts.Ready].Reason = "KubeletSaysSo"
+		w.See(n, at(5))
 	}, at(40)},
 	{"nor where nothing was reported, but the grace is shorter", func(w *Watch) {
 		w.See(absent(), at(0))

@@ -113,9 +113,15 @@ func (w *Watch) hasten(name string, s *signs) {
 	}
 }
 
+// readyOf is the node's condition Ready. A node that says itself that it does not
+// know how it fares is one that reports a fault.
 func readyOf(n *facts.Node) ready {
 	c := &n.Conditions[facts.Ready]
-	return ready{c.Status, c.Heartbeat.UnixNano(), c.Transition.UnixNano()}
+	status := c.Status
+	if status == facts.Unknown && !c.Unheard() {
+		status = facts.False
+	}
+	return ready{status, c.Heartbeat.UnixNano(), c.Transition.UnixNano()}
 }
 
 // writtenByNode reports whether it is the node that wrote r where there was w.

@@ -145,7 +145,7 @@ func (r *world) change(name string) *facts.Node {
 		if ready.Status == facts.Absent {
 			ready.Heartbeat = n.Created
 		}
-		ready.Status, ready.Transition = facts.Unknown, r.now
+		ready.Status, ready.Transition, ready.Reason = facts.Unknown, r.now, facts.ReasonStatusUnknown
 	}
 	r.nodes[name] = n
 	return &n
