@@ -22,10 +22,10 @@ type Explanation struct {
 
 	Zone     facts.Place
 	State    zones.State
-	Rate     float64 // of the zone, nodes a second
-	Queued   bool    // it waits in its zone's queue
-	Ahead    int     // so many of the zone wait longer; 0: none, or it does not wait
-	Turn     time.Time
+	Rate     float64   // of the zone, nodes a second
+	Queued   bool      // it waits in its zone's queue
+	Ahead    int       // so many of the zone wait longer; 0: none, or it does not wait
+	Turn     time.Time // of it, if nothing changes; zero: not at the present rate
 	Pods     int
 	NextPod  time.Time // when the first of its pods is to be evicted; zero: none
 	Next     string    // what is to happen to it next; "": nothing
@@ -104,9 +104,7 @@ func (f *Fleet) explainDecisions(h *host, e *Explanation) {
 	e.Queued, e.Failures = h.waiting, max(h.spec.fails, h.status.fails)
 	if h.waiting {
 		e.Ahead = f.ahead(h)
-		if at, ok := f.zones.Next(); ok && e.Ahead == 0 {
-			e.Turn = at
-		}
+		e.Turn = f.turnOf(e)
 	}
 	for _, p := range h.pods {
 		if at, ok := f.timers.At(p.facts.UID); ok && (e.NextPod.IsZero() || at.Before(e.NextPod)) {
@@ -130,6 +128,19 @@ func (f *Fleet) ahead(h *host) (n int) {
 		}
 	}
 	return n
+}
+
+// turnOf is when it is a host's turn, if nothing changes until then: one token
+// for each that waits longer. Zero: not at the present rate.
+func (f *Fleet) turnOf(e *Explanation) time.Time {
+	token, ok := f.zones.TokenOf(e.Zone)
+	if !ok {
+		return time.Time{}
+	}
+	if token.Before(f.now) {
+		token = f.now
+	}
+	return token.Add(time.Duration(float64(e.Ahead) / e.Rate * float64(time.Second)))
 }
 
 // next says what is to happen to a host next.

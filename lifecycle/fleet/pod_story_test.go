@@ -9,145 +9,150 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
 )
 
+// A podStory is what happens to a pod p on node a, and what becomes of it.
+type podStory struct {
+	name  string
+	story func(w *world)
+	want  []string
+}
+
+var whenPodsGo = []podStory{
+	{"a pod without a node", func(w *world) { w.pod("p", "nowhere") }, nil},
+	{"a node without taints", func(w *world) { w.pod("p", "a") }, nil},
+	{"created on a tainted node", func(w *world) {
+		w.taint("a", "k")
+		w.at(5*second, func() { w.pod("p", "a") })
+	}, []string{"5 evict a p taint"}},
+	{"bears it for a while, from its own creation on", func(w *world) {
+		w.taint("a", "k")
+		w.at(5*second, func() { w.pod("p", "a", bears("k", 100)) })
+	}, []string{"105 evict a p taint"}},
+	{"bears it for ever", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", -1))
+	}, nil},
+	{"bears something else for ever", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("l", -1))
+	}, []string{"0 evict a p taint"}},
+	{"the pod is deleted first", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.removePod("p", 0) })
+	}, nil},
+	{"somebody else is deleting it", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.changePod("p", 0, func(p *facts.Pod) { p.Deleting = true }) })
+	}, nil},
+	{"it ends by itself", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.changePod("p", 0, func(p *facts.Pod) { p.Finished = true }) })
+	}, []string{"50 cancel a p"}},
+	{"it no longer bears it", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.changePod("p", 0, func(p *facts.Pod) { p.Tolerations = nil }) })
+	}, []string{"50 evict a p taint"}},
+	{"it bears it now", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.bear("p", bears("k", -1)) })
+	}, []string{"50 cancel a p"}},
+	{"longer than before", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.bear("p", bears("k", 150)) })
+	}, []string{"150 evict a p taint"}},
+	{"shorter than before", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.bear("p", bears("k", 70)) })
+	}, []string{"70 evict a p taint"}},
+	{"shorter than it is there", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.bear("p", bears("k", 1)) })
+	}, []string{"50 evict a p taint"}},
+	{"tainted later", func(w *world) {
+		w.pod("p", "a")
+		w.at(50*second, func() { w.taint("a", "k") })
+	}, []string{"50 evict a p taint"}},
+	{"one of two taints is borne", func(w *world) {
+		w.pod("p", "a", bears("k", -1))
+		w.taint("a", "k")
+		w.at(50*second, func() { w.taint("a", "l") })
+	}, []string{"50 evict a p taint"}},
+	{"the taint goes", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(99*second, func() { w.untaint("a", "k") })
+	}, []string{"99 cancel a p"}},
+	{"the taint goes in the instant of the eviction", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(100*second, func() { w.untaint("a", "k") })
+	}, []string{"100 cancel a p"}},
+	{"the shorter of two, and what is left of it", func(w *world) {
+		w.pod("p", "a", bears("k", 100), bears("l", 20))
+		w.taint("a", "k")
+		w.at(50*second, func() { w.taint("a", "l") })
+		w.at(60*second, func() { w.untaint("a", "l") })
+	}, []string{"100 evict a p taint"}},
+	{"for ever, for a while, for ever", func(w *world) {
+		w.pod("p", "a", bears("k", -1), bears("l", 20))
+		w.taint("a", "k")
+		w.at(50*second, func() { w.taint("a", "l") })
+		w.at(60*second, func() { w.untaint("a", "l") })
+	}, []string{"60 cancel a p"}},
+	{"several pods", func(w *world) {
+		w.pod("p1", "a", bears("k", 1))
+		w.pod("p2", "a", bears("k", 50))
+		w.pod("p3", "a")
+		w.pod("p4", "a")
+		w.at(5*second, func() { w.taint("a", "k") })
+	}, []string{"5 evict a p3 taint", "5 evict a p4 taint", "6 evict a p1 taint", "55 evict a p2 taint"}},
+	{"nobody knows since when", func(w *world) {
+		w.pod("p", "a", bears("k", 20))
+		w.at(5*second, func() {
+			w.change("a", func(n *facts.Node) { n.Taints = []facts.Taint{noExecute("k", time.Time{})} })
+		})
+	}, []string{"25 evict a p taint"}},
+	{"the node's object goes", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.deleteNode("a") })
+	}, []string{"50 cancel a p"}},
+	{"a node of the same name comes", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() { w.deleteNode("a") })
+		w.at(60*second, func() { w.node("a") })
+		w.at(70*second, func() { w.taint("a", "k") })
+	}, []string{"50 cancel a p", "170 evict a p taint"}},
+	{"a pod of the same name comes", func(w *world) {
+		w.taint("a", "k")
+		w.pod("p", "a", bears("k", 100))
+		w.at(50*second, func() {
+			w.removePod("p", 0)
+			w.podLike(facts.Pod{Name: "p", UID: "another", Node: "a", Tolerations: []facts.Toleration{bears("k", 100)}})
+		})
+	}, []string{"150 evict a p taint"}},
+	{"the node is seen after its pod", func(w *world) {
+		w.pod("p", "late", bears("k", 100))
+		w.at(5*second, func() {
+			w.node("late", func(n *facts.Node) { n.Taints = []facts.Taint{noExecute("k", w.now)} })
+		})
+	}, []string{"105 evict late p taint"}},
+	{"another effect", func(w *world) {
+		w.pod("p", "a")
+		w.change("a", func(n *facts.Node) { n.Taints = []facts.Taint{{Key: "k", Effect: facts.NoSchedule}} })
+	}, nil},
+}
+
 func TestWhenPodsGo(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		story func(w *world)
-		want  []string
-	}{
-		{"a pod without a node", func(w *world) { w.pod("p", "nowhere") }, nil},
-		{"a node without taints", func(w *world) { w.pod("p", "a") }, nil},
-		{"created on a tainted node", func(w *world) {
-			w.taint("a", "k")
-			w.at(5*second, func() { w.pod("p", "a") })
-		}, []string{"5 evict a p taint"}},
-		{"bears it for a while, from its own creation on", func(w *world) {
-			w.taint("a", "k")
-			w.at(5*second, func() { w.pod("p", "a", bears("k", 100)) })
-		}, []string{"105 evict a p taint"}},
-		{"bears it for ever", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", -1))
-		}, nil},
-		{"bears something else for ever", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("l", -1))
-		}, []string{"0 evict a p taint"}},
-		{"the pod is deleted first", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.removePod("p", 0) })
-		}, nil},
-		{"somebody else is deleting it", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.changePod("p", 0, func(p *facts.Pod) { p.Deleting = true }) })
-		}, nil},
-		{"it ends by itself", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.changePod("p", 0, func(p *facts.Pod) { p.Finished = true }) })
-		}, []string{"50 cancel a p"}},
-		{"it no longer bears it", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.changePod("p", 0, func(p *facts.Pod) { p.Tolerations = nil }) })
-		}, []string{"50 evict a p taint"}},
-		{"it bears it now", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.bear("p", bears("k", -1)) })
-		}, []string{"50 cancel a p"}},
-		{"longer than before", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.bear("p", bears("k", 150)) })
-		}, []string{"150 evict a p taint"}},
-		{"shorter than before", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.bear("p", bears("k", 70)) })
-		}, []string{"70 evict a p taint"}},
-		{"shorter than it is there", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.bear("p", bears("k", 1)) })
-		}, []string{"50 evict a p taint"}},
-		{"tainted later", func(w *world) {
-			w.pod("p", "a")
-			w.at(50*second, func() { w.taint("a", "k") })
-		}, []string{"50 evict a p taint"}},
-		{"one of two taints is borne", func(w *world) {
-			w.pod("p", "a", bears("k", -1))
-			w.taint("a", "k")
-			w.at(50*second, func() { w.taint("a", "l") })
-		}, []string{"50 evict a p taint"}},
-		{"the taint goes", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(99*second, func() { w.untaint("a", "k") })
-		}, []string{"99 cancel a p"}},
-		{"the taint goes in the instant of the eviction", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(100*second, func() { w.untaint("a", "k") })
-		}, []string{"100 cancel a p"}},
-		{"the shorter of two, and what is left of it", func(w *world) {
-			w.pod("p", "a", bears("k", 100), bears("l", 20))
-			w.taint("a", "k")
-			w.at(50*second, func() { w.taint("a", "l") })
-			w.at(60*second, func() { w.untaint("a", "l") })
-		}, []string{"100 evict a p taint"}},
-		{"for ever, for a while, for ever", func(w *world) {
-			w.pod("p", "a", bears("k", -1), bears("l", 20))
-			w.taint("a", "k")
-			w.at(50*second, func() { w.taint("a", "l") })
-			w.at(60*second, func() { w.untaint("a", "l") })
-		}, []string{"60 cancel a p"}},
-		{"several pods", func(w *world) {
-			w.pod("p1", "a", bears("k", 1))
-			w.pod("p2", "a", bears("k", 50))
-			w.pod("p3", "a")
-			w.pod("p4", "a")
-			w.at(5*second, func() { w.taint("a", "k") })
-		}, []string{"5 evict a p3 taint", "5 evict a p4 taint", "6 evict a p1 taint", "55 evict a p2 taint"}},
-		{"nobody knows since when", func(w *world) {
-			w.pod("p", "a", bears("k", 20))
-			w.at(5*second, func() {
-				w.change("a", func(n *facts.Node) { n.Taints = []facts.Taint{noExecute("k", time.Time{})} })
-			})
-		}, []string{"25 evict a p taint"}},
-		{"the node's object goes", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.deleteNode("a") })
-		}, []string{"50 cancel a p"}},
-		{"a node of the same name comes", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() { w.deleteNode("a") })
-			w.at(60*second, func() { w.node("a") })
-			w.at(70*second, func() { w.taint("a", "k") })
-		}, []string{"50 cancel a p", "170 evict a p taint"}},
-		{"a pod of the same name comes", func(w *world) {
-			w.taint("a", "k")
-			w.pod("p", "a", bears("k", 100))
-			w.at(50*second, func() {
-				w.removePod("p", 0)
-				w.podLike(facts.Pod{Name: "p", UID: "another", Node: "a", Tolerations: []facts.Toleration{bears("k", 100)}})
-			})
-		}, []string{"150 evict a p taint"}},
-		{"the node is seen after its pod", func(w *world) {
-			w.pod("p", "late", bears("k", 100))
-			w.at(5*second, func() {
-				w.node("late", func(n *facts.Node) { n.Taints = []facts.Taint{noExecute("k", w.now)} })
-			})
-		}, []string{"105 evict late p taint"}},
-		{"another effect", func(w *world) {
-			w.pod("p", "a")
-			w.change("a", func(n *facts.Node) { n.Taints = []facts.Taint{{Key: "k", Effect: facts.NoSchedule}} })
-		}, nil},
-	} {
+	for _, c := range whenPodsGo {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, taintMode())
 			w.node("a")

@@ -202,30 +202,33 @@ func (c *chaos) carryOutLater() {
 
 func TestUnknownComesSoonAfterATakeover(t *testing.T) {
 	inWorlds(t, modes, all, func(c *chaos) {
-		taken := map[string]time.Time{} // nodes that looked dead at the last takeover
 		c.restarted = func() {
-			clear(taken)
-			for name, n := range c.nodes {
-				last := n.Conditions[facts.Ready].Heartbeat
-				if c.leases[name].After(last) {
-					last = c.leases[name]
-				}
-				if c.down[name] && n.Conditions[facts.Ready].Status != facts.Unknown && !c.now.Before(last.Add(c.policy.Health.Grace)) {
-					taken[name] = c.now
-				}
-			}
-			c.at(c.now.Add(c.policy.Health.Renewal).Sub(start), func() {
+			taken, overdue, reign := c.now, c.overdue(), c.reign
+			c.at(taken.Add(c.policy.Health.Renewal).Sub(start), func() {
 				c.settle()
-				for name := range taken {
-					if n := c.nodes[name]; n != nil && c.down[name] && c.heard[name].Before(taken[name]) && !c.said[name].After(taken[name]) {
-						if taken[name].Add(c.policy.Health.Renewal).Equal(c.now) && c.said[name].Before(taken[name]) {
-							c.complain("%s looked dead at %v and is not Unknown", name, taken[name].Sub(start))
-						}
+				for name, uid := range overdue {
+					if n := c.nodes[name]; reign == c.reign && n != nil && n.UID == uid && c.heard[name].Before(taken) && c.said[name].Before(taken) {
+						c.complain("%s looked dead at %v and is not Unknown", name, taken.Sub(start))
 					}
 				}
 			})
 		}
 	})
+}
+
+// overdue are the nodes, with their UIDs, that look dead and are not Unknown yet.
+func (c *chaos) overdue() map[string]string {
+	nodes := map[string]string{}
+	for name, n := range c.nodes {
+		last := n.Conditions[facts.Ready].Heartbeat
+		if c.leases[name].After(last) {
+			last = c.leases[name]
+		}
+		if c.down[name] && n.Conditions[facts.Ready].Status != facts.Unknown && !c.now.Before(last.Add(c.policy.Health.Grace)) {
+			nodes[name] = n.UID
+		}
+	}
+	return nodes
 }
 
 func TestNobodyIsEvictedForDeadNodesWhileAllZonesAreFull(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 // not say.
 type takeover struct {
 	alive time.Time // the former leader was surely at work then; zero: nobody knows
-	zones map[facts.Place]*legacyOfZone
+	zones map[facts.Place]*inheritance
 }
 
-// A legacyOfZone is what a zone's nodes tell of its tokens.
-type legacyOfZone struct {
+// An inheritance is what a zone's nodes tell of its tokens.
+type inheritance struct {
 	spent   time.Time // its last token, as far as can be seen
 	changed time.Time // a node's Ready changed last
 	waits   bool      // a node has waited for a token, under the former leader
@@ -30,7 +30,7 @@ const surely = time.Second
 func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 	f.now, f.leading = now, true
 	f.begin()
-	f.takeover = &takeover{alive: predecessorAlive, zones: map[facts.Place]*legacyOfZone{}}
+	f.takeover = &takeover{alive: predecessorAlive, zones: map[facts.Place]*inheritance{}}
 	for _, h := range f.hosts {
 		h.enrol()
 		f.look(h)
@@ -77,7 +77,7 @@ func (f *Fleet) adopt() {
 func (t *takeover) adopt(f *Fleet, h *host) {
 	z := t.zones[h.place()]
 	if z == nil {
-		z = &legacyOfZone{}
+		z = &inheritance{}
 		t.zones[h.place()] = z
 	}
 	if changed := h.object.Conditions[facts.Ready].Transition; changed.After(z.changed) {
@@ -140,7 +140,7 @@ func (f *Fleet) infer() {
 
 // seemsToHave reports whether a zone had a token under the former leader, by what
 // can be seen of the last one.
-func (f *Fleet) seemsToHave(place facts.Place, z *legacyOfZone) bool {
+func (f *Fleet) seemsToHave(place facts.Place, z *inheritance) bool {
 	_, rate := f.zones.State(place)
 	return rate > 0 && f.takeover.alive.Sub(z.spent).Seconds() >= 1/rate
 }

@@ -111,6 +111,9 @@ func TestExplanations(t *testing.T) {
 	if e := w.fleet.Explain("a", w.now); !e.Turn.Equal(at(55 * second)) {
 		t.Errorf("the turn of a comes at %v", e.Turn.Sub(start))
 	}
+	if e := w.fleet.Explain("b", w.now); !e.Turn.Equal(at(65 * second)) {
+		t.Errorf("the turn of b comes at %v", e.Turn.Sub(start))
+	}
 	w.run(60 * second)
 	if e := w.fleet.Explain("a", w.now); !e.NextPod.Equal(at(355*second)) || e.Pods != 1 {
 		t.Errorf("%+v", e)

@@ -7,71 +7,74 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 )
 
+func without(n *facts.Node)  { n.Conditions = [facts.ConditionTypes]facts.Condition{} }
+func excluded(n *facts.Node) { n.Labels.Excluded = true }
+
+var statesOfZones = []struct {
+	name  string
+	story func(w *world)
+	want  []string
+}{
+	{"nodes without labels are one zone", func(w *world) {
+		w.node("a", func(n *facts.Node) { n.Labels = facts.Labels{} })
+		w.node("b", func(n *facts.Node) { n.Labels = facts.Labels{} })
+	}, []string{"0 zone  Normal 0.1"}},
+	{"one of two that are down returns", func(w *world) {
+		w.node("a")
+		w.node("b")
+		w.at(0, func() { w.stop("a", "b") })
+		w.at(100*second, func() { w.resume("a") })
+	}, []string{"0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0", "100 zone r/z Normal 0.1"}},
+	{"partially disrupted from the start on", func(w *world) {
+		w.node("up")
+		w.node("a", without)
+		w.node("b", without)
+		w.node("c", without)
+	}, []string{"0 zone r/z PartialDisruption 0"}},
+	{"a third of five fails", func(w *world) {
+		for i := range 5 {
+			w.node(fmt.Sprint("n", i))
+		}
+		w.at(0, func() { w.stop("n0", "n1") })
+		w.at(51*second, func() { w.stop("n2") })
+	}, []string{"0 zone r/z Normal 0.1", "90 zone r/z PartialDisruption 0"}},
+	{"the last healthy one fails", func(w *world) {
+		w.node("a")
+		w.node("b")
+		w.node("elsewhere", in("y"))
+		w.at(0, func() { w.stop("a") })
+		w.at(51*second, func() { w.stop("b") })
+	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "90 zone r/z FullDisruption 0.1"}},
+	{"both zones", func(w *world) {
+		w.node("a")
+		w.node("b", in("y"))
+		w.at(0, func() { w.stop("a") })
+		w.at(51*second, func() { w.stop("b") })
+	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0.1", "90 zone r/y FullDisruption 0", "90 zone r/z FullDisruption 0"}},
+	{"Ready was removed", func(w *world) {
+		w.node("a")
+		w.node("b", in("y"))
+		w.at(5*second, func() { w.change("a", func(n *facts.Node) { n.Conditions[facts.Ready] = facts.Condition{} }) })
+	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "5 zone r/z FullDisruption 0.1"}},
+	{"the only healthy one does not count", func(w *world) {
+		w.node("a")
+		w.node("apart", excluded)
+		w.at(0, func() { w.stop("a") })
+	}, []string{"0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0"}},
+	{"nobody counts", func(w *world) {
+		w.node("a", excluded)
+		w.at(0, func() { w.stop("a") })
+	}, []string{"0 zone r/z Normal 0.1"}},
+	{"a node changes zones", func(w *world) {
+		w.node("a")
+		w.node("b")
+		w.at(0, func() { w.stop("a") })
+		w.at(50*second, func() { w.change("b", in("y")) })
+	}, []string{"0 zone r/z Normal 0.1", "50 zone r/y Normal 0.1", "50 zone r/z FullDisruption 0.1"}},
+}
+
 func TestStatesOfZones(t *testing.T) {
-	without := func(n *facts.Node) { n.Conditions = [facts.ConditionTypes]facts.Condition{} }
-	excluded := func(n *facts.Node) { n.Labels.Excluded = true }
-	for _, c := range []struct {
-		name  string
-		story func(w *world)
-		want  []string
-	}{
-		{"nodes without labels are one zone", func(w *world) {
-			w.node("a", func(n *facts.Node) { n.Labels = facts.Labels{} })
-			w.node("b", func(n *facts.Node) { n.Labels = facts.Labels{} })
-		}, []string{"0 zone  Normal 0.1"}},
-		{"one of two that are down returns", func(w *world) {
-			w.node("a")
-			w.node("b")
-			w.at(0, func() { w.stop("a", "b") })
-			w.at(100*second, func() { w.resume("a") })
-		}, []string{"0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0", "100 zone r/z Normal 0.1"}},
-		{"partially disrupted from the start on", func(w *world) {
-			w.node("up")
-			w.node("a", without)
-			w.node("b", without)
-			w.node("c", without)
-		}, []string{"0 zone r/z PartialDisruption 0"}},
-		{"a third of five fails", func(w *world) {
-			for i := range 5 {
-				w.node(fmt.Sprint("n", i))
-			}
-			w.at(0, func() { w.stop("n0", "n1") })
-			w.at(51*second, func() { w.stop("n2") })
-		}, []string{"0 zone r/z Normal 0.1", "90 zone r/z PartialDisruption 0"}},
-		{"the last healthy one fails", func(w *world) {
-			w.node("a")
-			w.node("b")
-			w.node("elsewhere", in("y"))
-			w.at(0, func() { w.stop("a") })
-			w.at(51*second, func() { w.stop("b") })
-		}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "90 zone r/z FullDisruption 0.1"}},
-		{"both zones", func(w *world) {
-			w.node("a")
-			w.node("b", in("y"))
-			w.at(0, func() { w.stop("a") })
-			w.at(51*second, func() { w.stop("b") })
-		}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0.1", "90 zone r/y FullDisruption 0", "90 zone r/z FullDisruption 0"}},
-		{"Ready was removed", func(w *world) {
-			w.node("a")
-			w.node("b", in("y"))
-			w.at(5*second, func() { w.change("a", func(n *facts.Node) { n.Conditions[facts.Ready] = facts.Condition{} }) })
-		}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "5 zone r/z FullDisruption 0.1"}},
-		{"the only healthy one does not count", func(w *world) {
-			w.node("a")
-			w.node("apart", excluded)
-			w.at(0, func() { w.stop("a") })
-		}, []string{"0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0"}},
-		{"nobody counts", func(w *world) {
-			w.node("a", excluded)
-			w.at(0, func() { w.stop("a") })
-		}, []string{"0 zone r/z Normal 0.1"}},
-		{"a node changes zones", func(w *world) {
-			w.node("a")
-			w.node("b")
-			w.at(0, func() { w.stop("a") })
-			w.at(50*second, func() { w.change("b", in("y")) })
-		}, []string{"0 zone r/z Normal 0.1", "50 zone r/y Normal 0.1", "50 zone r/z FullDisruption 0.1"}},
-	} {
+	for _, c := range statesOfZones {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, taintMode())
 			c.story(w)

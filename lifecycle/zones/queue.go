@@ -83,6 +83,16 @@ func (z *Zones) Next() (at time.Time, ok bool) {
 	return at, ok
 }
 
+// TokenOf is when the next token of a place is there, perhaps long ago, if its
+// rate stays as it is; ok is false for one that has no rate, or was not seen yet.
+func (z *Zones) TokenOf(p facts.Place) (at time.Time, ok bool) {
+	s := z.zones[p]
+	if s == nil || !s.told || s.bucket.rate <= 0 {
+		return time.Time{}, false
+	}
+	return s.bucket.next(), true
+}
+
 // GiveBack says that nothing was written for a node that [Zones.Take] returned,
 // which may have changed zones or gone since: the token is there again where it
 // came from. Where another was spent after it, or the zone stopped, it is as if
