@@ -45,7 +45,7 @@ func managed(by string, at metav1.Time, fields ...string) metav1.ManagedFieldsEn
 	text.WriteByte('}')
 	return metav1.ManagedFieldsEntry{
 		Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(text.String())},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(text.String()),
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 // it tells of itself, once it has seen everything.
 type process struct {
 	cmd     *exec.Cmd
+	pid     int
 	address string // of what it tells of itself
 	ended   chan error
 }
@@ -30,13 +31,13 @@ const seeing = 15 * time.Minute
 // start starts a program and waits until it has seen everything. What it says of
 // errors goes to the file log.
 func start(ctx context.Context, log string, program string, args ...string) (*process, error) {
-	errors, err := os.Create(log)
+	complaints, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
-	defer errors.Close()
+	defer complaints.Close()
 	p := &process{cmd: exec.Command(program, args...), ended: make(chan error, 1)}
-	p.cmd.Stderr = errors
+	p.cmd.Stderr = complaints
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -45,6 +46,7 @@ func start(ctx context.Context, log string, program string, args ...string) (*pr
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w: build it with make bench-lifecycle", program, err)
 	}
+	p.pid = p.cmd.Process.Pid
 	ready := make(chan string, 1)
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -101,17 +103,17 @@ func (p *process) read() (reading, error) {
 	r := reading{at: time.Now()}
 	answer, err := http.Get("http://" + p.address + "/debug/vars")
 	if err != nil {
-		return r, fmt.Errorf("ask process %d what it has allocated: %w", p.cmd.Process.Pid, err)
+		return r, fmt.Errorf("ask process %d what it has allocated: %w", p.pid, err)
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil {
-		return r, fmt.Errorf("read what process %d says of itself: %w", p.cmd.Process.Pid, err)
+		return r, fmt.Errorf("read what process %d says of itself: %w", p.pid, err)
 	}
 	r.memory = v.Memstats
-	if r.cpu, err = spent(p.cmd.Process.Pid); err != nil {
+	if r.cpu, err = spent(p.pid); err != nil {
 		return r, err
 	}
-	r.resident, err = resident(p.cmd.Process.Pid)
+	r.resident, err = resident(p.pid)
 	return r, err
 }
 
@@ -142,7 +144,7 @@ func resident(pid int) (int64, error) {
 func (p *process) collect() error {
 	answer, err := http.Post("http://"+p.address+"/debug/gc", "", nil)
 	if err != nil {
-		return fmt.Errorf("have process %d collect garbage: %w", p.cmd.Process.Pid, err)
+		return fmt.Errorf("have process %d collect garbage: %w", p.pid, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {

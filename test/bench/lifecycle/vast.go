@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -90,7 +92,12 @@ func (r *vastResult) measure(ctx context.Context, o *options, c *crowd.Crowd, cl
 			return err
 		}
 		r.Heap = heap() - before
-		if all, err = shareOver(ctx, o.vastWindow, c); err != nil {
+		done, err := profiled(o.profile)
+		if err != nil {
+			return err
+		}
+		all, err = shareOver(ctx, o.vastWindow, c)
+		if err := errors.Join(err, done()); err != nil {
 			return err
 		}
 		r.Seconds, r.Share, r.Kubelets, r.Renewals = all.seconds, all.cpu, alone.cpu, all.renewals
@@ -118,6 +125,22 @@ func listening(ctx context.Context, who func(context.Context, *apiserver.Clients
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// profiled begins a profile of this process, if there is a file for it, and
+// returns what ends it.
+func profiled(name string) (done func() error, err error) {
+	if name == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
 }
 
 // heap is what is in use after a collection.

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/test/crowd"
+)
+
+func TestFigures(t *testing.T) {
+	for _, c := range []struct {
+		of   []float64
+		want string
+	}{
+		{nil, "0.000"},
+		{[]float64{2}, "2.00"},
+		{[]float64{3, 1, 20}, "3.00 (1.00-20.0)"},
+		{[]float64{-150, 0.5}, "0.500 (-150-0.500)"},
+	} {
+		if got := spreadOf(slices.Clone(c.of)).String(); got != c.want {
+			t.Errorf("%v: %s, want %s", c.of, got, c.want)
+		}
+	}
+}
+
+// A ratio to less than can be seen is none: it is told how much it is at least.
+func TestTimes(t *testing.T) {
+	for _, c := range []struct {
+		first, second, blur float64
+		want                string
+	}{
+		{100, 4, 1, "25.0"},
+		{100, 4, 5, "> 20.0"},
+		{100, -4, 5, "> 20.0"},
+		{100, -4, 0, "-"},
+		{3, 4, 5, "-"},
+	} {
+		if got := times(c.first, c.second, c.blur); got != c.want {
+			t.Errorf("%v: %s", c, got)
+		}
+	}
+}
+
+// made is a trial in which an idle second costs 10 ms, and each of its renewals
+// 0.04 ms more.
+func made(name string, decoding bool, extra float64) trial {
+	cost := func(renewals int) used {
+		return used{Seconds: 10, Leases: 10 * renewals, CPU: 10 * (10 + extra + 0.04*float64(renewals)), Bytes: uint64(10 * 500 * renewals)}
+	}
+	return trial{Name: name, Decoding: decoding, Size: crowd.Size{Nodes: 1000}, Idle: cost(100), Busy: cost(2100)}
+}
+
+func TestWhatIsWithoutDecoding(t *testing.T) {
+	all := trials{made("ours", false, 5), made("ours", true, 1), made("ours", false, 6), made("ours", true, 1.5), made("theirs", false, 100)}
+	minute, renewal := idleMinute[0].of, eachRenewal[0].of
+	if got := all.of("ours", false, minute); len(got) != 2 || math.Abs(got[0]-60*(10+5+4)) > 1e-9 {
+		t.Errorf("an idle minute: %v", got)
+	}
+	if got := all.of("ours", false, renewal); math.Abs(got[0]-40) > 1e-9 {
+		t.Errorf("µs a renewal: %v", got)
+	}
+	if got := all.of("ours", false, eachRenewal[1].of); math.Abs(got[0]-500) > 1e-9 {
+		t.Errorf("bytes a renewal: %v", got)
+	}
+	own, blur := all.beyond("ours", minute)
+	if math.Abs(own.least-60*4) > 1e-9 || math.Abs(own.most-60*4.5) > 1e-9 || math.Abs(blur-60*0.5) > 1e-9 {
+		t.Errorf("without decoding: %+v, blurred by %v", own, blur)
+	}
+	if n := len(ofSize(all, 1000)); n != 5 || len(ofSize(all, 5)) != 0 {
+		t.Errorf("%d trials of that size", n)
+	}
+}
+
+func TestLateness(t *testing.T) {
+	at := time.Unix(1000, 0)
+	silent := map[int]time.Time{1: at, 2: at.Add(time.Second), 3: at}
+	unknown := map[string]time.Time{crowd.NodeName(1): at.Add(52 * time.Second), crowd.NodeName(2): at.Add(51500 * time.Millisecond)}
+	late, missed := lateness(silent, unknown, 50*time.Second)
+	if !slices.Equal(late, []float64{0.5, 2}) || missed != 1 {
+		t.Errorf("late %v, missed %d", late, missed)
+	}
+}
+
+// Both of ours see everything, over the network and within the process, and go on
+// while the kubelets beat.
+func TestRoles(t *testing.T) {
+	for name, role := range roles {
+		for _, within := range []bool{false, true} {
+			c := crowd.New(crowd.Size{Nodes: 40, Images: 3, Pods: 5})
+			s, err := c.Serve(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: s.Kubeconfig})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if within {
+				clients.Watching = inside{clients.Watching, c}
+			}
+			ctx, end := context.WithTimeout(t.Context(), time.Minute)
+			go c.Live(ctx)
+			c.Pace(50)
+			var p pace
+			err = listening(ctx, role, clients, func() (err error) {
+				p, err = shareOver(ctx, 200*time.Millisecond, c)
+				return err
+			})
+			if calls := c.Calls(); err != nil || calls["WATCH leases"] != 2 || calls["WATCH nodes"] != 1 || calls["WATCH pods"] != 1 {
+				t.Errorf("%s, within the process %v: %v; calls %v", name, within, err, calls)
+			}
+			if p.renewals < 20 || p.cpu <= 0 {
+				t.Errorf("%s: %+v", name, p)
+			}
+			end()
+			s.Close()
+		}
+	}
+}
+
+// A window tells what a process used, and of what it was told.
+func TestWindow(t *testing.T) {
+	address, err := tellOfItself()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{pid: os.Getpid(), address: address}
+	c := crowd.New(crowd.Size{Nodes: 10})
+	go c.Live(t.Context())
+	c.Pace(100)
+	if err := p.collect(); err != nil {
+		t.Fatal(err)
+	}
+	u, err := window(t.Context(), 300*time.Millisecond, p, c)
+	if err != nil || u.Leases < 10 || u.CPU <= 0 || u.Bytes == 0 || u.Objects == 0 || u.Seconds < 0.3 {
+		t.Errorf("%+v, %v", u, err)
+	}
+	r, err := p.read()
+	if err != nil || r.resident < 1<<20 || r.memory.HeapAlloc == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
