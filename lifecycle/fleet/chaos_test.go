@@ -36,6 +36,7 @@ func newChaos(tb testingTB, seed uint64, p fleet.Policy, t troubles) *chaos {
 	if t.failing > 0 || t.slow {
 		c.faults = func(*fleet.Action) fault { return c.fault(t) }
 	}
+	c.dying = func() time.Duration { return time.Duration(c.r.IntN(40)) * second }
 	c.lossy = func() bool { return c.r.Float64() < t.lossy }
 	places := 1 + c.r.IntN(3)
 	for i := range 2 + c.r.IntN(9) {

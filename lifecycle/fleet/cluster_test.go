@@ -201,6 +201,16 @@ func (w *world) removePod(uid string, after time.Duration) {
 	}
 }
 
+// end has a pod end as one that was deleted does.
+func (w *world) end(uid string, after time.Duration) {
+	if w.dying == nil {
+		w.removePod(uid, after)
+		return
+	}
+	w.changePod(uid, after, func(p *facts.Pod) { p.Deleting = true })
+	w.schedule(w.now.Add(w.dying()), false, func() { w.removePod(uid, after) })
+}
+
 func (w *world) agent(name string) {
 	w.agents[name] = w.now
 	w.fleet.AgentRenewed(name, w.now, w.now)

@@ -75,10 +75,23 @@ func TestAPodIsDeletedOnce(t *testing.T) {
 			if a.Kind != fleet.Evict {
 				return
 			}
-			if deleted[a.Pod.UID] {
+			if p := c.pods[a.Pod.UID]; deleted[a.Pod.UID] && p != nil {
 				c.complain("%s is deleted a second time", a.Pod.UID)
 			}
 			deleted[a.Pod.UID] = true
+		}
+	})
+}
+
+func TestNoTaintIsWrittenThatIsThere(t *testing.T) {
+	inWorlds(t, modes, all, func(c *chaos) {
+		c.applied = func(a *fleet.Action) {
+			for i := range a.Add {
+				has := func(t facts.Taint) bool { return t.Is(a.Add[i].Key, a.Add[i].Effect) }
+				if n := c.nodes[a.Node]; n != nil && slices.ContainsFunc(n.Taints, has) {
+					c.complain("%s is tainted %s:%v once more", a.Node, a.Add[i].Key, a.Add[i].Effect)
+				}
+			}
 		}
 	})
 }
@@ -90,7 +103,7 @@ func TestTaintsKeepToTheRateOfTheirZone(t *testing.T) {
 			if n := c.nodes[a.Node]; a.Kind == fleet.Taint && drives(a.Add) && !drives(n.Taints) {
 				zone := a.Object.Labels.Zone
 				spent[zone] = append(spent[zone], added(a))
-				c.compareWithRate(zone, spent[zone])
+				c.compareWithRate(zone, spent[zone], c.restarts)
 			}
 		}
 	})
@@ -114,11 +127,11 @@ func added(a *fleet.Action) time.Time {
 
 // compareWithRate compares each stretch of time up to now with what it may hold.
 // A failover may cost one token, if the taint that told of the last one is gone.
-func (c *chaos) compareWithRate(zone string, spent []time.Time) {
+func (c *chaos) compareWithRate(zone string, spent, failovers []time.Time) {
 	last := spent[len(spent)-1]
 	for i, first := range spent {
 		most := 1 + last.Sub(first).Seconds()*c.policy.Zones.Rate + 1e-6
-		for _, r := range c.restarts {
+		for _, r := range failovers {
 			if r.After(first) && !r.After(last) {
 				most++
 			}
@@ -141,10 +154,7 @@ func TestNoFailoverCostsAToken(t *testing.T) {
 			if drives(a.Add) && !drives(c.nodes[a.Node].Taints) {
 				zone := a.Object.Labels.Zone
 				spent[zone] = append(spent[zone], added(a))
-				restarts := c.restarts
-				c.restarts = nil
-				c.compareWithRate(zone, spent[zone])
-				c.restarts = restarts
+				c.compareWithRate(zone, spent[zone], nil)
 			}
 		}
 	})
@@ -158,10 +168,10 @@ func TestATakeoverLengthensNoDeadline(t *testing.T) {
 				c.restarts = append(c.restarts, c.now)
 				before := c.timers()
 				c.restart()
-				c.carryOutLater()
+				evicted := c.carryOutLater()
 				for uid, was := range before {
 					is, ok := c.fleet.Timer(uid)
-					if p := c.pods[uid]; p != nil && c.stillDriven(p) && (!ok || is.After(was)) && was.After(c.now) {
+					if p := c.pods[uid]; p != nil && c.stillDriven(p) && (!ok && !evicted[uid] || is.After(was)) {
 						c.complain("%s was to go at %v, now at %v (%v)", uid, was.Sub(start), is.Sub(start), ok)
 					}
 				}
@@ -190,14 +200,21 @@ func (c *chaos) timers() map[string]time.Time {
 	return timers
 }
 
-// carryOutLater has the fleet decide, and writes nothing before that is looked at.
-func (c *chaos) carryOutLater() {
-	actions := c.fleet.Act(c.now)
+// carryOutLater has the fleet decide, and writes nothing before that is looked
+// at: it returns who is evicted.
+func (c *chaos) carryOutLater() map[string]bool {
+	actions, evicted := c.fleet.Act(c.now), map[string]bool{}
+	for i := range actions {
+		if actions[i].Kind == fleet.Evict {
+			evicted[actions[i].Pod.UID] = true
+		}
+	}
 	c.at(c.now.Sub(start), func() {
 		for i := range actions {
 			c.carryOut(&actions[i])
 		}
 	})
+	return evicted
 }
 
 func TestUnknownComesSoonAfterATakeover(t *testing.T) {

@@ -63,3 +63,16 @@ func TestNotReadyThenSilent(t *testing.T) {
 		"90 taint a -not-ready:NoExecute",
 		"330 evict a web taint")
 }
+
+// Taints are decided before evictions: in the instant of a swap it is the new one
+// that counts.
+func TestASwapInTheInstantOfAnEviction(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a")
+	w.node("b")
+	w.pod("p", "a", bears(facts.KeyNotReady, 60), bears(facts.KeyUnreachable, -1))
+	w.at(30*second, func() { w.ready("a", facts.False) })
+	w.at(60*second, func() { w.stop("a") })
+	w.run(600 * second)
+	w.expect("evict cancel", "90 cancel a p")
+}

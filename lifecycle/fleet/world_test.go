@@ -66,6 +66,7 @@ type world struct {
 	heard map[string]time.Time    // when a renewal reached the fleet
 	seen  map[string]*facts.Node  // what the fleet was shown
 	said  map[string]time.Time    // when a node's conditions were decided to be Unknown
+	dying func() time.Duration    // how long a pod takes to end; nil: no time
 	lossy func() bool             // whether the next renewal does not reach the fleet; nil: all do
 	reads func(name string) error // of live reads; nil: they work
 
@@ -249,7 +250,7 @@ func (w *world) apply(a *fleet.Action, after time.Duration) {
 	case fleet.MarkNotReady:
 		w.changePod(a.Pod.UID, after, func(p *facts.Pod) { p.Ready = false })
 	case fleet.Evict, fleet.SoftEvict:
-		w.removePod(a.Pod.UID, after)
+		w.end(a.Pod.UID, after)
 	}
 }
 

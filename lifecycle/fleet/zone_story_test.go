@@ -206,6 +206,45 @@ func TestAllZonesFull(t *testing.T) {
 		"810 evict b on-b taint")
 }
 
+func TestAllFullEvictsNobodyThoughTaintsCannotBeRemoved(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a")
+	w.node("b")
+	w.pod("p", "a", usual(100)...)
+	w.at(5*second, func() { w.stop("a") })
+	w.at(65*second, func() { w.stop("b") })
+	w.at(70*second, func() { w.faults = func(*fleetAction) fault { return fault{err: errFault} } })
+	w.run(300 * second)
+	w.expect("evict cancel", "100 cancel a p")
+}
+
+func TestANodeThatIsHeardAgainLosesItsTurn(t *testing.T) {
+	for name, p := range map[string]func(w *world){
+		"its lease alone": func(w *world) {
+			w.beats["b"].lease = true
+			w.renewLease("b", w.beats["b"].life)
+		},
+		"for a moment": func(w *world) { w.fleet.Renewed("b", w.now, w.now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, taintMode())
+			for _, n := range []string{"a", "b", "c", "d", "e"} {
+				w.node(n)
+			}
+			w.at(5*second, func() { w.stop("a", "b") })
+			w.at(45*second, func() { p(w) })
+			w.run(80 * second)
+			w.expectNoExecute("40 a")
+			w.run(100 * second)
+			if lone := name == "for a moment"; lone {
+				w.expectNoExecute("40 a", "85 b")
+			} else {
+				w.expectNoExecute("40 a")
+			}
+		})
+	}
+}
+
 func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 2500 {
