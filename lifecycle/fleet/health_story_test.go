@@ -106,18 +106,28 @@ func TestASilentNodeIsUnknownOnceUntilItReports(t *testing.T) {
 }
 
 func TestARenewalBeforeTheWriteIsDoneUndoesTheVerdict(t *testing.T) {
-	w := newWorld(t, taintMode())
-	w.node("a")
-	w.node("b")
-	w.faults = func(*fleetAction) fault { return fault{carried: 5 * second} }
-	w.at(15*second, func() { w.stop("a") })
-	w.at(52*second, func() { w.resume("a") })
-	w.run(100 * second)
-	if s := w.nodes["a"].Conditions[facts.Ready].Status; s != facts.True {
-		t.Errorf("Ready is %v", s)
-	}
-	if len(w.nodes["a"].Taints) > 0 {
-		t.Errorf("tainted: %v", w.nodes["a"].Taints)
+	for name, back := range map[string]func(w *world){
+		"it renews both": func(w *world) { w.resume("a") },
+		"its lease": func(w *world) {
+			w.beats["a"].lease = true
+			w.renewLease("a", w.beats["a"].life)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, taintMode())
+			w.node("a")
+			w.node("b")
+			w.faults = func(*fleetAction) fault { return fault{carried: 5 * second} }
+			w.at(15*second, func() { w.stop("a") })
+			w.at(52*second, func() { back(w) })
+			w.run(100 * second)
+			if n := w.nodes["a"]; n.Conditions[facts.Ready].Status != facts.True || len(n.Taints) > 0 {
+				t.Errorf("Ready is %v, tainted: %v", n.Conditions[facts.Ready].Status, n.Taints)
+			}
+			if e := w.fleet.Explain("a", w.now); e.Ready != facts.True || !e.Since.IsZero() {
+				t.Errorf("it counts as %v since %v", e.Ready, e.Since)
+			}
+		})
 	}
 }
 

@@ -245,6 +245,17 @@ func TestAnEvictionThatFailedIsCalledOff(t *testing.T) {
 	w.expect("evict cancel", "0 evict a p taint", "0.1 evict a p taint", "0.25 cancel a p")
 }
 
+func TestAnEvictionThatIsUnderWayIsNotCalledOff(t *testing.T) {
+	w := newWorld(t, taintMode())
+	w.node("a")
+	w.pod("p", "a")
+	w.faults = func(*fleetAction) fault { return fault{done: 5 * second, shown: 5 * second} }
+	w.at(0, func() { w.taint("a", "k") })
+	w.at(2*second, func() { w.untaint("a", "k") })
+	w.run(100 * second)
+	w.expect("evict cancel", "0 evict a p taint")
+}
+
 func TestADeletionThatLeavesNoTraceIsRepeated(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")
