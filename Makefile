@@ -12,7 +12,7 @@ RACE    := ./agent ./cgroupnotify ./endpoints ./ladder ./lifecycle ./metrics ./s
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
 # What is tried on whole clusters.
-CLUSTER := ./test/cluster ./test/rbac ./test/e2e
+CLUSTER := ./test/cluster ./test/rbac ./test/e2e ./test/hollow ./test/chronicle ./test/failover
 
 FUZZTIME ?= 2m
 RATE     ?= 150MiB
@@ -54,7 +54,7 @@ test-v2: build ## the kernel tests of every package under cgroup v2, in a virtua
 test-edge: components ## the packages that speak to real components (root)
 	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $(EDGE)
 
-test-cluster: components build ## the agent on real nodes, with and without a kubelet (root)
+test-cluster: components build ## the agent on real nodes, and the controller on a real API server (root)
 	$(GO) test -p 1 -timeout 30m $(CLUSTER)
 
 lint: ## gofmt, vet for both architectures, staticcheck

@@ -163,7 +163,11 @@ func (b *Book) Until(ctx context.Context, so func() bool) error {
 }
 
 // Node is the last state of a node by its name, nil if there was none.
-func (b *Book) Node(name string) *Node { return last(b.NodeStates(name)) }
+func (b *Book) Node(name string) *Node {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return last(b.nodes[name])
+}
 
 // NodeStates are all states of the nodes of a name, in order.
 func (b *Book) NodeStates(name string) []*Node {
@@ -173,7 +177,11 @@ func (b *Book) NodeStates(name string) []*Node {
 }
 
 // Pod is the last state of a pod, nil if there was none.
-func (b *Book) Pod(uid types.UID) *Pod { return last(b.PodStates(uid)) }
+func (b *Book) Pod(uid types.UID) *Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return last(b.pods[uid])
+}
 
 // PodStates are all states of a pod, in order.
 func (b *Book) PodStates(uid types.UID) []*Pod {

@@ -2,7 +2,6 @@ package failover
 
 import (
 	"encoding/json"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -19,12 +18,6 @@ const (
 	pressure      = "plimsoll.dev/MemoryPressure"
 	pressureTaint = "plimsoll.dev/memory-pressure"
 )
-
-func TestAgents(t *testing.T) {
-	s := set(t)
-	s.story("ask for soft evictions", softly)
-	s.story("leave what is cleared away", leavings)
-}
 
 // softly: the pod that a living agent marked is evicted through policy/v1, with
 // the grace period that was asked for; another agent's that is dead counts for

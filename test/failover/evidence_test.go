@@ -13,13 +13,6 @@ import (
 	"plimsoll.dev/plimsoll/test/hollow"
 )
 
-func TestNobodyIsTakenForDead(t *testing.T) {
-	s := set(t)
-	s.story("while the API server stands still", whilePaused)
-	s.story("because a watch tells nothing, or a clock is wrong", whileFrozen)
-	s.story("without a second opinion", bySecondOpinion)
-}
-
 // pause is how long the API server stands still: PAUSE, or three grace periods.
 func pause(t *testing.T) time.Duration {
 	t.Helper()

@@ -13,12 +13,17 @@ import (
 	"plimsoll.dev/plimsoll/test/hollow"
 )
 
-func TestNodesThatFallSilent(t *testing.T) {
+func TestStories(t *testing.T) {
 	s := set(t)
-	s.story("taints and tolerations", byTaints)
-	s.story("a node that is not ready", byItsOwnReport)
-	s.story("without taints", byTimeout)
-	s.story("observed", observed)
+	s.story("a silent node's pods leave by taints and tolerations", byTaints)
+	s.story("a node that is not ready is believed", byItsOwnReport)
+	s.story("without taints pods leave after a while", byTimeout)
+	s.story("who observes writes nothing", observed)
+	s.story("nobody is dead because the API server stands still", whilePaused)
+	s.story("nobody is dead because a watch tells nothing, or by a wrong clock", whileFrozen)
+	s.story("an agent gives a second opinion", bySecondOpinion)
+	s.story("an agent asks for a soft eviction", softly)
+	s.story("what a dead agent left is cleared away", leavings)
 }
 
 // silenced are the conditions that become Unknown with a node.
@@ -29,7 +34,9 @@ var silenced = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPre
 func (s *stage) unknown(n *hollow.Node, last hollow.Beat) time.Time {
 	s.Helper()
 	s.until(n.Name+" is Unknown", func() bool { return s.book.Node(n.Name).Is(corev1.NodeReady) == corev1.ConditionUnknown })
-	w := s.first("somebody wrote it", func(w *chronicle.Write) bool { return w.Resource == "nodes/status" && w.Name == n.Name && w.Done() })
+	w := s.first("somebody wrote it", func(w *chronicle.Write) bool {
+		return w.Resource == "nodes/status" && w.Name == n.Name && w.Changes() && w.Done()
+	})
 	if earliest := last.Sent.Add(grace); w.At.Before(earliest) {
 		s.Errorf("%s is Unknown %v before its grace period is over", n.Name, earliest.Sub(w.At))
 	}
@@ -49,7 +56,7 @@ func (s *stage) tainted(n *hollow.Node, key string) (added, written time.Time) {
 	s.Helper()
 	s.until(n.Name+" is tainted "+key, func() bool { return s.book.Node(n.Name).Taint(key, corev1.TaintEffectNoExecute) != nil })
 	w := s.first("somebody wrote it", func(w *chronicle.Write) bool {
-		return w.Resource == "nodes" && w.Name == n.Name && w.Done() && taintOf(w, key) != nil
+		return w.Resource == "nodes" && w.Name == n.Name && w.Changes() && w.Done() && taintOf(w, key) != nil
 	})
 	taint := taintOf(w, key)
 	if taint.TimeAdded == nil {
@@ -60,11 +67,7 @@ func (s *stage) tainted(n *hollow.Node, key string) (added, written time.Time) {
 
 // taintOf is the NoExecute taint of a key in the answer to a request.
 func taintOf(w *chronicle.Write, key string) *corev1.Taint {
-	n := &corev1.Node{}
-	if json.Unmarshal(w.Answer, n) != nil {
-		return nil
-	}
-	return (&chronicle.Node{Node: n}).Taint(key, corev1.TaintEffectNoExecute)
+	return stateOf(w).Taint(key, corev1.TaintEffectNoExecute)
 }
 
 // evicted awaits the one request to delete a pod, due between two moments, and

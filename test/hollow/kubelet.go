@@ -29,6 +29,8 @@ func (n *Node) assist(ctx context.Context) error {
 }
 
 func (n *Node) renew(ctx context.Context, who voice, namespace string) error {
+	n.renewing.Lock()
+	defer n.renewing.Unlock()
 	leases := n.farm.client.CoordinationV1().Leases(namespace)
 	n.mu.Lock()
 	lease := n.leases[who].DeepCopy()

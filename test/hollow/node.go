@@ -24,13 +24,14 @@ type Node struct {
 	speaking sync.RWMutex
 	lives    [voices]bool
 
-	mu     sync.Mutex
-	beats  []Beat
-	ready  corev1.ConditionStatus // as the node has it
-	told   corev1.ConditionStatus // as the API server has it
-	turned metav1.Time            // when ready became what it is
-	skew   time.Duration
-	leases [voices]*coordinationv1.Lease // as last written
+	renewing sync.Mutex // one renewal after the other
+	mu       sync.Mutex
+	beats    []Beat
+	ready    corev1.ConditionStatus // as the node has it
+	told     corev1.ConditionStatus // as the API server has it
+	turned   metav1.Time            // when ready became what it is
+	skew     time.Duration
+	leases   [voices]*coordinationv1.Lease // as last written
 }
 
 // A voice is who speaks for a node.

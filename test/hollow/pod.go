@@ -61,6 +61,9 @@ func (n *Node) runs(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
+// End has a pod leave the API, as if it had ended by itself and been cleared away.
+func (n *Node) End(ctx context.Context, p *corev1.Pod) error { return n.farm.remove(ctx, p) }
+
 // pods are those on the node, as far as is known.
 func (n *Node) pods() (found []*corev1.Pod) {
 	objects, _ := n.farm.pods.ByIndex(byNode, n.Name) // the index is there
