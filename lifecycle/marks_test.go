@@ -1,0 +1,99 @@
+package lifecycle
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestMarksAreMadeSideBySide: a server that takes its time delays each mark, and
+// not one after the other; as many are under way as there are workers.
+func TestMarksAreMadeSideBySide(t *testing.T) {
+	const pods, pause = 64, time.Second
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, name := range []string{"a", "b"} {
+			r.node(name)
+		}
+		for i := range pods {
+			r.pod("a", fmt.Sprintf("web%02d", i), tolerating(3600))
+		}
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b")
+		r.with(func() {
+			r.fault = func(q *http.Request) (*http.Response, error) {
+				if strings.HasPrefix(q.URL.Path, "/api/v1/namespaces/default/pods/") {
+					<-time.After(pause)
+				}
+				return nil, nil
+			}
+		})
+		r.start()
+		rounds := time.Duration(pods / workers[repair])
+		died := 50 * time.Second
+		r.until(died + rounds*pause/2)
+		if n := r.marked(); n == 0 || n == pods {
+			t.Errorf("half way through %d pods are marked", n)
+		}
+		r.until(died + 3*rounds*pause) // a read before each write, and some slack
+		if n := r.marked(); n != pods {
+			t.Errorf("of %d pods %d are marked", pods, n)
+		}
+		if n := strings.Count(r.lines("mark-not-ready"), "\n"); n != pods {
+			t.Errorf("%d marks of %d pods", n, pods)
+		}
+	})
+}
+
+// marked is how many pods are not ready.
+func (r *rig) marked() (n int) {
+	r.with(func() {
+		for _, o := range r.things["pods"] {
+			for _, c := range o.(*corev1.Pod).Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse {
+					n++
+				}
+			}
+		}
+	})
+	return n
+}
+
+// TestEventsOfAPodsEviction: what is begun and what is called off is told about
+// the pod itself, by its UID.
+func TestEventsOfAPodsEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for _, name := range []string{"a", "b"} {
+			r.node(name)
+		}
+		r.pod("a", "gone", tolerating(0))
+		r.pod("a", "kept", tolerating(300))
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b")
+		r.start()
+		r.until(60 * time.Second)
+		r.reports("a")
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
+		r.until(600 * time.Second)
+		told := map[string]string{}
+		r.with(func() {
+			for _, e := range r.events {
+				if e.Reason == "TaintManagerEviction" {
+					told[string(e.InvolvedObject.UID)] += e.InvolvedObject.APIVersion + " " + e.Type + " " + e.Source.Component + " " + e.Message
+				}
+			}
+		})
+		for uid, want := range map[string]string{
+			"uid-gone": "v1 Normal taint-eviction-controller Marking for deletion Pod default/gone",
+			"uid-kept": "v1 Normal taint-eviction-controller Cancelling deletion of Pod default/kept",
+		} {
+			if told[uid] != want {
+				t.Errorf("of %s was told %q, not %q", uid, told[uid], want)
+			}
+		}
+	})
+}
