@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/taints"
 )
 
-// queue says who waits for a turn in his zone, and takes those whose turn it is.
+// queue says who waits for a turn in its zone, and takes those whose turn it is.
 func (f *Fleet) queue() {
 	for _, h := range f.touch.hosts {
 		f.lineUp(h)

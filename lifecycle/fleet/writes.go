@@ -120,7 +120,7 @@ type hands struct {
 	deleted     bool // an Evict succeeded
 }
 
-// of is the pod's, made if there are none.
+// handsOn are the writes to the pod, made if there are none.
 func (f *Fleet) handsOn(uid string) *hands {
 	w := f.hands[uid]
 	if w == nil {
