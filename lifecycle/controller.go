@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
 )
 
@@ -22,6 +23,7 @@ type Controller struct {
 	events   *events
 	budget   *budget
 	lock     *lock // nil without elections
+	pods     *store[*facts.Pod]
 	feeds    []feed
 	links    []*link
 	lists    int // that must be complete before anything is decided
@@ -29,6 +31,7 @@ type Controller struct {
 	// Of the goroutine that owns the fleet.
 	fleet       *fleet.Fleet
 	nodes       map[string]*sighting
+	asks        map[string]asking // by node
 	rehearsal   *rehearsal
 	complete    int             // lists that were complete once
 	term        context.Context // of the present leadership; nil before the first
@@ -45,7 +48,7 @@ func New(s Settings, policy fleet.Policy, p Parts) *Controller {
 	c := &Controller{
 		settings: s, parts: p, log: log,
 		mail: newMailbox(), doubts: &doubts{log: log}, rivals: s.OtherWriters,
-		fleet: fleet.New(policy), nodes: map[string]*sighting{}, rehearsal: newRehearsal(),
+		fleet: fleet.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
 	for _, source := range c.sources() {
@@ -165,20 +168,23 @@ func (c *Controller) handOut(a *fleet.Action, now time.Time) {
 
 // finish tells the fleet how an action went, and everybody if it failed.
 func (c *Controller) finish(a *fleet.Action, err error, now time.Time) {
-	delete(c.hands.open, a)
+	c.hands.close(a)
 	c.fleet.Finished(a, err, now)
 	if err != nil && !errors.Is(err, fleet.ErrOvertaken) {
 		c.tellFailure(a, err, now)
 	}
 }
 
-// longestSleep bounds the time between two rounds, so that one which does not end
-// can be told from one which waits.
-const longestSleep = 10 * time.Second
+// Between two rounds: at most so long that one which does not end can be told from
+// one which waits; at least so long that rounds which lead to nothing cost little.
+const (
+	longestSleep  = 10 * time.Second
+	shortestSleep = time.Millisecond
+)
 
 // pause sleeps until the time, or until there is mail.
 func (c *Controller) pause(ctx context.Context, until time.Time) {
-	timer := time.NewTimer(min(time.Until(until), longestSleep))
+	timer := time.NewTimer(max(shortestSleep, min(time.Until(until), longestSleep)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

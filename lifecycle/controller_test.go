@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,21 @@ func TestANodeThatFallsSilent(t *testing.T) {
 			"50s mark-not-ready a default/stays\n" + "50s mark-not-ready a default/web\n" + "80s evict a default/web\n"
 		if got := strings.ReplaceAll(r.lines("silence", "taint", "mark-not-ready", "evict"), "1m20s", "80s"); got != want {
 			t.Errorf("decided:\n%snot\n%s", got, want)
+		}
+		var ofNode, ofPods []string
+		for _, request := range r.seenRequests() {
+			if strings.Contains(request, "pods/") {
+				ofPods = append(ofPods, request)
+			} else {
+				ofNode = append(ofNode, request)
+			}
+		}
+		if got, want := strings.Join(ofNode, ", "), "GET leases/a, PATCH nodes/a/status, GET nodes/a, PATCH nodes/a"; got != want {
+			t.Errorf("the requests for the node were %s, not %s", got, want)
+		}
+		slices.Sort(ofPods)
+		if got, want := strings.Join(ofPods, ", "), "DELETE pods/web, PATCH pods/stays/status, PATCH pods/web/status, PATCH pods/web/status"; got != want {
+			t.Errorf("the requests for pods were %s, not %s", got, want)
 		}
 		r.comesBack("a", "b", "c")
 	})

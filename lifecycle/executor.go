@@ -27,7 +27,9 @@ type executor struct {
 	lock     *lock
 	backlogs [classes]*backlog
 
-	open map[*fleet.Action]bool // taken and not finished; of the owner of the fleet
+	// Of the owner of the fleet.
+	open   map[*fleet.Action]bool // taken and not finished
+	behind map[string][]*errand   // by node: writes to it that wait for the one under way
 }
 
 // workers is how many actions of a class are under way at once: enough to use the
@@ -37,7 +39,7 @@ var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 func newExecutor(c *Controller) *executor {
 	e := &executor{
 		term: c.term, settings: &c.settings, parts: &c.parts, events: c.events,
-		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*fleet.Action]bool{},
+		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*fleet.Action]bool{}, behind: map[string][]*errand{},
 	}
 	e.ctx, e.cancel = context.WithCancel(c.term)
 	for class, n := range workers {
@@ -57,9 +59,37 @@ func (e *executor) stop() {
 
 // take takes an action over, and does not wait.
 func (e *executor) take(a *fleet.Action, now time.Time) {
-	c := classOf(a)
+	x := &errand{executor: e, Action: a, class: classOf(a), taken: now}
 	e.open[a] = true
-	e.backlogs[c].put(&errand{executor: e, Action: a, class: c, taken: now})
+	if writesNode(a) {
+		waiting, busy := e.behind[a.Node]
+		if busy {
+			e.behind[a.Node] = append(waiting, x)
+			return
+		}
+		e.behind[a.Node] = nil
+	}
+	e.backlogs[x.class].put(x)
+}
+
+// writesNode: two such writes to one node at once would only get into each other's
+// way, and the taint would come before its reason.
+func writesNode(a *fleet.Action) bool {
+	return a.Kind == fleet.Silence || a.Kind == fleet.Taint || a.Kind == fleet.ClearAgent
+}
+
+// close takes in that an action is finished, and begins what waited for it.
+func (e *executor) close(a *fleet.Action) {
+	delete(e.open, a)
+	if !writesNode(a) {
+		return
+	}
+	if waiting := e.behind[a.Node]; len(waiting) > 0 {
+		e.behind[a.Node] = waiting[1:]
+		e.backlogs[waiting[0].class].put(waiting[0])
+	} else {
+		delete(e.behind, a.Node)
+	}
 }
 
 // classOf is how urgent an action is.

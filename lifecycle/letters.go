@@ -32,8 +32,8 @@ func (l nodeGone) read(c *Controller, now time.Time) {
 type podSeen struct{ *facts.Pod }
 
 func (l podSeen) read(c *Controller, now time.Time) {
-	if c.rehearsal.pod(l.Pod) {
-		c.fleet.Pod(l.Pod, now)
+	if p := c.asked(l.Pod); c.rehearsal.pod(p) {
+		c.fleet.Pod(p, now)
 	}
 }
 
@@ -73,7 +73,7 @@ type leaseRead struct {
 
 func (l leaseRead) read(c *Controller, now time.Time) {
 	if l.by == c.hands {
-		delete(c.hands.open, l.action)
+		c.hands.close(l.action)
 		c.fleet.LeaseRead(l.action.Node, l.at, l.err, now)
 	}
 }

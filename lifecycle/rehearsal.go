@@ -93,9 +93,7 @@ func (r *rehearsal) imagine(n *facts.Node, a *fleet.Action, now time.Time) {
 	for _, t := range a.Remove {
 		i.remove(n, &t)
 	}
-	for _, t := range a.Add {
-		i.added = append(i.added, t)
-	}
+	i.added = append(i.added, a.Add...)
 	for _, l := range a.Labels {
 		i.labels[l.Key] = l.Value
 	}

@@ -18,6 +18,7 @@ import (
 
 	"plimsoll.dev/plimsoll/lifecycle/agents"
 	"plimsoll.dev/plimsoll/lifecycle/evidence"
+	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
 	"plimsoll.dev/plimsoll/lifecycle/health"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
@@ -66,6 +67,8 @@ type rig struct {
 	stop       func() // and wait for the end
 	begun      time.Time
 
+	requestedIn func(map[string]string) (map[string]facts.Request, error)
+
 	decided   sync.Mutex
 	decisions []Decision
 }
@@ -77,6 +80,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) parts() Parts {
 	return Parts{
 		Watching: r.connect(r.t), Writing: r.connect(r.t), Electing: r.connect(r.t), Log: r.book.Logger(),
+		RequestedIn: r.requestedIn,
 		Decided: func(d Decision) {
 			r.decided.Lock()
 			defer r.decided.Unlock()

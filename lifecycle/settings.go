@@ -110,6 +110,11 @@ type Parts struct {
 	// nothing.
 	Requested func(*corev1.Pod) (*facts.Request, error)
 
+	// RequestedIn reads the soft evictions that an agent asks for in the annotations
+	// of its lease, by the UIDs of pods. An error: none of them counts. Nil: leases
+	// ask for nothing.
+	RequestedIn func(annotations map[string]string) (map[string]facts.Request, error)
+
 	// Decided is handed each decision, in order; it must not wait. Nil: they go to
 	// the log alone.
 	Decided func(Decision)

@@ -23,23 +23,24 @@ type sighting struct {
 // of nodes and leases of agents.
 func (c *Controller) sources() []source {
 	watching := c.parts.Watching
+	c.pods = c.podStore()
 	all := []source{
 		followed[*corev1.NodeList]{
 			what: "nodes", from: watching.CoreV1().Nodes(), example: &corev1.Node{}, into: c.nodeStore(),
 		},
 		followed[*corev1.PodList]{
-			what: "pods", from: watching.CoreV1().Pods(corev1.NamespaceAll), example: &corev1.Pod{}, into: c.podStore(),
+			what: "pods", from: watching.CoreV1().Pods(corev1.NamespaceAll), example: &corev1.Pod{}, into: c.pods,
 			selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
 		},
 		followed[*coordinationv1.LeaseList]{
 			what: "leases of nodes", from: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
-			example: &coordinationv1.Lease{}, into: c.leaseStore(false),
+			example: &coordinationv1.Lease{}, into: c.leaseStore(),
 		},
 	}
 	if c.settings.AgentNamespace != "" {
 		all = append(all, followed[*coordinationv1.LeaseList]{
 			what: "leases of agents", from: watching.CoordinationV1().Leases(c.settings.AgentNamespace),
-			example: &coordinationv1.Lease{}, into: c.leaseStore(true),
+			example: &coordinationv1.Lease{}, into: c.agentStore(),
 		})
 	}
 	return all
@@ -67,7 +68,7 @@ func (c *Controller) nodeStore() cache.ReflectorStore {
 	}
 }
 
-func (c *Controller) podStore() cache.ReflectorStore {
+func (c *Controller) podStore() *store[*facts.Pod] {
 	converter := c.converter()
 	return &store[*facts.Pod]{
 		convert: func(object any) (*kept[*facts.Pod], error) {
@@ -102,9 +103,8 @@ func sameRequest(a, b *facts.Request) bool {
 	return a == b || a != nil && b != nil && a.Cause == b.Cause && a.GraceSeconds == b.GraceSeconds && a.Since.Equal(b.Since)
 }
 
-// leaseStore keeps when leases were renewed. Where the agents' are, there may be
-// others: an agent's has its node as its name and its holder.
-func (c *Controller) leaseStore(agents bool) cache.ReflectorStore {
+// leaseStore keeps when the leases of nodes were renewed.
+func (c *Controller) leaseStore() cache.ReflectorStore {
 	return &store[time.Time]{
 		convert: func(object any) (*kept[time.Time], error) {
 			l, ok := object.(*coordinationv1.Lease)
@@ -112,15 +112,14 @@ func (c *Controller) leaseStore(agents bool) cache.ReflectorStore {
 				return nil, fmt.Errorf("it holds a %T, not a lease", object)
 			}
 			k := &kept[time.Time]{namespace: l.Namespace, name: l.Name, key: l.Name}
-			foreign := agents && (l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != l.Name)
-			if k.faulty = l.Name == "" || foreign || l.Spec.RenewTime == nil; !k.faulty {
+			if k.faulty = l.Name == "" || l.Spec.RenewTime == nil; !k.faulty {
 				k.fact = l.Spec.RenewTime.Time
 			}
 			return k, nil
 		},
 		same:    time.Time.Equal,
-		changed: func(name string, at time.Time) { c.mail.renewed(agents, name, at) },
-		gone:    func(name string, _ time.Time) { c.mail.renewed(agents, name, time.Time{}) },
+		changed: func(name string, at time.Time) { c.mail.renewed(false, name, at) },
+		gone:    func(name string, _ time.Time) { c.mail.renewed(false, name, time.Time{}) },
 		synced:  c.syncing(),
 	}
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -21,8 +22,8 @@ func (k *kept[F]) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: k.namespace, Name: k.name}
 }
 
-// A store is where a reflector puts objects of one kind. It keeps facts alone,
-// tells what changed, and belongs to the reflector's goroutine.
+// A store is where a reflector puts objects of one kind. It keeps facts alone, and
+// tells what changed. All but get belongs to the reflector's goroutine.
 type store[F any] struct {
 	convert func(object any) (*kept[F], error)
 	same    func(a, b F) bool // nothing that matters differs
@@ -30,7 +31,16 @@ type store[F any] struct {
 	gone    func(key string, f F)
 	synced  func() // after each complete list
 
+	mu    sync.Mutex // for who gets, while the reflector puts
 	known map[string]F
+}
+
+// get is what is known by the key.
+func (s *store[F]) get(key string) (f F, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, is = s.known[key]
+	return f, is
 }
 
 // Add implements cache.ReflectorStore.
@@ -51,10 +61,12 @@ func (s *store[F]) Update(object any) error {
 // put tells of k unless was holds the same, and knows it.
 func (s *store[F]) put(was map[string]F, k *kept[F]) {
 	before, is := was[k.key]
+	s.mu.Lock()
 	if s.known == nil {
 		s.known = map[string]F{}
 	}
 	s.known[k.key] = k.fact
+	s.mu.Unlock()
 	if !is || !s.same(before, k.fact) {
 		s.changed(k.key, k.fact)
 	}
@@ -67,7 +79,9 @@ func (s *store[F]) Delete(object any) error {
 		return err
 	}
 	if f, is := s.known[k.key]; is {
+		s.mu.Lock()
 		delete(s.known, k.key)
+		s.mu.Unlock()
 		s.gone(k.key, f)
 	}
 	return nil
@@ -84,10 +98,12 @@ func (s *store[F]) Replace(list []any, _ string) error {
 		}
 	}
 	was := s.known
+	s.mu.Lock()
 	s.known = make(map[string]F, len(all))
+	s.mu.Unlock()
 	for _, k := range all {
 		if before, is := was[k.key]; k.faulty && is {
-			s.known[k.key] = before
+			s.put(was, &kept[F]{key: k.key, fact: before})
 		} else if !k.faulty {
 			s.put(was, k)
 		}

@@ -76,7 +76,7 @@ func runController(ctx context.Context, c *config.Controller, errs io.Writer) er
 	w.metrics = newControllerMetrics(lines, w.census)
 	w.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
 		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
-		Requested: requested, Decided: w.decided, Meters: metersOf(w.metrics), Log: log,
+		Requested: requested, RequestedIn: requestedIn, Decided: w.decided, Meters: metersOf(w.metrics), Log: log,
 	})
 	var crew sync.WaitGroup
 	defer crew.Wait()

@@ -76,3 +76,17 @@ func requested(pod *corev1.Pod) (*facts.Request, error) {
 	}
 	return &facts.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}, nil
 }
+
+// requestedIn reads the soft evictions that an agent without rights on pods asks
+// for in its lease.
+func requestedIn(annotations map[string]string) (map[string]facts.Request, error) {
+	requests, err := podstatus.ParseRequests(annotations[report.AnnotationSoftEvictions])
+	if err != nil || len(requests) == 0 {
+		return nil, err
+	}
+	asked := make(map[string]facts.Request, len(requests))
+	for _, r := range requests {
+		asked[r.UID] = facts.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}
+	}
+	return asked, nil
+}
