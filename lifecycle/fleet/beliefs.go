@@ -26,9 +26,14 @@ type undated struct {
 
 // observe takes in the host's object.
 func (h *host) observe(n *facts.Node, now time.Time) {
+	was := h.object
 	h.object = n
 	h.date(now)
-	if h.lost && h.answered() {
+	back := h.lost && h.answered()
+	if n.Conditions[facts.Ready].Status == facts.True && (back || was != nil && was.Conditions[facts.Ready].Status != facts.True) {
+		h.unmark() // also if it is not ready any more before anybody acted on that
+	}
+	if back {
 		h.lost = false
 		h.beliefs = slices.DeleteFunc(h.beliefs, func(b belief) bool { return b.action.Kind == Silence })
 	}
@@ -41,7 +46,8 @@ func (h *host) observe(n *facts.Node, now time.Time) {
 // answered reports whether the host itself wrote Ready since it was lost.
 func (h *host) answered() bool {
 	r := h.object.Conditions[facts.Ready]
-	return (r.Status == facts.True || r.Status == facts.False) && !sameWord(&r, &h.word)
+	own := r.Reason != facts.ReasonStatusUnknown && r.Reason != facts.ReasonStatusNeverUpdated
+	return r.Status != facts.Absent && own && !sameWord(&r, &h.word)
 }
 
 func sameWord(a, b *facts.Condition) bool {

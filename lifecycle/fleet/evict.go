@@ -32,7 +32,7 @@ func (f *Fleet) drivers(h *host) (driving []facts.Taint, held bool) {
 		t := &h.view.Taints[i]
 		switch {
 		case t.Effect != facts.NoExecute:
-		case !ours(t):
+		case !ours(t) || !f.policy.NoExecute:
 			driving = append(driving, *t)
 		case h.ready() == facts.True || f.budgets.full:
 			// It is on its way out, and drives nobody off any more.
@@ -56,6 +56,15 @@ func (f *Fleet) holdsBack(h *host, t *facts.Taint) bool {
 	return why == HeardAgain && h.heard || why == Autonomous && t.Key == facts.KeyUnreachable
 }
 
+// swaying reports whether the taints that drive pods off the host are being
+// written: by which ones they go, if they do, is known after that, and all of its
+// pods are looked at then.
+func (h *host) swaying() bool {
+	is := h.spec.underWay() && h.spec.execution
+	h.stale = h.stale || is
+	return is
+}
+
 // A departure is the end of a pod, or the end of what would have been one.
 type departure struct {
 	at        time.Time
@@ -70,6 +79,9 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 	uid, hands := p.facts.UID, f.hands[p.facts.UID]
 	if hands != nil && hands.evict.underWay() {
 		return leaving // it is decided, and what comes of it is known soon
+	}
+	if p.host.swaying() {
+		return leaving
 	}
 	at, ok := evictions.Deadline(p.facts, p.host.driving)
 	if ok {
@@ -92,8 +104,7 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 func (f *Fleet) due(leaving []departure) []departure {
 	for _, uid := range f.timers.Due(f.now) {
 		p := f.pods[uid]
-		if h := p.host; h.spec.underWay() && h.spec.execution {
-			h.stale = true // by which taints it goes, if it does, is known when that is written
+		if p.host.swaying() {
 			continue
 		}
 		if at, ok := evictions.Deadline(p.facts, p.host.driving); ok {

@@ -109,6 +109,14 @@ func (f *Fleet) follow(h *host) {
 	h.marking = should
 }
 
+// unmark forgets that the host's pods were marked: it was ready since.
+func (h *host) unmark() {
+	h.marking = false
+	for _, p := range h.pods {
+		p.marked = false
+	}
+}
+
 // care marks pods as not ready, and sets timers of pods, as far as something
 // changed about them.
 func (f *Fleet) care(out []Action) []Action {

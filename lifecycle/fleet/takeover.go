@@ -142,5 +142,5 @@ func (f *Fleet) infer() {
 // can be seen of the last one.
 func (f *Fleet) seemsToHave(place facts.Place, z *inheritance) bool {
 	_, rate := f.zones.State(place)
-	return rate > 0 && f.takeover.alive.Sub(z.spent).Seconds() >= 1/rate
+	return rate > 0 && f.takeover.alive.Add(-surely).Sub(z.spent).Seconds() >= 1/rate
 }

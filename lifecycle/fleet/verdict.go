@@ -128,6 +128,7 @@ func (f *Fleet) count(h *host) {
 	}
 	f.budgets.count(was, is)
 	h.stands = is
+	h.evicted = h.evicted && is.ready == was.ready // else it has a new time to run out
 	switch {
 	case is.ready == facts.True:
 		f.recover(h)
@@ -168,7 +169,5 @@ func (f *Fleet) death(h *host) time.Time {
 // recover ends what was decided about a host's pods because it was not ready.
 func (f *Fleet) recover(h *host) {
 	h.since, h.evicted, h.opined, h.heard = time.Time{}, false, false, false
-	for _, p := range h.pods {
-		p.marked = false
-	}
+	h.unmark()
 }
