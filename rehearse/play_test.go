@@ -169,9 +169,21 @@ func (w *wings) enterPod(e *playEvent) bool {
 	return true
 }
 
-// yaml is the play as a file. restarts are times at which the controller fails
-// over.
-func (p *play) yaml(restarts ...int) string {
+// withFailovers is the play with failovers at these times, which are in order.
+func (p *play) withFailovers(times ...int) *play {
+	with := *p
+	with.events = nil
+	for _, e := range p.events {
+		for ; len(times) > 0 && times[0] <= e.at; times = times[1:] {
+			with.events = append(with.events, playEvent{at: times[0], do: "restart"})
+		}
+		with.events = append(with.events, e)
+	}
+	return &with
+}
+
+// yaml is the play as a file.
+func (p *play) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nconfig: {nodeMonitorGracePeriod: %ds, nodeStartupGracePeriod: %ds, podEvictionTimeout: %ds, nodeEvictionRate: %g, secondaryNodeEvictionRate: %g, largeClusterSizeThreshold: %d, enableTaintManager: %t, taintBasedEvictions: %t}\nnodes:\n",
 		p.grace, p.startup, p.timeout, p.rate, p.secondary, p.large, p.manager, p.based)
@@ -184,10 +196,6 @@ func (p *play) yaml(restarts ...int) string {
 	}
 	b.WriteString("events:\n")
 	for _, e := range p.events {
-		for len(restarts) > 0 && restarts[0] <= e.at {
-			fmt.Fprintf(&b, "- {at: %ds, restart: true}\n", restarts[0])
-			restarts = restarts[1:]
-		}
 		fmt.Fprintf(&b, "- {at: %ds, %s}\n", e.at, e.yaml())
 	}
 	fmt.Fprintf(&b, "until: %ds\n", p.until)
@@ -241,6 +249,8 @@ func (e *playEvent) yaml() string {
 		return "addNode: " + e.added.yaml()
 	case "addPod", "updatePod":
 		return e.do + ": " + e.pod.yaml()
+	case "restart":
+		return "restart: true"
 	case "deletePod":
 		return "deletePod: [" + e.value + "]"
 	}

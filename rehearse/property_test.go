@@ -3,6 +3,7 @@ package rehearse_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -23,11 +24,8 @@ func TestTwin(t *testing.T) {
 	kinds := map[string]uint64{}
 	for seed := range plays() {
 		p := newPlay(seed, seed%4 == 0)
-		got := told(t, p.yaml())
 		want := newTwin(p).run()
-		if i := difference(got, want); i >= 0 {
-			t.Fatalf("seed %d: line %d is\n%s\nwant\n%s\nafter\n%s\nin\n%s", seed, i, at(got, i), at(want, i), strings.Join(got[max(0, i-15):min(i, len(got))], "\n"), p.yaml())
-		}
+		expectSame(t, p, want)
 		for _, l := range want {
 			kinds[strings.Fields(l)[1]]++
 		}
@@ -53,10 +51,7 @@ func TestFailovers(t *testing.T) {
 		if !p.based || len(calm) == 0 {
 			continue
 		}
-		got := told(t, p.yaml(calm...))
-		if i := difference(got, want); i >= 0 {
-			t.Fatalf("seed %d: line %d is\n%s\nwithout failovers\n%s\nafter\n%s\nin\n%s", seed, i, at(got, i), at(want, i), strings.Join(got[max(0, i-15):min(i, len(got))], "\n"), p.yaml(calm...))
-		}
+		expectSame(t, p.withFailovers(calm...), want)
 		tried += len(calm)
 		taints += strings.Count(strings.Join(want, "\n"), "NoExecute")
 	}
@@ -71,10 +66,7 @@ func TestFailovers(t *testing.T) {
 func calmMoments(p *play, lines []string) (calm []int) {
 	near := map[int]bool{}
 	for _, l := range lines {
-		var now int
-		if _, err := fmt.Sscanf(l, "%ds", &now); err != nil {
-			panic(err)
-		}
+		now := secondsOf(l)
 		near[now] = true
 		switch {
 		case strings.Contains(l, " zone "):
@@ -98,13 +90,101 @@ func calmMoments(p *play, lines []string) (calm []int) {
 	return calm
 }
 
-func difference(got, want []string) int {
-	for i := range max(len(got), len(want)) {
-		if at(got, i) != at(want, i) {
-			return i
+// Failovers at any time: who is given up when is within the rate, and everything
+// else is what the twin says that follows from it: no timer moves, nobody is
+// untainted who is not ready, and who is silent is Unknown at its deadline, or
+// one renewal interval after the takeover.
+func TestFailoversAtAnyTime(t *testing.T) {
+	t.Parallel()
+	failovers := 0
+	for seed := range plays() / 2 {
+		p := newPlay(seed, seed%3 == 0)
+		p.based = true
+		if len(p.events) == 0 {
+			continue
+		}
+		r := rand.New(rand.NewPCG(seed, 9))
+		var times []int
+		for at := 5 + r.IntN(100); at < p.events[len(p.events)-1].at; at += 1 + r.IntN(80) {
+			times = append(times, at)
+		}
+		p = p.withFailovers(times...)
+		failovers += len(times)
+		w := newTwin(p)
+		w.turn = turns(told(t, p.yaml()))
+		expectSame(t, p, w.run())
+		expectRate(t, p, w.turn)
+	}
+	t.Logf("%d failovers", failovers)
+}
+
+// turns are the nodes that got a NoExecute taint, and not in place of another.
+func turns(lines []string) map[moved]bool {
+	swapped, all := map[moved]bool{}, map[moved]bool{}
+	for _, op := range []string{"remove", "add"} {
+		for _, l := range lines {
+			f := strings.Fields(l)
+			if f[1] != "taint" || f[3] != op || !strings.HasSuffix(f[4], ":NoExecute") {
+				continue
+			}
+			m := moved{secondsOf(l), f[2]}
+			if op == "remove" {
+				swapped[m] = true
+			} else if !swapped[m] {
+				all[m] = true
+			}
 		}
 	}
-	return -1
+	return all
+}
+
+// expectRate holds the turns of each zone that no node ever leaves or joins
+// against its rate.
+func expectRate(t *testing.T, p *play, all map[moved]bool) {
+	t.Helper()
+	open := map[string]bool{}
+	for _, e := range p.events {
+		if e.do == "move" || e.do == "deleteNode" {
+			open[zoneOf(e.node)], open[e.value] = true, true
+		}
+	}
+	times := map[string][]int{}
+	for m := range all {
+		times[zoneOf(m.node)] = append(times[zoneOf(m.node)], m.at)
+	}
+	for zone, at := range times {
+		slices.Sort(at)
+		for i := range at {
+			for j := i; j < len(at) && !open[zone]; j++ {
+				if float64(j-i+1) > 1+p.rate*float64(at[j]-at[i])+1e-9 {
+					t.Fatalf("zone %s: nodes given up at %v, at a rate of %g, in\n%s", zone, at[i:j+1], p.rate, p.yaml())
+				}
+			}
+		}
+	}
+}
+
+// zoneOf is the zone in which a node of a play begins.
+func zoneOf(node string) string {
+	zone, _, _ := strings.Cut(node, "-")
+	return zone
+}
+
+func secondsOf(line string) (s int) {
+	if _, err := fmt.Sscanf(line, "%ds", &s); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func expectSame(t *testing.T, p *play, want []string) {
+	t.Helper()
+	got := told(t, p.yaml())
+	for i := range max(len(got), len(want)) {
+		if at(got, i) != at(want, i) {
+			t.Fatalf("line %d is\n%s\nwant\n%s\nafter\n%s\nin\n%s", i, at(got, i), at(want, i), strings.Join(got[max(0, i-15):min(i, len(got))], "\n"), p.yaml())
+		}
+	}
 }
 
 func at(lines []string, i int) string {

@@ -21,6 +21,16 @@ type twin struct {
 	full  bool                 // every zone is fully disrupted
 	lines []string
 	now   int
+	took  int // when the controller started that leads
+	// turn says whose turn it is, by time and node, where this can not be found in
+	// the API: after failovers. Nil: it is reckoned.
+	turn map[moved]bool
+}
+
+// A moved is a node that is given up at a time.
+type moved struct {
+	at   int
+	node string
 }
 
 type twinNode struct {
@@ -130,6 +140,11 @@ func (w *twin) happen(e playEvent) {
 		w.pods[e.pod.name] = &twinPod{play: *e.pod, created: w.now, ready: !e.pod.finished}
 	case "deletePod":
 		delete(w.pods, e.value)
+	case "restart": // a new controller: timers are known to it when it has seen them
+		w.took = w.now
+		for _, p := range w.pods {
+			p.timed = false
+		}
 	case "updatePod":
 		if p := w.pods[e.pod.name]; p != nil {
 			p.play.tolerates = e.pod.tolerates
@@ -187,7 +202,11 @@ func (w *twin) silence(name string, n *twinNode) {
 	if n.api["Ready"] == "" {
 		grace = w.play.startup
 	}
-	if w.now >= max(n.created, n.lease, n.beat)+grace {
+	due := max(n.created, n.lease, n.beat) + grace
+	if n.api["Ready"] != "Unknown" {
+		due = max(due, w.took+10) // to show itself to a new leader
+	}
+	if w.now >= due {
 		for _, t := range []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"} {
 			if n.api[t] == "Unknown" {
 				continue
@@ -281,6 +300,14 @@ func (w *twin) turnInto(zone, state string, rate float64) {
 
 // turns gives tokens to those who wait longest.
 func (w *twin) turns() {
+	if w.turn != nil {
+		for name, n := range w.nodes {
+			if w.turn[moved{w.now, name}] && w.waits(name, n) {
+				w.change(name, n, "add", wantedOf(n)+":NoExecute", w.now)
+			}
+		}
+		return
+	}
 	for zone, z := range w.zones {
 		var waiting []string
 		for name, n := range w.nodes {
