@@ -73,7 +73,7 @@ func main() {
 	flag.DurationVar(&o.window, "window", time.Minute, "how long it is measured")
 	flag.IntVar(&o.busy, "busy", 5000, "renewals a second in the window from which the cost of one is found")
 	flag.IntVar(&o.kill, "kill", 10, "nodes that die at the end; 0: none")
-	flag.StringVar(&vastSizes, "vast", "5000,150000", "sizes of the clusters that Plimsoll alone is measured with")
+	flag.StringVar(&vastSizes, "vast", "1000,5000,15000,150000", "sizes of the clusters that Plimsoll alone is measured with")
 	flag.IntVar(&o.vastPods, "vast-pods", 0, "pods on each of them")
 	flag.DurationVar(&o.vastWindow, "vast-window", time.Minute, "how long it is measured with them")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a profile of the controller in the vast window, by go tool pprof")

@@ -36,8 +36,8 @@ func vast(ctx context.Context, o *options) error {
 	fmt.Printf(`
 ## Plimsoll alone, in one process with the kubelets
 
-| nodes | pods on each | renewals a second | CPU, share of one core | of it kubelets, watches, reflectors | per renewal without them, µs | allocated per renewal without them, bytes | heap, MiB | to see everything, s | killed | Unknown, s after the deadline | not Unknown in time |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+| nodes | pods on each | renewals a second | CPU, share of one core | of it kubelets, watches, reflectors | without them, ms a minute | per renewal, µs | allocated per renewal, bytes | heap, MiB | to see everything, s | killed | Unknown, s after the deadline | not Unknown in time |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, nodes := range o.vast {
 		r := vastResult{Size: crowd.Size{Nodes: nodes, Images: o.images, Pods: o.vastPods}}
@@ -183,7 +183,7 @@ func shareOver(ctx context.Context, d time.Duration, c *crowd.Crowd) (pace, erro
 }
 
 func (r *vastResult) print() {
-	fmt.Printf("| %d | %d | %.0f | %.1f %% | %.1f %% | %.2f | %.0f | %.0f | %.1f | %d | %v | %d |\n",
-		r.Size.Nodes, r.Size.Pods, r.Renewals, 100*r.Share, 100*r.Kubelets, 1e6*(r.Share-r.Kubelets)/r.Renewals, r.Bytes,
+	fmt.Printf("| %d | %d | %.0f | %.1f %% | %.1f %% | %.0f | %.2f | %.0f | %.0f | %.1f | %d | %v | %d |\n",
+		r.Size.Nodes, r.Size.Pods, r.Renewals, 100*r.Share, 100*r.Kubelets, 60e3*(r.Share-r.Kubelets), 1e6*(r.Share-r.Kubelets)/r.Renewals, r.Bytes,
 		float64(r.Heap)/mib, r.Seeing, len(r.Late)+r.Missed, spreadOf(r.Late), r.Missed)
 }
