@@ -11,6 +11,9 @@ import (
 type takeover struct {
 	alive time.Time // the former leader was surely at work then; zero: nobody knows
 	zones map[facts.Place]*inheritance
+	// Of the nodes that count: when the first of those that are ready became so, and
+	// when the last of the others ceased to be.
+	rise, fall time.Time
 }
 
 // An inheritance is what a zone's nodes tell of its tokens.
@@ -80,8 +83,16 @@ func (t *takeover) adopt(f *Fleet, h *host) {
 		z = &inheritance{}
 		t.zones[h.place()] = z
 	}
-	if changed := h.object.Conditions[facts.Ready].Transition; changed.After(z.changed) {
-		z.changed = changed
+	ready := &h.object.Conditions[facts.Ready]
+	if ready.Transition.After(z.changed) {
+		z.changed = ready.Transition
+	}
+	switch {
+	case h.object.Labels.Excluded:
+	case ready.Status != facts.True:
+		t.fall = latest(t.fall, ready.Transition)
+	default:
+		t.rise = earliest(t.rise, ready.Transition)
 	}
 	spent := h.tainted()
 	if at, ok := f.expiry(h); ok && !at.After(f.now) && !f.peopled(h) {
@@ -120,7 +131,8 @@ func (h *host) tainted() (at time.Time) {
 
 // infer empties the buckets of zones in which a node has waited though there
 // seems to be a token: the former leader had none, because the zone's rate
-// changed. It did when a node's Ready changed, at the latest then.
+// changed. It did when a node of it changed its Ready, at the latest then; or when
+// nobody was ready anywhere until the first of those came back who are now.
 func (f *Fleet) infer() {
 	if f.takeover == nil {
 		return
@@ -129,7 +141,11 @@ func (f *Fleet) infer() {
 		if !z.waits || !f.seemsToHave(place, z) {
 			continue
 		}
-		stopped := notAfter(f.now, z.changed)
+		stopped := z.changed
+		if f.takeover.rise.After(f.takeover.fall) {
+			stopped = latest(stopped, f.takeover.rise)
+		}
+		stopped = notAfter(f.now, stopped)
 		if f.policy.LegacyEvictions {
 			stopped = f.now
 		}
@@ -143,4 +159,12 @@ func (f *Fleet) infer() {
 func (f *Fleet) seemsToHave(place facts.Place, z *inheritance) bool {
 	_, rate := f.zones.State(place)
 	return rate > 0 && f.takeover.alive.Add(-surely).Sub(z.spent).Seconds() >= 1/rate
+}
+
+// latest is the later of two moments.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

@@ -75,6 +75,21 @@ func TestATakeoverAfterAStopFindsTheBucketEmpty(t *testing.T) {
 	w.expectNoExecute("510 n0", "520 n1")
 }
 
+// Zones whose own nodes changed long ago lost their tokens, too, when all zones
+// were down.
+func TestATakeoverAfterAnOutageFindsAllBucketsEmpty(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for i := range 3 {
+		w.node(fmt.Sprintf("n%d", i))
+	}
+	w.node("elsewhere", in("y"))
+	w.at(5*second, func() { w.stop("n0", "n1", "n2", "elsewhere") })
+	w.at(500*second, func() { w.resume("elsewhere") })
+	w.at(505*second, w.restart)
+	w.run(600 * second)
+	w.expectNoExecute("510 n0", "520 n1", "530 n2")
+}
+
 func TestATakeoverDelaysNoToken(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
