@@ -39,6 +39,9 @@ func (c *Controller) announce(a *fleet.Action, now time.Time) {
 		c.events.cluster(nodeEvents[a.Event], a.Message)
 	case a.Kind == fleet.Tell:
 		c.events.node(a, nodeEvents[a.Event])
+		if a.Event == fleet.DeletingAllPods && a.Object != nil {
+			c.parts.Meters.givenUp(a.Object.Labels.Place().String())
+		}
 	}
 }
 

@@ -8,7 +8,8 @@ import "time"
 type Meters struct {
 	// Decided: an action of this kind was decided for; rehearsed: it is only told.
 	Decided func(kind string, rehearsed bool)
-	// Tainted: a node of the zone (region/zone) got its first NoExecute taint for not being ready.
+	// Tainted: a node of the zone (region/zone) was given up: it got its first
+	// NoExecute taint for not being ready, or loses its pods in the mode without taints.
 	Tainted func(zone string)
 	// PodDeleted: a pod was deleted for a NoExecute taint, or with its node, so long
 	// after that was decided.
@@ -30,7 +31,7 @@ func (m *Meters) decided(kind string, rehearsed bool) {
 	}
 }
 
-func (m *Meters) tainted(zone string) {
+func (m *Meters) givenUp(zone string) {
 	if m.Tainted != nil {
 		m.Tainted(zone)
 	}

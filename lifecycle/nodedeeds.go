@@ -106,7 +106,7 @@ func (x *errand) taint() error {
 		return x.patchNode(types.MergePatchType, "", p)
 	})
 	if err == nil && x.givesUp() && !x.swaps() {
-		x.parts.Meters.tainted(x.object().Labels.Place().String())
+		x.parts.Meters.givenUp(x.object().Labels.Place().String())
 	}
 	return err
 }

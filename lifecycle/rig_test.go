@@ -67,6 +67,7 @@ type rig struct {
 	stop       func() // and wait for the end
 	begun      time.Time
 
+	meters      Meters
 	requestedIn func(map[string]string) (map[string]facts.Request, error)
 
 	decided   sync.Mutex
@@ -80,7 +81,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) parts() Parts {
 	return Parts{
 		Watching: r.connect(r.t), Writing: r.connect(r.t), Electing: r.connect(r.t), Log: r.book.Logger(),
-		RequestedIn: r.requestedIn,
+		RequestedIn: r.requestedIn, Meters: r.meters,
 		Decided: func(d Decision) {
 			r.decided.Lock()
 			defer r.decided.Unlock()
