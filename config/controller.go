@@ -121,12 +121,13 @@ func ControllerFields() []string { return names(controllerKind.options) }
 
 // ReadScenario makes a configuration of the fields of a scenario's config. What
 // is left out has its default, except that nothing doubts a silent node: in a
-// scenario the watch is fresh and a live read would agree.
+// scenario the watch is fresh and a live read would agree. Periods that do not go
+// together are no faults: what becomes of them can be rehearsed.
 func ReadScenario(v fields.Value, faults *fields.Faults) *Controller {
 	c := NewController()
 	c.LiveLeaseReads, c.StormNodes = false, 0
 	controllerKind.readFields(c, lifecycleOptions, v.Object(names(lifecycleOptions)...))
-	c.validateLifecycle(faults)
+	c.derive()
 	return c
 }
 

@@ -18,19 +18,20 @@ const frozenConnection = 45 * time.Second
 
 // validate notes what is wrong beyond the form of single values.
 func (c *Controller) validate(faults *fields.Faults) {
-	c.validateLifecycle(faults)
-	if c.NodeMonitorGracePeriod/fewestRenewals < c.NodeRenewInterval {
-		c.tooShort(faults, "nodeMonitorGracePeriod", c.NodeMonitorGracePeriod, "must be at least %d times nodeRenewInterval, which is %s, or renewals that are late make a node Unknown", fewestRenewals, c.NodeRenewInterval)
-	}
+	c.derive()
+	c.validatePeriods(faults)
 	c.validateElection(faults)
 }
 
-// validateLifecycle notes what is wrong between the options that decide, and
-// puts in what follows from others.
-func (c *Controller) validateLifecycle(faults *fields.Faults) {
+// derive puts in what follows from other options.
+func (c *Controller) derive() {
 	if !c.Given("taintBasedEvictions") {
 		c.TaintBasedEvictions = c.TaintEvictions
 	}
+}
+
+// validatePeriods notes periods that do not go together.
+func (c *Controller) validatePeriods(faults *fields.Faults) {
 	if c.NodeMonitorPeriod >= c.NodeMonitorGracePeriod {
 		field, value := "nodeMonitorPeriod", c.NodeMonitorPeriod
 		if !c.Given(field) {
@@ -42,6 +43,9 @@ func (c *Controller) validateLifecycle(faults *fields.Faults) {
 	// down and means it.
 	if legacy := !c.TaintBasedEvictions; (legacy || c.Given("podEvictionTimeout")) && c.PodEvictionTimeout < c.NodeMonitorGracePeriod {
 		c.tooShort(faults, "podEvictionTimeout", c.PodEvictionTimeout, "must be at least nodeMonitorGracePeriod, which is %s: pods would be due before their node is Unknown", c.NodeMonitorGracePeriod)
+	}
+	if c.NodeMonitorGracePeriod/fewestRenewals < c.NodeRenewInterval {
+		c.tooShort(faults, "nodeMonitorGracePeriod", c.NodeMonitorGracePeriod, "must be at least %d times nodeRenewInterval, which is %s, or renewals that are late make a node Unknown", fewestRenewals, c.NodeRenewInterval)
 	}
 }
 

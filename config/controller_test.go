@@ -280,6 +280,10 @@ func TestReadScenario(t *testing.T) {
 	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.StormNodes != 5 || !c.LiveLeaseReads {
 		t.Errorf("%+v, %v", c, faults)
 	}
+	c, faults = read("{nodeMonitorGracePeriod: 4s, podEvictionTimeout: 1s}")
+	if faults.Err() != nil || c.PodEvictionTimeout != time.Second {
+		t.Errorf("periods that do not go together can be rehearsed: %+v, %v", c, faults)
+	}
 	_, faults = read("{kubeconfig: x, nodeEvictionRate: -1, unhealthyZoneThreshold: 2}")
 	if len(faults) != 3 {
 		t.Errorf("a program's option and two wrong values: %v", faults)
