@@ -151,12 +151,26 @@ func (t *trial) measure(ctx context.Context, o *options, p *process, c *crowd.Cr
 	return err
 }
 
-// settled waits until the program has called nothing for a while: upstream tells
-// in an event of every node that it sees for the first time, one after the other.
+// settled waits until the program has caught up with what happened while it read
+// its first lists, and has called nothing for a while: upstream tells in an event
+// of every node that it sees for the first time, one after the other.
 func settled(ctx context.Context, quiet time.Duration, c *crowd.Crowd) error {
 	for calls := map[string]int(nil); !maps.Equal(calls, c.Calls()); {
 		calls = c.Calls()
 		if err := pass(ctx, quiet); err != nil {
+			return err
+		}
+		if err := caughtUp(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// caughtUp waits until everybody was sent all that happened.
+func caughtUp(ctx context.Context, c *crowd.Crowd) error {
+	for c.Behind() > 0 {
+		if err := pass(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -175,10 +189,8 @@ func window(ctx context.Context, d time.Duration, p *process, c *crowd.Crowd) (u
 		return used{}, err
 	}
 	after, behind := c.Beats(), c.Behind()
-	for c.Behind() > 0 {
-		if err := pass(ctx, 10*time.Millisecond); err != nil {
-			return used{}, err
-		}
+	if err := caughtUp(ctx, c); err != nil {
+		return used{}, err
 	}
 	r, err := p.read()
 	if err != nil {
@@ -219,7 +231,7 @@ func kill(ctx context.Context, nodes int, c *crowd.Crowd, grace time.Duration) (
 }
 
 // lateness is how long after its deadline each silent node was said to be
-// Unknown, in order; missed counts those that were not.
+// Unknown, in the order in which they died; missed counts those that were not.
 func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time.Duration) (late []float64, missed int) {
 	for _, i := range slices.Sorted(maps.Keys(silent)) {
 		at, told := unknown[crowd.NodeName(i)]
@@ -229,7 +241,6 @@ func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time
 		}
 		late = append(late, at.Sub(silent[i].Add(grace)).Seconds())
 	}
-	slices.Sort(late)
 	return late, missed
 }
 

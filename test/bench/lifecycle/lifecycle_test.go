@@ -81,7 +81,7 @@ func TestLateness(t *testing.T) {
 	silent := map[int]time.Time{1: at, 2: at.Add(time.Second), 3: at}
 	unknown := map[string]time.Time{crowd.NodeName(1): at.Add(52 * time.Second), crowd.NodeName(2): at.Add(51500 * time.Millisecond)}
 	late, missed := lateness(silent, unknown, 50*time.Second)
-	if !slices.Equal(late, []float64{0.5, 2}) || missed != 1 {
+	if !slices.Equal(late, []float64{2, 0.5}) || missed != 1 {
 		t.Errorf("late %v, missed %d", late, missed)
 	}
 }

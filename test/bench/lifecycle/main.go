@@ -23,12 +23,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // options are the flags.
@@ -81,6 +84,7 @@ func main() {
 	flag.StringVar(&role, "role", "", "what this program is to another one of its kind; not for people")
 	flag.StringVar(&kubeconfig, "kubeconfig", "", "where that one's API server is")
 	flag.Parse()
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // what client-go says of watches that end
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	err := o.parse(sizes, vastSizes)

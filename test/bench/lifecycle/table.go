@@ -14,7 +14,7 @@ func spreadOf(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
 	}
-	slices.Sort(values)
+	values = slices.Sorted(slices.Values(values))
 	return spread{values[len(values)/2], values[0], values[len(values)-1]}
 }
 

@@ -26,6 +26,7 @@ type vastResult struct {
 	Share    float64    `json:"share"`          // of one core: heartbeats, and the controller
 	Bytes    float64    `json:"bytes_per_renewal"`
 	Heap     int64      `json:"heap_bytes"` // more than without the controller
+	Behind   int        `json:"behind"`     // changes that the controller had not been handed yet when the window ended
 	Late     []float64  `json:"late_s"`
 	Missed   int        `json:"missed"`
 }
@@ -79,6 +80,9 @@ func (r *vastResult) measure(ctx context.Context, o *options, c *crowd.Crowd, cl
 	before := heap()
 	var alone, all pace
 	err := listening(ctx, decode, clients, func() (err error) {
+		if err := settled(ctx, o.settle, c); err != nil {
+			return err
+		}
 		alone, err = shareOver(ctx, o.vastWindow, c)
 		return err
 	})
@@ -101,6 +105,7 @@ func (r *vastResult) measure(ctx context.Context, o *options, c *crowd.Crowd, cl
 			return err
 		}
 		r.Seconds, r.Share, r.Kubelets, r.Renewals = all.seconds, all.cpu, alone.cpu, all.renewals
+		r.Behind = c.Behind()
 		r.Bytes = (all.bytes - alone.bytes) / all.renewals
 		r.Late, r.Missed, err = kill(ctx, o.kill, c, grace)
 		return err
