@@ -36,7 +36,8 @@ func (t *trial) check() {
 // does at once, or for what it must see for itself first, a while later.
 func (t *trial) due(at time.Time, while time.Duration) time.Time {
 	for _, k := range t.kills {
-		if next := k.followed.Add(while); at.After(k.at.Add(-slack)) && at.Before(next) {
+		begun := slack + requestsEach*t.answered(at, k.at) // for so long it may not be done yet
+		if next := k.followed.Add(while); at.After(k.at.Add(-begun)) && at.Before(next) {
 			at = next
 		}
 	}
@@ -44,17 +45,14 @@ func (t *trial) due(at time.Time, while time.Duration) time.Time {
 }
 
 // requestsEach is how many requests follow on each other until something is done.
-const requestsEach = 3
+const requestsEach = 5
 
-// answered is how long the API server took at most to answer a node's renewal
-// between two moments: on a machine that is busy with something else, all takes
-// longer.
+// answered is how long the API server took at most to answer between two moments:
+// on a machine that is busy with something else, all takes longer.
 func (t *trial) answered(from, to time.Time) (most time.Duration) {
-	for _, n := range t.nodes {
-		for _, b := range n.Beats() {
-			if b.Done.After(from) && b.Sent.Before(to) {
-				most = max(most, b.Done.Sub(b.Sent))
-			}
+	for _, p := range t.pulses {
+		if p.Done.After(from) && p.Sent.Before(to) {
+			most = max(most, p.Done.Sub(p.Sent))
 		}
 	}
 	return most
@@ -173,14 +171,13 @@ func (t *trial) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
 
 // freed: a node that is back loses its taints.
 func (t *trial) freed(d *death, notLater func(what string, at, due time.Time)) {
-	free := t.writes(func(w *chronicle.Write) bool {
-		return w.Done() && w.Changes() && w.Resource == "nodes" && w.Name == d.node.Name && w.At.After(d.back.Sent) && ours(w) == ""
-	})
-	if len(free) == 0 {
-		t.Errorf("%s is back since %s and still tainted", d.node.Name, clock(d.back.Done))
-		return
+	for _, n := range t.book.NodeStates(d.node.Name) {
+		if n.At.After(d.back.Sent) && n.Tainted(corev1.TaintEffectNoExecute)+n.Tainted(corev1.TaintEffectNoSchedule) == "" {
+			notLater("freed", n.At, t.due(d.back.Done, renew))
+			return
+		}
 	}
-	notLater("freed", free[0].At, t.due(d.back.Done, renew))
+	t.Errorf("%s is back since %s and still tainted", d.node.Name, clock(d.back.Done))
 }
 
 // ours are the taints of the controllers in the answer to a request.

@@ -41,8 +41,9 @@ func TestLeadersAreKilled(t *testing.T) {
 		s.Logf("SEED=%d", tr.seed)
 		tr.prepare()
 		ctx, cancel := context.WithCancel(s.Context())
-		var lives sync.WaitGroup
-		defer func() { cancel(); lives.Wait() }()
+		var lives, pulse sync.WaitGroup
+		defer func() { cancel(); lives.Wait(); pulse.Wait() }()
+		pulse.Go(func() { tr.pulse(ctx) })
 		last := make(chan struct{}) // closed when no node dies any more
 		for i, n := range tr.nodes {
 			lives.Go(func() { tr.live(ctx, last, n, tr.random(i)) })
@@ -50,6 +51,8 @@ func TestLeadersAreKilled(t *testing.T) {
 		tr.kill(ctx, tr.random(mortals))
 		close(last)
 		lives.Wait()
+		cancel()
+		pulse.Wait()
 		tr.check()
 	})
 }
@@ -77,6 +80,7 @@ type trial struct {
 	mu     sync.Mutex
 	deaths []*death
 	kills  []*kill
+	pulses []hollow.Beat // requests that tell how long answers took
 }
 
 // A death is a time for which a node was silent.
@@ -119,6 +123,23 @@ func (t *trial) replace() {
 	r, err := t.start(t.Context(), "--storm-nodes="+strconv.Itoa(mortals))
 	t.must(err)
 	*t.replicas = append(*t.replicas, r)
+}
+
+// pulse asks the API server again and again, to learn how long it takes.
+func (t *trial) pulse(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		begin := time.Now()
+		if _, err := t.api.CoreV1().Nodes().Get(ctx, "rock", getOptions); err == nil {
+			t.pulses = append(t.pulses, hollow.Beat{Sent: begin, Done: time.Now()})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // live has a node die and come back until it is told that this was the last time.
