@@ -125,7 +125,7 @@ func (t *trial) became(d *death, what, resource string, is func(*chronicle.Node)
 
 // covers reports whether a moment is in the time of a death, or right after it.
 func (d *death) covers(at time.Time) bool {
-	return at.After(d.last.Sent) && at.Before(d.back.Done.Add(soon))
+	return at.After(d.from) && at.Before(d.back.Done.Add(soon))
 }
 
 // stateOf is the node in the answer to a request.
@@ -140,7 +140,7 @@ func stateOf(w *chronicle.Write) *chronicle.Node {
 // added is since when the taint is there by itself: the same moment whoever leads.
 func (t *trial) added(d *death) (added time.Time) {
 	for _, n := range t.book.NodeStates(d.node.Name) {
-		if !unreachable(n) || !n.At.After(d.last.Sent) || !n.At.Before(d.back.Sent) {
+		if !unreachable(n) || !n.At.After(d.from) || !n.At.Before(d.back.Sent) {
 			continue
 		}
 		at := n.Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute).TimeAdded.Time

@@ -87,6 +87,7 @@ type trial struct {
 type death struct {
 	node *hollow.Node
 	last hollow.Beat
+	from time.Time // when its power failed
 	pods []*corev1.Pod
 	// back is when the node reported again: sent, and surely there.
 	back hollow.Beat
@@ -173,6 +174,7 @@ func (t *trial) die(ctx context.Context, n *hollow.Node, i int, random *rand.Ran
 		}
 		d.pods = append(d.pods, pod)
 	}
+	d.from = time.Now()
 	d.last = n.Stop()
 	t.set(func() { t.deaths = append(t.deaths, d) })
 	if err := t.await(ctx, d, random); err != nil {
