@@ -19,7 +19,7 @@ RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle fuzz vuln docs clean
+.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -106,6 +106,9 @@ bench-lifecycle: ## the controller beside Kubernetes' own at 1 000 to 15 000 nod
 	$(GO) -C test/upstream build -o ../../bin/upstream .
 	$(GO) build -o bin/bench-lifecycle ./test/bench/lifecycle
 	bin/bench-lifecycle -upstream bin/upstream -out bin/lifecycle.jsonl
+
+trial-failover: components ## 100 leaders killed at every stage, an API server that stands still for a minute (root, about 15 minutes; SEED=n repeats one)
+	KILLS=100 PAUSE=60s $(GO) test -count=1 -v -timeout 45m ./test/failover
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for package in $$($(GO) list ./...); do \
