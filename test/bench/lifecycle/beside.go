@@ -64,8 +64,7 @@ type trial struct {
 	Resident int64          `json:"resident_bytes"`
 	Idle     used           `json:"idle"`
 	Busy     used           `json:"busy"`
-	Late     []float64      `json:"late_s"` // each killed node's, from its deadline to Unknown
-	Missed   int            `json:"missed"` // killed nodes that were not Unknown when the wait for them ended
+	Deaths   deaths         `json:"deaths"`
 	Calls    map[string]int `json:"calls"`
 }
 
@@ -123,7 +122,7 @@ func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
 		return err
 	}
 	if !t.Decoding {
-		t.Late, t.Missed, err = kill(ctx, o.kill, c, by.grace)
+		t.Deaths, err = kill(ctx, o.kill, c, by.grace)
 	}
 	t.Calls = c.Calls()
 	return err
@@ -210,24 +209,33 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // patience is how long after its deadline a dead node is waited for.
 const patience = 20 * time.Second
 
+// deaths are what became of nodes whose kubelets were ended.
+type deaths struct {
+	Late   []float64 `json:"late_s"`    // from the deadline of each to Unknown, in the order in which they died
+	Missed int       `json:"missed"`    // that were not Unknown when the wait for them ended
+	Stall  float64   `json:"stalled_s"` // the longest that the machine did not let this program run meanwhile
+}
+
 // kill ends the kubelets of some nodes, spread over the cluster and over the
 // interval of renewals, and waits until somebody has written that the nodes are
 // Unknown.
-func kill(ctx context.Context, nodes int, c *crowd.Crowd, grace time.Duration) (late []float64, missed int, err error) {
+func kill(ctx context.Context, nodes int, c *crowd.Crowd, grace time.Duration) (d deaths, err error) {
+	w := newWitness()
+	defer func() { d.Stall = w.end() }()
 	for i := range nodes {
 		c.Silence(i*c.Size().Nodes/nodes + i%2)
 		if err := pass(ctx, crowd.Renewal/time.Duration(nodes)); err != nil {
-			return nil, 0, err
+			return d, err
 		}
 	}
 	silent := c.Silent()
 	for end := time.Now().Add(grace + patience); len(c.Unknown()) < len(silent) && time.Now().Before(end); {
 		if err := pass(ctx, 50*time.Millisecond); err != nil {
-			return nil, 0, err
+			return d, err
 		}
 	}
-	late, missed = lateness(silent, c.Unknown(), grace)
-	return late, missed, nil
+	d.Late, d.Missed = lateness(silent, c.Unknown(), grace)
+	return d, nil
 }
 
 // lateness is how long after its deadline each silent node was said to be

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll.dev/plimsoll/apiserver"
@@ -106,16 +107,16 @@ func TestRoles(t *testing.T) {
 			ctx, end := context.WithTimeout(t.Context(), time.Minute)
 			go c.Live(ctx)
 			c.Pace(50)
-			var p pace
-			err = listening(ctx, role, clients, func() (err error) {
-				p, err = shareOver(ctx, 200*time.Millisecond, c)
-				return err
+			err = listening(ctx, role, clients, func() error {
+				for c.Beats().Leases < 100 {
+					if _, err := shareOver(ctx, time.Millisecond, c); err != nil {
+						return err
+					}
+				}
+				return caughtUp(ctx, c)
 			})
 			if calls := c.Calls(); err != nil || calls["WATCH leases"] != 2 || calls["WATCH nodes"] != 1 || calls["WATCH pods"] != 1 {
 				t.Errorf("%s, within the process %v: %v; calls %v", name, within, err, calls)
-			}
-			if p.renewals < 20 || p.cpu <= 0 {
-				t.Errorf("%s: %+v", name, p)
 			}
 			end()
 			s.Close()
@@ -136,12 +137,26 @@ func TestWindow(t *testing.T) {
 	if err := p.collect(); err != nil {
 		t.Fatal(err)
 	}
-	u, err := window(t.Context(), 300*time.Millisecond, p, c)
-	if err != nil || u.Leases < 10 || u.CPU <= 0 || u.Bytes == 0 || u.Objects == 0 || u.Seconds < 0.3 {
+	var u used
+	for err == nil && u.Leases < 10 { // the machine may be slow
+		u, err = window(t.Context(), 300*time.Millisecond, p, c)
+	}
+	if err != nil || u.CPU <= 0 || u.Bytes == 0 || u.Objects == 0 || u.Seconds < 0.3 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	r, err := p.read()
 	if err != nil || r.resident < 1<<20 || r.memory.HeapAlloc == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+func TestWitness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWitness()
+		<-time.After(time.Second)
+		synctest.Wait()
+		if stalled := w.end(); stalled != 0 {
+			t.Errorf("nobody held it up, but for %v s", stalled)
+		}
+	})
 }

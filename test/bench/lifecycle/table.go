@@ -156,19 +156,20 @@ func printDeaths(o *options, all []trial) {
 	if o.kill == 0 {
 		return
 	}
-	fmt.Printf("\n### From the deadline of a dead node to Unknown, and what was called\n\n| nodes | | killed | Unknown, s after the deadline | not Unknown in time | calls |\n|---|---|---|---|---|---|\n")
+	fmt.Printf("\n### From the deadline of a dead node to Unknown, and what was called\n\n| nodes | | killed | Unknown, s after the deadline | not Unknown in time | longest stall of the machine, s | calls |\n|---|---|---|---|---|---|---|\n")
 	for _, nodes := range o.sizes {
 		t := ofSize(all, nodes)
 		for _, c := range contenders {
 			var late []float64
-			missed := 0
+			missed, stall := 0, 0.0
 			var calls map[string]int
 			for i := range t {
 				if t[i].Name == c.name && !t[i].Decoding {
-					late, missed, calls = append(late, t[i].Late...), missed+t[i].Missed, t[i].Calls
+					d := &t[i].Deaths
+					late, missed, stall, calls = append(late, d.Late...), missed+d.Missed, max(stall, d.Stall), t[i].Calls
 				}
 			}
-			fmt.Printf("| %d | %s | %d | %v | %d | %v |\n", nodes, c.name, len(late)+missed, spreadOf(late), missed, calls)
+			fmt.Printf("| %d | %s | %d | %v | %d | %.3f | %v |\n", nodes, c.name, len(late)+missed, spreadOf(late), missed, stall, calls)
 		}
 	}
 }

@@ -27,8 +27,7 @@ type vastResult struct {
 	Bytes    float64    `json:"bytes_per_renewal"`
 	Heap     int64      `json:"heap_bytes"` // more than without the controller
 	Behind   int        `json:"behind"`     // changes that the controller had not been handed yet when the window ended
-	Late     []float64  `json:"late_s"`
-	Missed   int        `json:"missed"`
+	Deaths   deaths     `json:"deaths"`
 }
 
 // vast measures the controller alone: the objects of its watches come from
@@ -37,8 +36,8 @@ func vast(ctx context.Context, o *options) error {
 	fmt.Printf(`
 ## Plimsoll alone, in one process with the kubelets
 
-| nodes | pods on each | renewals a second | CPU, share of one core | of it kubelets, watches, reflectors | without them, ms a minute | per renewal, µs | allocated per renewal, bytes | heap, MiB | to see everything, s | killed | Unknown, s after the deadline | not Unknown in time |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| nodes | pods on each | renewals a second | CPU, share of one core | of it kubelets, watches, reflectors | without them, ms a minute | per renewal, µs | allocated per renewal, bytes | heap, MiB | to see everything, s | killed | Unknown, s after the deadline | not Unknown in time | longest stall of the machine, s |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, nodes := range o.vast {
 		r := vastResult{Size: crowd.Size{Nodes: nodes, Images: o.images, Pods: o.vastPods}}
@@ -107,7 +106,7 @@ func (r *vastResult) measure(ctx context.Context, o *options, c *crowd.Crowd, cl
 		r.Seconds, r.Share, r.Kubelets, r.Renewals = all.seconds, all.cpu, alone.cpu, all.renewals
 		r.Behind = c.Behind()
 		r.Bytes = (all.bytes - alone.bytes) / all.renewals
-		r.Late, r.Missed, err = kill(ctx, o.kill, c, grace)
+		r.Deaths, err = kill(ctx, o.kill, c, grace)
 		return err
 	})
 }
@@ -188,7 +187,7 @@ func shareOver(ctx context.Context, d time.Duration, c *crowd.Crowd) (pace, erro
 }
 
 func (r *vastResult) print() {
-	fmt.Printf("| %d | %d | %.0f | %.1f %% | %.1f %% | %.0f | %.2f | %.0f | %.0f | %.1f | %d | %v | %d |\n",
+	fmt.Printf("| %d | %d | %.0f | %.1f %% | %.1f %% | %.0f | %.2f | %.0f | %.0f | %.1f | %d | %v | %d | %.3f |\n",
 		r.Size.Nodes, r.Size.Pods, r.Renewals, 100*r.Share, 100*r.Kubelets, 60e3*(r.Share-r.Kubelets), 1e6*(r.Share-r.Kubelets)/r.Renewals, r.Bytes,
-		float64(r.Heap)/mib, r.Seeing, len(r.Late)+r.Missed, spreadOf(r.Late), r.Missed)
+		float64(r.Heap)/mib, r.Seeing, len(r.Deaths.Late)+r.Deaths.Missed, spreadOf(r.Deaths.Late), r.Deaths.Missed, r.Deaths.Stall)
 }
