@@ -10,8 +10,8 @@ import (
 
 // tellOfItself serves what this process knows of itself on 127.0.0.1, until it
 // ends, as test/upstream does: GET /debug/vars what it allocated, /debug/pprof
-// where the time goes. POST /debug/gc collects garbage and gives free
-// memory back, so that what is resident afterwards is what is in use.
+// where the time goes. POST /debug/gc collects garbage and gives free memory back,
+// so that what is resident afterwards is what is in use.
 func tellOfItself() (address string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
