@@ -86,6 +86,14 @@ func (b *budget) leave(r rank, mine chan struct{}) {
 	}
 }
 
+// giveBack takes a turn back that was not used.
+func (b *budget) giveBack() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next = b.next.Add(-b.every)
+	b.grant(time.Now())
+}
+
 // grant gives the turns that are due, and sees to it that the next one is given
 // in time. The caller holds mu.
 func (b *budget) grant(now time.Time) {

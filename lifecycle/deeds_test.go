@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,12 +37,29 @@ func (r *rig) errand(c *Controller, a *fleet.Action) *errand {
 	x := &errand{Action: a, class: classOf(a), taken: time.Now(), executor: &executor{
 		ctx: r.t.Context(), settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, mail: c.mail,
 	}}
+	go agreeing(r.t.Context(), c.mail)
 	r.with(func() {
 		if n := r.things["nodes"]["/"+a.Node]; n != nil {
 			x.version = n.GetResourceVersion()
 		}
 	})
 	return x
+}
+
+// agreeing says that everything still is to be done.
+func agreeing(ctx context.Context, m *mailbox) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.some:
+		}
+		for _, l := range m.collect().letters {
+			if a, is := l.(asked); is {
+				a.answer <- permission{granted: true}
+			}
+		}
+	}
 }
 
 // seen is a node as the fleet knows it.
@@ -119,6 +137,37 @@ func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
 			}
 			if live := r.live("a"); conditionOf(live, corev1.NodeReady).Status != corev1.ConditionTrue || live.Spec.Taints != nil {
 				t.Errorf("%s: the node is %+v", kind, live)
+			}
+		})
+	}
+}
+
+// TestANodeThatReportsAFaultIsAlive: what it says itself is not overwritten by
+// that it is not heard of.
+func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
+	for _, c := range []struct {
+		kind fleet.Kind
+		key  string
+		want error
+	}{
+		{fleet.Silence, "", errReported},
+		{fleet.Taint, facts.KeyUnreachable, errReported},
+		{fleet.Taint, facts.KeyNotReady, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			a := silenceOf(r.seen(r.node("a")))
+			r.until(time.Minute)
+			if a.Kind = c.kind; c.kind == fleet.Taint {
+				a.Add = []facts.Taint{{Key: c.key, Effect: facts.NoExecute}}
+			}
+			x := r.errand(New(r.settings, r.policy, r.parts()), a)
+			r.node("a", func(n *corev1.Node) { n.Status.Conditions = readyConditions(corev1.ConditionFalse, metav1.Now()) })
+			if err := deeds[c.kind](x); !errors.Is(err, c.want) {
+				t.Errorf("%s %s: %v", c.kind, c.key, err)
+			}
+			if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionFalse {
+				t.Errorf("%s %s: it is %s", c.kind, c.key, got)
 			}
 		})
 	}
@@ -246,7 +295,7 @@ func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
 }
 
 func evictionOf(p *facts.Pod, why fleet.Why) *fleet.Action {
-	return &fleet.Action{Kind: fleet.Evict, Node: p.Node, Pod: p, Why: why}
+	return &fleet.Action{Kind: fleet.Evict, Node: p.Node, Pod: p, Why: why, First: time.Now()}
 }
 
 func TestPodsAreToldWhyTheyEnd(t *testing.T) {
@@ -362,6 +411,62 @@ func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
 		if len(r.events) != 1 {
 			t.Errorf("it was told %d times", len(r.events))
 		}
+	})
+}
+
+// TestBudgetsHoldNothingForEver: kube-controller-manager takes back after two
+// minutes what the pod was told, and it is no new eviction for that.
+func TestBudgetsHoldNothingForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.settings.EvictionMethod = EvictThenDelete
+		r.refuses = func(*corev1.Pod) error { return apierrors.NewTooManyRequests("budget", 0) }
+		a := evictionOf(r.seenPod(r.pod("a", "web")), fleet.ByTaint)
+		a.First = r.begun
+		if err := r.hand(a); !apierrors.IsTooManyRequests(err) {
+			t.Fatal(err)
+		}
+		r.tells("web", corev1.ConditionFalse, r.begun.Add(2*time.Minute))
+		r.until(r.settings.EvictionWait + 10*time.Second)
+		if err := r.hand(a); err != nil || r.livePod("web") != nil {
+			t.Errorf("after %s it is still there: %v", time.Since(r.begun), err)
+		}
+	})
+}
+
+// TestABudgetIsAskedAnewForANewEviction: one that was called off has not used up
+// the time of the next one.
+func TestABudgetIsAskedAnewForANewEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.settings.EvictionMethod = EvictThenDelete
+		r.refuses = func(*corev1.Pod) error { return apierrors.NewTooManyRequests("budget", 0) }
+		a := evictionOf(r.seenPod(r.pod("a", "web")), fleet.ByTaint)
+		r.tells("web", corev1.ConditionTrue, r.begun)
+		r.until(time.Hour)
+		a.Due, a.First = time.Now().Add(-time.Second), time.Now()
+		if err := r.hand(a); !apierrors.IsTooManyRequests(err) || r.livePod("web") == nil {
+			t.Fatalf("it was deleted at once: %v", err)
+		}
+		since, told := disruptedSince(r.livePod("web"))
+		if !told || !since.Equal(time.Now()) {
+			t.Errorf("a successor would count from %s, %v", since, told)
+		}
+	})
+}
+
+// tells stores what a pod was told of its end.
+func (r *rig) tells(name string, status corev1.ConditionStatus, at time.Time) {
+	r.with(func() {
+		p := r.things["pods"]["default/"+name].DeepCopyObject().(*corev1.Pod)
+		kept := corev1.PodCondition{Type: corev1.DisruptionTarget, Status: status, LastTransitionTime: metav1.NewTime(at)}
+		if status == corev1.ConditionTrue {
+			kept.Reason = reasonByTaint
+		}
+		p.Status.Conditions = append([]corev1.PodCondition{kept}, slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget
+		})...)
+		r.store("pods", p)
 	})
 }
 

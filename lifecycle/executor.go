@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -147,6 +148,7 @@ type errand struct {
 	waited  time.Duration // for the turn that is paid
 	paid    bool          // the next request has its turn already
 	begun   bool          // it had a turn
+	sure    bool          // it was asked whether it is wanted, and nothing was sent since
 	version string        // of the node when the errand began
 }
 
@@ -156,15 +158,39 @@ func (x *errand) begin() (wanted bool) {
 	if x.await() != nil {
 		return false
 	}
-	answer := make(chan permission, 1)
-	x.mail.put(asked{x.executor, x.Action, answer})
-	select {
-	case p := <-answer:
-		x.version = p.version
-		return p.granted
-	case <-x.ctx.Done():
-		return false
+	p := x.ask(false)
+	x.version = p.version
+	return p.granted
+}
+
+// confirm asks once more before a request that can not be undone: minutes may have
+// passed between two turns, and the pod's node may be back.
+func (x *errand) confirm() error {
+	if x.sure {
+		return nil
 	}
+	if err := x.await(); err != nil {
+		return err
+	}
+	if p := x.ask(true); !p.granted {
+		return cmp.Or(x.ctx.Err(), fleet.ErrOvertaken)
+	}
+	return nil
+}
+
+// ask asks the owner of the fleet, on a turn that is given back if the answer is no.
+func (x *errand) ask(again bool) (p permission) {
+	answer := make(chan permission, 1)
+	x.mail.put(asked{by: x.executor, action: x.Action, again: again, answer: answer})
+	select {
+	case p = <-answer:
+	case <-x.ctx.Done():
+	}
+	if x.sure = p.granted; !p.granted {
+		x.paid = false
+		x.budget.giveBack()
+	}
+	return p
 }
 
 // await waits for the turn of one request, unless there is one.

@@ -92,10 +92,11 @@ func (l finished) read(c *Controller, now time.Time) {
 }
 
 // asked: an executor is about to carry out an action, and asks whether it still
-// is to be.
+// is to be. Who asks again has begun, and will tell how it went.
 type asked struct {
 	by     *executor
 	action *fleet.Action
+	again  bool
 	answer chan<- permission
 }
 
@@ -107,7 +108,7 @@ type permission struct {
 
 func (l asked) read(c *Controller, now time.Time) {
 	if l.by != c.hands || c.fleet.Overtaken(l.action, now) {
-		if l.by == c.hands {
+		if l.by == c.hands && !l.again {
 			c.finish(l.action, fleet.ErrOvertaken, now)
 		}
 		l.answer <- permission{}

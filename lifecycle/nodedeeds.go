@@ -33,7 +33,7 @@ func (x *errand) silence() error {
 			if err != nil {
 				return err
 			}
-			if reported(live, x.object()) {
+			if reported(live, x.object()) != "" {
 				return fmt.Errorf("set conditions of node %s to Unknown: %w", x.Node, errReported)
 			}
 			version = live.ResourceVersion
@@ -72,15 +72,16 @@ func (x *errand) unknown(version string, now time.Time) statusPatch {
 	return p
 }
 
-// reported: the node itself wrote that it is ready since it was seen last.
-func reported(live *corev1.Node, seen *facts.Node) bool {
+// reported is the Ready that the node itself wrote since it was seen last; empty:
+// it did not.
+func reported(live *corev1.Node, seen *facts.Node) corev1.ConditionStatus {
 	for i := range live.Status.Conditions {
 		c := &live.Status.Conditions[i]
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.Time.Equal(seen.Conditions[facts.Ready].Heartbeat)
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionUnknown && !c.LastHeartbeatTime.Time.Equal(seen.Conditions[facts.Ready].Heartbeat) {
+			return c.Status
 		}
 	}
-	return false
+	return ""
 }
 
 // taint changes taints and labels in one patch, made from what is there at this
@@ -91,7 +92,7 @@ func (x *errand) taint() error {
 		if err != nil {
 			return err
 		}
-		if x.givesUp() && reported(live, x.object()) {
+		if said := reported(live, x.object()); x.givesUp() && said != "" && !x.agrees(said) {
 			return fmt.Errorf("taint node %s: %w", x.Node, errReported)
 		}
 		p := specPatch{}
@@ -113,6 +114,11 @@ func (x *errand) taint() error {
 
 // givesUp: it is one of the taints that drive pods off a node which is not ready.
 func (x *errand) givesUp() bool { return slices.ContainsFunc(x.Add, drives) }
+
+// agrees: what the node said is what it is given up for.
+func (x *errand) agrees(said corev1.ConditionStatus) bool {
+	return said == corev1.ConditionFalse && slices.ContainsFunc(x.Add, func(t facts.Taint) bool { return t.Key == facts.KeyNotReady })
+}
 
 // swaps: the node was given up before, for the other reason.
 func (x *errand) swaps() bool { return slices.ContainsFunc(x.Remove, drives) }

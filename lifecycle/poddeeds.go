@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -61,25 +62,25 @@ func (x *errand) disrupt() (gone bool, err error) {
 }
 
 // evictThenDelete asks first, and deletes when budgets have refused for as long as
-// is borne. Since when they do is written down in the pod, so that no failover
-// begins anew.
+// is borne. Since when they do is written down in the pod for a successor, unless
+// that is of an eviction that was called off; but kube-controller-manager takes it
+// back after two minutes.
 func (x *errand) evictThenDelete() error {
 	live, err := x.readPod()
 	if live == nil {
 		return err
 	}
-	since, told := disruptedSince(live)
-	if !told {
-		since = time.Now()
-		if gone, err := x.disrupt(); gone || err != nil {
-			return err
-		}
+	since := x.First
+	if told, is := disruptedSince(live); is && !told.Before(x.Due.Truncate(time.Second)) {
+		since = told
+	} else if gone, err := x.disrupt(); gone || err != nil {
+		return err
 	}
 	err = x.askToEvict(nil)
-	if err != nil && time.Since(since) >= x.settings.EvictionWait {
-		return x.deletePod()
+	if overdue := time.Since(since) >= x.settings.EvictionWait; err == nil || errors.Is(err, fleet.ErrOvertaken) || !overdue {
+		return err
 	}
-	return err
+	return x.deletePod()
 }
 
 // disruptedSince is when the pod was first told that it has to go for a taint.

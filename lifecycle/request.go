@@ -24,7 +24,7 @@ func (x *errand) send(r *rest.Request, into runtime.Object) error {
 	if err := x.await(); err != nil {
 		return err
 	}
-	x.paid = false
+	x.paid, x.sure = false, false
 	began := time.Now()
 	if !x.lock.holds(began) {
 		return errNotLeading
@@ -120,6 +120,9 @@ func (x *errand) patchPodStatus(s podStatus) (gone bool, err error) {
 
 // deletePod deletes the pod with its own grace period. That it is gone is no error.
 func (x *errand) deletePod() error {
+	if err := x.confirm(); err != nil {
+		return err
+	}
 	uid := types.UID(x.Pod.UID)
 	err := x.send(x.core().Delete().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}), nil)
@@ -129,6 +132,9 @@ func (x *errand) deletePod() error {
 // askToEvict creates a policy/v1 Eviction, with the pod's own grace period where
 // none is given. That the pod is gone is no error.
 func (x *errand) askToEvict(grace *int64) error {
+	if err := x.confirm(); err != nil {
+		return err
+	}
 	uid := types.UID(x.Pod.UID)
 	err := x.send(x.core().Post().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).SubResource("eviction").
 		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).

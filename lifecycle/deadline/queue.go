@@ -11,6 +11,7 @@ package deadline
 
 import (
 	"cmp"
+	"math"
 	"time"
 )
 
@@ -33,7 +34,7 @@ func (q *Queue[K]) Len() int { return len(q.heap) }
 
 // Set gives the key its moment, or moves it.
 func (q *Queue[K]) Set(key K, at time.Time) {
-	e := entry[K]{at.UnixNano(), key}
+	e := entry[K]{nanos(at), key}
 	i, is := q.index[key]
 	if !is {
 		q.heap = append(q.heap, e)
@@ -43,6 +44,23 @@ func (q *Queue[K]) Set(key K, at time.Time) {
 	}
 	q.heap[i] = e
 	q.settle(i)
+}
+
+// Beyond these moments nanoseconds since 1970 do not fit into what counts them.
+var (
+	first = time.Unix(0, math.MinInt64)
+	last  = time.Unix(0, math.MaxInt64)
+)
+
+// nanos is the moment as it is kept: somebody may have written down any year.
+func nanos(at time.Time) int64 {
+	switch {
+	case at.Before(first):
+		return math.MinInt64
+	case at.After(last):
+		return math.MaxInt64
+	}
+	return at.UnixNano()
 }
 
 // Remove forgets the key, and reports whether it was there.
@@ -81,7 +99,7 @@ func (q *Queue[K]) Next() (key K, at time.Time, ok bool) {
 
 // Pop takes the earliest, if its moment is now or before.
 func (q *Queue[K]) Pop(now time.Time) (key K, ok bool) {
-	if len(q.heap) == 0 || q.heap[0].at > now.UnixNano() {
+	if len(q.heap) == 0 || q.heap[0].at > nanos(now) {
 		return key, false
 	}
 	key = q.heap[0].key

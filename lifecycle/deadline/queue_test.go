@@ -98,3 +98,17 @@ func BenchmarkMove(b *testing.B) {
 		n += 7919
 	}
 }
+
+// What somebody wrote down may lie beyond what fits into nanoseconds: that is far
+// away, and not in the past.
+func TestMomentsBeyondCounting(t *testing.T) {
+	q := New[string]()
+	q.Set("end of days", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
+	q.Set("year one", time.Time{})
+	if key, ok := q.Pop(start); !ok || key != "year one" {
+		t.Errorf("first comes %q, %v", key, ok)
+	}
+	if key, ok := q.Pop(start.AddDate(100, 0, 0)); ok {
+		t.Errorf("%q is due after a hundred years", key)
+	}
+}

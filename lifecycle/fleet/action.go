@@ -70,13 +70,16 @@ type Action struct {
 	Remove     []facts.Taint        // of Taint: by key and effect
 	Labels     []taints.LabelChange // of Taint, in the order of keys
 	Why        Why                  // of Evict
+	Due        time.Time            // of Evict: when the pod had to go
+	First      time.Time            // of Evict: when that was tried first, since nothing called it off
 	Zone       zones.Change         // of Zone
 	Event      Event                // of Tell
 	// Message says more, for people: of Tell.
 	Message string
 
-	id uint64    // which of all writes it is
-	at time.Time // when it was decided
+	id     uint64    // which of all writes it is
+	at     time.Time // when it was decided
+	spends bool      // a token of the zone, if it succeeds
 }
 
 // Silenced is a condition that becomes Unknown. Of one that the node never had,

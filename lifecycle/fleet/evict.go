@@ -93,6 +93,10 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 		return leaving
 	}
 	f.timers.Cancel(uid)
+	if p.timed && hands != nil { // another one begins anew
+		hands.evict = write{}
+		f.afterwards(uid, hands)
+	}
 	if p.timed && !p.facts.Deleting && !p.host.held {
 		leaving = append(leaving, departure{at: f.now, pod: p, calledOff: true})
 	}
@@ -127,6 +131,7 @@ func (f *Fleet) evict(out []Action) []Action {
 				continue // for another reason
 			}
 			a.Kind, a.Why, a.id = Evict, d.why, f.start(&hands.evict)
+			a.Due, a.First = d.at, hands.evict.first
 		}
 		out = append(out, a)
 	}

@@ -82,7 +82,7 @@ func (f *Fleet) retaint(h *host, out []Action) []Action {
 	a.Add = append(change.Add, execution.Add...)
 	a.Remove = append(change.Remove, execution.Remove...)
 	a.Labels = labels
-	h.spec.execution, h.spec.spends = !execution.Empty(), spends
+	h.spec.execution, h.spec.spends, a.spends = !execution.Empty(), spends, spends
 	h.turn = false
 	f.withdraw(h) // until this is written; see lineUp
 	return append(out, a)

@@ -41,6 +41,9 @@ func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 			f.suspect(h)
 		}
 	}
+	for uid, w := range f.hands {
+		f.afterwards(uid, w) // what failed in an earlier term is still to be waited for
+	}
 }
 
 // Rest ends decisions: another leads. Writes under way are still to be finished.

@@ -81,6 +81,51 @@ func TestOvertakenActions(t *testing.T) {
 	}
 }
 
+// A node is back, and the taint by which its pods go is not removed yet: those that
+// wait to be evicted stay. A user's taint is none of that.
+func TestPodsOfANodeThatIsBackAreSpared(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(w *world)
+		then func(w *world)
+		want bool
+	}{
+		{"it fell silent", func(w *world) { w.stop("a") }, func(w *world) { w.resume("a") }, true},
+		{"it fell silent, and its lease is renewed", func(w *world) { w.stop("a") },
+			func(w *world) { w.fleet.Renewed("a", w.now.Add(time.Hour), w.now) }, true},
+		{"it was not ready", func(w *world) { w.ready("a", facts.False) }, func(w *world) { w.ready("a", facts.True) }, true},
+		{"it is not ready still", func(w *world) { w.ready("a", facts.False) }, func(*world) {}, false},
+		{"it fell silent, and is not ready", func(w *world) { w.stop("a") }, func(w *world) { w.ready("a", facts.False) }, false},
+		{"a user's taint", func(w *world) { w.stop("a"); w.taint("a", "k") }, func(w *world) { w.resume("a") }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, taintMode())
+			w.node("a")
+			w.node("b")
+			w.pod("p", "a")
+			var waiting *fleet.Action
+			w.faults = func(a *fleetAction) fault {
+				if waiting == nil && a.Kind == fleet.Evict {
+					waiting = a
+				}
+				if waiting != nil {
+					return fault{carried: time.Hour}
+				}
+				return fault{}
+			}
+			w.at(5*second, func() { c.do(w) })
+			w.run(42 * second)
+			c.then(w)
+			if waiting == nil || w.fleet.Overtaken(waiting, w.now) != c.want {
+				t.Fatalf("%+v waits; overtaken is not %v", waiting, c.want)
+			}
+			if w.settle(); w.fleet.Overtaken(waiting, w.now) != c.want { // the taint is on its way out
+				t.Errorf("while taints are written overtaken is not %v", c.want)
+			}
+		})
+	}
+}
+
 func TestExplanations(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for _, n := range []string{"a", "b", "c", "d", "e"} {

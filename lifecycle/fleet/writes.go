@@ -9,6 +9,7 @@ import (
 type write struct {
 	id    uint64    // of the action under way; 0: none
 	fails int       // in succession
+	first time.Time // when the first of them began, and still when the next one is under way
 	from  time.Time // not again before; zero: at once
 
 	spends    bool // a token of the zone, if it succeeds
@@ -32,10 +33,10 @@ func (w *write) may(now time.Time) bool { return w.id == 0 && !w.from.After(now)
 
 // end takes in what came of a write.
 func (w *write) end(err error, now time.Time) {
-	fails := w.fails + 1
+	fails, first := w.fails+1, w.first
 	*w = write{}
 	if err != nil && !errors.Is(err, ErrOvertaken) {
-		w.fails, w.from = fails, now.Add(min(shortest<<min(fails-1, 20), longest))
+		w.fails, w.first, w.from = fails, first, now.Add(min(shortest<<min(fails-1, 20), longest))
 	}
 }
 
@@ -43,6 +44,9 @@ func (w *write) end(err error, now time.Time) {
 func (f *Fleet) start(w *write) uint64 {
 	f.lastID++
 	w.id = f.lastID
+	if w.fails == 0 {
+		w.first = f.now
+	}
 	return w.id
 }
 
@@ -70,6 +74,7 @@ func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 func (f *Fleet) finishNode(a *Action, err error) {
 	h := f.hosts[a.Node]
 	if h == nil {
+		f.refund(a, err)
 		return
 	}
 	w := &h.spec
@@ -77,16 +82,26 @@ func (f *Fleet) finishNode(a *Action, err error) {
 		w = &h.status
 	}
 	if w.id != a.id {
-		return // of a node that was deleted since
+		if !w.spends { // of a node that was deleted since; whoever took its name may have a token by now
+			f.refund(a, err)
+		}
+		return
 	}
-	if err != nil && w.spends {
-		f.zones.GiveBack(h.name, f.now)
+	if w.spends {
+		f.refund(a, err)
 	}
 	w.end(err, f.now)
 	if err == nil {
 		h.believe(a, f.now)
 	}
 	f.look(h)
+}
+
+// refund gives the token back that an action did not use.
+func (f *Fleet) refund(a *Action, err error) {
+	if err != nil && a.spends {
+		f.zones.GiveBack(a.Node, f.now)
+	}
 }
 
 func (f *Fleet) finishPod(a *Action, err error) {

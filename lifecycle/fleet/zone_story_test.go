@@ -125,6 +125,24 @@ func TestReturnedAndDeletedNodesCostNoToken(t *testing.T) {
 	w.expectNoExecute("40 n00", "50 n01", "60 n04")
 }
 
+// Nodes that were deleted before anybody wrote to them have cost no token.
+func TestANodeThatIsDeletedWhileItsTaintWaitsCostsNoToken(t *testing.T) {
+	w := newWorld(t, taintMode())
+	for i := range 9 {
+		w.node(fmt.Sprintf("n%d", i))
+	}
+	w.faults = func(a *fleetAction) fault {
+		if a.Node == "n0" && a.Kind == taintKind {
+			return fault{carried: 3 * second}
+		}
+		return fault{}
+	}
+	w.at(0, func() { w.stop("n0", "n1", "n2") })
+	w.at(41*second, func() { w.deleteNode("n0") })
+	w.run(100 * second)
+	w.expectNoExecute("40 n0", "43 n1", "53 n2")
+}
+
 // expectNoExecute compares who was tainted NoExecute and when.
 func (w *world) expectNoExecute(want ...string) {
 	w.tb.Helper()
