@@ -102,18 +102,18 @@ func (c *Controller) readMail(now time.Time) {
 	for _, l := range mail.letters {
 		l.read(c, now)
 	}
-	for name, at := range mail.nodes {
-		if at.IsZero() {
-			c.fleet.Unleased(name, now)
+	for _, r := range mail.nodes {
+		if r.at.IsZero() {
+			c.fleet.Unleased(r.name, now)
 		} else {
-			c.fleet.Renewed(name, at, now)
+			c.fleet.Renewed(r.name, r.at, now)
 		}
 	}
-	for name, at := range mail.agents {
-		if at.IsZero() {
-			c.fleet.AgentUnleased(name, now)
+	for _, r := range mail.agents {
+		if r.at.IsZero() {
+			c.fleet.AgentUnleased(r.name, now)
 		} else {
-			c.fleet.AgentRenewed(name, at, now)
+			c.fleet.AgentRenewed(r.name, r.at, now)
 		}
 	}
 }

@@ -6,28 +6,61 @@ import (
 	"time"
 )
 
-// lingering is how long a renewal may wait to be read with others: 15 000 a second
-// would wake the owner of the fleet as often. Deadlines are later by that at most.
-const lingering = 50 * time.Millisecond
+// lingering is how long a renewal may wait to be read with others: each time that
+// the owner of the fleet is woken costs some 100 µs, many times what a renewal
+// does. Deadlines are later by that at most.
+const lingering = 250 * time.Millisecond
 
 // A letter is something that the owner of the fleet has to know.
 type letter interface {
 	read(c *Controller, now time.Time)
 }
 
-// renewals are the latest renewals by the names of nodes; a zero time: the lease
-// is gone.
-type renewals map[string]time.Time
+// A renewal is that of the lease named after a node; a zero time: it is gone.
+type renewal struct {
+	name string
+	at   time.Time
+}
 
-// A post is what a mailbox held: renewals in no order, they are all of different
-// leases; letters in theirs.
+// renewals are in the order in which they came.
+type renewals []renewal
+
+// mostHeld is how many renewals are held before it is seen which of them are
+// outdated. It takes an owner of the fleet who does not come round.
+const mostHeld = 1 << 17
+
+// add appends a renewal. Of one lease the last one counts, so that however long
+// nobody reads them, no more are held than there are leases and as many again.
+func (r renewals) add(one renewal) renewals {
+	if len(r) >= mostHeld && len(r) == cap(r) {
+		r = r.latest()
+	}
+	return append(r, one)
+}
+
+// latest are the last ones of each lease.
+func (r renewals) latest() renewals {
+	last := make(map[string]int, len(r))
+	for i := range r {
+		last[r[i].name] = i
+	}
+	kept := make(renewals, 0, 2*len(last))
+	for i := range r {
+		if last[r[i].name] == i {
+			kept = append(kept, r[i])
+		}
+	}
+	return kept
+}
+
+// A post is what a mailbox held, in the order in which it came.
 type post struct {
 	letters       []letter
 	nodes, agents renewals
 }
 
 // A mailbox takes what many goroutines have learnt, for the one that owns the
-// fleet. Nobody waits for it. Of the renewals of one lease the last one is kept.
+// fleet. Nobody waits for it.
 type mailbox struct {
 	some     chan struct{} // has a token while something is worth waking for
 	renewals atomic.Uint64 // of leases of nodes, since the start
@@ -40,10 +73,7 @@ type mailbox struct {
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{
-		some: make(chan struct{}, 1),
-		held: post{nodes: renewals{}, agents: renewals{}}, spare: post{nodes: renewals{}, agents: renewals{}},
-	}
+	return &mailbox{some: make(chan struct{}, 1)}
 }
 
 // put takes a letter.
@@ -59,9 +89,9 @@ func (m *mailbox) renewed(agents bool, name string, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if agents {
-		m.held.agents[name] = at
+		m.held.agents = m.held.agents.add(renewal{name, at})
 	} else {
-		m.held.nodes[name] = at
+		m.held.nodes = m.held.nodes.add(renewal{name, at})
 		m.renewals.Add(1)
 	}
 	if m.delayed {
@@ -82,8 +112,7 @@ func (m *mailbox) wake() {
 	}
 }
 
-// mostSpare is how much of a post is kept to be filled again: clearing a map costs
-// what it once held.
+// mostSpare is how much room of a post is kept to be filled again.
 const mostSpare = 8192
 
 // collect empties the mailbox. What it returns is valid until the next call.
@@ -97,18 +126,14 @@ func (m *mailbox) collect() post {
 }
 
 func (p post) emptied() post {
-	if len(p.nodes) > mostSpare {
-		p.nodes = renewals{}
+	return post{emptied(p.letters), emptied(p.nodes), emptied(p.agents)}
+}
+
+// emptied holds nothing, and has room where that costs little.
+func emptied[E any](all []E) []E {
+	if cap(all) > mostSpare {
+		return nil
 	}
-	if len(p.agents) > mostSpare {
-		p.agents = renewals{}
-	}
-	if cap(p.letters) > mostSpare {
-		p.letters = nil
-	}
-	clear(p.nodes)
-	clear(p.agents)
-	clear(p.letters)
-	p.letters = p.letters[:0]
-	return p
+	clear(all)
+	return all[:0]
 }

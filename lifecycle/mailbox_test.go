@@ -24,7 +24,7 @@ func TestRenewalsAreReadTogether(t *testing.T) {
 			t.Errorf("renewals were told after %s", late)
 		}
 		p := m.collect()
-		if len(p.nodes) != 10 || !p.nodes["n3"].Equal(begun.Add(993)) || len(p.agents) != 0 {
+		if len(p.nodes) != 1000 || p.nodes[999].name != "n9" || !p.nodes[999].at.Equal(begun.Add(999)) || len(p.agents) != 0 {
 			t.Errorf("the mailbox held %v", p)
 		}
 		m.renewed(true, "n3", time.Time{})
@@ -33,6 +33,37 @@ func TestRenewalsAreReadTogether(t *testing.T) {
 			t.Errorf("then it held %v", p)
 		}
 	})
+}
+
+func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
+	const leases, rounds = 1000, 1000
+	m := newMailbox()
+	begun := time.Now()
+	names := make([]string, leases)
+	for i := range names {
+		names[i] = fmt.Sprint("n", i)
+	}
+	for round := range rounds {
+		for _, name := range names {
+			m.renewed(false, name, begun.Add(time.Duration(round)))
+		}
+	}
+	p := m.collect()
+	if len(p.nodes) > 2*mostHeld || cap(p.nodes) > 4*mostHeld {
+		t.Errorf("of %d leases %d renewals are held, with room for %d", leases, len(p.nodes), cap(p.nodes))
+	}
+	last := map[string]time.Time{}
+	for _, r := range p.nodes {
+		if r.at.Before(last[r.name]) {
+			t.Fatalf("a renewal of %s comes after a later one", r.name)
+		}
+		last[r.name] = r.at
+	}
+	for _, name := range names {
+		if !last[name].Equal(begun.Add(rounds - 1)) {
+			t.Fatalf("the last renewal of %s is lost", name)
+		}
+	}
 }
 
 func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
