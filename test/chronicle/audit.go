@@ -52,6 +52,7 @@ type Write struct {
 	Namespace, Name string
 	Code            int             // of HTTP; 0: the server gave no answer
 	Sent, Answer    json.RawMessage // objects of the API
+	object          Object
 }
 
 // line is an event of audit.k8s.io/v1, with what is used here.
@@ -75,8 +76,12 @@ func (l *line) write() *Write {
 	if l.Ref.Subresource != "" {
 		w.Resource += "/" + l.Ref.Subresource
 	}
+	var o struct{ Metadata Object }
+	if len(w.Answer) > 0 && json.Unmarshal(w.Answer, &o) == nil { // a Status has no such metadata
+		w.object = o.Metadata
+	}
 	if w.Name == "" { // a create: the server knows the name by its answer
-		w.Name = w.Object().Name
+		w.Name = w.object.Name
 	}
 	return w
 }
@@ -88,13 +93,7 @@ type Object struct {
 }
 
 // Object is that of the answer, empty where the answer is none.
-func (w *Write) Object() Object {
-	var o struct{ Metadata Object }
-	if len(w.Answer) > 0 {
-		_ = json.Unmarshal(w.Answer, &o) // a Status has no such metadata
-	}
-	return o.Metadata
-}
+func (w *Write) Object() Object { return w.object }
 
 // Done reports that the server did as it was asked.
 func (w *Write) Done() bool { return w.Code >= 200 && w.Code < 300 }

@@ -100,7 +100,11 @@ func (c *Component) Running() bool { return c.PID() != 0 }
 // Stop ends the component by SIGTERM, and waits. One that was paused runs on
 // first.
 func (c *Component) Stop(ctx context.Context) error {
-	return errors.Join(c.signal(syscall.SIGTERM), c.signal(syscall.SIGCONT), c.ended(ctx))
+	if err := c.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	_ = c.signal(syscall.SIGCONT) // it may have ended at once
+	return c.ended(ctx)
 }
 
 // Kill ends the component by SIGKILL, as a crash would, and waits. What a
