@@ -17,6 +17,7 @@ type Controller struct {
 	settings Settings
 	parts    Parts
 	log      *slog.Logger
+	clock    *clock // of the goroutine that owns the fleet
 	mail     *mailbox
 	doubts   *doubts
 	rivals   rivals
@@ -46,7 +47,7 @@ type Controller struct {
 func New(s Settings, policy fleet.Policy, p Parts) *Controller {
 	log := cmp.Or(p.Log, slog.Default())
 	c := &Controller{
-		settings: s, parts: p, log: log,
+		settings: s, parts: p, log: log, clock: newClock(),
 		mail: newMailbox(), doubts: &doubts{log: log}, rivals: s.OtherWriters,
 		fleet: fleet.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
 	}
@@ -71,10 +72,11 @@ func (c *Controller) Run(ctx context.Context) {
 		waits = append(waits, f.follow(following, c.parts.Watching, f.link))
 	}
 	for ctx.Err() == nil {
-		c.pause(ctx, c.turn(time.Now()))
+		c.pause(ctx, c.turn())
 	}
-	c.rest(time.Now()) // before the lease is given to somebody else
-	c.publish(time.Now())
+	now, _ := c.clock.tell()
+	c.rest(now) // before the lease is given to somebody else
+	c.publish(now)
 	stop()
 	for _, wait := range waits {
 		wait()
@@ -84,12 +86,18 @@ func (c *Controller) Run(ctx context.Context) {
 // turn is one round of the owner of the fleet: it reads its mail, sees whether it
 // may decide, decides, and hands out what follows. It returns when it wants to be
 // woken at the latest.
-func (c *Controller) turn(now time.Time) (next time.Time) {
+func (c *Controller) turn() (next time.Time) {
+	now, missed := c.clock.tell()
+	if missed > 0 {
+		c.log.Warn("the clock went on while nobody watched: nobody is given up before nodes had time to renew", "by", missed)
+		c.fleet.Unreachable(now)
+	}
 	c.readMail(now)
 	c.takeOffice(now)
 	if c.hands != nil {
+		began := time.Now()
 		actions := c.fleet.Act(now)
-		c.parts.Meters.looked(time.Since(now))
+		c.parts.Meters.looked(time.Since(began))
 		for i := range actions {
 			c.handOut(&actions[i], now)
 		}
@@ -162,7 +170,7 @@ func (c *Controller) handOut(a *fleet.Action, now time.Time) {
 	case a.Kind.Writes() && c.rehearsal.on:
 		c.rehearsal.play(c, a, now)
 	case a.Kind.Writes() || a.Kind == fleet.ReadLease:
-		c.hands.take(a, now)
+		c.hands.take(a)
 	}
 }
 
@@ -184,7 +192,7 @@ const (
 
 // pause sleeps until the time, or until there is mail.
 func (c *Controller) pause(ctx context.Context, until time.Time) {
-	timer := time.NewTimer(max(shortestSleep, min(time.Until(until), longestSleep)))
+	timer := time.NewTimer(max(shortestSleep, min(c.clock.until(until), longestSleep)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -59,8 +59,8 @@ func (e *executor) stop() {
 }
 
 // take takes an action over, and does not wait.
-func (e *executor) take(a *fleet.Action, now time.Time) {
-	x := &errand{executor: e, Action: a, class: classOf(a), taken: now}
+func (e *executor) take(a *fleet.Action) {
+	x := &errand{executor: e, Action: a, class: classOf(a), taken: time.Now()}
 	e.open[a] = true
 	if writesNode(a) {
 		waiting, busy := e.behind[a.Node]

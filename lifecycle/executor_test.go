@@ -146,8 +146,8 @@ func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
 		c.term = t.Context()
 		e := newExecutor(c)
 		for i := range 100 {
-			e.take(&fleet.Action{Kind: fleet.ReadLease, Node: fmt.Sprint(i)}, time.Now())
-			e.take(&fleet.Action{Kind: fleet.Evict, Node: "a", Pod: &facts.Pod{Name: fmt.Sprint(i)}}, time.Now())
+			e.take(&fleet.Action{Kind: fleet.ReadLease, Node: fmt.Sprint(i)})
+			e.take(&fleet.Action{Kind: fleet.Evict, Node: "a", Pod: &facts.Pod{Name: fmt.Sprint(i)}})
 		}
 		synctest.Wait()
 		begun := time.Now()

@@ -66,6 +66,7 @@ type rig struct {
 	controller *Controller
 	stop       func() // and wait for the end
 	begun      time.Time
+	wall       *wall // nil: it is not set
 
 	meters      Meters
 	requestedIn func(map[string]string) (map[string]facts.Request, error)
@@ -94,6 +95,9 @@ func (r *rig) parts() Parts {
 // everything has settled.
 func (r *rig) start() {
 	r.controller = New(r.settings, r.policy, r.parts())
+	if r.wall != nil {
+		r.controller.clock = r.wall.clock()
+	}
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
 	go func() {

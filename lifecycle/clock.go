@@ -1,0 +1,40 @@
+package lifecycle
+
+import "time"
+
+// A clock is the time by which is decided. It runs as the process's own clock does,
+// which nobody sets, and never goes back: silence is as long as it lasts. But it is
+// the wall's clock by which the API's objects are dated, so where that is set, this
+// one follows: forward at once, and back by going half as fast until both agree.
+type clock struct {
+	wall func() time.Time // without a reading of the process's own clock
+	read time.Time        // when it was read last, with one
+	now  time.Time        // what it said then
+}
+
+func newClock() *clock {
+	now := time.Now()
+	return &clock{wall: func() time.Time { return time.Now().Round(0) }, read: now, now: now.Round(0)}
+}
+
+// At most so long passes between two rounds, and so little is a leap.
+const (
+	longestRound = longestSleep + 10*time.Second
+	leastLeap    = time.Second
+)
+
+// tell is what time it is, and how much of it nobody has watched: the wall's clock
+// was set forward, the machine slept, or the process stood still. Zero: none.
+func (k *clock) tell() (now time.Time, missed time.Duration) {
+	passed := time.Since(k.read)
+	k.read, k.now = k.read.Add(passed), k.now.Add(passed)
+	ahead := k.wall().Sub(k.now)
+	k.now = k.now.Add(max(ahead, -passed/2))
+	if ahead = max(ahead, passed-longestRound); ahead < leastLeap {
+		return k.now, 0
+	}
+	return k.now, ahead
+}
+
+// until is how long it is to a moment.
+func (k *clock) until(at time.Time) time.Duration { return at.Sub(k.now) - time.Since(k.read) }

@@ -1,0 +1,115 @@
+package lifecycle
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A wall is a clock that is set.
+type wall struct{ off atomic.Int64 }
+
+func (w *wall) set(by time.Duration) { w.off.Add(int64(by)) }
+
+func (w *wall) clock() *clock {
+	k := newClock()
+	k.wall = func() time.Time { return time.Now().Round(0).Add(time.Duration(w.off.Load())) }
+	return k
+}
+
+func TestAClockFollowsTheWall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wall{}
+		k := w.clock()
+		begun, last := time.Now(), time.Time{}
+		for _, step := range []struct {
+			set, passes  time.Duration
+			want, missed time.Duration // since the beginning
+		}{
+			{0, 5 * time.Second, 5 * time.Second, 0},
+			{time.Hour, 5 * time.Second, time.Hour + 10*time.Second, time.Hour},
+			{0, 5 * time.Second, time.Hour + 15*time.Second, 0},
+			{-4 * time.Second, 5 * time.Second, time.Hour + 17500*time.Millisecond, 0},
+			{0, 5 * time.Second, time.Hour + 21*time.Second, 0},
+			{0, 5 * time.Second, time.Hour + 26*time.Second, 0},
+			{300 * time.Millisecond, 700 * time.Millisecond, time.Hour + 27*time.Second, 0}, // no leap
+			{0, time.Minute, time.Hour + 87*time.Second, 40 * time.Second},                  // it stood still
+		} {
+			<-time.After(step.passes)
+			w.set(step.set)
+			now, missed := k.tell()
+			if now.Sub(begun) != step.want || missed != step.missed || now.Before(last) {
+				t.Fatalf("after %s: %s of which %s were missed, not %s and %s", time.Since(begun), now.Sub(begun), missed, step.want, step.missed)
+			}
+			last = now
+		}
+		if <-time.After(time.Second); k.until(last.Add(time.Minute)) != 59*time.Second {
+			t.Errorf("a second ago it was a minute, now it is %s", k.until(last.Add(time.Minute)))
+		}
+	})
+}
+
+// TestNobodyIsGivenUpForAClockThatIsSet: who is alive is not given up, and who is
+// dead is, somewhat later.
+func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		by       time.Duration
+		from, to time.Duration // a dead node is Unknown after so long
+		live     bool
+	}{
+		"forward":                     {10 * time.Minute, 65 * time.Second, 80 * time.Second, true},
+		"forward, without live reads": {10 * time.Minute, 65 * time.Second, 80 * time.Second, false},
+		"back":                        {-10 * time.Minute, 65 * time.Second, 115 * time.Second, true},
+		"back and forth by little":    {-time.Second, 65 * time.Second, 72 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.wall, r.policy.Evidence.LiveReads = &wall{}, c.live
+				for _, name := range []string{"a", "b", "c", "d"} {
+					r.node(name)
+				}
+				r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c", "d")
+				r.start()
+				r.until(15 * time.Second)
+				r.renew(corev1.NamespaceNodeLease, "a") // for the last time
+				r.until(27 * time.Second)
+				r.wall.set(c.by)
+				r.pod("b", "web") // so that it is looked at the clock before anybody renews
+				r.until(c.from - time.Second)
+				if got := r.lines("silence", "taint", "evict", "mark-not-ready"); got != "" {
+					t.Errorf("before %s:\n%s", c.from, got)
+				}
+				r.until(c.to)
+				if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionUnknown {
+					t.Errorf("after %s the dead node is %s", c.to, got)
+				}
+				r.until(5 * time.Minute)
+				for _, name := range []string{"b", "c", "d"} {
+					if strings.Contains(r.lines("silence", "taint"), " "+name+" ") {
+						t.Errorf("%s was given up", name)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsWrittenAfterASleep: a machine that slept has not counted the time,
+// and others may lead by now.
+func TestNothingIsWrittenAfterASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lock{lasts: 15 * time.Second, renewed: time.Now()}
+		if <-time.After(10 * time.Second); !l.holds(time.Now()) {
+			t.Error("it is held for 15 s")
+		}
+		slept := time.Now().Round(0).Add(6 * time.Second) // by the wall alone
+		if l.holds(slept) {
+			t.Error("it is held for longer than it lasts")
+		}
+	})
+}
