@@ -45,6 +45,10 @@ func TestStoriesOfTheShadow(t *testing.T) {
 			"config: {nodeMonitorGracePeriod: 40s}\nnodes: [{metadata: {name: a}, count: 3}]\nuntil: 345s\n" + `events: [
 {at: 10s, ready: {nodes: [a-0], status: Unknown}}, {at: 10s, condition: {nodes: [a-0], type: DiskPressure, status: "True"}}, {at: 60s, stopLease: [a-0]}]`,
 			"disk", "10s a-0 add disk-pressure NoSchedule taint; 90s a-0 remove disk-pressure NoSchedule taint; 300s a-0 add disk-pressure NoSchedule taint; 340s a-0 remove disk-pressure NoSchedule taint"},
+		{"a grace of centuries is not over at once",
+			"config: {nodeMonitorGracePeriod: 2562047h, nodeStartupGracePeriod: 2562047h, enableTaintManager: false, podEvictionTimeout: 2562047h}\n" + three + web("") +
+				`events: [{at: 10s, stop: [a-0]}, {at: 20s, ready: {nodes: [a-1], status: "False"}}]`,
+			"a-0", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := only(brief(t, c.file), c.word); got != c.want {

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -114,5 +115,8 @@ func (w *Watch) silentAt(s *signs) time.Time {
 	if s.ready.status == facts.Absent {
 		grace = w.policy.StartupGrace
 	}
-	return time.Unix(0, max(s.last+int64(grace), s.floor, w.floor))
+	if until := s.last + int64(grace); until >= s.last {
+		return time.Unix(0, max(until, s.floor, w.floor))
+	}
+	return time.Unix(0, math.MaxInt64) // centuries away
 }
