@@ -1,0 +1,201 @@
+package lifecycle
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// dying is how many nodes of the zone z die at once.
+const dying = 1000
+
+// TestAThousandNodesOfAZoneDieAtOnce: they are given up at the rate of their zone's
+// state and not a moment sooner, who died first goes first, each costs so many
+// requests and no more, and at no time are there more of them than the budget has.
+func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	for name, c := range map[string]struct {
+		alive  int           // of the same zone
+		second time.Duration // when the second one is given up: the rate changes as they die
+		every  time.Duration // and the next ones
+		given  int           // how many, in the time that is watched
+		reads  bool
+	}{
+		"all of the zone":                 {0, ms(50_999) + time.Second, time.Second, dying, false},
+		"most of it":                      {250, ms(50_687) + 10*time.Second, 10 * time.Second, 20, false},
+		"half of it":                      {1000, ms(51_000), time.Second, 100, false},
+		"all of it, asked for one by one": {0, ms(0), time.Second, dying, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.settings.EventQPS, r.policy.Evidence.LiveReads = 0, c.reads
+				calls := r.bill()
+				order := r.massDeath(c.alive)
+				r.start()
+				r.until(c.second + time.Duration(c.given-2)*c.every + c.every/2)
+				if c.reads { // until all are known to be dead some of those who are go first
+					r.until(time.Duration(c.given+90) * c.every)
+					r.expectPace(order, c.every)
+				} else {
+					r.expectOrder(order[:c.given], c.second, c.every)
+				}
+				calls.expect(t, c.given, c.reads)
+				calls.within(t, r.settings.QPS, r.settings.Burst)
+			})
+		})
+	}
+}
+
+// massDeath stores zones of which one loses a thousand nodes within a second, and
+// returns these in the order of their deaths, which is not that of their names.
+func (r *rig) massDeath(alive int) (order []string) {
+	var living []string
+	for i := range 3 {
+		living = append(living, r.node(fmt.Sprint("y", i), func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "y" }).Name)
+	}
+	for i := range alive {
+		living = append(living, r.node(fmt.Sprintf("x%04d", i)).Name)
+	}
+	for i := range dying {
+		r.until(time.Duration(i) * time.Millisecond)
+		name := fmt.Sprintf("n%04d", (i*7919+dying/2)%dying)
+		r.node(name)
+		r.pod(name, "on-"+name, tolerating(3600))
+		order = append(order, name)
+	}
+	r.beat(r.t.Context(), corev1.NamespaceNodeLease, living...)
+	return order
+}
+
+// A surrender is a node's first NoExecute taint.
+type surrender struct {
+	node string
+	at   time.Duration // since the beginning
+}
+
+func (r *rig) surrenders() (all []surrender) {
+	r.decided.Lock()
+	defer r.decided.Unlock()
+	for _, d := range r.decisions {
+		if d.Decision != "taint" || !strings.Contains(d.What, "+node.kubernetes.io/unreachable:NoExecute") {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, d.Time)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all = append(all, surrender{d.Node, at.Sub(r.begun)})
+	}
+	return all
+}
+
+// slack is by how much a moment may be late: one round.
+const slack = 2 * shortestSleep
+
+// expectOrder wants these nodes, and no other, given up in this order: the first
+// one as it dies.
+func (r *rig) expectOrder(names []string, second, every time.Duration) {
+	r.t.Helper()
+	all := r.surrenders()
+	if len(all) != len(names) {
+		r.t.Errorf("%d nodes were given up, not %d", len(all), len(names))
+	}
+	for i, s := range all[:min(len(all), len(names))] {
+		want := second + time.Duration(i-1)*every
+		if i == 0 {
+			want = 50 * time.Second
+		}
+		if late := s.at - want; s.node != names[i] || late < 0 || late > slack {
+			r.t.Fatalf("the %d. node that is given up is %s at %s, not %s at %s", i+1, s.node, s.at, names[i], want)
+		}
+	}
+}
+
+// expectPace wants all of these given up, no two of them sooner after each other
+// than that, and in their order those who were left when all were known to be dead.
+func (r *rig) expectPace(names []string, every time.Duration) {
+	r.t.Helper()
+	all := r.surrenders()
+	if len(all) != len(names) {
+		r.t.Errorf("%d nodes were given up, not %d", len(all), len(names))
+	}
+	age := map[string]int{}
+	for i, name := range names {
+		age[name] = i
+	}
+	for i := 1; i < len(all); i++ {
+		was, is := all[i-1], all[i]
+		if is.at-was.at < every-time.Millisecond { // the log has no more than that
+			r.t.Fatalf("%s is given up at %s, and %s at %s", was.node, was.at, is.node, is.at)
+		}
+		if was.at > 2*time.Minute && age[is.node] < age[was.node] {
+			r.t.Fatalf("%s is given up at %s, after %s, which died later", is.node, is.at, was.node)
+		}
+	}
+}
+
+// A bill is what was asked of the server, by kind of request, and when.
+type bill struct {
+	mu    sync.Mutex
+	kinds map[string]int
+	at    []time.Time
+}
+
+// bill counts requests that are neither lists nor watches.
+func (r *rig) bill() *bill {
+	b := &bill{kinds: map[string]int{}}
+	r.fault = func(q *http.Request) (*http.Response, error) {
+		if a := addressOf(q.URL.Path); a.name != "" {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.kinds[strings.TrimSuffix(q.Method+" "+a.kind+"/"+a.part, "/")]++
+			b.at = append(b.at, time.Now())
+		}
+		return nil, nil
+	}
+	return b
+}
+
+// expect wants for each node one write of its conditions, and a read and a write of
+// its taints, twice for those that were given up later; one mark for each pod; and
+// one read of each lease, if leases are read.
+func (b *bill) expect(t *testing.T, given int, reads bool) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taints := dying + given - 1 // the first one has both in one
+	want := map[string]int{"PATCH nodes/status": dying, "GET nodes": taints, "PATCH nodes": taints, "PATCH pods/status": dying}
+	if reads {
+		want["GET leases"] = dying
+	}
+	for kind, want := range want {
+		if got := b.kinds[kind]; got != want {
+			t.Errorf("%s: %d requests, not %d", kind, got, want)
+		}
+		delete(b.kinds, kind)
+	}
+	if len(b.kinds) > 0 {
+		t.Errorf("nobody expected %v", b.kinds)
+	}
+}
+
+// within wants no more requests in any time than the budget lets begin in it.
+func (b *bill) within(t *testing.T, qps float64, burst int) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.at {
+		for j := i + burst; j < len(b.at); j += burst {
+			if most := float64(burst) + 1 + qps*b.at[j].Sub(b.at[i]).Seconds(); float64(j-i) > most {
+				t.Fatalf("from %s on there are %d requests in %s", b.at[i], j-i, b.at[j].Sub(b.at[i]))
+			}
+		}
+	}
+}
