@@ -75,6 +75,14 @@ func New(p Policy) *Judge {
 		later: deadline.New[string](), turn: deadline.New[place](), agreed: deadline.New[string]()}
 }
 
+// Anew is a judge without suspects, who knows of the same outages: whoever takes
+// over when the API server is back has to give nodes time to renew as well.
+func (j *Judge) Anew() *Judge {
+	fresh := New(j.policy)
+	fresh.now, fresh.outage = j.now, j.outage
+	return fresh
+}
+
 // Suspect takes in that a node fell silent. Of one that is suspected or dead
 // already it is no news.
 func (j *Judge) Suspect(name string, now time.Time) {

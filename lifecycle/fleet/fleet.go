@@ -52,21 +52,22 @@ type Fleet struct {
 // New makes a fleet that has seen nothing and does not lead.
 func New(p Policy) *Fleet {
 	f := &Fleet{
-		policy: p,
-		health: health.New(p.Health),
-		agents: agents.New(p.Agents),
-		hosts:  map[string]*host{},
-		pods:   map[string]*pod{},
-		hands:  map[string]*hands{},
-		tasks:  map[uint64]agents.Task{},
+		policy:   p,
+		evidence: evidence.New(p.Evidence),
+		health:   health.New(p.Health),
+		agents:   agents.New(p.Agents),
+		hosts:    map[string]*host{},
+		pods:     map[string]*pod{},
+		hands:    map[string]*hands{},
+		tasks:    map[uint64]agents.Task{},
 	}
 	f.begin()
 	return f
 }
 
-// begin forgets all decisions.
+// begin forgets all decisions, and no outage.
 func (f *Fleet) begin() {
-	f.evidence = evidence.New(f.policy.Evidence)
+	f.evidence = f.evidence.Anew()
 	f.zones = zones.New(f.policy.Zones)
 	f.timers = evictions.NewTimers()
 	f.budgets = budgets{}

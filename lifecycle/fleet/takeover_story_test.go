@@ -170,6 +170,25 @@ func TestWhoRestsDecidesNothing(t *testing.T) {
 	w.expect("evict", "195 evict a p taint")
 }
 
+// A leader that can not renew its lease rests, and somebody leads again as soon as
+// the API server is back: sooner than the nodes could renew theirs.
+func TestATakeoverKnowsOfTheOutageBeforeIt(t *testing.T) {
+	for _, live := range []bool{true, false} {
+		p := taintMode()
+		p.Evidence.LiveReads = live
+		w := newWorld(t, p)
+		w.node("a")
+		w.node("b")
+		w.at(5*second, func() { w.stop("a", "b") }) // nobody hears them
+		w.at(15*second, func() { w.fleet.Rest(w.now) })
+		w.at(98*second, func() { w.fleet.Unreachable(w.now) })
+		w.at(100*second, func() { w.fleet.Lead(w.now, at(15*second)) })
+		w.at(110*second, func() { w.resume("a") })
+		w.run(200 * second)
+		w.expect("condition", fourUnknown(map[bool]string{true: "140", false: "138"}[live], "b", unknown)...)
+	}
+}
+
 func TestWhoLeadsAgainKnowsWhatIsUnderWay(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")
