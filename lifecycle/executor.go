@@ -1,9 +1,7 @@
 package lifecycle
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -29,8 +27,8 @@ type executor struct {
 	backlogs [classes]*backlog
 
 	// Of the owner of the fleet.
-	open   map[*fleet.Action]bool // taken and not finished
-	behind map[string][]*errand   // by node: writes to it that wait for the one under way
+	open  map[*fleet.Action]bool // taken and not finished
+	lines map[string][]*errand   // by node: writes to it, the one under way and those that wait for it
 }
 
 // workers is how many actions of a class are under way at once: enough to use the
@@ -40,7 +38,7 @@ var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 func newExecutor(c *Controller) *executor {
 	e := &executor{
 		term: c.term, settings: &c.settings, parts: &c.parts, events: c.events,
-		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*fleet.Action]bool{}, behind: map[string][]*errand{},
+		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*fleet.Action]bool{}, lines: map[string][]*errand{},
 	}
 	e.ctx, e.cancel = context.WithCancel(c.term)
 	for class, n := range workers {
@@ -63,14 +61,27 @@ func (e *executor) take(a *fleet.Action) {
 	x := &errand{executor: e, Action: a, class: classOf(a), taken: time.Now()}
 	e.open[a] = true
 	if writesNode(a) {
-		waiting, busy := e.behind[a.Node]
-		if busy {
-			e.behind[a.Node] = append(waiting, x)
+		x.patience, x.hasten = context.WithCancel(e.ctx)
+		line := e.lines[a.Node]
+		e.lines[a.Node] = append(line, x)
+		if len(line) > 0 {
+			e.hurry(line[0], x.class)
 			return
 		}
-		e.behind[a.Node] = nil
 	}
 	e.backlogs[x.class].put(x)
+}
+
+// hurry has an errand go on as what waits for it would.
+func (e *executor) hurry(x *errand, as class) {
+	switch {
+	case x.class <= as:
+	case e.backlogs[x.class].remove(x):
+		x.class = as
+		e.backlogs[as].put(x)
+	default:
+		x.hasten()
+	}
 }
 
 // writesNode: two such writes to one node at once would only get into each other's
@@ -85,12 +96,17 @@ func (e *executor) close(a *fleet.Action) {
 	if !writesNode(a) {
 		return
 	}
-	if waiting := e.behind[a.Node]; len(waiting) > 0 {
-		e.behind[a.Node] = waiting[1:]
-		e.backlogs[waiting[0].class].put(waiting[0])
-	} else {
-		delete(e.behind, a.Node)
+	line := e.lines[a.Node]
+	line[0].hasten() // nothing of it is to be freed later
+	if line = line[1:]; len(line) == 0 {
+		delete(e.lines, a.Node)
+		return
 	}
+	e.lines[a.Node] = line
+	for _, behind := range line[1:] {
+		line[0].class = min(line[0].class, behind.class)
+	}
+	e.backlogs[line[0].class].put(line[0])
 }
 
 // classOf is how urgent an action is.
@@ -139,86 +155,6 @@ var deeds = map[fleet.Kind]func(*errand) error{
 	fleet.ClearAgent:   (*errand).clearAgent,
 }
 
-// An errand is an action that is being carried out.
-type errand struct {
-	*executor
-	*fleet.Action
-	class   class
-	taken   time.Time
-	waited  time.Duration // for the turn that is paid
-	paid    bool          // the next request has its turn already
-	begun   bool          // it had a turn
-	sure    bool          // it was asked whether it is wanted, and nothing was sent since
-	version string        // of the node when the errand began
-}
-
-// begin waits for the first request's turn, and asks only then whether the action
-// still is to be: hours may have passed since it was decided.
-func (x *errand) begin() (wanted bool) {
-	if x.await() != nil {
-		return false
-	}
-	p := x.ask(false)
-	x.version = p.version
-	return p.granted
-}
-
-// confirm asks once more before a request that can not be undone: minutes may have
-// passed between two turns, and the pod's node may be back.
-func (x *errand) confirm() error {
-	if x.sure {
-		return nil
-	}
-	if err := x.await(); err != nil {
-		return err
-	}
-	if p := x.ask(true); !p.granted {
-		return cmp.Or(x.ctx.Err(), fleet.ErrOvertaken)
-	}
-	return nil
-}
-
-// ask asks the owner of the fleet, on a turn that is given back if the answer is no.
-func (x *errand) ask(again bool) (p permission) {
-	answer := make(chan permission, 1)
-	x.mail.put(asked{by: x.executor, action: x.Action, again: again, answer: answer})
-	select {
-	case p = <-answer:
-	case <-x.ctx.Done():
-	}
-	if x.sure = p.granted; !p.granted {
-		x.paid = false
-		x.budget.giveBack()
-	}
-	return p
-}
-
-// await waits for the turn of one request, unless there is one.
-func (x *errand) await() error {
-	if x.paid {
-		return nil
-	}
-	began := time.Now()
-	if err := x.budget.turn(x.ctx, rankOf(x.class, x.begun)); err != nil {
-		return err
-	}
-	x.waited, x.paid, x.begun = time.Since(began), true, true
-	return nil
-}
-
-// errNotLeading is why nothing more is written by a process that was held up for
-// longer than its leadership is sure.
-var errNotLeading = errors.New("the leadership was not renewed in time: nothing is written")
-
-// object is the node that the action is about, as it was seen last; one without
-// anything where there was none.
-func (x *errand) object() *facts.Node {
-	if x.Action.Object == nil {
-		return &facts.Node{Name: x.Node}
-	}
-	return x.Action.Object
-}
-
 // A backlog holds errands that nobody has begun yet.
 type backlog struct {
 	mu   sync.Mutex
@@ -255,6 +191,17 @@ func (b *backlog) next(ctx context.Context) (*errand, bool) {
 			return x, true
 		}
 	}
+}
+
+// remove takes out an errand that nobody has begun, and reports whether it was one.
+func (b *backlog) remove(x *errand) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.all, x)
+	if i >= 0 {
+		b.all = slices.Delete(b.all, i, i+1)
+	}
+	return i >= 0
 }
 
 func (b *backlog) pop() *errand {

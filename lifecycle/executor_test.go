@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +78,57 @@ func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 	})
 }
 
+// TestWhatIsUrgentWaitsForNothingThatIsNot: hundreds of evictions have the budget,
+// and a label of a node waits for its turn when the node dies.
+func TestWhatIsUrgentWaitsForNothingThatIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.settings.QPS, r.settings.Burst, r.settings.EventQPS = 1, 1, 0
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		for i := range 300 {
+			r.pod("b", fmt.Sprintf("web%03d", i))
+		}
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.start()
+		r.until(30 * time.Second)
+		r.change("b", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "user", Effect: corev1.TaintEffectNoExecute}}
+		})
+		r.until(35 * time.Second)
+		r.change("a", func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "linux" })
+		r.until(65 * time.Second) // a label, a lease that is read, conditions, taints: six turns
+		if n := r.live("a"); conditionOf(n, corev1.NodeReady).Status != corev1.ConditionUnknown || taintsOf(n) == "" {
+			t.Errorf("15 s after it died it is %s and has the taints %q", conditionOf(n, corev1.NodeReady).Status, taintsOf(n))
+		}
+		if left := r.count("pods"); left < 200 {
+			t.Errorf("%d pods are left: the budget was not used up", left)
+		}
+	})
+}
+
+// eventsOf counts events by their reasons.
+func (r *rig) eventsOf(reasons ...string) (n int) {
+	r.with(func() {
+		for _, e := range r.events {
+			if slices.Contains(reasons, e.Reason) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// change changes a node.
+func (r *rig) change(name string, do func(*corev1.Node)) {
+	r.with(func() {
+		n := r.things["nodes"]["/"+name].DeepCopyObject().(*corev1.Node)
+		do(n)
+		r.store("nodes", n)
+	})
+}
+
 func (r *rig) count(kind string) (n int) {
 	r.with(func() { n = len(r.things[kind]) })
 	return n
@@ -131,6 +183,9 @@ func TestWhatFailedIsTriedAgain(t *testing.T) {
 		}
 		if got := taintsOf(r.live("a")); got != "unreachable:NoSchedule unreachable:NoExecute" {
 			t.Errorf("the taints are %s", got)
+		}
+		if events := r.eventsOf("NodeNotReady", "TaintManagerEviction"); events != 3 {
+			t.Errorf("of the node, and of its pod that is marked and evicted, there are %d events", events)
 		}
 		if got := r.lines("evict", "taint", "silence", "mark-not-ready"); strings.Count(got, "connection reset") < 6 {
 			t.Errorf("of two failures each few were told:\n%s", got)

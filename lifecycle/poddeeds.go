@@ -24,7 +24,7 @@ const (
 
 // markNotReady takes the pod out of the endpoints of its services.
 func (x *errand) markNotReady() error {
-	x.events.pod(x.Pod, eventPodNotReady)
+	x.tell(eventPodNotReady)
 	_, err := x.patchPodStatus(podStatus{Conditions: []condition{{
 		Type: string(corev1.PodReady), Status: string(corev1.ConditionFalse),
 		Reason: reasonNotReady, Message: messageNotReady, LastTransitionTime: stamp(time.Now()),
@@ -52,9 +52,16 @@ func (x *errand) evictByTaint() error {
 	return x.deletePod()
 }
 
+// tell tells of the pod in an event, once however often it is tried.
+func (x *errand) tell(w wording) {
+	if !x.Again() {
+		x.events.pod(x.Pod, w)
+	}
+}
+
 // disrupt says why the pod will end: in an event, and in its status.
 func (x *errand) disrupt() (gone bool, err error) {
-	x.events.pod(x.Pod, eventMarking)
+	x.tell(eventMarking)
 	return x.patchPodStatus(podStatus{Conditions: []condition{{
 		Type: string(corev1.DisruptionTarget), Status: string(corev1.ConditionTrue),
 		Reason: reasonByTaint, Message: messageByTaint, LastTransitionTime: stamp(time.Now()),
@@ -96,7 +103,7 @@ func disruptedSince(p *corev1.Pod) (since time.Time, told bool) {
 
 // evictLost ends a pod with its node, in the mode without taints.
 func (x *errand) evictLost() error {
-	x.events.pod(x.Pod, eventLost)
+	x.tell(eventLost)
 	gone, err := x.patchPodStatus(podStatus{Reason: reasonLost, Message: fmt.Sprintf(messageLost, x.Node, x.Pod.Name)})
 	if gone || err != nil {
 		return err

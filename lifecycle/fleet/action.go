@@ -71,7 +71,7 @@ type Action struct {
 	Labels     []taints.LabelChange // of Taint, in the order of keys
 	Why        Why                  // of Evict
 	Due        time.Time            // of Evict: when the pod had to go
-	First      time.Time            // of Evict: when that was tried first, since nothing called it off
+	First      time.Time            // of Evict and MarkNotReady: when that was tried first, since nothing called it off
 	Zone       zones.Change         // of Zone
 	Event      Event                // of Tell
 	// Message says more, for people: of Tell.
@@ -81,6 +81,9 @@ type Action struct {
 	at     time.Time // when it was decided
 	spends bool      // a token of the zone, if it succeeds
 }
+
+// Again reports whether an Evict or a MarkNotReady has failed before.
+func (a *Action) Again() bool { return a.First.Before(a.at) && !a.First.IsZero() }
 
 // Silenced is a condition that becomes Unknown. Of one that the node never had,
 // the heartbeat is the node's creation; of others it is kept.

@@ -149,5 +149,7 @@ func (f *Fleet) mark(p *pod, out []Action) []Action {
 		return out
 	}
 	p.marked = true
-	return append(out, Action{Kind: MarkNotReady, Node: p.host.name, Object: p.host.object, Pod: p.facts, id: f.start(&hands.mark), at: f.now})
+	a := Action{Kind: MarkNotReady, Node: p.host.name, Object: p.host.object, Pod: p.facts, id: f.start(&hands.mark), at: f.now}
+	a.First = hands.mark.first
+	return append(out, a)
 }
