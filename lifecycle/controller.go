@@ -105,11 +105,10 @@ func (c *Controller) turn() (next time.Time) {
 	return c.publish(now)
 }
 
+// readMail takes in what has come. Renewals go first: who asks in a letter whether a
+// node is to be written to asks about one that may have renewed.
 func (c *Controller) readMail(now time.Time) {
 	mail := c.mail.collect()
-	for _, l := range mail.letters {
-		l.read(c, now)
-	}
 	for _, r := range mail.nodes {
 		if r.at.IsZero() {
 			c.fleet.Unleased(r.name, now)
@@ -123,6 +122,9 @@ func (c *Controller) readMail(now time.Time) {
 		} else {
 			c.fleet.AgentRenewed(r.name, r.at, now)
 		}
+	}
+	for _, l := range mail.letters {
+		l.read(c, now)
 	}
 }
 

@@ -78,6 +78,26 @@ func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 	})
 }
 
+// TestARenewalThatHasArrivedCounts: it waits to be read with others, and a write for
+// silence is not begun before it was.
+func TestARenewalThatHasArrivedCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.settings.QPS, r.settings.Burst, r.policy.Evidence.LiveReads = 1, 1, false
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.start()
+		r.until(51*time.Second - lingering/2) // its conditions are written, its taints have the next turn
+		r.renew(corev1.NamespaceNodeLease, "a")
+		r.until(52 * time.Second)
+		if n := r.live("a"); conditionOf(n, corev1.NodeReady).Status != corev1.ConditionUnknown || taintsOf(n) != "" {
+			t.Errorf("it is %s and has the taints %q", conditionOf(n, corev1.NodeReady).Status, taintsOf(n))
+		}
+	})
+}
+
 // TestWhatIsUrgentWaitsForNothingThatIsNot: hundreds of evictions have the budget,
 // and a label of a node waits for its turn when the node dies.
 func TestWhatIsUrgentWaitsForNothingThatIsNot(t *testing.T) {
