@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,21 +41,23 @@ func whilePaused(s *stage) {
 	}
 	pass(s.Context(), renew)
 	s.must(s.APIServer.Pause())
-	pass(s.Context(), pause(s.T))
+	over := time.After(pause(s.T))
+	var quiet sync.WaitGroup
+	for _, n := range nodes {
+		quiet.Go(func() { n.StopKubelet() })
+	}
+	quiet.Wait()
+	<-over
 	s.must(s.APIServer.Resume())
 	resumed := time.Now()
-	s.poll("all nodes are heard again", func() bool {
-		for _, n := range nodes {
-			if beats := n.Beats(); beats[len(beats)-1].Sent.Before(resumed) {
-				return false
-			}
-		}
-		return true
-	})
 	s.until("somebody leads again", func() bool {
 		all := s.renewals()
 		return s.leader() != nil && all[len(all)-1].at.After(resumed)
 	})
+	pass(s.Context(), grace/2) // kubelets are not back at once
+	for _, n := range nodes {
+		s.must(n.Resume(s.Context()))
+	}
 	pass(s.Context(), grace+slack)
 	s.untouched(names...)
 	if n := len(s.writes(chronicle.Of("delete", "pods"))); n > 0 {
