@@ -59,7 +59,7 @@ var contract = []right{
 	{controllerFile, "", "", "pods", "get, list, watch, delete"},
 	{controllerFile, "", "", "pods/status", "patch"},
 	{controllerFile, "", "", "pods/eviction", "create"},
-	{controllerFile, "", "", "events", "create, patch"},
+	{controllerFile, "", "", "events", "create"},
 	{controllerFile, "kube-node-lease", "coordination.k8s.io", "leases", "get, list, watch"},
 	{controllerFile, namespace, "coordination.k8s.io", "leases", "get, list, watch, create, update"},
 }
