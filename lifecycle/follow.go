@@ -148,7 +148,7 @@ func (w opened) Stop() {
 type link struct {
 	what  string
 	log   *slog.Logger
-	fails func() // called for each failure
+	fails func() // called each time that the server did not answer
 
 	mu    sync.Mutex
 	fault error
@@ -163,7 +163,7 @@ func (l *link) tell(ctx context.Context, err error) {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		err = nil // an answer: what we hold is too old, and is listed anew
 	}
-	if err != nil {
+	if err != nil && !refused(err) {
 		l.fails()
 	}
 	l.mu.Lock()
@@ -187,3 +187,7 @@ func (l *link) err() error {
 	}
 	return fmt.Errorf("%s since %s: %w", l.what, l.since.Format(time.RFC3339), l.fault)
 }
+
+// refused: the server answers, and will answer the same again. That is no outage:
+// as one that lasts for ever it would keep every node from being given up.
+func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

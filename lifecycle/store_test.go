@@ -1,14 +1,18 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -129,4 +133,30 @@ func live() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+func TestAnAnswerThatRefusesIsNoOutage(t *testing.T) {
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	for _, c := range []struct {
+		name   string
+		err    error
+		outage bool
+	}{
+		{"all is well", nil, false},
+		{"nothing answers", errors.New("connection refused"), true},
+		{"it is overloaded", apierrors.NewTooManyRequests("later", 1), true},
+		{"a right is missing", apierrors.NewForbidden(leases, "", errors.New("no")), false},
+		{"the token is not known", apierrors.NewUnauthorized("no"), false},
+		{"what is held is too old", apierrors.NewResourceExpired("list anew"), false},
+	} {
+		told := 0
+		l := &link{what: "leases", log: slog.New(slog.DiscardHandler), fails: func() { told++ }}
+		l.tell(t.Context(), c.err)
+		if (told > 0) != c.outage {
+			t.Errorf("%s: told of %d outages", c.name, told)
+		}
+		if faulty := c.err != nil && !apierrors.IsResourceExpired(c.err); (l.err() != nil) != faulty {
+			t.Errorf("%s: ready says %v", c.name, l.err())
+		}
+	}
 }
