@@ -60,7 +60,7 @@ func TestAutonomy(t *testing.T) {
 		{"-1h", "5m", facts.Forever, 0}, {" 5m ", "-", 5 * time.Minute, 0}, {"two hours", "5m", 0, 1}, {"", "-", 0, 1}, {"1e99h", "-", 0, 1},
 	} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Annotations: map[string]string{}}}
-		for key, text := range map[string]string{autonomies[0]: c.ours, autonomies[1]: c.yurt} {
+		for key, text := range map[string]string{ours + "autonomy-duration": c.ours, "node.openyurt.io/autonomy-duration": c.yurt} {
 			if text != "-" {
 				n.Annotations[key] = text
 			}

@@ -18,6 +18,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
 	"plimsoll.dev/plimsoll/lifecycle/taints"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // hand carries an action out without anybody who decided for it.
@@ -228,7 +229,7 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 				{Key: facts.KeyUnreachable, Effect: facts.NoExecute, Added: now},
 			},
 			Remove: []facts.Taint{{Key: facts.KeyNotReady, Effect: facts.NoSchedule}, {Key: "mine", Effect: facts.NoSchedule}},
-			Labels: []taints.LabelChange{{Key: labelOldOS, Value: "linux"}},
+			Labels: []taints.LabelChange{{Key: objects.LabelOldOS, Value: "linux"}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -243,7 +244,7 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 		if at := live.Spec.Taints[5].TimeAdded; !at.Time.Equal(now) {
 			t.Errorf("a new taint has the time %s", at)
 		}
-		if live.Labels[labelOldOS] != "linux" || live.Labels[corev1.LabelTopologyZone] != "z" {
+		if live.Labels[objects.LabelOldOS] != "linux" || live.Labels[corev1.LabelTopologyZone] != "z" {
 			t.Errorf("the labels are %v", live.Labels)
 		}
 	})

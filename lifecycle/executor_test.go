@@ -16,6 +16,7 @@ import (
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // TestEvictionsThatWaitAreCalledOff: with one request a second the pods of a node
@@ -72,7 +73,7 @@ func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
 		r.node("c", func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "linux" })
 		r.until(80 * time.Second)
-		if r.live("c").Labels[labelOldOS] != "linux" {
+		if r.live("c").Labels[objects.LabelOldOS] != "linux" {
 			t.Error("a label waits for evictions that nobody wants any more")
 		}
 	})

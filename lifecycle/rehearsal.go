@@ -7,6 +7,7 @@ import (
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // A rehearsal does what is decided to a world of its own: the one that the API
@@ -173,7 +174,7 @@ func (i *imagined) retaint(n *facts.Node) {
 
 // relabel puts imagined labels in, where the node has not got them.
 func (i *imagined) relabel(l *facts.Labels) {
-	for key, label := range map[string]*facts.Label{labelOldOS: &l.OldOS, labelOldArch: &l.OldArch} {
+	for key, label := range map[string]*facts.Label{objects.LabelOldOS: &l.OldOS, objects.LabelOldArch: &l.OldArch} {
 		if value, is := i.labels[key]; is {
 			*label = facts.Label{Value: value, Is: true}
 		}

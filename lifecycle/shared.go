@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // mostShared bounds what is kept of each kind to be shared: more names than a
@@ -35,6 +36,14 @@ func (s *shared) text(text string) string {
 	return text
 }
 
+// labels are those of a node, in texts that are shared.
+func (s *shared) labels(l facts.Labels) facts.Labels {
+	for _, text := range [...]*string{&l.Region, &l.Zone, &l.OS.Value, &l.Arch.Value, &l.OldOS.Value, &l.OldArch.Value} {
+		*text = s.text(*text)
+	}
+	return l
+}
+
 // tolerations are those of a pod, nil if it has none.
 func (s *shared) tolerations(of []corev1.Toleration) []facts.Toleration {
 	if len(of) == 0 {
@@ -50,10 +59,7 @@ func (s *shared) tolerations(of []corev1.Toleration) []facts.Toleration {
 	if s.sets == nil || len(s.sets) >= mostShared {
 		s.sets = map[string][]facts.Toleration{}
 	}
-	set := make([]facts.Toleration, len(of))
-	for i := range of {
-		set[i] = toleration(&of[i])
-	}
+	set := objects.Tolerations(of)
 	s.sets[string(s.key)] = set
 	return set
 }
@@ -71,24 +77,4 @@ func appendToleration(key []byte, t *corev1.Toleration) []byte {
 	}
 	key = strconv.AppendInt(key, *t.TolerationSeconds, 10)
 	return append(key, ';')
-}
-
-// operators are those of tolerations, by their names in the API.
-var operators = map[corev1.TolerationOperator]facts.Operator{
-	"": facts.Equal, corev1.TolerationOpEqual: facts.Equal, corev1.TolerationOpExists: facts.Exists,
-}
-
-// toleration is one as facts. One with an operator or an effect that there is not
-// tolerates nothing.
-func toleration(t *corev1.Toleration) facts.Toleration {
-	f := facts.Toleration{Key: t.Key, Value: t.Value}
-	operator, known := operators[t.Operator]
-	effect, is := facts.ParseEffect(string(t.Effect))
-	if f.Operator, f.Effect = operator, effect; !known || !is {
-		f.Operator = facts.InvalidOperator
-	}
-	if t.TolerationSeconds != nil {
-		f.Seconds, f.Bounded = *t.TolerationSeconds, true
-	}
-	return f
 }

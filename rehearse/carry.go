@@ -6,6 +6,7 @@ import (
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // carryOut does what an action says, at once and without fail, and notes it.
@@ -82,7 +83,7 @@ func (r *run) taint(a *fleet.Action) {
 			o.Taints = without(o.Taints, t)
 		}
 		o.Taints = append(o.Taints, a.Add...)
-		o.Labels = labelsOf(n.labels)
+		o.Labels = objects.Labels(n.labels)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // A world is what the API holds, with the nodes that write to it. The fleet is
@@ -111,7 +112,7 @@ func (w *world) cordon(n *node, unschedulable bool) {
 
 func (w *world) label(n *node, key, value string) {
 	n.labels = withLabel(n.labels, key, value)
-	w.change(n, func(o *facts.Node) { o.Labels = labelsOf(n.labels) })
+	w.change(n, func(o *facts.Node) { o.Labels = objects.Labels(n.labels) })
 }
 
 // taint puts a taint on a node, in place of one of the same key and effect.

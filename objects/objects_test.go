@@ -1,0 +1,159 @@
+package objects
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+)
+
+var then = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestNode(t *testing.T) {
+	got := Node(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", CreationTimestamp: metav1.NewTime(then), Labels: map[string]string{"topology.kubernetes.io/zone": "z"}},
+		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}},
+	})
+	want := facts.Node{Name: "a", UID: "u", Created: then, Unschedulable: true, Labels: facts.Labels{Zone: "z"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		labels map[string]string
+		want   facts.Labels
+	}{
+		{"none", nil, facts.Labels{}},
+		{"those of today", map[string]string{
+			"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": "z", "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64",
+		}, facts.Labels{Region: "r", Zone: "z", OS: facts.Label{Value: "linux", Is: true}, Arch: facts.Label{Value: "arm64", Is: true}}},
+		{"the older ones of a place count", map[string]string{
+			"topology.kubernetes.io/region": "r", "failure-domain.beta.kubernetes.io/region": "old",
+			"topology.kubernetes.io/zone": "z", "failure-domain.beta.kubernetes.io/zone": "",
+		}, facts.Labels{Region: "old"}},
+		{"the older ones of a system stand beside", map[string]string{"kubernetes.io/os": "linux", LabelOldOS: "plan9", LabelOldArch: ""},
+			facts.Labels{OS: facts.Label{Value: "linux", Is: true}, OldOS: facts.Label{Value: "plan9", Is: true}, OldArch: facts.Label{Is: true}}},
+		{"excluded, whatever the value", map[string]string{"node.kubernetes.io/exclude-disruption": "false"}, facts.Labels{Excluded: true}},
+	} {
+		if diff := cmp.Diff(c.want, Labels(c.labels)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
+func TestCondition(t *testing.T) {
+	written := corev1.NodeCondition{LastHeartbeatTime: metav1.NewTime(then), LastTransitionTime: metav1.NewTime(then.Add(1)), Reason: "r"}
+	for _, c := range []struct {
+		kind    corev1.NodeConditionType
+		status  corev1.ConditionStatus
+		is      facts.ConditionType
+		want    facts.Status
+		decides bool
+	}{
+		{"Ready", "True", facts.Ready, facts.True, true},
+		{"NetworkUnavailable", "False", facts.NetworkUnavailable, facts.False, true},
+		{"DiskPressure", "Unknown", facts.DiskPressure, facts.Unknown, true},
+		{"PIDPressure", "", facts.PIDPressure, facts.Unknown, true},
+		{"MemoryPressure", "Perhaps", facts.MemoryPressure, facts.Unknown, true},
+		{"plimsoll.dev/MemoryPressure", "True", 0, facts.Absent, false},
+	} {
+		written.Type, written.Status = c.kind, c.status
+		want := facts.Condition{}
+		if c.decides {
+			want = facts.Condition{Status: c.want, Heartbeat: then, Transition: then.Add(1), Reason: "r"}
+		}
+		if kind, got, decides := Condition(&written); kind != c.is || got != want || decides != c.decides {
+			t.Errorf("%s, %q, is %s, %+v, %v", c.kind, c.status, kind, got, decides)
+		}
+	}
+}
+
+func TestAutonomy(t *testing.T) {
+	const ours, yurt = "plimsoll.dev/autonomy-duration", "node.openyurt.io/autonomy-duration"
+	for _, c := range []struct {
+		annotations map[string]string
+		key, text   string
+	}{
+		{nil, "", ""},
+		{map[string]string{"else": "1h"}, "", ""},
+		{map[string]string{yurt: "24h"}, yurt, "24h"},
+		{map[string]string{ours: "", yurt: "24h"}, ours, ""},
+	} {
+		if key, text := Autonomy(c.annotations); key != c.key || text != c.text {
+			t.Errorf("of %v, %s says %q", c.annotations, key, text)
+		}
+	}
+	for _, c := range []struct {
+		text   string
+		want   time.Duration
+		faulty bool
+	}{
+		{"90m", 90 * time.Minute, false}, {"0", facts.Forever, false}, {"-1h", facts.Forever, false},
+		{"", 0, true}, {" 5m ", 0, true}, {"two hours", 0, true}, {"1e99h", 0, true},
+	} {
+		if got, err := ParseAutonomy(c.text); got != c.want || (err != nil) != c.faulty {
+			t.Errorf("%q is %s, %v", c.text, got, err)
+		}
+	}
+}
+
+func TestPod(t *testing.T) {
+	at := metav1.NewTime(then)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", CreationTimestamp: at},
+		Spec:       corev1.PodSpec{NodeName: "a", Tolerations: []corev1.Toleration{{Key: "k"}}},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	want := facts.Pod{Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then}
+	for phase, finished := range map[corev1.PodPhase]bool{"": false, corev1.PodPending: false, corev1.PodRunning: false, corev1.PodUnknown: false, corev1.PodSucceeded: true, corev1.PodFailed: true} {
+		for _, deleted := range []*metav1.Time{nil, &at} {
+			p.Status.Phase, p.DeletionTimestamp = phase, deleted
+			want.Finished, want.Deleting = finished, deleted != nil
+			if diff := cmp.Diff(want, Pod(p)); diff != "" {
+				t.Errorf("in phase %q: %s", phase, diff)
+			}
+		}
+	}
+}
+
+func TestTaint(t *testing.T) {
+	at := metav1.NewTime(then)
+	for _, c := range []struct {
+		written corev1.Taint
+		want    facts.Taint
+		ok      bool
+	}{
+		{corev1.Taint{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &at}, facts.Taint{Key: "k", Value: "v", Effect: facts.NoExecute, Added: then}, true},
+		{corev1.Taint{Key: "k", Effect: "PreferNoSchedule"}, facts.Taint{Key: "k", Effect: facts.PreferNoSchedule}, true},
+		{corev1.Taint{Key: "k"}, facts.Taint{Key: "k"}, false},
+		{corev1.Taint{Key: "k", Effect: "NoBreakfast"}, facts.Taint{Key: "k"}, false},
+	} {
+		if got, ok := Taint(&c.written); got != c.want || ok != c.ok {
+			t.Errorf("%+v is %+v, %v", c.written, got, ok)
+		}
+	}
+}
+
+func TestTolerations(t *testing.T) {
+	minute, never := int64(60), int64(-5)
+	got := Tolerations([]corev1.Toleration{
+		{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &minute},
+		{Key: "l", Value: "v", TolerationSeconds: &never}, {Key: "m", Operator: "Equal"},
+		{Key: "n", Operator: "Nearly"}, {Effect: "NoBreakfast", Operator: corev1.TolerationOpExists},
+	})
+	want := []facts.Toleration{
+		{Key: "k", Operator: facts.Exists, Effect: facts.NoExecute, Seconds: 60, Bounded: true},
+		{Key: "l", Value: "v", Seconds: -5, Bounded: true}, {Key: "m"},
+		{Key: "n", Operator: facts.InvalidOperator}, {Operator: facts.InvalidOperator},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
