@@ -8,7 +8,7 @@ KERNEL  := ./cgroup ./cgroupnotify ./kill ./test/sandbox ./test/hog ./test/trial
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./cgroupnotify ./endpoints ./ladder ./lifecycle ./metrics ./state
+RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./metrics ./state
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
 # What is tried on whole clusters.

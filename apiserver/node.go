@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/follow"
 )
 
 // A Node is the own Node object, as the API server had it last. All methods may
@@ -28,10 +30,10 @@ type Node struct {
 func WatchNode(ctx context.Context, c *Connection, changed func()) *Node {
 	n := &Node{name: c.node, changed: changed, link: link{what: "the node " + c.node, log: c.log}}
 	if c.Configured() {
-		follow(ctx, c, followed[*corev1.NodeList]{
-			from:     c.watching.CoreV1().Nodes(),
-			selector: fields.OneTermEqualSelector("metadata.name", c.node),
-			example:  &corev1.Node{}, link: &n.link, into: nodeStore{n},
+		run(ctx, c, &n.link, follow.Kind[*corev1.NodeList]{
+			From:     c.watching.CoreV1().Nodes(),
+			Selector: fields.OneTermEqualSelector("metadata.name", c.node),
+			Example:  &corev1.Node{}, Into: nodeStore{n},
 		})
 	}
 	return n

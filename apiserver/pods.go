@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plimsoll.dev/plimsoll/follow"
 	"plimsoll.dev/plimsoll/pods"
 	"plimsoll.dev/plimsoll/signal"
 )
@@ -84,10 +85,10 @@ func WatchPods(ctx context.Context, c *Connection, known []signal.Pod, changed f
 	p.latest.Store(&view{active: slices.Clone(known)})
 	if c.Configured() {
 		go p.publishAsNeeded(ctx)
-		follow(ctx, c, followed[*corev1.PodList]{
-			from:     c.watching.CoreV1().Pods(metav1.NamespaceAll),
-			selector: fields.OneTermEqualSelector("spec.nodeName", c.node),
-			example:  &corev1.Pod{}, link: &p.link, into: podStore{p},
+		run(ctx, c, &p.link, follow.Kind[*corev1.PodList]{
+			From:     c.watching.CoreV1().Pods(metav1.NamespaceAll),
+			Selector: fields.OneTermEqualSelector("spec.nodeName", c.node),
+			Example:  &corev1.Pod{}, Into: podStore{p},
 		})
 	}
 	return p

@@ -52,9 +52,7 @@ func New(s Settings, policy fleet.Policy, p Parts) *Controller {
 		fleet: fleet.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
-	for _, source := range c.sources() {
-		c.feeds = append(c.feeds, feed{source, c.link(source.name())})
-	}
+	c.feeds = c.allFeeds()
 	if s.Election.Enabled {
 		c.lock = c.newLock()
 	}
@@ -68,8 +66,8 @@ func New(s Settings, policy fleet.Policy, p Parts) *Controller {
 func (c *Controller) Run(ctx context.Context) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	waits := []func(){c.elect(following), c.events.run(following)}
-	for _, f := range c.feeds {
-		waits = append(waits, f.follow(following, c.parts.Watching, f.link))
+	for _, feed := range c.feeds {
+		waits = append(waits, feed(following))
 	}
 	for ctx.Err() == nil {
 		c.pause(ctx, c.turn())

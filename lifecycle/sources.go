@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/cache"
 
+	"plimsoll.dev/plimsoll/follow"
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 )
 
@@ -19,29 +20,29 @@ type sighting struct {
 	other   otherWrite
 }
 
-// sources are what the controller follows: one list each of nodes, pods, leases
+// allFeeds are of what the controller follows: one list each of nodes, pods, leases
 // of nodes and leases of agents.
-func (c *Controller) sources() []source {
+func (c *Controller) allFeeds() []feed {
 	watching := c.parts.Watching
 	c.pods = c.podStore()
-	all := []source{
-		followed[*corev1.NodeList]{
-			what: "nodes", from: watching.CoreV1().Nodes(), example: &corev1.Node{}, into: c.nodeStore(),
-		},
-		followed[*corev1.PodList]{
-			what: "pods", from: watching.CoreV1().Pods(corev1.NamespaceAll), example: &corev1.Pod{}, into: c.pods,
-			selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
-		},
-		followed[*coordinationv1.LeaseList]{
-			what: "leases of nodes", from: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
-			example: &coordinationv1.Lease{}, into: c.leaseStore(),
-		},
+	all := []feed{
+		feedOf(c, follow.Kind[*corev1.NodeList]{
+			What: "nodes", From: watching.CoreV1().Nodes(), Example: &corev1.Node{}, Into: c.nodeStore(),
+		}),
+		feedOf(c, follow.Kind[*corev1.PodList]{
+			What: "pods", From: watching.CoreV1().Pods(corev1.NamespaceAll), Example: &corev1.Pod{}, Into: c.pods,
+			Selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
+		}),
+		feedOf(c, follow.Kind[*coordinationv1.LeaseList]{
+			What: "leases of nodes", From: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
+			Example: &coordinationv1.Lease{}, Into: c.leaseStore(),
+		}),
 	}
 	if c.settings.AgentNamespace != "" {
-		all = append(all, followed[*coordinationv1.LeaseList]{
-			what: "leases of agents", from: watching.CoordinationV1().Leases(c.settings.AgentNamespace),
-			example: &coordinationv1.Lease{}, into: c.agentStore(),
-		})
+		all = append(all, feedOf(c, follow.Kind[*coordinationv1.LeaseList]{
+			What: "leases of agents", From: watching.CoordinationV1().Leases(c.settings.AgentNamespace),
+			Example: &coordinationv1.Lease{}, Into: c.agentStore(),
+		}))
 	}
 	return all
 }

@@ -96,12 +96,6 @@ func (c *Controller) Explain(ctx context.Context, node string) (fleet.Explanatio
 	}
 }
 
-// A feed is a source with what is known of its server.
-type feed struct {
-	source
-	link *link
-}
-
 func (c *Controller) link(what string) *link {
 	l := &link{what: what, log: c.log, fails: func() { c.mail.put(unreachable{}) }}
 	c.links = append(c.links, l)

@@ -38,7 +38,8 @@ var mayImport = map[string]struct {
 	"fields":    {nil, "it reads what users write, whatever it is about"},
 	"objects":   {[]string{"lifecycle/facts"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
 	"pods":      {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
-	"apiserver": {[]string{"pods", "signal"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
+	"follow":    {nil, "it keeps a store up to date, whatever is in it; what a fault means is for whoever follows"},
+	"apiserver": {[]string{"follow", "pods", "signal"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
 	"cgroup":    {nil, "it knows the kernel's files, no signal and no threshold"},
 	"cri":       {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
@@ -58,7 +59,7 @@ var mayImport = map[string]struct {
 
 	// What drives the core.
 	"config":    {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "signal"}, "it compiles what users write into policies"},
-	"lifecycle": {[]string{"lifecycle/facts", "lifecycle/fleet", "objects"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
+	"lifecycle": {[]string{"follow", "lifecycle/facts", "lifecycle/fleet", "objects"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
 	"agent":     {[]string{"eviction", "ranking", "signal"}, "it is handed its ports and knows none of their implementations"},
 	"rehearse":  {[]string{"config", "fields", "lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/facts", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "objects"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
 	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
@@ -100,10 +101,10 @@ var mayUse = []struct {
 	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients (docs/decisions/019)"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "lifecycle", "pods", "podstatus", "rehearse", "report", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "lifecycle", "podstatus", "report", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "pods", "podstatus", "rehearse", "report", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"apiserver", "cmd/", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
+	{"k8s.io/klog/", []string{"cmd/", "follow", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields", "test/cluster"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
