@@ -11,8 +11,8 @@ V2      := $(KERNEL) ./stats
 RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./metrics ./state
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
-# What is tried on whole clusters.
-CLUSTER := ./test/cluster ./test/rbac ./test/e2e ./test/hollow ./test/chronicle ./test/failover
+# What is tried on whole clusters, and the program before a real API server.
+CLUSTER := ./cmd/plimsoll ./test/cluster ./test/rbac ./test/e2e ./test/hollow ./test/chronicle ./test/failover
 
 FUZZTIME ?= 2m
 RATE     ?= 150MiB
