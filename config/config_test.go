@@ -26,19 +26,25 @@ const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
 // line.
 func load(t *testing.T, text string, args ...string) (*config.Agent, error) {
 	t.Helper()
-	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
-	flags := config.AddFlags(set)
+	return loadAs(t, head, text, args, config.AddFlags, config.Load)
+}
+
+// loadAs makes a configuration of the kind that the functions are of.
+func loadAs[C any](t *testing.T, head, text string, args []string, add func(*pflag.FlagSet) *config.Flags, load func(string, *config.Flags) (C, error)) (C, error) {
+	t.Helper()
+	set := pflag.NewFlagSet("plimsoll", pflag.ContinueOnError)
+	flags := add(set)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
 	path := ""
 	if text != "" {
-		path = filepath.Join(t.TempDir(), "agent.yaml")
+		path = filepath.Join(t.TempDir(), "config.yaml")
 		if err := os.WriteFile(path, []byte(head+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return config.Load(path, flags)
+	return load(path, flags)
 }
 
 // thresholds lists what a configuration compiles to.

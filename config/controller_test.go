@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,19 +18,7 @@ const controllerHead = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfi
 // loadController is load for the controller.
 func loadController(t *testing.T, text string, args ...string) (*config.Controller, error) {
 	t.Helper()
-	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	flags := config.AddControllerFlags(set)
-	if err := set.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	path := ""
-	if text != "" {
-		path = filepath.Join(t.TempDir(), "controller.yaml")
-		if err := os.WriteFile(path, []byte(controllerHead+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return config.LoadController(path, flags)
+	return loadAs(t, controllerHead, text, args, config.AddControllerFlags, config.LoadController)
 }
 
 func TestControllerDefaultsAreWhatTheTableSays(t *testing.T) {

@@ -42,7 +42,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if s.large() {
-			t.Skip("it would run for long")
+			return // it was read, and would run for long
 		}
 		var out, again, text bytes.Buffer
 		first := s.WriteJSON(&out)

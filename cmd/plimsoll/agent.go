@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +16,6 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/report"
 	nodesignal "plimsoll.dev/plimsoll/signal"
 )
@@ -36,18 +32,7 @@ SIGINT end the agent; the pods stay as they are.`,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags win over it")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := config.Load(file, flags)
-		if errors.As(err, new(fields.Faults)) {
-			return invalidError{err}
-		}
-		if err != nil {
-			return err
-		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
-		defer stop()
-		return runAgent(ctx, c, cmd.ErrOrStderr())
-	}
+	cmd.RunE = untilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) }, runAgent)
 	return cmd
 }
 

@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +17,6 @@ import (
 	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/endpoints"
-	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/lifecycle"
 	"plimsoll.dev/plimsoll/metrics"
 	"plimsoll.dev/plimsoll/report"
@@ -40,18 +36,7 @@ error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 	}
 	flags := config.AddControllerFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags win over it")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := config.LoadController(file, flags)
-		if errors.As(err, new(fields.Faults)) {
-			return invalidError{err}
-		}
-		if err != nil {
-			return err
-		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
-		defer stop()
-		return runController(ctx, c, cmd.ErrOrStderr())
-	}
+	cmd.RunE = untilSignalled(func() (*config.Controller, error) { return config.LoadController(file, flags) }, runController)
 	return cmd
 }
 

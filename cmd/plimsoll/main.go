@@ -3,13 +3,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/fields"
 )
 
 // Exit statuses beyond 0. A command that ends otherwise fails with 1.
@@ -58,4 +63,21 @@ func takesNothing(cmd *cobra.Command, args []string) error {
 		return invalidError{fmt.Errorf("plimsoll %s takes no arguments beside flags: %q was given", cmd.Name(), args[0])}
 	}
 	return nil
+}
+
+// untilSignalled is a command that runs with its configuration until SIGTERM or
+// SIGINT. Faults of the configuration are the user's.
+func untilSignalled[C any](load func() (C, error), run func(context.Context, C, io.Writer) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		c, err := load()
+		if errors.As(err, new(fields.Faults)) {
+			return invalidError{err}
+		}
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		return run(ctx, c, cmd.ErrOrStderr())
+	}
 }
