@@ -18,7 +18,7 @@ import (
 const (
 	width       = 720 * vg.Length(1)
 	panelHeight = 220 * vg.Length(1)
-	legendWidth = 105 * vg.Length(1)
+	legendWidth = 130 * vg.Length(1)
 	dot         = 2.2 * vg.Length(1)
 	cross       = 2.8 * vg.Length(1)
 )
