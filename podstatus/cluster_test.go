@@ -169,7 +169,7 @@ func (r *real) expectTold(t *testing.T, n Notice, events int) {
 	if s.Phase != corev1.PodFailed || s.Reason != "Evicted" || s.Message != n.Message {
 		t.Errorf("status %s, %s, %q", s.Phase, s.Reason, s.Message)
 	}
-	if len(s.Conditions) != 2 || len(s.ContainerStatuses) != 1 {
+	if len(s.Conditions) != 3 || len(s.ContainerStatuses) != 1 {
 		t.Errorf("conditions %+v, containers %+v", s.Conditions, s.ContainerStatuses)
 	}
 	i := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
@@ -231,7 +231,7 @@ func (r *real) status(t *testing.T) {
 	if err := w.Evicted(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.pod(t, "limit").Status; s.Reason != "Evicted" || s.Message != limit.Message || len(s.Conditions) != 1 {
+	if s := r.pod(t, "limit").Status; s.Reason != "Evicted" || s.Message != limit.Message || len(s.Conditions) != 2 || !slices.ContainsFunc(s.Conditions, marks) {
 		t.Errorf("status %+v", s)
 	}
 
@@ -249,6 +249,9 @@ func (r *real) status(t *testing.T) {
 		t.Errorf("a pod of another UID was told of: %+v", s)
 	}
 }
+
+// marks: the controller knows by it whose Failed pod it is.
+func marks(c corev1.PodCondition) bool { return c.Type == Evicted && c.Status == corev1.ConditionTrue }
 
 func (r *real) rights(t *testing.T) {
 	w := r.teller(t, r.account(t, "plimsoll-system", "nobody"))

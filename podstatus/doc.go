@@ -5,7 +5,7 @@
 //
 //   - A debt is in the ledger, and handed to whoever persists it, before the pod
 //     is killed. It is a status (phase Failed, reason Evicted, the message, the
-//     condition DisruptionTarget) and an event.
+//     conditions plimsoll.dev/Evicted and DisruptionTarget) and an event.
 //   - The event is created exactly once, also by a successor of this program: its
 //     name follows from the pod and the time of the decision, so that the server
 //     knows a second one.
@@ -15,7 +15,7 @@
 //     last. Who is late reads before it writes, and writes on condition that
 //     nothing changed in between.
 //   - Nothing is written to a pod of another UID, and no condition is touched but
-//     the one that is told.
+//     those that are told.
 //   - What is given up is said in the log, with everything that was known of it.
 //   - Owe, Killed, Spared and Announce wait for nobody. Evicted makes one request
 //     and waits for its context at most.

@@ -60,14 +60,15 @@ func (s *sight) judge() (standing, string) {
 func (s *sight) another() bool { return string(s.pod.UID) != s.debt.Notice.UID }
 
 // told: a kubelet may have undone phase and reason by now, but it keeps the
-// condition.
+// conditions.
 func (s *sight) told() bool {
 	n, now := &s.debt.Notice, &s.pod.Status
 	if now.Phase == corev1.PodFailed && now.Reason == ReasonEvicted && now.Message == n.Message {
 		return true
 	}
 	return !s.debt.Again && slices.ContainsFunc(now.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Message == n.Message && stamp(c.LastTransitionTime.Time) == stamp(n.Decided)
+		ours := c.Type == Evicted || c.Type == corev1.DisruptionTarget // the latter alone, from older agents
+		return ours && c.Message == n.Message && stamp(c.LastTransitionTime.Time) == stamp(n.Decided)
 	})
 }
 

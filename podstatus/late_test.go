@@ -49,8 +49,12 @@ func restarted(s *sight) {
 var before, after = decided.Add(-time.Hour), decided.Add(3 * time.Second)
 
 func disruption(message string, at time.Time) func(*sight) {
+	return marked(corev1.DisruptionTarget, message, at)
+}
+
+func marked(kind corev1.PodConditionType, message string, at time.Time) func(*sight) {
 	return func(s *sight) {
-		s.pod.Status.Conditions = append(s.pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
+		s.pod.Status.Conditions = append(s.pod.Status.Conditions, corev1.PodCondition{Type: kind,
 			Status: corev1.ConditionTrue, Message: message, LastTransitionTime: metav1.NewTime(at)})
 	}
 }
@@ -105,6 +109,9 @@ func TestLateLook(t *testing.T) {
 
 		{"told, the answer was lost", changes{phase(corev1.PodFailed, "Evicted", evictionMessage)}, told},
 		{"told, and undone by the kubelet", changes{disruption(evictionMessage, decided.Truncate(time.Second))}, told},
+		{"told above a limit, and undone by the kubelet", changes{marked(Evicted, evictionMessage, decided.Truncate(time.Second))}, told},
+		{"a mark of an eviction before", changes{marked(Evicted, evictionMessage, before)}, stands},
+		{"asked for, not told", changes{marked(EvictionRequested, evictionMessage, decided.Truncate(time.Second))}, stands},
 		{"a disruption that is not ours", changes{disruption("preempted", decided.Truncate(time.Second))}, stands},
 		{"the same message an hour ago", changes{disruption(evictionMessage, before)}, stands},
 

@@ -12,8 +12,14 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// EvictionRequested is the pod condition that asks the controller to evict.
-const EvictionRequested corev1.PodConditionType = "plimsoll.dev/EvictionRequested"
+const (
+	// EvictionRequested is the pod condition that asks the controller to evict.
+	EvictionRequested corev1.PodConditionType = "plimsoll.dev/EvictionRequested"
+	// Evicted is the pod condition by which the controller knows the Failed pods
+	// that an agent left, to delete them after a while. Its reason is the node's
+	// condition, or ReasonEvicted for a limit of the pod's own.
+	Evicted corev1.PodConditionType = "plimsoll.dev/Evicted"
+)
 
 // The message of the condition is the one of the eviction, for people, and ends
 // in what a program needs: a condition has no fields of its own for it.

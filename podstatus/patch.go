@@ -43,24 +43,26 @@ type condition struct {
 	ObservedGeneration int64                   `json:"observedGeneration,omitempty"`
 }
 
-// evicted is the status that a kubelet gives a pod it has evicted. A resource
-// version, if not empty, makes sure that nobody wrote since it was read.
+// evicted is the status that a kubelet gives a pod it has evicted, with the
+// condition [Evicted] besides. A resource version, if not empty, makes sure that
+// nobody wrote since it was read.
 func evicted(n *Notice, resourceVersion string) patch {
-	p := patch{
-		Metadata: precondition{n.UID, resourceVersion},
-		Status:   status{Phase: corev1.PodFailed, Reason: ReasonEvicted, Message: n.Message},
-	}
+	conditions := []condition{since(n, Evicted, pressure(n.Cause))}
 	if n.DisruptionTarget {
-		p.Status.Conditions = []condition{{
-			Type:               corev1.DisruptionTarget,
-			Status:             corev1.ConditionTrue,
-			Reason:             corev1.PodReasonTerminationByKubelet,
-			Message:            n.Message,
-			LastTransitionTime: stamp(n.Decided),
-			ObservedGeneration: n.ObservedGeneration,
-		}}
+		conditions = append(conditions, since(n, corev1.DisruptionTarget, corev1.PodReasonTerminationByKubelet))
 	}
-	return p
+	return patch{
+		Metadata: precondition{n.UID, resourceVersion},
+		Status:   status{Phase: corev1.PodFailed, Reason: ReasonEvicted, Message: n.Message, Conditions: conditions},
+	}
+}
+
+// since is a condition that is True from the decision on.
+func since(n *Notice, kind corev1.PodConditionType, reason string) condition {
+	return condition{
+		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: n.Message,
+		LastTransitionTime: stamp(n.Decided), ObservedGeneration: n.ObservedGeneration,
+	}
 }
 
 // stamp is a time as the API has it: UTC, whole seconds.

@@ -18,17 +18,21 @@ import (
 func TestFormOfTheStatus(t *testing.T) {
 	with := notice("p")
 	without := with
-	without.DisruptionTarget = false
+	without.DisruptionTarget, without.Cause = false, "emptyDir"
 	for _, tc := range []struct {
 		about, version string
 		n              Notice
 		want           string
 	}{
 		{"at once", "", with, `{"metadata":{"uid":"0a0b0c0d-p"},"status":{"phase":"Failed","reason":"Evicted","message":"` + evictionMessage + `",` +
-			`"conditions":[{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet","message":"` + evictionMessage + `",` +
+			`"conditions":[{"type":"plimsoll.dev/Evicted","status":"True","reason":"MemoryPressure","message":"` + evictionMessage + `",` +
+			`"lastTransitionTime":"2026-07-01T12:00:00Z","observedGeneration":3},` +
+			`{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet","message":"` + evictionMessage + `",` +
 			`"lastTransitionTime":"2026-07-01T12:00:00Z","observedGeneration":3}]}}`},
 		{"late, above a limit of its own", "7", without, `{"metadata":{"uid":"0a0b0c0d-p","resourceVersion":"7"},` +
-			`"status":{"phase":"Failed","reason":"Evicted","message":"` + evictionMessage + `"}}`},
+			`"status":{"phase":"Failed","reason":"Evicted","message":"` + evictionMessage + `",` +
+			`"conditions":[{"type":"plimsoll.dev/Evicted","status":"True","reason":"Evicted","message":"` + evictionMessage + `",` +
+			`"lastTransitionTime":"2026-07-01T12:00:00Z","observedGeneration":3}]}}`},
 	} {
 		got, err := json.Marshal(evicted(&tc.n, tc.version))
 		if err != nil || string(got) != tc.want {
@@ -113,7 +117,7 @@ func TestOtherConditionsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := w.pod("p")
-	if pod.Status.Phase != corev1.PodFailed || len(pod.Status.Conditions) != 2 || len(pod.Status.ContainerStatuses) != 1 {
+	if pod.Status.Phase != corev1.PodFailed || len(pod.Status.Conditions) != 3 || len(pod.Status.ContainerStatuses) != 1 {
 		t.Errorf("status %+v", pod.Status)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/podstatus"
 	"plimsoll.dev/plimsoll/test/cluster"
 )
 
@@ -68,9 +69,14 @@ func (s *stage) overLimit(p *cluster.Pod, message string) {
 	if got.Phase != corev1.PodFailed || got.Reason != "Evicted" || got.Message != message {
 		s.t.Errorf("phase %s, reason %q, message %q", got.Phase, got.Reason, got.Message)
 	}
+	marked := false
 	for _, c := range got.Conditions {
+		marked = marked || c.Type == podstatus.Evicted && c.Status == corev1.ConditionTrue
 		if c.Type == corev1.DisruptionTarget {
 			s.t.Errorf("condition %+v", c)
 		}
+	}
+	if !marked {
+		s.t.Errorf("no condition %s: %+v", podstatus.Evicted, got.Conditions)
 	}
 }

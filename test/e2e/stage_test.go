@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/podstatus"
 	"plimsoll.dev/plimsoll/test/cluster"
 	"plimsoll.dev/plimsoll/test/trial"
 )
@@ -208,15 +210,17 @@ func evicted(t *testing.T, pod *corev1.Pod, message string) {
 	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "Evicted" || pod.Status.Message != message {
 		t.Errorf("pod %s: phase %s, reason %q, message %q\nwant message %q", pod.Name, pod.Status.Phase, pod.Status.Reason, pod.Status.Message, message)
 	}
+	reasons := map[corev1.PodConditionType]string{corev1.DisruptionTarget: "TerminationByKubelet", podstatus.Evicted: ""}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget {
-			if c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" {
-				t.Errorf("pod %s: %+v", pod.Name, c)
-			}
-			return
+		reason, known := reasons[c.Type]
+		if known && (c.Status != corev1.ConditionTrue || c.Message != message || reason != "" && c.Reason != reason) {
+			t.Errorf("pod %s: %+v", pod.Name, c)
 		}
+		delete(reasons, c.Type)
 	}
-	t.Errorf("pod %s: no DisruptionTarget in %+v", pod.Name, pod.Status.Conditions)
+	if len(reasons) > 0 {
+		t.Errorf("pod %s: no condition of %v in %+v", pod.Name, slices.Collect(maps.Keys(reasons)), pod.Status.Conditions)
+	}
 }
 
 // evicts awaits an eviction and checks all that tells of it: the decision, the
