@@ -21,6 +21,7 @@ var mayImport = map[string]struct {
 	"signal":   {nil, "it is the vocabulary: everybody speaks it, it speaks of nobody"},
 	"eviction": {[]string{"signal"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
 	"ranking":  {[]string{"signal"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
+	"arming":   {nil, "whether an agent may act follows from words; who listens, and what follows, is decided elsewhere"},
 
 	// The cluster's side of it: cores that are strangers to each other, and what
 	// puts them together.
@@ -65,7 +66,7 @@ var mayImport = map[string]struct {
 	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "apiserver", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
+	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.
