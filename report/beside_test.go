@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/report"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/test/cluster"
@@ -55,9 +56,9 @@ func TestBesideAKubelet(t *testing.T) {
 	}}})
 	text, err := os.ReadFile(r.c.Node.KubeletConfig)
 	r.must(err)
-	kubelet, err := report.ReadKubeletConfiguration(text)
+	kubelet, err := kubeletconfig.Read(text)
 	r.must(err)
-	lines := []report.Threshold{
+	lines := []kubeletconfig.Threshold{
 		{Signal: signal.MemoryAvailable, Text: always, Amount: 100000 << 30},
 		{Signal: signal.NodefsAvailable, Text: "10%", Percent: 10},
 		{Signal: signal.PIDAvailable, Text: "1k", Amount: 1000},

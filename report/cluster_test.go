@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/report"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/test/cluster"
@@ -152,7 +153,7 @@ func TestRealAPIServer(t *testing.T) {
 	defer events.Close()
 	mode := atomic.Value{}
 	mode.Store(report.Auto)
-	lines := []report.Threshold{{Signal: signal.MemoryAvailable, Text: "1Gi", Amount: 1 << 30}}
+	lines := []kubeletconfig.Threshold{{Signal: signal.MemoryAvailable, Text: "1Gi", Amount: 1 << 30}}
 	c := report.NewConditions(report.ConditionParts{
 		Client: r.agent, NodeName: nodeName, Transition: transition, Taint: true, Events: events, Log: r.log,
 		Node:  func() *corev1.Node { return watched.Load() },

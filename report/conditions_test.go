@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/test/logbook"
 )
@@ -165,7 +166,7 @@ func TestLostAnswersAreNoStrangers(t *testing.T) {
 
 func TestAKubeletComes(t *testing.T) {
 	owner := func(n *corev1.Node) Owners {
-		return Auto.Owners(n, nil, []Threshold{{Signal: signal.MemoryAvailable, Amount: 1}})
+		return Auto.Owners(n, nil, []kubeletconfig.Threshold{{Signal: signal.MemoryAvailable, Amount: 1}})
 	}
 	run(t, ConditionParts{Owner: owner}, func(a *api, c *Conditions, _ *logbook.Book) {
 		c.Set(memory, Crossings{})

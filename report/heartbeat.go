@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -62,7 +63,7 @@ func (v *Vitals) annotations(look time.Time) map[string]string {
 }
 
 // Digest is a short text that is equal for equal thresholds, in any order.
-func Digest(lines []Threshold) string {
+func Digest(lines []kubeletconfig.Threshold) string {
 	var texts []string
 	for _, l := range lines {
 		texts = append(texts, l.Signal.String()+"<"+l.Text)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/test/logbook"
 )
@@ -309,8 +310,8 @@ func TestNodeLeaseEndsWhenAKubeletComes(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
-	a, b := Threshold{Signal: signal.MemoryAvailable, Text: "1Gi"}, Threshold{Signal: signal.PIDAvailable, Text: "5%"}
-	if Digest([]Threshold{a, b}) != Digest([]Threshold{b, a}) || Digest([]Threshold{a}) == Digest([]Threshold{b}) {
+	a, b := kubeletconfig.Threshold{Signal: signal.MemoryAvailable, Text: "1Gi"}, kubeletconfig.Threshold{Signal: signal.PIDAvailable, Text: "5%"}
+	if Digest([]kubeletconfig.Threshold{a, b}) != Digest([]kubeletconfig.Threshold{b, a}) || Digest([]kubeletconfig.Threshold{a}) == Digest([]kubeletconfig.Threshold{b}) {
 		t.Error("equal thresholds differ, or others do not")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -67,7 +68,7 @@ func ParseMode(text string) (Mode, error) {
 
 // Owners are the owners of a node's conditions by the mode. The arguments are
 // those of [Detect].
-func (m Mode) Owners(n *corev1.Node, kubelet *KubeletThresholds, lines []Threshold) Owners {
+func (m Mode) Owners(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kubeletconfig.Threshold) Owners {
 	switch m {
 	case ModeOwn:
 		return OwnTypes.All()
@@ -88,47 +89,16 @@ func (m Mode) Owners(n *corev1.Node, kubelet *KubeletThresholds, lines []Thresho
 // How long the kubelet's grace periods are does not matter: it computes
 // conditions before it looks at them. lines are the agent's thresholds, hard
 // and soft; a condition without any is never set and left to the kubelet.
-func Detect(n *corev1.Node, kubelet *KubeletThresholds, lines []Threshold) (owners Owners) {
+func Detect(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kubeletconfig.Threshold) (owners Owners) {
 	if n.Status.NodeInfo.KubeletVersion == "" {
 		return StandardTypes.All()
 	}
 	for c := range signal.Condition(signal.ConditionCount) {
-		if !kubelet.reports(c, n, lines) {
+		if !kubelet.Reports(c, lines, func(s signal.Signal) signal.Amount { return capacity(n, s) }) {
 			owners[c] = OwnTypes
 		}
 	}
 	return owners
-}
-
-// reports is whether a kubelet's own thresholds tell of everything that makes
-// the agent set the condition. k may be nil.
-func (k *KubeletThresholds) reports(c signal.Condition, n *corev1.Node, lines []Threshold) bool {
-	for _, line := range lines {
-		if line.Signal.Definition().Condition == c && !k.reach(line, capacity(n, line.Signal)) {
-			return false
-		}
-	}
-	return true
-}
-
-// standIns are signals that the kubelet derives from others: a threshold for
-// one of those speaks for it, too. Hard memory thresholds bind allocatable
-// memory, and what is configured for containerfs is overwritten.
-var standIns = map[signal.Signal][]signal.Signal{
-	signal.AllocatableMemoryAvailable: {signal.MemoryAvailable},
-	signal.ContainerfsAvailable:       {signal.NodefsAvailable, signal.ImagefsAvailable},
-	signal.ContainerfsInodesFree:      {signal.NodefsInodesFree, signal.ImagefsInodesFree},
-}
-
-func (k *KubeletThresholds) reach(line Threshold, capacity signal.Amount) bool {
-	if k == nil {
-		return false
-	}
-	reaches := func(t Threshold) bool {
-		speaks := t.Signal == line.Signal || slices.Contains(standIns[line.Signal], t.Signal)
-		return speaks && t.atOrAbove(line, capacity)
-	}
-	return slices.ContainsFunc(k.Soft, reaches) || slices.ContainsFunc(k.Hard, reaches)
 }
 
 // capacities are the resources of a Node's capacity that percentages of a
@@ -143,34 +113,4 @@ var capacities = map[signal.Signal]corev1.ResourceName{
 func capacity(n *corev1.Node, s signal.Signal) signal.Amount {
 	q := n.Status.Capacity[capacities[s]]
 	return signal.Amount(q.Value())
-}
-
-// A Threshold is a line below which a signal counts as short: the agent's or
-// the kubelet's.
-type Threshold struct {
-	Signal  signal.Signal
-	Text    string        // as it was written, such as 100Mi or 10%
-	Amount  signal.Amount // 0 for a percentage
-	Percent float64       // of the capacity; 0 for an amount
-}
-
-// atOrAbove compares two thresholds for one capacity; where that is not known
-// (0), an amount and a percentage can not be compared, and the answer is no.
-func (t Threshold) atOrAbove(line Threshold, capacity signal.Amount) bool {
-	switch {
-	case t.Percent == 0 && line.Percent == 0:
-		return t.Amount >= line.Amount
-	case t.Percent > 0 && line.Percent > 0:
-		return t.Percent >= line.Percent
-	case capacity <= 0:
-		return false
-	}
-	return t.of(capacity) >= line.of(capacity)
-}
-
-func (t Threshold) of(capacity signal.Amount) float64 {
-	if t.Percent > 0 {
-		return float64(capacity) * t.Percent / 100
-	}
-	return float64(t.Amount)
 }

@@ -7,21 +7,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/report"
 	"plimsoll.dev/plimsoll/signal"
 )
 
 // lines reads thresholds like memory.available<100Mi.
-func lines(t *testing.T, texts ...string) []report.Threshold {
+func lines(t *testing.T, texts ...string) []kubeletconfig.Threshold {
 	t.Helper()
-	var all []report.Threshold
+	var all []kubeletconfig.Threshold
 	for _, text := range texts {
 		name, value, _ := strings.Cut(text, "<")
 		s, err := signal.Parse(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		line, err := report.ParseThreshold(s, value)
+		line, err := kubeletconfig.ParseThreshold(s, value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func TestDetect(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			k := report.KubeletThresholds{Soft: lines(t, test.soft...), Hard: lines(t, test.hard...)}
+			k := kubeletconfig.Config{Soft: lines(t, test.soft...), Hard: lines(t, test.hard...)}
 			got := report.Detect(nodeWithKubelet(test.version), &k, lines(t, test.lines...))
 			want := report.Owners{signal.DiskPressure: test.disk, signal.MemoryPressure: test.mem, signal.PIDPressure: test.pid}
 			if got != want {

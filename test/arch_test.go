@@ -36,20 +36,21 @@ var mayImport = map[string]struct {
 	"lifecycle/zones":     {[]string{"lifecycle/deadline", "lifecycle/facts"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
 
 	// Languages at the edge.
-	"fields":    {nil, "it reads what users write, whatever it is about"},
-	"objects":   {[]string{"lifecycle/facts"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
-	"pods":      {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
-	"follow":    {nil, "it keeps a store up to date, whatever is in it; what a fault means is for whoever follows"},
-	"apiserver": {[]string{"follow", "pods", "signal"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
-	"cgroup":    {nil, "it knows the kernel's files, no signal and no threshold"},
-	"cri":       {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
+	"fields":        {nil, "it reads what users write, whatever it is about"},
+	"kubeletconfig": {[]string{"fields", "signal"}, "it reads what a kubelet is configured to do and says what follows for who shares its node; where files lie is not its business"},
+	"objects":       {[]string{"lifecycle/facts"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
+	"pods":          {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
+	"follow":        {nil, "it keeps a store up to date, whatever is in it; what a fault means is for whoever follows"},
+	"apiserver":     {[]string{"follow", "pods", "signal"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
+	"cgroup":        {nil, "it knows the kernel's files, no signal and no threshold"},
+	"cri":           {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
 	"stats":        {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
 	"cgroupnotify": {[]string{"cgroup", "signal"}, "it says when to look, and knows neither who looks nor what is seen"},
 	"kill":         {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"reclaim":      {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
-	"report":       {[]string{"fields", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
+	"report":       {[]string{"fields", "kubeletconfig", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
 	"podstatus":    {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
 	"state":        {nil, "it keeps a state, whatever is in it"},
 
@@ -66,7 +67,7 @@ var mayImport = map[string]struct {
 	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
+	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.

@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
 )
@@ -23,7 +23,7 @@ import (
 type neighbour struct {
 	config *config.Agent
 	node   *apiserver.Node // nil without an API server
-	found  atomic.Pointer[report.KubeletThresholds]
+	found  atomic.Pointer[kubeletconfig.Config]
 	file   atomic.Bool // there is one, whether it can be used or not
 	fault  string      // of the last reading, as it was told
 	log    *slog.Logger
@@ -56,8 +56,8 @@ func (n *neighbour) read() {
 		return
 	}
 	if err == nil {
-		var read report.KubeletThresholds
-		if read, err = report.ReadKubeletConfiguration(data); err == nil {
+		var read kubeletconfig.Config
+		if read, err = kubeletconfig.Read(data); err == nil {
 			n.found.Store(&read)
 			n.fault = ""
 			return
@@ -71,7 +71,7 @@ func (n *neighbour) read() {
 }
 
 // thresholds are the kubelet's, nil if they are not known.
-func (n *neighbour) thresholds() *report.KubeletThresholds { return n.found.Load() }
+func (n *neighbour) thresholds() *kubeletconfig.Config { return n.found.Load() }
 
 // there reports whether there is a kubelet; known is false as long as the API
 // server has not said.

@@ -10,6 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/endpoints"
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/metrics"
 	"plimsoll.dev/plimsoll/podstatus"
 	"plimsoll.dev/plimsoll/report"
@@ -207,9 +208,9 @@ func restored(policy *eviction.Policy, sections *state.Sections, log *slog.Logge
 }
 
 // reportedLines are the thresholds as those who report them know them.
-func reportedLines(p *eviction.Policy) (lines []report.Threshold) {
+func reportedLines(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 	for _, t := range p.Thresholds {
-		if line, err := report.ParseThreshold(t.Signal, t.Value.String()); err == nil {
+		if line, err := kubeletconfig.ParseThreshold(t.Signal, t.Value.String()); err == nil {
 			lines = append(lines, line)
 		}
 	}

@@ -1,10 +1,7 @@
-package report
+package kubeletconfig
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,9 +9,9 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// KubeletThresholds are the facts of a kubelet's configuration that say what it
-// reports, evicts and collects by itself.
-type KubeletThresholds struct {
+// A Config is what a kubelet's configuration says about what it reports, evicts
+// and collects by itself.
+type Config struct {
 	Hard, Soft []Threshold // in the order of signals
 	// Grace is how long a soft threshold has to be met, by signal.
 	Grace [signal.Count]time.Duration
@@ -23,11 +20,11 @@ type KubeletThresholds struct {
 	// StorageLimits: the kubelet evicts pods above their local-storage limits
 	// (localStorageCapacityIsolation).
 	StorageLimits bool
-	ImageGC       KubeletImageGC
+	ImageGC       ImageGC
 }
 
-// KubeletImageGC is when a kubelet collects images.
-type KubeletImageGC struct {
+// ImageGC is when a kubelet collects images.
+type ImageGC struct {
 	HighPercent, LowPercent int64
 	MinimumAge, MaximumAge  time.Duration // 0: without
 }
@@ -51,14 +48,14 @@ var kubeletHard = map[signal.Signal]string{
 // kubeletGroup is what the apiVersion of a kubelet's configuration begins with.
 const kubeletGroup = "kubelet.config.k8s.io/"
 
-// ReadKubeletConfiguration reads a kubelet's configuration file, YAML or JSON.
+// Read reads a kubelet's configuration file, YAML or JSON.
 // Fields that do not concern evictions are passed over, and so are signals that
 // are not known: a kubelet of another version is no fault. Values that no
 // kubelet would start with are; all of them come in one error of type
 // [fields.Faults].
 //
 // Flags and drop-in files of the kubelet are not in this file.
-func ReadKubeletConfiguration(data []byte) (KubeletThresholds, error) {
+func Read(data []byte) (Config, error) {
 	var faults fields.Faults
 	r := kubeletFile{values: map[string]fields.Value{}, faults: &faults}
 	for _, e := range fields.Parse(data, &faults).Entries() {
@@ -67,11 +64,11 @@ func ReadKubeletConfiguration(data []byte) (KubeletThresholds, error) {
 	if len(faults) == 0 {
 		r.checkKind()
 	}
-	k := KubeletThresholds{
+	k := Config{
 		Hard: r.hard(), Soft: r.thresholds("evictionSoft", nil),
 		TransitionPeriod: r.period("evictionPressureTransitionPeriod", kubeletTransitionPeriod),
 		StorageLimits:    r.values["localStorageCapacityIsolation"].Bool(true),
-		ImageGC: KubeletImageGC{
+		ImageGC: ImageGC{
 			HighPercent: r.values["imageGCHighThresholdPercent"].Int(kubeletHighPercent),
 			LowPercent:  r.values["imageGCLowThresholdPercent"].Int(kubeletLowPercent),
 			MinimumAge:  r.period("imageMinimumGCAge", kubeletMinimumAge),
@@ -80,7 +77,7 @@ func ReadKubeletConfiguration(data []byte) (KubeletThresholds, error) {
 	}
 	r.graces(&k)
 	if err := faults.Err(); err != nil {
-		return KubeletThresholds{}, fmt.Errorf("read the kubelet's configuration: %w", err)
+		return Config{}, fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
 	return k, nil
 }
@@ -149,7 +146,7 @@ func (r *kubeletFile) thresholds(field string, presets map[signal.Signal]string)
 }
 
 // graces reads the grace periods of the soft thresholds.
-func (r *kubeletFile) graces(k *KubeletThresholds) {
+func (r *kubeletFile) graces(k *Config) {
 	given := map[string]fields.Value{}
 	for _, e := range r.values["evictionSoftGracePeriod"].Entries() {
 		given[e.Key] = e.Value
@@ -164,24 +161,4 @@ func (r *kubeletFile) graces(k *KubeletThresholds) {
 			v.Fault("must not be negative")
 		}
 	}
-}
-
-// ParseThreshold reads a threshold of a signal: a positive quantity, or a
-// percentage of at most 100%.
-func ParseThreshold(s signal.Signal, text string) (Threshold, error) {
-	t := Threshold{Signal: s, Text: text}
-	if number, percent := strings.CutSuffix(text, "%"); percent {
-		f, err := strconv.ParseFloat(number, 64)
-		if err != nil || math.IsNaN(f) || f < 0 || f > 100 {
-			return t, errors.New("must be a percentage between 0% and 100%, such as 10%")
-		}
-		t.Percent = f
-		return t, nil
-	}
-	q, err := fields.ParseQuantity(text)
-	if err != nil || q.Sign() <= 0 {
-		return t, errors.New("must be a positive quantity or a percentage, such as 100Mi or 10%")
-	}
-	t.Amount = signal.Amount(fields.Whole(q))
-	return t, nil
 }

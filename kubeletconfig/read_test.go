@@ -1,4 +1,4 @@
-package report_test
+package kubeletconfig_test
 
 import (
 	"strings"
@@ -7,15 +7,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 )
 
 const kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-func read(t *testing.T, text string) report.KubeletThresholds {
+func read(t *testing.T, text string) kubeletconfig.Config {
 	t.Helper()
-	k, err := report.ReadKubeletConfiguration([]byte(kubeletHead + text))
+	k, err := kubeletconfig.Read([]byte(kubeletHead + text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,10 +23,10 @@ func read(t *testing.T, text string) report.KubeletThresholds {
 }
 
 func TestKubeletDefaults(t *testing.T) {
-	want := report.KubeletThresholds{
+	want := kubeletconfig.Config{
 		Hard:             lines(t, "memory.available<100Mi", "nodefs.available<10%", "nodefs.inodesFree<5%", "imagefs.available<15%", "imagefs.inodesFree<5%"),
 		TransitionPeriod: 5 * time.Minute, StorageLimits: true,
-		ImageGC: report.KubeletImageGC{HighPercent: 85, LowPercent: 80, MinimumAge: 2 * time.Minute},
+		ImageGC: kubeletconfig.ImageGC{HighPercent: 85, LowPercent: 80, MinimumAge: 2 * time.Minute},
 	}
 	for _, text := range []string{"", "evictionHard: null\n", "evictionPressureTransitionPeriod: 0s\n"} {
 		if diff := cmp.Diff(want, read(t, text)); diff != "" {
@@ -50,11 +50,11 @@ imageGCLowThresholdPercent: 99
 imageMinimumGCAge: 5m
 imageMaximumGCAge: 24h
 `)
-	want := report.KubeletThresholds{
+	want := kubeletconfig.Config{
 		Hard: lines(t, "memory.available<200Mi", "pid.available<5%"), Soft: lines(t, "memory.available<1.5Gi"),
 		Grace:            [signal.Count]time.Duration{signal.MemoryAvailable: 8760 * time.Hour},
 		TransitionPeriod: 30 * time.Second,
-		ImageGC:          report.KubeletImageGC{HighPercent: 100, LowPercent: 99, MinimumAge: 5 * time.Minute, MaximumAge: 24 * time.Hour},
+		ImageGC:          kubeletconfig.ImageGC{HighPercent: 100, LowPercent: 99, MinimumAge: 5 * time.Minute, MaximumAge: 24 * time.Hour},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -85,19 +85,19 @@ func TestKubeletFaults(t *testing.T) {
 		{kubeletHead + "localStorageCapacityIsolation: 1\n", "localStorageCapacityIsolation: 1: must be true or false"},
 		{kubeletHead + "a: 1\na: 2\n", "not valid YAML or JSON"},
 	} {
-		_, err := report.ReadKubeletConfiguration([]byte(test.text))
+		_, err := kubeletconfig.Read([]byte(test.text))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got %v, want something with %q", test.text, err, test.want)
 		}
 	}
 }
 
-func FuzzReadKubeletConfiguration(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add([]byte(kubeletHead))
 	f.Add([]byte(kubeletHead + "evictionHard: {memory.available: 1.5e3, pid.available: 5%}\nevictionSoft: {nodefs.available: 10%}\nevictionSoftGracePeriod: {nodefs.available: 1m}\n"))
 	f.Add([]byte(`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1","evictionHard":{"memory.available":"9E"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		k, err := report.ReadKubeletConfiguration(data)
+		k, err := kubeletconfig.Read(data)
 		if err != nil {
 			if len(k.Hard)+len(k.Soft) > 0 {
 				t.Errorf("faulty, but read: %+v", k)
