@@ -52,6 +52,10 @@ var programs = []string{
 	"containerd", "containerd-shim-runc-v2", "ctr", "runc",
 }
 
+// Binary is the path of a program that make components builds, for tests that
+// run it themselves: helm, kubectl, ctr. It says how to get one that is missing.
+func Binary(name string) (string, error) { return program(name) }
+
 // program is the path of a component's binary, links resolved: inside the
 // node's mount namespace a link might lead elsewhere.
 func program(name string) (string, error) {

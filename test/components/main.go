@@ -1,6 +1,6 @@
 // Components builds the real programs that the tests of the agent run against:
-// etcd, the control plane, the kubelet, containerd and runc, each at the version
-// that a go.mod pins. What was built stays in a cache by version, so that it is
+// etcd, the control plane, the kubelet, containerd, runc and helm, each at the
+// version that a go.mod pins. What was built stays in a cache by version, so that it is
 // built once a machine; a build that was interrupted goes on where it was.
 package main
 
@@ -23,6 +23,7 @@ type component struct {
 	source string // the module that says its version
 	pkg    string // below source
 	flags  []string
+	stamp  string       // variable for its version; Kubernetes' programs have theirs
 	needs  func() error // what must be installed before
 }
 
@@ -40,6 +41,7 @@ var components = []component{
 	{name: "kubelet", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kubelet"},
 	{name: "kube-controller-manager", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-controller-manager"},
 	{name: "kube-scheduler", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-scheduler"},
+	{name: "helm", module: "helm", source: "helm.sh/helm/v4", pkg: "cmd/helm", stamp: "helm.sh/helm/v4/internal/version.version"},
 }
 
 func main() {
@@ -110,8 +112,9 @@ func (c component) provide(out string) (version string, err error) {
 	return version, link(program, filepath.Join(out, c.name))
 }
 
-// buildFlags tells the Kubernetes programs their version: without it they call
-// themselves v0.0.0, and clients of other versions would refuse them.
+// buildFlags tells programs their version. Without it those of Kubernetes call
+// themselves v0.0.0, and clients of other versions would refuse them; helm would
+// not know its patch release.
 func (c component) buildFlags(p *pins) ([]string, error) {
 	ld := stripped
 	if c.module == "." {
@@ -122,6 +125,13 @@ func (c component) buildFlags(p *pins) ([]string, error) {
 		numbers := strings.SplitN(kubernetes, ".", 3)
 		const set = " -X k8s.io/component-base/version."
 		ld += set + "gitVersion=v" + kubernetes + set + "gitMajor=" + numbers[0] + set + "gitMinor=" + numbers[1]
+	}
+	if c.stamp != "" {
+		version, err := p.version(c.source)
+		if err != nil {
+			return nil, err
+		}
+		ld += " -X " + c.stamp + "=v" + version
 	}
 	return append([]string{"build", "-ldflags", ld}, c.flags...), nil
 }

@@ -27,6 +27,9 @@ func TestEveryComponentIsPinned(t *testing.T) {
 		if !strings.Contains(all, stripped) {
 			t.Errorf("%s is built with %s: not stripped", c.name, all)
 		}
+		if c.stamp != "" && !strings.Contains(all, " -X "+c.stamp+"=v"+version) {
+			t.Errorf("%s %s is built with %s: it will not know its version", c.name, version, all)
+		}
 		if c.source == "k8s.io/kubernetes" && !strings.Contains(all, ".gitVersion=v"+version+" ") {
 			t.Errorf("%s %s is built with %s: it will not know its version", c.name, version, all)
 		}
