@@ -46,6 +46,7 @@ type Agent struct {
 	Verbosity        int64
 
 	Cluster
+	Restraint
 
 	origins
 }
@@ -89,7 +90,7 @@ const (
 // agentKind is all that is particular about the agent's configuration.
 var agentKind = kind[Agent]{
 	name:    AgentKind,
-	options: slices.Concat(nodeOptions, clusterOptions),
+	options: slices.Concat(nodeOptions, restraintOptions, clusterOptions),
 	preset:  NewAgent,
 	origins: func(c *Agent) origins { return c.origins },
 	rules:   (*Agent).validate,
@@ -103,10 +104,12 @@ func Load(path string, flags *Flags) (*Agent, error) { return load(&agentKind, p
 // ParseFile makes a configuration of the defaults and the text of a file.
 func ParseFile(data []byte) (*Agent, error) { return parse(&agentKind, data) }
 
-// Read makes a configuration of the defaults and the fields of a mapping, such
-// as a scenario's config.
-func Read(v fields.Value, faults *fields.Faults) *Agent {
+// ReadNodeScenario makes a configuration of the fields of a scenario's config. What
+// is left out has its default, but for what restrains the agent, which is off:
+// a story that does not speak of it is about thresholds.
+func ReadNodeScenario(v fields.Value, faults *fields.Faults) *Agent {
 	c := NewAgent()
+	c.FutileEvictions, c.OwnerBackOff = 0, 0
 	agentKind.readFields(c, agentKind.options, v.Object(Fields()...))
 	c.validate(faults)
 	return c
@@ -130,6 +133,7 @@ func NewAgent() *Agent {
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",
 		Cluster:                          newCluster(),
+		Restraint:                        newRestraint(),
 		origins:                          origins{},
 	}
 }

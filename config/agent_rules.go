@@ -57,6 +57,7 @@ func (c *Agent) validate(faults *fields.Faults) {
 	for _, p := range [][2]string{{"nodeCgroup", c.NodeCgroup}, {"procRoot", c.ProcRoot}, {"cgroupRoot", c.CgroupRoot}} {
 		c.validatePath(p[0], p[1], faults)
 	}
+	c.validateRestraint(faults)
 	c.validateCluster(faults)
 }
 

@@ -37,6 +37,14 @@ func TestFaultClasses(t *testing.T) {
 		{"eviction-soft", "evictionSoft", "memory.available", "1Gi", "grace period must be specified for the soft eviction threshold memory.available", ""},
 		{"eviction-soft-grace-period", "evictionSoftGracePeriod", "memory.available", "-1m", "not negative", ""},
 		{"eviction-soft-grace-period", "evictionSoftGracePeriod", "memory.available", "60", "duration", ""},
+		{"evictions-per-hour", "evictionsPerHour", "", "-1", "not negative", ""},
+		{"futile-evictions", "futileEvictions", "", "two", "whole number", ""},
+		{"futile-back-off", "futileBackOff", "", "0s", "above 0s", ""},
+		{"futile-back-off", "futileBackOff", "", "61m", "at most 1h0m0s", ""},
+		{"owner-back-off", "ownerBackOff", "", "-1s", "at least 0s", ""},
+		{"owner-back-off", "ownerBackOff", "", "31m", "at most 30m0s", ""},
+		{"protected-namespaces", "protectedNamespaces", "", "*", "name of a namespace", ""},
+		{"eviction-policy-namespaces", "evictionPolicyNamespaces", "", "Team-A", "name of a namespace", ""},
 		{"stats-provider", "statsProvider", "", "docker", "must be one of cgroup, cri, cadvisor", ""},
 		{"soft-eviction", "softEviction", "", "never", "must be one of status, direct, controller", ""},
 		{"reclaim", "reclaim", "", "yes", "must be one of auto, on, off", ""},
@@ -88,8 +96,11 @@ func TestFaultClasses(t *testing.T) {
 				}
 				given, inFile = tc.key+separator+tc.value, "{"+tc.key+": "+inFile+"}"
 			}
-			if tc.field == "enforceNodeAllocatable" {
+			switch {
+			case tc.field == "enforceNodeAllocatable":
 				inFile = "[" + tc.value + "]"
+			case strings.HasSuffix(tc.field, "Namespaces"):
+				inFile = "[" + inFile + "]"
 			}
 			args := []string{"--" + tc.flag + "=" + given}
 			if tc.context != "" {

@@ -86,7 +86,7 @@ func readNode(root fields.Value, faults *fields.Faults) *NodeScenario {
 	layout := readLayout(doc.Get("filesystems"))
 	r := reader{layout: layout, faults: faults, known: map[string]bool{}}
 	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false)}
-	c := config.Read(doc.Get("config"), faults)
+	c := config.ReadNodeScenario(doc.Get("config"), faults)
 	r.learnNames(doc.Get("pods"))
 	s.Pods = r.pods(doc.Get("pods"))
 	steps := doc.Need("steps").List()

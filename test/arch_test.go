@@ -18,10 +18,11 @@ var mayImport = map[string]struct {
 	why  string
 }{
 	// The functional core.
-	"signal":   {nil, "it is the vocabulary: everybody speaks it, it speaks of nobody"},
-	"eviction": {[]string{"signal"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
-	"ranking":  {[]string{"signal"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
-	"arming":   {nil, "whether an agent may act follows from words; who listens, and what follows, is decided elsewhere"},
+	"signal":    {nil, "it is the vocabulary: everybody speaks it, it speaks of nobody"},
+	"eviction":  {[]string{"signal"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
+	"ranking":   {[]string{"signal"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
+	"restraint": {[]string{"signal"}, "it says who is spared by what evictions have led to; who would be evicted is decided elsewhere"},
+	"arming":    {nil, "whether an agent may act follows from words; who listens, and what follows, is decided elsewhere"},
 
 	// The cluster's side of it: cores that are strangers to each other, and what
 	// puts them together.
@@ -60,14 +61,14 @@ var mayImport = map[string]struct {
 	"ladder": {[]string{"eviction", "signal"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
 	// What drives the core.
-	"config":    {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "signal"}, "it compiles what users write into policies"},
+	"config":    {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "restraint", "signal"}, "it compiles what users write into policies"},
 	"lifecycle": {[]string{"follow", "lifecycle/facts", "lifecycle/fleet", "objects"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
-	"agent":     {[]string{"eviction", "ranking", "signal"}, "it is handed its ports and knows none of their implementations"},
+	"agent":     {[]string{"eviction", "ranking", "restraint", "signal"}, "it is handed its ports and knows none of their implementations"},
 	"rehearse":  {[]string{"config", "fields", "lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/facts", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "objects"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
-	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
+	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "restraint", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "signal", "simulate", "state", "stats"},
+	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "restraint", "signal", "simulate", "state", "stats"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.

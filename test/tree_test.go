@@ -192,5 +192,5 @@ func (t *tree) tracked(test *testing.T) []string {
 
 // isCore reports whether a package belongs to the functional core.
 func isCore(dir string) bool {
-	return dir == "signal" || dir == "eviction" || dir == "ranking" || dir == "arming" || strings.HasPrefix(dir, "lifecycle/")
+	return dir == "signal" || dir == "eviction" || dir == "ranking" || dir == "arming" || dir == "restraint" || strings.HasPrefix(dir, "lifecycle/")
 }

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/restraint"
+)
+
+// Restraint is what keeps the agent from evicting.
+type Restraint struct {
+	EvictionsPerHour         int64 // 0: no bound
+	FutileEvictions          int64 // 0: never stop
+	FutileBackOff            time.Duration
+	OwnerBackOff             time.Duration // 0: off
+	ProtectedNamespaces      []string
+	EvictionPolicyNamespaces []string
+}
+
+// EveryNamespace stands for all of them in evictionPolicyNamespaces.
+const EveryNamespace = "*"
+
+func newRestraint() Restraint {
+	return Restraint{FutileEvictions: 2, FutileBackOff: 5 * time.Minute, OwnerBackOff: time.Minute}
+}
+
+// restraintOptions say whom the agent spares, and when it stops.
+var restraintOptions = []option[Agent]{
+	{field: "evictionsPerHour", flag: "evictions-per-hour", preset: "0", setText: count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
+		help: "how many pods may be evicted within any hour, whatever for; what comes then is left to the kernel. 0 is no bound"},
+	{field: "futileEvictions", flag: "futile-evictions", preset: "2", setText: count(func(c *Agent) *int64 { return &c.FutileEvictions }),
+		help: "after how many evictions in a row that freed less than half of what their pods used nobody is evicted for a while: something outside of pods takes it all. 0 never stops"},
+	{field: "futileBackOff", flag: "futile-back-off", preset: "5m", setText: period(func(c *Agent) *time.Duration { return &c.FutileBackOff }),
+		help: "for how long at first; it doubles up to 1h while evictions stay futile, until the pressure is over"},
+	{field: "ownerBackOff", flag: "owner-back-off", preset: "1m", setText: wait(func(c *Agent) *time.Duration { return &c.OwnerBackOff }),
+		help: "how long a pod is spared whose owner's pods were evicted three times within ten minutes, unless memory is doomed; it doubles up to 30m. 0s switches this off"},
+	{field: "protectedNamespaces", flag: "protected-namespaces", shape: list, setList: func(c *Agent) *[]string { return &c.ProtectedNamespaces },
+		help: "namespaces whose pods are never evicted"},
+	{field: "evictionPolicyNamespaces", flag: "eviction-policy-namespaces", shape: list, setList: func(c *Agent) *[]string { return &c.EvictionPolicyNamespaces },
+		help: "namespaces whose pods may say by the annotations plimsoll.dev/eviction-policy (never, last, default) and plimsoll.dev/eviction-priority (-1000 to 1000) when it is their turn; * is all of them"},
+}
+
+// Policy is what the decisions need.
+func (r *Restraint) Policy() restraint.Policy {
+	return restraint.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.FutileEvictions), FutileBackOff: r.FutileBackOff, OwnerBackOff: r.OwnerBackOff}
+}
+
+func (c *Agent) validateRestraint(faults *fields.Faults) {
+	for _, d := range []struct {
+		field       string
+		is, longest time.Duration
+	}{
+		{"futileBackOff", c.FutileBackOff, restraint.LongestFutile},
+		{"ownerBackOff", c.OwnerBackOff, restraint.LongestOwner},
+	} {
+		if d.is > d.longest {
+			faults.Add(c.Where(d.field), d.is.String(), "must be at most %s, up to which it doubles", d.longest)
+		}
+	}
+	for _, l := range []struct {
+		field string
+		names []string
+		every bool
+	}{
+		{"protectedNamespaces", c.ProtectedNamespaces, false},
+		{"evictionPolicyNamespaces", c.EvictionPolicyNamespaces, true},
+	} {
+		for i, name := range l.names {
+			if l.every && name == EveryNamespace {
+				continue
+			}
+			if len(validation.IsDNS1123Label(name)) > 0 {
+				faults.Add(fmt.Sprintf("%s[%d]", c.Where(l.field), i), name, "must be the name of a namespace: lower case letters, digits and hyphens, at most 63")
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package restraint
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A Policy is what the operator wants. Its zero value restrains nothing.
+type Policy struct {
+	PerHour       int           // evictions; 0: no bound
+	Futile        int           // in a row; 0: whether evictions help is not asked
+	FutileBackOff time.Duration // first; doubles up to LongestFutile
+	OwnerBackOff  time.Duration // first; doubles up to LongestOwner. 0: off
+}
+
+// Bounds of back-offs, and what makes pods of one owner a loop.
+const (
+	LongestFutile = time.Hour
+	LongestOwner  = 30 * time.Minute
+	window        = time.Hour // of the bound
+	loop          = 3         // evictions
+	loopWindow    = 10 * time.Minute
+)
+
+// A Cause is why nobody, or not this pod, is evicted.
+type Cause uint8
+
+// The causes.
+const (
+	None   Cause = iota
+	Budget       // as many as an hour may have
+	Futile       // the last ones did not help
+	Owner        // its owner's pods come back and are evicted again and again
+	CauseCount
+)
+
+func (c Cause) String() string { return [...]string{"", "budget", "futile", "owner"}[c] }
+
+// A Hold is that somebody is spared; the zero Hold spares nobody.
+type Hold struct {
+	By        Cause
+	Condition signal.Condition // of Futile: whose relief is waited with
+	N         int              // evictions that led to it
+	Until     time.Time        // when it is over at the latest
+}
+
+// Restraint remembers evictions. It is owned by one goroutine; a nil one
+// restrains nothing.
+type Restraint struct {
+	policy Policy
+	spent  []time.Time // evictions within the window, in their order
+	relief [signal.ConditionCount]relief
+	owners map[string]*history
+}
+
+// New returns a restraint that has seen no eviction.
+func New(p Policy) *Restraint { return &Restraint{policy: p, owners: map[string]*history{}} }
+
+// Evicted notes that a pod of an owner, "" for none, was evicted or is about to.
+func (r *Restraint) Evicted(owner string, now time.Time) {
+	if r == nil {
+		return
+	}
+	if r.policy.PerHour > 0 {
+		r.forget(now)
+		r.spent = append(r.spent, now)
+	}
+	if r.policy.OwnerBackOff > 0 && owner != "" {
+		r.note(owner, now)
+	}
+}
+
+// Withdrawn takes back an eviction that was noted at a time and did not happen.
+func (r *Restraint) Withdrawn(owner string, at time.Time) {
+	if r == nil {
+		return
+	}
+	for i, t := range r.spent {
+		if t.Equal(at) {
+			r.spent = append(r.spent[:i:i], r.spent[i+1:]...)
+			break
+		}
+	}
+	if h := r.owners[owner]; h != nil {
+		h.withdraw(at)
+	}
+}
+
+// Exhausted is the hold of an hour that has had its evictions.
+func (r *Restraint) Exhausted(now time.Time) Hold {
+	if r == nil || r.policy.PerHour == 0 {
+		return Hold{}
+	}
+	r.forget(now)
+	if over := len(r.spent) - r.policy.PerHour; over >= 0 {
+		return Hold{By: Budget, N: len(r.spent), Until: r.spent[over].Add(window)}
+	}
+	return Hold{}
+}
+
+// forget drops evictions that no hour which ends now or later has in it.
+func (r *Restraint) forget(now time.Time) {
+	n := 0
+	for n < len(r.spent) && now.Sub(r.spent[n]) >= window {
+		n++
+	}
+	r.spent = r.spent[n:]
+}
+
+// doubled is a back-off after a number of times, the first one undoubled.
+func doubled(first time.Duration, times int, longest time.Duration) time.Duration {
+	d := first
+	for range times - 1 {
+		if d >= longest {
+			break
+		}
+		d *= 2
+	}
+	return min(d, longest)
+}

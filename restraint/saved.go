@@ -1,0 +1,84 @@
+package restraint
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Saved is what survives a restart: everything but the eviction that is not
+// judged yet, which nobody has seen the end of.
+type Saved struct {
+	Evictions []time.Time    `json:"evictions,omitempty"`
+	Reliefs   []SavedRelief  `json:"reliefs,omitempty"`
+	Owners    []SavedHistory `json:"owners,omitempty"`
+}
+
+// SavedRelief is what evictions for a condition have led to.
+type SavedRelief struct {
+	Condition string    `json:"condition"`
+	Futile    int       `json:"futile"` // in a row
+	Holds     int       `json:"holds,omitempty"`
+	Until     time.Time `json:"until,omitzero"`
+}
+
+// SavedHistory is what became of an owner's pods.
+type SavedHistory struct {
+	Owner     string      `json:"owner"`
+	Evictions []time.Time `json:"evictions"`
+	Waits     int         `json:"waits,omitempty"`
+	Until     time.Time   `json:"until,omitzero"`
+}
+
+// Save returns what has to survive a restart. It shares nothing with r.
+func (r *Restraint) Save() Saved {
+	s := Saved{Evictions: slices.Clone(r.spent)}
+	for c := range signal.Condition(signal.ConditionCount) {
+		if f := &r.relief[c]; f.row > 0 {
+			s.Reliefs = append(s.Reliefs, SavedRelief{c.String(), f.row, f.holds, f.until})
+		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
+		h := r.owners[owner]
+		s.Owners = append(s.Owners, SavedHistory{owner, slices.Clone(h.evicted), h.waits, h.until})
+	}
+	return s
+}
+
+// Restore continues from a saved state. Times get the monotonic reading of now.
+// An eviction of the future, which a clock that was set back leaves behind,
+// counts as of now; a hold never lasts longer than the longest.
+func (r *Restraint) Restore(s Saved, now time.Time) {
+	past := func(t time.Time) time.Time { return now.Add(min(t.Sub(now), 0)) }
+	within := func(t time.Time, longest time.Duration) time.Time {
+		if t.IsZero() {
+			return t
+		}
+		return now.Add(min(t.Sub(now), longest))
+	}
+	if r.policy.PerHour > 0 {
+		for _, t := range s.Evictions {
+			r.spent = append(r.spent, past(t))
+		}
+		slices.SortFunc(r.spent, time.Time.Compare)
+	}
+	for _, saved := range s.Reliefs {
+		for c := range signal.Condition(signal.ConditionCount) {
+			if c.String() == saved.Condition && r.policy.Futile > 0 {
+				r.relief[c] = relief{row: saved.Futile, holds: saved.Holds, until: within(saved.Until, LongestFutile)}
+			}
+		}
+	}
+	if r.policy.OwnerBackOff == 0 {
+		return
+	}
+	for _, saved := range s.Owners {
+		h := &history{waits: saved.Waits, until: within(saved.Until, LongestOwner)}
+		for _, t := range saved.Evictions {
+			h.evicted = append(h.evicted, past(t))
+		}
+		r.owners[saved.Owner] = h
+	}
+}
