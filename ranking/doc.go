@@ -5,6 +5,8 @@
 //
 // The rules are the kubelet's, as ordered lists of keys (see the table of
 // [Order]); pods that all keys leave equal stand in order of UID, so that the
-// order is total. Protected pods are ranked like any other: who evicts passes
+// order is total. A pod that asked to go last stands after all that did not, and
+// eviction priorities decide between pods of one priority; where nobody says
+// anything of the kind the order is the kubelet's. Protected pods are ranked like any other: who evicts passes
 // them over.
 package ranking

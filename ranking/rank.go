@@ -47,10 +47,13 @@ type Key struct {
 	Order      Order
 	NoStats    bool // nothing was measured: such a pod goes first
 	Exceeds    bool // uses more than it requested (inodes: uses any)
+	Last       bool // asked to go after all others
 	Priority   int32
 	Usage      signal.Amount
 	Request    signal.Amount // 0 for inodes and PIDs
 	Protection signal.Protection
+	// EvictionPriority decides where Priority is equal, the lower one first.
+	EvictionPriority int16
 }
 
 // over is the amount above the request; negative below it.
@@ -68,12 +71,15 @@ func Rank(pods []signal.Candidate, s signal.Signal, measure signal.Storage) []Ra
 	return ranked
 }
 
-// compare holds two pods against each other, key by key. Missing stats decide
-// first, except for PIDs, where priority does. Each key is compared only where
+// compare holds two pods against each other, key by key. Who asked to go last
+// does; then missing stats decide, except for PIDs, where priority does. Each key is compared only where
 // the ones before it are equal: nearly always the first two decide.
 func compare(a, b *Ranked) int {
+	if a.Key.Last != b.Key.Last {
+		return trueFirst(b.Key.Last, a.Key.Last)
+	}
 	if a.Key.Order == ByPIDs {
-		if c := cmp.Compare(a.Key.Priority, b.Key.Priority); c != 0 {
+		if c := byPriority(a, b); c != 0 {
 			return c
 		}
 	}
@@ -84,7 +90,7 @@ func compare(a, b *Ranked) int {
 		if c := trueFirst(a.Key.Exceeds, b.Key.Exceeds); c != 0 {
 			return c
 		}
-		if c := cmp.Compare(a.Key.Priority, b.Key.Priority); c != 0 {
+		if c := byPriority(a, b); c != 0 {
 			return c
 		}
 	}
@@ -92,6 +98,15 @@ func compare(a, b *Ranked) int {
 		return c
 	}
 	return byUID(a, b)
+}
+
+// byPriority puts the lower priority first, and of equal ones the lower
+// eviction priority.
+func byPriority(a, b *Ranked) int {
+	if c := cmp.Compare(a.Key.Priority, b.Key.Priority); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Key.EvictionPriority, b.Key.EvictionPriority)
 }
 
 func trueFirst(a, b bool) int {
@@ -112,7 +127,7 @@ func byUID(a, b *Ranked) int {
 }
 
 func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
-	k := Key{Order: order, Priority: c.Pod.Priority, Protection: c.Pod.Protection}
+	k := Key{Order: order, Priority: c.Pod.Priority, Protection: c.Pod.Protection, Last: c.Pod.Last, EvictionPriority: c.Pod.EvictionPriority}
 	if c.Usage == nil {
 		k.NoStats = true
 		return k

@@ -164,6 +164,10 @@ func TestReasons(t *testing.T) {
 		{ranking.Key{Order: ranking.ByMemory, NoStats: true, Priority: 7}, "nothing measured, priority 7"},
 		{ranking.Key{Order: ranking.ByMemory, Exceeds: true, Usage: 1024, Priority: signal.CriticalPriority, Protection: signal.Critical},
 			"uses 1Ki, 1Ki above its request, priority 2000000000, passed over: critical pod"},
+		{ranking.Key{Order: ranking.ByPIDs, Exceeds: true, Usage: 12, EvictionPriority: -5, Last: true},
+			"runs 12 processes, priority 0, eviction priority -5, asked to go last"},
+		{ranking.Key{Order: ranking.ByPIDs, Usage: 1, Protection: signal.OptedOut}, "runs 1 processes, priority 0, passed over: opted out by its annotation"},
+		{ranking.Key{Order: ranking.ByPIDs, Usage: 1, Protection: signal.Namespaced}, "runs 1 processes, priority 0, passed over: in a protected namespace"},
 		{ranking.Key{Order: ranking.ByPIDs, NoStats: true, Protection: signal.Mirror}, "nothing measured, priority 0, passed over: mirror pod"},
 	} {
 		if got := tc.key.Reason(); got != tc.want {

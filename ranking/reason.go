@@ -9,6 +9,12 @@ import (
 // Reason says in words why a pod stands where it stands.
 func (k *Key) Reason() string {
 	text := k.measured() + fmt.Sprintf(", priority %d", k.Priority)
+	if k.EvictionPriority != 0 {
+		text += fmt.Sprintf(", eviction priority %d", k.EvictionPriority)
+	}
+	if k.Last {
+		text += ", asked to go last"
+	}
 	if k.Protection != signal.Unprotected {
 		text += ", passed over: " + k.Protection.String()
 	}

@@ -19,13 +19,15 @@ import (
 // A figure is what the rule for a resource looks at.
 type figure struct {
 	seen     bool
+	last     bool
 	priority int64
+	own      int64 // eviction priority
 	used     *big.Int
 	request  *big.Int
 }
 
 func read(resource string, c signal.Candidate, measure signal.Storage) figure {
-	f := figure{priority: int64(c.Pod.Priority), used: new(big.Int), request: new(big.Int)}
+	f := figure{last: c.Pod.Last, priority: int64(c.Pod.Priority), own: int64(c.Pod.EvictionPriority), used: new(big.Int), request: new(big.Int)}
 	if c.Usage == nil {
 		return f
 	}
@@ -70,9 +72,15 @@ func read(resource string, c signal.Candidate, measure signal.Storage) figure {
 // worse says that a has to go before b, by the rule for the resource.
 func worse(resource string, a, b signal.Candidate, measure signal.Storage) bool {
 	x, y := read(resource, a, measure), read(resource, b, measure)
+	if x.last != y.last {
+		return y.last
+	}
 	if resource == "pids" {
 		if x.priority != y.priority {
 			return x.priority < y.priority
+		}
+		if x.own != y.own {
+			return x.own < y.own
 		}
 		if x.seen != y.seen {
 			return !x.seen
@@ -90,6 +98,9 @@ func worse(resource string, a, b signal.Candidate, measure signal.Storage) bool 
 	}
 	if x.priority != y.priority {
 		return x.priority < y.priority
+	}
+	if x.own != y.own {
+		return x.own < y.own
 	}
 	if x.seen {
 		xo, yo := new(big.Int).Sub(x.used, x.request), new(big.Int).Sub(y.used, y.request)
@@ -136,8 +147,11 @@ func randomPods(r *rand.Rand, n int) []signal.Candidate {
 			Priority:       int32(r.IntN(3) - 1),
 			MemoryRequest:  signal.Quantity{Value: signal.Amount(small() * 2)},
 			StorageRequest: signal.Quantity{Value: signal.Amount(small() * 3)},
-			Protection:     signal.Protection(r.IntN(4)),
+			Protection:     signal.Protection(r.IntN(6)),
 			Volumes:        []signal.Volume{{Name: "a", Local: r.IntN(2) == 0}, {Name: "b", Local: true}},
+		}
+		if r.IntN(3) == 0 {
+			p.Last, p.EvictionPriority = r.IntN(4) == 0, int16(r.IntN(3)-1)*1000
 		}
 		pods[i].Pod = p
 		if r.IntN(6) == 0 {

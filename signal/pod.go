@@ -11,6 +11,14 @@ type Pod struct {
 
 	Priority   int32
 	Protection Protection
+	// Last and EvictionPriority are what the pod says of its own turn, as far as
+	// the operator lets it: after all others, and among pods of equal Priority
+	// the lower one first (-1000 to 1000).
+	Last             bool
+	EvictionPriority int16
+	// Owner names who makes a new pod when this one ends: its controller's UID, or
+	// namespace/name where that is the node or nobody. Empty if it is not known.
+	Owner string
 	// TerminationGracePeriod in seconds; nil where the pod states none.
 	TerminationGracePeriod *int64
 
@@ -67,6 +75,9 @@ const (
 	Static                 // annotation kubernetes.io/config.source other than "api"
 	Mirror                 // annotation kubernetes.io/config.mirror
 	Critical               // priority of CriticalPriority or more
+	OptedOut               // its own annotation, which the operator lets count
+	Namespaced             // the operator protects its namespace
+	protections
 )
 
 // CriticalPriority is the lowest priority of a critical pod, that of
@@ -74,7 +85,7 @@ const (
 const CriticalPriority = 2_000_000_000
 
 func (p Protection) String() string {
-	return [...]string{"", "static pod", "mirror pod", "critical pod"}[p]
+	return [protections]string{"", "static pod", "mirror pod", "critical pod", "opted out by its annotation", "in a protected namespace"}[p]
 }
 
 // Measured is a value, or the fact that it was not measured.
