@@ -12,14 +12,14 @@ RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./me
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
 # What is tried on whole clusters, and the program before a real API server.
-CLUSTER := ./cmd/plimsoll ./test/cluster ./test/rbac ./test/e2e ./test/hollow ./test/chronicle ./test/failover
+CLUSTER := ./cmd/plimsoll ./test/cluster ./test/rbac ./test/e2e ./test/whole ./test/hollow ./test/chronicle ./test/failover
 
 FUZZTIME ?= 2m
 RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs clean
+.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,6 +56,9 @@ test-edge: components ## the packages that speak to real components (root)
 
 test-cluster: components build ## the agent on real nodes, and the controller on a real API server (root)
 	$(GO) test -p 1 -timeout 30m $(CLUSTER)
+
+e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
+	$(GO) test -count=1 -timeout 30m ./test/whole
 
 lint: ## gofmt, vet for both architectures, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }

@@ -80,6 +80,12 @@ func (n *Node) importOne(ctx context.Context, i Image) error {
 	if err := i.write(archive, dir, n.path("workload")); err != nil {
 		return err
 	}
+	return n.Load(ctx, archive, i.Name)
+}
+
+// Load has containerd take the images in an archive, an OCI layout or one of
+// docker's, and waits until the runtime lists the one of that name.
+func (n *Node) Load(ctx context.Context, archive, name string) error {
 	ctr, err := program("ctr")
 	if err != nil {
 		return err
@@ -87,10 +93,10 @@ func (n *Node) importOne(ctx context.Context, i Image) error {
 	cmd := n.Enter(exec.Command(ctr, "--address", n.Socket, "--namespace", "k8s.io", "images", "import", archive))
 	cmd = exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ctr images import: %w\n%s", err, out)
+		return fmt.Errorf("ctr images import %s: %w\n%s", archive, err, out)
 	}
 	return await(ctx, func(ctx context.Context) error {
-		status, err := n.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: i.Name}})
+		status, err := n.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 		if err == nil && status.Image == nil {
 			err = fmt.Errorf("the runtime does not list it")
 		}

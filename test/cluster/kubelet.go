@@ -48,7 +48,8 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.writeKubeletConfig(ports); err != nil {
+	n.kubeletPorts = ports
+	if err := n.writeKubeletConfig(); err != nil {
 		return err
 	}
 	kubeconfig, err := n.cluster.Kubeconfig(n.cluster.As("system:node:"+NodeName, "system:nodes"))
@@ -69,9 +70,24 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	return n.untaint(ctx)
 }
 
-func (n *Node) writeKubeletConfig(ports []string) error {
+// Reconfigure restarts the kubelet with fields of its configuration changed, and
+// waits until its node is ready again. A field that is nil has its default.
+func (n *Node) Reconfigure(ctx context.Context, fields map[string]any) error {
+	config := maps.Clone(n.cluster.options.Node.KubeletConfig)
+	if config == nil {
+		config = map[string]any{}
+	}
+	maps.Copy(config, fields)
+	n.cluster.options.Node.KubeletConfig = config
+	if err := n.writeKubeletConfig(); err != nil {
+		return err
+	}
+	return n.Kubelet.Restart(ctx)
+}
+
+func (n *Node) writeKubeletConfig() error {
 	var port, health int
-	if _, err := fmt.Sscan(ports[0]+" "+ports[1], &port, &health); err != nil {
+	if _, err := fmt.Sscan(n.kubeletPorts[0]+" "+n.kubeletPorts[1], &port, &health); err != nil {
 		return err
 	}
 	config := n.kubeletDefaults(port, health)

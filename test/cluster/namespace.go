@@ -40,7 +40,9 @@ func (n namespace) enter(cmd *exec.Cmd) *exec.Cmd {
 // newNamespace starts the process that holds the namespace: it mounts what is
 // private, says so, and waits for the end of this process.
 func (s *system) newNamespace(ctx context.Context) (namespace, error) {
-	script := "set -e\n"
+	// Shared as on a host of systemd's, or pods could not see what is mounted
+	// while they run (mountPropagation: HostToContainer).
+	script := "set -e\nmount -n --make-rshared /\n"
 	for _, dir := range private {
 		script += "mount -n -t tmpfs -o mode=755 plimsoll " + dir + "\n"
 	}

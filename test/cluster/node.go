@@ -33,8 +33,11 @@ type NodeOptions struct {
 	// they lie on the file system of the temporary directory.
 	Filesystem, ImageFilesystem Filesystem
 	// KubeletConfig overrides fields of the KubeletConfiguration, by their
-	// names in YAML.
+	// names in YAML. [Node.Reconfigure] changes them again.
 	KubeletConfig map[string]any
+	// Tainted leaves the node as the API server makes it, not ready for pods,
+	// to a node lifecycle controller of the test's own.
+	Tainted bool
 }
 
 // A Node is a container runtime, and perhaps a kubelet, with a cgroup, a mount
@@ -57,11 +60,12 @@ type Node struct {
 	// victims.
 	Sandbox *sandbox.Node
 
-	cluster    *Cluster
-	dir        string
-	namespace  namespace
-	searchPath string
-	conn       *grpc.ClientConn
+	cluster      *Cluster
+	dir          string
+	namespace    namespace
+	searchPath   string
+	conn         *grpc.ClientConn
+	kubeletPorts []string // its server's and its health's
 	// kubeletHealth asks the kubelet itself.
 	kubeletHealth func(context.Context) error
 }
@@ -135,6 +139,9 @@ func (n *Node) register(ctx context.Context) error {
 // untaint takes away what the admission puts on every new node, and what a node
 // lifecycle controller would take away.
 func (n *Node) untaint(ctx context.Context) error {
+	if n.cluster.options.Node.Tainted {
+		return nil
+	}
 	clients, err := n.cluster.Clients()
 	if err != nil {
 		return err
