@@ -53,6 +53,43 @@ func TestAClockFollowsTheWall(t *testing.T) {
 	})
 }
 
+// TestMomentsOfAClock: what came in is as old as it is, and in order, even where the
+// wall's clock was set in between.
+func TestMomentsOfAClock(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		set      time.Duration // after 5 s, of which 2 are over since it was looked at the clock
+		ago      time.Duration
+		want     time.Duration // since the beginning
+		wantNext time.Duration // of one right after, when the clock was not looked at again
+	}{
+		{"as long ago", 0, time.Second, 4 * time.Second, 5 * time.Second},
+		{"before it was looked at the clock: then", 0, 3 * time.Second, 3 * time.Second, 5 * time.Second},
+		{"after a leap", time.Hour, time.Second, time.Hour + 4*time.Second, time.Hour + 5*time.Second},
+		{"while it goes slowly", -time.Hour, time.Second, 3 * time.Second, 4 * time.Second},
+		{"while it goes slowly, a moment ago", -time.Hour, 100 * time.Millisecond, 3900 * time.Millisecond, 4 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &wall{}
+				k, begun := w.clock(), time.Now()
+				<-time.After(3 * time.Second)
+				k.tell()
+				<-time.After(2 * time.Second)
+				moment := time.Now().Add(-c.ago)
+				w.set(c.set)
+				k.tell()
+				if got := k.of(moment).Sub(begun); got != c.want {
+					t.Errorf("%s ago it was %s, not %s", c.ago, got, c.want)
+				}
+				if got := k.of(time.Now().Add(time.Second)).Sub(begun); got != c.wantNext {
+					t.Errorf("what came since is of %s, not %s", got, c.wantNext)
+				}
+			})
+		})
+	}
+}
+
 // TestNobodyIsGivenUpForAClockThatIsSet: who is alive is not given up, and who is
 // dead is, somewhat later.
 func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {

@@ -104,21 +104,22 @@ func (c *Controller) turn() (next time.Time) {
 }
 
 // readMail takes in what has come. Renewals go first: who asks in a letter whether a
-// node is to be written to asks about one that may have renewed.
+// node is to be written to asks about one that may have renewed. They count from
+// when they came, however long they lay there.
 func (c *Controller) readMail(now time.Time) {
 	mail := c.mail.collect()
-	for _, r := range mail.nodes {
-		if r.at.IsZero() {
+	for i := range mail.nodes {
+		if r := &mail.nodes[i]; r.at.IsZero() {
 			c.fleet.Unleased(r.name, now)
 		} else {
-			c.fleet.Renewed(r.name, r.at, now)
+			c.fleet.Renewed(r.name, r.at, c.clock.of(c.mail.moment(r)), now)
 		}
 	}
-	for _, r := range mail.agents {
-		if r.at.IsZero() {
+	for i := range mail.agents {
+		if r := &mail.agents[i]; r.at.IsZero() {
 			c.fleet.AgentUnleased(r.name, now)
 		} else {
-			c.fleet.AgentRenewed(r.name, r.at, now)
+			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.mail.moment(r)), now)
 		}
 	}
 	for _, l := range mail.letters {

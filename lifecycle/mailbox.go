@@ -8,8 +8,10 @@ import (
 
 // lingering is how long a renewal may wait to be read with others: each time that
 // the owner of the fleet is woken costs some 100 µs, many times what a renewal
-// does. Deadlines are later by that at most.
-const lingering = 250 * time.Millisecond
+// does. It moves no deadline: a renewal counts from when it came, and who comes
+// round for a deadline reads before deciding. Who was silent is heard again later
+// by that at most.
+const lingering = time.Second
 
 // A letter is something that the owner of the fleet has to know.
 type letter interface {
@@ -20,6 +22,7 @@ type letter interface {
 type renewal struct {
 	name string
 	at   time.Time
+	came time.Duration // after the mailbox was made
 }
 
 // renewals are in the order in which they came.
@@ -62,6 +65,7 @@ type post struct {
 // A mailbox takes what many goroutines have learnt, for the one that owns the
 // fleet. Nobody waits for it.
 type mailbox struct {
+	made     time.Time
 	some     chan struct{} // has a token while something is worth waking for
 	renewals atomic.Uint64 // of leases of nodes, since the start
 
@@ -73,7 +77,7 @@ type mailbox struct {
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{some: make(chan struct{}, 1)}
+	return &mailbox{made: time.Now(), some: make(chan struct{}, 1)}
 }
 
 // put takes a letter.
@@ -88,10 +92,11 @@ func (m *mailbox) put(l letter) {
 func (m *mailbox) renewed(agents bool, name string, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	one := renewal{name, at, time.Since(m.made)}
 	if agents {
-		m.held.agents = m.held.agents.add(renewal{name, at})
+		m.held.agents = m.held.agents.add(one)
 	} else {
-		m.held.nodes = m.held.nodes.add(renewal{name, at})
+		m.held.nodes = m.held.nodes.add(one)
 		m.renewals.Add(1)
 	}
 	if m.delayed {
@@ -112,8 +117,12 @@ func (m *mailbox) wake() {
 	}
 }
 
-// mostSpare is how much room of a post is kept to be filled again.
-const mostSpare = 8192
+// mostSpare is how much room of a post is kept to be filled again: for what 150 000
+// nodes renew while a renewal lingers.
+const mostSpare = 1 << 15
+
+// moment is when a renewal came, by the process's own clock.
+func (m *mailbox) moment(r *renewal) time.Time { return m.made.Add(r.came) }
 
 // collect empties the mailbox. What it returns is valid until the next call.
 func (m *mailbox) collect() post {
@@ -121,6 +130,9 @@ func (m *mailbox) collect() post {
 	defer m.mu.Unlock()
 	full := m.held
 	m.held, m.spare = m.spare.emptied(), full
+	if m.delayed {
+		m.linger.Stop() // what it would wake for is read
+	}
 	m.delayed = false
 	return full
 }

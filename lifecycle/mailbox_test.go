@@ -35,6 +35,24 @@ func TestRenewalsAreReadTogether(t *testing.T) {
 	})
 }
 
+func TestARenewalKeepsWhenItCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(time.Hour)
+		m := newMailbox()
+		begun := time.Now()
+		for i := range 3 {
+			<-time.After(300 * time.Millisecond)
+			m.renewed(i%2 == 0, "n", begun)
+		}
+		p := m.collect()
+		for i, r := range []renewal{p.agents[0], p.nodes[0], p.agents[1]} {
+			if after := m.moment(&r).Sub(begun); after != time.Duration(i+1)*300*time.Millisecond {
+				t.Errorf("renewal %d came after %s", i, after)
+			}
+		}
+	})
+}
+
 func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
 	const leases, rounds = 1000, 1000
 	m := newMailbox()
@@ -87,6 +105,12 @@ func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
 		if len(p.nodes) != 1 {
 			t.Error("what is there is not read with them")
 		}
+		<-time.After(2 * lingering)
+		select {
+		case <-m.some:
+			t.Error("what was read with a letter wakes again")
+		default:
+		}
 		m.put(listed{})
 		if p := m.collect(); len(p.letters) != 1 || len(p.nodes) != 0 {
 			t.Errorf("what was read is read again: %v", p)
@@ -104,7 +128,7 @@ func BenchmarkRenewals(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		m.renewed(false, names[i%len(names)], now)
-		if i%750 == 0 { // as many come in while a renewal lingers
+		if i%(len(names)/10) == 0 { // as many come in while a renewal lingers
 			m.collect()
 		}
 	}

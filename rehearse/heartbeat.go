@@ -40,7 +40,7 @@ func (w *world) beat() {
 func (w *world) renew(n *node) {
 	n.lease = w.now
 	if w.fleet != nil {
-		w.fleet.Renewed(n.object.Name, w.now, w.now)
+		w.fleet.Renewed(n.object.Name, w.now, w.now, w.now)
 	}
 }
 

@@ -98,7 +98,7 @@ func (r *run) takeOver() {
 	names := slices.Sorted(maps.Keys(w.nodes))
 	for _, name := range names {
 		if lease := w.nodes[name].lease; !lease.IsZero() {
-			w.fleet.Renewed(name, lease, w.now)
+			w.fleet.Renewed(name, lease, w.now, w.now)
 		}
 	}
 	for _, name := range names {

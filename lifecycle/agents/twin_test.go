@@ -40,15 +40,17 @@ func (v *naive) node(name string) *naiveNode {
 	return v.nodes[name]
 }
 
-func (v *naive) renewed(name string, renewTime, now time.Time) {
+func (v *naive) renewed(name string, renewTime, seen time.Time) {
 	n := v.node(name)
+	heard := seen
 	switch {
-	case n.lease == nil && renewTime.After(now):
-		n.last = now
-	case n.lease == nil && renewTime.After(n.last):
-		n.last = renewTime
-	case n.lease != nil && !n.lease.Equal(renewTime):
-		n.last = now
+	case n.lease != nil && n.lease.Equal(renewTime):
+		heard = n.last
+	case n.lease == nil && renewTime.Before(seen):
+		heard = renewTime
+	}
+	if heard.After(n.last) {
+		n.last = heard
 	}
 	n.lease = &renewTime
 }
@@ -161,8 +163,9 @@ func (r *world) happens() {
 	switch r.IntN(12) {
 	case 0, 1, 2, 3:
 		renewTime := r.now.Add(time.Duration(r.IntN(60)-50) * time.Second)
-		r.w.Renewed(name, renewTime, r.now)
-		r.twin.renewed(name, renewTime, r.now)
+		seen := r.now.Add(-time.Duration(r.IntN(3)) * time.Second)
+		r.w.Renewed(name, renewTime, seen)
+		r.twin.renewed(name, renewTime, seen)
 	case 4:
 		r.w.Unleased(name, r.now)
 		r.twin.unleased(name)

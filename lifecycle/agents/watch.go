@@ -44,8 +44,9 @@ func New(p Policy) *Watch {
 }
 
 // Renewed takes in the lease of the agent on a node. A renewTime other than the
-// one before is a sign of life, whichever is later.
-func (w *Watch) Renewed(name string, renewTime, now time.Time) {
+// one before is a sign of life, whichever is later. It counts from when it was
+// seen, which may be earlier than the now of other calls.
+func (w *Watch) Renewed(name string, renewTime, seen time.Time) {
 	n := w.nodes[name]
 	if n == nil {
 		n = &node{}
@@ -54,15 +55,15 @@ func (w *Watch) Renewed(name string, renewTime, now time.Time) {
 	written := renewTime.UnixNano()
 	switch {
 	case !n.leased:
-		n.last = max(n.last, min(written, now.UnixNano()))
+		n.last = max(n.last, min(written, seen.UnixNano()))
 	case n.lease != written:
-		n.last = now.UnixNano()
+		n.last = max(n.last, seen.UnixNano())
 	default:
 		return
 	}
 	n.leased, n.lease = true, written
 	if len(w.parked) > 0 {
-		w.wake(name, now)
+		w.wake(name, seen)
 	}
 }
 

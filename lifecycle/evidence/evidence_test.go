@@ -51,7 +51,7 @@ func (s *step) take(j *Judge) {
 	case "unreachable":
 		j.Unreachable(at(s.at))
 	case "heard":
-		j.Heard(at(s.at))
+		j.Heard(at(s.at), at(s.at))
 	}
 }
 
@@ -308,6 +308,6 @@ func BenchmarkHeard(b *testing.B) {
 	j := New(stormy)
 	b.ReportAllocs()
 	for b.Loop() {
-		j.Heard(start)
+		j.Heard(start, start)
 	}
 }

@@ -49,7 +49,7 @@ func (c *chronicle) happens() {
 	case 3:
 		c.clear(c.name())
 	case 4:
-		c.judge.Heard(c.now)
+		c.judge.Heard(c.now, c.now)
 	case 5:
 		if c.IntN(5) == 0 {
 			c.judge.Unreachable(c.now)

@@ -116,10 +116,10 @@ func (j *Judge) Clear(name string) {
 }
 
 // Heard takes in that our own watch of leases delivered something, whatever it
-// was. It is O(1) and allocates nothing.
-func (j *Judge) Heard(now time.Time) {
+// was, at a moment before now, or now. It is O(1) and allocates nothing.
+func (j *Judge) Heard(at, now time.Time) {
 	j.now = now
-	j.outage.heard = now
+	j.outage.heard = later(j.outage.heard, at)
 	if j.outage.on {
 		j.recovered(now)
 	}

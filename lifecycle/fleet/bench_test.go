@@ -31,7 +31,7 @@ func newCrowd(nodes, zones, podsEach int) *crowd {
 		c.names = append(c.names, n.Name)
 		c.nodes[n.Name] = n
 		c.fleet.Node(n, start)
-		c.fleet.Renewed(n.Name, start, start)
+		c.fleet.Renewed(n.Name, start, start, start)
 		for j := range podsEach {
 			name := fmt.Sprintf("pod-%d-%d", i, j)
 			c.fleet.Pod(&facts.Pod{Namespace: "default", Name: name, UID: name, Node: n.Name, Created: start, Tolerations: tolerations, Ready: true}, start)
@@ -46,7 +46,7 @@ func newCrowd(nodes, zones, podsEach int) *crowd {
 func (c *crowd) renew(but map[string]bool) {
 	for _, name := range c.names {
 		if !but[name] {
-			c.fleet.Renewed(name, c.now, c.now)
+			c.fleet.Renewed(name, c.now, c.now, c.now)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func BenchmarkRenewedOf150000(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		c.now = c.now.Add(66 * time.Microsecond) // 15 000 each second
-		c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now)
+		c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now, c.now)
 		n++
 	}
 }
@@ -98,7 +98,7 @@ func BenchmarkSecondOf150000(b *testing.B) {
 	for b.Loop() {
 		for range 15_000 {
 			c.now = c.now.Add(66666 * time.Nanosecond)
-			c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now)
+			c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now, c.now)
 			n++
 			if next, ok := c.fleet.Next(); ok && !next.After(c.now) && c.settle() > 0 {
 				b.Fatal("somebody was taken for dead")

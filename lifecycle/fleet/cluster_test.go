@@ -58,7 +58,7 @@ func (w *world) renewLease(name string, life int) {
 	w.leases[name] = w.now.Add(b.skew)
 	if w.lossy == nil || !w.lossy() {
 		w.heard[name] = w.now
-		w.fleet.Renewed(name, w.leases[name], w.now)
+		w.fleet.Renewed(name, w.leases[name], w.now, w.now)
 	}
 	w.schedule(w.now.Add(10*second), true, func() { w.renewLease(name, life) })
 }
@@ -213,5 +213,5 @@ func (w *world) end(uid string, after time.Duration) {
 
 func (w *world) agent(name string) {
 	w.agents[name] = w.now
-	w.fleet.AgentRenewed(name, w.now, w.now)
+	w.fleet.AgentRenewed(name, w.now, w.now, w.now)
 }

@@ -117,13 +117,15 @@ func (f *Fleet) NodeGone(name string, now time.Time) {
 	f.release(h)
 }
 
-// Renewed takes in a node's lease with this renewTime, whether it changed or not.
-// It may come before its node. It is O(1), and allocates nothing for a node that
-// is known and not silent.
-func (f *Fleet) Renewed(name string, renewTime, now time.Time) {
+// Renewed takes in a node's lease with this renewTime, whether it changed or not,
+// that was seen at a moment before now, or now: the node is silent a grace after
+// that, however late this is called. Of one node's moments none is earlier than the
+// one before. It may come before its node. It is O(1), and allocates nothing for a
+// node that is known and not silent.
+func (f *Fleet) Renewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
-	f.health.Renewed(name, renewTime, now)
-	f.evidence.Heard(now)
+	f.health.Renewed(name, renewTime, seen)
+	f.evidence.Heard(seen, now)
 	if len(f.silent) == 0 {
 		return
 	}
@@ -138,10 +140,10 @@ func (f *Fleet) Unleased(name string, now time.Time) {
 	f.health.Unleased(name, now)
 }
 
-// AgentRenewed takes in the lease of the node's Plimsoll agent.
-func (f *Fleet) AgentRenewed(name string, renewTime, now time.Time) {
+// AgentRenewed takes in the lease of the node's Plimsoll agent, see [Fleet.Renewed].
+func (f *Fleet) AgentRenewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
-	f.agents.Renewed(name, renewTime, now)
+	f.agents.Renewed(name, renewTime, seen)
 	if f.policy.SecondOpinion > 0 && len(f.silent) > 0 {
 		if h := f.silent[name]; h != nil {
 			f.look(h)

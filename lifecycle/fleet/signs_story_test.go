@@ -38,7 +38,7 @@ func TestTwoSignsOfLife(t *testing.T) {
 		{"old, with a lease that ran out", func(w *world) {
 			w.silentFromBirth("a", bornLongAgo)
 			w.leases["a"] = w.now.Add(-time.Minute)
-			w.fleet.Renewed("a", w.leases["a"], w.now)
+			w.fleet.Renewed("a", w.leases["a"], w.now, w.now)
 		}, 250, fourUnknown("10", "a", never)},
 		{"an old status, and a lease", func(w *world) {
 			w.node("a")

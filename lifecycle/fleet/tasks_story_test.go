@@ -49,7 +49,7 @@ func TestOvertakenActions(t *testing.T) {
 		{"the node is back", fleet.Silence, resumed, true},
 		{"the node is back", fleet.Taint, resumed, true},
 		{"the node is back", fleet.MarkNotReady, resumed, true},
-		{"its lease is renewed", fleet.Taint, func(w *world) { w.fleet.Renewed("a", w.now.Add(time.Hour), w.now) }, true},
+		{"its lease is renewed", fleet.Taint, func(w *world) { w.fleet.Renewed("a", w.now.Add(time.Hour), w.now, w.now) }, true},
 		{"the node is gone", fleet.Silence, func(w *world) { w.deleteNode("a") }, true},
 		{"the node is gone", fleet.Taint, func(w *world) { w.deleteNode("a") }, true},
 		{"the pod is gone", fleet.MarkNotReady, func(w *world) { w.removePod("p", 0) }, true},
@@ -92,7 +92,7 @@ func TestPodsOfANodeThatIsBackAreSpared(t *testing.T) {
 	}{
 		{"it fell silent", func(w *world) { w.stop("a") }, func(w *world) { w.resume("a") }, true},
 		{"it fell silent, and its lease is renewed", func(w *world) { w.stop("a") },
-			func(w *world) { w.fleet.Renewed("a", w.now.Add(time.Hour), w.now) }, true},
+			func(w *world) { w.fleet.Renewed("a", w.now.Add(time.Hour), w.now, w.now) }, true},
 		{"it was not ready", func(w *world) { w.ready("a", facts.False) }, func(w *world) { w.ready("a", facts.True) }, true},
 		{"it is not ready still", func(w *world) { w.ready("a", facts.False) }, func(*world) {}, false},
 		{"it fell silent, and is not ready", func(w *world) { w.stop("a") }, func(w *world) { w.ready("a", facts.False) }, false},

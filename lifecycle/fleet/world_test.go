@@ -373,10 +373,10 @@ func (w *world) restart() {
 		w.fleet.Node(n, w.now)
 	}
 	for name, at := range w.leases {
-		w.fleet.Renewed(name, at, w.now)
+		w.fleet.Renewed(name, at, w.now, w.now)
 	}
 	for name, at := range w.agents {
-		w.fleet.AgentRenewed(name, at, w.now)
+		w.fleet.AgentRenewed(name, at, w.now, w.now)
 	}
 	for _, p := range w.pods {
 		w.fleet.Pod(p, w.now)

@@ -242,7 +242,7 @@ func TestANodeThatIsHeardAgainLosesItsTurn(t *testing.T) {
 			w.beats["b"].lease = true
 			w.renewLease("b", w.beats["b"].life)
 		},
-		"for a moment": func(w *world) { w.fleet.Renewed("b", w.now, w.now) },
+		"for a moment": func(w *world) { w.fleet.Renewed("b", w.now, w.now, w.now) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, taintMode())

@@ -286,7 +286,7 @@ func TestNothingIsKeptOfWhoIsGone(t *testing.T) {
 	}
 }
 
-// Moments are put right a second ahead, so that a thousand living nodes do not
+// Moments are put right somewhat ahead, so that a thousand living nodes do not
 // wake who waits a thousand times per grace.
 func TestWakesAboutOnceASecond(t *testing.T) {
 	const nodes, seconds = 1000, 400

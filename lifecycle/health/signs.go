@@ -24,18 +24,20 @@ func (w *Watch) See(n *facts.Node, now time.Time) {
 
 // Renewed takes in a node's lease, which may come before its node. A renewTime
 // other than the one before is a sign of life, an earlier one too: the node's
-// clock was put right. It is O(1) and allocates nothing, except for a lease seen
-// for the first time and for a node that was silent.
-func (w *Watch) Renewed(name string, renewTime, now time.Time) {
+// clock was put right. It counts from when it was seen, which may be earlier than
+// the now of other calls, and takes nothing back that was heard since. It is O(1)
+// and allocates nothing, except for a lease seen for the first time and for a node
+// that was silent.
+func (w *Watch) Renewed(name string, renewTime, seen time.Time) {
 	s := w.of(name)
 	known, was := s.leased, s.lease
 	s.leased, s.lease = true, renewTime.UnixNano()
 	switch {
 	case !s.seen || known && was == s.lease:
 	case known:
-		w.heard(name, s, now)
+		w.heard(name, s, seen)
 	default:
-		w.compareNotes(name, s, now)
+		w.compareNotes(name, s, seen)
 	}
 }
 
@@ -94,8 +96,8 @@ func (w *Watch) compareNotes(name string, s *signs, now time.Time) {
 }
 
 // heard is a sign of life.
-func (w *Watch) heard(name string, s *signs, now time.Time) {
-	s.last = now.UnixNano()
+func (w *Watch) heard(name string, s *signs, at time.Time) {
+	s.last = max(s.last, at.UnixNano())
 	if s.silent {
 		s.silent = false
 		w.due.Set(name, w.silentAt(s))

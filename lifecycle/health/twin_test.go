@@ -46,24 +46,24 @@ func (v *naive) see(n *facts.Node, now time.Time) {
 	}
 }
 
-func (v *naive) renewed(name string, renewTime, now time.Time) {
+func (v *naive) renewed(name string, renewTime, seen time.Time) {
 	saved, known := v.leases[name]
 	v.leases[name] = renewTime
 	n := v.nodes[name]
 	switch {
 	case n == nil || known && renewTime.Equal(saved):
 	case known:
-		v.heard(n, now)
+		v.heard(n, seen)
 	default:
-		n.last = later(n.last, earlier(now, renewTime))
-		if n.silent && n.Conditions[facts.Ready].Status != facts.Unknown && v.due(n).After(now) {
+		n.last = later(n.last, earlier(seen, renewTime))
+		if n.silent && n.Conditions[facts.Ready].Status != facts.Unknown && v.due(n).After(seen) {
 			n.silent, n.told = false, false
 		}
 	}
 }
 
-func (v *naive) heard(n *naiveNode, now time.Time) {
-	n.last, n.silent, n.told = now, false, false
+func (v *naive) heard(n *naiveNode, at time.Time) {
+	n.last, n.silent, n.told = later(n.last, at), false, false
 }
 
 func (v *naive) due(n *naiveNode) time.Time {
@@ -178,9 +178,9 @@ func (r *world) happens(w *Watch, twin *naive) {
 		w.See(n, r.now)
 		twin.see(n, r.now)
 	case 3, 4, 5, 6:
-		renewTime := r.moment()
-		w.Renewed(name, renewTime, r.now)
-		twin.renewed(name, renewTime, r.now)
+		renewTime, seen := r.moment(), r.now.Add(-time.Duration(r.IntN(3))*time.Second)
+		w.Renewed(name, renewTime, seen)
+		twin.renewed(name, renewTime, seen)
 	case 7:
 		w.Unleased(name, r.now)
 		delete(twin.leases, name)

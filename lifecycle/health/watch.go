@@ -17,7 +17,7 @@ type Policy struct {
 }
 
 // A Watch keeps the signs of life of all nodes. Of its calls' now none is
-// earlier than the one before.
+// earlier than the one before; a lease may be handed in later than it was seen.
 type Watch struct {
 	policy Policy
 	signs  map[string]*signs
@@ -74,8 +74,8 @@ func (w *Watch) IsSilent(name string) bool {
 
 // ahead is how far in advance moments in the queue are put right, so that who
 // waits for [Watch.Next] wakes about once in that time for nothing, not once
-// per node and grace.
-const ahead = time.Second
+// per node and grace, and not at all if something else wakes more often.
+const ahead = 2 * time.Second
 
 // Silent tells who fell silent since the last call, in the order of names. Each
 // is told once until it was heard again.

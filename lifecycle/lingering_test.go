@@ -1,0 +1,97 @@
+package lifecycle
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestARenewalCountsFromWhenItCame: one that lies in the mailbox when the node's
+// deadline comes keeps it alive, and the next deadline is a grace after it came.
+func TestARenewalCountsFromWhenItCame(t *testing.T) {
+	const came, grace = 49700 * time.Millisecond, 50 * time.Second // it would linger until 50.7 s
+	for name, reads := range map[string]bool{"by watches alone": false, "with live reads": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.policy.Evidence.LiveReads = reads
+				for _, name := range []string{"a", "b", "c"} {
+					r.node(name)
+				}
+				r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+				r.start()
+				r.until(came)
+				r.renew(corev1.NamespaceNodeLease, "a") // for the last time
+				r.until(came + grace - time.Millisecond)
+				if got := r.lines("silence", "taint", "mark-not-ready", "evict"); got != "" {
+					t.Errorf("within its grace:\n%s", got)
+				}
+				if got := r.seenRequests(); len(got) > 0 {
+					t.Errorf("a node that was heard in time led to %v", got)
+				}
+				r.until(came + grace + slack)
+				if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionUnknown {
+					t.Errorf("when its grace is over it is %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestAnAgentIsHeardWhenItsRenewalCame: what a dead one left is removed a grace after
+// that, and not after somebody read it.
+func TestAnAgentIsHeardWhenItsRenewalCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const came, grace = 39600 * time.Millisecond, 40 * time.Second
+		r := newRig(t)
+		r.node("a", func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "plimsoll.dev/MemoryPressure", Status: corev1.ConditionTrue})
+		})
+		r.renew(system, "a")
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
+		r.start()
+		r.until(came)
+		r.renew(system, "a")
+		r.until(came + grace - time.Millisecond)
+		if got := r.lines("clear-agent"); got != "" {
+			t.Errorf("within its grace:\n%s", got)
+		}
+		r.until(came + grace + slack)
+		if got := r.lines("clear-agent"); got == "" {
+			t.Error("what it left is there when its grace is over")
+		}
+	})
+}
+
+// TestAnIdleMinuteWakesOnceASecond: renewals are read together, and nobody is woken
+// for one that was read, nor for a deadline that they moved.
+func TestAnIdleMinuteWakesOnceASecond(t *testing.T) {
+	for _, nodes := range []int{1, 7, 40, 200} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var rounds atomic.Int64
+				r := newRig(t)
+				r.meters.Looked = func(time.Duration) { rounds.Add(1) }
+				for i := range nodes {
+					name := fmt.Sprint("n", i)
+					r.node(name)
+					time.AfterFunc(time.Duration(i)*10*time.Second/time.Duration(nodes), func() {
+						r.beat(t.Context(), corev1.NamespaceNodeLease, name)
+					})
+				}
+				r.start()
+				r.until(2 * time.Minute)
+				before := rounds.Load()
+				r.until(3 * time.Minute)
+				most := min(60, 6*int64(nodes)+8) // each renewal alone, and somebody who looks whether it all goes round
+				if got := rounds.Load() - before; got < 6 || got > most {
+					t.Errorf("%d rounds in a minute in which nothing happened, not 6 to %d", got, most)
+				}
+			})
+		})
+	}
+}
