@@ -12,8 +12,7 @@ import (
 type Settings struct {
 	Period      time.Duration // between two regular looks
 	MaxFillRate signal.Bytes  // per second
-	DryRun      bool
-	TellLooks   bool // report regular looks that led to nothing, too
+	TellLooks   bool          // report regular looks that led to nothing, too
 }
 
 // An Agent looks after one node. Its methods are called from one goroutine.
@@ -29,6 +28,7 @@ type Agent struct {
 	thread    *Thread // nil: any
 	policy    func() *eviction.Policy
 	leaving   func() string
+	arming    Arming
 
 	snapshot    signal.Snapshot
 	attended    signal.Snapshot // the last one while a kill was under way
@@ -45,6 +45,7 @@ type Agent struct {
 	woken       signal.Wakes  // what ended the last wait
 	lines       []signal.Line // of the hard and soft memory thresholds
 	stalled     stalled
+	armed       bool
 }
 
 // A Reporter is told what was decided, after it was done. It must not wait.
@@ -81,18 +82,25 @@ type Parts struct {
 	// Leaving, if set, says why the node is about to go, empty as long as it
 	// stays: pods are then ended in an order of somebody else's.
 	Leaving func() string
+	// Arming says whether the agent may act; nil: it may. One that may not decides,
+	// ranks and reports all the same, and touches nothing.
+	Arming Arming
 }
 
 // New returns an agent that has not looked yet.
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
-		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving,
+		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving, arming: p.Arming,
 		kills: kills{}, stalled: stalled{port: p.Stalls},
 	}
 	if a.notifier == nil {
 		a.notifier = newClock()
 	}
+	if a.arming == nil {
+		a.arming = always{}
+	}
+	a.armed, _ = a.arming.Armed()
 	a.told.conditions = p.Machine.Conditions()
 	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: a, Killer: a, StandBy: a.standBy, Pending: a.pending}
 	return a
@@ -147,6 +155,7 @@ func (a *Agent) leave() {
 func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	s := &a.snapshot
 	s.At, s.Kind, s.Woken, s.Doubted = now, signal.Extra, a.woken, false
+	a.heed(now)
 	if !now.Before(a.nextRegular) {
 		s.Kind = signal.Regular
 		a.nextRegular = a.nextRegular.Add(a.settings.Period)
@@ -163,6 +172,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	a.forgetRelief(outcome)
 	if e := outcome.Evicted; e != nil {
 		a.newest.expect(outcome)
+		outcome.Rehearsed = a.newest.rehearsed
 	}
 	a.report(outcome)
 	a.tellStalls(outcome)
@@ -257,7 +267,7 @@ func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *evictio
 		if r == nil || !r.holds(target) || s.Kind == signal.Extra && r.hangs(s.At) {
 			continue
 		}
-		if target != nil && target.Hard() && r.escalate(s.At.Add(longestKillWait)) {
+		if a.armed && target != nil && target.Hard() && r.escalate(s.At.Add(longestKillWait)) {
 			a.reporter.Report(a.hurried(r, s, v))
 		}
 		return r.why

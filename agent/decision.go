@@ -51,7 +51,7 @@ type Verb string
 const (
 	Nothing     Verb = "look" // nothing to do; told only where every look is asked for
 	Evicted     Verb = "evict"
-	WouldEvict  Verb = "would-evict" // a dry run
+	WouldEvict  Verb = "would-evict" // disarmed
 	Terminating Verb = "terminate"   // a soft eviction begins
 	Terminated  Verb = "terminated"  // and ends
 	Failed      Verb = "failed"      // nobody could be evicted
@@ -63,6 +63,8 @@ const (
 	Hurried     Verb = "hurry"   // a soft eviction is cut short by a hard threshold
 	Settled     Verb = "settled" // the wait for freed memory is over
 	Changed     Verb = "conditions"
+	Armed       Verb = "armed"
+	Disarmed    Verb = "disarmed"
 	Sight       Verb = "signals" // a signal became unknown, or known again
 	Stalled     Verb = "stall"   // somebody waits for memory, and nothing is to be done
 )
@@ -151,7 +153,7 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 
 func (a *Agent) verb(o *Outcome) Verb {
 	switch {
-	case o.Evicted != nil && a.settings.DryRun:
+	case o.Rehearsed:
 		return WouldEvict
 	case o.Evicted != nil && !o.Evicted.Hard:
 		return Terminating
@@ -230,7 +232,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if !e.Hard {
 		d.Grace = &e.GracePeriod
 	}
-	if a.settings.DryRun || !e.Hard {
+	if o.Rehearsed || !e.Hard {
 		return
 	}
 	d.Processes = a.killed.Processes

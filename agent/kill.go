@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,14 +33,13 @@ const (
 const longestGrace = 365 * 24 * 3600
 
 // Kill implements Killer: at once for a hard eviction, beside the loop for a
-// soft one, not at all in a dry run.
+// soft one, not at all in a disarmed agent.
 func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	s := &a.snapshot
 	a.killed = Killed{}
-	r := newRelease(e, s.At, a.settings.DryRun)
-	if a.settings.DryRun {
-		a.keep(r)
-		return nil
+	r := newRelease(e, s.At)
+	if !a.mayAct() {
+		return a.rehearse(r)
 	}
 	if err := a.kills.refuse(e.Pod, s.At); err != nil {
 		return err
@@ -55,6 +55,9 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	}
 	decided := time.Since(s.At)
 	killed, err := a.immediate(ctx, victim)
+	if err != nil && !a.mayAct() { // disarmed while the API server was waited for
+		return a.rehearse(r)
+	}
 	if err != nil {
 		return fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
 	}
@@ -98,7 +101,8 @@ func (a *Agent) immediate(ctx context.Context, victim Victim) (Killed, error) {
 }
 
 // runsOut looks at memory until a kill is over, and reports whether it falls so
-// fast that an API server that does not answer can not be waited for any more.
+// fast that an API server that does not answer can not be waited for any more, or
+// nobody may be killed any more.
 func (a *Agent) runsOut(telling context.Context, over <-chan struct{}) bool {
 	tick := time.NewTicker(attendPace)
 	defer tick.Stop()
@@ -109,7 +113,7 @@ func (a *Agent) runsOut(telling context.Context, over <-chan struct{}) bool {
 		case <-telling.Done():
 			return false
 		case now := <-tick.C:
-			if a.worse(now) {
+			if armed, _ := a.arming.Armed(); !armed || a.worse(now) {
 				return true
 			}
 		}
@@ -159,6 +163,7 @@ func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 		r.deadline, limit = time.Time{}, longestGrace*time.Second
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
+	r.cancel = cancel
 	a.keep(r)
 	go func() {
 		defer cancel()
@@ -181,6 +186,9 @@ func (a *Agent) terminated() <-chan termination {
 // could not be ended, the next regular look decides anew.
 func (a *Agent) endTermination(t termination) {
 	r := a.releases[softPlace]
+	if r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
+		t = termination{killed: Killed{Withdrawn: true}}
+	}
 	r.finished, r.hurry, r.withdraw = nil, nil, nil // the deadline goes on
 	if r.deadline.IsZero() {
 		r.deadline = time.Now().Add(releaseWait)

@@ -154,6 +154,7 @@ type Outcome struct {
 	Candidates   []signal.Candidate
 	Ranking      []ranking.Ranked
 	Evicted      *eviction.Eviction
+	Rehearsed    bool // it was not: the agent is disarmed
 	Failed       []Failure
 }
 

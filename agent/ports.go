@@ -12,6 +12,17 @@ import (
 // implementations that speak to the kernel; a rehearsal, ones that speak to a
 // scenario.
 
+// An Arming says whether the agent may touch anything, and why or why not. Any
+// goroutine may ask it.
+type Arming interface {
+	// Armed is by what was heard. It neither waits nor allocates nor asks the
+	// kernel.
+	Armed() (armed bool, why string)
+	// Check is Armed after a look at what a person may have said on the node. It
+	// costs a system call or two, and waits for nothing.
+	Check() (armed bool, why string)
+}
+
 // An Observer measures the node. A regular look fills in every signal, an extra
 // one at least those of memory; what can not be measured is unknown, with its
 // cause. It must not wait for anything.

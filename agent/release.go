@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -26,7 +27,7 @@ type release struct {
 	expected  signal.Amount // what the pod was seen to use
 	since     time.Time
 	deadline  time.Time // zero: as long as it takes
-	rehearsed bool      // a dry run: nothing will come back
+	rehearsed bool      // nothing was done, and nothing will come back
 	lingering bool      // processes have got SIGKILL but are not gone
 	why       string    // what standing by for it is explained with
 
@@ -34,6 +35,9 @@ type release struct {
 	finished <-chan termination
 	hurry    chan struct{} // closed, and nil, once the grace period was ended
 	withdraw chan struct{} // likewise, once nobody has to end any more
+	cancel   context.CancelFunc
+	// abandoned: the agent was disarmed meanwhile.
+	abandoned bool
 }
 
 // releases are those under way: one hard eviction for each condition, and one
@@ -60,8 +64,8 @@ type termination struct {
 	err    error
 }
 
-func newRelease(e *eviction.Eviction, now time.Time, rehearsed bool) *release {
-	return &release{eviction: e, since: now, deadline: now.Add(releaseWait), rehearsed: rehearsed,
+func newRelease(e *eviction.Eviction, now time.Time) *release {
+	return &release{eviction: e, since: now, deadline: now.Add(releaseWait),
 		why: "what " + e.Pod.Key() + " holds is on its way"}
 }
 
@@ -117,7 +121,7 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 	case r.rehearsed && !late:
 		return ""
 	case r.rehearsed:
-		return "dry run"
+		return "disarmed"
 	case !r.lingering && !r.ofDisk():
 		return "ended"
 	case late:

@@ -16,11 +16,13 @@ type relief struct {
 	ran      []signal.Reclaimer
 	done     bool
 	told     bool
+	cancel   context.CancelFunc
+	stale    bool // begun before the agent was armed, or disarmed
 }
 
 // Reclaim implements Reclaimer: it begins a relief, and says what came of it in
-// the look that follows its end. A dry run collects nothing, but pods have to
-// be measured to be ranked.
+// the look that follows its end. A disarmed agent collects nothing, but pods have
+// to be measured to be ranked.
 func (a *Agent) Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool) {
 	if a.collector == nil {
 		return nil, true
@@ -31,15 +33,14 @@ func (a *Agent) Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.
 		}
 		return r.ran, r.done
 	}
-	what := v.Reclaim
-	if a.settings.DryRun {
-		what = nil
-	}
-	r := &relief{what: what, finished: make(chan []signal.Reclaimer, 1)}
+	what := a.collectable(v)
+	bounded, cancel := context.WithCancel(ctx)
+	r := &relief{what: what, finished: make(chan []signal.Reclaimer, 1), cancel: cancel}
 	a.relief = r
 	machine, verdict := a.machine, *v
 	go func() {
-		r.finished <- a.collector.Collect(ctx, what, func(now *signal.Observations) bool {
+		defer cancel()
+		r.finished <- a.collector.Collect(bounded, what, func(now *signal.Observations) bool {
 			return !machine.StillMetOf(&verdict, now, signal.DiskPressure)
 		})
 		a.notifier.Wake()
@@ -59,6 +60,9 @@ func (a *Agent) relieved() <-chan []signal.Reclaimer {
 // only when the next look is due.
 func (a *Agent) endRelief(ran []signal.Reclaimer) {
 	a.relief.ran, a.relief.done = ran, true
+	if a.relief.stale {
+		a.relief = nil
+	}
 	a.nextRegular = time.Now()
 }
 

@@ -264,7 +264,14 @@ var errRefused = errors.New("refused")
 // live runs an agent for a while in a world made by a story.
 func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Threshold, story func(*world)) *world {
 	t.Helper()
-	return liveIn(t, d, Settings{DryRun: dryRun}, eviction.Settings{Thresholds: thresholds}, func(w *world, _ *Parts) { story(w) })
+	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *world, p *Parts) {
+		if dryRun {
+			s := &toggle{}
+			s.off.Store(true)
+			p.Arming = s
+		}
+		story(w)
+	})
 }
 
 // liveIn is live with other settings, or parts that the story makes.

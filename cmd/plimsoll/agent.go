@@ -66,9 +66,10 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
 		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "dryRun", c.DryRun, "pid", os.Getpid())
 	notifier, stalls := p.waits()
-	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), DryRun: c.DryRun, TellLooks: c.Verbosity >= 2}, agent.Parts{
+	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
 		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,
 		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.leaving,
+		Arming: flagged(c.DryRun),
 	}).Run(ctx)
 	log.Info("stopped")
 	return nil

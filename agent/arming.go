@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// always is the Arming of an agent that nobody can disarm.
+type always struct{}
+
+func (always) Armed() (armed bool, why string) { return true, "" }
+
+func (always) Check() (armed bool, why string) { return true, "" }
+
+// heed asks at a look whether the agent may act. What has to be looked at for
+// that, beyond what others have heard, is looked at regularly and while something
+// is under way that can still be taken back.
+func (a *Agent) heed(now time.Time) {
+	ask := a.arming.Armed
+	if !now.Before(a.nextRegular) || a.revocable() {
+		ask = a.arming.Check
+	}
+	a.become(ask())
+}
+
+// mayAct asks right before something that can not be undone. Being armed is
+// taken note of at the next look, so that one look is of one mind.
+func (a *Agent) mayAct() bool {
+	if a.armed {
+		if armed, why := a.arming.Check(); !armed {
+			a.become(armed, why)
+		}
+	}
+	return a.armed
+}
+
+// become goes on as armed or disarmed. Timers, conditions and waits for what was
+// freed already are the same for both.
+func (a *Agent) become(armed bool, why string) {
+	if armed == a.armed {
+		return
+	}
+	a.armed = armed
+	a.reporter.Report(a.turned(why))
+	a.stopRelief()
+	if !armed {
+		if soft := a.releases[softPlace]; soft != nil && soft.waiting() {
+			soft.abandon()
+		}
+		return
+	}
+	for i, r := range a.releases {
+		if r != nil && r.rehearsed {
+			a.reporter.Report(a.settled(r, &a.snapshot, "armed"))
+			a.releases[i] = nil
+		}
+	}
+	a.nextRegular = a.snapshot.At // whatever was only told about is decided anew, at once
+}
+
+// revocable reports whether something is under way that a disarmed agent would
+// not go on with.
+func (a *Agent) revocable() bool {
+	soft := a.releases[softPlace]
+	return a.relief != nil && !a.relief.done || soft != nil && soft.waiting()
+}
+
+// rehearse keeps a release that nothing was done for.
+func (a *Agent) rehearse(r *release) error {
+	r.rehearsed = true
+	a.keep(r)
+	return nil
+}
+
+// abandon takes a soft eviction back as far as it can be. A pod that the API
+// server has deleted ends nevertheless; one of a manifest, which was sent SIGTERM,
+// gets no SIGKILL.
+func (r *release) abandon() {
+	if r.abandoned = true; r.eviction.Pod.FromAPI {
+		r.recall()
+		return
+	}
+	r.cancel()
+}
+
+func (a *Agent) turned(why string) *Decision {
+	d := &Decision{Time: a.snapshot.At, Decision: Disarmed, Why: why, Conditions: a.machine.Conditions().Names()}
+	if a.armed {
+		d.Decision = Armed
+	}
+	return d
+}
+
+// stopRelief ends a relief that was begun in another state: what it has measured
+// and collected, or not collected, is no ground to choose a pod by.
+func (a *Agent) stopRelief() {
+	switch r := a.relief; {
+	case r == nil:
+	case r.done:
+		a.relief = nil
+	default:
+		r.stale = true
+		r.cancel()
+	}
+}
+
+// collectable is what there is to collect for a verdict: nothing in a disarmed
+// agent, which has pods measured all the same.
+func (a *Agent) collectable(v *eviction.Verdict) []signal.Reclaimer {
+	if !a.mayAct() {
+		return nil
+	}
+	return v.Reclaim
+}

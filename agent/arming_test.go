@@ -1,0 +1,244 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// A toggle is an Arming that a story turns.
+type toggle struct {
+	off  atomic.Bool
+	file atomic.Bool // disarms as soon as somebody looks
+	wake func()
+}
+
+func (s *toggle) Armed() (armed bool, why string) {
+	if s.off.Load() {
+		return false, "told to"
+	}
+	return true, "told to"
+}
+
+func (s *toggle) Check() (armed bool, why string) {
+	if s.file.Load() {
+		s.off.Store(true)
+	}
+	return s.Armed()
+}
+
+// turn tells a word after a while, as the shell does: it wakes the loop.
+func (s *toggle) turn(after time.Duration, armed bool) {
+	time.AfterFunc(after, func() {
+		s.off.Store(!armed)
+		s.wake()
+	})
+}
+
+// turned lives in a world where a story turns the arming.
+func turned(t *testing.T, d time.Duration, policy eviction.Settings, story func(*world, *toggle, *Parts)) *world {
+	t.Helper()
+	return liveIn(t, d, Settings{}, policy, func(w *world, p *Parts) {
+		c, s := newClock(), &toggle{}
+		p.Notifier, p.Arming, s.wake = c, s, c.Wake
+		story(w, s, p)
+	})
+}
+
+// watched counts who asks for victims.
+type watched struct {
+	*world
+	asked int
+	// refuses, if set, is asked right before a kill, as the shell's killer does.
+	refuses func() bool
+}
+
+func (v *watched) Victim(e *eviction.Eviction) (Victim, error) {
+	v.asked++
+	found, err := v.world.Victim(e)
+	return &guarded{Victim: found, refuses: v.refuses}, err
+}
+
+type guarded struct {
+	Victim
+	refuses func() bool
+}
+
+var errDisarmed = errors.New("disarmed meanwhile")
+
+func (g *guarded) Immediate(ctx, telling context.Context) (Killed, error) {
+	if g.refuses == nil {
+		return g.Victim.Immediate(ctx, telling)
+	}
+	<-telling.Done() // an API server that does not answer
+	if g.refuses() {
+		return Killed{}, errDisarmed
+	}
+	return g.Victim.Immediate(ctx, telling)
+}
+
+// verbs are what was told, looks and conditions left out.
+func (w *world) verbs() (all []Verb) {
+	for _, d := range w.told {
+		if d.Decision != Changed && d.Decision != Waits {
+			all = append(all, d.Decision)
+		}
+	}
+	return all
+}
+
+func hardly() eviction.Settings { return eviction.Settings{Thresholds: []eviction.Threshold{hard()}} }
+
+func TestDisarmedUnderPressureOnlyTells(t *testing.T) {
+	v := &watched{}
+	w := turned(t, 9*time.Second, hardly(), func(w *world, s *toggle, p *Parts) {
+		v.world, p.Victims = w, v
+		s.off.Store(true)
+		w.add("big", 950*mib)
+	})
+	if got := w.verbs(); !slices.Equal(got, []Verb{WouldEvict}) || v.asked != 0 || len(w.pods) != 1 {
+		t.Errorf("told %v, %d victims were asked for, %d pods are left", got, v.asked, len(w.pods))
+	}
+	if d := w.told[0]; d.Pod != "default/big" || len(d.Conditions) != 1 || len(d.Ranking) != 1 || d.ToSignal != nil {
+		t.Errorf("decision: %+v", d)
+	}
+}
+
+// The file is made after the look before, and nobody has said so.
+func TestAFileThatIsMadeBetweenLookAndKillIsSeen(t *testing.T) {
+	v := &watched{}
+	w := turned(t, 9*time.Second, hardly(), func(w *world, s *toggle, p *Parts) {
+		v.world, p.Victims = w, v
+		time.AfterFunc(time.Second, func() { s.file.Store(true) })
+		leak := w.add("leak", 500*mib)
+		leak.rate, leak.since, leak.until, leak.then = 200*mib, time.Now().Add(time.Second), time.Now().Add(4*time.Second), 1000*mib
+	})
+	if got := w.verbs(); len(got) < 2 || got[0] != Disarmed || got[1] != WouldEvict || v.asked != 0 || len(w.pods) != 1 {
+		t.Errorf("told %v, %d victims were asked for, %d pods are left", got, v.asked, len(w.pods))
+	}
+}
+
+func TestDisarmedWhileTheServerIsWaitedFor(t *testing.T) {
+	const at = 300 * time.Millisecond
+	var begun time.Time
+	w := turned(t, 9*time.Second, hardly(), func(w *world, s *toggle, p *Parts) {
+		begun = time.Now()
+		p.Victims = &watched{world: w, refuses: s.off.Load}
+		s.turn(at, false)
+		w.add("big", 950*mib).FromAPI = true
+		w.add("next", 20*mib)
+	})
+	if got := w.verbs(); !slices.Equal(got, []Verb{Disarmed, WouldEvict}) || len(w.pods) != 2 {
+		t.Errorf("told %v, %d pods are left", got, len(w.pods))
+	}
+	for _, d := range w.told {
+		if d.Decision == WouldEvict && (d.Pod != "default/big" || len(d.Failed) > 0 || d.Time.After(begun.Add(at))) {
+			t.Errorf("decision: %+v", d)
+		}
+	}
+}
+
+func TestASoftEvictionIsWithdrawnOnDisarming(t *testing.T) {
+	var at time.Time
+	w := turned(t, 170*time.Second, eviction.Settings{Thresholds: []eviction.Threshold{soft()}}, func(w *world, s *toggle, _ *Parts) {
+		at = time.Now().Add(90 * time.Second)
+		s.turn(90*time.Second, false)
+		s.turn(120*time.Second, true)
+		w.ending = time.Hour
+		p := w.add("polite", 800*mib)
+		p.polite, p.FromAPI = true, true
+	})
+	// While disarmed it is only told; armed again the timer that has run goes on.
+	want := []Verb{Terminating, Disarmed, Withdrawn, WouldEvict, Armed, Settled, Terminating}
+	if got := w.verbs(); len(got) < len(want) || !slices.Equal(got[:len(want)], want) || len(w.pods) != 1 {
+		t.Fatalf("told %v\nwant %v", got, want)
+	}
+	for _, d := range w.told {
+		if d.Decision == Withdrawn && d.Time.Sub(at) > time.Second {
+			t.Errorf("withdrawn %s after disarming", d.Time.Sub(at))
+		}
+	}
+}
+
+// A manifest's pod was sent SIGTERM: SIGKILL does not follow, and no other way.
+func TestAPodThatWasAskedToEndIsNotKilledOnDisarming(t *testing.T) {
+	w := turned(t, 130*time.Second, eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}}, func(w *world, s *toggle, _ *Parts) {
+		s.turn(90*time.Second, false)
+		w.ending = time.Hour // the grace period of 60 s would end in a kill
+		w.add("stubborn", 800*mib)
+		other := w.add("other", mib)
+		other.rate, other.since, other.until, other.then = 100*mib, time.Now().Add(91*time.Second), time.Now().Add(93*time.Second), 190*mib
+	})
+	if len(w.pods) != 2 || w.count(Withdrawn) != 1 || w.count(Hurried) != 0 || w.count(Evicted) != 0 {
+		t.Errorf("%d pods are left, told %v", len(w.pods), w.verbs())
+	}
+}
+
+// What is only measured while disarmed is no ground to evict without having
+// collected first.
+func TestArmingBeginsWithCollecting(t *testing.T) {
+	w := turned(t, 30*time.Second, eviction.Settings{Thresholds: full()}, func(w *world, s *toggle, _ *Parts) {
+		w.disk, w.waste, w.collects = 8*gib, 5*gib, 3*time.Second
+		s.off.Store(true)
+		s.turn(time.Second, true)
+		w.add("calm", 100*mib)
+	})
+	if got := w.verbs(); !slices.Equal(got, []Verb{Reclaims, Armed, Reclaims}) || w.waste != 0 || len(w.pods) != 1 {
+		t.Errorf("told %v, %d GiB of waste are left", got, w.waste/gib)
+	}
+}
+
+func TestCollectingStopsOnDisarming(t *testing.T) {
+	var ended time.Duration
+	w := turned(t, 9*time.Second, eviction.Settings{Thresholds: full()}, func(w *world, s *toggle, p *Parts) {
+		begun := time.Now()
+		p.Collector = collects(func(ctx context.Context, what []signal.Reclaimer) {
+			if len(what) == 0 {
+				<-time.After(time.Second) // measuring takes its time
+				return
+			}
+			<-ctx.Done()
+			ended = time.Since(begun)
+		})
+		s.turn(2*time.Second, false)
+		w.disk = 8 * gib
+		w.add("calm", 100*mib).disk = gib
+	})
+	if ended != 2*time.Second {
+		t.Errorf("it collected until %s after the start", ended)
+	}
+	if got := w.verbs(); !slices.Equal(got, []Verb{Reclaims, Disarmed, Reclaims, WouldEvict}) {
+		t.Errorf("told %v", got)
+	}
+}
+
+type collects func(context.Context, []signal.Reclaimer)
+
+func (c collects) Collect(ctx context.Context, what []signal.Reclaimer, _ func(*signal.Observations) bool) []signal.Reclaimer {
+	c(ctx, what)
+	return what
+}
+
+func TestArmedInMidPressureActsAtOnce(t *testing.T) {
+	var at time.Time
+	w := turned(t, 20*time.Second, hardly(), func(w *world, s *toggle, _ *Parts) {
+		at = time.Now().Add(5 * time.Second)
+		s.off.Store(true)
+		s.turn(5*time.Second, true)
+		w.add("big", 950*mib)
+	})
+	if got := w.verbs(); !slices.Equal(got, []Verb{WouldEvict, Armed, Settled, Evicted, Settled}) {
+		t.Fatalf("told %v", got)
+	}
+	for _, d := range w.told {
+		if d.Decision == Evicted && d.Time.Sub(at) > 10*time.Millisecond {
+			t.Errorf("evicted %s after arming", d.Time.Sub(at))
+		}
+	}
+}
