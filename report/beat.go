@@ -18,6 +18,8 @@ type beat struct {
 	// doubt is permit after somebody else wrote to the lease.
 	doubt func(context.Context) error
 	claim func() *claim
+	// kick asks for a renewal now; nil: nobody does.
+	kick <-chan struct{}
 
 	told string // what kind of trouble was told of last; empty: none
 }
@@ -34,6 +36,8 @@ func (b *beat) run(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
+		case <-b.kick:
+			timer.Stop()
 		case <-timer.C:
 		}
 	}

@@ -47,6 +47,13 @@ type ConditionParts struct {
 	Taint  bool
 	Events *Events // nil: none
 	Log    *slog.Logger
+	// Armed says whether anything may be written; nil: it may. As soon as it may
+	// not, what was written is taken back. Who is told of a change has to call
+	// [Conditions.Kick].
+	Armed func() bool
+	// Inherited: an armed agent was here before this one, and what it wrote may
+	// stand on the Node.
+	Inherited bool
 }
 
 // Conditions writes the node's pressure conditions.
@@ -72,6 +79,7 @@ type Conditions struct {
 	tainted error // what the last write of taints ended with
 
 	written, failed atomic.Int64
+	withdrawn       atomic.Bool
 }
 
 // NewConditions prepares a writer; Run writes.
@@ -130,7 +138,7 @@ func (c *Conditions) round(ctx context.Context) time.Duration {
 		c.wanted = &w
 	default:
 	}
-	if c.wanted == nil {
+	if c.wanted == nil && !c.silent() {
 		return lookPeriod
 	}
 	next, err := c.write(ctx)
@@ -157,8 +165,13 @@ func (c *Conditions) backOff(ctx context.Context, err error) time.Duration {
 	return c.retry - rand.N(c.retry/4)
 }
 
-// write compares the Node with what is wanted, and writes the difference.
+// write compares the Node with what is wanted, and writes the difference; in a
+// disarmed agent, what takes everything back.
 func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
+	if c.silent() {
+		return time.Now().Add(lookPeriod), c.withdraw(ctx)
+	}
+	c.withdrawn.Store(false)
 	n, err := c.look(ctx)
 	if err != nil {
 		return next, err

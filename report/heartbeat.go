@@ -29,7 +29,10 @@ const (
 	AnnotationVersion       = prefix + "version"        // of the agent
 	AnnotationPod           = prefix + "pod"            // the agent's own, namespace/name; left out where it runs in none
 	AnnotationConditions    = prefix + "conditions"     // True ones by name, with commas; empty: none
-	AnnotationDryRun        = prefix + "dry-run"        // true or false: whether the agent acts
+	AnnotationArmed         = prefix + "armed"          // true or false: whether the agent acts
+	AnnotationArmedReason   = prefix + "armed-reason"   // why, or why not; "left": it has taken everything back
+	AnnotationFindings      = prefix + "findings"       // codes of the doctor's that are errors, with commas; empty: none
+	AnnotationDryRun        = prefix + "dry-run"        // true: the agent is not armed
 	AnnotationLastLook      = prefix + "last-look"      // RFC 3339, the node's clock
 	AnnotationThresholds    = prefix + "thresholds"     // a digest: equal for nodes with equal thresholds
 	AnnotationSoftEvictions = prefix + "soft-evictions" // pods that the controller is asked to evict; left out: none
@@ -40,18 +43,23 @@ type Vitals struct {
 	Version       string
 	Pod           string
 	Conditions    signal.ConditionSet
-	DryRun        bool
+	Armed         bool
+	ArmedReason   string
+	Findings      []string
 	Thresholds    string // see [Digest]
 	SoftEvictions string
 }
 
 func (v *Vitals) annotations(look time.Time) map[string]string {
 	all := map[string]string{
-		AnnotationVersion:    v.Version,
-		AnnotationConditions: strings.Join(v.Conditions.Names(), ","),
-		AnnotationDryRun:     strconv.FormatBool(v.DryRun),
-		AnnotationLastLook:   look.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-		AnnotationThresholds: v.Thresholds,
+		AnnotationVersion:     v.Version,
+		AnnotationConditions:  strings.Join(v.Conditions.Names(), ","),
+		AnnotationArmed:       strconv.FormatBool(v.Armed),
+		AnnotationArmedReason: v.ArmedReason,
+		AnnotationFindings:    strings.Join(v.Findings, ","),
+		AnnotationDryRun:      strconv.FormatBool(!v.Armed),
+		AnnotationLastLook:    look.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+		AnnotationThresholds:  v.Thresholds,
 	}
 	if v.Pod != "" {
 		all[AnnotationPod] = v.Pod
@@ -97,6 +105,7 @@ type Heartbeat struct {
 	begun    time.Time
 	lastBeat atomic.Int64 // nanoseconds from begun to the last look; 0: none yet
 	count    counts
+	kick     chan struct{} // one slot
 }
 
 // counts are how often a lease was renewed, and a try failed or was held back.
@@ -107,12 +116,21 @@ func NewHeartbeat(p HeartbeatParts) *Heartbeat {
 	if p.Namespace == "" {
 		p.Namespace = HeartbeatNamespace
 	}
-	return &Heartbeat{HeartbeatParts: p, begun: time.Now()}
+	return &Heartbeat{HeartbeatParts: p, begun: time.Now(), kick: make(chan struct{}, 1)}
 }
 
 // Beat says that the agent looked at the node. It does not wait, and may be
 // called by any goroutine.
 func (h *Heartbeat) Beat(at time.Time) { h.lastBeat.Store(max(int64(at.Sub(h.begun)), 1)) }
+
+// Kick has the lease renewed now, because what the vitals say has changed. It does
+// not wait.
+func (h *Heartbeat) Kick() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
 
 // errNotYet holds a heartbeat back without a word: at the start that is no
 // trouble.
@@ -144,6 +162,7 @@ func (h *Heartbeat) Run(ctx context.Context) {
 	permit := func(context.Context) error { return h.Alive(time.Now()) }
 	beat := &beat{
 		renewer: renewer{leases: h.Client.CoordinationV1().Leases(h.Namespace), what: "the agent's heartbeat"},
+		kick:    h.kick,
 		log:     h.Log, count: &h.count, permit: permit, doubt: permit,
 		claim: func() *claim {
 			v := h.Vitals()

@@ -31,7 +31,8 @@ func beating(t *testing.T, test func(a *api, h *Heartbeat, log *logbook.Book, ha
 		h := NewHeartbeat(HeartbeatParts{
 			Client: a, NodeName: "n", Period: 10 * time.Second, Log: log.Logger(), Node: a.node,
 			Vitals: func() Vitals {
-				return Vitals{Version: "v1", Conditions: memory, Thresholds: "t", SoftEvictions: "default/a"}
+				return Vitals{Version: "v1", Conditions: memory, Thresholds: "t", SoftEvictions: "default/a",
+					Armed: true, ArmedReason: "told to", Findings: []string{"a", "b"}}
 			},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -71,6 +72,7 @@ func TestHeartbeatTellsHowTheAgentFares(t *testing.T) {
 		}
 		want := map[string]string{
 			AnnotationVersion: "v1", AnnotationConditions: "MemoryPressure", AnnotationDryRun: "false",
+			AnnotationArmed: "true", AnnotationArmedReason: "told to", AnnotationFindings: "a,b",
 			AnnotationThresholds: "t", AnnotationSoftEvictions: "default/a", AnnotationLastLook: l.Annotations[AnnotationLastLook],
 		}
 		if diff := cmp.Diff(want, l.Annotations); diff != "" {

@@ -76,7 +76,7 @@ func (p *program) reportNodeLease(ctx context.Context) {
 
 // tellVitals is what a heartbeat tells of the agent.
 func (r *reporter) tellVitals() report.Vitals {
-	v := report.Vitals{Version: version, DryRun: r.dryRun}
+	v := report.Vitals{Version: version, Armed: !r.dryRun}
 	if namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"); name != "" {
 		v.Pod = namespace + "/" + name
 	}
