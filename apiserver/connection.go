@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"plimsoll.dev/plimsoll/pods"
 )
 
 // Options say to which server to speak, and as whom.
@@ -29,6 +31,8 @@ type Options struct {
 	Timeout time.Duration
 	// UserAgent is how the server's logs name the client; empty is plimsoll-agent.
 	UserAgent string
+	// Choices are applied to every pod; nil ones choose nothing.
+	Choices *pods.Choices
 	// Log is told once when the server stops to answer and when it is back, and
 	// which objects can not be used; nil is slog.Default().
 	Log *slog.Logger
@@ -38,8 +42,9 @@ type Options struct {
 // clients share one HTTP/2 connection, which the watches keep warm: an eviction
 // pays for no handshake.
 type Connection struct {
-	node string
-	log  *slog.Logger
+	node    string
+	log     *slog.Logger
+	choices *pods.Choices
 	// nil without a server
 	watching, client, urgent kubernetes.Interface
 }
@@ -67,7 +72,7 @@ func Connect(o Options) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Connection{node: node, log: cmp.Or(o.Log, slog.Default())}
+	c := &Connection{node: node, log: cmp.Or(o.Log, slog.Default()), choices: o.Choices}
 	config, err := configuration(o.Kubeconfig)
 	if err != nil {
 		return nil, err

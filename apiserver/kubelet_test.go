@@ -166,7 +166,7 @@ func theRuntimeKnowsTheSame(ctx context.Context, t *testing.T, c *cluster.Cluste
 		}
 		return text
 	}
-	if fromAPI, fromRuntime := known(p.Active()), known(pods.FromRuntime(sandboxes, containers)); fromAPI != fromRuntime {
+	if fromAPI, fromRuntime := known(p.Active()), known(pods.FromRuntime(sandboxes, containers, nil)); fromAPI != fromRuntime {
 		t.Errorf("the API server knows\n%sthe runtime\n%s", fromAPI, fromRuntime)
 	}
 }

@@ -47,6 +47,7 @@ const publishPause = 50 * time.Millisecond
 type Pods struct {
 	node    string
 	log     *slog.Logger
+	choices *pods.Choices
 	changed func()
 	link    link
 	latest  atomic.Pointer[view]
@@ -78,11 +79,11 @@ type entry struct {
 // time after the active pods have changed; nil if nobody cares.
 func WatchPods(ctx context.Context, c *Connection, known []signal.Pod, changed func()) *Pods {
 	p := &Pods{
-		node: c.node, log: c.log, changed: changed,
+		node: c.node, log: c.log, choices: c.choices, changed: changed,
 		link:    link{what: "pods", log: c.log},
 		entries: map[types.UID]*entry{}, refused: map[types.UID]bool{}, dirty: make(chan struct{}, 1),
 	}
-	p.latest.Store(&view{active: slices.Clone(known)})
+	p.latest.Store(&view{active: c.choices.Renew(known)})
 	if c.Configured() {
 		go p.publishAsNeeded(ctx)
 		run(ctx, c, &p.link, follow.Kind[*corev1.PodList]{
@@ -220,6 +221,7 @@ func (p *Pods) accept(object *corev1.Pod) *entry {
 		}
 		return nil
 	}
+	p.choices.Apply(&pod, object.Annotations)
 	return &entry{pod, kept(object), stateOf(object)}
 }
 

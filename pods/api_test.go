@@ -170,7 +170,7 @@ func fill(t *testing.T, v reflect.Value, path string) {
 		v.SetString(path)
 	case reflect.Bool:
 		v.SetBool(true)
-	case reflect.Int32, reflect.Int64:
+	case reflect.Int16, reflect.Int32, reflect.Int64:
 		v.SetInt(1<<31 - 1)
 	case reflect.Uint8:
 		v.SetUint(2)

@@ -34,6 +34,7 @@ func Convert(pod *corev1.Pod) signal.Pod {
 	if converted.Namespace == "" {
 		converted.Namespace = corev1.NamespaceDefault
 	}
+	converted.Owner = ownerOf(pod, converted.Namespace)
 	if pod.Spec.Priority != nil {
 		converted.Priority = *pod.Spec.Priority
 	}

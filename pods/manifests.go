@@ -27,7 +27,8 @@ var uidForm = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]{0,126}[A-Za-z0-9])
 // A Directory of manifests: one core/v1 Pod in each *.yaml, *.yml or *.json
 // file. It is read again when a file in it changed.
 type Directory struct {
-	path  string
+	path    string
+	choices *Choices
 	files []file
 	pods  []signal.Pod
 	of    map[string]signal.Pod // by file
@@ -40,7 +41,9 @@ type file struct {
 }
 
 // NewDirectory prepares to read a directory; nothing is read yet.
-func NewDirectory(path string) *Directory { return &Directory{path: path} }
+func NewDirectory(path string, choices *Choices) *Directory {
+	return &Directory{path: path, choices: choices}
+}
 
 // Pods returns the pods of the last successful Refresh.
 func (d *Directory) Pods() []signal.Pod { return d.pods }
@@ -116,7 +119,7 @@ func (d *Directory) read(name string, faults *fields.Faults) (pod signal.Pod, ok
 		faults.Add(name, "", "larger than %d bytes: this is no pod manifest", maxManifestBytes)
 		return pod, false, nil
 	}
-	pod, found := ParseManifest(data)
+	pod, found := parseManifest(data, d.choices)
 	for _, f := range found {
 		f.Path = strings.TrimSuffix(name+": "+f.Path, ": ")
 		*faults = append(*faults, f)
@@ -126,7 +129,9 @@ func (d *Directory) read(name string, faults *fields.Faults) (pod signal.Pod, ok
 
 // ParseManifest reads one core/v1 Pod. metadata.name and metadata.uid are
 // required: the UID names the pod's cgroup.
-func ParseManifest(data []byte) (signal.Pod, fields.Faults) {
+func ParseManifest(data []byte) (signal.Pod, fields.Faults) { return parseManifest(data, nil) }
+
+func parseManifest(data []byte, choices *Choices) (signal.Pod, fields.Faults) {
 	var faults fields.Faults
 	var pod corev1.Pod
 	doc := fields.Parse(data, &faults)
@@ -145,5 +150,7 @@ func ParseManifest(data []byte) (signal.Pod, fields.Faults) {
 	if !uidForm.MatchString(string(pod.UID)) {
 		faults.Add("metadata.uid", string(pod.UID), "required, as the pod's cgroup is named by it: letters, digits and hyphens")
 	}
-	return Convert(&pod), faults
+	converted := Convert(&pod)
+	choices.Apply(&converted, pod.Annotations)
+	return converted, faults
 }

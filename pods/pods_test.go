@@ -122,7 +122,7 @@ func TestBrokenManifestsCostNoOtherPodItsPlace(t *testing.T) {
 	write(t, dir, "f.yaml", "apiVersion: v1\nkind: Pod\nspec: {containers: [{nam: c}]}\n")
 	write(t, dir, "g.yaml", "kind: [\n")
 	write(t, dir, "README.md", "not a manifest")
-	d := pods.NewDirectory(dir)
+	d := pods.NewDirectory(dir, nil)
 	changed, err := d.Refresh()
 	if !changed || err == nil {
 		t.Fatalf("changed %v, err %v", changed, err)
@@ -139,7 +139,7 @@ func TestBrokenManifestsCostNoOtherPodItsPlace(t *testing.T) {
 
 func TestDirectoryIsReadAgainWhenItChanged(t *testing.T) {
 	dir := t.TempDir()
-	d := pods.NewDirectory(dir)
+	d := pods.NewDirectory(dir, nil)
 	if changed, err := d.Refresh(); !changed || err != nil || len(d.Pods()) != 0 {
 		t.Fatalf("empty directory: %v %v", changed, err)
 	}

@@ -18,10 +18,11 @@ import (
 //   - Of other pods the priority is not known. Those in kube-system, where
 //     critical pods live, count as critical; the rest have the highest priority
 //     below that, and so come last among the pods above their requests.
-//   - Requests, limits, grace periods and volumes are not known.
+//   - Requests, limits, grace periods, volumes and owners are not known.
+//   - What its sandbox has of its own annotations counts as the choices say.
 //
 // Pods whose labels could name a place outside of their own are left out.
-func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container) []signal.Pod {
+func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container, choices *Choices) []signal.Pod {
 	found := map[string]*signal.Pod{}
 	newest := map[string]*cri.Sandbox{}
 	for i := range sandboxes {
@@ -32,7 +33,7 @@ func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container) []signal.P
 	}
 	for uid, s := range newest {
 		if s.Ready {
-			found[uid] = ofSandbox(s)
+			found[uid] = ofSandbox(s, choices)
 		}
 	}
 	for i := range containers {
@@ -42,7 +43,7 @@ func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container) []signal.P
 		}
 		pod := found[c.PodUID]
 		if pod == nil {
-			if pod = ofContainer(c, newest[c.PodUID]); pod == nil {
+			if pod = ofContainer(c, newest[c.PodUID], choices); pod == nil {
 				continue
 			}
 			found[c.PodUID] = pod
@@ -74,12 +75,12 @@ func inOrder(found map[string]*signal.Pod) []signal.Pod {
 
 // ofContainer is the pod of a container whose sandbox is not ready, as happens
 // when only the sandbox died; nil for a container that is in no pod.
-func ofContainer(c *cri.Container, sandbox *cri.Sandbox) *signal.Pod {
+func ofContainer(c *cri.Container, sandbox *cri.Sandbox, choices *Choices) *signal.Pod {
 	switch {
 	case c.PodUID == "":
 		return nil
 	case sandbox != nil:
-		return ofSandbox(sandbox)
+		return ofSandbox(sandbox, choices)
 	}
 	// Without the sandbox nobody tells a static pod from others.
 	return &signal.Pod{UID: c.PodUID, Namespace: c.PodNamespace, Name: c.PodName, Priority: unknownPriority, Protection: signal.Static}
@@ -92,7 +93,7 @@ const unknownPriority = signal.CriticalPriority - 1
 // systemNamespace is where the pods live without which a node does not work.
 const systemNamespace = "kube-system"
 
-func ofSandbox(s *cri.Sandbox) *signal.Pod {
+func ofSandbox(s *cri.Sandbox, choices *Choices) *signal.Pod {
 	pod := &signal.Pod{UID: s.UID, Namespace: s.Namespace, Name: s.Name, Priority: unknownPriority}
 	source, told := s.Annotations[sourceAnnotation]
 	pod.FromAPI = source == sourceAPI
@@ -102,5 +103,6 @@ func ofSandbox(s *cri.Sandbox) *signal.Pod {
 	case s.Namespace == systemNamespace:
 		pod.Protection = signal.Critical
 	}
+	choices.Apply(pod, s.Annotations)
 	return pod
 }

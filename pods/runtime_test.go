@@ -45,7 +45,7 @@ func TestPodsThatOnlyTheRuntimeKnows(t *testing.T) {
 		in("headless", "0e", cri.Running),
 		in("orphan", "0f", cri.Running),
 		in("", "10", cri.Running),
-	})
+	}, nil)
 	var got []string
 	for i := range found {
 		p := &found[i]

@@ -29,8 +29,8 @@ type manifests struct {
 }
 
 // openManifests reads the directory once.
-func openManifests(path string, log *slog.Logger) *manifests {
-	m := &manifests{directory: pods.NewDirectory(path), log: log}
+func openManifests(path string, choices *pods.Choices, log *slog.Logger) *manifests {
+	m := &manifests{directory: pods.NewDirectory(path, choices), log: log}
 	m.latest.Store(&[]signal.Pod{})
 	m.told.Store(new(string))
 	m.read()

@@ -25,6 +25,7 @@ type podSource interface {
 // state file serve; where there is none, those that the runtime names.
 type apiPods struct {
 	*apiserver.Pods
+	choices *pods.Choices
 	known   bool                   // the state file had some
 	looks   atomic.Pointer[func()] // besides, when pods have changed
 	runtime atomic.Pointer[[]signal.Pod]
@@ -33,7 +34,7 @@ type apiPods struct {
 // savedPods is the section of the state file with the last known pods.
 const savedPods = "pods"
 
-func watchPods(ctx context.Context, c *apiserver.Connection, saved *state.Sections, log *slog.Logger) *apiPods {
+func watchPods(ctx context.Context, c *apiserver.Connection, choices *pods.Choices, saved *state.Sections, log *slog.Logger) *apiPods {
 	var known []signal.Pod
 	if saved != nil {
 		if err := saved.Load(savedPods, &known); err != nil {
@@ -41,7 +42,7 @@ func watchPods(ctx context.Context, c *apiserver.Connection, saved *state.Sectio
 			known = nil
 		}
 	}
-	a := &apiPods{known: len(known) > 0}
+	a := &apiPods{choices: choices, known: len(known) > 0}
 	ready := make(chan struct{})
 	a.Pods = apiserver.WatchPods(ctx, c, known, func() {
 		<-ready
@@ -83,14 +84,14 @@ func (a *apiPods) askRuntime(ctx context.Context, client *cri.Client) {
 		if a.Synced() || a.known {
 			return false
 		}
-		if named, err := podsOfRuntime(ctx, client); err == nil {
+		if named, err := podsOfRuntime(ctx, client, a.choices); err == nil {
 			a.runtime.Store(&named)
 		}
 		return true
 	})
 }
 
-func podsOfRuntime(ctx context.Context, client *cri.Client) ([]signal.Pod, error) {
+func podsOfRuntime(ctx context.Context, client *cri.Client, choices *pods.Choices) ([]signal.Pod, error) {
 	sandboxes, err := client.Sandboxes(ctx)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func podsOfRuntime(ctx context.Context, client *cri.Client) ([]signal.Pod, error
 	if err != nil {
 		return nil, err
 	}
-	return pods.FromRuntime(sandboxes, containers), nil
+	return pods.FromRuntime(sandboxes, containers, choices), nil
 }
 
 // running lists the runtime's IDs of the containers of a pod that run now.

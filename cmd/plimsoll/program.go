@@ -17,6 +17,7 @@ import (
 	"plimsoll.dev/plimsoll/endpoints"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/metrics"
+	"plimsoll.dev/plimsoll/pods"
 	"plimsoll.dev/plimsoll/podstatus"
 	"plimsoll.dev/plimsoll/reclaim"
 	"plimsoll.dev/plimsoll/report"
@@ -34,6 +35,7 @@ type program struct {
 	crew   sync.WaitGroup
 	close  []func()
 
+	choices    *pods.Choices
 	node       *node
 	state      *state.Sections       // nil: nothing survives a restart
 	api        *apiserver.Connection // nil without an API server
@@ -57,6 +59,9 @@ func (p *program) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.close = append(p.close, p.node.Close)
+	p.choices = pods.NewChoices(p.config.ProtectedNamespaces, p.config.EvictionPolicyNamespaces, func(problem error) {
+		p.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
+	})
 	policy, err := p.config.Policy(signal.Single)
 	if err != nil {
 		return err
@@ -79,7 +84,7 @@ func (p *program) open(ctx context.Context) (err error) {
 	p.crew.Go(func() { p.neighbour.watch(ctx) })
 	p.policies = newPolicies(p.config, p.node.disks, p.neighbour, p.log)
 	if p.config.PodManifests != "" {
-		files := openManifests(p.config.PodManifests, p.log)
+		files := openManifests(p.config.PodManifests, p.choices, p.log)
 		p.node.source = files
 		p.crew.Go(func() { files.watch(ctx, p.config.PodManifests) })
 	}
@@ -122,7 +127,7 @@ func openState(c *config.Agent, log *slog.Logger) *state.Sections {
 // openAPI connects to the API server, if there is one.
 func (p *program) openAPI(ctx context.Context) error {
 	connection, err := apiserver.Connect(apiserver.Options{Kubeconfig: p.config.Kubeconfig, NodeName: p.config.NodeName,
-		UserAgent: "plimsoll-agent/" + version, Log: p.log})
+		UserAgent: "plimsoll-agent/" + version, Choices: p.choices, Log: p.log})
 	if err != nil {
 		return err
 	}
@@ -135,7 +140,7 @@ func (p *program) openAPI(ctx context.Context) error {
 	if p.config.PodManifests != "" {
 		return nil
 	}
-	p.apiPods = watchPods(ctx, connection, p.state, p.log)
+	p.apiPods = watchPods(ctx, connection, p.choices, p.state, p.log)
 	p.node.source = p.apiPods
 	return nil
 }

@@ -1,0 +1,130 @@
+package pods
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// Annotations by which a pod says of its own eviction whether and when.
+const (
+	PolicyAnnotation   = "plimsoll.dev/eviction-policy"
+	PriorityAnnotation = "plimsoll.dev/eviction-priority"
+)
+
+// mostEvictionPriority bounds what PriorityAnnotation may say, either way.
+const mostEvictionPriority = 1000
+
+// every stands for all namespaces.
+const every = "*"
+
+// Choices are who is spared by the operator's will, and whose own will counts: a
+// pod that could protect itself anywhere would have others die for it. Any
+// goroutine may use them; nil ones choose nothing.
+type Choices struct {
+	protected, heard map[string]bool
+	tell             func(problem error)
+
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+// NewChoices spares the pods of the protected namespaces, and lets the
+// annotations of pods in the heard ones count; * is all. A value that can not be
+// read counts as none, and tell is told of it once.
+func NewChoices(protected, heard []string, tell func(problem error)) *Choices {
+	return &Choices{protected: setOf(protected), heard: setOf(heard), tell: tell, told: map[string]bool{}}
+}
+
+func setOf(names []string) map[string]bool {
+	set := map[string]bool{}
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
+}
+
+// Apply gives a pod, which has none yet, what it is entitled to. What protects it
+// without anybody's choice stays.
+func (c *Choices) Apply(pod *signal.Pod, annotations map[string]string) {
+	switch {
+	case c == nil || pod.Protection != signal.Unprotected:
+		return
+	case c.protected[pod.Namespace]:
+		pod.Protection = signal.Namespaced
+		return
+	case !c.hears(pod.Namespace):
+		return
+	}
+	if text, given := annotations[PolicyAnnotation]; given {
+		switch text {
+		case "never":
+			pod.Protection = signal.OptedOut
+		case "last":
+			pod.Last = true
+		case "default":
+		default:
+			c.problem(pod, PolicyAnnotation, text, "use never, last or default")
+		}
+	}
+	if text, given := annotations[PriorityAnnotation]; given {
+		n, err := strconv.ParseInt(text, 10, 16)
+		if err != nil || n < -mostEvictionPriority || n > mostEvictionPriority {
+			c.problem(pod, PriorityAnnotation, text, "use a whole number from -1000 to 1000")
+			return
+		}
+		pod.EvictionPriority = int16(n)
+	}
+}
+
+// Renew gives pods that were known before, under choices that may have been
+// others, what is left without their annotations. The pods are copies.
+func (c *Choices) Renew(known []signal.Pod) []signal.Pod {
+	renewed := make([]signal.Pod, len(known))
+	for i, pod := range known {
+		if pod.Protection == signal.Namespaced || pod.Protection == signal.OptedOut && !c.hears(pod.Namespace) {
+			pod.Protection = signal.Unprotected
+		}
+		if !c.hears(pod.Namespace) {
+			pod.Last, pod.EvictionPriority = false, 0
+		}
+		c.Apply(&pod, nil)
+		renewed[i] = pod
+	}
+	return renewed
+}
+
+func (c *Choices) hears(namespace string) bool {
+	return c != nil && (c.heard[every] || c.heard[namespace])
+}
+
+// mostTold bounds what is remembered of problems that were told.
+const mostTold = 1000
+
+func (c *Choices) problem(pod *signal.Pod, annotation, text, remedy string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := pod.UID + annotation + text
+	if c.told[key] {
+		return
+	}
+	if len(c.told) >= mostTold {
+		clear(c.told)
+	}
+	c.told[key] = true
+	c.tell(fmt.Errorf("pod %.320q (UID %.130q): the annotation %s: %.100q can not be read and does not count: %s", pod.Key(), pod.UID, annotation, text, remedy))
+}
+
+// ownerOf names who makes a new pod in place of this one: its controller, or who
+// wrote its name, where that is the node or nobody.
+func ownerOf(pod *corev1.Pod, namespace string) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind != "Node" && owner.UID != "" {
+		return string(owner.UID)
+	}
+	return namespace + "/" + pod.Name
+}
