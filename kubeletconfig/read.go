@@ -48,60 +48,144 @@ var kubeletHard = map[signal.Signal]string{
 // kubeletGroup is what the apiVersion of a kubelet's configuration begins with.
 const kubeletGroup = "kubelet.config.k8s.io/"
 
-// Read reads a kubelet's configuration file, YAML or JSON.
-// Fields that do not concern evictions are passed over, and so are signals that
-// are not known: a kubelet of another version is no fault. Values that no
-// kubelet would start with are; all of them come in one error of type
-// [fields.Faults].
-//
-// Flags and drop-in files of the kubelet are not in this file.
-func Read(data []byte) (Config, error) {
+// Sources are all that a kubelet takes its configuration from.
+type Sources struct {
+	File    []byte   // the file that --config names
+	DropIns [][]byte // files *.conf below the directory that --config-dir names, in the order of their names
+	Args    []string // its command line: what is said there wins
+}
+
+// Read reads a kubelet's configuration file alone: without drop-in files and
+// flags, which may say otherwise.
+func Read(data []byte) (Config, error) { return Sources{File: data}.Read() }
+
+// Read reads a kubelet's configuration, YAML or JSON. Fields that do not concern
+// evictions are passed over, and so are signals that are not known: a kubelet of
+// another version is no fault. Values that no kubelet would start with are; all of
+// them come in one error of type [fields.Faults].
+func (s Sources) Read() (Config, error) {
 	var faults fields.Faults
-	r := kubeletFile{values: map[string]fields.Value{}, faults: &faults}
+	c := s.open(&faults).config()
+	if err := faults.Err(); err != nil {
+		return Config{}, fmt.Errorf("read the kubelet's configuration: %w", err)
+	}
+	return c, nil
+}
+
+// ReadConfigz reads what a kubelet answers at /configz: its configuration with all
+// defaults, flags and drop-in files.
+func ReadConfigz(data []byte) (Config, error) {
+	var faults fields.Faults
+	r := kubeletFile{faults: &faults}
 	for _, e := range fields.Parse(data, &faults).Entries() {
-		r.values[e.Key] = e.Value
+		if e.Key == "kubeletconfig" {
+			r.documents = []document{read(e.Value)}
+		}
 	}
-	if len(faults) == 0 {
-		r.checkKind()
+	if len(faults) == 0 && len(r.documents) == 0 {
+		faults.Add("kubeletconfig", "", "is not in the answer: it is not that of a kubelet's /configz")
 	}
+	c := r.config()
+	if err := faults.Err(); err != nil {
+		return Config{}, fmt.Errorf("read the kubelet's /configz: %w", err)
+	}
+	return c, nil
+}
+
+// A document is one source, by field.
+type document struct {
+	values map[string]fields.Value
+	// whole: a map of it takes the place of the one before, as a flag's does; else it
+	// adds to it, key by key.
+	whole bool
+}
+
+func read(v fields.Value) document {
+	d := document{values: map[string]fields.Value{}}
+	for _, e := range v.Entries() {
+		d.values[e.Key] = e.Value
+	}
+	return d
+}
+
+// A kubeletFile is a configuration being read.
+type kubeletFile struct {
+	documents []document // a later one wins
+	faults    *fields.Faults
+}
+
+func (s Sources) open(faults *fields.Faults) *kubeletFile {
+	r := &kubeletFile{faults: faults}
+	for _, data := range append([][]byte{s.File}, s.DropIns...) {
+		before := len(*faults)
+		d := read(fields.Parse(data, faults))
+		if len(*faults) == before {
+			d.checkKind(faults)
+		}
+		r.documents = append(r.documents, d)
+	}
+	if flags := fromArgs(s.Args); flags != nil {
+		d := read(fields.Parse(flags, faults))
+		d.whole = true
+		r.documents = append(r.documents, d)
+	}
+	return r
+}
+
+func (r *kubeletFile) config() Config {
 	k := Config{
 		Hard: r.hard(), Soft: r.thresholds("evictionSoft", nil),
 		TransitionPeriod: r.period("evictionPressureTransitionPeriod", kubeletTransitionPeriod),
-		StorageLimits:    r.values["localStorageCapacityIsolation"].Bool(true),
+		StorageLimits:    r.value("localStorageCapacityIsolation").Bool(true),
 		ImageGC: ImageGC{
-			HighPercent: r.values["imageGCHighThresholdPercent"].Int(kubeletHighPercent),
-			LowPercent:  r.values["imageGCLowThresholdPercent"].Int(kubeletLowPercent),
+			HighPercent: r.value("imageGCHighThresholdPercent").Int(kubeletHighPercent),
+			LowPercent:  r.value("imageGCLowThresholdPercent").Int(kubeletLowPercent),
 			MinimumAge:  r.period("imageMinimumGCAge", kubeletMinimumAge),
 			MaximumAge:  r.period("imageMaximumGCAge", 0),
 		},
 	}
 	r.graces(&k)
-	if err := faults.Err(); err != nil {
-		return Config{}, fmt.Errorf("read the kubelet's configuration: %w", err)
-	}
-	return k, nil
+	return k
 }
 
-// A kubeletFile is a configuration being read.
-type kubeletFile struct {
-	values map[string]fields.Value // by field
-	faults *fields.Faults
+// value is a field as the last document has it that has it at all.
+func (r *kubeletFile) value(field string) (v fields.Value) {
+	for _, d := range r.documents {
+		if given := d.values[field]; given.Present() {
+			v = given
+		}
+	}
+	return v
 }
 
-func (r *kubeletFile) checkKind() {
-	if kind := r.values["kind"].Text(); kind != "KubeletConfiguration" {
-		r.faults.Add("kind", kind, "must be KubeletConfiguration: give the file that the kubelet's --config names")
+// entries are those of a map that the documents make together.
+func (r *kubeletFile) entries(field string) map[string]fields.Value {
+	all := map[string]fields.Value{}
+	for _, d := range r.documents {
+		if d.whole && d.values[field].Present() {
+			clear(all)
+		}
+		for _, e := range d.values[field].Entries() {
+			all[e.Key] = e.Value
+		}
 	}
-	if version := r.values["apiVersion"].Text(); !strings.HasPrefix(version, kubeletGroup) {
-		r.faults.Add("apiVersion", version, "must begin with %s", kubeletGroup)
+	return all
+}
+
+func (d document) checkKind(faults *fields.Faults) {
+	if kind := d.values["kind"].Text(); kind != "KubeletConfiguration" {
+		faults.Add("kind", kind, "must be KubeletConfiguration: give the file that the kubelet's --config names")
+	}
+	if version := d.values["apiVersion"].Text(); !strings.HasPrefix(version, kubeletGroup) {
+		faults.Add("apiVersion", version, "must begin with %s", kubeletGroup)
 	}
 }
 
 // period reads a duration; left out and 0s mean the preset, as to the kubelet.
 func (r *kubeletFile) period(field string, preset time.Duration) time.Duration {
-	d := r.values[field].Duration(preset)
+	d := r.value(field).Duration(preset)
 	if d < 0 {
-		r.values[field].Fault("must not be negative")
+		r.value(field).Fault("must not be negative")
 	}
 	if d == 0 {
 		return preset
@@ -112,7 +196,7 @@ func (r *kubeletFile) period(field string, preset time.Duration) time.Duration {
 // hard reads evictionHard. Its defaults apply where the whole map is left out,
 // and for the signals left out of it only where the file asks for that.
 func (r *kubeletFile) hard() []Threshold {
-	if !r.values["evictionHard"].Present() || r.values["mergeDefaultEvictionSettings"].Bool(false) {
+	if !r.value("evictionHard").Present() || r.value("mergeDefaultEvictionSettings").Bool(false) {
 		return r.thresholds("evictionHard", kubeletHard)
 	}
 	return r.thresholds("evictionHard", nil)
@@ -121,10 +205,7 @@ func (r *kubeletFile) hard() []Threshold {
 // thresholds reads a map of thresholds over its presets, in the order of
 // signals.
 func (r *kubeletFile) thresholds(field string, presets map[signal.Signal]string) []Threshold {
-	given := map[string]fields.Value{}
-	for _, e := range r.values[field].Entries() {
-		given[e.Key] = e.Value
-	}
+	given := r.entries(field)
 	var all []Threshold
 	for s := range signal.All {
 		text := presets[s]
@@ -147,10 +228,7 @@ func (r *kubeletFile) thresholds(field string, presets map[signal.Signal]string)
 
 // graces reads the grace periods of the soft thresholds.
 func (r *kubeletFile) graces(k *Config) {
-	given := map[string]fields.Value{}
-	for _, e := range r.values["evictionSoftGracePeriod"].Entries() {
-		given[e.Key] = e.Value
-	}
+	given := r.entries("evictionSoftGracePeriod")
 	for _, t := range k.Soft {
 		v, found := given[t.Signal.String()]
 		if !found {

@@ -32,12 +32,14 @@ var mayImport = map[string]struct {
 	"lifecycle/evidence":  {[]string{"lifecycle/deadline"}, "it says whether silence is believed; who is silent, and what follows, is decided elsewhere"},
 	"lifecycle/health":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says who is silent; whether that is believed is decided elsewhere"},
 	"lifecycle/evictions": {[]string{"lifecycle/deadline", "lifecycle/facts"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
-	"lifecycle/fleet":     {[]string{"lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/evidence", "lifecycle/facts", "lifecycle/health", "lifecycle/taints", "lifecycle/zones"}, "it puts the cores of the cluster's side together; what is asked of the API server, and when it answers, is not its business"},
+	"lifecycle/fleet":     {[]string{"lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/evidence", "lifecycle/facts", "lifecycle/health", "lifecycle/remains", "lifecycle/taints", "lifecycle/zones"}, "it puts the cores of the cluster's side together; what is asked of the API server, and when it answers, is not its business"},
+	"lifecycle/remains":   {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says when an evicted pod has been kept for long enough; who deletes it is decided elsewhere"},
 	"lifecycle/taints":    {[]string{"lifecycle/facts"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
 	"lifecycle/zones":     {[]string{"lifecycle/deadline", "lifecycle/facts"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
 
 	// Languages at the edge.
 	"fields":        {nil, "it reads what users write, whatever it is about"},
+	"doctor":        {[]string{"eviction", "kubeletconfig", "signal"}, "it judges facts; who looked, and how, is decided elsewhere"},
 	"kubeletconfig": {[]string{"fields", "signal"}, "it reads what a kubelet is configured to do and says what follows for who shares its node; where files lie is not its business"},
 	"objects":       {[]string{"lifecycle/facts"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
 	"pods":          {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
@@ -52,6 +54,7 @@ var mayImport = map[string]struct {
 	"kill":         {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"reclaim":      {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
 	"report":       {[]string{"fields", "kubeletconfig", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
+	"survey":       {[]string{"cgroup", "cri", "doctor", "kubeletconfig", "signal"}, "it looks and hands over facts; what they mean is doctor's business"},
 	"podstatus":    {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
 	"state":        {nil, "it keeps a state, whatever is in it"},
 
@@ -68,7 +71,7 @@ var mayImport = map[string]struct {
 	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "restraint", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "endpoints", "eviction", "fields", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "restraint", "signal", "simulate", "state", "stats"},
+	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "doctor", "endpoints", "eviction", "fields", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "restraint", "signal", "simulate", "state", "stats", "survey"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.
@@ -104,9 +107,9 @@ var mayUse = []struct {
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/net/netutil", []string{"endpoints"}, "it bounds the number of clients (docs/decisions/019)"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "pods", "podstatus", "rehearse", "report", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "survey", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/", "follow", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields", "test/cluster"}, "what users write is read in one place"},
@@ -120,7 +123,7 @@ var mayUse = []struct {
 }
 
 // shell are the packages that may not know each other.
-var shell = []string{"cgroupnotify", "endpoints", "kill", "metrics", "podstatus", "reclaim", "report", "state", "stats"}
+var shell = []string{"cgroupnotify", "endpoints", "kill", "metrics", "podstatus", "reclaim", "report", "state", "stats", "survey"}
 
 func TestImportsOfOurOwn(t *testing.T) {
 	tree := loaded(t)

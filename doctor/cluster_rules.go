@@ -1,0 +1,194 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// clusterRules are all that is judged of a cluster.
+var clusterRules = []rule[ClusterFacts]{
+	{Code{"two-lifecycle-controllers", Error, "The controller acts (--mode=replace) while kube-controller-manager's node-lifecycle or taint-eviction controller does: both taint nodes and evict pods.",
+		"switch kube-controller-manager's off (--controllers=*,-node-lifecycle-controller,-taint-eviction-controller), or run the controller with --mode=observe"},
+		func(f *ClusterFacts) []trouble { return one(twoJudges(f)) }},
+	{Code{"no-lifecycle-controller", Warning, "No controller says which nodes are lost: pods of a dead node stay where they are.",
+		"run the controller with --mode=replace, or have kube-controller-manager run node-lifecycle-controller and taint-eviction-controller"},
+		func(f *ClusterFacts) []trouble { return one(noJudge(f)) }},
+	{Code{"lifecycle-controllers-unclear", Info, "The controller acts, and it can not be told whether kube-controller-manager's lifecycle controllers do, too.",
+		"see that kube-controller-manager runs with --controllers=*,-node-lifecycle-controller,-taint-eviction-controller; the controller itself stands back while another one writes"},
+		func(f *ClusterFacts) []trouble { return one(unclearJudges(f)) }},
+	{Code{"agent-findings", Error, "An agent has found errors on its node, and does not arm itself on the cluster's word.",
+		"run plimsoll doctor on the node; each finding says what to do"},
+		eachAgent(func(a *Agent) string {
+			return in(len(a.Findings) > 0, "the agent found: "+listed(a.Findings))
+		})},
+	{Code{"agent-silent", Error, "An agent does not renew its lease: the node is protected by its kubelet alone.",
+		"see why its pod does not run, or can not reach the API server"},
+		eachAgent(func(a *Agent) string {
+			return in(a.Silent > a.Lasts, fmt.Sprintf("the agent was silent for %s; a renewal is good for %s", a.Silent.Round(time.Second), a.Lasts))
+		})},
+	{Code{"agent-missing", Warning, "A node has no agent.", "see that the DaemonSet tolerates the node's taints, and selects it"},
+		withoutAgent},
+	{Code{"agents-not-armed", Info, "Agents do not act: they decide and report only.",
+		"plimsoll arm NODE, or --all"},
+		notArmed},
+	{Code{"agents-differ-in-version", Warning, "Agents are of different versions.", "wait for the rolling update to end, or see what holds it up"},
+		func(f *ClusterFacts) []trouble {
+			return one(differ(f, "versions", func(a *Agent) string { return a.Version }))
+		}},
+	{Code{"agents-differ-in-thresholds", Info, "Agents have different thresholds.", "see that this is meant: of node pools of different sizes it may well be"},
+		func(f *ClusterFacts) []trouble {
+			return one(differ(f, "thresholds", func(a *Agent) string { return a.Thresholds }))
+		}},
+	{Code{"policy-missing", Warning, "No ValidatingAdmissionPolicy bounds agents to their own nodes: a stolen token of one harms the others.",
+		"apply deploy/admission, or install the chart with its admission policies"},
+		func(f *ClusterFacts) []trouble {
+			return when(f.Policies.Known && !slices.Contains(f.Policies.Value, OwnNodePolicy), "no ValidatingAdmissionPolicy "+OwnNodePolicy+" is bound")
+		}},
+	{kubeletVersion,
+		eachNode(func(n *Node) string { return untested(n.KubeletVersion) })},
+	unknown("unknown-nodes", Error, "the nodes and the leases of their agents", atCluster, func(f *ClusterFacts) string { return f.Nodes.missing() }),
+	unknown("unknown-policies", Warning, "the admission policies", atCluster, func(f *ClusterFacts) string { return f.Policies.missing() }),
+	unknown("unknown-lifecycle-controllers", Warning, "the lifecycle controllers", atCluster, func(f *ClusterFacts) string { return f.Judges.missing() }),
+	unknown("unknown-clock", Warning, "the API server's clock", atCluster, func(f *ClusterFacts) string { return f.Ahead.missing() }),
+}
+
+const atCluster = "see whether the API server answers, and give --kubeconfig of somebody who may look at nodes, leases, pods and admission policies"
+
+func in(so bool, what string) string {
+	if !so {
+		return ""
+	}
+	return what
+}
+
+// eachNode looks at every node by itself.
+func eachNode(look func(*Node) string) func(*ClusterFacts) []trouble {
+	return func(f *ClusterFacts) (found []trouble) {
+		for i := range f.Nodes.Value {
+			if what := look(&f.Nodes.Value[i]); what != "" {
+				found = append(found, trouble{node: f.Nodes.Value[i].Name, what: what})
+			}
+		}
+		return found
+	}
+}
+
+// eachAgent looks at every node that has an agent, by itself.
+func eachAgent(look func(*Agent) string) func(*ClusterFacts) []trouble {
+	return eachNode(func(n *Node) string {
+		if n.Agent == nil {
+			return ""
+		}
+		return look(n.Agent)
+	})
+}
+
+// fewNames is how many nodes a sentence names.
+const fewNames = 5
+
+func someOf(names []string) string {
+	if len(names) <= fewNames {
+		return listed(names)
+	}
+	return fmt.Sprintf("%s and %d more", listed(names[:fewNames]), len(names)-fewNames)
+}
+
+func (f *ClusterFacts) names(of func(*Node) bool) (names []string) {
+	for i := range f.Nodes.Value {
+		if of(&f.Nodes.Value[i]) {
+			names = append(names, f.Nodes.Value[i].Name)
+		}
+	}
+	return names
+}
+
+func withoutAgent(f *ClusterFacts) []trouble {
+	names := f.names(func(n *Node) bool { return n.Agent == nil })
+	return when(len(names) > 0, fmt.Sprintf("%d of %d nodes have no agent: %s", len(names), len(f.Nodes.Value), someOf(names)))
+}
+
+func notArmed(f *ClusterFacts) []trouble {
+	names := f.names(func(n *Node) bool { return n.Agent != nil && !n.Agent.Armed })
+	if len(names) == 0 {
+		return nil
+	}
+	var reasons []string
+	for _, n := range f.Nodes.Value {
+		if n.Agent != nil && !n.Agent.Armed && n.Agent.Reason != "" && !slices.Contains(reasons, n.Agent.Reason) {
+			reasons = append(reasons, n.Agent.Reason)
+		}
+	}
+	what := fmt.Sprintf("%d of %d nodes have an agent that does not act: %s", len(names), len(f.Nodes.Value), someOf(names))
+	if len(reasons) > 0 {
+		what += " (" + someOf(reasons) + ")"
+	}
+	return one(what)
+}
+
+// differ counts the agents by something that is meant to be equal.
+func differ(f *ClusterFacts, what string, of func(*Agent) string) string {
+	counts := map[string]int{}
+	for _, n := range f.Nodes.Value {
+		if n.Agent != nil {
+			counts[of(n.Agent)]++
+		}
+	}
+	if len(counts) < 2 {
+		return ""
+	}
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	var texts []string
+	for _, key := range keys {
+		texts = append(texts, fmt.Sprintf("%s on %d", cmp.Or(key, "none"), counts[key]))
+	}
+	return fmt.Sprintf("agents of %d %s: %s", len(counts), what, someOf(texts))
+}
+
+// judges are those of one side that act, and those of which it is not known.
+func (f *ClusterFacts) judges(ours bool) (acting, unclear []Judge) {
+	for _, j := range f.Judges.Value {
+		switch {
+		case j.Ours != ours:
+		case !j.Acts.Known:
+			unclear = append(unclear, j)
+		case j.Acts.Value:
+			acting = append(acting, j)
+		}
+	}
+	return acting, unclear
+}
+
+func twoJudges(f *ClusterFacts) string {
+	ours, _ := f.judges(true)
+	theirs, _ := f.judges(false)
+	if len(ours) == 0 || len(theirs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s acts (%s), and so does %s (%s)", ours[0].Name, ours[0].Why, theirs[0].Name, theirs[0].Why)
+}
+
+func unclearJudges(f *ClusterFacts) string {
+	ours, _ := f.judges(true)
+	acting, unclear := f.judges(false)
+	if len(ours) == 0 || len(acting) > 0 || len(unclear) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s acts (%s); of %s it is not known: %s", ours[0].Name, ours[0].Why, unclear[0].Name, unclear[0].Acts.Cause)
+}
+
+func noJudge(f *ClusterFacts) string {
+	for _, j := range f.Judges.Value {
+		if !j.Acts.Known || j.Acts.Value {
+			return ""
+		}
+	}
+	if !f.Judges.Known {
+		return ""
+	}
+	return "neither the controller nor kube-controller-manager says which nodes are lost"
+}

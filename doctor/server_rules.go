@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+)
+
+var serverRules = []rule[Facts]{
+	{Code{"runtime-unreachable", Warning, "The container runtime can not be reached: images and writable layers are not seen, and nothing is collected.",
+		"see whether it runs, and give its socket with --container-runtime-endpoint; --container-runtime-endpoint=none says that there is none"},
+		func(f *Facts) []trouble { return when(!f.Runtime.Value.Old, f.Runtime.Value.Fault) }},
+	{Code{"runtime-api-old", Warning, "The container runtime does not speak version v1 of the CRI.",
+		"update it: containerd speaks it from 1.6 on, CRI-O from 1.20 on"},
+		func(f *Facts) []trouble { return when(f.Runtime.Value.Old, f.Runtime.Value.Fault) }},
+	{Code{"right-missing", Error, "The agent lacks a right that its configuration needs.",
+		"apply deploy/rbac, or the chart, of this version; for an option beside it, the file in deploy/rbac that is named after it"},
+		missingRights},
+	{Code{"clock-skew", Warning, "The node's clock differs from the API server's by more than 2 s: stamps of conditions and leases mislead.",
+		"have a time service (chrony, systemd-timesyncd) run on the node"},
+		func(f *Facts) []trouble { return one(skewed(f.Server, skewNoticed, skewHarmful)) }},
+	{Code{"clock-skew-large", Error, "The node's clock differs from the API server's by more than 30 s: a lease that lasts 40 s can look dead while it is renewed.",
+		"have a time service (chrony, systemd-timesyncd) run on the node"},
+		func(f *Facts) []trouble { return one(skewed(f.Server, skewHarmful, 1<<62)) }},
+	{kubeletVersion,
+		func(f *Facts) []trouble {
+			if f.Server == nil {
+				return nil
+			}
+			return one(untested(f.Server.KubeletVersion.Value))
+		}},
+}
+
+// kubeletVersion is found on the node and from outside.
+var kubeletVersion = Code{"kubelet-version", Warning, "The kubelet is of a version that Plimsoll is not tested beside.",
+	"run a kubelet of 1.34 to 1.36, or watch the node closely"}
+
+func missingRights(f *Facts) (found []trouble) {
+	if f.Server == nil {
+		return nil
+	}
+	for _, r := range f.Server.Denied.Value {
+		found = append(found, trouble{what: fmt.Sprintf("the right to %s is missing: %s", r, r.Loss)})
+	}
+	return found
+}
+
+// skewed says that the clocks differ by more than the one and at most the other.
+func skewed(s *Server, above, atMost time.Duration) string {
+	if s == nil {
+		return ""
+	}
+	ahead := s.Ahead.Value
+	by, way := ahead.Abs(), "ahead of"
+	if ahead < 0 {
+		way = "behind"
+	}
+	if by <= above || by > atMost {
+		return ""
+	}
+	return fmt.Sprintf("the node's clock is %s %s the API server's", by.Round(100*time.Millisecond), way)
+}
+
+// untested says that a kubelet's version is outside of those that are tested;
+// nothing of an empty one.
+func untested(version string) string {
+	if version == "" {
+		return ""
+	}
+	major, minor, ok := twoNumbers(trimV(version))
+	if ok && major == kubeletMajor && minor >= firstKubeletMinor && minor <= lastKubeletMinor {
+		return ""
+	}
+	return fmt.Sprintf("the kubelet is %s, outside of %d.%d to %d.%d", version, kubeletMajor, firstKubeletMinor, kubeletMajor, lastKubeletMinor)
+}
+
+func trimV(version string) string {
+	if len(version) > 0 && version[0] == 'v' {
+		return version[1:]
+	}
+	return version
+}
+
+// asked is why a fact of the API server is not known, if there is one to ask.
+func asked[T any](of func(*Server) Fact[T]) func(*Facts) string {
+	return func(f *Facts) string {
+		if f.Server == nil {
+			return ""
+		}
+		return of(f.Server).missing()
+	}
+}
+
+var unknownRules = []rule[Facts]{
+	unknown("unknown-kernel", Warning, "the kernel's version", asRoot, func(f *Facts) string { return f.KernelRelease.missing() }),
+	unknown("unknown-cgroups", Warning, "the cgroup file systems", asRoot, func(f *Facts) string { return f.Cgroups.missing() }),
+	unknown("unknown-psi", Warning, "pressure stall information", asRoot, func(f *Facts) string { return f.StallFault.missing() }),
+	unknown("unknown-swap", Warning, "swap", asRoot, func(f *Facts) string { return f.Swap.missing() }),
+	unknown("unknown-processes", Warning, "other processes of the node", asRoot, func(f *Facts) string { return f.Processes.missing() }),
+	unknown("unknown-capacity", Warning, "the capacity of memory and disks", asRoot, func(f *Facts) string { return f.Capacity.missing() }),
+	unknown("unknown-state", Warning, "the place of the agent's state", asRoot, func(f *Facts) string { return f.StateFault.missing() }),
+	unknown("unknown-disarm-file", Warning, "the disarm file", "make it readable: as long as it can not be looked at, the agent takes itself for disarmed",
+		func(f *Facts) string { return f.Disarmed.missing() }),
+	unknown("unknown-kubelet", Warning, "the kubelet's configuration", "give its place with --kubelet-config, and make it and its drop-in directory readable",
+		func(f *Facts) string { return f.Kubelet.missing() }),
+	unknown("unknown-runtime", Warning, "the container runtime", "give its socket with --container-runtime-endpoint",
+		func(f *Facts) string { return f.Runtime.missing() }),
+	unknown("unknown-clock", Warning, "the API server's clock", atServer, asked(func(s *Server) Fact[time.Duration] { return s.Ahead })),
+	unknown("unknown-rights", Warning, "the agent's rights", atServer, asked(func(s *Server) Fact[[]Right] { return s.Denied })),
+	unknown("unknown-kubelet-version", Warning, "the kubelet's version", atServer, asked(func(s *Server) Fact[string] { return s.KubeletVersion })),
+	unknown("unknown-pods", Info, "the images of the node's pods", atServer, asked(func(s *Server) Fact[[]string] { return s.Images })),
+}
+
+const (
+	asRoot   = "run it as root on the node; in a container, mount the host's /proc and /sys/fs/cgroup, and give their places with --proc-root and --cgroup-root"
+	atServer = "see whether the API server answers, and give --kubeconfig and --hostname-override"
+)
