@@ -34,6 +34,7 @@ type Agent struct {
 	NodeCgroup       string
 	PodManifests     string
 	DryRun           bool
+	DisarmFile       string
 	MonitoringPeriod time.Duration
 	ExtraLooks       eviction.ExtraLooks
 	Notifications    string
@@ -128,6 +129,7 @@ func NewAgent() *Agent {
 		MonitoringPeriod:                 10 * time.Second,
 		Notifications:                    "auto",
 		ReactionReserve:                  eviction.DefaultReactionReserve,
+		DisarmFile:                       "/run/plimsoll/disarm",
 		StateFile:                        "/var/lib/plimsoll/state.json",
 		ProcRoot:                         "/proc",
 		CgroupRoot:                       "/sys/fs/cgroup",

@@ -58,6 +58,9 @@ func (c *Agent) validate(faults *fields.Faults) {
 		c.validatePath(p[0], p[1], faults)
 	}
 	c.validateRestraint(faults)
+	if c.DisarmFile != "" {
+		c.validatePath("disarmFile", c.DisarmFile, faults)
+	}
 	c.validateCluster(faults)
 }
 

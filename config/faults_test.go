@@ -86,6 +86,7 @@ func TestFaultClasses(t *testing.T) {
 		{"logging-format", "loggingFormat", "", "xml", "text or json", ""},
 		{"v", "verbosity", "", "-1", "must not be negative", ""},
 		{"dry-run", "dryRun", "", "perhaps", "true or false", ""},
+		{"disarm-file", "disarmFile", "", "disarm", "absolute path", ""},
 	} {
 		t.Run(tc.field+" "+tc.key+" "+tc.value, func(t *testing.T) {
 			given, inFile := tc.value, `"`+tc.value+`"`

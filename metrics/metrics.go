@@ -40,6 +40,7 @@ type Metrics struct {
 	sources                      *prometheus.GaugeVec
 
 	evictions       *prometheus.CounterVec
+	rehearsed       *prometheus.CounterVec
 	statsAge        *prometheus.HistogramVec
 	evictionsFailed prometheus.Counter
 	softRefused     prometheus.Counter
@@ -47,6 +48,7 @@ type Metrics struct {
 	freed           [len(freerNames)]prometheus.Counter
 	images          [len(reasonNames)]prometheus.Counter
 	debts           prometheus.Gauge
+	armed           *prometheus.GaugeVec
 	runtimeErrors   prometheus.Counter
 	apiErrors       [len(requestNames)]prometheus.Counter
 }
@@ -62,7 +64,8 @@ func New(s Settings) *Metrics {
 		evictions:  table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
 		evictionsFailed: table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
 		crossing: table[crossing].histograms(r).WithLabelValues(), dead: table[dead].histograms(r).WithLabelValues(),
-		sources:       table[sources].gauges(r),
+		sources:   table[sources].gauges(r),
+		rehearsed: table[rehearsed].counters(r), armed: table[armed].gauges(r),
 		debts:         table[debts].gauges(r).WithLabelValues(),
 		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
 	}
@@ -72,6 +75,7 @@ func New(s Settings) *Metrics {
 	}
 	for _, cause := range append(s.Configured.Names(), s.Limits...) {
 		m.evictions.WithLabelValues(cause)
+		m.rehearsed.WithLabelValues(cause)
 	}
 	prepare(m.wakes[:], table[wakes].counters(r), append([]string{"timer"}, signal.WakeNames()...))
 	prepare(m.freed[:], table[freed].counters(r), freerNames[:])
@@ -205,6 +209,12 @@ func (m *Metrics) Freed(by Freer, bytes int64) { m.freed[by].Add(float64(max(byt
 
 // ImagesCollected counts images that were deleted; n is not negative.
 func (m *Metrics) ImagesCollected(why Reason, n int) { m.images[why].Add(float64(n)) }
+
+// Rehearsed counts an eviction that a disarmed agent has decided.
+func (m *Metrics) Rehearsed(cause string) { m.rehearsed.WithLabelValues(cause).Inc() }
+
+// Armed records whether the agent acts.
+func (m *Metrics) Armed(armed bool) { m.armed.WithLabelValues().Set(oneIf(armed)) }
 
 // StatusDebts records how many pods' status is owed to the API server.
 func (m *Metrics) StatusDebts(n int) { m.debts.Set(float64(n)) }

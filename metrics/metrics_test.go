@@ -64,6 +64,8 @@ func recordAll(m *metrics.Metrics) {
 	m.Freed(metrics.Eviction, -mebi)
 	m.ImagesCollected(metrics.Space, 2)
 	m.StatusDebts(1)
+	m.Rehearsed("memory.available")
+	m.Armed(true)
 	m.RuntimeFailed()
 	m.APIFailed(metrics.PatchPodStatus)
 }

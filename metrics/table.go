@@ -13,6 +13,7 @@ const (
 	evictions metric = iota
 	statsAge
 	imagesCollected
+	rehearsed
 	evictionsFailed
 	softRefused
 	lookDuration
@@ -26,6 +27,7 @@ const (
 	capacity
 	unknown
 	condition
+	armed
 	runtimeErrors
 	apiErrors
 	linesLost
@@ -71,6 +73,8 @@ var table = [...]definition{
 		"Age of the observation that a pod was evicted for. The kubelet's is kubelet_eviction_stats_age_seconds."},
 	imagesCollected: {"plimsoll_image_garbage_collected_total", counter, []label{{"reason", valuesOf(reasonNames[:])}}, nil,
 		"Images deleted because they were unused for too long, or to make space. The kubelet's is kubelet_image_garbage_collected_total."},
+	rehearsed: {"plimsoll_evictions_rehearsed_total", counter, []label{ofEviction}, nil,
+		"Evictions that were decided and not carried out, because the agent was disarmed, by what they were decided for."},
 	evictionsFailed: {"plimsoll_evictions_failed_total", counter, nil, nil,
 		"Pods that were chosen and could not be evicted; the next one in the ranking was tried."},
 	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,
@@ -97,6 +101,8 @@ var table = [...]definition{
 		"1 while the signal can not be observed, 0 while it can. No series before the first look."},
 	condition: {"plimsoll_condition", gauge, []label{{"condition", "DiskPressure, MemoryPressure, PIDPressure"}}, nil,
 		"1 while the agent holds the pressure condition True, whoever reports it to the API server. No series before the first look."},
+	armed: {"plimsoll_armed", gauge, nil, nil,
+		"1 while the agent acts, 0 while it only tells what it would do. No series before it knows."},
 	runtimeErrors: {"plimsoll_runtime_errors_total", counter, nil, nil,
 		"Requests to the container runtime that failed or were given up."},
 	apiErrors: {"plimsoll_api_errors_total", counter, []label{{"request", valuesOf(requestNames[:])}}, nil,
