@@ -1,0 +1,215 @@
+package rbac_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// What a thief of a token would want of the token's own node. Each is a merge
+// patch; lists are as reset leaves them, but for what is changed.
+const ready = `{"type":"Ready","status":"True","reason":"KubeletReady"},{"type":"MemoryPressure","status":"False"}`
+
+var beyondNodeStatus = []struct{ what, patch string }{
+	{"arm the agent", `{"metadata":{"annotations":{"plimsoll.dev/arming":"armed"}}}`},
+	{"accept what speaks against arming", `{"metadata":{"annotations":{"plimsoll.dev/accept-findings":"kubelet-threshold"}}}`},
+	{"label the node", `{"metadata":{"labels":{"role":"control-plane"}}}`},
+	{"keep the node from being deleted", `{"metadata":{"finalizers":["example.com/forever"]}}`},
+	{"give the node an owner", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"x"}]}}`},
+	{"not be ready", `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"MemoryPressure","status":"False"}]}}`},
+	{"have no word of being ready", `{"status":{"conditions":[{"type":"MemoryPressure","status":"False"}]}}`},
+	{"have no network", `{"status":{"conditions":[` + ready + `,{"type":"NetworkUnavailable","status":"True"}]}}`},
+	{"a condition of somebody else", `{"status":{"conditions":[` + ready + `,{"type":"example.com/plimsoll.dev/x","status":"True"}]}}`},
+	{"more memory", `{"status":{"capacity":{"memory":"64Gi"}}}`},
+	{"less to allocate", `{"status":{"allocatable":{"memory":"1Mi"}}}`},
+	{"another address", `{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.66"}]}}`},
+	{"another port of the kubelet", `{"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":6666}}}}`},
+	{"another kubelet", `{"status":{"nodeInfo":{"kubeletVersion":"v1.0.0"}}}`},
+	{"other images", `{"status":{"images":[]}}`},
+	{"another phase", `{"status":{"phase":"Terminated"}}`},
+	{"volumes", `{"status":{"volumesInUse":["kubernetes.io/x"]}}`},
+	{"devices", `{"status":{"volumesAttached":[{"name":"x","devicePath":"/dev/x"}]}}`},
+}
+
+const team = `{"key":"team","effect":"NoSchedule"}`
+
+var beyondNode = []struct{ what, patch string }{
+	{"arm the agent", `{"metadata":{"annotations":{"plimsoll.dev/arming":"armed"}}}`},
+	{"label the node", `{"metadata":{"labels":{"role":"control-plane"}}}`},
+	{"cordon the node", `{"spec":{"unschedulable":true}}`},
+	{"a provider's name", `{"spec":{"providerID":"cloud://x"}}`},
+	{"a network", `{"spec":{"podCIDR":"192.0.2.0/24","podCIDRs":["192.0.2.0/24"]}}`},
+	{"somebody else's taint away", `{"spec":{"taints":[]}}`},
+	{"a taint of nobody's", `{"spec":{"taints":[` + team + `,{"key":"mine","effect":"NoSchedule"}]}}`},
+	{"a taint that evicts", `{"spec":{"taints":[` + team + `,{"key":"plimsoll.dev/memory-pressure","effect":"NoExecute"}]}}`},
+	{"a standard taint", `{"spec":{"taints":[` + team + `,{"key":"node.kubernetes.io/memory-pressure","effect":"NoSchedule"}]}}`},
+	{"another taint in our name", `{"spec":{"taints":[` + team + `,{"key":"plimsoll.dev/mine","effect":"NoSchedule"}]}}`},
+}
+
+var beyondPodStatus = []struct{ what, patch string }{
+	{"label the pod", `{"metadata":{"labels":{"app":"bank"}}}`},
+	{"have no label", `{"metadata":{"labels":null}}`},
+	{"an annotation", `{"metadata":{"annotations":{"plimsoll.dev/eviction-policy":"never"}}}`},
+	{"no finalizer", `{"metadata":{"finalizers":null}}`},
+	{"say that it succeeded", `{"status":{"phase":"Succeeded"}}`},
+	{"say that it waits", `{"status":{"phase":"Pending"}}`},
+	{"say that it failed by itself", `{"status":{"phase":"Failed"}}`},
+	{"say that it failed for another reason", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`},
+	{"a reason while it runs", `{"status":{"reason":"Evicted"}}`},
+	{"a message while it runs", `{"status":{"message":"mine"}}`},
+	{"another image", `{"status":{"containerStatuses":[{"name":"app","image":"other","imageID":"none","ready":true,"restartCount":0,"containerID":"containerd://app","state":{"running":{}}}]}}`},
+	{"no containers", `{"status":{"containerStatuses":null}}`},
+	{"init containers", `{"status":{"initContainerStatuses":[{"name":"app","image":"none","imageID":"none"}]}}`},
+	{"another address", `{"status":{"podIP":"192.0.2.8","podIPs":[{"ip":"192.0.2.8"}]}}`},
+	{"another address of the host", `{"status":{"hostIP":"192.0.2.9","hostIPs":[{"ip":"192.0.2.9"}]}}`},
+	{"an earlier start", `{"status":{"startTime":"2020-01-01T00:00:00Z"}}`},
+	{"not be ready", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`},
+	{"no conditions", `{"status":{"conditions":null}}`},
+	{"a gate of readiness", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"example.com/gate","status":"True"}]}}`},
+	{"another's disruption", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"True","reason":"PreemptionByScheduler"}]}}`},
+	{"no disruption", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"False","reason":"TerminationByKubelet"}]}}`},
+}
+
+// Of a pod that has ended nothing is told; of one that was evicted, it stays so.
+var beyondEnd = []struct{ what, before, patch string }{
+	{"evict what succeeded", `{"status":{"phase":"Succeeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
+	{"evict what failed", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
+	{"raise the dead", `{"status":{"phase":"Failed","reason":"Evicted"}}`, `{"status":{"phase":"Running","reason":null}}`},
+	{"forget a disruption", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}}`,
+		`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`},
+}
+
+// withoutEffect are accepted, since these resources do not write what is asked.
+var withoutEffect = []struct{ what, resource, patch string }{
+	{"cordon the node by its status", "nodes", `{"spec":{"unschedulable":true}}`},
+	{"another image by the pod's status", "pods", `{"spec":{"containers":[{"name":"app","image":"other"}]}}`},
+	{"another owner by the pod's status", "pods", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"x","uid":"x"}]}}`},
+	{"conditions by the Node itself", "node", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`},
+}
+
+// A thief has the token of the agent of one node.
+type thief struct {
+	*yard
+	t    *testing.T
+	rest rest.Interface // of the core group
+	core kubernetes.Interface
+}
+
+func (y *yard) more(t *testing.T) {
+	client, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, y.own.toPod())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &thief{y, t, client.CoreV1().RESTClient(), client}
+	y.own.reset()
+	node := "nodes/" + y.own.node
+	for _, b := range beyondNodeStatus {
+		f.refused(b.what, f.patch(node+"/status", b.patch))
+	}
+	for _, b := range beyondNode {
+		f.refused(b.what, f.patch(node, b.patch))
+	}
+	for _, b := range beyondPodStatus {
+		f.refused(b.what, f.patch(f.podPath()+"/status", b.patch))
+	}
+	for _, b := range beyondEnd {
+		y.own.reset()
+		y.own.patchPod(b.before)
+		f.refused(b.what, f.patch(f.podPath()+"/status", b.patch))
+	}
+	f.withoutEffect()
+	f.unscheduled()
+	f.events()
+	f.leases()
+}
+
+func (f *thief) podPath() string { return "namespaces/" + victims + "/pods/" + f.own.pod.Name }
+
+func (f *thief) patch(path, body string) error {
+	return f.rest.Patch(types.MergePatchType).AbsPath("/api/v1/" + path).Body([]byte(body)).Do(f.t.Context()).Error()
+}
+
+func (f *thief) refused(what string, err error) {
+	f.t.Helper()
+	if !apierrors.IsForbidden(err) || !refusedByPolicy(err.Error()) {
+		f.t.Errorf("%s: not refused by the policy: %v", what, err)
+	}
+}
+
+// withoutEffect compares the objects with what they were.
+func (f *thief) withoutEffect() {
+	f.own.reset()
+	paths := map[string]string{"nodes": "nodes/" + f.own.node + "/status", "node": "nodes/" + f.own.node, "pods": f.podPath() + "/status"}
+	for _, b := range withoutEffect {
+		before := f.objects()
+		if err := f.patch(paths[b.resource], b.patch); err != nil {
+			f.refused(b.what, err)
+		}
+		ignore := cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion", "ManagedFields")
+		if diff := cmp.Diff(before, f.objects(), ignore); diff != "" {
+			f.t.Errorf("%s (-before +after):\n%s", b.what, diff)
+		}
+	}
+}
+
+func (f *thief) objects() []any {
+	pod, err := f.admin.CoreV1().Pods(victims).Get(f.t.Context(), f.own.pod.Name, metav1.GetOptions{})
+	f.own.must(err)
+	return []any{f.own.object(), pod}
+}
+
+// unscheduled: a pod that is nowhere yet is on no agent's node.
+func (f *thief) unscheduled() {
+	nowhere := f.own.pod.DeepCopy()
+	nowhere.ObjectMeta = metav1.ObjectMeta{Name: "nowhere", Namespace: victims}
+	nowhere.Spec.NodeName, nowhere.Spec.SchedulerName = "", "nobody"
+	_, err := f.admin.CoreV1().Pods(victims).Create(f.t.Context(), nowhere, metav1.CreateOptions{})
+	f.own.must(err)
+	f.refused("evict a pod that is nowhere", f.patch("namespaces/"+victims+"/pods/nowhere/status", `{"status":{"phase":"Failed","reason":"Evicted"}}`))
+}
+
+// events in somebody else's name, or about what is no agent's business.
+func (f *thief) events() {
+	for what, e := range map[string]corev1.Event{
+		"as the kubelet":         {Source: corev1.EventSource{Component: "kubelet", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
+		"as another agent":       {Source: corev1.EventSource{Component: "plimsoll", Host: f.strange.node}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
+		"as nobody":              {InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
+		"about another node":     {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: f.strange.node}},
+		"about a Secret":         {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Secret", Name: "x"}},
+		"about nothing in words": {Source: corev1.EventSource{Component: "plimsoll", Host: f.own.node}},
+	} {
+		e.GenerateName, e.InvolvedObject.Namespace = "thief-", "default"
+		_, err := f.core.CoreV1().Events("default").Create(f.t.Context(), &e, metav1.CreateOptions{})
+		f.refused("an event "+what, err)
+	}
+	others := corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Source: corev1.EventSource{Component: "plimsoll", Host: f.strange.node},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x", Namespace: "default"}, Reason: "Evicted"}
+	_, err := f.admin.CoreV1().Events("default").Create(context.Background(), &others, metav1.CreateOptions{})
+	f.own.must(err)
+	f.refused("change another agent's event", f.patch("namespaces/default/events/theirs", `{"reason":"Fine"}`))
+	f.refused("make another agent's event one's own", f.patch("namespaces/default/events/theirs", `{"source":{"host":"`+f.own.node+`"}}`))
+}
+
+// leases of others: who holds the controllers' leads.
+func (f *thief) leases() {
+	f.own.leaseOf(namespace, "plimsoll-controller")
+	for _, name := range []string{"plimsoll-controller", f.strange.node} {
+		f.own.leaseOf(namespace, name)
+		leases := f.core.CoordinationV1().Leases(namespace)
+		l, err := leases.Get(f.t.Context(), name, metav1.GetOptions{})
+		f.own.must(err)
+		_, err = leases.Update(f.t.Context(), l, metav1.UpdateOptions{})
+		f.refused("renew the lease "+name, err)
+		l.ObjectMeta = metav1.ObjectMeta{GenerateName: f.own.node + "-"}
+		_, err = leases.Create(f.t.Context(), l, metav1.CreateOptions{})
+		f.refused("a lease of a new name", err)
+	}
+}
