@@ -1,0 +1,244 @@
+package chart_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// A server is a real API server, and who installs into it.
+type server struct {
+	cluster *cluster.Cluster
+	api     kubernetes.Interface
+	objects dynamic.Interface
+	finder  discovery.DiscoveryInterface
+	helm    *tool
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	helm := needTool(t, "helm")
+	s := &server{cluster: cluster.Make(t, cluster.Options{Components: cluster.APIServer}), helm: helm}
+	admin := s.cluster.Admin()
+	admin.QPS = -1
+	api, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.api, s.finder = api, api.Discovery()
+	if s.objects, err = dynamic.NewForConfig(admin); err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.cluster.Kubeconfig(s.cluster.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	helm.args = []string{"--namespace=" + namespace, "--kubeconfig=" + config}
+	return s
+}
+
+// change installs or upgrades.
+func (s *server) change(ctx context.Context, what string, values ...string) (string, error) {
+	args := []string{what, release, chart, "--create-namespace"}
+	if what == "upgrade" {
+		args = args[:3]
+	}
+	for _, v := range values {
+		args = append(args, "--set-json="+v)
+	}
+	return s.helm.run(ctx, args...)
+}
+
+func (s *server) must(t *testing.T, what string, values ...string) string {
+	t.Helper()
+	out, err := s.change(t.Context(), what, values...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// everything is each object of the server, as KIND NAMESPACE/NAME. Some come and
+// go by themselves.
+func (s *server) everything(t *testing.T) (all []string) {
+	t.Helper()
+	lists, err := s.finder.ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listable := discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists)
+	resources, err := discovery.GroupVersionResources(listable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range resources {
+		if slices.Contains([]string{"events", "leases", "namespaces"}, r.Resource) {
+			continue
+		}
+		items, err := s.objects.Resource(r).List(t.Context(), metav1.ListOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("list %v: %v", r, err)
+		}
+		for _, o := range items.Items {
+			all = append(all, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// completeJobs has every Job succeed at once, in place of the controllers and
+// nodes that this server does not have.
+func (s *server) completeJobs(t *testing.T) (seen func() []*batchv1.Job) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	var jobs []*batchv1.Job
+	watch, err := s.api.BatchV1().Jobs(namespace).Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		for event := range watch.ResultChan() {
+			if job, ok := event.Object.(*batchv1.Job); ok && event.Type == "ADDED" {
+				jobs = append(jobs, job)
+				if err := s.complete(ctx, job); err != nil {
+					t.Errorf("complete Job %s: %v", job.Name, err)
+				}
+			}
+		}
+	}()
+	return func() []*batchv1.Job { stop(); <-ended; return jobs }
+}
+
+func (s *server) complete(ctx context.Context, job *batchv1.Job) error {
+	now := metav1.Now()
+	done := job.DeepCopy()
+	done.Status = batchv1.JobStatus{Succeeded: 1, StartTime: &now, CompletionTime: &now, Conditions: []batchv1.JobCondition{
+		{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
+	}}
+	_, err := s.api.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, done, metav1.UpdateOptions{})
+	return err
+}
+
+func (s *server) daemonSet(t *testing.T) *appsv1.DaemonSet {
+	t.Helper()
+	found, err := s.api.AppsV1().DaemonSets(namespace).Get(t.Context(), "plimsoll-agent", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestLife installs, upgrades, rolls back and uninstalls, and nothing is left.
+func TestLife(t *testing.T) {
+	s := newServer(t)
+	if err := s.cluster.Namespace(t.Context(), namespace); err != nil { // else Helm makes one, and leaves it
+		t.Fatal(err)
+	}
+	before := s.everything(t)
+
+	notes := s.must(t, "install")
+	for _, words := range []string{"disarmed", "plimsoll arm --all", "The controller observes"} {
+		if !strings.Contains(notes, words) {
+			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
+		}
+	}
+	first := s.daemonSet(t)
+	s.must(t, "upgrade")
+	if again := s.daemonSet(t); again.Generation != first.Generation {
+		t.Errorf("an upgrade without a change makes other pods: %s", cmp.Diff(first.Spec, again.Spec))
+	}
+	s.must(t, "upgrade", `agent.config={"evictionHard":{"memory.available":"700Mi"}}`)
+	if changed := s.daemonSet(t); changed.Generation == first.Generation {
+		t.Error("another configuration does not make other pods: the agents go on with the old one")
+	}
+	s.helm.must(t, "rollback", release, "1")
+	if diff := cmp.Diff(first.Spec, s.daemonSet(t).Spec); diff != "" {
+		t.Errorf("rolled back (-then +now):\n%s", diff)
+	}
+
+	jobs := s.completeJobs(t)
+	s.helm.must(t, "uninstall", release)
+	if ran := jobs(); len(ran) != 1 || ran[0].Name != "plimsoll-leave" {
+		t.Errorf("Jobs before it was uninstalled: %v, want plimsoll-leave", ran)
+	}
+	if diff := cmp.Diff(before, s.settled(t, before)); diff != "" {
+		t.Errorf("left behind (-before +after):\n%s", diff)
+	}
+}
+
+// settled is everything, once what is being deleted is gone.
+func (s *server) settled(t *testing.T, want []string) (all []string) {
+	t.Helper()
+	_ = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		all = s.everything(t)
+		return slices.Equal(all, want), nil
+	})
+	return all
+}
+
+// TestTheWordOfArmingStays: whoever arms or disarms all nodes says so in an object
+// of the chart's, which must not take it back.
+func TestTheWordOfArmingStays(t *testing.T) {
+	s := newServer(t)
+	configMaps := s.api.CoreV1().ConfigMaps(namespace)
+	word := func() string {
+		t.Helper()
+		found, err := configMaps.Get(t.Context(), "plimsoll-arming", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Data["all"]
+	}
+	say := func(w string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"data":{"all":%q}}`, w)
+		if _, err := configMaps.Patch(t.Context(), "plimsoll-arming", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "plimsoll"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want, when string) {
+		t.Helper()
+		if got := word(); got != want {
+			t.Errorf("%s: the word is %q, want %q", when, got, want)
+		}
+	}
+	s.must(t, "install")
+	expect("", "installed without a word")
+	say("armed")
+	s.must(t, "upgrade", `podAnnotations={"a":"b"}`)
+	expect("armed", "armed by hand, then upgraded")
+	s.helm.must(t, "rollback", release, "1")
+	expect("armed", "armed by hand, then rolled back")
+	s.helm.must(t, "uninstall", release, "--no-hooks")
+
+	s.must(t, "install", `agent.arming.all="armed"`)
+	expect("armed", "installed with a word")
+	say("disarmed")
+	s.must(t, "upgrade", `agent.arming.all="armed"`, `podAnnotations={"a":"b"}`)
+	expect("disarmed", "installed with a word, disarmed by hand, then upgraded")
+	s.helm.must(t, "uninstall", release, "--no-hooks")
+}
