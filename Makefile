@@ -12,20 +12,36 @@ RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./me
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
 # What is tried on whole clusters, and the program before a real API server.
-CLUSTER := ./cmd/plimsoll ./test/cluster ./test/rbac ./test/e2e ./test/whole ./test/hollow ./test/chronicle ./test/failover
+CLUSTER := ./cmd/plimsoll ./test/cluster ./test/rbac ./test/chart ./test/e2e ./test/whole ./test/hollow ./test/chronicle ./test/failover
+
+# What images are made of, and for.
+IMAGE    ?= registry.plimsoll.dev/plimsoll
+ARCHS    ?= amd64 arm64
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 FUZZTIME ?= 2m
 RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs clean
+.PHONY: help build image components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/plimsoll, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
+
+# Git is not asked by the build, only above: a tree without it gives the same image.
+image: ## write bin/image: a reproducible image for ARCHS, its digest, what it is made of
+	rm -rf bin/image
+	for arch in $(ARCHS); do \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false \
+	    -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(REVISION)' -o bin/image/binaries/$$arch ./cmd/plimsoll || exit 1; \
+	done
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(GO) -C deploy/image run . -name $(IMAGE) -version $(VERSION) -revision '$(REVISION)' \
+	  -out ../../bin/image $(foreach arch,$(ARCHS),$(arch)=../../bin/image/binaries/$(arch))
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/components run . -o ../../bin/components
@@ -41,6 +57,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER)),$(shell $(GO) list ./...))
 	$(GO) -C test/components test .
 	$(GO) -C test/plot test .
+	$(GO) -C deploy/image test .
 
 test-race: ## the packages with goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test -race $(RACE)
@@ -68,6 +85,8 @@ lint: ## gofmt, vet for both architectures, staticcheck
 	$$($(GO) -C tools tool -n staticcheck) ./...
 	$(GO) -C test/plot vet .
 	cd test/plot && $$($(GO) -C ../../tools tool -n staticcheck) .
+	$(GO) -C deploy/image vet .
+	cd deploy/image && $$($(GO) -C ../../tools tool -n staticcheck) .
 
 bench: ## Go benchmarks, allocations counted
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill ./metrics ./apiserver ./test/trial

@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the linker (see the Makefile).
-var version = "devel"
+// version and commit are set by the linker (see the Makefile); commit where the
+// build is not to ask git.
+var version, commit = "devel", ""
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -24,6 +25,9 @@ func versionCommand() *cobra.Command {
 
 // revision is that of the source, as the build has stamped it.
 func revision() string {
+	if commit != "" {
+		return commit
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {

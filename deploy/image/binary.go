@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+)
+
+// A binary is the program for one architecture.
+type binary struct {
+	arch string // as GOARCH names it
+	text []byte
+	info *debug.BuildInfo
+}
+
+// readBinary refuses what would not run in an empty image: programs for another
+// machine, and ones that look for shared libraries.
+func readBinary(arch, path string) (*binary, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the binary for %s: %w", arch, err)
+	}
+	b := &binary{arch: arch, text: text}
+	if b.info, err = buildinfo.Read(bytes.NewReader(text)); err != nil {
+		return nil, fmt.Errorf("read what %s is made of: %w: build it with go build", path, err)
+	}
+	if found := b.setting("GOOS") + "/" + b.setting("GOARCH"); found != "linux/"+arch {
+		return nil, fmt.Errorf("%s is a program for %s, not for linux/%s", path, found, arch)
+	}
+	if err := static(text); err != nil {
+		return nil, fmt.Errorf("%s: %w: build it with CGO_ENABLED=0", path, err)
+	}
+	return b, nil
+}
+
+// setting is one of the build, empty where it was not set.
+func (b *binary) setting(key string) string {
+	for _, s := range b.info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+func (b *binary) digest() [sha256.Size]byte { return sha256.Sum256(b.text) }
+
+func static(text []byte) error {
+	file, err := elf.NewFile(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("it needs a dynamic linker, and the image has none")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// labels are the annotations of the OCI image specification, on the index, on
+// every image, and as labels in every image's configuration.
+func (r release) labels() map[string]string {
+	labels := map[string]string{
+		"org.opencontainers.image.title":         "plimsoll",
+		"org.opencontainers.image.description":   "Node-pressure eviction for Kubernetes: the agent of a node and the controller of a cluster",
+		"org.opencontainers.image.version":       r.version,
+		"org.opencontainers.image.source":        "https://plimsoll.dev/plimsoll",
+		"org.opencontainers.image.licenses":      "Apache-2.0",
+		"org.opencontainers.image.created":       r.created.Format(time.RFC3339),
+		"org.opencontainers.image.documentation": "https://plimsoll.dev/plimsoll/docs",
+	}
+	if r.revision != "" {
+		labels["org.opencontainers.image.revision"] = r.revision
+	}
+	return labels
+}
+
+// makeIndex puts the images of all architectures together, in the order given.
+func makeIndex(r release, binaries []*binary) (v1.ImageIndex, error) {
+	if _, err := name.NewTag(r.reference(), name.StrictValidation); err != nil {
+		return nil, fmt.Errorf("name the image: %w", err)
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, b := range binaries {
+		image, err := makeImage(r, b)
+		if err != nil {
+			return nil, fmt.Errorf("make the image for %s: %w", b.arch, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add:        image,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: b.arch}},
+		})
+	}
+	return mutate.Annotations(index, r.labels()).(v1.ImageIndex), nil
+}
+
+// makeImage is the image for one architecture.
+func makeImage(r release, b *binary) (v1.Image, error) {
+	layer, err := makeLayer(b.text, r.created)
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
+		OS: "linux", Architecture: b.arch, Created: v1.Time{Time: r.created},
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}},
+		Config: v1.Config{Entrypoint: []string{"/plimsoll"}, User: nonroot + ":" + nonroot, WorkingDir: "/", Labels: r.labels()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	image, err = mutate.Append(image, mutate.Addendum{
+		Layer:   layer,
+		History: v1.History{Created: v1.Time{Time: r.created}, CreatedBy: "plimsoll.dev/plimsoll/deploy/image"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Annotations(image, r.labels()).(v1.Image), nil
+}
