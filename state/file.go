@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,9 @@ const version = 2
 
 // maxBytes bounds what is read: a state is a few kilobytes.
 const maxBytes = 8 << 20
+
+// What stands beside the file for a while, and for good.
+const newSuffix, damagedSuffix = ".new", ".damaged"
 
 // content is what stands in the file.
 type content struct {
@@ -91,7 +95,7 @@ func (f *File) Load(into any) (notice string, err error) {
 
 // setAside keeps a damaged file for a person to look at.
 func (f *File) setAside(why error) (notice string) {
-	aside := f.path + ".damaged"
+	aside := f.path + damagedSuffix
 	if err := os.Rename(f.path, aside); err != nil {
 		return fmt.Sprintf("the state file %s is damaged (%v) and could not be set aside (%v): starting afresh", f.path, why, err)
 	}
@@ -114,7 +118,7 @@ func (f *File) Save(state any, now time.Time) error {
 }
 
 func (f *File) replace(data []byte) (err error) {
-	beside := f.path + ".new"
+	beside := f.path + newSuffix
 	defer func() {
 		if err != nil {
 			_ = os.Remove(beside)
@@ -135,18 +139,34 @@ func (f *File) replace(data []byte) (err error) {
 	return os.Rename(beside, f.path)
 }
 
+// Remove removes the file, and what was set aside of it. That there is none is no
+// error.
+func (f *File) Remove() error {
+	for _, path := range []string{f.path, f.path + newSuffix, f.path + damagedSuffix} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the state file: %w", err)
+		}
+	}
+	return nil
+}
+
 // A Saver writes states beside whoever makes them. The latest one counts:
 // states that came while a slow disk was busy are skipped.
 type Saver[T any] struct {
+	file   *File
 	latest chan T
 	done   chan struct{}
+
+	mu      sync.Mutex // of the file and what follows
+	written []byte
+	erased  bool
 }
 
 // NewSaver starts to save to f. Errors are handed to failed, the first of a row
 // only.
 func NewSaver[T any](f *File, failed func(error)) *Saver[T] {
-	s := &Saver[T]{latest: make(chan T, 1), done: make(chan struct{})}
-	go s.run(f, failed)
+	s := &Saver[T]{file: f, latest: make(chan T, 1), done: make(chan struct{})}
+	go s.run(failed)
 	return s
 }
 
@@ -171,20 +191,43 @@ func (s *Saver[T]) Close() {
 	}
 }
 
-func (s *Saver[T]) run(f *File, failed func(error)) {
+func (s *Saver[T]) run(failed func(error)) {
 	defer close(s.done)
-	var written []byte
 	told := false
 	for state := range s.latest {
-		raw, err := json.Marshal(state)
-		if err == nil && bytes.Equal(raw, written) {
-			continue // nothing new: the disk is spared
-		}
-		if err = f.Save(state, time.Now()); err == nil {
-			written, told = raw, false
-		} else if !told {
+		err := s.write(state)
+		if err != nil && !told {
 			failed(err)
-			told = true
 		}
+		told = err != nil
 	}
+}
+
+func (s *Saver[T]) write(state T) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	raw, err := json.Marshal(state)
+	if s.erased || err == nil && bytes.Equal(raw, s.written) {
+		return nil // nothing new: the disk is spared
+	}
+	if err = s.file.Save(state, time.Now()); err == nil {
+		s.written = raw
+	}
+	return err
+}
+
+// Erase removes the file, and saves nothing any more until Resume. It waits for
+// the disk.
+func (s *Saver[T]) Erase() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erased, s.written = true, nil
+	return s.file.Remove()
+}
+
+// Resume saves again what comes from now on.
+func (s *Saver[T]) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erased = false
 }

@@ -57,6 +57,20 @@ func (s *Sections) Save(name string, part any) {
 	s.saver.Save(maps.Clone(s.parts))
 }
 
+// Erase removes the file, and keeps what is saved in memory only until Resume: a
+// program that leaves a node leaves nothing there. It waits for the disk.
+func (s *Sections) Erase() error { return s.saver.Erase() }
+
+// Resume saves again, to begin with what was kept meanwhile.
+func (s *Sections) Resume() {
+	s.saver.Resume()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parts != nil {
+		s.saver.Save(maps.Clone(s.parts))
+	}
+}
+
 // Close saves the last state and ends the saver. What is saved later is lost.
 func (s *Sections) Close() {
 	s.mu.Lock()
