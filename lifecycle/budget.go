@@ -15,7 +15,7 @@ const (
 	protect class = iota // what keeps pods away from a node, and finds out about it; what calls evictions off
 	evict                // what moves pods off a node
 	repair               // what tells that pods are not ready, or that a node is back
-	tidy                 // labels, and what dead agents left behind
+	tidy                 // labels, and what agents left behind
 	classes              // how many there are
 )
 

@@ -90,6 +90,7 @@ func (c *converter) pod(p *corev1.Pod) *facts.Pod {
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		f.Daemon = owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 	}
+	f.Evicted = c.evicted(p)
 	if c.requested != nil {
 		asked, err := c.requested(p)
 		if err != nil {
@@ -99,6 +100,20 @@ func (c *converter) pod(p *corev1.Pod) *facts.Pod {
 		f.Asked = asked
 	}
 	return &f
+}
+
+// evicted is since when the pod bears the mark of its node's agent; nil if it does
+// not, or if nobody can tell.
+func (c *converter) evicted(p *corev1.Pod) *time.Time {
+	since, marked := objects.Evicted(p)
+	switch {
+	case !marked:
+		return nil
+	case since.IsZero():
+		c.doubt("pod "+p.Namespace+"/"+p.Name, "nobody wrote down when its agent evicted it (lastTransitionTime of the condition): it is kept")
+		return nil
+	}
+	return &since
 }
 
 func ready(p *corev1.Pod) bool {

@@ -116,7 +116,10 @@ var sayings = map[fleet.Kind]func(*fleet.Action, *Decision){
 		}
 	},
 	fleet.ClearAgent: func(_ *fleet.Action, d *Decision) { d.Why = "its agent is dead" },
-	fleet.Tell:       func(a *fleet.Action, d *Decision) { d.What = a.Event.String() },
+	fleet.ClearPod: func(a *fleet.Action, d *Decision) {
+		d.Why = "its node's agent evicted it at " + stamp(*a.Pod.Evicted)
+	},
+	fleet.Tell: func(a *fleet.Action, d *Decision) { d.What = a.Event.String() },
 }
 
 // differences are what an action changes about a node's taints and labels.

@@ -153,6 +153,7 @@ var deeds = map[fleet.Kind]func(*errand) error{
 	fleet.Evict:        (*errand).evict,
 	fleet.SoftEvict:    (*errand).softEvict,
 	fleet.ClearAgent:   (*errand).clearAgent,
+	fleet.ClearPod:     (*errand).clearPod,
 }
 
 // A backlog holds errands that nobody has begun yet.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // What is written to pods, in the words of Kubernetes' own controllers.
@@ -117,4 +118,19 @@ func (x *errand) softEvict() error {
 		return nil // withdrawn
 	}
 	return x.askToEvict(&x.Pod.Asked.GraceSeconds)
+}
+
+// clearPod deletes what is left of a pod that its node's agent evicted, if it bears
+// the mark still: it is read before, since nothing of it is urgent, and deleted as
+// it was read.
+func (x *errand) clearPod() error {
+	live, err := x.readPod()
+	if live == nil {
+		return err
+	}
+	since, marked := objects.Evicted(live)
+	if !marked || !since.Equal(*x.Pod.Evicted) || live.DeletionTimestamp != nil {
+		return fleet.ErrOvertaken
+	}
+	return x.deletePodAt(&live.ResourceVersion)
 }

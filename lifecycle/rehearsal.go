@@ -41,7 +41,7 @@ func newRehearsal() *rehearsal {
 func (r *rehearsal) play(c *Controller, a *fleet.Action, now time.Time) {
 	c.fleet.Finished(a, nil, now)
 	switch a.Kind {
-	case fleet.Evict, fleet.SoftEvict:
+	case fleet.Evict, fleet.SoftEvict, fleet.ClearPod:
 		r.hidden[a.Pod.UID] = a.Pod
 		c.fleet.PodGone(a.Pod.UID, now)
 	case fleet.Silence, fleet.Taint, fleet.ClearAgent:

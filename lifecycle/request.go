@@ -119,13 +119,16 @@ func (x *errand) patchPodStatus(s podStatus) (gone bool, err error) {
 }
 
 // deletePod deletes the pod with its own grace period. That it is gone is no error.
-func (x *errand) deletePod() error {
+func (x *errand) deletePod() error { return x.deletePodAt(nil) }
+
+// deletePodAt does so if it still has the version; nil: whichever it has.
+func (x *errand) deletePodAt(version *string) error {
 	if err := x.confirm(); err != nil {
 		return err
 	}
 	uid := types.UID(x.Pod.UID)
 	err := x.send(x.core().Delete().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).
-		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}), nil)
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: version}}), nil)
 	return x.ended("delete", err)
 }
 

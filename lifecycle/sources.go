@@ -92,8 +92,10 @@ func (c *Controller) podStore() *store[*facts.Pod] {
 func samePod(a, b *facts.Pod) bool {
 	return a.Node == b.Node && a.Ready == b.Ready && a.Deleting == b.Deleting && a.Finished == b.Finished &&
 		a.Daemon == b.Daemon && a.Created.Equal(b.Created) &&
-		sameTolerations(a.Tolerations, b.Tolerations) && sameRequest(a.Asked, b.Asked)
+		sameTolerations(a.Tolerations, b.Tolerations) && sameRequest(a.Asked, b.Asked) && sameMoment(a.Evicted, b.Evicted)
 }
+
+func sameMoment(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
 // sameTolerations compares where they are kept: equal ones are shared.
 func sameTolerations(a, b []facts.Toleration) bool {

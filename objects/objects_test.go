@@ -123,6 +123,32 @@ func TestPod(t *testing.T) {
 	}
 }
 
+func TestEvicted(t *testing.T) {
+	mark := func(status corev1.ConditionStatus, at metav1.Time) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: "plimsoll.dev/Evicted", Status: status, LastTransitionTime: at}}
+	}
+	for _, c := range []struct {
+		name   string
+		phase  corev1.PodPhase
+		of     []corev1.PodCondition
+		since  time.Time
+		marked bool
+	}{
+		{"evicted", corev1.PodFailed, mark(corev1.ConditionTrue, metav1.NewTime(then)), then, true},
+		{"nobody wrote down when", corev1.PodFailed, mark(corev1.ConditionTrue, metav1.Time{}), time.Time{}, true},
+		{"not marked", corev1.PodFailed, nil, time.Time{}, false},
+		{"not any more", corev1.PodFailed, mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
+		{"nobody knows", corev1.PodFailed, mark(corev1.ConditionUnknown, metav1.NewTime(then)), then, false},
+		{"it runs", corev1.PodRunning, mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"it succeeded", corev1.PodSucceeded, mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+	} {
+		since, marked := Evicted(&corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Conditions: c.of}})
+		if marked != c.marked || !since.Equal(c.since) {
+			t.Errorf("%s: %v since %s", c.name, marked, since)
+		}
+	}
+}
+
 func TestTaint(t *testing.T) {
 	at := metav1.NewTime(then)
 	for _, c := range []struct {

@@ -22,6 +22,19 @@ func (j *Judge) Unreachable(now time.Time) {
 	}
 }
 
+// Sees reports whether what is observed can be relied upon: not during an outage,
+// nor until everybody had the time to show himself that he has after it. from is
+// when that is over; zero: nobody knows.
+func (j *Judge) Sees(now time.Time) (is bool, from time.Time) {
+	switch {
+	case j.outage.on:
+		return false, time.Time{}
+	case j.outage.floor.After(now):
+		return false, j.outage.floor
+	}
+	return true, time.Time{}
+}
+
 // reached says what an answer tells of the API server.
 func (j *Judge) reached(a Answer, began, now time.Time) {
 	switch {

@@ -14,6 +14,7 @@ type Pod struct {
 	Deleting        bool         // it has a deletionTimestamp
 	Ready           bool         // its condition Ready is True
 	Asked           *Request     // the agent on its node asks for a soft eviction; nil: it does not
+	Evicted         *time.Time   // it has failed and bears the mark that the agent on its node evicted it, since then; nil: not so
 }
 
 // A Request is that of an agent for a soft eviction.

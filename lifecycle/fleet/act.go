@@ -36,7 +36,7 @@ func (f *Fleet) Act(now time.Time) []Action {
 		f.setAlarm(h)
 	}
 	f.touch.clear()
-	out = f.ask(out)
+	out = f.clear(f.ask(out))
 	out = append(append(out, reads...), f.tells...)
 	f.tells = nil
 	return out
@@ -95,6 +95,7 @@ func (f *Fleet) Next() (at time.Time, ok bool) {
 	soonest(f.zones.Next())
 	soonest(f.timers.Next())
 	soonest(f.agents.Next())
+	soonest(f.clears())
 	soonest(f.budgets.next(&f.policy))
 	soonest(f.recovery.due())
 	_, t, some := f.alarms.Next()

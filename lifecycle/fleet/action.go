@@ -33,6 +33,9 @@ const (
 	SoftEvict
 	// ClearAgent removes the conditions and taints that a dead agent left on Node.
 	ClearAgent
+	// ClearPod deletes the object of Pod, which has failed because the agent on its
+	// node evicted it, and has been kept for long enough since.
+	ClearPod
 	// ReadLease asks for a live read of the lease of Node; [Fleet.LeaseRead] takes
 	// the answer.
 	ReadLease
@@ -41,7 +44,7 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"silence", "zone", "taint", "mark-not-ready", "evict", "cancel", "soft-evict", "clear-agent", "read-lease", "tell"}
+var kindNames = [kinds]string{"silence", "zone", "taint", "mark-not-ready", "evict", "cancel", "soft-evict", "clear-agent", "clear-pod", "read-lease", "tell"}
 
 // String is the kind as logs show it.
 func (k Kind) String() string { return kindNames[k] }
@@ -50,7 +53,7 @@ func (k Kind) String() string { return kindNames[k] }
 // finished once, see [Fleet.Finished].
 func (k Kind) Writes() bool {
 	switch k {
-	case Silence, Taint, MarkNotReady, Evict, SoftEvict, ClearAgent:
+	case Silence, Taint, MarkNotReady, Evict, SoftEvict, ClearAgent, ClearPod:
 		return true
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 // A Census counts what a fleet holds at one moment.
 type Census struct {
 	Pods   int
+	Kept   int  // of them: evicted by agents, and kept for the time being
 	Leads  bool // this fleet decides; else all that follows is empty
 	Timers int  // pods whose eviction has a moment
 
@@ -28,7 +29,7 @@ type ZoneCensus struct {
 
 // Census counts. It walks over the nodes that something is the matter with.
 func (f *Fleet) Census() Census {
-	c := Census{Pods: len(f.pods), Leads: f.leading}
+	c := Census{Pods: len(f.pods), Kept: f.remains.Len(), Leads: f.leading}
 	if !f.leading {
 		return c
 	}

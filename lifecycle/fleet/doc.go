@@ -24,6 +24,9 @@
 //     no write for silence outlives the silence; see [Fleet.Overtaken].
 //   - A zone's token is spent on a taint that was written, or on a node whose pods
 //     are evicted, and on nothing else.
+//   - A pod that has ended is left alone, but for the object of one that bears the
+//     mark of its agent's eviction: that is deleted when it has been kept for long
+//     enough, never while what is observed may be out of date.
 //   - While every zone is fully disrupted no pod is evicted for not-ready or
 //     unreachable nodes. Taints of users do what they always do.
 //   - Nothing that matters is remembered which the API does not hold: a fleet that

@@ -9,6 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/evidence"
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/lifecycle/health"
+	"plimsoll.dev/plimsoll/lifecycle/remains"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
@@ -18,11 +19,12 @@ type Fleet struct {
 	policy Policy
 
 	// What is observed, whoever leads.
-	health *health.Watch
-	agents *agents.Watch
-	hosts  map[string]*host
-	nodes  int             // hosts with an object
-	pods   map[string]*pod // by UID
+	health  *health.Watch
+	agents  *agents.Watch
+	remains *remains.Watch
+	hosts   map[string]*host
+	nodes   int             // hosts with an object
+	pods    map[string]*pod // by UID
 
 	// What is decided, by the leader only.
 	evidence *evidence.Judge
@@ -56,6 +58,7 @@ func New(p Policy) *Fleet {
 		evidence: evidence.New(p.Evidence),
 		health:   health.New(p.Health),
 		agents:   agents.New(p.Agents),
+		remains:  remains.New(p.EvictedPodTTL),
 		hosts:    map[string]*host{},
 		pods:     map[string]*pod{},
 		hands:    map[string]*hands{},

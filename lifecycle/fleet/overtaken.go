@@ -19,6 +19,8 @@ func (f *Fleet) Overtaken(a *Action, now time.Time) bool {
 	switch a.Kind {
 	case SoftEvict, ClearAgent:
 		return f.unasked(a)
+	case ClearPod:
+		return f.kept(a)
 	case MarkNotReady, Evict:
 		p := f.pods[a.Pod.UID]
 		return p == nil || p.facts.Deleting || p.facts.Finished || f.spares(p, a)

@@ -23,6 +23,7 @@ type pod struct {
 func (f *Fleet) Pod(p *facts.Pod, now time.Time) {
 	f.now = now
 	f.agents.Pod(p, now)
+	f.remains.Pod(p)
 	known := f.pods[p.UID]
 	switch {
 	case known == nil:
@@ -43,6 +44,7 @@ func (f *Fleet) Pod(p *facts.Pod, now time.Time) {
 func (f *Fleet) PodGone(uid string, now time.Time) {
 	f.now = now
 	f.agents.Gone(uid)
+	f.remains.Gone(uid)
 	p := f.pods[uid]
 	if p == nil {
 		return

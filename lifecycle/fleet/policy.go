@@ -50,6 +50,9 @@ type Policy struct {
 	// second after the breaker of Evidence was open, until none is left that waits
 	// for it; 0: all at once.
 	RecoveriesPerSecond float64
+	// EvictedPodTTL is how long the object of a pod is kept that the agent of its node
+	// evicted (facts.Pod.Evicted); 0: for ever.
+	EvictedPodTTL time.Duration
 }
 
 // A Bound is a number of nodes, or a share of those that there are.

@@ -277,7 +277,8 @@ func (c *chaos) allFull(nodes map[string]*facts.Node) bool {
 }
 
 func TestNextIsNeverTooLate(t *testing.T) {
-	inWorlds(t, modes, all, func(c *chaos) {
+	inWorlds(t, append(modes, cleaning()), all, func(c *chaos) {
+		c.remains(all)
 		c.apart = func(from, to time.Time) {
 			probe := from.Add(time.Duration(1 + c.r.Int64N(int64(to.Sub(from)))))
 			if !probe.Before(to) {
@@ -295,7 +296,10 @@ func TestTheSameInputGivesTheSameActions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(worlds / 4) {
 		p := modes[seed%uint64(len(modes))]
+		p.EvictedPodTTL = minute
 		one, other := newChaos(t, seed, p, all), newChaos(t, seed, p, all)
+		one.remains(all)
+		other.remains(all)
 		one.run(all.length)
 		other.run(all.length)
 		if !slices.Equal(one.lines, other.lines) {

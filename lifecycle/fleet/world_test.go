@@ -251,6 +251,8 @@ func (w *world) apply(a *fleet.Action, after time.Duration) {
 		w.changePod(a.Pod.UID, after, func(p *facts.Pod) { p.Ready = false })
 	case fleet.Evict, fleet.SoftEvict:
 		w.end(a.Pod.UID, after)
+	case fleet.ClearPod:
+		w.removePod(a.Pod.UID, after) // one that has ended needs no time for it
 	}
 }
 

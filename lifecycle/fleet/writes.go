@@ -64,6 +64,8 @@ func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 		f.finishPod(a, err)
 	case SoftEvict, ClearAgent:
 		f.finishTask(a, err)
+	case ClearPod:
+		f.remains.Finished(a.Pod.UID, err, now)
 	case ReadLease:
 		if err != nil {
 			f.LeaseRead(a.Node, time.Time{}, err, now)
