@@ -36,5 +36,6 @@ type Judge struct {
 	Why  string     // by what this was found
 }
 
-// OwnNodePolicy is the ValidatingAdmissionPolicy that bounds an agent to its node.
-const OwnNodePolicy = "plimsoll-agent-own-node"
+// OwnNodePolicy ends the name of the ValidatingAdmissionPolicy that bounds an agent
+// to its node; what a chart calls itself comes before it.
+const OwnNodePolicy = "agent-own-node"

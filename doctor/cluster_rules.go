@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,7 +46,7 @@ var clusterRules = []rule[ClusterFacts]{
 	{Code{"policy-missing", Warning, "No ValidatingAdmissionPolicy bounds agents to their own nodes: a stolen token of one harms the others.",
 		"apply deploy/admission, or install the chart with its admission policies"},
 		func(f *ClusterFacts) []trouble {
-			return when(f.Policies.Known && !slices.Contains(f.Policies.Value, OwnNodePolicy), "no ValidatingAdmissionPolicy "+OwnNodePolicy+" is bound")
+			return when(f.Policies.Known && !slices.ContainsFunc(f.Policies.Value, func(name string) bool { return strings.HasSuffix(name, OwnNodePolicy) }), "no ValidatingAdmissionPolicy whose name ends in "+OwnNodePolicy+" is bound")
 		}},
 	{kubeletVersion,
 		eachNode(func(n *Node) string { return untested(n.KubeletVersion) })},
