@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -46,6 +47,9 @@ type Agent struct {
 	lines       []signal.Line // of the hard and soft memory thresholds
 	stalled     stalled
 	armed       bool
+
+	holders        Holders
+	restraintSaved func(restraint.Saved)
 }
 
 // A Reporter is told what was decided, after it was done. It must not wait.
@@ -85,6 +89,12 @@ type Parts struct {
 	// Arming says whether the agent may act; nil: it may. One that may not decides,
 	// ranks and reports all the same, and touches nothing.
 	Arming Arming
+	// Restraint, if set, may spare pods; RestraintSaved is handed what it has to
+	// remember over a restart, and Holders, if set, is asked who holds the memory
+	// that evictions do not free.
+	Restraint      *restraint.Restraint
+	RestraintSaved func(restraint.Saved)
+	Holders        Holders
 }
 
 // New returns an agent that has not looked yet.
@@ -93,6 +103,7 @@ func New(settings Settings, p Parts) *Agent {
 		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
 		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving, arming: p.Arming,
 		kills: kills{}, stalled: stalled{port: p.Stalls},
+		holders: p.Holders, restraintSaved: p.RestraintSaved,
 	}
 	if a.notifier == nil {
 		a.notifier = newClock()
@@ -102,7 +113,8 @@ func New(settings Settings, p Parts) *Agent {
 	}
 	a.armed, _ = a.arming.Armed()
 	a.told.conditions = p.Machine.Conditions()
-	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: a, Killer: a, StandBy: a.standBy, Pending: a.pending}
+	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: a, Killer: a, StandBy: a.standBy, Pending: a.pending,
+		Restraint: p.Restraint}
 	return a
 }
 
@@ -149,6 +161,7 @@ func (a *Agent) leave() {
 		}
 	}
 	a.reporter.Save(a.machine.Save())
+	a.saveRestraint()
 }
 
 // Step looks once and returns when the next look is due.
@@ -173,6 +186,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	if e := outcome.Evicted; e != nil {
 		a.newest.expect(outcome)
 		outcome.Rehearsed = a.newest.rehearsed
+		a.cycle.Spend(outcome)
 	}
 	a.report(outcome)
 	a.tellStalls(outcome)
@@ -201,48 +215,6 @@ func (a *Agent) adopt(now time.Time) {
 	machine := eviction.New(policy)
 	machine.Restore(a.machine.Save(), now)
 	a.machine, a.cycle.Machine = machine, machine
-}
-
-// releasePace is how often processes that do not go are looked at, unless memory
-// asks for looks more often.
-const releasePace = 4 * eviction.ShortestInterval
-
-// unknownPace is how soon memory that could not be observed is looked at again,
-// and a release that is waited for by other means.
-const unknownPace = time.Second
-
-// interval is the time until the next look, by what hard memory thresholds
-// need: nothing else is decided between regular looks.
-func (a *Agent) interval(s *signal.Snapshot) time.Duration {
-	interval := a.settings.Period
-	policy := a.machine.Policy()
-	if policy.ExtraLooks != eviction.Off {
-		for i := range policy.Thresholds {
-			t := &policy.Thresholds[i]
-			if !t.Hard() || !t.Signal.OfMemory() {
-				continue
-			}
-			if o := &s.Node[t.Signal]; o.Known {
-				interval = min(interval, eviction.Interval(o.Available, s.Fell[t.Signal], a.settings.MaxFillRate, a.settings.Period))
-			} else if t.Signal == signal.MemoryAvailable {
-				interval = min(interval, unknownPace)
-			}
-		}
-	}
-	for _, r := range a.releases {
-		switch {
-		case r == nil:
-		case r.waiting(), r.rehearsed: // its end is told, or nothing will come back
-			interval = min(interval, unknownPace)
-		case r.lingering:
-			interval = min(interval, releasePace)
-		case r.ofDisk(): // disks are not in extra looks
-			interval = min(interval, unknownPace)
-		default:
-			interval = eviction.ShortestInterval
-		}
-	}
-	return interval
 }
 
 // failurePace is how soon extra looks try again after no pod could be evicted.

@@ -5,6 +5,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/ranking"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -42,6 +43,9 @@ type Decision struct {
 	Stalls     []Place   `json:"stalls,omitempty"`             // who waited for memory, or met a limit of its own
 	Freed      *int64    `json:"freed,omitempty"`              // how much more is available than at the look
 	Lingering  bool      `json:"lingering,omitempty"`          // processes that got SIGKILL are not gone yet
+	Held       string    `json:"held,omitempty"`               // by budget, futile or owner: somebody is spared
+	// Holders of memory, where evictions have stopped to help.
+	Holders []signal.Holder `json:"holders,omitempty"`
 }
 
 // A Verb is what was decided.
@@ -65,6 +69,8 @@ const (
 	Changed     Verb = "conditions"
 	Armed       Verb = "armed"
 	Disarmed    Verb = "disarmed"
+	Held        Verb = "held"    // somebody, or everybody, is spared
+	Futile      Verb = "futile"  // evictions have stopped to help, and pause
 	Sight       Verb = "signals" // a signal became unknown, or known again
 	Stalled     Verb = "stall"   // somebody waits for memory, and nothing is to be done
 )
@@ -84,7 +90,8 @@ const mostPlaces = 10
 type telling struct {
 	conditions signal.ConditionSet
 	unknown    signal.Set
-	wait       waiting // told since a regular look found nothing met
+	wait       waiting        // told since a regular look found nothing met
+	hold       restraint.Hold // likewise
 	recovered  time.Time
 }
 
@@ -111,7 +118,7 @@ func (a *Agent) report(o *Outcome) {
 	}
 	switch {
 	case o.Verdict.Target == nil:
-	case verb == Failed:
+	case verb == Failed, verb == Held, verb == Futile:
 		a.retryAt = o.Snapshot.At.Add(failurePace)
 	case verb == Recovered: // what was no doom may be one soon
 		a.retryAt = o.Snapshot.At.Add(eviction.CalmInterval)
@@ -119,6 +126,7 @@ func (a *Agent) report(o *Outcome) {
 	if regular || changed || o.Acted() {
 		a.reporter.Save(a.machine.Save())
 	}
+	a.saveRestraint()
 }
 
 // isNews reports whether an outcome is told. That a threshold is met but not
@@ -127,7 +135,7 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 	switch verb {
 	case Nothing:
 		if regular {
-			a.told.wait = waiting{}
+			a.told.wait, a.told.hold = waiting{}, restraint.Hold{}
 		}
 		return a.settings.TellLooks && regular
 	case Waits:
@@ -136,6 +144,10 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 		return a.told.wait != before
 	case StoodBy:
 		return false
+	case Held, Futile:
+		before := a.told.hold
+		a.told.hold = o.Held
+		return a.told.hold != before
 	case Recovered: // a stream at the line does so again and again
 		if !regular && a.snapshot.At.Sub(a.told.recovered) < unknownPace {
 			return false
@@ -165,6 +177,10 @@ func (a *Agent) verb(o *Outcome) Verb {
 		return StoodBy
 	case o.Reclaiming:
 		return Reclaims
+	case o.Begun:
+		return Futile
+	case o.Held.By != restraint.None:
+		return Held
 	case o.Verdict.Target != nil, len(o.Failed) > 0: // the latter alone: above a limit
 		return Failed
 	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
@@ -200,8 +216,11 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	} else if verb == Nothing && len(policy.Thresholds) > 0 {
 		d.observed(&policy.Thresholds[0], s)
 	}
-	if o.Evicted != nil {
+	switch {
+	case o.Evicted != nil:
 		a.describe(d, o)
+	case verb == Held, verb == Futile:
+		a.describeHold(d, o)
 	}
 	return d
 }
@@ -223,64 +242,6 @@ func (d *Decision) observed(t *eviction.Threshold, s *signal.Snapshot) {
 			d.Exhaustion = millis(lasts)
 		}
 	}
-}
-
-// describe fills in the eviction and what it has freed so far.
-func (a *Agent) describe(d *Decision, o *Outcome) {
-	e := o.Evicted
-	d.Pod, d.UID, d.Message = e.Pod.Key(), e.Pod.UID, e.Message
-	if !e.Hard {
-		d.Grace = &e.GracePeriod
-	}
-	if o.Rehearsed || !e.Hard {
-		return
-	}
-	d.Processes = a.killed.Processes
-	if d.Status = a.killed.Status; d.Status != "" {
-		d.ToStatus = millis(a.killed.ToStatus)
-	}
-	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
-	if r := a.newest; !r.limit && a.snapshot.Node[r.signal].Known {
-		var now signal.Observations
-		a.cycle.Observer.Observe(&now, o.Snapshot.Kind)
-		if now[r.signal].Known {
-			d.Freed = number(now[r.signal].Available - r.before)
-		}
-	}
-}
-
-func (a *Agent) hurried(r *release, s *signal.Snapshot, v *eviction.Verdict) *Decision {
-	d := &Decision{Time: s.At, Decision: Hurried, Look: s.Kind.String(), Why: a.machine.Explain(v, s),
-		Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID, Conditions: v.Conditions.Names()}
-	d.observed(v.Target, s)
-	return d
-}
-
-func (a *Agent) settled(r *release, s *signal.Snapshot, why string) *Decision {
-	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: Settled, Why: why, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
-		Signal: r.signal.String(), ToEmpty: millis(s.At.Sub(r.since))}
-	if r.limit { // there is no signal to wait for
-		d.Signal = r.eviction.Cause
-		return d
-	}
-	if o := &s.Node[r.signal]; o.Known {
-		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
-		d.Freed = number(o.Available - r.before)
-	}
-	return d
-}
-
-func (a *Agent) terminatedBy(r *release, t termination, now time.Time) *Decision {
-	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID, Signal: r.eviction.Cause,
-		Processes: t.killed.Processes, ToEmpty: millis(now.Sub(r.since)), Lingering: t.killed.Lingering}
-	if t.killed.Withdrawn {
-		d.Decision = Withdrawn
-	}
-	d.Status = t.killed.Status
-	if t.err != nil {
-		d.Failed = []Place{{r.eviction.Pod.Key(), t.err.Error()}}
-	}
-	return d
 }
 
 func places(ranked []ranking.Ranked) []Place {

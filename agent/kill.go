@@ -197,6 +197,7 @@ func (a *Agent) endTermination(t termination) {
 	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
 	if t.killed.Withdrawn {
 		delete(a.kills, r.eviction.Pod.UID) // it was not killed
+		a.withdraw(r)
 	}
 	if t.err != nil || t.killed.Withdrawn {
 		a.releases[softPlace] = nil

@@ -5,6 +5,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/ranking"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -23,7 +24,10 @@ type Cycle struct {
 	// Pending, if set, may hold the choice of a pod back because others are
 	// ending already, or say which of those has to end at once.
 	Pending func(*Outcome) (first *signal.Candidate, reason string)
+	// Restraint, if set, may spare the pod that would be chosen, or all of them.
+	Restraint *restraint.Restraint
 
+	seen    signal.Observations // on the last second look
 	outcome Outcome // of the last look: a new one for each would be an allocation
 }
 
@@ -38,6 +42,7 @@ func (c *Cycle) Look(ctx context.Context, s *signal.Snapshot) *Outcome {
 func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 	o := &c.outcome
 	*o = Outcome{Snapshot: s, Verdict: c.Machine.Look(s)}
+	c.clear(&o.Verdict)
 	if o.Verdict.CheckLimits && c.standBy(o, nil) == "" {
 		if o.EndedByLimit = c.enforceLimits(ctx, o); o.EndedByLimit {
 			return o
@@ -50,17 +55,14 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 	if o.StoodBy = c.standBy(o, target); o.StoodBy != "" {
 		return o
 	}
-	if o.Reclaimed, o.Reclaiming = c.reclaim(ctx, o); o.Reclaiming {
+	if c.makeRoom(ctx, o) || c.held(o, target) {
 		return o
-	}
-	if len(o.Reclaimed) > 0 {
-		if o.Recovered = c.recovered(s, &o.Verdict); o.Recovered {
-			return o
-		}
 	}
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
-	c.choose(ctx, o)
+	if !c.judge(o) {
+		c.choose(ctx, o)
+	}
 	return o
 }
 
@@ -69,6 +71,18 @@ func (c *Cycle) standBy(o *Outcome, target *eviction.Threshold) (reason string) 
 		return ""
 	}
 	return c.StandBy(o.Snapshot, &o.Verdict, target)
+}
+
+// makeRoom collects waste, and reports whether no pod is to be chosen in this look:
+// it goes on, or was enough.
+func (c *Cycle) makeRoom(ctx context.Context, o *Outcome) (done bool) {
+	if o.Reclaimed, o.Reclaiming = c.reclaim(ctx, o); o.Reclaiming {
+		return true
+	}
+	if len(o.Reclaimed) > 0 {
+		o.Recovered = c.recovered(o.Snapshot, &o.Verdict)
+	}
+	return o.Recovered
 }
 
 func (c *Cycle) reclaim(ctx context.Context, o *Outcome) (ran []signal.Reclaimer, underWay bool) {
@@ -88,7 +102,7 @@ func (c *Cycle) choose(ctx context.Context, o *Outcome) {
 		}
 	}
 	for i := range o.Ranking {
-		if c.try(ctx, o, o.Ranking[i].Candidate) {
+		if c.spares(o, o.Ranking[i].Pod) || c.try(ctx, o, o.Ranking[i].Candidate) {
 			return
 		}
 	}
@@ -97,7 +111,7 @@ func (c *Cycle) choose(ctx context.Context, o *Outcome) {
 // try evicts a pod unless it is protected or has failed, and reports whether
 // the choice is over.
 func (c *Cycle) try(ctx context.Context, o *Outcome, candidate signal.Candidate) (over bool) {
-	if candidate.Pod.Protection != signal.Unprotected || o.hasFailed(candidate.Pod) {
+	if !o.mayChoose(candidate.Pod) {
 		return false
 	}
 	if o.Recovered = c.recovered(o.Snapshot, &o.Verdict); o.Recovered {
@@ -109,9 +123,9 @@ func (c *Cycle) try(ctx context.Context, o *Outcome, candidate signal.Candidate)
 
 // recovered observes once more, before what can not be undone.
 func (c *Cycle) recovered(s *signal.Snapshot, v *eviction.Verdict) bool {
-	var now signal.Observations
-	c.Observer.Observe(&now, c.Machine.Observes(s.Kind))
-	return !c.Machine.StillMet(v, &now) || !c.Machine.StillDoomed(s, &now)
+	c.seen = signal.Observations{}
+	c.Observer.Observe(&c.seen, c.Machine.Observes(s.Kind))
+	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillDoomed(s, &c.seen)
 }
 
 // enforceLimits evicts the first pod above a local-storage limit.
@@ -122,9 +136,12 @@ func (c *Cycle) enforceLimits(ctx context.Context, o *Outcome) (evicted bool) {
 	if len(c.Machine.Policy().Violations(c.Pods.Stored())) == 0 {
 		return false
 	}
+	if c.held(o, nil) {
+		return false
+	}
 	pods := c.Pods.Measure(ctx)
 	for _, e := range c.Machine.Policy().Violations(pods) {
-		if c.evict(ctx, o, e) {
+		if !c.loops(o, e.Pod) && c.evict(ctx, o, e) {
 			return true
 		}
 	}
@@ -156,11 +173,21 @@ type Outcome struct {
 	Evicted      *eviction.Eviction
 	Rehearsed    bool // it was not: the agent is disarmed
 	Failed       []Failure
+	// Held is why somebody was spared who would have gone; Spared is who, nil if
+	// it is everybody. Begun: the hold has begun with this look.
+	Held   restraint.Hold
+	Spared *signal.Pod
+	Begun  bool
 }
 
 // Acted reports whether anything was done or tried.
 func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Reclaimed) > 0
+}
+
+// mayChoose reports whether a pod may be evicted and has not been tried yet.
+func (o *Outcome) mayChoose(p *signal.Pod) bool {
+	return p.Protection == signal.Unprotected && !o.hasFailed(p)
 }
 
 func (o *Outcome) hasFailed(p *signal.Pod) bool {

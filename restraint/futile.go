@@ -76,9 +76,9 @@ func (r *Restraint) Awaiting(c signal.Condition) *Kill {
 func (r *Restraint) Judge(c signal.Condition, now time.Time, seen *Sight) Hold {
 	f := &r.relief[c]
 	k := f.last
-	f.last = nil
+	f.last, r.moved = nil, true
 	if !k.futile(seen) {
-		f.row, f.holds = 0, 0
+		*f = relief{}
 		return Hold{}
 	}
 	if f.row++; f.row < r.policy.Futile {
@@ -104,7 +104,7 @@ func (r *Restraint) Clear(c signal.Condition) bool {
 	if r == nil || r.relief[c] == (relief{}) {
 		return false
 	}
-	r.relief[c] = relief{}
+	r.relief[c], r.moved = relief{}, true
 	return true
 }
 

@@ -1,6 +1,7 @@
 package restraint
 
 import (
+	"fmt"
 	"time"
 
 	"plimsoll.dev/plimsoll/signal"
@@ -45,6 +46,20 @@ type Hold struct {
 	Until     time.Time        // when it is over at the latest
 }
 
+// Explain says the hold in words.
+func (h Hold) Explain(now time.Time) string {
+	left := h.Until.Sub(now).Round(time.Millisecond)
+	switch h.By {
+	case Budget:
+		return fmt.Sprintf("%d evictions within an hour, and no more are allowed: nobody is evicted for %s", h.N, left)
+	case Futile:
+		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, which something outside of pods took: nobody is evicted for %s, unless the pressure is over before", h.N, h.Condition, left)
+	case Owner:
+		return fmt.Sprintf("%d pods of its owner were evicted, one after the other: it is spared for %s, and nobody goes in its stead", h.N, left)
+	}
+	return ""
+}
+
 // Restraint remembers evictions. It is owned by one goroutine; a nil one
 // restrains nothing.
 type Restraint struct {
@@ -52,6 +67,7 @@ type Restraint struct {
 	spent  []time.Time // evictions within the window, in their order
 	relief [signal.ConditionCount]relief
 	owners map[string]*history
+	moved  bool // something that is saved has changed
 }
 
 // New returns a restraint that has seen no eviction.
@@ -62,6 +78,7 @@ func (r *Restraint) Evicted(owner string, now time.Time) {
 	if r == nil {
 		return
 	}
+	r.moved = true
 	if r.policy.PerHour > 0 {
 		r.forget(now)
 		r.spent = append(r.spent, now)
@@ -76,6 +93,7 @@ func (r *Restraint) Withdrawn(owner string, at time.Time) {
 	if r == nil {
 		return
 	}
+	r.moved = true
 	for i, t := range r.spent {
 		if t.Equal(at) {
 			r.spent = append(r.spent[:i:i], r.spent[i+1:]...)

@@ -32,6 +32,15 @@ type SavedHistory struct {
 	Until     time.Time   `json:"until,omitzero"`
 }
 
+// Moved reports whether there is something to save since it was asked before.
+func (r *Restraint) Moved() bool {
+	if r == nil || !r.moved {
+		return false
+	}
+	r.moved = false
+	return true
+}
+
 // Save returns what has to survive a restart. It shares nothing with r.
 func (r *Restraint) Save() Saved {
 	s := Saved{Evictions: slices.Clone(r.spent)}

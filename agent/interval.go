@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// releasePace is how often processes that do not go are looked at, unless memory
+// asks for looks more often.
+const releasePace = 4 * eviction.ShortestInterval
+
+// unknownPace is how soon memory that could not be observed is looked at again,
+// and a release that is waited for by other means.
+const unknownPace = time.Second
+
+// interval is the time until the next look, by what hard memory thresholds
+// need: nothing else is decided between regular looks.
+func (a *Agent) interval(s *signal.Snapshot) time.Duration {
+	interval := a.settings.Period
+	policy := a.machine.Policy()
+	if policy.ExtraLooks != eviction.Off && !a.restrained(s.At) {
+		for i := range policy.Thresholds {
+			t := &policy.Thresholds[i]
+			if !t.Hard() || !t.Signal.OfMemory() {
+				continue
+			}
+			if o := &s.Node[t.Signal]; o.Known {
+				interval = min(interval, eviction.Interval(o.Available, s.Fell[t.Signal], a.settings.MaxFillRate, a.settings.Period))
+			} else if t.Signal == signal.MemoryAvailable {
+				interval = min(interval, unknownPace)
+			}
+		}
+	}
+	for _, r := range a.releases {
+		switch {
+		case r == nil:
+		case r.waiting(), r.rehearsed: // its end is told, or nothing will come back
+			interval = min(interval, unknownPace)
+		case r.lingering:
+			interval = min(interval, releasePace)
+		case r.ofDisk(): // disks are not in extra looks
+			interval = min(interval, unknownPace)
+		default:
+			interval = eviction.ShortestInterval
+		}
+	}
+	return interval
+}
