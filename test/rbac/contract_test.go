@@ -36,7 +36,7 @@ type right struct {
 	file      string
 	namespace string
 	group     string
-	resource  string // or RESOURCE/SUBRESOURCE
+	resource  string // or RESOURCE/SUBRESOURCE, or RESOURCE[NAME]
 	verbs     string
 }
 
@@ -49,6 +49,8 @@ var contract = []right{
 	{agentFile, "", "", "nodes/status", "patch"},
 	{agentFile, "", "", "events", "create, patch"},
 	{agentFile, namespace, "coordination.k8s.io", "leases", "get, create, update"},
+	{agentFile, namespace, "", "configmaps[plimsoll-arming]", "get, list, watch"},
+	{agentFile, namespace, "apps", "daemonsets[plimsoll-agent]", "get"},
 
 	{"agent-direct-eviction.yaml", "", "", "pods/eviction", "create"},
 	{"agent-pressure-taint.yaml", "", "", "nodes", "patch"},
@@ -107,6 +109,11 @@ var forAgent = []right{
 	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
 	{"", namespace, "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
 	{"", "kube-node-lease", "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
+	// Who arms agents is not an agent.
+	{"", namespace, "", "configmaps", "get, list, watch, create, update, patch, delete"},
+	{"", namespace, "", "configmaps[plimsoll-arming]", "update, patch, delete"},
+	{"", namespace, "apps", "daemonsets", "get, list, watch"},
+	{"", namespace, "apps", "daemonsets[plimsoll-agent]", "update, patch, delete"},
 }
 
 var forNobody = []right{

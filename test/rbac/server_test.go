@@ -94,12 +94,13 @@ func (s *server) apply(t *testing.T, file string) {
 // may asks the authorizer whether the account may do something.
 func (s *server) may(ctx context.Context, r right, verb string) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.resource, "/")
+	resource, name, _ := strings.Cut(strings.TrimSuffix(resource, "]"), "[")
 	review, err := s.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:   "system:serviceaccount:" + namespace + ":" + string(s.who),
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: r.namespace, Verb: verb, Group: r.group, Resource: resource, Subresource: subresource,
+				Namespace: r.namespace, Verb: verb, Group: r.group, Resource: resource, Subresource: subresource, Name: name,
 			},
 		},
 	}, metav1.CreateOptions{})
@@ -182,7 +183,7 @@ func (s *server) expectRules(t *testing.T, client kubernetes.Interface, applied 
 		var got []right
 		for _, rule := range review.Status.ResourceRules {
 			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
+				for _, resource := range named(rule.Resources, rule.ResourceNames) {
 					if group != "authorization.k8s.io" && group != "authentication.k8s.io" {
 						got = append(got, right{"", "", group, resource, strings.Join(rule.Verbs, ", ")})
 					}
