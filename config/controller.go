@@ -48,6 +48,7 @@ type Lifecycle struct {
 	SecondOpinion   time.Duration // 0: none
 	AgentGrace      time.Duration
 	AutonomyLongest time.Duration // 0: annotations are ignored
+	EvictedPodTTL   time.Duration // 0: evicted pods are kept for ever
 }
 
 // Process is what the program needs beside that.
@@ -121,11 +122,12 @@ func ControllerFields() []string { return names(controllerKind.options) }
 
 // ReadScenario makes a configuration of the fields of a scenario's config. What
 // is left out has its default, except that nothing doubts a silent node: in a
-// scenario the watch is fresh and a live read would agree. Periods that do not go
+// scenario the watch is fresh and a live read would agree; and that evicted pods
+// are kept: what is printed of them is no part of what all scenarios print. Periods that do not go
 // together are no faults: what becomes of them can be rehearsed.
 func ReadScenario(v fields.Value, faults *fields.Faults) *Controller {
 	c := NewController()
-	c.LiveLeaseReads, c.StormNodes = false, 0
+	c.LiveLeaseReads, c.StormNodes, c.EvictedPodTTL = false, 0, 0
 	controllerKind.readFields(c, lifecycleOptions, v.Object(names(lifecycleOptions)...))
 	c.derive()
 	return c
@@ -163,6 +165,7 @@ func newLifecycle() Lifecycle {
 		SecondOpinion:   30 * time.Minute,
 		AgentGrace:      40 * time.Second,
 		AutonomyLongest: 24 * time.Hour,
+		EvictedPodTTL:   time.Hour,
 	}
 }
 

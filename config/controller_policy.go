@@ -44,5 +44,6 @@ func (c *Controller) Policy() fleet.Policy {
 		StormCooldown:       c.StormCooldown,
 		PauseDisrupted:      c.PauseDisrupted,
 		RecoveriesPerSecond: c.RecoveriesPerSecond,
+		EvictedPodTTL:       c.EvictedPodTTL,
 	}
 }

@@ -106,6 +106,7 @@ func TestControllerFaults(t *testing.T) {
 		{"second-opinion", "secondOpinion", "-1s", "at least 0s"},
 		{"agent-grace", "agentGrace", "0s", "above 0s"},
 		{"autonomy-longest", "autonomyLongest", "-24h", "at least 0s"},
+		{"evicted-pod-ttl", "evictedPodTTL", "-1s", "at least 0s"},
 		{"mode", "mode", "replicate", "must be one of observe, replace"},
 		{"dry-run", "dryRun", "no", "true or false"},
 		{"node-renew-interval", "nodeRenewInterval", "0s", "above 0s"},
@@ -204,7 +205,7 @@ func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
 		"nodeEvictionRate": "0.2", "secondaryNodeEvictionRate": "0.02", "largeClusterSizeThreshold": "51", "unhealthyZoneThreshold": "0.6",
 		"fullyDisruptedRate": "0", "maxUnhealthy": "20%", "stormCooldown": "1m", "pauseDisruptedZones": "true",
 		"liveLeaseReads": "false", "liveLeaseReadsPerSecond": "7", "outageGrace": "1s", "stormNodes": "3", "stormShare": "0.5", "stormWindow": "1s", "stormLongest": "1m",
-		"recoveriesPerSecond": "3", "secondOpinion": "1m", "agentGrace": "1m", "autonomyLongest": "1h", "nodeRenewInterval": "1s",
+		"recoveriesPerSecond": "3", "secondOpinion": "1m", "agentGrace": "1m", "autonomyLongest": "1h", "evictedPodTTL": "2h", "nodeRenewInterval": "1s",
 	} {
 		c, err := loadController(t, field+": "+text+"\n")
 		if err != nil {
@@ -258,13 +259,13 @@ func TestReadScenario(t *testing.T) {
 	}
 	c, faults := read("{}")
 	preset := config.NewController()
-	preset.LiveLeaseReads, preset.StormNodes = false, 0
+	preset.LiveLeaseReads, preset.StormNodes, preset.EvictedPodTTL = false, 0, 0
 	if faults.Err() != nil || c.Lifecycle != preset.Lifecycle {
 		t.Errorf("left out: %+v, %v", c, faults)
 	}
 	// Nodes of a scenario renew every 10 s, whatever a cautious operator would set.
-	c, faults = read("{nodeMonitorGracePeriod: 20s, nodeEvictionRate: 1, enableTaintManager: false, stormNodes: 5, liveLeaseReads: true}")
-	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.StormNodes != 5 || !c.LiveLeaseReads {
+	c, faults = read("{nodeMonitorGracePeriod: 20s, nodeEvictionRate: 1, enableTaintManager: false, stormNodes: 5, liveLeaseReads: true, evictedPodTTL: 5m}")
+	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.StormNodes != 5 || !c.LiveLeaseReads || c.EvictedPodTTL != 5*time.Minute {
 		t.Errorf("%+v, %v", c, faults)
 	}
 	c, faults = read("{nodeMonitorGracePeriod: 4s, podEvictionTimeout: 1s}")

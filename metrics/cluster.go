@@ -28,6 +28,7 @@ var (
 	anybodys = []single{
 		{nodes, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Nodes) }},
 		{boundPods, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Pods) }},
+		{keptPods, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Kept) }},
 		{renewals, prometheus.CounterValue, func(c *Cluster) float64 { return float64(c.Renewals) }},
 	}
 	leaders = []single{

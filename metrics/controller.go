@@ -24,6 +24,7 @@ type ControllerSettings struct {
 // A Cluster is what the controller knows at one moment.
 type Cluster struct {
 	Nodes, Pods int
+	Kept        int // of the pods: evicted by agents, and kept for the time being
 	Renewals    uint64
 
 	Leads          bool // this replica does; else all that follows is not known

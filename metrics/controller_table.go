@@ -20,6 +20,7 @@ const (
 	zoneWaiting
 	nodes
 	boundPods
+	keptPods
 	podTimers
 	renewals
 	suspects
@@ -78,6 +79,8 @@ var controllerTable = [...]definition{
 		"Nodes that are followed."},
 	boundPods: {"plimsoll_controller_pods", gauge, nil, nil,
 		"Pods bound to a node that are followed."},
+	keptPods: {"plimsoll_controller_evicted_pods", gauge, nil, nil,
+		"Pods that agents evicted and whose objects are kept until --evicted-pod-ttl has passed."},
 	podTimers: {"plimsoll_controller_pod_timers", gauge, nil, nil,
 		"Pods whose eviction has a moment."},
 	renewals: {"plimsoll_controller_renewals_total", counter, nil, nil,

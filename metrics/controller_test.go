@@ -15,7 +15,7 @@ import (
 
 // aCluster has two zones, one of them without a name.
 var aCluster = metrics.Cluster{
-	Nodes: 7, Pods: 210, Leads: true, Timers: 30, Suspects: 2, Renewals: 1 << 40, BreakerOpen: true, BudgetExceeded: true, Replacing: true,
+	Nodes: 7, Pods: 210, Kept: 4, Leads: true, Timers: 30, Suspects: 2, Renewals: 1 << 40, BreakerOpen: true, BudgetExceeded: true, Replacing: true,
 	Zones: []metrics.Zone{
 		{Name: "", State: "Normal", Rate: 0.1, Size: 3},
 		{Name: "r/z", State: "PartialDisruption", Rate: 0.01, Size: 4, Unready: 3, Waiting: 2},
@@ -72,6 +72,7 @@ func TestWhatTheControllerRecordsIsServed(t *testing.T) {
 		`plimsoll_controller_zone_waiting_nodes{zone="r/z"} 2`,
 		`plimsoll_controller_nodes 7`,
 		`plimsoll_controller_pods 210`,
+		`plimsoll_controller_evicted_pods 4`,
 		`plimsoll_controller_pod_timers 30`,
 		`plimsoll_controller_renewals_total 1.099511627776e+12`,
 		`plimsoll_controller_suspects 2`,

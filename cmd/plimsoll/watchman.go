@@ -48,7 +48,7 @@ func (w *watchman) census() (metrics.Cluster, bool) {
 		return metrics.Cluster{}, false
 	}
 	c := metrics.Cluster{
-		Nodes: n.Nodes, Pods: n.Pods, Renewals: n.Renewals, Leads: n.Leads, Timers: n.Timers, Suspects: n.Suspects,
+		Nodes: n.Nodes, Pods: n.Pods, Kept: n.Kept, Renewals: n.Renewals, Leads: n.Leads, Timers: n.Timers, Suspects: n.Suspects,
 		BreakerOpen: n.BreakerOpen, BudgetExceeded: n.BudgetExceeded, Replacing: n.Replaces,
 	}
 	for _, z := range n.Zones {
