@@ -50,7 +50,7 @@ var clusterRules = []rule[ClusterFacts]{
 		}},
 	{kubeletVersion,
 		eachNode(func(n *Node) string { return untested(n.KubeletVersion) })},
-	unknown("unknown-nodes", Error, "the nodes and the leases of their agents", atCluster, func(f *ClusterFacts) string { return f.Nodes.missing() }),
+	unknown("unknown-nodes", Warning, "the nodes and the leases of their agents", atCluster, func(f *ClusterFacts) string { return f.Nodes.missing() }),
 	unknown("unknown-policies", Warning, "the admission policies", atCluster, func(f *ClusterFacts) string { return f.Policies.missing() }),
 	unknown("unknown-lifecycle-controllers", Warning, "the lifecycle controllers", atCluster, func(f *ClusterFacts) string { return f.Judges.missing() }),
 	unknown("unknown-clock", Warning, "the API server's clock", atCluster, func(f *ClusterFacts) string { return f.Ahead.missing() }),

@@ -37,8 +37,6 @@ type Ours struct {
 	PressureConditions string
 	// NodeCgroup is the cgroup that is the node; / is the machine.
 	NodeCgroup string
-	// NoRuntime: the agent was told to do without a container runtime.
-	NoRuntime bool
 	// DisarmFile is the file whose existence keeps the agent from acting.
 	DisarmFile string
 }

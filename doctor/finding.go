@@ -130,3 +130,22 @@ func unknown[F any](code string, s Severity, what, remedy string, missing func(*
 
 // listed joins names for a sentence.
 func listed(names []string) string { return strings.Join(names, ", ") }
+
+// blind begins the codes of what could not be looked at.
+const blind = "unknown-"
+
+// Blind reports whether something that matters could not be looked at: then even
+// no finding beside it is no sign of health.
+func Blind(found []Finding) bool {
+	return slices.ContainsFunc(found, func(f Finding) bool { return f.Severity != Info && strings.HasPrefix(f.Code, blind) })
+}
+
+// Count is how many findings have a severity.
+func Count(found []Finding, s Severity) (n int) {
+	for _, f := range found {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}

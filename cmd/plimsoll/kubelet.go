@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
+	"plimsoll.dev/plimsoll/survey"
 )
 
 // neighbour is the kubelet beside the agent, if there is one: what it does by
@@ -49,7 +49,7 @@ func (n *neighbour) watch(ctx context.Context) {
 // read takes over the kubelet's configuration. One that can not be read stays
 // what it was.
 func (n *neighbour) read() {
-	data, err := os.ReadFile(n.config.OnHost(n.config.KubeletConfig))
+	sources, err := survey.KubeletSources(n.config.ProcRoot, n.config.HostRoot, n.config.KubeletConfig)
 	n.file.Store(!errors.Is(err, fs.ErrNotExist))
 	if errors.Is(err, fs.ErrNotExist) {
 		n.found.Store(nil)
@@ -57,7 +57,7 @@ func (n *neighbour) read() {
 	}
 	if err == nil {
 		var read kubeletconfig.Config
-		if read, err = kubeletconfig.Read(data); err == nil {
+		if read, err = sources.Read(); err == nil {
 			n.found.Store(&read)
 			n.fault = ""
 			return

@@ -21,6 +21,7 @@ import (
 const (
 	exitFailed  = 1
 	exitInvalid = 2 // what the user gave is not valid; every fault is on standard error
+	exitFound   = 3 // doctor found errors
 )
 
 // An invalidError is the fault of what the user gave.
@@ -44,7 +45,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
-	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), versionCommand())
+	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), versionCommand())
 	err := root.Execute()
 	if err == nil {
 		return 0
@@ -53,6 +54,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	// cobra has no type for a command that does not exist.
 	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
+	}
+	if errors.Is(err, errFound) {
+		return exitFound
 	}
 	return exitFailed
 }
