@@ -34,7 +34,7 @@ func run(t *testing.T, data []byte) (lines, text string) {
 // The stories of examples/scenarios lead to what is written beside them.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(scenarios, "*.yaml"))
-	if err != nil || len(files) < 14 {
+	if err != nil || len(files) < 24 {
 		t.Fatalf("%d examples, %v", len(files), err)
 	}
 	for _, file := range files {

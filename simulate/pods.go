@@ -55,7 +55,9 @@ func (r *reader) pods(v fields.Value) []signal.Pod {
 			r.faults.Add(v.Path()+".metadata.uid", string(pod.UID), "is already the UID of a pod in this list")
 		}
 		names[name], uids[string(pod.UID)] = true, true
-		read = append(read, pods.Convert(&pod))
+		converted := pods.Convert(&pod)
+		r.choices.Apply(&converted, pod.Annotations)
+		read = append(read, converted)
 	}
 	return read
 }

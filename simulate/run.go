@@ -10,6 +10,7 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -17,20 +18,21 @@ import (
 // order.
 func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
 	w := &world{scenario: s, active: slices.Clone(s.Pods)}
-	machine := eviction.New(s.Policy)
+	machine, holds := eviction.New(s.Policy), restraint.New(s.Restraint)
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		w.enter(step)
 		if step.Restart {
-			restarted, err := restart(machine, start.Add(step.At))
-			if err != nil {
+			var err error
+			if machine, holds, err = s.restart(machine, holds, start.Add(step.At)); err != nil {
 				return err
 			}
-			machine, w.before = restarted, nil
+			w.before = nil
 		}
-		cycle := agent.Cycle{Machine: machine, Observer: w, Pods: w, Reclaimer: w, Killer: w}
+		cycle := agent.Cycle{Machine: machine, Observer: w, Pods: w, Reclaimer: w, Killer: w, Restraint: holds}
 		snapshot := w.snapshot()
 		outcome := cycle.Look(context.Background(), snapshot)
+		cycle.Spend(outcome)
 		if err := each(step, outcome, machine); err != nil {
 			return err
 		}
@@ -39,20 +41,32 @@ func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) e
 	return nil
 }
 
-// restart gives a new machine what the old one would have saved to disk, by way
-// of the same encoding.
-func restart(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
-	data, err := json.Marshal(old.Save())
+// restart gives new decisions what the old ones would have saved to disk.
+func (s *NodeScenario) restart(old *eviction.Machine, holds *restraint.Restraint, now time.Time) (*eviction.Machine, *restraint.Restraint, error) {
+	decided, err := overDisk(old.Save())
 	if err != nil {
-		return nil, fmt.Errorf("save the state before a restart: %w", err)
+		return nil, nil, err
 	}
-	var saved eviction.Saved
-	if err := json.Unmarshal(data, &saved); err != nil {
-		return nil, fmt.Errorf("restore the state after a restart: %w", err)
+	held, err := overDisk(holds.Save())
+	if err != nil {
+		return nil, nil, err
 	}
-	machine := eviction.New(old.Policy())
-	machine.Restore(saved, now)
-	return machine, nil
+	machine, successor := eviction.New(s.Policy), restraint.New(s.Restraint)
+	machine.Restore(decided, now)
+	successor.Restore(held, now)
+	return machine, successor, nil
+}
+
+// overDisk is a state by way of its encoding.
+func overDisk[T any](state T) (saved T, err error) {
+	data, err := json.Marshal(state)
+	if err == nil {
+		err = json.Unmarshal(data, &saved)
+	}
+	if err != nil {
+		return saved, fmt.Errorf("save and restore the state over a restart: %w", err)
+	}
+	return saved, nil
 }
 
 // A world is what the agent finds: the ports, played by the current step.

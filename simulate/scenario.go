@@ -8,7 +8,9 @@ import (
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/pods"
 	"plimsoll.dev/plimsoll/rehearse"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -26,6 +28,8 @@ type Scenario interface {
 // A NodeScenario is a timeline of one node.
 type NodeScenario struct {
 	Policy      *eviction.Policy
+	Restraint   restraint.Policy
+	Remarks     []string     // what of the file does not count, as in the agent
 	Pods        []signal.Pod // active from the start
 	Steps       []Step
 	KeepEvicted bool // evicted pods stay active
@@ -84,9 +88,10 @@ func Parse(data []byte) (Scenario, fields.Faults) {
 func readNode(root fields.Value, faults *fields.Faults) *NodeScenario {
 	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
 	layout := readLayout(doc.Get("filesystems"))
-	r := reader{layout: layout, faults: faults, known: map[string]bool{}}
-	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false)}
 	c := config.ReadNodeScenario(doc.Get("config"), faults)
+	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false), Restraint: c.Restraint.Policy()}
+	r := reader{layout: layout, faults: faults, known: map[string]bool{}, choices: pods.NewChoices(c.ProtectedNamespaces, c.EvictionPolicyNamespaces,
+		func(problem error) { s.Remarks = append(s.Remarks, problem.Error()) })}
 	r.learnNames(doc.Get("pods"))
 	s.Pods = r.pods(doc.Get("pods"))
 	steps := doc.Need("steps").List()
@@ -121,10 +126,11 @@ func readLayout(v fields.Value) signal.Layout {
 
 // A reader reads steps and pods, which refer to each other by name.
 type reader struct {
-	layout signal.Layout
-	faults *fields.Faults
-	known  map[string]bool // every pod the file ever has
-	last   *time.Duration  // the step before was at
+	layout  signal.Layout
+	faults  *fields.Faults
+	known   map[string]bool // every pod the file ever has
+	choices *pods.Choices
+	last    *time.Duration // the step before was at
 }
 
 var stepFields = []string{"at", "look", "node", "usage", "afterReclaim", "killError", "add", "remove", "restart"}

@@ -7,13 +7,18 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 )
 
 // WriteText runs the scenario and writes it for a person: a line for every
 // step with what was observed, and below it what was decided and why.
 func (s *NodeScenario) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s\n\n", s.heading())
+	fmt.Fprintf(w, "%s\n", s.heading())
+	for _, remark := range s.Remarks {
+		fmt.Fprintf(w, "%s\n", remark)
+	}
+	fmt.Fprintln(w)
 	return s.Run(func(step *Step, o *agent.Outcome, m *eviction.Machine) error {
 		_, err := io.WriteString(w, paragraph(step, o, m))
 		return err
@@ -65,6 +70,9 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	for i := range o.Ranking {
 		say("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.Ranking[i].Key.Reason())
 	}
+	if why := o.WhyHeld(); why != "" {
+		say("held: %s", why)
+	}
 	for _, f := range o.Failed {
 		say("could not evict %s: %v", f.Pod.Key(), f.Err)
 	}
@@ -72,6 +80,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	case e != nil:
 		say("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
 		say("  %s", strings.TrimSpace(e.Message))
+	case o.Held.By != restraint.None: // said above
 	case o.Verdict.Target != nil && !o.Recovered:
 		say("nobody can be evicted")
 	}
