@@ -85,10 +85,12 @@ func TestAPodAsFacts(t *testing.T) {
 			{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &minute},
 			{Key: "l", Value: "v"}, {Key: "m", Operator: "Nearly"}, {Effect: "NoBreakfast", Operator: corev1.TolerationOpExists},
 		}},
-		Status: corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue, LastTransitionTime: at},
+		}},
 	})
 	want := &facts.Pod{
-		Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then, Daemon: true, Finished: true, Deleting: true, Ready: true, Asked: asked,
+		Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then, Daemon: true, Finished: true, Deleting: true, Ready: true, Asked: asked, Evicted: &then,
 		Tolerations: []facts.Toleration{
 			{Key: "k", Operator: facts.Exists, Effect: facts.NoExecute, Seconds: 60, Bounded: true},
 			{Key: "l", Value: "v"}, {Key: "m", Operator: facts.InvalidOperator}, {Operator: facts.InvalidOperator},
@@ -141,7 +143,14 @@ func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
 			}
 		}
 	}
-	for part, want := range map[string]int{"odd": 1, "a mark of nobody": 1, "no UID": 2} {
+	for range 2 {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "q", UID: "v"}, Spec: corev1.PodSpec{NodeName: "a"}}
+		evicted(p)
+		if p.Status.Conditions[1].LastTransitionTime = (metav1.Time{}); (&converter{doubt: said.say}).pod(p).Evicted != nil {
+			t.Error("a mark without a moment has one")
+		}
+	}
+	for part, want := range map[string]int{"odd": 1, "nobody wrote down when": 1, "a mark of nobody": 1, "no UID": 2} {
 		if got := book.Count(part); got != want {
 			t.Errorf("%q was said %d times, not %d:\n%s", part, got, want, book.String())
 		}
@@ -150,7 +159,7 @@ func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
 
 func FuzzObjects(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"a","uid":"u","annotations":{"plimsoll.dev/autonomy-duration":"5m"}},"spec":{"taints":[{"key":"k","effect":"NoExecute"}]},"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"plimsoll.dev/X","status":"Unknown"}]}}`))
-	f.Add([]byte(`{"metadata":{"name":"p","uid":"u","ownerReferences":[{"kind":"DaemonSet","apiVersion":"apps/v1","controller":true}]},"spec":{"nodeName":"a","tolerations":[{"key":"k","operator":"Exists","tolerationSeconds":-5}]},"status":{"phase":"Failed"}}`))
+	f.Add([]byte(`{"metadata":{"name":"p","uid":"u","ownerReferences":[{"kind":"DaemonSet","apiVersion":"apps/v1","controller":true}]},"spec":{"nodeName":"a","tolerations":[{"key":"k","operator":"Exists","tolerationSeconds":-5}]},"status":{"phase":"Failed","conditions":[{"type":"plimsoll.dev/Evicted","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`))
 	f.Add([]byte(`{"metadata":{"managedFields":[{"manager":"kube-controller-manager","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:taints":[]}}}]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var n corev1.Node

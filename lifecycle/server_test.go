@@ -264,6 +264,9 @@ func (s *server) delete(a address, known thing, body []byte) *http.Response {
 	if p := o.Preconditions; p != nil && p.UID != nil && *p.UID != known.GetUID() {
 		return conflict(a, "the UID in the precondition does not match")
 	}
+	if p := o.Preconditions; p != nil && p.ResourceVersion != nil && *p.ResourceVersion != known.GetResourceVersion() {
+		return conflict(a, "the version in the precondition does not match")
+	}
 	s.remove(a.kind, known)
 	return reply(http.StatusOK, &metav1.Status{Status: metav1.StatusSuccess})
 }
