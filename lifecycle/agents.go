@@ -44,7 +44,7 @@ func (c *Controller) agentStore() cache.ReflectorStore {
 			return k, nil
 		},
 		same: sameWord,
-		changed: func(name string, w word) {
+		changed: func(name string, _, w word) {
 			c.mail.renewed(true, name, w.at)
 			if !maps.EqualFunc(said[name], w.asks, sameAsked) {
 				said[name] = w.asks

@@ -112,14 +112,14 @@ func (c *Controller) readMail(now time.Time) {
 		if r := &mail.nodes[i]; r.at.IsZero() {
 			c.fleet.Unleased(r.name, now)
 		} else {
-			c.fleet.Renewed(r.name, r.at, c.clock.of(c.mail.moment(r)), now)
+			c.fleet.Renewed(r.name, r.at, c.clock.of(c.mail.moment(r.came)), now)
 		}
 	}
 	for i := range mail.agents {
 		if r := &mail.agents[i]; r.at.IsZero() {
 			c.fleet.AgentUnleased(r.name, now)
 		} else {
-			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.mail.moment(r)), now)
+			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.mail.moment(r.came)), now)
 		}
 	}
 	for _, l := range mail.letters {

@@ -11,12 +11,25 @@ import (
 // nodeSeen: a node is new, or changed.
 type nodeSeen struct{ *sighting }
 
-func (l nodeSeen) read(c *Controller, now time.Time) {
-	c.nodes[l.node.Name] = l.sighting
-	if l.other.At.After(c.other.At) {
-		c.other = l.other
+func (l nodeSeen) read(c *Controller, now time.Time) { c.see(l.sighting, now, now) }
+
+// nodeBeat: a node reported that all is as it was. It came before it is read.
+type nodeBeat struct {
+	*sighting
+	came time.Duration // after the mailbox was made
+}
+
+func (l nodeBeat) read(c *Controller, now time.Time) {
+	c.see(l.sighting, c.clock.of(c.mail.moment(l.came)), now)
+}
+
+// see takes in a node that came at a moment before now, or now.
+func (c *Controller) see(s *sighting, came, now time.Time) {
+	c.nodes[s.node.Name] = s
+	if s.other.At.After(c.other.At) {
+		c.other = s.other
 	}
-	c.fleet.Node(c.rehearsal.node(l.node), now)
+	c.fleet.NodeSeen(c.rehearsal.node(s.node), came, now)
 }
 
 // nodeGone: the node of this name is gone.

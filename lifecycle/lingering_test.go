@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestARenewalCountsFromWhenItCame: one that lies in the mailbox when the node's
@@ -94,4 +95,41 @@ func TestAnIdleMinuteWakesOnceASecond(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAReportThatAllIsWellCountsFromWhenItCame: it wakes nobody, and moves the
+// deadline as if it had.
+func TestAReportThatAllIsWellCountsFromWhenItCame(t *testing.T) {
+	const came, grace = 49700 * time.Millisecond, 50 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var rounds atomic.Int64
+		r := newRig(t)
+		r.policy.Evidence.LiveReads = false
+		r.meters.Looked = func(time.Duration) { rounds.Add(1) }
+		for _, name := range []string{"a", "b", "c"} {
+			r.node(name)
+		}
+		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
+		r.start()
+		r.until(came - time.Millisecond)
+		before := rounds.Load()
+		r.until(came)
+		r.change("a", func(n *corev1.Node) {
+			for i := range n.Status.Conditions {
+				n.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
+			}
+		})
+		synctest.Wait()
+		if n := rounds.Load() - before; n > 0 {
+			t.Errorf("it woke %d times", n)
+		}
+		r.until(came + grace - time.Millisecond)
+		if got := r.lines("silence", "taint", "mark-not-ready", "evict"); got != "" {
+			t.Errorf("within its grace:\n%s", got)
+		}
+		r.until(came + grace + slack)
+		if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionUnknown {
+			t.Errorf("when its grace is over it is %s", got)
+		}
+	})
 }

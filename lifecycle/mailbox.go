@@ -88,6 +88,15 @@ func (m *mailbox) put(l letter) {
 	m.wake()
 }
 
+// leave takes a letter that need not be read before a renewal would be; it is told
+// when it came.
+func (m *mailbox) leave(write func(came time.Duration) letter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held.letters = append(m.held.letters, write(time.Since(m.made)))
+	m.wakeLater()
+}
+
 // renewed takes a renewal of a node's lease, or of its agent's.
 func (m *mailbox) renewed(agents bool, name string, at time.Time) {
 	m.mu.Lock()
@@ -99,6 +108,11 @@ func (m *mailbox) renewed(agents bool, name string, at time.Time) {
 		m.held.nodes = m.held.nodes.add(one)
 		m.renewals.Add(1)
 	}
+	m.wakeLater()
+}
+
+// wakeLater has what came read when it has lingered. The mailbox is locked.
+func (m *mailbox) wakeLater() {
 	if m.delayed {
 		return
 	}
@@ -121,8 +135,8 @@ func (m *mailbox) wake() {
 // nodes renew while a renewal lingers.
 const mostSpare = 1 << 15
 
-// moment is when a renewal came, by the process's own clock.
-func (m *mailbox) moment(r *renewal) time.Time { return m.made.Add(r.came) }
+// moment is when something came, by the process's own clock.
+func (m *mailbox) moment(came time.Duration) time.Time { return m.made.Add(came) }
 
 // collect empties the mailbox. What it returns is valid until the next call.
 func (m *mailbox) collect() post {

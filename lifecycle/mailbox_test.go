@@ -46,7 +46,7 @@ func TestARenewalKeepsWhenItCame(t *testing.T) {
 		}
 		p := m.collect()
 		for i, r := range []renewal{p.agents[0], p.nodes[0], p.agents[1]} {
-			if after := m.moment(&r).Sub(begun); after != time.Duration(i+1)*300*time.Millisecond {
+			if after := m.moment(r.came).Sub(begun); after != time.Duration(i+1)*300*time.Millisecond {
 				t.Errorf("renewal %d came after %s", i, after)
 			}
 		}

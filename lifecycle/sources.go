@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,6 +19,20 @@ type sighting struct {
 	node    *facts.Node
 	version string // its resource version
 	other   otherWrite
+}
+
+// beats reports whether the later sight of the node differs in its heartbeats
+// alone: a kubelet's report that all is as well as it was.
+func (s *sighting) beats(later *sighting) bool {
+	a, b := *s.node, *later.node
+	if b.Conditions[facts.Ready].Status != facts.True {
+		return false // it may be news that it is heard at all
+	}
+	for i := range a.Conditions {
+		a.Conditions[i].Heartbeat = b.Conditions[i].Heartbeat
+	}
+	return a.UID == b.UID && a.Conditions == b.Conditions && a.Labels == b.Labels && a.Unschedulable == b.Unschedulable &&
+		a.Autonomy == b.Autonomy && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Pressures, b.Pressures) && s.other == later.other
 }
 
 // allFeeds are of what the controller follows: one list each of nodes, pods, leases
@@ -62,10 +77,16 @@ func (c *Controller) nodeStore() cache.ReflectorStore {
 			s := &sighting{node: converter.node(n), version: n.ResourceVersion, other: c.rivals.of(n)}
 			return &kept[*sighting]{name: n.Name, key: n.Name, fact: s, faulty: s.node == nil}, nil
 		},
-		same:    func(a, b *sighting) bool { return a.version == b.version && a.node.UID == b.node.UID },
-		changed: func(_ string, s *sighting) { c.mail.put(nodeSeen{s}) },
-		gone:    func(name string, _ *sighting) { c.mail.put(nodeGone(name)) },
-		synced:  c.syncing(),
+		same: func(a, b *sighting) bool { return a.version == b.version && a.node.UID == b.node.UID },
+		changed: func(_ string, was, is *sighting) {
+			if was != nil && was.beats(is) {
+				c.mail.leave(func(came time.Duration) letter { return nodeBeat{is, came} })
+			} else {
+				c.mail.put(nodeSeen{is})
+			}
+		},
+		gone:   func(name string, _ *sighting) { c.mail.put(nodeGone(name)) },
+		synced: c.syncing(),
 	}
 }
 
@@ -81,7 +102,7 @@ func (c *Controller) podStore() *store[*facts.Pod] {
 			return &kept[*facts.Pod]{namespace: p.Namespace, name: p.Name, key: string(p.UID), fact: f, faulty: f == nil}, nil
 		},
 		same:    samePod,
-		changed: func(_ string, p *facts.Pod) { c.mail.put(podSeen{p}) },
+		changed: func(_ string, _, p *facts.Pod) { c.mail.put(podSeen{p}) },
 		gone:    func(uid string, _ *facts.Pod) { c.mail.put(podGone(uid)) },
 		synced:  c.syncing(),
 	}
@@ -121,7 +142,7 @@ func (c *Controller) leaseStore() cache.ReflectorStore {
 			return k, nil
 		},
 		same:    time.Time.Equal,
-		changed: func(name string, at time.Time) { c.mail.renewed(false, name, at) },
+		changed: func(name string, _, at time.Time) { c.mail.renewed(false, name, at) },
 		gone:    func(name string, _ time.Time) { c.mail.renewed(false, name, time.Time{}) },
 		synced:  c.syncing(),
 	}

@@ -26,8 +26,8 @@ func (k *kept[F]) GetObjectMeta() metav1.Object {
 // tells what changed. All but get belongs to the reflector's goroutine.
 type store[F any] struct {
 	convert func(object any) (*kept[F], error)
-	same    func(a, b F) bool // nothing that matters differs
-	changed func(key string, f F)
+	same    func(a, b F) bool           // nothing that matters differs
+	changed func(key string, was, is F) // was: the zero value of what is new
 	gone    func(key string, f F)
 	synced  func() // after each complete list
 
@@ -68,7 +68,7 @@ func (s *store[F]) put(was map[string]F, k *kept[F]) {
 	s.known[k.key] = k.fact
 	s.mu.Unlock()
 	if !is || !s.same(before, k.fact) {
-		s.changed(k.key, k.fact)
+		s.changed(k.key, before, k.fact)
 	}
 }
 

@@ -84,13 +84,17 @@ func (f *Fleet) begin() {
 
 // Node takes in a node that was seen for the first time or changed. The value is
 // kept, and must not be changed afterwards.
-func (f *Fleet) Node(n *facts.Node, now time.Time) {
+func (f *Fleet) Node(n *facts.Node, now time.Time) { f.NodeSeen(n, now, now) }
+
+// NodeSeen does the same for a node that was seen at a moment before now, which is
+// when it was heard if this is a sign of life.
+func (f *Fleet) NodeSeen(n *facts.Node, seen, now time.Time) {
 	f.now = now
 	h := f.host(n.Name)
 	if h.object != nil && h.object.UID != n.UID {
 		f.leave(h)
 	}
-	f.health.See(n, now)
+	f.health.See(n, seen)
 	f.agents.See(n, now)
 	first := h.object == nil
 	if first {
