@@ -18,7 +18,8 @@ var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).
 // foreign are kinds of the Prometheus operator, which no scheme here knows.
 const foreign = "monitoring.coreos.com/"
 
-// objects are those of a manifest by KIND/NAME, decoded strictly.
+// objects are those of a manifest by KIND/NAME, or KIND/NAMESPACE/NAME if that is
+// not the release's, decoded strictly.
 func objects(t *testing.T, manifest string) map[string]runtime.Object {
 	t.Helper()
 	all := map[string]runtime.Object{}
@@ -48,6 +49,9 @@ func decoded(document string) (name string, object runtime.Object, err error) {
 		return "", nil, nil
 	}
 	name = plain.GetKind() + "/" + plain.GetName()
+	if place := plain.GetNamespace(); place != "" && place != namespace {
+		name = plain.GetKind() + "/" + place + "/" + plain.GetName()
+	}
 	if strings.HasPrefix(plain.GetAPIVersion(), foreign) {
 		return name, &plain, nil
 	}

@@ -1,0 +1,206 @@
+package chart_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"plimsoll.dev/plimsoll/config"
+)
+
+// variants are values that change much; whatever holds of the chart holds of each.
+var variants = map[string][]string{
+	"its own values":       nil,
+	"the oldest server":    {"--kube-version=" + kubernetesVersions[0]},
+	"agents alone":         {`controller.enabled=false`},
+	"the controller alone": {`agent.enabled=false`},
+	"the host's network":   {`hostNetwork=true`, `extraEnv=[{"name":"KUBERNETES_SERVICE_HOST","value":"127.0.0.1"}]`},
+	"other PIDs":           {`agent.hostPID=false`},
+	"another name":         {`fullnameOverride="mark"`},
+	"armed":                {`agent.arming.all="armed"`},
+	"every right":          {`agent.config={"softEviction":"direct","pressureTaint":true,"reportNodeLease":true,"pressureConditions":"own"}`},
+	"replacing": {`controller.config={"mode":"replace","maxUnhealthy":"20%","kubeAPIQPS":20}`, `controller.replicas=3`,
+		`controller.podDisruptionBudget={"maxUnavailable":null,"minAvailable":2}`},
+	"CRI-O": {`agent.host={"runtimeSocket":"/run/crio","runtimeRoot":"/var/lib/containers"}`,
+		`agent.config={"containerRuntimeEndpoint":"unix:///run/crio/crio.sock"}`, `agent.seLinuxOptions={"type":"spc_t"}`},
+	"nothing said": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":""}`, `controller.config={"healthzBindAddress":""}`},
+	"much said": {`commonLabels={"team":"nodes"}`, `podAnnotations={"a":"b"}`, `imagePullSecrets=[{"name":"registry"}]`, `agent.affinity={"nodeAffinity":{}}`,
+		`image.digest="sha256:` + strings.Repeat("0", 64) + `"`, `networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}`,
+		`agent.extraVolumes=[{"name":"pods","hostPath":{"path":"/etc/pods"}}]`, `agent.extraVolumeMounts=[{"name":"pods","mountPath":"/etc/pods","readOnly":true}]`},
+	"Prometheus": {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`, `metrics.rules={"enabled":true,"labels":{"release":"prometheus"}}`,
+		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule"},
+}
+
+// TestVariants: what the chart makes is valid, the program starts with the
+// configuration in it, and nothing of the release's name or place is forgotten.
+func TestVariants(t *testing.T) {
+	helm := needTool(t, "helm")
+	for name, values := range variants {
+		t.Run(name, func(t *testing.T) {
+			manifest, err := helm.template(t, values...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := objects(t, manifest)
+			for name, o := range all {
+				checkPods(t, name, o)
+			}
+			checkConfigurations(t, all)
+			if slices.Contains(values, `fullnameOverride="mark"`) {
+				checkNames(t, all)
+			}
+		})
+	}
+}
+
+// checkConfigurations has the program read what it would be started with.
+func checkConfigurations(t *testing.T, all map[string]runtime.Object) {
+	t.Helper()
+	for name, o := range all {
+		files, ok := o.(*corev1.ConfigMap)
+		if !ok {
+			continue
+		}
+		if text := files.Data["agent.yaml"]; text != "" {
+			if _, err := config.ParseFile([]byte(text)); err != nil {
+				t.Errorf("%s: the agent refuses its configuration: %v\n%s", name, err, text)
+			}
+		}
+		if text := files.Data["controller.yaml"]; text != "" {
+			if _, err := config.ParseControllerFile([]byte(text)); err != nil {
+				t.Errorf("%s: the controller refuses its configuration: %v\n%s", name, err, text)
+			}
+		}
+	}
+}
+
+// checkNames looks for what is not called after the release. What agents find by a
+// name of its own keeps it.
+func checkNames(t *testing.T, all map[string]runtime.Object) {
+	t.Helper()
+	for name := range all {
+		if called := name[strings.LastIndex(name, "/")+1:]; !strings.HasPrefix(called, "mark") && called != "plimsoll-arming" {
+			t.Errorf("%s is not called after the release", name)
+		}
+	}
+}
+
+// checkPods holds the pods of an object to what all of ours keep.
+func checkPods(t *testing.T, name string, o runtime.Object) {
+	t.Helper()
+	var spec corev1.PodSpec
+	switch o := o.(type) {
+	case *appsv1.DaemonSet:
+		spec = o.Spec.Template.Spec
+	case *appsv1.Deployment:
+		spec = o.Spec.Template.Spec
+	default:
+		return
+	}
+	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
+		t.Errorf("%s: the token that lives for a year is mounted", name)
+	}
+	for _, c := range spec.Containers {
+		rights := c.SecurityContext
+		if !*rights.ReadOnlyRootFilesystem || *rights.AllowPrivilegeEscalation || rights.Privileged != nil || !slices.Contains(rights.Capabilities.Drop, "ALL") {
+			t.Errorf("%s: rights of %s: %+v", name, c.Name, rights)
+		}
+		if c.Resources.Limits.Cpu().Sign() != 0 || c.Resources.Requests.Memory().Sign() == 0 {
+			t.Errorf("%s: resources of %s: %+v", name, c.Name, c.Resources)
+		}
+		for _, m := range c.VolumeMounts {
+			if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+				t.Errorf("%s: %s mounts %s, which is no volume", name, c.Name, m.Name)
+			}
+		}
+	}
+	for _, v := range spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		if expires := v.Projected.Sources[0].ServiceAccountToken.ExpirationSeconds; *expires != 3600 {
+			t.Errorf("%s: its token lives for %d s", name, *expires)
+		}
+	}
+}
+
+// TestTheAgentsPod: what it is given, to the last mount.
+func TestTheAgentsPod(t *testing.T) {
+	all := needTool(t, "helm").made(t)
+	spec := find[*appsv1.DaemonSet](t, all, "DaemonSet/plimsoll-agent").Spec.Template.Spec
+	container := spec.Containers[0]
+	if diff := cmp.Diff([]corev1.Capability{"KILL", "DAC_READ_SEARCH", "IPC_LOCK", "SYS_NICE"}, container.SecurityContext.Capabilities.Add); diff != "" {
+		t.Errorf("capabilities (-want +got):\n%s", diff)
+	}
+	written := map[string]bool{}
+	for _, m := range container.VolumeMounts {
+		if !m.ReadOnly {
+			written[m.MountPath] = true
+		}
+		host := strings.HasPrefix(m.MountPath, "/host/") && m.ReadOnly
+		if propagates := m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationHostToContainer; propagates != host {
+			t.Errorf("%s: sees later mounts of the host %v, want %v", m.MountPath, propagates, host)
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"/host/sys/fs/cgroup": true, "/run/plimsoll": true}, written); diff != "" {
+		t.Errorf("writes to (-want +got):\n%s", diff)
+	}
+	if spec.PriorityClassName != "system-node-critical" || !spec.HostPID || spec.HostNetwork || spec.HostIPC {
+		t.Errorf("priority %s, host's PIDs %v, network %v, IPC %v", spec.PriorityClassName, spec.HostPID, spec.HostNetwork, spec.HostIPC)
+	}
+	if diff := cmp.Diff([]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, spec.Tolerations); diff != "" {
+		t.Errorf("tolerations (-want +got):\n%s", diff)
+	}
+	var given []string
+	for _, e := range container.Env {
+		given = append(given, e.Name)
+	}
+	slices.Sort(given)
+	if diff := cmp.Diff([]string{"NODE_NAME", "PLIMSOLL_DAEMONSET", "POD_NAME", "POD_NAMESPACE"}, given); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+	if container.LivenessProbe.HTTPGet.Path != "/livez" || container.ReadinessProbe.HTTPGet.Path != "/readyz" || container.StartupProbe != nil {
+		t.Errorf("probes: restarts for anything but /livez: %+v", container)
+	}
+}
+
+// TestDisarmedByDefault: who installs and says nothing has nobody killed.
+func TestDisarmedByDefault(t *testing.T) {
+	all := needTool(t, "helm").made(t)
+	c, err := config.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.DryRun {
+		t.Error("the agents are not in a dry run")
+	}
+	if said := find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-arming").Data; len(said) != 0 {
+		t.Errorf("plimsoll-arming says %v", said)
+	}
+}
+
+// TestProbesReachTheEndpoints: by the pod's address, or in the host's network by
+// loopback, at the port that the configuration names.
+func TestProbesReachTheEndpoints(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, c := range []struct {
+		values []string
+		host   string
+		port   int
+	}{
+		{nil, "", 10350},
+		{[]string{`hostNetwork=true`}, "127.0.0.1", 10350},
+		{[]string{`hostNetwork=true`, `agent.config={"healthzBindAddress":"0.0.0.0:9"}`}, "", 9},
+	} {
+		spec := find[*appsv1.DaemonSet](t, helm.made(t, c.values...), "DaemonSet/plimsoll-agent").Spec.Template.Spec
+		probe := spec.Containers[0].LivenessProbe.HTTPGet
+		if probe.Host != c.host || probe.Port.IntValue() != c.port {
+			t.Errorf("%v: asks %q at %d, want %q at %d", c.values, probe.Host, probe.Port.IntValue(), c.host, c.port)
+		}
+	}
+}
