@@ -85,6 +85,7 @@ var mayImport = map[string]struct {
 	"test/failover":         {nil, "it is tests alone"},
 	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
 	"test/e2e":              {nil, "it is tests alone"},
+	"test/image":            {nil, "it is tests alone"},
 	"test/whole":            {nil, "it is tests alone"},
 	"test/vm":               {[]string{"test/vm/wire"}, "it boots a machine and runs programs in it, whatever they are"},
 	"test/vm/init":          {[]string{"test/vm/wire"}, "it is all there is in the machine but what is tried"},
