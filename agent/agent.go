@@ -137,6 +137,9 @@ func (a *Agent) Run(ctx context.Context) {
 	a.leave()
 }
 
+// Wake has the agent look now. Any goroutine may call it.
+func (a *Agent) Wake() { a.notifier.Wake() }
+
 // hear takes over what has ended beside the loop; whoever ends there wakes it.
 func (a *Agent) hear() {
 	select {

@@ -40,6 +40,10 @@ type Verdict struct {
 	Reason string
 }
 
+// Refuses reports whether the agent was told to arm itself and does not, because
+// of what the doctor has found or not looked at.
+func (v Verdict) Refuses() bool { return strings.HasPrefix(v.Reason, Refusal) }
+
 // rules are in the order of their strength: the first that has a reason decides.
 var rules = []struct {
 	state  State

@@ -53,24 +53,33 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
 	p := &program{config: c, log: log, lines: lines}
 	defer p.Close()
-	ctx, leave := context.WithCancel(ctx)
-	defer leave() // before Close
+	p.catchDisarmSignal()
+	signalled := ctx
+	ctx, end := context.WithCancel(context.WithoutCancel(signalled))
+	defer end() // before Close
 	if err := p.open(ctx); err != nil {
 		return err
 	}
+	defer context.AfterFunc(signalled, func() {
+		p.depart()
+		end()
+	})()
 	policy := p.policies.current()
 	agent.SelfTest(ctx, log, p.checks(policy))
 	p.askOthers(ctx)
 	policy = p.policies.current()
 	warnOfSmallThresholds(policy, c, log)
+	armed, why := p.safety.Armed()
 	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
-		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "dryRun", c.DryRun, "pid", os.Getpid())
+		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
 	notifier, stalls := p.waits()
-	agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
+	a := agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
 		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,
 		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.leaving,
-		Arming: flagged(c.DryRun),
-	}).Run(ctx)
+		Arming: p.safety,
+	})
+	p.looker.Store(a)
+	a.Run(ctx)
 	log.Info("stopped")
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 // checks is the boot self-test: every right that the agent will need, tried.
 func (p *program) checks(policy *eviction.Policy) []agent.Check {
-	n, c := p.node, p.config
+	n := p.node
 	checks := []agent.Check{
 		{What: "reading the node's memory", Try: n.canObserve(signal.MemoryAvailable),
 			Loss: "memory pressure is not seen", Remedy: "mount the host's cgroup file systems and give their place with --cgroup-root"},
@@ -33,11 +33,8 @@ func (p *program) checks(policy *eviction.Policy) []agent.Check {
 		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signal.AllocatableMemoryAvailable),
 			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
 	}
-	if !c.DryRun {
-		checks = append(checks, agent.Check{What: "killing a process", Try: n.canKill,
-			Loss: "pods may not be ended, or more slowly", Remedy: "as each line of the error says"})
-	}
-	return checks
+	return append(checks, agent.Check{What: "killing a process", Try: n.canKill,
+		Loss: "pods may not be ended, or more slowly", Remedy: "as each line of the error says"})
 }
 
 func (n *node) canObserve(s signal.Signal) func(context.Context) error {

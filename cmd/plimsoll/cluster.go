@@ -19,7 +19,7 @@ import (
 // openReporter makes what tells others of the node, and what listens to those
 // who ask.
 func (p *program) openReporter(ctx context.Context) error {
-	p.reporter = &reporter{lines: p.lines, state: p.state, metrics: p.metrics, dryRun: p.config.DryRun, ctx: ctx,
+	p.reporter = &reporter{lines: p.lines, state: p.state, metrics: p.metrics, safety: p.safety, ctx: ctx,
 		pulse: endpoints.NewPulse(p.config.MonitoringPeriod)}
 	if err := p.openLadder(ctx); err != nil {
 		return err
@@ -33,41 +33,46 @@ func (p *program) openReporter(ctx context.Context) error {
 	return nil
 }
 
-// openReports has the cluster told of the node. A dry run tells nothing but
-// that the agent lives.
+// openReports has the cluster told of the node. A disarmed agent tells nothing but
+// that it lives.
 func (p *program) openReports(ctx context.Context) error {
 	c, client, name := p.config, p.api.Client(), p.api.NodeName()
 	mode, err := report.ParseMode(c.PressureConditions)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Where("pressureConditions"), err)
 	}
-	if !c.DryRun {
-		p.reporter.events = report.NewEvents(client, name, c.EvictionPressureTransitionPeriod)
-		p.close = append(p.close, p.reporter.events.Close)
-		p.reporter.conditions = report.NewConditions(report.ConditionParts{
-			Client: client, NodeName: name, Node: p.apiNode.Object,
-			Owner: func(n *corev1.Node) report.Owners {
-				return mode.Owners(n, p.neighbour.thresholds(), reportedLines(p.policies.shown()))
-			},
-			Transition: c.EvictionPressureTransitionPeriod, Taint: c.PressureTaint, Events: p.reporter.events, Log: p.log,
-		})
-		p.crew.Go(func() { p.reporter.conditions.Run(ctx) })
-	}
+	p.reporter.events = report.NewEvents(client, name, c.EvictionPressureTransitionPeriod)
+	p.close = append(p.close, p.reporter.events.Close)
+	p.reporter.conditions = report.NewConditions(report.ConditionParts{
+		Client: client, NodeName: name, Node: p.apiNode.Object,
+		Owner: func(n *corev1.Node) report.Owners {
+			return mode.Owners(n, p.neighbour.thresholds(), reportedLines(p.policies.shown()))
+		},
+		Transition: c.EvictionPressureTransitionPeriod, Taint: c.PressureTaint, Events: p.reporter.events, Log: p.log,
+		Armed: p.safety.acts, Inherited: p.inherited,
+	})
+	p.crew.Go(func() { p.reporter.conditions.Run(ctx) })
 	if c.HeartbeatNamespace != "" {
 		p.reporter.heartbeat = report.NewHeartbeat(report.HeartbeatParts{Client: client, NodeName: name, Namespace: c.HeartbeatNamespace,
 			Node: p.apiNode.Object, Period: c.MonitoringPeriod, Vitals: p.reporter.tellVitals, Log: p.log})
 		p.crew.Go(func() { p.reporter.heartbeat.Run(ctx) })
 	}
-	if c.ReportNodeLease && !c.DryRun {
+	if c.ReportNodeLease {
 		p.reportNodeLease(ctx)
 	}
 	return nil
 }
 
+// reportNodeLease renews the node's lease from the first time on that the agent is
+// armed. It does not end with that: a node whose heartbeat stops is given up, with
+// all its pods.
 func (p *program) reportNodeLease(ctx context.Context) {
 	lease := report.NewNodeLease(report.NodeLeaseParts{Client: p.api.Client(), NodeName: p.api.NodeName(), Node: p.apiNode.Object,
 		Alive: p.reporter.heartbeatAlive, Log: p.log})
 	p.crew.Go(func() {
+		if !p.inherited && !p.safety.wait(ctx) {
+			return
+		}
 		if err := lease.Run(ctx); err != nil {
 			p.log.Error("the node's lease is not renewed", "error", err)
 		}
@@ -76,7 +81,8 @@ func (p *program) reportNodeLease(ctx context.Context) {
 
 // tellVitals is what a heartbeat tells of the agent.
 func (r *reporter) tellVitals() report.Vitals {
-	v := report.Vitals{Version: version, Armed: !r.dryRun}
+	standing := r.safety.holds()
+	v := report.Vitals{Version: version, Armed: standing.armed(), ArmedReason: standing.Reason, Findings: standing.findings}
 	if namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"); name != "" {
 		v.Pod = namespace + "/" + name
 	}

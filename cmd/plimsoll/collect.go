@@ -17,9 +17,10 @@ import (
 // collecting implements agent.Collector.
 type collecting struct {
 	node      *node
-	client    *cri.Client        // nil without a runtime, and in a dry run
+	client    *cri.Client        // nil without a runtime
 	collector *reclaim.Collector // likewise
 	neighbour *neighbour
+	safety    *safety
 	pods      *apiPods // nil without an API server that knows them
 	begun     time.Time
 	log       *slog.Logger
@@ -58,7 +59,7 @@ func (c *collecting) relieve(ctx context.Context, what []signal.Reclaimer, enoug
 		return nil, false
 	}
 	c.introduce(ctx)
-	if !c.neighbour.reclaims() {
+	if !c.mine() {
 		return nil, false
 	}
 	relief := c.collector.Relieve(ctx, what, func() bool {
@@ -93,6 +94,9 @@ func (c *collecting) measureRegularly(ctx context.Context, period time.Duration)
 	})
 }
 
+// mine reports whether the agent is the one who collects, and may.
+func (c *collecting) mine() bool { return c.safety.acts() && c.neighbour.reclaims() }
+
 // run collects now and then, as long as nobody else does.
 func (c *collecting) run(ctx context.Context) {
 	for ctx.Err() == nil && c.until(ctx, true) {
@@ -101,7 +105,7 @@ func (c *collecting) run(ctx context.Context) {
 		go func() {
 			defer end()
 			if c.until(turn, false) {
-				c.log.Info("dead containers and unused images are left to the kubelet that has come")
+				c.log.Info("dead containers and unused images are not collected any more", "armed", c.safety.acts())
 			}
 		}()
 		c.collector.Run(turn)
@@ -109,15 +113,28 @@ func (c *collecting) run(ctx context.Context) {
 }
 
 // until waits until the agent is the one who collects, or is not; false if ctx
-// ends before.
+// ends before. Being disarmed is heard of at once, a kubelet within its period.
 func (c *collecting) until(ctx context.Context, ours bool) bool {
-	return again(ctx, neighbourPeriod, func() bool { return c.neighbour.reclaims() != ours })
+	tick := time.NewTicker(neighbourPeriod)
+	defer tick.Stop()
+	for {
+		changed := c.safety.holds().next
+		if c.mine() == ours {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		case <-changed:
+		}
+	}
 }
 
 // remove gives back the layers of a pod that was evicted for a disk. What it
 // can not remove is left to the next collection.
 func (c *collecting) remove(ctx context.Context, uid string) {
-	if c.collector == nil || !c.neighbour.reclaims() {
+	if c.collector == nil || !c.mine() {
 		return
 	}
 	if err := c.collector.RemovePod(ctx, uid); err != nil {
@@ -128,7 +145,7 @@ func (c *collecting) remove(ctx context.Context, uid string) {
 // stop has the runtime stop the sandbox of a pod that was killed, which was
 // spared (kill.Target). A kubelet does so by itself.
 func (c *collecting) stop(ctx context.Context, uid string) {
-	if there, known := c.neighbour.there(); c.client == nil || there || !known {
+	if there, known := c.neighbour.there(); c.client == nil || there || !known || c.safety.may() != nil {
 		return
 	}
 	sandboxes, err := c.client.Sandboxes(ctx)
@@ -142,7 +159,7 @@ func (c *collecting) stop(ctx context.Context, uid string) {
 	}
 }
 
-func newCollector(c *config.Agent, n *node, client *cri.Client, owners reclaim.Owners, teller reclaim.Teller, log *slog.Logger) *reclaim.Collector {
+func newCollector(c *config.Agent, n *node, client reclaim.Runtime, owners reclaim.Owners, teller reclaim.Teller, log *slog.Logger) *reclaim.Collector {
 	return reclaim.New(client, func(context.Context) (available, capacity int64, err error) {
 		return n.disks.Available(signal.Imagefs)
 	}, owners, teller, log, reclaim.Options{

@@ -34,6 +34,7 @@ type node struct {
 	stalls      *stats.Stalls // nil: nobody is woken by them
 	killer      *kill.Killer
 	ladder      *ladder.Ladder
+	safety      *safety
 	metrics     *metrics.Metrics
 	log         *slog.Logger
 
@@ -154,7 +155,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	if !ok {
 		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", e.Pod.Key(), e.Pod.UID)
 	}
-	v := &victim{ladder: n.ladder, eviction: e, killer: n.killer, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
+	v := &victim{may: n.safety.may, ladder: n.ladder, eviction: e, killer: n.killer, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
@@ -183,6 +184,7 @@ func sandboxOf(pod *signal.Pod, directories []cgroup.Container) string {
 
 // A victim is a pod's cgroup, as it was when the pod was measured, and its end.
 type victim struct {
+	may        func() error // asked right before a signal
 	ladder     *ladder.Ladder
 	eviction   *eviction.Eviction
 	killer     *kill.Killer
@@ -216,11 +218,17 @@ func (v *victim) Containers() []string { return v.containers }
 
 // Kill implements ladder.Processes.
 func (v *victim) Kill(ctx context.Context) (ladder.Ended, error) {
+	if err := v.may(); err != nil {
+		return ladder.Ended{}, err
+	}
 	return ended(v.killer.Immediate(ctx, v.target))
 }
 
 // End implements ladder.Processes.
 func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (ladder.Ended, error) {
+	if err := v.may(); err != nil {
+		return ladder.Ended{}, err
+	}
 	return ended(v.killer.Graceful(ctx, v.target, grace, hurry))
 }
 

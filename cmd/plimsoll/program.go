@@ -50,6 +50,7 @@ type program struct {
 	reporter   *reporter
 	notifier   *cgroupnotify.Notifier // nil: the time alone
 	thread     *agent.Thread
+	ears
 }
 
 // open puts the program together: the kernel first, which has to be there, then
@@ -74,6 +75,7 @@ func (p *program) open(ctx context.Context) (err error) {
 	if p.state != nil {
 		p.close = append(p.close, p.state.Close)
 	}
+	p.openSafety()
 	if err := p.openAPI(ctx); err != nil {
 		return err
 	}
@@ -92,6 +94,7 @@ func (p *program) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.openCollecting(ctx)
+	p.listen(ctx)
 	p.node.Refresh(ctx)
 	return nil
 }
@@ -136,7 +139,7 @@ func (p *program) openAPI(ctx context.Context) error {
 		return nil
 	}
 	p.api = connection
-	p.apiNode = apiserver.WatchNode(ctx, connection, nil)
+	p.apiNode = apiserver.WatchNode(ctx, connection, p.hasSpoken)
 	if p.config.PodManifests != "" {
 		return nil
 	}
@@ -202,10 +205,10 @@ func runtimeEndpoint(c *config.Agent) (string, error) {
 
 // openCollecting prepares to make room on disks.
 func (p *program) openCollecting(ctx context.Context) {
-	p.collecting = &collecting{node: p.node, neighbour: p.neighbour, pods: p.apiPods, begun: time.Now(), log: p.log}
+	p.collecting = &collecting{node: p.node, neighbour: p.neighbour, pods: p.apiPods, safety: p.safety, begun: time.Now(), log: p.log}
 	p.reporter.collecting = p.collecting
 	p.crew.Go(func() { p.collecting.measureRegularly(ctx, p.config.VolumeStatsAggPeriod) })
-	if p.client == nil || p.config.DryRun {
+	if p.client == nil {
 		return
 	}
 	var who reclaim.Owners = unowned{}
@@ -213,13 +216,13 @@ func (p *program) openCollecting(ctx context.Context) {
 		who = owners{p.apiPods}
 	}
 	p.collecting.client = p.client
-	p.collecting.collector = newCollector(p.config, p.node, p.client, who, collected{p.metrics, p.reporter.collection}, p.log)
+	p.collecting.collector = newCollector(p.config, p.node, guardedRuntime{p.client, p.safety}, who, collected{p.metrics, p.reporter.collection}, p.log)
 	p.crew.Go(func() { p.collecting.run(ctx) })
 }
 
 // openLadder has the API server told of evictions, and asked for polite ones.
 func (p *program) openLadder(ctx context.Context) error {
-	if p.apiPods == nil || p.config.DryRun {
+	if p.apiPods == nil {
 		return nil
 	}
 	var previous []podstatus.Debt
@@ -243,6 +246,7 @@ func (p *program) openLadder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	requests.safety, p.requests = p.safety, requests
 	p.node.ladder = l
 	p.crew.Go(func() { teller.Run(ctx, previous) })
 	look := func() { teller.Look(p.apiPods.Get) }

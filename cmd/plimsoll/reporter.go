@@ -29,7 +29,7 @@ type reporter struct {
 	state      *state.Sections // nil: kept in memory only
 	metrics    *metrics.Metrics
 	collecting *collecting
-	dryRun     bool
+	safety     *safety
 	ctx        context.Context // of what an eviction sets off beside the loop
 
 	conditions *report.Conditions // these are nil without an API server
@@ -83,11 +83,15 @@ func (r *reporter) count(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
-	if t := o.Verdict.Target; t != nil && o.StoodBy == "" && r.events != nil {
+	if t := o.Verdict.Target; t != nil && o.StoodBy == "" && r.events != nil && r.safety.acts() {
 		r.events.Attempting(t.Signal, o.Snapshot.At)
 	}
 	e := o.Evicted
-	if e == nil || r.dryRun {
+	switch {
+	case e == nil:
+		return
+	case o.Rehearsed:
+		r.metrics.Rehearsed(e.Cause)
 		return
 	}
 	s, err := signal.Parse(e.Cause)
@@ -150,7 +154,6 @@ func (r *reporter) tellConditions(s *signal.Snapshot, p *eviction.Policy) {
 func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
 	switch {
-	case r.dryRun:
 	case d.Decision == agent.Evicted && d.ToSignal != nil:
 		if s, err := signal.Parse(d.Signal); err == nil {
 			toSignal := time.Duration(*d.ToSignal * float64(time.Millisecond))
@@ -183,11 +186,14 @@ func (r *reporter) Save(s eviction.Saved) {
 func (r *reporter) publish(requests []podstatus.Request) {
 	text := podstatus.FormatRequests(requests)
 	r.asked.Store(&text)
+	if r.heartbeat != nil {
+		r.heartbeat.Kick() // the controller acts on it, or must not any more
+	}
 }
 
 // collection tells the cluster what went wrong in collecting waste.
 func (r *reporter) collection(reason, message string) {
-	if r.events != nil {
+	if r.events != nil && r.safety.acts() {
 		r.events.Collection(reason, message)
 	}
 }

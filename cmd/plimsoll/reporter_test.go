@@ -57,8 +57,8 @@ func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
 				c.Reclaim = "on"
 				lines := report.NewLines(io.Discard)
 				defer lines.Close()
-				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), ctx: t.Context(), collecting: &collecting{
-					neighbour: &neighbour{config: c, log: log}, log: log,
+				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), safety: flagged(false), ctx: t.Context(), collecting: &collecting{
+					neighbour: &neighbour{config: c, log: log}, log: log, safety: flagged(false),
 					collector: reclaim.New(runtime, nil, unowned{}, nil, log, reclaim.Options{}),
 				}}
 				cause := signal.NodefsAvailable.String()

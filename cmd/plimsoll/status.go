@@ -65,6 +65,7 @@ type requests struct {
 	soft    podstatus.Soft
 	pods    *apiPods
 	metrics *metrics.Metrics
+	safety  *safety
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -75,6 +76,9 @@ type requests struct {
 }
 
 func (r *requests) Request(ctx context.Context, n ladder.Notice, grace time.Duration) (ladder.Answer, error) {
+	if err := r.safety.may(); err != nil { // a budget may have refused for hours
+		return ladder.Answer{}, err
+	}
 	r.ask(n.Eviction.Pod.UID)
 	answer, err := r.soft.Request(ctx, notice(n, r.pods), int64(grace/time.Second))
 	if err != nil {
@@ -124,11 +128,7 @@ const tidyPeriod = 15 * time.Second
 
 func (r *requests) tidy(ctx context.Context) {
 	again(ctx, tidyPeriod, func() bool {
-		active := r.pods.Active() // another list may take its place meanwhile
-		for i := range active {
-			r.unmark(ctx, active[i].UID)
-		}
-		r.forget(ctx, active)
+		r.tidyAll(ctx)
 		return true
 	})
 }
@@ -147,6 +147,33 @@ func (r *requests) forget(ctx context.Context, active []signal.Pod) {
 			r.mu.Unlock()
 		}
 	}
+}
+
+// retire takes all requests back, and reports whether none stands any more, of
+// this agent or of a predecessor.
+func (r *requests) retire(ctx context.Context) (done bool) {
+	r.ask("")
+	r.tidyAll(ctx)
+	r.forget(ctx, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	active := r.pods.Active()
+	return len(r.standing) == 0 && !slices.ContainsFunc(active, func(p signal.Pod) bool {
+		object, known := r.pods.Get(p.UID)
+		if !known {
+			return false
+		}
+		_, marked, err := podstatus.Marked(object)
+		return marked && err == nil // what is no mark of ours stays
+	})
+}
+
+func (r *requests) tidyAll(ctx context.Context) {
+	active := r.pods.Active() // another list may take its place meanwhile
+	for i := range active {
+		r.unmark(ctx, active[i].UID)
+	}
+	r.forget(ctx, active)
 }
 
 func (r *requests) unmark(ctx context.Context, uid string) {

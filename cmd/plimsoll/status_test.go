@@ -22,7 +22,7 @@ func TestARequestEndsWithItsPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &requests{soft: soft, pods: &apiPods{Pods: apiserver.WatchPods(t.Context(), &apiserver.Connection{}, nil, nil)},
-		metrics: metrics.New(metrics.Settings{}), log: slog.New(slog.DiscardHandler), standing: map[string]podstatus.Notice{}}
+		metrics: metrics.New(metrics.Settings{}), safety: flagged(false), log: slog.New(slog.DiscardHandler), standing: map[string]podstatus.Notice{}}
 	pod := signal.Pod{UID: "a-1", Namespace: "default", Name: "p"}
 	n := ladder.Notice{Eviction: &eviction.Eviction{Pod: &pod, Cause: "memory.available"}, Decided: time.Now()}
 	if _, err := r.Request(t.Context(), n, time.Minute); err != nil {

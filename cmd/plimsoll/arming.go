@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/arming"
+	"plimsoll.dev/plimsoll/doctor"
+	"plimsoll.dev/plimsoll/survey"
+)
+
+// savedArming is the section of the state file with what was said last.
+const savedArming = "arming"
+
+// ears are those by which the program hears whether it may act, and what it does
+// about that beside the loop.
+type ears struct {
+	safety    *safety
+	inherited bool                 // an armed agent was here before this one
+	forAll    *apiserver.ConfigMap // nil without an API server
+	requests  *requests            // likewise
+	looker    atomic.Pointer[agent.Agent]
+
+	heard   chan struct{} // one slot: the cluster may have spoken
+	told    chan struct{} // one slot: it says something else
+	signals chan os.Signal
+
+	complained string // of settle
+}
+
+// openSafety weighs what is known before anybody was asked. Whoever is told of a
+// change is in place before anybody is listened to.
+func (p *program) openSafety() {
+	var remembered arming.Memory
+	save := func(arming.Memory) {}
+	if p.state != nil {
+		if err := p.state.Load(savedArming, &remembered); err != nil {
+			p.log.Error("what was said of arming is not known any more", "error", err)
+			remembered = arming.Memory{}
+		}
+		save = func(m arming.Memory) { p.state.Save(savedArming, m) }
+	}
+	p.inherited = remembered.Acted
+	p.safety = newSafety(disarmFile(p.config.DisarmFile), p.config.DryRun, remembered, save, p.log)
+	p.node.safety = p.safety
+	p.heard, p.told = make(chan struct{}, 1), make(chan struct{}, 1)
+	p.safety.onChange(p.tellArming)
+}
+
+// tellArming has everybody look whether he may go on. It does not wait.
+func (p *program) tellArming() {
+	p.metrics.Armed(p.safety.acts())
+	if a := p.looker.Load(); a != nil {
+		a.Wake()
+	}
+	if p.reporter.conditions != nil {
+		p.reporter.conditions.Kick()
+	}
+	if p.reporter.heartbeat != nil {
+		p.reporter.heartbeat.Kick()
+	}
+}
+
+// listen begins to hear what is said: by the file, by a signal, and by the
+// cluster.
+func (p *program) listen(ctx context.Context) {
+	p.metrics.Armed(p.safety.acts())
+	p.crew.Go(func() { p.safety.file.watch(ctx, func() { p.safety.Check() }) })
+	p.crew.Go(func() { p.heedSignals(ctx) })
+	if p.api != nil && p.config.HeartbeatNamespace != "" {
+		p.forAll = apiserver.WatchConfigMap(ctx, p.api, p.config.HeartbeatNamespace, arming.ConfigMap, p.hasSpoken)
+	}
+	if p.api != nil {
+		p.hear()
+		p.crew.Go(func() { p.hearAll(ctx) })
+	}
+	p.crew.Go(func() { p.examine(ctx) })
+	p.crew.Go(func() { p.settle(ctx) })
+}
+
+// heedSignals makes the disarm file for SIGUSR1, so that a restart does not arm.
+func (p *program) heedSignals(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.signals:
+			if err := p.safety.file.put("by SIGUSR1"); err != nil {
+				p.log.Error("disarmed by a signal until a restart only", "error", err)
+				p.safety.say(func(w *arming.Words) { w.Signaled = true })
+			}
+			p.safety.Check()
+		}
+	}
+}
+
+// hasSpoken notes that the cluster may say something else. It does not wait.
+func (p *program) hasSpoken() {
+	select {
+	case p.heard <- struct{}{}:
+	default:
+	}
+}
+
+func (p *program) hearAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.heard:
+			p.hear()
+		}
+	}
+}
+
+// hear takes over what the cluster says. As long as it says nothing, because it
+// can not be asked, what it said last holds.
+func (p *program) hear() {
+	var told bool
+	p.safety.say(func(w *arming.Words) {
+		all, node := w.All, w.Node
+		if p.forAll != nil && p.forAll.Synced() {
+			data := p.forAll.Data()
+			all = arming.Voice{Word: data[arming.KeyAll], Accepted: data[arming.KeyAccept]}
+		}
+		if p.apiNode.Synced() {
+			node = arming.Voice{}
+			if object := p.apiNode.Object(); object != nil {
+				node = arming.Voice{Word: object.Annotations[arming.Annotation], Accepted: object.Annotations[arming.AnnotationAccept]}
+			}
+		}
+		told = all != w.All || node != w.Node
+		w.Hear(all, node)
+	})
+	if told {
+		select {
+		case p.told <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// How often the node is examined, and how often while that keeps the agent from
+// arming itself though it was told to.
+const (
+	examinePeriod = 10 * time.Minute
+	refusedPeriod = time.Minute
+)
+
+// examine has the doctor look at the node at the start, now and then, and when
+// somebody says another word.
+func (p *program) examine(ctx context.Context) {
+	for ctx.Err() == nil {
+		if found, err := p.findings(ctx); err != nil {
+			p.log.Error("the node could not be examined: what was found before counts", "error", err)
+		} else {
+			p.safety.say(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
+		}
+		pause := examinePeriod
+		if p.safety.holds().Refuses() {
+			pause = refusedPeriod
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-p.told:
+		}
+		timer.Stop()
+	}
+}
+
+// findings are the codes of the doctor's errors.
+func (p *program) findings(ctx context.Context) ([]string, error) {
+	_, fault := runtimeEndpoint(p.config)
+	o, err := nodeSurvey(p.config, p.api, p.client, fault)
+	if err != nil {
+		return nil, err
+	}
+	facts := survey.Node(ctx, o)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return doctor.Errors(doctor.Examine(facts), nil), nil
+}
+
+// catchDisarmSignal keeps SIGUSR1 from ending the agent, from the start on.
+func (p *program) catchDisarmSignal() {
+	p.signals = make(chan os.Signal, 1)
+	signal.Notify(p.signals, syscall.SIGUSR1)
+	p.close = append(p.close, func() { signal.Stop(p.signals) })
+}
