@@ -25,6 +25,9 @@ const (
 
 var freerNames = [...]string{Containers: "containers", Images: "images", Eviction: "eviction"}
 
+// holdNames are what evictions are held back by.
+var holdNames = [...]string{"budget", "futile", "owner"}
+
 // A Request is what the API server was asked for.
 type Request uint8
 

@@ -43,6 +43,7 @@ type Metrics struct {
 	rehearsed       *prometheus.CounterVec
 	statsAge        *prometheus.HistogramVec
 	evictionsFailed prometheus.Counter
+	evictionsHeld   *prometheus.CounterVec
 	softRefused     prometheus.Counter
 	crossing, dead  prometheus.Observer
 	freed           [len(freerNames)]prometheus.Counter
@@ -62,12 +63,16 @@ func New(s Settings) *Metrics {
 		available: table[available].readings(r, signal.Names()), capacity: table[capacity].readings(r, signal.Names()), unknown: table[unknown].readings(r, signal.Names()),
 		conditions: table[condition].readings(r, conditionNames()),
 		evictions:  table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
+		evictionsHeld:   table[evictionsHeld].counters(r),
 		evictionsFailed: table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
 		crossing: table[crossing].histograms(r).WithLabelValues(), dead: table[dead].histograms(r).WithLabelValues(),
 		sources:   table[sources].gauges(r),
 		rehearsed: table[rehearsed].counters(r), armed: table[armed].gauges(r),
 		debts:         table[debts].gauges(r).WithLabelValues(),
 		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
+	}
+	for _, by := range holdNames {
+		m.evictionsHeld.WithLabelValues(by)
 	}
 	looks := table[lookDuration].histograms(r)
 	for k := range m.looks {
@@ -191,6 +196,10 @@ func (m *Metrics) StatsAge(s signal.Signal, age time.Duration) {
 
 // EvictionFailed counts a pod that was chosen and could not be evicted.
 func (m *Metrics) EvictionFailed() { m.evictionsFailed.Inc() }
+
+// EvictionsHeld counts that evictions are held back from now on, by budget, futile
+// or owner.
+func (m *Metrics) EvictionsHeld(by string) { m.evictionsHeld.WithLabelValues(by).Inc() }
 
 // SoftEvictionRefused counts a refusal for a PodDisruptionBudget.
 func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }

@@ -64,3 +64,8 @@ func (e *Events) Attempting(s signal.Signal, now time.Time) {
 	e.attempted[s] = now
 	e.recorder.Eventf(e.node(), corev1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", s.Definition().Resource)
 }
+
+// Futile tells that evictions have stopped to help, and why. It does not wait.
+func (e *Events) Futile(message string) {
+	e.recorder.Event(e.node(), corev1.EventTypeWarning, "EvictionsFutile", message)
+}

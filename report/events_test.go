@@ -73,12 +73,14 @@ func TestAttemptsAreToldOnceARow(t *testing.T) {
 			pass(10 * time.Second)
 		}
 		events.Attempting(signal.NodefsInodesFree, time.Now())
+		events.Futile("the last 2 evictions freed nothing")
 		pass(period)
 		events.Attempting(signal.MemoryAvailable, time.Now())
 		pass(time.Second)
 		want := []string{
 			"Warning EvictionThresholdMet Node/n/n: Attempting to reclaim memory x2",
 			"Warning EvictionThresholdMet Node/n/n: Attempting to reclaim inodes x1",
+			"Warning EvictionsFutile Node/n/n: the last 2 evictions freed nothing x1",
 		}
 		if diff := cmp.Diff(want, a.events()); diff != "" {
 			t.Errorf("-want +got\n%s", diff)

@@ -48,6 +48,26 @@ func (n *Node) AddPod(uid string, qos QoS, containers ...string) (*Pod, error) {
 	return p, nil
 }
 
+// AddService makes the directories of a process outside of all pods, beside
+// kubepods, with one container, main, to start it in.
+func (n *Node) AddService(name string) (*Pod, error) {
+	if !prefix.MatchString(name) || strings.HasPrefix(name, "kubepods") {
+		return nil, fmt.Errorf("add a service to %s: %q: use lower-case letters, digits and -, and leave kubepods to pods", n.name, name)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, fmt.Errorf("add the service %s to %s: the node is closed", name, n.name)
+	}
+	p := &Pod{UID: name, node: n, below: name, containers: []string{"main"}}
+	for _, below := range []string{name, p.container("main")} {
+		if err := n.create(below, 0, 0); err != nil {
+			return nil, fmt.Errorf("make the cgroups of the service %s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
 func (n *Node) podDir(uid string, qos QoS) string {
 	if !n.systemd {
 		return filepath.Join("kubepods", string(qos), "pod"+uid)

@@ -1,0 +1,126 @@
+package stats
+
+import (
+	"cmp"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// mostHolders is how many are named: who holds most is among the first.
+const mostHolders = 10
+
+// kept are the lines of /proc/meminfo that say what the kernel keeps of the
+// machine's memory, or files in memory do.
+var kept = []struct{ line, name string }{
+	{"SUnreclaim:", "slab, unreclaimable"},
+	{"Hugetlb:", "huge pages"},
+	{"Shmem:", "tmpfs and shared memory"},
+	{"PageTables:", "page tables"},
+	{"KernelStack:", "kernel stacks"},
+}
+
+// keptBelow are those of memory.stat of a cgroup that plays the node, by both
+// versions.
+var keptBelow = map[string]string{
+	"slab_unreclaimable": "slab, unreclaimable",
+	"shmem":              "tmpfs and shared memory",
+	"total_shmem":        "tmpfs and shared memory",
+	"pagetables":         "page tables",
+	"kernel_stack":       "kernel stacks",
+}
+
+// Holders names who holds the node's memory, the largest first: the cgroups below
+// the node, pods in one, and what the kernel keeps. Who shares memory with a
+// cgroup is in both. What can not be read is left out. It reads two files for each
+// cgroup below the node: it is for when something is to be explained.
+func (n *Node) Holders() []signal.Holder {
+	found := append(n.groups(), n.kernel()...)
+	slices.SortStableFunc(found, func(a, b signal.Holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	found = slices.DeleteFunc(found, func(h signal.Holder) bool { return h.Bytes == 0 })
+	return found[:min(len(found), mostHolders)]
+}
+
+// groups are the cgroups below the node, and what is in none of them.
+func (n *Node) groups() (found []signal.Holder) {
+	entries, err := os.ReadDir(n.options.Hierarchy.Dir("memory", n.options.NodeCgroup))
+	if err != nil {
+		return nil
+	}
+	pods, _ := cgroup.PodsRoot(n.options.Hierarchy, n.options.NodeCgroup) // empty: there are none
+	var below signal.Bytes
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		at := path.Join(n.options.NodeCgroup, e.Name())
+		held, ok := n.heldBy(at)
+		if !ok {
+			continue
+		}
+		below += held
+		name := "cgroup " + e.Name()
+		if at == pods {
+			name = "pods (" + e.Name() + ")"
+		}
+		found = append(found, signal.Holder{Name: name, Bytes: held})
+	}
+	if n.IsMachine() { // the machine's own is what the kernel says of it
+		return found
+	}
+	if all, ok := n.heldBy(n.options.NodeCgroup); ok && all > below {
+		found = append(found, signal.Holder{Name: "cgroup " + n.options.NodeCgroup + " itself", Bytes: all - below})
+	}
+	return found
+}
+
+// heldBy is the working set of a cgroup; false if it can not be read.
+func (n *Node) heldBy(at string) (signal.Bytes, bool) {
+	m, err := cgroup.OpenMemoryWith(n.options.Hierarchy, at, n.buf)
+	if err != nil {
+		return 0, false
+	}
+	defer m.Close()
+	u, err := m.Read()
+	if err != nil || u.Usage > absurd {
+		return 0, false
+	}
+	return signal.Bytes(u.WorkingSet()), true
+}
+
+// kernel is what no process holds, or what files in memory do.
+func (n *Node) kernel() (found []signal.Holder) {
+	if n.IsMachine() {
+		text, err := n.meminfo.Read(n.buf)
+		if err != nil {
+			return nil
+		}
+		for _, k := range kept {
+			if bytes, err := meminfoLine(text, []byte(k.line)); err == nil {
+				found = append(found, signal.Holder{Name: k.name, Bytes: bytes})
+			}
+		}
+		return found
+	}
+	text, err := os.ReadFile(path.Join(n.options.Hierarchy.Dir("memory", n.options.NodeCgroup), "memory.stat"))
+	if err != nil {
+		return nil
+	}
+	own := n.options.Hierarchy.Version == cgroup.V1
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, known := keptBelow[key]
+		if !known || own && key == "shmem" { // version 1 has those of all below in total_
+			continue
+		}
+		if bytes, err := strconv.ParseUint(value, 10, 62); err == nil {
+			found = append(found, signal.Holder{Name: name, Bytes: signal.Bytes(bytes)})
+		}
+	}
+	return found
+}
