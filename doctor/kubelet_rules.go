@@ -153,7 +153,7 @@ func unreached(f *Facts) map[string]string {
 			add[l.Signal.String()] = l.Text
 		}
 	}
-	if add[signal.MemoryAvailable.String()] != "" {
+	if add[signal.MemoryAvailable.String()] == add[signal.AllocatableMemoryAvailable.String()] {
 		delete(add, signal.AllocatableMemoryAvailable.String())
 	}
 	return add
