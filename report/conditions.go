@@ -51,6 +51,9 @@ type ConditionParts struct {
 	// not, what was written is taken back. Who is told of a change has to call
 	// [Conditions.Kick].
 	Armed func() bool
+	// Alive says what is wrong with the agent, see [Heartbeat.Alive]; nil: nothing
+	// ever is. While it hangs, a True is not renewed.
+	Alive func(now time.Time) error
 	// Inherited: an armed agent was here before this one, and what it wrote may
 	// stand on the Node.
 	Inherited bool
@@ -97,7 +100,7 @@ func (c *Conditions) Set(set signal.ConditionSet, crossings Crossings) {
 	case <-c.latest: // not taken yet: replaced
 	default:
 	}
-	c.latest <- wanted{set, crossings}
+	c.latest <- wanted{set: set, crossings: crossings}
 	if c.called && c.last == set {
 		return // a new message alone is worth no write
 	}
@@ -177,6 +180,7 @@ func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 		return next, err
 	}
 	now := time.Now()
+	c.wanted.hung = c.Alive != nil && c.Alive(now) != nil
 	d := c.ledger.decide(now, n, c.Owner(n), c.wanted)
 	for _, notice := range d.notices {
 		c.Log.Warn(notice, "node", c.NodeName)

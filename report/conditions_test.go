@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,10 +77,46 @@ func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
 		if held := time.Since(set); held < period || held > period+lookPeriod {
 			t.Errorf("cleared after %s, want %s", held, period)
 		}
-		if written, failed := c.Counts(); written != 4 || failed != 0 { // False, True, refreshed, False
-			t.Errorf("%d written, %d failed, want 4 and 0", written, failed)
+		if written, failed := c.Counts(); written < 16 || written > 18 || failed != 0 { // False, True, renewed every 20 s, False
+			t.Errorf("%d written, %d failed, want 17 and 0", written, failed)
 		}
 	})
+}
+
+// A True of our own is renewed as long as the agent looks at its node, and costs
+// nothing where it is False.
+func TestATrueOfOurOwnIsRenewed(t *testing.T) {
+	var hung atomic.Bool
+	alive := func(time.Time) error {
+		if hung.Load() {
+			return errors.New("the agent hangs")
+		}
+		return nil
+	}
+	for owner, want := range map[Owner][3]int64{ // writes in three times two minutes
+		OwnTypes:      {1, 6, 0},
+		StandardTypes: {1, 0, 0},
+	} {
+		run(t, ConditionParts{Alive: alive, Owner: func(*corev1.Node) Owners { return memoryOnly(owner) }}, func(_ *api, c *Conditions, _ *logbook.Book) {
+			hung.Store(false)
+			since := func() (n int64) {
+				before, _ := c.Counts()
+				pass(2*time.Minute + lookPeriod/2)
+				n, _ = c.Counts()
+				return n - before
+			}
+			c.Set(0, Crossings{})
+			got := [3]int64{since()}
+			c.Set(memory, Crossings{})
+			synctest.Wait()
+			got[1] = since()
+			hung.Store(true)
+			got[2] = since()
+			if got != want {
+				t.Errorf("%s types: %d writes while False, while True and while the agent hangs, want %d", owner, got, want)
+			}
+		})
+	}
 }
 
 func TestASuccessorKeepsWhatItFinds(t *testing.T) {

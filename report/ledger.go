@@ -16,6 +16,10 @@ const (
 	// refreshPeriod is how often a condition that does not change is written
 	// again, as the kubelet does (nodeStatusReportFrequency).
 	refreshPeriod = 5 * time.Minute
+	// renewalPeriod is how often a type of our own is written again while it says
+	// True: who goes by it, as deploy/admission/kubelet-keeps-conditions.yaml does,
+	// lets go a minute after the last time.
+	renewalPeriod = 20 * time.Second
 	// apiSecond is how exact times in a condition are: what was written within a
 	// second is cut down to its beginning.
 	apiSecond = time.Second
@@ -34,7 +38,8 @@ const (
 //  2. True is written at once.
 //  3. False is written at once over nothing and Unknown; over True when the
 //     transition period has passed since the Node says it is True.
-//  4. What stays is refreshed every refreshPeriod.
+//  4. What stays is refreshed every refreshPeriod; a True of a type of our own
+//     every renewalPeriod, unless the agent hangs.
 type ledger struct {
 	transition time.Duration
 	uid        types.UID // of the Node that everything below is about
@@ -159,10 +164,10 @@ func (l *ledger) entry(d *draft, now time.Time, c signal.Condition, kind corev1.
 	}
 	switch status := statusOf(p); {
 	case status == want.Status:
-		l.refresh(d, now, p, want)
+		l.refresh(d, now, p, want, w.period(c, want))
 	case status == corev1.ConditionTrue && want.Status == corev1.ConditionFalse && l.holds(d, now, p):
 		want.Status, want.Reason, want.Message = p.Status, p.Reason, p.Message
-		l.refresh(d, now, p, want)
+		l.refresh(d, now, p, want, w.period(c, want))
 	default:
 		want.LastTransitionTime, want.LastHeartbeatTime = metav1.NewTime(now), metav1.NewTime(now)
 		d.set = append(d.set, want)
@@ -192,11 +197,20 @@ func (l *ledger) holds(d *draft, now time.Time, p *corev1.NodeCondition) bool {
 	return true
 }
 
-// refresh writes a condition again whose status stays (rule 4). Times from the
-// future, left by a clock that was set back, are put right, or a True would
-// be held until they come.
-func (l *ledger) refresh(d *draft, now time.Time, p *corev1.NodeCondition, want corev1.NodeCondition) {
-	due := p.LastHeartbeatTime.Add(refreshPeriod)
+// period is how often a condition is refreshed (rule 4). The renewals of one that
+// nobody looks after any more would say that it is still so.
+func (w *wanted) period(c signal.Condition, want corev1.NodeCondition) time.Duration {
+	if want.Type == ownType(c) && want.Status == corev1.ConditionTrue && !w.hung {
+		return renewalPeriod
+	}
+	return refreshPeriod
+}
+
+// refresh writes a condition again whose status stays, once a period has passed.
+// Times from the future, left by a clock that was set back, are put right, or a
+// True would be held until they come.
+func (l *ledger) refresh(d *draft, now time.Time, p *corev1.NodeCondition, want corev1.NodeCondition, period time.Duration) {
+	due := p.LastHeartbeatTime.Add(period)
 	future := now.Add(apiSecond)
 	if now.Before(due) && !p.LastHeartbeatTime.After(future) && !p.LastTransitionTime.After(future) {
 		d.again(due)

@@ -84,6 +84,7 @@ func told(d *draft) (said []string) {
 func TestWhatToWriteNext(t *testing.T) {
 	const own, standard = "plimsoll.dev/MemoryPressure", "MemoryPressure"
 	none, memory := pressed(), pressed(signal.MemoryPressure)
+	hung := &wanted{set: memory.set, hung: true}
 	yes, no, unknown := corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown
 	tests := []struct {
 		name    string
@@ -98,12 +99,16 @@ func TestWhatToWriteNext(t *testing.T) {
 		{"a kubelet came: ours is withdrawn", KubeletReports, []corev1.NodeCondition{standing(own, yes, 0, 0)}, memory, []string{"-" + own}, refreshPeriod},
 		{"False at the start, so that it is seen", OwnTypes, nil, none, []string{own + "=False"}, refreshPeriod},
 		{"True at once, from nothing", OwnTypes, nil, memory, []string{own + "=True", "pressed"}, refreshPeriod},
+		{"True is renewed", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, renewalPeriod)}, memory, []string{own + "=True"}, refreshPeriod},
+		{"but not at every look", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, renewalPeriod-time.Second)}, memory, nil, time.Second},
+		{"a standard True is refreshed as any", StandardTypes, []corev1.NodeCondition{standing(standard, yes, time.Minute, time.Minute)}, memory, nil, refreshPeriod - time.Minute},
+		{"nor is one renewed by an agent that hangs", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, time.Minute)}, hung, nil, refreshPeriod - time.Minute},
 		{"True at once, from False", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Second, time.Second)}, memory, []string{own + "=True", "pressed"}, refreshPeriod},
-		{"standard types are left alone beside own ones", OwnTypes, []corev1.NodeCondition{standing(standard, no, 0, 0), standing(own, yes, 0, 0)}, memory, nil, refreshPeriod},
+		{"standard types are left alone beside own ones", OwnTypes, []corev1.NodeCondition{standing(standard, no, 0, 0), standing(own, yes, 0, 0)}, memory, nil, renewalPeriod},
 		{"standard types without a kubelet", StandardTypes, nil, memory, []string{standard + "=True", "pressed"}, refreshPeriod},
 		{"the kubelet is gone: ours is withdrawn", StandardTypes, []corev1.NodeCondition{standing(own, yes, 0, 0)}, memory, []string{standard + "=True", "-" + own, "pressed"}, refreshPeriod},
 		{"Unknown is no answer", StandardTypes, []corev1.NodeCondition{standing(standard, unknown, 0, 0)}, none, []string{standard + "=False"}, refreshPeriod},
-		{"True stays for the period", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, 0)}, none, nil, 4*time.Minute + time.Second},
+		{"True stays for the period", OwnTypes, []corev1.NodeCondition{standing(own, yes, time.Minute, 0)}, none, nil, renewalPeriod},
 		{"a second longer, for times are cut down to seconds", OwnTypes, []corev1.NodeCondition{standing(own, yes, period, 0)}, none, nil, time.Second},
 		{"then False", OwnTypes, []corev1.NodeCondition{standing(own, yes, period+time.Second, 0)}, none, []string{own + "=False", "eased"}, refreshPeriod},
 		{"what stays is refreshed", OwnTypes, []corev1.NodeCondition{standing(own, no, time.Hour, refreshPeriod)}, none, []string{own + "=False"}, refreshPeriod},

@@ -70,6 +70,7 @@ type Crossings [signal.ConditionCount]Crossing
 type wanted struct {
 	set       signal.ConditionSet
 	crossings Crossings
+	hung      bool // nobody has looked at the node for a while
 }
 
 // condition is the condition as it should stand on the Node, without times.
