@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/kubeletconfig"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/survey"
+)
+
+// importing is what an import is asked for.
+type importing struct {
+	dropIns   string
+	flags     string
+	capacity  map[string]string
+	directory string
+}
+
+// Names of the files that an import writes to a directory.
+const (
+	importedAgent   = "agent.yaml"
+	importedKubelet = "99-plimsoll.conf"
+)
+
+func importCommand() *cobra.Command {
+	var i importing
+	cmd := &cobra.Command{
+		Use:   "import-kubelet-config FILE",
+		Short: "Make an agent's configuration, and what has to change for the kubelet beside it, of a kubelet's configuration",
+		Long: `Reads a KubeletConfiguration and writes two YAML documents: an AgentConfiguration
+that evicts as the kubelet did, and a drop-in file for the kubelet, by which it
+reports what the agent sees and evicts only below half of the agent's thresholds.
+systemReserved grows by what the kubelet's thresholds lose, so that allocatable
+stays as it was. What should be known beside it goes to standard error.
+
+Percentages of memory.available and nodefs.available are worth different amounts
+on different machines. With --capacity they are those of one kind of machine;
+without it the kubelet's threshold stays and the agent's is a quarter above it.
+
+Exit status: 0 written, 1 a file can not be read or written, 2 it is no valid
+configuration (a line on standard error for every fault).`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return invalidError{fmt.Errorf("import-kubelet-config takes one file; %d were given", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return i.run(args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&i.dropIns, "drop-in", "", "the kubelet's drop-in directory, what its --config-dir names")
+	cmd.Flags().StringVar(&i.flags, "kubelet-flags", "", "flags of the kubelet, separated by spaces: they win over files")
+	cmd.Flags().StringToStringVar(&i.capacity, "capacity", nil, "what percentages refer to, such as memory=16Gi,ephemeral-storage=100Gi: the Node's status.capacity")
+	cmd.Flags().StringVarP(&i.directory, "output-dir", "d", "", "write "+importedAgent+" and "+importedKubelet+" into this directory instead of standard output")
+	return cmd
+}
+
+func (i *importing) run(file string, out, errs io.Writer) error {
+	shared, err := i.share(file)
+	if errors.As(err, new(fields.Faults)) {
+		return invalidError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if err := i.write(shared, out); err != nil {
+		return fmt.Errorf("write what was imported: %w", err)
+	}
+	for _, note := range shared.Notes {
+		fmt.Fprintln(errs, "note:", note)
+	}
+	return nil
+}
+
+func (i *importing) share(file string) (shared kubeletconfig.Shared, err error) {
+	capacity, err := capacities(i.capacity)
+	if err != nil {
+		return shared, err
+	}
+	sources := kubeletconfig.Sources{Args: strings.Fields(i.flags)}
+	if sources.File, err = os.ReadFile(file); err != nil {
+		return shared, fmt.Errorf("read the kubelet's configuration: %w", err)
+	}
+	if i.dropIns != "" {
+		if sources.DropIns, err = survey.DropIns(i.dropIns); err != nil {
+			return shared, err
+		}
+	}
+	if shared, err = sources.Share(capacity); err != nil {
+		return shared, err
+	}
+	// What the agent would refuse a kubelet would refuse too, though at its start.
+	_, err = config.ParseFile(shared.Agent)
+	return shared, err
+}
+
+// capacityOf are the signals whose percentages refer to a resource of a Node.
+var capacityOf = map[string]signal.Signal{
+	"memory":            signal.MemoryAvailable,
+	"ephemeral-storage": signal.NodefsAvailable,
+}
+
+func capacities(given map[string]string) (kubeletconfig.Capacity, error) {
+	var faults fields.Faults
+	known := map[signal.Signal]signal.Amount{}
+	for key, text := range given {
+		s, is := capacityOf[key]
+		q, err := fields.ParseQuantity(text)
+		switch {
+		case !is:
+			faults.Add("--capacity", key, "must be memory or ephemeral-storage")
+		case err != nil || q.Sign() <= 0:
+			faults.Add("--capacity="+key, text, "must be a positive quantity, such as 16Gi")
+		default:
+			known[s] = signal.Amount(fields.Whole(q))
+		}
+	}
+	return func(s signal.Signal) signal.Amount { return known[s] }, faults.Err()
+}
+
+func (i *importing) write(shared kubeletconfig.Shared, out io.Writer) error {
+	if i.directory == "" {
+		_, err := fmt.Fprintf(out, "%s---\n%s", shared.Agent, shared.Kubelet)
+		return err
+	}
+	if err := os.MkdirAll(i.directory, 0o755); err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{importedAgent: shared.Agent, importedKubelet: shared.Kubelet} {
+		if err := os.WriteFile(filepath.Join(i.directory, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
