@@ -39,6 +39,9 @@ func NewNode(name string, limit int64, options ...sandbox.Option) (*Node, error)
 // Manifests is the directory of the pods' manifests.
 func (n *Node) Manifests() string { return filepath.Join(n.Dir, "pods") }
 
+// DisarmFile is the file that disarms the node's agent.
+func (n *Node) DisarmFile() string { return filepath.Join(n.Dir, "disarm") }
+
 // Close ends what runs in the node and removes everything.
 func (n *Node) Close() error {
 	err := n.Node.Close()
@@ -100,6 +103,7 @@ func (n *Node) Start(ctx context.Context, binary string, args ...string) (*Agent
 		"--node-cgroup=" + n.Path(),
 		"--pod-manifests=" + n.Manifests(),
 		"--state-file=" + filepath.Join(n.Dir, "state.json"),
+		"--disarm-file=" + n.DisarmFile(),
 		"--enforce-node-allocatable=none",
 		"--container-runtime-endpoint=none",
 		"--kubelet-config=/none",
