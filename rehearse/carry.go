@@ -30,6 +30,7 @@ var carriers = map[fleet.Kind]func(*run, *fleet.Action){
 	fleet.Evict:        (*run).evict,
 	fleet.Cancel:       (*run).cancel,
 	fleet.ClearAgent:   (*run).clearAgent,
+	fleet.ClearPod:     (*run).clearPod,
 }
 
 func (r *run) silence(a *fleet.Action) {
@@ -104,6 +105,13 @@ func (r *run) evict(a *fleet.Action) {
 func (r *run) cancel(a *fleet.Action) {
 	if p := r.present(a); p != nil {
 		r.note(Line{Do: doCancel, Node: a.Node, Pod: a.Pod.Key(), why: r.whyCancelled(a)})
+	}
+}
+
+func (r *run) clearPod(a *fleet.Action) {
+	if p := r.present(a); p != nil {
+		r.note(Line{Do: doClearPod, Node: a.Node, Pod: a.Pod.Key(), why: r.whyCleared(a)})
+		r.world.remove(a.Pod.Key())
 	}
 }
 

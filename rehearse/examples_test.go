@@ -128,6 +128,22 @@ func TestTextTellsTheStory(t *testing.T) {
 	}
 }
 
+func TestTextTellsOfWhatIsLeftOfPods(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(clusters, "evicted-pods.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text := output(t, read(t, string(data)))
+	for _, want := range []string{
+		"\nwhat is left of pods that agents evicted is deleted after 30m0s\n",
+		"\n   1900s  → a-0: what is left of default/hog is deleted: evicted by the node's agent at 100s, 1800s ago\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+}
+
 // What docs/scenarios.md says a scenario prints is what it prints.
 func TestTheExampleOfTheDocs(t *testing.T) {
 	data, err := os.ReadFile("../docs/scenarios.md")

@@ -40,9 +40,10 @@ const (
 	doPodNotReady = "pod-not-ready"
 	doEvict       = "evict"
 	doCancel      = "cancel"
+	doClearPod    = "clear-pod"
 )
 
-var ranks = map[string]int{doZone: 0, doCondition: 1, doTaint: 2, doLabel: 3, doPodNotReady: 4, doEvict: 5, doCancel: 6}
+var ranks = map[string]int{doZone: 0, doCondition: 1, doTaint: 2, doLabel: 3, doPodNotReady: 4, doEvict: 5, doCancel: 6, doClearPod: 7}
 
 // What becomes of a taint; add stands before remove.
 const (

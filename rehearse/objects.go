@@ -21,8 +21,9 @@ type nodeSpec struct {
 
 // A podSpec is a pod as the file has it.
 type podSpec struct {
-	object facts.Pod // its time of creation is when it is created
-	runs   bool      // it is Ready whenever its node is
+	object  facts.Pod // its time of creation is when it is created
+	runs    bool      // it is Ready whenever its node is
+	evicted bool      // its node's agent evicted it, as soon as it is created
 }
 
 // sayings are what a node reports unless the file says otherwise.
@@ -72,6 +73,7 @@ func podOf(p *corev1.Pod) podSpec {
 		}
 	}
 	s.object.Ready = s.runs
+	_, s.evicted = objects.Evicted(p)
 	return s
 }
 

@@ -13,6 +13,7 @@ type play struct {
 	grace, startup, timeout, large, until int
 	rate, secondary                       float64
 	manager, based                        bool // enableTaintManager, taintBasedEvictions
+	kept                                  int  // evictedPodTTL
 	nodes                                 []playNode
 	pods                                  []playPod
 	events                                []playEvent
@@ -27,6 +28,7 @@ type playPod struct {
 	name, node       string
 	tolerates        []playToleration
 	daemon, finished bool
+	evicted          bool // by its node's agent
 }
 
 // A playToleration is for the NoExecute taint of a key, or of any if that is
@@ -55,7 +57,7 @@ func newPlay(seed uint64, calm bool) *play {
 	r := rand.New(rand.NewPCG(seed, 5))
 	p := &play{
 		grace: pick(r, 20, 40, 50), startup: 60, timeout: pick(r, 60, 120, 300), large: pick(r, 2, 4, 50), until: 1000,
-		rate: pick(r, 0.1, 0.1, 0.2, 1), secondary: pick(r, 0.01, 0.05), manager: r.IntN(4) > 0, based: r.IntN(4) > 0,
+		rate: pick(r, 0.1, 0.1, 0.2, 1), secondary: pick(r, 0.01, 0.05), manager: r.IntN(4) > 0, based: r.IntN(4) > 0, kept: pick(r, 0, 50, 333),
 	}
 	zones := []string{"z0", "z1", "z2"}[:1+r.IntN(3)]
 	least, every := 1, pick(r, 20, 60, 150)
@@ -81,7 +83,8 @@ func newPlay(seed uint64, calm bool) *play {
 }
 
 func (p *play) newPod(r *rand.Rand, name string) playPod {
-	pod := playPod{name: "default/" + name, node: p.nodes[r.IntN(len(p.nodes))].name, daemon: r.IntN(5) == 0, finished: r.IntN(8) == 0}
+	pod := playPod{name: "default/" + name, node: p.nodes[r.IntN(len(p.nodes))].name, daemon: r.IntN(5) == 0, finished: r.IntN(5) == 0}
+	pod.evicted = pod.finished && r.IntN(3) > 0
 	if pod.tolerates = tolerations(r); r.IntN(2) == 0 { // as most pods have it
 		seconds := pick(r, 20, 60, 100, 300)
 		pod.tolerates = []playToleration{{"node.kubernetes.io/unreachable", seconds}, {"node.kubernetes.io/not-ready", seconds}, {"k", seconds}}
@@ -185,8 +188,8 @@ func (p *play) withFailovers(times ...int) *play {
 // yaml is the play as a file.
 func (p *play) yaml() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nconfig: {nodeMonitorGracePeriod: %ds, nodeStartupGracePeriod: %ds, podEvictionTimeout: %ds, nodeEvictionRate: %g, secondaryNodeEvictionRate: %g, largeClusterSizeThreshold: %d, enableTaintManager: %t, taintBasedEvictions: %t}\nnodes:\n",
-		p.grace, p.startup, p.timeout, p.rate, p.secondary, p.large, p.manager, p.based)
+	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nconfig: {nodeMonitorGracePeriod: %ds, nodeStartupGracePeriod: %ds, podEvictionTimeout: %ds, nodeEvictionRate: %g, secondaryNodeEvictionRate: %g, largeClusterSizeThreshold: %d, enableTaintManager: %t, taintBasedEvictions: %t%s}\nnodes:\n",
+		p.grace, p.startup, p.timeout, p.rate, p.secondary, p.large, p.manager, p.based, map[bool]string{true: fmt.Sprintf(", evictedPodTTL: %ds", p.kept)}[p.kept > 0])
 	for _, n := range p.nodes {
 		fmt.Fprintf(&b, "- %s\n", n.yaml())
 	}
@@ -230,8 +233,11 @@ func (p *playPod) yaml() string {
 	if p.node != "" {
 		spec += ", nodeName: " + p.node
 	}
-	phase := map[bool]string{true: "Succeeded", false: "Running"}[p.finished]
-	return fmt.Sprintf("{metadata: {%s}, spec: {%s}, status: {phase: %s}}", metadata, spec, phase)
+	status := map[bool]string{true: "phase: Succeeded", false: "phase: Running"}[p.finished]
+	if p.evicted {
+		status = "phase: Failed, conditions: [{type: plimsoll.dev/Evicted, status: \"True\"}]"
+	}
+	return fmt.Sprintf("{metadata: {%s}, spec: {%s}, status: {%s}}", metadata, spec, status)
 }
 
 func (e *playEvent) yaml() string {

@@ -30,7 +30,7 @@ func TestTwin(t *testing.T) {
 			kinds[strings.Fields(l)[1]]++
 		}
 	}
-	for _, kind := range []string{"zone", "condition", "taint", "pod-not-ready", "evict", "cancel"} {
+	for _, kind := range []string{"zone", "condition", "taint", "pod-not-ready", "evict", "cancel", "clear-pod"} {
 		if kinds[kind] < plays()/4 {
 			t.Errorf("%d lines of kind %s in %d plays: too few to mean much", kinds[kind], kind, plays())
 		}

@@ -86,6 +86,10 @@ func (r *run) whyCancelled(a *fleet.Action) string {
 	return "no NoExecute taint is left"
 }
 
+func (r *run) whyCleared(a *fleet.Action) string {
+	return fmt.Sprintf("evicted by the node's agent at %s, %s ago", since(*a.Pod.Evicted), seconds(r.world.now.Sub(*a.Pod.Evicted)))
+}
+
 // counted is a number of things, such as 1 node or 2 nodes.
 func counted(n int, thing string) string {
 	if n == 1 {

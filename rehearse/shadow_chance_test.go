@@ -69,6 +69,9 @@ func (d *dealer) settings() settings {
 		based := d.chance(50)
 		s.taintBased = &based
 	}
+	if d.chance(40) {
+		s.kept = some(d, time.Second, 30*time.Second, 100*time.Second, 5*time.Minute)
+	}
 	return s
 }
 
@@ -132,6 +135,12 @@ func (d *dealer) pod() filePod {
 	}
 	if d.chance(20) {
 		p.phase = some(d, "Running", "Pending", "Succeeded", "Failed")
+	}
+	if d.chance(15) {
+		p.phase = "Failed"
+	}
+	if p.phase != "" && d.chance(70) {
+		p.mark = some(d, "True", "True", "True", "False", "Unknown")
 	}
 	p.unready = d.chance(5)
 	p.daemon = d.chance(10)

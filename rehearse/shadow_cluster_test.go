@@ -45,6 +45,7 @@ type shadowPod struct {
 	daemon      bool
 	ready       bool
 	runs        bool // it is ready whenever its node is
+	evicted     bool // by its node's agent
 }
 
 const (
@@ -93,7 +94,7 @@ func (w *shadow) create(f *filePod) error {
 		finished := f.phase == "Succeeded" || f.phase == "Failed"
 		runs := !f.unready && (f.phase == "" || f.phase == "Running")
 		w.pods[key] = &shadowPod{key: key, created: w.now, node: f.node, tolerations: f.tolerations, finished: finished, daemon: f.daemon,
-			ready: runs, runs: runs}
+			ready: runs, runs: runs, evicted: f.phase == "Failed" && f.mark == "True"}
 	}
 	return nil
 }
@@ -282,6 +283,7 @@ func (w *shadow) next() time.Duration {
 		if at, leaves := w.leaves(p); leaves {
 			after(at)
 		}
+		after(p.created + w.kept)
 	}
 	for _, z := range w.mind.zones {
 		after(z.token)

@@ -48,7 +48,7 @@ func compareLines(a, b line) int {
 
 func (w *shadow) say(l line, do, rest string, args ...any) {
 	l.at = w.now
-	l.rank = slices.Index([]string{"zone", "condition", "taint", "label", "pod-not-ready", "evict", "cancel"}, do)
+	l.rank = slices.Index([]string{"zone", "condition", "taint", "label", "pod-not-ready", "evict", "cancel", "clear-pod"}, do)
 	at := strconv.FormatFloat(float64(w.now.Round(time.Millisecond))/1e9, 'f', -1, 64)
 	l.text = fmt.Sprintf(`{"at":"%ss","do":%q,`, at, do) + fmt.Sprintf(rest, args...) + "}"
 	w.lines = append(w.lines, l)
@@ -98,6 +98,7 @@ func (w *shadow) control() {
 	if tolerations {
 		w.runTimers()
 	}
+	w.clear()
 	slices.SortStableFunc(w.lines, compareLines)
 	if w.former != nil && legacy {
 		for _, n := range w.nodes {
@@ -528,6 +529,16 @@ func (w *shadow) evictable(n *shadowNode) (pods []*shadowPod) {
 func (w *shadow) evictAll(n *shadowNode) {
 	for _, p := range w.evictable(n) {
 		w.evict(p, "node-lost")
+	}
+}
+
+// clear deletes what is left of evicted pods.
+func (w *shadow) clear() {
+	for _, p := range w.sortedPods() {
+		if p.evicted && w.kept > 0 && w.now >= p.created+w.kept && p.node != "" {
+			delete(w.pods, p.key)
+			w.say(line{node: p.node, pod: p.key}, "clear-pod", `"node":%q,"pod":%q`, p.node, p.key)
+		}
 	}
 }
 

@@ -20,8 +20,9 @@ type settings struct {
 	rate, secondary         float64
 	large                   int
 	unhealthy               float64
-	manager                 bool  // enableTaintManager
-	taintBased              *bool // taintBasedEvictions, if it is set
+	manager                 bool          // enableTaintManager
+	taintBased              *bool         // taintBasedEvictions, if it is set
+	kept                    time.Duration // evictedPodTTL; 0: left out
 }
 
 type fileNode struct {
@@ -51,7 +52,8 @@ type filePod struct {
 	node        string
 	tolerations []toleration
 	phase       string
-	unready     bool // its status says so
+	unready     bool   // its status says so
+	mark        string // the status of its agent's mark; "": there is none
 	daemon      bool
 }
 
@@ -103,6 +105,9 @@ func (s *settings) object() object {
 	}
 	if s.taintBased != nil {
 		o["taintBasedEvictions"] = *s.taintBased
+	}
+	if s.kept > 0 {
+		o["evictedPodTTL"] = s.kept.String()
 	}
 	return o
 }
@@ -160,8 +165,15 @@ func (p *filePod) object() object {
 	if p.phase != "" {
 		status["phase"] = p.phase
 	}
+	var conditions []object
 	if p.unready {
-		status["conditions"] = []object{{"type": "Ready", "status": "False"}}
+		conditions = append(conditions, object{"type": "Ready", "status": "False"})
+	}
+	if p.mark != "" {
+		conditions = append(conditions, object{"type": "plimsoll.dev/Evicted", "status": p.mark, "lastTransitionTime": "2020-01-01T00:00:00Z"})
+	}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
 	}
 	if len(status) > 0 {
 		o["status"] = status

@@ -131,7 +131,7 @@ func TestShadow(t *testing.T) {
 	if clusters < 1000 {
 		return
 	}
-	for _, kind := range []string{"zone", "condition", "taint", "label", "pod-not-ready", "evict", "cancel"} {
+	for _, kind := range []string{"zone", "condition", "taint", "label", "pod-not-ready", "evict", "cancel", "clear-pod"} {
 		if kinds[kind] < 100 {
 			t.Errorf("%d lines of kind %s in %d clusters: too few to mean much", kinds[kind], kind, clusters)
 		}

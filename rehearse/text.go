@@ -54,6 +54,9 @@ func (s *Scenario) heading() string {
 	default:
 		lines = append(lines, fmt.Sprintf("its pods are evicted after %s, from at most %s", p.PodEvictionTimeout, rate))
 	}
+	if p.EvictedPodTTL > 0 {
+		lines = append(lines, fmt.Sprintf("what is left of pods that agents evicted is deleted after %s", p.EvictedPodTTL))
+	}
 	return strings.Join(lines, "\n")
 }
 
@@ -113,6 +116,9 @@ var tellers = map[string]func([]Line) string{
 	},
 	doCancel: func(l []Line) string {
 		return fmt.Sprintf("%s: eviction of %s is called off: %s", l[0].Node, list(l, (*Line).pod), l[0].why)
+	},
+	doClearPod: func(l []Line) string {
+		return fmt.Sprintf("%s: what is left of %s is deleted: %s", l[0].Node, list(l, (*Line).pod), l[0].why)
 	},
 }
 

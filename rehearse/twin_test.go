@@ -401,7 +401,7 @@ func (w *twin) taint(name string, n *twinNode) {
 	}
 }
 
-// care marks, times and evicts one pod.
+// care marks, times and evicts one pod, and deletes what is left of it.
 func (w *twin) care(key string, p *twinPod) {
 	n := w.nodes[p.play.node]
 	if n != nil && wantedOf(n) != "" && p.ready {
@@ -428,7 +428,10 @@ func (w *twin) care(key string, p *twinPod) {
 	case due == never && p.timed:
 		w.say("cancel %s %s", p.play.node, key)
 	}
-	p.timed = due != never
+	if p.timed = due != never; p.play.evicted && w.play.kept > 0 && w.now >= p.created+w.play.kept {
+		w.say("clear-pod %s %s", p.play.node, key)
+		delete(w.pods, key)
+	}
 }
 
 // deadline is when a pod leaves for a taint: the first toleration that is for it

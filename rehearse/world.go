@@ -144,6 +144,9 @@ func (w *world) create(spec named[podSpec]) {
 			}
 		}
 		object.UID, object.Created = w.uid(object.UID, name), w.now
+		if spec.spec.evicted {
+			object.Evicted = &object.Created
+		}
 		p := &pod{runs: spec.spec.runs}
 		w.pods[name] = p
 		w.bound[object.Node] = append(w.bound[object.Node], p)
