@@ -188,10 +188,8 @@ func newYard(t *testing.T) *yard {
 	for _, file := range options() {
 		s.apply(t, file)
 	}
-	for _, name := range []string{victims} {
-		if err := c.Namespace(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.Namespace(t.Context(), victims); err != nil {
+		t.Fatal(err)
 	}
 	y := &yard{Cluster: c, admin: s.admin, own: newPlace(t, s.admin, "bow"), strange: newPlace(t, s.admin, "stern")}
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../deploy/admission/agent-own-node.yaml"); err != nil {
