@@ -76,7 +76,7 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	a := agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
 		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,
 		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.leaving,
-		Arming: p.safety,
+		Arming: p.safety, Restraint: p.openRestraint(time.Now()), RestraintSaved: p.saveRestraint, Holders: p.node,
 	})
 	p.looker.Store(a)
 	a.Run(ctx)

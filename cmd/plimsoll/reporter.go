@@ -14,6 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/metrics"
 	"plimsoll.dev/plimsoll/podstatus"
 	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/state"
 )
@@ -83,7 +84,7 @@ func (r *reporter) count(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
-	if t := o.Verdict.Target; t != nil && o.StoodBy == "" && r.events != nil && r.safety.acts() {
+	if t := o.Verdict.Target; t != nil && o.StoodBy == "" && o.Held == (restraint.Hold{}) && r.events != nil && r.safety.acts() {
 		r.events.Attempting(t.Signal, o.Snapshot.At)
 	}
 	e := o.Evicted
@@ -168,6 +169,8 @@ func (r *reporter) Report(d *agent.Decision) {
 	case d.Decision == agent.Terminated && len(d.Failed) == 0:
 		r.metrics.Evicted(d.Signal)
 		r.giveBack(d.Signal, d.UID)
+	case d.Held != "":
+		r.reportHold(d)
 	case d.Decision == agent.Settled && d.Freed != nil:
 		if s, err := signal.Parse(d.Signal); err == nil && s.Definition().Unit == signal.UnitBytes {
 			r.metrics.Freed(metrics.Eviction, *d.Freed)

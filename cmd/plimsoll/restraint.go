@@ -1,0 +1,58 @@
+package main
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// savedRestraint is the section of the state file with what evictions have led
+// to.
+const savedRestraint = "restraint"
+
+// openRestraint is a restraint that goes on where its predecessor ended: a restart
+// gives no evictions back.
+func (p *program) openRestraint(now time.Time) *restraint.Restraint {
+	r := restraint.New(p.config.Restraint.Policy())
+	if p.state == nil {
+		return r
+	}
+	var saved restraint.Saved
+	if err := p.state.Load(savedRestraint, &saved); err != nil {
+		p.log.Error("the evictions of the last hour are forgotten", "error", err)
+		return r
+	}
+	r.Restore(saved, now)
+	return r
+}
+
+func (p *program) saveRestraint(s restraint.Saved) {
+	if p.state != nil {
+		p.state.Save(savedRestraint, s)
+	}
+}
+
+// Holders implements agent.Holders.
+func (n *node) Holders() []signal.Holder { return n.stats.Holders() }
+
+// reportHold counts that evictions are held back, and tells the cluster where they
+// have stopped to help.
+func (r *reporter) reportHold(d *agent.Decision) {
+	r.metrics.EvictionsHeld(d.Held)
+	if d.Decision == agent.Futile && r.events != nil && r.safety.acts() {
+		r.events.Futile(d.Why + holdersText(d.Holders))
+	}
+}
+
+// mostNamed is how many holders an event names.
+const mostNamed = 3
+
+// holdersText names the first holders for a person.
+func holdersText(held []signal.Holder) (text string) {
+	for i, h := range held[:min(len(held), mostNamed)] {
+		text += [...]string{"; held by ", ", "}[min(i, 1)] + h.Name + " " + signal.Format(signal.Amount(h.Bytes), signal.UnitBytes)
+	}
+	return text
+}
