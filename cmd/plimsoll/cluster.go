@@ -49,14 +49,14 @@ func (p *program) openReports(ctx context.Context) error {
 			return mode.Owners(n, p.neighbour.thresholds(), reportedLines(p.policies.shown()))
 		},
 		Transition: c.EvictionPressureTransitionPeriod, Taint: c.PressureTaint, Events: p.reporter.events, Log: p.log,
-		Armed: p.safety.acts, Inherited: p.inherited,
+		Alive: p.reporter.heartbeatAlive, Armed: p.safety.acts, Inherited: p.inherited,
 	})
-	p.crew.Go(func() { p.reporter.conditions.Run(ctx) })
 	if c.HeartbeatNamespace != "" {
 		p.reporter.heartbeat = report.NewHeartbeat(report.HeartbeatParts{Client: client, NodeName: name, Namespace: c.HeartbeatNamespace,
 			Node: p.apiNode.Object, Period: c.MonitoringPeriod, Vitals: p.reporter.tellVitals, Log: p.log})
 		p.crew.Go(func() { p.reporter.heartbeat.Run(ctx) })
 	}
+	p.crew.Go(func() { p.reporter.conditions.Run(ctx) }) // now that there is a heartbeat to ask
 	if c.ReportNodeLease {
 		p.reportNodeLease(ctx)
 	}
