@@ -24,6 +24,7 @@ func TestStories(t *testing.T) {
 	s.story("an agent gives a second opinion", bySecondOpinion)
 	s.story("an agent asks for a soft eviction", softly)
 	s.story("what a dead agent left is cleared away", leavings)
+	s.story("what is left of evicted pods is deleted in its time", remnants)
 }
 
 // silenced are the conditions that become Unknown with a node.
@@ -223,13 +224,14 @@ func byTimeout(s *stage) {
 // observed: a controller that observes decides all the same and writes nothing but
 // the lease of the leader.
 func observed(s *stage) {
-	watcher := s.controllers(1, "--mode=observe")[0]
+	watcher := s.controllers(1, "--mode=observe", "--evicted-pod-ttl=1s")[0]
 	dead, rock := s.node("seen"), s.node("rock")
 	pod := s.run(dead, hollow.Pod("seen", 1))
 	s.run(rock, hollow.Pod("kept", 1))
+	s.fail(s.run(dead, hollow.Pod("left", 1)), corev1.ConditionTrue)
 	dead.Stop()
 	before := s.versions(dead, pod)
-	for _, decision := range []string{"silence", "taint", "mark-not-ready", "evict"} {
+	for _, decision := range []string{"silence", "taint", "mark-not-ready", "evict", "clear-pod"} {
 		s.poll("it tells of "+decision, func() bool {
 			return watcher.decided(func(l *said) bool {
 				return l.Decision == decision && l.Rehearsed && (l.Node == "seen" || l.Pod == "default/seen")
