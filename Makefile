@@ -25,7 +25,7 @@ RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs clean
+.PHONY: help build image components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -145,6 +145,12 @@ vuln: ## govulncheck, for those who reach its database
 
 docs: ## write the generated parts of docs/
 	$(GO) test ./config ./metrics -run TestReference -update
+
+manifests: bin/components/helm ## write what is made from the chart, and what the chart takes from deploy/ and from the options
+	$(GO) test ./test/chart -run TestGenerated -count=1 -update
+
+bin/components/helm:
+	$(GO) -C test/components run . -o ../../bin/components helm
 
 clean: ## remove what was built
 	rm -rf bin

@@ -22,6 +22,7 @@ var variants = map[string][]string{
 	"the host's network":   {`hostNetwork=true`, `extraEnv=[{"name":"KUBERNETES_SERVICE_HOST","value":"127.0.0.1"}]`},
 	"other PIDs":           {`agent.hostPID=false`},
 	"another name":         {`fullnameOverride="mark"`},
+	"every policy":         {`policies.kubeletKeepsConditions=true`, mutating},
 	"armed":                {`agent.arming.all="armed"`},
 	"every right":          {`agent.config={"softEviction":"direct","pressureTaint":true,"reportNodeLease":true,"pressureConditions":"own"}`},
 	"replacing": {`controller.config={"mode":"replace","maxUnhealthy":"20%","kubeAPIQPS":20}`, `controller.replicas=3`,

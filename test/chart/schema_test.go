@@ -40,6 +40,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 		{`metrics.rules.enabled=true`, []string{"PrometheusRule", "Prometheus operator"}},
 		{`metrics.podMonitor.enabled=true`, []string{"PodMonitor", "Prometheus operator"}},
+		{`policies.kubeletKeepsConditions=true`, []string{"policies.kubeletKeepsConditions", "Kubernetes 1.36"}},
 		{`agent.config.heartbeatNamespace="kube-system"`, []string{"agent.config.heartbeatNamespace", "leave it out"}},
 		{`controller.config.leaderElectResourceNamespace="kube-system"`, []string{"leaderElectResourceNamespace", "leave it out"}},
 		{`controller.config.leaderElect=false`, []string{"controller.replicas=1"}},

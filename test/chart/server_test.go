@@ -3,6 +3,8 @@ package chart_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -152,12 +154,17 @@ func (s *server) daemonSet(t *testing.T) *appsv1.DaemonSet {
 	return found
 }
 
-// TestLife installs, upgrades, rolls back and uninstalls, and nothing is left.
-func TestLife(t *testing.T) {
+// TestOnAServer: each part leaves the server as it was.
+func TestOnAServer(t *testing.T) {
 	s := newServer(t)
-	if err := s.cluster.Namespace(t.Context(), namespace); err != nil { // else Helm makes one, and leaves it
-		t.Fatal(err)
-	}
+	t.Run("a namespace that refuses the agent", s.refusingNamespace)
+	t.Run("life", s.life)
+	t.Run("the word of arming stays", s.theWordOfArmingStays)
+	t.Run("every variant", s.everyVariant)
+}
+
+// life installs, upgrades, rolls back and uninstalls, and nothing is left.
+func (s *server) life(t *testing.T) {
 	before := s.everything(t)
 
 	notes := s.must(t, "install")
@@ -190,6 +197,62 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// everyVariant of what the chart makes, and what kustomize makes: each field is
+// known to the server, and each value valid.
+func (s *server) everyVariant(t *testing.T) {
+	kubectl := needTool(t, "kubectl")
+	config, err := s.cluster.Kubeconfig(s.cluster.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl.args = []string{"--kubeconfig=" + config, "--cache-dir=" + t.TempDir()}
+	for name, values := range variants {
+		if name == "Prometheus" { // whose kinds this server does not have
+			continue
+		}
+		manifest, err := (&tool{path: s.helm.path}).template(t, values...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "manifest.yaml")
+		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kubectl.run(t.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename="+file); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, overlay := range []string{"base", "overlays/armed", "overlays/kubelet-keeps-conditions"} {
+		if _, err := kubectl.run(t.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "--kustomize="+filepath.Join(kustomize, overlay)); err != nil {
+			t.Errorf("%s: %v", overlay, err)
+		}
+	}
+}
+
+// refusingNamespace is told of before pods are missed that the server would not
+// make; and it is the server that says which kinds there are.
+func (s *server) refusingNamespace(t *testing.T) {
+	namespaces := s.api.CoreV1().Namespaces()
+	const enforce = "pod-security.kubernetes.io/enforce"
+	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{enforce: "baseline"}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.change(t.Context(), "install")
+	if err := refused(err, "kubectl label namespace "+namespace, enforce+"=privileged"); err != nil {
+		t.Error(err)
+	}
+	_, err = s.change(t.Context(), "install", `agent.enabled=false`, `metrics.rules.enabled=true`)
+	if err := refused(err, "the server has no kind PrometheusRule"); err != nil {
+		t.Error(err)
+	}
+	s.must(t, "install", `agent.enabled=false`)
+	s.helm.must(t, "uninstall", release)
+	if _, err := namespaces.Patch(t.Context(), namespace, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"privileged"}}}`, enforce), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // settled is everything, once what is being deleted is gone.
 func (s *server) settled(t *testing.T, want []string) (all []string) {
 	t.Helper()
@@ -200,10 +263,9 @@ func (s *server) settled(t *testing.T, want []string) (all []string) {
 	return all
 }
 
-// TestTheWordOfArmingStays: whoever arms or disarms all nodes says so in an object
-// of the chart's, which must not take it back.
-func TestTheWordOfArmingStays(t *testing.T) {
-	s := newServer(t)
+// theWordOfArmingStays: whoever arms or disarms all nodes says so in an object of
+// the chart's, which must not take it back.
+func (s *server) theWordOfArmingStays(t *testing.T) {
 	configMaps := s.api.CoreV1().ConfigMaps(namespace)
 	word := func() string {
 		t.Helper()

@@ -1,0 +1,96 @@
+package chart_test
+
+import (
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+var kustomize = filepath.Join(deploy, "kustomize")
+
+// madeFiles are the files below deploy/kustomize that the chart makes: from which
+// templates (all, if none is named) and with which values.
+var madeFiles = map[string]struct{ templates, values []string }{
+	"base/plimsoll.yaml": {},
+	"components/kubelet-keeps-conditions/policy.yaml": {[]string{"policies"}, []string{
+		`policies={"kubeletKeepsConditions":true,"evictedStaysEvicted":false,"agentOwnNode":false}`, mutating}},
+	"components/prometheus/monitors.yaml": {[]string{"metrics"}, []string{`metrics.podMonitor.enabled=true`,
+		"--api-versions=monitoring.coreos.com/v1/PodMonitor"}},
+	"components/prometheus/alerts.yaml": {[]string{"alerts"}, []string{`metrics.rules.enabled=true`,
+		"--api-versions=monitoring.coreos.com/v1/PrometheusRule"}},
+}
+
+const madeHere = "# Made from the chart by make manifests: do not edit.\n"
+
+func TestGeneratedKustomize(t *testing.T) {
+	helm := needTool(t, "helm")
+	for file, c := range madeFiles {
+		values := append([]string{"--no-hooks"}, c.values...)
+		for _, name := range c.templates {
+			values = append(values, "--show-only=templates/"+name+".yaml")
+		}
+		manifest, err := helm.template(t, values...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agrees(t, filepath.Join(kustomize, file), madeHere+ofHelm.ReplaceAllLiteralString(manifest, ""))
+	}
+}
+
+// ofHelm is a label that says nothing here.
+var ofHelm = regexp.MustCompile(`(?m)^ *helm\.sh/chart: .*\n`)
+
+// built is what a kustomization makes.
+func built(t *testing.T, dir string) map[string]runtime.Object {
+	t.Helper()
+	return objects(t, needTool(t, "kubectl").must(t, "kustomize", filepath.Join(kustomize, dir)))
+}
+
+// TestKustomizations: the base is what the chart makes, with a namespace for it;
+// every overlay adds what it is called after.
+func TestKustomizations(t *testing.T) {
+	base := built(t, "base")
+	chart := needTool(t, "helm").made(t, "--no-hooks")
+	for _, o := range chart {
+		withoutChart(o)
+	}
+	if added := len(base) - len(chart); added != 1 || base["Namespace/"+namespace] == nil {
+		t.Errorf("the base has %d objects more than the chart, want a namespace", added)
+	}
+	for name, o := range chart {
+		if diff := cmp.Diff(o, base[name], unfolded); diff != "" {
+			t.Errorf("%s (-chart +base):\n%s", name, diff)
+		}
+	}
+	if word := find[*corev1.ConfigMap](t, built(t, "overlays/armed"), "ConfigMap/plimsoll-arming").Data["all"]; word != "armed" {
+		t.Errorf("overlays/armed says %q", word)
+	}
+	for overlay, names := range map[string][]string{
+		"overlays/kubelet-keeps-conditions": {"MutatingAdmissionPolicy/plimsoll-kubelet-keeps-conditions", "MutatingAdmissionPolicyBinding/plimsoll-kubelet-keeps-conditions"},
+		"overlays/prometheus":               {"PodMonitor/plimsoll-agent", "PodMonitor/plimsoll-controller", "PrometheusRule/plimsoll"},
+	} {
+		all := built(t, overlay)
+		maps.DeleteFunc(all, func(name string, _ runtime.Object) bool { return base[name] != nil })
+		if diff := cmp.Diff(names, slices.Sorted(maps.Keys(all))); diff != "" {
+			t.Errorf("%s adds (-want +got):\n%s", overlay, diff)
+		}
+	}
+}
+
+// unfolded compares texts by their words: kustomize writes empty lines between the
+// lines of an expression.
+var unfolded = cmp.Comparer(func(a, b string) bool { return slices.Equal(strings.Fields(a), strings.Fields(b)) })
+
+// withoutChart takes Helm's label from an object.
+func withoutChart(o runtime.Object) {
+	if labelled, ok := o.(interface{ GetLabels() map[string]string }); ok {
+		delete(labelled.GetLabels(), "helm.sh/chart")
+	}
+}

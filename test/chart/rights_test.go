@@ -1,0 +1,110 @@
+package chart_test
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// mutating says that the server has the API, as a server would.
+const mutating = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+
+// TestRightsAndPoliciesAreTheFiles: the chart grants what deploy/rbac grants and
+// has the policies of deploy/admission, neither less nor more; each optional right
+// comes with the option that needs it, and with no other.
+func TestRightsAndPoliciesAreTheFiles(t *testing.T) {
+	helm := needTool(t, "helm")
+	always := []string{"rbac/agent", "rbac/controller", "admission/evicted-stays-evicted", "admission/agent-own-node"}
+	for _, c := range []struct {
+		option string
+		file   string
+	}{
+		{`agent.config={}`, ""},
+		{`agent.config.softEviction="direct"`, "rbac/agent-direct-eviction"},
+		{`agent.config.softEviction="status"`, ""},
+		{`agent.config.pressureTaint=true`, "rbac/agent-pressure-taint"},
+		{`agent.config.reportNodeLease=true`, "rbac/agent-node-lease"},
+		{`policies.kubeletKeepsConditions=true`, "admission/kubelet-keeps-conditions"},
+	} {
+		files := always
+		if c.file != "" {
+			files = append(slices.Clone(always), c.file)
+		}
+		if diff := cmp.Diff(rights(fromFiles(t, files)), rights(helm.made(t, "--no-hooks", mutating, c.option))); diff != "" {
+			t.Errorf("%s (-files +chart):\n%s", c.option, diff)
+		}
+	}
+	for policy, file := range map[string]string{"evictedStaysEvicted": "evicted-stays-evicted", "agentOwnNode": "agent-own-node"} {
+		without := slices.DeleteFunc(slices.Clone(always), func(f string) bool { return f == "admission/"+file })
+		if diff := cmp.Diff(rights(fromFiles(t, without)), rights(helm.made(t, "--no-hooks", "policies."+policy+"=false"))); diff != "" {
+			t.Errorf("without %s (-files +chart):\n%s", policy, diff)
+		}
+	}
+}
+
+func fromFiles(t *testing.T, files []string) map[string]runtime.Object {
+	t.Helper()
+	all := map[string]runtime.Object{}
+	for _, file := range files {
+		maps.Copy(all, objects(t, text(t, filepath.Join(deploy, file+".yaml"))))
+	}
+	delete(all, "Namespace/"+namespace)
+	return all
+}
+
+// rights are the objects that grant or forbid, without labels.
+func rights(all map[string]runtime.Object) map[string]runtime.Object {
+	some := map[string]runtime.Object{}
+	for name, o := range all {
+		kind, _, _ := strings.Cut(name, "/")
+		if kind != "ServiceAccount" && !strings.Contains(kind, "Role") && !strings.Contains(kind, "Policy") {
+			continue
+		}
+		if described, err := meta.Accessor(o); err == nil {
+			described.SetLabels(nil)
+		}
+		some[name] = o
+	}
+	return some
+}
+
+// TestThePolicyIsOfTheServer: a server that has an API under an older name only is
+// asked by that.
+func TestThePolicyIsOfTheServer(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, version := range []string{"v1", "v1beta1"} {
+		manifest, err := helm.template(t, `policies.kubeletKeepsConditions=true`, "--show-only=templates/policies.yaml",
+			"--api-versions=admissionregistration.k8s.io/"+version+"/MutatingAdmissionPolicy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"} {
+			if !strings.Contains(manifest, "apiVersion: admissionregistration.k8s.io/"+version+"\nkind: "+kind+"\n") {
+				t.Errorf("on a server with %s there is no %s of that", version, kind)
+			}
+		}
+	}
+}
+
+// TestEveryFileIsOfSomeUse: a file of deploy/rbac that no option brings would be
+// granted by nobody's chart.
+func TestEveryFileIsOfSomeUse(t *testing.T) {
+	template := text(t, filepath.Join(chart, "templates", "rights.yaml"))
+	for _, name := range names(t, filepath.Join(deploy, "rbac"), ".yaml") {
+		if !strings.Contains(template, `$files "`+name+`"`) {
+			t.Errorf("templates/rights.yaml knows no file %s.yaml of deploy/rbac", name)
+		}
+	}
+	values := text(t, filepath.Join(chart, "values.yaml"))
+	for _, name := range names(t, filepath.Join(deploy, "admission"), ".yaml") {
+		if !strings.Contains(values, "\n  "+policyName(name)+": ") {
+			t.Errorf("values.yaml has no policies.%s for deploy/admission/%s.yaml", policyName(name), name)
+		}
+	}
+}
