@@ -71,7 +71,7 @@ var mayImport = map[string]struct {
 	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "restraint", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "doctor", "endpoints", "eviction", "fields", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "restraint", "signal", "simulate", "state", "stats", "survey"},
+	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "doctor", "endpoints", "eviction", "fields", "follow", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "restraint", "signal", "simulate", "state", "stats", "survey"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.
