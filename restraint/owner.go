@@ -7,6 +7,7 @@ type history struct {
 	evicted []time.Time // the last ones, in their order
 	waits   int         // that followed each other: the next one lasts twice as long
 	until   time.Time
+	before  time.Time // until, as it was before the last eviction
 }
 
 // note counts an eviction of an owner's pod. An owner whose pod is evicted again
@@ -23,9 +24,10 @@ func (r *Restraint) note(owner string, now time.Time) {
 		h = &history{}
 		r.owners[owner] = h
 	}
+	h.before = h.until
 	h.evicted = append(h.evicted, now)
-	h.evicted = h.evicted[max(0, len(h.evicted)-loop):]
-	if h.waits > 0 || len(h.evicted) == loop && now.Sub(h.evicted[0]) <= loopWindow {
+	h.evicted = h.evicted[max(0, len(h.evicted)-loop-1):] // one more, should this be withdrawn
+	if n := len(h.evicted); h.waits > 0 || n >= loop && now.Sub(h.evicted[n-loop]) <= loopWindow {
 		h.waits++
 		h.until = now.Add(doubled(r.policy.OwnerBackOff, h.waits, LongestOwner))
 	}
@@ -49,7 +51,7 @@ func (h *history) withdraw(at time.Time) {
 	h.evicted = h.evicted[:n]
 	if h.waits > 0 {
 		h.waits--
-		h.until = at
+		h.until = h.before
 	}
 }
 

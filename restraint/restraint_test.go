@@ -1,0 +1,192 @@
+package restraint_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+// shares are pods named a, b, c …, negative ones not measured.
+func shares(used ...signal.Amount) (list []restraint.Share) {
+	for i, u := range used {
+		list = append(list, restraint.Share{UID: string(rune('a' + i)), Used: max(u, 0), Known: u >= 0})
+	}
+	return list
+}
+
+func TestWhatMakesAnEvictionFutile(t *testing.T) {
+	before := restraint.Sight{Left: 90, Total: 1000, Shares: shares(100, 200, 300)} // a goes, 310 are outside
+	for _, tc := range []struct {
+		about    string
+		expected signal.Amount
+		now      restraint.Sight
+		want     bool
+	}{
+		{"all of it came back", 100, restraint.Sight{Left: 190, Total: 1000, Shares: shares(100, 200, 300)[1:]}, false},
+		{"half of it", 100, restraint.Sight{Left: 140, Total: 1000, Shares: shares(100, 200, 300)[1:]}, false},
+		{"less than half", 100, restraint.Sight{Left: 139, Total: 1000, Shares: shares(100, 200, 300)[1:]}, true},
+		{"less than there was before", 100, restraint.Sight{Left: 10, Total: 1000, Shares: shares(100, 200, 300)[1:]}, true},
+		{"another pod took it", 100, restraint.Sight{Left: 90, Total: 1000, Shares: shares(100, 300, 300)[1:]}, false},
+		{"a new pod took it", 100, restraint.Sight{Left: 90, Total: 1000, Shares: append(shares(0, 200, 300)[1:], restraint.Share{UID: "new", Used: 100, Known: true})}, false},
+		{"another pod ended, and what both held is there", 100, restraint.Sight{Left: 390, Total: 1000, Shares: shares(0, 200, 300)[2:]}, false},
+		{"another pod ended, and outside took both", 100, restraint.Sight{Left: 90, Total: 1000, Shares: shares(0, 200, 300)[2:]}, true},
+		{"its processes are still there", 100, restraint.Sight{Left: 90, Total: 1000, Shares: shares(100, 200, 300)}, false},
+		{"a pod without measurement counts as unchanged", 100, restraint.Sight{Left: 90, Total: 1000, Shares: shares(0, -1, 300)[1:]}, true},
+		{"a larger node", 100, restraint.Sight{Left: 1190, Total: 2000, Shares: shares(0, 200, 300)[1:]}, false},
+		{"an odd half", 101, restraint.Sight{Left: 140, Total: 1000, Shares: shares(101, 200, 300)[1:]}, true},
+		{"nothing was seen of the pod, and something is free", 0, restraint.Sight{Left: 191, Total: 1000, Shares: shares(0, 200, 300)[1:]}, false},
+		{"absurd figures", 100, restraint.Sight{Left: math.MinInt64, Total: math.MaxInt64, Shares: shares(0, math.MaxInt64, math.MaxInt64)[1:]}, true},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			r := restraint.New(restraint.Policy{Futile: 1, FutileBackOff: time.Minute})
+			kill := &restraint.Kill{Signal: signal.MemoryAvailable, UID: "a", Expected: tc.expected, Before: before}
+			kill.Before.Shares = shares(max(tc.expected, 100), 200, 300)
+			kill.Before.Total = before.Total + max(tc.expected, 100) - 100
+			now := tc.now
+			now.Total = now.Total.Plus(max(tc.expected, 100) - 100)
+			r.Expect(kill)
+			if r.Awaiting(signal.MemoryPressure) != kill || r.Awaiting(signal.DiskPressure) != nil {
+				t.Fatal("what is asked for is not remembered")
+			}
+			hold := r.Judge(signal.MemoryPressure, at(0), &now)
+			if got := hold.By == restraint.Futile; got != tc.want {
+				t.Errorf("futile: %v", got)
+			}
+			if r.Awaiting(signal.MemoryPressure) != nil {
+				t.Error("it is judged twice")
+			}
+		})
+	}
+}
+
+// An eviction of a pod of which nothing is known was futile if nothing came of it.
+func TestAnEvictionOfWhichNothingWasExpected(t *testing.T) {
+	for left, want := range map[signal.Amount]bool{89: true, 90: true, 91: false} {
+		r := restraint.New(restraint.Policy{Futile: 1, FutileBackOff: time.Minute})
+		r.Expect(&restraint.Kill{Signal: signal.PIDAvailable, UID: "a", Before: restraint.Sight{Left: 90, Total: 1000, Shares: shares(-1, 200)}})
+		hold := r.Judge(signal.PIDPressure, at(0), &restraint.Sight{Left: left, Total: 1000, Shares: shares(0, 200)[1:]})
+		if got := hold.By == restraint.Futile; got != want {
+			t.Errorf("%d left: futile: %v", left, got)
+		}
+	}
+}
+
+// judged has an eviction end in a judgement.
+func judged(r *restraint.Restraint, now time.Time, futile bool) restraint.Hold {
+	r.Expect(&restraint.Kill{Signal: signal.MemoryAvailable, UID: "a", Expected: 100, Before: restraint.Sight{Total: 1000, Shares: shares(100)}})
+	left := signal.Amount(100)
+	if futile {
+		left = 0
+	}
+	return r.Judge(signal.MemoryPressure, now, &restraint.Sight{Left: left, Total: 1000})
+}
+
+func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
+	r := restraint.New(restraint.Policy{Futile: 2, FutileBackOff: 5 * time.Minute})
+	if hold := judged(r, at(0), true); hold != (restraint.Hold{}) {
+		t.Fatalf("one is no row: %+v", hold)
+	}
+	now := start
+	for i, want := range []time.Duration{5, 10, 20, 40, 60, 60, 60} {
+		hold := judged(r, now, true)
+		if got := hold.Until.Sub(now); got != want*time.Minute || hold.N != i+2 {
+			t.Errorf("hold %d lasts %s, after %d", i, got, hold.N)
+		}
+		if r.Futile(signal.MemoryPressure, hold.Until.Add(-1)).By != restraint.Futile || r.Futile(signal.MemoryPressure, hold.Until).By != restraint.None {
+			t.Errorf("hold %d does not end when it says", i)
+		}
+		if r.Futile(signal.DiskPressure, now).By != restraint.None {
+			t.Error("disks are held for memory")
+		}
+		now = hold.Until
+	}
+	if judged(r, now, false).By != restraint.None || judged(r, now, true).By != restraint.None {
+		t.Error("one that helped does not end the row")
+	}
+	if hold := judged(r, now, true); hold.Until.Sub(now) != 5*time.Minute {
+		t.Errorf("the next row begins with %s", hold.Until.Sub(now))
+	}
+	if !r.Clear(signal.MemoryPressure) || r.Futile(signal.MemoryPressure, now).By != restraint.None || r.Clear(signal.MemoryPressure) {
+		t.Error("pressure that is over holds on")
+	}
+}
+
+func TestWithdrawnEvictionsAreGivenBack(t *testing.T) {
+	r := restraint.New(restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute})
+	r.Evicted("o", at(0))
+	r.Expect(&restraint.Kill{Signal: signal.MemoryAvailable, UID: "a"})
+	if r.Exhausted(at(1)).By != restraint.Budget {
+		t.Fatal("an eviction that has begun does not count")
+	}
+	r.Withdrawn("o", at(0))
+	r.Forgo("a")
+	if r.Exhausted(at(1)).By != restraint.None || r.Awaiting(signal.MemoryPressure) != nil {
+		t.Error("it counts although nobody went")
+	}
+	for i := range 3 {
+		r.Evicted("o", at(time.Duration(i)*time.Second))
+	}
+	r.Withdrawn("o", at(2*time.Second))
+	if hold := r.Looping("o", at(3*time.Second)); hold.By != restraint.None {
+		t.Errorf("two are no loop: %+v", hold)
+	}
+}
+
+func TestARestraintThatIsNoneRestrainsNothing(t *testing.T) {
+	for name, r := range map[string]*restraint.Restraint{"nil": nil, "zero policy": restraint.New(restraint.Policy{})} {
+		for i := range 100 {
+			r.Evicted("o", at(time.Duration(i)))
+			r.Expect(&restraint.Kill{})
+		}
+		now := at(time.Second)
+		if r.Exhausted(now) != (restraint.Hold{}) || r.Futile(0, now) != (restraint.Hold{}) || r.Looping("o", now) != (restraint.Hold{}) || r.Awaiting(0) != nil {
+			t.Errorf("%s: somebody is held", name)
+		}
+		r.Withdrawn("o", now)
+		r.Forgo("a")
+		r.Clear(0)
+	}
+	if r := restraint.New(restraint.Policy{OwnerBackOff: time.Minute}); true {
+		for range 9 {
+			r.Evicted("", start)
+		}
+		if r.Looping("", start).By != restraint.None {
+			t.Error("pods of nobody are held for each other")
+		}
+	}
+}
+
+func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
+	r := restraint.New(restraint.Policy{PerHour: 3, Futile: 2, FutileBackOff: time.Minute, OwnerBackOff: time.Minute})
+	r.Evicted("o", start)
+	if n := testing.AllocsPerRun(100, func() {
+		r.Exhausted(start)
+		r.Futile(signal.MemoryPressure, start)
+		r.Looping("o", start)
+		r.Awaiting(signal.MemoryPressure)
+		r.Clear(signal.MemoryPressure)
+		r.Moved()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestHoldsExplainThemselves(t *testing.T) {
+	for hold, want := range map[restraint.Hold]string{
+		{}: "",
+		{By: restraint.Budget, N: 3, Until: at(time.Minute)}:                                       "3 evictions within an hour, and no more are allowed: nobody is evicted for 1m0s",
+		{By: restraint.Futile, Condition: signal.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, which something outside of pods took: nobody is evicted for 5m0s, unless the pressure is over before",
+		{By: restraint.Owner, N: 4, Until: at(90 * time.Second)}:                                   "4 pods of its owner were evicted, one after the other: it is spared for 1m30s, and nobody goes in its stead",
+	} {
+		if got := hold.Explain(start); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
