@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,11 +26,31 @@ func LockMemory() error {
 	return nil
 }
 
+// ownScore is where the kernel keeps when the OOM killer takes a process:
+// -1000 never, 1000 first.
+const ownScore = "/proc/self/oom_score_adj"
+
+// nodeCritical is the score that kubelets give to node-critical and to guaranteed
+// pods: none of theirs is taken later. Going below needs CAP_SYS_RESOURCE.
+const nodeCritical = -997
+
 // ProtectFromOOM makes the kernel's OOM killer take the agent last.
 func ProtectFromOOM() error {
-	const score = "-999" // what the kubelet gives to node-critical pods is -997
-	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(score), 0); err != nil {
-		return fmt.Errorf("set oom_score_adj to %s: %w", score, err)
+	const score = "-999"
+	err := os.WriteFile(ownScore, []byte(score), 0)
+	if err == nil || protected() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("set oom_score_adj to %s: %w", score, err)
+}
+
+// protected reports whether no pod comes after this process already.
+func protected() bool {
+	text, err := os.ReadFile(ownScore)
+	return err == nil && takenLast(string(text))
+}
+
+func takenLast(text string) bool {
+	score, err := strconv.Atoi(strings.TrimSpace(text))
+	return err == nil && score <= nodeCritical
 }
