@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -110,7 +112,8 @@ func (s *server) everything(t *testing.T) (all []string) {
 }
 
 // completeJobs has every Job succeed at once, in place of the controllers and
-// nodes that this server does not have.
+// nodes that this server does not have. Before, its account has to have the rights
+// that it needs.
 func (s *server) completeJobs(t *testing.T) (seen func() []*batchv1.Job) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -125,13 +128,55 @@ func (s *server) completeJobs(t *testing.T) (seen func() []*batchv1.Job) {
 		for event := range watch.ResultChan() {
 			if job, ok := event.Object.(*batchv1.Job); ok && event.Type == "ADDED" {
 				jobs = append(jobs, job)
-				if err := s.complete(ctx, job); err != nil {
-					t.Errorf("complete Job %s: %v", job.Name, err)
+				if err := errors.Join(s.eventually(ctx, s.mayLeave), s.complete(ctx, job)); err != nil {
+					t.Errorf("Job %s: %v", job.Name, err)
 				}
 			}
 		}
 	}()
 	return func() []*batchv1.Job { stop(); <-ended; return jobs }
+}
+
+// eventually waits for what the server knows a moment after it was written.
+func (s *server) eventually(ctx context.Context, ask func(context.Context) error) (err error) {
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err = ask(ctx)
+		return err == nil, nil
+	})
+	return err
+}
+
+// mayLeave asks the server for what plimsoll leave --all does, and for as much as
+// a thief of its token would want.
+func (s *server) mayLeave(ctx context.Context) error {
+	for _, c := range []struct {
+		verb, group, resource, name string
+		allowed                     bool
+	}{
+		{"patch", "", "configmaps", "plimsoll-arming", true},
+		{"create", "", "configmaps", "", true},
+		{"list", "coordination.k8s.io", "leases", "", true},
+		{"watch", "coordination.k8s.io", "leases", "", true},
+		{"patch", "", "configmaps", "plimsoll-agent", false},
+		{"get", "", "configmaps", "", false},
+		{"update", "coordination.k8s.io", "leases", "", false},
+		{"get", "", "secrets", "", false},
+		{"list", "", "pods", "", false},
+		{"patch", "", "nodes", "", false},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + namespace + ":plimsoll-leave",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: c.verb, Group: c.group, Resource: c.resource, Name: c.name},
+		}}
+		answer, err := s.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		if answer.Status.Allowed != c.allowed {
+			return fmt.Errorf("its account may %s %s %s: %v, want %v", c.verb, c.resource, c.name, answer.Status.Allowed, c.allowed)
+		}
+	}
+	return nil
 }
 
 func (s *server) complete(ctx context.Context, job *batchv1.Job) error {
