@@ -38,17 +38,20 @@ func (o *ClusterOptions) judges(ctx context.Context, nodes []corev1.Node, now ti
 	found := []doctor.Judge{}
 	for _, j := range o.known() {
 		lease, err := o.Client.CoordinationV1().Leases(j.namespace).Get(ctx, j.name, metav1.GetOptions{})
+		without := apierrors.IsNotFound(err)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && !fresh(lease, now):
-			continue
-		case err != nil:
+		case err != nil && !without:
 			return doctor.Unknown[[]doctor.Judge](err.Error())
+		case !without && !fresh(lease, now):
+			continue // it has ended
 		}
 		one, err := o.judge(ctx, j, nodes, now)
 		if err != nil {
 			return doctor.Unknown[[]doctor.Judge](err.Error())
 		}
-		found = append(found, one)
+		if !without || one.Acts.Known { // one that elects nobody has no lease, and is seen by what it does
+			found = append(found, one)
+		}
 	}
 	return doctor.Known(found)
 }

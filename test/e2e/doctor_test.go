@@ -50,7 +50,7 @@ func admit(t *testing.T) *ward {
 	})
 	o.Components |= cluster.Controllers
 	o.ControllerList = "*"
-	o.Args = map[cluster.Components][]string{cluster.Kubelet: {"--config-dir=" + dir}}
+	o.Args = map[cluster.Components][]string{cluster.Kubelet: {"--config-dir=" + dir}, cluster.Controllers: {"--leader-elect=true"}}
 	return &ward{stage: set(t, o), agent: filepath.Join(dir, "agent.yaml")}
 }
 
@@ -269,8 +269,9 @@ func TestDoctorOfACluster(t *testing.T) {
 	if got := look(); !got.has("agent-missing") || !got.has("policy-missing") || got.status != 0 {
 		t.Errorf("a cluster without Plimsoll: status %d: %s", got.status, got.text)
 	}
-	w.start()
+	w.start("--eviction-hard=memory.available<250Mi", "--max-fill-rate=1Gi")
 	w.until("the agent's lease is there", func() bool { return !look().has("agent-missing") })
+	w.until("kube-controller-manager leads", func() bool { return !look().has("no-lifecycle-controller") })
 	w.restarted = true // from now on a token that names no node is refused; the lease is good for a while
 	w.apply(filepath.Join("..", "..", "deploy", "admission", "agent-own-node.yaml"))
 	if got := look(); got.status != 0 || len(got.serious()) > 0 {
