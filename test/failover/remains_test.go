@@ -28,7 +28,7 @@ func remnants(s *stage) {
 	s.until("the other one leads", func() bool { l := s.leader(); return l != nil && l != first })
 	s.fail(spared, corev1.ConditionFalse)
 
-	s.until("it is gone", func() bool { return s.book.Pod(hog.UID).Gone })
+	s.until("it is deleted, and gone", func() bool { return len(s.deleted(hog)) > 0 && s.book.Pod(hog.UID).Gone })
 	w := s.deleted(hog)[0]
 	s.during("it is deleted", w.At, since.Add(kept), since.Add(kept))
 	if w.At.Before(since.Add(kept)) {
