@@ -28,7 +28,7 @@ type Cycle struct {
 	Restraint *restraint.Restraint
 
 	seen    signal.Observations // on the last second look
-	outcome Outcome // of the last look: a new one for each would be an allocation
+	outcome Outcome             // of the last look: a new one for each would be an allocation
 }
 
 // Look runs the cycle on a snapshot whose time, kind and rates are set; the

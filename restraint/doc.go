@@ -9,8 +9,9 @@
 //     a restart gives none back.
 //   - An eviction is judged by what is held outside of pods, in the unit of the
 //     signal it was for: where that has grown by more than half of what the pod
-//     was seen to use, the pod's end has relieved nobody. What other pods took
-//     meanwhile does not count against it: there evictions are the remedy.
+//     was seen to use, the pod's end has relieved nobody. What was taken beyond
+//     that counts against the eviction before. What other pods took meanwhile
+//     counts against none: there evictions are the remedy.
 //   - Every hold ends: it has a time at which it is over, however long the
 //     pressure lasts.
 //   - Nothing is held for pressure that is over: see [Restraint.Clear].

@@ -32,36 +32,51 @@ type Kill struct {
 	Before   Sight         // when it was decided
 }
 
-// relief is what is known of evictions for one condition.
+// relief is what is known of evictions for one condition since it has become
+// True.
 type relief struct {
-	last  *Kill // not judged yet
-	row   int   // futile ones, one after the other
-	holds int   // begun since pressure began: the next one lasts twice as long
-	until time.Time
+	last     *Kill     // what has become of it since was not looked at yet
+	accounts []account // of the evictions, in their order
+	holds    int       // begun: the next one lasts twice as long
+	until    time.Time
 }
 
+// An account is what is left of what one eviction has freed.
+type account struct {
+	uid            string
+	expected, left signal.Amount
+}
+
+func (a *account) futile() bool { return a.left < a.expected/2+a.expected%2 }
+
+// mostAccounts bounds what is remembered; no configuration asks for as many.
+const mostAccounts = 100
+
 // Expect notes an eviction, of which [Restraint.Judge] says later whether it
-// helped.
+// helped. Of a pod of which nothing was seen, any amount is enough.
 func (r *Restraint) Expect(k *Kill) {
 	if r == nil || r.policy.Futile == 0 {
 		return
 	}
-	r.relief[k.Signal.Definition().Condition].last = k
+	f := &r.relief[k.Signal.Definition().Condition]
+	f.last = k
+	f.accounts = append(f.accounts[max(0, len(f.accounts)-mostAccounts+1):], account{k.UID, max(k.Expected, 1), max(k.Expected, 0)})
 }
 
-// Forgo drops an eviction that did not happen, or that is not to be judged.
+// Forgo drops an eviction that did not happen.
 func (r *Restraint) Forgo(uid string) {
 	if r == nil {
 		return
 	}
 	for i := range r.relief {
-		if last := r.relief[i].last; last != nil && last.UID == uid {
-			r.relief[i].last = nil
+		f := &r.relief[i]
+		if n := len(f.accounts) - 1; n >= 0 && f.accounts[n].uid == uid {
+			f.accounts, f.last = f.accounts[:n], nil
 		}
 	}
 }
 
-// Awaiting is the eviction for a condition that is not judged yet, nil if there
+// Awaiting is the last eviction for a condition, until it was judged; nil if there
 // is none.
 func (r *Restraint) Awaiting(c signal.Condition) *Kill {
 	if r == nil {
@@ -75,13 +90,9 @@ func (r *Restraint) Awaiting(c signal.Condition) *Kill {
 // begins with that, if one does.
 func (r *Restraint) Judge(c signal.Condition, now time.Time, seen *Sight) Hold {
 	f := &r.relief[c]
-	k := f.last
+	f.take(grown(&f.last.Before, seen))
 	f.last, r.moved = nil, true
-	if !k.futile(seen) {
-		*f = relief{}
-		return Hold{}
-	}
-	if f.row++; f.row < r.policy.Futile {
+	if f.row() < r.policy.Futile {
 		return Hold{}
 	}
 	f.holds++
@@ -89,34 +100,42 @@ func (r *Restraint) Judge(c signal.Condition, now time.Time, seen *Sight) Hold {
 	return r.Futile(c, now)
 }
 
+// take books what was taken outside of pods on the last eviction first, and what
+// is more than that on the one before: pods that go one right after the other are
+// not taken for what they leave until then. What is given back goes the same way.
+func (f *relief) take(taken signal.Amount) {
+	for i := len(f.accounts) - 1; i >= 0 && taken != 0; i-- {
+		a := &f.accounts[i]
+		before := a.left
+		a.left = min(max(minus(a.left, taken), 0), a.expected)
+		taken = minus(taken, before-a.left)
+	}
+}
+
+// row is how many evictions were futile, one after the other, up to the last.
+func (f *relief) row() (n int) {
+	for n < len(f.accounts) && f.accounts[len(f.accounts)-1-n].futile() {
+		n++
+	}
+	return n
+}
+
 // Futile is the hold of evictions for a condition that have stopped to help.
 func (r *Restraint) Futile(c signal.Condition, now time.Time) Hold {
 	if r == nil || !now.Before(r.relief[c].until) {
 		return Hold{}
 	}
-	return Hold{By: Futile, Condition: c, N: r.relief[c].row, Until: r.relief[c].until}
+	return Hold{By: Futile, Condition: c, N: r.relief[c].row(), Until: r.relief[c].until}
 }
 
 // Clear forgets what evictions for a condition have led to: it is False again.
-// Whether the last one helped is answered by that. It reports whether there was
-// anything to forget.
+// It reports whether there was anything to forget.
 func (r *Restraint) Clear(c signal.Condition) bool {
-	if r == nil || r.relief[c] == (relief{}) {
+	if r == nil || len(r.relief[c].accounts) == 0 && r.relief[c].holds == 0 {
 		return false
 	}
 	r.relief[c], r.moved = relief{}, true
 	return true
-}
-
-// futile reports whether less than half of what the pod was seen to use has come
-// to anybody's good: is available now, or used by pods. Of a pod of which
-// nothing was seen, any amount is enough.
-func (k *Kill) futile(now *Sight) bool {
-	left := minus(k.Expected, grown(&k.Before, now))
-	if k.Expected <= 0 {
-		return left <= 0
-	}
-	return left < k.Expected/2+k.Expected%2
 }
 
 // grown is by how much more is held outside of pods than before. A pod that was

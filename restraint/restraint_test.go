@@ -78,6 +78,40 @@ func TestAnEvictionOfWhichNothingWasExpected(t *testing.T) {
 	}
 }
 
+// Two pods go right after the other, since one is not enough; what they leave is
+// taken later. A pod that helped, then one that did not, are no row of two.
+func TestWhatIsTakenIsBookedBackwards(t *testing.T) {
+	for _, tc := range []struct {
+		about string
+		left  []signal.Amount // by which the first, the second, … of four pods of 100 each is judged, when 90 were left at first
+		grow  []signal.Amount // by which the last pod has grown by then
+		want  int             // evictions until it is found futile; 0: not within three
+	}{
+		{"each for itself", []signal.Amount{90, 90, 90}, []signal.Amount{0, 0, 0}, 2},
+		{"both together", []signal.Amount{190, 90, 90}, []signal.Amount{0, 0, 0}, 2},
+		{"the second by more than it left", []signal.Amount{190, 139, 139}, []signal.Amount{0, 0, 0}, 2},
+		{"the second, and not quite half of the first", []signal.Amount{190, 140, 140}, []signal.Amount{0, 0, 0}, 3},
+		{"pods took what the second left, and nobody what the others did", []signal.Amount{90, 90, 190}, []signal.Amount{0, 100, 100}, 0},
+		{"one that helped in between", []signal.Amount{90, 90, 90}, []signal.Amount{0, 100, 100}, 0},
+		{"what is given back is there", []signal.Amount{10, 190, 190}, []signal.Amount{0, 0, 0}, 0},
+	} {
+		r := restraint.New(restraint.Policy{Futile: 2, FutileBackOff: time.Minute})
+		sight := restraint.Sight{Left: 90, Total: 1000, Shares: shares(100, 100, 100, 100)}
+		got := 0
+		for i := 0; i < 3 && got == 0; i++ {
+			r.Expect(&restraint.Kill{Signal: signal.MemoryAvailable, UID: sight.Shares[0].UID, Expected: 100, Before: sight})
+			rest := shares(100, 100, 100, 100+tc.grow[i])[i+1:]
+			sight = restraint.Sight{Left: tc.left[i], Total: 1000, Shares: rest}
+			if r.Judge(signal.MemoryPressure, at(0), &sight).By == restraint.Futile {
+				got = i + 1
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: futile after %d, want %d", tc.about, got, tc.want)
+		}
+	}
+}
+
 // judged has an eviction end in a judgement.
 func judged(r *restraint.Restraint, now time.Time, futile bool) restraint.Hold {
 	r.Expect(&restraint.Kill{Signal: signal.MemoryAvailable, UID: "a", Expected: 100, Before: restraint.Sight{Total: 1000, Shares: shares(100)}})
@@ -110,11 +144,15 @@ func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
 	if judged(r, now, false).By != restraint.None || judged(r, now, true).By != restraint.None {
 		t.Error("one that helped does not end the row")
 	}
-	if hold := judged(r, now, true); hold.Until.Sub(now) != 5*time.Minute {
-		t.Errorf("the next row begins with %s", hold.Until.Sub(now))
+	if hold := judged(r, now, true); hold.Until.Sub(now) != time.Hour || hold.N != 2 {
+		t.Errorf("under the same pressure the next row begins with %s", hold.Until.Sub(now))
 	}
 	if !r.Clear(signal.MemoryPressure) || r.Futile(signal.MemoryPressure, now).By != restraint.None || r.Clear(signal.MemoryPressure) {
 		t.Error("pressure that is over holds on")
+	}
+	judged(r, now, true)
+	if hold := judged(r, now, true); hold.Until.Sub(now) != 5*time.Minute {
+		t.Errorf("under the next one it begins with %s", hold.Until.Sub(now))
 	}
 }
 

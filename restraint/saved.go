@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// Saved is what survives a restart: everything but the eviction that is not
-// judged yet, which nobody has seen the end of.
+// Saved is what survives a restart: everything but evictions that have not turned
+// out to be futile yet, which nobody has seen the end of.
 type Saved struct {
 	Evictions []time.Time    `json:"evictions,omitempty"`
 	Reliefs   []SavedRelief  `json:"reliefs,omitempty"`
@@ -45,8 +45,8 @@ func (r *Restraint) Moved() bool {
 func (r *Restraint) Save() Saved {
 	s := Saved{Evictions: slices.Clone(r.spent)}
 	for c := range signal.Condition(signal.ConditionCount) {
-		if f := &r.relief[c]; f.row > 0 {
-			s.Reliefs = append(s.Reliefs, SavedRelief{c.String(), f.row, f.holds, f.until})
+		if f := &r.relief[c]; f.row() > 0 || f.holds > 0 {
+			s.Reliefs = append(s.Reliefs, SavedRelief{c.String(), f.row(), f.holds, f.until})
 		}
 	}
 	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
@@ -76,7 +76,7 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 	for _, saved := range s.Reliefs {
 		for c := range signal.Condition(signal.ConditionCount) {
 			if c.String() == saved.Condition && r.policy.Futile > 0 {
-				r.relief[c] = relief{row: saved.Futile, holds: saved.Holds, until: within(saved.Until, LongestFutile)}
+				r.relief[c] = relief{accounts: spent(saved.Futile), holds: saved.Holds, until: within(saved.Until, LongestFutile)}
 			}
 		}
 	}
@@ -90,4 +90,13 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 		}
 		r.owners[saved.Owner] = h
 	}
+}
+
+// spent are the accounts of as many evictions of which nothing is left.
+func spent(n int) []account {
+	accounts := make([]account, min(max(n, 0), mostAccounts))
+	for i := range accounts {
+		accounts[i].expected = 1
+	}
+	return accounts
 }

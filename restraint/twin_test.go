@@ -60,8 +60,12 @@ func (w *twin) futile(now time.Time) restraint.Hold {
 	row, wait := 0, time.Duration(0)
 	var until time.Time
 	for _, v := range w.verdict {
-		if v.clear || !v.futile {
+		switch {
+		case v.clear:
 			row, wait, until = 0, 0, time.Time{}
+			continue
+		case !v.futile:
+			row = 0
 			continue
 		}
 		if row++; row < w.policy.Futile {
