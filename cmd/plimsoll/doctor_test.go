@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/doctor"
+	"plimsoll.dev/plimsoll/kubeletconfig"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// on is a node of files: one process, no swap, no kubelet and no runtime.
+func on(t *testing.T, kernel string) []string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{"1/comm": "init\n", "meminfo": "MemTotal: 16777216 kB\nSwapTotal: 0 kB\n",
+		"pressure/memory": "some avg10=0.00\n", "sys/kernel/osrelease": kernel} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", root)
+	return []string{"doctor", "--proc-root=" + root, "--container-runtime-endpoint=none", "--kubelet-config=/nowhere", "--max-fill-rate=1Gi",
+		"--state-file=" + root + "/state", "--disarm-file=" + root + "/disarm", "-o", "json"}
+}
+
+func TestDoctorsExitStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		kernel string
+		args   []string
+		status int
+		says   string
+	}{
+		"clean":              {"6.1.0", nil, 0, ""},
+		"an error":           {"4.19.0", nil, exitFound, "errors above"},
+		"not a flag":         {"6.1.0", []string{"--colour"}, exitInvalid, "--colour"},
+		"not a format":       {"6.1.0", []string{"-o", "xml"}, exitInvalid, "must be text or json"},
+		"faulty thresholds":  {"6.1.0", []string{"--eviction-hard=memory.available<lots"}, exitInvalid, "must be a quantity"},
+		"a kubeconfig of no": {"6.1.0", []string{"--kubeconfig=/nowhere"}, exitFailed, "read the kubeconfig"},
+		"no cluster":         {"6.1.0", []string{"--cluster"}, exitFailed, "no API server is known"},
+		"could not look":     {"6.1.0", []string{"--disarm-file=/proc/1/comm/disarm"}, exitFailed, "not everything could be looked at"},
+		"an argument":        {"6.1.0", []string{"node-1"}, exitInvalid, "takes no arguments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, errs := plimsoll("", append(on(t, test.kernel), test.args...)...)
+			if status != test.status || !strings.Contains(errs, test.says) {
+				t.Errorf("status %d, want %d: %s", status, test.status, errs)
+			}
+		})
+	}
+}
+
+func TestDoctorWritesOneForm(t *testing.T) {
+	_, out, _ := plimsoll("", on(t, "4.19.0")...)
+	var got struct {
+		Errors, Warnings int
+		Findings         []doctor.Finding
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Errors != 1 || got.Findings[0].Code != "kernel-old" || got.Findings[0].Severity != doctor.Error {
+		t.Errorf("%v: %s", err, out)
+	}
+	_, out, _ = plimsoll("", append(on(t, "4.19.0"), "-o", "text")...)
+	if !strings.HasPrefix(out, "error kernel-old\n  the kernel is 4.19.0, older than 5.3\n  Remedy: run a kernel") || !strings.Contains(out, "1 errors, 0 warnings") {
+		t.Errorf("%s", out)
+	}
+}
+
+// What an agent is configured to do becomes what a doctor compares with.
+func TestOurs(t *testing.T) {
+	c, err := config.ParseFile([]byte(`{apiVersion: plimsoll.dev/v1alpha1, kind: AgentConfiguration,
+evictionHard: {memory.available: 500Mi, containerfs.available: 5%}, evictionSoft: {nodefs.available: 10%}, evictionSoftGracePeriod: {nodefs.available: 1m},
+localStorageCapacityIsolation: false, softEviction: direct, pressureConditions: kubelet}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := nodeSurvey(c, nil, nil, errNoPods)
+	if err != nil || o.RuntimeFault == "" || o.Ours.StorageLimits != "off" || len(o.Rights) > 0 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	var lines []string
+	for _, l := range o.Ours.Lines {
+		lines = append(lines, l.String()+" "+l.Grace.String())
+	}
+	if got, want := strings.Join(lines, ", "), "memory.available<500Mi 0s, allocatableMemory.available<500Mi 0s, nodefs.available<10% 1m0s"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestImport(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "kubelet.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 1Gi, nodefs.available: 10%}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := plimsoll("", "import-kubelet-config", file, "--capacity=ephemeral-storage=100Gi")
+	agent, kubelet, two := strings.Cut(out, "\n---\n")
+	if status != 0 || !two || strings.Contains(errs, "percentage") {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	if c, err := config.ParseFile([]byte(agent)); err != nil || c.EvictionHard.Settings[1].Text != "10%" {
+		t.Errorf("%v: %s", err, agent)
+	}
+	k, err := kubeletconfig.Read([]byte(kubelet))
+	if err != nil || k.Hard[1].Text != "5%" || k.Hard[1].Signal != signal.NodefsAvailable {
+		t.Errorf("%v: %s", err, kubelet)
+	}
+	status, out, errs = plimsoll("", "import-kubelet-config", file, "-d", filepath.Join(dir, "out"))
+	if written, err := os.ReadFile(filepath.Join(dir, "out", importedAgent)); status != 0 || out != "" || err != nil || !strings.Contains(string(written), "12.5%") || !strings.Contains(errs, "note: nodefs.available") {
+		t.Errorf("status %d: %v: %s%s", status, err, written, errs)
+	}
+	for _, test := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{file, file}, exitInvalid, "takes one file"},
+		{[]string{file, "--capacity=memory=0"}, exitInvalid, "--capacity=memory"},
+		{[]string{file, "--kubelet-flags=--eviction-hard=memory.available<lots"}, exitInvalid, "evictionHard[memory.available]"},
+		{[]string{file, "--kubelet-flags=--eviction-minimum-reclaim=memory.available=0%"}, exitInvalid, "must be above 0%"},
+		{[]string{filepath.Join(dir, "none")}, exitFailed, "read the kubelet's configuration"},
+	} {
+		if status, _, errs := plimsoll("", append([]string{"import-kubelet-config"}, test.args...)...); status != test.status || !strings.Contains(errs, test.says) {
+			t.Errorf("%v: status %d: %s", test.args, status, errs)
+		}
+	}
+}
