@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -44,6 +45,9 @@ type world struct {
 	waste     signal.Amount // what collecting gives back
 	collects  time.Duration // how long that takes
 	collected int
+
+	outside func() signal.Amount // memory that no pod holds
+	kept    restraint.Saved
 }
 
 type worldPod struct {
@@ -74,6 +78,9 @@ func (w *world) available() signal.Amount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left := w.capacity
+	if w.outside != nil {
+		left -= w.outside()
+	}
 	for _, p := range w.pods {
 		left -= p.uses(time.Now())
 	}
@@ -177,7 +184,11 @@ func (w *world) Stored() []signal.Candidate { return w.Measure(context.Backgroun
 func (w *world) Refresh(context.Context)           {}
 func (w *world) Looked(*Outcome, *eviction.Policy) {}
 func (w *world) Report(d *Decision)                { w.told = append(w.told, d) }
-func (w *world) Save(eviction.Saved)               { w.saves++ }
+func (w *world) Holders() []signal.Holder {
+	return []signal.Holder{{Name: "cgroup daemon", Bytes: signal.Bytes(w.outside())}}
+}
+func (w *world) keep(s restraint.Saved) { w.kept = s }
+func (w *world) Save(eviction.Saved)    { w.saves++ }
 
 func (w *world) Victim(e *eviction.Eviction) (Victim, error) {
 	return &worldVictim{w, e.Pod.UID, w.pod(e.Pod.UID)}, nil

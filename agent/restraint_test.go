@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// restrained is live with a restraint.
+func restrained(t *testing.T, d time.Duration, p restraint.Policy, thresholds []eviction.Threshold, story func(*world)) *world {
+	t.Helper()
+	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *world, parts *Parts) {
+		parts.Restraint, parts.RestraintSaved, parts.Holders = restraint.New(p), w.keep, w
+		story(w)
+	})
+}
+
+// daemon takes memory outside of all pods at a rate, up to an end.
+func (w *world) daemon(rate, most signal.Amount) {
+	begun := time.Now()
+	w.outside = func() signal.Amount {
+		return min(most, signal.Amount(float64(rate)*time.Since(begun).Seconds()))
+	}
+}
+
+// The daemon takes what each pod leaves, so slowly that the threshold clears in
+// between, or so fast that memory is doomed: two pods go.
+func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
+	for rate, reached := range map[signal.Amount]time.Duration{2 * mib: 6 * time.Minute, 30 * mib: 4 * time.Minute, 900 * mib: 4 * time.Minute} {
+		t.Run(fmt.Sprintf("%d MiB a second", rate/mib), func(t *testing.T) {
+			p := restraint.Policy{Futile: 2, FutileBackOff: 5 * time.Minute}
+			w := restrained(t, reached, p, []eviction.Threshold{hard()}, func(w *world) {
+				for i := range 8 {
+					w.add(fmt.Sprintf("pod-%d", i), 50*mib)
+				}
+				w.daemon(rate, 714*mib)
+			})
+			if w.count(Futile) != 1 || len(w.evicted()) != 2 {
+				t.Fatalf("evicted %v, %d times found futile", w.evicted(), w.count(Futile))
+			}
+			i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Futile })
+			d := w.told[i]
+			if d.Held != "futile" || len(d.Holders) != 1 || d.Holders[0].Name != "cgroup daemon" || !strings.Contains(d.Why, "nobody is evicted for 5m0s") || len(d.Ranking) != 6 {
+				t.Errorf("%+v", d)
+			}
+			if len(w.kept.Reliefs) != 1 || w.kept.Reliefs[0].Futile < 2 {
+				t.Errorf("kept over a restart: %+v", w.kept)
+			}
+			if extra := w.looks[signal.Extra]; rate == 900*mib && extra > 2000 {
+				t.Errorf("%d extra looks, though nobody may be evicted", extra)
+			}
+		})
+	}
+}
+
+func TestAPodThatTakesWhatAnotherLeavesIsEvicted(t *testing.T) {
+	w := restrained(t, time.Minute, restraint.Policy{Futile: 1, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("small", 100*mib).Priority = -2
+		w.add("other", 100*mib).Priority = -1
+		leak := w.add("leak", 700*mib)
+		leak.rate, leak.since = 40*mib, time.Now()
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/small", "default/other", "default/leak"}) || w.count(Futile) != 0 {
+		t.Errorf("evicted %v, found futile %d times", got, w.count(Futile))
+	}
+}
+
+func TestTheBoundIsToldOnce(t *testing.T) {
+	w := restrained(t, 3*time.Minute, restraint.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("a", 600*mib)
+		b := w.add("b", 300*mib)
+		b.rate, b.since = 30*mib, time.Now().Add(20*time.Second)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
+		t.Fatalf("evicted %v", got)
+	}
+	if w.count(Held) != 1 || len(w.kept.Evictions) != 1 {
+		t.Errorf("told %d times, kept %+v", w.count(Held), w.kept)
+	}
+	for _, d := range w.told {
+		if d.Decision == Held && (d.Held != "budget" || d.Pod != "" || !strings.HasPrefix(d.Why, "1 evictions within an hour")) {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// What a disarmed agent rehearses is neither counted nor judged.
+func TestRehearsedEvictionsSpendNothing(t *testing.T) {
+	p := restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
+	w := liveIn(t, 3*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, parts *Parts) {
+		parts.Restraint, parts.RestraintSaved, parts.Arming = restraint.New(p), w.keep, never{}
+		w.add("a", 950*mib).Owner = "o"
+	})
+	if n := w.count(WouldEvict); n < 3 || w.count(Held)+w.count(Futile) != 0 || len(w.kept.Evictions) != 0 {
+		t.Errorf("rehearsed %d, held %d, kept %+v", n, w.count(Held), w.kept)
+	}
+}
+
+type never struct{}
+
+func (never) Armed() (bool, string) { return false, "as the test will have it" }
+func (never) Check() (bool, string) { return false, "as the test will have it" }
+
+func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
+	p := restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
+	w := restrained(t, 5*time.Minute, p, []eviction.Threshold{soft()}, func(w *world) {
+		w.ending = time.Hour
+		a := w.add("a", 800*mib)
+		a.polite, a.FromAPI, a.Owner = true, true, "o"
+		other := w.add("b", 10*mib) // ends on its own, and the threshold clears
+		other.rate, other.since, other.until, other.then = 1, time.Now(), time.Now().Add(90*time.Second), -500*mib
+	})
+	if w.count(Terminating) != 1 || w.count(Withdrawn) != 1 || len(w.kept.Evictions)+len(w.kept.Owners[0].Evictions) != 0 {
+		t.Errorf("told %d, withdrawn %d, kept %+v", w.count(Terminating), w.count(Withdrawn), w.kept)
+	}
+}
+
+func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
+	p := restraint.Policy{OwnerBackOff: 10 * time.Minute}
+	for doomed, want := range map[bool][]string{
+		false: {"default/leak-0", "default/leak-1", "default/leak-2"},
+		true:  {"default/leak-0", "default/leak-1", "default/leak-2", "default/leak-3"},
+	} {
+		w := restrained(t, 4*time.Minute, p, []eviction.Threshold{hard()}, func(w *world) {
+			w.add("bystander", 300*mib).MemoryRequest = signal.Quantity{Value: 400 * mib}
+			for i := range 4 { // one after the other, each filling what there is
+				leak := w.add(fmt.Sprintf("leak-%d", i), 0)
+				leak.Owner, leak.Priority = "rs", int32(i)
+				leak.rate, leak.since = 100*mib, time.Now().Add(time.Duration(i)*30*time.Second)
+				leak.until, leak.then = leak.since.Add(6400*time.Millisecond), 640*mib
+				if i == 3 && doomed {
+					leak.rate, leak.until = 900*mib, time.Time{}
+				}
+			}
+		})
+		if got := w.evicted(); !slices.Equal(got, want) {
+			t.Errorf("doomed: %v: evicted %v", doomed, got)
+		}
+		if n := w.count(Held); !doomed && n != 1 {
+			t.Errorf("told %d times that it is spared", n)
+		}
+		for _, d := range w.told {
+			if d.Decision == Held && (d.Held != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Why, "nobody goes in its stead")) {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+}
