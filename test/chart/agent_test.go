@@ -138,17 +138,13 @@ func TestTheAgentsPod(t *testing.T) {
 	if diff := cmp.Diff([]corev1.Capability{"KILL", "DAC_READ_SEARCH", "IPC_LOCK", "SYS_NICE"}, container.SecurityContext.Capabilities.Add); diff != "" {
 		t.Errorf("capabilities (-want +got):\n%s", diff)
 	}
-	written := map[string]bool{}
 	for _, m := range container.VolumeMounts {
-		if !m.ReadOnly {
-			written[m.MountPath] = true
-		}
 		host := strings.HasPrefix(m.MountPath, "/host/") && m.ReadOnly
 		if propagates := m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationHostToContainer; propagates != host {
 			t.Errorf("%s: sees later mounts of the host %v, want %v", m.MountPath, propagates, host)
 		}
 	}
-	if diff := cmp.Diff(map[string]bool{"/host/sys/fs/cgroup": true, "/run/plimsoll": true}, written); diff != "" {
+	if diff := cmp.Diff([]string{"/host/sys/fs/cgroup", "/run/plimsoll"}, written(container)); diff != "" {
 		t.Errorf("writes to (-want +got):\n%s", diff)
 	}
 	if spec.PriorityClassName != "system-node-critical" || !spec.HostPID || spec.HostNetwork || spec.HostIPC {
@@ -167,6 +163,28 @@ func TestTheAgentsPod(t *testing.T) {
 	}
 	if container.LivenessProbe.HTTPGet.Path != "/livez" || container.ReadinessProbe.HTTPGet.Path != "/readyz" || container.StartupProbe != nil {
 		t.Errorf("probes: restarts for anything but /livez: %+v", container)
+	}
+}
+
+// written are the mounts that a container writes to.
+func written(c corev1.Container) (paths []string) {
+	for _, m := range c.VolumeMounts {
+		if !m.ReadOnly {
+			paths = append(paths, m.MountPath)
+		}
+	}
+	return paths
+}
+
+// TestWhoCollectsWritesToLogs: those of pods that are gone are removed by whoever
+// collects garbage, and that is the kubelet unless the agent is told to.
+func TestWhoCollectsWritesToLogs(t *testing.T) {
+	helm := needTool(t, "helm")
+	for reclaim, want := range map[string]bool{"on": true, "auto": false, "off": false} {
+		set := find[*appsv1.DaemonSet](t, helm.made(t, `agent.config={"reclaim":"`+reclaim+`"}`), "DaemonSet/plimsoll-agent")
+		if got := slices.Contains(written(set.Spec.Template.Spec.Containers[0]), "/host/var/log/pods"); got != want {
+			t.Errorf("reclaim %s: writes to logs %v, want %v", reclaim, got, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -33,10 +34,12 @@ var (
 // kubernetesVersions are the oldest and the newest that the chart is for.
 var kubernetesVersions = []string{"1.34.0", "1.36.3"}
 
-// A tool is a program of the components, and what it is told each time.
+// A tool is a program of the components, what it is told each time, and where it
+// keeps its own files.
 type tool struct {
 	path string
 	args []string
+	home string
 }
 
 // needTool finds a program that make components builds; without it the test
@@ -45,12 +48,13 @@ func needTool(t *testing.T, name string) *tool {
 	t.Helper()
 	path, err := cluster.Binary(name)
 	sandbox.Demand(t, "the chart is not tried", err)
-	return &tool{path: path}
+	return &tool{path: path, home: t.TempDir()}
 }
 
 // run gives what the program says on its standard output.
 func (p *tool) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, p.path, append(args, p.args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+p.home, "HELM_CACHE_HOME="+p.home, "HELM_CONFIG_HOME="+p.home, "HELM_DATA_HOME="+p.home)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -250,12 +250,12 @@ func (s *server) everyVariant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl.args = []string{"--kubeconfig=" + config, "--cache-dir=" + t.TempDir()}
+	kubectl.args = []string{"--kubeconfig=" + config}
 	for name, values := range variants {
 		if name == "Prometheus" { // whose kinds this server does not have
 			continue
 		}
-		manifest, err := (&tool{path: s.helm.path}).template(t, values...)
+		manifest, err := needTool(t, "helm").template(t, values...)
 		if err != nil {
 			t.Fatal(err)
 		}
