@@ -77,8 +77,8 @@ func (s *stage) status(kind corev1.NodeConditionType) corev1.ConditionStatus {
 }
 
 // steady watches the node for a minute, in which no condition of pressure may
-// change.
-func (s *stage) steady() {
+// change, and says how often the Node was written.
+func (s *stage) steady() (writes int) {
 	s.t.Helper()
 	watch, err := s.API.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster.NodeName})
 	if err != nil {
@@ -89,12 +89,13 @@ func (s *stage) steady() {
 	for end := time.After(time.Minute); ; {
 		select {
 		case <-end:
-			return
+			return writes - 1 // without the Node as it was
 		case e := <-watch.ResultChan():
 			n, is := e.Object.(*corev1.Node)
 			if !is {
 				s.t.Fatalf("the watch says %v", e)
 			}
+			writes++
 			for _, c := range n.Status.Conditions {
 				before, known := first[c.Type]
 				if first[c.Type] = c; known && strings.Contains(string(c.Type), "Pressure") && (before.Status != c.Status || before.LastTransitionTime != c.LastTransitionTime) {
@@ -119,7 +120,13 @@ func underPressure(t *testing.T, s *stage, told, untold corev1.NodeConditionType
 		t.Errorf("decision: %+v", d)
 	}
 	s.until(string(told)+" is True", func() bool { return s.status(told) == corev1.ConditionTrue })
-	s.steady()
+	standard := told == standardMemory
+	s.until("the scheduler's taint is there if the condition is the standard one", func() bool { return s.tainted() == standard })
+	t.Logf("kubectl describe node:\n%s", s.described())
+	t.Logf("%d writes to the Node in a minute", s.steady())
+	if s.tainted() != standard {
+		t.Errorf("after a minute of %s the taint is there: %t", told, !standard)
+	}
 	if got := s.status(untold); got == corev1.ConditionTrue {
 		t.Errorf("%s is %s, too", untold, got)
 	}
@@ -131,6 +138,7 @@ func underPressure(t *testing.T, s *stage, told, untold corev1.NodeConditionType
 		t.Fatal(err)
 	}
 	s.until(string(told)+" is False", func() bool { return s.status(told) == corev1.ConditionFalse })
+	s.until("the taint is gone", func() bool { return !s.tainted() })
 	return a
 }
 
@@ -144,6 +152,7 @@ const (
 func TestTheKubeletAsReporterAndBackstop(t *testing.T) {
 	t.Parallel()
 	s := set(t, besideKubelet(t, map[string]string{"allocatableMemory.available": line}))
+	s.controller()
 	a := underPressure(t, s, standardMemory, ownMemory)
 	if got := s.status(ownMemory); got != corev1.ConditionUnknown {
 		t.Errorf("%s is written, too: %s", ownMemory, got)
@@ -166,5 +175,6 @@ func TestTheKubeletAsReporterAndBackstop(t *testing.T) {
 func TestBesideAKubeletThatKnowsNothing(t *testing.T) {
 	t.Parallel()
 	s := set(t, besideKubelet(t, nil))
+	s.controller()
 	underPressure(t, s, ownMemory, standardMemory)
 }
