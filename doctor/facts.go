@@ -98,6 +98,7 @@ type Server struct {
 type Right struct {
 	Verb, Group, Resource, Subresource string
 	Namespace                          string // empty: cluster-wide
+	Name                               string // of the one object that it is for; empty: of all
 	Loss                               string // what does not work without it
 }
 
@@ -109,6 +110,9 @@ func (r Right) String() string {
 	}
 	if r.Subresource != "" {
 		what += "/" + r.Subresource
+	}
+	if r.Name != "" {
+		what += " " + r.Name
 	}
 	if r.Namespace != "" {
 		what += " in " + r.Namespace

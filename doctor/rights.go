@@ -2,36 +2,41 @@ package doctor
 
 // Needs are what decides which rights an agent needs of the API server.
 type Needs struct {
-	Acts               bool   // it may evict pods; else it only looks
-	Conditions         bool   // it may report pressure on the Node by itself
-	Taints             bool   // --pressure-taint
-	Direct             bool   // --soft-eviction=direct
-	NodeLease          bool   // --report-node-lease
-	HeartbeatNamespace string // where its Lease is; empty: it has none
+	Conditions bool   // it may report pressure on the Node by itself
+	Taints     bool   // --pressure-taint
+	Direct     bool   // --soft-eviction=direct
+	NodeLease  bool   // --report-node-lease
+	Namespace  string // where its Lease is; empty: it has none
+	Arming     string // the ConfigMap there that says whether agents are to act; empty: none is read
+	DaemonSet  string // its own, there; empty: it has none
 }
 
 const leases = "coordination.k8s.io"
 
-// Rights are those that the agent needs, each with what is lost without it.
+// Rights are those that the agent needs to act, each with what is lost without it.
 func (n Needs) Rights() (rights []Right) {
+	beats, asks, set := n.Namespace != "", n.Namespace != "" && n.Arming != "", n.Namespace != "" && n.DaemonSet != ""
 	for _, r := range []struct {
 		needed bool
 		right  Right
 	}{
-		{true, Right{"list", "", "pods", "", "", "no pods are known, and nobody is evicted"}},
-		{true, Right{"watch", "", "pods", "", "", "changes of pods are seen late"}},
-		{true, Right{"list", "", "nodes", "", "", "whether there is a kubelet is not known"}},
-		{true, Right{"watch", "", "nodes", "", "", "changes of the Node are not seen"}},
-		{n.Acts, Right{"patch", "", "pods", "status", "", "evicted pods are started again by their kubelet"}},
-		{n.Acts, Right{"create", "", "events", "", "", "nobody is told of evictions"}},
-		{n.Acts, Right{"patch", "", "events", "", "", "events that come again are not counted"}},
-		{n.Acts && n.Conditions, Right{"patch", "", "nodes", "status", "", "pressure is not reported on the Node"}},
-		{n.Acts && n.Taints, Right{"patch", "", "nodes", "", "", "the Node is not tainted"}},
-		{n.Acts && n.Direct, Right{"create", "", "pods", "eviction", "", "soft evictions are not asked for"}},
-		{n.HeartbeatNamespace != "", Right{"get", leases, "leases", "", n.HeartbeatNamespace, "the agent's lease is not renewed: it looks dead"}},
-		{n.HeartbeatNamespace != "", Right{"create", leases, "leases", "", n.HeartbeatNamespace, "the agent has no lease: it looks dead"}},
-		{n.HeartbeatNamespace != "", Right{"update", leases, "leases", "", n.HeartbeatNamespace, "the agent's lease is not renewed: it looks dead"}},
-		{n.Acts && n.NodeLease, Right{"update", leases, "leases", "", "kube-node-lease", "the node's lease is not renewed: the node looks dead"}},
+		{true, Right{Verb: "list", Resource: "pods", Loss: "no pods are known, and nobody is evicted"}},
+		{true, Right{Verb: "watch", Resource: "pods", Loss: "changes of pods are seen late"}},
+		{true, Right{Verb: "list", Resource: "nodes", Loss: "whether there is a kubelet is not known"}},
+		{true, Right{Verb: "watch", Resource: "nodes", Loss: "changes of the Node are not seen"}},
+		{true, Right{Verb: "patch", Resource: "pods", Subresource: "status", Loss: "evicted pods are started again by their kubelet"}},
+		{true, Right{Verb: "create", Resource: "events", Loss: "nobody is told of evictions"}},
+		{true, Right{Verb: "patch", Resource: "events", Loss: "events that come again are not counted"}},
+		{n.Conditions, Right{Verb: "patch", Resource: "nodes", Subresource: "status", Loss: "pressure is not reported on the Node"}},
+		{n.Taints, Right{Verb: "patch", Resource: "nodes", Loss: "the Node is not tainted"}},
+		{n.Direct, Right{Verb: "create", Resource: "pods", Subresource: "eviction", Loss: "soft evictions are not asked for"}},
+		{beats, Right{Verb: "get", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},
+		{beats, Right{Verb: "create", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent has no lease: it looks dead"}},
+		{beats, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},
+		{asks, Right{Verb: "get", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "what is said to all agents is not heard"}},
+		{asks, Right{Verb: "watch", Resource: "configmaps", Namespace: n.Namespace, Name: n.Arming, Loss: "what is said to all agents is heard late"}},
+		{set, Right{Verb: "get", Group: "apps", Resource: "daemonsets", Namespace: n.Namespace, Name: n.DaemonSet, Loss: "what the agent wrote stays when it is uninstalled"}},
+		{n.NodeLease, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: "kube-node-lease", Loss: "the node's lease is not renewed: the node looks dead"}},
 	} {
 		if r.needed {
 			rights = append(rights, r.right)

@@ -93,12 +93,11 @@ func kubeletSources(all []doctor.Process, hostRoot, file string) (s kubeletconfi
 }
 
 // DropIns reads the drop-in files of a kubelet below a directory, in the order in
-// which it merges them. A directory that is not there holds none.
+// which it merges them. A directory that is not there is an error: a kubelet to whom
+// it is named would not start without, so it is there, and not seen.
 func DropIns(dir string) (files [][]byte, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && path == dir:
-			return fs.SkipAll
 		case err != nil:
 			return err
 		case entry.IsDir() || filepath.Ext(path) != ".conf":
@@ -109,7 +108,8 @@ func DropIns(dir string) (files [][]byte, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the kubelet's drop-in files: %v", err) // that one is gone is no absence of a kubelet
+		// Not wrapped: that one is not there says nothing about whether there is a kubelet.
+		return nil, fmt.Errorf("read the kubelet's drop-in files: %v; in a container, mount their directory, too", err)
 	}
 	return files, nil
 }

@@ -2,6 +2,8 @@ package survey_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -99,6 +101,9 @@ func TestWhatIsNotThere(t *testing.T) {
 		"no kubelet":           {func(m map[string]string) { delete(m, "var/lib/kubelet/config.yaml") }, func(f *doctor.Facts) bool { return f.Kubelet.Known && !f.Kubelet.Value.Present }},
 		"a kubelet's nonsense": {func(m map[string]string) { m["var/lib/kubelet/config.yaml"] = "kind: Pod" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
 		"a drop-in's nonsense": {func(m map[string]string) { m["etc/kubelet.d/10-a.conf"] = "a: [" }, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
+		"no drop-in directory": {func(m map[string]string) {
+			maps.DeleteFunc(m, func(name, _ string) bool { return strings.HasPrefix(name, "etc/") })
+		}, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
 		"no processes": {func(m map[string]string) {
 			maps.DeleteFunc(m, func(name, _ string) bool { return strings.HasPrefix(name, "proc/1") })
 		}, func(f *doctor.Facts) bool {
@@ -144,7 +149,7 @@ func TestALookIsBounded(t *testing.T) {
 	defer cancel()
 	o := options(tree(t, host))
 	o.Client, o.NodeName, o.Runtime, o.AskKubelet = deaf(t, server.URL), "n", runtime, true
-	o.Rights = doctor.Needs{Acts: true, HeartbeatNamespace: "x"}.Rights()
+	o.Rights = doctor.Needs{Namespace: "x"}.Rights()
 	begun := time.Now()
 	f := survey.Node(ctx, o)
 	if took := time.Since(begun); took > survey.Patience/2 {
@@ -179,7 +184,7 @@ func TestDropInsAreSorted(t *testing.T) {
 	if err != nil || !slices.EqualFunc(files, []string{"1", "2", "3"}, func(a []byte, b string) bool { return string(a) == b }) {
 		t.Errorf("%q, %v", files, err)
 	}
-	if files, err := survey.DropIns("/nowhere"); err != nil || files != nil {
+	if files, err := survey.DropIns("/nowhere"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a directory that is not there: %q, %v", files, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/doctor"
@@ -140,8 +141,9 @@ func nodeSurvey(c *config.Agent, api *apiserver.Connection, runtime *cri.Client,
 	if api != nil && api.Configured() {
 		o.Client, o.NodeName = api.Client(), api.NodeName()
 		o.Rights = doctor.Needs{
-			Acts: true, Conditions: c.PressureConditions != "kubelet" && c.PressureConditions != "off",
-			Taints: c.PressureTaint, Direct: c.SoftEviction == "direct", NodeLease: c.ReportNodeLease, HeartbeatNamespace: c.HeartbeatNamespace,
+			Conditions: c.PressureConditions != "kubelet" && c.PressureConditions != "off",
+			Taints:     c.PressureTaint, Direct: c.SoftEviction == "direct", NodeLease: c.ReportNodeLease,
+			Namespace: c.HeartbeatNamespace, Arming: arming.ConfigMap, DaemonSet: os.Getenv("PLIMSOLL_DAEMONSET"),
 		}.Rights()
 	}
 	return o, nil
