@@ -75,7 +75,7 @@ func TestAgentsAreWhatTheirLeasesSay(t *testing.T) {
 func node(manager string, age time.Duration, fields string) corev1.Node {
 	at := metav1.NewTime(now.Add(-age))
 	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: []metav1.ManagedFieldsEntry{
-		{Manager: manager, Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}}}}
+		{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}}}}
 }
 
 func TestWhoHasJudged(t *testing.T) {
