@@ -40,6 +40,8 @@ type ConditionParts struct {
 	Node func() *corev1.Node
 	// Owner says who reports each condition of the node as it is now.
 	Owner func(*corev1.Node) Owners
+	// Why says why they do, for the log; nil: it is not told.
+	Why func(*corev1.Node) string
 	// Transition is how long a condition stays True at least.
 	Transition time.Duration
 	// Taint: conditions told by types of our own are also taints
@@ -78,8 +80,9 @@ type Conditions struct {
 	answer  *corev1.Node // of the last write
 	doubt   bool         // whether the last write was made, nobody knows
 	retry   time.Duration
-	failing bool  // and it was told
-	tainted error // what the last write of taints ended with
+	failing bool    // and it was told
+	tainted error   // what the last write of taints ended with
+	chosen  *Owners // that were told of
 
 	written, failed atomic.Int64
 	withdrawn       atomic.Bool
@@ -181,7 +184,7 @@ func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 	}
 	now := time.Now()
 	c.wanted.hung = c.Alive != nil && c.Alive(now) != nil
-	d := c.ledger.decide(now, n, c.Owner(n), c.wanted)
+	d := c.ledger.decide(now, n, c.owners(n), c.wanted)
 	for _, notice := range d.notices {
 		c.Log.Warn(notice, "node", c.NodeName)
 	}

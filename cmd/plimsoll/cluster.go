@@ -48,6 +48,9 @@ func (p *program) openReports(ctx context.Context) error {
 		Owner: func(n *corev1.Node) report.Owners {
 			return mode.Owners(n, p.neighbour.thresholds(), reportedLines(p.policies.shown()))
 		},
+		Why: func(n *corev1.Node) string {
+			return mode.Why(n, p.neighbour.thresholds(), reportedLines(p.policies.shown()))
+		},
 		Transition: c.EvictionPressureTransitionPeriod, Taint: c.PressureTaint, Events: p.reporter.events, Log: p.log,
 		Alive: p.reporter.heartbeatAlive, Armed: p.safety.acts, Inherited: p.inherited,
 	})
