@@ -120,6 +120,14 @@ func (f *relief) row() (n int) {
 	return n
 }
 
+// judged is the part of which it is known what became.
+func (f relief) judged() relief {
+	if f.last != nil {
+		f.accounts = f.accounts[:len(f.accounts)-1]
+	}
+	return f
+}
+
 // Futile is the hold of evictions for a condition that have stopped to help.
 func (r *Restraint) Futile(c signal.Condition, now time.Time) Hold {
 	if r == nil || !now.Before(r.relief[c].until) {

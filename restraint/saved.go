@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// Saved is what survives a restart: everything but evictions that have not turned
-// out to be futile yet, which nobody has seen the end of.
+// Saved is what survives a restart: everything but the eviction that is not judged
+// yet, which nobody has seen the end of, and what is left of others.
 type Saved struct {
 	Evictions []time.Time    `json:"evictions,omitempty"`
 	Reliefs   []SavedRelief  `json:"reliefs,omitempty"`
@@ -45,7 +45,7 @@ func (r *Restraint) Moved() bool {
 func (r *Restraint) Save() Saved {
 	s := Saved{Evictions: slices.Clone(r.spent)}
 	for c := range signal.Condition(signal.ConditionCount) {
-		if f := &r.relief[c]; f.row() > 0 || f.holds > 0 {
+		if f := r.relief[c].judged(); f.row() > 0 || f.holds > 0 {
 			s.Reliefs = append(s.Reliefs, SavedRelief{c.String(), f.row(), f.holds, f.until})
 		}
 	}

@@ -1,0 +1,276 @@
+package simulate_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/simulate"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "seed of the random timelines; 0 draws one")
+
+const (
+	mebi      = 1 << 20
+	lowest    = 100 * mebi // the threshold
+	all       = 4096 * mebi
+	pressure  = 5 * time.Minute
+	protected = 5 // of so many pods one is
+)
+
+// A restraintTwin says what is to happen in a step, from nothing but what was
+// observed and who was evicted before. It keeps the amounts as a person would
+// write them down: in tables, from the beginning.
+type restraintTwin struct {
+	policy  restraint.Policy
+	evicted []twinEvicted
+	spared  map[string]twinWait // by owner
+	lastMet time.Duration
+	met     bool // ever
+	holds   int
+	until   time.Duration
+	ledger  []twinEntry
+	open    bool // the last entry was not looked at since
+	outside int64
+	before  *int64 // available in the step before
+	beforeT time.Duration
+}
+
+type twinEvicted struct {
+	owner string
+	at    time.Duration
+}
+
+type twinWait struct {
+	n     int // evictions that waited on each other
+	until time.Duration
+}
+
+type twinEntry struct{ expected, left int64 }
+
+// expect is what holds somebody in a step, or who goes: of pods, in their order.
+func (w *restraintTwin) expect(at time.Duration, restart bool, available, outside int64, order []*signal.Pod, used map[string]int64) (hold restraint.Cause, evicted string) {
+	before, beforeT := w.before, w.beforeT
+	w.before, w.beforeT = &available, at
+	if restart {
+		before = nil
+		if w.open { // nobody sees what becomes of it
+			w.ledger, w.open = w.ledger[:len(w.ledger)-1], false
+		}
+		w.ledger = make([]twinEntry, w.row())
+		for i := range w.ledger {
+			w.ledger[i].expected = 1
+		}
+	}
+	if available < lowest {
+		w.lastMet, w.met = at, true
+	}
+	if !w.met || at-w.lastMet >= pressure {
+		w.ledger, w.holds, w.until, w.open = nil, 0, 0, false
+	}
+	switch {
+	case available >= lowest:
+		return restraint.None, ""
+	case w.policy.PerHour > 0 && w.within(at) >= w.policy.PerHour:
+		return restraint.Budget, ""
+	case at < w.until:
+		return restraint.Futile, ""
+	}
+	if w.open {
+		w.open = false
+		if w.book(outside - w.outside); w.row() >= w.policy.Futile {
+			w.holds++
+			w.until = at + min(time.Hour, w.policy.FutileBackOff<<min(w.holds-1, 10))
+			return restraint.Futile, ""
+		}
+	}
+	doomed := available <= 0 || before != nil && *before > available && float64(available)/float64(*before-available)*(at-beforeT).Seconds() <= 0.5
+	for _, p := range order {
+		if p.Protection != signal.Unprotected {
+			continue
+		}
+		if wait := w.spared[p.Owner]; w.policy.OwnerBackOff > 0 && at < wait.until && !doomed {
+			return restraint.Owner, ""
+		}
+		w.goes(p.Owner, at)
+		if w.policy.Futile > 0 {
+			w.ledger, w.outside, w.open = append(w.ledger, twinEntry{max(used[p.Key()], 1), used[p.Key()]}), outside, true
+		}
+		return restraint.None, p.Key()
+	}
+	return restraint.None, ""
+}
+
+func (w *restraintTwin) within(at time.Duration) (n int) {
+	for _, e := range w.evicted {
+		if at-e.at < time.Hour {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *restraintTwin) book(taken int64) {
+	for i := len(w.ledger) - 1; i >= 0; i-- {
+		left := w.ledger[i].left - taken
+		w.ledger[i].left = min(max(left, 0), w.ledger[i].expected)
+		taken = w.ledger[i].left - left
+	}
+}
+
+func (w *restraintTwin) row() (n int) {
+	for i := len(w.ledger) - 1; i >= 0 && 2*w.ledger[i].left < w.ledger[i].expected; i-- {
+		n++
+	}
+	return n
+}
+
+func (w *restraintTwin) goes(owner string, at time.Duration) {
+	var times []time.Duration
+	for _, e := range w.evicted {
+		if e.owner == owner {
+			times = append(times, e.at)
+		}
+	}
+	w.evicted = append(w.evicted, twinEvicted{owner, at})
+	wait := w.spared[owner]
+	if len(times) > 0 && at-max(times[len(times)-1], wait.until) > 10*time.Minute {
+		delete(w.spared, owner)
+		wait = twinWait{}
+	}
+	if wait.n > 0 || len(times) >= 2 && at-times[len(times)-2] <= 10*time.Minute {
+		wait.n++
+		wait.until = at + min(30*time.Minute, w.policy.OwnerBackOff<<min(wait.n-1, 10))
+		w.spared[owner] = wait
+	}
+}
+
+// A tale is a random scenario, and what is held outside of pods in each step.
+type tale struct {
+	*simulate.NodeScenario
+	outside []int64
+}
+
+func randomTale(t *testing.T, r *rand.Rand) tale {
+	t.Helper()
+	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signal.MemoryAvailable,
+		Value: eviction.Value{Quantity: signal.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, ReactionReserve: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := tale{NodeScenario: &simulate.NodeScenario{Policy: policy, Restraint: restraint.Policy{
+		PerHour: r.IntN(6), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(10)) * time.Minute, OwnerBackOff: time.Duration(r.IntN(4)) * time.Minute}}}
+	at, used := time.Duration(0), map[string]int64{}
+	for i := range 50 {
+		at += time.Duration(1+r.IntN(5)*r.IntN(5)*r.IntN(30)) * time.Second
+		step := simulate.Step{At: at, Kind: signal.Regular, Usage: map[string]*signal.Usage{}, Restart: r.IntN(12) == 0}
+		for range 1 + r.IntN(2) {
+			p := signal.Pod{UID: fmt.Sprintf("%02d-%d", i, len(used)), Namespace: "default", Name: fmt.Sprintf("p%d", len(used)), Owner: fmt.Sprint("owner", r.IntN(3)), Priority: int32(r.IntN(2))}
+			if r.IntN(protected) == 0 {
+				p.Protection = []signal.Protection{signal.Static, signal.Critical, signal.OptedOut, signal.Namespaced}[r.IntN(4)]
+			}
+			step.Add = append(step.Add, p)
+			used[p.Key()] = 0
+		}
+		for name := range used {
+			used[name] = int64(r.IntN(4)) * 20 * mebi
+			step.Usage[name] = &signal.Usage{Memory: signal.Of(signal.Bytes(used[name]))}
+		}
+		available := int64([]int{0, 1, 30, 60, 90, 99, 100, 300, 2000}[r.IntN(9)]) * mebi
+		step.Node[signal.MemoryAvailable] = signal.Observed(signal.Amount(available), all, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(at))
+		s.Steps = append(s.Steps, step)
+	}
+	return s
+}
+
+func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	held := map[restraint.Cause]int{}
+	for n := range uint64(300) {
+		s := randomTale(t, rand.New(rand.NewPCG(seed, n)))
+		w := &restraintTwin{policy: s.Restraint, spared: map[string]twinWait{}}
+		var active []signal.Pod
+		var evictions []time.Duration
+		err := s.Run(func(step *simulate.Step, o *agent.Outcome, _ *eviction.Machine) error {
+			active = append(active, step.Add...)
+			available, used := int64(step.Node[signal.MemoryAvailable].Available), map[string]int64{}
+			outside := int64(all) - available
+			for i := range active {
+				used[active[i].Key()] = int64(step.Usage[active[i].Key()].Memory.Value)
+				outside -= used[active[i].Key()]
+			}
+			cause, goes := w.expect(step.At, step.Restart, available, outside, inOrder(active, used), used)
+			evicted := ""
+			if o.Evicted != nil {
+				evicted = o.Evicted.Pod.Key()
+				evictions = append(evictions, step.At)
+				if o.Evicted.Pod.Protection != signal.Unprotected {
+					t.Errorf("%s is protected, and was evicted", evicted)
+				}
+				active = slices.DeleteFunc(active, func(p signal.Pod) bool { return p.Key() == evicted })
+			}
+			if held[o.Held.By]++; o.Held.By != cause || evicted != goes {
+				t.Fatalf("seed %d, timeline %d, %s, %+v: held by %q, evicted %q; the twin %q, %q", seed, n, step.At, s.Restraint, o.Held.By, evicted, cause, goes)
+			}
+			if left := o.Held.Until.Sub(o.Snapshot.At); cause != restraint.None && (left <= 0 || left > time.Hour) {
+				t.Errorf("a hold by %s lasts %s", cause, left)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		withinBound(t, s.Restraint.PerHour, evictions)
+	}
+	for _, by := range []restraint.Cause{restraint.None, restraint.Budget, restraint.Futile, restraint.Owner} {
+		if held[by] < 100 {
+			t.Errorf("%q was the cause %d times: this says little", by, held[by])
+		}
+	}
+}
+
+// inOrder are the pods by the rule for memory, where nobody requests any.
+func inOrder(pods []signal.Pod, used map[string]int64) (order []*signal.Pod) {
+	for i := range pods {
+		order = append(order, &pods[i])
+	}
+	slices.SortFunc(order, func(a, b *signal.Pod) int {
+		x, y := used[a.Key()], used[b.Key()]
+		switch {
+		case (x > 0) != (y > 0):
+			return int(min(y, 1) - min(x, 1))
+		case a.Priority != b.Priority:
+			return int(a.Priority - b.Priority)
+		case x != y:
+			return int(y - x)
+		}
+		return map[bool]int{true: -1, false: 1}[a.UID < b.UID]
+	})
+	return order
+}
+
+// withinBound holds every hour against the bound.
+func withinBound(t *testing.T, bound int, evictions []time.Duration) {
+	t.Helper()
+	for i, first := range evictions {
+		n := 0
+		for _, at := range evictions[i:] {
+			if at-first < time.Hour {
+				n++
+			}
+		}
+		if bound > 0 && n > bound {
+			t.Errorf("%d evictions in the hour from %s on, allowed are %d", n, first, bound)
+		}
+	}
+}
