@@ -1,6 +1,7 @@
 package report
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,12 +45,14 @@ func TestWhoReportsAndWhy(t *testing.T) {
 
 // It is said at the start and whenever it changes, and not at every look.
 func TestWhoReportsIsSaidOnce(t *testing.T) {
-	owner := OwnTypes
-	p := ConditionParts{Owner: func(*corev1.Node) Owners { return owner.All() }, Why: func(*corev1.Node) string { return "since " + owner.String() }}
+	var now atomic.Uint32
+	owner := func() Owner { return Owner(now.Load()) }
+	now.Store(uint32(OwnTypes))
+	p := ConditionParts{Owner: func(*corev1.Node) Owners { return owner().All() }, Why: func(*corev1.Node) string { return "since " + owner().String() }}
 	run(t, p, func(_ *api, c *Conditions, log *logbook.Book) {
 		c.Set(0, Crossings{})
 		pass(time.Minute)
-		owner = KubeletReports
+		now.Store(uint32(KubeletReports))
 		pass(time.Minute)
 		for part, times := range map[string]int{"who reports pressure": 2, "MemoryPressure=own": 1, "MemoryPressure=kubelet": 1, "since kubelet": 1} {
 			if log.Count(part) != times {
