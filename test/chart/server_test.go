@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -239,38 +237,6 @@ func (s *server) life(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, s.settled(t, before)); diff != "" {
 		t.Errorf("left behind (-before +after):\n%s", diff)
-	}
-}
-
-// everyVariant of what the chart makes, and what kustomize makes: each field is
-// known to the server, and each value valid.
-func (s *server) everyVariant(t *testing.T) {
-	kubectl := needTool(t, "kubectl")
-	config, err := s.cluster.Kubeconfig(s.cluster.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl.args = []string{"--kubeconfig=" + config}
-	for name, values := range variants {
-		if name == "Prometheus" { // whose kinds this server does not have
-			continue
-		}
-		manifest, err := needTool(t, "helm").template(t, values...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "manifest.yaml")
-		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := kubectl.run(t.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename="+file); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, overlay := range []string{"base", "overlays/armed", "overlays/kubelet-keeps-conditions"} {
-		if _, err := kubectl.run(t.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "--kustomize="+filepath.Join(kustomize, overlay)); err != nil {
-			t.Errorf("%s: %v", overlay, err)
-		}
 	}
 }
 
