@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,9 +148,14 @@ func endsWithItsHog(t *testing.T, ctx context.Context, p *Pod) {
 	if err := p.Do(ctx, "fill 1MiB"); err != nil {
 		t.Errorf("started again: %v", err)
 	}
-	status, err := p.node.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: dead})
-	if err != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_EXITED || status.Status.ExitCode != 137 {
-		t.Errorf("the dead container: %v, %v", status, err)
+	if err := await(ctx, func(ctx context.Context) error { // the OOM is known before the end is
+		status, err := p.node.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: dead})
+		if err == nil && (status.Status.State != runtimeapi.ContainerState_CONTAINER_EXITED || status.Status.ExitCode != 137) {
+			err = fmt.Errorf("it is %v", status)
+		}
+		return err
+	}); err != nil {
+		t.Errorf("the dead container: %v", err)
 	}
 }
 

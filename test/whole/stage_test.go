@@ -3,15 +3,16 @@ package whole
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/test/chronicle"
@@ -23,29 +24,43 @@ const (
 	mib = 1 << 20
 	// patience bounds the wait for one thing to happen.
 	patience = 90 * time.Second
-	// namespace is where Plimsoll lives.
-	namespace = "plimsoll-system"
+)
+
+// What the node is made of, in bytes, tasks and inodes. Its kubelet measures the
+// machine, so that it reserves all but what the pods may have together.
+const (
+	nodeMemory = 1536 * mib
+	podsMemory = 1024 * mib
+	nodePids   = 3000
+	nodeDisk   = 900 * mib
+	nodeInodes = 10000
 )
 
 // A stage is the node with Plimsoll on it.
 type stage struct {
 	*testing.T
 	*cluster.Cluster
-	api  kubernetes.Interface // as the administrator
-	book *chronicle.Book
-	work string // a directory of the whole run
+	api     kubernetes.Interface // as the administrator
+	book    *chronicle.Book
+	release *release
+	static  string // where the kubelet finds manifests
+
+	// Of a story: when it began, its pods, and those of them that have to go.
+	began  time.Time
+	cast   *[]*cluster.Pod
+	doomed map[types.UID]bool
 }
 
-// raise starts everything but Plimsoll. A second node without a machine keeps
+// raise starts everything but Plimsoll. A second node, without a machine, keeps
 // the zone from being wholly disrupted when the first one is.
 func raise(t *testing.T) *stage {
 	t.Helper()
 	cluster.Need(t)
-	s := &stage{T: t, work: t.TempDir()}
+	s := &stage{T: t, static: t.TempDir(), doomed: map[types.UID]bool{}, cast: &[]*cluster.Pod{}}
 	s.Cluster = cluster.Make(t, cluster.Options{Components: cluster.Everything, Node: cluster.NodeOptions{
 		Memory: nodeMemory, Pids: nodePids, Tainted: true,
-		Filesystem:    cluster.Filesystem{Size: 900 * mib, Inodes: 20000},
-		KubeletConfig: kubeletConfig(t, s.work),
+		Filesystem:    cluster.Filesystem{Size: nodeDisk, Inodes: nodeInodes},
+		KubeletConfig: s.kubeletConfig(),
 	}})
 	clients, err := s.Clients()
 	s.must(err)
@@ -58,6 +73,7 @@ func raise(t *testing.T) *stage {
 		}
 	})
 	s.neighbour()
+	s.priorities()
 	return s
 }
 
@@ -73,44 +89,49 @@ func (s *stage) neighbour() {
 	s.must(err)
 }
 
-// What the node is made of, in bytes and tasks. Its kubelet measures the machine,
-// so that it reserves all but what the pods may have together.
+// The classes of pods that differ in nothing else.
 const (
-	nodeMemory = 1536 * mib
-	podsMemory = 1024 * mib
-	nodePids   = 3000
+	lowPriority  = "low"
+	highPriority = "high"
 )
 
-// kubeletConfig has the kubelet evict below lines lower than the agent's, report
-// often, and leave waste and local storage to the agent.
-func kubeletConfig(t *testing.T, work string) map[string]any {
-	t.Helper()
-	static := filepath.Join(work, "static")
-	if err := os.Mkdir(static, 0o755); err != nil {
-		t.Fatal(err)
+func (s *stage) priorities() {
+	s.Helper()
+	for name, value := range map[string]int32{lowPriority: 10, highPriority: 1000} {
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		_, err := s.api.SchedulingV1().PriorityClasses().Create(s.Context(), class, metav1.CreateOptions{})
+		s.must(err)
 	}
+}
+
+// backstop is what the kubelet evicts by: below every line of the agent's.
+var backstop = map[string]string{
+	"allocatableMemory.available": "60Mi", "memory.available": "0%",
+	"nodefs.available": "40Mi", "nodefs.inodesFree": "3%", "imagefs.available": "40Mi",
+}
+
+// kubeletConfig has the kubelet report often, and leave waste and limits of local
+// storage to the agent.
+func (s *stage) kubeletConfig() map[string]any {
+	s.Helper()
 	return map[string]any{
-		"staticPodPath":                 static,
-		"kubeReserved":                  map[string]string{"memory": fmt.Sprint(machineMemory(t) - podsMemory)},
-		"evictionHard":                  map[string]string{"allocatableMemory.available": "60Mi", "memory.available": "0%", "nodefs.available": "40Mi", "nodefs.inodesFree": "3%", "imagefs.available": "40Mi"},
+		"staticPodPath": s.static, "fileCheckFrequency": "1s",
+		"kubeReserved":                  map[string]string{"memory": fmt.Sprint(s.machineMemory() - podsMemory)},
+		"evictionHard":                  backstop,
 		"nodeStatusUpdateFrequency":     "2s",
 		"nodeStatusReportFrequency":     "5s",
 		"nodeLeaseDurationSeconds":      8,
-		"syncFrequency":                 "5s",
 		"localStorageCapacityIsolation": false,
 	}
 }
 
-func machineMemory(t *testing.T) int64 {
-	t.Helper()
+func (s *stage) machineMemory() int64 {
+	s.Helper()
 	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.must(err)
 	var kib int64
-	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Sscanf(string(text), "MemTotal: %d kB", &kib)
+	s.must(err)
 	return kib << 10
 }
 
@@ -131,43 +152,44 @@ func (s *stage) until(what string, so func() bool) {
 	}
 }
 
+// poll waits until something is so that no entry of the chronicle tells.
+func (s *stage) poll(what string, so func() bool) {
+	s.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// node is the last state of the one with a machine.
 func (s *stage) node() *chronicle.Node { return s.book.Node(cluster.NodeName) }
 
-func TestSkeleton(t *testing.T) {
-	s := raise(t)
-	binary := filepath.Join(s.work, "plimsoll")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/plimsoll")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+// free is how many bytes and inodes the node's disk has left.
+func (s *stage) free() (bytes, inodes int64) {
+	s.Helper()
+	var fs unix.Statfs_t
+	s.must(unix.Statfs(filepath.Dir(s.Node.KubeletRoot), &fs))
+	return int64(fs.Bavail) * fs.Bsize, int64(fs.Ffree)
+}
+
+// show is what kubectl says, to people.
+func (s *stage) show(args ...string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
+	defer cancel()
+	said, err := s.Kubectl(ctx, args...)
+	if err != nil {
+		return err.Error()
 	}
-	server, err := url.Parse(s.Admin().Host)
-	s.must(err)
-	text, err := os.ReadFile("testdata/hand.yaml")
-	s.must(err)
-	manifest := os.Expand(string(text), func(name string) string {
-		return map[string]string{"CGROUP": s.Node.Cgroup, "SOCKET": s.Node.Socket, "ROOT": s.Node.KubeletRoot, "LOGS": s.Node.PodLogs,
-			"KUBELET": s.Node.KubeletConfig, "PORT": server.Port(), "BINARY": binary, "DIR": s.Dir}[name]
-	})
-	file := filepath.Join(s.work, "hand.yaml")
-	s.must(os.WriteFile(file, []byte(manifest), 0o600))
-	for _, f := range []string{"../../deploy/rbac/agent.yaml", "../../deploy/rbac/controller.yaml", file} {
-		_, err = s.Kubectl(t.Context(), "apply", "-f", f)
-		s.must(err)
-	}
-	defer func() {
-		for _, args := range [][]string{{"get", "nodes,pods", "-A", "-o", "wide"}, {"get", "events", "-A"}, {"logs", "-n", namespace, "ds/plimsoll-agent"}, {"logs", "-n", namespace, "deploy/plimsoll-controller"}, {"describe", "pods", "-n", namespace}, {"describe", "node", "localhost"}} {
-			out, err := s.Kubectl(context.Background(), args...)
-			t.Logf("%v\n%s\n%v", args, out, err)
-		}
-	}()
-	s.until("the node is untainted", func() bool { return s.node() != nil && len(s.node().Spec.Taints) == 0 })
-	greedy, err := s.api.CoreV1().Pods("default").Create(t.Context(), s.Node.Prepare(cluster.Hog("greedy", "fill 100MiB")), metav1.CreateOptions{})
-	s.must(err)
-	p, err := s.Node.AddPod(t.Context(), greedy)
-	s.must(err)
-	s.must(p.Order(t.Context(), "main", "fill 1GiB at 300MiB/s"))
-	s.until("it is evicted", func() bool { return s.book.Pod(greedy.UID).Status.Phase == corev1.PodFailed })
-	s.until("condition", func() bool { return s.node().Is("plimsoll.dev/MemoryPressure") == "True" })
-	s.until("condition", func() bool { return s.node().Is("plimsoll.dev/MemoryPressure") == "False" })
+	return said
+}
+
+// evicted reports whether a pod is Failed as evicted.
+func evicted(p *chronicle.Pod) bool {
+	return p != nil && p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted"
 }
