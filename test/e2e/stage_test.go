@@ -108,12 +108,20 @@ func (s *stage) apply(file string) {
 // first; the arguments win.
 func (s *stage) start(args ...string) *trial.Agent {
 	s.t.Helper()
+	return s.startIn(nil, args...)
+}
+
+// startIn is start with more in the agent's environment.
+func (s *stage) startIn(environment []string, args ...string) *trial.Agent {
+	s.t.Helper()
 	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--eviction-hard=") }) {
 		args = append(args, "--eviction-hard=memory.available<100Mi") // the machine's disks are no matter
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	a, err := trial.Run(ctx, s.Node.Enter(trial.Command(binary, append(s.flags(), args...)...)))
+	cmd := trial.Command(binary, append(s.flags(), args...)...)
+	cmd.Env = append(os.Environ(), environment...)
+	a, err := trial.Run(ctx, s.Node.Enter(cmd))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -139,11 +147,13 @@ func (s *stage) flags() []string {
 		"--kubeconfig=" + s.kubeconfig, "--hostname-override=" + cluster.NodeName,
 		"--container-runtime-endpoint=unix://" + s.Node.Socket,
 		"--node-cgroup=" + s.Node.Cgroup, "--root-dir=" + s.Node.KubeletRoot, "--pod-logs-dir=" + s.Node.PodLogs,
-		"--kubelet-config=" + orNone(s.Node.KubeletConfig), "--state-file=" + s.state,
+		"--kubelet-config=" + orNone(s.Node.KubeletConfig), "--state-file=" + s.state, "--disarm-file=" + s.disarmFile(),
 		"--enforce-node-allocatable=none",
 		"--eviction-pressure-transition-period=5s", "--monitoring-period=1s", "--healthz-bind-address=",
 	}
 }
+
+func (s *stage) disarmFile() string { return filepath.Join(filepath.Dir(s.state), "disarm") }
 
 func orNone(path string) string {
 	if path == "" {

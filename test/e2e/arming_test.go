@@ -1,0 +1,239 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/podstatus"
+	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/trial"
+)
+
+// atOnce is how soon a word has to take effect.
+const atOnce = time.Second
+
+// command runs plimsoll as an administrator.
+func (s *stage) command(args ...string) (out string, status int) {
+	s.t.Helper()
+	admin, err := s.Kubeconfig(s.Admin())
+	s.must(err)
+	cmd := exec.CommandContext(s.t.Context(), binary, append(args, "--kubeconfig="+admin, "--timeout=20s")...)
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		s.t.Fatal(err)
+	}
+	s.t.Logf("plimsoll %s: %d\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), text)
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// follows says a word that has to be followed.
+func (s *stage) follows(args ...string) {
+	s.t.Helper()
+	if out, status := s.command(args...); status != 0 {
+		s.t.Errorf("%v: %d\n%s", args, status, out)
+	}
+}
+
+// lease is an annotation of the agent's lease.
+func (s *stage) lease(annotation string) string {
+	s.t.Helper()
+	l, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
+	s.must(err)
+	return l.Annotations["plimsoll.dev/"+annotation]
+}
+
+// nodeNow is the Node as it is.
+func (s *stage) nodeNow() *corev1.Node {
+	s.t.Helper()
+	n, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
+	s.must(err)
+	return n
+}
+
+// unsay takes all words back when a story is over.
+func (s *stage) unsay() {
+	s.t.Cleanup(func() {
+		none := []byte(`{"metadata":{"annotations":{"plimsoll.dev/arming":null,"plimsoll.dev/accept-findings":null}}}`)
+		if _, err := s.API.CoreV1().Nodes().Patch(context.Background(), cluster.NodeName, types.MergePatchType, none, metav1.PatchOptions{}); err != nil {
+			s.t.Error(err)
+		}
+		if err := s.API.CoreV1().ConfigMaps("plimsoll-system").DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=plimsoll-arming"}); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// traces are what an agent has left in the cluster and on its node.
+func (s *stage) traces(pods ...*cluster.Pod) (all []string) {
+	s.t.Helper()
+	n := s.nodeNow()
+	for _, c := range n.Status.Conditions {
+		if strings.HasPrefix(string(c.Type), "plimsoll.dev/") || c.Type == corev1.NodeMemoryPressure && c.Status == corev1.ConditionTrue {
+			all = append(all, "condition "+string(c.Type))
+		}
+	}
+	for _, taint := range n.Spec.Taints {
+		if strings.HasPrefix(taint.Key, "plimsoll.dev/") {
+			all = append(all, "taint "+taint.Key)
+		}
+	}
+	for _, p := range pods {
+		if _, marked, _ := podstatus.Marked(s.get(p)); marked {
+			all = append(all, "mark on "+p.Object.Name)
+		}
+	}
+	for _, file := range []string{s.state, s.disarmFile()} {
+		if _, err := os.Lstat(file); err == nil {
+			all = append(all, file)
+		}
+	}
+	return all
+}
+
+func TestArming(t *testing.T) {
+	t.Parallel()
+	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-pressure-taint.yaml")
+	s.story("a node is armed in spite of a finding", (*stage).armedByWord)
+	s.story("all are disarmed, and the server is away", (*stage).disarmedWhileAway)
+	s.story("an agent leaves", (*stage).leavesByWord)
+	s.story("an agent ends with its DaemonSet", (*stage).leavesWithDaemonSet)
+}
+
+// armedByWord: the right that --soft-eviction=direct needs was not granted.
+func (s *stage) armedByWord() {
+	s.unsay()
+	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(cluster.Hog("greedy", "fill 400MiB"))
+	a := s.start("--dry-run", "--soft-eviction=direct", "--pressure-conditions=own")
+	d := s.await(a, agent.WouldEvict, agent.Evicted)
+	if d.Decision != agent.WouldEvict || d.UID != greedy.UID() || len(d.Ranking) != 2 {
+		s.t.Fatalf("decision: %+v", d)
+	}
+	s.until("the lease says so", func() bool { return s.lease("armed") == "false" && s.lease("dry-run") == "true" })
+	if n := s.nodeNow(); s.status("plimsoll.dev/MemoryPressure") != corev1.ConditionUnknown || len(n.Spec.Taints) > 0 {
+		s.t.Errorf("a disarmed agent has written: %+v, %+v", n.Status.Conditions, n.Spec.Taints)
+	}
+	out, status := s.command("arm", cluster.NodeName)
+	if status != 1 || !strings.Contains(out, "right-missing") || !strings.Contains(out, "Remedy: ") {
+		s.t.Errorf("armed in spite of a finding: %d\n%s", status, out)
+	}
+	found := s.lease("findings")
+	if !strings.Contains(found, "right-missing") || !strings.HasPrefix(s.lease("armed-reason"), "refused: ") {
+		s.t.Errorf("the lease: %s, %s", found, s.lease("armed-reason"))
+	}
+	since := time.Now()
+	s.follows("arm", cluster.NodeName, "--accept-findings="+found+",two-agents") // other tests run agents, too
+	if d := s.await(a, agent.Armed); d.Time.Sub(since) > atOnce {
+		s.t.Errorf("armed %s after it was said", d.Time.Sub(since))
+	}
+	if d := s.evicts(a, greedy, "memory"); d.Time.Sub(since) > atOnce {
+		s.t.Errorf("evicted %s after it was said", d.Time.Sub(since))
+	}
+	s.running(calm)
+	s.until("pressure is told", func() bool { return s.status("plimsoll.dev/MemoryPressure") != corev1.ConditionUnknown })
+}
+
+// disarmedWhileAway: what was said last is known to a successor that can not ask.
+func (s *stage) disarmedWhileAway() {
+	s.unsay()
+	heavy := s.add(cluster.Hog("heavy", "fill 300MiB"))
+	first := s.start()
+	s.knows(heavy)
+	since := time.Now()
+	s.follows("disarm", "--all")
+	if d := s.await(first, agent.Disarmed); d.Time.Sub(since) > atOnce {
+		s.t.Errorf("disarmed %s after it was said", d.Time.Sub(since))
+	}
+	s.must(first.Stop())
+	s.Front.Refuse()
+	second := s.start()
+	s.must(heavy.Do(s.t.Context(), "fill 130MiB"))
+	if d := s.await(second, agent.WouldEvict, agent.Evicted); d.Decision != agent.WouldEvict {
+		s.t.Errorf("decision: %+v", d)
+	}
+	s.must(s.Front.Pass())
+	s.until("the server is heard again", func() bool { return strings.Contains(s.lease("armed-reason"), "ConfigMap") })
+	s.running(heavy)
+	s.follows("arm", "--all")
+	s.await(second, agent.Armed)
+	s.evicts(second, heavy, "memory")
+}
+
+// allTraces are three conditions, a taint, a mark and the state file.
+const allTraces = 6
+
+// pressed starts an agent under pressure that lasts, with a pod that is asked to
+// go, and nobody there who lets it.
+func (s *stage) pressed(environment ...string) (*trial.Agent, *cluster.Pod) {
+	s.t.Helper()
+	s.add(cluster.Hog("calm", "fill 30MiB"))
+	greedy := s.add(guarded())
+	args := append(softly, "--pressure-taint", "--pressure-conditions=own")
+	a := s.startIn(environment, args...)
+	s.await(a, agent.Terminating)
+	s.until("the agent has left its traces", func() bool { return len(s.traces(greedy)) == allTraces })
+	return a, greedy
+}
+
+// own are the conditions of the agent's own types that a Node has.
+func own(n *corev1.Node) (kinds int) {
+	for _, c := range n.Status.Conditions {
+		if strings.HasPrefix(string(c.Type), "plimsoll.dev/") {
+			kinds++
+		}
+	}
+	return kinds
+}
+
+func (s *stage) leavesByWord() {
+	s.unsay()
+	a, greedy := s.pressed()
+	s.must(a.Stop()) // an update: all stays
+	if got := s.traces(greedy); len(got) != allTraces {
+		s.t.Errorf("an agent that was stopped has left %v", got)
+	}
+	second := s.start(append(softly, "--pressure-taint", "--pressure-conditions=own")...)
+	s.must(os.WriteFile(s.disarmFile(), nil, 0o600))
+	s.follows("leave", cluster.NodeName)
+	if got := s.traces(greedy); len(got) > 0 {
+		s.t.Errorf("left behind: %v", got)
+	}
+	s.must(second.Stop())
+	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "left" || s.lease("armed") != "false" {
+		s.t.Errorf("left behind: %v; the lease says %s", got, s.lease("armed-reason"))
+	}
+	s.running(greedy)
+}
+
+func (s *stage) leavesWithDaemonSet() {
+	sets := s.API.AppsV1().DaemonSets("plimsoll-system")
+	labels := map[string]string{"app": "agent"}
+	_, err := sets.Create(s.t.Context(), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "plimsoll-agent"}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{cluster.HogContainer("main")}}},
+	}}, metav1.CreateOptions{})
+	s.must(err)
+	pod := []string{"POD_NAMESPACE=plimsoll-system", "PLIMSOLL_DAEMONSET=plimsoll-agent"}
+	first, greedy := s.pressed(pod...)
+	s.must(first.Stop())
+	if got := s.traces(greedy); len(got) != allTraces {
+		s.t.Errorf("an agent whose DaemonSet is there has left %v only", got)
+	}
+	second := s.startIn(pod, append(softly, "--pressure-taint", "--pressure-conditions=own")...)
+	s.until("it is heard of", func() bool { return own(s.nodeNow()) == 3 && s.lease("armed") == "true" })
+	s.must(sets.Delete(s.t.Context(), "plimsoll-agent", metav1.DeleteOptions{}))
+	s.must(second.Stop())
+	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "left" {
+		s.t.Errorf("left behind: %v; the lease says %s", got, s.lease("armed-reason"))
+	}
+	s.running(greedy)
+}
