@@ -125,10 +125,13 @@ func (c *Cycle) Spend(o *Outcome) {
 // WhyHeld says in words who is spared, and why; empty if nobody is.
 func (o *Outcome) WhyHeld() string {
 	text := o.Held.Explain(o.Snapshot.At)
-	if o.Spared != nil {
-		text = o.Spared.Key() + ": " + text
+	if o.Spared == nil {
+		return text
 	}
-	return text
+	if len(o.Ranking) > 0 { // above a limit everybody is there for their own fault
+		text += ", and nobody goes in its stead"
+	}
+	return o.Spared.Key() + ": " + text
 }
 
 // describeHold fills in who is spared and, where evictions have stopped to help,

@@ -20,8 +20,8 @@ const (
 // mostEvictionPriority bounds what PriorityAnnotation may say, either way.
 const mostEvictionPriority = 1000
 
-// every stands for all namespaces.
-const every = "*"
+// Every stands for all namespaces.
+const Every = "*"
 
 // Choices are who is spared by the operator's will, and whose own will counts: a
 // pod that could protect itself anywhere would have others die for it. Any
@@ -100,7 +100,7 @@ func (c *Choices) Renew(known []signal.Pod) []signal.Pod {
 }
 
 func (c *Choices) hears(namespace string) bool {
-	return c != nil && (c.heard[every] || c.heard[namespace])
+	return c != nil && (c.heard[Every] || c.heard[namespace])
 }
 
 // mostTold bounds what is remembered of problems that were told.

@@ -116,7 +116,7 @@ func TestOwners(t *testing.T) {
 		"": "default/p",
 		"  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: rs-1, controller: true}]\n":                                "rs-1",
 		"  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: rs-1}]\n":                                                  "default/p",
-		"  ownerReferences: [{apiVersion: v1, kind: Node, name: node, uid: n-1, controller: true}]\n":                                            "default/p",
+		"  ownerReferences: [{apiVersion: v1, kind: Node, name: node, uid: n-1, controller: true}]\n":                                         "default/p",
 		"  ownerReferences: [{apiVersion: v1, kind: A, name: a, uid: a-1}, {apiVersion: v1, kind: B, name: b, uid: b-1, controller: true}]\n": "b-1",
 	} {
 		pod, faults := pods.ParseManifest([]byte("apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  uid: u1\n" + manifest))

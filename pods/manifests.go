@@ -29,9 +29,9 @@ var uidForm = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]{0,126}[A-Za-z0-9])
 type Directory struct {
 	path    string
 	choices *Choices
-	files []file
-	pods  []signal.Pod
-	of    map[string]signal.Pod // by file
+	files   []file
+	pods    []signal.Pod
+	of      map[string]signal.Pod // by file
 }
 
 type file struct {

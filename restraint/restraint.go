@@ -55,7 +55,7 @@ func (h Hold) Explain(now time.Time) string {
 	case Futile:
 		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, which something outside of pods took: nobody is evicted for %s, unless the pressure is over before", h.N, h.Condition, left)
 	case Owner:
-		return fmt.Sprintf("%d pods of its owner were evicted, one after the other: it is spared for %s, and nobody goes in its stead", h.N, left)
+		return fmt.Sprintf("%d pods of its owner were evicted, one after the other: it is spared for %s", h.N, left)
 	}
 	return ""
 }

@@ -221,7 +221,7 @@ func TestHoldsExplainThemselves(t *testing.T) {
 		{}: "",
 		{By: restraint.Budget, N: 3, Until: at(time.Minute)}:                                       "3 evictions within an hour, and no more are allowed: nobody is evicted for 1m0s",
 		{By: restraint.Futile, Condition: signal.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, which something outside of pods took: nobody is evicted for 5m0s, unless the pressure is over before",
-		{By: restraint.Owner, N: 4, Until: at(90 * time.Second)}:                                   "4 pods of its owner were evicted, one after the other: it is spared for 1m30s, and nobody goes in its stead",
+		{By: restraint.Owner, N: 4, Until: at(90 * time.Second)}:                                   "4 pods of its owner were evicted, one after the other: it is spared for 1m30s",
 	} {
 		if got := hold.Explain(start); got != want {
 			t.Errorf("%q, want %q", got, want)
