@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -146,48 +148,65 @@ func (p *program) hear() {
 	}
 }
 
-// How often the node is examined, and how often while that keeps the agent from
-// arming itself though it was told to.
+// How often the node is examined: less and less often while that keeps the agent
+// from arming itself though it was told to, down to the pace of all others. What
+// the API server has to be asked for, one question for each right, is asked at the
+// start, when another word is said, and every so many looks: thousands of nodes do
+// the same.
 const (
 	examinePeriod = 10 * time.Minute
 	refusedPeriod = time.Minute
+	rightsEvery   = 6
 )
 
 // examine has the doctor look at the node at the start, now and then, and when
 // somebody says another word.
 func (p *program) examine(ctx context.Context) {
-	for ctx.Err() == nil {
-		if found, err := p.findings(ctx); err != nil {
+	pause := refusedPeriod
+	for looks := 0; ctx.Err() == nil; looks++ {
+		if found, err := p.findings(ctx, looks%rightsEvery == 0); err != nil {
 			p.log.Error("the node could not be examined: what was found before counts", "error", err)
 		} else {
 			p.safety.say(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
 		}
-		pause := examinePeriod
-		if p.safety.holds().Refuses() {
-			pause = refusedPeriod
+		if pause = min(2*pause, examinePeriod); !p.safety.holds().Refuses() {
+			pause = examinePeriod
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(pause - rand.N(pause/10))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-p.told:
+			looks, pause = -1, refusedPeriod
 		}
 		timer.Stop()
 	}
 }
 
-// findings are the codes of the doctor's errors.
-func (p *program) findings(ctx context.Context) ([]string, error) {
+// missingRight is the code of what was found by asking for rights.
+const missingRight = "right-missing"
+
+// findings are the codes of the doctor's errors. Where rights are not asked for, or
+// nobody answers, what was found of them before holds.
+func (p *program) findings(ctx context.Context, rights bool) ([]string, error) {
 	_, fault := runtimeEndpoint(p.config)
 	o, err := nodeSurvey(p.config, p.api, p.client, fault)
 	if err != nil {
 		return nil, err
 	}
+	if !rights {
+		o.Rights = nil
+	}
 	facts := survey.Node(ctx, o)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return doctor.Errors(doctor.Examine(facts), nil), nil
+	found := doctor.Errors(doctor.Examine(facts), nil)
+	answered := rights && (facts.Server == nil || facts.Server.Denied.Known)
+	if !answered && slices.Contains(p.safety.holds().findings, missingRight) {
+		found = append(found, missingRight)
+	}
+	return found, nil
 }
 
 // catchDisarmSignal keeps SIGUSR1 from ending the agent, from the start on.
