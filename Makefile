@@ -10,9 +10,12 @@ V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
 RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./metrics ./state
 # Packages that speak to the real components, under the race detector.
-EDGE    := ./cri ./stats ./reclaim ./apiserver ./podstatus ./report
-# What is tried on whole clusters, and the program before a real API server.
-CLUSTER := ./cmd/plimsoll ./test/cluster ./test/rbac ./test/chart ./test/e2e ./test/whole ./test/hollow ./test/chronicle ./test/failover
+EDGE    := ./report ./apiserver ./podstatus ./stats ./reclaim ./cri
+# What is tried on whole clusters, and the program before a real API server: what
+# takes longest first, since they are tried ABREAST.
+CLUSTER := ./test/e2e ./test/whole ./test/failover ./test/chart ./test/cluster ./test/image ./cmd/plimsoll ./test/rbac ./test/hollow ./test/chronicle
+# How many packages that mostly wait for real components are tried at a time.
+ABREAST ?= 2
 
 # What images are made of, and for.
 IMAGE    ?= registry.plimsoll.dev/plimsoll
@@ -50,7 +53,11 @@ demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-test: test-unit test-race test-kernel test-v2 components test-edge test-cluster ## everything, cheap first; from the kernel tests on as root
+# What measures the kernel has the machine to itself. Then the virtual machine and
+# the race detector compute while what speaks to components waits.
+test: test-unit test-kernel components build ## everything, cheap first; from the kernel tests on as root
+	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-race test-edge
+	$(MAKE) -o components -o build test-cluster
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	$(GO) vet ./...
@@ -69,10 +76,10 @@ test-v2: build ## the kernel tests of every package under cgroup v2, in a virtua
 	$(GO) run ./test/vm test $(V2)
 
 test-edge: components ## the packages that speak to real components (root)
-	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $(EDGE)
+	CGO_ENABLED=1 $(GO) test -race -p $(ABREAST) -timeout 15m $(EDGE)
 
 test-cluster: components build ## the agent on real nodes, and the controller on a real API server (root)
-	$(GO) test -p 1 -timeout 30m $(CLUSTER)
+	$(GO) test -p $(ABREAST) -timeout 30m $(CLUSTER)
 
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m ./test/whole

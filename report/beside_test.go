@@ -49,6 +49,7 @@ func (r *real) flips(during time.Duration) map[string]int {
 // TestBesideAKubelet: a kubelet whose soft threshold for memory is at the
 // agent's line and that knows nothing of disks.
 func TestBesideAKubelet(t *testing.T) {
+	t.Parallel()
 	const always = "100000Gi" // no machine has that much: the kubelet sees memory pressure from the start
 	r := startReal(t, cluster.Options{Components: cluster.Kubelet, Node: cluster.NodeOptions{KubeletConfig: map[string]any{
 		"evictionSoft":            map[string]string{"memory.available": always},

@@ -146,6 +146,7 @@ func (r *real) running(run func(ctx context.Context)) (stop func()) {
 }
 
 func TestRealAPIServer(t *testing.T) {
+	t.Parallel()
 	r := startBare(t)
 	var watched atomic.Pointer[corev1.Node] // the view of an informer, as old as the test wants it
 	watched.Store(r.object())
@@ -246,6 +247,7 @@ func (r *real) showsPressure() {
 }
 
 func TestRealLeases(t *testing.T) {
+	t.Parallel()
 	r := startBare(t)
 	object := r.object()
 	heart := report.NewHeartbeat(report.HeartbeatParts{
