@@ -152,21 +152,15 @@ func (w *restraintTwin) goes(owner string, at time.Duration) {
 	}
 }
 
-// A tale is a random scenario, and what is held outside of pods in each step.
-type tale struct {
-	*simulate.NodeScenario
-	outside []int64
-}
-
-func randomTale(t *testing.T, r *rand.Rand) tale {
+func randomTale(t *testing.T, r *rand.Rand) *simulate.NodeScenario {
 	t.Helper()
 	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signal.MemoryAvailable,
 		Value: eviction.Value{Quantity: signal.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, ReactionReserve: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := tale{NodeScenario: &simulate.NodeScenario{Policy: policy, Restraint: restraint.Policy{
-		PerHour: r.IntN(6), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(10)) * time.Minute, OwnerBackOff: time.Duration(r.IntN(4)) * time.Minute}}}
+	s := &simulate.NodeScenario{Policy: policy, Restraint: restraint.Policy{
+		PerHour: r.IntN(6), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(10)) * time.Minute, OwnerBackOff: time.Duration(r.IntN(4)) * time.Minute}}
 	at, used := time.Duration(0), map[string]int64{}
 	for i := range 50 {
 		at += time.Duration(1+r.IntN(5)*r.IntN(5)*r.IntN(30)) * time.Second
