@@ -18,7 +18,7 @@ import (
 func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runtime, log := &askedRuntime{}, slog.New(slog.DiscardHandler)
-		c := &collecting{neighbour: &neighbour{config: config.NewAgent(), log: log}, log: log,
+		c := &collecting{safety: flagged(false), neighbour: &neighbour{config: config.NewAgent(), log: log}, log: log,
 			collector: reclaim.New(runtime, nil, unowned{}, nil, log, reclaim.Options{ImageHigh: 100})}
 		ctx, stop := context.WithCancel(t.Context())
 		go c.run(ctx)
