@@ -194,14 +194,7 @@ func TestRealAPIServer(t *testing.T) {
 		t.Errorf("our condition says %q", got)
 	}
 
-	// The right to taint is missing; then it is there.
-	r.await("the missing right is named", 15*time.Second, func() bool { return strings.Contains(r.text.String(), "right to patch nodes") })
-	r.allow("agent-pressure-taint.yaml")
-	r.await("the taint is there beside the others", 20*time.Second, func() bool { return r.tainted(ourTaint) })
-	if !r.tainted("team") {
-		t.Error("somebody else's taint is gone")
-	}
-
+	r.mayTaint()
 	r.failAndRecover(func() { c.Set(pressure, crossings) }, func() { c.Set(0, report.Crossings{}) })
 
 	// Ours are withdrawn when somebody else reports; the taint goes, too.
@@ -215,6 +208,17 @@ func TestRealAPIServer(t *testing.T) {
 		t.Errorf("the stranger's condition was changed: %s", got)
 	}
 	r.showsPressure()
+}
+
+// mayTaint: the right to taint is missing; then it is there.
+func (r *real) mayTaint() {
+	r.t.Helper()
+	r.await("the missing right is named", 15*time.Second, func() bool { return strings.Contains(r.text.String(), "right to patch nodes") })
+	r.allow("agent-pressure-taint.yaml")
+	r.await("the taint is there beside the others", 20*time.Second, func() bool { return r.tainted(ourTaint) })
+	if !r.tainted("team") {
+		r.t.Error("somebody else's taint is gone")
+	}
 }
 
 // failAndRecover tries every fault of the API server on the way to False.
