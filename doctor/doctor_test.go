@@ -107,6 +107,9 @@ var plants = []plant{
 	{"two-agents", "7, 77", func(_ *testing.T, f *doctor.Facts) {
 		f.Processes.Value = append(f.Processes.Value, doctor.Process{PID: 77, Name: "plimsoll", Args: []string{"plimsoll", "agent", "--node-cgroup", "/"}})
 	}},
+	{"two-agents", "7, 77", func(_ *testing.T, f *doctor.Facts) {
+		f.Processes.Value = append(f.Processes.Value, doctor.Process{PID: 77, Name: "plimsoll", Args: []string{"plimsoll", "agent", "--config=/a.yaml"}})
+	}},
 	{"state-not-writable", "read-only", func(_ *testing.T, f *doctor.Facts) { f.StateFault = doctor.Known("read-only file system") }},
 	{"disarmed-by-file", "/run/plimsoll/disarm", func(_ *testing.T, f *doctor.Facts) { f.Disarmed = doctor.Known(true) }},
 	{"threshold-small", "raise the threshold to 901Mi", func(_ *testing.T, f *doctor.Facts) { f.Ours.MaxFillRate *= 4 }},

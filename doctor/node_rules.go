@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/kubeletconfig"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -155,7 +156,7 @@ func imageName(image string) string {
 func twoAgents(f *Facts) string {
 	var pids []string
 	for _, p := range f.Processes.Value {
-		if p.Name == "plimsoll" && len(p.Args) > 1 && p.Args[1] == "agent" && flagOf(p.Args, "node-cgroup", "/") == f.Ours.NodeCgroup {
+		if p.Name == "plimsoll" && len(p.Args) > 1 && p.Args[1] == "agent" && nodeCgroup(p.Args, f.Ours.NodeCgroup) == f.Ours.NodeCgroup {
 			pids = append(pids, strconv.Itoa(p.PID))
 		}
 	}
@@ -165,17 +166,16 @@ func twoAgents(f *Facts) string {
 	return "plimsoll agent runs as processes " + listed(pids)
 }
 
-// flagOf is what a command line says for a flag, the last time.
-func flagOf(args []string, name, preset string) string {
-	value := preset
-	for i, arg := range args {
-		if v, joined := strings.CutPrefix(arg, "--"+name+"="); joined {
-			value = v
-		} else if arg == "--"+name && i+1 < len(args) {
-			value = args[i+1]
-		}
+// nodeCgroup is what an agent's command line says its node is. Where it names a
+// configuration file instead, which could not be read, it is taken for the same.
+func nodeCgroup(args []string, ours string) string {
+	if given, is := kubeletconfig.Flag(args, "node-cgroup"); is {
+		return given
 	}
-	return value
+	if _, file := kubeletconfig.Flag(args, "config"); file {
+		return ours
+	}
+	return "/"
 }
 
 func smallThresholds(f *Facts) (found []trouble) {

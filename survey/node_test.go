@@ -47,10 +47,12 @@ var host = map[string]string{
 	"proc/meminfo":                "MemTotal:       16384 kB\nMemFree: 1 kB\nSwapTotal:      2048 kB\n",
 	"proc/pressure/memory":        "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 	"proc/1/comm":                 "systemd\n",
+	"proc/2/comm":                 "kthreadd\n",
 	"proc/12/comm":                "kubelet\n",
 	"proc/12/cmdline":             "/usr/bin/kubelet\x00--config\x00/var/lib/kubelet/config.yaml\x00--config-dir=/etc/kubelet.d\x00--eviction-hard=memory.available<1Gi\x00",
 	"proc/13/comm":                "plimsoll\n",
-	"proc/13/cmdline":             "/plimsoll\x00agent\x00",
+	"proc/13/cmdline":             "/plimsoll\x00agent\x00--config=/a.yaml\x00",
+	"proc/13/root/a.yaml":         "nodeCgroup: /nested\n",
 	"var/lib/kubelet/config.yaml": kubeletHead + "evictionHard: {memory.available: 100Mi}\nimageGCHighThresholdPercent: 90\n",
 	"etc/kubelet.d/10-a.conf":     kubeletHead + "imageGCHighThresholdPercent: 70\n",
 	"etc/kubelet.d/90-b.conf":     kubeletHead + "imageGCHighThresholdPercent: 75\n",
@@ -79,7 +81,7 @@ func TestNode(t *testing.T) {
 	for _, p := range f.Processes.Value {
 		names[p.Name] = len(p.Args)
 	}
-	if !maps.Equal(names, map[string]int{"systemd": 0, "kubelet": 5, "plimsoll": 2}) {
+	if !maps.Equal(names, map[string]int{"systemd": 0, "kthreadd": 0, "kubelet": 5, "plimsoll": 4}) {
 		t.Errorf("processes with arguments: %v", names)
 	}
 	k := f.Kubelet.Value
@@ -104,8 +106,13 @@ func TestWhatIsNotThere(t *testing.T) {
 		"no drop-in directory": {func(m map[string]string) {
 			maps.DeleteFunc(m, func(name, _ string) bool { return strings.HasPrefix(name, "etc/") })
 		}, func(f *doctor.Facts) bool { return !f.Kubelet.Known }},
+		"a container's processes": {func(m map[string]string) { delete(m, "proc/2/comm") }, func(f *doctor.Facts) bool {
+			return !f.Processes.Known && f.Kubelet.Value.Config.ImageGC.HighPercent == 75
+		}},
 		"no processes": {func(m map[string]string) {
-			maps.DeleteFunc(m, func(name, _ string) bool { return strings.HasPrefix(name, "proc/1") })
+			maps.DeleteFunc(m, func(name, _ string) bool {
+				return strings.HasPrefix(name, "proc/1") || strings.HasPrefix(name, "proc/2")
+			})
 		}, func(f *doctor.Facts) bool {
 			return !f.Processes.Known && f.Kubelet.Value.Config.ImageGC.HighPercent == 90
 		}},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"plimsoll.dev/plimsoll/doctor"
+	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/kubeletconfig"
 )
 
 // processes lists the host's processes, with the command lines of those whose flags
@@ -19,8 +21,16 @@ func (o *NodeOptions) processes() doctor.Fact[[]doctor.Process] {
 	if err != nil {
 		return doctor.Unknown[[]doctor.Process](err.Error())
 	}
+	host := slices.ContainsFunc(all, func(p doctor.Process) bool { return p.PID == 2 && p.Name == kernelThreads })
+	if !host { // what is seen is told all the same
+		return doctor.Fact[[]doctor.Process]{Value: all, Cause: o.ProcRoot + " shows the processes of a container, or hides those of others"}
+	}
 	return doctor.Known(all)
 }
+
+// kernelThreads is the parent of the kernel's threads, process 2 of every machine,
+// and of no container.
+const kernelThreads = "kthreadd"
 
 // withArgs are the names of processes whose command lines matter.
 var withArgs = []string{"plimsoll", kubeletName}
@@ -46,7 +56,7 @@ func processes(procRoot string) (all []doctor.Process, err error) {
 		}
 		p := doctor.Process{PID: pid, Name: strings.TrimSpace(string(comm))}
 		if slices.Contains(withArgs, p.Name) {
-			p.Args = args(procRoot, name)
+			p.Args = withNodeCgroup(procRoot, name, args(procRoot, name))
 		}
 		all = append(all, p)
 	}
@@ -67,3 +77,29 @@ func args(procRoot, pid string) (all []string) {
 	}
 	return all
 }
+
+// withNodeCgroup adds to an agent's command line the node that its configuration
+// file names, as far as that can be read: agents of nested nodes are no rivals.
+func withNodeCgroup(procRoot, pid string, args []string) []string {
+	file, given := kubeletconfig.Flag(args, "config")
+	if _, said := kubeletconfig.Flag(args, nodeCgroup); said || !given || len(args) < 2 || args[1] != "agent" {
+		return args
+	}
+	text, err := os.ReadFile(filepath.Join(procRoot, pid, "root", file))
+	if err != nil {
+		return args
+	}
+	place := "/"
+	var faults fields.Faults
+	for _, e := range fields.Parse(text, &faults).Entries() {
+		if e.Key == "nodeCgroup" {
+			place = e.Value.Text()
+		}
+	}
+	if faults.Err() != nil {
+		return args
+	}
+	return append(args, "--"+nodeCgroup+"="+place)
+}
+
+const nodeCgroup = "node-cgroup"

@@ -54,7 +54,7 @@ var mayImport = map[string]struct {
 	"kill":         {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"reclaim":      {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
 	"report":       {[]string{"fields", "kubeletconfig", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
-	"survey":       {[]string{"cgroup", "cri", "doctor", "kubeletconfig", "signal"}, "it looks and hands over facts; what they mean is doctor's business"},
+	"survey":       {[]string{"cgroup", "cri", "doctor", "fields", "kubeletconfig", "signal"}, "it looks and hands over facts; what they mean is doctor's business"},
 	"podstatus":    {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
 	"state":        {nil, "it keeps a state, whatever is in it"},
 

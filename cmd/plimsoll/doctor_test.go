@@ -17,7 +17,7 @@ import (
 func on(t *testing.T, kernel string) []string {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range map[string]string{"1/comm": "init\n", "meminfo": "MemTotal: 16777216 kB\nSwapTotal: 0 kB\n",
+	for name, text := range map[string]string{"1/comm": "init\n", "2/comm": "kthreadd\n", "meminfo": "MemTotal: 16777216 kB\nSwapTotal: 0 kB\n",
 		"pressure/memory": "some avg10=0.00\n", "sys/kernel/osrelease": kernel} {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)

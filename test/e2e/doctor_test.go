@@ -244,7 +244,7 @@ func (w *ward) process(name string) (end func()) {
 func (w *ward) proc(process, swap, kernel string, stalls bool) (flag string) {
 	w.t.Helper()
 	root := w.t.TempDir()
-	files := map[string]string{"77/comm": process + "\n", "77/cmdline": process + "\x00", "sys/kernel/osrelease": kernel + "\n", "meminfo": "MemTotal: 16777216 kB\n" + swap + "\n"}
+	files := map[string]string{"2/comm": "kthreadd\n", "77/comm": process + "\n", "77/cmdline": process + "\x00", "sys/kernel/osrelease": kernel + "\n", "meminfo": "MemTotal: 16777216 kB\n" + swap + "\n"}
 	if stalls {
 		files["pressure/memory"] = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 	}
