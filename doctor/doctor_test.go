@@ -62,7 +62,7 @@ func healthy(t *testing.T) doctor.Facts {
 		Disarmed:   doctor.Known(false),
 		Capacity:   doctor.Known(doctor.Capacity{signal.MemoryAvailable: 16 * gib, signal.NodefsAvailable: 100 * gib}),
 		Kubelet:    kubelet(t, sharedKubelet),
-		Runtime:    doctor.Known(doctor.Runtime{Endpoint: "unix:///run/containerd/containerd.sock", API: "v1", Name: "containerd v2.1.0"}),
+		Runtime:    doctor.Known(doctor.Runtime{}),
 		Server: &doctor.Server{Ahead: doctor.Known(-300 * time.Millisecond), Denied: doctor.Known([]doctor.Right(nil)),
 			KubeletVersion: doctor.Known("v1.36.3"), Images: doctor.Known([]string{"registry.k8s.io/pause:3.10"})},
 	}
@@ -114,7 +114,7 @@ var plants = []plant{
 	{"disarmed-by-file", "/run/plimsoll/disarm", func(_ *testing.T, f *doctor.Facts) { f.Disarmed = doctor.Known(true) }},
 	{"threshold-small", "raise the threshold to 901Mi", func(_ *testing.T, f *doctor.Facts) { f.Ours.MaxFillRate *= 4 }},
 
-	{"kubelet-hard-memory", "memory.available<500Mi is not below", withKubelet("evictionHard: {memory.available: 500Mi, nodefs.available: 5%}")},
+	{"kubelet-hard-memory", "memory.available<500Mi (/var/lib/kubelet/config.yaml) is not below", withKubelet("evictionHard: {memory.available: 500Mi, nodefs.available: 5%}")},
 	{"kubelet-hard-memory", "memory.available<50%", withKubelet("evictionHard: {memory.available: 50%, nodefs.available: 5%}")},
 	{"kubelet-hard-other", "nodefs.available<20Gi", withKubelet("evictionHard: {memory.available: 50Mi, nodefs.available: 20Gi}")},
 	{"kubelet-soft-evicts", "met for 1m30s", withKubelet(softly)},

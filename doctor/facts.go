@@ -78,11 +78,8 @@ type Kubelet struct {
 
 // A Runtime is the container runtime of the node.
 type Runtime struct {
-	Endpoint string
-	API      string // version of the CRI that it speaks, such as v1
-	Name     string // with its version
-	Fault    string // why it can not be used; empty: it can
-	Old      bool   // it answers, but does not know the calls of v1
+	Fault string // why it can not be used; empty: it can, or there is to be none
+	Old   bool   // it answers, but does not know the calls of v1
 }
 
 // A Server is what the API server tells.

@@ -99,7 +99,7 @@ func kubeletFirst(f *Facts, of func(signal.Signal) bool) (found []trouble) {
 			continue
 		}
 		if order, comparable := k.Compare(ours, f.Capacity.Value.Of(k.Signal)); comparable && order >= 0 {
-			found = append(found, trouble{what: fmt.Sprintf("the kubelet's hard threshold %s is not below the agent's %s", k, ours)})
+			found = append(found, trouble{what: fmt.Sprintf("the kubelet's hard threshold %s (%s) is not below the agent's %s", k, f.Kubelet.Value.Source, ours)})
 		}
 	}
 	return found
@@ -117,7 +117,7 @@ func kubeletSoftFirst(f *Facts) (found []trouble) {
 			earlier = earlier || l.Signal == k.Signal && l.Grace < grace && comparable && order >= 0
 		}
 		if watched && !earlier && grace < reportsForEver {
-			found = append(found, trouble{what: fmt.Sprintf("the kubelet evicts when %s was met for %s, which no threshold of the agent comes before", k, grace)})
+			found = append(found, trouble{what: fmt.Sprintf("the kubelet (%s) evicts when %s was met for %s, which no threshold of the agent comes before", f.Kubelet.Value.Source, k, grace)})
 		}
 	}
 	return found

@@ -24,15 +24,10 @@ func (o *NodeOptions) runtime(ctx context.Context) doctor.Fact[doctor.Runtime] {
 	if o.Runtime == nil {
 		return doctor.Known(doctor.Runtime{Fault: o.RuntimeFault})
 	}
-	r := doctor.Runtime{Endpoint: o.Runtime.Endpoint()}
-	who, err := o.Runtime.Version(ctx)
-	switch {
-	case err != nil:
-		r.Fault, r.Old = err.Error(), errors.Is(err, cri.ErrUnimplemented)
-	default:
-		r.API, r.Name = who.API, who.Name+" "+who.Version
+	if _, err := o.Runtime.Version(ctx); err != nil {
+		return doctor.Known(doctor.Runtime{Fault: err.Error(), Old: errors.Is(err, cri.ErrUnimplemented)})
 	}
-	return doctor.Known(r)
+	return doctor.Known(doctor.Runtime{})
 }
 
 // server asks the API server, all questions at once.
