@@ -139,8 +139,9 @@ func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
 		want  func(err error) bool
 		gone  bool
 	}{
-		"nothing happened": {want: func(err error) bool { return err == nil }, gone: true},
-		"it has no mark":   {since: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: isOvertaken},
+		"nothing happened":  {want: func(err error) bool { return err == nil }, gone: true},
+		"it has no mark":    {since: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: isOvertaken},
+		"it has it no more": {since: func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse }, want: isOvertaken},
 		"it was marked anew": {since: func(p *corev1.Pod) {
 			p.Status.Conditions[1].LastTransitionTime = metav1.NewTime(time.Now().Add(time.Hour))
 		}, want: isOvertaken},
