@@ -27,7 +27,9 @@ var whys = []struct {
 }{
 	{func(m Mode, _ *corev1.Node, _ *kubeletconfig.Config, _ Owners) bool { return m != Auto },
 		"--pressure-conditions says so"},
-	{func(_ Mode, n *corev1.Node, _ *kubeletconfig.Config, _ Owners) bool { return n.Status.NodeInfo.KubeletVersion == "" },
+	{func(_ Mode, n *corev1.Node, _ *kubeletconfig.Config, _ Owners) bool {
+		return n.Status.NodeInfo.KubeletVersion == ""
+	},
 		"the Node names no kubelet"},
 	{func(_ Mode, _ *corev1.Node, k *kubeletconfig.Config, _ Owners) bool { return k == nil },
 		"the kubelet's configuration is not known, and it rewrites the standard types"},
