@@ -166,6 +166,9 @@ func (s *stage) disarmedWhileAway() {
 	s.follows("arm", "--all")
 	s.await(second, agent.Armed)
 	s.evicts(second, heavy, "memory")
+	s.until("pressure is told", func() bool { return s.status(corev1.NodeMemoryPressure) == corev1.ConditionTrue })
+	s.follows("disarm", cluster.NodeName)
+	s.until("a standard condition is taken back", func() bool { return s.status(corev1.NodeMemoryPressure) == corev1.ConditionFalse })
 }
 
 // allTraces are three conditions, a taint, a mark and the state file.
