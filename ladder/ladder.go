@@ -61,6 +61,9 @@ type Answer struct {
 type Soft interface {
 	Request(ctx context.Context, n Notice, grace time.Duration) (Answer, error)
 	Withdraw(ctx context.Context, n Notice) error
+	// Ending reports whether the API server is known to have the pod deleted, by
+	// whomever: it does not wait.
+	Ending(n Notice) bool
 }
 
 // A Ladder ends pods; one at once and one politely at a time.

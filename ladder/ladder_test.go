@@ -24,6 +24,7 @@ type world struct {
 	ends     chan struct{} // closed when the pod has ended
 	withdraw error
 	refuses  bool // to be killed
+	deleted  bool // somebody has carried the request out
 }
 
 func (w *world) note(event string) {
@@ -76,6 +77,12 @@ func (w *world) Request(ctx context.Context, _ Notice, _ time.Duration) (Answer,
 func (w *world) Withdraw(context.Context, Notice) error {
 	w.note("withdrawn")
 	return w.withdraw
+}
+
+func (w *world) Ending(Notice) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deleted
 }
 
 func (w *world) Containers() []string { return []string{"c1"} }
@@ -178,6 +185,27 @@ func TestAnAcceptedRequestIsNotWithdrawn(t *testing.T) {
 		}
 		expect(t, w, "asked", "announced")
 	})
+}
+
+// A mark is carried out by somebody else. As the pod ends its memory comes back,
+// and who measures that may not know yet why: it is an eviction all the same.
+func TestARequestThatSomebodyCarriesOutIsAnEviction(t *testing.T) {
+	for name, recovers := range map[string]time.Duration{"before its end": 19 * time.Second, "with its end": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{answers: []Answer{{}}, ends: make(chan struct{})}
+				withdraw := make(chan struct{})
+				time.AfterFunc(10*time.Second, func() { w.mu.Lock(); w.deleted = true; w.mu.Unlock() })
+				defer time.AfterFunc(recovers, func() { close(withdraw) }).Stop()
+				time.AfterFunc(20*time.Second, func() { close(w.ends) })
+				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
+				if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
+					t.Errorf("%+v, %v", r, err)
+				}
+				expect(t, w, "asked", "announced")
+			})
+		})
+	}
 }
 
 func TestHurryEndsTheWaitForWhatever(t *testing.T) {

@@ -85,13 +85,14 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 		select {
 		case err := <-gone:
 			gone = nil
+			s.carriedOut()
 			r.ToEmpty = time.Since(begun)
 			return r, false, err
 		case <-change.Hurry:
 			return r, true, nil
 		case <-change.Withdraw:
 			change.Withdraw = nil
-			if !s.accepted {
+			if !s.carriedOut() {
 				r.Withdrawn = true
 				return r, false, s.takeBack(ctx)
 			}
@@ -100,7 +101,7 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 		case a := <-s.answers:
 			s.heed(a, ask, late)
 		case <-late.C:
-			if !s.accepted {
+			if !s.carriedOut() {
 				return r, false, errors.Join(fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?",
 					s.notice.Eviction.Pod.Key(), s.grace+unansweredTime), s.takeBack(ctx))
 			}
@@ -124,10 +125,7 @@ func (s *softEviction) heed(a reply, ask, late *time.Timer) {
 		s.refused(a.err.Error())
 		ask.Reset(retryTime)
 	case a.Accepted:
-		s.accepted = true
-		if s.Status != nil {
-			s.Status.Announce(s.notice)
-		}
+		s.accept()
 		late.Reset(s.grace + tidyTime)
 	case a.Retry > 0:
 		s.refused(a.Why)
@@ -135,6 +133,22 @@ func (s *softEviction) heed(a reply, ask, late *time.Timer) {
 	default:
 		late.Reset(s.grace + unansweredTime)
 	}
+}
+
+func (s *softEviction) accept() {
+	s.accepted = true
+	if s.Status != nil {
+		s.Status.Announce(s.notice)
+	}
+}
+
+// carriedOut reports whether whoever was asked has had the pod deleted: what is
+// measured may say so before anybody answers, since memory comes back as it ends.
+func (s *softEviction) carriedOut() bool {
+	if !s.accepted && s.Soft.Ending(s.notice) {
+		s.accept()
+	}
+	return s.accepted
 }
 
 func (s *softEviction) refused(why string) {

@@ -111,6 +111,13 @@ func (r *requests) Withdraw(ctx context.Context, n ladder.Notice) error {
 	return r.soft.Withdraw(ctx, notice(n, r.pods))
 }
 
+// Ending reports whether the API server has the pod deleted, or knows it no more.
+func (r *requests) Ending(n ladder.Notice) bool {
+	uid := n.Eviction.Pod.UID
+	object, known := r.pods.Get(uid)
+	return known && object.DeletionTimestamp != nil || !known && r.pods.State(uid) == apiserver.Gone
+}
+
 // refused says why a soft eviction does not go ahead.
 func (r *requests) refused(e *eviction.Eviction, why string) {
 	r.mu.Lock()

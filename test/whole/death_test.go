@@ -21,8 +21,6 @@ func (s *stage) agentDead() {
 	calm, greedy := pods[0], pods[1]
 	s.takeAgentAway()
 	s.do(greedy, "fill "+s.allBut(35*mib)+" at 500MiB/s")
-	used, err := s.Node.Sandbox.WorkingSet()
-	s.Logf("working set %d of %d, %v", used>>20, podsMemory>>20, err)
 	s.goes(greedy, "memory")
 	if said := s.pod(greedy).Status.Message; !strings.Contains(said, "Threshold quantity: "+backstop["allocatableMemory.available"]) {
 		s.Errorf("the kubelet's line is %s: %q", backstop["allocatableMemory.available"], said)

@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -181,9 +182,12 @@ func sized(pod *corev1.Pod, medium corev1.StorageMedium, bytes string) *corev1.P
 }
 
 // Without any pressure: who keeps more than its limit goes, who keeps less and who
-// keeps it in memory stay.
+// keeps it in memory stay. The kubelet does not look meanwhile; nor does it evict
+// for anything then, since it measures no disks.
 func (s *stage) storageLimits() {
-	const limit = "20Mi"
+	const limit, looks = "20Mi", "localStorageCapacityIsolation"
+	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), map[string]any{looks: true})) })
+	s.must(s.Node.Reconfigure(s.Context(), map[string]any{looks: false}))
 	pods := s.pods(
 		sized(writer("volume"), corev1.StorageMediumDefault, limit), keeping(writer("layer"), limit), keeping(writer("logs"), limit),
 		keeping(sized(writer("within"), corev1.StorageMediumDefault, limit), limit), sized(writer("memory"), corev1.StorageMediumMemory, limit))

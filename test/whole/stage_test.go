@@ -110,18 +110,16 @@ var backstop = map[string]string{
 	"nodefs.available": "40Mi", "nodefs.inodesFree": "3%", "imagefs.available": "40Mi",
 }
 
-// kubeletConfig has the kubelet report often, and leave waste and limits of local
-// storage to the agent.
+// kubeletConfig has the kubelet report often, and be the backstop.
 func (s *stage) kubeletConfig() map[string]any {
 	s.Helper()
 	return map[string]any{
 		"staticPodPath": s.static, "fileCheckFrequency": "1s",
-		"kubeReserved":                  map[string]string{"memory": fmt.Sprint(s.machineMemory() - podsMemory)},
-		"evictionHard":                  backstop,
-		"nodeStatusUpdateFrequency":     "2s",
-		"nodeStatusReportFrequency":     "5s",
-		"nodeLeaseDurationSeconds":      8,
-		"localStorageCapacityIsolation": false,
+		"kubeReserved":              map[string]string{"memory": fmt.Sprint(s.machineMemory() - podsMemory)},
+		"evictionHard":              backstop,
+		"nodeStatusUpdateFrequency": "2s",
+		"nodeStatusReportFrequency": "5s",
+		"nodeLeaseDurationSeconds":  8,
 	}
 }
 

@@ -20,13 +20,23 @@ import (
 // failed who did not have to, and a new pod starts.
 func (s *stage) story(name string, tell func(*stage)) {
 	s.Run(name, func(t *testing.T) {
-		own := *s
-		own.T, own.began, own.cast, own.doomed = t, time.Now(), &[]*cluster.Pod{}, map[types.UID]bool{}
-		t.Cleanup(own.end)
-		tell(&own)
+		own := s.begin(t)
+		tell(own)
 		own.relieved()
-		own.welcoming()
+		own.run(cluster.Hog("newcomer"))
 	})
+}
+
+// farewell is the last one, after which nobody looks after the node.
+func (s *stage) farewell(name string, tell func(*stage)) {
+	s.Run(name, func(t *testing.T) { tell(s.begin(t)) })
+}
+
+func (s *stage) begin(t *testing.T) *stage {
+	own := *s
+	own.T, own.began, own.cast, own.doomed = t, time.Now(), &[]*cluster.Pod{}, map[types.UID]bool{}
+	t.Cleanup(own.end)
+	return &own
 }
 
 func (s *stage) end() {
@@ -214,10 +224,4 @@ func (s *stage) innocentsLive() {
 			}
 		}
 	}
-}
-
-// welcoming checks that a new pod starts.
-func (s *stage) welcoming() {
-	s.Helper()
-	s.run(cluster.Hog("newcomer"))
 }
