@@ -50,6 +50,7 @@ var writes = []write{
 	{what: "conditions of our own", right: patchNodeStatus, do: tell(report.OwnTypes, false)},
 	{what: "standard conditions", right: patchNodeStatus, do: tell(report.StandardTypes, false)},
 	{what: "conditions that are withdrawn", right: patchNodeStatus, do: tell(report.KubeletReports, false), before: (*place).conditioned},
+	{what: "everything is taken back", right: patchNodeStatus, do: leave, before: (*place).conditioned},
 	{what: "a taint is taken away", right: patchNodes, do: tell(report.KubeletReports, false), before: (*place).tainted},
 	{what: "a taint is put", right: patchNodes, do: tell(report.OwnTypes, true)},
 
@@ -84,6 +85,16 @@ func tell(owner report.Owner, taint bool) func(context.Context, kubernetes.Inter
 		c.Set(set, report.Crossings{signal.MemoryPressure: {Met: true, Signal: signal.MemoryAvailable, Threshold: "100Mi", Available: 1 << 20}})
 		c.Run(ctx)
 	}
+}
+
+// leave is what an agent does that is disarmed, or uninstalled.
+func leave(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	c := report.NewConditions(report.ConditionParts{
+		Client: client, NodeName: at.node, Transition: time.Minute, Log: quiet(), Inherited: true,
+		Owner: func(*corev1.Node) report.Owners { return report.OwnTypes.All() },
+		Armed: func() bool { return false },
+	})
+	c.Run(ctx)
 }
 
 // quiet is a log that nobody reads: what comes of a write is recorded.
