@@ -118,7 +118,8 @@ func (c *Conditions) Set(set signal.ConditionSet, crossings Crossings) {
 // failed, since the start.
 func (c *Conditions) Counts() (written, failed int64) { return c.written.Load(), c.failed.Load() }
 
-// Run writes until ctx ends. Nothing is written before the first Set.
+// Run writes until ctx ends. Nothing is written before the first Set, and nothing
+// taken back.
 func (c *Conditions) Run(ctx context.Context) {
 	for {
 		timer := time.NewTimer(c.round(ctx))
@@ -144,7 +145,7 @@ func (c *Conditions) round(ctx context.Context) time.Duration {
 		c.wanted = &w
 	default:
 	}
-	if c.wanted == nil && !c.silent() {
+	if c.wanted == nil { // the first look also knows whose conditions are whose
 		return lookPeriod
 	}
 	next, err := c.write(ctx)
