@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -44,11 +45,13 @@ func (s *stage) follows(args ...string) {
 	}
 }
 
-// lease is an annotation of the agent's lease.
+// lease is an annotation of the agent's lease; empty as long as there is none.
 func (s *stage) lease(annotation string) string {
 	s.t.Helper()
 	l, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
-	s.must(err)
+	if !apierrors.IsNotFound(err) {
+		s.must(err)
+	}
 	return l.Annotations["plimsoll.dev/"+annotation]
 }
 
@@ -148,6 +151,7 @@ func (s *stage) disarmedWhileAway() {
 	heavy := s.add(cluster.Hog("heavy", "fill 300MiB"))
 	first := s.start()
 	s.knows(heavy)
+	s.until("the agent has a lease", func() bool { return s.lease("armed") == "true" })
 	since := time.Now()
 	s.follows("disarm", "--all")
 	if d := s.await(first, agent.Disarmed); d.Time.Sub(since) > atOnce {
