@@ -85,7 +85,7 @@ func TestAPodAsFacts(t *testing.T) {
 			{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &minute},
 			{Key: "l", Value: "v"}, {Key: "m", Operator: "Nearly"}, {Effect: "NoBreakfast", Operator: corev1.TolerationOpExists},
 		}},
-		Status: corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: []corev1.PodCondition{
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue, LastTransitionTime: at},
 		}},
 	})
@@ -159,7 +159,7 @@ func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
 
 func FuzzObjects(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"a","uid":"u","annotations":{"plimsoll.dev/autonomy-duration":"5m"}},"spec":{"taints":[{"key":"k","effect":"NoExecute"}]},"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"plimsoll.dev/X","status":"Unknown"}]}}`))
-	f.Add([]byte(`{"metadata":{"name":"p","uid":"u","ownerReferences":[{"kind":"DaemonSet","apiVersion":"apps/v1","controller":true}]},"spec":{"nodeName":"a","tolerations":[{"key":"k","operator":"Exists","tolerationSeconds":-5}]},"status":{"phase":"Failed","conditions":[{"type":"plimsoll.dev/Evicted","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`))
+	f.Add([]byte(`{"metadata":{"name":"p","uid":"u","ownerReferences":[{"kind":"DaemonSet","apiVersion":"apps/v1","controller":true}]},"spec":{"nodeName":"a","tolerations":[{"key":"k","operator":"Exists","tolerationSeconds":-5}]},"status":{"phase":"Failed","reason":"Evicted","conditions":[{"type":"plimsoll.dev/Evicted","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`))
 	f.Add([]byte(`{"metadata":{"managedFields":[{"manager":"kube-controller-manager","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:taints":[]}}}]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var n corev1.Node

@@ -130,19 +130,22 @@ func TestEvicted(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		phase  corev1.PodPhase
+		reason string
 		of     []corev1.PodCondition
 		since  time.Time
 		marked bool
 	}{
-		{"evicted", corev1.PodFailed, mark(corev1.ConditionTrue, metav1.NewTime(then)), then, true},
-		{"nobody wrote down when", corev1.PodFailed, mark(corev1.ConditionTrue, metav1.Time{}), time.Time{}, true},
-		{"not marked", corev1.PodFailed, nil, time.Time{}, false},
-		{"not any more", corev1.PodFailed, mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
-		{"nobody knows", corev1.PodFailed, mark(corev1.ConditionUnknown, metav1.NewTime(then)), then, false},
-		{"it runs", corev1.PodRunning, mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
-		{"it succeeded", corev1.PodSucceeded, mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"evicted", corev1.PodFailed, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), then, true},
+		{"nobody wrote down when", corev1.PodFailed, "Evicted", mark(corev1.ConditionTrue, metav1.Time{}), time.Time{}, true},
+		{"not marked", corev1.PodFailed, "Evicted", nil, time.Time{}, false},
+		{"not any more", corev1.PodFailed, "Evicted", mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
+		{"nobody knows", corev1.PodFailed, "Evicted", mark(corev1.ConditionUnknown, metav1.NewTime(then)), then, false},
+		{"it ran again, and failed by itself", corev1.PodFailed, "", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"likewise, and the kubelet says why", corev1.PodFailed, "DeadlineExceeded", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"it runs", corev1.PodRunning, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"it succeeded", corev1.PodSucceeded, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
 	} {
-		since, marked := Evicted(&corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Conditions: c.of}})
+		since, marked := Evicted(&corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Reason: c.reason, Conditions: c.of}})
 		if marked != c.marked || !since.Equal(c.since) {
 			t.Errorf("%s: %v since %s", c.name, marked, since)
 		}

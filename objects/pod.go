@@ -20,13 +20,18 @@ func Pod(p *corev1.Pod) facts.Pod {
 	}
 }
 
-// markEvicted is the condition that a node's agent gives to a pod that it evicts.
-const markEvicted = "plimsoll.dev/Evicted"
+const (
+	// markEvicted is the condition that a node's agent gives to a pod that it evicts.
+	markEvicted = "plimsoll.dev/Evicted"
+	// reasonEvicted is the status reason that it gives it besides.
+	reasonEvicted = "Evicted"
+)
 
-// Evicted reports whether a pod has failed and bears the mark that the agent of its
-// node evicted it, and since when: zero if nobody wrote that down.
+// Evicted reports whether a pod has failed because the agent of its node evicted it,
+// and since when: zero if nobody wrote that down. The mark alone does not say so: a
+// pod whose kubelet had it run again keeps it, and may have failed by itself since.
 func Evicted(p *corev1.Pod) (since time.Time, marked bool) {
-	if p.Status.Phase != corev1.PodFailed {
+	if p.Status.Phase != corev1.PodFailed || p.Status.Reason != reasonEvicted {
 		return time.Time{}, false
 	}
 	for i := range p.Status.Conditions {

@@ -235,7 +235,7 @@ func (p *playPod) yaml() string {
 	}
 	status := map[bool]string{true: "phase: Succeeded", false: "phase: Running"}[p.finished]
 	if p.evicted {
-		status = "phase: Failed, conditions: [{type: plimsoll.dev/Evicted, status: \"True\"}]"
+		status = "phase: Failed, reason: Evicted, conditions: [{type: plimsoll.dev/Evicted, status: \"True\"}]"
 	}
 	return fmt.Sprintf("{metadata: {%s}, spec: {%s}, status: {%s}}", metadata, spec, status)
 }

@@ -141,6 +141,7 @@ func (d *dealer) pod() filePod {
 	}
 	if p.phase != "" && d.chance(70) {
 		p.mark = some(d, "True", "True", "True", "False", "Unknown")
+		p.reason = some(d, "Evicted", "Evicted", "Evicted", "Evicted", "DeadlineExceeded", "")
 	}
 	p.unready = d.chance(5)
 	p.daemon = d.chance(10)

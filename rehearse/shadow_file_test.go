@@ -52,6 +52,7 @@ type filePod struct {
 	node        string
 	tolerations []toleration
 	phase       string
+	reason      string // of the phase
 	unready     bool   // its status says so
 	mark        string // the status of its agent's mark; "": there is none
 	daemon      bool
@@ -164,6 +165,9 @@ func (p *filePod) object() object {
 	status := object{}
 	if p.phase != "" {
 		status["phase"] = p.phase
+	}
+	if p.reason != "" {
+		status["reason"] = p.reason
 	}
 	var conditions []object
 	if p.unready {
