@@ -79,7 +79,7 @@ test-edge: components ## the packages that speak to real components (root)
 	CGO_ENABLED=1 $(GO) test -race -p $(ABREAST) -timeout 15m $(EDGE)
 
 test-cluster: components build ## the agent on real nodes, and the controller on a real API server (root)
-	$(GO) test -p $(ABREAST) -timeout 30m $(CLUSTER)
+	$(GO) test -p $(ABREAST) -parallel $$((2 * $(ABREAST))) -timeout 30m $(CLUSTER)
 
 e2e: components ## Plimsoll from its chart and image on a whole node: kubelet, containerd, control plane (root)
 	$(GO) test -count=1 -timeout 30m ./test/whole
