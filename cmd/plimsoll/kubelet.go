@@ -120,7 +120,11 @@ type policyKey struct {
 }
 
 func newPolicies(c *config.Agent, disks *stats.Disks, n *neighbour, log *slog.Logger) *policies {
-	return &policies{config: c, disks: disks, neighbour: n, log: log, made: map[policyKey]*eviction.Policy{}}
+	p := &policies{config: c, disks: disks, neighbour: n, log: log, made: map[policyKey]*eviction.Policy{}}
+	if first, err := c.Policy(p.last.layout); err == nil {
+		p.latest.Store(first) // those beside the loop may ask before it begins
+	}
+	return p
 }
 
 // current is the policy for now. A layout that is not known any more stays what
