@@ -15,7 +15,8 @@ import (
 )
 
 // processes lists the host's processes, with the command lines of those whose flags
-// matter. A process that ends meanwhile is none.
+// matter. A process that ends meanwhile is none, nor is one of a pod that has PIDs of
+// its own.
 func (o *NodeOptions) processes() doctor.Fact[[]doctor.Process] {
 	all, err := processes(o.ProcRoot)
 	if err != nil {
@@ -51,7 +52,7 @@ func processes(procRoot string) (all []doctor.Process, err error) {
 			continue
 		}
 		comm, err := os.ReadFile(filepath.Join(procRoot, name, "comm"))
-		if err != nil {
+		if err != nil || nested(procRoot, name) {
 			continue
 		}
 		p := doctor.Process{PID: pid, Name: strings.TrimSpace(string(comm))}
@@ -64,6 +65,23 @@ func processes(procRoot string) (all []doctor.Process, err error) {
 		return nil, fmt.Errorf("list the processes in %s: there are none: it is not the /proc of a host", procRoot)
 	}
 	return all, nil
+}
+
+// nested reports whether a process is in a PID namespace below the one that
+// procRoot shows, as those of a pod are that does not share its node's. It signals
+// nobody outside, and calls itself what it likes: it must neither disarm the agent
+// by a name, nor speak for the kubelet, nor have a file of its own read.
+func nested(procRoot, pid string) bool {
+	text, err := os.ReadFile(filepath.Join(procRoot, pid, "status"))
+	if err != nil {
+		return false // it has ended
+	}
+	for line := range bytes.Lines(text) {
+		if pids, is := bytes.CutPrefix(line, []byte("NSpid:")); is { // one for each namespace
+			return len(bytes.Fields(pids)) > 1
+		}
+	}
+	return false
 }
 
 // args is a process's command line; empty once it has ended.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -112,7 +113,8 @@ func may(ctx context.Context, client kubernetes.Interface, r doctor.Right) (bool
 	return answer.Status.Allowed, nil
 }
 
-// images are those of the node's pods.
+// images are those of the node's pods that reach beyond themselves. What another
+// one's image is called, who made it could choose.
 func (o *NodeOptions) images(ctx context.Context) doctor.Fact[[]string] {
 	pods, err := o.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.NodeName, ResourceVersion: "0"})
 	if err != nil {
@@ -120,11 +122,25 @@ func (o *NodeOptions) images(ctx context.Context) doctor.Fact[[]string] {
 	}
 	found := []string{}
 	for i := range pods.Items {
-		for _, c := range pods.Items[i].Spec.Containers {
+		spec := &pods.Items[i].Spec
+		if !reachesTheHost(spec) {
+			continue
+		}
+		for _, c := range spec.Containers {
 			if !slices.Contains(found, c.Image) {
 				found = append(found, c.Image)
 			}
 		}
 	}
 	return doctor.Known(found)
+}
+
+// reachesTheHost reports whether a pod has what pod security standards keep from
+// those that are not trusted: every program that looks after a node has.
+func reachesTheHost(spec *corev1.PodSpec) bool {
+	return spec.HostPID || spec.HostNetwork || spec.HostIPC ||
+		slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) ||
+		slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+			return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
+		})
 }
