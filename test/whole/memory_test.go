@@ -22,10 +22,14 @@ func (s *stage) keeper() *cluster.Pod {
 func (s *stage) memoryHog() {
 	pods := s.pods(asking(cluster.Hog("calm", "fill 100MiB"), 120*mib), cluster.Hog("greedy", "fill 100MiB"))
 	calm, greedy := pods[0], pods[1]
+	s.picture("before")
 	s.order(greedy, "fill 1GiB at 200MiB/s")
 	s.goes(greedy, "memory")
 	s.reported(memoryPressure)
+	s.picture("under pressure")
 	s.do(calm, "fill 1MiB")
+	s.relieved()
+	s.picture("after")
 }
 
 // Two are above their requests, and the one that has less goes first, since it

@@ -160,7 +160,7 @@ func (s *stage) helm(args ...string) {
 
 // plimsoll runs the program as who administrates the cluster does.
 func (s *stage) plimsoll(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.release.plimsoll, append(args, "--kubeconfig="+s.release.kubeconfig)...)
 	out, err := cmd.CombinedOutput()

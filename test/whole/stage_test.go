@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,6 +186,22 @@ func (s *stage) show(args ...string) string {
 		return err.Error()
 	}
 	return said
+}
+
+// picture logs what an operator sees, for docs/install.md.
+func (s *stage) picture(when string) {
+	s.Helper()
+	if !testing.Verbose() {
+		return
+	}
+	conditions := `{range .status.conditions[*]}{.type}={.status} {end}{.spec.taints[*].key}`
+	for _, args := range [][]string{
+		{"get", "nodes"}, {"get", "pods", "--all-namespaces"},
+		{"get", "events", "--field-selector=reason!=Pulled,reason!=Created", "--sort-by=.lastTimestamp"},
+		{"get", "node", cluster.NodeName, "--output=jsonpath=" + conditions},
+	} {
+		s.Logf("%s: kubectl %s\n%s", when, strings.Join(args, " "), s.show(args...))
+	}
 }
 
 // evicted reports whether a pod is Failed as evicted.

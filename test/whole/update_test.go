@@ -1,7 +1,9 @@
 package whole
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"strings"
 	"time"
@@ -51,6 +53,11 @@ func (s *stage) kubeletReports() {
 		"evictionSoftGracePeriod":          map[string]string{"allocatableMemory.available": "8760h"},
 		"evictionPressureTransitionPeriod": "5s",
 	}
+	usual := maps.Clone(soft)
+	for field := range usual {
+		usual[field] = nil
+	}
+	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), usual)) })
 	s.must(s.Node.Reconfigure(s.Context(), soft))
 	s.back()
 	ballast := s.ballast()
@@ -64,7 +71,7 @@ func (s *stage) kubeletReports() {
 	s.must(err)
 	s.until("the scheduler finds no place for a best-effort pod", func() bool {
 		c := s.book.Pod(refused.UID).Condition(corev1.PodScheduled)
-		return c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, corev1.TaintNodeMemoryPressure)
+		return c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, "untolerated taint")
 	})
 	s.do(ballast, "release")
 	s.relieved()
@@ -73,11 +80,6 @@ func (s *stage) kubeletReports() {
 	if states := s.nodeStates(s.began); states[len(states)-1].Is(memoryPressure) == corev1.ConditionTrue {
 		s.Errorf("%s is written, too", memoryPressure)
 	}
-	for field := range soft {
-		soft[field] = nil
-	}
-	s.must(s.Node.Reconfigure(s.Context(), soft))
-	s.back()
 }
 
 // Uninstalled in mid-pressure, it leaves nothing behind: no condition, no taint, no

@@ -11,6 +11,7 @@ func TestWholeNode(t *testing.T) {
 	t.Logf("helm install said:\n%s", s.release.said)
 	keeper := s.keeper()
 	s.story("disarmed it tells, armed it acts", (*stage).disarmedAndArmed)
+	s.story("disarmed under pressure it stops", (*stage).disarmedUnderPressure)
 	s.story("a hog of memory goes", (*stage).memoryHog)
 	s.story("memory: by priority, and nobody within his request", (*stage).memoryOrder)
 	s.story("processes: by priority", (*stage).pidOrder)
