@@ -308,10 +308,16 @@ func (s *server) theWordOfArmingStays(t *testing.T) {
 	expect("armed", "armed by hand, then rolled back")
 	s.helm.must(t, "uninstall", release, "--no-hooks")
 
-	s.must(t, "install", `agent.arming.all="armed"`)
+	tells := func(notes, words string) {
+		t.Helper()
+		if !strings.Contains(notes, words) {
+			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
+		}
+	}
+	tells(s.must(t, "install", `agent.arming.all="armed"`), "The agents are told to act")
 	expect("armed", "installed with a word")
 	say("disarmed")
-	s.must(t, "upgrade", `agent.arming.all="armed"`, `podAnnotations={"a":"b"}`)
+	tells(s.must(t, "upgrade", `agent.arming.all="armed"`, `podAnnotations={"a":"b"}`), "The agents are disarmed")
 	expect("disarmed", "installed with a word, disarmed by hand, then upgraded")
 	s.helm.must(t, "uninstall", release, "--no-hooks")
 }
