@@ -29,6 +29,8 @@ type safety struct {
 	words arming.Words
 	save  func(arming.Memory)
 	told  []func() // of every change; they must not wait
+
+	telling sync.Mutex // one after the other, so that the last one tells of what holds
 }
 
 // A standing is what holds until the next one.
@@ -55,10 +57,11 @@ func (s *safety) Armed() (armed bool, why string) {
 	return now.armed(), now.Reason
 }
 
-// Check implements agent.Arming.
+// Check implements agent.Arming. What counts is a look that nobody can overtake:
+// one that is older than another's would bring back what is not so any more.
 func (s *safety) Check() (armed bool, why string) {
-	if file := s.file.look(); file != s.now.Load().file {
-		s.say(func(w *arming.Words) { w.File = file })
+	if s.file.look() != s.now.Load().file {
+		s.say(func(w *arming.Words) { w.File = s.file.look() })
 	}
 	return s.Armed()
 }
@@ -101,6 +104,8 @@ func (s *safety) say(change func(*arming.Words)) {
 	if !s.heard(change) {
 		return
 	}
+	s.telling.Lock()
+	defer s.telling.Unlock()
 	for _, tell := range s.told {
 		tell()
 	}

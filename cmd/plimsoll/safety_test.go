@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -56,6 +57,39 @@ func TestTheFileDisarms(t *testing.T) {
 	}
 	if _, err := os.Stat("/nowhere"); err == nil {
 		t.Error("the link was followed")
+	}
+}
+
+// Who looked before the file was made, and comes late to say so, takes nothing back
+// of what was seen since.
+func TestNoLookIsOvertaken(t *testing.T) {
+	file := disarmFile(filepath.Join(t.TempDir(), "disarm"))
+	s := spokenTo(file, false)
+	var told atomic.Bool
+	s.onChange(func() { told.Store(s.acts()) })
+	for round := range 200 {
+		if err := file.put("by a test"); err != nil {
+			t.Fatal(err)
+		}
+		s.Check()
+		if err := file.take(); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		var late sync.WaitGroup
+		late.Go(func() { s.Check() })
+		for range 1000 { // mostly long enough for it to look, and to wait
+			runtime.Gosched()
+		}
+		err := file.put("by a test")
+		s.mu.Unlock()
+		late.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.acts() || told.Load() {
+			t.Fatalf("round %d: the file is there; armed: %v, and told: %v", round, s.acts(), told.Load())
+		}
 	}
 }
 
