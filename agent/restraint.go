@@ -154,8 +154,12 @@ func (a *Agent) withdraw(r *release) {
 }
 
 // restrained reports whether extra looks would be in vain: memory is short, and
-// nobody may be evicted for it.
+// nobody may be evicted for it. A soft eviction has been counted already, and can
+// still be cut short.
 func (a *Agent) restrained(now time.Time) bool {
+	if soft := a.releases[softPlace]; soft != nil && soft.hurry != nil {
+		return false
+	}
 	r := a.cycle.Restraint
 	return a.machine.Conditions().Has(signal.MemoryPressure) &&
 		(r.Exhausted(now).By != restraint.None || r.Futile(signal.MemoryPressure, now).By != restraint.None)

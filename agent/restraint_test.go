@@ -121,6 +121,27 @@ func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
 	}
 }
 
+// The soft eviction is all that its hour has. It is cut short for a hard threshold
+// as soon as it would be without that.
+func TestTheLastEvictionOfAnHourIsHurriedAsAnyOther(t *testing.T) {
+	left := map[int]int64{}
+	for _, perHour := range []int{0, 1} {
+		w := restrained(t, 3*time.Minute, restraint.Policy{PerHour: perHour}, []eviction.Threshold{soft(), hard()}, func(w *world) {
+			w.ending, w.hurries = time.Hour, 100*time.Millisecond
+			leak := w.add("leak", 800*mib)
+			leak.rate, leak.since = 90*mib, time.Now().Add(75*time.Second+100*time.Millisecond)
+		})
+		if w.count(Terminating) != 1 || w.count(Hurried) != 1 {
+			t.Fatalf("%d an hour: asked %d times, hurried %d times", perHour, w.count(Terminating), w.count(Hurried))
+		}
+		i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Hurried })
+		left[perHour] = *w.told[i].Available
+	}
+	if left[1] != left[0] || left[1] < 40*mib {
+		t.Errorf("hurried with %d MiB available, and %d where there is no bound", left[1]/mib, left[0]/mib)
+	}
+}
+
 func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
 	p := restraint.Policy{OwnerBackOff: 10 * time.Minute}
 	for doomed, want := range map[bool][]string{
