@@ -114,7 +114,7 @@ func (o *order) fateOf(node string, r *roll, begun time.Time) fate {
 	switch {
 	case !known:
 		f.why = "no agent has a lease for it in the namespace " + o.namespace
-	case o.reached(a):
+	case o.reached(a) && (o.word != arming.Arm || !dead): // the dead do not act
 		f.followed, f.final = true, true
 	case dead:
 		f.final, f.excused = true, o.word != arming.Arm
@@ -128,11 +128,11 @@ func (o *order) fateOf(node string, r *roll, begun time.Time) fate {
 func (o *order) reached(a agentLease) bool {
 	switch o.word {
 	case arming.Arm:
-		return a.armed
+		return a.armed == "true"
 	case arming.Leave:
 		return a.reason == arming.HasLeft
 	}
-	return !a.armed
+	return a.armed == "false"
 }
 
 // mostTold is how many nodes that have followed are told one by one.

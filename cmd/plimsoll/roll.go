@@ -21,7 +21,7 @@ type roll struct {
 
 // An agentLease is what the lease of an agent says.
 type agentLease struct {
-	armed   bool
+	armed   string // true or false; empty: it is of a version that can not be disarmed
 	reason  string
 	renewed time.Time
 }
@@ -82,7 +82,7 @@ func (r *roll) enter(l *coordinationv1.Lease) {
 	if l.Annotations[report.AnnotationVersion] == "" {
 		return
 	}
-	a := agentLease{armed: l.Annotations[report.AnnotationArmed] == "true", reason: l.Annotations[report.AnnotationArmedReason]}
+	a := agentLease{armed: l.Annotations[report.AnnotationArmed], reason: l.Annotations[report.AnnotationArmedReason]}
 	if l.Spec.RenewTime != nil {
 		a.renewed = l.Spec.RenewTime.Time
 	}
