@@ -37,14 +37,21 @@ func TestWhatIsErasedStaysAwayUntilItIsResumed(t *testing.T) {
 	}
 }
 
-func TestAnEraseThatFailsIsSaid(t *testing.T) {
+func TestAnEraseThatFailsIsSaidAndSavingGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	s := sections(t, path)
-	defer s.Close()
 	if err := os.MkdirAll(filepath.Join(path, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Erase(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v", err)
+	}
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	s.Save("a", 1)
+	s.Close()
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 1`) {
+		t.Errorf("%s, %v: nothing is saved any more", text, err)
 	}
 }

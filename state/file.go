@@ -217,12 +217,13 @@ func (s *Saver[T]) write(state T) error {
 }
 
 // Erase removes the file, and saves nothing any more until Resume. It waits for
-// the disk.
+// the disk. Where it fails, saving goes on.
 func (s *Saver[T]) Erase() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.erased, s.written = true, nil
-	return s.file.Remove()
+	err := s.file.Remove()
+	s.erased, s.written = err == nil, nil
+	return err
 }
 
 // Resume saves again what comes from now on.
