@@ -41,6 +41,7 @@ func TestFaultClasses(t *testing.T) {
 		{"futile-evictions", "futileEvictions", "", "two", "whole number", ""},
 		{"futile-back-off", "futileBackOff", "", "0s", "above 0s", ""},
 		{"futile-back-off", "futileBackOff", "", "61m", "at most 1h0m0s", ""},
+		{"futile-evictions", "futileEvictions", "", "101", "at most 100", ""},
 		{"owner-back-off", "ownerBackOff", "", "-1s", "at least 0s", ""},
 		{"owner-back-off", "ownerBackOff", "", "31m", "at most 30m0s", ""},
 		{"protected-namespaces", "protectedNamespaces", "", "*", "name of a namespace", ""},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -59,6 +60,9 @@ func (c *Agent) validateRestraint(faults *fields.Faults) {
 		if d.is > d.longest {
 			faults.Add(c.Where(d.field), d.is.String(), "must be at most %s, up to which it doubles", d.longest)
 		}
+	}
+	if c.FutileEvictions > restraint.MostFutile {
+		faults.Add(c.Where("futileEvictions"), strconv.FormatInt(c.FutileEvictions, 10), "must be at most %d: no more evictions are remembered", restraint.MostFutile)
 	}
 	for _, l := range []struct {
 		field string

@@ -49,8 +49,9 @@ type account struct {
 
 func (a *account) futile() bool { return a.left < a.expected/2+a.expected%2 }
 
-// mostAccounts bounds what is remembered; no configuration asks for as many.
-const mostAccounts = 100
+// MostFutile is the largest [Policy.Futile] that there can be: no more evictions are
+// remembered.
+const MostFutile = 100
 
 // Expect notes an eviction, of which [Restraint.Judge] says later whether it
 // helped. Of a pod of which nothing was seen, any amount is enough.
@@ -60,7 +61,7 @@ func (r *Restraint) Expect(k *Kill) {
 	}
 	f := &r.relief[k.Signal.Definition().Condition]
 	f.last = k
-	f.accounts = append(f.accounts[max(0, len(f.accounts)-mostAccounts+1):], account{k.UID, max(k.Expected, 1), max(k.Expected, 0)})
+	f.accounts = append(f.accounts[max(0, len(f.accounts)-MostFutile+1):], account{k.UID, max(k.Expected, 1), max(k.Expected, 0)})
 }
 
 // Forgo drops an eviction that did not happen.

@@ -94,7 +94,7 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 
 // spent are the accounts of as many evictions of which nothing is left.
 func spent(n int) []account {
-	accounts := make([]account, min(max(n, 0), mostAccounts))
+	accounts := make([]account, min(max(n, 0), MostFutile))
 	for i := range accounts {
 		accounts[i].expected = 1
 	}
