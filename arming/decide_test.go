@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 		}), arming.Disarmed, "refused: clock"},
 		{"findings, accepted here and everywhere", change(clean("armed"), func(w *arming.Words) {
 			found("psi-off", "clock")(w)
-			w.Node.Accepted, w.All.Accepted = "x, psi-off", "clock,"
+			w.Node.Accepted, w.All.Accepted = "x, psi-off", "clock\n" // as a block of YAML ends
 		}), arming.Armed, "the Node's annotation says armed"},
 		{"findings that nobody asked about", change(arming.Words{}, found("clock")), arming.Armed, "started without --dry-run"},
 		{"told to, and started so", change(clean("armed"), func(w *arming.Words) { w.DryRun = false; found("clock")(w) }), arming.Armed, "the Node's annotation says armed"},
