@@ -71,13 +71,15 @@ func (n *Node) startKubelet(ctx context.Context) error {
 }
 
 // Reconfigure restarts the kubelet with fields of its configuration changed, and
-// waits until its node is ready again. A field that is nil has its default.
+// waits until its node is ready again. A field that is nil is what it is without a
+// word in [NodeOptions].
 func (n *Node) Reconfigure(ctx context.Context, fields map[string]any) error {
 	config := maps.Clone(n.cluster.options.Node.KubeletConfig)
 	if config == nil {
 		config = map[string]any{}
 	}
 	maps.Copy(config, fields)
+	maps.DeleteFunc(config, func(_ string, value any) bool { return value == nil })
 	n.cluster.options.Node.KubeletConfig = config
 	if err := n.writeKubeletConfig(); err != nil {
 		return err

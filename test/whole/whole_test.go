@@ -11,6 +11,7 @@ func TestWholeNode(t *testing.T) {
 	t.Logf("helm install said:\n%s", s.release.said)
 	keeper := s.keeper()
 	s.story("disarmed it tells, armed it acts", (*stage).disarmedAndArmed)
+	s.arm() // also where one story is told alone
 	s.story("disarmed under pressure it stops", (*stage).disarmedUnderPressure)
 	s.story("a hog of memory goes", (*stage).memoryHog)
 	s.story("memory: by priority, and nobody within his request", (*stage).memoryOrder)
