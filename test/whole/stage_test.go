@@ -52,21 +52,25 @@ type stage struct {
 	doomed map[types.UID]bool
 }
 
-// raise starts everything but Plimsoll. A second node, without a machine, keeps
+// raise starts everything but Plimsoll; the audit may be nil. A second node, without a machine, keeps
 // the zone from being wholly disrupted when the first one is.
-func raise(t *testing.T) *stage {
+func raise(t *testing.T, audit *chronicle.Audit) *stage {
 	t.Helper()
 	cluster.Need(t)
 	s := &stage{T: t, static: t.TempDir(), doomed: map[types.UID]bool{}, cast: &[]*cluster.Pod{}}
-	s.Cluster = cluster.Make(t, cluster.Options{Components: cluster.Everything, Node: cluster.NodeOptions{
+	o := cluster.Options{Components: cluster.Everything, Node: cluster.NodeOptions{
 		Memory: nodeMemory, Pids: nodePids, Tainted: true,
 		Filesystem:    cluster.Filesystem{Size: nodeDisk, Inodes: nodeInodes},
 		KubeletConfig: s.kubeletConfig(),
-	}})
+	}}
+	if audit != nil {
+		o.Args = map[cluster.Components][]string{cluster.APIServer: audit.Flags()}
+	}
+	s.Cluster = cluster.Make(t, o)
 	clients, err := s.Clients()
 	s.must(err)
 	s.api = clients
-	s.book, err = chronicle.Keep(context.WithoutCancel(t.Context()), s.api, nil)
+	s.book, err = chronicle.Keep(context.WithoutCancel(t.Context()), s.api, audit)
 	s.must(err)
 	t.Cleanup(func() {
 		if err := s.book.Close(); err != nil {

@@ -5,7 +5,7 @@ import "testing"
 // TestWholeNode is one run over one node: what is told later begins with what was
 // left before.
 func TestWholeNode(t *testing.T) {
-	s := raise(t)
+	s := raise(t, nil)
 	s.ship()
 	s.install()
 	t.Logf("helm install said:\n%s", s.release.said)
