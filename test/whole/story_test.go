@@ -215,12 +215,27 @@ func (s *stage) innocentsLive() {
 	for _, p := range *s.cast {
 		uid := p.Object.UID
 		if s.doomed[uid] {
+			s.staysEvicted(p)
 			continue
 		}
 		for _, state := range s.book.PodStates(uid) {
 			if state.Status.Phase == corev1.PodFailed {
 				s.Errorf("pod %s failed: %s: %s", p.Object.Name, state.Status.Reason, state.Status.Message)
 				break
+			}
+		}
+	}
+}
+
+// staysEvicted checks that nobody wrote over what was said of a pod's end.
+func (s *stage) staysEvicted(p *cluster.Pod) {
+	s.Helper()
+	states := s.book.PodStates(p.Object.UID)
+	if first := slices.IndexFunc(states, evicted); first >= 0 {
+		for _, later := range states[first:] {
+			if !evicted(later) {
+				s.Errorf("pod %s was evicted, and then %s: %s", p.Object.Name, later.Status.Phase, later.Status.Reason)
+				return
 			}
 		}
 	}
