@@ -95,10 +95,11 @@ func asking(pod *corev1.Pod, bytes int64) *corev1.Pod {
 	return pod
 }
 
-// Two run many, and the one that matters less goes first.
+// Two run many threads, and the one that matters less goes first. Threads are PIDs,
+// but pods are ranked by processes, as a kubelet does: all have two.
 func (s *stage) pidOrder() {
 	pods := s.pods(
-		of(highPriority, cluster.Hog("calm", "threads 100")),
+		of(topPriority, cluster.Hog("calm", "threads 100")),
 		of(lowPriority, cluster.Hog("less", "threads 600")),
 		of(highPriority, cluster.Hog("more", "threads 900")))
 	less, more := pods[1], pods[2]

@@ -98,11 +98,12 @@ func (s *stage) neighbour() {
 const (
 	lowPriority  = "low"
 	highPriority = "high"
+	topPriority  = "top"
 )
 
 func (s *stage) priorities() {
 	s.Helper()
-	for name, value := range map[string]int32{lowPriority: 10, highPriority: 1000} {
+	for name, value := range map[string]int32{lowPriority: 10, highPriority: 1000, topPriority: 100_000} {
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 		_, err := s.api.SchedulingV1().PriorityClasses().Create(s.Context(), class, metav1.CreateOptions{})
 		s.must(err)
