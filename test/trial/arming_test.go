@@ -77,7 +77,7 @@ func TestAFileIsSeenBeforeAKill(t *testing.T) {
 	h := addHog(t, n, "hog", "", "fill 300MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
 	disarm(t, n)
-	if err := h.Send("fill 150MiB at 400MiB/s"); err != nil {
+	if err := h.Send("fill 185MiB at 400MiB/s"); err != nil {
 		t.Fatal(err)
 	}
 	if d := await(t, a, agent.WouldEvict, agent.Evicted); d.Decision != agent.WouldEvict {
