@@ -75,6 +75,18 @@ func TestNoSecondPodDiesWhileTheFirstOnesMemoryIsOnItsWay(t *testing.T) {
 	}
 }
 
+// The kernel kills it while the API server is told, and gives its memory back only
+// then: nobody goes in its stead.
+func TestNoSecondPodDiesForOneThatTheKernelEndedFirst(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("big", 600*mib).slips = 400 * time.Millisecond
+		w.add("small", 400*mib)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
 func TestTheNextPodDiesWhenTheFirstFreedTooLittle(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("a", 500*mib).MemoryRequest = signal.Quantity{Value: 500 * mib}

@@ -61,8 +61,14 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	if err != nil {
 		return fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
 	}
-	if killed.Processes == 0 {
+	switch {
+	case killed.Processes > 0:
+	case killed.Status == "":
 		return fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())
+	default:
+		// The kernel was faster while the API server was waited for, or it ended by
+		// itself: what it held is on its way, and nobody goes in its stead.
+		killed.Lingering = true
 	}
 	killed.ToStatus += decided
 	killed.ToSignal += decided

@@ -47,6 +47,7 @@ type world struct {
 	collected int
 
 	outside func() signal.Amount // memory that no pod holds
+	fading  signal.Amount        // of a pod without processes
 	kept    restraint.Saved
 }
 
@@ -58,8 +59,9 @@ type worldPod struct {
 	until   time.Time // zero: for ever
 	then    signal.Amount
 	unknown bool
-	undead  bool // stays in spite of SIGKILL
-	polite  bool // its eviction can be withdrawn
+	undead  bool          // stays in spite of SIGKILL
+	polite  bool          // its eviction can be withdrawn
+	slips   time.Duration // it ends by itself while the API server is told, and what it held is back so much later
 	disk    signal.Amount
 	removed time.Duration // when its disk space comes back after its end
 }
@@ -81,6 +83,7 @@ func (w *world) available() signal.Amount {
 	if w.outside != nil {
 		left -= w.outside()
 	}
+	left -= w.fading
 	for _, p := range w.pods {
 		left -= p.uses(time.Now())
 	}
@@ -216,9 +219,25 @@ func (v *worldVictim) Immediate(ctx, telling context.Context) (Killed, error) {
 	case v.w.lingers || v.pod.undead:
 		<-ctx.Done()
 		return Killed{Processes: 1, Lingering: true}, nil
+	case v.pod.slips > 0:
+		v.w.fade(v.pod)
+		return Killed{Status: StatusTold}, nil
 	}
 	v.w.remove(v.uid)
 	return Killed{Processes: 1}, nil
+}
+
+// fade ends a pod, whose memory comes back later.
+func (w *world) fade(p *worldPod) {
+	held := p.uses(time.Now())
+	w.remove(p.UID)
+	add := func(n signal.Amount) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.fading += n
+	}
+	add(held)
+	time.AfterFunc(p.slips, func() { add(-held) })
 }
 
 func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error) {
