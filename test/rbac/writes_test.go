@@ -94,6 +94,7 @@ func leave(ctx context.Context, client kubernetes.Interface, _, at *place) {
 		Owner: func(*corev1.Node) report.Owners { return report.OwnTypes.All() },
 		Armed: func() bool { return false },
 	})
+	c.Set(0, report.Crossings{})
 	c.Run(ctx)
 }
 
