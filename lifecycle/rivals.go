@@ -1,12 +1,12 @@
 package lifecycle
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // rivals are the field managers that do what this controller does.
@@ -27,34 +27,12 @@ type otherWrite struct {
 func (r rivals) of(n *corev1.Node) (last otherWrite) {
 	for i := range n.ManagedFields {
 		m := &n.ManagedFields[i]
-		if m.Time == nil || m.FieldsV1 == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {
+		if m.Time == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {
 			continue
 		}
-		if what := contended(m); what != "" {
+		if what := objects.Judged(m); what != "" {
 			last = otherWrite{By: m.Manager, What: what, Node: n.Name, At: m.Time.Time}
 		}
 	}
 	return last
-}
-
-// contended is the field of ours that an entry holds, empty if it holds none.
-func contended(m *metav1.ManagedFieldsEntry) string {
-	var held struct {
-		Spec struct {
-			Taints json.RawMessage `json:"f:taints"`
-		} `json:"f:spec"`
-		Status struct {
-			Conditions map[string]map[string]json.RawMessage `json:"f:conditions"`
-		} `json:"f:status"`
-	}
-	if json.Unmarshal(m.FieldsV1.GetRawBytes(), &held) != nil {
-		return "" // a form that is not known here tells of nobody
-	}
-	switch {
-	case held.Status.Conditions[`k:{"type":"Ready"}`]["f:status"] != nil:
-		return "status.conditions[Ready]"
-	case held.Spec.Taints != nil:
-		return "spec.taints"
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 // Package objects turns nodes, pods, taints and tolerations of core/v1 into the
 // facts by which the cluster's side decides. What follows a cluster and what
-// rehearses one read objects by it, so that both read the same.
+// rehearses one read objects by it, so that both read the same; so do the
+// controller and the doctor who wrote what of a node.
 //
 // Duties and invariants:
 //

@@ -186,3 +186,22 @@ func TestTolerations(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestJudged(t *testing.T) {
+	for _, tc := range []struct{ fields, want string }{
+		{`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:status":{}}}}}`, "status.conditions[Ready]"},
+		{`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:status":{}}}},"f:spec":{"f:taints":{}}}`, "status.conditions[Ready]"},
+		{`{"f:spec":{"f:taints":{}}}`, "spec.taints"},
+		{`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:lastHeartbeatTime":{}}}}}`, ""},
+		{`{"f:status":{"f:conditions":{"k:{\"type\":\"MemoryPressure\"}":{"f:status":{}}}}}`, ""},
+		{`[]`, ""},
+		{``, ""},
+	} {
+		if got := Judged(&metav1.ManagedFieldsEntry{FieldsV1: metav1.NewFieldsV1(tc.fields)}); got != tc.want {
+			t.Errorf("%s: %q", tc.fields, got)
+		}
+	}
+	if got := Judged(&metav1.ManagedFieldsEntry{}); got != "" {
+		t.Errorf("no fields: %q", got)
+	}
+}

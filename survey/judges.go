@@ -2,7 +2,6 @@ package survey
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"plimsoll.dev/plimsoll/doctor"
 	"plimsoll.dev/plimsoll/kubeletconfig"
+	"plimsoll.dev/plimsoll/objects"
 )
 
 // A judge is a program that may say which nodes are lost, and where it is seen.
@@ -135,31 +135,15 @@ const recently = 10 * time.Minute
 // Ready or the taints, by what the API server keeps about who wrote which field.
 func written(nodes []corev1.Node, by string, now time.Time) string {
 	for i := range nodes {
-		for _, m := range nodes[i].ManagedFields {
-			if m.Manager != by || m.Time == nil || now.Sub(m.Time.Time) > recently || m.FieldsV1 == nil {
+		for j := range nodes[i].ManagedFields {
+			m := &nodes[i].ManagedFields[j]
+			if m.Manager != by || m.Time == nil || now.Sub(m.Time.Time) > recently {
 				continue
 			}
-			if judges(m.FieldsV1.GetRawBytes()) {
+			if objects.Judged(m) != "" {
 				return fmt.Sprintf("it wrote node %s at %s", nodes[i].Name, m.Time.UTC().Format(time.RFC3339))
 			}
 		}
 	}
 	return ""
-}
-
-// judges reports whether somebody's fields are among those by which a node is said
-// to be lost.
-func judges(fields []byte) bool {
-	var held struct {
-		Spec struct {
-			Taints json.RawMessage `json:"f:taints"`
-		} `json:"f:spec"`
-		Status struct {
-			Conditions map[string]map[string]json.RawMessage `json:"f:conditions"`
-		} `json:"f:status"`
-	}
-	if json.Unmarshal(fields, &held) != nil {
-		return false // a form that is not known here tells of nobody
-	}
-	return held.Spec.Taints != nil || held.Status.Conditions[`k:{"type":"Ready"}`]["f:status"] != nil
 }
