@@ -22,7 +22,7 @@ func TestWhatPodsSayOfTheirEvictionIsHeard(t *testing.T) {
 	var told []string
 	book := &logbook.Book{}
 	c, err := apiserver.Connect(apiserver.Options{Kubeconfig: s.kubeconfig(t, s.URL), NodeName: "N1", Log: book.Logger(),
-		Choices: pods.NewChoices(nil, []string{pods.Every}, func(problem error) { told = append(told, problem.Error()) })})
+		Choices: pods.NewChoices(nil, []string{signal.EveryNamespace}, func(problem error) { told = append(told, problem.Error()) })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"plimsoll.dev/plimsoll/fields"
 	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
 )
 
 // Restraint is what keeps the agent from evicting.
@@ -20,9 +21,6 @@ type Restraint struct {
 	ProtectedNamespaces      []string
 	EvictionPolicyNamespaces []string
 }
-
-// EveryNamespace stands for all of them in evictionPolicyNamespaces.
-const EveryNamespace = "*"
 
 func newRestraint() Restraint {
 	return Restraint{FutileEvictions: 2, FutileBackOff: 5 * time.Minute, OwnerBackOff: time.Minute}
@@ -73,7 +71,7 @@ func (c *Agent) validateRestraint(faults *fields.Faults) {
 		{"evictionPolicyNamespaces", c.EvictionPolicyNamespaces, true},
 	} {
 		for i, name := range l.names {
-			if l.every && name == EveryNamespace {
+			if l.every && name == signal.EveryNamespace {
 				continue
 			}
 			if len(validation.IsDNS1123Label(name)) > 0 {

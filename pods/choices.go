@@ -20,9 +20,6 @@ const (
 // mostEvictionPriority bounds what PriorityAnnotation may say, either way.
 const mostEvictionPriority = 1000
 
-// Every stands for all namespaces.
-const Every = "*"
-
 // Choices are who is spared by the operator's will, and whose own will counts: a
 // pod that could protect itself anywhere would have others die for it. Any
 // goroutine may use them; nil ones choose nothing.
@@ -100,7 +97,7 @@ func (c *Choices) Renew(known []signal.Pod) []signal.Pod {
 }
 
 func (c *Choices) hears(namespace string) bool {
-	return c != nil && (c.heard[Every] || c.heard[namespace])
+	return c != nil && (c.heard[signal.EveryNamespace] || c.heard[namespace])
 }
 
 // mostTold bounds what is remembered of problems that were told.

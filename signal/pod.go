@@ -66,6 +66,9 @@ type Volume struct {
 	SizeLimit Quantity // of an emptyDir; 0 is none
 }
 
+// EveryNamespace stands for all of them where namespaces are named.
+const EveryNamespace = "*"
+
 // Protection says why a pod is never evicted.
 type Protection uint8
 
