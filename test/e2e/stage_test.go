@@ -199,19 +199,10 @@ func (s *stage) await(a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
 	return d
 }
 
-// until waits until something is so, looking ten times a second.
+// until waits until something is so that nobody tells.
 func (s *stage) until(what string, so func() bool) {
 	s.t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
+	cluster.Poll(s.t, patience, what, so)
 }
 
 // evicted checks that a pod looks as if its kubelet had evicted it.

@@ -210,15 +210,7 @@ func (s *stage) until(what string, so func() bool) {
 // poll is until for what is in no book.
 func (s *stage) poll(what string, so func() bool) {
 	s.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.Fatalf("%s: not within %v", what, patience)
-		}
-	}
+	cluster.Poll(s, patience, what, so)
 }
 
 // pass lets time pass in which something must not happen.

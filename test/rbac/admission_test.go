@@ -11,6 +11,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/test/cluster"
 )
 
 // patience bounds the wait for one thing to happen.
@@ -18,16 +20,7 @@ const patience = 30 * time.Second
 
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
+	cluster.Poll(t, patience, what, so)
 }
 
 func refusedByPolicy(answer string) bool {
