@@ -30,7 +30,7 @@ RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -133,6 +133,9 @@ bin/earlyoom:
 
 bench-evictions: components build ## 100 immediate evictions beside a real kubelet (root, about 4 minutes)
 	EVICTIONS=100 $(GO) test -count=1 -v -timeout 15m -run TestImmediateEvictionsBesideAKubelet ./test/e2e
+
+bench-footprint: components ## what agent and controller cost as pods, idle and under pressure (root, about 25 minutes)
+	$(GO) test -run '^$$' -bench Footprint -benchtime 1x -timeout 60m $(WHOLE)
 
 bench-lifecycle: ## the controller beside Kubernetes' own at 1 000 to 15 000 nodes, and alone at 150 000 (about 2 hours; 12 GiB)
 	$(GO) -C test/upstream build -o ../../bin/upstream .

@@ -39,7 +39,7 @@ const (
 
 // A stage is the node with Plimsoll on it.
 type stage struct {
-	*testing.T
+	testing.TB
 	*cluster.Cluster
 	api     kubernetes.Interface // as the administrator
 	book    *chronicle.Book
@@ -54,10 +54,10 @@ type stage struct {
 
 // raise starts everything but Plimsoll; the audit may be nil. A second node, without a machine, keeps
 // the zone from being wholly disrupted when the first one is.
-func raise(t *testing.T, audit *chronicle.Audit) *stage {
+func raise(t testing.TB, audit *chronicle.Audit) *stage {
 	t.Helper()
 	cluster.Need(t)
-	s := &stage{T: t, static: t.TempDir(), doomed: map[types.UID]bool{}, cast: &[]*cluster.Pod{}}
+	s := &stage{TB: t, static: t.TempDir(), doomed: map[types.UID]bool{}, cast: &[]*cluster.Pod{}}
 	o := cluster.Options{Components: cluster.Everything, Node: cluster.NodeOptions{
 		Memory: nodeMemory, Pids: nodePids, Tainted: true,
 		Filesystem:    cluster.Filesystem{Size: nodeDisk, Inodes: nodeInodes},
@@ -159,16 +159,7 @@ func (s *stage) until(what string, so func() bool) {
 // poll waits until something is so that no entry of the chronicle tells.
 func (s *stage) poll(what string, so func() bool) {
 	s.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.Fatalf("not within %v: %s", patience, what)
-		}
-	}
+	cluster.Poll(s, patience, what, so)
 }
 
 // node is the last state of the one with a machine.

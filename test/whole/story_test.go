@@ -19,7 +19,7 @@ import (
 // story tells one of the run, with pods of its own. When it is told, nobody has
 // failed who did not have to, and a new pod starts.
 func (s *stage) story(name string, tell func(*stage)) {
-	s.Run(name, func(t *testing.T) {
+	s.TB.(*testing.T).Run(name, func(t *testing.T) {
 		own := s.begin(t)
 		tell(own)
 		own.relieved()
@@ -29,12 +29,12 @@ func (s *stage) story(name string, tell func(*stage)) {
 
 // farewell is the last one, after which nobody looks after the node.
 func (s *stage) farewell(name string, tell func(*stage)) {
-	s.Run(name, func(t *testing.T) { tell(s.begin(t)) })
+	s.TB.(*testing.T).Run(name, func(t *testing.T) { tell(s.begin(t)) })
 }
 
 func (s *stage) begin(t *testing.T) *stage {
 	own := *s
-	own.T, own.began, own.cast, own.doomed = t, time.Now(), &[]*cluster.Pod{}, map[types.UID]bool{}
+	own.TB, own.began, own.cast, own.doomed = t, time.Now(), &[]*cluster.Pod{}, map[types.UID]bool{}
 	t.Cleanup(own.end)
 	return &own
 }
