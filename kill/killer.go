@@ -134,6 +134,18 @@ func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	return a.result, err
 }
 
+// Ended reports whether no process of the pod is left but those of its spare. What
+// can not be told is not so. It costs what a listing does, and touches nothing;
+// no immediate kill may be under way.
+func (k *Killer) Ended(t Target) bool {
+	a, err := k.begin(k.urgent, t)
+	if err != nil {
+		return errors.Is(err, ErrGone)
+	}
+	defer a.end()
+	return a.list(&a.w.pids) == nil && a.empty()
+}
+
 // begin claims the workspace and opens the verified directory.
 func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 	if !w.busy.CompareAndSwap(false, true) {

@@ -12,6 +12,9 @@ func TestASparedContainerIsLeftAlone(t *testing.T) {
 		main, side := r.hog(r.pod, "main", "fork 5"), r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
 		target.Spare = "side"
+		if r.killer.Ended(target) {
+			r.Error("it has ended before the kill")
+		}
 		result, err := r.killer.Immediate(r.within(10*time.Second), target)
 		if err != nil {
 			r.Fatal(err)
@@ -26,6 +29,9 @@ func TestASparedContainerIsLeftAlone(t *testing.T) {
 		again, err := r.killer.Immediate(r.within(10*time.Second), target)
 		if err != nil || again.Signalled != 0 {
 			r.Errorf("%+v, %v: nobody is left to be killed", again, err)
+		}
+		if whole := r.target(r.pod.Path()); !r.killer.Ended(target) || r.killer.Ended(whole) {
+			r.Error("it has ended but for the one that is spared")
 		}
 		r.mustKill()
 		r.killedBy(side, syscall.SIGKILL)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -35,6 +34,7 @@ type node struct {
 	killer      *kill.Killer
 	ladder      *ladder.Ladder
 	safety      *safety
+	sandboxes   sandboxes
 	metrics     *metrics.Metrics
 	log         *slog.Logger
 
@@ -57,7 +57,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: observed.Hierarchy(), stats: observed, ladder: &ladder.Ladder{}, log: log}
+	n := &node{hierarchy: observed.Hierarchy(), stats: observed, ladder: &ladder.Ladder{}, sandboxes: sandboxes{}, log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -149,7 +149,9 @@ func (n *node) Refresh(context.Context) {
 	n.cgroups.Prepare(n.pods())
 }
 
-// Victim implements agent.Victims.
+// Victim implements agent.Victims. Memory and PIDs are not freed by the end of a
+// pod that runs nothing but its sandbox: one that was ended a moment ago, of which
+// the API server's word is still on its way, or that waits to be started again.
 func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	found, ok := n.cgroups.Cgroup(e.Pod.UID)
 	if !ok {
@@ -159,27 +161,11 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Spare = sandboxOf(e.Pod, found.Containers)
+	v.target.Spare = n.sandboxes.of(e.Pod, found.Containers)
+	if s, err := signal.Parse(e.Cause); err == nil && s.Definition().Condition != signal.DiskPressure && n.killer.Ended(v.target) {
+		return nil, fmt.Errorf("pod %s runs no process but its sandbox's: its end would free nothing", e.Pod.Key())
+	}
 	return v, nil
-}
-
-// sandboxOf is the one directory of a pod's beside those of its containers, by
-// the runtime's IDs. It is empty if that can not be told: unless every container
-// is found, the one beside them may be one that was started again.
-func sandboxOf(pod *signal.Pod, directories []cgroup.Container) string {
-	for _, c := range pod.Containers {
-		found := slices.ContainsFunc(directories, func(d cgroup.Container) bool { return d.Name == c.ID })
-		if !found && !c.Init {
-			return ""
-		}
-	}
-	others := slices.DeleteFunc(slices.Clone(directories), func(d cgroup.Container) bool {
-		return slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d.Name })
-	})
-	if len(others) != 1 {
-		return ""
-	}
-	return path.Base(others[0].Path)
 }
 
 // A victim is a pod's cgroup, as it was when the pod was measured, and its end.
