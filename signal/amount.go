@@ -31,7 +31,7 @@ func (q Quantity) String() string {
 
 // Format writes v the way Kubernetes prints a quantity of that unit: with the
 // largest suffix that leaves a whole number. Below 1024 even bytes have the
-// decimal suffix: 1000 of them are 1k.
+// decimal suffix: 1000 of them are 1k. The least number of all has none, as there.
 func Format(v Amount, u Unit) string {
 	if u == UnitBytes && (v <= -1024 || v >= 1024) {
 		return withSuffix(int64(v), 1024, [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
@@ -41,7 +41,7 @@ func Format(v Amount, u Unit) string {
 
 func withSuffix(v, base int64, suffixes [7]string) string {
 	i := 0
-	for v != 0 && v%base == 0 && i < len(suffixes)-1 {
+	for v != 0 && v != math.MinInt64 && v%base == 0 && i < len(suffixes)-1 {
 		v /= base
 		i++
 	}

@@ -33,7 +33,7 @@ func random(r *rand.Rand) int64 {
 func TestFormatIsThatOfKubernetes(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
-	values := []int64{0, 1, -1, 999, 1000, 1023, 1024, 1025, 1 << 60, math.MaxInt64, math.MinInt64 + 1, 100 << 20, 1536 << 20}
+	values := []int64{0, 1, -1, 999, 1000, 1023, 1024, 1025, 1 << 60, math.MaxInt64, math.MinInt64, math.MinInt64 + 1, 100 << 20, 1536 << 20}
 	for range 20_000 {
 		values = append(values, random(r))
 	}
