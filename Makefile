@@ -23,8 +23,6 @@ CLUSTER := ./test/e2e ./test/failover ./test/chart ./test/cluster ./test/image .
 WHOLE   := ./test/whole
 # How many packages that mostly wait for real components are tried at a time.
 ABREAST ?= 2
-# Runs what may take the processors that nobody else wants.
-LEFT_OVER := chrt --idle 0
 
 # What images are made of, and for.
 IMAGE    ?= registry.plimsoll.dev/plimsoll
@@ -37,7 +35,7 @@ RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components demo test left-over test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -62,17 +60,13 @@ demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-# What measures the kernel, and the whole node, have the machine to themselves: what
-# is compiled meanwhile gets what they leave over. The virtual machine computes while
-# what speaks to components waits.
-test: test-unit ## everything, cheap first; from the kernel tests on as root
-	$(MAKE) -j $(ABREAST) -O test-kernel left-over
+# What measures the kernel has the machine to itself. The virtual machine computes
+# while what speaks to components waits, and the race detector gets what the whole
+# node leaves over.
+test: test-unit test-kernel components build ## everything, cheap first; from the kernel tests on as root
 	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-edge
 	$(MAKE) -o components -o build test-cluster
 	$(MAKE) -j $(ABREAST) -O -o components e2e test-race
-
-left-over:
-	$(LEFT_OVER) $(MAKE) components build
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER) $(WHOLE)),$(shell $(GO) list ./...))
@@ -81,7 +75,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 	$(GO) -C deploy/image test .
 
 test-race: ## the packages with goroutines, under the race detector
-	CGO_ENABLED=1 $(LEFT_OVER) $(GO) test -race -vet=off $(RACE)
+	CGO_ENABLED=1 chrt --idle 0 $(GO) test -race -vet=off $(RACE)
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)

@@ -120,11 +120,11 @@ func TestASignalDisarmsAndLasts(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon(t, first, since, agent.Disarmed)
-	if text, err := os.ReadFile(n.DisarmFile()); err != nil || !strings.Contains(string(text), "SIGUSR1") {
-		t.Errorf("the file: %q, %v", text, err)
-	}
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(n.DisarmFile()); err != nil || !strings.Contains(string(text), "SIGUSR1") {
+		t.Errorf("the file: %q, %v", text, err)
 	}
 	if _, err := h.Do(within(t, time.Minute), "fill 130MiB"); err != nil {
 		t.Fatal(err)
