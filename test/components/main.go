@@ -155,7 +155,6 @@ func (c component) build(program string, flags []string) error {
 	}
 	cmd := exec.Command("go", append(flags, "-o", unfinished, pkg)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.module, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "GOGC=400") // compilers that collect less often take 13 % less of the processors
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s in %s: %w", strings.Join(cmd.Args, " "), c.module, err)
 	}
