@@ -60,13 +60,12 @@ demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
-# What measures the kernel has the machine to itself. The virtual machine computes
-# while what speaks to components waits, and the race detector gets what the whole
-# node leaves over.
+# What measures the kernel has the machine to itself, and so has the whole node. The
+# virtual machine and the race detector compute while what speaks to components waits.
 test: test-unit test-kernel components build ## everything, cheap first; from the kernel tests on as root
-	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-edge
+	$(MAKE) -j $(ABREAST) -O -o components -o build test-v2 test-race test-edge
 	$(MAKE) -o components -o build test-cluster
-	$(MAKE) -j $(ABREAST) -O -o components e2e test-race
+	$(MAKE) -o components e2e
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER) $(WHOLE)),$(shell $(GO) list ./...))
@@ -75,7 +74,7 @@ test-unit: ## what needs no root: decisions, scenarios, configuration, architect
 	$(GO) -C deploy/image test .
 
 test-race: ## the packages with goroutines, under the race detector
-	CGO_ENABLED=1 chrt --idle 0 $(GO) test -race -vet=off $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off $(RACE)
 
 test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
