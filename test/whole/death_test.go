@@ -44,9 +44,17 @@ func (s *stage) takeAgentAway() {
 	})
 }
 
+// bringAgentBack waits until the new one has armed itself: what a node says of it
+// is from the one before until then.
 func (s *stage) bringAgentBack() {
 	s.Helper()
+	since := time.Now()
 	s.patchAgent(strings.Replace(elsewhere, "%s", "null", 1))
+	s.poll("the agent is back, and armed", func() bool {
+		lease, err := s.api.CoordinationV1().Leases(namespace).Get(context.WithoutCancel(s.Context()), cluster.NodeName, metav1.GetOptions{})
+		s.must(err)
+		return lease.Spec.RenewTime.After(since) && lease.Annotations["plimsoll.dev/armed"] == "true"
+	})
 }
 
 func (s *stage) patchAgent(patch string) {
