@@ -104,7 +104,7 @@ func (s *stage) hardCrossing() {
 	s.budget(0)
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(append(softly, "--soft-eviction=direct")...)
-	s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	begun := s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
 	s.order(greedy, fast)
 	if d := s.await(a, agent.Hurried, agent.Evicted, agent.Failed); d.Decision != agent.Hurried || d.UID != greedy.UID() {
 		s.t.Errorf("decision: %+v", d)
@@ -114,10 +114,12 @@ func (s *stage) hardCrossing() {
 	}
 	s.noOOM()
 	// Memory that is gone before the hurried end is has the same pod evicted by the
-	// hard threshold: it is told of one of the two.
-	message := s.events(greedy, "Evicted")[0].Message
-	if !strings.HasPrefix(message, "The node was low on resource: memory. Threshold quantity: ") {
-		s.t.Errorf("the event: %s", message)
+	// hard threshold, which is told then.
+	message := begun.Message
+	for len(a.Decisions) > 0 {
+		if d := <-a.Decisions; d.Decision == agent.Evicted && d.UID == greedy.UID() {
+			message = d.Message
+		}
 	}
 	s.told(greedy, message, "memory")
 	s.only(greedy)
