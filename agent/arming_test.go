@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -70,17 +69,22 @@ type guarded struct {
 	refuses func() bool
 }
 
-var errDisarmed = errors.New("disarmed meanwhile")
-
 func (g *guarded) Immediate(ctx, telling context.Context) (Killed, error) {
 	if g.refuses == nil {
 		return g.Victim.Immediate(ctx, telling)
 	}
 	<-telling.Done() // an API server that does not answer
 	if g.refuses() {
-		return Killed{}, errDisarmed
+		return Killed{}, ErrDisarmed
 	}
 	return g.Victim.Immediate(ctx, telling)
+}
+
+func (g *guarded) Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error) {
+	if g.refuses != nil && g.refuses() {
+		return Killed{}, ErrDisarmed
+	}
+	return g.Victim.Graceful(ctx, grace, change)
 }
 
 // verbs are what was told, looks and conditions left out.
@@ -163,6 +167,22 @@ func TestASoftEvictionIsWithdrawnOnDisarming(t *testing.T) {
 		if d.Decision == Withdrawn && d.Time.Sub(at) > time.Second {
 			t.Errorf("withdrawn %s after disarming", d.Time.Sub(at))
 		}
+	}
+}
+
+// The file is made when a soft eviction has been told of, and the first to see it
+// is who was about to send SIGTERM.
+func TestASoftEvictionThatCanNotBeginAnyMoreIsWithdrawn(t *testing.T) {
+	w := turned(t, 95*time.Second, eviction.Settings{Thresholds: []eviction.Threshold{soft()}}, func(w *world, s *toggle, p *Parts) {
+		p.Victims = &watched{world: w, refuses: func() bool {
+			s.file.Store(true)
+			armed, _ := s.Check()
+			return !armed
+		}}
+		w.add("calm", 800*mib)
+	})
+	if got := w.verbs(); !slices.Equal(got, []Verb{Terminating, Disarmed, Withdrawn, WouldEvict}) || len(w.pods) != 1 {
+		t.Errorf("told %v, %d pods are left", got, len(w.pods))
 	}
 }
 

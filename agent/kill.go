@@ -192,7 +192,11 @@ func (a *Agent) terminated() <-chan termination {
 // could not be ended, the next regular look decides anew.
 func (a *Agent) endTermination(t termination) {
 	r := a.releases[softPlace]
-	if r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
+	refused := errors.Is(t.err, ErrDisarmed) && !r.eviction.Pod.FromAPI
+	if refused {
+		a.mayAct()
+	}
+	if refused || r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
 		t = termination{killed: Killed{Withdrawn: true}}
 	}
 	r.finished, r.hurry, r.withdraw = nil, nil, nil // the deadline goes on

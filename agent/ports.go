@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -22,6 +23,10 @@ type Arming interface {
 	// costs a system call or two, and waits for nothing.
 	Check() (armed bool, why string)
 }
+
+// ErrDisarmed is why a [Victim] was not touched: it is asked last of all, and what
+// it hears the loop may not have heard yet.
+var ErrDisarmed = errors.New("the agent is disarmed")
 
 // An Observer measures the node. A regular look fills in every signal, an extra
 // one at least those of memory; what can not be measured is unknown, with its

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/cri"
@@ -61,7 +62,7 @@ func TestNothingIsRemovedOnceTheFileIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, act := range acts {
-		if err := act(); !errors.Is(err, errDisarmed) {
+		if err := act(); !errors.Is(err, agent.ErrDisarmed) {
 			t.Errorf("disarmed: %v", err)
 		}
 	}
@@ -69,10 +70,10 @@ func TestNothingIsRemovedOnceTheFileIsThere(t *testing.T) {
 		t.Errorf("%d done, %d of them disarmed", inner.removed, inner.removed-len(acts))
 	}
 	v := &victim{may: g.safety.may, killer: &kill.Killer{}} // a killer that was not made kills by a panic
-	if ended, err := v.Kill(t.Context()); !errors.Is(err, errDisarmed) || ended != (ladder.Ended{}) {
+	if ended, err := v.Kill(t.Context()); !errors.Is(err, agent.ErrDisarmed) || ended != (ladder.Ended{}) {
 		t.Errorf("%+v, %v", ended, err)
 	}
-	if _, err := v.End(t.Context(), time.Second, nil); !errors.Is(err, errDisarmed) {
+	if _, err := v.End(t.Context(), time.Second, nil); !errors.Is(err, agent.ErrDisarmed) {
 		t.Errorf("%v", err)
 	}
 }

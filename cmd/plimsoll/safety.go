@@ -2,20 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/reclaim"
 )
-
-// errDisarmed is why something was not done.
-var errDisarmed = errors.New("the agent is disarmed")
 
 // A safety is what keeps the agent from acting, like a weapon's. It implements
 // agent.Arming. All methods may be called by any goroutine; Armed and Check wait
@@ -69,7 +66,7 @@ func (s *safety) Check() (armed bool, why string) {
 // may is Check for whoever is about to do something that can not be undone.
 func (s *safety) may() error {
 	if armed, _ := s.Check(); !armed {
-		return errDisarmed
+		return agent.ErrDisarmed
 	}
 	return nil
 }
