@@ -4,9 +4,10 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 # Everything is compiled in one way, but for the race detector: a machine that has
-# nothing yet compiles each package once.
+# nothing yet compiles each package once. What a debugger would want is left out: it
+# is a tenth of the compiler's work.
 export CGO_ENABLED = 0
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
 
 # Packages whose tests press on the real kernel: one at a time, as root.
 KERNEL  := ./cgroup ./cgroupnotify ./kill ./test/sandbox ./test/hog ./test/trial ./test/bench ./demo
@@ -54,7 +55,7 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 	  -out ../../bin/image $(foreach arch,$(ARCHS),$(arch)=../../bin/image/binaries/$(arch))
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
-	CGO_ENABLED=1 $(GO) -C test/components run . -o ../../bin/components
+	$(GO) -C test/components run . -o ../../bin/components
 
 demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
@@ -167,7 +168,7 @@ manifests: bin/components/helm ## write what is made from the chart, and what th
 	$(GO) test ./test/chart -run TestGenerated -count=1 -update
 
 bin/components/helm:
-	CGO_ENABLED=1 $(GO) -C test/components run . -o ../../bin/components helm
+	$(GO) -C test/components run . -o ../../bin/components helm
 
 clean: ## remove what was built
 	rm -rf bin

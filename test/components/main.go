@@ -24,6 +24,7 @@ type component struct {
 	pkg    string // below source
 	flags  []string
 	stamp  string       // variable for its version; Kubernetes' programs have theirs
+	cgo    bool         // has parts in C; the others share what is compiled without it
 	needs  func() error // what must be installed before
 }
 
@@ -34,7 +35,7 @@ var components = []component{
 	{name: "containerd", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd"},
 	{name: "containerd-shim-runc-v2", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd-shim-runc-v2"},
 	{name: "ctr", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/ctr"},
-	{name: "runc", module: "runc", source: "github.com/opencontainers/runc", flags: []string{"-tags", "seccomp"}, needs: libseccomp},
+	{name: "runc", module: "runc", source: "github.com/opencontainers/runc", flags: []string{"-tags", "seccomp"}, cgo: true, needs: libseccomp},
 	{name: "etcd", module: ".", source: "go.etcd.io/etcd/server/v3"},
 	{name: "kube-apiserver", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-apiserver"},
 	{name: "kubectl", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kubectl"},
@@ -91,7 +92,7 @@ func (c component) provide(out string) (version string, err error) {
 	if err != nil {
 		return version, err
 	}
-	cache, err := pins.cache(flags)
+	cache, err := pins.cache(append([]string{c.cgoEnabled()}, flags...))
 	if err != nil {
 		return version, err
 	}
@@ -155,10 +156,19 @@ func (c component) build(program string, flags []string) error {
 	}
 	cmd := exec.Command("go", append(flags, "-o", unfinished, pkg)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.module, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), c.cgoEnabled())
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s in %s: %w", strings.Join(cmd.Args, " "), c.module, err)
 	}
 	return os.Rename(unfinished, program)
+}
+
+// cgoEnabled is the one setting of the environment that makes another program.
+func (c component) cgoEnabled() string {
+	if c.cgo {
+		return "CGO_ENABLED=1"
+	}
+	return "CGO_ENABLED=0"
 }
 
 // link replaces a link in one step, so that who runs the program meanwhile

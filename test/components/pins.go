@@ -29,7 +29,7 @@ func readPins(dir string) (*pins, error) {
 	if p.sum, err = os.ReadFile(filepath.Join(dir, "go.sum")); err != nil {
 		return nil, err
 	}
-	env := exec.Command("go", "env", "GOVERSION", "GOOS", "GOARCH", "CGO_ENABLED")
+	env := exec.Command("go", "env", "GOVERSION", "GOOS", "GOARCH")
 	env.Dir = dir
 	out, err := env.Output()
 	if err != nil {
