@@ -288,10 +288,13 @@ func (s *stage) running(pods ...*cluster.Pod) {
 	for _, p := range pods {
 		if got := s.get(p); got.Status.Phase != corev1.PodRunning {
 			s.t.Errorf("pod %s: phase %s, %s", got.Name, got.Status.Phase, got.Status.Message)
+			continue
 		}
-		if err := p.Do(s.t.Context(), "fill 1MiB"); err != nil {
+		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+		if err := p.Do(ctx, "fill 1MiB"); err != nil {
 			s.t.Errorf("pod %s does not answer: %v", p.Object.Name, err)
 		}
+		cancel()
 	}
 }
 
