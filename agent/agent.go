@@ -239,7 +239,7 @@ func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *evictio
 		return "no pod could be evicted a moment ago"
 	}
 	for _, r := range a.releases {
-		if r == nil || !r.holds(target) || s.Kind == signal.Extra && r.hangs(s.At) {
+		if r == nil || !r.holds(target) || s.Kind == signal.Extra && r.hangs(s.At) && !a.finish(r, s) {
 			continue
 		}
 		if a.armed && target != nil && target.Hard() && r.escalate(s.At.Add(longestKillWait)) {

@@ -219,7 +219,8 @@ func TestAHardThresholdHurriesTheSoftEviction(t *testing.T) {
 func TestDoomedMemoryDoesNotWaitForAHurriedPod(t *testing.T) {
 	w := live(t, 5*time.Minute, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
 		w.ending, w.hurries = time.Hour, 200*time.Millisecond
-		w.add("polite", 740*mib).FromAPI = true
+		polite := w.add("polite", 740*mib)
+		polite.FromAPI, polite.undead = true, true
 		leak := w.add("leak", 10*mib)
 		leak.MemoryRequest, leak.Priority = signal.Quantity{Value: 20 * mib}, -1
 		leak.rate, leak.since = 800*mib, time.Now().Add(90*time.Second)
@@ -234,8 +235,23 @@ func TestDoomedMemoryDoesNotWaitForAHurriedPod(t *testing.T) {
 		}
 	}
 	// 100 MiB at 800 MiB/s.
-	if hurried.IsZero() || killed.IsZero() || killed.Sub(hurried) > 120*time.Millisecond {
-		t.Errorf("the leak was killed %s after the hurry, when no memory was left; evicted %v", killed.Sub(hurried), w.evicted())
+	if hurried.IsZero() || killed.IsZero() || killed.Sub(hurried) > 125*time.Millisecond || w.finished != 1 {
+		t.Errorf("the leak was killed %s after the hurry, finished %d times; evicted %v", killed.Sub(hurried), w.finished, w.evicted())
+	}
+}
+
+// The API server knows of its end, and nobody lists it any more, while its
+// processes wait for somebody who sends SIGKILL.
+func TestNobodyDiesForAHurriedPodThatIsNotListedAnyMore(t *testing.T) {
+	w := live(t, 5*time.Minute, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
+		w.ending, w.hurries = time.Hour, 200*time.Millisecond
+		polite := w.add("polite", 740*mib)
+		polite.FromAPI, polite.unlisted = true, time.Now().Add(90*time.Second)
+		leak := w.add("leak", 10*mib)
+		leak.rate, leak.since, leak.until, leak.then = 800*mib, time.Now().Add(90*time.Second), time.Now().Add(91*time.Second), 240*mib
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/polite"}) || w.finished != 1 || w.count(Terminated) != 1 {
+		t.Errorf("evicted %v, finished %d times, told %v", got, w.finished, w.verbs())
 	}
 }
 

@@ -162,7 +162,7 @@ func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
 func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 	grace := time.Duration(min(r.eviction.GracePeriod, longestGrace)) * time.Second
 	finished, hurry, withdraw := make(chan termination, 1), make(chan struct{}), make(chan struct{})
-	r.finished, r.hurry, r.withdraw = finished, hurry, withdraw
+	r.finished, r.hurry, r.withdraw, r.victim = finished, hurry, withdraw, victim
 	r.deadline = r.deadline.Add(grace)
 	limit := grace + releaseWait // what can not be ended must not keep the next one from being tried
 	if r.eviction.Pod.FromAPI {
@@ -177,6 +177,24 @@ func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 		finished <- termination{killed, err}
 		a.notifier.Wake()
 	}()
+}
+
+// finish ends a pod that was hurried and is still there, on the loop's own thread,
+// and reports whether to go on waiting for what it holds: until memory is found to
+// fall as before. It may be listed no more, because the API server knows it as
+// failed already: who would be chosen in its place has done nothing.
+func (a *Agent) finish(r *release, s *signal.Snapshot) (wait bool) {
+	if !r.finishing.IsZero() {
+		return s.At.Sub(r.finishing) < eviction.KillTime
+	}
+	r.finishing = s.At
+	ctx, cancel := context.WithTimeout(context.Background(), eviction.KillTime)
+	defer cancel()
+	killed, err := r.victim.Finish(ctx)
+	if killed.Processes > 0 {
+		a.falls = falls{}
+	}
+	return err == nil
 }
 
 // terminated is where the soft eviction under way reports its end; nil if

@@ -98,6 +98,9 @@ type Victim interface {
 	Immediate(ctx, telling context.Context) (Killed, error)
 	// Graceful has the pod end within the grace period.
 	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
+	// Finish sends SIGKILL while Graceful, which was hurried, is still at it: what
+	// there is to tell stays Graceful's, whose answer counts these processes.
+	Finish(ctx context.Context) (Killed, error)
 }
 
 // Changes reach a graceful eviction under way.

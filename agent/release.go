@@ -38,6 +38,8 @@ type release struct {
 	cancel   context.CancelFunc
 	// abandoned: the agent was disarmed meanwhile.
 	abandoned bool
+	victim    Victim    // to be finished if being hurried does not help
+	finishing time.Time // when it was, zero if not
 }
 
 // releases are those under way: one hard eviction for each condition, and one
@@ -134,9 +136,9 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 	return ""
 }
 
-// hangs reports whether a soft eviction that was hurried, be it for the API
-// server, takes longer than a kill: doomed memory, which an extra look has
-// found, does not wait for that.
+// hangs reports whether a soft eviction that was hurried takes longer than a kill,
+// be it for the API server, be it for a processor: doomed memory, which an extra
+// look has found, does not wait for that.
 func (r *release) hangs(now time.Time) bool {
 	return r.waiting() && r.hurry == nil && now.Sub(r.deadline.Add(-longestKillWait)) >= eviction.KillTime
 }

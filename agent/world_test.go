@@ -40,6 +40,7 @@ type world struct {
 	left     func() signal.Amount // of what pods may use; nil: not observed
 	ending   time.Duration        // how long a graceful end takes
 	hurries  time.Duration        // and how long one that is hurried
+	finished int                  // how often one of those was finished
 
 	disk      signal.Amount // available on nodefs before pods; 0: not observed
 	waste     signal.Amount // what collecting gives back
@@ -53,17 +54,18 @@ type world struct {
 
 type worldPod struct {
 	signal.Pod
-	memory  signal.Amount
-	rate    signal.Amount // per second, from since until until
-	since   time.Time
-	until   time.Time // zero: for ever
-	then    signal.Amount
-	unknown bool
-	undead  bool          // stays in spite of SIGKILL
-	polite  bool          // its eviction can be withdrawn
-	slips   time.Duration // it ends by itself while the API server is told, and what it held is back so much later
-	disk    signal.Amount
-	removed time.Duration // when its disk space comes back after its end
+	memory   signal.Amount
+	rate     signal.Amount // per second, from since until until
+	since    time.Time
+	until    time.Time // zero: for ever
+	then     signal.Amount
+	unknown  bool
+	undead   bool          // stays in spite of SIGKILL
+	unlisted time.Time     // when nobody lists it any more, though it runs
+	polite   bool          // its eviction can be withdrawn
+	slips    time.Duration // it ends by itself while the API server is told, and what it held is back so much later
+	disk     signal.Amount
+	removed  time.Duration // when its disk space comes back after its end
 }
 
 func (p *worldPod) uses(now time.Time) signal.Amount {
@@ -171,6 +173,9 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pods {
+		if !p.unlisted.IsZero() && time.Now().After(p.unlisted) {
+			continue
+		}
 		c := signal.Candidate{Pod: &p.Pod}
 		if !p.unknown {
 			c.Usage = &signal.Usage{Memory: signal.Of(signal.Bytes(p.uses(time.Now()))),
@@ -252,6 +257,16 @@ func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, change 
 		<-time.After(min(grace, v.w.ending))
 	case <-ctx.Done():
 		return Killed{}, ctx.Err()
+	}
+	v.w.remove(v.uid)
+	return Killed{Processes: 1}, nil
+}
+
+func (v *worldVictim) Finish(ctx context.Context) (Killed, error) {
+	v.w.finished++
+	if v.pod.undead {
+		<-ctx.Done()
+		return Killed{Processes: 1, Lingering: true}, nil
 	}
 	v.w.remove(v.uid)
 	return Killed{Processes: 1}, nil

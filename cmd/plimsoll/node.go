@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
@@ -176,6 +177,9 @@ type victim struct {
 	killer     *kill.Killer
 	target     kill.Target
 	containers []string
+
+	finishing sync.Mutex
+	finished  int // processes that Finish has signalled
 }
 
 // Immediate implements agent.Victim.
@@ -215,7 +219,20 @@ func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan stru
 	if err := v.may(); err != nil {
 		return ladder.Ended{}, err
 	}
-	return ended(v.killer.Graceful(ctx, v.target, grace, hurry))
+	e, err := ended(v.killer.Graceful(ctx, v.target, grace, hurry))
+	v.finishing.Lock()
+	defer v.finishing.Unlock()
+	e.Signalled = max(e.Signalled, v.finished)
+	return e, err
+}
+
+// Finish implements agent.Victim.
+func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
+	v.finishing.Lock()
+	defer v.finishing.Unlock()
+	e, err := v.Kill(ctx)
+	v.finished = e.Signalled
+	return killed(ladder.Result{Ended: e}, err)
 }
 
 // Await implements ladder.Processes.

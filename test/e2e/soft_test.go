@@ -113,15 +113,7 @@ func (s *stage) hardCrossing() {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()
-	// Memory that is gone before the hurried end is has the same pod evicted by the
-	// hard threshold, which is told then.
-	message := begun.Message
-	for len(a.Decisions) > 0 {
-		if d := <-a.Decisions; d.Decision == agent.Evicted && d.UID == greedy.UID() {
-			message = d.Message
-		}
-	}
-	s.told(greedy, message, "memory")
+	s.told(greedy, begun.Message, "memory")
 	s.only(greedy)
 	s.running(calm)
 }
