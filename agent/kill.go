@@ -188,7 +188,8 @@ func (a *Agent) finish(r *release, s *signal.Snapshot) (wait bool) {
 		return s.At.Sub(r.finishing) < eviction.KillTime
 	}
 	r.finishing = s.At
-	ctx, cancel := context.WithTimeout(context.Background(), eviction.KillTime)
+	// The other half of the wait is for looks: whether memory falls on has to be known by its end.
+	ctx, cancel := context.WithTimeout(context.Background(), eviction.KillTime/2)
 	defer cancel()
 	killed, err := r.victim.Finish(ctx)
 	if killed.Processes > 0 {
