@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"plimsoll.dev/plimsoll/test/hog"
 )
+
+// startTime bounds the wait for a hog that just starts: one that has ended listens
+// no more than that.
+const startTime = time.Minute
 
 // Do has the hog in the pod's first container carry out a command (package
 // hog), and returns when it is done, or with [hog.ErrEnded].
@@ -52,7 +57,9 @@ func (p *Pod) Order(ctx context.Context, container, command string) error {
 // order says how many bytes the hogs of the container had replied before.
 func (p *Pod) order(ctx context.Context, container, command string) (said int64, err error) {
 	fd := -1
-	err = await(ctx, func(context.Context) (err error) {
+	starts, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	err = await(starts, func(context.Context) (err error) {
 		fd, err = unix.Open(p.pipe(container), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		return err
 	})

@@ -290,11 +290,9 @@ func (s *stage) running(pods ...*cluster.Pod) {
 			s.t.Errorf("pod %s: phase %s, %s", got.Name, got.Status.Phase, got.Status.Message)
 			continue
 		}
-		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-		if err := p.Do(ctx, "fill 1MiB"); err != nil {
+		if err := p.Do(s.t.Context(), "fill 1MiB"); err != nil {
 			s.t.Errorf("pod %s does not answer: %v", p.Object.Name, err)
 		}
-		cancel()
 	}
 }
 

@@ -62,10 +62,8 @@ func TestTheKernelWakesTheAgentWhenTheNodeMeetsALimit(t *testing.T) {
 // memory falls on while the pod dies, it is no alarm that nobody else could be.
 func spent(t *testing.T, n *trial.Node, a *trial.Agent, evicted *agent.Decision) {
 	t.Helper()
-	for evicted.Lingering && len(a.Decisions) > 0 {
-		if d := <-a.Decisions; d.Decision == agent.Evicted || d.Decision == agent.Terminating {
-			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Why)
-		}
+	if evicted.Lingering {
+		noAlarm(t, a, agent.Evicted, agent.Terminating)
 	}
 	quiet(t, n, a)
 }

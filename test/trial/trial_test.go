@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -121,12 +122,7 @@ func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
 // done, and that it still runs.
 func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	t.Helper()
-	for len(a.Decisions) > 0 {
-		switch d := <-a.Decisions; d.Decision {
-		case agent.Evicted, agent.Terminating, agent.Failed:
-			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Why)
-		}
-	}
+	noAlarm(t, a, agent.Evicted, agent.Terminating, agent.Failed)
 	if _, err := trial.CPUTime(a.PID); err != nil {
 		t.Errorf("the agent has ended: %v", err)
 	}
@@ -137,6 +133,16 @@ func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	}
 	if ooms, err := n.OOMKills(); err != nil || ooms != 0 {
 		t.Errorf("kernel OOM kills: %d, %v", ooms, err)
+	}
+}
+
+// noAlarm checks that the agent has not decided so meanwhile.
+func noAlarm(t *testing.T, a *trial.Agent, alarms ...agent.Verb) {
+	t.Helper()
+	for len(a.Decisions) > 0 {
+		if d := <-a.Decisions; slices.Contains(alarms, d.Decision) {
+			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Why)
+		}
 	}
 }
 

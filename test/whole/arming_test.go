@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,17 +49,17 @@ func (s *stage) arm() {
 	if err != nil {
 		s.Fatalf("plimsoll arm: %v\n%s", err, said)
 	}
-	if lease := s.lease(); lease["plimsoll.dev/armed"] != "true" {
+	if lease := s.lease().Annotations; lease["plimsoll.dev/armed"] != "true" {
 		s.Errorf("plimsoll arm said %q, the lease %v", said, lease)
 	}
 }
 
-// lease is what the agent's says.
-func (s *stage) lease() map[string]string {
+// lease is the agent's.
+func (s *stage) lease() *coordinationv1.Lease {
 	s.Helper()
 	lease, err := s.api.CoordinationV1().Leases(namespace).Get(context.WithoutCancel(s.Context()), cluster.NodeName, metav1.GetOptions{})
 	s.must(err)
-	return lease.Annotations
+	return lease
 }
 
 // Disarmed in mid-pressure, it stops: the next pod, which it would evict, stays.
@@ -69,7 +70,7 @@ func (s *stage) disarmedUnderPressure() {
 	s.goes(first, "memory")
 	s.reported(memoryPressure)
 	s.Cleanup(s.arm)
-	if said, err := s.plimsoll("disarm", cluster.NodeName); err != nil || s.lease()["plimsoll.dev/armed"] != "false" {
+	if said, err := s.plimsoll("disarm", cluster.NodeName); err != nil || s.lease().Annotations["plimsoll.dev/armed"] != "false" {
 		s.Fatalf("plimsoll disarm: %v\n%s", err, said)
 	}
 	next := s.run(cluster.Hog("next", "fill 5MiB"))

@@ -51,8 +51,7 @@ func (s *stage) bringAgentBack() {
 	since := time.Now()
 	s.patchAgent(strings.Replace(elsewhere, "%s", "null", 1))
 	s.poll("the agent is back, and armed", func() bool {
-		lease, err := s.api.CoordinationV1().Leases(namespace).Get(context.WithoutCancel(s.Context()), cluster.NodeName, metav1.GetOptions{})
-		s.must(err)
+		lease := s.lease()
 		return lease.Spec.RenewTime.After(since) && lease.Annotations["plimsoll.dev/armed"] == "true"
 	})
 }
