@@ -29,6 +29,11 @@ func newStage(b *testing.B) *stage {
 	if err != nil {
 		b.Fatal(err)
 	}
+	return newStageIn(b, tree)
+}
+
+func newStageIn(b *testing.B, tree cgroup.Hierarchy) *stage {
+	b.Helper()
 	node := sandbox.Make(b, "bench", 1<<30)
 	killer, err := New(tree)
 	if err != nil {
@@ -91,6 +96,26 @@ func BenchmarkImmediate(b *testing.B) {
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(median(toSignal).Microseconds()), "µs-to-signal")
+		})
+	}
+}
+
+// BenchmarkBesideASandbox kills a container whose sandbox is left alone, as every
+// pod of a runtime has one.
+func BenchmarkBesideASandbox(b *testing.B) {
+	for name, tree := range trees(b) {
+		b.Run(name, func(b *testing.B) {
+			s := newStageIn(b, tree)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				_, target := s.victim(2)
+				target.Spare = "c0"
+				b.StartTimer()
+				if _, err := s.killer.Immediate(b.Context(), target); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

@@ -39,7 +39,7 @@ const uid = "6f1d0d7c-2b4e-4a51-9c8a-000000000001"
 
 // trees are the hierarchies of this machine that a kill can work in: that of
 // the memory controller, and on a hybrid machine the unified one beside it.
-func trees(t *testing.T) map[string]cgroup.Hierarchy {
+func trees(t testing.TB) map[string]cgroup.Hierarchy {
 	t.Helper()
 	sandbox.Need(t)
 	h, err := cgroup.Detect("/sys/fs/cgroup")

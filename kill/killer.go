@@ -172,6 +172,7 @@ type attempt struct {
 	events  int  // v2: cgroup.events, -1 if it can not be opened
 	spare   int  // the container that is left alone, -1 if there is none
 	sparing bool // it has processes, and they are left out
+	fought  int  // rounds that found processes not signalled before
 	touched bool // a process was signalled
 	begun   time.Time
 	result  Result
@@ -206,9 +207,11 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return a.timeout(ctx)
 		}
-		a.stopForks()
-		if err := a.round(); err != nil {
-			return err
+		if len(a.w.pids)+a.w.invisible > 0 { // others are leaving already
+			a.stopForks()
+			if err := a.round(); err != nil {
+				return err
+			}
 		}
 		a.awaitExits(ctx, false)
 		a.closePidfds()
@@ -218,9 +221,13 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 // round signals every process of the pod once.
 func (a *attempt) round() error {
 	a.result.Rounds++
+	before := a.result.Signalled
 	signalled, err := a.killAtOnce()
 	if !signalled && err == nil {
 		err = a.signalAll(unix.SIGKILL)
+	}
+	if a.result.Signalled > before {
+		a.fought++
 	}
 	if err != nil {
 		a.closePidfds()

@@ -151,7 +151,7 @@ func (a *attempt) empty() bool {
 		return false
 	}
 	if a.sparing {
-		return true
+		return a.k.mounts.version == cgroup.V1 || !a.othersPopulated()
 	}
 	populated, known := a.populated()
 	return !known || !populated
@@ -163,7 +163,11 @@ func (a *attempt) populated() (populated, known bool) {
 	if a.events < 0 {
 		return false, false
 	}
-	n, err := unix.Pread(a.events, a.w.text, 0)
+	return a.populatedBy(a.events)
+}
+
+func (a *attempt) populatedBy(events int) (populated, known bool) {
+	n, err := unix.Pread(events, a.w.text, 0)
 	if err != nil {
 		return false, gone(err) // removed: empty for certain
 	}

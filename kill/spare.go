@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostSparing is in how many rounds a container is spared at most: whoever
-// fights a kill is ended altogether.
+// mostSparing is in how many rounds that found somebody new a container is spared
+// at most: whoever fights a kill is ended altogether. Who only takes long to die
+// does not fight.
 const mostSparing = 4
 
 // openSpare opens the container that is spared. One that is not there is nobody.
@@ -28,7 +29,7 @@ func (a *attempt) openSpare() {
 // a foreign PID namespace can not be told apart: then nobody is spared.
 func (a *attempt) leaveOut(pids *[]int) error {
 	a.sparing = false
-	if a.spare < 0 || a.result.Rounds >= mostSparing {
+	if a.spare < 0 || a.fought >= mostSparing {
 		return nil
 	}
 	w := a.w
@@ -44,12 +45,12 @@ func (a *attempt) leaveOut(pids *[]int) error {
 	return nil
 }
 
-// killOthersAtOnce writes cgroup.kill of every container but the spared one, and
-// reports whether there was one to write to.
-func (a *attempt) killOthersAtOnce() (signalled bool, err error) {
+// others asks about the directory of every container but the spared one, and
+// reports whether any answer was yes.
+func (a *attempt) others(ask func(dir int) (bool, error)) (found bool, err error) {
 	var spared unix.Stat_t
 	if err := unix.Fstat(a.spare, &spared); err != nil {
-		return false, a.failed(fmt.Errorf("look at %s/%s: %w", a.target.Path, a.target.Spare, err))
+		return false, fmt.Errorf("look at %s/%s: %w", a.target.Path, a.target.Spare, err)
 	}
 	w := a.w
 	w.dirs = append(w.dirs[:0], a.members)
@@ -57,16 +58,38 @@ func (a *attempt) killOthersAtOnce() (signalled bool, err error) {
 	for _, dir := range w.dirs[1:] {
 		var st unix.Stat_t
 		if err == nil && unix.Fstat(dir, &st) == nil && st.Ino != spared.Ino {
-			var killed bool
-			killed, err = killOne(dir)
-			signalled = signalled || killed
+			var yes bool
+			yes, err = ask(dir)
+			found = found || yes
 		}
 		_ = unix.Close(dir)
 	}
+	return found, err
+}
+
+// killOthersAtOnce writes cgroup.kill of every container but the spared one, and
+// reports whether there was one to write to.
+func (a *attempt) killOthersAtOnce() (signalled bool, err error) {
+	signalled, err = a.others(killOne)
 	if err != nil {
 		return signalled, a.failed(fmt.Errorf("write cgroup.kill below %s: %w", a.target.Path, err))
 	}
 	return signalled, nil
+}
+
+// othersPopulated is [attempt.populated] of every container but the spared one:
+// the pod's own word counts that one, too.
+func (a *attempt) othersPopulated() bool {
+	populated, err := a.others(func(dir int) (bool, error) {
+		fd, err := openat(dir, nameEvents, unix.O_RDONLY)
+		if err != nil {
+			return false, nil // removed
+		}
+		defer unix.Close(fd)
+		populated, _ := a.populatedBy(fd)
+		return populated, nil
+	})
+	return populated && err == nil
 }
 
 func killOne(dir int) (bool, error) {

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestASparedContainerIsLeftAlone(t *testing.T) {
@@ -52,6 +54,29 @@ func TestASpareContainerThatIsNotThere(t *testing.T) {
 	})
 }
 
+// A wait for exits ends with the last of them, though the pod is populated still.
+// The least of several counts: a busy machine may make any of them long.
+func TestASparedContainerIsNotWaitedFor(t *testing.T) {
+	onEach(t, func(r *rig) {
+		r.hog(r.pod, "side")
+		target := r.target(r.pod.Path())
+		target.Spare = "side"
+		r.killer.released = false // it is to be waited for
+		least := time.Hour
+		for i := 0; i < 20 && least >= longestWait; i++ {
+			r.hog(r.pod, "main", "fill 50MiB")
+			result, err := r.killer.Immediate(r.within(10*time.Second), target)
+			if err != nil {
+				r.Fatal(err)
+			}
+			least = min(least, result.ToEmpty)
+		}
+		if least >= longestWait {
+			r.Errorf("no kill took less than %s, the whole wait", least)
+		}
+	})
+}
+
 func TestAwaitDoesNotWaitForTheSparedContainer(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.hog(r.pod, "side")
@@ -59,6 +84,28 @@ func TestAwaitDoesNotWaitForTheSparedContainer(t *testing.T) {
 		target.Spare = "side"
 		if err := r.killer.Await(r.within(10*time.Second), target); err != nil {
 			r.Error(err)
+		}
+	})
+}
+
+// Of a process with many threads cgroup.procs is silent on v2 once the first has
+// left, though the last still gives the memory back.
+func TestThePodHasEndedWhenItsMemoryIsBack(t *testing.T) {
+	onEach(t, func(r *rig) {
+		r.hog(r.pod, "side")
+		target := r.target(r.pod.Path())
+		target.Spare = "side"
+		for range 10 {
+			h := r.hog(r.pod, "main", "threads 50", "fill 200MiB")
+			if err := unix.Kill(h.Process.PID, unix.SIGKILL); err != nil {
+				r.Fatal(err)
+			}
+			for !r.killer.Ended(target) { // nobody helps it: it takes tens of milliseconds
+			}
+			if used, err := r.pod.Usage(); err != nil || used > 100<<20 {
+				r.Errorf("%d bytes are still charged, %v", used, err)
+			}
+			r.killedBy(h, syscall.SIGKILL)
 		}
 	})
 }

@@ -58,7 +58,12 @@ func (a *attempt) awaitExits(ctx context.Context, wakeable bool) {
 	}
 }
 
+// stillPopulated reports whether the pod's cgroup.events will change once more as
+// it ends. Beside a spared container it does not.
 func (a *attempt) stillPopulated() bool {
+	if a.sparing {
+		return false
+	}
 	populated, _ := a.populated()
 	return populated
 }
