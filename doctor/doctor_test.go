@@ -139,11 +139,11 @@ var plants = []plant{
 	}},
 	{"image-gc-late", "10% of imagefs are left", withKubelet("imageGCHighThresholdPercent: 90")},
 	{"storage-limits-both", "", func(_ *testing.T, f *doctor.Facts) { f.Ours.StorageLimits = "on" }},
-	{"storage-limits-nobody", "", func(t *testing.T, f *doctor.Facts) {
+	{"kubelet-blind,storage-limits-nobody", "", func(t *testing.T, f *doctor.Facts) {
 		withKubelet("localStorageCapacityIsolation: false")(t, f)
 		f.Ours.StorageLimits = "off"
 	}},
-	{"", "", withKubelet("localStorageCapacityIsolation: false")}, // the agent does
+	{"kubelet-blind", "config.yaml) is false", withKubelet("localStorageCapacityIsolation: false")}, // the agent looks after the limits
 
 	{"runtime-unreachable", "connection refused", func(_ *testing.T, f *doctor.Facts) { f.Runtime.Value.Fault = "connection refused" }},
 	{"runtime-api-old", "v1alpha2", func(_ *testing.T, f *doctor.Facts) {
@@ -211,7 +211,9 @@ func TestExamine(t *testing.T) {
 			t.Errorf("plant %d: found %q, want %q: %+v", i, got, p.codes, found)
 			continue
 		}
-		planted[p.codes] = true
+		for code := range strings.SplitSeq(p.codes, ",") {
+			planted[code] = true
+		}
 		for _, x := range found {
 			if x.Node != "n1" || x.What == "" || x.Remedy == "" || !strings.Contains(x.What+x.Remedy, p.says) {
 				t.Errorf("plant %d: %+v, want something with %q", i, x, p.says)

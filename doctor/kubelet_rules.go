@@ -37,6 +37,12 @@ var kubeletRules = []rule[Facts]{
 	{Code{"kubelet-no-backstop", Warning, "The kubelet has no hard threshold for memory or nodefs: a node whose agent is dead is not protected, and allocatable is larger by it.",
 		"give the kubelet evictionHard below the agent's; where it was taken away for the agent's sake, plimsoll import-kubelet-config keeps allocatable as it was"},
 		func(f *Facts) []trouble { return one(noBackstop(f)) }},
+	{Code{"kubelet-blind", Warning, "With localStorageCapacityIsolation: false a kubelet beside containerd measures no filesystem; without that it evicts for nothing, memory included, and reports no pressure.",
+		"set localStorageCapacityIsolation: true for the kubelet; where it can not measure, as in a user namespace, set --pressure-conditions=own and know that a dead agent leaves the node unprotected"},
+		func(f *Facts) []trouble {
+			return when(f.Kubelet.Value.Present && !f.Kubelet.Value.Config.StorageLimits,
+				"localStorageCapacityIsolation of the kubelet ("+f.Kubelet.Value.Source+") is false")
+		}},
 	{Code{"image-gc-both", Warning, "Kubelet and agent both collect images and dead containers: each removes what the other counts on, and by its own thresholds.",
 		"set --reclaim=auto, which leaves it to the kubelet, or switch the kubelet's off: imageGCHighThresholdPercent: 100, imageMaximumGCAge: 0s"},
 		func(f *Facts) []trouble { return one(imagesByBoth(f)) }},
@@ -44,13 +50,13 @@ var kubeletRules = []rule[Facts]{
 		"lower imageGCHighThresholdPercent of the kubelet below 100 minus the agent's percentage, or set --reclaim=on and switch the kubelet's off"},
 		func(f *Facts) []trouble { return one(imagesLate(f)) }},
 	{Code{"storage-limits-both", Warning, "Kubelet and agent both evict pods above their local-storage limits.",
-		"set --local-storage-limits=auto, or localStorageCapacityIsolation: false for the kubelet"},
+		"set --local-storage-limits=auto, which leaves them to the kubelet"},
 		func(f *Facts) []trouble {
 			return when(f.Kubelet.Value.Present && f.Kubelet.Value.Config.StorageLimits && f.Ours.StorageLimits == "on",
 				"localStorageCapacityIsolation of the kubelet is true, and --local-storage-limits of the agent on")
 		}},
 	{Code{"storage-limits-nobody", Warning, "Nobody evicts pods above their local-storage limits.",
-		"set --local-storage-limits=auto and localStorageCapacityIsolation: true for the agent, or the latter for the kubelet"},
+		"set --local-storage-limits=auto and localStorageCapacityIsolation: true for the agent, and the latter for the kubelet"},
 		func(f *Facts) []trouble {
 			return when(f.Kubelet.Value.Present && !f.Kubelet.Value.Config.StorageLimits && f.Ours.StorageLimits == "off",
 				"neither kubelet nor agent holds pods to their local-storage limits")

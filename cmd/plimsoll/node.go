@@ -36,6 +36,7 @@ type node struct {
 	ladder      *ladder.Ladder
 	safety      *safety
 	sandboxes   sandboxes
+	evicted     evicted
 	metrics     *metrics.Metrics
 	log         *slog.Logger
 
@@ -117,7 +118,8 @@ func (n *node) pods() []signal.Pod {
 }
 
 // Measure implements agent.Pods. A pod without a cgroup or without processes is
-// not active: it has ended, or has not begun.
+// not active: it has ended, or has not begun. Nor is one that was evicted, whoever
+// has heard of it.
 func (n *node) Measure(context.Context) []signal.Candidate {
 	pods := n.pods()
 	if n.provider != stats.Provider(n.cgroups) {
@@ -127,7 +129,7 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
-		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0
+		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0 || n.over(c.Pod)
 	})
 	n.directories.Merge(n.candidates)
 	return n.candidates
@@ -138,7 +140,9 @@ func (n *node) Stored() []signal.Candidate {
 	pods := n.pods()
 	n.stored = n.stored[:0]
 	for i := range pods {
-		n.stored = append(n.stored, signal.Candidate{Pod: &pods[i]})
+		if !n.over(&pods[i]) {
+			n.stored = append(n.stored, signal.Candidate{Pod: &pods[i]})
+		}
 	}
 	n.directories.Merge(n.stored)
 	return n.stored
@@ -158,7 +162,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	if !ok {
 		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", e.Pod.Key(), e.Pod.UID)
 	}
-	v := &victim{may: n.safety.may, ladder: n.ladder, eviction: e, killer: n.killer, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
+	v := &victim{may: n.safety.may, ladder: n.ladder, eviction: e, killer: n.killer, evicted: &n.evicted, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
@@ -175,6 +179,7 @@ type victim struct {
 	ladder     *ladder.Ladder
 	eviction   *eviction.Eviction
 	killer     *kill.Killer
+	evicted    *evicted
 	target     kill.Target
 	containers []string
 
@@ -184,15 +189,19 @@ type victim struct {
 
 // Immediate implements agent.Victim.
 func (v *victim) Immediate(ctx, telling context.Context) (agent.Killed, error) {
-	return killed(v.ladder.Immediate(ctx, telling, v.eviction, v))
+	return v.killed(v.ladder.Immediate(ctx, telling, v.eviction, v))
 }
 
 // Graceful implements agent.Victim.
 func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
-	return killed(v.ladder.Graceful(ctx, v.eviction, v, grace, ladder.Changes(change)))
+	return v.killed(v.ladder.Graceful(ctx, v.eviction, v, grace, ladder.Changes(change)))
 }
 
-func killed(r ladder.Result, err error) (agent.Killed, error) {
+// killed is what became of the pod, which is noted.
+func (v *victim) killed(r ladder.Result, err error) (agent.Killed, error) {
+	if err == nil && !r.Withdrawn {
+		v.evicted.note(v.target)
+	}
 	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Withdrawn: r.Withdrawn}
 	switch {
 	case r.Told:
@@ -232,7 +241,7 @@ func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
 	defer v.finishing.Unlock()
 	e, err := v.Kill(ctx)
 	v.finished = e.Signalled
-	return killed(ladder.Result{Ended: e}, err)
+	return v.killed(ladder.Result{Ended: e}, err)
 }
 
 // Await implements ladder.Processes.

@@ -5,57 +5,107 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/kill"
+	"plimsoll.dev/plimsoll/ladder"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
 	"plimsoll.dev/plimsoll/test/sandbox"
 )
 
-// The API server's word that a pod has been evicted may come after the next look:
-// who runs nothing but his sandbox is not evicted once more for memory, nor kept
-// waiting for. Of disks he may hold as much as before.
-func TestWhoWasEndedIsNobodysVictim(t *testing.T) {
+// afterwards is a node with one pod that runs nothing but its sandbox, after its only
+// container was ended by that victim.
+func afterwards(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node, box *sandbox.Node, pod *sandbox.Pod, e *eviction.Eviction) {
+	t.Helper()
 	sandbox.Need(t)
 	h, err := cgroup.Detect("/sys/fs/cgroup")
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := sandbox.Make(t, "victim", 256<<20)
-	pod, err := box.AddPod("6f1d0d7c-2b4e-4a51-9c8a-000000000002", sandbox.Burstable, "main", "pause")
-	if err != nil {
+	box = sandbox.Make(t, "victim", 256<<20)
+	if pod, err = box.AddPod("6f1d0d7c-2b4e-4a51-9c8a-000000000002", sandbox.Burstable, "main", "pause"); err != nil {
 		t.Fatal(err)
-	}
-	for _, container := range []string{"main", "pause"} {
-		if _, err := box.Start(pod, container, exec.Command("sleep", "infinity")); err != nil {
-			t.Fatal(err)
-		}
 	}
 	k, err := kill.New(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
-	n := &node{cgroups: stats.OpenPods(h, box.Path()), killer: k, safety: flagged(false), sandboxes: sandboxes{}, log: slog.New(slog.DiscardHandler)}
-	defer n.cgroups.Close()
-	pods := []signal.Pod{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signal.Container{{Name: "main", ID: "main"}}}}
-	n.cgroups.Prepare(pods)
-	e := &eviction.Eviction{Pod: &pods[0], Cause: signal.MemoryAvailable.String(), Hard: true}
+	t.Cleanup(func() { _ = k.Close() })
+	listed := podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signal.Container{{Name: "main", ID: "main"}}}}
+	n = &node{cgroups: stats.OpenPods(h, box.Path()), source: listed, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
+		killer: k, ladder: &ladder.Ladder{}, safety: flagged(false), sandboxes: sandboxes{}, log: slog.New(slog.DiscardHandler)}
+	n.provider = n.cgroups
+	t.Cleanup(n.cgroups.Close)
+	for _, container := range []string{"main", "pause"} {
+		sleep(t, box, pod, container)
+	}
+	n.cgroups.Prepare(listed)
+	e = &eviction.Eviction{Pod: &listed[0], Cause: signal.MemoryAvailable.String(), Hard: true}
 	found, err := n.Victim(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ended, err := found.(*victim).Kill(t.Context()); err != nil || ended.Signalled != 1 {
-		t.Fatalf("%+v, %v: want the one process beside the sandbox's", ended, err)
+	if killed, err := how(found.(*victim)); err != nil || killed.Processes != 1 {
+		t.Fatalf("%+v, %v: want the one process beside the sandbox's", killed, err)
 	}
+	return n, box, pod, e
+}
+
+func sleep(t *testing.T, box *sandbox.Node, pod *sandbox.Pod, container string) {
+	t.Helper()
+	if _, err := box.Start(pod, container, exec.Command("sleep", "infinity")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type podList []signal.Pod
+
+func (p podList) pods() []signal.Pod { return p }
+func (podList) fault() error         { return nil }
+
+// Whoever ended it: a pod that runs nothing but its sandbox is not evicted for
+// memory. Of disks it may hold as much as before.
+func TestWhoWasEndedIsNobodysVictim(t *testing.T) {
+	n, _, _, e := afterwards(t, func(v *victim) (agent.Killed, error) {
+		r, err := v.Kill(t.Context())
+		return agent.Killed{Processes: r.Signalled}, err
+	})
 	for cause, refused := range map[string]bool{signal.MemoryAvailable.String(): true, signal.PIDAvailable.String(): true,
 		signal.NodefsAvailable.String(): false, eviction.PodLimit: false} {
 		e.Cause = cause
 		if _, err := n.Victim(e); (err != nil) != refused || refused && !strings.Contains(err.Error(), "would free nothing") {
 			t.Errorf("%s: %v", cause, err)
 		}
+	}
+	if stored, measured := n.Stored(), n.Measure(t.Context()); len(stored) != 1 || len(measured) != 1 {
+		t.Errorf("for disks: %+v, %+v", stored, measured)
+	}
+}
+
+// The API server's word that a pod was evicted may come after the next look: until
+// then nobody evicts it once more, for whatever reason, unless it runs again.
+func TestWhoWasEvictedIsNoCandidateUntilItRuns(t *testing.T) {
+	for name, how := range map[string]func(*victim) (agent.Killed, error){
+		"hard": func(v *victim) (agent.Killed, error) { return v.Immediate(t.Context(), t.Context()) },
+		"soft": func(v *victim) (agent.Killed, error) {
+			return v.Graceful(t.Context(), time.Minute, agent.Changes{})
+		},
+		"hurried": func(v *victim) (agent.Killed, error) { return v.Finish(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, box, pod, _ := afterwards(t, how)
+			if stored, measured := n.Stored(), n.Measure(t.Context()); len(stored) != 0 || len(measured) != 0 {
+				t.Errorf("%+v, %+v", stored, measured)
+			}
+			sleep(t, box, pod, "main")
+			if stored, measured := n.Stored(), n.Measure(t.Context()); len(stored) != 1 || len(measured) != 1 {
+				t.Errorf("started again: %+v, %+v", stored, measured)
+			}
+		})
 	}
 }
 

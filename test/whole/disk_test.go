@@ -188,6 +188,9 @@ func (s *stage) storageLimits() {
 	const limit, looks = "20Mi", "localStorageCapacityIsolation"
 	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), map[string]any{looks: true})) })
 	s.must(s.Node.Reconfigure(s.Context(), map[string]any{looks: false}))
+	if _, err := s.Node.AskKubelet(s.Context(), "/stats/summary"); err == nil {
+		s.Error("the kubelet measures after all: kubelet-blind is no trouble (doctor)")
+	}
 	pods := s.pods(
 		sized(writer("volume"), corev1.StorageMediumDefault, limit), keeping(writer("layer"), limit), keeping(writer("logs"), limit),
 		keeping(sized(writer("within"), corev1.StorageMediumDefault, limit), limit), sized(writer("memory"), corev1.StorageMediumMemory, limit))
