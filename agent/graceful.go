@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// longestGrace bounds the grace period of a soft eviction, in seconds: a year.
+const longestGrace = 365 * 24 * 3600
+
+// terminate lets the pod end within its grace period, beside the loop. A pod of
+// the API server is asked for politely, which may be refused for as long as a
+// budget says so; how long to wait is the victim's to know.
+func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
+	grace := time.Duration(min(r.eviction.GracePeriod, longestGrace)) * time.Second
+	finished, hurry, withdraw := make(chan termination, 1), make(chan struct{}), make(chan struct{})
+	r.finished, r.hurry, r.withdraw, r.victim = finished, hurry, withdraw, victim
+	r.deadline = r.deadline.Add(grace)
+	limit := grace + releaseWait // what can not be ended must not keep the next one from being tried
+	if r.eviction.Pod.FromAPI {
+		r.deadline, limit = time.Time{}, longestGrace*time.Second
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	r.cancel = cancel
+	a.keep(r)
+	go func() {
+		defer cancel()
+		killed, err := victim.Graceful(bounded, grace, Changes{hurry, withdraw})
+		finished <- termination{killed, err}
+		a.notifier.Wake()
+	}()
+}
+
+// finish ends a pod that was hurried and is still there, on the loop's own thread,
+// and reports whether to go on waiting for what it holds: until memory is found to
+// fall as before. It may be listed no more, because the API server knows it as
+// failed already: who would be chosen in its place has done nothing.
+func (a *Agent) finish(r *release, s *signal.Snapshot) (wait bool) {
+	if !r.finishing.IsZero() {
+		return s.At.Sub(r.finishing) < eviction.KillTime
+	}
+	r.finishing = s.At
+	// The other half of the wait is for looks: whether memory falls on has to be known by its end.
+	ctx, cancel := context.WithTimeout(context.Background(), eviction.KillTime/2)
+	defer cancel()
+	killed, err := r.victim.Finish(ctx)
+	if killed.Processes > 0 {
+		a.falls = falls{}
+	}
+	return err == nil
+}
+
+// terminated is where the soft eviction under way reports its end; nil if
+// there is none.
+func (a *Agent) terminated() <-chan termination {
+	if r := a.releases[softPlace]; r != nil {
+		return r.finished
+	}
+	return nil
+}
+
+// endTermination notes that the processes of a soft eviction are gone. If they
+// could not be ended, the next regular look decides anew.
+func (a *Agent) endTermination(t termination) {
+	r := a.releases[softPlace]
+	refused := errors.Is(t.err, ErrDisarmed) && !r.eviction.Pod.FromAPI
+	if refused {
+		a.mayAct()
+	}
+	if refused || r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
+		t = termination{killed: Killed{Withdrawn: true}}
+	}
+	r.finished, r.hurry, r.withdraw = nil, nil, nil // the deadline goes on
+	if r.deadline.IsZero() {
+		r.deadline = time.Now().Add(releaseWait)
+	}
+	r.lingering = t.killed.Lingering
+	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
+	if t.killed.Withdrawn {
+		delete(a.kills, r.eviction.Pod.UID) // it was not killed
+		a.withdraw(r)
+	}
+	if t.err != nil || t.killed.Withdrawn {
+		a.releases[softPlace] = nil
+	}
+}
