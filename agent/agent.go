@@ -38,6 +38,7 @@ type Agent struct {
 	relief      *relief // under way, or not made use of yet
 	releases    releases
 	newest      *release // of the last eviction
+	graceful    *release // the soft eviction whose end is not told yet, be it waited for or not
 	kills       kills
 	nextRegular time.Time
 	retryAt     time.Time // no pod could be evicted: extra looks try again then

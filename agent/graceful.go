@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -26,6 +27,7 @@ func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	r.cancel = cancel
+	a.graceful = r
 	a.keep(r)
 	go func() {
 		defer cancel()
@@ -54,19 +56,31 @@ func (a *Agent) finish(r *release, s *signal.Snapshot) (wait bool) {
 	return err == nil
 }
 
+// stillEnding says why no other pod is asked to end yet: one that is not waited for
+// any more is still at it. After a while its end is not heard of any more, either.
+func (a *Agent) stillEnding(now time.Time) error {
+	r := a.graceful
+	if r == nil || now.Sub(r.deadline) >= releaseWait {
+		return nil
+	}
+	return fmt.Errorf("pod %s, whose soft eviction was cut short, has not ended yet: nobody else is asked to before that, or %s",
+		r.eviction.Pod.Key(), r.deadline.Add(releaseWait).Sub(now).Round(time.Second))
+}
+
 // terminated is where the soft eviction under way reports its end; nil if
 // there is none.
 func (a *Agent) terminated() <-chan termination {
-	if r := a.releases[softPlace]; r != nil {
-		return r.finished
+	if a.graceful == nil {
+		return nil
 	}
-	return nil
+	return a.graceful.finished
 }
 
 // endTermination notes that the processes of a soft eviction are gone. If they
 // could not be ended, the next regular look decides anew.
 func (a *Agent) endTermination(t termination) {
-	r := a.releases[softPlace]
+	r := a.graceful
+	a.graceful = nil
 	refused := errors.Is(t.err, ErrDisarmed) && !r.eviction.Pod.FromAPI
 	if refused {
 		a.mayAct()
@@ -84,7 +98,7 @@ func (a *Agent) endTermination(t termination) {
 		delete(a.kills, r.eviction.Pod.UID) // it was not killed
 		a.withdraw(r)
 	}
-	if t.err != nil || t.killed.Withdrawn {
-		a.releases[softPlace] = nil
+	if place := &a.releases[softPlace]; *place == r && (t.err != nil || t.killed.Withdrawn) {
+		*place = nil
 	}
 }

@@ -30,7 +30,7 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	if !a.mayAct() {
 		return a.rehearse(r)
 	}
-	if err := a.kills.refuse(e.Pod, s.At); err != nil {
+	if err := a.refuse(e, s.At); err != nil {
 		return err
 	}
 	victim, err := a.victims.Victim(e)
@@ -68,6 +68,16 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	a.falls = falls{} // the pod's own filling says nothing about the time after it
 	a.keep(r)
 	return nil
+}
+
+// refuse says why a pod is not evicted now; nil if it may be.
+func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
+	if !e.Hard {
+		if err := a.stillEnding(now); err != nil {
+			return err
+		}
+	}
+	return a.kills.refuse(e.Pod, now)
 }
 
 // attendPace is how often memory is looked at while a kill is under way.

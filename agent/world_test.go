@@ -60,10 +60,11 @@ type worldPod struct {
 	until    time.Time // zero: for ever
 	then     signal.Amount
 	unknown  bool
-	undead   bool          // stays in spite of SIGKILL
-	unlisted time.Time     // when nobody lists it any more, though it runs
-	polite   bool          // its eviction can be withdrawn
-	slips    time.Duration // it ends by itself while the API server is told, and what it held is back so much later
+	undead   bool                                           // stays in spite of SIGKILL
+	unlisted time.Time                                      // when nobody lists it any more, though it runs
+	polite   bool                                           // its eviction can be withdrawn
+	asked    func(context.Context, Changes) (Killed, error) // its own way to end gracefully
+	slips    time.Duration                                  // it ends by itself while the API server is told, and what it held is back so much later
 	disk     signal.Amount
 	removed  time.Duration // when its disk space comes back after its end
 }
@@ -246,6 +247,9 @@ func (w *world) fade(p *worldPod) {
 }
 
 func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error) {
+	if v.pod.asked != nil {
+		return v.pod.asked(ctx, change)
+	}
 	select {
 	case <-time.After(min(grace, v.w.ending)):
 	case <-change.Hurry:
