@@ -39,7 +39,8 @@ type Agent struct {
 	releases    releases
 	newest      *release // of the last eviction
 	graceful    *release // the soft eviction whose end is not told yet, be it waited for or not
-	kills       kills
+	kills       tries
+	vain        tries // soft evictions that nobody has carried out
 	nextRegular time.Time
 	retryAt     time.Time // no pod could be evicted: extra looks try again then
 	told        telling
@@ -103,7 +104,7 @@ func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
 		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving, arming: p.Arming,
-		kills: kills{}, stalled: stalled{port: p.Stalls},
+		kills: tries{}, vain: tries{}, stalled: stalled{port: p.Stalls},
 		holders: p.Holders, restraintSaved: p.RestraintSaved,
 	}
 	if a.notifier == nil {

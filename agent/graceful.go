@@ -27,6 +27,9 @@ func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	r.cancel = cancel
+	if unheard := a.graceful; unheard != nil {
+		a.kills.count(unheard.eviction.Pod, r.since) // it did not end
+	}
 	a.graceful = r
 	a.keep(r)
 	go func() {
@@ -77,7 +80,8 @@ func (a *Agent) terminated() <-chan termination {
 }
 
 // endTermination notes that the processes of a soft eviction are gone. If they
-// could not be ended, the next regular look decides anew.
+// could not be ended, the next regular look decides anew. What was withdrawn costs
+// nothing, whatever the reason; a pod that was asked for in vain is asked for less.
 func (a *Agent) endTermination(t termination) {
 	r := a.graceful
 	a.graceful = nil
@@ -88,15 +92,20 @@ func (a *Agent) endTermination(t termination) {
 	if refused || r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
 		t = termination{killed: Killed{Withdrawn: true}}
 	}
-	r.finished, r.hurry, r.withdraw = nil, nil, nil // the deadline goes on
+	inVain := t.killed.Withdrawn && t.err != nil && r.withdraw != nil // nobody has recalled it
+	r.finished, r.hurry, r.withdraw = nil, nil, nil                   // the deadline goes on
 	if r.deadline.IsZero() {
 		r.deadline = time.Now().Add(releaseWait)
 	}
 	r.lingering = t.killed.Lingering
 	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
 	if t.killed.Withdrawn {
-		delete(a.kills, r.eviction.Pod.UID) // it was not killed
 		a.withdraw(r)
+	} else {
+		a.kills.count(r.eviction.Pod, time.Now())
+	}
+	if inVain {
+		a.vain.count(r.eviction.Pod, time.Now())
 	}
 	if place := &a.releases[softPlace]; *place == r && (t.err != nil || t.killed.Withdrawn) {
 		*place = nil

@@ -38,7 +38,6 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 		return err
 	}
 	if !e.Hard {
-		a.kills.count(e.Pod, s.At)
 		a.terminate(ctx, r, victim)
 		return nil
 	}
@@ -72,12 +71,16 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 
 // refuse says why a pod is not evicted now; nil if it may be.
 func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
-	if !e.Hard {
-		if err := a.stillEnding(now); err != nil {
-			return err
-		}
+	if a.kills.exhausted(e.Pod, now) {
+		return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", e.Pod.Key(), mostKills, killsForget)
 	}
-	return a.kills.refuse(e.Pod, now)
+	if e.Hard {
+		return nil
+	}
+	if a.vain.exhausted(e.Pod, now) {
+		return fmt.Errorf("pod %s was asked to end %d times in vain, each within %s of the time before: another one is asked", e.Pod.Key(), mostKills, killsForget)
+	}
+	return a.stillEnding(now)
 }
 
 // attendPace is how often memory is looked at while a kill is under way.

@@ -1,42 +1,37 @@
 package agent
 
 import (
-	"fmt"
+	"maps"
 	"time"
 
 	"plimsoll.dev/plimsoll/signal"
 )
 
 // The same pod is killed no more often than this: one that is started again
-// every time, or does not die, does not keep the next pod from being tried.
+// every time, or does not die, does not keep the next pod from being tried. Nor is
+// it asked to end more often where nobody sees to that.
 const (
 	mostKills   = 3
 	killsForget = 10 * time.Minute
 )
 
-// kills counts how often pods were killed lately, by UID.
-type kills map[string]killCount
+// tries counts what was lately done to pods, by UID.
+type tries map[string]tried
 
-type killCount struct {
+type tried struct {
 	n    int
 	last time.Time
 }
 
-// refuse says why a pod is not killed once more; nil if it may be.
-func (k kills) refuse(pod *signal.Pod, now time.Time) error {
-	c := k[pod.UID]
-	if c.n < mostKills || now.Sub(c.last) >= killsForget {
-		return nil
-	}
-	return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", pod.Key(), c.n, killsForget)
+// exhausted forgets what was done long ago, and reports whether a pod has had its
+// tries. Only who is about to try forgets: what takes longer than that to fail
+// counts all the same.
+func (k tries) exhausted(pod *signal.Pod, now time.Time) bool {
+	maps.DeleteFunc(k, func(_ string, t tried) bool { return now.Sub(t.last) >= killsForget })
+	return k[pod.UID].n >= mostKills
 }
 
-// count notes a kill, and forgets those of long ago.
-func (k kills) count(pod *signal.Pod, now time.Time) {
-	for uid, c := range k {
-		if now.Sub(c.last) >= killsForget {
-			delete(k, uid)
-		}
-	}
-	k[pod.UID] = killCount{k[pod.UID].n + 1, now}
+// count notes one more.
+func (k tries) count(pod *signal.Pod, now time.Time) {
+	k[pod.UID] = tried{k[pod.UID].n + 1, now}
 }
