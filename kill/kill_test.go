@@ -112,6 +112,13 @@ func (r *rig) hog(pod *sandbox.Pod, container string, orders ...string) *sandbox
 	return h
 }
 
+// grown waits until the pod has so many processes: forks double.
+func (r *rig) grown(processes int) {
+	r.Helper()
+	for len(mustPIDs(r)) < processes {
+	}
+}
+
 func (r *rig) target(path string) Target {
 	r.Helper()
 	info, err := os.Lstat(r.hierarchy.Dir("memory", path))

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"plimsoll.dev/plimsoll/cgroup"
 )
 
@@ -23,7 +25,7 @@ func killForeign(order string) {
 	var version int
 	var root string
 	t := Target{UID: uid}
-	if _, err := fmt.Sscan(order, &version, &root, &t.Path, &t.Inode); err != nil {
+	if _, err := fmt.Sscan(order, &version, &root, &t.Path, &t.Inode, &t.Spare); err != nil {
 		fmt.Println("order", err)
 		os.Exit(1)
 	}
@@ -35,7 +37,7 @@ func killForeign(order string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	result, err := k.Immediate(ctx, t)
-	fmt.Printf("invisible=%d empty=%v notVisible=%v err=%v\n", result.Invisible, result.ToEmpty > 0, errors.Is(err, ErrNotVisible), err)
+	fmt.Printf("invisible=%d empty=%v notVisible=%v ended=%v err=%v\n", result.Invisible, result.ToEmpty > 0, errors.Is(err, ErrNotVisible), k.Ended(t), err)
 	for _, lack := range k.SelfTest(ctx) {
 		fmt.Println("lack:", lack)
 	}
@@ -44,18 +46,18 @@ func killForeign(order string) {
 
 func TestForeignPIDNamespace(t *testing.T) {
 	onEach(t, func(r *rig) {
-		h := r.hog(r.pod, "main")
+		h, sandbox := r.hog(r.pod, "main"), r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
 		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %d", foreign, r.hierarchy.Version, r.hierarchy.Root, target.Path, target.Inode))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s %d side", foreign, r.hierarchy.Version, r.hierarchy.Root, target.Path, target.Inode))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			r.Fatalf("%v: %s", err, out)
 		}
-		want := "invisible=1 empty=true notVisible=false err=<nil>"
+		want := "invisible=1 empty=true notVisible=false ended=true err=<nil>"
 		if r.hierarchy.Version == cgroup.V1 {
-			want = "empty=false notVisible=true"
+			want = "empty=false notVisible=true ended=false"
 		}
 		if !strings.Contains(string(out), want) || !strings.Contains(string(out), "hostPID: true") {
 			r.Errorf("%s\nwant %s, and the remedy", out, want)
@@ -67,6 +69,39 @@ func TestForeignPIDNamespace(t *testing.T) {
 			return
 		}
 		r.killedBy(h, syscall.SIGKILL)
+		if !sandbox.Process.Alive() {
+			r.Error("who is to be spared was killed")
+		}
+	})
+}
+
+// Cgroups that may not be written to cost cgroup.kill, and no more: who can be
+// signalled is.
+func TestImmediateWhereCgroupsAreReadOnly(t *testing.T) {
+	onEach(t, func(r *rig) {
+		dir := r.TempDir()
+		for _, flags := range []uintptr{unix.MS_BIND, unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY} {
+			if err := unix.Mount(r.hierarchy.Root, dir, "", flags|unix.MS_REC, ""); err != nil {
+				r.Fatal(err)
+			}
+		}
+		killer, err := New(cgroup.At(r.hierarchy.Version, dir))
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil { // what is open stays
+			r.Fatal(err)
+		}
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer killer.Close()
+		h, side := r.hog(r.pod, "main", "fork 20"), r.hog(r.pod, "side")
+		target := r.target(r.pod.Path())
+		for _, target.Spare = range []string{"side", ""} {
+			if result, err := killer.Immediate(r.within(10*time.Second), target); err != nil || result.Signalled == 0 {
+				r.Fatalf("spared %q: %+v, %v", target.Spare, result, err)
+			}
+		}
+		r.killedBy(h, syscall.SIGKILL)
+		r.killedBy(side, syscall.SIGKILL)
 	})
 }
 

@@ -33,6 +33,7 @@ func TestImmediateWithSystemdNames(t *testing.T) {
 				if !main.Process.Alive() || !side.Process.Alive() {
 					r.Fatal("a refused kill killed")
 				}
+				r.grown(12)
 				if result := r.mustKill(); result.Signalled != 12 {
 					r.Errorf("%+v, want 12 signalled", result)
 				}

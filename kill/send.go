@@ -13,38 +13,44 @@ import (
 
 // killAtOnce writes cgroup.kill: the kernel ends every process of the pod, those
 // forked meanwhile and those of foreign PID namespaces included. It is not
-// signalled on v1, before Linux 5.14, and in a threaded cgroup.
+// signalled on v1, before Linux 5.14, in a threaded cgroup, and where cgroups may
+// not be written to though every process can be signalled.
 func (a *attempt) killAtOnce() (signalled bool, err error) {
 	if a.k.mounts.version != cgroup.V2 {
 		return false, nil
 	}
+	a.openPidfds(a.w.pids) // to release their memory and wait for them, not to signal
 	if a.sparing {
-		a.openPidfds(a.w.pids)
-		if signalled, err = a.killOthersAtOnce(); signalled {
-			a.countAll()
-		} else {
-			a.closePidfds()
-		}
-		return signalled, err
+		signalled, err = a.others(killOne)
+	} else {
+		signalled, err = killOne(a.members)
 	}
-	fd, err := openat(a.members, nameKill, unix.O_WRONLY)
+	if err == nil && signalled {
+		a.countAll()
+		return true, nil
+	}
+	a.closePidfds()
+	if err != nil && a.w.invisible > 0 { // nothing else reaches them
+		return false, a.failed(fmt.Errorf("write cgroup.kill of %s: %w: the cgroup filesystem must be writable", a.target.Path, err))
+	}
+	return false, nil
+}
+
+// killOne writes cgroup.kill of a directory, and reports whether it could be.
+func killOne(dir int) (bool, error) {
+	fd, err := openat(dir, nameKill, unix.O_WRONLY)
+	if gone(err) {
+		return false, nil
+	}
 	if err != nil {
-		if gone(err) {
-			return false, nil
-		}
-		return false, a.failed(fmt.Errorf("open cgroup.kill of %s: %w: the cgroup filesystem must be writable", a.target.Path, err))
+		return false, err
 	}
 	defer unix.Close(fd)
-	a.openPidfds(a.w.pids) // to release their memory and wait for them, not to signal
-	if _, err := unix.Write(fd, one); err != nil {
-		if errors.Is(err, unix.EOPNOTSUPP) || gone(err) {
-			a.closePidfds()
-			return false, nil
-		}
-		return false, a.failed(fmt.Errorf("write cgroup.kill of %s: %w", a.target.Path, err))
+	_, err = unix.Write(fd, one)
+	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
+		return false, nil
 	}
-	a.countAll()
-	return true, nil
+	return err == nil, err
 }
 
 // signalAll sends a signal to every listed process, in batches of pidfds; the

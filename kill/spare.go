@@ -1,7 +1,6 @@
 package kill
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -25,8 +24,8 @@ func (a *attempt) openSpare() {
 	}
 }
 
-// leaveOut takes the processes of the spared container off the list. Members of
-// a foreign PID namespace can not be told apart: then nobody is spared.
+// leaveOut takes the processes of the spared container off the list, and those of
+// foreign PID namespaces off their number: on v2 they end by their directories.
 func (a *attempt) leaveOut(pids *[]int) error {
 	a.sparing = false
 	if a.spare < 0 || a.fought >= mostSparing {
@@ -39,7 +38,8 @@ func (a *attempt) leaveOut(pids *[]int) error {
 	}
 	slices.Sort(w.spared)
 	zeros, _ := slices.BinarySearch(w.spared, 1)
-	if a.sparing = zeros == 0 && len(w.spared) > 0; a.sparing {
+	if a.sparing = len(w.spared) > 0; a.sparing {
+		w.invisible = max(w.invisible-zeros, 0)
 		*pids = slices.DeleteFunc(*pids, func(pid int) bool { return listed(w.spared, pid) })
 	}
 	return nil
@@ -67,16 +67,6 @@ func (a *attempt) others(ask func(dir int) (bool, error)) (found bool, err error
 	return found, err
 }
 
-// killOthersAtOnce writes cgroup.kill of every container but the spared one, and
-// reports whether there was one to write to.
-func (a *attempt) killOthersAtOnce() (signalled bool, err error) {
-	signalled, err = a.others(killOne)
-	if err != nil {
-		return signalled, a.failed(fmt.Errorf("write cgroup.kill below %s: %w", a.target.Path, err))
-	}
-	return signalled, nil
-}
-
 // othersPopulated is [attempt.populated] of every container but the spared one:
 // the pod's own word counts that one, too.
 func (a *attempt) othersPopulated() bool {
@@ -90,20 +80,4 @@ func (a *attempt) othersPopulated() bool {
 		return populated, nil
 	})
 	return populated && err == nil
-}
-
-func killOne(dir int) (bool, error) {
-	fd, err := openat(dir, nameKill, unix.O_WRONLY)
-	if gone(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer unix.Close(fd)
-	_, err = unix.Write(fd, one)
-	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
-		return false, nil
-	}
-	return err == nil, err
 }

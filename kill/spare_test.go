@@ -14,6 +14,7 @@ func TestASparedContainerIsLeftAlone(t *testing.T) {
 		main, side := r.hog(r.pod, "main", "fork 5"), r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
 		target.Spare = "side"
+		r.grown(7)
 		if r.killer.Ended(target) {
 			r.Error("it has ended before the kill")
 		}
@@ -73,6 +74,35 @@ func TestASparedContainerIsNotWaitedFor(t *testing.T) {
 		}
 		if least >= longestWait {
 			r.Errorf("no kill took less than %s, the whole wait", least)
+		}
+	})
+}
+
+// A process that was not known when the wait began ends it nevertheless, the last
+// as it is. The least of several counts.
+func TestTheEndOfAnUnknownProcessIsNotMissed(t *testing.T) {
+	onEach(t, func(r *rig) {
+		least := time.Hour
+		for i := 0; i < 10 && least >= longestWait; i++ {
+			known, unknown := r.hog(r.pod, "main"), r.hog(r.pod, "side")
+			a, err := r.killer.begin(r.killer.urgent, r.target(r.pod.Path()))
+			if err != nil {
+				r.Fatal(err)
+			}
+			if _, err := a.openPidfds([]int{known.Process.PID}); err != nil {
+				r.Fatal(err)
+			}
+			begun := time.Now()
+			time.AfterFunc(longestWait/4, func() { _ = unix.Kill(known.Process.PID, unix.SIGKILL) })
+			time.AfterFunc(longestWait/2, func() { _ = unix.Kill(unknown.Process.PID, unix.SIGKILL) })
+			a.awaitExits(r.Context(), false)
+			least = min(least, time.Since(begun))
+			a.closePidfds()
+			a.end()
+			r.killedBy(unknown, syscall.SIGKILL)
+		}
+		if least >= longestWait {
+			r.Errorf("no wait took less than %s", least)
 		}
 	})
 }

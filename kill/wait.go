@@ -49,11 +49,14 @@ func (a *attempt) awaitExits(ctx context.Context, wakeable bool) {
 		}
 		changed := w.poll[1].Revents != 0
 		w.dropExited()
-		if !w.waiting() && (a.events < 0 || changed || !a.stillPopulated()) {
-			return
-		}
-		if changed { // and processes left: only they are worth waiting for now
+		switch {
+		case w.waiting() && changed: // only they are worth waiting for now
 			w.poll[1].Fd = -1
+		case w.waiting():
+		case a.events < 0, changed, !a.stillPopulated():
+			return
+		default: // by processes that were not known: reading it has armed it again
+			w.poll[1].Fd = int32(a.events)
 		}
 	}
 }
