@@ -80,11 +80,12 @@ type Result struct {
 	Ended
 	Told, Owed bool          // what the API server knows; neither where it has not to
 	ToTold     time.Duration // until it knew, or was no longer waited for
-	Withdrawn  bool          // the pod goes on running: nobody had to end any more
+	Withdrawn  bool          // it was not evicted: what was asked for is taken back
 }
 
 // Immediate tells the API server, for which it waits until telling ends, and
-// kills.
+// kills. A pod that has ended by itself while the server was waited for counts as
+// killed: it was chosen, and nobody goes in its stead.
 func (l *Ladder) Immediate(ctx, telling context.Context, e *eviction.Eviction, p Processes) (Result, error) {
 	return l.immediate(ctx, telling, e, p, p.Kill)
 }
@@ -101,24 +102,34 @@ func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p
 	ctx, cancel := committed(ctx)
 	defer cancel()
 	r.Ended, err = kill(ctx)
-	if r.Signalled == 0 {
+	if r.Signalled == 0 && err != nil {
 		l.Status.Spared(n)
 		return r, err
 	}
 	l.Status.Killed(n)
-	r.ToSignal += r.ToTold
+	if r.Signalled > 0 {
+		r.ToSignal += r.ToTold
+	}
 	r.ToEmpty += r.ToTold
 	return r, err
 }
 
+// signalTime is what the signals of a kill have at least.
+const signalTime = 50 * time.Millisecond
+
 // committed is ctx without its cancellation: of a pod that was told to be
-// evicted no process may go on because the agent is to stop. A deadline stays.
+// evicted no process may go on because the agent is to stop. A deadline stays,
+// unless the server has used up the time: it is for the wait after the signals.
 func committed(ctx context.Context) (context.Context, context.CancelFunc) {
 	kept := context.WithoutCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		return context.WithDeadline(kept, deadline)
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return kept, func() {}
 	}
-	return kept, func() {}
+	if least := time.Now().Add(signalTime); deadline.Before(least) {
+		deadline = least
+	}
+	return context.WithDeadline(kept, deadline)
 }
 
 // tell reports whether the API server knows. A request that is given up may

@@ -24,6 +24,9 @@ type world struct {
 	ends     chan struct{} // closed when the pod has ended
 	withdraw error
 	refuses  bool // to be killed
+	empty    bool // there is nobody to kill any more
+	await    error
+	deaf     bool // the server's answers come whether they are waited for or not
 	deleted  bool // somebody has carried the request out
 }
 
@@ -56,10 +59,14 @@ func (w *world) reach(ctx context.Context) error {
 	if w.server < 0 {
 		return errors.New("connection refused")
 	}
+	done := ctx.Done()
+	if w.deaf {
+		done = nil
+	}
 	select {
 	case <-time.After(w.server):
 		return nil
-	case <-ctx.Done():
+	case <-done:
 		return ctx.Err()
 	}
 }
@@ -91,19 +98,25 @@ func (w *world) Kill(ctx context.Context) (Ended, error) {
 	if w.refuses || ctx.Err() != nil {
 		return Ended{}, errors.New("no such cgroup")
 	}
+	if w.empty {
+		return Ended{}, nil
+	}
 	w.note("killed")
 	return Ended{Signalled: 1}, nil
 }
 
 func (w *world) End(_ context.Context, grace time.Duration, _ <-chan struct{}) (Ended, error) {
 	w.note("ended in " + grace.String())
+	if w.empty {
+		return Ended{}, nil
+	}
 	return Ended{Signalled: 1}, nil
 }
 
 func (w *world) Await(ctx context.Context) error {
 	select {
 	case <-w.ends:
-		return nil
+		return w.await
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -248,11 +261,11 @@ func TestAnUnreachableServerIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{server: -1, ends: make(chan struct{})}
 		time.AfterFunc(12*time.Second, func() { close(w.ends) })
-		if _, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{}); err != nil {
-			t.Error(err)
+		if r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{}); err != nil || !r.Withdrawn {
+			t.Errorf("%+v, %v", r, err) // it has ended by itself
 		}
 		const refused = "refused: connection refused"
-		expect(t, w, refused, refused, refused)
+		expect(t, w, refused, refused, refused, "withdrawn") // a request may have arrived all the same
 	})
 }
 
@@ -271,6 +284,73 @@ func TestAPodThatCanNotBeKilledOwesNothing(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	expect(t, w, "owed", "told", "cancelled")
+}
+
+// The kernel was faster while the server was waited for: what is owed of it has to
+// be told, and no other pod goes in its stead.
+func TestAPodThatEndsWhileTheServerIsToldIsEvicted(t *testing.T) {
+	for _, tc := range []struct {
+		server time.Duration
+		want   []string
+	}{
+		{20 * time.Millisecond, []string{"owed", "told", "due"}},
+		{time.Hour, []string{"owed", "due"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &world{server: tc.server, empty: true}
+			telling, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			r, err := w.ladder().Immediate(t.Context(), telling, fromAPI(), w)
+			if err != nil || r.Signalled != 0 || r.ToSignal != 0 || r.ToTold == 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+			expect(t, w, tc.want...)
+		})
+	}
+}
+
+// The time for the kill has gone to the server, or to a full processor.
+func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
+	for about, tc := range map[string]struct {
+		owing, server time.Duration
+		want          []string
+	}{
+		"to the telling": {0, 2 * time.Second, []string{"owed", "told", "killed", "due"}},
+		"to the owing":   {2 * time.Second, 0, []string{"owed", "told", "killed", "due"}},
+		"for nothing":    {2 * time.Second, -1, []string{"owed", "killed", "due"}},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				w := &slow{world: &world{server: tc.server}, owing: tc.owing}
+				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), fromAPI(), w); err != nil || r.Signalled != 1 {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if left := w.until.Sub(time.Now()); left != signalTime {
+					t.Errorf("%v for the kill, want %v", left, signalTime)
+				}
+				expect(t, w.world, tc.want...)
+			})
+		})
+	}
+}
+
+// slow takes its time to note what is owed.
+type slow struct {
+	*world
+	owing time.Duration
+	until time.Time // of the kill
+}
+
+func (s *slow) Owe(n Notice) {
+	<-time.After(s.owing)
+	s.world.Owe(n)
+}
+
+func (s *slow) Kill(ctx context.Context) (Ended, error) {
+	s.until, _ = ctx.Deadline()
+	return s.world.Kill(ctx)
 }
 
 // SIGTERM for the agent, while the server is being told.
@@ -299,8 +379,8 @@ func (s *stopping) Tell(ctx context.Context, n Notice) error {
 func TestARequestThatNobodyActsOnIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begun := &world{answers: []Answer{{}}}, time.Now()
-		_, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
-		if err == nil || !strings.Contains(err.Error(), "is plimsoll controller running?") || time.Since(begun) != time.Minute+unansweredTime {
+		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
+		if err == nil || !r.Withdrawn || !strings.Contains(err.Error(), "is plimsoll controller running?") || time.Since(begun) != time.Minute+unansweredTime {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 		expect(t, w, "asked", "withdrawn")

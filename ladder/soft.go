@@ -24,6 +24,9 @@ const (
 	requestTime = 10 * time.Second
 	// retryTime is the pause after a request that failed.
 	retryTime = 5 * time.Second
+	// wordTime is how long the API server's word may take of who has ended a pod
+	// that was only asked for: a watch is a moment behind what it tells of.
+	wordTime = 2 * time.Second
 )
 
 // Changes reach a graceful end under way.
@@ -38,7 +41,8 @@ func (l *Ladder) Graceful(ctx context.Context, e *eviction.Eviction, p Processes
 		ended, err := p.End(ctx, grace, change.Hurry)
 		return Result{Ended: ended}, err
 	}
-	s := &softEviction{Ladder: l, notice: Notice{e, time.Now(), p.Containers()}, grace: grace, answers: make(chan reply, 1)}
+	s := &softEviction{Ladder: l, notice: Notice{e, time.Now(), p.Containers()}, grace: grace,
+		answers: make(chan reply, 1), ask: unset(), late: unset()}
 	r, hurry, err := s.run(ctx, p, change)
 	if !hurry {
 		return r, err
@@ -50,13 +54,23 @@ func (l *Ladder) Graceful(ctx context.Context, e *eviction.Eviction, p Processes
 	})
 }
 
+// unset is a timer that is not running.
+func unset() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
 // A softEviction is one that is asked for.
 type softEviction struct {
 	*Ladder
-	notice   Notice
-	grace    time.Duration
-	answers  chan reply
-	accepted bool
+	notice    Notice
+	grace     time.Duration
+	answers   chan reply
+	asking    bool   // an answer is on its way
+	quit      func() // ends the asking
+	ask, late *time.Timer
+	accepted  bool
 }
 
 type reply struct {
@@ -68,6 +82,9 @@ type reply struct {
 // has to be killed instead.
 func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r Result, hurry bool, err error) {
 	begun := time.Now()
+	asking, quit := context.WithCancel(ctx)
+	s.quit = quit
+	defer quit()
 	watch, stop := context.WithCancel(ctx)
 	gone := make(chan error, 1)
 	go func() { gone <- p.Await(watch) }()
@@ -77,66 +94,126 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 			<-gone
 		}
 	}()
-	ask, late := time.NewTimer(0), time.NewTimer(time.Hour)
-	late.Stop()
-	defer ask.Stop()
-	defer late.Stop()
+	defer s.ask.Stop()
+	defer s.late.Stop()
+	s.request(asking) // first, also of a pod that runs nothing
 	for {
 		select {
 		case err := <-gone:
 			gone = nil
-			s.carriedOut()
 			r.ToEmpty = time.Since(begun)
-			return r, false, err
+			return s.ended(ctx, r, err, change.Hurry)
 		case <-change.Hurry:
 			return r, true, nil
 		case <-change.Withdraw:
 			change.Withdraw = nil
-			if !s.carriedOut() {
-				r.Withdrawn = true
-				return r, false, s.takeBack(ctx)
+			if !s.hush() {
+				return s.takeBack(ctx, r, nil)
 			}
-		case <-ask.C:
-			go s.request(watch)
+		case <-s.ask.C:
+			s.request(asking)
 		case a := <-s.answers:
-			s.heed(a, ask, late)
-		case <-late.C:
-			if !s.carriedOut() {
-				return r, false, errors.Join(fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?",
-					s.notice.Eviction.Pod.Key(), s.grace+unansweredTime), s.takeBack(ctx))
-			}
-			return r, false, fmt.Errorf("pod %s was asked to end and has not after its grace period of %s and %s more", s.notice.Eviction.Pod.Key(), s.grace, tidyTime)
+			s.heed(a)
+		case <-s.late.C:
+			return s.overdue(ctx, r)
 		}
 	}
 }
 
-func (s *softEviction) request(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, requestTime)
+// ended says of a pod without processes who has ended it. If nobody was to, it has
+// ended by itself, may be started again, and was not evicted.
+func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-chan struct{}) (Result, bool, error) {
+	if s.carriedOut() {
+		return r, false, err
+	}
+	select {
+	case <-hurry: // it may have been killed already, of which the server is to be told
+		return r, true, nil
+	default:
+	}
+	if s.lastWord(ctx, hurry) {
+		return r, false, err
+	}
+	return s.takeBack(ctx, r, err)
+}
+
+// lastWord waits for what the API server has to say of a pod that is gone, and
+// reports whether it was asked to end. Who has to hurry does not wait.
+func (s *softEviction) lastWord(ctx context.Context, hurry <-chan struct{}) bool {
+	word, cancel := context.WithTimeout(ctx, wordTime)
 	defer cancel()
-	answer, err := s.Soft.Request(bounded, s.notice, s.grace)
-	s.answers <- reply{answer, err}
+	for !s.accepted {
+		select {
+		case a := <-s.answers:
+			s.heed(a)
+		case <-hurry:
+			return s.hush()
+		case <-word.Done():
+			return s.hush()
+		}
+	}
+	return true
+}
+
+// overdue gives up a pod that should have ended by now.
+func (s *softEviction) overdue(ctx context.Context, r Result) (Result, bool, error) {
+	pod := s.notice.Eviction.Pod.Key()
+	if s.hush() {
+		return r, false, fmt.Errorf("pod %s was asked to end and has not after its grace period of %s and %s more", pod, s.grace, tidyTime)
+	}
+	return s.takeBack(ctx, r, fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?", pod, s.grace+unansweredTime))
+}
+
+// request asks; the answer comes later.
+func (s *softEviction) request(ctx context.Context) {
+	s.asking = true
+	go func() {
+		bounded, cancel := context.WithTimeout(ctx, requestTime)
+		defer cancel()
+		answer, err := s.Soft.Request(bounded, s.notice, s.grace)
+		s.answers <- reply{answer, err}
+	}()
 }
 
 // heed asks again after a refusal or a failure; once the pod is ending its time
 // runs.
-func (s *softEviction) heed(a reply, ask, late *time.Timer) {
+func (s *softEviction) heed(a reply) {
+	s.asking = false
 	switch {
+	case a.err == nil && a.Accepted:
+		s.accept()
+	case s.accepted: // by whomever
 	case a.err != nil:
 		s.refused(a.err.Error())
-		ask.Reset(retryTime)
-	case a.Accepted:
-		s.accept()
-		late.Reset(s.grace + tidyTime)
+		s.ask.Reset(retryTime)
 	case a.Retry > 0:
 		s.refused(a.Why)
-		ask.Reset(a.Retry)
+		s.ask.Reset(a.Retry)
 	default:
-		late.Reset(s.grace + unansweredTime)
+		s.late.Reset(s.grace + unansweredTime)
 	}
 }
 
+// hush ends the asking, so that nothing is asked for after it was taken back, and
+// reports whether the pod is ending: an answer that was on its way may say so.
+func (s *softEviction) hush() (ending bool) {
+	s.quit()
+	if s.asking {
+		s.asking = false
+		if a := <-s.answers; a.err == nil && a.Accepted {
+			s.accept()
+		}
+	}
+	return s.carriedOut()
+}
+
 func (s *softEviction) accept() {
+	if s.accepted {
+		return
+	}
 	s.accepted = true
+	s.ask.Stop()
+	s.late.Reset(s.grace + tidyTime)
 	if s.Status != nil {
 		s.Status.Announce(s.notice)
 	}
@@ -157,11 +234,14 @@ func (s *softEviction) refused(why string) {
 	}
 }
 
-func (s *softEviction) takeBack(ctx context.Context) error {
+// takeBack withdraws what was asked for: the pod is not evicted, for the reason
+// that err tells, if any.
+func (s *softEviction) takeBack(ctx context.Context, r Result, why error) (Result, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
+	r.Withdrawn = true
 	if err := s.Soft.Withdraw(bounded, s.notice); err != nil {
-		return fmt.Errorf("withdraw the soft eviction of pod %s: %w", s.notice.Eviction.Pod.Key(), err)
+		why = errors.Join(why, fmt.Errorf("withdraw the soft eviction of pod %s: %w", s.notice.Eviction.Pod.Key(), err))
 	}
-	return nil
+	return r, false, why
 }

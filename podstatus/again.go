@@ -17,15 +17,20 @@ type confirmation struct {
 	until  time.Time
 }
 
-// confirm begins to look after a status that was told. The lock is held.
-func (t *Teller) confirm(n *Notice) {
+// confirm begins to look after a status that was told; of a pod that was spared a
+// kubelet is right to take it back. The lock is held.
+func (t *Teller) confirm(e *entry) {
+	if e.spared {
+		return
+	}
 	now := time.Now()
 	for uid, c := range t.unconfirmed {
 		if now.After(c.until) {
 			delete(t.unconfirmed, uid)
 		}
 	}
-	t.unconfirmed[n.UID] = confirmation{*n, now.Add(confirmTime)}
+	n := e.debt.Notice
+	t.unconfirmed[n.UID] = confirmation{n, now.Add(confirmTime)}
 }
 
 // Look is to be called whenever pods of the node have changed; get tells a pod

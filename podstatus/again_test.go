@@ -2,6 +2,7 @@ package podstatus
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,13 +21,18 @@ func takenBack(t *testing.T, o Options, container corev1.ContainerStatus) (*worl
 		t.Fatal(err)
 	}
 	w.Killed(n.UID)
+	w.kubeletSays(container)
+	return w, n
+}
+
+// kubeletSays is a kubelet that knows of no end of the pod.
+func (w *world) kubeletSays(container corev1.ContainerStatus) {
 	w.with(func() {
 		back := w.pods["shop/p"].DeepCopy() // the condition stays
 		back.Status.Phase, back.Status.Reason, back.Status.Message = corev1.PodRunning, "", ""
 		back.Status.ContainerStatuses = []corev1.ContainerStatus{container}
 		w.pods["shop/p"] = back
 	})
-	return w, n
 }
 
 // seen is how the node's informer finds the pod.
@@ -75,5 +81,48 @@ func TestAStatusIsNotToldAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A pod that was told to be evicted and could not be killed runs on: whoever says
+// so is right, however late the answer to the telling is.
+func TestAPodThatWasSparedIsNotToldAgain(t *testing.T) {
+	for about, late := range map[string]time.Duration{"the answer came before": 0, "the answer is late": time.Second} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, n := newWorld(t, Options{Running: node("id-p")}), notice("p")
+				n.Decided = time.Now()
+				w.put(running(n))
+				defer w.run(nil)()
+				w.broken(answeredAfter(late))
+				w.Owe(n)
+				told := make(chan error, 1)
+				go func() { told <- w.Evicted(t.Context(), n) }()
+				wait(t, late/2)
+				w.Spared(n.UID)
+				if err := <-told; err != nil {
+					t.Fatal(err)
+				}
+				w.broken(nil)
+				for range 10 {
+					w.kubeletSays(runs("id-p", time.Now().Add(-time.Hour)))
+					w.Look(w.seen)
+					wait(t, time.Second)
+				}
+				statuses, events := w.counts()
+				if phase := w.pod("p").Status.Phase; statuses != 1 || events != 1 || w.Debts() != 0 || phase != corev1.PodRunning {
+					t.Errorf("%d statuses, %d events, %d debts, the pod is %s", statuses, events, w.Debts(), phase)
+				}
+			})
+		})
+	}
+}
+
+// answeredAfter serves a request at once; the answer takes its time.
+func answeredAfter(d time.Duration) fault {
+	return func(_ *http.Request, serve func() *http.Response) (*http.Response, error) {
+		answer := serve()
+		<-time.After(d)
+		return answer, nil
 	}
 }

@@ -162,10 +162,10 @@ func (t *Teller) settled(e *entry, p *payment, o outcome) {
 		t.log.Info("a debt of an eviction lapses", append(about(&e.debt), "right", p.right, "why", o.why)...)
 	case p.right == patchStatus && e.debt.Again:
 		t.log.Info("the status of an evicted pod was told again: a kubelet had written over it", about(&e.debt)...)
-		t.confirm(&e.debt.Notice)
+		t.confirm(e)
 	case p.right == patchStatus:
 		t.log.Info("the status of an evicted pod was told late", about(&e.debt)...)
-		t.confirm(&e.debt.Notice)
+		t.confirm(e)
 	}
 	*p.owed(&e.debt) = false
 	if o.nothing {

@@ -95,19 +95,23 @@ func (t *Teller) changed() {
 // Killed says that the kill of the pod that was owed last under this UID has
 // happened: what is still owed is collected.
 func (t *Teller) Killed(uid string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.over(uid, func(e *entry) { e.debt.Ended = true })
 }
 
 // Spared says that the pod was not killed after all: the debt is cancelled,
 // unless the status was told. Then the event explains what a kubelet may make
-// of it: it takes the status back, or ends the pod.
+// of it: it takes the status back, which is right, or ends the pod.
 func (t *Teller) Spared(uid string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.unconfirmed, uid)
 	t.over(uid, func(e *entry) { e.spared = true })
 }
 
+// over notes how a kill ended. The lock is held.
 func (t *Teller) over(uid string, note func(*entry)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if e := t.ledger.latest(uid); e != nil && !e.debt.Ended && !e.spared {
 		note(e)
 		e.due = time.Now()
@@ -134,7 +138,7 @@ func (t *Teller) Evicted(ctx context.Context, n Notice) error {
 		t.ledger.heard()
 		e.debt.Status, e.told = false, a == done
 		if a == done {
-			t.confirm(owed)
+			t.confirm(e)
 		}
 		if a == gone {
 			err = fmt.Errorf("%w: %w", ErrGone, err)
