@@ -71,9 +71,9 @@ func (d *Dir) stat() (unix.Stat_t, error) {
 }
 
 // CountProcs counts the processes in this cgroup, those in cgroups below it not
-// included. It opens cgroup.procs anew, about 6 µs: version 1 answers a kept
-// descriptor from a list up to a second old, and reading it again keeps the old
-// list alive.
+// included. A threaded cgroup of version 2 has none: they are its domain's. It
+// opens cgroup.procs anew, about 6 µs: version 1 answers a kept descriptor from a
+// list up to a second old, and reading it again keeps the old list alive.
 func (d *Dir) CountProcs(buf *Buffer) (int, error) {
 	fd, errno := d.openat(procsFile)
 	if errno != 0 {
@@ -85,6 +85,8 @@ func (d *Dir) CountProcs(buf *Buffer) (int, error) {
 		n, err := unix.Read(fd, buf.bytes)
 		switch {
 		case err == unix.EINTR:
+		case err == unix.EOPNOTSUPP:
+			return 0, nil
 		case err != nil:
 			return 0, &ReadError{"read", d.path + "/cgroup.procs", errnoOf(err)}
 		case n < someLines:

@@ -301,6 +301,31 @@ func TestCountProcsIsFresh(t *testing.T) {
 	}
 }
 
+// Virtual machines with processors of their own have threaded cgroups, which list
+// nobody: not knowing how many processes there are would rank them last.
+func TestTheProcessesOfAThreadedCgroupAreItsDomains(t *testing.T) {
+	r := realNode(t)
+	h := r.h
+	if h.Version == V1 {
+		h = At(V2, filepath.Join(h.Root, sandbox.Unified))
+	}
+	domain := must(OpenDir(h, "memory", filepath.Join(r.pod.Path(), "main")))(t)
+	defer domain.Close()
+	threaded := filepath.Join(domain.Path(), "vcpu")
+	if err := errors.Join(os.Mkdir(threaded, 0o755), os.WriteFile(filepath.Join(threaded, "cgroup.type"), []byte("threaded"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(threaded)
+	r.run(t)
+	buf := NewBuffer()
+	if n, err := domain.CountProcs(buf); err != nil || n != 1 {
+		t.Errorf("%d processes, %v, want 1", n, err)
+	}
+	if n, err := domain.CountProcsBelow(buf); err != nil || n != 0 {
+		t.Errorf("%d processes below, %v, want 0", n, err)
+	}
+}
+
 // The kernel hands a long list out in pieces.
 func TestCountManyProcsOfTheKernel(t *testing.T) {
 	r := realNode(t)

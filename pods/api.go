@@ -69,15 +69,25 @@ func usable(pod *signal.Pod) error {
 }
 
 // runningID is the runtime's name of the container that runs under a name, by
-// the pod's status; empty if none runs or the ID can name no cgroup. A status
-// has the runtime before it, as in containerd://ID.
+// the pod's status; empty if none runs.
 func runningID(statuses []corev1.ContainerStatus, name string) string {
 	for i := range statuses {
-		if s := &statuses[i]; s.Name == name && s.State.Running != nil {
-			if _, id, found := strings.Cut(s.ContainerID, "://"); found && containerID.MatchString(id) {
+		if s := &statuses[i]; s.Name == name {
+			if id := idOfRunning(s); id != "" {
 				return id
 			}
 		}
 	}
 	return ""
+}
+
+// idOfRunning is the runtime's name of a container that runs; empty if it does not,
+// or its ID can name no cgroup. A status has the runtime before it, as in
+// containerd://ID.
+func idOfRunning(s *corev1.ContainerStatus) string {
+	_, id, found := strings.Cut(s.ContainerID, "://")
+	if s.State.Running == nil || !found || !containerID.MatchString(id) {
+		return ""
+	}
+	return id
 }

@@ -3,6 +3,7 @@ package pods_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,9 +96,17 @@ func running() *corev1.Pod {
 }
 
 func TestIDsOfRunningContainers(t *testing.T) {
-	pod, err := pods.FromAPI(running())
+	object := running()
+	object.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{
+		{Name: "debug", ContainerID: "containerd://deb09", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		{Name: "debugged", ContainerID: "containerd://e4ded", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+	}
+	pod, err := pods.FromAPI(object)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Equal(pod.Ephemeral, []string{"deb09"}) {
+		t.Errorf("ephemeral containers %v", pod.Ephemeral)
 	}
 	got := ""
 	for _, c := range pod.Containers {

@@ -49,6 +49,11 @@ func Convert(pod *corev1.Pod) signal.Pod {
 	for i := range pod.Spec.InitContainers {
 		converted.Containers = append(converted.Containers, container(&pod.Spec.InitContainers[i], true, pod.Status.InitContainerStatuses))
 	}
+	for i := range pod.Status.EphemeralContainerStatuses {
+		if id := idOfRunning(&pod.Status.EphemeralContainerStatuses[i]); id != "" {
+			converted.Ephemeral = append(converted.Ephemeral, id)
+		}
+	}
 	for i := range pod.Spec.Volumes {
 		converted.Volumes = append(converted.Volumes, volume(&pod.Spec.Volumes[i]))
 	}

@@ -31,7 +31,10 @@ type Pod struct {
 	StorageLimit *Quantity
 
 	Containers []Container // spec.containers, then spec.initContainers
-	Volumes    []Volume
+	// Ephemeral are the runtime's names of the ephemeral containers that run, which
+	// ask for nothing and have no limits.
+	Ephemeral []string
+	Volumes   []Volume
 
 	// EndsBy is when a pod that was deleted has used up its grace period; zero
 	// for one that goes on running.

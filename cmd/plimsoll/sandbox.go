@@ -39,7 +39,7 @@ func sandboxOf(pod *signal.Pod, directories []cgroup.Container) string {
 		}
 	}
 	others := slices.DeleteFunc(slices.Clone(directories), func(d cgroup.Container) bool {
-		return slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d.Name })
+		return slices.Contains(pod.Ephemeral, d.Name) || slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d.Name })
 	})
 	if len(others) != 1 {
 		return ""

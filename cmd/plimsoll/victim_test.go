@@ -109,6 +109,18 @@ func TestWhoWasEvictedIsNoCandidateUntilItRuns(t *testing.T) {
 	}
 }
 
+// Somebody debugs in the pod: who that is, is told by the pod's status.
+func TestAnEphemeralContainerIsNoSandbox(t *testing.T) {
+	pod := &signal.Pod{UID: "u", Containers: []signal.Container{{Name: "a", ID: "1"}}, Ephemeral: []string{"2"}}
+	directories := []cgroup.Container{{Name: "1", Path: "/kubepods/pod/1"}, {Name: "s", Path: "/kubepods/pod/s"}, {Name: "2", Path: "/kubepods/pod/2"}}
+	if got := (sandboxes{}).of(pod, directories); got != "s" {
+		t.Errorf("%q", got)
+	}
+	if got := (sandboxes{}).of(&signal.Pod{UID: "u", Containers: pod.Containers}, directories); got != "" {
+		t.Errorf("%q, which may be anybody", got)
+	}
+}
+
 // A container that has ended has no directory, so that the sandbox can not be told
 // from one that was started since: what was known of it holds.
 func TestASandboxIsRemembered(t *testing.T) {
