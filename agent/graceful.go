@@ -59,6 +59,21 @@ func (a *Agent) finish(r *release, s *signal.Snapshot) (wait bool) {
 	return err == nil
 }
 
+// supersede takes a soft eviction back whose pod was now killed for something else:
+// one of the two counts. What the pod holds is waited for all the same.
+func (a *Agent) supersede(by *release) {
+	r := a.graceful
+	if r == nil || r.superseded || r.eviction.Pod.UID != by.eviction.Pod.UID {
+		return
+	}
+	a.withdraw(r) // before the other is noted
+	r.superseded, r.lingering, r.hurry = true, by.lingering, nil
+	r.deadline = time.Now().Add(releaseWait)
+	if r.recall(); !r.eviction.Pod.FromAPI {
+		r.cancel()
+	}
+}
+
 // stillEnding says why no other pod is asked to end yet: one that is not waited for
 // any more is still at it. After a while its end is not heard of any more, either.
 func (a *Agent) stillEnding(now time.Time) error {
@@ -85,6 +100,11 @@ func (a *Agent) terminated() <-chan termination {
 func (a *Agent) endTermination(t termination) {
 	r := a.graceful
 	a.graceful = nil
+	if r.superseded {
+		r.finished = nil
+		a.reporter.Report(a.terminatedBy(r, termination{killed: Killed{Withdrawn: true}}, time.Now()))
+		return
+	}
 	refused := errors.Is(t.err, ErrDisarmed) && !r.eviction.Pod.FromAPI
 	if refused {
 		a.mayAct()

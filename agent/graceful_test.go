@@ -102,6 +102,90 @@ func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
 	}
 }
 
+// Its soft eviction is still asked for when a pod is evicted for its own limit: that
+// is the one eviction there was, however the other ends.
+func TestAPodThatIsEvictedForSomethingElseIsEvictedOnce(t *testing.T) {
+	for about, asked := range map[string]func(context.Context, Changes) (Killed, error){
+		"taken back": func(_ context.Context, change Changes) (Killed, error) {
+			<-change.Withdraw
+			return Killed{Withdrawn: true}, nil
+		},
+		"seen to end": func(_ context.Context, change Changes) (Killed, error) {
+			<-change.Withdraw
+			return Killed{Processes: 1}, nil
+		},
+		"not answered": func(_ context.Context, change Changes) (Killed, error) {
+			<-change.Withdraw
+			return Killed{Withdrawn: true}, errRefused
+		},
+		"a manifest's": func(ctx context.Context, _ Changes) (Killed, error) {
+			<-ctx.Done()
+			return Killed{Processes: 1, Lingering: true}, ctx.Err()
+		},
+	} {
+		t.Run(about, func(t *testing.T) {
+			policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
+			w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *world, parts *Parts) {
+				parts.Restraint = restraint.New(restraint.Policy{PerHour: 9, Futile: 2, FutileBackOff: time.Hour, OwnerBackOff: time.Hour})
+				parts.RestraintSaved = w.keep
+				w.disk = 100 * gib
+				p := w.add("both", 800*mib)
+				p.FromAPI, p.asked, p.Owner = about != "a manifest's", asked, "o"
+				p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+				w.later(95*time.Second, func() { p.disk = 2 * gib })
+			})
+			if got := w.verbs(); w.count(Terminating) != 1 || w.count(Evicted) != 1 || w.count(Withdrawn) != 1 || w.count(Terminated) != 0 {
+				t.Errorf("told %v", got)
+			}
+			if k := &w.kept; len(k.Evictions) != 1 || len(k.Owners) != 1 || len(k.Owners[0].Evictions) != 1 {
+				t.Errorf("kept %+v", k)
+			}
+		})
+	}
+}
+
+// Its processes are gone with the second eviction; the disk space that the first was
+// for is on its way, and so nobody else goes.
+func TestWhatASupersededEvictionIsForIsWaitedFor(t *testing.T) {
+	thresholds := []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
+	w := restrained(t, 135*time.Second, restraint.Policy{PerHour: 9}, thresholds, func(w *world) {
+		w.disk, w.collects, w.ending = 20*gib, time.Second, time.Hour
+		hog := w.add("hog", 500*mib)
+		hog.FromAPI, hog.polite, hog.disk, hog.removed = true, true, 9*gib, 20*time.Second
+		w.later(95*time.Second, func() { hog.memory = 980 * mib })
+		w.add("other", mib).disk = 5 * gib
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/hog", "default/hog"}) || w.count(Evicted) != 1 || w.count(Withdrawn) != 1 || len(w.kept.Evictions) != 1 {
+		t.Errorf("evicted %v, told %v, kept %+v", got, w.verbs(), w.kept)
+	}
+}
+
+// It has got its SIGKILL: there is nobody to hurry, nor anybody else to choose.
+func TestASupersededEvictionIsNotHurried(t *testing.T) {
+	policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
+	w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *world, _ *Parts) {
+		w.disk, w.ending = 100*gib, time.Hour
+		p := w.add("undead", 800*mib)
+		p.FromAPI, p.polite, p.undead = true, true, true
+		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		w.later(95*time.Second, func() { p.disk = 2 * gib })
+		other := w.add("other", 10*mib)
+		other.rate, other.since, other.until, other.then = 10*mib, time.Now().Add(95*time.Second), time.Now().Add(109*time.Second), 150*mib
+	})
+	if want := []Verb{Terminating, Evicted, Withdrawn}; !slices.Equal(w.verbs(), want) {
+		t.Errorf("told %v, want %v", w.verbs(), want)
+	}
+}
+
+// later changes the world after a while.
+func (w *world) later(after time.Duration, change func()) {
+	time.AfterFunc(after, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		change()
+	})
+}
+
 // failures are the errors of the decisions that say that nobody could be evicted.
 func (w *world) failures() (all []string) {
 	for _, d := range w.told {

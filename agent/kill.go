@@ -41,6 +41,12 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 		a.terminate(ctx, r, victim)
 		return nil
 	}
+	return a.strike(ctx, r, victim)
+}
+
+// strike is a hard eviction.
+func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
+	s, e := &a.snapshot, r.eviction
 	decided := time.Since(s.At)
 	killed, err := a.immediate(ctx, victim)
 	if err != nil && !a.mayAct() { // disarmed while the API server was waited for
@@ -63,6 +69,7 @@ func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
 	killed.ToEmpty += decided
 	r.lingering = killed.Lingering
 	a.killed = killed
+	a.supersede(r)
 	a.kills.count(e.Pod, s.At)
 	a.falls = falls{} // the pod's own filling says nothing about the time after it
 	a.keep(r)

@@ -40,6 +40,8 @@ type release struct {
 	abandoned bool
 	victim    Victim    // to be finished if being hurried does not help
 	finishing time.Time // when it was, zero if not
+	// superseded: its pod was killed for something else.
+	superseded bool
 }
 
 // releases are those under way: one hard eviction for each condition, and one
@@ -88,7 +90,7 @@ func (r *release) expect(o *Outcome) {
 }
 
 // waiting reports whether the pod's processes still have time to end.
-func (r *release) waiting() bool { return r.finished != nil }
+func (r *release) waiting() bool { return r.finished != nil && !r.superseded }
 
 // holds reports whether the release keeps a threshold from being acted for: one
 // of the same condition, and every soft one while a soft eviction is under way.
