@@ -103,6 +103,27 @@ func TestWithoutPressureStallInformation(t *testing.T) {
 	}
 }
 
+// Without the host's PID namespace /proc is the host's, mounted for reading, where
+// no trigger can be set. Stalls are of no namespace.
+func TestAProcMountedForReadingCostsNoStalls(t *testing.T) {
+	h, dir := hierarchy(t), t.TempDir()
+	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY} {
+		if err := unix.Mount("/proc", dir, "", flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, s := range open(t, Options{Hierarchy: h, ProcRoot: dir}).Sources() {
+		if s.Name == PSI && s.Where == Machine && s.Err != nil {
+			t.Error(s.Err)
+		}
+	}
+}
+
 // Descriptors that are missing are named, and tried again.
 func TestWithoutDescriptors(t *testing.T) {
 	var told []Source

@@ -72,6 +72,10 @@ func (p *pressure) openFile() (int, error) {
 	}
 	name := filepath.Join(p.n.options.ProcRoot, "pressure/memory")
 	fd, err := unix.Open(name, flags, 0)
+	if errors.Is(err, unix.EROFS) { // the host's /proc, mounted for reading: a container's own tells the same
+		name = "/proc/pressure/memory"
+		fd, err = unix.Open(name, flags, 0)
+	}
 	var errno unix.Errno
 	switch {
 	case err == nil:
