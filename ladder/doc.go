@@ -6,9 +6,9 @@
 //
 //	pod of       eviction  first                        then                       at last
 //	API server   soft      asked for: Eviction, or a    whoever evicts ends it     withdrawn if nobody has to
-//	                       mark that the controller     within its grace period;   go any more; immediate when
-//	                       sees; again while a budget   its processes are waited   a hard threshold is crossed
-//	                       refuses                      for
+//	                       mark that the controller     within its grace period;   go any more, or it ended by
+//	                       sees; again while a budget   its processes are waited   itself; immediate when a
+//	                       refuses                      for                        hard threshold is crossed
 //	API server   hard      owed in writing, and told    SIGKILL to all of it       told later if it was not,
 //	                       for as long as memory lasts                             unless it runs again
 //	a manifest   soft      SIGTERM                      its grace period           SIGKILL
@@ -18,10 +18,12 @@
 //
 //   - The status comes before the kill: a kubelet starts a pod again that dies
 //     without one. It is waited for no longer than the caller's patience; a
-//     server that does not answer never stops a kill.
+//     server that does not answer never stops a kill, and leaves it the time for
+//     its signals.
 //   - What is owed is handed to the state file before the kill, so that a
 //     successor pays it.
-//   - A request that nobody acts on is taken back in the end, and said.
+//   - A request that nobody acts on is taken back in the end, and said. So is one
+//     whose pod ended by itself meanwhile: it may run again, and was not evicted.
 //   - A soft eviction that waits, for a server or for a budget, hears at once
 //     that it has to hurry.
 package ladder

@@ -327,7 +327,7 @@ func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
 				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), fromAPI(), w); err != nil || r.Signalled != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
-				if left := w.until.Sub(time.Now()); left != signalTime {
+				if left := time.Until(w.until); left != signalTime {
 					t.Errorf("%v for the kill, want %v", left, signalTime)
 				}
 				expect(t, w.world, tc.want...)

@@ -142,17 +142,11 @@ func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-c
 func (s *softEviction) lastWord(ctx context.Context, hurry <-chan struct{}) bool {
 	word, cancel := context.WithTimeout(ctx, wordTime)
 	defer cancel()
-	for !s.accepted {
-		select {
-		case a := <-s.answers:
-			s.heed(a)
-		case <-hurry:
-			return s.hush()
-		case <-word.Done():
-			return s.hush()
-		}
+	select {
+	case <-hurry:
+	case <-word.Done():
 	}
-	return true
+	return s.hush()
 }
 
 // overdue gives up a pod that should have ended by now.
@@ -180,12 +174,11 @@ func (s *softEviction) request(ctx context.Context) {
 func (s *softEviction) heed(a reply) {
 	s.asking = false
 	switch {
-	case a.err == nil && a.Accepted:
-		s.accept()
-	case s.accepted: // by whomever
 	case a.err != nil:
 		s.refused(a.err.Error())
 		s.ask.Reset(retryTime)
+	case a.Accepted:
+		s.accept()
 	case a.Retry > 0:
 		s.refused(a.Why)
 		s.ask.Reset(a.Retry)
@@ -208,9 +201,6 @@ func (s *softEviction) hush() (ending bool) {
 }
 
 func (s *softEviction) accept() {
-	if s.accepted {
-		return
-	}
 	s.accepted = true
 	s.ask.Stop()
 	s.late.Reset(s.grace + tidyTime)
@@ -235,7 +225,7 @@ func (s *softEviction) refused(why string) {
 }
 
 // takeBack withdraws what was asked for: the pod is not evicted, for the reason
-// that err tells, if any.
+// that why tells, if any.
 func (s *softEviction) takeBack(ctx context.Context, r Result, why error) (Result, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

@@ -94,6 +94,20 @@ func TestTheServersWordOfAnEvictionMayBeLate(t *testing.T) {
 	}
 }
 
+// A pod that somebody else has deleted meanwhile is not asked for any more.
+func TestAPodThatIsEndingIsNotAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, cleared := own(Answer{Retry: 10 * time.Second, Why: "no"}), make(chan struct{})
+		w.delete(5 * time.Second)
+		time.AfterFunc(6*time.Second, func() { close(cleared) })
+		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: cleared})
+		if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
+			t.Errorf("%+v, %v", r, err)
+		}
+		expect(t, w, "asked", "refused: no", "announced")
+	})
+}
+
 // A pod may have nothing that runs, and be evicted for what it holds on disks.
 func TestAPodThatRunsNothingIsAskedFor(t *testing.T) {
 	for about, tc := range map[string]struct {
