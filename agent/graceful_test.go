@@ -160,6 +160,28 @@ func TestWhatASupersededEvictionIsForIsWaitedFor(t *testing.T) {
 	}
 }
 
+// A budget refuses the soft eviction for a disk; that one and another pod are above
+// limits of their own.
+func TestALimitDoesNotWaitForABudget(t *testing.T) {
+	thresholds := []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
+	for _, above := range []string{"asked", "other"} {
+		w := liveIn(t, 115*time.Second, Settings{}, eviction.Settings{Thresholds: thresholds, StorageLimits: true}, func(w *world, _ *Parts) {
+			w.disk, w.collects, w.ending = 20*gib, time.Second, time.Hour
+			for name, disk := range map[string]signal.Amount{"asked": 9 * gib, "other": 5 * gib} {
+				p := w.add(name, mib)
+				p.FromAPI, p.polite, p.disk, p.removed = true, true, disk, time.Second
+				p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: 20 * gib}}}
+				if name == above {
+					w.later(95*time.Second, func() { p.Volumes[0].SizeLimit.Value = gib })
+				}
+			}
+		})
+		if got := w.evicted(); !slices.Equal(got, []string{"default/asked", "default/" + above}) || w.count(Evicted) != 1 || w.count(Terminated) != 0 {
+			t.Errorf("%s is above its limit: evicted %v, told %v", above, got, w.verbs())
+		}
+	}
+}
+
 // It has got its SIGKILL: there is nobody to hurry, nor anybody else to choose.
 func TestASupersededEvictionIsNotHurried(t *testing.T) {
 	policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}

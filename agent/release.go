@@ -94,11 +94,12 @@ func (r *release) waiting() bool { return r.finished != nil && !r.superseded }
 
 // holds reports whether the release keeps a threshold from being acted for: one
 // of the same condition, and every soft one while a soft eviction is under way.
-// Limits, which have no threshold, wait for whatever is freed on disks.
+// Limits, which have no threshold, wait for whatever is freed on disks, but not for a
+// pod that has yet to end: a budget may refuse that for ever.
 func (r *release) holds(t *eviction.Threshold) bool {
 	switch {
 	case t == nil:
-		return r.limit || r.ofDisk()
+		return r.limit || r.ofDisk() && !r.waiting()
 	case r.limit:
 		return t.Signal.Definition().Condition == signal.DiskPressure
 	}
