@@ -81,8 +81,8 @@ func (a *Agent) stillEnding(now time.Time) error {
 	if r == nil || now.Sub(r.deadline) >= releaseWait {
 		return nil
 	}
-	return fmt.Errorf("pod %s, whose soft eviction was cut short, has not ended yet: nobody else is asked to before that, or %s",
-		r.eviction.Pod.Key(), r.deadline.Add(releaseWait).Sub(now).Round(time.Second))
+	return fmt.Errorf("pod %s, whose soft eviction was cut short, has not ended yet, which is waited for for another %s: %w",
+		r.eviction.Pod.Key(), r.deadline.Add(releaseWait).Sub(now).Round(time.Second), ErrNobodyElse)
 }
 
 // terminated is where the soft eviction under way reports its end; nil if

@@ -25,7 +25,7 @@ func TestTheEndOfAPodThatIsNotWaitedForAnyMoreIsTold(t *testing.T) {
 	if got := w.verbs(); !slices.Equal(got, want) || len(w.pods) != 1 {
 		t.Fatalf("told %v, want %v; %d pods are left", got, want, len(w.pods))
 	}
-	if why := w.failures(); len(why) == 0 || !strings.Contains(why[0], "has not ended yet") {
+	if why := w.failures(); len(why) != 1 || !strings.Contains(why[0], "has not ended yet") {
 		t.Errorf("failed: %q", why)
 	}
 }

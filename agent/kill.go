@@ -53,7 +53,7 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 		return a.rehearse(r)
 	}
 	if err != nil {
-		return fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
+		return a.failed(e, killed, err)
 	}
 	switch {
 	case killed.Processes > 0:
@@ -74,6 +74,18 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 	a.falls = falls{} // the pod's own filling says nothing about the time after it
 	a.keep(r)
 	return nil
+}
+
+// failed is why a kill failed. Where the API server knows of it already, the pod
+// counts as evicted there: that must not happen to one pod after the other, and what
+// keeps this one alive may keep all of them.
+func (a *Agent) failed(e *eviction.Eviction, killed Killed, err error) error {
+	err = fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
+	if killed.Status != StatusTold {
+		return err
+	}
+	a.kills.count(e.Pod, a.snapshot.At)
+	return fmt.Errorf("%w; the API server was told that it is evicted, and so %w", err, ErrNobodyElse)
 }
 
 // refuse says why a pod is not evicted now; nil if it may be.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/ranking"
@@ -44,7 +45,8 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 	*o = Outcome{Snapshot: s, Verdict: c.Machine.Look(s)}
 	c.clear(&o.Verdict)
 	if o.Verdict.CheckLimits && c.standBy(o, nil) == "" {
-		if o.EndedByLimit = c.enforceLimits(ctx, o); o.EndedByLimit {
+		over := c.enforceLimits(ctx, o)
+		if o.EndedByLimit = o.Evicted != nil; over {
 			return o
 		}
 	}
@@ -128,11 +130,12 @@ func (c *Cycle) recovered(s *signal.Snapshot, v *eviction.Verdict) bool {
 	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillDoomed(s, &c.seen)
 }
 
-// enforceLimits evicts the first pod above a local-storage limit.
+// enforceLimits evicts the first pod above a local-storage limit that can be, and
+// reports whether the look is over.
 //
 // Measuring reads every cgroup of every pod, which at 330 cgroups costs more than
 // all else that an agent at rest does: only once a limit is passed.
-func (c *Cycle) enforceLimits(ctx context.Context, o *Outcome) (evicted bool) {
+func (c *Cycle) enforceLimits(ctx context.Context, o *Outcome) (over bool) {
 	if len(c.Machine.Policy().Violations(c.Pods.Stored())) == 0 {
 		return false
 	}
@@ -148,10 +151,11 @@ func (c *Cycle) enforceLimits(ctx context.Context, o *Outcome) (evicted bool) {
 	return false
 }
 
-func (c *Cycle) evict(ctx context.Context, o *Outcome, e eviction.Eviction) bool {
+// evict has a pod evicted, and reports whether the choice is over.
+func (c *Cycle) evict(ctx context.Context, o *Outcome, e eviction.Eviction) (over bool) {
 	if err := c.Killer.Kill(ctx, &e); err != nil {
 		o.Failed = append(o.Failed, Failure{e.Pod, err})
-		return false
+		return errors.Is(err, ErrNobodyElse)
 	}
 	o.Evicted = &e
 	return true

@@ -79,10 +79,15 @@ type Collector interface {
 	Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer
 }
 
-// A Killer ends one pod. An error means that the pod was not evicted.
+// A Killer ends one pod. An error means that the pod was not evicted, and the next one
+// is tried, unless it wraps [ErrNobodyElse].
 type Killer interface {
 	Kill(ctx context.Context, e *eviction.Eviction) error
 }
+
+// ErrNobodyElse ends the choice of a look: what failed would fail for the next pods,
+// too, or has done something that must not be done to one after the other.
+var ErrNobodyElse = errors.New("nobody else is tried in this look")
 
 // Victims finds what there is to end of a pod.
 type Victims interface {

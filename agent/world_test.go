@@ -26,12 +26,13 @@ type world struct {
 	told     []*Decision
 	saves    int
 
-	killErr error         // of every immediate kill
-	least   signal.Amount // that was ever seen available
-	mute    bool          // the API server does not answer
-	lingers bool          // processes stay in spite of SIGKILL
-	blind   func() bool   // memory can not be read
-	pids    signal.Amount // available; 0: not observed
+	killErr  error         // of every immediate kill
+	killTold Status        // what the API server knows by then
+	least    signal.Amount // that was ever seen available
+	mute     bool          // the API server does not answer
+	lingers  bool          // processes stay in spite of SIGKILL
+	blind    func() bool   // memory can not be read
+	pids     signal.Amount // available; 0: not observed
 	// off is how much more is observed than there is, unless pods were just
 	// measured: counters that are late.
 	off      func() signal.Amount
@@ -221,7 +222,7 @@ func (v *worldVictim) Immediate(ctx, telling context.Context) (Killed, error) {
 	}
 	switch {
 	case v.w.killErr != nil:
-		return Killed{}, v.w.killErr
+		return Killed{Status: v.w.killTold}, v.w.killErr
 	case v.w.lingers || v.pod.undead:
 		<-ctx.Done()
 		return Killed{Processes: 1, Lingering: true}, nil

@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// The API server was told before the kill, which fails for every pod: a look tells it
+// of one. After three of those it is the next one's turn.
+func TestAFailedKillThatWasToldEndsTheLook(t *testing.T) {
+	w := live(t, 35*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.killErr, w.killTold = errRefused, StatusTold
+		w.add("a", 400*mib)
+		w.add("b", 300*mib)
+		w.add("c", 290*mib)
+	})
+	var tried []string
+	for _, d := range w.told {
+		told := 0
+		for _, f := range d.Failed {
+			if strings.Contains(f.Reason, "the API server was told") {
+				tried = append(tried, f.Pod)
+				told++
+			}
+		}
+		if told > 1 {
+			t.Errorf("one look told the API server of %d: %v", told, d.Failed)
+		}
+	}
+	if want := []string{"default/a", "default/a", "default/a", "default/b"}; !slices.Equal(tried, want) {
+		t.Errorf("tried %v, want %v", tried, want)
+	}
+}
+
+// Memory is short as well, and nobody is tried for that in the same look.
+func TestAFailedKillThatWasToldEndsTheLookAtLimits(t *testing.T) {
+	w := liveIn(t, 9*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
+		w.killErr, w.killTold, w.disk = errRefused, StatusTold, 100*gib
+		for _, name := range []string{"a", "b"} {
+			p := w.add(name, 490*mib)
+			p.disk = 2 * gib
+			p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		}
+	})
+	if len(w.failures()) != 1 || w.count(Failed) != 1 || len(w.evicted()) != 0 {
+		t.Errorf("told %v, failed %v", w.verbs(), w.failures())
+	}
+}
