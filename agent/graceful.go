@@ -68,7 +68,7 @@ func (a *Agent) supersede(by *release) {
 	}
 	a.withdraw(r) // before the other is noted
 	r.superseded, r.lingering, r.hurry = true, by.lingering, nil
-	r.deadline = time.Now().Add(releaseWait)
+	r.gone, r.deadline = by.gone, time.Now().Add(releaseWait)
 	if r.recall(); !r.eviction.Pod.FromAPI {
 		r.cancel()
 	}
@@ -117,7 +117,7 @@ func (a *Agent) endTermination(t termination) {
 	if r.deadline.IsZero() {
 		r.deadline = time.Now().Add(releaseWait)
 	}
-	r.lingering = t.killed.Lingering
+	r.lingering, r.gone = t.killed.Lingering, time.Now()
 	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
 	if t.killed.Withdrawn {
 		a.withdraw(r)

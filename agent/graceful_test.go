@@ -199,15 +199,6 @@ func TestASupersededEvictionIsNotHurried(t *testing.T) {
 	}
 }
 
-// later changes the world after a while.
-func (w *world) later(after time.Duration, change func()) {
-	time.AfterFunc(after, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		change()
-	})
-}
-
 // failures are the errors of the decisions that say that nobody could be evicted.
 func (w *world) failures() (all []string) {
 	for _, d := range w.told {

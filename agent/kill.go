@@ -67,7 +67,9 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 	killed.ToStatus += decided
 	killed.ToSignal += decided
 	killed.ToEmpty += decided
-	r.lingering = killed.Lingering
+	if r.lingering = killed.Lingering; !r.lingering {
+		r.gone = time.Now()
+	}
 	a.killed = killed
 	a.supersede(r)
 	a.kills.count(e.Pod, s.At)

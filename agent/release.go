@@ -12,6 +12,11 @@ import (
 // kubelet's wait for a pod to be cleaned up.
 const releaseWait = 30 * time.Second
 
+// tidyWait is how long memory is waited for once a pod's processes are gone: files of
+// emptyDir volumes in memory and of /dev/shm are charged until they are unmounted.
+// Who does that hears of the pod's status or its end, and takes about a second.
+const tidyWait = 3 * time.Second
+
 // recoveredMeanwhile says that a release ended because its threshold is no
 // longer met.
 const recoveredMeanwhile = "recovered"
@@ -26,6 +31,7 @@ type release struct {
 	before    signal.Amount // available when the eviction was decided
 	expected  signal.Amount // what the pod was seen to use
 	since     time.Time
+	gone      time.Time // when its processes were found to be, since if they were not
 	deadline  time.Time // zero: as long as it takes
 	rehearsed bool      // nothing was done, and nothing will come back
 	lingering bool      // processes have got SIGKILL but are not gone
@@ -69,7 +75,7 @@ type termination struct {
 }
 
 func newRelease(e *eviction.Eviction, now time.Time) *release {
-	return &release{eviction: e, since: now, deadline: now.Add(releaseWait),
+	return &release{eviction: e, since: now, gone: now, deadline: now.Add(releaseWait),
 		why: "what " + e.Pod.Key() + " holds is on its way"}
 }
 
@@ -112,6 +118,22 @@ func (r *release) ofDisk() bool {
 	return !r.limit && r.signal.Definition().Condition == signal.DiskPressure
 }
 
+// tidying reports whether memory may still come back though the processes are gone.
+// It is asked of a release that nobody lingers of.
+func (r *release) tidying(now time.Time) bool {
+	return !r.limit && r.signal.OfMemory() && r.expected > 0 && now.Sub(r.gone) < tidyWait
+}
+
+// pressed reports whether memory leaves no time to wait for more of it: it would be
+// gone within the reserve or, as far as processes do not hold it any more, is gone.
+func (r *release) pressed(s *signal.Snapshot, reserve time.Duration) bool {
+	o := &s.Node[r.signal]
+	if s.At.Sub(r.gone) < eviction.KillTime {
+		return false
+	}
+	return s.Fell[r.signal].Within(o.Left(), reserve) || !r.lingering && r.signal.OfMemory() && o.Known && o.Left() <= 0
+}
+
 // over says why the wait has ended, empty if it has not. Memory that would be
 // gone within the reserve ends it early.
 func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Duration) string {
@@ -127,13 +149,13 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 		return ""
 	case r.rehearsed:
 		return "disarmed"
-	case !r.lingering && !r.ofDisk():
+	case !r.lingering && !r.ofDisk() && !r.tidying(s.At):
 		return "ended"
 	case late:
 		return "not freed in time"
 	case r.expected > 0 && o.Known && o.Available-r.before >= r.expected/2:
 		return "freed"
-	case s.Fell[r.signal].Within(o.Left(), reserve) && s.At.Sub(r.since) >= eviction.KillTime:
+	case r.pressed(s, reserve):
 		return "no time left to wait"
 	}
 	return ""

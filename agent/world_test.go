@@ -67,6 +67,8 @@ type worldPod struct {
 	asked    func(context.Context, Changes) (Killed, error) // its own way to end gracefully
 	slips    time.Duration                                  // it ends by itself while the API server is told, and what it held is back so much later
 	disk     signal.Amount
+	files    signal.Amount // in memory: a part of what it holds that comes back later
+	mounted  time.Duration // so much later
 	removed  time.Duration // when its disk space comes back after its end
 }
 
@@ -106,14 +108,24 @@ func (w *world) remove(uid string) {
 	for _, p := range w.pods {
 		if p.UID == uid && p.removed > 0 {
 			w.disk -= p.disk
-			time.AfterFunc(p.removed, func() {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.disk += p.disk
-			})
+			w.later(p.removed, func() { w.disk += p.disk })
+		}
+		if p.UID == uid && p.files > 0 {
+			held := min(p.files, p.uses(time.Now()))
+			w.fading += held
+			w.later(p.mounted, func() { w.fading -= held })
 		}
 	}
 	w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p.UID == uid })
+}
+
+// later changes the world after a while.
+func (w *world) later(after time.Duration, change func()) {
+	time.AfterFunc(after, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		change()
+	})
 }
 
 func (w *world) Observe(into *signal.Observations, kind signal.Kind) {

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// writer holds nearly all that there is in files of memory, which are charged for a
+// while after its end: too much for the rest to be enough.
+func (w *world) writer(memory signal.Amount, mounted time.Duration) *worldPod {
+	p := w.add("writer", memory)
+	p.files, p.mounted = memory-20*mib, mounted
+	return p
+}
+
+// gap is the time between the first two evictions, and why the wait after the first
+// was over.
+func (w *world) gap(t *testing.T, pods ...string) (d time.Duration, why string) {
+	t.Helper()
+	if got := w.evicted(); !slices.Equal(got, pods) {
+		t.Fatalf("evicted %v, want %v; told %v", got, pods, w.verbs())
+	}
+	var at []time.Time
+	for _, d := range w.told {
+		switch d.Decision {
+		case Evicted, Terminating:
+			at = append(at, d.Time)
+		case Settled:
+			if why == "" {
+				why = d.Why
+			}
+		}
+	}
+	if len(at) > 1 {
+		d = at[1].Sub(at[0])
+	}
+	return d, why
+}
+
+// The processes are gone at once, their files only when somebody unmounts them.
+func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.writer(900*mib, 1200*time.Millisecond)
+		w.add("other", 60*mib)
+	})
+	if _, why := w.gap(t, "default/writer"); why != recoveredMeanwhile {
+		t.Errorf("settled: %s", why)
+	}
+	w = live(t, 95*time.Second, false, []eviction.Threshold{soft()}, func(w *world) {
+		w.ending = 5 * time.Second
+		w.writer(900*mib, 1200*time.Millisecond)
+		w.add("other", 20*mib)
+	})
+	if _, why := w.gap(t, "default/writer"); why != recoveredMeanwhile {
+		t.Errorf("settled: %s", why)
+	}
+}
+
+// It filled memory until it was cut short, which says nothing about the time after.
+func TestAPodThatFilledMemoryItselfIsWaitedForAsWell(t *testing.T) {
+	w := live(t, 95*time.Second, false, []eviction.Threshold{soft(), hard()}, func(w *world) {
+		w.ending, w.hurries = time.Hour, 20*time.Millisecond
+		w.add("other", 20*mib)
+		leak := w.add("leak", 780*mib)
+		leak.files, leak.mounted = gib, time.Second
+		leak.rate, leak.since = 90*mib, time.Now().Add(75*time.Second+100*time.Millisecond)
+	})
+	if _, why := w.gap(t, "default/leak"); why != recoveredMeanwhile || w.count(Hurried) != 1 {
+		t.Errorf("settled: %s; told %v", why, w.verbs())
+	}
+}
+
+func TestFilesInMemoryAreNotWaitedForLong(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.writer(900*mib, time.Hour)
+		w.add("other", 60*mib)
+	})
+	if d, why := w.gap(t, "default/writer", "default/other"); why != "ended" || d < tidyWait || d > tidyWait+50*time.Millisecond {
+		t.Errorf("the next pod goes after %s; settled: %s", d, why)
+	}
+}
+
+func TestDoomedMemoryDoesNotWaitForFilesInMemory(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.writer(900*mib, 2*time.Second)
+		leak := w.add("leak", 60*mib)
+		leak.rate, leak.since = 100*mib, time.Now().Add(300*time.Millisecond)
+	})
+	if d, why := w.gap(t, "default/writer", "default/leak"); why != "no time left to wait" || d > time.Second || w.least < 20*mib {
+		t.Errorf("the leak goes after %s, %d MiB were left; settled: %s", d, w.least/mib, why)
+	}
+}
+
+// What is used up can not fall.
+func TestMemoryThatIsUsedUpDoesNotWaitForFilesInMemory(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.writer(950*mib, time.Hour)
+		w.add("other", 110*mib)
+	})
+	if d, why := w.gap(t, "default/writer", "default/other"); why != "no time left to wait" || d < eviction.KillTime || d > 2*eviction.KillTime {
+		t.Errorf("the next pod goes after %s; settled: %s", d, why)
+	}
+}
+
+func TestOnlyMemoryOutlivesProcesses(t *testing.T) {
+	at := time.Unix(9, 0)
+	for about, tc := range map[string]struct {
+		r    release
+		want bool
+	}{
+		"memory":                 {release{signal: signal.MemoryAvailable, expected: 1}, true},
+		"memory of pods":         {release{signal: signal.AllocatableMemoryAvailable, expected: 1}, true},
+		"memory, for long":       {release{signal: signal.MemoryAvailable, expected: 1, gone: at.Add(-tidyWait)}, false},
+		"memory nobody has seen": {release{signal: signal.MemoryAvailable}, false},
+		"PIDs":                   {release{signal: signal.PIDAvailable, expected: 1}, false},
+		"a disk":                 {release{signal: signal.NodefsAvailable, expected: 1}, false},
+		"a limit, of no signal":  {release{limit: true, expected: 1}, false},
+	} {
+		if tc.r.gone.IsZero() {
+			tc.r.gone = at.Add(time.Millisecond - tidyWait)
+		}
+		if got := tc.r.tidying(at); got != tc.want {
+			t.Errorf("%s: %v", about, got)
+		}
+	}
+}
