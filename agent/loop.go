@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/ranking"
@@ -155,7 +154,7 @@ func (c *Cycle) enforceLimits(ctx context.Context, o *Outcome) (over bool) {
 func (c *Cycle) evict(ctx context.Context, o *Outcome, e eviction.Eviction) (over bool) {
 	if err := c.Killer.Kill(ctx, &e); err != nil {
 		o.Failed = append(o.Failed, Failure{e.Pod, err})
-		return errors.Is(err, ErrNobodyElse)
+		return endsChoice(err)
 	}
 	o.Evicted = &e
 	return true

@@ -89,6 +89,8 @@ type Killer interface {
 // too, or has done something that must not be done to one after the other.
 var ErrNobodyElse = errors.New("nobody else is tried in this look")
 
+func endsChoice(err error) bool { return errors.Is(err, ErrNobodyElse) }
+
 // Victims finds what there is to end of a pod.
 type Victims interface {
 	Victim(e *eviction.Eviction) (Victim, error)
