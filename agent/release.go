@@ -99,9 +99,9 @@ func (r *release) expect(o *Outcome) {
 func (r *release) waiting() bool { return r.finished != nil && !r.superseded }
 
 // holds reports whether the release keeps a threshold from being acted for: one
-// of the same condition, and every soft one while a soft eviction is under way.
-// Limits, which have no threshold, wait for whatever is freed on disks, but not for a
-// pod that has yet to end: a budget may refuse that for ever.
+// of the same condition, and every soft one until what a soft eviction frees is back:
+// there is one place for those. Limits, which have no threshold, wait for whatever is
+// freed on disks, but not for a pod that has yet to end: a budget may refuse that for ever.
 func (r *release) holds(t *eviction.Threshold) bool {
 	switch {
 	case t == nil:
@@ -109,7 +109,7 @@ func (r *release) holds(t *eviction.Threshold) bool {
 	case r.limit:
 		return t.Signal.Definition().Condition == signal.DiskPressure
 	}
-	return t.Signal.Definition().Condition == r.signal.Definition().Condition || r.waiting() && !t.Hard()
+	return t.Signal.Definition().Condition == r.signal.Definition().Condition || !r.eviction.Hard && !t.Hard()
 }
 
 // ofDisk reports whether disk space is waited for. It comes back when layers,

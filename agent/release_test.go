@@ -106,6 +106,23 @@ func TestMemoryThatIsUsedUpDoesNotWaitForFilesInMemory(t *testing.T) {
 	}
 }
 
+// Disk space that a soft eviction frees is on its way when a soft threshold of memory
+// has been met for long enough: both are waited for, one after the other.
+func TestASoftEvictionDoesNotMakeTheOneBeforeForgotten(t *testing.T) {
+	thresholds := []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute},
+		{Signal: signal.MemoryAvailable, Value: quantity(300 * mib), Grace: 62 * time.Second}}
+	w := live(t, 140*time.Second, false, thresholds, func(w *world) {
+		w.disk, w.collects = 20*gib, time.Second
+		full := w.add("full", mib)
+		full.disk, full.removed = 9*gib, 25*time.Second
+		w.add("hog", 800*mib)
+		w.add("other", mib).disk = 5 * gib
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/full", "default/hog"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
 func TestOnlyMemoryOutlivesProcesses(t *testing.T) {
 	at := time.Unix(9, 0)
 	for about, tc := range map[string]struct {
