@@ -102,6 +102,60 @@ func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
 	}
 }
 
+// It was taken back because nobody had to end any more, which could not be told.
+func TestAPodThatIsTakenBackWasNotAskedForInVain(t *testing.T) {
+	pod := &signal.Pod{UID: "p", FromAPI: true}
+	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})
+	for _, recalled := range []bool{true, false} {
+		r := newRelease(&eviction.Eviction{Pod: pod}, time.Now())
+		r.withdraw = make(chan struct{})
+		if recalled {
+			r.recall()
+		}
+		a.graceful = r
+		a.endTermination(termination{killed: Killed{Withdrawn: true}, err: errRefused})
+		if vain := a.vain["p"].n == 1; vain == recalled {
+			t.Errorf("recalled: %v, in vain: %v", recalled, vain)
+		}
+	}
+}
+
+// It was cut short at 70 s and given up at 72 s. Somebody may be asked again 30 s after.
+func TestAPodThatNeverEndsIsNotListenedToForEver(t *testing.T) {
+	var begun time.Time
+	w := live(t, 125*time.Second, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
+		begun = time.Now()
+		stuck := w.add("stuck", 800*mib)
+		stuck.FromAPI, stuck.asked = true, func(ctx context.Context, _ Changes) (Killed, error) {
+			<-ctx.Done()
+			return Killed{Processes: 1, Lingering: true}, nil
+		}
+		other := w.add("other", 10*mib)
+		other.rate, other.since, other.until, other.then = 60*mib, time.Now().Add(68*time.Second), time.Now().Add(70*time.Second+time.Millisecond), 10*mib
+	})
+	var asked []time.Duration
+	for _, d := range w.told {
+		if d.Decision == Terminating {
+			asked = append(asked, d.Time.Sub(begun))
+		}
+	}
+	if len(asked) != 2 || asked[1] < 102*time.Second || asked[1] > 103*time.Second {
+		t.Errorf("asked at %v, want 60 s and 102 s; told %v", asked, w.verbs())
+	}
+}
+
+func TestAPodThatIsNotListenedToAnyMoreCountsAsKilled(t *testing.T) {
+	w := &world{}
+	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: w})
+	a.graceful = newRelease(&eviction.Eviction{Pod: &signal.Pod{UID: "stuck"}}, time.Now())
+	next := w.add("next", mib)
+	a.terminate(t.Context(), newRelease(&eviction.Eviction{Pod: &next.Pod}, time.Now()), &worldVictim{w, next.UID, next})
+	a.endTermination(<-a.terminated())
+	if a.kills["stuck"].n != 1 || a.kills[next.UID].n != 1 || a.graceful != nil {
+		t.Errorf("%+v", a.kills)
+	}
+}
+
 // Its soft eviction is still asked for when a pod is evicted for its own limit: that
 // is the one eviction there was, however the other ends.
 func TestAPodThatIsEvictedForSomethingElseIsEvictedOnce(t *testing.T) {

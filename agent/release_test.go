@@ -74,6 +74,23 @@ func TestAPodThatFilledMemoryItselfIsWaitedForAsWell(t *testing.T) {
 	}
 }
 
+// What its soft eviction was for is on its way when it has been killed for its limit.
+func TestFilesInMemoryAreWaitedForWhateverAPodWasKilledFor(t *testing.T) {
+	policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
+	w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *world, _ *Parts) {
+		w.disk, w.ending = 100*gib, time.Hour
+		p := w.writer(800*mib, 1200*time.Millisecond)
+		p.FromAPI, p.polite = true, true
+		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		w.later(95*time.Second, func() { p.disk = 2 * gib })
+		w.add("other", 20*mib)
+	})
+	w.gap(t, "default/writer", "default/writer")
+	if last := w.told[len(w.told)-1]; last.Decision != Settled || last.Why != recoveredMeanwhile || *last.ToEmpty < 41_200 {
+		t.Errorf("the last was told: %+v", last)
+	}
+}
+
 func TestFilesInMemoryAreNotWaitedForLong(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.writer(900*mib, time.Hour)
