@@ -118,6 +118,7 @@ func (a *Agent) report(o *Outcome) {
 	}
 	switch {
 	case o.Verdict.Target == nil:
+	case verb == Failed && !o.Verdict.Target.Hard(): // who is not asked to end may have to be killed
 	case verb == Failed, verb == Held, verb == Futile:
 		a.retryAt = o.Snapshot.At.Add(failurePace)
 	case verb == Recovered: // what was no doom may be one soon

@@ -112,8 +112,8 @@ func (a *Agent) endTermination(t termination) {
 	if refused || r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
 		t = termination{killed: Killed{Withdrawn: true}}
 	}
-	inVain := t.killed.Withdrawn && t.err != nil && r.withdraw != nil // nobody has recalled it
-	r.finished, r.hurry, r.withdraw = nil, nil, nil                   // the deadline goes on
+	inVain := t.killed.Withdrawn && !refused && r.withdraw != nil // nobody here has recalled it
+	r.finished, r.hurry, r.withdraw = nil, nil, nil               // the deadline goes on
 	if r.deadline.IsZero() {
 		r.deadline = time.Now().Add(releaseWait)
 	}

@@ -38,7 +38,7 @@ func (a *Agent) interval(s *signal.Snapshot) time.Duration {
 		case r == nil:
 		case r.waiting(), r.rehearsed: // its end is told, or nothing will come back
 			interval = min(interval, unknownPace)
-		case r.lingering:
+		case r.lingering, r.tidying(s.At):
 			interval = min(interval, releasePace)
 		case r.ofDisk(): // disks are not in extra looks
 			interval = min(interval, unknownPace)

@@ -49,13 +49,13 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 			return o
 		}
 	}
+	if o.Verdict.Target == nil {
+		return o
+	}
+	if o.StoodBy = c.yield(o); o.StoodBy != "" {
+		return o
+	}
 	target := o.Verdict.Target
-	if target == nil {
-		return o
-	}
-	if o.StoodBy = c.standBy(o, target); o.StoodBy != "" {
-		return o
-	}
 	if c.makeRoom(ctx, o) || c.held(o, target) {
 		return o
 	}
@@ -72,6 +72,22 @@ func (c *Cycle) standBy(o *Outcome, target *eviction.Threshold) (reason string) 
 		return ""
 	}
 	return c.StandBy(o.Snapshot, &o.Verdict, target)
+}
+
+// yield is standBy for the target, and says why nothing is done. A soft one that is held back, perhaps by a
+// budget and for long, gives way to a hard one behind it.
+func (c *Cycle) yield(o *Outcome) (reason string) {
+	first := o.Verdict
+	if reason = c.standBy(o, first.Target); reason == "" || first.Target.Hard() {
+		return reason
+	}
+	for c.Machine.NextHard(&o.Verdict) {
+		if c.standBy(o, o.Verdict.Target) == "" {
+			return ""
+		}
+	}
+	o.Verdict = first
+	return reason
 }
 
 // makeRoom collects waste, and reports whether no pod is to be chosen in this look:

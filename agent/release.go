@@ -126,12 +126,21 @@ func (r *release) tidying(now time.Time) bool {
 
 // pressed reports whether memory leaves no time to wait for more of it: it would be
 // gone within the reserve or, as far as processes do not hold it any more, is gone.
+// That may be what pods are allowed, though the node's is waited for.
 func (r *release) pressed(s *signal.Snapshot, reserve time.Duration) bool {
-	o := &s.Node[r.signal]
 	if s.At.Sub(r.gone) < eviction.KillTime {
 		return false
 	}
-	return s.Fell[r.signal].Within(o.Left(), reserve) || !r.lingering && r.signal.OfMemory() && o.Known && o.Left() <= 0
+	for sig := range signal.All {
+		o := &s.Node[sig]
+		if sig != r.signal && !(sig.OfMemory() && r.signal.OfMemory()) {
+			continue
+		}
+		if s.Fell[sig].Within(o.Left(), reserve) || !r.lingering && sig.OfMemory() && o.Known && o.Left() <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // over says why the wait has ended, empty if it has not. Memory that would be

@@ -58,6 +58,9 @@ func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 	if _, why := w.gap(t, "default/writer"); why != recoveredMeanwhile {
 		t.Errorf("settled: %s", why)
 	}
+	if extra := w.looks[signal.Extra]; extra > 150 {
+		t.Errorf("%d extra looks while files are waited for", extra)
+	}
 }
 
 // It filled memory until it was cut short, which says nothing about the time after.

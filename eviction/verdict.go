@@ -21,6 +21,7 @@ type Verdict struct {
 	Reason  Reason
 
 	past  thresholdSet // all thresholds met with their grace passed
+	ready thresholdSet // those of them with a new sample
 	about int          // the threshold that Reason speaks of
 }
 

@@ -123,7 +123,7 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 // ended says of a pod without processes who has ended it. If nobody was to, it has
 // ended by itself, may be started again, and was not evicted.
 func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-chan struct{}) (Result, bool, error) {
-	if s.carriedOut() {
+	if s.carriedOut() || ctx.Err() != nil { // whoever comes next takes back what stands
 		return r, false, err
 	}
 	select {

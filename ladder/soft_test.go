@@ -1,6 +1,7 @@
 package ladder
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,20 @@ func TestTheServersWordOfAnEvictionMayBeLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The next agent takes back what stands, or finds it carried out.
+func TestARequestStandsWhenTheAgentStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := own(Answer{})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		r, err := w.ladder().Graceful(ctx, fromAPI(), w, time.Minute, Changes{})
+		if err == nil || r.Withdrawn {
+			t.Errorf("%+v, %v", r, err)
+		}
+		expect(t, w, "asked")
+	})
 }
 
 // A pod that somebody else has deleted meanwhile is not asked for any more.
