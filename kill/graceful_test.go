@@ -104,7 +104,7 @@ func TestImmediateBesideGraceful(t *testing.T) {
 		h := r.hog(other, "main")
 		target := r.target(other.Path())
 		target.UID = "other"
-		if _, err := r.killer.Immediate(r.within(10*time.Second), target); err != nil {
+		if _, err := r.killer.Immediate(r.within(patience), target); err != nil {
 			r.Error(err)
 		}
 		r.killedBy(h, syscall.SIGKILL)

@@ -128,6 +128,10 @@ func (r *rig) target(path string) Target {
 	return Target{UID: uid, Path: path, Inode: info.Sys().(*syscall.Stat_t).Ino}
 }
 
+// patience is for kills that have nothing to wait for but a slow machine: thousands
+// of processes that die on an emulated processor.
+const patience = time.Minute
+
 func (r *rig) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(r.Context(), d)
 	r.Cleanup(cancel)
@@ -137,7 +141,7 @@ func (r *rig) within(d time.Duration) context.Context {
 // mustKill kills the pod and checks that nothing of it is left.
 func (r *rig) mustKill() Result {
 	r.Helper()
-	result, err := r.killer.Immediate(r.within(10*time.Second), r.target(r.pod.Path()))
+	result, err := r.killer.Immediate(r.within(patience), r.target(r.pod.Path()))
 	if err != nil {
 		r.Fatalf("Immediate: %v (%+v)", err, result)
 	}

@@ -96,7 +96,7 @@ func TestImmediateWhereCgroupsAreReadOnly(t *testing.T) {
 		h, side := r.hog(r.pod, "main", "fork 20"), r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
 		for _, target.Spare = range []string{"side", ""} {
-			if result, err := killer.Immediate(r.within(10*time.Second), target); err != nil || result.Signalled == 0 {
+			if result, err := killer.Immediate(r.within(patience), target); err != nil || result.Signalled == 0 {
 				r.Fatalf("spared %q: %+v, %v", target.Spare, result, err)
 			}
 		}
@@ -128,7 +128,7 @@ func TestKillsWhatItSeesInAnyNamespace(t *testing.T) {
 	r.mustKill()
 	r.killedBy(h, syscall.SIGKILL)
 	h = r.hog(r.pod, "main")
-	result, err := r.killer.Graceful(r.within(10*time.Second), r.target(r.pod.Path()), 10*time.Second, nil)
+	result, err := r.killer.Graceful(r.within(patience), r.target(r.pod.Path()), 10*time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

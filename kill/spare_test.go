@@ -18,7 +18,7 @@ func TestASparedContainerIsLeftAlone(t *testing.T) {
 		if r.killer.Ended(target) {
 			r.Error("it has ended before the kill")
 		}
-		result, err := r.killer.Immediate(r.within(10*time.Second), target)
+		result, err := r.killer.Immediate(r.within(patience), target)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestASparedContainerIsLeftAlone(t *testing.T) {
 		if result.Signalled != 6 || result.ToEmpty <= 0 {
 			r.Errorf("%+v", result)
 		}
-		again, err := r.killer.Immediate(r.within(10*time.Second), target)
+		again, err := r.killer.Immediate(r.within(patience), target)
 		if err != nil || again.Signalled != 0 {
 			r.Errorf("%+v, %v: nobody is left to be killed", again, err)
 		}
@@ -46,7 +46,7 @@ func TestASpareContainerThatIsNotThere(t *testing.T) {
 		h := r.hog(r.pod, "main")
 		target := r.target(r.pod.Path())
 		target.Spare = "none"
-		result, err := r.killer.Immediate(r.within(10*time.Second), target)
+		result, err := r.killer.Immediate(r.within(patience), target)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestASparedContainerIsNotWaitedFor(t *testing.T) {
 		least := time.Hour
 		for i := 0; i < 20 && least >= longestWait; i++ {
 			r.hog(r.pod, "main", "fill 50MiB")
-			result, err := r.killer.Immediate(r.within(10*time.Second), target)
+			result, err := r.killer.Immediate(r.within(patience), target)
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestAwaitDoesNotWaitForTheSparedContainer(t *testing.T) {
 		r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
 		target.Spare = "side"
-		if err := r.killer.Await(r.within(10*time.Second), target); err != nil {
+		if err := r.killer.Await(r.within(patience), target); err != nil {
 			r.Error(err)
 		}
 	})
