@@ -138,16 +138,26 @@ func TestAPodThatDoesNotDieIsKilledThreeTimesAndThenTheNextIsTried(t *testing.T)
 }
 
 func TestDoomedMemoryDoesNotWaitForPIDs(t *testing.T) {
-	w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), {Signal: signal.PIDAvailable, Value: quantity(100)}}, func(w *world) {
-		w.pids = 50
-		a := w.add("a", 300*mib)
-		a.Priority, a.undead = -1, true
-		a.MemoryRequest = signal.Quantity{Value: 500 * mib}
-		leak := w.add("leak", 300*mib)
-		leak.rate, leak.since = 200*mib, time.Now().Add(3*time.Second)
-	})
-	if got := w.evicted(); !slices.Equal(got, []string{"default/a", "default/leak"}) {
-		t.Errorf("evicted %v: a for its PIDs, which are on their way, and the leak for memory", got)
+	for about, tc := range map[string]struct {
+		since time.Duration
+		rate  signal.Amount
+	}{
+		"while the kill goes on": {time.Second, 400 * mib},
+		"after it was given up":  {3500 * time.Millisecond, 200 * mib},
+	} {
+		t.Run(about, func(t *testing.T) {
+			w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), {Signal: signal.PIDAvailable, Value: quantity(100)}}, func(w *world) {
+				w.pids = 50
+				a := w.add("a", 300*mib)
+				a.Priority, a.undead = -1, true
+				a.MemoryRequest = signal.Quantity{Value: 500 * mib}
+				leak := w.add("leak", 300*mib)
+				leak.rate, leak.since = tc.rate, time.Now().Add(tc.since)
+			})
+			if got := w.evicted(); !slices.Equal(got, []string{"default/a", "default/leak"}) || w.least <= 0 {
+				t.Errorf("evicted %v, %d MiB were left: a for its PIDs, which are on their way, and the leak for memory", got, w.least/mib)
+			}
+		})
 	}
 }
 

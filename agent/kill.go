@@ -108,55 +108,63 @@ func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 const attendPace = 2 * eviction.ShortestInterval
 
 // immediate kills, on the loop's own thread, which is the one that gets its
-// processor in time. Memory is looked at meanwhile.
+// processor in time. Memory is looked at meanwhile: where it falls, neither the API
+// server nor processes that linger are waited for as long as was planned.
 func (a *Agent) immediate(ctx context.Context, victim Victim) (Killed, error) {
 	patience, wait := a.patienceFor(&a.snapshot), a.killWait(&a.snapshot)
-	bounded, giveUp := context.WithTimeout(ctx, patience+wait)
-	defer giveUp()
+	bounded, done := context.WithTimeout(ctx, patience+wait)
+	defer done()
+	bounded, giveUp := context.WithCancelCause(bounded)
+	defer giveUp(nil)
 	telling, hurry := context.WithTimeout(ctx, patience)
+	defer hurry()
 	over, attended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(attended)
-		if a.runsOut(telling, over) {
-			hurry()
-			time.AfterFunc(a.killWait(&a.attended), giveUp)
-		}
+		a.attend(bounded, over, hurry, func() { giveUp(context.DeadlineExceeded) })
 	}()
 	killed, err := victim.Immediate(bounded, telling)
 	close(over)
 	<-attended
-	hurry()
 	return killed, err
 }
 
-// runsOut looks at memory until a kill is over, and reports whether it falls so
-// fast that an API server that does not answer can not be waited for any more, or
-// nobody may be killed any more.
-func (a *Agent) runsOut(telling context.Context, over <-chan struct{}) bool {
-	tick := time.NewTicker(attendPace)
+// attend looks at memory until a kill is over. It hurries the kill when memory falls
+// so fast that the API server can not be waited for any more, or nobody may be killed
+// any more, and gives it up when it has taken as long as it may at the present rate.
+func (a *Agent) attend(bounded context.Context, over <-chan struct{}, hurry, giveUp func()) {
+	begun, tick := time.Now(), time.NewTicker(attendPace)
 	defer tick.Stop()
 	for {
 		select {
 		case <-over:
-			return false
-		case <-telling.Done():
-			return false
+			return
+		case <-bounded.Done():
+			return
 		case now := <-tick.C:
-			if armed, _ := a.arming.Armed(); !armed || a.worse(now) {
-				return true
+			s := a.observe(now)
+			wait := halfOfMemory(s, longestKillWait+longestPatience)
+			if a.patienceFor(s) < attendPace {
+				wait = 0
+			}
+			if armed, _ := a.arming.Armed(); !armed || wait == 0 {
+				hurry()
+			}
+			if now.Sub(begun) >= max(wait, shortestKillWait) {
+				giveUp()
+				return
 			}
 		}
 	}
 }
 
-// worse observes memory, and reports whether there is no time any more to wait
-// for the API server.
-func (a *Agent) worse(now time.Time) bool {
+// observe looks at memory while a kill is under way.
+func (a *Agent) observe(now time.Time) *signal.Snapshot {
 	s := &a.attended
 	s.At, s.Kind = now, signal.Extra
 	a.cycle.Observer.Observe(&s.Node, signal.Extra)
 	a.falls.note(s)
-	return a.patienceFor(s) < attendPace
+	return s
 }
 
 // keep makes r a release that is waited for. A place is never taken: no
@@ -170,11 +178,16 @@ func (a *Agent) keep(r *release) {
 // present rate, and no longer than until the next look is due, so that another
 // pod can be ended in time.
 func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
-	wait := min(longestKillWait, a.interval(s))
+	return max(halfOfMemory(s, min(longestKillWait, a.interval(s))), shortestKillWait)
+}
+
+// halfOfMemory is half of what memory lasts at its present rate, but no longer than
+// most.
+func halfOfMemory(s *signal.Snapshot, most time.Duration) time.Duration {
 	for sig := range signal.All {
 		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
-			wait = min(wait, lasts/2)
+			most = min(most, lasts/2)
 		}
 	}
-	return max(wait, shortestKillWait)
+	return most
 }

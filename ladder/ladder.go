@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -118,18 +119,27 @@ func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p
 const signalTime = 50 * time.Millisecond
 
 // committed is ctx without its cancellation: of a pod that was told to be
-// evicted no process may go on because the agent is to stop. A deadline stays,
-// unless the server has used up the time: it is for the wait after the signals.
+// evicted no process may go on because the agent is to stop. A deadline stays, be
+// it passed or brought forward, for which the cause of a cancellation is
+// [context.DeadlineExceeded]; it is for the wait after the signals, which have
+// their time though the server may have used it up.
 func committed(ctx context.Context) (context.Context, context.CancelFunc) {
-	kept := context.WithoutCancel(ctx)
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return kept, func() {}
+	least := time.Now().Add(signalTime)
+	kept, cancel := context.WithoutCancel(ctx), context.CancelFunc(nil)
+	switch deadline, ok := ctx.Deadline(); {
+	case !ok:
+		kept, cancel = context.WithCancel(kept)
+	case deadline.Before(least):
+		kept, cancel = context.WithDeadline(kept, least)
+	default:
+		kept, cancel = context.WithDeadline(kept, deadline)
 	}
-	if least := time.Now().Add(signalTime); deadline.Before(least) {
-		deadline = least
-	}
-	return context.WithDeadline(kept, deadline)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			time.AfterFunc(time.Until(least), cancel)
+		}
+	})
+	return kept, func() { stop(); cancel() }
 }
 
 // tell reports whether the API server knows. A request that is given up may

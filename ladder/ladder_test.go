@@ -24,6 +24,7 @@ type world struct {
 	ends     chan struct{} // closed when the pod has ended
 	withdraw error
 	refuses  bool // to be killed
+	lingers  bool // for as long as it is waited for
 	empty    bool // there is nobody to kill any more
 	await    error
 	deaf     bool // the server's answers come whether they are waited for or not
@@ -102,7 +103,10 @@ func (w *world) Kill(ctx context.Context) (Ended, error) {
 		return Ended{}, nil
 	}
 	w.note("killed")
-	return Ended{Signalled: 1}, nil
+	if w.lingers {
+		<-ctx.Done()
+	}
+	return Ended{Signalled: 1, Lingering: w.lingers}, nil
 }
 
 func (w *world) End(_ context.Context, grace time.Duration, _ <-chan struct{}) (Ended, error) {
@@ -363,6 +367,31 @@ func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
+}
+
+// Memory begins to fall while who was told lingers.
+func TestWhoLingersIsNotWaitedForWhereTheTimeIsCutShort(t *testing.T) {
+	for about, tc := range map[string]struct{ cut, want time.Duration }{
+		"later":                {time.Second, time.Second},
+		"with signals to send": {0, signalTime},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				ctx, giveUp := context.WithCancelCause(ctx)
+				begun := time.Now()
+				time.AfterFunc(tc.cut, func() { giveUp(context.DeadlineExceeded) })
+				w := &world{lingers: true}
+				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), fromAPI(), w); err != nil || !r.Lingering {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if took := time.Since(begun); took != tc.want {
+					t.Errorf("waited for %v, want %v", took, tc.want)
+				}
+			})
+		})
+	}
 }
 
 // stopping ends the agent as soon as the server knows.
