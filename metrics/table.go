@@ -77,7 +77,7 @@ var table = [...]definition{
 	rehearsed: {"plimsoll_evictions_rehearsed_total", counter, []label{ofEviction}, nil,
 		"Evictions that were decided and not carried out, because the agent was disarmed, by what they were decided for."},
 	evictionsFailed: {"plimsoll_evictions_failed_total", counter, nil, nil,
-		"Pods that were chosen and could not be evicted; the next one in the ranking was tried."},
+		"Pods that were chosen and could not be evicted; as a rule the next one in the ranking was tried."},
 	evictionsHeld: {"plimsoll_evictions_held_total", counter, []label{{"by", valuesOf(holdNames[:])}}, nil,
 		"How often evictions were held back: the bound of an hour was reached, they had stopped to help, or a pod's owner brings it back again and again. Counted when it begins."},
 	softRefused: {"plimsoll_soft_evictions_refused_total", counter, nil, nil,

@@ -23,7 +23,8 @@
 // # The node is a cgroup
 //
 // For the node "/" the numbers are the kubelet's: the capacity is MemTotal, and
-// the working set is the usage of the root cgroup without inactive page cache.
+// the working set is anonymous memory and page cache but for what is inactive;
+// but no more is available than the kernel's MemAvailable.
 // For any other cgroup the capacity is its memory limit, or that of its nearest
 // limited ancestor, and never more than MemTotal; where the limit is an
 // ancestor's, what others use below that ancestor is not seen, so name the
@@ -55,7 +56,8 @@
 //     and used.
 //   - Slab and other kernel memory: used wherever a cgroup counts itself (version
 //     1 with kernel memory accounting, every version 2 cgroup but the root). The
-//     root of version 2 counts anon + file only, so memory.available of the node
-//     "/" does not see slab, page tables and sockets there; kubepods' and the
-//     pods' numbers do. Reclaimable slab counts as used.
+//     root of version 2 counts anon + file only; what it leaves out is seen all
+//     the same, since memory.available of the node "/" is at most the kernel's
+//     MemAvailable, on either version. That is not the kubelet's choice.
+//     Reclaimable slab counts as used, as far as MemAvailable does.
 package stats
