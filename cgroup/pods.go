@@ -25,6 +25,12 @@ type Container struct {
 	Path string // relative to each controller's mount
 }
 
+// Watches reports whether the cgroup is not a container's but that of the process by
+// which CRI-O watches one (conmon, with conmon_cgroup = "pod"). It writes down how
+// the container ended; a container whose conmon is killed with it runs for ever, as
+// far as CRI-O knows.
+func (c Container) Watches() bool { return strings.HasPrefix(path.Base(c.Path), "crio-conmon-") }
+
 // A PodTree is the kubepods directory of a node.
 type PodTree struct {
 	h    Hierarchy

@@ -110,7 +110,7 @@ func BenchmarkBesideASandbox(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				_, target := s.victim(2)
-				target.Spare = "c0"
+				target.Spare = []string{"c0"}
 				b.StartTimer()
 				if _, err := s.killer.Immediate(b.Context(), target); err != nil {
 					b.Fatal(err)

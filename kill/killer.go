@@ -19,11 +19,12 @@ type Target struct {
 	// Inode of the directory in the memory controller's tree when it was
 	// observed.
 	Inode uint64
-	// Spare is the directory of the container whose processes are left alone,
-	// empty for none: the pod's sandbox, which holds next to nothing and is the
-	// runtime's to stop. A kubelet that finds a pod without its sandbox while a
-	// container still dies forgets why the pod was evicted (docs/decisions/017).
-	Spare string
+	// Spare are the directories right in the pod's whose processes are left alone.
+	// They hold next to nothing, and are the runtime's to stop: the pod's sandbox,
+	// since a kubelet that finds a pod without it while a container still dies
+	// forgets why the pod was evicted (docs/decisions/017), and what a runtime
+	// watches containers with, see [cgroup.Container.Watches].
+	Spare []string
 }
 
 // A Result is what a kill did. It is filled in as far as the kill came, with an
@@ -134,7 +135,7 @@ func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	return a.result, err
 }
 
-// Ended reports whether no process of the pod is left but those of its spare. What
+// Ended reports whether no process of the pod is left but those it is to spare. What
 // can not be told is not so. It costs what a listing does, and touches nothing;
 // no immediate kill may be under way.
 func (k *Killer) Ended(t Target) bool {
@@ -152,7 +153,7 @@ func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 		return nil, fmt.Errorf("end pod %s: %w", t.UID, ErrBusy)
 	}
 	a := &w.attempt
-	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, spare: -1, begun: time.Now()}
+	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, begun: time.Now()}
 	w.before = w.before[:0] // whom an earlier kill has signalled
 	if err := a.open(); err != nil {
 		a.end()
@@ -170,8 +171,7 @@ type attempt struct {
 	pids    int  // v1, -1 if there is none
 	freezer int  // v1, -1 if there is none
 	events  int  // v2: cgroup.events, -1 if it can not be opened
-	spare   int  // the container that is left alone, -1 if there is none
-	sparing bool // it has processes, and they are left out
+	sparing bool // those that are left alone have processes, and they are left out
 	fought  int  // rounds that found processes not signalled before
 	touched bool // a process was signalled
 	begun   time.Time
@@ -182,11 +182,15 @@ type attempt struct {
 }
 
 func (a *attempt) end() {
-	for _, fd := range []int{a.members, a.pids, a.freezer, a.events, a.spare} {
+	for _, fd := range []int{a.members, a.pids, a.freezer, a.events} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
+	for _, s := range a.w.spares {
+		_ = unix.Close(s.dir)
+	}
+	a.w.spares = a.w.spares[:0]
 	a.w.busy.Store(false)
 }
 

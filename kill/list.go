@@ -25,7 +25,7 @@ func (a *attempt) list(into *[]int) error {
 	w.invisible = zeros
 	*into = (*into)[zeros:]
 	if err := a.leaveOut(into); err != nil {
-		return a.failed(fmt.Errorf("list the processes of %s/%s: %w", a.target.Path, a.target.Spare, err))
+		return a.failed(fmt.Errorf("list the processes of %s that are spared: %w", a.target.Path, err))
 	}
 	if len(*into) == 0 && a.k.mounts.blind {
 		w.invisible = a.unlisted()

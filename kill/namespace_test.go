@@ -24,8 +24,8 @@ const foreign = "PLIMSOLL_KILL_FOREIGN"
 func killForeign(order string) {
 	var version int
 	var root string
-	t := Target{UID: uid}
-	if _, err := fmt.Sscan(order, &version, &root, &t.Path, &t.Inode, &t.Spare); err != nil {
+	t := Target{UID: uid, Spare: []string{""}}
+	if _, err := fmt.Sscan(order, &version, &root, &t.Path, &t.Inode, &t.Spare[0]); err != nil {
 		fmt.Println("order", err)
 		os.Exit(1)
 	}
@@ -95,9 +95,9 @@ func TestImmediateWhereCgroupsAreReadOnly(t *testing.T) {
 		defer killer.Close()
 		h, side := r.hog(r.pod, "main", "fork 20"), r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
-		for _, target.Spare = range []string{"side", ""} {
+		for _, target.Spare = range [][]string{{"side"}, nil} {
 			if result, err := killer.Immediate(r.within(patience), target); err != nil || result.Signalled == 0 {
-				r.Fatalf("spared %q: %+v, %v", target.Spare, result, err)
+				r.Fatalf("spared %v: %+v, %v", target.Spare, result, err)
 			}
 		}
 		r.killedBy(h, syscall.SIGKILL)

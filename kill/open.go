@@ -53,7 +53,7 @@ func (a *attempt) open() error {
 	if a.k.mounts.version == cgroup.V2 {
 		a.events, _ = openat(a.members, nameEvents, unix.O_RDONLY)
 	}
-	a.openSpare()
+	a.openSpares()
 	return nil
 }
 

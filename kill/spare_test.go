@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/sandbox"
 )
 
 func TestASparedContainerIsLeftAlone(t *testing.T) {
 	onEach(t, func(r *rig) {
 		main, side := r.hog(r.pod, "main", "fork 5"), r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
-		target.Spare = "side"
+		target.Spare = []string{"side"}
 		r.grown(7)
 		if r.killer.Ended(target) {
 			r.Error("it has ended before the kill")
@@ -41,11 +43,31 @@ func TestASparedContainerIsLeftAlone(t *testing.T) {
 	})
 }
 
+func TestSeveralAreSpared(t *testing.T) {
+	onEach(t, func(r *rig) {
+		pod, err := r.node.AddPod("several", sandbox.Burstable, "main", "pause", "conmon")
+		if err != nil {
+			r.Fatal(err)
+		}
+		main, pause, conmon := r.hog(pod, "main", "fork 5"), r.hog(pod, "pause"), r.hog(pod, "conmon")
+		target := r.target(pod.Path())
+		target.UID, target.Spare = "several", []string{"pause", "conmon", "none"}
+		result, err := r.killer.Immediate(r.within(patience), target)
+		if err != nil || result.ToEmpty <= 0 || !r.killer.Ended(target) {
+			r.Fatalf("%+v, %v", result, err)
+		}
+		r.killedBy(main, syscall.SIGKILL)
+		if !pause.Process.Alive() || !conmon.Process.Alive() {
+			r.Error("who is to be spared was killed")
+		}
+	})
+}
+
 func TestASpareContainerThatIsNotThere(t *testing.T) {
 	onEach(t, func(r *rig) {
 		h := r.hog(r.pod, "main")
 		target := r.target(r.pod.Path())
-		target.Spare = "none"
+		target.Spare = []string{"none"}
 		result, err := r.killer.Immediate(r.within(patience), target)
 		if err != nil {
 			r.Fatal(err)
@@ -61,7 +83,7 @@ func TestASparedContainerIsNotWaitedFor(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
-		target.Spare = "side"
+		target.Spare = []string{"side"}
 		r.killer.released = false // it is to be waited for
 		least := time.Hour
 		for i := 0; i < 20 && least >= longestWait; i++ {
@@ -111,7 +133,7 @@ func TestAwaitDoesNotWaitForTheSparedContainer(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
-		target.Spare = "side"
+		target.Spare = []string{"side"}
 		if err := r.killer.Await(r.within(patience), target); err != nil {
 			r.Error(err)
 		}
@@ -124,7 +146,7 @@ func TestThePodHasEndedWhenItsMemoryIsBack(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
-		target.Spare = "side"
+		target.Spare = []string{"side"}
 		for range 10 {
 			h := r.hog(r.pod, "main", "threads 50", "fill 200MiB")
 			if err := unix.Kill(h.Process.PID, unix.SIGKILL); err != nil {

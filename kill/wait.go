@@ -62,7 +62,7 @@ func (a *attempt) awaitExits(ctx context.Context, wakeable bool) {
 }
 
 // stillPopulated reports whether the pod's cgroup.events will change once more as
-// it ends. Beside a spared container it does not.
+// it ends. Beside somebody who is spared it does not.
 func (a *attempt) stillPopulated() bool {
 	if a.sparing {
 		return false

@@ -28,10 +28,11 @@ type workspace struct {
 	dirents []byte
 	text    []byte
 	dirs    []int // open directories of the walk under way
+	spares  []spare
 
 	pids      []int // listed in this round, sorted
 	again     []int // listed after the pidfds were opened, sorted
-	spared    []int // of the container that is left alone, sorted
+	spared    []int // in the directories that are left alone, sorted
 	before    []int // signalled in the last round, sorted
 	invisible int   // in the last listing
 
@@ -52,7 +53,7 @@ func newWorkspace() (*workspace, error) {
 	}
 	w := &workspace{
 		path: touched[byte](pathSize), dirents: touched[byte](direntsSize), text: touched[byte](textSize),
-		dirs: touched[int](expectDirs)[:0], pids: touched[int](expectPIDs)[:0],
+		dirs: touched[int](expectDirs)[:0], spares: touched[spare](expectDirs)[:0], pids: touched[int](expectPIDs)[:0],
 		again: touched[int](expectPIDs)[:0], spared: touched[int](expectPIDs)[:0], before: touched[int](expectPIDs)[:0],
 		poll: touched[unix.PollFd](firstPidfd + batch)[:firstPidfd], wake: wake,
 	}

@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,22 +13,36 @@ import (
 
 // Page cache that comes fast is seen as such, look after look, though the
 // counters of the node's cgroup stand still at times: what is left never differs
-// by much from what the container's own counters say.
+// by much from what the counters of the processes' own cgroup say, be it the
+// container's, be it one below that, as crun makes it.
 func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
-	const lasts, pace, late = 3 * time.Second, time.Millisecond, 100 * mib
+	t.Run("in the container", func(t *testing.T) { catchUp(t, "/app", 1, 100*mib) })
+	t.Run("one further down", func(t *testing.T) { catchUp(t, "/app/container", 50, 50*mib) })
+}
+
+// catchUp reads the counters in place after so many looks: often, and counters above
+// stand still; rarely, and they do unless the looks have read them.
+func catchUp(t *testing.T, place string, after int, late signal.Amount) {
+	const lasts, pace = 3 * time.Second, time.Millisecond
 	box := sandboxNode(t)
 	p := addPod(t, box, "streamer", sandbox.Burstable, "app")
 	n := openNode(t, Options{NodeCgroup: box.Path(), KubeReserved: 100 * mib})
 	pods := OpenPods(n.Hierarchy(), box.Path())
 	t.Cleanup(pods.Close)
-	pods.Prepare([]signal.Pod{{UID: "streamer"}})
 	n.Among(pods)
-	own, err := cgroup.OpenMemory(n.Hierarchy(), p.Path()+"/app")
+	h := box.Run(t, p, "app")
+	if place != "/app" {
+		nest(t, n.Hierarchy().Dir("memory", p.Path()+"/app"), n.Hierarchy().Dir("memory", p.Path()+place), h)
+	}
+	pods.Prepare([]signal.Pod{{UID: "streamer"}})
+	own, err := cgroup.OpenMemory(n.Hierarchy(), p.Path()+place)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	h := box.Run(t, p, "app", "fill 150MiB")
+	if err := h.Send("fill 150MiB"); err != nil {
+		t.Fatal(err)
+	}
 	if err := h.Send("random 300MiB in " + onDisk + " for 20s"); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +67,9 @@ func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
 		collected := pods.countedAt
 		var seen signal.Observations
 		n.Look(signal.Extra, time.Now(), &seen)
+		if looks++; looks%after != 0 {
+			continue
+		}
 		u, err := own.Read()
 		if err != nil || !seen[signal.MemoryAvailable].Known {
 			t.Fatalf("%v, %+v", err, seen[signal.MemoryAvailable])
@@ -58,9 +77,61 @@ func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
 		left := 512*mib - signal.Amount(u.Usage-u.ActiveFile-u.InactiveFile)
 		off := seen[signal.MemoryAvailable].Left() - left
 		worst, most = max(worst, off, -off), max(most, signal.Amount(u.File))
-		looks++
 		if pods.countedAt != collected {
 			stood++
 		}
 	}
 }
+
+// nest moves a container's only process into a cgroup below the container's.
+func nest(t *testing.T, container, inner string, h *sandbox.Hog) {
+	t.Helper()
+	err := os.Mkdir(inner, 0o755)
+	if err == nil {
+		err = os.WriteFile(inner+"/cgroup.procs", []byte(strconv.Itoa(h.Process.PID)), 0o644) //nolint:gosec // a kernel file
+	}
+	if _, absent := os.Stat(container + "/cgroup.subtree_control"); err == nil && absent == nil {
+		err = os.WriteFile(container+"/cgroup.subtree_control", []byte("+memory"), 0o644) //nolint:gosec // a kernel file
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What crun makes below a container is opened with it; what a container makes for
+// itself, several of them or without a memory controller, is not, and is not looked
+// for again and again.
+func TestTheInnerCgroupOfAContainerIsOpened(t *testing.T) {
+	box := sandboxNode(t)
+	container := addPod(t, box, "x", sandbox.Burstable, "app").ContainerDir("memory", "app")
+	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
+	defer p.Close()
+	free := p.free
+	var last *pod
+	for _, tc := range []struct {
+		change func(string, os.FileMode) error
+		dir    string
+		inner  int
+	}{{nil, "", 0}, {os.Mkdir, "container", 1}, {os.Mkdir, "other", 0}, {unmake, "other", 1}, {unmake, "container", 0}} {
+		if tc.change != nil {
+			if err := tc.change(container+"/"+tc.dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if box.Version() == 2 && tc.inner == 1 { // nobody has asked for memory to be counted there
+			tc.inner = 0
+		}
+		for again := range 2 {
+			p.Prepare([]signal.Pod{{UID: "x"}})
+			if again == 1 && p.known["x"] != last {
+				t.Errorf("%s: opened again", tc.dir)
+			}
+			last = p.known["x"]
+		}
+		if got, want := free-p.free, 2*groupDescriptors+tc.inner*innerDescriptors; got != want {
+			t.Errorf("%s: %d descriptors are kept, want %d", tc.dir, got, want)
+		}
+	}
+}
+
+func unmake(dir string, _ os.FileMode) error { return os.Remove(dir) }

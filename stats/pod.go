@@ -2,6 +2,7 @@ package stats
 
 import (
 	"errors"
+	"os"
 
 	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/signal"
@@ -11,7 +12,7 @@ import (
 type pod struct {
 	cgroup     cgroup.Pod
 	own        group
-	containers []group
+	containers []containerGroup
 	usage      signal.Usage
 
 	kept  bool // its files stay open between measurements
@@ -24,8 +25,18 @@ type group struct {
 	memory *cgroup.Memory
 }
 
-// groupDescriptors is how many files a group holds open.
-const groupDescriptors = 3
+// A containerGroup is a container's cgroup, and what is right below that when its files were opened.
+type containerGroup struct {
+	group
+	below int
+	inner *cgroup.Memory // of the only one below it, in which crun keeps the processes on version 2; else nil
+}
+
+// How many files are held open.
+const (
+	groupDescriptors = 3
+	innerDescriptors = 2
+)
 
 func (g *group) close() {
 	g.dir.Close()
@@ -45,6 +56,46 @@ func openGroup(h cgroup.Hierarchy, path string, buf *cgroup.Buffer) (group, erro
 	return group{dir, memory}, nil
 }
 
+func openContainer(h cgroup.Hierarchy, path string, buf *cgroup.Buffer) (c containerGroup, err error) {
+	if c.group, err = openGroup(h, path, buf); err != nil {
+		return c, err
+	}
+	c.below, _ = c.dir.Children()
+	if c.below == 1 {
+		c.inner = openInner(h, path, buf)
+	}
+	return c, nil
+}
+
+// openInner opens what a container's processes may be in; nil if that is gone, or
+// nobody counts memory there.
+func openInner(h cgroup.Hierarchy, path string, buf *cgroup.Buffer) *cgroup.Memory {
+	entries, _ := os.ReadDir(h.Dir("memory", path))
+	for _, e := range entries {
+		if e.IsDir() {
+			inner, _ := cgroup.OpenMemoryWith(h, path+"/"+e.Name(), buf)
+			return inner
+		}
+	}
+	return nil
+}
+
+func (c *containerGroup) close() {
+	c.group.close()
+	if c.inner != nil {
+		c.inner.Close()
+	}
+}
+
+// read reads the container's memory, with counters that are up to date where all of
+// it lies one cgroup further down: those of whoever has it come first.
+func (c *containerGroup) read() (cgroup.MemoryUsage, error) {
+	if c.inner != nil {
+		_, _ = c.inner.Read() // so that its counters are passed on
+	}
+	return c.memory.Read()
+}
+
 // openPod opens the files of a pod. Containers that vanish meanwhile are left
 // out; the directory's identity is that of the one opened.
 func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, error) {
@@ -56,7 +107,7 @@ func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, er
 	m := &pod{cgroup: found, own: own}
 	m.cgroup.Containers = nil
 	for _, c := range found.Containers {
-		g, err := openGroup(h, c.Path, buf)
+		opened, err := openContainer(h, c.Path, buf)
 		if cgroup.IsGone(err) {
 			continue
 		}
@@ -64,7 +115,7 @@ func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, er
 			m.close()
 			return nil, err
 		}
-		m.containers = append(m.containers, g)
+		m.containers = append(m.containers, opened)
 		m.cgroup.Containers = append(m.cgroup.Containers, c)
 		m.usage.Containers = append(m.usage.Containers, signal.ContainerUsage{Name: c.Name})
 	}
@@ -78,13 +129,29 @@ func (m *pod) close() {
 	}
 }
 
-func (m *pod) descriptors() int { return groupDescriptors * (1 + len(m.containers)) }
+func (m *pod) descriptors() int {
+	n := groupDescriptors * (1 + len(m.containers))
+	for i := range m.containers {
+		if m.containers[i].inner != nil {
+			n += innerDescriptors
+		}
+	}
+	return n
+}
 
-// changed reports whether the pod has gained or lost a container, or can not
-// say: 0.5 µs.
+// changed reports whether the pod has gained or lost a container, or a container
+// what is below it, or can not say: 0.5 µs each.
 func (m *pod) changed() bool {
 	n, ok := m.own.dir.Children()
-	return !ok || n != len(m.containers)
+	if !ok || n != len(m.containers) {
+		return true
+	}
+	for i := range m.containers {
+		if below, ok := m.containers[i].dir.Children(); !ok || below != m.containers[i].below {
+			return true
+		}
+	}
+	return false
 }
 
 // measure measures the pod, and returns what all of it uses. What fails is not known in the usage; the error is
@@ -95,7 +162,7 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	own, err = m.upToDate()
 	m.usage.Memory, errs[0] = workingSet(own, err)
 	for i := range m.containers {
-		u, err := m.containers[i].memory.Read()
+		u, err := m.containers[i].read()
 		if m.usage.Containers[i].Memory, err = workingSet(u, err); err != nil && errs[1] == nil {
 			errs[1] = err
 		}

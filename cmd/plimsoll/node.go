@@ -166,7 +166,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Spare = n.sandboxes.of(e.Pod, found.Containers)
+	v.target.Spare = n.sandboxes.spared(e.Pod, found.Containers)
 	if s, err := signal.Parse(e.Cause); err == nil && s.Definition().Condition != signal.DiskPressure && n.killer.Ended(v.target) {
 		return nil, fmt.Errorf("pod %s runs no process but its sandbox's: its end would free nothing", e.Pod.Key())
 	}

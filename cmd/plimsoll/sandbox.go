@@ -28,6 +28,21 @@ func (s sandboxes) of(pod *signal.Pod, directories []cgroup.Container) string {
 	return found
 }
 
+// spared are the directories of a pod's that a kill leaves alone: the sandbox, and
+// those of processes by which a runtime watches containers.
+func (s sandboxes) spared(pod *signal.Pod, directories []cgroup.Container) (names []string) {
+	containers := slices.DeleteFunc(slices.Clone(directories), cgroup.Container.Watches)
+	if sandbox := s.of(pod, containers); sandbox != "" {
+		names = append(names, sandbox)
+	}
+	for _, d := range directories {
+		if d.Watches() {
+			names = append(names, path.Base(d.Path))
+		}
+	}
+	return names
+}
+
 // sandboxOf is the one directory of a pod's beside those of its containers, by
 // the runtime's IDs. It is empty if that can not be told: unless every container
 // is found, the one beside them may be one that was started again.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,25 @@ func TestTheSandboxIsTheDirectoryThatIsNoContainer(t *testing.T) {
 			found = append(found, cgroup.Container{Name: id, Path: "/kubepods.slice/pod/cri-containerd-" + id + ".scope"})
 		}
 		if got := sandboxOf(pod, found); got != tc.want {
+			t.Errorf("%v: %q, want %q", tc.directories, got, tc.want)
+		}
+	}
+}
+
+// CRI-O may watch a container from inside the pod's cgroup.
+func TestWhoWatchesContainersIsSparedBesideTheSandbox(t *testing.T) {
+	pod := &signal.Pod{UID: "u", Containers: []signal.Container{{Name: "a", ID: "1"}, {Name: "b", ID: "2"}}}
+	known := sandboxes{}
+	for _, tc := range []struct{ directories, want []string }{
+		{[]string{"crio-1.scope", "crio-conmon-1.scope", "crio-2.scope", "crio-conmon-2.scope"}, []string{"crio-conmon-1.scope", "crio-conmon-2.scope"}},
+		{[]string{"crio-1", "crio-conmon-1", "crio-s", "crio-2", "crio-conmon-s"}, []string{"crio-s", "crio-conmon-1", "crio-conmon-s"}},
+		{[]string{"crio-conmon-1"}, []string{"crio-s", "crio-conmon-1"}}, // what is known of the sandbox holds
+	} {
+		var found []cgroup.Container
+		for _, base := range tc.directories {
+			found = append(found, cgroup.Container{Name: cgroup.ContainerName(base), Path: "/kubepods/pod/" + base})
+		}
+		if got := known.spared(pod, found); !slices.Equal(got, tc.want) {
 			t.Errorf("%v: %q, want %q", tc.directories, got, tc.want)
 		}
 	}
