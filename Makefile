@@ -9,6 +9,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED = 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
 
+# Collecting garbage is a third of the compiler's time, but tests run with it: what they
+# need is compiled before.
+COMPILE = GOGC=off GOMEMLIMIT=1500MiB $(GO) build
+
 # Packages whose tests press on the real kernel: one at a time, as root.
 KERNEL  := ./cgroup ./cgroupnotify ./kill ./test/sandbox ./test/hog ./test/trial ./test/bench ./demo
 # What is tried on cgroup v2 too, in a virtual machine.
@@ -69,12 +73,14 @@ test: test-unit test-kernel components build ## everything, cheap first; from th
 	$(MAKE) -o components e2e
 
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
+	@$(COMPILE) $(shell $(GO) list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER) $(WHOLE)),$(shell $(GO) list ./...))
 	$(GO) -C test/components test .
 	$(GO) -C test/plot test .
 	$(GO) -C deploy/image test .
 
 test-race: ## the packages with goroutines, under the race detector
+	@CGO_ENABLED=1 $(COMPILE) -race $(RACE)
 	CGO_ENABLED=1 $(GO) test -race -vet=off $(RACE)
 
 test-kernel: ## the packages that press on the real kernel (root)
@@ -84,6 +90,7 @@ test-v2: build ## the kernel tests of every package under cgroup v2, in a virtua
 	$(GO) run ./test/vm test $(V2)
 
 test-edge: components ## the packages that speak to real components (root)
+	@CGO_ENABLED=1 $(COMPILE) -race $(EDGE)
 	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(ABREAST) -timeout 15m $(EDGE)
 
 test-cluster: components build ## the agent on real nodes, and the controller on a real API server (root)
