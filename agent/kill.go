@@ -143,7 +143,7 @@ func (a *Agent) attend(bounded context.Context, over <-chan struct{}, hurry, giv
 			return
 		case now := <-tick.C:
 			s := a.observe(now)
-			wait := halfOfMemory(s, longestKillWait+longestPatience)
+			wait := memoryLasts(s) / 2
 			if a.patienceFor(s) < attendPace {
 				wait = 0
 			}
@@ -178,16 +178,5 @@ func (a *Agent) keep(r *release) {
 // present rate, and no longer than until the next look is due, so that another
 // pod can be ended in time.
 func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
-	return max(halfOfMemory(s, min(longestKillWait, a.interval(s))), shortestKillWait)
-}
-
-// halfOfMemory is half of what memory lasts at its present rate, but no longer than
-// most.
-func halfOfMemory(s *signal.Snapshot, most time.Duration) time.Duration {
-	for sig := range signal.All {
-		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
-			most = min(most, lasts/2)
-		}
-	}
-	return most
+	return max(min(longestKillWait, a.interval(s), memoryLasts(s)/2), shortestKillWait)
 }

@@ -46,14 +46,22 @@ func (a *Agent) pressing(s *signal.Snapshot, t *eviction.Threshold) bool {
 // of what memory lasts beyond the kill itself. Memory that does not fall
 // leaves the time that an answer takes at worst, memory that is used up none.
 func (a *Agent) patienceFor(s *signal.Snapshot) time.Duration {
-	patience := longestPatience
 	for sig := range signal.All {
 		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Left() <= 0 {
 			return 0 // what is used up does not fall any more
 		}
-		if lasts, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
-			patience = min(patience, (lasts-eviction.KillTime)/2)
+	}
+	return max(min(longestPatience, (memoryLasts(s)-eviction.KillTime)/2), 0)
+}
+
+// memoryLasts is how long memory lasts at its present rate, the node's or what pods
+// are allowed; for ever if it does not fall.
+func memoryLasts(s *signal.Snapshot) (lasts time.Duration) {
+	lasts = 1<<63 - 1
+	for sig := range signal.All {
+		if of, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
+			lasts = min(lasts, of)
 		}
 	}
-	return max(patience, 0)
+	return lasts
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -257,13 +256,7 @@ func TestMeasureCountsNestedProcesses(t *testing.T) {
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
 	box.Run(t, pod, "app")
 	inner := box.Run(t, pod, "app")
-	nested := pod.ContainerDir("memory", "app") + "/init.scope/service"
-	if err := os.MkdirAll(nested, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(nested+"/cgroup.procs", []byte(strconv.Itoa(inner.Process.PID)), 0o644); err != nil { //nolint:gosec // a kernel file
-		t.Fatal(err)
-	}
+	move(t, inner, pod.ContainerDir("memory", "app")+"/init.scope/service")
 	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
 	defer p.Close()
 	got := p.Measure([]signal.Pod{{UID: "x"}}, nil)

@@ -83,17 +83,27 @@ func catchUp(t *testing.T, place string, after int, late signal.Amount) {
 	}
 }
 
-// nest moves a container's only process into a cgroup below the container's.
+// nest moves a container's only process into a cgroup below the container's, where
+// its memory is counted.
 func nest(t *testing.T, container, inner string, h *sandbox.Hog) {
 	t.Helper()
-	err := os.Mkdir(inner, 0o755)
-	if err == nil {
-		err = os.WriteFile(inner+"/cgroup.procs", []byte(strconv.Itoa(h.Process.PID)), 0o644) //nolint:gosec // a kernel file
+	move(t, h, inner)
+	control := container + "/cgroup.subtree_control"
+	if _, absent := os.Stat(control); absent != nil { // version 1
+		return
 	}
-	if _, absent := os.Stat(container + "/cgroup.subtree_control"); err == nil && absent == nil {
-		err = os.WriteFile(container+"/cgroup.subtree_control", []byte("+memory"), 0o644) //nolint:gosec // a kernel file
+	if err := os.WriteFile(control, []byte("+memory"), 0o644); err != nil { //nolint:gosec // a kernel file
+		t.Fatal(err)
 	}
-	if err != nil {
+}
+
+// move moves a process into a cgroup, which is made.
+func move(t *testing.T, h *sandbox.Hog, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(h.Process.PID)), 0o644); err != nil { //nolint:gosec // a kernel file
 		t.Fatal(err)
 	}
 }

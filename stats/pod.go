@@ -161,8 +161,8 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	var errs [3]error
 	own, err = m.upToDate()
 	m.usage.Memory, errs[0] = workingSet(own, err)
-	for i := range m.containers {
-		u, err := m.containers[i].read()
+	for i := range m.containers { // what is further down was read just now
+		u, err := m.containers[i].memory.Read()
 		if m.usage.Containers[i].Memory, err = workingSet(u, err); err != nil && errs[1] == nil {
 			errs[1] = err
 		}
