@@ -40,7 +40,7 @@ func addNuisance(t *testing.T, n *Notifier, f *nuisance) {
 }
 
 func TestAFailingSourceIsGivenUp(t *testing.T) {
-	n := open(t, Options{Hierarchy: hierarchy(t)})
+	n := open(t, withoutMachine(t))
 	f := nuisance{err: unix.EBADF}
 	addNuisance(t, n, &f)
 	fds := descriptors(t)
@@ -56,7 +56,7 @@ func TestAFailingSourceIsGivenUp(t *testing.T) {
 // Whatever the kernel says, a source wakes no more often than its pace allows,
 // and costs no more than that when it wakes nobody.
 func TestPacesBoundEverySource(t *testing.T) {
-	n := open(t, Options{Hierarchy: hierarchy(t)})
+	n := open(t, withoutMachine(t))
 	for _, wakes := range []signal.Wakes{0, signal.ByStall} {
 		f := nuisance{wakes: wakes}
 		begin, woken := time.Now(), 0
@@ -76,7 +76,7 @@ func TestPacesBoundEverySource(t *testing.T) {
 
 // Without epoll there is still the time.
 func TestAfterTheCloseOnlyTheTimeIsLeft(t *testing.T) {
-	n, err := Open(Options{Hierarchy: hierarchy(t)})
+	n, err := Open(withoutMachine(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +172,9 @@ func limit(t *testing.T, files uint64) (restore func()) {
 }
 
 func TestACgroupThatIsNotThere(t *testing.T) {
-	h := hierarchy(t)
-	n := open(t, Options{Hierarchy: h, NodeCgroup: "/plimsoll-nowhere"})
+	o := withoutMachine(t)
+	o.NodeCgroup = "/plimsoll-nowhere"
+	n := open(t, o)
 	for _, s := range n.Sources() {
 		if s.Where != Machine && (s.Err == nil || !cgroup.IsGone(s.Err)) {
 			t.Errorf("%+v", s)

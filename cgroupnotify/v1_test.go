@@ -84,7 +84,9 @@ func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
 	onV1(t)
 	var told []string
-	r := newRig(t, Options{Report: func(s Source) { told = append(told, fmt.Sprint(s.Name, " ", s.Where, " ", s.Err == nil)) }})
+	o := withoutMachine(t)
+	o.Report = func(s Source) { told = append(told, fmt.Sprint(s.Name, " ", s.Where, " ", s.Err == nil)) }
+	r := newRig(t, o)
 	var node signal.Observations
 	look := func() {
 		node = r.look()

@@ -126,7 +126,7 @@ func TestEventsOfACgroupThatIsMadeAgain(t *testing.T) {
 // A trigger whose cgroup was removed is in error for good, and heard once.
 func TestATriggerThatIsGoneIsHeardOnce(t *testing.T) {
 	onV2(t)
-	r := newRig(t, Options{})
+	r := newRig(t, withoutMachine(t))
 	kubepods := r.box.Dir(sandbox.Unified) + "/kubepods"
 	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"), kubepods+"/burstable", kubepods)
 	for end := time.Now().Add(patience); r.source(PSI, Kubepods).Err == nil && time.Now().Before(end); {
