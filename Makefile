@@ -40,7 +40,7 @@ RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components demo test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components demo check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -64,6 +64,11 @@ components: ## build the real components that tests use: once, cached by version
 demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
+
+check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes once it is compiled
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(MAKE) test-unit
 
 # What measures the kernel has the machine to itself, and so has the whole node. The
 # virtual machine and the race detector compute while what speaks to components waits.

