@@ -40,10 +40,10 @@ RATE     ?= 150MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components demo check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components components-1.36 demo check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/plimsoll, one static binary
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -60,6 +60,9 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/components run . -o ../../bin/components
+
+components-1.36: ## build the components with Kubernetes 1.36, for what differs between releases (PLIMSOLL_COMPONENTS_SET=components-1.36)
+	$(GO) -C test/components run . -kubernetes 1.36 -o ../../bin/components-1.36
 
 demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
 	@$(GO) build -o bin/demo ./demo

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -63,12 +64,17 @@ func program(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, err := filepath.EvalSymlinks(filepath.Join(root, "bin", "components", name))
+	dir := cmp.Or(os.Getenv(componentsVariable), "components")
+	path, err := filepath.EvalSymlinks(filepath.Join(root, "bin", dir, name))
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w: run make components", name, err)
+		return "", fmt.Errorf("find %s: %w: run make %s", name, err, dir)
 	}
 	return path, unhidden(path)
 }
+
+// componentsVariable names the directory below bin with the components to use, such
+// as components-1.36 for another release of Kubernetes.
+const componentsVariable = "PLIMSOLL_COMPONENTS_SET"
 
 // unhidden refuses places that are private in the node's mount namespace.
 func unhidden(path string) error {

@@ -47,18 +47,19 @@ var components = []component{
 
 func main() {
 	out := flag.String("o", filepath.Join("..", "..", "bin", "components"), "directory for the links to the programs")
+	kubernetes := flag.String("kubernetes", "", "build Kubernetes from the pins of the directory kubernetes-`RELEASE`, such as 1.36; empty: from those of this directory")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: components [-o DIRECTORY] [NAME…]\nRun it in its own directory. It builds the named components, or all of them.")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: components [-o DIRECTORY] [-kubernetes RELEASE] [NAME…]\nRun it in its own directory. It builds the named components, or all of them.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := run(*out, flag.Args()); err != nil {
+	if err := run(*out, *kubernetes, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "components:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, names []string) error {
+func run(out, kubernetes string, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(components, func(c component) bool { return c.name == name }) {
 			return fmt.Errorf("there is no component %q", name)
@@ -70,6 +71,9 @@ func run(out string, names []string) error {
 	for _, c := range components {
 		if len(names) > 0 && !slices.Contains(names, c.name) {
 			continue
+		}
+		if kubernetes != "" && c.module == "." {
+			c.module = "kubernetes-" + kubernetes
 		}
 		version, err := c.provide(out)
 		if err != nil {
@@ -118,7 +122,7 @@ func (c component) provide(out string) (version string, err error) {
 // not know its patch release.
 func (c component) buildFlags(p *pins) ([]string, error) {
 	ld := stripped
-	if c.module == "." {
+	if c.kubernetes() {
 		kubernetes, err := p.version("k8s.io/kubernetes")
 		if err != nil {
 			return nil, err
@@ -135,6 +139,11 @@ func (c component) buildFlags(p *pins) ([]string, error) {
 		ld += " -X " + c.stamp + "=v" + version
 	}
 	return append([]string{"build", "-ldflags", ld}, c.flags...), nil
+}
+
+// kubernetes reports whether the component comes from a module that pins Kubernetes.
+func (c component) kubernetes() bool {
+	return c.module == "." || strings.HasPrefix(c.module, "kubernetes-")
 }
 
 // build writes to a name of its own and renames: what has the right name is
