@@ -46,7 +46,7 @@ func (c *Agent) validate(faults *fields.Faults) {
 		faults.Add(c.Where("monitoringPeriod"), c.MonitoringPeriod.String(), "must be at least %s", eviction.ShortestInterval)
 	}
 	if c.ReactionReserve < 0 {
-		faults.Add(c.Where("reactionReserve"), c.ReactionReserve.String(), "must not be negative")
+		faults.Add(c.Where("earlyEvictionHorizon"), c.ReactionReserve.String(), "must not be negative")
 	}
 	if c.LoggingFormat != "text" && c.LoggingFormat != "json" {
 		faults.Add(c.Where("loggingFormat"), c.LoggingFormat, "must be text or json")

@@ -172,7 +172,7 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 		c.Verbosity != 3 || c.FillRate() != 8<<30 || c.ReservedMemory() != 1536<<20 {
 		t.Errorf("%+v", c)
 	}
-	for field, want := range map[string]string{"evictionMaxPodGracePeriod": "--eviction-max-pod-grace-period", "monitoringPeriod": "monitoringPeriod", "extraLooks": "extraLooks"} {
+	for field, want := range map[string]string{"evictionMaxPodGracePeriod": "--eviction-max-pod-grace-period", "monitoringPeriod": "monitoringPeriod", "earlyEviction": "earlyEviction"} {
 		if got := c.Where(field); got != want {
 			t.Errorf("%s was set by %s, said to be by %s", field, want, got)
 		}

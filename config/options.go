@@ -69,12 +69,12 @@ var nodeOptions = []option[Agent]{
 		help: "while this file exists the agent touches nothing, whatever anybody says; SIGUSR1 makes it. Its directory should be one of memory, and of the host; empty: there is none"},
 	{field: "monitoringPeriod", flag: "monitoring-period", preset: "10s", setText: duration(func(c *Agent) *time.Duration { return &c.MonitoringPeriod }),
 		help: "time between two regular looks, which decide as the kubelet does"},
-	{field: "extraLooks", flag: "extra-looks", preset: "doomed", setText: extraLooks,
-		help: "what looks between regular ones may do: doomed (act only on memory that would be gone before a kill could still help), immediate (act as a regular look), off"},
+	{field: "earlyEviction", flag: "early-eviction", preset: "imminent", setText: earlyEviction,
+		help: "what a check between two periodic ones may do: imminent (evict only when memory would be exhausted within earlyEvictionHorizon), immediate (decide as a periodic check), never"},
 	{field: "notifications", flag: "notifications", preset: "auto", setText: oneOf(func(c *Agent) *string { return &c.Notifications }, "auto", "off"),
 		help: "whether the kernel may ask for a look between two that are due: auto watches whatever this kernel offers (memcg thresholds, memory.events, pressure stall information), off leaves it to the timer alone"},
-	{field: "reactionReserve", flag: "reaction-reserve", preset: "500ms", setText: duration(func(c *Agent) *time.Duration { return &c.ReactionReserve }),
-		help: "memory that is gone sooner than this at its present rate is doomed"},
+	{field: "earlyEvictionHorizon", flag: "early-eviction-horizon", preset: "500ms", setText: duration(func(c *Agent) *time.Duration { return &c.ReactionReserve }),
+		help: "exhaustion is imminent when memory would be gone sooner than this at its present rate"},
 	{field: "maxFillRate", flag: "max-fill-rate", preset: "0", setText: fillRate,
 		help: "fastest credible rate at which memory fills, in bytes per second, such as 8Gi; 0 means 2Gi for every processor, 4Gi at least"},
 	{field: "stateFile", flag: "state-file", preset: "/var/lib/plimsoll/state.json", setText: str(func(c *Agent) *string { return &c.StateFile }),
@@ -89,7 +89,7 @@ var nodeOptions = []option[Agent]{
 		help: "verbosity of the log; from 2 on regular looks that led to nothing are told too"},
 }
 
-func extraLooks(c *Agent, text string) (problem string) {
+func earlyEviction(c *Agent, text string) (problem string) {
 	choice, err := eviction.ParseExtraLooks(text)
 	if err != nil {
 		return err.Error()

@@ -24,7 +24,7 @@ const (
 	Off
 )
 
-var extraLooksNames = [...]string{"doomed", "immediate", "off"}
+var extraLooksNames = [...]string{"imminent", "immediate", "never"}
 
 func (e ExtraLooks) String() string { return extraLooksNames[e] }
 
@@ -35,7 +35,7 @@ func ParseExtraLooks(name string) (ExtraLooks, error) {
 			return ExtraLooks(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown choice for extra looks %q: use doomed, immediate or off", name)
+	return 0, fmt.Errorf("unknown choice %q for early evictions: use imminent, immediate or never", name)
 }
 
 // Defaults of the policy, where the configuration says nothing.

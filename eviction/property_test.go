@@ -46,7 +46,7 @@ func randomTimeline(r *rand.Rand) timeline {
 		enforced: r.IntN(2) == 0, layout: pick(r, "single", "dedicated", "split"),
 		transition: pick(r, 20*time.Second, 45*time.Second, 5*time.Minute),
 		reserve:    pick(r, 0, time.Millisecond, 500*time.Millisecond, 5*time.Second),
-		extraLooks: pick(r, "doomed", "doomed", "doomed", "immediate", "off"),
+		extraLooks: pick(r, "imminent", "imminent", "imminent", "immediate", "never"),
 		restarts:   map[int]bool{},
 	}
 	value := func() (int64, float32) {
@@ -231,7 +231,7 @@ func TestInvariants(t *testing.T) {
 				if v.Met.Len() == 0 && encoded(t, m) != state {
 					fail("step %d is an extra look that changed the state", j)
 				}
-				if v.Met.Len() > 0 && (v.Target != nil && !v.Target.Signal.OfMemory() || l.extraLooks == "off") {
+				if v.Met.Len() > 0 && (v.Target != nil && !v.Target.Signal.OfMemory() || l.extraLooks == "never") {
 					fail("step %d is an extra look that acts for %v", j, v.Target)
 				}
 			}

@@ -174,7 +174,7 @@ func (t *twin) look(s *twinStep) twinAnswer {
 		}
 	}
 	full := !s.extra || t.extraLooks == "immediate"
-	acting := full || t.extraLooks == "doomed" && t.doomed(s)
+	acting := full || t.extraLooks == "imminent" && t.doomed(s)
 	if acting {
 		t.decide(s, full, &answer)
 	}

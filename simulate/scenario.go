@@ -133,13 +133,13 @@ type reader struct {
 	last    *time.Duration // the step before was at
 }
 
-var stepFields = []string{"at", "look", "node", "usage", "afterReclaim", "killError", "add", "remove", "restart"}
+var stepFields = []string{"at", "check", "node", "usage", "afterReclaim", "killError", "add", "remove", "restart"}
 
 func (r *reader) step(v fields.Value) Step {
 	o := v.Object(stepFields...)
 	s := Step{
 		At:        r.at(o.Need("at")),
-		Kind:      readKind(o.Get("look")),
+		Kind:      readKind(o.Get("check")),
 		Usage:     map[string]*signal.Usage{},
 		KillError: o.Get("killError").Text(),
 		Add:       r.pods(o.Get("add")),
@@ -178,12 +178,13 @@ func readKind(v fields.Value) signal.Kind {
 	if !v.Present() {
 		return signal.Regular
 	}
-	for _, k := range []signal.Kind{signal.Regular, signal.Extra} {
-		if v.Text() == k.String() {
-			return k
-		}
+	switch v.Text() {
+	case "periodic":
+		return signal.Regular
+	case "early":
+		return signal.Extra
 	}
-	v.Fault("must be regular or extra")
+	v.Fault("must be periodic or early")
 	return signal.Regular
 }
 

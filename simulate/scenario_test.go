@@ -34,12 +34,12 @@ func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"steps: [{at: 0s}]\nspeling: 1":                                          `speling: 1: unknown field`,
 		"pods: []":                                                               `steps: required, but left out`,
-		"steps: [{look: extra}]":                                                 `steps[0].at: required, but left out`,
+		"steps: [{check: early}]":                                                `steps[0].at: required, but left out`,
 		"steps: [{at: 5}]":                                                       `steps[0].at: 5: must be a duration`,
 		"steps: [{at: -5s}]":                                                     `steps[0].at: "-5s": must not be negative`,
 		"steps: [{at: 5s}, {at: 5s}]":                                            `steps[1].at: "5s": must be later than the step before it`,
 		"steps: [{at: 5s}, {at: 4s}]":                                            `steps[1].at: "4s": must be later`,
-		"steps: [{at: 0s, look: sharp}]":                                         `steps[0].look: "sharp": must be regular or extra`,
+		"steps: [{at: 0s, check: sharp}]":                                        `steps[0].check: "sharp": must be periodic or early`,
 		"steps: [{at: 0s, node: {moon.available: {}}}]":                          `steps[0].node[moon.available]: {}: unsupported eviction signal`,
 		"steps: [{at: 0s, node: {pid.available: {capacity: 1}}}]":                `steps[0].node[pid.available].available: required`,
 		"steps: [{at: 0s, node: {pid.available: {available: 1}}}]":               `steps[0].node[pid.available].capacity: required`,
@@ -181,7 +181,7 @@ func TestSteps(t *testing.T) {
 		}
 	})
 	t.Run("a restart forgets how fast memory fell", func(t *testing.T) {
-		const fall = "steps: [{at: 0s, node: {memory.available: {available: 1Gi, capacity: 4Gi}}}, {at: 1s, look: extra, %snode: {memory.available: {available: 1Mi, capacity: 4Gi}}}]"
+		const fall = "steps: [{at: 0s, node: {memory.available: {available: 1Gi, capacity: 4Gi}}}, {at: 1s, check: early, %snode: {memory.available: {available: 1Mi, capacity: 4Gi}}}]"
 		if l := steps(t, hard+strings.Replace(fall, "%s", "", 1))[1]; l.Signal != "memory.available" {
 			t.Errorf("doomed, but not acted for: %+v", l)
 		}
@@ -236,8 +236,8 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(head + "steps: [{at: 0s, look: extra, restart: true}]"))
-	f.Add([]byte(head + "config: {extraLooks: immediate, reactionReserve: 0s}\nfilesystems: split\nsteps: [{at: 1ns, node: {pid.available: {available: 9E, capacity: 9E}}}]"))
+	f.Add([]byte(head + "steps: [{at: 0s, check: early, restart: true}]"))
+	f.Add([]byte(head + "config: {earlyEviction: immediate, earlyEvictionHorizon: 0s}\nfilesystems: split\nsteps: [{at: 1ns, node: {pid.available: {available: 9E, capacity: 9E}}}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, faults := simulate.Parse(data)
 		if faults.Err() != nil {

@@ -104,7 +104,7 @@ func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
 		"R × " + millis(kill+look),
 		"fill rate ≤ threshold / " + millis(kill+look),
 		"r × " + millis(eviction.RateWindow+kill+2*calm),
-		"`--reaction-reserve` is at least " + millis(kill+look),
+		"`--early-eviction-horizon` is at least " + millis(kill+look),
 		"(" + millis(eviction.DefaultReactionReserve) + ")",
 	} {
 		if !strings.Contains(string(text), want) {

@@ -71,7 +71,7 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	warnOfSmallThresholds(policy, c, log)
 	armed, why := p.safety.Armed()
 	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
-		"extraLooks", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
+		"earlyEviction", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
 	notifier, stalls := p.waits()
 	a := agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
 		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,

@@ -23,7 +23,7 @@ var modes = []struct {
 	args []string
 }{
 	{"Plimsoll", nil},
-	{"10 s looks only", []string{"--extra-looks=off"}},
+	{"10 s looks only", []string{"--early-eviction=never"}},
 }
 
 // fills races hogs of every rate against the agent in every mode.

@@ -34,7 +34,7 @@ type Result struct {
 	CPU         time.Duration // the agent's
 }
 
-// reserve is the default of --reaction-reserve.
+// reserve is the default of --early-eviction-horizon.
 const reserve = 500 * time.Millisecond
 
 // Early reports whether an extra look evicted though memory was not doomed by

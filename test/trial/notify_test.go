@@ -17,7 +17,7 @@ import (
 
 // noTimer has no look fall due for an hour, whatever memory does: what happens
 // meanwhile was woken by the kernel.
-var noTimer = []string{"--max-fill-rate=1", trial.NoRegularLook, "--extra-looks=immediate"}
+var noTimer = []string{"--max-fill-rate=1", trial.NoRegularLook, "--early-eviction=immediate"}
 
 // pastTheLine takes a hog of 350 MiB past the line of a node of 512 MiB, and no
 // further: available memory stands still while the hog dies, however long that
