@@ -90,6 +90,7 @@ func (c *converter) pod(p *corev1.Pod) *facts.Pod {
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		f.Daemon = owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 	}
+	c.checkOperators(p, f.Tolerations)
 	f.Evicted = c.evicted(p)
 	if c.requested != nil {
 		asked, err := c.requested(p)
@@ -100,6 +101,15 @@ func (c *converter) pod(p *corev1.Pod) *facts.Pod {
 		f.Asked = asked
 	}
 	return &f
+}
+
+// checkOperators reports tolerations of a pod with an operator of a later API.
+func (c *converter) checkOperators(p *corev1.Pod, tolerations []facts.Toleration) {
+	for i := range tolerations {
+		if tolerations[i].Operator == facts.UnknownOperator {
+			c.doubt("pod "+p.Namespace+"/"+p.Name, fmt.Sprintf("its toleration of %.40q has the operator %.40q, which is not known here: it is taken to tolerate every value", p.Spec.Tolerations[i].Key, p.Spec.Tolerations[i].Operator))
+		}
+	}
 }
 
 // evicted is since when the pod bears the mark of its node's agent; nil if it does

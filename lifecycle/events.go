@@ -38,12 +38,13 @@ var (
 	eventCancelled   = wording{ofTaints, corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod {pod}"}
 )
 
-// nodeEvents are those about nodes and the cluster.
+// nodeEvents are those about nodes and the cluster. The first four have the messages
+// of Kubernetes' own controllers, which tools match.
 var nodeEvents = map[fleet.Event]wording{
-	fleet.RegisteredNode:  {ofNodes, corev1.EventTypeNormal, "RegisteredNode", "Node {node} is followed from now on"},
-	fleet.RemovingNode:    {ofNodes, corev1.EventTypeNormal, "RemovingNode", "Node {node} is gone and not followed any more"},
+	fleet.RegisteredNode:  {ofNodes, corev1.EventTypeNormal, "RegisteredNode", "Node {node} event: Registered Node {node} in Controller"},
+	fleet.RemovingNode:    {ofNodes, corev1.EventTypeNormal, "RemovingNode", "Node {node} event: Removing Node {node} from Controller"},
 	fleet.NodeNotReady:    {ofNodes, corev1.EventTypeNormal, "NodeNotReady", "Node {node} status is now: NodeNotReady"},
-	fleet.DeletingAllPods: {ofNodes, corev1.EventTypeNormal, "DeletingAllPods", "Deleting all Pods from Node {node}"},
+	fleet.DeletingAllPods: {ofNodes, corev1.EventTypeNormal, "DeletingAllPods", "Node {node} event: Deleting all Pods from Node {node}."},
 	fleet.SecondOpinion:   {ofNodes, corev1.EventTypeWarning, "SecondOpinion", "The kubelet of Node {node} is silent, its Plimsoll agent is not: its pods stay for the time being"},
 	fleet.BreakerOpened:   {ofNodes, corev1.EventTypeWarning, "BreakerOpened", "So many nodes fell silent at once that the API server's view is in doubt: nobody is given up before live reads agree"},
 	fleet.BreakerClosed:   {ofNodes, corev1.EventTypeNormal, "BreakerClosed", "Silent nodes are given up again"},

@@ -60,7 +60,7 @@ func TestWithoutTaintsPodsGoWithTheirNode(t *testing.T) {
 			t.Errorf("a node was given up in the zone %v", zones.Load())
 		}
 		for name, want := range map[string][]string{
-			"a":      {"node-controller NodeNotReady: Node a status is now: NodeNotReady", "node-controller DeletingAllPods: Deleting all Pods from Node a"},
+			"a":      {"node-controller NodeNotReady: Node a status is now: NodeNotReady", "node-controller DeletingAllPods: Node a event: Deleting all Pods from Node a."},
 			"web":    {"node-controller NodeNotReady: Node is not ready", "node-controller NodeControllerEviction: Marking for deletion Pod web from Node a"},
 			"daemon": {"node-controller NodeNotReady: Node is not ready"},
 		} {

@@ -98,7 +98,7 @@ func (x *errand) taint() error {
 		p := specPatch{}
 		p.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
 		p.Metadata.Labels = x.labelsMissing(live)
-		if taints := changed(live.Spec.Taints, x.Add, x.Remove); !slices.EqualFunc(taints, live.Spec.Taints, sameTaint) {
+		if taints := changed(live.Spec.Taints, x.stamped(time.Now()), x.Remove); !slices.EqualFunc(taints, live.Spec.Taints, sameTaint) {
 			p.Spec = &taintList{taints}
 		}
 		if p.Spec == nil && len(p.Metadata.Labels) == 0 {
@@ -110,6 +110,18 @@ func (x *errand) taint() error {
 		x.parts.Meters.givenUp(x.object().Labels.Place().String())
 	}
 	return err
+}
+
+// stamped are the taints to add, as they are written at this moment: a fresh one may
+// have waited for its turn since it was decided.
+func (x *errand) stamped(now time.Time) []facts.Taint {
+	add := slices.Clone(x.Add)
+	for i := range add {
+		if x.Fresh(&add[i]) {
+			add[i].Added = now
+		}
+	}
+	return add
 }
 
 // givesUp: it is one of the taints that drive pods off a node which is not ready.

@@ -23,12 +23,13 @@ const (
 	messageLost = "Node %v which was running pod %v is unresponsive"
 )
 
-// markNotReady takes the pod out of the endpoints of its services.
+// markNotReady takes the pod out of the endpoints of its services. Only the status of
+// its condition Ready changes: reason and message stay those of its kubelet.
 func (x *errand) markNotReady() error {
 	x.tell(eventPodNotReady)
 	_, err := x.patchPodStatus(podStatus{Conditions: []condition{{
 		Type: string(corev1.PodReady), Status: string(corev1.ConditionFalse),
-		Reason: reasonNotReady, Message: messageNotReady, LastTransitionTime: stamp(time.Now()),
+		LastTransitionTime: stamp(time.Now()),
 	}}})
 	return err
 }

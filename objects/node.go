@@ -63,7 +63,7 @@ func Condition(c *corev1.NodeCondition) (t facts.ConditionType, condition facts.
 	}
 	condition = facts.Condition{
 		Status: facts.Unknown, Reason: c.Reason,
-		Heartbeat: c.LastHeartbeatTime.Time, Transition: c.LastTransitionTime.Time,
+		Heartbeat: c.LastHeartbeatTime.Time, Transition: Latest(c.LastTransitionTime.Time),
 	}
 	if c.Status != "" {
 		condition.Status = facts.ParseStatus(string(c.Status))

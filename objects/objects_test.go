@@ -49,7 +49,7 @@ func TestLabels(t *testing.T) {
 }
 
 func TestCondition(t *testing.T) {
-	written := corev1.NodeCondition{LastHeartbeatTime: metav1.NewTime(then), LastTransitionTime: metav1.NewTime(then.Add(1)), Reason: "r"}
+	written := corev1.NodeCondition{LastHeartbeatTime: metav1.NewTime(then), LastTransitionTime: metav1.NewTime(then), Reason: "r"}
 	for _, c := range []struct {
 		kind    corev1.NodeConditionType
 		status  corev1.ConditionStatus
@@ -67,7 +67,7 @@ func TestCondition(t *testing.T) {
 		written.Type, written.Status = c.kind, c.status
 		want := facts.Condition{}
 		if c.decides {
-			want = facts.Condition{Status: c.want, Heartbeat: then, Transition: then.Add(1), Reason: "r"}
+			want = facts.Condition{Status: c.want, Heartbeat: then, Transition: then.Add(time.Second - 1), Reason: "r"}
 		}
 		if kind, got, decides := Condition(&written); kind != c.is || got != want || decides != c.decides {
 			t.Errorf("%s, %q, is %s, %+v, %v", c.kind, c.status, kind, got, decides)
@@ -111,7 +111,7 @@ func TestPod(t *testing.T) {
 		Spec:       corev1.PodSpec{NodeName: "a", Tolerations: []corev1.Toleration{{Key: "k"}}},
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
-	want := facts.Pod{Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then}
+	want := facts.Pod{Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then.Add(time.Second - 1)}
 	for phase, finished := range map[corev1.PodPhase]bool{"": false, corev1.PodPending: false, corev1.PodRunning: false, corev1.PodUnknown: false, corev1.PodSucceeded: true, corev1.PodFailed: true} {
 		for _, deleted := range []*metav1.Time{nil, &at} {
 			p.Status.Phase, p.DeletionTimestamp = phase, deleted
@@ -159,7 +159,7 @@ func TestTaint(t *testing.T) {
 		want    facts.Taint
 		ok      bool
 	}{
-		{corev1.Taint{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &at}, facts.Taint{Key: "k", Value: "v", Effect: facts.NoExecute, Added: then}, true},
+		{corev1.Taint{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &at}, facts.Taint{Key: "k", Value: "v", Effect: facts.NoExecute, Added: then.Add(time.Second - 1)}, true},
 		{corev1.Taint{Key: "k", Effect: "PreferNoSchedule"}, facts.Taint{Key: "k", Effect: facts.PreferNoSchedule}, true},
 		{corev1.Taint{Key: "k"}, facts.Taint{Key: "k"}, false},
 		{corev1.Taint{Key: "k", Effect: "NoBreakfast"}, facts.Taint{Key: "k"}, false},
@@ -170,17 +170,33 @@ func TestTaint(t *testing.T) {
 	}
 }
 
+func TestLatest_IsTheEndOfTheSecond(t *testing.T) {
+	for _, c := range []struct{ at, want time.Time }{
+		{then, then.Add(time.Second - 1)},
+		{then.Add(time.Millisecond), then.Add(time.Millisecond)},
+		{time.Time{}, time.Time{}},
+	} {
+		if got := Latest(c.at); !got.Equal(c.want) {
+			t.Errorf("%s is %s at the latest", c.at, got)
+		}
+	}
+	if got := metav1.NewTime(Latest(then)).Format(time.RFC3339); got != then.Format(time.RFC3339) {
+		t.Errorf("written back it is %s", got)
+	}
+}
+
 func TestTolerations(t *testing.T) {
 	minute, never := int64(60), int64(-5)
 	got := Tolerations([]corev1.Toleration{
 		{Key: "k", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &minute},
 		{Key: "l", Value: "v", TolerationSeconds: &never}, {Key: "m", Operator: "Equal"},
-		{Key: "n", Operator: "Nearly"}, {Effect: "NoBreakfast", Operator: corev1.TolerationOpExists},
+		{Key: "n", Operator: "Nearly"}, {Key: "o", Operator: "Gt", Value: "3"}, {Key: "p", Operator: "Lt", Value: "-3"}, {Effect: "NoBreakfast", Operator: corev1.TolerationOpExists},
 	})
 	want := []facts.Toleration{
 		{Key: "k", Operator: facts.Exists, Effect: facts.NoExecute, Seconds: 60, Bounded: true},
 		{Key: "l", Value: "v", Seconds: -5, Bounded: true}, {Key: "m"},
-		{Key: "n", Operator: facts.InvalidOperator}, {Operator: facts.InvalidOperator},
+		{Key: "n", Operator: facts.UnknownOperator},
+		{Key: "o", Operator: facts.Greater, Value: "3"}, {Key: "p", Operator: facts.Less, Value: "-3"}, {Operator: facts.InvalidOperator},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

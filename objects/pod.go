@@ -14,7 +14,7 @@ import (
 func Pod(p *corev1.Pod) facts.Pod {
 	return facts.Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName,
-		Created:  p.CreationTimestamp.Time,
+		Created:  Latest(p.CreationTimestamp.Time),
 		Finished: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		Deleting: p.DeletionTimestamp != nil,
 	}

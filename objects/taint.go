@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
@@ -12,18 +14,30 @@ func Taint(t *corev1.Taint) (taint facts.Taint, ok bool) {
 	effect, known := facts.ParseEffect(string(t.Effect))
 	taint = facts.Taint{Key: t.Key, Value: t.Value, Effect: effect}
 	if t.TimeAdded != nil {
-		taint.Added = t.TimeAdded.Time
+		taint.Added = Latest(t.TimeAdded.Time)
 	}
 	return taint, known && effect != facts.AnyEffect
+}
+
+// Latest is the latest moment that a time of the API can stand for: the API holds
+// whole seconds, and cuts off what is beyond. So nothing that counts from it ends
+// too early. Written back, the moment is what was read. The zero time stays zero.
+func Latest(t time.Time) time.Time {
+	if t.IsZero() || t.Nanosecond() != 0 {
+		return t
+	}
+	return t.Add(time.Second - time.Nanosecond)
 }
 
 // operators are those of tolerations, by their names in the API.
 var operators = map[corev1.TolerationOperator]facts.Operator{
 	"": facts.Equal, corev1.TolerationOpEqual: facts.Equal, corev1.TolerationOpExists: facts.Exists,
+	corev1.TolerationOpGt: facts.Greater, corev1.TolerationOpLt: facts.Less,
 }
 
-// Tolerations are those of a pod, as written. One with an operator or an effect
-// that Kubernetes does not have stays, and tolerates nothing.
+// Tolerations are those of a pod, as written. One with an effect that Kubernetes
+// does not have stays, and tolerates nothing. One with an operator that is not known
+// here tolerates every value.
 func Tolerations(written []corev1.Toleration) []facts.Toleration {
 	all := make([]facts.Toleration, len(written))
 	for i := range written {
@@ -35,8 +49,11 @@ func Tolerations(written []corev1.Toleration) []facts.Toleration {
 func toleration(t *corev1.Toleration) facts.Toleration {
 	operator, is := operators[t.Operator]
 	effect, known := facts.ParseEffect(string(t.Effect))
-	if !is || !known {
+	switch {
+	case !known:
 		operator = facts.InvalidOperator
+	case !is:
+		operator = facts.UnknownOperator
 	}
 	f := facts.Toleration{Key: t.Key, Value: t.Value, Operator: operator, Effect: effect}
 	if t.TolerationSeconds != nil {

@@ -59,18 +59,18 @@ func (r *run) whyEvicted(a *fleet.Action) string {
 		if t.Effect != facts.NoExecute {
 			continue
 		}
+		if r.scenario.policy.NoExecute {
+			t.Swapped = n.object.Swapped(&t)
+		}
 		if at, goes := evictions.Deadline(a.Pod, []facts.Taint{t}); goes && (!found || at.Before(first)) {
 			first, taint, found = at, t, true
 		}
 	}
-	begin := taint.Added
-	if a.Pod.Created.After(begin) {
-		begin = a.Pod.Created
-	}
-	if !first.After(begin) {
+	borne, _ := evictions.Patience(a.Pod, &taint)
+	if borne <= 0 {
 		return taintName(taint) + " is not tolerated"
 	}
-	return fmt.Sprintf("%s was tolerated for %s, since %s", taintName(taint), seconds(first.Sub(begin)), since(begin))
+	return fmt.Sprintf("%s was tolerated for %s, since %s", taintName(taint), seconds(borne), since(first.Add(-borne)))
 }
 
 func (r *run) whyCancelled(a *fleet.Action) string {

@@ -120,7 +120,7 @@ func (d *dealer) pressure() string {
 func (d *dealer) status() string { return some(d, "True", "True", "False", "Unknown") }
 
 func (d *dealer) userTaint() taint {
-	t := taint{key: some(d, "k", "k", "l"), value: some(d, "", "v", "w"), effect: some(d, "NoExecute", "NoExecute", "NoExecute", "NoSchedule", "PreferNoSchedule")}
+	t := taint{key: some(d, "k", "k", "l"), value: some(d, "", "v", "w", "7", "10"), effect: some(d, "NoExecute", "NoExecute", "NoExecute", "NoSchedule", "PreferNoSchedule")}
 	if d.chance(5) {
 		t.key = some(d, notReady, unreachable, "node.kubernetes.io/memory-pressure", "node.kubernetes.io/unschedulable")
 	}
@@ -162,7 +162,7 @@ func (d *dealer) tolerations() (all []toleration) {
 	}
 	for range d.IntN(5) {
 		t := toleration{key: some(d, unreachable, notReady, "k", "k", "l"), effect: some(d, "NoExecute", "NoExecute", "NoExecute", ""), seconds: seconds()}
-		switch d.IntN(6) {
+		switch d.IntN(8) {
 		case 0:
 			t.operator, t.value = "Equal", some(d, "", "v", "w")
 		case 1:
@@ -172,6 +172,8 @@ func (d *dealer) tolerations() (all []toleration) {
 		case 3:
 			t.effect, t.seconds = some(d, "NoSchedule", ""), nil
 			t.operator = "Exists"
+		case 4:
+			t.operator, t.value = some(d, "Gt", "Lt", "Nearly"), some(d, "-1", "7", "8", "60")
 		default:
 			t.operator = "Exists"
 		}

@@ -423,7 +423,7 @@ func (w *shadow) markPods() {
 		if n == nil || p.finished || !p.ready {
 			continue
 		}
-		if status := n.conditions["Ready"].status; status != "True" && status != "" {
+		if c := n.conditions["Ready"]; c.status == "Unknown" && (c.reason != "" || p.created >= c.transition) {
 			p.ready = false
 			w.say(line{node: n.name, pod: p.key}, "pod-not-ready", `"node":%q,"pod":%q`, n.name, p.key)
 		}
@@ -434,13 +434,19 @@ func (t *toleration) tolerates(against taint) bool {
 	if t.effect != "" && t.effect != against.effect || t.key != "" && t.key != against.key {
 		return false
 	}
-	return t.operator == "Exists" || t.value == against.value
+	if t.operator == "Gt" || t.operator == "Lt" {
+		has, is := strconv.Atoi(against.value)
+		than, _ := strconv.Atoi(t.value)
+		return is == nil && (t.operator == "Gt" && has > than || t.operator == "Lt" && has < than)
+	}
+	return t.operator == "Exists" || t.operator == "Nearly" || t.value == against.value
 }
 
 // leaves is when a pod goes for the NoExecute taints of its node.
 func (w *shadow) leaves(p *shadowPod) (at time.Duration, leaves bool) {
 	n := w.nodes[p.node]
-	if _, tolerations, _ := w.modes(); n == nil || p.finished || !tolerations {
+	taints, tolerations, _ := w.modes()
+	if n == nil || p.finished || !tolerations {
 		return 0, false
 	}
 	at = always
@@ -448,15 +454,39 @@ func (w *shadow) leaves(p *shadowPod) (at time.Duration, leaves bool) {
 		if t.effect != "NoExecute" {
 			continue
 		}
-		i := slices.IndexFunc(p.tolerations, func(tol toleration) bool { return tol.tolerates(t) })
-		from := max(t.added, p.created)
-		if i < 0 {
-			at = min(at, from)
-		} else if s := p.tolerations[i].seconds; s != nil {
-			at = min(at, from+max(0, time.Duration(*s))*time.Second)
+		from := t.added
+		if other, turned := n.swapped(t); taints && turned > from && p.bears(other) == always {
+			from = turned
+		}
+		if bears := p.bears(t); bears != always {
+			at = min(at, max(from, p.created)+bears)
 		}
 	}
 	return at, at != always
+}
+
+// swapped is what a taint of a node replaced, if it did, and when.
+func (n *shadowNode) swapped(t taint) (replaced taint, at time.Duration) {
+	c := n.conditions["Ready"]
+	switch {
+	case t.key == notReady && c.status == "False":
+		return taint{key: unreachable, effect: t.effect}, c.transition
+	case t.key == unreachable && c.status == "Unknown":
+		return taint{key: notReady, effect: t.effect}, c.transition
+	}
+	return taint{}, -1
+}
+
+// bears is how long a pod tolerates a taint.
+func (p *shadowPod) bears(t taint) time.Duration {
+	i := slices.IndexFunc(p.tolerations, func(tol toleration) bool { return tol.tolerates(t) })
+	switch {
+	case i < 0:
+		return 0
+	case p.tolerations[i].seconds == nil:
+		return always
+	}
+	return max(0, time.Duration(*p.tolerations[i].seconds)) * time.Second
 }
 
 func (w *shadow) evict(p *shadowPod, why string) {

@@ -43,6 +43,7 @@ type twinNode struct {
 	says             map[string]string // what it reports
 	api              map[string]string // what the API has: type to status
 	changed          int               // lastTransitionTime of Ready
+	unheard          bool              // the controller turned Ready to Unknown
 	taints           map[string]int    // key:effect to timeAdded
 	since            int               // not True and not absent since; -1: it is
 	evicted          bool
@@ -157,7 +158,7 @@ func (w *twin) report(n *twinNode, name string) {
 		n.changed = w.now
 	}
 	maps.Copy(n.api, n.says)
-	n.beat = w.now
+	n.beat, n.unheard = w.now, false
 	for _, p := range w.pods {
 		if p.play.node == name && n.says["Ready"] == "True" && !p.play.finished {
 			p.ready = true
@@ -215,7 +216,7 @@ func (w *twin) silence(name string, n *twinNode) {
 			n.api[t] = "Unknown"
 			w.say("condition %s %s Unknown %s", name, t, reason)
 			if t == "Ready" {
-				n.changed = w.now
+				n.changed, n.unheard = w.now, true
 			}
 		}
 	}
@@ -404,7 +405,7 @@ func (w *twin) taint(name string, n *twinNode) {
 // care marks, times and evicts one pod, and deletes what is left of it.
 func (w *twin) care(key string, p *twinPod) {
 	n := w.nodes[p.play.node]
-	if n != nil && wantedOf(n) != "" && p.ready {
+	if n != nil && n.api["Ready"] == "Unknown" && p.ready && (n.unheard || p.created >= n.changed) {
 		p.ready = false
 		w.say("pod-not-ready %s %s", p.play.node, key)
 	}
@@ -417,6 +418,9 @@ func (w *twin) care(key string, p *twinPod) {
 	if n != nil && w.play.manager && !p.play.finished {
 		for taint, added := range n.taints {
 			if taintKey, noExecute := strings.CutSuffix(taint, ":NoExecute"); noExecute {
+				if other := opposites[taintKey]; taintKey == wantedOf(n) && n.changed > added && p.patience(other) == forEver {
+					added = n.changed // it had no timer before the swap
+				}
 				due = min(due, p.deadline(taintKey, added))
 			}
 		}
@@ -434,18 +438,24 @@ func (w *twin) care(key string, p *twinPod) {
 	}
 }
 
-// deadline is when a pod leaves for a taint: the first toleration that is for it
-// counts.
-func (p *twinPod) deadline(key string, added int) int {
-	begin := max(added, p.created)
+var opposites = map[string]string{wantedBy["False"]: wantedBy["Unknown"], wantedBy["Unknown"]: wantedBy["False"]}
+
+// patience is how many seconds a pod tolerates a taint: by the first toleration
+// that is for it.
+func (p *twinPod) patience(key string) int {
 	for _, t := range p.play.tolerates {
-		if t.key != "" && t.key != key {
-			continue
+		if t.key == "" || t.key == key {
+			return t.seconds
 		}
-		if t.seconds == forEver {
-			return never
-		}
-		return begin + max(t.seconds, 0)
 	}
-	return begin
+	return 0
+}
+
+// deadline is when a pod leaves for a taint.
+func (p *twinPod) deadline(key string, added int) int {
+	borne := p.patience(key)
+	if borne == forEver {
+		return never
+	}
+	return max(added, p.created) + max(borne, 0)
 }

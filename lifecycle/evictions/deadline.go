@@ -15,9 +15,10 @@ const longest = 100 * 365 * 24 * 60 * 60
 // taints of the node can be handed over.
 //
 // Each taint is borne as long as the first toleration says that is for it, and
-// not at all without one, counted from when both taint and pod were there. The
-// first of these moments counts. It may be long past. O(taints × tolerations),
-// allocates nothing.
+// not at all without one, counted from when both taint and pod were there. A taint
+// that replaced one which the pod tolerates without limit counts from the swap: the
+// pod had no timer before. The first of these moments counts. It may be long past.
+// O(taints × tolerations), allocates nothing.
 func Deadline(p *facts.Pod, taints []facts.Taint) (at time.Time, ok bool) {
 	if p.Finished || p.Deleting {
 		return time.Time{}, false
@@ -27,25 +28,38 @@ func Deadline(p *facts.Pod, taints []facts.Taint) (at time.Time, ok bool) {
 		if taint.Effect != facts.NoExecute {
 			continue
 		}
-		borne, bounded := patience(p.Tolerations, taint)
+		borne, bounded := Patience(p, taint)
 		if !bounded {
 			continue
 		}
-		since := taint.Added
-		if since.Before(p.Created) {
-			since = p.Created
-		}
-		if until := since.Add(borne); !ok || until.Before(at) {
+		if until := beginning(p, taint, borne).Add(borne); !ok || until.Before(at) {
 			at, ok = until, true
 		}
 	}
 	return at, ok
 }
 
-// patience is how long the taint is borne; bounded is false for ever.
-func patience(tolerations []facts.Toleration, taint *facts.Taint) (borne time.Duration, bounded bool) {
-	for i := range tolerations {
-		t := &tolerations[i]
+// beginning is when the time begins for which the pod tolerates the taint. A pod
+// that does not tolerate it has no time that could begin with its own creation.
+func beginning(p *facts.Pod, taint *facts.Taint, borne time.Duration) time.Time {
+	since := taint.Added
+	if taint.Swapped.After(since) {
+		replaced := facts.Taint{Key: facts.Opposite(taint.Key), Effect: facts.NoExecute}
+		if _, bounded := Patience(p, &replaced); !bounded {
+			since = taint.Swapped
+		}
+	}
+	if borne > 0 && since.Before(p.Created) {
+		since = p.Created
+	}
+	return since
+}
+
+// Patience is how long the pod tolerates the taint: by its first toleration for it,
+// or not at all without one. bounded is false if it does so for ever.
+func Patience(p *facts.Pod, taint *facts.Taint) (borne time.Duration, bounded bool) {
+	for i := range p.Tolerations {
+		t := &p.Tolerations[i]
 		if !t.Tolerates(taint) {
 			continue
 		}

@@ -19,6 +19,11 @@ func taint(key string, since int) facts.Taint {
 	return facts.Taint{Key: key, Effect: facts.NoExecute, Added: at(since)}
 }
 
+// swapped replaced another one at that second, and keeps the moment of that.
+func swapped(key string, since, turned int) facts.Taint {
+	return facts.Taint{Key: key, Effect: facts.NoExecute, Added: at(since), Swapped: at(turned)}
+}
+
 // bears tolerates a key for ever.
 func bears(key string) facts.Toleration { return facts.Toleration{Key: key, Operator: facts.Exists} }
 
@@ -50,7 +55,18 @@ func TestDeadline(t *testing.T) {
 		{"nor is one below it", facts.Pod{Tolerations: tolerations{bearsFor("k", -7)}}, taints{taint("k", 5)}, 5},
 		{"without a bound the figure says nothing", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Exists, Seconds: 7}}}, taints{taint("k", 5)}, stays},
 		{"a bound that nobody lives to see", facts.Pod{Tolerations: tolerations{bearsFor("k", math.MaxInt64)}}, taints{taint("k", 5)}, stays},
-		{"for ever, but by an operator that there is not", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.InvalidOperator}}}, taints{taint("k", 5)}, 5},
+		{"tolerated by a number that is greater", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Greater, Value: "3"}}}, taints{{Key: "k", Value: "4", Effect: facts.NoExecute, Added: at(5)}}, stays},
+		{"a number that is not", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Greater, Value: "3"}}}, taints{{Key: "k", Value: "3", Effect: facts.NoExecute, Added: at(5)}}, 5},
+		{"tolerated for a while by a number that is less", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Less, Value: "3", Seconds: 9, Bounded: true}}}, taints{{Key: "k", Value: "2", Effect: facts.NoExecute, Added: at(5)}}, 14},
+		{"an operator of a later API", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.UnknownOperator, Value: "x"}}}, taints{taint("k", 5)}, stays},
+		{"swapped, and the one before was tolerated for ever", facts.Pod{Tolerations: tolerations{bears(facts.KeyNotReady), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 110},
+		{"swapped the other way", facts.Pod{Tolerations: tolerations{bears(facts.KeyUnreachable), bearsFor(facts.KeyNotReady, 50)}}, taints{swapped(facts.KeyNotReady, 5, 60)}, 110},
+		{"swapped, and everything was tolerated for ever but this", facts.Pod{Tolerations: tolerations{bearsFor(facts.KeyUnreachable, 50), bears("")}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 110},
+		{"swapped, and not tolerated", facts.Pod{Tolerations: tolerations{bears(facts.KeyNotReady)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 60},
+		{"swapped, and the one before was tolerated for a while", facts.Pod{Tolerations: tolerations{bearsFor(facts.KeyNotReady, 300), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 55},
+		{"swapped, and the first toleration of the one before is for a while", facts.Pod{Tolerations: tolerations{bearsFor(facts.KeyNotReady, 300), bears(facts.KeyNotReady), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 55},
+		{"swapped before the pod came", facts.Pod{Created: at(70), Tolerations: tolerations{bears(facts.KeyNotReady), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 120},
+		{"for ever, but by an effect that there is not", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.InvalidOperator}}}, taints{taint("k", 5)}, 5},
 		{"for ever, but another effect", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Exists, Effect: facts.NoSchedule}}}, taints{taint("k", 5)}, 5},
 		{"everything is borne", facts.Pod{Tolerations: tolerations{bears("")}}, taints{taint("k", 5), taint("l", 6)}, stays},
 		{"one of two is not borne", facts.Pod{Tolerations: tolerations{bears("k")}}, taints{taint("k", 5), taint("l", 6)}, 6},
@@ -82,7 +98,7 @@ func randomPod(r *rand.Rand) *facts.Pod {
 	p := &facts.Pod{Created: at(r.IntN(20)), Finished: r.IntN(20) == 0, Deleting: r.IntN(20) == 0}
 	for range r.IntN(4) {
 		p.Tolerations = append(p.Tolerations, facts.Toleration{
-			Key: []string{"a", "b", "c", ""}[r.IntN(4)], Operator: facts.Operator(r.IntN(3)), Effect: facts.Effect(r.IntN(4)),
+			Key: []string{"a", "b", facts.KeyNotReady, facts.KeyUnreachable, ""}[r.IntN(5)], Operator: facts.Operator(r.IntN(6)), Effect: facts.Effect(r.IntN(4)),
 			Seconds: int64(r.IntN(30) - 3), Bounded: r.IntN(3) > 0,
 		})
 	}
@@ -90,10 +106,15 @@ func randomPod(r *rand.Rand) *facts.Pod {
 }
 
 func randomTaints(r *rand.Rand) (taints []facts.Taint) {
-	for _, key := range []string{"a", "b", "c"} {
+	for _, key := range []string{"a", "b", facts.KeyNotReady, facts.KeyUnreachable} {
 		if r.IntN(2) == 0 {
-			taints = append(taints, facts.Taint{Key: key, Effect: facts.NoSchedule + facts.Effect(r.IntN(3)), Added: at(r.IntN(20))})
+			continue
 		}
+		taint := facts.Taint{Key: key, Effect: facts.NoSchedule + facts.Effect(r.IntN(3)), Added: at(r.IntN(20))}
+		if facts.Opposite(key) != "" && r.IntN(2) == 0 {
+			taint.Swapped = taint.Added.Add(time.Duration(1+r.IntN(20)) * time.Second)
+		}
+		taints = append(taints, taint)
 	}
 	return taints
 }
@@ -104,19 +125,36 @@ func bearable(p *facts.Pod, taints []facts.Taint, now int) bool {
 		if taint.Effect != facts.NoExecute {
 			continue
 		}
-		met := max(int(taint.Added.Sub(start).Seconds()), int(p.Created.Sub(start).Seconds()))
-		borne := false
-		for _, t := range p.Tolerations {
-			if t.Tolerates(&taint) {
-				borne = !t.Bounded || now < met+int(t.Seconds)
-				break
-			}
+		met := int(taint.Added.Sub(start).Seconds())
+		if !taint.Swapped.IsZero() && first(p, facts.Opposite(taint.Key)) == math.MaxInt {
+			met = max(met, int(taint.Swapped.Sub(start).Seconds()))
 		}
-		if !borne && now >= met {
+		borne := firstFor(p, taint)
+		if borne > 0 {
+			met = max(met, int(p.Created.Sub(start).Seconds()))
+		}
+		if borne != math.MaxInt && now >= met+borne {
 			return false
 		}
 	}
 	return true
+}
+
+// first is how many seconds a pod tolerates a taint of the key.
+func first(p *facts.Pod, key string) int {
+	return firstFor(p, facts.Taint{Key: key, Effect: facts.NoExecute})
+}
+
+func firstFor(p *facts.Pod, taint facts.Taint) int {
+	for _, t := range p.Tolerations {
+		if t.Tolerates(&taint) {
+			if !t.Bounded {
+				return math.MaxInt
+			}
+			return max(0, int(t.Seconds))
+		}
+	}
+	return 0
 }
 
 func TestDeadlineIsTheFirstSecondThatIsNotBorne(t *testing.T) {

@@ -1,6 +1,10 @@
 package facts
 
-import "time"
+import (
+	"cmp"
+	"strconv"
+	"time"
+)
 
 // An Effect is what a taint does.
 type Effect uint8
@@ -46,6 +50,43 @@ type Taint struct {
 	Key, Value string
 	Effect     Effect
 	Added      time.Time // timeAdded; zero where nobody wrote it down
+	// Swapped is when the taint replaced the other one of a node that is not ready;
+	// zero if it did not. It is derived from the node, see [Node.Swapped].
+	Swapped time.Time
+}
+
+// Opposite is the key of the taint that replaces the one of this key when a node
+// that is not ready turns unreachable, or the other way round; "" for other keys.
+func Opposite(key string) string {
+	switch key {
+	case KeyNotReady:
+		return KeyUnreachable
+	case KeyUnreachable:
+		return KeyNotReady
+	}
+	return ""
+}
+
+// KeyOf is the key of the taint that a node with this Ready has; "" if none.
+func KeyOf(ready Status) string {
+	switch ready {
+	case False:
+		return KeyNotReady
+	case Unknown:
+		return KeyUnreachable
+	}
+	return ""
+}
+
+// Swapped returns when a NoExecute taint of the node replaced its opposite, or the
+// zero time if it did not. A taint that replaced none was added at or after the
+// transition of Ready that called for it; a swapped one keeps the earlier moment.
+func (n *Node) Swapped(t *Taint) time.Time {
+	r := &n.Conditions[Ready]
+	if t.Effect != NoExecute || t.Key != KeyOf(r.Status) || !r.Transition.After(t.Added) {
+		return time.Time{}
+	}
+	return r.Transition
 }
 
 // Is reports whether it is the taint of this key and effect, whatever its value:
@@ -56,11 +97,16 @@ func (t *Taint) Is(key string, effect Effect) bool { return t.Key == key && t.Ef
 type Operator uint8
 
 // The operators. Equal is that of a toleration which names none. InvalidOperator
-// tolerates nothing.
+// tolerates nothing. Greater (Gt) and Less (Lt) compare integers: the taint's value
+// has to be greater, or less, than the toleration's. UnknownOperator is one of a
+// later API: it tolerates what Exists would, since an eviction cannot be undone.
 const (
 	Equal Operator = iota
 	Exists
 	InvalidOperator
+	Greater
+	Less
+	UnknownOperator
 )
 
 // A Toleration lets a pod bear taints.
@@ -84,11 +130,30 @@ func (t *Toleration) Tolerates(taint *Taint) bool {
 		return false
 	}
 	switch t.Operator {
-	case Exists:
+	case Exists, UnknownOperator:
 		return true
 	case Equal:
 		return t.Key != "" && t.Value == taint.Value
+	case Greater:
+		order, ok := compareIntegers(taint.Value, t.Value)
+		return ok && t.Key != "" && order > 0
+	case Less:
+		order, ok := compareIntegers(taint.Value, t.Value)
+		return ok && t.Key != "" && order < 0
 	default:
 		return false
 	}
+}
+
+// compareIntegers compares two 64-bit integers in canonical decimal form: no sign
+// but a minus, no leading zeros. ok is false if one of them is none.
+func compareIntegers(a, b string) (order int, ok bool) {
+	x, isX := integer(a)
+	y, isY := integer(b)
+	return cmp.Compare(x, y), isX && isY
+}
+
+func integer(text string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
 }

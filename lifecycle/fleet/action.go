@@ -85,6 +85,20 @@ type Action struct {
 	spends bool      // a token of the zone, if it succeeds
 }
 
+// Fresh reports whether a taint to add replaces none: it is there since the write,
+// not since the moment that it has from the one that it replaces.
+func (a *Action) Fresh(t *facts.Taint) bool { return t.Added.Equal(a.at) }
+
+// freshKey is the key of the fresh one of these taints; "" if there is none.
+func (a *Action) freshKey(taints []facts.Taint) string {
+	for i := range taints {
+		if a.Fresh(&taints[i]) {
+			return taints[i].Key
+		}
+	}
+	return ""
+}
+
 // Again reports whether an Evict or a MarkNotReady has failed before.
 func (a *Action) Again() bool { return a.First.Before(a.at) && !a.First.IsZero() }
 

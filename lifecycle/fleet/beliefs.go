@@ -14,14 +14,8 @@ const echo = 10 * time.Second
 // A belief is a write that succeeded and that the object does not show yet.
 type belief struct {
 	action *Action
+	at     time.Time // when it succeeded
 	until  time.Time
-}
-
-// An undated taint is one that drives pods off since nobody knows when: it counts
-// from when it was seen.
-type undated struct {
-	key   string
-	since time.Time
 }
 
 // observe takes in the host's object.
@@ -29,9 +23,12 @@ func (h *host) observe(n *facts.Node, now time.Time) {
 	was := h.object
 	h.object = n
 	h.date(now)
+	h.dateReady(now)
 	back := h.lost && h.answered()
-	if n.Conditions[facts.Ready].Status == facts.True && (back || was != nil && was.Conditions[facts.Ready].Status != facts.True) {
-		h.unmark() // also if it is not ready any more before anybody acted on that
+	r := n.Conditions[facts.Ready].Status
+	reports := r == facts.True || r == facts.False
+	if reports && (back || was != nil && was.Conditions[facts.Ready].Status != r) {
+		h.unmark() // also if it is Unknown again before anything followed from that
 	}
 	if back {
 		h.lost = false
@@ -57,7 +54,8 @@ func sameWord(a, b *facts.Condition) bool {
 // believe takes in that a write of the host succeeded.
 func (h *host) believe(a *Action, now time.Time) {
 	if h.object != nil && (len(h.beliefs) > 0 || !shows(h.object, a)) {
-		h.beliefs = append(h.beliefs, belief{a, now.Add(echo)})
+		h.beliefs = append(h.beliefs, belief{a, now, now.Add(echo)})
+		h.dateOwn(a, now)
 	}
 }
 
@@ -69,48 +67,6 @@ func (h *host) doubt(now time.Time) {
 	if len(h.beliefs) == 0 {
 		h.beliefs = nil
 	}
-}
-
-// date remembers since when NoExecute taints without a moment are there.
-func (h *host) date(now time.Time) {
-	var dated []undated
-	for i := range h.object.Taints {
-		t := &h.object.Taints[i]
-		if t.Effect != facts.NoExecute || !t.Added.IsZero() {
-			continue
-		}
-		since := now
-		if at := slices.IndexFunc(h.undated, func(u undated) bool { return u.key == t.Key }); at >= 0 {
-			since = h.undated[at].since
-		}
-		dated = append(dated, undated{t.Key, since})
-	}
-	h.undated = dated
-}
-
-// see puts together what is known of the host: the object, what was written
-// since, and that nobody hears of it.
-func (h *host) see() {
-	h.view = h.object
-	if h.object == nil || !h.lost && len(h.beliefs) == 0 && len(h.undated) == 0 {
-		return
-	}
-	n := *h.object
-	n.Taints = slices.Clone(n.Taints)
-	for _, u := range h.undated {
-		for i := range n.Taints {
-			if n.Taints[i].Is(u.key, facts.NoExecute) {
-				n.Taints[i].Added = u.since
-			}
-		}
-	}
-	for _, b := range h.beliefs {
-		carryOut(b.action, &n)
-	}
-	if h.lost {
-		fallSilent(&n, h.fell)
-	}
-	h.view = &n
 }
 
 // fallSilent makes those conditions Unknown that a node does not report any more.
@@ -135,16 +91,16 @@ func silenced(c *facts.Condition, since time.Time) facts.Condition {
 func shows(n *facts.Node, a *Action) bool {
 	after := *n
 	after.Taints = slices.Clone(n.Taints)
-	return !carryOut(a, &after)
+	return !carryOut(a, a.at, &after)
 }
 
-// carryOut does to a node what the action does to its object, and reports whether
-// that changed anything. The node's taints must not be shared.
-func carryOut(a *Action, n *facts.Node) (changed bool) {
+// carryOut does to a node what the action does to its object at that moment, and
+// reports whether that changed anything. The node's taints must not be shared.
+func carryOut(a *Action, at time.Time, n *facts.Node) (changed bool) {
 	for i := range a.Conditions {
 		c := &n.Conditions[a.Conditions[i].Type]
 		if c.Status != facts.Unknown {
-			*c, changed = silenced(c, a.at), true
+			*c, changed = silenced(c, at), true
 		}
 	}
 	for i := range a.Remove {

@@ -27,7 +27,7 @@ func TestAutonomy(t *testing.T) {
 		{"not for ever", facts.Forever, func(w *world) { w.stop("a") },
 			[]string{"40 taint a +unreachable:NoSchedule", "100 taint a +unreachable:NoExecute", "100 pod-not-ready a p", "160 evict a p taint"}},
 		{"never for a fault that it reports itself", facts.Forever, func(w *world) { w.ready("a", facts.False) },
-			[]string{"5 taint a +not-ready:NoSchedule", "5 taint a +not-ready:NoExecute", "5 pod-not-ready a p", "65 evict a p taint"}},
+			[]string{"5 taint a +not-ready:NoSchedule", "5 taint a +not-ready:NoExecute", "65 evict a p taint"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, p)

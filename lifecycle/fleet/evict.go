@@ -28,18 +28,18 @@ func (f *Fleet) drivers(h *host) (driving []facts.Taint, held bool) {
 	if !f.policy.TaintEvictions || h.object == nil {
 		return nil, false
 	}
-	for i := range h.view.Taints {
-		t := &h.view.Taints[i]
+	for _, t := range h.view.Taints {
 		switch {
 		case t.Effect != facts.NoExecute:
-		case !ours(t) || !f.policy.NoExecute:
-			driving = append(driving, *t)
+		case !ours(&t) || !f.policy.NoExecute:
+			driving = append(driving, t)
 		case h.ready() == facts.True || f.budgets.full:
 			// It is on its way out, and drives nobody off any more.
-		case f.holdsBack(h, t):
+		case f.holdsBack(h, &t):
 			held = true
 		default:
-			driving = append(driving, *t)
+			t.Swapped = h.view.Swapped(&t)
+			driving = append(driving, t)
 		}
 	}
 	return driving, held

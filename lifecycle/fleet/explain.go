@@ -154,7 +154,7 @@ func (f *Fleet) next(h *host, e *Explanation) string {
 	case h.ready() == facts.True && h.bears():
 		return "its NoExecute taints are removed"
 	case f.wantsTurn(h) && f.policy.NoExecute:
-		return "it is tainted " + wanted[h.ready()] + ":NoExecute"
+		return "it is tainted " + facts.KeyOf(h.ready()) + ":NoExecute"
 	case f.wantsTurn(h):
 		return "its pods are evicted"
 	case legacy && at.After(f.now):

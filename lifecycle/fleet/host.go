@@ -14,7 +14,8 @@ type host struct {
 	view    *facts.Node // the object with what we know better; often the object itself
 	pods    []*pod      // in no order
 	beliefs []belief
-	undated []undated
+	moments []moment // of NoExecute taints
+	turned  moment   // the transition of Ready, if it is dated ahead
 
 	// The verdict.
 	silent bool            // health said so

@@ -35,7 +35,7 @@ func TestWithoutTaintsPodsGoWithTheirNode(t *testing.T) {
 		"350 evict a web node-lost",
 		"400 evict a late node-lost",
 		"500 taint a -unreachable:NoSchedule")
-	w.expect("pod-not-ready", "30 pod-not-ready c web2", "90 pod-not-ready a daemon", "90 pod-not-ready a forever", "90 pod-not-ready a web", "400 pod-not-ready a late")
+	w.expect("pod-not-ready", "90 pod-not-ready a daemon", "90 pod-not-ready a forever", "90 pod-not-ready a web", "400 pod-not-ready a late")
 }
 
 func TestWithoutTaintsZonesKeepTheirRate(t *testing.T) {

@@ -49,7 +49,7 @@ func (f *Fleet) outlived(h *host, a *Action) bool {
 		}
 	}
 	for i := range a.Remove {
-		if t := &a.Remove[i]; wanted[h.ready()] == t.Key && !f.unfounded(h, t) {
+		if t := &a.Remove[i]; facts.KeyOf(h.ready()) == t.Key && !f.unfounded(h, t) {
 			return true
 		}
 	}
@@ -63,7 +63,7 @@ func (f *Fleet) unfounded(h *host, t *facts.Taint) bool {
 		return false
 	}
 	heard, _ := f.revived(h)
-	return wanted[h.ready()] != t.Key || heard || t.Effect == facts.NoExecute && f.budgets.full
+	return facts.KeyOf(h.ready()) != t.Key || heard || t.Effect == facts.NoExecute && f.budgets.full
 }
 
 // spares reports whether a pod may stay as it is after all.
@@ -76,7 +76,7 @@ func (f *Fleet) spares(p *pod, a *Action) bool {
 	}
 	switch {
 	case a.Kind == MarkNotReady:
-		return !p.facts.Ready || !h.unready() || heard
+		return !p.facts.Ready || h.ready() != facts.Unknown || heard
 	case a.Why == NodeLost:
 		return !h.evicted || !h.unready() || heard
 	}

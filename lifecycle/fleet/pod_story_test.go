@@ -194,9 +194,11 @@ func TestPodsOfADeadNodeAreMarked(t *testing.T) {
 	w.at(60*second, func() { w.changePod("ready", 0, func(p *facts.Pod) { p.Ready = true }) })
 	w.at(100*second, func() { w.resume("a") })
 	w.at(110*second, func() { w.changePod("late", 0, func(p *facts.Pod) { p.Ready = true }) })
+	// What it reports itself is its kubelet's affair, until it is silent again.
 	w.at(200*second, func() { w.ready("a", facts.False) })
+	w.at(250*second, func() { w.stop("a") })
 	w.run(300 * second)
-	w.expect("pod-not-ready", "40 pod-not-ready a ready", "50 pod-not-ready a late", "200 pod-not-ready a late", "200 pod-not-ready a ready")
+	w.expect("pod-not-ready", "40 pod-not-ready a ready", "50 pod-not-ready a late", "280 pod-not-ready a late", "280 pod-not-ready a ready")
 }
 
 func TestAPodThatCouldNotBeMarkedIsMarkedLater(t *testing.T) {

@@ -95,10 +95,10 @@ func (f *Fleet) lookAtPodOf(p *pod) {
 	}
 }
 
-// follow begins to mark the pods of a host that is not ready any more, and ends
-// it.
+// follow begins to mark the pods of a host whose Ready became Unknown, and ends it.
+// A host that reports False has a kubelet that writes the readiness of its pods.
 func (f *Fleet) follow(h *host) {
-	should := h.unready()
+	should := h.ready() == facts.Unknown
 	if should {
 		why, _ := f.spared(h)
 		should = why == NotHeld
@@ -111,7 +111,8 @@ func (f *Fleet) follow(h *host) {
 	h.marking = should
 }
 
-// unmark forgets that the host's pods were marked: it was ready since.
+// unmark forgets that the host's pods were marked: its kubelet has reported since,
+// and writes the readiness of its pods.
 func (h *host) unmark() {
 	h.marking = false
 	for _, p := range h.pods {
@@ -140,10 +141,18 @@ func byKey(a, b *pod) int {
 	return cmp.Or(cmp.Compare(a.facts.Namespace, b.facts.Namespace), cmp.Compare(a.facts.Name, b.facts.Name), cmp.Compare(a.facts.UID, b.facts.UID))
 }
 
+// marks reports whether a pod of a host that is Unknown is to be marked: any, if the
+// controller turned Ready to Unknown; if the host reported that itself, only a pod
+// that was created there since.
+func (h *host) marks(p *pod) bool {
+	r := &h.view.Conditions[facts.Ready]
+	return r.Unheard() || !p.facts.Created.Before(r.Transition)
+}
+
 // mark says that a pod is not ready, once as long as its host is not: if its
 // kubelet has another opinion, it is the kubelet's pod.
 func (f *Fleet) mark(p *pod, out []Action) []Action {
-	if !p.host.marking || p.marked || !p.facts.Ready || p.facts.Finished {
+	if !p.host.marking || p.marked || !p.facts.Ready || p.facts.Finished || !p.host.marks(p) {
 		return out
 	}
 	hands := f.handsOn(p.facts.UID)

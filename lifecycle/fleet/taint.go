@@ -69,7 +69,7 @@ func (f *Fleet) retaint(h *host, out []Action) []Action {
 	if h.object == nil || !h.spec.may(f.now) {
 		return out
 	}
-	change := taints.Scheduling(h.view)
+	change := taints.Scheduling(h.view, f.now)
 	if why, _ := f.spared(h); why == HeardAgain {
 		change.Add = slices.DeleteFunc(change.Add, func(t facts.Taint) bool { return t.Key == facts.KeyUnreachable })
 	}
@@ -78,11 +78,13 @@ func (f *Fleet) retaint(h *host, out []Action) []Action {
 	if change.Empty() && execution.Empty() && len(labels) == 0 {
 		return out
 	}
+	h.stamp(execution.Add)
 	a := f.write(Taint, h, &h.spec)
 	a.Add = append(change.Add, execution.Add...)
 	a.Remove = append(change.Remove, execution.Remove...)
 	a.Labels = labels
 	h.spec.execution, h.spec.spends, a.spends = !execution.Empty(), spends, spends
+	h.spec.fresh = a.freshKey(execution.Add)
 	h.turn = false
 	f.withdraw(h) // until this is written; see lineUp
 	return append(out, a)
@@ -94,7 +96,7 @@ func (f *Fleet) execution(h *host) (change taints.Change, spends bool) {
 	if !f.policy.NoExecute {
 		return change, false
 	}
-	switch want := wanted[h.ready()]; {
+	switch want := facts.KeyOf(h.ready()); {
 	case f.budgets.full:
 		return taints.Execution(h.view, "", f.now), false
 	case h.ready() == facts.Absent:
@@ -110,12 +112,6 @@ func (f *Fleet) execution(h *host) (change taints.Change, spends bool) {
 		return taints.Execution(h.view, want, f.now), true
 	}
 	return change, false
-}
-
-// wanted is the NoExecute taint that follows from Ready; "" is none.
-var wanted = map[facts.Status]string{
-	facts.False:   facts.KeyNotReady,
-	facts.Unknown: facts.KeyUnreachable,
 }
 
 // untaint removes the NoExecute taints of a host that recovered, if it need not

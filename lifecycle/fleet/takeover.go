@@ -55,7 +55,7 @@ func (f *Fleet) Rest(now time.Time) {
 // enrol forgets what an earlier lead decided about a host. Writes that are under
 // way stay so.
 func (h *host) enrol() {
-	*h = host{name: h.name, object: h.object, view: h.object, pods: h.pods, undated: h.undated, status: h.status, spec: h.spec}
+	*h = host{name: h.name, object: h.object, view: h.object, pods: h.pods, moments: h.moments, turned: h.turned, status: h.status, spec: h.spec}
 	h.spec.spends = false
 	for _, p := range h.pods {
 		p.marked, p.timed, p.looking = false, false, false

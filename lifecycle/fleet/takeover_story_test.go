@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
 )
 
 func TestATakeoverUntaintsNobodyAndKeepsDeadlines(t *testing.T) {
@@ -124,9 +125,14 @@ func TestATakeoverGoesOnWithMarks(t *testing.T) {
 	w.node("a")
 	w.node("b")
 	w.pod("p", "a", usual(-1)...)
-	w.faults = func(*fleetAction) fault { return fault{err: errFault} }
-	w.at(5*second, func() { w.ready("a", facts.False) })
-	w.at(20*second, func() {
+	w.faults = func(a *fleetAction) fault {
+		if a.Kind == fleet.MarkNotReady {
+			return fault{err: errFault}
+		}
+		return fault{}
+	}
+	w.at(5*second, func() { w.stop("a") })
+	w.at(60*second, func() {
 		w.faults = nil
 		w.restart()
 	})

@@ -14,6 +14,8 @@ type write struct {
 
 	spends    bool // a token of the zone, if it succeeds
 	execution bool // it changes taints that drive pods off
+	// fresh is the key of the NoExecute taint that it adds and that replaces none.
+	fresh string
 }
 
 // Between a write that failed and the next attempt: doubling.

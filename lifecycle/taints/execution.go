@@ -6,12 +6,6 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 )
 
-// opposite is the other of the two NoExecute taints of a lost node.
-var opposite = map[string]string{
-	facts.KeyNotReady:    facts.KeyUnreachable,
-	facts.KeyUnreachable: facts.KeyNotReady,
-}
-
 // Execution compares a node's NoExecute taints with the one that is wanted:
 // [facts.KeyNotReady], [facts.KeyUnreachable], or "" for neither. A taint that is
 // there stays as it is, its moment included. A new one has been there since now,
@@ -26,7 +20,7 @@ func Execution(n *facts.Node, want string, now time.Time) (c Change) {
 		return c
 	}
 	since := now
-	if old := find(n, opposite[want], facts.NoExecute); old != nil && !old.Added.IsZero() {
+	if old := find(n, facts.Opposite(want), facts.NoExecute); old != nil && !old.Added.IsZero() {
 		since = old.Added
 	}
 	c.Add = []facts.Taint{{Key: want, Effect: facts.NoExecute, Added: since}}
@@ -37,6 +31,5 @@ func Execution(n *facts.Node, want string, now time.Time) (c Change) {
 // is wanted then drives nobody off who was not being driven off before, and
 // needs no token.
 func Swap(n *facts.Node, want string) bool {
-	other, is := opposite[want]
-	return is && find(n, other, facts.NoExecute) != nil
+	return want != "" && find(n, facts.Opposite(want), facts.NoExecute) != nil
 }

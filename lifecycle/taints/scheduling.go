@@ -1,6 +1,8 @@
 package taints
 
 import (
+	"time"
+
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 )
 
@@ -30,9 +32,10 @@ var scheduling = [...]struct {
 }
 
 // Scheduling compares the NoSchedule taints that follow from a node's conditions,
-// and from whether it is cordoned, with those that it has. It takes no token and
-// no time: these taints drive nobody off. Without a change it allocates nothing.
-func Scheduling(n *facts.Node) (c Change) {
+// and from whether it is cordoned, with those that it has. A new one is there since
+// now. It takes no token: these taints evict no pod. Without a change it allocates
+// nothing.
+func Scheduling(n *facts.Node, now time.Time) (c Change) {
 	for i := range scheduling {
 		row := &scheduling[i]
 		wanted := n.Conditions[row.condition].Status == row.status
@@ -44,6 +47,7 @@ func Scheduling(n *facts.Node) (c Change) {
 		}
 		taint := facts.Taint{Key: row.key, Effect: facts.NoSchedule}
 		if wanted {
+			taint.Added = now
 			c.Add = append(c.Add, taint)
 		} else {
 			c.Remove = append(c.Remove, taint)

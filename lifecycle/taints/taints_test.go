@@ -84,7 +84,7 @@ func TestSchedulingFollowsTheConditions(t *testing.T) {
 		{"a user's taints are the user's", reports(well, keeps("dedicated"), keeps(facts.KeyOutOfService), keeps(prefix+"something")), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := taints.Scheduling(c.node)
+			got := taints.Scheduling(c.node, later)
 			if !slices.Equal(said(got), c.want) {
 				t.Errorf("%q instead of %q", said(got), c.want)
 			}
@@ -94,6 +94,11 @@ func TestSchedulingFollowsTheConditions(t *testing.T) {
 			for _, taint := range slices.Concat(got.Add, got.Remove) {
 				if taint.Effect != facts.NoSchedule {
 					t.Errorf("%s has effect %s", taint.Key, taint.Effect)
+				}
+			}
+			for _, taint := range got.Add {
+				if !taint.Added.Equal(later) {
+					t.Errorf("%s is there since %s", taint.Key, taint.Added)
 				}
 			}
 		})
@@ -198,13 +203,13 @@ func TestAChangeIsAllThatIsNeeded(t *testing.T) {
 		n := randomNode(rand.New(rand.NewPCG(1, uint64(i))))
 		before := slices.Clone(n.Taints)
 		want := [...]string{facts.True: "", facts.False: facts.KeyNotReady, facts.Unknown: facts.KeyUnreachable, facts.Absent: ""}[n.Conditions[facts.Ready].Status]
-		scheduling, execution := taints.Scheduling(n), taints.Execution(n, want, later)
+		scheduling, execution := taints.Scheduling(n, later), taints.Execution(n, want, later)
 		if !slices.Equal(n.Taints, before) {
 			t.Fatalf("node %d was changed", i)
 		}
 		apply(n, scheduling)
 		apply(n, execution)
-		if again, more := taints.Scheduling(n), taints.Execution(n, want, later); !again.Empty() || !more.Empty() {
+		if again, more := taints.Scheduling(n, later), taints.Execution(n, want, later); !again.Empty() || !more.Empty() {
 			t.Fatalf("node %d: after %v and %v still %v and %v", i, scheduling, execution, again, more)
 		}
 		checkUntouched(t, before, n.Taints)
@@ -261,7 +266,7 @@ func BenchmarkSchedulingOfANodeThatIsWell(b *testing.B) {
 	n := reports(conditions{facts.Ready: facts.True, facts.MemoryPressure: facts.False}, keeps("k"))
 	b.ReportAllocs()
 	for b.Loop() {
-		if c := taints.Scheduling(n); !c.Empty() {
+		if c := taints.Scheduling(n, later); !c.Empty() {
 			b.Fatal(c)
 		}
 	}
