@@ -38,36 +38,10 @@ type PodTree struct {
 	name string // the root's name without ".slice"; empty with cgroupfs naming
 }
 
-// OpenPodTree finds the kubepods directory below a node's cgroup. Where both
-// namings are found, as after a change of the kubelet's driver, the systemd one
-// is taken if the other holds no pod. There is none before the first pod was
-// made on some nodes; the error is fs.ErrNotExist then.
+// OpenPodTree finds the kubepods directory below a node's cgroup, see
+// [PodPlaces.Open].
 func OpenPodTree(h Hierarchy, nodeCgroup string) (PodTree, error) {
-	plain, slices := podTrees(h, nodeCgroup)
-	switch {
-	case plain.exists() && slices.exists():
-		if pods, err := plain.Pods(); err == nil && len(pods) == 0 {
-			return slices, nil
-		}
-		return plain, nil
-	case plain.exists():
-		return plain, nil
-	case slices.exists():
-		return slices, nil
-	}
-	return PodTree{}, fmt.Errorf("find the pods' cgroup: neither %s nor %s exists: %w",
-		h.Dir("memory", plain.root), h.Dir("memory", slices.root), fs.ErrNotExist)
-}
-
-// podTrees are the trees that the two drivers would make.
-func podTrees(h Hierarchy, nodeCgroup string) (plain, slices PodTree) {
-	node := clean(nodeCgroup)
-	name := kubepods
-	if parent, ok := strings.CutSuffix(path.Base(node), slice); ok {
-		name = parent + "-" + kubepods
-	}
-	return PodTree{h: h, root: path.Join(node, kubepods)},
-		PodTree{h: h, root: path.Join(node, name+slice), name: name}
+	return NewPodPlaces(h, nodeCgroup).Open()
 }
 
 // PodsRoot is the path of the kubepods directory below a node's cgroup,

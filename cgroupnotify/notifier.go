@@ -15,6 +15,9 @@ type Options struct {
 	ProcRoot   string // "/proc" if empty; /host/proc in a container
 	Hierarchy  cgroup.Hierarchy
 	NodeCgroup string // relative to each controller's mount; "/" if empty
+	// Places, if set, are where the pods' cgroup is searched; else it is below
+	// NodeCgroup.
+	Places *cgroup.PodPlaces
 	// Report, if set, is told of every change of a source after Open. It is
 	// called on the loop's goroutine and must not wait.
 	Report func(Source)
@@ -46,6 +49,9 @@ func Open(o Options) (*Notifier, error) {
 		o.ProcRoot = "/proc"
 	}
 	o.NodeCgroup = path.Join("/", o.NodeCgroup)
+	if o.Places == nil {
+		o.Places = cgroup.NewPodPlaces(o.Hierarchy, o.NodeCgroup)
+	}
 	s, err := openSet()
 	if err != nil {
 		return nil, err
@@ -64,7 +70,7 @@ func (n *Notifier) plan() {
 	n.machine = n.newMachinePressure()
 	isRoot := n.options.NodeCgroup == "/"
 	n.watch(&watched{where: Node, signal: signal.MemoryAvailable, find: n.findNode}, isRoot)
-	n.watch(&watched{where: Kubepods, signal: signal.AllocatableMemoryAvailable, find: n.findKubepods()}, false)
+	n.watch(&watched{where: Kubepods, signal: signal.AllocatableMemoryAvailable, find: n.findKubepods(), root: n.options.Places.Root}, false)
 }
 
 // watch plans what the kernel can tell of a cgroup.
@@ -96,11 +102,12 @@ func (n *Notifier) findNode() (string, error) { return n.options.NodeCgroup, nil
 // findKubepods returns how kubepods is found, whose absence is nothing unusual
 // before the first pod: it then costs no garbage.
 func (n *Notifier) findKubepods() func() (string, error) {
-	search := cgroup.NewPodSearch(n.options.Hierarchy, n.options.NodeCgroup)
 	var none error
 	return func() (at string, err error) {
-		if none == nil || search.Found() {
-			at, none = cgroup.PodsRoot(n.options.Hierarchy, n.options.NodeCgroup)
+		if none == nil || n.options.Places.Found() {
+			var tree cgroup.PodTree
+			tree, none = n.options.Places.Open()
+			at = tree.Root()
 		}
 		return at, none
 	}

@@ -13,8 +13,10 @@ type watched struct {
 	where    string
 	signal   signal.Signal // the one whose lines are drawn in this cgroup
 	find     func() (path string, err error)
+	root     func() string // where it is by now; nil: where it was
 	channels []channel
 
+	at     string      // what find has returned
 	dir    *cgroup.Dir // nil while there is none
 	memory *cgroup.Memory
 }
@@ -40,6 +42,11 @@ func (c *watched) retry() {
 	}
 	if _, err := c.memory.Usage(); err != nil {
 		c.lost(err)
+		return
+	}
+	if c.root != nil && c.root() != c.at { // it was a leftover
+		c.close()
+		c.open()
 		return
 	}
 	for _, ch := range c.channels {
@@ -75,7 +82,7 @@ func (c *watched) openMemory() error {
 		dir.Close()
 		return err
 	}
-	c.dir, c.memory = dir, memory
+	c.at, c.dir, c.memory = at, dir, memory
 	return nil
 }
 

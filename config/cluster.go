@@ -30,6 +30,8 @@ var clusterOptions = []option[Agent]{
 		help: "where the pods' logs are"},
 	{field: "kubeletConfig", flag: "kubelet-config", preset: "/var/lib/kubelet/config.yaml", setText: str(func(c *Agent) *string { return &c.KubeletConfig }),
 		help: "the kubelet's configuration file, read to find out what it reports and enforces itself; there need not be one"},
+	{field: "kubeletCgroupRoot", flag: "kubelet-cgroup-root", setText: str(func(c *Agent) *string { return &c.KubeletCgroupRoot }),
+		help: "cgroup below which the kubelet makes those of pods (its cgroupRoot), such as /kubelet; empty: as the kubelet's configuration file and command line have it"},
 	{field: "volumeStatsAggPeriod", flag: "volume-stats-agg-period", preset: "1m", setText: duration(func(c *Agent) *time.Duration { return &c.VolumeStatsAggPeriod }),
 		help: "how often what pods keep on disk is measured for local-storage limits; negative: never"},
 	{field: "localStorageLimits", flag: "local-storage-limits", preset: "auto", setText: oneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
@@ -77,6 +79,7 @@ type Cluster struct {
 	RootDir                  string
 	PodLogsDir               string
 	KubeletConfig            string
+	KubeletCgroupRoot        string // empty: the kubelet's configuration has it
 	VolumeStatsAggPeriod     time.Duration
 	LocalStorageLimits       string
 	SoftEviction             string

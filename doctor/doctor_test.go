@@ -55,6 +55,7 @@ func healthy(t *testing.T) doctor.Facts {
 		KernelRelease: doctor.Known("6.1.0-18-amd64"),
 		Cgroups:       doctor.Known(doctor.Cgroups{Version: 2}),
 		StallFault:    doctor.Known(""),
+		Pods:          doctor.Known(doctor.Pods{Root: "/kubepods.slice", Populated: true, Places: []string{"/kubepods", "/kubepods.slice"}}),
 		Swap:          doctor.Known(signal.Bytes(0)),
 		Processes: doctor.Known([]doctor.Process{{PID: 1, Name: "systemd"}, {PID: 7, Name: "plimsoll", Args: []string{"/plimsoll", "agent"}},
 			{PID: 8, Name: "plimsoll", Args: []string{"/plimsoll", "doctor"}}, {PID: 9, Name: "plimsoll", Args: []string{"/plimsoll", "agent", "--node-cgroup=/other"}}}),
@@ -81,7 +82,29 @@ type plant struct {
 
 var plants = []plant{
 	{"", "", func(*testing.T, *doctor.Facts) {}},
-	{"", "", func(_ *testing.T, f *doctor.Facts) { f.Server = nil }},
+	{"pods-source-missing", "neither an API server nor", func(_ *testing.T, f *doctor.Facts) { f.Server = nil }},
+	{"", "", func(_ *testing.T, f *doctor.Facts) { f.Server, f.Ours.PodManifests = nil, "/pods" }},
+	{"pods-source-missing", "can not be read: no such file", func(_ *testing.T, f *doctor.Facts) {
+		f.Server, f.Ours.PodManifests, f.Pods.Value.ManifestsFault = nil, "/pods", "no such file"
+	}},
+	{"pods-cgroup-missing", "none of /kubepods, /kubepods.slice exists, though the node has a kubelet", func(_ *testing.T, f *doctor.Facts) {
+		f.Pods.Value.Root, f.Pods.Value.Populated = "", false
+	}},
+	{"pods-cgroup-missing", "a process of a pod runs in /kubelet/kubepods/podab", func(_ *testing.T, f *doctor.Facts) {
+		f.Pods.Value.Root, f.Pods.Value.Populated, f.Pods.Value.Elsewhere = "", false, "/kubelet/kubepods/podab"
+	}},
+	{"pods-cgroup-missing", "--kubelet-cgroup-root", func(_ *testing.T, f *doctor.Facts) { // a leftover
+		f.Pods.Value.Populated, f.Pods.Value.Elsewhere = false, "/kubelet/kubepods/podab"
+	}},
+	{"", "", func(_ *testing.T, f *doctor.Facts) { f.Pods.Value.Populated = false }}, // a node without pods
+	{"pods-cgroup-missing", "/pods has 2 manifests", func(_ *testing.T, f *doctor.Facts) {
+		f.Server, f.Kubelet, f.Ours.PodManifests = nil, doctor.Known(doctor.Kubelet{}), "/pods"
+		f.Pods.Value = doctor.Pods{Places: f.Pods.Value.Places, Manifests: 2}
+	}},
+	{"", "", func(_ *testing.T, f *doctor.Facts) { // before the first pod
+		f.Server, f.Kubelet, f.Ours.PodManifests = nil, doctor.Known(doctor.Kubelet{}), "/pods"
+		f.Pods.Value = doctor.Pods{Places: f.Pods.Value.Places}
+	}},
 	{"", "", func(_ *testing.T, f *doctor.Facts) { f.Kubelet = doctor.Known(doctor.Kubelet{}) }},
 	{"", "", func(_ *testing.T, f *doctor.Facts) { f.KernelRelease = doctor.Known("5.3") }},
 	{"kernel-old", "5.2.9-arch1", func(_ *testing.T, f *doctor.Facts) { f.KernelRelease = doctor.Known("5.2.9-arch1") }},

@@ -14,7 +14,8 @@ type Facts struct {
 
 	KernelRelease Fact[string] // as uname -r says, such as 6.1.0-18-amd64
 	Cgroups       Fact[Cgroups]
-	StallFault    Fact[string]       // why there is no pressure stall information; empty: there is
+	StallFault    Fact[string] // why there is no pressure stall information; empty: there is
+	Pods          Fact[Pods]
 	Swap          Fact[signal.Bytes] // in all; 0: none
 	Processes     Fact[[]Process]
 	StateFault    Fact[string] // why the state can not be written; empty: it can
@@ -37,6 +38,9 @@ type Ours struct {
 	PressureConditions string
 	// NodeCgroup is the cgroup that is the node; / is the machine.
 	NodeCgroup string
+	// PodManifests is the directory with the node's pods; empty: the API server has
+	// them.
+	PodManifests string
 	// DisarmFile is the file whose existence keeps the agent from acting.
 	DisarmFile string
 }
@@ -53,6 +57,22 @@ type Cgroups struct {
 	Hybrid  bool     // a version 2 tree without memory is mounted beside version 1
 	Missing []string // controllers that the agent needs and that are not there
 	Fault   string   // why the agent can not use them at all; empty: it can
+}
+
+// Pods are the node's pods, as far as files and cgroups show them.
+type Pods struct {
+	// Root is the pods' cgroup, Populated whether a process is in a pod below it. It is
+	// empty if none of the Places exists.
+	Root      string
+	Populated bool
+	Places    []string
+	// Elsewhere is the cgroup of a process that runs in another kubepods, if any, and
+	// is looked for where Root is not populated.
+	Elsewhere string
+	// Manifests is how many files the directory of manifests has, ManifestsFault why it
+	// can not be read.
+	Manifests      int
+	ManifestsFault string
 }
 
 // A Process is one that matters to the agent.

@@ -69,6 +69,12 @@ var machineRules = []rule[Facts]{
 }
 
 var agentRules = []rule[Facts]{
+	{Code{"pods-source-missing", Error, "The agent knows no pods: it has neither an API server nor a directory of manifests. It can not evict any.",
+		"give --kubeconfig, run the agent in a pod with a service account, or give --pod-manifests"},
+		func(f *Facts) []trouble { return one(noPodSource(f)) }},
+	{Code{"pods-cgroup-missing", Error, "The cgroups of the node's pods are not where the agent searches them. It can not evict any.",
+		"give --kubelet-config, from which the kubelet's cgroupRoot is read, or --kubelet-cgroup-root; see that --cgroup-root is where the host's cgroup file systems are mounted, and that the kubelet has cgroupsPerQOS"},
+		func(f *Facts) []trouble { return one(noPodCgroup(f)) }},
 	{Code{"state-not-writable", Warning, "The agent's state can not be written: timers, conditions and debts begin anew with every restart.",
 		"make the directory of --state-file writable for the agent, or give another one"},
 		func(f *Facts) []trouble { return one(f.StateFault.Value) }},

@@ -21,6 +21,9 @@ type Config struct {
 	// (localStorageCapacityIsolation).
 	StorageLimits bool
 	ImageGC       ImageGC
+	// CgroupRoot is the cgroup below which the kubelet makes those of pods, without
+	// what its driver adds to the name; empty where it is the root.
+	CgroupRoot string
 }
 
 // ImageGC is when a kubelet collects images.
@@ -66,6 +69,9 @@ func Read(data []byte) (Config, error) { return Sources{File: data}.Read() }
 func (s Sources) Read() (Config, error) {
 	var faults fields.Faults
 	c := s.open(&faults).config()
+	if root, given := Flag(s.Args, "cgroup-root"); given {
+		c.CgroupRoot = root
+	}
 	if err := faults.Err(); err != nil {
 		return Config{}, fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
@@ -144,6 +150,7 @@ func (r *kubeletFile) config() Config {
 			MaximumAge:  r.period("imageMaximumGCAge", 0),
 		},
 	}
+	k.CgroupRoot = r.value("cgroupRoot").Text()
 	r.graces(&k)
 	return k
 }

@@ -52,7 +52,7 @@ func (n *Node) groups() (found []signal.Holder) {
 	if err != nil {
 		return nil
 	}
-	pods, _ := cgroup.PodsRoot(n.options.Hierarchy, n.options.NodeCgroup) // empty: there are none
+	pods, _ := n.options.Places.Open() // without a root: there are none
 	var below signal.Bytes
 	for _, e := range entries {
 		if !e.IsDir() {
@@ -65,7 +65,7 @@ func (n *Node) groups() (found []signal.Holder) {
 		}
 		below += held
 		name := "cgroup " + e.Name()
-		if at == pods {
+		if at == pods.Root() {
 			name = "pods (" + e.Name() + ")"
 		}
 		found = append(found, signal.Holder{Name: name, Bytes: held})

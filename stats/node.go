@@ -19,6 +19,9 @@ type Options struct {
 	// NodeCgroup is the cgroup that plays the node, relative to each
 	// controller's mount; "/" if empty, which is the machine.
 	NodeCgroup string
+	// Places, if set, are where the pods' cgroup is searched; else it is below
+	// NodeCgroup.
+	Places *cgroup.PodPlaces
 	// KubeReserved and SystemReserved make a limit for pods where kubepods has
 	// none, at least 0.
 	KubeReserved, SystemReserved signal.Bytes
@@ -36,11 +39,13 @@ func (o Options) Resolve() (Options, error) {
 		o.CgroupRoot = "/sys/fs/cgroup"
 	}
 	o.NodeCgroup = path.Join("/", o.NodeCgroup)
-	if o.Hierarchy != (cgroup.Hierarchy{}) {
-		return o, nil
-	}
 	var err error
-	o.Hierarchy, err = cgroup.Detect(o.CgroupRoot)
+	if o.Hierarchy == (cgroup.Hierarchy{}) {
+		o.Hierarchy, err = cgroup.Detect(o.CgroupRoot)
+	}
+	if o.Places == nil {
+		o.Places = cgroup.NewPodPlaces(o.Hierarchy, o.NodeCgroup)
+	}
 	return o, err
 }
 
@@ -56,8 +61,8 @@ type Node struct {
 	memory *cgroup.Memory
 	above  []*cgroup.Memory // the ancestors, nearest first; empty for "/"
 
-	search      *cgroup.PodSearch
 	kubepods    *cgroup.Memory // nil until there is one
+	kubepodsAt  string
 	kubepodsErr error
 
 	tasks, pidMax, threadsMax *cgroup.File
@@ -81,7 +86,7 @@ func OpenNode(o Options) (*Node, error) {
 	if o.KubeReserved < 0 || o.SystemReserved < 0 {
 		return nil, fmt.Errorf("reserved memory of %d (kube) and %d (system) bytes: use at least 0", o.KubeReserved, o.SystemReserved)
 	}
-	n := &Node{options: o, buf: cgroup.NewBuffer(), search: cgroup.NewPodSearch(o.Hierarchy, o.NodeCgroup)}
+	n := &Node{options: o, buf: cgroup.NewBuffer()}
 	if err := errors.Join(n.openMachine(), n.openMemory()); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("observe the node's cgroup %s: %w", o.NodeCgroup, err)
@@ -157,15 +162,26 @@ func (n *Node) Close() {
 // refresh reads what changes rarely and finds what was missing.
 func (n *Node) refresh() {
 	n.total, n.totalErr = n.readMeminfo(ParseMemTotal)
-	if n.kubepods == nil && (n.kubepodsErr == nil || n.search.Found()) {
-		var root string
-		root, n.kubepodsErr = cgroup.PodsRoot(n.options.Hierarchy, n.options.NodeCgroup)
-		if n.kubepodsErr == nil {
-			n.kubepods, n.kubepodsErr = cgroup.OpenMemoryWith(n.options.Hierarchy, root, n.buf)
-		}
-	}
+	n.findKubepods()
 	if n.pids == nil && !n.IsMachine() {
 		n.pids, n.pidsErr = cgroup.OpenPIDsWith(n.options.Hierarchy, n.options.NodeCgroup, n.buf)
+	}
+}
+
+// findKubepods opens the pods' cgroup, again if the pods turn out to be in another
+// one than was taken.
+func (n *Node) findKubepods() {
+	if n.kubepods != nil && n.pods != nil && n.pods.root() != "" && n.pods.root() != n.kubepodsAt {
+		n.kubepods.Close()
+		n.kubepods, n.kubepodsErr = nil, nil
+	}
+	if n.kubepods != nil || n.kubepodsErr != nil && !n.options.Places.Found() {
+		return
+	}
+	var tree cgroup.PodTree
+	if tree, n.kubepodsErr = n.options.Places.Open(); n.kubepodsErr == nil {
+		n.kubepodsAt = tree.Root()
+		n.kubepods, n.kubepodsErr = cgroup.OpenMemoryWith(n.options.Hierarchy, n.kubepodsAt, n.buf)
 	}
 }
 

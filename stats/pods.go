@@ -14,11 +14,11 @@ import (
 // closed each time, which takes five times as long. It is not safe for
 // concurrent use.
 type Pods struct {
-	h          cgroup.Hierarchy
-	nodeCgroup string
-	tree       cgroup.PodTree
-	treeErr    error
-	missed     bool // a pod had no cgroup in the last round
+	h       cgroup.Hierarchy
+	places  *cgroup.PodPlaces
+	tree    cgroup.PodTree
+	treeErr error
+	missed  bool // a pod had no cgroup in the last round
 
 	known  map[string]*pod
 	buf    *cgroup.Buffer
@@ -35,7 +35,12 @@ type Pods struct {
 // OpenPods prepares to measure the pods below the node's cgroup. There may be
 // none yet, nor a kubepods directory. RLIMIT_NOFILE is read now.
 func OpenPods(h cgroup.Hierarchy, nodeCgroup string) *Pods {
-	p := &Pods{h: h, nodeCgroup: nodeCgroup, known: map[string]*pod{}, buf: cgroup.NewBuffer(), free: descriptors()}
+	return OpenPodsAt(h, cgroup.NewPodPlaces(h, nodeCgroup))
+}
+
+// OpenPodsAt is [OpenPods] where the pods' cgroup is searched in these places.
+func OpenPodsAt(h cgroup.Hierarchy, places *cgroup.PodPlaces) *Pods {
+	p := &Pods{h: h, places: places, known: map[string]*pod{}, buf: cgroup.NewBuffer(), free: descriptors()}
 	p.findTree()
 	return p
 }
@@ -50,7 +55,7 @@ func descriptors() int {
 	return int(min(limit.Cur/2, 1<<20))
 }
 
-func (p *Pods) findTree() { p.tree, p.treeErr = cgroup.OpenPodTree(p.h, p.nodeCgroup) }
+func (p *Pods) findTree() { p.tree, p.treeErr = p.places.Open() }
 
 // Measure appends a candidate for each pod, in their order: working set of the
 // pod and of each container (named as its cgroup is), and the number of its
@@ -79,6 +84,9 @@ func (p *Pods) Prepare(pods []signal.Pod) {
 	}
 	p.forget()
 }
+
+// root is the pods' cgroup that was found last; empty if none was.
+func (p *Pods) root() string { return p.tree.Root() }
 
 // begin starts a round.
 func (p *Pods) begin() {

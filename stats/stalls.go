@@ -20,6 +20,7 @@ import (
 type Stalls struct {
 	counters counters
 	node     string
+	places   *cgroup.PodPlaces
 	before   map[string]*standing // by UID, and by path for what is no pod's
 	asked    time.Time
 }
@@ -27,7 +28,13 @@ type Stalls struct {
 // OpenStalls prepares to find out who waits below the node's cgroup. There may
 // be no pod yet.
 func OpenStalls(h cgroup.Hierarchy, nodeCgroup string) *Stalls {
+	return OpenStallsAt(h, nodeCgroup, cgroup.NewPodPlaces(h, nodeCgroup))
+}
+
+// OpenStallsAt is [OpenStalls] where the pods' cgroup is searched in these places.
+func OpenStallsAt(h cgroup.Hierarchy, nodeCgroup string, places *cgroup.PodPlaces) *Stalls {
 	return &Stalls{
+		places:   places,
 		counters: counters{h, cgroup.NewBuffer()},
 		node:     path.Join("/", nodeCgroup),
 		before:   map[string]*standing{},
@@ -112,7 +119,7 @@ func (s *Stalls) round(pods []signal.Pod, at time.Time) []comparison {
 	if s.node != "/" {
 		r.visit(s.node, func() (watched, error) { return watched{path: s.node}, nil })
 	}
-	tree, err := cgroup.OpenPodTree(s.counters.h, s.node)
+	tree, err := s.places.Open()
 	if err != nil {
 		return r.all
 	}

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -25,6 +26,9 @@ type NodeOptions struct {
 	// KubeletConfig and KubeletRoot are the kubelet's configuration file and
 	// directory, as paths of the host.
 	KubeletConfig, KubeletRoot string
+	// KubeletCgroupRoot is the kubelet's cgroup root, if the agent was given one; empty:
+	// it is read.
+	KubeletCgroupRoot string
 	// StateFile is as the agent sees it; empty: the agent keeps no state.
 	StateFile string
 	// Runtime is nil where there is none to be used; RuntimeFault is why, unless the
@@ -60,5 +64,6 @@ func Node(ctx context.Context, o NodeOptions) doctor.Facts {
 	}
 	crew.Wait()
 	f.Kubelet = o.kubelet(ctx, &f) // it is found by its process and by the Node
+	f.Pods = o.pods(cmp.Or(o.KubeletCgroupRoot, f.Kubelet.Value.Config.CgroupRoot))
 	return f
 }

@@ -130,10 +130,10 @@ func nodeSurvey(c *config.Agent, api *apiserver.Connection, runtime *cri.Client,
 		Ours: doctor.Ours{
 			Lines: lines, MaxFillRate: c.FillRate(), Reclaim: c.Reclaim, StorageLimits: cmp.Or(limitsOff(c), c.LocalStorageLimits),
 			PressureConditions: c.PressureConditions, NodeCgroup: c.NodeCgroup,
-			DisarmFile: c.DisarmFile,
+			PodManifests: c.PodManifests, DisarmFile: c.DisarmFile,
 		},
 		ProcRoot: c.ProcRoot, CgroupRoot: c.CgroupRoot, HostRoot: c.HostRoot,
-		KubeletConfig: c.KubeletConfig, KubeletRoot: c.RootDir, StateFile: c.StateFile, Runtime: runtime,
+		KubeletConfig: c.KubeletConfig, KubeletCgroupRoot: c.KubeletCgroupRoot, KubeletRoot: c.RootDir, StateFile: c.StateFile, Runtime: runtime,
 	}
 	if runtime == nil && fault != nil && c.ContainerRuntimeEndpoint != config.NoRuntime {
 		o.RuntimeFault = strings.TrimPrefix(fault.Error(), errNoRuntime.Error()+": ")

@@ -30,7 +30,7 @@ func on(t *testing.T, kernel string) []string {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", root)
 	return []string{"doctor", "--proc-root=" + root, "--container-runtime-endpoint=none", "--kubelet-config=/nowhere", "--max-fill-rate=1Gi",
-		"--state-file=" + root + "/state", "--disarm-file=" + root + "/disarm", "-o", "json"}
+		"--state-file=" + root + "/state", "--pod-manifests=" + root + "/pressure", "--disarm-file=" + root + "/disarm", "-o", "json"}
 }
 
 func TestDoctorsExitStatus(t *testing.T) {
@@ -41,6 +41,7 @@ func TestDoctorsExitStatus(t *testing.T) {
 		says   string
 	}{
 		"clean":              {"6.1.0", nil, 0, ""},
+		"no source of pods":  {"6.1.0", []string{"--pod-manifests="}, exitFound, "errors above"},
 		"an error":           {"4.19.0", nil, exitFound, "errors above"},
 		"not a flag":         {"6.1.0", []string{"--colour"}, exitInvalid, "--colour"},
 		"not a format":       {"6.1.0", []string{"-o", "xml"}, exitInvalid, "must be text or json"},

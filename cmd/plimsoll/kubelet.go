@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/apiserver"
+	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/kubeletconfig"
@@ -23,6 +25,7 @@ import (
 type neighbour struct {
 	config *config.Agent
 	node   *apiserver.Node // nil without an API server
+	places *cgroup.PodPlaces
 	found  atomic.Pointer[kubeletconfig.Config]
 	file   atomic.Bool // there is one, whether it can be used or not
 	fault  string      // of the last reading, as it was told
@@ -33,8 +36,8 @@ type neighbour struct {
 // changes when somebody works on the node.
 const neighbourPeriod = time.Minute
 
-func meetNeighbour(c *config.Agent, node *apiserver.Node, log *slog.Logger) *neighbour {
-	n := &neighbour{config: c, node: node, log: log}
+func meetNeighbour(c *config.Agent, node *apiserver.Node, places *cgroup.PodPlaces, log *slog.Logger) *neighbour {
+	n := &neighbour{config: c, node: node, places: places, log: log}
 	n.read()
 	return n
 }
@@ -53,12 +56,14 @@ func (n *neighbour) read() {
 	n.file.Store(!errors.Is(err, fs.ErrNotExist))
 	if errors.Is(err, fs.ErrNotExist) {
 		n.found.Store(nil)
+		n.findPods("")
 		return
 	}
 	if err == nil {
 		var read kubeletconfig.Config
 		if read, err = sources.Read(); err == nil {
 			n.found.Store(&read)
+			n.findPods(read.CgroupRoot)
 			n.fault = ""
 			return
 		}
@@ -67,6 +72,13 @@ func (n *neighbour) read() {
 		n.fault = err.Error()
 		n.log.Warn("the kubelet's configuration can not be used: what it reports and enforces is not known",
 			"kubeletConfig", n.config.KubeletConfig, "error", err)
+	}
+}
+
+// findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched.
+func (n *neighbour) findPods(cgroupRoot string) {
+	if root := cmp.Or(n.config.KubeletCgroupRoot, cgroupRoot); n.places.Under(root) {
+		n.log.Info("Searching the pods' cgroup", "kubeletCgroupRoot", root, "places", n.places.Places())
 	}
 }
 

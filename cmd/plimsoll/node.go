@@ -25,6 +25,7 @@ import (
 // A node is the agent's ports onto a real node.
 type node struct {
 	hierarchy   cgroup.Hierarchy
+	places      *cgroup.PodPlaces
 	stats       *stats.Node
 	cgroups     *stats.Pods // where pods are, whoever measures them
 	provider    stats.Provider
@@ -51,20 +52,25 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	observed, err := stats.OpenNode(stats.Options{
+	options, err := stats.Options{
 		ProcRoot: c.ProcRoot, CgroupRoot: c.CgroupRoot, NodeCgroup: c.NodeCgroup,
 		KubeReserved:       c.ReservedMemory(), // with systemReserved: only their sum counts
 		WithoutAllocatable: !policy.Configured.Has(signal.AllocatableMemoryAvailable),
-	})
+	}.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: observed.Hierarchy(), stats: observed, ladder: &ladder.Ladder{}, sandboxes: sandboxes{}, log: log}
+	options.Places.Under(c.KubeletCgroupRoot)
+	observed, err := stats.OpenNode(options)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, stats: observed, ladder: &ladder.Ladder{}, sandboxes: sandboxes{}, log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
 	}
-	n.cgroups = stats.OpenPods(n.hierarchy, c.NodeCgroup)
+	n.cgroups = stats.OpenPodsAt(n.hierarchy, n.places)
 	observed.Among(n.cgroups)
 	n.provider = n.cgroups
 	return n, nil

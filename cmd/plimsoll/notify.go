@@ -18,13 +18,13 @@ func (p *program) openNotifier() *cgroupnotify.Notifier {
 		return nil
 	}
 	n, err := cgroupnotify.Open(cgroupnotify.Options{ProcRoot: p.config.ProcRoot, Hierarchy: p.node.hierarchy,
-		NodeCgroup: p.config.NodeCgroup, Report: p.tellSource})
+		NodeCgroup: p.config.NodeCgroup, Places: p.node.places, Report: p.tellSource})
 	if err != nil {
 		p.log.Warn("the kernel can not notify the agent: looks come by the timer alone", "error", err)
 		return nil
 	}
 	p.close = append(p.close, func() { _ = n.Close() })
-	p.node.stalls = stats.OpenStalls(p.node.hierarchy, p.config.NodeCgroup)
+	p.node.stalls = stats.OpenStallsAt(p.node.hierarchy, p.config.NodeCgroup, p.node.places)
 	for _, s := range n.Sources() {
 		p.tellSource(s)
 	}

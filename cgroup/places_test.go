@@ -1,0 +1,114 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const (
+	onePod    = "0b6d5b4e-9c1f-4c55-8a35-1f0e7f2a9d11"
+	onePodRaw = "0b6d5b4e_9c1f_4c55_8a35_1f0e7f2a9d11"
+)
+
+// put writes a file of a cgroup, and makes its directory.
+func put(t *testing.T, h Hierarchy, place, file, text string) {
+	t.Helper()
+	makeDirs(t, h, place)
+	if err := os.WriteFile(filepath.Join(h.Dir("memory", place), file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runs puts a process into a container of a pod, and has the tree say so on version 2.
+func runs(t *testing.T, h Hierarchy, root, container string) {
+	t.Helper()
+	put(t, h, container, "cgroup.procs", "4711\n")
+	if h.Version == V2 {
+		put(t, h, root, "cgroup.events", "populated 1\nfrozen 0\n")
+	}
+}
+
+// Where kubelets with a cgroup root of their own put pods, by driver.
+func TestPodPlaces_CgroupRootOfKubelet(t *testing.T) {
+	for name, c := range map[string]struct{ node, kubelet, root, pod string }{
+		"kind, systemd":           {"/", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + onePodRaw + ".slice"},
+		"kind, cgroupfs":          {"/", "/kubelet", "/kubelet/kubepods", "burstable/pod" + onePod},
+		"two levels with a dash":  {"/", "/a-b/c/", "/a_b.slice/a_b-c.slice/a_b-c-kubepods.slice", "a_b-c-kubepods-pod" + onePodRaw + ".slice"},
+		"without one, systemd":    {"/", "", "/kubepods.slice", "kubepods-besteffort.slice/kubepods-besteffort-pod" + onePodRaw + ".slice"},
+		"that of a nested node":   {"/nested", "/nested/kubelet", "/nested/kubelet/kubepods", "pod" + onePod},
+		"outside of the node":     {"/nested", "/kubelet", "/nested/kubepods", "pod" + onePod},
+		"the node, a slice":       {"/kubelet.slice", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-pod" + onePodRaw + ".slice"},
+		"named, but nobody's yet": {"/", "/kubelet", "/kubepods.slice", "kubepods-pod" + onePodRaw + ".slice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := At(V2, t.TempDir())
+			makeDirs(t, h, filepath.Join(c.root, c.pod, "cri-containerd-77.scope"))
+			p := NewPodPlaces(h, c.node)
+			p.Under(c.kubelet)
+			tree, err := p.Open()
+			if err != nil || tree.Root() != c.root || !p.Found() {
+				t.Fatalf("%q, %v, want %q", tree.Root(), err, c.root)
+			}
+			if pod, err := tree.Find(onePod); err != nil || pod.Path != filepath.Join(c.root, c.pod) {
+				t.Errorf("%+v, %v", pod, err)
+			}
+			if pods, err := tree.Pods(); err != nil || len(pods) != 1 || pods[0].UID != onePod {
+				t.Errorf("%+v, %v", pods, err)
+			}
+			if uid, ok := ParsePodPath(filepath.Join(c.root, c.pod)); !ok || uid != onePod {
+				t.Errorf("a kill would refuse it: %q", uid)
+			}
+		})
+	}
+}
+
+// What another driver or another cgroup root has left behind hides nothing.
+func TestPodPlaces_PrefersTreeWithProcesses(t *testing.T) {
+	const stale, inUse = "/kubepods/burstable/pod11111111-1111-1111-1111-111111111111", "/kubepods.slice/kubepods-pod" + onePodRaw + ".slice"
+	for _, v := range []Version{V1, V2} {
+		h := At(v, t.TempDir())
+		put(t, h, stale+"/0a", "cgroup.procs", "")
+		put(t, h, "/kubepods", "cgroup.events", "populated 0\nfrozen 0\n")
+		p := NewPodPlaces(h, "/")
+		if tree, err := p.Open(); err != nil || tree.Root() != "/kubepods" {
+			t.Errorf("%v: %q, %v, want what there is", v, tree.Root(), err)
+		}
+		makeDirs(t, h, inUse)
+		if tree, _ := p.Open(); tree.Root() != "/kubepods" {
+			t.Errorf("%v: %q, want the first one with a pod: none has a process", v, tree.Root())
+		}
+		runs(t, h, "/kubepods.slice", inUse+"/cri-containerd-77.scope/container")
+		if tree, err := p.Open(); err != nil || tree.Root() != "/kubepods.slice" {
+			t.Errorf("%v: %q, %v, want the one with a process", v, tree.Root(), err)
+		}
+		runs(t, h, "/kubelet/kubepods", "/kubelet/kubepods/pod"+onePod+"/77")
+		if !p.Under("/kubelet") || p.Under("/kubelet") {
+			t.Error("a change is reported once")
+		}
+		if tree, err := p.Open(); err != nil || tree.Root() != "/kubelet/kubepods" {
+			t.Errorf("%v: %q, %v, want the kubelet's of two with processes", v, tree.Root(), err)
+		}
+	}
+}
+
+func TestPodPlaces_None(t *testing.T) {
+	p := NewPodPlaces(At(V2, t.TempDir()), "/")
+	p.Under("/kubelet")
+	if tree, err := p.Open(); !errors.Is(err, fs.ErrNotExist) || tree.Root() != "" || p.Found() {
+		t.Errorf("%+v, %v", tree, err)
+	}
+}
+
+func BenchmarkPodPlacesFound(b *testing.B) {
+	p := NewPodPlaces(At(V2, b.TempDir()), "/")
+	p.Under("/kubelet")
+	b.ReportAllocs()
+	for b.Loop() {
+		if p.Found() {
+			b.Fatal("found")
+		}
+	}
+}

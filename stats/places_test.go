@@ -1,0 +1,50 @@
+package stats
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// The kubelet's cgroup root becomes known after the agent has begun, and what lay
+// at the usual place before is a leftover.
+func TestPods_MoveToCgroupRootOfKubelet(t *testing.T) {
+	h := cgroup.At(cgroup.V2, t.TempDir())
+	group := func(place, limit string, working int) {
+		dir := h.Dir("memory", place)
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"memory.current": fmt.Sprintln(working), "memory.max": limit, "cgroup.procs": "",
+			"memory.stat": fmt.Sprintf("anon %d\nfile 0\nactive_file 0\ninactive_file 0\n", working)} {
+			write(t, dir, name, text)
+		}
+	}
+	group("/kubepods", "1048576\n", 4096)
+	const root = "/kubelet.slice/kubelet-kubepods.slice"
+	group(root, "4194304\n", 8192)
+	group(filepath.Join(root, "kubelet-kubepods-podab.slice"), "max\n", 8192)
+	places := cgroup.NewPodPlaces(h, "/")
+	node := openNode(t, Options{ProcRoot: "testdata/proc", Hierarchy: h, Places: places})
+	pods := OpenPodsAt(h, places)
+	t.Cleanup(pods.Close)
+	node.Among(pods)
+	list := []signal.Pod{{UID: "ab"}}
+	expect := func(found bool, capacity int64) {
+		t.Helper()
+		measured := pods.Measure(list, nil)
+		var seen signal.Observations
+		node.Look(signal.Regular, time.Now(), &seen)
+		if o := seen[signal.AllocatableMemoryAvailable]; (measured[0].Usage != nil) != found || int64(o.Capacity) != capacity {
+			t.Errorf("%+v, %+v, want found %t of %d bytes", measured[0].Usage, o, found, capacity)
+		}
+	}
+	expect(false, 1<<20)
+	places.Under("/kubelet")
+	expect(true, 4<<20)
+}
