@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/report"
@@ -35,11 +34,11 @@ const (
 
 // agentsIn returns how many leases of agents each namespace has. An empty namespace
 // means all of them.
-func agentsIn(ctx context.Context, client kubernetes.Interface, namespace string) (map[string]int, error) {
+func agentsIn(ctx context.Context, clients *apiserver.Clients, namespace string) (map[string]int, error) {
 	found := map[string]int{}
 	options := metav1.ListOptions{Limit: leasesPerPage}
 	for range mostPages {
-		list, err := client.CoordinationV1().Leases(namespace).List(ctx, options)
+		list, err := clients.Writing.CoordinationV1().Leases(namespace).List(ctx, options)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +87,7 @@ func placeOf(clients *apiserver.Clients) string {
 func (o *order) elsewhere(clients *apiserver.Clients) string {
 	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
 	defer cancel()
-	found, err := agentsIn(ctx, clients.Writing, metav1.NamespaceAll)
+	found, err := agentsIn(ctx, clients, metav1.NamespaceAll)
 	if err != nil {
 		return fmt.Sprintf("Other namespaces were not searched: %v. Check --namespace and the context", err)
 	}

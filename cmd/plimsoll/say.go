@@ -54,7 +54,7 @@ func (o *order) sayToAll(ctx context.Context, clients *apiserver.Clients) error 
 	}
 	if err = write(); apierrors.IsNotFound(err) {
 		if o.word != arming.Disarm {
-			if found, err := agentsIn(ctx, clients.Writing, o.namespace); err == nil && len(found) == 0 {
+			if found, err := agentsIn(ctx, clients, o.namespace); err == nil && len(found) == 0 {
 				return noAgentsError{written: false}
 			}
 		}
