@@ -1,7 +1,8 @@
 # Plimsoll. `make help` lists what there is.
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# The chart's appVersion: binary, image and chart agree. The commit is beside it.
+VERSION ?= $(shell sed -n 's/^appVersion: *//p' deploy/helm/plimsoll/Chart.yaml)
 
 # Everything is compiled in one way, but for the race detector: a machine that has
 # nothing yet compiles each package once. What a debugger would want is left out: it
@@ -57,6 +58,9 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 	done
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(GO) -C deploy/image run . -name $(IMAGE) -version $(VERSION) -revision '$(REVISION)' \
 	  -out ../../bin/image $(foreach arch,$(ARCHS),$(arch)=../../bin/image/binaries/$(arch))
+	@echo "push: skopeo copy --all oci-archive:bin/image/plimsoll.tar docker://$(IMAGE):$(VERSION)"
+	@echo "load: ctr --namespace k8s.io images import bin/image/plimsoll.tar    (on a node), or: kind load image-archive bin/image/plimsoll.tar"
+	@echo "use:  helm install plimsoll deploy/helm/plimsoll --namespace plimsoll-system --create-namespace --set image.repository=$(IMAGE) --set image.tag=$(VERSION)"
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/components run . -o ../../bin/components

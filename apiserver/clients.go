@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Clients are how a controller speaks to the API server: in three ways, each on
@@ -18,6 +19,7 @@ type Clients struct {
 	Writing  kubernetes.Interface // without a timeout: each request brings its own
 	Electing kubernetes.Interface // with the timeout of the options
 	Server   string               // for people
+	Context  string               // likewise: the current one of the kubeconfig; empty in a pod
 }
 
 // ErrNoServer: nothing says where the API server is.
@@ -35,7 +37,7 @@ func Dial(o Options) (*Clients, error) {
 	}
 	config.UserAgent = cmp.Or(o.UserAgent, "plimsoll-controller")
 	prepare(config)
-	c := &Clients{Server: config.Host}
+	c := &Clients{Server: config.Host, Context: currentContext(o.Kubeconfig)}
 	for _, client := range []*kubernetes.Interface{&c.Watching, &c.Writing, &c.Electing} {
 		connection, err := rest.HTTPClientFor(config)
 		if err != nil {
@@ -50,4 +52,17 @@ func Dial(o Options) (*Clients, error) {
 		}
 	}
 	return c, nil
+}
+
+// currentContext returns the name of the context that a kubeconfig chooses; empty
+// if there is none.
+func currentContext(kubeconfig string) string {
+	if kubeconfig == "" {
+		return ""
+	}
+	loaded, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return ""
+	}
+	return loaded.CurrentContext
 }

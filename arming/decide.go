@@ -65,7 +65,7 @@ func (w *Words) Decide() Verdict {
 			return Verdict{r.state, reason}
 		}
 	}
-	return Verdict{Disarmed, "nobody has said armed: a dry run"}
+	return Verdict{Disarmed, "dryRun is true, and neither the ConfigMap nor the Node says armed"}
 }
 
 func leaves(w *Words) string {
@@ -113,7 +113,7 @@ func flagActs(w *Words) string {
 	case told != "":
 		return told
 	}
-	return "started without --dry-run"
+	return "started with dryRun false"
 }
 
 func refuses(w *Words) string {

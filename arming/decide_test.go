@@ -22,8 +22,8 @@ func TestDecide(t *testing.T) {
 		state  arming.State
 		reason string
 	}{
-		{"nobody says anything", clean(""), arming.Disarmed, "nobody has said armed: a dry run"},
-		{"nobody says anything, no dry run", arming.Words{}, arming.Armed, "started without --dry-run"},
+		{"nobody says anything", clean(""), arming.Disarmed, "dryRun is true, and neither the ConfigMap nor the Node says armed"},
+		{"nobody says anything, no dry run", arming.Words{}, arming.Armed, "started with dryRun false"},
 		{"told to arm", clean("armed"), arming.Armed, "the Node's annotation says armed"},
 		{"for all", change(clean(""), func(w *arming.Words) { w.All.Word = " armed\n" }), arming.Armed, "the ConfigMap plimsoll-arming says armed"},
 		{"not examined", change(clean("armed"), func(w *arming.Words) { w.Findings.Known = false }), arming.Disarmed, "refused: the node is not examined yet"},
@@ -36,7 +36,7 @@ func TestDecide(t *testing.T) {
 			found("psi-off", "clock")(w)
 			w.Node.Accepted, w.All.Accepted = "x, psi-off", "clock\n" // as a block of YAML ends
 		}), arming.Armed, "the Node's annotation says armed"},
-		{"findings that nobody asked about", change(arming.Words{}, found("clock")), arming.Armed, "started without --dry-run"},
+		{"findings that nobody asked about", change(arming.Words{}, found("clock")), arming.Armed, "started with dryRun false"},
 		{"told to, and started so", change(clean("armed"), func(w *arming.Words) { w.DryRun = false; found("clock")(w) }), arming.Armed, "the Node's annotation says armed"},
 		{"one node is held back", change(clean("disarmed"), func(w *arming.Words) { w.All.Word = "armed" }), arming.Disarmed, "the Node's annotation says disarmed"},
 		{"all are held back", change(clean("armed"), func(w *arming.Words) { w.All.Word = "disarmed" }), arming.Disarmed, "the ConfigMap plimsoll-arming says disarmed"},

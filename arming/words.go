@@ -105,7 +105,7 @@ func (w *Words) Hear(all, node Voice) {
 
 // Unaccepted are the findings that speak against arming, each once, in order.
 func (m *Memory) Unaccepted() []string {
-	accepted := append(split(m.All.Accepted), split(m.Node.Accepted)...)
+	accepted := append(Codes(m.All.Accepted), Codes(m.Node.Accepted)...)
 	var left []string
 	for _, code := range m.Findings.Errors {
 		if !slices.Contains(accepted, code) && !slices.Contains(left, code) {
@@ -116,7 +116,9 @@ func (m *Memory) Unaccepted() []string {
 	return left
 }
 
-func split(list string) []string {
+// Codes returns the codes of a list of accepted findings, which stand between
+// commas or white space.
+func Codes(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 

@@ -126,6 +126,7 @@ func NewAgent() *Agent {
 		EnforceNodeAllocatable:           []string{"pods"},
 		LocalStorageCapacityIsolation:    true,
 		NodeCgroup:                       "/",
+		DryRun:                           true,
 		MonitoringPeriod:                 10 * time.Second,
 		Notifications:                    "auto",
 		ReactionReserve:                  eviction.DefaultReactionReserve,

@@ -78,7 +78,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("thresholds %v, want %v", got, want)
 	}
 	if c.EvictionPressureTransitionPeriod != 5*time.Minute || c.EvictionMaxPodGracePeriod != 0 || !c.LocalStorageCapacityIsolation ||
-		c.MonitoringPeriod != 10*time.Second || c.ExtraLooks != eviction.Doomed || c.ReactionReserve != 500*time.Millisecond || c.DryRun {
+		c.MonitoringPeriod != 10*time.Second || c.ExtraLooks != eviction.Doomed || c.ReactionReserve != 500*time.Millisecond || !c.DryRun {
 		t.Errorf("%+v", c)
 	}
 	if c.FillRate() < 2<<30 {
@@ -125,7 +125,7 @@ func TestHardThresholds(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		{about: "left out: the defaults", file: "dryRun: true\n",
+		{about: "left out: the defaults", file: "dryRun: false\n",
 			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
 		{about: "null is left out", file: "evictionHard:\n",
 			want: "memory.available<100Mi, nodefs.available<10%, nodefs.inodesFree<5%, imagefs.available<15%, imagefs.inodesFree<5%"},
@@ -177,7 +177,7 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 			t.Errorf("%s was set by %s, said to be by %s", field, want, got)
 		}
 	}
-	if c, err = load(t, "", "--dry-run"); err != nil || !c.DryRun {
+	if c, err = load(t, "dryRun: false\n", "--dry-run"); err != nil || !c.DryRun {
 		t.Errorf("a bare --dry-run: %v, %v", c.DryRun, err)
 	}
 	if c, err = load(t, "evictionPressureTransitionPeriod: 0s\n"); err != nil || c.EvictionPressureTransitionPeriod != 5*time.Minute {

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/doctor"
 	"plimsoll.dev/plimsoll/report"
 )
 
@@ -48,6 +50,7 @@ type order struct {
 	armingCommand
 	nodes      []string
 	all, here  bool
+	allowNone  bool
 	accepted   *string // findings; nil: as they were
 	namespace  string
 	kubeconfig string
@@ -62,7 +65,7 @@ func armingCommandOf(name string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " [NODE...|--all" + map[bool]string{true: "|--local"}[o.local != nil] + "]",
 		Short: o.short,
-		Long:  o.long + "\n\nExit status: 0 every node has followed, 1 not every one, or the word could not be\nsaid, 2 invalid flags.",
+		Long:  o.long + "\n\nExit status: 0 every node has followed, 1 not every one, no agent was found, or the\nword could not be said, 2 invalid flags.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.nodes, o.out = args, cmd.OutOrStdout()
 			if cmd.Flags().Changed("accept-findings") {
@@ -80,6 +83,9 @@ func armingCommandOf(name string) *cobra.Command {
 		f.BoolVar(&o.here, "local", false, "for this node, by the disarm file alone")
 		f.StringVar(&o.file, "disarm-file", config.NewAgent().DisarmFile, "the agent's --disarm-file; with --local")
 	}
+	if o.word == arming.Leave {
+		f.BoolVar(&o.allowNone, "allow-none", false, "with --all: exit with status 0 if no agent has a lease")
+	}
 	if o.word == arming.Arm {
 		f.StringVar(&accepted, "accept-findings", "", "codes of the doctor's findings, with commas, in spite of which to arm; instead of those accepted before")
 	}
@@ -87,6 +93,29 @@ func armingCommandOf(name string) *cobra.Command {
 }
 
 func (o *order) run(ctx context.Context) error {
+	if err := o.valid(); err != nil {
+		return invalidError{err}
+	}
+	if o.here {
+		return o.locally()
+	}
+	clients, err := dialCluster(o.kubeconfig, "plimsoll-"+o.done)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err = o.say(ctx, clients); err == nil {
+		err = o.muster(ctx, clients)
+	}
+	if none, is := errors.AsType[noAgentsError](err); is {
+		return o.missed(clients, none)
+	}
+	return err
+}
+
+// valid returns what is wrong with the flags and arguments.
+func (o *order) valid() error {
 	given := 0
 	for _, is := range []bool{o.all, o.here, len(o.nodes) > 0} {
 		if is {
@@ -94,21 +123,28 @@ func (o *order) run(ctx context.Context) error {
 		}
 	}
 	if given != 1 {
-		return invalidError{errors.New("say for whom: names of nodes, or one of --all and --local")}
+		if o.local == nil {
+			return errors.New("name the nodes, or give --all")
+		}
+		return errors.New("name the nodes, or give one of --all and --local")
 	}
-	if o.here {
-		return o.locally()
+	if o.accepted == nil {
+		return nil
 	}
-	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: kubeconfigOf(o.kubeconfig), UserAgent: "plimsoll-" + o.done + "/" + version})
-	if err != nil {
-		return err
+	var known, faults []string
+	for _, code := range doctor.NodeCodes() {
+		known = append(known, code.Code)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	if err := o.say(ctx, clients); err != nil {
-		return err
+	for _, code := range arming.Codes(*o.accepted) {
+		if !slices.Contains(known, code) {
+			faults = append(faults, fmt.Sprintf("--accept-findings: %s is no finding of the doctor", code))
+		}
 	}
-	return o.muster(ctx, clients)
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.Sort(known)
+	return fmt.Errorf("%s\nthe findings are %s; plimsoll doctor reports those of a node", strings.Join(faults, "\n"), strings.Join(known, ", "))
 }
 
 func (o *order) locally() error {

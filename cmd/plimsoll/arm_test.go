@@ -51,7 +51,7 @@ func TestWhatBecomesOfAWord(t *testing.T) {
 		{"too old to be disarmed", arming.Disarm, says("n", "", "", 0), true, fate{}, false},
 		{"dead, to leave", arming.Leave, says("n", "false", "", time.Hour), false, fate{final: true, excused: true}, false},
 		{"a clock an hour late, but alive", arming.Leave, says("n", "false", "", time.Hour), true, fate{}, false},
-		{"no agent", arming.Disarm, other, false, fate{}, true},
+		{"no agent", arming.Disarm, other, false, fate{absent: true}, true},
 	} {
 		r, o := newRoll(), order{armingCommand: armingCommand{word: tc.word}, namespace: "ns"}
 		if err := r.Replace([]any{tc.lease}, "1"); err != nil {

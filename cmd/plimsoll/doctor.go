@@ -174,11 +174,24 @@ func ourLines(c *config.Agent) (lines []doctor.Line, err error) {
 
 // examineCluster looks at a cluster from outside.
 func examineCluster(ctx context.Context, c *config.Agent) ([]doctor.Finding, error) {
-	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: kubeconfigOf(c.Kubeconfig), UserAgent: "plimsoll-doctor/" + version})
+	clients, err := dialCluster(c.Kubeconfig, "plimsoll-doctor")
 	if err != nil {
 		return nil, err
 	}
 	return doctor.ExamineCluster(survey.Cluster(ctx, survey.ClusterOptions{Client: clients.Electing, Namespace: cmp.Or(c.HeartbeatNamespace, "plimsoll-system")})), nil
+}
+
+// errNoCluster names every place that [dialCluster] looks at.
+var errNoCluster = errors.New("no API server is known: give --kubeconfig, set KUBECONFIG, write ~/.kube/config, or run in a pod with a service account")
+
+// dialCluster prepares to speak to the API server as an administrator does. Returns
+// errNoCluster if nothing says where the server is.
+func dialCluster(kubeconfig, userAgent string) (*apiserver.Clients, error) {
+	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: kubeconfigOf(kubeconfig), UserAgent: userAgent + "/" + version})
+	if errors.Is(err, apiserver.ErrNoServer) {
+		return nil, errNoCluster
+	}
+	return clients, err
 }
 
 // kubeconfigOf is the file that kubectl would take: the given one, the first that

@@ -78,6 +78,7 @@ type fate struct {
 	node     string
 	followed bool
 	excused  bool // nobody is there to follow, and nothing is lost by it
+	absent   bool // no agent has a lease for it
 	final    bool // it is not going to change soon
 	why      string
 }
@@ -113,7 +114,7 @@ func (o *order) fateOf(node string, r *roll, begun time.Time) fate {
 	dead := known && begun.Sub(a.renewed) > deadAge && heard.IsZero()
 	switch {
 	case !known:
-		f.why = "no agent has a lease for it in the namespace " + o.namespace
+		f.absent, f.why = true, "no agent has a lease for it in the namespace "+o.namespace
 	case o.reached(a) && (o.word != arming.Arm || !dead): // the dead do not act
 		f.followed, f.final = true, true
 	case dead:
@@ -140,6 +141,9 @@ const mostTold = 20
 
 // tell says what became of every node, those that have not followed last.
 func (o *order) tell(found []fate) error {
+	if len(found) == 0 {
+		return noAgentsError{written: true}
+	}
 	var b strings.Builder
 	followed, missing := 0, 0
 	for _, f := range found {
@@ -150,6 +154,7 @@ func (o *order) tell(found []fate) error {
 		}
 	}
 	codes := map[string]bool{}
+	var absent []string
 	for _, f := range found {
 		if f.followed {
 			continue
@@ -157,6 +162,9 @@ func (o *order) tell(found []fate) error {
 		fmt.Fprintf(&b, "%s: not %s: %s\n", f.node, o.done, f.why)
 		if !f.excused {
 			missing++
+		}
+		if f.absent {
+			absent = append(absent, f.node)
 		}
 		if refused, is := strings.CutPrefix(f.why, arming.Refusal+": "); is {
 			for code := range strings.SplitSeq(refused, ", ") {
@@ -169,7 +177,10 @@ func (o *order) tell(found []fate) error {
 	if _, err := o.out.Write([]byte(b.String())); err != nil {
 		return fmt.Errorf("tell what became of the word: %w", err)
 	}
-	if missing > 0 {
+	switch {
+	case len(absent) > 0:
+		return noAgentsError{written: true, nodes: absent}
+	case missing > 0:
 		return errNotAll
 	}
 	return nil

@@ -5,13 +5,17 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"plimsoll.dev/plimsoll/arming"
+	"plimsoll.dev/plimsoll/config"
 )
 
 // flagged is a safety that nobody speaks to.
@@ -19,6 +23,26 @@ func flagged(dryRun bool) *safety { return spokenTo("", dryRun) }
 
 func spokenTo(file disarmFile, dryRun bool) *safety {
 	return newSafety(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
+}
+
+// By hand, under systemd and from the chart an agent that was given no flag touches
+// nothing until it is armed.
+func TestSafety_DisarmedByDefault(t *testing.T) {
+	c, err := config.Load("", config.AddFlags(pflag.NewFlagSet("agent", pflag.ContinueOnError)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := flagged(c.DryRun)
+	if armed, why := s.Check(); armed || !strings.Contains(why, "dryRun") {
+		t.Errorf("armed %v: %s", armed, why)
+	}
+	s.say(func(w *arming.Words) {
+		w.Hear(arming.Voice{Word: "armed"}, arming.Voice{})
+		w.Findings.Known = true
+	})
+	if armed, why := s.Check(); !armed {
+		t.Errorf("not armed by a word: %s", why)
+	}
 }
 
 func TestTheFileDisarms(t *testing.T) {

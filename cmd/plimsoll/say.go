@@ -38,7 +38,9 @@ func (o *order) say(ctx context.Context, clients *apiserver.Clients) error {
 	return errors.Join(faults...)
 }
 
-// sayToAll writes the ConfigMap, which is made if there is none.
+// sayToAll writes the ConfigMap, and creates it if there is none. Without an agent
+// only the word that stops is worth creating it: any other would bind an
+// installation that comes later.
 func (o *order) sayToAll(ctx context.Context, clients *apiserver.Clients) error {
 	entries := o.entries(arming.KeyAll, arming.KeyAccept)
 	patch, err := json.Marshal(map[string]any{"data": entries})
@@ -51,16 +53,39 @@ func (o *order) sayToAll(ctx context.Context, clients *apiserver.Clients) error 
 		return err
 	}
 	if err = write(); apierrors.IsNotFound(err) {
-		made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: arming.ConfigMap}, Data: entries}
-		_, err = maps.Create(ctx, made, metav1.CreateOptions{FieldManager: speaker})
-		if apierrors.IsAlreadyExists(err) {
+		if o.word != arming.Disarm {
+			if found, err := agentsIn(ctx, clients, o.namespace); err == nil && len(found) == 0 {
+				return noAgentsError{written: false}
+			}
+		}
+		_, err = maps.Create(ctx, o.configMap(entries), metav1.CreateOptions{FieldManager: speaker})
+		switch {
+		case apierrors.IsAlreadyExists(err):
 			err = write()
+		case apierrors.IsNotFound(err): // the namespace
+			return noAgentsError{written: false}
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("say %q to all nodes in the ConfigMap %s/%s: %w", o.word, o.namespace, arming.ConfigMap, err)
 	}
 	return nil
+}
+
+// configMap returns the ConfigMap as a chart that is installed later adopts it:
+// with the ownership that Helm asks for, in the name of the documented release. The
+// chart leaves it alone if its release has another name, and an upgrade does not
+// delete it.
+func (o *order) configMap(entries map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{Data: entries, ObjectMeta: metav1.ObjectMeta{
+		Name:   arming.ConfigMap,
+		Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+		Annotations: map[string]string{
+			"meta.helm.sh/release-name":      "plimsoll",
+			"meta.helm.sh/release-namespace": o.namespace,
+			"helm.sh/resource-policy":        "keep",
+		},
+	}}
 }
 
 func (o *order) entries(word, accept string) map[string]string {

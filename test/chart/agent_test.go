@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -22,6 +23,9 @@ var variants = map[string][]string{
 	"the host's network":   {`hostNetwork=true`, `extraEnv=[{"name":"KUBERNETES_SERVICE_HOST","value":"127.0.0.1"}]`},
 	"other PIDs":           {`agent.hostPID=false`},
 	"another name":         {`fullnameOverride="mark"`},
+	"soft thresholds":      {`agent.config={"evictionSoft":{"memory.available":"1Gi"},"evictionSoftGracePeriod":{"memory.available":"1m30s"}}`},
+	"a newer server":       {"--kube-version=" + kubernetesVersions[len(kubernetesVersions)-1]},
+	"the last server":      {"--kube-version=1.37.2"},
 	"every policy":         {`policies.kubeletKeepsConditions=true`, mutating},
 	"armed":                {`agent.arming.all="armed"`},
 	"every right":          {`agent.config={"softEviction":"direct","pressureTaint":true,"reportNodeLease":true,"pressureConditions":"own"}`},
@@ -99,6 +103,8 @@ func checkPods(t *testing.T, name string, o runtime.Object) {
 	case *appsv1.DaemonSet:
 		spec = o.Spec.Template.Spec
 	case *appsv1.Deployment:
+		spec = o.Spec.Template.Spec
+	case *batchv1.Job:
 		spec = o.Spec.Template.Spec
 	default:
 		return

@@ -12,7 +12,9 @@ import (
 var (
 	docs   = filepath.Join("..", "..", "docs")
 	metric = regexp.MustCompile(`plimsoll_[a-z_]+`)
-	row    = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
+	// Sections of alerts, not of what all of them have in common.
+	runbook = regexp.MustCompile(`(?m)^## (\w+)$`)
+	row     = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
 )
 
 // alerts are the rules that the chart makes, by name.
@@ -57,8 +59,8 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s has no summary or severity", name)
 		}
 		file, heading, _ := strings.Cut(strings.TrimPrefix(annotations["runbook_url"].(string), "https://plimsoll.dev/docs/"), "#")
-		if !hasHeading(text(t, filepath.Join(docs, file)), heading) {
-			t.Errorf("%s: its runbook %s#%s is not there", name, file, heading)
+		if file != "runbooks.md" || heading != strings.ToLower(name) || !hasHeading(text(t, filepath.Join(docs, file)), heading) {
+			t.Errorf("%s: its runbook %s#%s is not its own, or is not there", name, file, heading)
 		}
 	}
 	for _, worth := range row.FindAllStringSubmatch(text(t, filepath.Join(docs, "operations.md")), -1) {
@@ -66,8 +68,32 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("no alert for %s, which docs/operations.md calls worth one", worth[1])
 		}
 	}
-	if len(all) < 14 {
-		t.Errorf("%d alerts, want 14 at least", len(all))
+	for _, heading := range runbook.FindAllStringSubmatch(text(t, filepath.Join(docs, "runbooks.md")), -1) {
+		if all[heading[1]] == nil {
+			t.Errorf("docs/runbooks.md has a section of an alert %s, which there is not", heading[1])
+		}
+	}
+	if len(all) < 18 {
+		t.Errorf("%d alerts, want 18 at least", len(all))
+	}
+}
+
+// TestAlerts_WhatIsGoneIsNoticed: a process that is gone has no series, which no
+// comparison finds.
+func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
+	all := alerts(t)
+	for name, want := range map[string][]string{
+		"PlimsollNotOneLeader":    {"sum(plimsoll_controller_leader) != 1", "or absent(plimsoll_controller_leader)"},
+		"PlimsollNoAgents":        {"absent(plimsoll_armed)"},
+		"PlimsollAgentAbsent":     {"up == 0", `daemonset="plimsoll-agent"`},
+		"PlimsollDisarmedForLong": {"plimsoll_armed == 0"},
+		"PlimsollAgentRestarts":   {"process_start_time_seconds"},
+	} {
+		for _, words := range want {
+			if expression, _ := all[name]["expr"].(string); !strings.Contains(expression, words) {
+				t.Errorf("%s: no %q in %q", name, words, expression)
+			}
+		}
 	}
 }
 

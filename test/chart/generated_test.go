@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/signal"
 )
 
 var update = flag.Bool("update", false, "write what is made from other files")
@@ -106,6 +107,19 @@ func TestGeneratedSchema(t *testing.T) {
 			t.Fatalf("%s has no place for %s", file, name)
 		}
 		want = line.ReplaceAllLiteralString(want, fmt.Sprintf(`"%s": {"enum": %s}`, name, list))
+	}
+	// Not propertyNames: Helm reports a wrong place for those.
+	for name, value := range map[string]string{"thresholds": "threshold", "gracePeriods": "gracePeriod"} {
+		var properties []string
+		for s := range signal.All {
+			properties = append(properties, fmt.Sprintf(`"%s": {"$ref": "#/definitions/%s"}`, s, value))
+		}
+		line := regexp.MustCompile(fmt.Sprintf(`("%s": \{.*"properties": \{).*(\}\})`, name))
+		if !line.MatchString(want) {
+			t.Fatalf("%s has no place for %s", file, name)
+		}
+		parts := line.FindStringSubmatch(want)
+		want = line.ReplaceAllLiteralString(want, parts[1]+strings.Join(properties, ", ")+parts[2])
 	}
 	agrees(t, file, want)
 }

@@ -31,8 +31,9 @@ var (
 	chart  = filepath.Join(deploy, "helm", "plimsoll")
 )
 
-// kubernetesVersions are the oldest and the newest that the chart is for.
-var kubernetesVersions = []string{"1.34.0", "1.36.3"}
+// kubernetesVersions are what the chart is tried with, the oldest first: each minor
+// version that there is, and one that is to come.
+var kubernetesVersions = []string{"1.34.0", "1.35.2", "1.36.3", "1.37.2", "1.38.0"}
 
 // A tool is a program of the components, what it is told each time, and where it
 // keeps its own files.
@@ -105,11 +106,15 @@ func TestLint(t *testing.T) {
 func TestKubernetesVersions(t *testing.T) {
 	helm := needTool(t, "helm")
 	for version, fits := range map[string]bool{
-		"1.33.9": false, "1.34.0": true, "1.35.2": true, "1.36.3": true, "1.36.0-gke.100": true, "1.37.0": false,
+		"1.33.9": false, "1.34.0": true, "1.35.2": true, "1.36.3": true, "1.36.0-gke.100": true, "1.37.2": true, "1.37.0-eks-abc": true, "1.38.0": true, "2.0.0": true,
 	} {
 		if _, err := helm.template(t, "--kube-version="+version); (err == nil) != fits {
 			t.Errorf("Kubernetes %s: fits %v, want %v: %v", version, err == nil, fits, err)
 		}
+	}
+	// Of itself, a current Helm takes a version later than those of the tests.
+	if _, err := helm.run(t.Context(), "template", release, chart); err != nil {
+		t.Errorf("as it is typed: %v", err)
 	}
 }
 

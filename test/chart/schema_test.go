@@ -1,6 +1,17 @@
 package chart_test
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/config"
+)
 
 // TestWhatIsRefused: a value that is misspelt, of another type, or that can not
 // work is told, before anything is installed.
@@ -37,6 +48,16 @@ func TestWhatIsRefused(t *testing.T) {
 		{`policies.evictedStaysEvictd=true`, []string{"evictedStaysEvictd"}},
 		{`metrics.rules.runbooks="docs"`, []string{"/metrics/rules/runbooks"}},
 		{`leave.onUninstal=false`, []string{"onUninstal"}},
+		{`configCheck.enable=false`, []string{"enable"}},
+		{`agent.config.evictionHard={"mem":"500Mib"}`, []string{"/agent/config/evictionHard", "mem"}},
+		{`agent.config.evictionHard={"memory.available":"500Mib"}`, []string{"/agent/config/evictionHard/memory.available"}},
+		{`agent.config.evictionHard={"memory.available":"lots"}`, []string{"/agent/config/evictionHard/memory.available"}},
+		{`agent.config.evictionHard={"memory.available":-1}`, []string{"/agent/config/evictionHard/memory.available"}},
+		{`agent.config.evictionHard="memory.available<1Gi"`, []string{"/agent/config/evictionHard"}},
+		{`agent.config.evictionSoft={"memory.avail":"1Gi"}`, []string{"/agent/config/evictionSoft", "memory.avail"}},
+		{`agent.config.evictionSoftGracePeriod={"memory.available":"90"}`, []string{"/agent/config/evictionSoftGracePeriod/memory.available"}},
+		{`agent.config.evictionMinimumReclaim={"nodefs.available":"1 Gi"}`, []string{"/agent/config/evictionMinimumReclaim/nodefs.available"}},
+		{`agent.config.kubeReserved={"mem":"1Gi"}`, []string{"/agent/config/kubeReserved", "mem"}},
 
 		{`metrics.rules.enabled=true`, []string{"PrometheusRule", "Prometheus operator"}},
 		{`metrics.podMonitor.enabled=true`, []string{"PodMonitor", "Prometheus operator"}},
@@ -44,6 +65,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{`agent.config.heartbeatNamespace="kube-system"`, []string{"agent.config.heartbeatNamespace", "leave it out"}},
 		{`controller.config.leaderElectResourceNamespace="kube-system"`, []string{"leaderElectResourceNamespace", "leave it out"}},
 		{`controller.config.leaderElect=false`, []string{"controller.replicas=1"}},
+		{`agent.config={"evictionSoft":{"memory.available":"1Gi"},"softEviction":"status"}`, []string{"agent.config.softEviction", "direct", "mode=replace", "EKS"}},
+		{`agent.config={"evictionSoft":{"memory.available":"1Gi"},"softEviction":"controller"}`, []string{"agent.config.softEviction", "direct"}},
 	} {
 		if _, err := helm.template(t, c.value); refused(err, c.words...) != nil {
 			t.Errorf("%s: %v", c.value, refused(err, c.words...))
@@ -57,5 +80,96 @@ func TestMonitorsNeedAnAddress(t *testing.T) {
 	_, err := helm.template(t, `hostNetwork=true`, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
 	if err := refused(err, "healthzBindAddress", "0.0.0.0"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSchema_TakesWhatTheProgramTakes: every way to write a threshold that the
+// program accepts passes the schema, too.
+func TestSchema_TakesWhatTheProgramTakes(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, c := range []struct{ field, value string }{
+		{"evictionHard", `{"memory.available":"500Mi","allocatableMemory.available":"1.5Gi","nodefs.available":"10%","nodefs.inodesFree":"5e3","pid.available":1000}`},
+		{"evictionHard", `{"memory.available":"0%","nodefs.available":"100%","imagefs.available":".5%","imagefs.inodesFree":"12E6","containerfs.available":"1G"}`},
+		{"evictionHard", `{}`},
+		{"evictionMinimumReclaim", `{"memory.available":"0","nodefs.available":"250%"}`},
+		{"kubeReserved", `{"cpu":"500m","memory":"1Gi","ephemeral-storage":"1Gi","pid":"1000"}`},
+	} {
+		files := find[*corev1.ConfigMap](t, helm.made(t, "agent.config."+c.field+"="+c.value), "ConfigMap/plimsoll-agent")
+		if _, err := config.ParseFile([]byte(files.Data["agent.yaml"])); err != nil {
+			t.Errorf("%s: %s: %v", c.field, c.value, err)
+		}
+	}
+}
+
+// samples are the values in documents: blocks of YAML that begin with agent.
+var samples = regexp.MustCompile("(?s)```yaml\n(agent:\n.*?)```")
+
+// TestSoftEviction_WorksWithoutAReplacingController: the documented sample has soft
+// thresholds. Where the controller only observes, agents ask by themselves, and have
+// the right to.
+func TestSoftEviction_WorksWithoutAReplacingController(t *testing.T) {
+	helm := needTool(t, "helm")
+	found := samples.FindStringSubmatch(text(t, filepath.Join(docs, "install.md")))
+	if found == nil {
+		t.Fatal("docs/install.md has no sample of values")
+	}
+	sample := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(sample, []byte(found[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		values []string
+		method string
+	}{
+		{nil, "direct"},
+		{[]string{`controller.enabled=false`}, "direct"},
+		{[]string{`controller.config={"mode":"replace","dryRun":true}`}, "direct"},
+		{[]string{`controller.config.mode="replace"`}, "status"},
+		{[]string{`controller.config.mode="replace"`, `agent.config.softEviction="direct"`}, "direct"},
+	} {
+		all := helm.made(t, append(c.values, "--values="+sample, "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule")...)
+		read, err := config.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(read.EvictionSoft.Settings) == 0 || read.SoftEviction != c.method {
+			t.Errorf("%v: soft thresholds %v, evicted by %s, want %s", c.values, read.EvictionSoft, read.SoftEviction, c.method)
+		}
+		if granted := all["ClusterRole/plimsoll-agent-direct-eviction"] != nil; granted != (c.method == "direct") {
+			t.Errorf("%v: the right to ask for evictions: %v", c.values, granted)
+		}
+	}
+	if without := helm.made(t); without["ClusterRole/plimsoll-agent-direct-eviction"] != nil {
+		t.Error("without soft thresholds agents may ask for evictions")
+	}
+}
+
+// TestConfigCheck_ReadsWhatIsInstalled: a Job that runs before everything else reads
+// the very files that agents and controllers get.
+func TestConfigCheck_ReadsWhatIsInstalled(t *testing.T) {
+	helm := needTool(t, "helm")
+	all := helm.made(t, `agent.config={"evictionHard":{"memory.available":"700Mi"}}`, `controller.config.mode="replace"`, `fullnameOverride="mark"`)
+	files := find[*corev1.ConfigMap](t, all, "ConfigMap/mark-config-check")
+	for name, component := range map[string]string{"agent.yaml": "mark-agent", "controller.yaml": "mark-controller"} {
+		if installed := find[*corev1.ConfigMap](t, all, "ConfigMap/"+component).Data[name]; installed == "" || files.Data[name] != installed {
+			t.Errorf("%s is checked as\n%s\nand installed as\n%s", name, files.Data[name], installed)
+		}
+	}
+	job := find[*batchv1.Job](t, all, "Job/mark-config-check")
+	hook := job.Annotations["helm.sh/hook"]
+	if !strings.Contains(hook, "pre-install") || !strings.Contains(hook, "pre-upgrade") || files.Annotations["helm.sh/hook"] != hook || files.Annotations["helm.sh/hook-weight"] != "-5" {
+		t.Errorf("it runs at %q, after its files: %v", hook, files.Annotations)
+	}
+	container := job.Spec.Template.Spec.Containers[0]
+	if got := strings.Join(container.Args, " "); got != "config check /etc/plimsoll/agent.yaml /etc/plimsoll/controller.yaml" {
+		t.Errorf("it runs plimsoll %s", got)
+	}
+	if rule := job.Spec.PodFailurePolicy.Rules[0]; rule.Action != batchv1.PodFailurePolicyActionFailJob || rule.OnExitCodes.Values[0] != 2 {
+		t.Errorf("a faulty configuration is tried again: %+v", rule)
+	}
+	for name := range helm.made(t, `configCheck.enabled=false`) {
+		if strings.Contains(name, "config-check") {
+			t.Errorf("switched off, there is %s", name)
+		}
 	}
 }

@@ -41,9 +41,10 @@ func Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
 	return Run(ctx, Command(binary, args...))
 }
 
-// Command is what Run runs, for those who have it run somewhere else.
+// Command returns the command of an agent that is armed from its start, unless
+// args disarm it: of a flag that is given twice the last one counts.
 func Command(binary string, args ...string) *exec.Cmd {
-	return exec.Command(binary, append([]string{"agent", "--logging-format=json"}, args...)...)
+	return exec.Command(binary, append([]string{"agent", "--logging-format=json", "--dry-run=false"}, args...)...)
 }
 
 // Run starts an agent's command and waits until it watches the node.

@@ -16,7 +16,16 @@ values say, which wins.
   "heartbeatNamespace" .Release.Namespace
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
 -}}
+{{- /* Without a controller that evicts for them, agents ask for soft evictions themselves. */ -}}
+{{- if and .Values.agent.config.evictionSoft (ne (include "plimsoll.replaces" .) "true") -}}
+{{- $_ := set $own "softEviction" "direct" -}}
+{{- end -}}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.agent.config)) -}}
+{{- end }}
+
+{{/* Whether the controller carries out what agents ask for. */}}
+{{- define "plimsoll.replaces" -}}
+{{- and .Values.controller.enabled (eq (default "observe" .Values.controller.config.mode) "replace") (not .Values.controller.config.dryRun) -}}
 {{- end }}
 
 {{- define "plimsoll.controller.config" -}}

@@ -8,6 +8,8 @@
 {{- define "plimsoll.controller" -}}{{ include "plimsoll.fullname" . }}-controller{{- end }}
 {{- define "plimsoll.leave" -}}{{ include "plimsoll.fullname" . }}-leave{{- end }}
 
+{{- define "plimsoll.config-check" -}}{{ include "plimsoll.fullname" . }}-config-check{{- end }}
+
 {{- define "plimsoll.labels" -}}
 app.kubernetes.io/name: plimsoll
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -1,8 +1,8 @@
 {{/* What the pods of agent, controller and leave have alike. */}}
 
 {{- define "plimsoll.pod.start" -}}
-# The token is mounted below, with a shorter life than the automatic one: 3600 s
-# and no extension.
+# Where a token is needed it is mounted below, with a shorter life than the automatic
+# one: 3600 s and no extension.
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}

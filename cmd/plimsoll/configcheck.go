@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/fields"
+)
+
+// maxConfigBytes bounds what is read of a configuration file.
+const maxConfigBytes = 1 << 20
+
+var (
+	errNoConfigCommand = errors.New("plimsoll config needs a command: check")
+	errUnreadable      = errors.New("not every file can be read")
+	errNotValid        = errors.New("not every configuration is valid")
+)
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Work with configuration files",
+		RunE:  func(*cobra.Command, []string) error { return invalidError{errNoConfigCommand} },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "check FILE...",
+		Short: "Check configuration files of agents and controllers before anything is started with them",
+		Long: `Reads each file as the program does that it is for: an AgentConfiguration or a
+ControllerConfiguration. Reports every fault of every file on standard error. It
+needs no root, no node and no cluster, and starts nothing. - is standard input.
+
+Exit status: 0 all files are valid, 1 a file can not be read, 2 a file is not
+valid.`,
+		Example: `  plimsoll config check /etc/plimsoll/agent.yaml
+  helm template plimsoll deploy/helm/plimsoll -s templates/agent-config.yaml | yq '.data["agent.yaml"]' | plimsoll config check -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return invalidError{errors.New("config check needs a file, or - for standard input")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return checkFiles(args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	})
+	return cmd
+}
+
+// checkFiles checks every file, whatever is wrong with those before it. Returns an
+// invalidError if one is not valid, else errUnreadable if one can not be read.
+func checkFiles(files []string, in io.Reader, out, errs io.Writer) error {
+	var unreadable, invalid bool
+	for _, name := range files {
+		data, err := readConfig(in, name)
+		if err != nil {
+			fmt.Fprintln(errs, err)
+			unreadable = true
+			continue
+		}
+		kind, warnings, err := checkConfig(data)
+		for _, w := range warnings {
+			fmt.Fprintf(errs, "%s: warning: %s\n", name, w)
+		}
+		var faults fields.Faults
+		switch {
+		case errors.As(err, &faults):
+			invalid = true
+			for _, f := range faults {
+				fmt.Fprintf(errs, "%s: %v\n", name, f)
+			}
+		case err != nil:
+			invalid = true
+			fmt.Fprintf(errs, "%s: %v\n", name, err)
+		default:
+			fmt.Fprintf(out, "%s: valid %s\n", name, kind)
+		}
+	}
+	switch {
+	case invalid:
+		return invalidError{errNotValid}
+	case unreadable:
+		return errUnreadable
+	}
+	return nil
+}
+
+// checkConfig returns the kind of a configuration, what is allowed and seldom meant,
+// and the faults for which the program would not start.
+func checkConfig(data []byte) (kind string, warnings []string, err error) {
+	checked, err := config.Check(data)
+	if err != nil {
+		return checked.Kind, nil, err
+	}
+	if c := checked.Controller; c != nil {
+		return checked.Kind, c.Warnings(), nil
+	}
+	if given := checked.Agent.ContainerRuntimeEndpoint; given != "" && given != config.NoRuntime {
+		if _, err := cri.ParseEndpoint(given); err != nil {
+			return checked.Kind, nil, fmt.Errorf("containerRuntimeEndpoint: %w", err)
+		}
+	}
+	return checked.Kind, nil, nil
+}
+
+func readConfig(in io.Reader, name string) ([]byte, error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the configuration: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxConfigBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the configuration %s: %w", name, err)
+	case len(data) > maxConfigBytes:
+		return nil, fmt.Errorf("read the configuration %s: it is larger than %d bytes", name, maxConfigBytes)
+	}
+	return data, nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfigCheck(t *testing.T) {
+	const (
+		agentHead      = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
+		controllerHead = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfiguration\n"
+	)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"agent.yaml":      agentHead + "evictionHard: {memory.available: 500Mi}\n",
+		"controller.yaml": controllerHead + "mode: replace\nleaderElect: false\n",
+		"faulty.yaml":     agentHead + "evictionHard: {mem: 500Mib}\nmonitoringPeriod: soon\ncolour: red\n",
+		"modus.yaml":      controllerHead + "mode: modus\nmaxUnhealthy: 200%\n",
+		"kubelet.yaml":    "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
+		"none.yaml":       "evictionHard: {}\n",
+		"broken.yaml":     "a: [\n",
+		"socket.yaml":     agentHead + "containerRuntimeEndpoint: tcp://127.0.0.1:1\n",
+		"large.yaml":      agentHead + strings.Repeat("#\n", maxConfigBytes/2),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for _, test := range []struct {
+		args   string
+		status int
+		out    string
+		errs   []string
+	}{
+		{"agent.yaml controller.yaml", 0, "agent.yaml: valid AgentConfiguration\ncontroller.yaml: valid ControllerConfiguration\n", []string{"controller.yaml: warning: "}},
+		{"faulty.yaml modus.yaml agent.yaml", exitInvalid, "agent.yaml: valid AgentConfiguration\n", []string{
+			"faulty.yaml: evictionHard.mem: 500Mib: ", "faulty.yaml: monitoringPeriod: \"soon\": ", "faulty.yaml: colour", "modus.yaml: mode: \"modus\": ", "modus.yaml: maxUnhealthy: \"200%\": "}},
+		{"kubelet.yaml none.yaml broken.yaml", exitInvalid, "", []string{"kubelet.yaml: kind: \"KubeletConfiguration\": must be AgentConfiguration or ControllerConfiguration", "none.yaml: kind: required", "broken.yaml: "}},
+		{"socket.yaml", exitInvalid, "", []string{"socket.yaml: containerRuntimeEndpoint: "}},
+		{"missing.yaml large.yaml", exitFailed, "", []string{"missing.yaml", "large.yaml: it is larger"}},
+		{"missing.yaml faulty.yaml", exitInvalid, "", []string{"missing.yaml", "faulty.yaml: "}},
+		{"", exitInvalid, "", []string{"needs a file"}},
+	} {
+		status, out, errs := plimsoll("", append([]string{"config", "check"}, strings.Fields(test.args)...)...)
+		if status != test.status || out != test.out {
+			t.Errorf("%s: %d, want %d: %s%s", test.args, status, test.status, out, errs)
+		}
+		for _, words := range test.errs {
+			if !strings.Contains(errs, words) {
+				t.Errorf("%s: no %q in\n%s", test.args, words, errs)
+			}
+		}
+	}
+	if status, out, errs := plimsoll(agentHead, "config", "check", "-"); status != 0 || out != "-: valid AgentConfiguration\n" {
+		t.Errorf("standard input: %d: %s%s", status, out, errs)
+	}
+	if status, _, errs := plimsoll("", "config", "chekc"); status != exitInvalid || !strings.Contains(errs, "check") {
+		t.Errorf("a command that there is not: %d: %s", status, errs)
+	}
+}
