@@ -91,7 +91,7 @@ const (
 // agentKind is all that is particular about the agent's configuration.
 var agentKind = kind[Agent]{
 	name:    AgentKind,
-	options: slices.Concat(nodeOptions, restraintOptions, clusterOptions),
+	options: slices.Concat(nodeOptions, restraintOptions, clusterOptions, agentEndpoints),
 	preset:  NewAgent,
 	origins: func(c *Agent) origins { return c.origins },
 	rules:   (*Agent).validate,

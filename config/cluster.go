@@ -65,7 +65,7 @@ var clusterOptions = []option[Agent]{
 	{field: "reportNodeLease", flag: "report-node-lease", shape: boolean, preset: "false", setBool: func(c *Agent) *bool { return &c.ReportNodeLease },
 		help: "renew the node's own lease in kube-node-lease; for nodes without a kubelet only, refused where there is one"},
 	{field: "healthzBindAddress", flag: "healthz-bind-address", preset: "127.0.0.1:10350", setText: str(func(c *Agent) *string { return &c.HealthzBindAddress }),
-		help: "host:port of /livez, /readyz and /metrics; empty: nowhere"},
+		help: "host:port of /livez, /readyz and /metrics, beyond loopback by HTTPS and with tokens; empty: nowhere"},
 }
 
 // Cluster is what clusterOptions set.
@@ -98,6 +98,7 @@ type Cluster struct {
 	HeartbeatNamespace string
 	ReportNodeLease    bool
 	HealthzBindAddress string
+	Endpoints
 }
 
 // NoRuntime is the endpoint of a node without a container runtime.
@@ -153,6 +154,7 @@ func (c *Agent) validateCluster(faults *fields.Faults) {
 	if c.SoftEviction == "controller" && c.HeartbeatNamespace == "" {
 		faults.Add(c.Where("softEviction"), c.SoftEviction, "needs a heartbeatNamespace: its Lease carries the request")
 	}
+	c.Endpoints.validate(c.Where, faults)
 	if c.HealthzBindAddress != "" {
 		if _, _, err := net.SplitHostPort(c.HealthzBindAddress); err != nil {
 			faults.Add(c.Where("healthzBindAddress"), c.HealthzBindAddress, "must be host:port, such as 127.0.0.1:10350: %v", err)

@@ -75,8 +75,9 @@ type Process struct {
 	ResourceNamespace string
 
 	HealthzBindAddress string
-	LoggingFormat      string
-	Verbosity          int64
+	Endpoints
+	LoggingFormat string
+	Verbosity     int64
 }
 
 // The modes: what becomes of decisions.
@@ -101,7 +102,7 @@ type Bound struct {
 // controllerKind is all that is particular about the controller's configuration.
 var controllerKind = kind[Controller]{
 	name:    ControllerKind,
-	options: slices.Concat(lifecycleOptions, processOptions),
+	options: slices.Concat(lifecycleOptions, processOptions, controllerEndpoints),
 	preset:  NewController,
 	origins: func(c *Controller) origins { return c.origins },
 	rules:   (*Controller).validate,

@@ -104,7 +104,7 @@ var processOptions = []option[Controller]{
 		help: "where that lease is"},
 
 	{field: "healthzBindAddress", flag: "healthz-bind-address", preset: "127.0.0.1:10360", setText: address(func(c *Controller) *string { return &c.HealthzBindAddress }),
-		help: "IP:PORT of /livez, /readyz, /metrics and /explain?node=NAME; empty: nowhere"},
+		help: "IP:PORT of /livez, /readyz, /metrics and /explain?node=NAME, beyond loopback by HTTPS and with tokens; empty: nowhere"},
 	{field: "loggingFormat", flag: "logging-format", preset: "text", setText: oneOf(func(c *Controller) *string { return &c.LoggingFormat }, "text", "json"),
 		help: "format of the log: text or json. Decisions are JSON lines in both"},
 	{field: "verbosity", flag: "v", preset: "0", setText: count(func(c *Controller) *int64 { return &c.Verbosity }),

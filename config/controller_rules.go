@@ -21,6 +21,7 @@ func (c *Controller) validate(faults *fields.Faults) {
 	c.derive()
 	c.validatePeriods(faults)
 	c.validateElection(faults)
+	c.Endpoints.validate(c.Where, faults)
 }
 
 // derive puts in what follows from other options.

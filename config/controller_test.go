@@ -124,6 +124,9 @@ func TestControllerFaults(t *testing.T) {
 		{"leader-elect-resource-name", "leaderElectResourceName", "", "a name"},
 		{"leader-elect-resource-namespace", "leaderElectResourceNamespace", "a/b", "a name"},
 		{"healthz-bind-address", "healthzBindAddress", "localhost:10360", "must be IP:PORT"},
+		{"health-socket", "healthSocket", "health.sock", "absolute path"},
+		{"tls-cert-file", "tlsCertFile", "/tls.crt", "needs tlsPrivateKeyFile"},
+		{"tls-private-key-file", "tlsPrivateKeyFile", "/tls.key", "needs tlsCertFile"},
 		{"logging-format", "loggingFormat", "xml", "must be one of text, json"},
 		{"v", "verbosity", "-1", "not negative"},
 	} {

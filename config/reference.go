@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -54,7 +55,7 @@ fullyDisruptedRate: 0
 ` + "```\n\n")
 	rows(&b, lifecycleOptions)
 	b.WriteString("\n")
-	rows(&b, processOptions)
+	rows(&b, slices.Concat(processOptions, controllerEndpoints))
 	b.WriteString(`
 The taint manager and taint based evictions make four modes, as Kubernetes 1.16 had them:
 

@@ -12,5 +12,10 @@
 //     readiness of what it needs of others, too.
 //   - Clients are not trusted: their number, the size of their headers and the
 //     time they may take are bounded, so that none holds memory or a goroutine
-//     for long.
+//     for long. Above a bound the oldest connection without a request is closed
+//     for a new one ([Limits]); none waits behind others.
+//   - Probes come in through a Unix socket, which other pods can not reach
+//     ([ListenSocket]). Over TCP, metrics and details need a token with a right to
+//     them ([Access]).
+//   - Requests without a right cost the API server a bounded number of reviews.
 package endpoints

@@ -21,8 +21,7 @@ type Check struct {
 var ping = Check{Name: "ping", Err: func() error { return nil }}
 
 // A probe answers for a list of checks, in the form that Kubernetes' own
-// components answer in. The reason of a failure is told: who can reach the agent
-// may know it.
+// components answer in. The reason of a failure is part of the answer, except in public.
 type probe struct {
 	name   string // livez or readyz
 	checks []Check
@@ -42,6 +41,23 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		text = fmt.Sprintf("%s%s check %s\n", lines, p.name, outcome)
 	}
 	answer(w, failed, text)
+}
+
+// public answers "ok" or "failed" to anyone, and passes requests for more on to
+// detailed.
+func (p *probe) public(detailed http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" {
+			detailed.ServeHTTP(w, r)
+			return
+		}
+		text := "ok"
+		_, failed := p.run(nil)
+		if failed {
+			text = p.name + " check failed\n"
+		}
+		answer(w, failed, text)
+	})
 }
 
 // run runs the checks that are not excluded; there is one line for each.

@@ -2,23 +2,21 @@ package endpoints
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
-// Bounds for clients. Who asks is near and asks for little; a request that takes
-// longer is broken, or meant to.
+// Bounds for one request. Clients are near and ask for little; a request that takes
+// longer is broken, or meant to. [Limits] bound the number of clients.
 const (
-	// MostClients is how many connections are served at once. More wait to be
-	// accepted.
-	MostClients = 32
-
 	mostHeader   = 8 << 10         // bytes
 	headerWait   = 2 * time.Second // for a request to arrive
 	answerWait   = 5 * time.Second // for an answer to be taken, from the end of the header on
@@ -36,12 +34,21 @@ type Settings struct {
 	Metrics http.Handler
 	// Explain serves /explain; nil: nobody does.
 	Explain http.Handler
-	Log     *slog.Logger
+	// Access decides on /metrics, /explain and everything of /livez and /readyz
+	// beyond whether they pass; nil: all may read all.
+	Access *Access
+	// TLS is the configuration of HTTPS; nil: HTTP.
+	TLS *tls.Config
+	// Limits bound the connections; the zero value is TCPLimits.
+	Limits Limits
+	Log    *slog.Logger
 }
 
 // A Server answers /livez, /readyz, /metrics and, for who has it, /explain.
 type Server struct {
-	http *http.Server
+	http   *http.Server
+	tls    *tls.Config
+	limits Limits
 }
 
 // New returns a server that does not listen yet.
@@ -49,22 +56,29 @@ func New(s Settings) *Server {
 	mux := http.NewServeMux()
 	live := append([]Check{ping}, s.Live...)
 	for _, p := range []*probe{{"livez", live}, {"readyz", append(live[:len(live):len(live)], s.Ready...)}} {
-		mux.Handle("GET /"+p.name, p)
-		mux.HandleFunc("GET /"+p.name+"/{check}", p.one)
+		all := s.Access.guard("/"+p.name+"/verbose", p)
+		if s.Access != nil {
+			all = p.public(all)
+		}
+		mux.Handle("GET /"+p.name, all)
+		mux.Handle("GET /"+p.name+"/{check}", s.Access.guard("/"+p.name+"/verbose", http.HandlerFunc(p.one)))
 	}
-	mux.Handle("GET /metrics", s.Metrics)
+	mux.Handle("GET /metrics", s.Access.guard("/metrics", s.Metrics))
 	if s.Explain != nil {
-		mux.Handle("GET /explain", s.Explain)
+		mux.Handle("GET /explain", s.Access.guard("/explain", s.Explain))
 	}
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: headerWait, ReadTimeout: headerWait, WriteTimeout: answerWait,
-		MaxHeaderBytes: mostHeader,
-		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+		MaxHeaderBytes: mostHeader, ConnContext: withConn,
+		ErrorLog: log.New(&faults{log: s.Log, pace: bucket{rate: faultRate, burst: faultBurst}}, "", 0),
 	}
 	// One request a connection: idle ones would use up the number of clients.
 	server.SetKeepAlivesEnabled(false)
-	return &Server{http: server}
+	if s.Limits == (Limits{}) {
+		s.Limits = TCPLimits
+	}
+	return &Server{http: server, tls: s.TLS, limits: s.Limits}
 }
 
 // Handler is what is served, without the bounds for clients.
@@ -90,8 +104,12 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 // Run serves what comes in through l, and closes it, until ctx ends; that is no
 // error. Answers under way are finished, but not waited for longer than 2 s.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	var bounded net.Listener = newGate(l, s.limits)
+	if s.tls != nil {
+		bounded = tls.NewListener(bounded, s.tls)
+	}
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(netutil.LimitListener(l, MostClients)) }()
+	go func() { served <- s.http.Serve(bounded) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve endpoints on %s: %w", l.Addr(), err)
@@ -106,4 +124,29 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serve endpoints on %s: %w", l.Addr(), err)
 	}
 	return nil
+}
+
+// Faults of clients that are logged: faultBurst at once, faultRate per second later.
+const faultRate, faultBurst = 0.1, 5.
+
+// faults logs what the HTTP server reports of connections, at a bounded rate:
+// clients cause it.
+type faults struct {
+	log     *slog.Logger
+	mu      sync.Mutex
+	pace    bucket
+	dropped int
+}
+
+// Write logs one line. It returns no error.
+func (f *faults) Write(line []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.pace.tryTake(time.Now()) {
+		f.dropped++
+		return len(line), nil
+	}
+	f.log.Warn("Failed to serve a client", "error", strings.TrimSpace(string(line)), "dropped", f.dropped)
+	f.dropped = 0
+	return len(line), nil
 }

@@ -51,6 +51,7 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	defer lines.Close()
 	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
+	setMemoryLimit(log)
 	p := &program{config: c, log: log, lines: lines}
 	defer p.Close()
 	p.catchDisarmSignal()

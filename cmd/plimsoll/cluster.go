@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/endpoints"
 	"plimsoll.dev/plimsoll/report"
@@ -107,27 +108,23 @@ func (r *reporter) heartbeatAlive(now time.Time) error {
 	return r.heartbeat.Alive(now)
 }
 
-// serve answers /livez, /readyz and /metrics.
+// serve answers /livez, /readyz and /metrics. What can not be opened is logged: the
+// node is protected all the same.
 func (p *program) serve(ctx context.Context) {
-	if p.config.HealthzBindAddress == "" {
-		return
+	var review endpoints.Review
+	if p.api != nil {
+		review = apiserver.Review(p.api.Urgent())
 	}
-	listener, err := endpoints.Listen(ctx, p.config.HealthzBindAddress)
-	if err != nil { // the node is looked after all the same
-		p.log.Error("nobody can ask the agent how it is: give another --healthz-bind-address", "error", err)
-		return
-	}
-	server := endpoints.New(endpoints.Settings{
+	all, err := openEndpoints(ctx, p.config.HealthzBindAddress, &p.config.Endpoints, endpoints.Settings{
 		Live:    []endpoints.Check{{Name: "loop", Err: p.reporter.pulse.Err}},
 		Ready:   p.readiness(),
 		Metrics: p.metrics.Handler(),
 		Log:     p.log,
-	})
-	p.crew.Go(func() {
-		if err := server.Run(ctx, listener); err != nil {
-			p.log.Error("nobody can ask the agent how it is", "address", p.config.HealthzBindAddress, "error", err)
-		}
-	})
+	}, review)
+	if err != nil {
+		p.log.Error("Failed to open all endpoints", "error", err)
+	}
+	runEndpoints(ctx, all, &p.crew, p.log)
 }
 
 // readiness is what the agent needs of others.

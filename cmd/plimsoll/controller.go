@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -46,6 +47,7 @@ func runController(ctx context.Context, c *config.Controller, errs io.Writer) er
 	defer lines.Close()
 	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
+	setMemoryLimit(log)
 	for _, w := range c.Warnings() {
 		log.Warn(w)
 	}
@@ -67,7 +69,7 @@ func runController(ctx context.Context, c *config.Controller, errs io.Writer) er
 	defer crew.Wait()
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
-	if err := w.serve(ctx, c.HealthzBindAddress, &crew, log); err != nil {
+	if err := w.serve(ctx, c, apiserver.Review(clients.Writing), &crew, log); err != nil {
 		return err
 	}
 	log.Info("watching", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
@@ -114,29 +116,23 @@ func identity() (string, error) {
 	return host + "_" + rand.Text(), nil
 }
 
-// serve answers probes, scrapes and questions; an address that can not be listened
-// on is an error, since nobody would see whether anything decides.
-func (w *watchman) serve(ctx context.Context, address string, crew *sync.WaitGroup, log *slog.Logger) error {
-	if address == "" {
-		return nil
-	}
-	listener, err := endpoints.Listen(ctx, address)
-	if err != nil {
-		return err
-	}
-	server := endpoints.New(endpoints.Settings{
+// serve answers probes, scrapes and questions. Returns an error if an address or the
+// socket can not be opened: whether anything decides would be unknown.
+func (w *watchman) serve(ctx context.Context, c *config.Controller, review endpoints.Review, crew *sync.WaitGroup, log *slog.Logger) error {
+	all, err := openEndpoints(ctx, c.HealthzBindAddress, &c.Endpoints, endpoints.Settings{
 		Live:    []endpoints.Check{{Name: "loop", Err: w.controller.Live}},
 		Ready:   []endpoints.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},
 		Metrics: w.metrics.Handler(),
 		Explain: w,
 		Log:     log,
-	})
-	log.Info("answering probes and scrapes", "address", listener.Addr().String())
-	crew.Go(func() {
-		if err := server.Run(ctx, listener); err != nil {
-			log.Error("nobody can ask the controller how it is", "address", address, "error", err)
+	}, review)
+	if err != nil {
+		for _, o := range all {
+			err = errors.Join(err, o.listener.Close())
 		}
-	})
+		return err
+	}
+	runEndpoints(ctx, all, crew, log)
 	return nil
 }
 

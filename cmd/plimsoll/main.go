@@ -45,7 +45,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
-	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), armingCommandOf("arm"), armingCommandOf("disarm"), armingCommandOf("leave"), configCommand(), importCommand(), versionCommand())
+	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), armingCommandOf("arm"), armingCommandOf("disarm"), armingCommandOf("leave"),
+		configCommand(), importCommand(), healthCommand(), versionCommand())
 	err := root.Execute()
 	if err == nil {
 		return 0

@@ -1,0 +1,107 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// OwnMemoryLimit returns the smallest memory limit, in bytes, of the cgroup of this
+// process and of those above it, as far as they are mounted here. limited is false
+// if there is none. proc is where /proc is mounted. Returns an error if the cgroup
+// can not be found or a limit can not be read.
+func OwnMemoryLimit(proc string) (limit uint64, limited bool, err error) {
+	own, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
+	if err != nil {
+		return 0, false, fmt.Errorf("find the own memory limit: %w", err)
+	}
+	mounts, err := os.ReadFile(filepath.Join(proc, "self", "mountinfo"))
+	if err != nil {
+		return 0, false, fmt.Errorf("find the own memory limit: %w", err)
+	}
+	paths, err := ParseCgroupFile(own)
+	if err != nil {
+		return 0, false, fmt.Errorf("find the own memory limit: %w", err)
+	}
+	path, version := paths["memory"], V1
+	if path == "" {
+		path, version = paths[""], V2
+	}
+	for _, m := range memoryMounts(mounts, version) {
+		below, is := m.below(path)
+		if !is {
+			continue
+		}
+		l, is, err := lowestLimit(m.point, below, version)
+		if err != nil {
+			return 0, false, fmt.Errorf("find the own memory limit: %w", err)
+		}
+		if is && (!limited || l < limit) {
+			limit, limited = l, true
+		}
+	}
+	return limit, limited, nil
+}
+
+// A mount of cgroups: where it is, and the cgroup that is seen there.
+type mount struct{ root, point string }
+
+// below returns the path of a cgroup relative to the mount, if it is seen there.
+func (m mount) below(path string) (relative string, is bool) {
+	if m.root == "/" {
+		return path, true
+	}
+	relative, is = strings.CutPrefix(path, m.root)
+	return relative, is && (relative == "" || relative[0] == '/')
+}
+
+// memoryMounts returns the mounts in the text of /proc/PID/mountinfo that account
+// memory in a version. Lines of another form are skipped.
+func memoryMounts(text []byte, v Version) (all []mount) {
+	for line := range bytes.Lines(text) {
+		place, kind, both := strings.Cut(string(bytes.TrimSuffix(line, newline)), " - ")
+		where, what := strings.Fields(place), strings.Fields(kind)
+		if !both || len(where) < 5 || len(what) < 3 {
+			continue
+		}
+		memory := v == V2 && what[0] == "cgroup2" || v == V1 && what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory")
+		if memory {
+			all = append(all, mount{unescape.Replace(where[3]), unescape.Replace(where[4])})
+		}
+	}
+	return all
+}
+
+// unescape turns what mountinfo writes for special characters into them.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// lowestLimit returns the smallest limit of a cgroup and of those above it, up to
+// the mount.
+func lowestLimit(point, path string, v Version) (limit uint64, limited bool, err error) {
+	file := "memory.max"
+	if v == V1 {
+		file = "memory.limit_in_bytes"
+	}
+	for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
+		text, err := os.ReadFile(filepath.Join(point, path, file))
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // the root of v2 has none
+			return 0, false, err
+		}
+		if err == nil {
+			l, is, err := ParseLimit(text)
+			if err != nil {
+				return 0, false, fmt.Errorf("%s: %w", filepath.Join(point, path, file), err)
+			}
+			if is && (!limited || l < limit) {
+				limit, limited = l, true
+			}
+		}
+		if path == "/" {
+			return limit, limited, nil
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"plimsoll.dev/plimsoll/endpoints"
+)
+
+// healthSocket is where the chart has agent and controller serve.
+const healthSocket = "/run/plimsoll/health.sock"
+
+// errUnhealthy is the error of a probe that was answered and failed.
+var errUnhealthy = errors.New("the check failed")
+
+func healthCommand() *cobra.Command {
+	var socket string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health livez|readyz|PATH",
+		Short: "Ask the agent or controller of this container for its health",
+		Long: `Asks the process that serves --health-socket, and prints the answer: livez and
+readyz with every check, or any other path that it serves, such as /metrics or
+'/explain?node=NAME'. The exit status is 0 if the answer is 200, else 1.
+Kubelets run it as an exec probe.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return invalidError{errors.New("plimsoll health needs one of livez, readyz or a path such as /metrics")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			status, text, err := endpoints.Get(ctx, socket, healthPath(args[0]))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(text))
+			if status != http.StatusOK {
+				return errUnhealthy
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&socket, "socket", healthSocket, "Unix socket of the process, its --health-socket")
+	cmd.Flags().DurationVar(&timeout, "timeout", 4*time.Second, "how long to wait for an answer")
+	return cmd
+}
+
+// healthPath is the path of what is asked for.
+func healthPath(asked string) string {
+	if strings.HasPrefix(asked, "/") {
+		return asked
+	}
+	return "/" + asked + "?verbose"
+}
