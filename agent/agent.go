@@ -41,6 +41,8 @@ type Agent struct {
 	graceful    *release // the soft eviction whose end is not told yet, be it waited for or not
 	kills       tries
 	vain        tries // soft evictions that nobody has carried out
+	refusals    refusals
+	deleted     deletions
 	nextRegular time.Time
 	retryAt     time.Time // no pod could be evicted: extra looks try again then
 	told        telling
@@ -104,7 +106,7 @@ func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
 		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving, arming: p.Arming,
-		kills: tries{}, vain: tries{}, stalled: stalled{port: p.Stalls},
+		kills: tries{}, vain: tries{}, refusals: refusals{}, stalled: stalled{port: p.Stalls},
 		holders: p.Holders, restraintSaved: p.RestraintSaved,
 	}
 	if a.notifier == nil {
@@ -191,6 +193,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	if e := outcome.Evicted; e != nil {
 		a.newest.expect(outcome)
 		outcome.Rehearsed = a.newest.rehearsed
+		a.deleted.begun = time.Time{}
 		a.cycle.Spend(outcome)
 	}
 	a.report(outcome)
@@ -227,6 +230,9 @@ func (a *Agent) adopt(now time.Time) {
 // processors from those who could free memory.
 const failurePace = 20 * eviction.ShortestInterval
 
+// triedBefore is why an extra look does not try again yet.
+const triedBefore = "no pod could be evicted a moment ago"
+
 // standBy holds an action back while what an earlier eviction frees is on its
 // way. A hard threshold that is met meanwhile ends the grace period of a soft
 // eviction: the pod is condemned already, no other has to die for it. Without
@@ -238,7 +244,7 @@ func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *evictio
 		}
 	}
 	if s.Kind == signal.Extra && s.At.Before(a.retryAt) {
-		return "no pod could be evicted a moment ago"
+		return triedBefore
 	}
 	for _, r := range a.releases {
 		if r == nil || !r.holds(target) || s.Kind == signal.Extra && r.hangs(s.At) && !a.finish(r, s) {

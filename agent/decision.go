@@ -62,10 +62,10 @@ const (
 	Reclaims    Verb = "reclaim"     // room is being made on disks
 	Withdrawn   Verb = "withdrawn"   // a soft eviction is taken back
 	Recovered   Verb = "recovered"   // on a second look, or by reclaim
-	StoodBy     Verb = "stand-by"
-	Waits       Verb = "wait"    // met, but not acted for; told once
-	Hurried     Verb = "hurry"   // a soft eviction is cut short by a hard threshold
-	Settled     Verb = "settled" // the wait for freed memory is over
+	StoodBy     Verb = "stand-by"    // met, and something else has to end first; told once
+	Waits       Verb = "wait"        // met, but not acted for; told once
+	Hurried     Verb = "hurry"       // a soft eviction is cut short by a hard threshold
+	Settled     Verb = "settled"     // the wait for freed memory is over
 	Changed     Verb = "conditions"
 	Armed       Verb = "armed"
 	Disarmed    Verb = "disarmed"
@@ -84,22 +84,6 @@ type Place struct {
 // mostPlaces is how many pods of a ranking are told: the first are what
 // matters, and a line stays short on a node with hundreds.
 const mostPlaces = 10
-
-// telling is what was told last, so that looks that led to nothing new are
-// silent: they come hundreds of times a second while memory is short.
-type telling struct {
-	conditions signal.ConditionSet
-	unknown    signal.Set
-	wait       waiting        // told since a regular look found nothing met
-	hold       restraint.Hold // likewise
-	recovered  time.Time
-}
-
-// waiting is that a threshold is met and not acted for.
-type waiting struct {
-	reason    eviction.Reason
-	threshold *eviction.Threshold
-}
 
 // report tells what a look led to, and saves the state where it may have
 // changed.
@@ -130,40 +114,6 @@ func (a *Agent) report(o *Outcome) {
 	a.saveRestraint()
 }
 
-// isNews reports whether an outcome is told. That a threshold is met but not
-// acted for is told once, until a regular look finds nothing met.
-func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
-	switch verb {
-	case Nothing:
-		if regular {
-			a.told.wait, a.told.hold = waiting{}, restraint.Hold{}
-		}
-		return a.settings.TellLooks && regular
-	case Waits:
-		before := a.told.wait
-		a.told.wait = waiting{o.Verdict.Reason, o.Verdict.About(a.machine.Policy())}
-		return a.told.wait != before
-	case StoodBy:
-		return false
-	case Held, Futile:
-		before := a.told.hold
-		a.told.hold = o.Held
-		return a.told.hold != before
-	case Recovered: // a stream at the line does so again and again
-		if !regular && a.snapshot.At.Sub(a.told.recovered) < unknownPace {
-			return false
-		}
-		a.told.recovered = a.snapshot.At
-	case Reclaims:
-		told := a.relief.told
-		a.relief.told = true
-		return !told
-	case Failed:
-		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
-	}
-	return true
-}
-
 func (a *Agent) verb(o *Outcome) Verb {
 	switch {
 	case o.Rehearsed:
@@ -180,9 +130,11 @@ func (a *Agent) verb(o *Outcome) Verb {
 		return Reclaims
 	case o.Begun:
 		return Futile
+	case len(o.Failed) > 0: // also behind a pod that is spared, or above a limit
+		return Failed
 	case o.Held.By != restraint.None:
 		return Held
-	case o.Verdict.Target != nil, len(o.Failed) > 0: // the latter alone: above a limit
+	case o.Verdict.Target != nil:
 		return Failed
 	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
 		return Waits
@@ -222,6 +174,8 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 		a.describe(d, o)
 	case verb == Held, verb == Futile:
 		a.describeHold(d, o)
+	case verb == StoodBy:
+		d.Why = o.StoodBy
 	}
 	return d
 }

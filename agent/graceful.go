@@ -124,7 +124,10 @@ func (a *Agent) endTermination(t termination) {
 	} else {
 		a.kills.count(r.eviction.Pod, time.Now())
 	}
-	if inVain {
+	switch {
+	case t.killed.GivenUp:
+		a.refusals.count(r.eviction.Pod, time.Now())
+	case inVain:
 		a.vain.count(r.eviction.Pod, time.Now())
 	}
 	if place := &a.releases[softPlace]; *place == r && (t.err != nil || t.killed.Withdrawn) {

@@ -101,6 +101,9 @@ func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 	if a.vain.exhausted(e.Pod, now) {
 		return fmt.Errorf("pod %s was asked to end %d times in vain, each within %s of the time before: another one is asked", e.Pod.Key(), mostKills, killsForget)
 	}
+	if until := a.refusals[e.Pod.UID].until; now.Before(until) {
+		return fmt.Errorf("pod %s was given up on, as its soft eviction was not carried out in time: it is asked for again after %s, and another one before", e.Pod.Key(), until.UTC().Format(time.RFC3339))
+	}
 	return a.stillEnding(now)
 }
 

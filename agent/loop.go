@@ -56,7 +56,7 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 		return o
 	}
 	target := o.Verdict.Target
-	if c.makeRoom(ctx, o) || c.held(o, target) {
+	if c.makeRoom(ctx, o) || c.pauses(o) {
 		return o
 	}
 	o.Candidates = c.Pods.Measure(ctx)
@@ -110,7 +110,8 @@ func (c *Cycle) reclaim(ctx context.Context, o *Outcome) (ran []signal.Reclaimer
 	return ran, !done
 }
 
-// choose evicts the first pod of the ranking that can be.
+// choose evicts the first pod of the ranking that can be. Behind one that is spared
+// only a hog goes: a bystander must not pay for it.
 func (c *Cycle) choose(ctx context.Context, o *Outcome) {
 	if c.Pending != nil {
 		first, reason := c.Pending(o)
@@ -118,8 +119,20 @@ func (c *Cycle) choose(ctx context.Context, o *Outcome) {
 			return
 		}
 	}
+	spared := false
 	for i := range o.Ranking {
-		if c.spares(o, o.Ranking[i].Pod) || c.try(ctx, o, o.Ranking[i].Candidate) {
+		r := &o.Ranking[i]
+		if !o.mayChoose(r.Pod) {
+			continue
+		}
+		if hold := c.hold(o, r); hold.By != restraint.None {
+			if !spared {
+				o.spare(hold, r.Pod)
+			}
+			spared = true
+			continue
+		}
+		if (!spared || c.isHog(o, r)) && c.try(ctx, o, r.Candidate) {
 			return
 		}
 	}
@@ -154,12 +167,9 @@ func (c *Cycle) enforceLimits(ctx context.Context, o *Outcome) (over bool) {
 	if len(c.Machine.Policy().Violations(c.Pods.Stored())) == 0 {
 		return false
 	}
-	if c.held(o, nil) {
-		return false
-	}
 	pods := c.Pods.Measure(ctx)
 	for _, e := range c.Machine.Policy().Violations(pods) {
-		if !c.loops(o, e.Pod) && c.evict(ctx, o, e) {
+		if !c.sparesAboveLimit(o, e.Pod) && c.evict(ctx, o, e) {
 			return true
 		}
 	}
@@ -192,8 +202,8 @@ type Outcome struct {
 	Evicted      *eviction.Eviction
 	Rehearsed    bool // it was not: the agent is disarmed
 	Failed       []Failure
-	// Held is why somebody was spared who would have gone; Spared is who, nil if
-	// it is everybody. Begun: the hold has begun with this look.
+	// Held is why the first pod that may be evicted is spared; Spared is that pod, nil
+	// if the hold is of more than one. Begun: the hold has begun with this look.
 	Held   restraint.Hold
 	Spared *signal.Pod
 	Begun  bool

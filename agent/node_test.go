@@ -131,11 +131,11 @@ func TestADeletedPodCounts(t *testing.T) {
 			going.rate, going.since = rate, time.Now().Add(2*time.Second)
 		}
 	}
-	if got := live(t, 35*time.Second, false, []eviction.Threshold{hard()}, story(10*time.Second, 0)).evicted(); len(got) != 0 {
+	if got := live(t, 15*time.Second, false, []eviction.Threshold{hard()}, story(15*time.Second, 0)).evicted(); len(got) != 0 {
 		t.Errorf("evicted %v: what is missing is on its way", got)
 	}
-	if got := live(t, 55*time.Second, false, []eviction.Threshold{hard()}, story(10*time.Second, 0)).evicted(); !slices.Equal(got, []string{"default/big"}) {
-		t.Errorf("evicted %v: a pod that has outlived its grace period by far is counted on no longer", got)
+	if got := live(t, 25*time.Second, false, []eviction.Threshold{hard()}, story(15*time.Second, 0)).evicted(); !slices.Equal(got, []string{"default/going"}) {
+		t.Errorf("evicted %v: a pod that has outlived its grace period is ended, and no other", got)
 	}
 	if got := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, story(time.Minute, 100*mib)).evicted(); !slices.Equal(got, []string{"default/going"}) {
 		t.Errorf("evicted %v: nobody else has to go for a pod that goes anyway", got)

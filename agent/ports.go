@@ -130,6 +130,8 @@ type Killed struct {
 	ToStatus time.Duration // until it knew, or was no longer waited for
 	// Withdrawn: the pod was not evicted after all.
 	Withdrawn bool
+	// GivenUp: withdrawn, since it was not carried out within the time for that.
+	GivenUp bool
 	// Lingering processes have got their signal but were not gone when ctx
 	// ended; they still hold their memory.
 	Lingering bool

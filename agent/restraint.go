@@ -25,17 +25,86 @@ func (c *Cycle) clear(v *eviction.Verdict) {
 	}
 }
 
-// held reports whether everybody is spared; without a target it is about
-// local-storage limits.
-func (c *Cycle) held(o *Outcome, target *eviction.Threshold) bool {
-	hold := c.Restraint.Exhausted(o.Snapshot.At)
-	if hold.By == restraint.None && target != nil {
-		hold = c.Restraint.Futile(target.Signal.Definition().Condition, o.Snapshot.At)
+// observed is what was seen last of a signal: after waste was collected, if it was.
+func (c *Cycle) observed(o *Outcome, s signal.Signal) *signal.Observation {
+	if len(o.Reclaimed) > 0 && c.seen[s].Known {
+		return &c.seen[s]
+	}
+	return &o.Snapshot.Node[s]
+}
+
+// urgent reports whether bounds and back-offs are overridden: what a hard threshold
+// is about is exhausted, or memory is about to be.
+func (c *Cycle) urgent(o *Outcome) bool {
+	t := o.Verdict.Target
+	return t.Hard() && (t.Exhausted(c.observed(o, t.Signal)) || t.Signal.OfMemory() && c.Machine.Doomed(o.Snapshot) != 0)
+}
+
+// pauses reports whether pods do not have to be measured, since evictions have
+// stopped to help and nothing is exhausted.
+func (c *Cycle) pauses(o *Outcome) bool {
+	hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
+	if hold.By == restraint.None || c.urgent(o) {
+		return false
+	}
+	o.spare(hold, nil)
+	return true
+}
+
+// hold is why a pod is spared; the zero Hold if it is not.
+func (c *Cycle) hold(o *Outcome, r *ranking.Ranked) restraint.Hold {
+	if c.Restraint == nil {
+		return restraint.Hold{}
+	}
+	urgent, now := c.urgent(o), o.Snapshot.At
+	if hold := c.Restraint.Spent(r.Pod.Namespace, urgent, now); hold.By != restraint.None {
+		return hold
+	}
+	if hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, now); hold.By != restraint.None && !(urgent && c.lasts(o, r)) {
+		return hold
+	}
+	if urgent {
+		return restraint.Hold{}
+	}
+	return c.Restraint.Looping(r.Pod.Owner, now)
+}
+
+// isHog reports whether a pod holds all that is missing, and more than it requested:
+// its end alone relieves the node, and the pod itself is the cause.
+func (c *Cycle) isHog(o *Outcome, r *ranking.Ranked) bool {
+	t := o.Verdict.Target
+	return r.Key.Exceeds && r.Key.Usage >= t.Missing(c.observed(o, t.Signal))
+}
+
+// lasts reports whether the end of a hog would help although evictions have stopped
+// to: what is held outside of pods grows no more.
+func (c *Cycle) lasts(o *Outcome, r *ranking.Ranked) bool {
+	if !c.isHog(o, r) {
+		return false
+	}
+	sig := o.Verdict.Target.Signal
+	seen := sight(c.observed(o, sig), o.Ranking)
+	return c.Restraint.Lasts(sig.Definition().Condition, r.Key.Usage, o.Snapshot.At, &seen)
+}
+
+// spare notes the first hold of a choice: of more pods than one unless it is an
+// owner's.
+func (o *Outcome) spare(hold restraint.Hold, pod *signal.Pod) {
+	if o.Held, o.Spared = hold, nil; hold.By == restraint.Owner {
+		o.Spared = pod
+	}
+}
+
+// sparesAboveLimit reports whether a pod above a local-storage limit is spared.
+func (c *Cycle) sparesAboveLimit(o *Outcome, pod *signal.Pod) bool {
+	hold := c.Restraint.Spent(pod.Namespace, false, o.Snapshot.At)
+	if hold.By == restraint.None {
+		hold = c.Restraint.Looping(pod.Owner, o.Snapshot.At)
 	}
 	if hold.By == restraint.None {
 		return false
 	}
-	o.Held, o.Spared = hold, nil
+	o.spare(hold, pod)
 	return true
 }
 
@@ -48,10 +117,7 @@ func (c *Cycle) judge(o *Outcome) (held bool) {
 	if last == nil {
 		return false
 	}
-	now := &o.Snapshot.Node[last.Signal]
-	if len(o.Reclaimed) > 0 {
-		now = &c.seen[last.Signal]
-	}
+	now := c.observed(o, last.Signal)
 	if !now.Known {
 		return false // it stays open
 	}
@@ -74,29 +140,6 @@ func sight(of *signal.Observation, ranked []ranking.Ranked) restraint.Sight {
 	return s
 }
 
-// spares reports whether the first pod that may be chosen is spared for its
-// owner's sake, and with it all others: an innocent one would pay. Memory that is
-// doomed spares nobody.
-func (c *Cycle) spares(o *Outcome, pod *signal.Pod) bool {
-	if c.Restraint == nil || !o.mayChoose(pod) {
-		return false
-	}
-	if t := o.Verdict.Target; t.Hard() && t.Signal.OfMemory() && c.Machine.Doomed(o.Snapshot) != 0 {
-		return false
-	}
-	return c.loops(o, pod)
-}
-
-// loops reports whether the pod's owner brings it back to be evicted again.
-func (c *Cycle) loops(o *Outcome, pod *signal.Pod) bool {
-	hold := c.Restraint.Looping(pod.Owner, o.Snapshot.At)
-	if hold.By == restraint.None {
-		return false
-	}
-	o.Held, o.Spared = hold, pod
-	return true
-}
-
 // Spend has the restraint remember the eviction of an outcome that was not only
 // rehearsed. It comes once, after the look.
 func (c *Cycle) Spend(o *Outcome) {
@@ -104,7 +147,7 @@ func (c *Cycle) Spend(o *Outcome) {
 	if c.Restraint == nil || e == nil || o.Rehearsed {
 		return
 	}
-	c.Restraint.Evicted(e.Pod.Owner, o.Snapshot.At)
+	c.Restraint.Evicted(e.Pod.Namespace, e.Pod.Owner, o.Snapshot.At)
 	if o.EndedByLimit {
 		return // there is no amount to wait for
 	}
@@ -125,11 +168,11 @@ func (c *Cycle) Spend(o *Outcome) {
 // WhyHeld says in words who is spared, and why; empty if nobody is.
 func (o *Outcome) WhyHeld() string {
 	text := o.Held.Explain(o.Snapshot.At)
+	if len(o.Ranking) > 0 && !o.Begun { // above a limit each pod is its own fault
+		text += "; no pod behind it exceeds its request and holds all that is missing"
+	}
 	if o.Spared == nil {
 		return text
-	}
-	if len(o.Ranking) > 0 { // above a limit everybody is there for their own fault
-		text += ", and nobody goes in its stead"
 	}
 	return o.Spared.Key() + ": " + text
 }
@@ -149,20 +192,18 @@ func (a *Agent) describeHold(d *Decision, o *Outcome) {
 
 // withdraw has the restraint forget a soft eviction that did not happen.
 func (a *Agent) withdraw(r *release) {
-	a.cycle.Restraint.Withdrawn(r.eviction.Pod.Owner, r.since)
+	a.cycle.Restraint.Withdrawn(r.eviction.Pod.Namespace, r.eviction.Pod.Owner, r.since)
 	a.cycle.Restraint.Forgo(r.eviction.Pod.UID)
 }
 
 // restrained reports whether extra looks would be in vain: memory is short, and
-// nobody may be evicted for it. A soft eviction has been counted already, and can
+// evictions for it have stopped to help. A soft eviction has been counted already, and can
 // still be cut short.
 func (a *Agent) restrained(now time.Time) bool {
 	if soft := a.releases[softPlace]; soft != nil && soft.hurry != nil {
 		return false
 	}
-	r := a.cycle.Restraint
-	return a.machine.Conditions().Has(signal.MemoryPressure) &&
-		(r.Exhausted(now).By != restraint.None || r.Futile(signal.MemoryPressure, now).By != restraint.None)
+	return a.machine.Conditions().Has(signal.MemoryPressure) && a.cycle.Restraint.Futile(signal.MemoryPressure, now).By != restraint.None
 }
 
 // saveRestraint hands over what evictions have led to, where that has changed.

@@ -74,8 +74,8 @@ func TestAPodThatTakesWhatAnotherLeavesIsEvicted(t *testing.T) {
 func TestTheBoundIsToldOnce(t *testing.T) {
 	w := restrained(t, 3*time.Minute, restraint.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("a", 600*mib)
-		b := w.add("b", 300*mib)
-		b.rate, b.since = 30*mib, time.Now().Add(20*time.Second)
+		b := w.add("b", 350*mib)
+		b.rate, b.since, b.until, b.then = 30*mib, time.Now().Add(20*time.Second), time.Now().Add(39*time.Second), 940*mib
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
 		t.Fatalf("evicted %v", got)
@@ -167,7 +167,7 @@ func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
 			t.Errorf("told %d times that it is spared", n)
 		}
 		for _, d := range w.told {
-			if d.Decision == Held && (d.Held != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Why, "nobody goes in its stead")) {
+			if d.Decision == Held && (d.Held != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Why, "no pod behind it exceeds its request")) {
 				t.Errorf("%+v", d)
 			}
 		}

@@ -35,3 +35,30 @@ func (k tries) exhausted(pod *signal.Pod, now time.Time) bool {
 func (k tries) count(pod *signal.Pod, now time.Time) {
 	k[pod.UID] = tried{k[pod.UID].n + 1, now}
 }
+
+// A pod that was given up on, because a budget never allowed its soft eviction or no
+// controller acted on it, is asked for again after firstRefusal, doubled each time up
+// to longestRefusal: other pods are asked meanwhile.
+const (
+	firstRefusal   = time.Hour
+	longestRefusal = 24 * time.Hour
+)
+
+// refusals are the pods that were given up on, by UID.
+type refusals map[string]refusal
+
+type refusal struct {
+	n     int
+	until time.Time
+}
+
+// count notes that a pod was given up on.
+func (r refusals) count(pod *signal.Pod, now time.Time) {
+	maps.DeleteFunc(r, func(_ string, f refusal) bool { return now.Sub(f.until) >= longestRefusal })
+	n := r[pod.UID].n + 1
+	wait := longestRefusal
+	if doublings := n - 1; doublings < 8 {
+		wait = min(firstRefusal<<doublings, longestRefusal)
+	}
+	r[pod.UID] = refusal{n, now.Add(wait)}
+}

@@ -97,13 +97,16 @@ func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
 		if !m.policy.hardMemory.has(i) || !o.Known || !t.met(o) {
 			continue
 		}
-		v.Reason, v.about = NotDoomed, i
-		if o.Left() <= 0 || s.Fell[t.Signal].Within(o.Left(), m.policy.ReactionReserve) {
+		doomed := o.Left() <= 0 || s.Fell[t.Signal].Within(o.Left(), m.policy.ReactionReserve)
+		if v.Reason = NotDoomed; doomed || v.Doomed == 0 {
+			v.about = i
+		}
+		if doomed {
 			v.Doomed.Add(t.Signal)
 		}
 	}
-	if s.Doubted {
-		v.Doomed = 0
+	if s.Doubted && v.Doomed != 0 {
+		v.Doomed, v.Reason = 0, Unconfirmed
 	}
 	return v.Doomed != 0
 }

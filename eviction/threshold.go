@@ -94,6 +94,12 @@ func (t *Threshold) Missing(o *signal.Observation) signal.Amount {
 	return t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value) - o.Available
 }
 
+// Exhausted reports whether nothing of the signal is available, or less than half of
+// the threshold.
+func (t *Threshold) Exhausted(o *signal.Observation) bool {
+	return o.Known && (o.Available <= 0 || o.Available < t.Value.Of(o.Capacity).Value-o.Available)
+}
+
 // A thresholdSet holds indexes into Policy.Thresholds.
 type thresholdSet uint64
 

@@ -30,17 +30,18 @@ type Reason uint8
 
 // The reasons.
 const (
-	NothingMet Reason = iota
-	Ignored           // an extra look while extra looks are off
-	NotDoomed         // an extra look: crossed, but there is time until the next regular one
-	Grace             // soft threshold still in its grace period
-	Stale             // met, but by a sample that was used before
+	NothingMet  Reason = iota
+	Ignored            // an extra look while extra looks are off
+	NotDoomed          // an extra look: crossed, but there is time until the next regular one
+	Unconfirmed        // an extra look: crossed and doomed, by a fall that is not confirmed yet
+	Grace              // soft threshold still in its grace period
+	Stale              // met, but by a sample that was used before
 	Act
 )
 
 func (r Reason) String() string {
 	return [...]string{"nothing met", "extra looks are off", "crossed but not doomed",
-		"in grace period", "no new sample", "met"}[r]
+		"crossed and doomed, which the next look has to confirm", "in grace period", "no new sample", "met"}[r]
 }
 
 // Explain writes the reason as a sentence with its figures.
@@ -54,7 +55,7 @@ func (m *Machine) Explain(v *Verdict, s *signal.Snapshot) string {
 	switch v.Reason {
 	case Grace:
 		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.about]), t.Grace)
-	case NotDoomed:
+	case NotDoomed, Unconfirmed:
 		if lasts, falling := s.Fell[t.Signal].Lasts(o.Left()); falling {
 			text += fmt.Sprintf(", lasts %s at the present rate", lasts.Round(time.Millisecond))
 		} else {

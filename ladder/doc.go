@@ -22,8 +22,9 @@
 //     its signals.
 //   - What is owed is handed to the state file before the kill, so that a
 //     successor pays it.
-//   - A request that nobody acts on is taken back in the end, and said. So is one
-//     whose pod ended by itself meanwhile: it may run again, and was not evicted.
+//   - A request that a budget refuses, or nobody acts on, is taken back when the
+//     grace period and a few minutes have passed, and said. So is one whose pod
+//     ended by itself meanwhile: it may run again, and was not evicted.
 //   - A soft eviction that waits, for a server or for a budget, hears at once
 //     that it has to hurry.
 package ladder

@@ -82,6 +82,7 @@ type Result struct {
 	Told, Owed bool          // what the API server knows; neither where it has not to
 	ToTold     time.Duration // until it knew, or was no longer waited for
 	Withdrawn  bool          // it was not evicted: what was asked for is taken back
+	GivenUp    bool          // withdrawn since it was refused, or not acted on, for too long
 }
 
 // Immediate tells the API server, for which it waits until telling ends, and

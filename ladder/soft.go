@@ -16,9 +16,9 @@ const (
 	// tidyTime is what a pod that has used up its grace period may take to be
 	// gone, as the kubelet allows for its cleanup.
 	tidyTime = 30 * time.Second
-	// unansweredTime is how long a request that somebody else is to act on may
-	// stand beside the pod's grace period: then nobody is there who does, and
-	// other pods must not wait for it for ever.
+	// unansweredTime is how long a request may be refused by a budget, or not acted
+	// on, beside the pod's grace period. Then the pod is given up on: other pods
+	// wait for it.
 	unansweredTime = 5 * time.Minute
 	// requestTime bounds one request.
 	requestTime = 10 * time.Second
@@ -71,6 +71,8 @@ type softEviction struct {
 	quit      func() // ends the asking
 	ask, late *time.Timer
 	accepted  bool
+	waits     bool   // late is running
+	why       string // the last refusal
 }
 
 type reply struct {
@@ -155,6 +157,10 @@ func (s *softEviction) overdue(ctx context.Context, r Result) (Result, bool, err
 	if s.hush() {
 		return r, false, fmt.Errorf("pod %s was asked to end and has not after its grace period of %s and %s more", pod, s.grace, tidyTime)
 	}
+	r.GivenUp = true
+	if s.why != "" {
+		return s.takeBack(ctx, r, fmt.Errorf("the soft eviction of pod %s was refused for %s: %s", pod, s.grace+unansweredTime, s.why))
+	}
 	return s.takeBack(ctx, r, fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?", pod, s.grace+unansweredTime))
 }
 
@@ -180,9 +186,20 @@ func (s *softEviction) heed(a reply) {
 	case a.Accepted:
 		s.accept()
 	case a.Retry > 0:
+		s.why = a.Why
 		s.refused(a.Why)
 		s.ask.Reset(a.Retry)
+		s.limit()
 	default:
+		s.limit()
+	}
+}
+
+// limit bounds the time for a request to be carried out, from its first answer on. A
+// server that does not answer is no refusal: it would not answer for other pods.
+func (s *softEviction) limit() {
+	if !s.waits {
+		s.waits = true
 		s.late.Reset(s.grace + unansweredTime)
 	}
 }

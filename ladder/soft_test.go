@@ -3,6 +3,7 @@ package ladder
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,4 +204,46 @@ func TestAWithdrawalWhileTheServerIsAsked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A budget that never allows, or a controller that never acts: the pod is given up on
+// when its grace period and a few minutes have passed, however often it was asked for.
+func TestGraceful_GivenUpAfterItsTime(t *testing.T) {
+	for about, tc := range map[string]struct {
+		answer Answer
+		why    string
+	}{
+		"refused by a budget": {Answer{Retry: 5 * time.Second, Why: "no disruption is allowed"}, "no disruption is allowed"},
+		"for others to":       {Answer{}, "is plimsoll controller running?"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, begun := &world{answers: []Answer{tc.answer}}, time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 7*24*time.Hour)
+				defer cancel()
+				r, err := w.ladder().Graceful(ctx, fromAPI(), w, time.Minute, Changes{})
+				if took := time.Since(begun); !r.Withdrawn || !r.GivenUp || took != time.Minute+unansweredTime {
+					t.Errorf("%+v, %v after %v", r, err, took)
+				}
+				if err == nil || !strings.Contains(err.Error(), tc.why) {
+					t.Errorf("error %v", err)
+				}
+				if got := w.happened(); got[len(got)-1] != "withdrawn" {
+					t.Errorf("happened %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A server that does not answer refuses nothing: it would not answer for other pods.
+func TestGraceful_AServerThatIsAwayIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, begun := &world{server: -1}, time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if r, err := w.ladder().Graceful(ctx, fromAPI(), w, time.Minute, Changes{}); r.GivenUp || err == nil || time.Since(begun) != time.Hour {
+			t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
+		}
+	})
 }

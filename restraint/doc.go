@@ -5,8 +5,12 @@
 //
 // Duties and invariants:
 //
-//   - In no hour, wherever it begins, are more evictions than the bound allows;
-//     a restart gives none back.
+//   - In no hour, wherever it begins, does a namespace have more evictions than
+//     the bound allows, or more than its share once all of them reach the bound.
+//     No namespace spends the share of another one; a restart gives none back.
+//   - What is exhausted overrides bounds and back-offs: the bound of an hour is
+//     several times as high, owners are not spared, and a hold of futile
+//     evictions spares no hog: see [Restraint.Lasts].
 //   - An eviction is judged by what is held outside of pods, in the unit of the
 //     signal it was for: where that has grown by more than half of what the pod
 //     was seen to use, the pod's end has relieved nobody. What was taken beyond

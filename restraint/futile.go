@@ -39,6 +39,7 @@ type relief struct {
 	accounts []account // of the evictions, in their order
 	holds    int       // begun: the next one lasts twice as long
 	until    time.Time
+	quiet    quiet // within a hold
 }
 
 // An account is what is left of what one eviction has freed.
@@ -88,12 +89,13 @@ func (r *Restraint) Awaiting(c signal.Condition) *Kill {
 
 // Judge holds what is seen now, when somebody would be evicted for a condition
 // again, against what was seen before the last one. It returns the hold that
-// begins with that, if one does.
+// begins with that, if one does. An eviction that helped ends a hold.
 func (r *Restraint) Judge(c signal.Condition, now time.Time, seen *Sight) Hold {
 	f := &r.relief[c]
 	f.take(grown(&f.last.Before, seen))
-	f.last, r.moved = nil, true
+	f.last, r.moved, f.quiet = nil, true, quiet{}
 	if f.row() < r.policy.Futile {
+		f.until = time.Time{}
 		return Hold{}
 	}
 	f.holds++

@@ -9,7 +9,7 @@ import (
 
 // A Policy is what the operator wants. Its zero value restrains nothing.
 type Policy struct {
-	PerHour       int           // evictions; 0: no bound
+	PerHour       int           // evictions, shared by namespaces; 0: no bound
 	Futile        int           // in a row; 0: whether evictions help is not asked
 	FutileBackOff time.Duration // first; doubles up to LongestFutile
 	OwnerBackOff  time.Duration // first; doubles up to LongestOwner. 0: off
@@ -22,6 +22,9 @@ const (
 	window        = time.Hour // of the bound
 	loop          = 3         // evictions
 	loopWindow    = 10 * time.Minute
+	// UrgentBounds is how many times [Policy.PerHour] is allowed while what is short
+	// is exhausted.
+	UrgentBounds = 5
 )
 
 // A Cause is why nobody, or not this pod, is evicted.
@@ -42,6 +45,7 @@ func (c Cause) String() string { return [...]string{"", "budget", "futile", "own
 type Hold struct {
 	By        Cause
 	Condition signal.Condition // of Futile: whose relief is waited with
+	Namespace string           // of Budget: the one that has had its share
 	N         int              // evictions that led to it
 	Until     time.Time        // when it is over at the latest
 }
@@ -51,7 +55,7 @@ func (h Hold) Explain(now time.Time) string {
 	left := h.Until.Sub(now).Round(time.Millisecond)
 	switch h.By {
 	case Budget:
-		return fmt.Sprintf("%d evictions within an hour, and no more are allowed: nobody is evicted for %s", h.N, left)
+		return fmt.Sprintf("%d evictions within an hour, and no more are allowed for namespace %s, which has had its share: none of its pods is evicted for %s", h.N, h.Namespace, left)
 	case Futile:
 		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, which something outside of pods took: nobody is evicted for %s, unless the pressure is over before", h.N, h.Condition, left)
 	case Owner:
@@ -64,24 +68,28 @@ func (h Hold) Explain(now time.Time) string {
 // restrains nothing.
 type Restraint struct {
 	policy Policy
-	spent  []time.Time // evictions within the window, in their order
+	spent  []spending     // evictions within the window, in their order
+	shares map[string]int // how many of them each namespace has had
 	relief [signal.ConditionCount]relief
 	owners map[string]*history
 	moved  bool // something that is saved has changed
 }
 
 // New returns a restraint that has seen no eviction.
-func New(p Policy) *Restraint { return &Restraint{policy: p, owners: map[string]*history{}} }
+func New(p Policy) *Restraint {
+	return &Restraint{policy: p, shares: map[string]int{}, owners: map[string]*history{}}
+}
 
-// Evicted notes that a pod of an owner, "" for none, was evicted or is about to.
-func (r *Restraint) Evicted(owner string, now time.Time) {
+// Evicted notes that a pod of a namespace and of an owner, "" for none, was evicted
+// or is about to.
+func (r *Restraint) Evicted(namespace, owner string, now time.Time) {
 	if r == nil {
 		return
 	}
 	r.moved = true
 	if r.policy.PerHour > 0 {
 		r.forget(now)
-		r.spent = append(r.spent, now)
+		r.spend(namespace, now)
 	}
 	if r.policy.OwnerBackOff > 0 && owner != "" {
 		r.note(owner, now)
@@ -89,41 +97,15 @@ func (r *Restraint) Evicted(owner string, now time.Time) {
 }
 
 // Withdrawn takes back an eviction that was noted at a time and did not happen.
-func (r *Restraint) Withdrawn(owner string, at time.Time) {
+func (r *Restraint) Withdrawn(namespace, owner string, at time.Time) {
 	if r == nil {
 		return
 	}
 	r.moved = true
-	for i, t := range r.spent {
-		if t.Equal(at) {
-			r.spent = append(r.spent[:i:i], r.spent[i+1:]...)
-			break
-		}
-	}
+	r.refund(namespace, at)
 	if h := r.owners[owner]; h != nil {
 		h.withdraw(at)
 	}
-}
-
-// Exhausted is the hold of an hour that has had its evictions.
-func (r *Restraint) Exhausted(now time.Time) Hold {
-	if r == nil || r.policy.PerHour == 0 {
-		return Hold{}
-	}
-	r.forget(now)
-	if over := len(r.spent) - r.policy.PerHour; over >= 0 {
-		return Hold{By: Budget, N: len(r.spent), Until: r.spent[over].Add(window)}
-	}
-	return Hold{}
-}
-
-// forget drops evictions that no hour which ends now or later has in it.
-func (r *Restraint) forget(now time.Time) {
-	n := 0
-	for n < len(r.spent) && now.Sub(r.spent[n]) >= window {
-		n++
-	}
-	r.spent = r.spent[n:]
 }
 
 // doubled is a back-off after a number of times, the first one undoubled.

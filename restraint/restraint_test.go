@@ -158,20 +158,20 @@ func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
 
 func TestWithdrawnEvictionsAreGivenBack(t *testing.T) {
 	r := restraint.New(restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute})
-	r.Evicted("o", at(0))
+	r.Evicted("ns", "o", at(0))
 	r.Expect(&restraint.Kill{Signal: signal.MemoryAvailable, UID: "a"})
-	if r.Exhausted(at(1)).By != restraint.Budget {
+	if r.Spent("ns", false, at(1)).By != restraint.Budget {
 		t.Fatal("an eviction that has begun does not count")
 	}
-	r.Withdrawn("o", at(0))
+	r.Withdrawn("ns", "o", at(0))
 	r.Forgo("a")
-	if r.Exhausted(at(1)).By != restraint.None || r.Awaiting(signal.MemoryPressure) != nil {
+	if r.Spent("ns", false, at(1)).By != restraint.None || r.Awaiting(signal.MemoryPressure) != nil {
 		t.Error("it counts although nobody went")
 	}
 	for i := range 3 {
-		r.Evicted("o", at(time.Duration(i)*time.Second))
+		r.Evicted("ns", "o", at(time.Duration(i)*time.Second))
 	}
-	r.Withdrawn("o", at(2*time.Second))
+	r.Withdrawn("ns", "o", at(2*time.Second))
 	if hold := r.Looping("o", at(3*time.Second)); hold.By != restraint.None {
 		t.Errorf("two are no loop: %+v", hold)
 	}
@@ -180,20 +180,20 @@ func TestWithdrawnEvictionsAreGivenBack(t *testing.T) {
 func TestARestraintThatIsNoneRestrainsNothing(t *testing.T) {
 	for name, r := range map[string]*restraint.Restraint{"nil": nil, "zero policy": restraint.New(restraint.Policy{})} {
 		for i := range 100 {
-			r.Evicted("o", at(time.Duration(i)))
+			r.Evicted("ns", "o", at(time.Duration(i)))
 			r.Expect(&restraint.Kill{})
 		}
 		now := at(time.Second)
-		if r.Exhausted(now) != (restraint.Hold{}) || r.Futile(0, now) != (restraint.Hold{}) || r.Looping("o", now) != (restraint.Hold{}) || r.Awaiting(0) != nil {
+		if r.Spent("ns", false, now) != (restraint.Hold{}) || r.Futile(0, now) != (restraint.Hold{}) || r.Looping("o", now) != (restraint.Hold{}) || r.Awaiting(0) != nil {
 			t.Errorf("%s: somebody is held", name)
 		}
-		r.Withdrawn("o", now)
+		r.Withdrawn("ns", "o", now)
 		r.Forgo("a")
 		r.Clear(0)
 	}
 	if r := restraint.New(restraint.Policy{OwnerBackOff: time.Minute}); true {
 		for range 9 {
-			r.Evicted("", start)
+			r.Evicted("ns", "", start)
 		}
 		if r.Looping("", start).By != restraint.None {
 			t.Error("pods of nobody are held for each other")
@@ -203,9 +203,9 @@ func TestARestraintThatIsNoneRestrainsNothing(t *testing.T) {
 
 func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
 	r := restraint.New(restraint.Policy{PerHour: 3, Futile: 2, FutileBackOff: time.Minute, OwnerBackOff: time.Minute})
-	r.Evicted("o", start)
+	r.Evicted("ns", "o", start)
 	if n := testing.AllocsPerRun(100, func() {
-		r.Exhausted(start)
+		r.Spent("ns", false, start)
 		r.Futile(signal.MemoryPressure, start)
 		r.Looping("o", start)
 		r.Awaiting(signal.MemoryPressure)
@@ -219,12 +219,88 @@ func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
 func TestHoldsExplainThemselves(t *testing.T) {
 	for hold, want := range map[restraint.Hold]string{
 		{}: "",
-		{By: restraint.Budget, N: 3, Until: at(time.Minute)}:                                       "3 evictions within an hour, and no more are allowed: nobody is evicted for 1m0s",
+		{By: restraint.Budget, Namespace: "ns", N: 3, Until: at(time.Minute)}:                      "3 evictions within an hour, and no more are allowed for namespace ns, which has had its share: none of its pods is evicted for 1m0s",
 		{By: restraint.Futile, Condition: signal.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, which something outside of pods took: nobody is evicted for 5m0s, unless the pressure is over before",
 		{By: restraint.Owner, N: 4, Until: at(90 * time.Second)}:                                   "4 pods of its owner were evicted, one after the other: it is spared for 1m30s",
 	} {
 		if got := hold.Explain(start); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Twenty cheap pods of one namespace use up the bound of an hour. What is evicted in
+// another one does not depend on them.
+func TestSpent_SharePerNamespace(t *testing.T) {
+	r := restraint.New(restraint.Policy{PerHour: 20})
+	for i := range 20 {
+		if hold := r.Spent("cheap", false, at(time.Duration(i))); hold.By != restraint.None {
+			t.Fatalf("eviction %d of the only namespace is held: %+v", i, hold)
+		}
+		r.Evicted("cheap", "", at(time.Duration(i)))
+	}
+	now, others := at(time.Minute), 0
+	if r.Spent("cheap", false, now).By != restraint.Budget {
+		t.Error("the namespace has more than the bound of an hour")
+	}
+	for r.Spent("hog", false, now).By == restraint.None {
+		r.Evicted("hog", "", now)
+		others++
+	}
+	if others != 10 {
+		t.Errorf("the other namespace had %d evictions, want half of the bound", others)
+	}
+	for i := range 40 { // every further namespace has one at least
+		name := string(rune('A' + i))
+		if hold := r.Spent(name, false, now); hold.By != restraint.None {
+			t.Fatalf("the first eviction of namespace %s is held: %+v", name, hold)
+		}
+		r.Evicted(name, "", now)
+	}
+}
+
+func TestSpent_UrgentHasItsOwnBound(t *testing.T) {
+	r := restraint.New(restraint.Policy{PerHour: 2})
+	n := 0
+	for ; n < 100 && r.Spent("ns", true, start).By == restraint.None; n++ {
+		r.Evicted("ns", "", start)
+	}
+	if n != 2*restraint.UrgentBounds || r.Spent("ns", false, start).By != restraint.Budget {
+		t.Errorf("%d urgent evictions", n)
+	}
+}
+
+func TestSaved_WithoutNamespaces(t *testing.T) {
+	r := restraint.New(restraint.Policy{PerHour: 2})
+	r.Restore(restraint.Saved{Evictions: []time.Time{at(0), at(1)}}, at(2))
+	if r.Spent("a", false, at(2)).By != restraint.None {
+		t.Error("evictions of unknown namespaces hold one that had none")
+	}
+	r.Evicted("a", "", at(3))
+	if r.Spent("a", false, at(3)).By != restraint.Budget {
+		t.Error("evictions of unknown namespaces do not count")
+	}
+}
+
+// Outside of pods nothing grows any more, or so much that half of what a pod of 400
+// uses would be taken within ten minutes.
+func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
+	for taken, want := range map[signal.Amount]bool{-50: true, 0: true, 6: true, 7: false, 300: false} {
+		r := restraint.New(restraint.Policy{Futile: 1, FutileBackOff: time.Hour})
+		seen := func(outside signal.Amount) *restraint.Sight {
+			return &restraint.Sight{Left: 500 - outside, Total: 1000, Shares: shares(400, 100)}
+		}
+		if hold := judged(r, at(0), true); hold.By != restraint.Futile {
+			t.Fatalf("not futile: %+v", hold)
+		}
+		if r.Lasts(signal.MemoryPressure, 400, at(0), seen(100)) || r.Lasts(signal.MemoryPressure, 400, at(19*time.Second), seen(100)) {
+			t.Error("growth is not known yet")
+		}
+		if got := r.Lasts(signal.MemoryPressure, 400, at(20*time.Second), seen(100+taken)); got != want {
+			t.Errorf("%d taken: %v", taken, got)
+		}
+		if judged(r, at(time.Minute), false).By != restraint.None || r.Futile(signal.MemoryPressure, at(time.Minute)).By != restraint.None {
+			t.Error("an eviction that helped does not end the hold")
 		}
 	}
 }

@@ -11,9 +11,12 @@ import (
 // Saved is what survives a restart: everything but the eviction that is not judged
 // yet, which nobody has seen the end of, and what is left of others.
 type Saved struct {
-	Evictions []time.Time    `json:"evictions,omitempty"`
-	Reliefs   []SavedRelief  `json:"reliefs,omitempty"`
-	Owners    []SavedHistory `json:"owners,omitempty"`
+	Evictions []time.Time `json:"evictions,omitempty"`
+	// Namespaces are those of the evictions, in the same order. A state that was
+	// saved without them counts for no namespace.
+	Namespaces []string       `json:"namespaces,omitempty"`
+	Reliefs    []SavedRelief  `json:"reliefs,omitempty"`
+	Owners     []SavedHistory `json:"owners,omitempty"`
 }
 
 // SavedRelief is what evictions for a condition have led to.
@@ -43,7 +46,10 @@ func (r *Restraint) Moved() bool {
 
 // Save returns what has to survive a restart. It shares nothing with r.
 func (r *Restraint) Save() Saved {
-	s := Saved{Evictions: slices.Clone(r.spent)}
+	var s Saved
+	for _, e := range r.spent {
+		s.Evictions, s.Namespaces = append(s.Evictions, e.at), append(s.Namespaces, e.namespace)
+	}
 	for c := range signal.Condition(signal.ConditionCount) {
 		if f := r.relief[c].judged(); f.row() > 0 || f.holds > 0 {
 			s.Reliefs = append(s.Reliefs, SavedRelief{c.String(), f.row(), f.holds, f.until})
@@ -68,10 +74,14 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 		return now.Add(min(t.Sub(now), longest))
 	}
 	if r.policy.PerHour > 0 {
-		for _, t := range s.Evictions {
-			r.spent = append(r.spent, past(t))
+		for i, t := range s.Evictions {
+			namespace := ""
+			if i < len(s.Namespaces) {
+				namespace = s.Namespaces[i]
+			}
+			r.spend(namespace, past(t))
 		}
-		slices.SortFunc(r.spent, time.Time.Compare)
+		slices.SortStableFunc(r.spent, func(a, b spending) int { return a.at.Compare(b.at) })
 	}
 	for _, saved := range s.Reliefs {
 		for c := range signal.Condition(signal.ConditionCount) {

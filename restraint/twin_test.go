@@ -23,8 +23,8 @@ type twin struct {
 }
 
 type twinEviction struct {
-	owner string
-	at    time.Time
+	namespace, owner string
+	at               time.Time
 }
 
 type twinVerdict struct {
@@ -32,28 +32,53 @@ type twinVerdict struct {
 	futile, clear bool // clear: the pressure was over
 }
 
-func (w *twin) exhausted(now time.Time) restraint.Hold {
+func (w *twin) spent(namespace string, urgent bool, now time.Time) restraint.Hold {
 	if w.policy.PerHour == 0 {
 		return restraint.Hold{}
 	}
-	within := func(now time.Time) (n int) {
-		for _, e := range w.evicted {
-			if now.Sub(e.at) < time.Hour {
-				n++
-			}
-		}
-		return n
+	bound := w.policy.PerHour
+	if urgent {
+		bound *= restraint.UrgentBounds
 	}
-	n := within(now)
-	if n < w.policy.PerHour {
+	all, own, namespaces := 0, 0, map[string]bool{namespace: true}
+	for _, e := range w.evicted {
+		if now.Sub(e.at) >= time.Hour {
+			continue
+		}
+		all++
+		namespaces[e.namespace] = true
+		if e.namespace == namespace {
+			own++
+		}
+	}
+	share := max(1, bound/len(namespaces))
+	if all < bound || own < share {
 		return restraint.Hold{}
 	}
 	for _, e := range w.evicted { // one of them is the first to be long enough ago
-		if until := e.at.Add(time.Hour); until.After(now) && within(until) < w.policy.PerHour {
-			return restraint.Hold{By: restraint.Budget, N: n, Until: until}
+		until, all, own := e.at.Add(time.Hour), 0, 0
+		for _, e := range w.evicted {
+			if until.Sub(e.at) < time.Hour {
+				all++
+				if e.namespace == namespace {
+					own++
+				}
+			}
+		}
+		if until.After(now) && (all < bound || own < share) {
+			return restraint.Hold{By: restraint.Budget, Namespace: namespace, N: w.within(now), Until: until}
 		}
 	}
 	panic("a bound that holds for ever")
+}
+
+func (w *twin) within(now time.Time) (n int) {
+	for _, e := range w.evicted {
+		if now.Sub(e.at) < time.Hour {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *twin) futile(now time.Time) restraint.Hold {
@@ -65,7 +90,7 @@ func (w *twin) futile(now time.Time) restraint.Hold {
 			row, wait, until = 0, 0, time.Time{}
 			continue
 		case !v.futile:
-			row = 0
+			row, until = 0, time.Time{}
 			continue
 		}
 		if row++; row < w.policy.Futile {
@@ -137,7 +162,7 @@ func restarted(t *testing.T, r *restraint.Restraint, p restraint.Policy, now tim
 }
 
 func same(a, b restraint.Hold) bool {
-	return a.By == b.By && a.Condition == b.Condition && a.N == b.N && a.Until.Equal(b.Until)
+	return a.By == b.By && a.Condition == b.Condition && a.Namespace == b.Namespace && a.N == b.N && a.Until.Equal(b.Until)
 }
 
 func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
@@ -156,10 +181,10 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 			now = now.Add(time.Duration(r.IntN(3)*r.IntN(3)*r.IntN(300)) * time.Second)
 			switch r.IntN(6) {
 			case 0, 1:
-				e := twinEviction{[]string{"", "x", "y"}[r.IntN(3)], now}
-				tested.Evicted(e.owner, now)
+				e := twinEviction{[]string{"a", "b", "c"}[r.IntN(3)], []string{"", "x", "y"}[r.IntN(3)], now}
+				tested.Evicted(e.namespace, e.owner, now)
 				if r.IntN(5) == 0 {
-					tested.Withdrawn(e.owner, now)
+					tested.Withdrawn(e.namespace, e.owner, now)
 				} else {
 					w.evicted = append(w.evicted, e)
 				}
@@ -178,7 +203,8 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 				tested = restarted(t, tested, p, now)
 			}
 			for _, pair := range [][2]restraint.Hold{
-				{tested.Exhausted(now), w.exhausted(now)}, {tested.Futile(signal.MemoryPressure, now), w.futile(now)},
+				{tested.Spent("a", false, now), w.spent("a", false, now)}, {tested.Spent("b", true, now), w.spent("b", true, now)},
+				{tested.Spent("d", false, now), w.spent("d", false, now)}, {tested.Futile(signal.MemoryPressure, now), w.futile(now)},
 				{tested.Looping("x", now), w.looping("x", now)}, {tested.Looping("y", now), w.looping("y", now)},
 			} {
 				held[pair[0].By]++
@@ -201,17 +227,17 @@ func TestAClockThatWasSetBack(t *testing.T) {
 	p := restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Hour, OwnerBackOff: 30 * time.Minute}
 	r := restraint.New(p)
 	for range 3 {
-		r.Evicted("o", start)
+		r.Evicted("ns", "o", start)
 	}
 	judged(r, start, true)
 	before := start.Add(-48 * time.Hour)
 	s := restarted(t, r, p, before)
-	for _, h := range []restraint.Hold{s.Exhausted(before), s.Futile(signal.MemoryPressure, before), s.Looping("o", before)} {
+	for _, h := range []restraint.Hold{s.Spent("ns", false, before), s.Futile(signal.MemoryPressure, before), s.Looping("o", before)} {
 		if left := h.Until.Sub(before); left <= 0 || left > time.Hour {
 			t.Errorf("%s lasts %s", h.By, left)
 		}
 	}
-	if p.PerHour = 0; restarted(t, r, p, start).Exhausted(start).By != restraint.None {
+	if p.PerHour = 0; restarted(t, r, p, start).Spent("ns", false, start).By != restraint.None {
 		t.Error("a bound that was lifted holds")
 	}
 }
@@ -219,7 +245,7 @@ func TestAClockThatWasSetBack(t *testing.T) {
 func TestWhatIsSavedIsOnlyWhatHasMoved(t *testing.T) {
 	r := restraint.New(restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute})
 	var moved []bool
-	for _, do := range []func(){func() {}, func() { r.Evicted("o", start) }, func() {}, func() { judged(r, start, true) },
+	for _, do := range []func(){func() {}, func() { r.Evicted("ns", "o", start) }, func() {}, func() { judged(r, start, true) },
 		func() { r.Clear(signal.MemoryPressure) }, func() { r.Clear(signal.MemoryPressure) }} {
 		do()
 		moved = append(moved, r.Moved())

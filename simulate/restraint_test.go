@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -41,6 +42,12 @@ type restraintTwin struct {
 	outside int64
 	before  *int64 // available in the step before
 	beforeT time.Duration
+	quiet   *twinQuiet // within a hold of futile evictions
+}
+
+type twinQuiet struct {
+	at      time.Duration
+	outside int64
 }
 
 type twinEvicted struct {
@@ -60,7 +67,7 @@ func (w *restraintTwin) expect(at time.Duration, restart bool, available, outsid
 	before, beforeT := w.before, w.beforeT
 	w.before, w.beforeT = &available, at
 	if restart {
-		before = nil
+		before, w.quiet = nil, nil
 		if w.open { // nobody sees what becomes of it
 			w.ledger, w.open = w.ledger[:len(w.ledger)-1], false
 		}
@@ -73,39 +80,74 @@ func (w *restraintTwin) expect(at time.Duration, restart bool, available, outsid
 		w.lastMet, w.met = at, true
 	}
 	if !w.met || at-w.lastMet >= pressure {
-		w.ledger, w.holds, w.until, w.open = nil, 0, 0, false
+		w.ledger, w.holds, w.until, w.open, w.quiet = nil, 0, 0, false, nil
 	}
+	urgent := 2*available < lowest || before != nil && *before > available && float64(available)/float64(*before-available)*(at-beforeT).Seconds() <= 0.5
 	switch {
 	case available >= lowest:
 		return restraint.None, ""
-	case w.policy.PerHour > 0 && w.within(at) >= w.policy.PerHour:
-		return restraint.Budget, ""
-	case at < w.until:
+	case at < w.until && !urgent:
 		return restraint.Futile, ""
 	}
 	if w.open {
-		w.open = false
+		w.open, w.quiet = false, nil
 		if w.book(outside - w.outside); w.row() >= w.policy.Futile {
 			w.holds++
 			w.until = at + min(time.Hour, w.policy.FutileBackOff<<min(w.holds-1, 10))
 			return restraint.Futile, ""
 		}
+		w.until = 0
 	}
-	doomed := available <= 0 || before != nil && *before > available && float64(available)/float64(*before-available)*(at-beforeT).Seconds() <= 0.5
 	for _, p := range order {
 		if p.Protection != signal.Unprotected {
 			continue
 		}
-		if wait := w.spared[p.Owner]; w.policy.OwnerBackOff > 0 && at < wait.until && !doomed {
-			return restraint.Owner, ""
+		uses := used[p.Key()]
+		hog := uses > 0 && uses >= lowest-available
+		if by := w.spares(p, at, urgent, hog, uses, outside); by != restraint.None || hold != restraint.None && !hog {
+			hold = cmp.Or(hold, by)
+			continue
 		}
 		w.goes(p.Owner, at)
 		if w.policy.Futile > 0 {
-			w.ledger, w.outside, w.open = append(w.ledger, twinEntry{max(used[p.Key()], 1), used[p.Key()]}), outside, true
+			w.ledger, w.outside, w.open = append(w.ledger, twinEntry{max(uses, 1), uses}), outside, true
 		}
-		return restraint.None, p.Key()
+		return hold, p.Key()
 	}
-	return restraint.None, ""
+	return hold, ""
+}
+
+// spares is why one pod is spared.
+func (w *restraintTwin) spares(p *signal.Pod, at time.Duration, urgent, hog bool, uses, outside int64) restraint.Cause {
+	bound := w.policy.PerHour
+	if urgent {
+		bound *= restraint.UrgentBounds
+	}
+	switch {
+	case bound > 0 && w.within(at) >= bound:
+		return restraint.Budget
+	case at < w.until && !(hog && w.lasts(at, uses, outside)):
+		return restraint.Futile
+	case w.policy.OwnerBackOff > 0 && at < w.spared[p.Owner].until && !urgent:
+		return restraint.Owner
+	}
+	return restraint.None
+}
+
+// lasts reports whether what is outside of pods takes more than ten minutes to take
+// half of what a pod uses, as seen over 20 s.
+func (w *restraintTwin) lasts(at time.Duration, uses, outside int64) bool {
+	if w.quiet != nil && at-w.quiet.at < 20*time.Second {
+		return false
+	}
+	before := w.quiet
+	if before != nil {
+		if rate := float64(outside-before.outside) / (at - before.at).Seconds(); rate*600 <= float64(uses/2) {
+			return true
+		}
+	}
+	w.quiet = &twinQuiet{at, outside}
+	return false
 }
 
 func (w *restraintTwin) within(at time.Duration) (n int) {
@@ -224,7 +266,7 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		withinBound(t, s.Restraint.PerHour, evictions)
+		withinBound(t, s.Restraint.PerHour*restraint.UrgentBounds, evictions)
 	}
 	for _, by := range []restraint.Cause{restraint.None, restraint.Budget, restraint.Futile, restraint.Owner} {
 		if held[by] < 100 {

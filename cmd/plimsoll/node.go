@@ -208,7 +208,7 @@ func (v *victim) killed(r ladder.Result, err error) (agent.Killed, error) {
 	if err == nil && !r.Withdrawn {
 		v.evicted.note(v.target)
 	}
-	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Withdrawn: r.Withdrawn}
+	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp}
 	switch {
 	case r.Told:
 		k.Status = agent.StatusTold

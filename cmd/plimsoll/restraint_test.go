@@ -33,21 +33,21 @@ func TestARestartGivesNoEvictionsBack(t *testing.T) {
 	book, path, now := &logbook.Book{}, filepath.Join(t.TempDir(), "state.json"), time.Now()
 	first := restarted(t, path, book.Logger())
 	r := first.openRestraint(now)
-	if r.Exhausted(now).By != restraint.None {
+	if r.Spent("ns", false, now).By != restraint.None {
 		t.Fatal("a new agent has a past")
 	}
-	r.Evicted("owner", now)
+	r.Evicted("ns", "owner", now)
 	first.saveRestraint(r.Save())
 	first.state.Close()
 	second := restarted(t, path, book.Logger())
-	if hold := second.openRestraint(now).Exhausted(now); hold.By != restraint.Budget || hold.Until.Sub(now) != time.Hour {
+	if hold := second.openRestraint(now).Spent("ns", false, now); hold.By != restraint.Budget || hold.Until.Sub(now) != time.Hour {
 		t.Errorf("after a restart: %+v", hold)
 	}
 	second.state.Save(savedRestraint, "no restraint at all")
 	second.state.Close()
 	third := restarted(t, path, book.Logger())
 	defer third.state.Close()
-	if third.openRestraint(now).Exhausted(now).By != restraint.None || book.Count("forgotten") != 1 {
+	if third.openRestraint(now).Spent("ns", false, now).By != restraint.None || book.Count("forgotten") != 1 {
 		t.Error("a section that is none is not told of, or used")
 	}
 }

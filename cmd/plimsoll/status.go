@@ -124,7 +124,7 @@ func (r *requests) refused(e *eviction.Eviction, why string) {
 	defer r.mu.Unlock()
 	if r.said != why {
 		r.said = why
-		r.log.Warn("a soft eviction does not go ahead: it is asked for again until its threshold clears or a hard one is crossed",
+		r.log.Warn("a soft eviction does not go ahead: it is asked for again until its threshold clears, a hard one is crossed, or it is given up on",
 			"pod", e.Pod.Key(), "uid", e.Pod.UID, "cause", e.Cause, "why", why)
 	}
 }

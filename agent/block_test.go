@@ -1,0 +1,274 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// lines are the decisions of a verb.
+func (w *world) lines(v Verb) (found []*Decision) {
+	for _, d := range w.told {
+		if d.Decision == v {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// A pod with a day of grace that ignores SIGTERM holds what is missing. It is counted
+// on for 30 s, then it is the one that ends.
+func TestPending_LongGraceIsBounded(t *testing.T) {
+	for about, story := range map[string]func(w *world, going, other *worldPod){
+		"memory": func(_ *world, going, other *worldPod) { going.memory, other.memory = 500*mib, 440*mib },
+		"disk": func(w *world, going, other *worldPod) {
+			w.disk, w.collects = 20*gib, time.Second
+			going.writes(8 * gib)
+			other.writes(7 * gib)
+		},
+	} {
+		t.Run(about, func(t *testing.T) {
+			var begun time.Time
+			w := live(t, 2*time.Minute, false, full(), func(w *world) {
+				begun = time.Now()
+				going, other := w.add("going", mib), w.add("other", mib)
+				story(w, going, other)
+				going.EndsBy = begun.Add(24 * time.Hour)
+			})
+			first := w.lines(Evicted)
+			if len(first) == 0 || first[0].Pod != "default/going" || first[0].Time.Sub(begun) > 40*time.Second {
+				t.Fatalf("told %v", w.verbs())
+			}
+			if held := w.lines(StoodBy); len(held) != 1 || !strings.Contains(held[0].Why, "being deleted") || held[0].Threshold == "" || len(held[0].Ranking) != 2 {
+				t.Errorf("the block was told %d times: %+v", len(held), held)
+			}
+		})
+	}
+}
+
+// Somebody deletes one pod after the other; each holds what is missing, and is brought
+// back. The wait is for all of them together.
+func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
+	var begun time.Time
+	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		begun = time.Now()
+		for i := range 3 {
+			going := w.add(fmt.Sprintf("going-%d", i), 310*mib)
+			w.later(time.Duration(i)*12*time.Second-time.Second, func() { going.EndsBy = begun.Add(24 * time.Hour) })
+			if i < 2 { // it ends in time, and another one takes what it held
+				w.later(time.Duration(i+1)*12*time.Second, func() { going.memory, going.UID = 0, "ended" })
+				w.later(time.Duration(i+1)*12*time.Second, func() {
+					w.pods = append(w.pods, &worldPod{Pod: signal.Pod{UID: fmt.Sprint("next", i), Namespace: "default", Name: "next"}, memory: 310 * mib})
+				})
+			}
+		}
+	})
+	if got := w.lines(Evicted); len(got) == 0 || got[0].Time.Sub(begun) > 40*time.Second {
+		t.Errorf("told %v", w.verbs())
+	}
+}
+
+// A critical pod that is deleted is not ended; it is counted on no longer, either.
+func TestPending_ProtectedPodIsNotWaitedForLonger(t *testing.T) {
+	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		going := w.add("going", 500*mib)
+		going.Protection, going.EndsBy = signal.Critical, time.Now().Add(24*time.Hour)
+		w.add("other", 440*mib)
+	})
+	if got := w.evicted(); !slices.Equal(got, []string{"default/other"}) {
+		t.Errorf("evicted %v", got)
+	}
+}
+
+func TestStandBy_ShutdownIsToldOnce(t *testing.T) {
+	w := liveIn(t, 55*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
+		w.add("big", 950*mib)
+		p.Leaving = func() string { return "the node is shutting down" }
+	})
+	if got := w.lines(StoodBy); len(got) != 1 || got[0].Why != "the node is shutting down" {
+		t.Errorf("told %v", w.verbs())
+	}
+}
+
+// Where every pod is protected nothing is tried: said once, and again once another pod
+// has gone in between.
+func TestFailed_WithoutAnyTryIsToldOnce(t *testing.T) {
+	w := live(t, 95*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("static", 950*mib).Protection = signal.Static
+		w.later(45*time.Second, func() { w.add("small", mib) })
+	})
+	if want := []Verb{Failed, Evicted, Settled, Failed}; !slices.Equal(w.verbs(), want) {
+		t.Errorf("told %v, want %v", w.verbs(), want)
+	}
+}
+
+// writes makes what a pod keeps on the disk measured.
+func (p *worldPod) writes(disk signal.Amount) {
+	p.disk, p.Volumes = disk, []signal.Volume{{Name: "data", Local: true}}
+}
+
+// crashLoop has one owner's pods evicted three times for nodefs. The fourth leaves more
+// than the others.
+func crashLoop(w *world, available, left signal.Amount) {
+	w.disk, w.collects = 100*gib, time.Second
+	for i := range 4 {
+		at := time.Duration(i) * 40 * time.Second
+		w.later(at, func() {
+			p := w.add(fmt.Sprintf("loop-%d", i), mib)
+			p.Owner, p.Priority = "rs", -1
+			p.writes(100*gib - available)
+			if i == 3 {
+				p.disk -= left
+			}
+		})
+	}
+}
+
+// Nothing is available, or less than half of the threshold: the owner's pods go on.
+func TestSpare_ExhaustedSignalSparesNoOwner(t *testing.T) {
+	for about, tc := range map[string]struct {
+		available signal.Amount
+		want      int
+	}{"nothing": {-5 * gib, 4}, "less than half": {-gib, 4}, "more than half": {6 * gib, 3}} {
+		w := restrained(t, 4*time.Minute, restraint.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
+			crashLoop(w, tc.available, 0)
+		})
+		if got := w.count(Evicted); got != tc.want {
+			t.Errorf("%s: %d evictions, want %d; told %v", about, got, tc.want, w.verbs())
+		}
+	}
+}
+
+// Behind a pod that is spared a hog goes: it holds all that is missing, and more than
+// it requested. A bystander does not.
+func TestSpare_HogBehindGoes(t *testing.T) {
+	for about, tc := range map[string]struct {
+		hog     signal.Amount
+		request signal.Amount
+		goes    bool
+	}{"a hog": {3 * gib, 0, true}, "above its request": {3 * gib, 2 * gib, true}, "holds too little": {2 * gib, 0, false}, "within its request": {20 * gib, 21 * gib, false}} {
+		w := restrained(t, 4*time.Minute, restraint.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
+			crashLoop(w, 2*gib, 5*gib) // 7 GiB are available with the fourth, and 3 are missing
+			w.disk += tc.hog
+			p := w.add("behind", mib)
+			p.writes(tc.hog)
+			p.StorageRequest.Value = tc.request
+		})
+		if got := slices.Contains(w.evicted(), "default/behind"); got != tc.goes {
+			t.Errorf("%s: evicted %v", about, w.evicted())
+		}
+	}
+}
+
+// fills adds a pod that takes memory so slowly that none of it is doomed, until 84 MiB
+// are available.
+func (w *world) fills(name string) *worldPod {
+	p := w.add(name, 0)
+	p.rate, p.since, p.until, p.then = 20*mib, time.Now(), time.Now().Add(47*time.Second), 940*mib
+	return p
+}
+
+// Cheap pods of one namespace spend the hour; a hog of another one comes after.
+func TestBudget_CheapPodsDoNotProtectAHogElsewhere(t *testing.T) {
+	w := restrained(t, 20*time.Minute, restraint.Policy{PerHour: 5}, []eviction.Threshold{hard()}, func(w *world) {
+		for i := range 6 {
+			w.later(time.Duration(i)*time.Minute, func() {
+				w.fills(fmt.Sprintf("cheap-%d", i)).Namespace = "cheap"
+			})
+		}
+		w.later(10*time.Minute, func() {
+			w.pods = nil
+			w.fills("hog")
+		})
+	})
+	evicted := w.evicted()
+	if n := len(evicted); n != 6 || evicted[5] != "default/hog" {
+		t.Errorf("evicted %v", evicted)
+	}
+}
+
+// Memory that is exhausted has a bound of its own.
+func TestBudget_ExhaustionHasItsOwnBound(t *testing.T) {
+	w := restrained(t, 30*time.Minute, restraint.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
+		for i := range 10 {
+			w.later(time.Duration(i)*time.Minute, func() { w.add(fmt.Sprintf("p-%d", i), 1020*mib) })
+		}
+	})
+	if got := len(w.evicted()); got != restraint.UrgentBounds || w.count(Held) != 1 {
+		t.Errorf("%d evictions; told %v", got, w.verbs())
+	}
+}
+
+// Files in memory of two pods go so late that their evictions look futile. What they
+// have left grows no more: the hog is not spared for the whole hold.
+func TestFutile_HoldSparesNoHogWithoutGrowthOutsideOfPods(t *testing.T) {
+	w := restrained(t, 6*time.Minute, restraint.Policy{Futile: 2, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
+		w.daemon(0, 0)
+		for i := range 2 {
+			p := w.add(fmt.Sprintf("files-%d", i), 250*mib)
+			p.files, p.mounted, p.Priority = gib, time.Hour, -1
+		}
+		w.add("hog", 500*mib)
+	})
+	if got := w.evicted(); len(got) != 3 || got[2] != "default/hog" || w.count(Futile) != 1 {
+		t.Errorf("evicted %v; told %v", got, w.verbs())
+	}
+}
+
+// A budget that never allows holds the one place for soft evictions for its time, and
+// the next pod is asked then. A pod that was given up on is asked for less and less.
+func TestSoftEviction_GivenUpLetsTheNextPodBeAsked(t *testing.T) {
+	const hours = 24
+	w := live(t, hours*time.Hour, false, []eviction.Threshold{soft()}, func(w *world) {
+		for i := range 20 {
+			p := w.add(fmt.Sprintf("never-%d", i), 35*mib)
+			p.FromAPI, p.Priority = true, -1
+			p.asked = func(ctx context.Context, change Changes) (Killed, error) {
+				select {
+				case <-time.After(5*time.Minute + 30*time.Second):
+					return Killed{Withdrawn: true, GivenUp: true}, errors.New("refused by a budget")
+				case <-change.Withdraw:
+					return Killed{Withdrawn: true}, nil
+				case <-ctx.Done():
+				}
+				return Killed{}, ctx.Err()
+			}
+		}
+		w.add("last", 40*mib).FromAPI = true
+	})
+	asked := w.evicted()
+	if i := slices.Index(asked, "default/last"); i < 0 || i > 40 {
+		t.Errorf("asked %d times before the one that ends: %v", i, asked)
+	}
+	if n := w.count(Withdrawn); n > 200 {
+		t.Errorf("%d requests were given up on in %d hours", n, hours)
+	}
+}
+
+// A fall that is not confirmed yet is no reading that is not doomed.
+func TestWait_UnconfirmedFallHasItsOwnReason(t *testing.T) {
+	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		hog := w.add("hog", 1<<30-300*mib)
+		hog.rate, hog.since = 300*mib, time.Now().Add(time.Second)
+	})
+	unconfirmed := 0
+	for _, d := range w.lines(Waits) {
+		if strings.Contains(d.Why, "not doomed") && d.Exhaustion != nil && *d.Exhaustion <= 500 {
+			t.Errorf("said to be not doomed: %s", d.Why)
+		}
+		if strings.Contains(d.Why, "has to confirm") {
+			unconfirmed++
+		}
+	}
+	if unconfirmed != 1 {
+		t.Errorf("%d lines say that the fall is not confirmed; told %v", unconfirmed, w.verbs())
+	}
+}

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// telling is what was told last, so that looks that led to nothing new are
+// silent: they come hundreds of times a second while memory is short.
+type telling struct {
+	conditions signal.ConditionSet
+	unknown    signal.Set
+	recovered  time.Time
+	// blocks are why nothing was done, told since a regular look found nothing met:
+	// the last one of each kind, since kinds alternate between regular and extra looks.
+	blocks [blockKinds]block
+}
+
+// A block is why a look that found a threshold met has done nothing.
+type block struct {
+	kind      int
+	threshold *eviction.Threshold
+	hold      restraint.Hold
+	reason    string
+}
+
+// The kinds of blocks: waits, one for each [eviction.Reason], and what comes after.
+const (
+	standBlock = iota + int(eviction.Act) + 1
+	holdBlock
+	failedBlock
+	blockKinds
+)
+
+// isNewBlock reports whether a block is another one than the last of its kind, and
+// notes it.
+func (a *Agent) isNewBlock(b block) bool {
+	before := a.told.blocks[b.kind]
+	a.told.blocks[b.kind] = b
+	return b != before
+}
+
+// isNews reports whether an outcome is told. That a threshold is met but not
+// acted for is told once for each reason, until a regular look finds nothing met.
+func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
+	policy := a.machine.Policy()
+	switch verb {
+	case Nothing:
+		if regular {
+			a.told.blocks = [blockKinds]block{}
+		}
+		return a.settings.TellLooks && regular
+	case Waits:
+		return a.isNewBlock(block{kind: int(o.Verdict.Reason), threshold: o.Verdict.About(policy)})
+	case StoodBy:
+		return !a.explained(o.StoodBy) && a.isNewBlock(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.StoodBy})
+	case Held, Futile:
+		return a.isNewBlock(block{kind: holdBlock, hold: o.Held})
+	case Recovered: // a stream at the line does so again and again
+		if !regular && a.snapshot.At.Sub(a.told.recovered) < unknownPace {
+			return false
+		}
+		a.told.recovered = a.snapshot.At
+	case Reclaims:
+		told := a.relief.told
+		a.relief.told = true
+		return !told
+	case Failed:
+		if len(o.Failed) == 0 {
+			return a.isNewBlock(block{kind: failedBlock, threshold: o.Verdict.Target})
+		}
+		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
+	case Evicted, Terminating, WouldEvict: // what blocks after this is told anew
+		a.told.blocks[standBlock], a.told.blocks[failedBlock] = block{}, block{}
+	}
+	return true
+}
+
+// explained reports whether an earlier line says why the agent stands by: the one of
+// the eviction that is under way, or the one of the look before.
+func (a *Agent) explained(reason string) bool {
+	if reason == triedBefore {
+		return true
+	}
+	for _, r := range a.releases {
+		if r != nil && r.why == reason {
+			return true
+		}
+	}
+	return false
+}
