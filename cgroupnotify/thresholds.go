@@ -90,7 +90,8 @@ func (t *thresholds) move(l *line, usage uint64, o *signal.Observation, at signa
 	if err := t.settle(l); err != nil || l.next != nil {
 		return err
 	}
-	if l.ear != nil && !moved(guess(usage, o, at), l.level, usage) {
+	above := o.Available >= at
+	if l.ear != nil && !l.isBehind(usage, above) && !moved(guess(usage, o, at), l.level, usage) {
 		return nil
 	}
 	u, err := t.c.memory.Read()
@@ -103,11 +104,15 @@ func (t *thresholds) move(l *line, usage uint64, o *signal.Observation, at signa
 		t.c.n.set.remove(l.ear)
 		l.ear = nil
 		return nil
-	case l.ear != nil && !moved(level, l.level, u.Usage):
+	case l.ear != nil && !l.isBehind(u.Usage, above) && !moved(level, l.level, u.Usage):
 		return nil
 	}
-	return t.arm(l, level, o.Available < at)
+	return t.arm(l, level, !above)
 }
+
+// isBehind reports whether usage has passed the armed level although the check found
+// the line not crossed: however near the level is, it does not ring again on the way there.
+func (l *line) isBehind(usage uint64, above bool) bool { return above && usage >= l.level }
 
 var pageSize = uint64(os.Getpagesize())
 

@@ -51,6 +51,37 @@ func TestALineThatIsCrossedAlreadyWakesAtOnce(t *testing.T) {
 	}
 }
 
+// A level that is a little low rings before the line is crossed: usage went down
+// between the check and the registration, or page cache came since. It is armed
+// anew then, however near it is, and rings at the line.
+func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
+	onV1(t)
+	r := newRig(t, Options{})
+	h := r.box.Run(t, r.pod, "main", "fill 150MiB")
+	const ahead = 64 << 10 // of usage
+	follow := func() (level uint64) {
+		node := r.look()
+		lines := []signal.Line{{Signal: signal.MemoryAvailable, At: node[signal.MemoryAvailable].Available - ahead}}
+		for range 2 {
+			r.Follow(&node, lines)
+			r.arming.Wait()
+		}
+		return r.lines[0].lines[0].level
+	}
+	low := follow()
+	if _, err := h.Do(t.Context(), "fill 800KiB"); err != nil { // past the level, and not so far that the level has to move
+		t.Fatal(err)
+	}
+	if level := follow(); level <= low {
+		t.Fatalf("the level stays at %d, which usage has passed", level)
+	}
+	r.quiet(signal.ByCrossing)
+	if _, err := h.Do(t.Context(), "fill 8MiB"); err != nil {
+		t.Fatal(err)
+	}
+	r.await(signal.ByCrossing)
+}
+
 // The line is in terms of what is available: page cache that can be taken back
 // moves its level.
 func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
