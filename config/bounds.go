@@ -23,7 +23,8 @@ func checked[C, T any](of func(*C) *T, read func(text string) (T, bool), problem
 	}
 }
 
-// period is a duration above zero.
+// period is a duration above zero. Options that kube-controller-manager has are read
+// by wait, as it accepts 0s.
 func period[C any](of func(*C) *time.Duration) setter[C] {
 	return checked(of, func(text string) (time.Duration, bool) {
 		d, err := time.ParseDuration(text)
@@ -75,8 +76,35 @@ func optionalRate[C any](of func(*C) *float64) setter[C] {
 	}, "must be empty, 0 or "+aRate)
 }
 
-func positiveRate[C any](of func(*C) *float64) setter[C] {
-	return checked(of, perSecond, "must be "+aRate)
+// What client-go makes of a rate and a burst of 0.
+const (
+	clientQPS   = 5
+	clientBurst = 10
+)
+
+// requestRate is the rate of a client: -1 if it is not bounded.
+func requestRate[C any](of func(*C) *float64) setter[C] {
+	return checked(of, func(text string) (float64, bool) {
+		if f, err := strconv.ParseFloat(text, 64); err == nil && f < 0 && !math.IsInf(f, -1) {
+			return -1, true
+		}
+		f, ok := perSecondOrNone(text)
+		if f == 0 {
+			f = clientQPS
+		}
+		return f, ok
+	}, "must be negative, 0 or "+aRate)
+}
+
+// requestBurst is how many requests a client sends at once.
+func requestBurst[C any](of func(*C) *int64) setter[C] {
+	return checked(of, func(text string) (int64, bool) {
+		n, ok := whole(0)(text)
+		if n == 0 {
+			n = clientBurst
+		}
+		return n, ok
+	}, "must be a whole number that is not negative")
 }
 
 // finite reads a number that is neither negative nor infinite.
@@ -92,20 +120,14 @@ func share[C any](of func(*C) *float64) setter[C] {
 	}, "must be a share between 0 and 1, such as 0.05")
 }
 
-func positiveShare[C any](of func(*C) *float64) setter[C] {
-	return checked(of, func(text string) (float64, bool) {
-		f, ok := finite(text)
-		return f, ok && f > 0 && f <= 1
-	}, "must be a share above 0 and at most 1, such as 0.55")
+// anyShare may be above 1, which no share of nodes reaches.
+func anyShare[C any](of func(*C) *float64) setter[C] {
+	return checked(of, finite, "must be a number of at least 0, such as 0.55")
 }
 
 // count is a whole number that is not negative.
 func count[C any](of func(*C) *int64) setter[C] {
 	return checked(of, whole(0), "must be a whole number that is not negative")
-}
-
-func positiveCount[C any](of func(*C) *int64) setter[C] {
-	return checked(of, whole(1), "must be a whole number above 0")
 }
 
 func whole(least int64) func(string) (int64, bool) {

@@ -15,6 +15,7 @@ const ControllerKind = "ControllerConfiguration"
 type Controller struct {
 	Lifecycle
 	Process
+	FeatureGates Map // of kube-controller-manager
 	origins
 }
 
@@ -29,7 +30,7 @@ type Lifecycle struct {
 	NodeEvictionRate          float64 // nodes per second
 	SecondaryNodeEvictionRate float64 // nodes per second
 	LargeClusterSizeThreshold int64   // nodes of a zone
-	UnhealthyZoneThreshold    float64 // above 0, at most 1
+	UnhealthyZoneThreshold    float64 // 0 or more; above 1 is never reached
 
 	FullyDisruptedRate float64 // nodes per second; negative: as NodeEvictionRate
 	MaxUnhealthy       Bound
@@ -60,7 +61,7 @@ type Process struct {
 	PodEvictionWait   time.Duration
 
 	Kubeconfig         string
-	KubeAPIQPS         float64
+	KubeAPIQPS         float64 // -1: not bounded
 	KubeAPIBurst       int64
 	EventQPS           float64 // 0: no events
 	OtherWriterWindow  time.Duration

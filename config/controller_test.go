@@ -71,12 +71,10 @@ func TestControllerDefaultsAreUpstreams(t *testing.T) {
 // Each kind of fault once, as a flag and as a field.
 func TestControllerFaults(t *testing.T) {
 	for _, tc := range []struct{ flag, field, value, want string }{
-		{"node-monitor-period", "nodeMonitorPeriod", "0s", "above 0s"},
-		{"node-monitor-period", "nodeMonitorPeriod", "50s", "must be below nodeMonitorGracePeriod, which is 50s"},
-		{"node-monitor-grace-period", "nodeMonitorGracePeriod", "-1s", "above 0s"},
-		{"node-monitor-grace-period", "nodeMonitorGracePeriod", "29s", "must be at least 3 times nodeRenewInterval, which is 10s"},
+		{"node-monitor-period", "nodeMonitorPeriod", "-1s", "at least 0s"},
+		{"node-monitor-grace-period", "nodeMonitorGracePeriod", "-1s", "at least 0s"},
 		{"node-startup-grace-period", "nodeStartupGracePeriod", "60", "with a unit"},
-		{"pod-eviction-timeout", "podEvictionTimeout", "40s", "must be at least nodeMonitorGracePeriod, which is 50s"},
+		{"pod-eviction-timeout", "podEvictionTimeout", "-5m", "at least 0s"},
 		{"enable-taint-manager", "enableTaintManager", "perhaps", "true or false"},
 		{"taint-based-evictions", "taintBasedEvictions", "7", "true or false"},
 		{"node-eviction-rate", "nodeEvictionRate", "-0.1", "must be 0 or a number per second"},
@@ -86,9 +84,9 @@ func TestControllerFaults(t *testing.T) {
 		{"secondary-node-eviction-rate", "secondaryNodeEvictionRate", "slow", "number per second"},
 		{"large-cluster-size-threshold", "largeClusterSizeThreshold", "-1", "not negative"},
 		{"large-cluster-size-threshold", "largeClusterSizeThreshold", "4294967296", "whole number"},
-		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "0", "above 0 and at most 1"},
-		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "1.01", "above 0 and at most 1"},
-		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "55%", "above 0 and at most 1"},
+		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "-0.1", "at least 0"},
+		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "Inf", "at least 0"},
+		{"unhealthy-zone-threshold", "unhealthyZoneThreshold", "55%", "at least 0"},
 		{"fully-disrupted-rate", "fullyDisruptedRate", "-1", "must be empty, 0 or"},
 		{"max-unhealthy", "maxUnhealthy", "0", "above 0"},
 		{"max-unhealthy", "maxUnhealthy", "101%", "at most 100%"},
@@ -112,8 +110,9 @@ func TestControllerFaults(t *testing.T) {
 		{"node-renew-interval", "nodeRenewInterval", "0s", "above 0s"},
 		{"pod-eviction-method", "podEvictionMethod", "evict", "must be one of delete, evict-then-delete"},
 		{"pod-eviction-wait", "podEvictionWait", "-1s", "at least 0s"},
-		{"kube-api-qps", "kubeAPIQPS", "0", "between 1e-6 and 1e6"},
-		{"kube-api-burst", "kubeAPIBurst", "0", "above 0"},
+		{"kube-api-qps", "kubeAPIQPS", "1e7", "between 1e-6 and 1e6"},
+		{"kube-api-qps", "kubeAPIQPS", "-Inf", "must be negative, 0 or"},
+		{"kube-api-burst", "kubeAPIBurst", "-1", "not negative"},
 		{"event-qps", "eventQPS", "-1", "must be 0 or"},
 		{"other-writer-window", "otherWriterWindow", "-1s", "at least 0s"},
 		{"heartbeat-namespace", "heartbeatNamespace", "Plimsoll", "lower case"},
@@ -145,7 +144,7 @@ func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of these no text is wrong, or only what a boolean has in common with others.
-	free := []string{"pauseDisruptedZones", "liveLeaseReads", "leaderElect", "kubeconfig"}
+	free := []string{"featureGates", "pauseDisruptedZones", "liveLeaseReads", "leaderElect", "kubeconfig"}
 	for _, field := range config.ControllerFields() {
 		if !slices.Contains(free, field) && !strings.Contains(string(text), `", "`+field+`", "`) {
 			t.Errorf("no fault of %s is tried", field)
@@ -153,23 +152,57 @@ func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
 	}
 }
 
-// The fault names what was set, not what had its default.
-func TestWhoseFaultItIs(t *testing.T) {
-	for _, tc := range []struct{ file, where string }{
-		{"nodeMonitorPeriod: 2m\nnodeMonitorGracePeriod: 1m\n", "nodeMonitorPeriod"},
-		{"enableTaintManager: false\nnodeMonitorGracePeriod: 6m\n", "podEvictionTimeout"},
+// What kube-controller-manager starts with, this starts with.
+func TestControllerFlags_AcceptsWhatUpstreamAccepts(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		is   func(*config.Controller) bool
+		want string // in the only warning
+	}{
+		{[]string{"--node-monitor-grace-period=16s"}, func(c *config.Controller) bool { return c.NodeMonitorGracePeriod == 16*time.Second }, "less than 3 times nodeRenewInterval, which is 10s"},
+		{[]string{"--node-monitor-grace-period=0s"}, func(c *config.Controller) bool { return c.Policy().Health.Grace == 0 }, "every node is Unknown"},
+		{[]string{"--node-monitor-period=0"}, func(c *config.Controller) bool { return c.NodeMonitorPeriod == 0 }, ""},
+		{[]string{"--node-monitor-period=2m"}, func(c *config.Controller) bool { return c.NodeMonitorPeriod == 2*time.Minute }, ""},
+		{[]string{"--node-startup-grace-period=0"}, func(c *config.Controller) bool { return c.Policy().Health.StartupGrace == 0 }, "less time for its first report"},
+		{[]string{"--pod-eviction-timeout=0"}, func(c *config.Controller) bool { return c.PodEvictionTimeout == 0 }, "due as soon as"},
+		{[]string{"--unhealthy-zone-threshold=0"}, func(c *config.Controller) bool { return c.Policy().Zones.Unhealthy == 0 }, ""},
+		{[]string{"--unhealthy-zone-threshold=1.5"}, func(c *config.Controller) bool { return c.Policy().Zones.Unhealthy == 1.5 }, "ever partially disrupted"},
+		{[]string{"--kube-api-qps=-1"}, func(c *config.Controller) bool { return c.KubeAPIQPS == -1 }, "only the number of workers"},
+		{[]string{"--kube-api-qps=-20.5"}, func(c *config.Controller) bool { return c.KubeAPIQPS == -1 }, "only the number of workers"},
+		{[]string{"--kube-api-qps=0", "--live-lease-reads-per-second=1"}, func(c *config.Controller) bool { return c.KubeAPIQPS == 5 }, ""},
+		{[]string{"--kube-api-burst=0"}, func(c *config.Controller) bool { return c.KubeAPIBurst == 10 }, ""},
+		{[]string{"--feature-gates=TaintTolerationComparisonOperators=true"}, func(c *config.Controller) bool { return c.FeatureGates.Set }, ""},
+		{[]string{"--feature-gates=SeparateTaintEvictionController=true", "--feature-gates=NodeLease=false"}, func(c *config.Controller) bool { return len(c.FeatureGates.Settings) == 2 }, "NodeLease cannot be switched off"},
+		{[]string{"--feature-gates=TaintBasedEvictions=false"}, func(c *config.Controller) bool { return c.TaintBasedEvictions }, "taintBasedEvictions decides"},
+		{[]string{"--feature-gates=DogfoodingNodes=true"}, func(c *config.Controller) bool { return true }, "DogfoodingNodes is not known here"},
 	} {
-		_, err := loadController(t, tc.file)
-		oneFault(t, err, tc.where, "nodeMonitorGracePeriod")
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			c, err := loadController(t, "", tc.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tc.is(c) {
+				t.Errorf("%+v", c)
+			}
+			w := strings.Join(c.Warnings(), "\n")
+			if (w != "") != (tc.want != "") || !strings.Contains(w, tc.want) || len(c.Warnings()) > 1 {
+				t.Errorf("warned %q, want %q", w, tc.want)
+			}
+		})
 	}
-	_, err := loadController(t, "nodeRenewInterval: 1s\n", "--node-monitor-grace-period=5s")
-	oneFault(t, err, "--node-monitor-grace-period", "nodeMonitorPeriod, which is 5s, must be below")
-	if _, err := loadController(t, "nodeMonitorGracePeriod: 6m\n"); err != nil {
-		t.Errorf("a timeout that nobody set and nobody uses: %v", err)
+}
+
+func TestFeatureGates(t *testing.T) {
+	c, err := loadController(t, "featureGates: {NodeLease: true, AllAlpha: false}\n")
+	if err != nil || len(c.Warnings()) != 1 || !strings.Contains(c.Warnings()[0], "AllAlpha is not known") {
+		t.Errorf("%v, warned %q", err, c.Warnings())
 	}
-	if _, err := loadController(t, "nodeRenewInterval: 1s\nnodeMonitorPeriod: 1s\nnodeMonitorGracePeriod: 4s\n"); err != nil {
-		t.Errorf("a cluster whose leases are short: %v", err)
-	}
+	_, err = loadController(t, "", "--feature-gates=NodeLease=perhaps")
+	oneFault(t, err, "--feature-gates", "true or false")
+	_, err = loadController(t, "", "--feature-gates=NodeLease")
+	oneFault(t, err, "--feature-gates", "key=value")
+	_, err = loadController(t, "featureGates: {NodeLease: perhaps}\n")
+	oneFault(t, err, "featureGates", "true or false")
 }
 
 func TestTheElectionOfOneNeedsNoRules(t *testing.T) {
@@ -233,6 +266,8 @@ func TestBoundsOfUnhealthyNodes(t *testing.T) {
 func TestControllerWarnings(t *testing.T) {
 	for _, tc := range []struct{ file, want string }{
 		{"nodeMonitorGracePeriod: 40s\n", "may need 45s"},
+		{"nodeMonitorGracePeriod: 29s\n", "less than 3 times"},
+		{"enableTaintManager: false\nnodeMonitorGracePeriod: 6m\nnodeStartupGracePeriod: 6m\n", "podEvictionTimeout"},
 		{"nodeStartupGracePeriod: 45s\n", "shorter than nodeMonitorGracePeriod"},
 		{"enableTaintManager: false\ntaintBasedEvictions: true\n", "nobody evicts"},
 		{"taintBasedEvictions: false\n", "podEvictionTimeout"},
@@ -275,7 +310,7 @@ func TestReadScenario(t *testing.T) {
 	if faults.Err() != nil || c.PodEvictionTimeout != time.Second {
 		t.Errorf("periods that do not go together can be rehearsed: %+v, %v", c, faults)
 	}
-	_, faults = read("{kubeconfig: x, nodeEvictionRate: -1, unhealthyZoneThreshold: 2}")
+	_, faults = read("{kubeconfig: x, nodeEvictionRate: -1, unhealthyZoneThreshold: -2}")
 	if len(faults) != 3 {
 		t.Errorf("a program's option and two wrong values: %v", faults)
 	}
@@ -292,9 +327,9 @@ func FuzzParseControllerFile(f *testing.F) {
 		}
 		c.Warnings()
 		for about, right := range map[string]bool{
-			"grace":     c.NodeMonitorGracePeriod/3 >= c.NodeRenewInterval && c.NodeMonitorGracePeriod > c.NodeMonitorPeriod,
-			"rates":     c.NodeEvictionRate >= 0 && c.SecondaryNodeEvictionRate >= 0 && c.KubeAPIQPS > 0,
-			"shares":    c.UnhealthyZoneThreshold > 0 && c.UnhealthyZoneThreshold <= 1 && c.StormShare >= 0 && c.StormShare <= 1,
+			"grace":     c.NodeMonitorGracePeriod >= 0 && c.NodeStartupGracePeriod >= 0 && c.NodeRenewInterval > 0,
+			"rates":     c.NodeEvictionRate >= 0 && c.SecondaryNodeEvictionRate >= 0 && (c.KubeAPIQPS > 0 || c.KubeAPIQPS == -1) && c.KubeAPIBurst > 0,
+			"shares":    c.UnhealthyZoneThreshold >= 0 && c.StormShare >= 0 && c.StormShare <= 1,
 			"unhealthy": !c.MaxUnhealthy.Set || (c.MaxUnhealthy.Nodes > 0) != (c.MaxUnhealthy.Share > 0 && c.MaxUnhealthy.Share <= 1),
 		} {
 			if !right {

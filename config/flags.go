@@ -32,6 +32,8 @@ func (f *flagText) Type() string {
 		return "key<value,..."
 	case equalMap:
 		return "key=value,..."
+	case gateMap:
+		return "key=bool,..."
 	}
 	return "string"
 }
@@ -97,7 +99,7 @@ func (o *option[C]) fromFlag(c *C, given []string, faults *fields.Faults) {
 		*o.setList(c) = items
 	case lessMap:
 		*o.setMap(c) = mapOf(given, "<", where, faults)
-	case equalMap:
+	case equalMap, gateMap:
 		*o.setMap(c) = mapOf(given, "=", where, faults)
 	case text:
 		if problem := o.setText(c, last); problem != "" {

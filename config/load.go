@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"strconv"
 
 	"plimsoll.dev/plimsoll/fields"
 )
@@ -110,6 +111,12 @@ func (o *option[C]) fromFile(c *C, v fields.Value) {
 		m := Map{Set: true}
 		for _, e := range v.Entries() {
 			m.Settings = append(m.Settings, Setting{e.Key, e.Value.Text(), e.Value.Path()})
+		}
+		*o.setMap(c) = m
+	case gateMap:
+		m := Map{Set: true}
+		for _, e := range v.Entries() {
+			m.Settings = append(m.Settings, Setting{e.Key, strconv.FormatBool(e.Value.Bool(false)), e.Value.Path()})
 		}
 		*o.setMap(c) = m
 	case text:

@@ -17,6 +17,7 @@ const (
 	list
 	lessMap  // key<value on the command line
 	equalMap // key=value on the command line
+	gateMap  // key=true or key=false on the command line
 )
 
 // An option is one line of the table: its field in the file, its flag ("-" for

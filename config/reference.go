@@ -82,7 +82,7 @@ func rows[C any](b *strings.Builder, options []option[C]) {
 }
 
 func (o *option[C]) flagCell() string {
-	form := map[shape]string{boolean: "", list: "=a,b", lessMap: "=key<value,…", equalMap: "=key=value,…", text: "=…"}[o.shape]
+	form := map[shape]string{boolean: "", list: "=a,b", lessMap: "=key<value,…", equalMap: "=key=value,…", gateMap: "=key=bool,…", text: "=…"}[o.shape]
 	switch {
 	case o.flag == "-":
 		return "none"

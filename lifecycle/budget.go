@@ -52,8 +52,11 @@ type budget struct {
 	alarm   *time.Timer // runs while somebody waits
 }
 
-// newBudget: qps > 0, burst >= 1.
+// newBudget makes a budget of qps requests per second; a negative qps is no bound.
 func newBudget(qps float64, burst int) *budget {
+	if qps < 0 {
+		return &budget{}
+	}
 	every := time.Duration(float64(time.Second) / qps)
 	return &budget{every: every, most: time.Duration(max(burst, 1)-1) * every}
 }

@@ -47,6 +47,22 @@ func TestTheBudgetKeepsItsRate(t *testing.T) {
 	})
 }
 
+func TestBudget_NegativeRateIsNoBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(-1, 1)
+		begun := time.Now()
+		for i := range 10_000 {
+			if err := b.turn(t.Context(), rank(i)%ranks); err != nil {
+				t.Fatal(err)
+			}
+			b.giveBack()
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("10000 turns took %s", took)
+		}
+	})
+}
+
 func TestSavingsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(1, 5)

@@ -106,7 +106,7 @@ var sayings = map[fleet.Kind]func(*fleet.Action, *Decision){
 			d.Why = fmt.Sprintf("it was %s, %g nodes/s", a.Zone.WasState, a.Zone.WasRate)
 		}
 	},
-	fleet.MarkNotReady: func(_ *fleet.Action, d *Decision) { d.Why = "its node is not ready" },
+	fleet.MarkNotReady: func(_ *fleet.Action, d *Decision) { d.Why = "its node is Unknown" },
 	fleet.Evict:        func(a *fleet.Action, d *Decision) { d.Why = a.Why.String() },
 	fleet.Cancel:       func(_ *fleet.Action, d *Decision) { d.Why = "it may stay: the taint is gone, or tolerated" },
 	fleet.SoftEvict: func(a *fleet.Action, d *Decision) {

@@ -66,7 +66,7 @@ type Settings struct {
 	EvictionMethod Method
 	EvictionWait   time.Duration // how long refusals of EvictThenDelete are borne, from the first one on
 
-	QPS            float64       // requests per second, all writes and live reads together; > 0
+	QPS            float64       // requests per second, all writes and live reads together; negative: not bounded
 	Burst          int           // and at once; >= 1
 	EventQPS       float64       // events per second, of a budget of their own; 0: none are sent
 	RequestTimeout time.Duration // of each request; > 0

@@ -24,11 +24,11 @@ const (
 // many rows at least.
 var checklist = map[string]int{
 	"TestMonitorNodeHealth": 9, "TestPodStatusChange": 1, "TestMonitorNodeHealthUpdateStatus": 4,
-	"TestMonitorNodeHealthUpdateNodeAndPodStatusWithLease": 8, "TestMonitorNodeHealthMarkPodsNotReady": 3,
+	"TestMonitorNodeHealthUpdateNodeAndPodStatusWithLease": 10, "TestMonitorNodeHealthMarkPodsNotReady": 3,
 	"TestMonitorNodeHealthMarkPodsNotReadyWithWorkerSize": 1, "TestMonitorNodeHealthMarkPodsNotReadyRetry": 3,
 	"TestApplyNoExecuteTaints": 4, "TestApplyNoExecuteTaintsToUnreachableNode": 1,
 	"TestApplyNoExecuteTaintsToNodesEnqueueTwice": 1, "TestSwapUnreachableNotReadyTaints": 1,
-	"TestTaintsNodeByCondition": 4, "TestNodeEventGeneration": 1, "TestReconcileNodeLabels": 4, "TestTryUpdateNodeHealth": 4,
+	"TestTaintsNodeByCondition": 3, "TestNodeEventGeneration": 1, "TestReconcileNodeLabels": 4, "TestTryUpdateNodeHealth": 4,
 	"Test_isNodeExcludedFromDisruptionChecks": 3, "TestProcessPodMarkPodNotReady": 3,
 
 	"TestUniqueQueueGet": 1, "TestAddNode": 1, "TestDelNode": 3, "TestTry": 1, "TestTryOrdering": 1, "TestTryRemovingWhileTry": 1,
@@ -40,9 +40,10 @@ var checklist = map[string]int{
 
 	"TestExecute": 1, "TestExecuteDelayed": 1, "TestCancel": 1, "TestCancelAndRead": 1,
 
-	"TestEvictionForNoExecuteTaintAddedByUser": 3, "TestTaintBasedEvictions": 5,
+	"TestEvictionForNoExecuteTaintAddedByUser": 3, "TestTaintBasedEvictions": 4, "TestTaintNodeByCondition": 9,
 	"TestGCTerminated": 1, "TestGCOrphaned": 1, "TestGCUnscheduledTerminating": 1, "TestGCTerminating": 1,
 	"TestGCInspectingPatchedPodBeforeDeletion": 1,
+	"TestPodGcOrphanedPodsWithFinalizer":       1, "TestTerminatingOnOutOfServiceNode": 1, "TestPodGcForPodsWithDuplicatedFieldKeys": 1,
 
 	"(restart)": 1, "(rate 1.0)": 1, "(timer shortening)": 1, "(lost deletes)": 1, "(zone change mid-pass)": 1,
 }

@@ -25,6 +25,18 @@ var statesOfZones = []struct {
 		w.at(0, func() { w.stop("a", "b") })
 		w.at(100*second, func() { w.resume("a") })
 	}, []string{"0 zone r/z Normal 0.1", "40 zone r/z FullDisruption 0", "100 zone r/z Normal 0.1"}},
+	{"one of two zones that are down returns", func(w *world) {
+		w.node("a")
+		w.node("b", in("y"))
+		w.at(0, func() { w.stop("a", "b") })
+		w.at(100*second, func() { w.resume("b") })
+	}, []string{"0 zone r/y Normal 0.1", "0 zone r/z Normal 0.1", "40 zone r/y FullDisruption 0", "40 zone r/z FullDisruption 0", "100 zone r/y Normal 0.1", "100 zone r/z FullDisruption 0.1"}},
+	{"nothing has reported, then one of four is ready", func(w *world) {
+		for i := range 4 {
+			w.silentFromBirth(fmt.Sprint("n", i))
+		}
+		w.at(30*second, func() { w.resume("n0") })
+	}, []string{"0 zone r/z FullDisruption 0", "30 zone r/z PartialDisruption 0"}},
 	{"partially disrupted from the start on", func(w *world) {
 		w.node("up")
 		w.node("a", without)

@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 )
 
-// A Policy says how long silence is borne. All are above zero.
+// A Policy says how long silence is borne. None is negative, and Renewal is above zero.
 type Policy struct {
 	Grace        time.Duration // after the last sign of life of a node that has a condition Ready
 	StartupGrace time.Duration // the same without one

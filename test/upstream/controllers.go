@@ -11,7 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/tainteviction"
 )
 
-// The defaults of kube-controller-manager 1.36 (its reference of flags).
+// The defaults of kube-controller-manager 1.37 (its reference of flags), which are those
+// of 1.36.
 const (
 	monitorPeriod      = 5 * time.Second
 	startupGrace       = time.Minute
