@@ -14,7 +14,7 @@ func healthyCluster() doctor.ClusterFacts {
 	}
 	return doctor.ClusterFacts{
 		Nodes: doctor.Known([]doctor.Node{
-			{Name: "a", KubeletVersion: "v1.36.1", Agent: agent()}, {Name: "b", KubeletVersion: "v1.35.0+k3s1", Agent: agent()}, {Name: "bare", Agent: agent()}}),
+			{Name: "a", KubeletVersion: "v1.37.1", Agent: agent()}, {Name: "b", KubeletVersion: "v1.35.0+k3s1", Agent: agent()}, {Name: "bare", Agent: agent()}}),
 		Policies: doctor.Known([]string{"plimsoll-agent-own-node"}),
 		Judges: doctor.Known([]doctor.Judge{{Name: "plimsoll-controller", Ours: true, Acts: doctor.Known(true), Why: "--mode"},
 			{Name: "kube-controller-manager", Acts: doctor.Known(false), Why: "--controllers"}}),

@@ -65,7 +65,7 @@ func healthy(t *testing.T) doctor.Facts {
 		Kubelet:    kubelet(t, sharedKubelet),
 		Runtime:    doctor.Known(doctor.Runtime{}),
 		Server: &doctor.Server{Ahead: doctor.Known(-300 * time.Millisecond), Denied: doctor.Known([]doctor.Right(nil)),
-			KubeletVersion: doctor.Known("v1.36.3"), Images: doctor.Known([]string{"registry.k8s.io/pause:3.10"})},
+			KubeletVersion: doctor.Known("v1.37.2"), Images: doctor.Known([]string{"registry.k8s.io/pause:3.10"})},
 	}
 }
 
@@ -178,7 +178,7 @@ var plants = []plant{
 	{"clock-skew", "5s behind", func(_ *testing.T, f *doctor.Facts) { f.Server.Ahead = doctor.Known(-5 * time.Second) }},
 	{"clock-skew-large", "1m0s ahead of", func(_ *testing.T, f *doctor.Facts) { f.Server.Ahead = doctor.Known(time.Minute) }},
 	{"kubelet-version", "v1.33.2", func(_ *testing.T, f *doctor.Facts) { f.Server.KubeletVersion = doctor.Known("v1.33.2") }},
-	{"kubelet-version", "v1.37.0", func(_ *testing.T, f *doctor.Facts) { f.Server.KubeletVersion = doctor.Known("v1.37.0-alpha.1") }},
+	{"kubelet-version", "v1.38.0", func(_ *testing.T, f *doctor.Facts) { f.Server.KubeletVersion = doctor.Known("v1.38.0-alpha.1") }},
 
 	{"unknown-kernel", "EIO", func(_ *testing.T, f *doctor.Facts) { f.KernelRelease = doctor.Unknown[string]("EIO") }},
 	{"unknown-cgroups", "EIO", func(_ *testing.T, f *doctor.Facts) { f.Cgroups = doctor.Unknown[doctor.Cgroups]("EIO") }},

@@ -12,7 +12,7 @@ import (
 )
 
 // The kubelets that Plimsoll is tested beside.
-const kubeletMajor, firstKubeletMinor, lastKubeletMinor = 1, 34, 36
+const kubeletMajor, firstKubeletMinor, lastKubeletMinor = 1, 34, 37
 
 // reportsForEver is a grace period that nobody lives to see the end of: the kubelet
 // reports the condition, and never evicts by the threshold.

@@ -32,7 +32,7 @@ var serverRules = []rule[Facts]{
 
 // kubeletVersion is found on the node and from outside.
 var kubeletVersion = Code{"kubelet-version", Warning, "The kubelet is of a version that Plimsoll is not tested beside.",
-	"run a kubelet of 1.34 to 1.36, or watch the node closely"}
+	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or watch the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
 
 func missingRights(f *Facts) (found []trouble) {
 	if f.Server == nil {

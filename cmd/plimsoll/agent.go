@@ -25,8 +25,10 @@ func agentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Watch this node and evict a pod before the kernel's OOM killer picks one",
-		Long: `Watches the node's memory and PIDs, and when an eviction threshold is met ends
-the pod that hurts most. Decisions are JSON lines on standard error. SIGTERM and
+		Long: `Watches the node's memory, disks, inodes and PIDs. When an eviction threshold is
+met, garbage is collected for a disk, and then the pod that hurts most is evicted.
+The agent starts disarmed, and only reports what it would do, until plimsoll arm
+or with --dry-run=false. Decisions are JSON lines on standard error. SIGTERM and
 SIGINT end the agent; the pods stay as they are.`,
 		Args: takesNothing,
 	}

@@ -25,6 +25,16 @@ func spokenTo(file disarmFile, dryRun bool) *safety {
 	return newSafety(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
 }
 
+func TestAgentHelp_NamesWhatIsWatched(t *testing.T) {
+	status, help, _ := plimsoll("", "agent", "--help")
+	about, _, _ := strings.Cut(help, "Usage:")
+	for _, words := range []string{"memory", "disks", "inodes", "PIDs", "disarmed", "--dry-run=false"} {
+		if status != 0 || !strings.Contains(about, words) {
+			t.Errorf("no %q in\n%s", words, about)
+		}
+	}
+}
+
 // By hand, under systemd and from the chart an agent that was given no flag touches
 // nothing until it is armed.
 func TestSafety_DisarmedByDefault(t *testing.T) {

@@ -2,7 +2,6 @@ package chart_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +30,7 @@ type server struct {
 	objects dynamic.Interface
 	finder  discovery.DiscoveryInterface
 	helm    *tool
+	jobs    *jobs
 }
 
 func newServer(t *testing.T) *server {
@@ -53,6 +52,7 @@ func newServer(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	helm.args = []string{"--namespace=" + namespace, "--kubeconfig=" + config}
+	s.jobs = s.runJobs(t)
 	return s
 }
 
@@ -109,32 +109,6 @@ func (s *server) everything(t *testing.T) (all []string) {
 	return slices.Compact(all)
 }
 
-// completeJobs has every Job succeed at once, in place of the controllers and
-// nodes that this server does not have. Before, its account has to have the rights
-// that it needs.
-func (s *server) completeJobs(t *testing.T) (seen func() []*batchv1.Job) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	var jobs []*batchv1.Job
-	watch, err := s.api.BatchV1().Jobs(namespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(ended)
-		for event := range watch.ResultChan() {
-			if job, ok := event.Object.(*batchv1.Job); ok && event.Type == "ADDED" {
-				jobs = append(jobs, job)
-				if err := errors.Join(s.eventually(ctx, s.mayLeave), s.complete(ctx, job)); err != nil {
-					t.Errorf("Job %s: %v", job.Name, err)
-				}
-			}
-		}
-	}()
-	return func() []*batchv1.Job { stop(); <-ended; return jobs }
-}
-
 // eventually waits for what the server knows a moment after it was written.
 func (s *server) eventually(ctx context.Context, ask func(context.Context) error) (err error) {
 	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -177,17 +151,6 @@ func (s *server) mayLeave(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) complete(ctx context.Context, job *batchv1.Job) error {
-	now := metav1.Now()
-	done := job.DeepCopy()
-	done.Status = batchv1.JobStatus{Succeeded: 1, StartTime: &now, CompletionTime: &now, Conditions: []batchv1.JobCondition{
-		{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
-		{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
-	}}
-	_, err := s.api.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, done, metav1.UpdateOptions{})
-	return err
-}
-
 func (s *server) daemonSet(t *testing.T) *appsv1.DaemonSet {
 	t.Helper()
 	found, err := s.api.AppsV1().DaemonSets(namespace).Get(t.Context(), "plimsoll-agent", metav1.GetOptions{})
@@ -203,6 +166,8 @@ func TestOnAServer(t *testing.T) {
 	t.Run("a namespace that refuses the agent", s.refusingNamespace)
 	t.Run("life", s.life)
 	t.Run("the word of arming stays", s.theWordOfArmingStays)
+	t.Run("a word that is older than the release", s.wordsBeforeInstall)
+	t.Run("a faulty configuration changes nothing", s.faultyConfiguration)
 	t.Run("every variant", s.everyVariant)
 }
 
@@ -216,6 +181,10 @@ func (s *server) life(t *testing.T) {
 			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
 		}
 	}
+	if diff := cmp.Diff([]string{"plimsoll-config-check"}, s.jobs.ran()); diff != "" {
+		t.Errorf("Jobs before it was installed (-want +got):\n%s", diff)
+	}
+	s.notesWork(t, notes)
 	first := s.daemonSet(t)
 	s.must(t, "upgrade")
 	if again := s.daemonSet(t); again.Generation != first.Generation {
@@ -230,10 +199,10 @@ func (s *server) life(t *testing.T) {
 		t.Errorf("rolled back (-then +now):\n%s", diff)
 	}
 
-	jobs := s.completeJobs(t)
+	s.jobs.ran()
 	s.helm.must(t, "uninstall", release)
-	if ran := jobs(); len(ran) != 1 || ran[0].Name != "plimsoll-leave" {
-		t.Errorf("Jobs before it was uninstalled: %v, want plimsoll-leave", ran)
+	if diff := cmp.Diff([]string{"plimsoll-leave"}, s.jobs.ran()); diff != "" {
+		t.Errorf("Jobs before it was uninstalled (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, s.settled(t, before)); diff != "" {
 		t.Errorf("left behind (-before +after):\n%s", diff)

@@ -61,7 +61,7 @@ func TestTheAPIServer(t *testing.T) {
 	t.Run("process", func(t *testing.T) { processFails(t, ctx, c) })
 	t.Run("kubectl", func(t *testing.T) {
 		out, err := c.Kubectl(ctx, "version")
-		if err != nil || !strings.Contains(out, "Server Version: v1.36.3") {
+		if err != nil || !strings.Contains(out, "Server Version: v1.37.2") {
 			t.Errorf("kubectl version: %s, %v", out, err)
 		}
 	})
