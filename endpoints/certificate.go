@@ -7,9 +7,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -32,6 +34,40 @@ func TLS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 		return nil, err
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: f.get}, nil
+}
+
+// Bounds of TLS handshakes, each of which costs a signature: per second and at once,
+// from one source and altogether.
+const (
+	sourceHandshakes, sourceHandshakeBurst = 20, 100.
+	handshakes, handshakeBurst             = 1000, 2000.
+)
+
+// errHandshakes is the error of a handshake above the bounds.
+var errHandshakes = errors.New("too many TLS handshakes")
+
+// boundHandshakes returns a copy of a configuration that ends handshakes above the
+// bounds before they cost a signature.
+func boundHandshakes(config *tls.Config) *tls.Config {
+	var mu sync.Mutex
+	all := bucket{rate: handshakes, burst: handshakeBurst}
+	sources := table[netip.Prefix, bucket]{max: maxSources}
+	bounded := config.Clone()
+	bounded.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		now, from := time.Now(), sourceOf(hello.Conn.RemoteAddr())
+		mu.Lock()
+		defer mu.Unlock()
+		source := sources.get(from, now)
+		if source == nil {
+			source = sources.put(from, bucket{rate: sourceHandshakes, burst: sourceHandshakeBurst}, now)
+		}
+		// The own share first: above it, a source spends nothing of the others'.
+		if !source.tryTake(now) || !all.tryTake(now) {
+			return nil, errHandshakes
+		}
+		return nil, nil
+	}
+	return bounded
 }
 
 // selfSignedFor is the life of a certificate in memory. The program is restarted

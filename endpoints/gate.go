@@ -26,9 +26,9 @@ type Limits struct {
 // The limits of the two kinds of listeners.
 var (
 	// TCPLimits are those of an address that other machines may reach.
-	TCPLimits = Limits{Total: 64, PerSource: 16, Rate: 1000, Burst: 4096}
+	TCPLimits = Limits{Total: 64, PerSource: 16, Rate: 5000, Burst: 10000}
 	// SocketLimits are those of a Unix socket, where all connections have one source.
-	SocketLimits = Limits{Total: 16, PerSource: 16, Rate: 1000, Burst: 4096}
+	SocketLimits = Limits{Total: 16, PerSource: 16, Rate: 5000, Burst: 10000}
 )
 
 // A gate is a listener that holds its connections to the limits.

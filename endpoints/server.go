@@ -106,7 +106,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	var bounded net.Listener = newGate(l, s.limits)
 	if s.tls != nil {
-		bounded = tls.NewListener(bounded, s.tls)
+		bounded = tls.NewListener(bounded, boundHandshakes(s.tls))
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(bounded) }()

@@ -1,10 +1,12 @@
 package endpoints
 
 import (
+	"crypto/tls"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -104,3 +106,44 @@ func TestBucket_AllowsBurstAndThenRate(t *testing.T) {
 		}
 	}
 }
+
+// TestTLS_HandshakesAreBounded: above its share a source gets none, and others do.
+func TestTLS_HandshakesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := boundHandshakes(&tls.Config{})
+		hello := func(from string) bool {
+			_, err := config.GetConfigForClient(&tls.ClientHelloInfo{Conn: fromAddress{from: netip.MustParseAddrPort(from + ":1")}})
+			return err == nil
+		}
+		allowed := 0
+		for range 1000 {
+			if hello("10.0.0.1") {
+				allowed++
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		if bound := 10*sourceHandshakes + sourceHandshakeBurst; float64(allowed) > bound+1 || float64(allowed) < bound-1 {
+			t.Errorf("%d handshakes in 10 s from one source, want %.0f", allowed, bound)
+		}
+		if !hello("10.0.0.2") {
+			t.Error("another source is refused")
+		}
+		allowed = 0
+		for i := range 3000 {
+			if hello(netip.AddrFrom4([4]byte{10, 1, byte(i / 256), byte(i)}).String()) {
+				allowed++
+			}
+		}
+		if allowed > handshakeBurst {
+			t.Errorf("%d handshakes at once", allowed)
+		}
+	})
+}
+
+// fromAddress is a connection with an address and nothing else.
+type fromAddress struct {
+	net.Conn
+	from netip.AddrPort
+}
+
+func (c fromAddress) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.from) }

@@ -13,7 +13,8 @@ func Reference() string {
 
 <!-- Made from the tables in metrics by go test ./metrics -update: do not edit. -->
 
-Served as text under ` + "`/metrics`" + `. Durations are in seconds. Besides there are the usual
+Served as text under ` + "`/metrics`" + `, beyond loopback to tokens with a right
+([operations.md](operations.md#reading-metrics)). Durations are in seconds. Besides there are the usual
 ` + "`go_*` and `process_*`" + ` metrics of the own process.
 
 ## The agent

@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"plimsoll.dev/plimsoll/config"
@@ -33,11 +35,12 @@ var variants = map[string][]string{
 		`controller.podDisruptionBudget={"maxUnavailable":null,"minAvailable":2}`},
 	"CRI-O": {`agent.host={"runtimeSocket":"/run/crio","runtimeRoot":"/var/lib/containers"}`,
 		`agent.config={"containerRuntimeEndpoint":"unix:///run/crio/crio.sock"}`, `agent.seLinuxOptions={"type":"spc_t"}`},
-	"nothing said": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":""}`, `controller.config={"healthzBindAddress":""}`},
+	"nothing said": {`agent.capabilities=[]`, `agent.nodeSelector=null`, `agent.tolerations=[]`, `controller.affinity=null`, `controller.tolerations=[]`, `agent.config={"healthzBindAddress":"","healthSocket":""}`, `controller.config={"healthzBindAddress":"","healthSocket":""}`},
 	"much said": {`commonLabels={"team":"nodes"}`, `podAnnotations={"a":"b"}`, `imagePullSecrets=[{"name":"registry"}]`, `agent.affinity={"nodeAffinity":{}}`,
 		`image.digest="sha256:` + strings.Repeat("0", 64) + `"`, `networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}`,
 		`agent.extraVolumes=[{"name":"pods","hostPath":{"path":"/etc/pods"}}]`, `agent.extraVolumeMounts=[{"name":"pods","mountPath":"/etc/pods","readOnly":true}]`},
-	"Prometheus": {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`, `metrics.rules={"enabled":true,"labels":{"release":"prometheus"}}`,
+	"Prometheus": {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`,
+		`metrics.authorization={"credentials":{"name":"prometheus","key":"token"}}`, `metrics.readers=[{"kind":"ServiceAccount","name":"prometheus-k8s","namespace":"monitoring"}]`, `metrics.rules={"enabled":true,"labels":{"release":"prometheus"}}`,
 		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule"},
 }
 
@@ -167,7 +170,7 @@ func TestTheAgentsPod(t *testing.T) {
 	if diff := cmp.Diff([]string{"NODE_NAME", "PLIMSOLL_DAEMONSET", "POD_NAME", "POD_NAMESPACE"}, given); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
-	if container.LivenessProbe.HTTPGet.Path != "/livez" || container.ReadinessProbe.HTTPGet.Path != "/readyz" || container.StartupProbe != nil {
+	if container.StartupProbe != nil {
 		t.Errorf("probes: restarts for anything but /livez: %+v", container)
 	}
 }
@@ -209,23 +212,59 @@ func TestDisarmedByDefault(t *testing.T) {
 	}
 }
 
-// TestProbesReachTheEndpoints: by the pod's address, or in the host's network by
-// loopback, at the port that the configuration names.
-func TestProbesReachTheEndpoints(t *testing.T) {
+// TestProbes_UseTheSocketAlone: a probe over the network could be starved by any pod.
+// The socket is the one that the configuration names, in a directory that the
+// container can write to.
+func TestProbes_UseTheSocketAlone(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, values := range [][]string{nil, {`hostNetwork=true`}, {`agent.config={"healthzBindAddress":""}`, `controller.config={"healthzBindAddress":""}`}} {
+		all := helm.made(t, values...)
+		agent := find[*appsv1.DaemonSet](t, all, "DaemonSet/plimsoll-agent").Spec.Template.Spec.Containers[0]
+		controller := find[*appsv1.Deployment](t, all, "Deployment/plimsoll-controller").Spec.Template.Spec.Containers[0]
+		c, err := config.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := config.ParseControllerFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-controller").Data["controller.yaml"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkProbes(t, agent, c.HealthSocket)
+		checkProbes(t, controller, l.HealthSocket)
+	}
+}
+
+func checkProbes(t *testing.T, c corev1.Container, socket string) {
+	t.Helper()
+	for check, probe := range map[string]*corev1.Probe{"livez": c.LivenessProbe, "readyz": c.ReadinessProbe} {
+		want := []string{"/plimsoll", "health", check, "--socket=" + socket}
+		if probe == nil || probe.Exec == nil || !slices.Equal(probe.Exec.Command, want) || probe.HTTPGet != nil || probe.TCPSocket != nil {
+			t.Errorf("%s, %s: %+v, want %q", c.Name, check, probe, want)
+		}
+	}
+	if !slices.Contains(written(c), filepath.Dir(socket)) {
+		t.Errorf("%s can not make %s: it writes to %q", c.Name, socket, written(c))
+	}
+}
+
+// TestNetworkPolicy_LetsTheReadersInAlone: by default both programs are bound, and
+// only the namespace of Prometheus connects, to the port of metrics.
+func TestNetworkPolicy_LetsTheReadersInAlone(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {
 		values []string
-		host   string
-		port   int
-	}{
-		{nil, "", 10350},
-		{[]string{`hostNetwork=true`}, "127.0.0.1", 10350},
-		{[]string{`hostNetwork=true`, `agent.config={"healthzBindAddress":"0.0.0.0:9"}`}, "", 9},
-	} {
-		spec := find[*appsv1.DaemonSet](t, helm.made(t, c.values...), "DaemonSet/plimsoll-agent").Spec.Template.Spec
-		probe := spec.Containers[0].LivenessProbe.HTTPGet
-		if probe.Host != c.host || probe.Port.IntValue() != c.port {
-			t.Errorf("%v: asks %q at %d, want %q at %d", c.values, probe.Host, probe.Port.IntValue(), c.host, c.port)
+		peers  int
+	}{{nil, 1}, {[]string{`networkPolicy.from=[]`}, 0}} {
+		all := helm.made(t, c.values...)
+		for _, name := range []string{"plimsoll-agent", "plimsoll-controller"} {
+			spec := find[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/"+name).Spec
+			if len(spec.Ingress) != c.peers || !slices.Equal(spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+				t.Errorf("%s with %v: %+v", name, c.values, spec)
+				continue
+			}
+			if c.peers > 0 && (len(spec.Ingress[0].From) != 1 || spec.Ingress[0].From[0].NamespaceSelector == nil || len(spec.Ingress[0].Ports) != 1) {
+				t.Errorf("%s lets in more than one namespace: %+v", name, spec.Ingress)
+			}
 		}
 	}
 }

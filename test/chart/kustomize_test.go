@@ -21,8 +21,8 @@ var madeFiles = map[string]struct{ templates, values []string }{
 	"base/plimsoll.yaml": {},
 	"components/kubelet-keeps-conditions/policy.yaml": {[]string{"policies"}, []string{
 		`policies={"kubeletKeepsConditions":true,"evictedStaysEvicted":false,"agentOwnNode":false}`, mutating}},
-	"components/prometheus/monitors.yaml": {[]string{"metrics"}, []string{`metrics.podMonitor.enabled=true`,
-		"--api-versions=monitoring.coreos.com/v1/PodMonitor"}},
+	"components/prometheus/monitors.yaml": {[]string{"metrics"}, []string{`metrics.serviceMonitor.enabled=true`,
+		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor"}},
 	"components/prometheus/alerts.yaml": {[]string{"alerts"}, []string{`metrics.rules.enabled=true`,
 		"--api-versions=monitoring.coreos.com/v1/PrometheusRule"}},
 }
@@ -74,7 +74,7 @@ func TestKustomizations(t *testing.T) {
 	}
 	for overlay, names := range map[string][]string{
 		"overlays/kubelet-keeps-conditions": {"MutatingAdmissionPolicy/plimsoll-kubelet-keeps-conditions", "MutatingAdmissionPolicyBinding/plimsoll-kubelet-keeps-conditions"},
-		"overlays/prometheus":               {"PodMonitor/plimsoll-agent", "PodMonitor/plimsoll-controller", "PrometheusRule/plimsoll"},
+		"overlays/prometheus":               {"PrometheusRule/plimsoll", "Service/plimsoll-agent", "Service/plimsoll-controller", "ServiceMonitor/plimsoll-agent", "ServiceMonitor/plimsoll-controller"},
 	} {
 		all := built(t, overlay)
 		maps.DeleteFunc(all, func(name string, _ runtime.Object) bool { return base[name] != nil })

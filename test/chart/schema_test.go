@@ -61,6 +61,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 		{`metrics.rules.enabled=true`, []string{"PrometheusRule", "Prometheus operator"}},
 		{`metrics.podMonitor.enabled=true`, []string{"PodMonitor", "Prometheus operator"}},
+		{`metrics.readers=["prometheus"]`, []string{"/metrics/readers/0"}},
 		{`policies.kubeletKeepsConditions=true`, []string{"policies.kubeletKeepsConditions", "Kubernetes 1.36"}},
 		{`agent.config.heartbeatNamespace="kube-system"`, []string{"agent.config.heartbeatNamespace", "leave it out"}},
 		{`controller.config.leaderElectResourceNamespace="kube-system"`, []string{"leaderElectResourceNamespace", "leave it out"}},
@@ -71,6 +72,20 @@ func TestWhatIsRefused(t *testing.T) {
 		if _, err := helm.template(t, c.value); refused(err, c.words...) != nil {
 			t.Errorf("%s: %v", c.value, refused(err, c.words...))
 		}
+	}
+}
+
+// TestMonitors_RefusedIfNothingCanBeRead: Prometheus would be refused, or not reach the
+// pods.
+func TestMonitors_RefusedIfNothingCanBeRead(t *testing.T) {
+	helm := needTool(t, "helm")
+	_, err := helm.template(t, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
+	if err := refused(err, "metrics.authorization", "metrics.serviceMonitor"); err != nil {
+		t.Error(err)
+	}
+	_, err = helm.template(t, `metrics.serviceMonitor.enabled=true`, `networkPolicy.from=[]`, "--api-versions=monitoring.coreos.com/v1/ServiceMonitor")
+	if err := refused(err, "networkPolicy.from", "namespaceSelector"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 	namespace      = "plimsoll-system"
 	agentFile      = "agent.yaml"
 	controllerFile = "controller.yaml"
+	readersFile    = "readers.yaml" // of paths, bound to no account
 )
 
 // An account is who has rights: one file has those that it needs, the optional
@@ -48,6 +49,8 @@ var contract = []right{
 	{agentFile, "", "", "nodes", "get, list, watch"},
 	{agentFile, "", "", "nodes/status", "patch"},
 	{agentFile, "", "", "events", "create, patch"},
+	{agentFile, "", "authentication.k8s.io", "tokenreviews", "create"},
+	{agentFile, "", "authorization.k8s.io", "subjectaccessreviews", "create"},
 	{agentFile, namespace, "coordination.k8s.io", "leases", "get, create, update"},
 	{agentFile, namespace, "", "configmaps[plimsoll-arming]", "get, list, watch"},
 	{agentFile, namespace, "apps", "daemonsets[plimsoll-agent]", "get"},
@@ -62,6 +65,8 @@ var contract = []right{
 	{controllerFile, "", "", "pods/status", "patch"},
 	{controllerFile, "", "", "pods/eviction", "create"},
 	{controllerFile, "", "", "events", "create"},
+	{controllerFile, "", "authentication.k8s.io", "tokenreviews", "create"},
+	{controllerFile, "", "authorization.k8s.io", "subjectaccessreviews", "create"},
 	{controllerFile, "kube-node-lease", "coordination.k8s.io", "leases", "get, list, watch"},
 	{controllerFile, namespace, "coordination.k8s.io", "leases", "get, list, watch, create, update"},
 }
@@ -161,6 +166,12 @@ var forNobody = []right{
 	{"", "", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "create, update, patch, delete"},
 	{"", "", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create, update, patch, delete"},
 	{"", "", "*", "*", "*"},
+}
+
+// asks reports whether a right is to ask something by creating an object that is
+// not stored.
+func (r right) asks() bool {
+	return r.resource == "tokenreviews" || r.resource == "subjectaccessreviews"
 }
 
 func (r right) eachVerb() []string { return strings.Split(r.verbs, ", ") }

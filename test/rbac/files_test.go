@@ -89,7 +89,7 @@ func files(t *testing.T) (names []string) {
 }
 
 func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
-	want := append(options(), agentFile, controllerFile)
+	want := append(options(), agentFile, controllerFile, readersFile)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, files(t)); diff != "" {
 		t.Errorf("files in deploy/rbac (-contract +there):\n%s", diff)
@@ -101,7 +101,7 @@ func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
 		}
 		for _, d := range documents {
 			for _, rule := range d.Rules {
-				if len(rule.NonResourceURLs) > 0 {
+				if len(rule.NonResourceURLs) > 0 && file != readersFile {
 					t.Errorf("%s: %s %s names URLs, which the contract does not", file, d.Kind, d.Name)
 				}
 			}
@@ -113,6 +113,9 @@ func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
 // and one that is bound to somebody else too much.
 func TestEveryRoleIsBoundToItsAccountAlone(t *testing.T) {
 	for _, file := range files(t) {
+		if file == readersFile {
+			continue
+		}
 		owner := []rbacv1.Subject{{Kind: "ServiceAccount", Name: string(accountOf(file)), Namespace: namespace}}
 		bound := map[string]int{}
 		documents := read(t, file)
@@ -159,5 +162,24 @@ func TestEveryRightIsExplained(t *testing.T) {
 	}
 	if rows := strings.Count(string(text), ".yaml | `"); rows != len(contract) {
 		t.Errorf("deploy/rbac/README.md has %d rows for %d rights", rows, len(contract))
+	}
+}
+
+// TestReaders_GrantGetOfPathsAlone: what a reader of metrics or diagnostics may do, to
+// the last path, and that the file gives it to no account.
+func TestReaders_GrantGetOfPathsAlone(t *testing.T) {
+	got := map[string][]rbacv1.PolicyRule{}
+	for _, d := range read(t, readersFile) {
+		if d.Kind != "ClusterRole" {
+			t.Errorf("%s holds %s %s", readersFile, d.Kind, d.Name)
+		}
+		got[d.Name] = d.Rules
+	}
+	want := map[string][]rbacv1.PolicyRule{
+		"plimsoll-metrics-reader":     {{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+		"plimsoll-diagnostics-reader": {{NonResourceURLs: []string{"/explain", "/livez/verbose", "/readyz/verbose"}, Verbs: []string{"get"}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights of readers (-want +got):\n%s", diff)
 	}
 }

@@ -15,6 +15,7 @@ values say, which wins.
   "stateFile" "/run/plimsoll/state.json"
   "heartbeatNamespace" .Release.Namespace
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
+  "healthSocket" "/run/plimsoll/health.sock"
 -}}
 {{- /* Without a controller that evicts for them, agents ask for soft evictions themselves. */ -}}
 {{- if and .Values.agent.config.evictionSoft (ne (include "plimsoll.replaces" .) "true") -}}
@@ -36,6 +37,7 @@ values say, which wins.
   "leaderElectResourceName" (include "plimsoll.controller" .)
   "leaderElectResourceNamespace" .Release.Namespace
   "healthzBindAddress" (ternary "127.0.0.1:10360" "0.0.0.0:10360" .Values.hostNetwork)
+  "healthSocket" "/run/plimsoll/health.sock"
 -}}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.controller.config)) -}}
 {{- end }}
@@ -43,16 +45,13 @@ values say, which wins.
 {{- define "plimsoll.port" -}}{{ regexFind "[0-9]+$" . }}{{- end }}
 
 {{/*
-How a kubelet asks whether the container is well. It asks the pod's address; who
-listens on loopback only is asked there, which works in the host's network.
+A kubelet's probe runs the program in the container, which asks over a Unix socket:
+no other pod can reach it, whatever the network allows. Starting a process is slow on
+a busy node, and costs more than a connection: few probes, with much time.
 */}}
 {{- define "plimsoll.probe" -}}
-httpGet:
-  path: {{ .path }}
-  port: {{ include "plimsoll.port" .address }}
-  {{- if regexMatch "^(127\\.|localhost:)" .address }}
-  host: 127.0.0.1
-  {{- end }}
-periodSeconds: 10
-timeoutSeconds: 5
+exec:
+  command: [/plimsoll, health, {{ .check }}, --socket={{ .socket }}]
+periodSeconds: {{ .period }}
+timeoutSeconds: 10
 {{- end }}
