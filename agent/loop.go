@@ -26,6 +26,8 @@ type Cycle struct {
 	Pending func(*Outcome) (first *signal.Candidate, reason string)
 	// Restraint, if set, may spare the pod that would be chosen, or all of them.
 	Restraint *restraint.Restraint
+	// GivesWay: a target that nothing can be done for gives way to a hard one behind it.
+	GivesWay bool
 
 	seen    signal.Observations // on the last second look
 	outcome Outcome             // of the last look: a new one for each would be an allocation
@@ -49,22 +51,44 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 			return o
 		}
 	}
-	if o.Verdict.Target == nil {
-		return o
+	if o.Verdict.Target != nil {
+		c.pursue(ctx, o)
 	}
-	if o.StoodBy = c.yield(o); o.StoodBy != "" {
-		return o
+	return o
+}
+
+// pursue acts for the target. With GivesWay the next hard threshold has its turn where
+// nothing can be done for the one before: what keeps that one from being acted for, for
+// long perhaps, is no reason to wait with another.
+func (c *Cycle) pursue(ctx context.Context, o *Outcome) {
+	if c.act(ctx, o); !c.GivesWay || !o.idle() {
+		return
 	}
+	first := *o
+	for o.idle() && c.Machine.NextHard(&o.Verdict) {
+		*o = Outcome{Snapshot: o.Snapshot, Verdict: o.Verdict, EndedByLimit: o.EndedByLimit}
+		c.act(ctx, o)
+	}
+	if o.idle() {
+		*o = first
+	}
+}
+
+// act makes room for the target or chooses a pod for it, unless something else has to
+// end before.
+func (c *Cycle) act(ctx context.Context, o *Outcome) {
 	target := o.Verdict.Target
+	if o.StoodBy = c.standBy(o, target); o.StoodBy != "" {
+		return
+	}
 	if c.makeRoom(ctx, o) || c.pauses(o) {
-		return o
+		return
 	}
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
 	if !c.judge(o) {
 		c.choose(ctx, o)
 	}
-	return o
 }
 
 func (c *Cycle) standBy(o *Outcome, target *eviction.Threshold) (reason string) {
@@ -72,22 +96,6 @@ func (c *Cycle) standBy(o *Outcome, target *eviction.Threshold) (reason string) 
 		return ""
 	}
 	return c.StandBy(o.Snapshot, &o.Verdict, target)
-}
-
-// yield is standBy for the target, and says why nothing is done. A soft one that is held back, perhaps by a
-// budget and for long, gives way to a hard one behind it.
-func (c *Cycle) yield(o *Outcome) (reason string) {
-	first := o.Verdict
-	if reason = c.standBy(o, first.Target); reason == "" || first.Target.Hard() {
-		return reason
-	}
-	for c.Machine.NextHard(&o.Verdict) {
-		if c.standBy(o, o.Verdict.Target) == "" {
-			return ""
-		}
-	}
-	o.Verdict = first
-	return reason
 }
 
 // makeRoom collects waste, and reports whether no pod is to be chosen in this look:
@@ -212,6 +220,15 @@ type Outcome struct {
 // Acted reports whether anything was done or tried.
 func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Reclaimed) > 0
+}
+
+// idle reports whether no pod was ended for the target, nor one tried so that no other
+// must be tried in the look. Room that is being made is no reason to wait with another
+// threshold.
+func (o *Outcome) idle() bool {
+	n := len(o.Failed)
+	failed := n > 0 && o.Verdict.Target.Hard() && endsChoice(o.Failed[n-1].Err)
+	return o.Evicted == nil && !o.Recovered && !failed
 }
 
 // mayChoose reports whether a pod may be evicted and has not been tried yet.
