@@ -30,6 +30,7 @@ type Cycle struct {
 	GivesWay bool
 
 	seen    signal.Observations // on the last second look
+	passed  []Outcome           // of targets that nothing could be done for
 	outcome Outcome             // of the last look: a new one for each would be an allocation
 }
 
@@ -59,19 +60,35 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 
 // pursue acts for the target. With GivesWay the next hard threshold has its turn where
 // nothing can be done for the one before: what keeps that one from being acted for, for
-// long perhaps, is no reason to wait with another.
+// long perhaps, is no reason to wait with another. A soft target comes after all of
+// them.
 func (c *Cycle) pursue(ctx context.Context, o *Outcome) {
-	if c.act(ctx, o); !c.GivesWay || !o.idle() {
+	if !c.GivesWay {
+		c.act(ctx, o)
 		return
 	}
-	first := *o
-	for o.idle() && c.Machine.NextHard(&o.Verdict) {
-		*o = Outcome{Snapshot: o.Snapshot, Verdict: o.Verdict, EndedByLimit: o.EndedByLimit}
+	first, soft := o.Verdict, !o.Verdict.Target.Hard()
+	c.passed = c.passed[:0]
+	for more := !soft || c.Machine.NextHard(&o.Verdict); more; more = c.Machine.NextHard(&o.Verdict) {
+		o.turnTo(o.Verdict)
+		if c.act(ctx, o); !o.idle() {
+			o.Passed = c.passed
+			return
+		}
+		c.passed = append(c.passed, *o)
+	}
+	if soft {
+		o.turnTo(first)
 		c.act(ctx, o)
+		o.Passed = c.passed
+		return
 	}
-	if o.idle() {
-		*o = first
-	}
+	*o, o.Passed = c.passed[0], c.passed[1:]
+}
+
+// turnTo begins with another target.
+func (o *Outcome) turnTo(v eviction.Verdict) {
+	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByLimit: o.EndedByLimit}
 }
 
 // act makes room for the target or chooses a pod for it, unless something else has to
@@ -215,6 +232,8 @@ type Outcome struct {
 	Held   restraint.Hold
 	Spared *signal.Pod
 	Begun  bool
+	// Passed are the outcomes of other hard targets that nothing could be done for.
+	Passed []Outcome
 }
 
 // Acted reports whether anything was done or tried.

@@ -74,10 +74,10 @@ func TestLiveness_HardThresholdIsActedOnOrItsBlockIsInTheLog(t *testing.T) {
 
 // sequence runs an agent on one random node.
 func sequence(t *testing.T, seed, i uint64) *monitor {
-	m := &monitor{t: t, verbose: os.Getenv("ONLY") != "", seed: seed, sequence: i, counts: map[string]int{}, owners: map[string]int{}, pending: map[string]bool{}, lines: map[string]string{}}
+	m := &monitor{t: t, verbose: os.Getenv("ONLY") != "", seed: seed, sequence: i, counts: map[string]int{}, owners: map[string]int{}, pending: map[string]int{}, lines: map[string]string{}}
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, i))
-		n := &node{r: r, monitor: m, wake: make(chan struct{}, 1), slow: time.Duration(100+r.IntN(400)) * time.Millisecond}
+		n := &node{r: r, seed: r.Uint64(), collects: rand.New(rand.NewPCG(seed+1, i)), monitor: m, wake: make(chan struct{}, 1), slow: time.Duration(100+r.IntN(400)) * time.Millisecond}
 		m.node, m.begun = n, time.Now()
 		n.ladder = &ladder.Ladder{Status: server{n}, Soft: server{n}}
 		m.limits = restraint.Policy{PerHour: []int{0, 3, 6}[r.IntN(3)], Futile: []int{0, 2}[r.IntN(2)], FutileBackOff: 5 * time.Minute, OwnerBackOff: 10 * time.Minute}
@@ -158,6 +158,8 @@ func (n *node) happen(length time.Duration, soft bool) {
 	for at := time.Duration(r.IntN(20)) * time.Second; at < length-time.Minute; at += time.Duration(5+r.IntN(60)) * time.Second {
 		t := hard[r.IntN(len(hard))]
 		n.later(at, func() {
+			n.r = rand.New(rand.NewPCG(n.seed, uint64(at))) // whatever happened before
+			r := n.r
 			left := t.Value.Quantity.Value * signal.Amount(r.IntN(130)-10) / 100
 			if soft && t.Signal.OfMemory() && r.IntN(4) > 0 {
 				left = signal.Amount(120+r.IntN(250)) * mib
@@ -170,7 +172,7 @@ func (n *node) happen(length time.Duration, soft bool) {
 // fill has one pod, an old or a new one, take what there is but for an amount.
 func (n *node) fill(s signal.Signal, left signal.Amount) {
 	r := n.r
-	missing := n.available(s) - left
+	r, missing := n.r, n.available(s)-left
 	if missing <= 0 {
 		return
 	}

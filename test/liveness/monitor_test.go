@@ -1,6 +1,8 @@
 package liveness
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -32,14 +34,15 @@ type monitor struct {
 	verbose        bool // of one sequence alone
 
 	since   [signal.Count]time.Time // of an obligation
+	hog     [signal.Count]string    // by which there is one
 	tried   signal.ConditionSet     // since the look before
 	delays  []delay
 	counts  map[string]int
 	spent   []spent
 	owners  map[string]int
-	pending map[string]bool // evictions whose end was not told yet
+	pending map[string]int // evictions whose end was not told yet
 	lines   map[string]string
-	failed  time.Time
+	futile  signal.ConditionSet // whose evictions were found not to help
 }
 
 type spent struct {
@@ -60,16 +63,23 @@ func (m *monitor) Report(d *agent.Decision) {
 	if m.verbose {
 		m.t.Logf("%s %s %s %s: %s %v", time.Since(m.begun), d.Decision, d.Look, d.Pod, d.Why, d.Failed)
 	}
+	if s, err := signal.Parse(d.Signal); err == nil && d.Held == "futile" {
+		m.futile.Add(s.Definition().Condition)
+	}
 	switch d.Decision {
 	case agent.Evicted, agent.Terminating:
-		m.pending[d.UID] = true
+		m.pending[d.UID]++
 		m.spent = append(m.spent, spent{d.Time, strings.Split(d.Pod, "/")[0], d.UID})
-		m.lines["stand-by"], m.lines["failed"] = "", ""
+		maps.DeleteFunc(m.lines, func(kind, _ string) bool {
+			return strings.HasPrefix(kind, "stand-by ") || strings.HasPrefix(kind, "failed ")
+		})
 	case agent.Hurried:
 		m.try(d.Signal)
 	case agent.Settled, agent.Withdrawn:
-		delete(m.pending, d.UID)
-	case agent.StoodBy, agent.Held, agent.Failed, agent.Waits:
+		if m.pending[d.UID]--; m.pending[d.UID] <= 0 {
+			delete(m.pending, d.UID)
+		}
+	case agent.StoodBy, agent.Held, agent.Futile, agent.Failed, agent.Waits:
 		m.once(d)
 	}
 	if d.Decision == agent.Withdrawn {
@@ -90,21 +100,30 @@ func (m *monitor) try(name string) {
 
 // once holds a line against the one before: the same reason is not repeated.
 func (m *monitor) once(d *agent.Decision) {
-	kind, text := string(d.Decision), d.Threshold+" "+d.Held+" "+d.Why
+	kind, text := string(d.Decision)+" "+d.Signal, d.Threshold+" "+d.Held+" "+d.Why
 	switch d.Decision {
 	case agent.Waits:
 		kind += " " + reasonIn(d.Why)
 		text = d.Threshold
 	case agent.Failed:
-		if m.failed = d.Time; len(d.Failed) > 0 {
+		if len(d.Failed) > 0 {
 			return
 		}
 		text = d.Threshold
 	}
-	if m.lines[kind] == text {
+	if m.lines[kind] == text && d.Decision != agent.Futile { // which begins anew
 		m.fault("told twice: %s %s", d.Decision, d.Why)
 	}
 	m.lines[kind] = text
+}
+
+// blocks are why nothing was done for other thresholds.
+func blocks(o *agent.Outcome) (all []string) {
+	for i := range o.Passed {
+		p := &o.Passed[i]
+		all = append(all, fmt.Sprintf("%s: %s%s%v%v", p.Verdict.Target, p.StoodBy, p.WhyHeld(), p.Reclaiming, p.Failed))
+	}
+	return all
 }
 
 // reasonIn is the reason of a sentence, without its figures.
@@ -123,8 +142,9 @@ func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
 		m.try(e.Cause)
 		m.owners[e.Pod.Owner]++
 	}
-	if len(o.Failed) > 0 && o.Verdict.Target != nil {
-		m.tried.Add(o.Verdict.Target.Signal.Definition().Condition)
+	m.failures(o)
+	for i := range o.Passed {
+		m.failures(&o.Passed[i])
 	}
 	now := time.Now()
 	for i := range hard {
@@ -134,25 +154,35 @@ func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
 			*since = time.Time{}
 		}
 		switch {
-		case !m.obliges(&hard[i], o):
+		case !m.obliges(&hard[i]):
 			*since = time.Time{}
 		case since.IsZero():
 			*since = now
 		case now.Sub(*since) > longest:
-			m.fault("%s is met for %s, and nothing was tried: stands by %q, held %q, failed %v, ranking %d", &hard[i], now.Sub(*since), o.StoodBy, o.Held.By, o.Failed, len(o.Ranking))
+			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.StoodBy, o.Held.By, o.Failed, blocks(o))
 			*since = now
 		}
 	}
 	m.tried = 0
 	m.explained(o)
+	for i := range o.Passed {
+		m.explained(&o.Passed[i])
+	}
 	if o.Snapshot.Kind == signal.Regular && o.Verdict.Reason == eviction.NothingMet {
 		clear(m.lines) // from here on reasons are told anew
 	}
 }
 
+// failures counts what was tried in vain.
+func (m *monitor) failures(o *agent.Outcome) {
+	if len(o.Failed) > 0 && o.Verdict.Target != nil {
+		m.tried.Add(o.Verdict.Target.Signal.Definition().Condition)
+	}
+}
+
 // obliges reports whether a hard threshold is met and a pod that may be evicted for it
 // holds what is missing.
-func (m *monitor) obliges(t *eviction.Threshold, o *agent.Outcome) bool {
+func (m *monitor) obliges(t *eviction.Threshold) bool {
 	available := m.node.available(t.Signal)
 	missing := t.Value.Quantity.Value - available
 	if missing <= 0 {
@@ -167,9 +197,10 @@ func (m *monitor) obliges(t *eviction.Threshold, o *agent.Outcome) bool {
 		if m.limited() && p.uses[t.Signal] <= request {
 			continue // behind one that is spared it is a bystander
 		}
-		if !urgent && (o.Held.By == restraint.Futile || m.owners[p.Owner] >= 3) {
+		if !urgent && (m.futile.Has(t.Signal.Definition().Condition) || m.owners[p.Owner] >= 3) {
 			continue
 		}
+		m.hog[t.Signal] = fmt.Sprintf("%s uses %d of %d missing, urgent %v", p.Key(), p.uses[t.Signal], missing, urgent)
 		return true
 	}
 	return false
@@ -197,13 +228,16 @@ func (m *monitor) hasShare(p *pod, urgent bool) bool {
 // explained holds a look that did nothing against the log.
 func (m *monitor) explained(o *agent.Outcome) {
 	t := o.Verdict.Target
+	if t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Reclaiming {
+		return
+	}
+	told := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.Signal.String()] }
 	switch {
-	case t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Reclaiming:
-	case o.StoodBy != "" && strings.Contains(m.lines["stand-by"], o.StoodBy):
 	case o.StoodBy == "no pod could be evicted a moment ago":
 	case o.StoodBy != "" && strings.Contains(o.StoodBy, "is on its way") && len(m.pending) > 0:
-	case o.StoodBy == "" && o.Held.By != restraint.None && (o.Begun || strings.Contains(m.lines["held"], " "+o.Held.By.String()+" ") || m.counts["futile"] > 0):
-	case o.StoodBy == "" && o.Held.By == restraint.None && strings.Contains(m.lines["failed"], t.String()):
+	case o.StoodBy != "" && strings.Contains(told(agent.StoodBy), o.StoodBy):
+	case o.StoodBy == "" && o.Held.By != restraint.None && (o.Begun || strings.Contains(told(agent.Held)+told(agent.Futile), " "+o.Held.By.String()+" ")):
+	case o.StoodBy == "" && o.Held.By == restraint.None && told(agent.Failed) == t.String():
 	default:
 		m.fault("nothing was done for %s, and the log does not say why: stands by %q, held %q; told %q, under way %v", t, o.StoodBy, o.Held.By, m.lines, m.pending)
 	}

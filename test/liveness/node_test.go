@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -58,14 +59,16 @@ const (
 
 // A node plays all ports of the agent.
 type node struct {
-	r      *rand.Rand
-	mu     sync.Mutex
-	pods   []*pod // that run
-	fading []*pod // that have ended, and still hold something
-	made   int
-	wake   chan struct{}
-	ladder *ladder.Ladder
-	slow   time.Duration // the least time between two looks
+	r        *rand.Rand
+	collects *rand.Rand // of the one collection under way
+	seed     uint64
+	mu       sync.Mutex
+	pods     []*pod // that run
+	fading   []*pod // that have ended, and still hold something
+	made     int
+	wake     chan struct{}
+	ladder   *ladder.Ladder
+	slow     time.Duration // the least time between two looks
 	*monitor
 }
 
@@ -94,20 +97,24 @@ func (n *node) end(p *pod) {
 		return
 	}
 	p.over = true
+	uses := maps.Clone(p.uses)
 	close(p.ended)
 	n.pods = slices.DeleteFunc(n.pods, func(o *pod) bool { return o == p })
 	n.fading = append(n.fading, p)
+	delete(p.uses, signal.PIDAvailable)
 	n.later(p.unmounts, func() {
 		n.fading = slices.DeleteFunc(n.fading, func(o *pod) bool { return o == p })
 	})
-	if p.again == 0 {
-		return
-	}
-	n.later(p.again, func() {
+	if p.again > 0 {
 		next := *p
-		next.Pod.EndsBy, next.over = time.Time{}, false
-		n.add(p.Name, &next)
-	})
+		next.Pod.EndsBy, next.over, next.uses = time.Time{}, false, uses
+		n.later(p.again, func() {
+			for s := range uses { // no more than there is
+				uses[s] = min(uses[s], max(n.available(s), 0))
+			}
+			n.add(p.Name, &next)
+		})
+	}
 }
 
 func (n *node) later(after time.Duration, change func()) {
@@ -150,11 +157,8 @@ func (n *node) Refresh(context.Context)    {}
 
 // Collect implements agent.Collector: there is no waste, and it takes a while to know.
 func (n *node) Collect(ctx context.Context, _ []signal.Reclaimer, _ func(*signal.Observations) bool) []signal.Reclaimer {
-	n.mu.Lock()
-	takes := time.Duration(n.r.IntN(5000)) * time.Millisecond
-	n.mu.Unlock()
 	select {
-	case <-time.After(takes):
+	case <-time.After(time.Duration(n.collects.IntN(5000)) * time.Millisecond):
 	case <-ctx.Done():
 	}
 	return nil
