@@ -199,6 +199,9 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	if e := outcome.Evicted; e != nil {
 		a.newest.expect(outcome)
 		outcome.Rehearsed = a.newest.rehearsed
+		if outcome.Waits {
+			a.nextRegular = now
+		}
 		a.cycle.Spend(outcome)
 	}
 	a.report(outcome)

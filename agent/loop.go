@@ -31,6 +31,7 @@ type Cycle struct {
 
 	seen    signal.Observations // on the last second look
 	passed  []Outcome           // of targets that nothing could be done for
+	recent  signal.ConditionSet // the one that a pod was evicted for last, while anything is met
 	outcome Outcome             // of the last look: a new one for each would be an allocation
 }
 
@@ -52,32 +53,44 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 			return o
 		}
 	}
-	if o.Verdict.Target != nil {
+	switch {
+	case o.Verdict.Target != nil:
 		c.pursue(ctx, o)
+	case s.Kind == signal.Regular:
+		c.recent = 0
 	}
 	return o
 }
 
 // pursue acts for the target. With GivesWay the next hard threshold has its turn where
 // nothing can be done for the one before: what keeps that one from being acted for, for
-// long perhaps, is no reason to wait with another. A soft target comes after all of
-// them.
+// long perhaps, is no reason to wait with another. The condition that a pod was evicted
+// for last comes after the others, unless memory is doomed; a soft target after all.
 func (c *Cycle) pursue(ctx context.Context, o *Outcome) {
 	if !c.GivesWay {
 		c.act(ctx, o)
 		return
 	}
-	first, soft := o.Verdict, !o.Verdict.Target.Hard()
-	c.passed = c.passed[:0]
-	for more := !soft || c.Machine.NextHard(&o.Verdict); more; more = c.Machine.NextHard(&o.Verdict) {
-		o.turnTo(o.Verdict)
-		if c.act(ctx, o); !o.idle() {
-			o.Passed = c.passed
-			return
-		}
-		c.passed = append(c.passed, *o)
+	first := o.Verdict
+	recent := c.recent
+	if c.Machine.Doomed(o.Snapshot) != 0 {
+		recent = 0
 	}
-	if soft {
+	c.passed = c.passed[:0]
+	for _, turn := range [...]bool{false, true} {
+		for more := c.Machine.FirstHard(&o.Verdict); more; more = c.Machine.NextHard(&o.Verdict) {
+			if recent.Has(o.Verdict.Target.Signal.Definition().Condition) != turn {
+				continue
+			}
+			o.turnTo(o.Verdict)
+			if c.act(ctx, o); !o.idle() {
+				o.Passed, o.Waits = c.passed, !turn && recent != 0
+				return
+			}
+			c.passed = append(c.passed, *o)
+		}
+	}
+	if !first.Target.Hard() {
 		o.turnTo(first)
 		c.act(ctx, o)
 		o.Passed = c.passed
@@ -207,7 +220,10 @@ func (c *Cycle) evict(ctx context.Context, o *Outcome, e eviction.Eviction) (ove
 		o.Failed = append(o.Failed, Failure{e.Pod, err})
 		return endsChoice(err)
 	}
-	o.Evicted = &e
+	o.Evicted, c.recent = &e, 0
+	if t := o.Verdict.Target; t != nil {
+		c.recent.Add(t.Signal.Definition().Condition)
+	}
 	return true
 }
 
@@ -234,6 +250,8 @@ type Outcome struct {
 	Begun  bool
 	// Passed are the outcomes of other hard targets that nothing could be done for.
 	Passed []Outcome
+	// Waits: another condition, which a pod was evicted for before, has had no turn.
+	Waits bool
 }
 
 // Acted reports whether anything was done or tried.

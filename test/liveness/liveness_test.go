@@ -82,10 +82,10 @@ func sequence(t *testing.T, seed, i uint64) *monitor {
 		n.ladder = &ladder.Ladder{Status: server{n}, Soft: server{n}}
 		m.limits = restraint.Policy{PerHour: []int{0, 3, 6}[r.IntN(3)], Futile: []int{0, 2}[r.IntN(2)], FutileBackOff: 5 * time.Minute, OwnerBackOff: 10 * time.Minute}
 		length := 5 * time.Minute
-		soft := r.IntN(4) == 0
+		soft := r.IntN(8) == 0
 		thresholds := slices.Clone(hard)
 		if soft {
-			length = 40 * time.Minute
+			length = 25 * time.Minute
 			thresholds = append(thresholds, eviction.Threshold{Signal: signal.MemoryAvailable, Value: quantity(400 * mib), Grace: 30 * time.Second})
 		}
 		policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: thresholds, TransitionPeriod: 5 * time.Minute,

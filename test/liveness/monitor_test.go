@@ -76,6 +76,9 @@ func (m *monitor) Report(d *agent.Decision) {
 	case agent.Hurried:
 		m.try(d.Signal)
 	case agent.Settled, agent.Withdrawn:
+		if d.Decision == agent.Withdrawn && m.pending[d.UID] > 1 {
+			break // killed for something else: both are waited for
+		}
 		if m.pending[d.UID]--; m.pending[d.UID] <= 0 {
 			delete(m.pending, d.UID)
 		}
