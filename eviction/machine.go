@@ -252,9 +252,16 @@ func (m *Machine) act(v *Verdict, from int, of func(*Threshold) bool) bool {
 	return false
 }
 
+// FirstHard makes the first hard threshold that could be acted for the target, and
+// reports whether there is one.
+func (m *Machine) FirstHard(v *Verdict) bool { return m.act(v, 0, (*Threshold).Hard) }
+
 // NextHard makes the next hard threshold that could be acted for the target, where
 // the target itself is held back, and reports whether there is one.
 func (m *Machine) NextHard(v *Verdict) bool { return m.act(v, v.about+1, (*Threshold).Hard) }
+
+// MetSince is when the verdict's target was first seen to be met.
+func (m *Machine) MetSince(v *Verdict) time.Time { return m.firstObserved[v.about] }
 
 func (m *Machine) newer(sig signal.Signal, s *signal.Snapshot) bool {
 	last, now := m.sample[sig], s.Node[sig].Time

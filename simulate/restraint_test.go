@@ -90,7 +90,7 @@ func (w *restraintTwin) expect(at time.Duration, restart bool, available, outsid
 		return restraint.Futile, ""
 	}
 	if w.open {
-		w.open, w.quiet = false, nil
+		w.open, w.quiet = false, &twinQuiet{at, outside}
 		if w.book(outside - w.outside); w.row() >= w.policy.Futile {
 			w.holds++
 			w.until = at + min(time.Hour, w.policy.FutileBackOff<<min(w.holds-1, 10))
