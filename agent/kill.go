@@ -59,6 +59,10 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 	case killed.Processes > 0:
 	case killed.Status == "":
 		return fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())
+	case killed.Unmounting:
+		if killed.Status == StatusTold { // else nobody knows when
+			r.tidy = releaseWait
+		}
 	default:
 		// The kernel was faster while the API server was waited for, or it ended by
 		// itself: what it held is on its way, and nobody goes in its stead.

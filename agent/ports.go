@@ -128,6 +128,9 @@ type Killed struct {
 	// Status says whether the API server knows; empty where it has not to.
 	Status   Status
 	ToStatus time.Duration // until it knew, or was no longer waited for
+	// Unmounting: the pod ran no process, and the memory it holds is freed when its
+	// volumes are unmounted, which follows from the status.
+	Unmounting bool
 	// Withdrawn: the pod was not evicted after all.
 	Withdrawn bool
 	// GivenUp: withdrawn, since it was not carried out within the time for that.

@@ -31,11 +31,12 @@ type release struct {
 	before    signal.Amount // available when the eviction was decided
 	expected  signal.Amount // what the pod was seen to use
 	since     time.Time
-	gone      time.Time // when its processes were found to be, since if they were not
-	deadline  time.Time // zero: as long as it takes
-	rehearsed bool      // nothing was done, and nothing will come back
-	lingering bool      // processes have got SIGKILL but are not gone
-	why       string    // what standing by for it is explained with
+	gone      time.Time     // when its processes were found to be, since if they were not
+	deadline  time.Time     // zero: as long as it takes
+	tidy      time.Duration // for how long memory is waited for since then, if for longer than tidyWait
+	rehearsed bool          // nothing was done, and nothing will come back
+	lingering bool          // processes have got SIGKILL but are not gone
+	why       string        // what standing by for it is explained with
 
 	// A soft eviction goes on beside the loop until finished.
 	finished <-chan termination
@@ -121,7 +122,7 @@ func (r *release) ofDisk() bool {
 // tidying reports whether memory may still come back though the processes are gone.
 // It is asked of a release that nobody lingers of.
 func (r *release) tidying(now time.Time) bool {
-	return !r.limit && r.signal.OfMemory() && r.expected > 0 && now.Sub(r.gone) < tidyWait
+	return !r.limit && r.signal.OfMemory() && r.expected > 0 && now.Sub(r.gone) < max(r.tidy, tidyWait)
 }
 
 // pressed reports whether memory leaves no time to wait for more of it: it would be

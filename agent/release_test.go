@@ -63,6 +63,38 @@ func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 	}
 }
 
+// A pod without processes gives its memory back when the kubelet has read its status.
+func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		status  Status
+		mounted time.Duration
+		evicted []string
+		why     string
+	}{
+		"unmounted after a while": {StatusTold, 12 * time.Second, []string{"default/writer"}, recoveredMeanwhile},
+		"never unmounted":         {StatusTold, time.Hour, []string{"default/writer", "default/other"}, "ended"},
+		"status not reported yet": {StatusOwed, 12 * time.Second, []string{"default/writer", "default/other"}, "ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := live(t, 95*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+				p := w.add("writer", 900*mib)
+				p.files, p.mounted, p.holder = 900*mib, c.mounted, c.status
+				w.add("other", 60*mib)
+			})
+			after, why := w.gap(t, c.evicted...)
+			if why != c.why {
+				t.Errorf("settled: %s", why)
+			}
+			if longest := releaseWait + 10*time.Second; c.status == StatusTold && len(c.evicted) > 1 && (after < releaseWait || after > longest) {
+				t.Errorf("the next one went after %s, want %s to %s", after, releaseWait, longest)
+			}
+			if w.count(Failed) > 0 {
+				t.Errorf("an eviction without processes counts as failed: %v", w.verbs())
+			}
+		})
+	}
+}
+
 // It filled memory until it was cut short, which says nothing about the time after.
 func TestAPodThatFilledMemoryItselfIsWaitedForAsWell(t *testing.T) {
 	w := live(t, 95*time.Second, false, []eviction.Threshold{soft(), hard()}, func(w *world) {

@@ -69,6 +69,7 @@ type worldPod struct {
 	disk     signal.Amount
 	files    signal.Amount // in memory: a part of what it holds that comes back later
 	mounted  time.Duration // so much later
+	holder   Status        // it runs nothing, and what it holds comes back by this status
 	removed  time.Duration // when its disk space comes back after its end
 }
 
@@ -245,6 +246,9 @@ func (v *worldVictim) Immediate(ctx, telling context.Context) (Killed, error) {
 	case v.w.lingers || v.pod.undead:
 		<-ctx.Done()
 		return Killed{Processes: 1, Lingering: true}, nil
+	case v.pod.holder != "":
+		v.w.remove(v.uid)
+		return Killed{Status: v.pod.holder, Unmounting: true}, nil
 	case v.pod.slips > 0:
 		v.w.fade(v.pod)
 		return Killed{Status: StatusTold}, nil

@@ -22,6 +22,13 @@ func (u MemoryUsage) WorkingSet() uint64 {
 	return u.Usage - min(u.Usage, u.InactiveFile)
 }
 
+// Unreclaimable is what the kernel can not take back without swap: anonymous memory
+// and files in memory (tmpfs). The latter outlive the processes that wrote them, until
+// they are removed or unmounted. Kernel memory is not counted.
+func (u MemoryUsage) Unreclaimable() uint64 {
+	return u.Anon + u.File - min(u.File, u.ActiveFile+u.InactiveFile)
+}
+
 // memoryFiles names the files of the memory controller.
 var memoryFiles = map[Version]struct{ usage, limit, hits string }{
 	V1: {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt"},

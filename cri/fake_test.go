@@ -21,6 +21,7 @@ type fake struct {
 	images     func(context.Context) (*runtimeapi.ListImagesResponse, error)
 	stop       func(context.Context, *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error)
 	status     func(string) (*runtimeapi.ContainerStatusResponse, error)
+	info       func(sandbox string) map[string]string // of a verbose status; empty: of the runtime
 	events     func(grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error
 }
 
@@ -57,6 +58,20 @@ func (f *fake) ContainerStatus(ctx context.Context, q *runtimeapi.ContainerStatu
 		return f.UnimplementedRuntimeServiceServer.ContainerStatus(ctx, q)
 	}
 	return f.status(q.GetContainerId())
+}
+
+func (f *fake) Status(ctx context.Context, q *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	if f.info == nil || !q.GetVerbose() {
+		return f.UnimplementedRuntimeServiceServer.Status(ctx, q)
+	}
+	return &runtimeapi.StatusResponse{Info: f.info("")}, nil
+}
+
+func (f *fake) PodSandboxStatus(ctx context.Context, q *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	if f.info == nil || !q.GetVerbose() {
+		return f.UnimplementedRuntimeServiceServer.PodSandboxStatus(ctx, q)
+	}
+	return &runtimeapi.PodSandboxStatusResponse{Info: f.info(q.GetPodSandboxId())}, nil
 }
 
 func (f *fake) GetContainerEvents(q *runtimeapi.GetEventsRequest, s grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {

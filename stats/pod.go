@@ -14,6 +14,7 @@ type pod struct {
 	own        group
 	containers []containerGroup
 	usage      signal.Usage
+	held       signal.Bytes // of the usage, what is no page cache; 0 if it is not known
 
 	kept  bool // its files stay open between measurements
 	round uint64
@@ -161,6 +162,10 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	var errs [3]error
 	own, err = m.upToDate()
 	m.usage.Memory, errs[0] = workingSet(own, err)
+	m.held = 0
+	if m.usage.Memory.Known {
+		m.held = signal.Bytes(own.Unreclaimable())
+	}
 	for i := range m.containers { // what is further down was read just now
 		u, err := m.containers[i].memory.Read()
 		if m.usage.Containers[i].Memory, err = workingSet(u, err); err != nil && errs[1] == nil {

@@ -234,6 +234,29 @@ func (p *Pods) Cgroup(uid string) (c cgroup.Pod, ok bool) {
 	return m.cgroup, true
 }
 
+// Held is the memory that the pod's cgroup was charged for at the last measurement,
+// without page cache of disks and kernel memory: what a pod without processes keeps
+// in volumes of memory. It is 0 for a pod that has no cgroup or was not read.
+func (p *Pods) Held(uid string) signal.Bytes {
+	if m := p.known[uid]; m != nil {
+		return m.held
+	}
+	return 0
+}
+
+// ContainerMemory is the working set of the cgroup of that name right below the pod's,
+// as of the last measurement.
+func (p *Pods) ContainerMemory(uid, name string) signal.Measured[signal.Bytes] {
+	if m := p.known[uid]; m != nil {
+		for i := range m.usage.Containers {
+			if m.usage.Containers[i].Name == name {
+				return m.usage.Containers[i].Memory
+			}
+		}
+	}
+	return signal.Measured[signal.Bytes]{}
+}
+
 // Err is the first failure of the last measurement other than a cgroup that
 // does not exist, or nil.
 func (p *Pods) Err() error { return p.failed }

@@ -159,15 +159,15 @@ func (c *collecting) stop(ctx context.Context, uid string) {
 	}
 }
 
-func newCollector(c *config.Agent, n *node, client reclaim.Runtime, owners reclaim.Owners, teller reclaim.Teller, log *slog.Logger) *reclaim.Collector {
-	return reclaim.New(client, func(context.Context) (available, capacity int64, err error) {
+func newCollector(c *config.Agent, n *node, client reclaim.Runtime, images *sandboxImages, owners reclaim.Owners, teller reclaim.Teller, log *slog.Logger) *reclaim.Collector {
+	return reclaim.New(keepingRuntime{client, images}, func(context.Context) (available, capacity int64, err error) {
 		return n.disks.Available(signal.Imagefs)
 	}, owners, teller, log, reclaim.Options{
 		ImageHigh: int(c.ImageGCHighThresholdPercent), ImageLow: int(c.ImageGCLowThresholdPercent),
 		MinimumImageTTL: c.ImageMinimumGCAge, MaximumImageAge: c.ImageMaximumGCAge,
 		MinimumContainerTTL:     c.MinimumContainerTTLDuration,
 		MaximumDeadPerContainer: int(c.MaximumDeadContainersPerContainer), MaximumDead: int(c.MaximumDeadContainers),
-		CallTimeout: c.RuntimeRequestTimeout, PodLogs: c.OnHost(c.PodLogsDir),
+		CallTimeout: c.RuntimeRequestTimeout, PodLogs: c.OnHost(c.PodLogsDir), Keep: images.keep,
 	})
 }
 

@@ -36,7 +36,7 @@ type node struct {
 	killer      *kill.Killer
 	ladder      *ladder.Ladder
 	safety      *safety
-	sandboxes   sandboxes
+	sandboxes   *sandboxes
 	evicted     evicted
 	metrics     *metrics.Metrics
 	log         *slog.Logger
@@ -65,7 +65,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, stats: observed, ladder: &ladder.Ladder{}, sandboxes: sandboxes{}, log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, stats: observed, ladder: &ladder.Ladder{}, sandboxes: &sandboxes{}, log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -123,9 +123,9 @@ func (n *node) pods() []signal.Pod {
 	return n.source.pods()
 }
 
-// Measure implements agent.Pods. A pod without a cgroup or without processes is
-// not active: it has ended, or has not begun. Nor is one that was evicted, whoever
-// has heard of it.
+// Measure implements agent.Pods. A pod without a cgroup is not active, nor is one
+// without processes, unless it holds memory: it has ended, or has not begun. Nor is
+// one that was evicted, whoever has heard of it.
 func (n *node) Measure(context.Context) []signal.Candidate {
 	pods := n.pods()
 	if n.provider != stats.Provider(n.cgroups) {
@@ -135,7 +135,7 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
-		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0 || n.over(c.Pod)
+		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0 && !n.holds(c.Pod) || n.over(c.Pod)
 	})
 	n.directories.Merge(n.candidates)
 	return n.candidates
@@ -160,9 +160,10 @@ func (n *node) Refresh(context.Context) {
 	n.cgroups.Prepare(n.pods())
 }
 
-// Victim implements agent.Victims. Memory and PIDs are not freed by the end of a
-// pod that runs nothing but its sandbox: one that was ended a moment ago, of which
-// the API server's word is still on its way, or that waits to be started again.
+// Victim implements agent.Victims. PIDs are not freed by the end of a pod that runs
+// nothing but its sandbox, and memory only if it holds files in memory: one that was
+// ended a moment ago, of which the API server's word is still on its way, or that
+// waits to be started again.
 func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	found, ok := n.cgroups.Cgroup(e.Pod.UID)
 	if !ok {
@@ -172,9 +173,12 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Spare = n.sandboxes.spared(e.Pod, found.Containers)
+	v.target.Spare = n.spared(e.Pod.UID, found.Containers)
 	if s, err := signal.Parse(e.Cause); err == nil && s.Definition().Condition != signal.DiskPressure && n.killer.Ended(v.target) {
-		return nil, fmt.Errorf("pod %s runs no process but its sandbox's: its end would free nothing", e.Pod.Key())
+		if err := n.freeable(e.Pod, s); err != nil {
+			return nil, err
+		}
+		v.held = func() (signal.Bytes, error) { return heldIn(n.hierarchy, v.target) }
 	}
 	return v, nil
 }
@@ -188,6 +192,8 @@ type victim struct {
 	evicted    *evicted
 	target     kill.Target
 	containers []string
+	// held reads the memory of a pod that runs nothing; nil for one that does.
+	held func() (signal.Bytes, error)
 
 	finishing sync.Mutex
 	finished  int // processes that Finish has signalled
@@ -208,7 +214,8 @@ func (v *victim) killed(r ladder.Result, err error) (agent.Killed, error) {
 	if err == nil && !r.Withdrawn {
 		v.evicted.note(v.target)
 	}
-	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp}
+	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
+		Unmounting: v.held != nil && r.Signalled == 0}
 	switch {
 	case r.Told:
 		k.Status = agent.StatusTold
@@ -253,6 +260,9 @@ func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
 // Await implements ladder.Processes.
 func (v *victim) Await(ctx context.Context) error {
 	_, err := ended(kill.Result{}, v.killer.Await(ctx, v.target))
+	if err == nil && v.held != nil {
+		err = v.awaitUnmount(ctx)
+	}
 	return err
 }
 

@@ -173,6 +173,7 @@ func (p *program) openRuntime(ctx context.Context) error {
 	p.crew.Go(func() { p.node.disks.Run(ctx) })
 	if p.client != nil {
 		p.crew.Go(func() { p.watchRuntime(ctx) })
+		p.crew.Go(func() { p.node.sandboxes.watch(ctx, p.client.Sandboxes) })
 	}
 	if p.client != nil && p.apiPods != nil {
 		p.crew.Go(func() { p.apiPods.askRuntime(ctx, p.client) })
@@ -216,7 +217,7 @@ func (p *program) openCollecting(ctx context.Context) {
 		who = owners{p.apiPods}
 	}
 	p.collecting.client = p.client
-	p.collecting.collector = newCollector(p.config, p.node, guardedRuntime{p.client, p.safety}, who, collected{p.metrics, p.reporter.collection}, p.log)
+	p.collecting.collector = newCollector(p.config, p.node, guardedRuntime{p.client, p.safety}, &sandboxImages{source: p.client}, who, collected{p.metrics, p.reporter.collection}, p.log)
 	p.crew.Go(func() { p.collecting.run(ctx) })
 }
 

@@ -1,63 +1,74 @@
 package main
 
 import (
+	"context"
 	"path"
-	"slices"
+	"sync/atomic"
+	"time"
 
 	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// mostSandboxes bounds what is remembered of pods that were to be evicted.
-const mostSandboxes = 1000
+const (
+	// mostSandboxes bounds how many sandboxes are known.
+	mostSandboxes = 10_000
+	// sandboxesPeriod is how often the runtime lists them.
+	sandboxesPeriod = 10 * time.Second
+	// mostOfSandbox is the memory above which a sandbox is not spared: a process that
+	// only holds namespaces has less, one that runs the containers inside of it (a
+	// kernel in user space, a virtual machine) has more.
+	mostOfSandbox signal.Bytes = 32 << 20
+)
 
-// sandboxes are the directories of pods' sandboxes, by the pods' UIDs, as far as
-// they were told apart once: later, containers that have ended have none.
-type sandboxes map[string]string
-
-// of is the pod's sandbox, empty if it was never known.
-func (s sandboxes) of(pod *signal.Pod, directories []cgroup.Container) string {
-	found := sandboxOf(pod, directories)
-	if found == "" {
-		return s[pod.UID]
-	}
-	if len(s) >= mostSandboxes {
-		clear(s)
-	}
-	s[pod.UID] = found
-	return found
+// sandboxes are those that the container runtime has, of pods by UID. They are
+// listed beside the loop. The zero value has none.
+//
+// A sandbox that is not known is not spared: to end it with its pod costs at worst
+// the reason in the pod's status (docs/decisions/017), while a container that is
+// taken for a sandbox lives on in a pod that is reported as evicted. So nothing is
+// inferred from what is beside the containers of a status, which may be older than
+// a container's restart, and nothing is kept that the runtime does not list. With
+// CRI-O's drop_infra_ctr there is no cgroup of that ID, and none is spared.
+type sandboxes struct {
+	of atomic.Pointer[map[string]string]
 }
 
-// spared are the directories of a pod's that a kill leaves alone: the sandbox, and
-// those of processes by which a runtime watches containers.
-func (s sandboxes) spared(pod *signal.Pod, directories []cgroup.Container) (names []string) {
-	containers := slices.DeleteFunc(slices.Clone(directories), cgroup.Container.Watches)
-	if sandbox := s.of(pod, containers); sandbox != "" {
-		names = append(names, sandbox)
+// watch lists the sandboxes until ctx ends. As long as the runtime does not answer,
+// those of its last answer count: a runtime never gives their IDs to containers.
+func (s *sandboxes) watch(ctx context.Context, list func(context.Context) ([]cri.Sandbox, error)) {
+	again(ctx, sandboxesPeriod, func() bool {
+		if found, err := list(ctx); err == nil {
+			s.set(found)
+		}
+		return true
+	})
+}
+
+func (s *sandboxes) set(found []cri.Sandbox) {
+	of := make(map[string]string, min(len(found), mostSandboxes))
+	for i := range found {
+		if len(of) < mostSandboxes && found[i].UID != "" {
+			of[found[i].ID] = found[i].UID
+		}
 	}
+	s.of.Store(&of)
+}
+
+// has reports whether a cgroup's name is that of a sandbox of the pod.
+func (s *sandboxes) has(uid, name string) bool {
+	of := s.of.Load()
+	return of != nil && uid != "" && (*of)[name] == uid
+}
+
+// spared are the directories of a pod's that a kill leaves alone: its sandboxes, and
+// those of processes by which a runtime watches containers.
+func (n *node) spared(uid string, directories []cgroup.Container) (names []string) {
 	for _, d := range directories {
-		if d.Watches() {
+		if d.Watches() || n.sandboxes.has(uid, d.Name) && n.cgroups.ContainerMemory(uid, d.Name).Value <= mostOfSandbox {
 			names = append(names, path.Base(d.Path))
 		}
 	}
 	return names
-}
-
-// sandboxOf is the one directory of a pod's beside those of its containers, by
-// the runtime's IDs. It is empty if that can not be told: unless every container
-// is found, the one beside them may be one that was started again.
-func sandboxOf(pod *signal.Pod, directories []cgroup.Container) string {
-	for _, c := range pod.Containers {
-		found := slices.ContainsFunc(directories, func(d cgroup.Container) bool { return d.Name == c.ID })
-		if !found && !c.Init {
-			return ""
-		}
-	}
-	others := slices.DeleteFunc(slices.Clone(directories), func(d cgroup.Container) bool {
-		return slices.Contains(pod.Ephemeral, d.Name) || slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID == d.Name })
-	})
-	if len(others) != 1 {
-		return ""
-	}
-	return path.Base(others[0].Path)
 }

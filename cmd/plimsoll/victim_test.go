@@ -9,6 +9,7 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/kill"
 	"plimsoll.dev/plimsoll/ladder"
@@ -37,8 +38,9 @@ func afterwards(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node,
 	t.Cleanup(func() { _ = k.Close() })
 	listed := podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signal.Container{{Name: "main", ID: "main"}}}}
 	n = &node{cgroups: stats.OpenPods(h, box.Path()), source: listed, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, ladder: &ladder.Ladder{}, safety: flagged(false), sandboxes: sandboxes{}, log: slog.New(slog.DiscardHandler)}
+		killer: k, ladder: &ladder.Ladder{}, safety: flagged(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
 	n.provider = n.cgroups
+	n.sandboxes.set([]cri.Sandbox{{ID: "pause", UID: pod.UID}})
 	t.Cleanup(n.cgroups.Close)
 	for _, container := range []string{"main", "pause"} {
 		sleep(t, box, pod, container)
@@ -106,32 +108,5 @@ func TestWhoWasEvictedIsNoCandidateUntilItRuns(t *testing.T) {
 				t.Errorf("started again: %+v, %+v", stored, measured)
 			}
 		})
-	}
-}
-
-// Somebody debugs in the pod: who that is, is told by the pod's status.
-func TestAnEphemeralContainerIsNoSandbox(t *testing.T) {
-	pod := &signal.Pod{UID: "u", Containers: []signal.Container{{Name: "a", ID: "1"}}, Ephemeral: []string{"2"}}
-	directories := []cgroup.Container{{Name: "1", Path: "/kubepods/pod/1"}, {Name: "s", Path: "/kubepods/pod/s"}, {Name: "2", Path: "/kubepods/pod/2"}}
-	if got := (sandboxes{}).of(pod, directories); got != "s" {
-		t.Errorf("%q", got)
-	}
-	if got := (sandboxes{}).of(&signal.Pod{UID: "u", Containers: pod.Containers}, directories); got != "" {
-		t.Errorf("%q, which may be anybody", got)
-	}
-}
-
-// A container that has ended has no directory, so that the sandbox can not be told
-// from one that was started since: what was known of it holds.
-func TestASandboxIsRemembered(t *testing.T) {
-	pod := &signal.Pod{UID: "u", Containers: []signal.Container{{Name: "a", ID: "1"}}}
-	known, alone := sandboxes{}, []cgroup.Container{{Name: "s", Path: "/kubepods/pod/s"}}
-	if got := known.of(pod, alone); got != "" {
-		t.Errorf("%q, want nothing: it may be a container that was started again", got)
-	}
-	for _, directories := range [][]cgroup.Container{append(alone, cgroup.Container{Name: "1", Path: "/kubepods/pod/1"}), alone} {
-		if got := known.of(pod, directories); got != "s" {
-			t.Errorf("of %v: %q", directories, got)
-		}
 	}
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/kill"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// leastHeld is the memory from which on a pod without processes is worth an
+// eviction. A sandbox holds less.
+const leastHeld signal.Bytes = 4 << 20
+
+// holds reports whether a pod without processes holds memory that outlives them:
+// files in memory, as of an emptyDir of medium Memory, between two runs of a
+// container that crashes. A container that is said to run has ended a moment ago:
+// whether the pod has succeeded is not reported yet, and its volumes may be about to
+// be unmounted.
+func (n *node) holds(pod *signal.Pod) bool {
+	return n.cgroups.Held(pod.UID) >= leastHeld &&
+		!slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID != "" })
+}
+
+// freeable returns why the end of a pod that runs no process would not free what is
+// short of; nil if it would. Files in memory are freed when the kubelet unmounts
+// their volume, and it does so once the API server has the pod failed.
+func (n *node) freeable(pod *signal.Pod, short signal.Signal) error {
+	held := signal.Format(signal.Amount(n.cgroups.Held(pod.UID)), signal.UnitBytes)
+	switch {
+	case !short.OfMemory() || !n.holds(pod):
+		return fmt.Errorf("pod %s runs no process but its sandbox's: its end would free nothing", pod.Key())
+	case !pod.EndsBy.IsZero():
+		return fmt.Errorf("pod %s runs no process and is being deleted: the %s it holds are freed when its volumes are unmounted", pod.Key(), held)
+	case !pod.FromAPI || n.ladder.Status == nil:
+		return fmt.Errorf("pod %s runs no process: the %s it holds are freed when its volumes are unmounted, and no API server is there to report the eviction to", pod.Key(), held)
+	}
+	return nil
+}
+
+// unmountPace is how often the memory of a pod is read whose volumes are about to be
+// unmounted.
+const unmountPace = 500 * time.Millisecond
+
+// awaitUnmount waits until a pod without processes has given its memory back.
+func (v *victim) awaitUnmount(ctx context.Context) error {
+	tick := time.NewTicker(unmountPace)
+	defer tick.Stop()
+	for {
+		switch held, err := v.held(); {
+		case cgroup.IsGone(err), err == nil && held < leastHeld:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the volumes of pod %s to be unmounted: %w", v.eviction.Pod.Key(), ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// heldIn reads what a pod's cgroup is charged for without page cache.
+func heldIn(h cgroup.Hierarchy, t kill.Target) (signal.Bytes, error) {
+	m, err := cgroup.OpenMemory(h, t.Path)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Close()
+	u, err := m.Read()
+	return signal.Bytes(u.Unreclaimable()), err
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/kill"
+	"plimsoll.dev/plimsoll/ladder"
+	"plimsoll.dev/plimsoll/ranking"
+	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/stats"
+	"plimsoll.dev/plimsoll/test/hog"
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	hog.RunIfAsked()
+	os.Exit(m.Run())
+}
+
+// reported is an API server that is told at once.
+type reported struct{ statuses int }
+
+func (r *reported) Owe(ladder.Notice) {}
+func (r *reported) Tell(context.Context, ladder.Notice) error {
+	r.statuses++
+	return nil
+}
+func (r *reported) Killed(ladder.Notice)   {}
+func (r *reported) Spared(ladder.Notice)   {}
+func (r *reported) Announce(ladder.Notice) {}
+
+// A holding is a node with a pod that runs nothing and holds files in memory, and one
+// that runs and holds less.
+type holding struct {
+	*node
+	pods   podList
+	file   string // of the first pod, in memory
+	server *reported
+}
+
+func newHolding(t *testing.T) *holding {
+	t.Helper()
+	sandbox.Need(t)
+	h, err := cgroup.Detect("/sys/fs/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := sandbox.Make(t, "holder", 512<<20)
+	k, err := kill.New(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	var pods podList
+	boxed := make([]*sandbox.Pod, 2)
+	for i, name := range []string{"holder", "innocent"} {
+		uid := fmt.Sprintf("6f1d0d7c-2b4e-4a51-9c8a-00000000010%d", i)
+		if boxed[i], err = box.AddPod(uid, sandbox.Burstable, "main"); err != nil {
+			t.Fatal(err)
+		}
+		pods = append(pods, signal.Pod{UID: uid, Namespace: "default", Name: name, FromAPI: true, Containers: []signal.Container{{Name: "main"}}})
+	}
+	pods[1].Containers[0].ID = "main"
+	w := &holding{pods: pods, server: &reported{}, file: filepath.Join("/dev/shm", box.Path()[1:]+"-held")}
+	t.Cleanup(func() { _ = os.Remove(w.file) })
+	dd, err := box.Start(boxed[0], "main", exec.Command("dd", "if=/dev/zero", "of="+w.file, "bs=1M", "count=120"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-dd.Done()
+	if !dd.State().Success() {
+		t.Fatalf("dd: %v", dd.State())
+	}
+	box.Run(t, boxed[1], "main", "fill 60MiB")
+	w.node = &node{hierarchy: h, cgroups: stats.OpenPods(h, box.Path()), source: pods, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
+		killer: k, ladder: &ladder.Ladder{Status: w.server}, safety: flagged(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
+	w.provider = w.cgroups
+	t.Cleanup(w.cgroups.Close)
+	return w
+}
+
+// ranked are the pods in the order in which they are evicted for memory.
+func (w *holding) ranked(t *testing.T) (names []string) {
+	t.Helper()
+	for _, r := range ranking.Rank(w.Measure(t.Context()), signal.MemoryAvailable, 0) {
+		names = append(names, r.Pod.Name)
+	}
+	return names
+}
+
+func (w *holding) victim(t *testing.T) (agent.Victim, error) {
+	t.Helper()
+	w.Measure(t.Context())
+	return w.Victim(&eviction.Eviction{Pod: &w.pods[0], Cause: signal.MemoryAvailable.String(), Hard: true})
+}
+
+// A pod between two runs of its container, or whose volumes are about to be unmounted.
+func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
+	w := newHolding(t)
+	if got := strings.Join(w.ranked(t), " "); got != "holder innocent" {
+		t.Fatalf("ranked %q", got)
+	}
+	v, err := w.victim(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	killed, err := v.Immediate(ctx, ctx)
+	if err != nil || killed.Processes != 0 || killed.Status != agent.StatusTold || !killed.Unmounting || w.server.statuses != 1 {
+		t.Errorf("%+v, %v, %d statuses", killed, err, w.server.statuses)
+	}
+	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
+		t.Errorf("evicted, and ranked again: %q", got)
+	}
+}
+
+// A soft eviction lasts until the memory is back, not until the processes are gone.
+func TestVictim_AwaitsUnmount(t *testing.T) {
+	w := newHolding(t)
+	v, err := w.victim(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 2*unmountPace)
+	defer cancel()
+	if err := v.(*victim).Await(short); err == nil {
+		t.Error("over while the file is there")
+	}
+	if err := os.Remove(w.file); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := v.(*victim).Await(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
+		t.Errorf("ranked %q once its memory is back", got)
+	}
+}
+
+func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
+	w := newHolding(t)
+	pod := &w.pods[0]
+	for says, change := range map[string]func(){
+		"no API server is there":           func() { w.ladder = &ladder.Ladder{} },
+		"no API server is there to report": func() { pod.FromAPI = false },
+		"is being deleted":                 func() { pod.EndsBy = time.Now() },
+		"would free nothing":               func() { pod.Containers[0].ID = "ended-a-moment-ago" },
+	} {
+		*pod, w.ladder = signal.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signal.Container{{Name: "main"}}}, &ladder.Ladder{Status: w.server}
+		change()
+		if _, err := w.victim(t); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+// Whether a container has succeeded that ended a moment ago is not reported yet.
+func TestMeasure_LeavesOutPodThatEndedJustNow(t *testing.T) {
+	w := newHolding(t)
+	w.pods[0].Containers[0].ID = "ended-a-moment-ago"
+	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
+		t.Errorf("ranked %q", got)
+	}
+}
