@@ -117,10 +117,14 @@ func (c *Choices) problem(pod *signal.Pod, annotation, text, remedy string) {
 	c.tell(fmt.Errorf("pod %.320q (UID %.130q): the annotation %s: %.100q can not be read and does not count: %s", pod.Key(), pod.UID, annotation, text, remedy))
 }
 
+// maxOwner is the length of the longest UID of an owner that is kept, in bytes; those
+// of an API server have 36.
+const maxOwner = 128
+
 // ownerOf names who makes a new pod in place of this one: its controller, or who
 // wrote its name, where that is the node or nobody.
 func ownerOf(pod *corev1.Pod, namespace string) string {
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind != "Node" && owner.UID != "" {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind != "Node" && owner.UID != "" && len(owner.UID) <= maxOwner {
 		return string(owner.UID)
 	}
 	return namespace + "/" + pod.Name
