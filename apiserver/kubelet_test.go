@@ -89,7 +89,6 @@ func resizesCountWhenTheyAreGranted(ctx context.Context, t *testing.T, c *cluste
 	if _, err := admin.CoreV1().Pods("default").Patch(ctx, "sized", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize"); err != nil {
 		t.Fatal(err)
 	}
-	uid := find(p, "sized").UID
 	still := func() string {
 		if got := find(p, "sized").MemoryRequest.Value; got != before {
 			return fmt.Sprintf("the pod counts with %d bytes, of which nobody has granted more than %d", got, int64(before))
@@ -97,8 +96,8 @@ func resizesCountWhenTheyAreGranted(ctx context.Context, t *testing.T, c *cluste
 		return ""
 	}
 	eventually(t, "the kubelet has put the resize off", func() bool {
-		object, ok := p.Get(uid)
-		return ok && object.Spec.Containers[0].Resources.Requests.Memory().Value() == asked &&
+		object, err := admin.CoreV1().Pods("default").Get(ctx, "sized", metav1.GetOptions{})
+		return err == nil && object.Spec.Containers[0].Resources.Requests.Memory().Value() == asked &&
 			slices.ContainsFunc(object.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 	}, still)
 	if fault := still(); fault != "" {

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -66,13 +65,6 @@ type view struct {
 	synced bool
 }
 
-// An entry is one pod. It does not change.
-type entry struct {
-	pod    signal.Pod
-	object *corev1.Pod
-	state  PodState
-}
-
 // WatchPods watches the pods of the connection's node until ctx ends. Until the
 // server has answered for the first time, the known pods are the active ones,
 // and for good if there is no server. changed is called, and must not wait, each
@@ -90,6 +82,7 @@ func WatchPods(ctx context.Context, c *Connection, known []signal.Pod, changed f
 			From:     c.watching.CoreV1().Pods(metav1.NamespaceAll),
 			Selector: fields.OneTermEqualSelector("spec.nodeName", c.node),
 			Example:  &corev1.Pod{}, Into: podStore{p},
+			Request: follow.Requests(c.watching.CoreV1().RESTClient(), "pods", metav1.NamespaceAll),
 		})
 	}
 	return p
@@ -116,16 +109,32 @@ func (p *Pods) State(uid string) PodState {
 	return Unknown
 }
 
-// Get is the pod's object as the server had it last, with the parts that
-// [pods.FromAPI] and whoever reports the pod's end look at: metadata without
-// managed fields, the resources and volumes of the spec, and the whole status.
-// It must not be changed, nor be sent back as a whole. ok is false for a pod that
-// the server has not told.
+// Get is what is kept of the pod's object as the server had it last: its identity,
+// generation and times, its phase, reason and message, and the conditions that
+// report an eviction. It must not be sent back. ok is false for a pod that the
+// server has not told.
 func (p *Pods) Get(uid string) (object *corev1.Pod, ok bool) {
 	if e := p.latest.Load().of[uid]; e != nil {
-		return e.object, true
+		return e.object(), true
 	}
 	return nil, false
+}
+
+// maxImages bounds the answer of [Pods.HostImages].
+const maxImages = 1000
+
+// HostImages are the images of the active pods with access to the node itself: its
+// namespaces, its files or its devices. Each is named once.
+func (p *Pods) HostImages() []string {
+	images := []string{}
+	for _, e := range p.latest.Load().of {
+		for _, image := range e.images {
+			if e.state == Active && len(images) < maxImages && !slices.Contains(images, image) {
+				images = append(images, image)
+			}
+		}
+	}
+	return images
 }
 
 // Err says since when and why the server does not tell about pods; nil while all
@@ -184,10 +193,10 @@ func (p *Pods) publish(synced bool) (changed bool) {
 // the server gave it, not that of a mirror pod, whose owner has written it; of
 // mirror pods the newest, whose predecessor was replaced.
 func precedes(a, b *entry) bool {
-	if ofA, ofB := pods.IsMirror(a.object), pods.IsMirror(b.object); ofA != ofB {
-		return ofB
+	if a.mirror != b.mirror {
+		return b.mirror
 	}
-	return cmp.Or(b.object.CreationTimestamp.Compare(a.object.CreationTimestamp.Time), cmp.Compare(a.object.UID, b.object.UID)) < 0
+	return cmp.Or(b.created.Compare(a.created.Time), cmp.Compare(a.uid, b.uid)) < 0
 }
 
 func activeOf(of map[string]*entry) []signal.Pod {
@@ -207,31 +216,26 @@ func activeOf(of map[string]*entry) []signal.Pod {
 	return active
 }
 
-// accept makes an entry of an object; nil if it can not be used, which is said
-// once. The caller holds mu.
-func (p *Pods) accept(object *corev1.Pod) *entry {
-	pod, err := pods.FromAPI(object)
-	if err == nil && object.Spec.NodeName != p.node {
-		err = fmt.Errorf("pod %.320q is bound to the node %.260q, not to this one, %q", pod.Key(), object.Spec.NodeName, p.node)
+// accept is the entry if it can be used, else nil, which is logged once. The caller
+// holds mu.
+func (p *Pods) accept(e *entry) *entry {
+	if e.fault == nil {
+		return e
 	}
-	if err != nil {
-		if !p.refused[object.UID] {
-			p.refused[object.UID] = true
-			p.log.Error("a pod from the API server can not be used: it is left out", "error", err)
-		}
-		return nil
+	if !p.refused[e.uid] {
+		p.refused[e.uid] = true
+		p.log.Error("a pod from the API server can not be used: it is left out", "error", e.fault)
 	}
-	p.choices.Apply(&pod, object.Annotations)
-	return &entry{pod, kept(object), stateOf(object)}
+	return nil
 }
 
-// put takes in an object that is new or has changed. The caller holds mu.
-func (p *Pods) put(object *corev1.Pod) {
-	before, after := p.entries[object.UID], p.accept(object)
+// put takes in a pod that is new or has changed. The caller holds mu.
+func (p *Pods) put(e *entry) {
+	before, after := p.entries[e.uid], p.accept(e)
 	if after == nil {
-		delete(p.entries, object.UID)
+		delete(p.entries, e.uid)
 	} else {
-		p.entries[object.UID] = after
+		p.entries[e.uid] = after
 	}
 	p.stale = p.stale || !sameToDecisions(before, after)
 }
@@ -244,14 +248,4 @@ func sameToDecisions(a, b *entry) bool {
 		return a == b
 	}
 	return a.state == b.state && reflect.DeepEqual(a.pod, b.pod)
-}
-
-func stateOf(pod *corev1.Pod) PodState {
-	switch {
-	case pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "Evicted":
-		return Evicted
-	case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
-		return Ended
-	}
-	return Active
 }

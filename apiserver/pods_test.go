@@ -240,27 +240,6 @@ func TestPodsThatCanNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptOfAPod(t *testing.T) {
-	s := newServer(t, true)
-	s.set(pod("a", func(p *corev1.Pod) {
-		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
-		p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "mine": "yes"}
-		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "SECRET", Value: "x"}}
-		p.Spec.Volumes = []corev1.Volume{{Name: "v"}}
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}}
-	}))
-	c, _ := s.connect(t, s.URL)
-	p := apiserver.WatchPods(t.Context(), c, nil, nil)
-	eventually(t, "the pods are known", p.Synced)
-	got, _ := p.Get("uid-a")
-	if got.ManagedFields != nil || len(got.Annotations) != 1 || got.Spec.Containers[0].Env != nil {
-		t.Errorf("kept what nobody looks at: %+v", got)
-	}
-	if got.Annotations["mine"] != "yes" || len(got.Spec.Volumes) != 1 || len(got.Status.Conditions) != 1 || got.Spec.Containers[0].Name != "c" || got.ResourceVersion == "" {
-		t.Errorf("lost what somebody looks at: %+v", got)
-	}
-}
-
 func TestTheWatchEndsWithItsContext(t *testing.T) {
 	s := newServer(t, true)
 	c, log := s.connect(t, s.URL)

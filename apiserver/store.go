@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 )
 
 // A podStore is where a reflector puts pods.
@@ -23,23 +24,42 @@ func (s podStore) Delete(object any) error { return s.apply(object, s.forget) }
 // Resync implements cache.ReflectorStore: nothing here forgets.
 func (s podStore) Resync() error { return nil }
 
+// Transformer implements cache.TransformingStore: of a list no pod is kept in full.
+func (s podStore) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) { return s.entry(object) }
+}
+
+// entry is what is kept of an object, which may have been transformed already.
+func (s podStore) entry(object any) (*entry, error) {
+	switch object := object.(type) {
+	case *entry:
+		return object, nil
+	case *corev1.Pod:
+		return s.entryOf(object), nil
+	}
+	return nil, fmt.Errorf("take in a pod: it is a %T", object)
+}
+
 // Replace implements cache.ReflectorStore: a complete list, published at once.
 func (s podStore) Replace(list []any, _ string) error {
-	for _, object := range list { // all of it, or nothing
-		if _, ok := object.(*corev1.Pod); !ok {
-			return fmt.Errorf("take in a list of pods: it holds a %T", object)
+	all := make([]*entry, len(list))
+	for i, object := range list { // all of it, or nothing
+		var err error
+		if all[i], err = s.entry(object); err != nil {
+			return err
 		}
 	}
 	s.mu.Lock()
 	before, refused := s.entries, s.refused
 	s.entries, s.refused = make(map[types.UID]*entry, len(list)), map[types.UID]bool{}
-	for _, object := range list {
-		pod := object.(*corev1.Pod)
-		s.refused[pod.UID] = refused[pod.UID] // what was said is not said again
-		if e := s.accept(pod); e != nil {
-			s.entries[pod.UID] = e
+	for _, listed := range all {
+		if refused[listed.uid] {
+			s.refused[listed.uid] = true // what was logged is not logged again
 		}
-		s.stale = s.stale || !sameToDecisions(before[pod.UID], s.entries[pod.UID])
+		if e := s.accept(listed); e != nil {
+			s.entries[e.uid] = e
+		}
+		s.stale = s.stale || !sameToDecisions(before[listed.uid], s.entries[listed.uid])
 	}
 	for uid := range before {
 		s.stale = s.stale || s.entries[uid] == nil
@@ -50,13 +70,13 @@ func (s podStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-func (s podStore) apply(object any, change func(*corev1.Pod)) error {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return fmt.Errorf("take in a pod: it is a %T", object)
+func (s podStore) apply(object any, change func(*entry)) error {
+	e, err := s.entry(object)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
-	change(pod)
+	change(e)
 	s.mu.Unlock()
 	select {
 	case s.dirty <- struct{}{}:
@@ -66,38 +86,10 @@ func (s podStore) apply(object any, change func(*corev1.Pod)) error {
 }
 
 // forget removes a pod. The caller holds mu.
-func (p *Pods) forget(object *corev1.Pod) {
-	p.stale = p.stale || p.entries[object.UID] != nil
-	delete(p.entries, object.UID)
-	delete(p.refused, object.UID)
-}
-
-// kept is a pod with what somebody looks at: a tenth of the memory.
-func kept(pod *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metadata(pod.ObjectMeta),
-		Spec: corev1.PodSpec{
-			NodeName:                      pod.Spec.NodeName,
-			Priority:                      pod.Spec.Priority,
-			RestartPolicy:                 pod.Spec.RestartPolicy,
-			TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
-			Overhead:                      pod.Spec.Overhead,
-			Resources:                     pod.Spec.Resources,
-			Volumes:                       pod.Spec.Volumes,
-			Containers:                    keptContainers(pod.Spec.Containers),
-			InitContainers:                keptContainers(pod.Spec.InitContainers),
-		},
-		Status: pod.Status,
-	}
-}
-
-func keptContainers(containers []corev1.Container) []corev1.Container {
-	kept := make([]corev1.Container, len(containers))
-	for i := range containers {
-		c := &containers[i]
-		kept[i] = corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
-	}
-	return kept
+func (p *Pods) forget(e *entry) {
+	p.stale = p.stale || p.entries[e.uid] != nil
+	delete(p.entries, e.uid)
+	delete(p.refused, e.uid)
 }
 
 // metadata leaves out who has written which field, and the copy of the object

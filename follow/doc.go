@@ -11,4 +11,7 @@
 //     watch went, and knows what that means.
 //   - No second copy of an object is kept, and a complete list is handed to the
 //     store in one step.
+//   - A list is read object by object, in protobuf or JSON: its size costs no memory
+//     beyond what the store's transformer keeps, also where the server does not page
+//     it, as those do that answer from their cache.
 package follow

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -29,11 +30,27 @@ type Kind[L runtime.Object] struct {
 	Example  runtime.Object  // an object as the store gets them
 	Into     cache.ReflectorStore
 	Patience Patience
+	// Request makes a request for the objects that From lists. The answer is read
+	// object by object, and what the transformer of Into makes of each is all that is
+	// kept. Nil is for lists of a few objects: their answers are decoded as a whole.
+	Request func() *rest.Request
+}
+
+// Requests returns what Kind.Request is for the objects of one resource, in one
+// namespace or, if it is empty, in all. It returns nil for a client without a
+// connection, as clients of tests are.
+func Requests(client rest.Interface, resource, namespace string) func() *rest.Request {
+	if connected, is := client.(*rest.RESTClient); is && connected == nil {
+		return nil
+	}
+	return func() *rest.Request {
+		return client.Get().Resource(resource).NamespaceIfScoped(namespace, namespace != "")
+	}
 }
 
 // Patience is how long a server is waited for. All of it has to be set.
 type Patience struct {
-	List   time.Duration // for a complete list
+	List   time.Duration // for a complete list; with Request for each next object of it
 	Open   time.Duration // for the first answer to a watch; what comes later has no bound
 	Pauses wait.Backoff  // between attempts
 }
@@ -64,7 +81,7 @@ func (k Kind[L]) Run(ctx context.Context, watching any, told func(context.Contex
 	}
 	silent := klog.Logger{} // what it would say at each attempt is left to whoever is told
 	// A reflector without the rest of an informer, which would keep all objects.
-	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lists, watching), k.Example, k.Into,
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lists, watching), k.Example, store{k.Into},
 		cache.ReflectorOptions{Name: k.What, Logger: &silent, Backoff: &k.Patience.Pauses})
 	done := make(chan struct{})
 	go func() {

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // ErrNoVersion is the fault of an answer that decodes as a list, perhaps an empty
@@ -19,6 +21,41 @@ var ErrNoVersion = errors.New("the answer is a list without a resource version")
 
 // list asks for a complete list, or a page of one.
 func (k Kind[L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	if k.Request == nil {
+		return k.whole(ctx, o)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := func() { cancel(context.DeadlineExceeded) }
+	next, end := time.AfterFunc(k.Patience.List, late), time.AfterFunc(patientLists*k.Patience.List, late)
+	defer next.Stop()
+	defer end.Stop()
+	list, into := &internalversion.List{}, store{k.Into}
+	o = k.within(o)
+	about, err := Each(ctx, k.Request().VersionedParams(&o, scheme.ParameterCodec), k.Example, func(object runtime.Object) error {
+		next.Reset(k.Patience.List)
+		made, err := into.shorten(object)
+		list.Items = append(list.Items, made)
+		return err
+	})
+	switch {
+	case context.Cause(ctx) == context.DeadlineExceeded:
+		return nil, fmt.Errorf("no further object of a list within %s: %w", k.Patience.List, context.DeadlineExceeded)
+	case err != nil:
+		return nil, err
+	case about.ResourceVersion == "":
+		return nil, ErrNoVersion
+	}
+	list.ListMeta = about
+	return list, nil
+}
+
+// patientLists bounds a list of which objects keep arriving, in times the patience
+// with each.
+const patientLists = 20
+
+// whole asks for a list that is decoded as a whole.
+func (k Kind[L]) whole(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.Patience.List)
 	defer cancel()
 	list, err := k.From.List(ctx, k.within(o))

@@ -13,6 +13,15 @@ import (
 // cluster has nodes. Beyond it sharing begins anew, which costs memory only.
 const mostShared = 1 << 18
 
+// Bounds of one text and one set that are shared, in bytes: whatever is shared stays
+// when its pods are gone. A text or set beyond them is kept with its pod alone. Of
+// the tolerations of a pod as many count as no cluster has taints.
+const (
+	maxSharedText  = 512
+	maxSharedSet   = 8 << 10
+	maxTolerations = 1000
+)
+
 // shared keeps one copy of what many objects have in common: the pods of a
 // cluster have a few dozen sets of tolerations, and the names of its nodes.
 type shared struct {
@@ -23,8 +32,8 @@ type shared struct {
 
 // text is s, in the copy that was seen first.
 func (s *shared) text(text string) string {
-	if text == "" {
-		return ""
+	if text == "" || len(text) > maxSharedText {
+		return text
 	}
 	if known, is := s.texts[text]; is {
 		return known
@@ -49,6 +58,7 @@ func (s *shared) tolerations(of []corev1.Toleration) []facts.Toleration {
 	if len(of) == 0 {
 		return nil
 	}
+	of = of[:min(len(of), maxTolerations)]
 	s.key = s.key[:0]
 	for i := range of {
 		s.key = appendToleration(s.key, &of[i])
@@ -60,6 +70,10 @@ func (s *shared) tolerations(of []corev1.Toleration) []facts.Toleration {
 		s.sets = map[string][]facts.Toleration{}
 	}
 	set := objects.Tolerations(of)
+	if len(s.key) > maxSharedSet {
+		s.key = nil
+		return set
+	}
 	s.sets[string(s.key)] = set
 	return set
 }

@@ -43,20 +43,24 @@ func (c *Controller) allFeeds() []feed {
 	all := []feed{
 		feedOf(c, follow.Kind[*corev1.NodeList]{
 			What: "nodes", From: watching.CoreV1().Nodes(), Example: &corev1.Node{}, Into: c.nodeStore(),
+			Request: follow.Requests(watching.CoreV1().RESTClient(), "nodes", ""),
 		}),
 		feedOf(c, follow.Kind[*corev1.PodList]{
 			What: "pods", From: watching.CoreV1().Pods(corev1.NamespaceAll), Example: &corev1.Pod{}, Into: c.pods,
 			Selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
+			Request:  follow.Requests(watching.CoreV1().RESTClient(), "pods", corev1.NamespaceAll),
 		}),
 		feedOf(c, follow.Kind[*coordinationv1.LeaseList]{
 			What: "leases of nodes", From: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
 			Example: &coordinationv1.Lease{}, Into: c.leaseStore(),
+			Request: follow.Requests(watching.CoordinationV1().RESTClient(), "leases", corev1.NamespaceNodeLease),
 		}),
 	}
 	if c.settings.AgentNamespace != "" {
 		all = append(all, feedOf(c, follow.Kind[*coordinationv1.LeaseList]{
 			What: "leases of agents", From: watching.CoordinationV1().Leases(c.settings.AgentNamespace),
 			Example: &coordinationv1.Lease{}, Into: c.agentStore(),
+			Request: follow.Requests(watching.CoordinationV1().RESTClient(), "leases", c.settings.AgentNamespace),
 		}))
 	}
 	return all

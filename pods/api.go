@@ -3,6 +3,7 @@ package pods
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,16 @@ func FromAPI(pod *corev1.Pod) (signal.Pod, error) {
 func IsMirror(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[mirrorAnnotation]
 	return mirror
+}
+
+// ReachesHost reports whether a pod has what pod security standards refuse to pods
+// that are not trusted: programs that look after a node need it.
+func ReachesHost(spec *corev1.PodSpec) bool {
+	return spec.HostPID || spec.HostNetwork || spec.HostIPC ||
+		slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) ||
+		slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+			return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
+		})
 }
 
 // A part of a pod that becomes part of a path.

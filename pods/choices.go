@@ -26,6 +26,7 @@ const mostEvictionPriority = 1000
 type Choices struct {
 	protected, heard map[string]bool
 	tell             func(problem error)
+	own              string // UID of the agent's pod; empty: not known
 
 	mu   sync.Mutex
 	told map[string]bool
@@ -37,6 +38,10 @@ type Choices struct {
 func NewChoices(protected, heard []string, tell func(problem error)) *Choices {
 	return &Choices{protected: setOf(protected), heard: setOf(heard), tell: tell, told: map[string]bool{}}
 }
+
+// Exclude protects the pod of that UID, in which the agent runs, whatever its
+// priority and its namespace. To be called before any pod is converted.
+func (c *Choices) Exclude(own string) { c.own = own }
 
 func setOf(names []string) map[string]bool {
 	set := map[string]bool{}
@@ -51,6 +56,9 @@ func setOf(names []string) map[string]bool {
 func (c *Choices) Apply(pod *signal.Pod, annotations map[string]string) {
 	switch {
 	case c == nil || pod.Protection != signal.Unprotected:
+		return
+	case c.own != "" && pod.UID == c.own:
+		pod.Protection = signal.Own
 		return
 	case c.protected[pod.Namespace]:
 		pod.Protection = signal.Namespaced
@@ -84,7 +92,7 @@ func (c *Choices) Apply(pod *signal.Pod, annotations map[string]string) {
 func (c *Choices) Renew(known []signal.Pod) []signal.Pod {
 	renewed := make([]signal.Pod, len(known))
 	for i, pod := range known {
-		if pod.Protection == signal.Namespaced || pod.Protection == signal.OptedOut && !c.hears(pod.Namespace) {
+		if pod.Protection == signal.Namespaced || pod.Protection == signal.Own || pod.Protection == signal.OptedOut && !c.hears(pod.Namespace) {
 			pod.Protection = signal.Unprotected
 		}
 		if !c.hears(pod.Namespace) {
@@ -117,10 +125,14 @@ func (c *Choices) problem(pod *signal.Pod, annotation, text, remedy string) {
 	c.tell(fmt.Errorf("pod %.320q (UID %.130q): the annotation %s: %.100q can not be read and does not count: %s", pod.Key(), pod.UID, annotation, text, remedy))
 }
 
+// maxOwner is the length of the longest UID of an owner that is kept, in bytes; those
+// of an API server have 36.
+const maxOwner = 128
+
 // ownerOf names who makes a new pod in place of this one: its controller, or who
 // wrote its name, where that is the node or nobody.
 func ownerOf(pod *corev1.Pod, namespace string) string {
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind != "Node" && owner.UID != "" {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind != "Node" && owner.UID != "" && len(owner.UID) <= maxOwner {
 		return string(owner.UID)
 	}
 	return namespace + "/" + pod.Name

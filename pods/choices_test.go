@@ -9,6 +9,7 @@ import (
 
 	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/pods"
+	"plimsoll.dev/plimsoll/ranking"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -123,5 +124,31 @@ func TestOwners(t *testing.T) {
 		if len(faults) > 0 || pod.Owner != want {
 			t.Errorf("%s%q, want %q, %v", manifest, pod.Owner, want, faults)
 		}
+	}
+}
+
+// The own pod is protected though its priority class and namespace are any other's,
+// in pods that the API server lists, that the runtime names and that were saved.
+func TestChoices_ExcludeTheOwnPod(t *testing.T) {
+	c := pods.NewChoices(nil, nil, nil)
+	c.Exclude("own")
+	own, other := signal.Pod{UID: "own", Priority: -5}, signal.Pod{UID: "other"}
+	c.Apply(&own, nil)
+	c.Apply(&other, nil)
+	if own.Protection != signal.Own || other.Protection != signal.Unprotected {
+		t.Errorf("own: %v, other: %v", own.Protection, other.Protection)
+	}
+	key := ranking.Rank([]signal.Candidate{{Pod: &own}}, signal.MemoryAvailable, 0)[0].Key
+	if reason := key.Reason(); !strings.Contains(reason, "passed over: the agent's own pod") {
+		t.Errorf("the ranking explains: %s", reason)
+	}
+	successor := pods.NewChoices(nil, nil, nil)
+	successor.Exclude("new")
+	renewed := successor.Renew([]signal.Pod{own, {UID: "new"}})
+	if renewed[0].Protection != signal.Unprotected || renewed[1].Protection != signal.Own {
+		t.Errorf("the predecessor's pod: %v, the own: %v", renewed[0].Protection, renewed[1].Protection)
+	}
+	if text := signal.Protection(200).String(); text != "protected" {
+		t.Errorf("a protection of a later version: %q", text)
 	}
 }

@@ -1,6 +1,9 @@
 package pods
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresource "k8s.io/component-helpers/resource"
@@ -15,6 +18,13 @@ const (
 	sourceAnnotation = "kubernetes.io/config.source"
 	mirrorAnnotation = "kubernetes.io/config.mirror"
 	sourceAPI        = "api"
+)
+
+// Bounds of what is kept of one pod, which may have tens of thousands of each in an
+// object of the API. The requests and limits of all containers count.
+const (
+	maxContainers = 250
+	maxVolumes    = 250
 )
 
 // Convert takes from a pod what decisions need to know about it. Requests are
@@ -43,20 +53,13 @@ func Convert(pod *corev1.Pod) signal.Pod {
 		q := quantity(limit)
 		converted.StorageLimit = &q
 	}
-	for i := range pod.Spec.Containers {
-		converted.Containers = append(converted.Containers, container(&pod.Spec.Containers[i], false, pod.Status.ContainerStatuses))
-	}
-	for i := range pod.Spec.InitContainers {
-		converted.Containers = append(converted.Containers, container(&pod.Spec.InitContainers[i], true, pod.Status.InitContainerStatuses))
-	}
+	converted.Containers = containers(pod)
 	for i := range pod.Status.EphemeralContainerStatuses {
-		if id := idOfRunning(&pod.Status.EphemeralContainerStatuses[i]); id != "" {
+		if id := idOfRunning(&pod.Status.EphemeralContainerStatuses[i]); id != "" && len(converted.Ephemeral) < maxContainers {
 			converted.Ephemeral = append(converted.Ephemeral, id)
 		}
 	}
-	for i := range pod.Spec.Volumes {
-		converted.Volumes = append(converted.Volumes, volume(&pod.Spec.Volumes[i]))
-	}
+	converted.Volumes = volumes(pod.Spec.Volumes)
 	return converted
 }
 
@@ -108,6 +111,24 @@ func podLevelMemory(pod *corev1.Pod) *signal.Quantity {
 	return &q
 }
 
+// containers are those of the spec, then the init containers.
+func containers(pod *corev1.Pod) []signal.Container {
+	app, inits := pod.Spec.Containers, pod.Spec.InitContainers
+	app = app[:min(len(app), maxContainers)]
+	inits = inits[:min(len(inits), maxContainers-len(app))]
+	if len(app)+len(inits) == 0 {
+		return nil
+	}
+	converted := make([]signal.Container, 0, len(app)+len(inits))
+	for i := range app {
+		converted = append(converted, container(&app[i], false, pod.Status.ContainerStatuses))
+	}
+	for i := range inits {
+		converted = append(converted, container(&inits[i], true, pod.Status.InitContainerStatuses))
+	}
+	return converted
+}
+
 func container(c *corev1.Container, init bool, statuses []corev1.ContainerStatus) signal.Container {
 	return signal.Container{
 		Name:           c.Name,
@@ -138,6 +159,31 @@ func volume(v *corev1.Volume) signal.Volume {
 		converted.SizeLimit = quantity(*v.EmptyDir.SizeLimit)
 	}
 	return converted
+}
+
+// volumes are those of the spec. Of more than [maxVolumes] the directories count in
+// which a kubelet makes them, so that no volume is left unmeasured; their size limits
+// are left to the kubelet.
+func volumes(spec []corev1.Volume) []signal.Volume {
+	if len(spec) == 0 {
+		return nil
+	}
+	if len(spec) <= maxVolumes {
+		converted := make([]signal.Volume, len(spec))
+		for i := range spec {
+			converted[i] = volume(&spec[i])
+		}
+		return converted
+	}
+	var parents []signal.Volume
+	for i := range spec {
+		parent, _, _ := strings.Cut(volume(&spec[i]).Directory, "/")
+		all := signal.Volume{Name: strings.ReplaceAll(parent, "~", "-"), Local: true, Directory: parent}
+		if parent != "" && !slices.Contains(parents, all) {
+			parents = append(parents, all)
+		}
+	}
+	return parents
 }
 
 // quantity keeps the canonical text, which messages repeat, and the value,

@@ -83,6 +83,7 @@ const (
 	Critical               // priority of CriticalPriority or more
 	OptedOut               // its own annotation, which the operator lets count
 	Namespaced             // the operator protects its namespace
+	Own                    // the agent runs in it
 	protections
 )
 
@@ -90,8 +91,13 @@ const (
 // system-cluster-critical.
 const CriticalPriority = 2_000_000_000
 
+// String names the protection; one of a later version, as a state file may hold, has
+// no name of its own.
 func (p Protection) String() string {
-	return [protections]string{"", "static pod", "mirror pod", "critical pod", "opted out by its annotation", "in a protected namespace"}[p]
+	if p >= protections {
+		return "protected"
+	}
+	return [protections]string{"", "static pod", "mirror pod", "critical pod", "opted out by its annotation", "in a protected namespace", "the agent's own pod"}[p]
 }
 
 // Measured is a value, or the fact that it was not measured.

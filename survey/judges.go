@@ -60,20 +60,17 @@ func (o *ClusterOptions) judges(ctx context.Context, nodes []corev1.Node, now ti
 // what it has written of late.
 func (o *ClusterOptions) judge(ctx context.Context, j judge, nodes []corev1.Node, now time.Time) (doctor.Judge, error) {
 	one := doctor.Judge{Name: j.name, Ours: j.ours}
-	pods, err := o.Client.CoreV1().Pods(j.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return one, err
-	}
-	for i := range pods.Items {
-		for _, c := range pods.Items[i].Spec.Containers {
-			args := slices.Concat(c.Command, c.Args)
-			if !j.runs(args) {
-				continue
-			}
-			if acts, ok := j.acts(args); ok {
-				one.Acts, one.Why = doctor.Known(acts), "by the command line of pod "+pods.Items[i].Name
-				return one, nil
-			}
+	page := metav1.ListOptions{Limit: pageSize}
+	for {
+		pods, err := o.Client.CoreV1().Pods(j.namespace).List(ctx, page)
+		if err != nil {
+			return one, err
+		}
+		if j.among(pods.Items, &one) {
+			return one, nil
+		}
+		if page.Continue = pods.Continue; page.Continue == "" {
+			break
 		}
 	}
 	if what := written(nodes, j.name, now); what != "" {
@@ -82,6 +79,26 @@ func (o *ClusterOptions) judge(ctx context.Context, j judge, nodes []corev1.Node
 	}
 	one.Acts = doctor.Unknown[bool](fmt.Sprintf("no pod in %s tells its command line, and it has written no node within %s", j.namespace, recently))
 	return one, nil
+}
+
+// pageSize is how many pods of a namespace are in memory at once.
+const pageSize = 20
+
+// among looks for the judge among pods, and notes whether it acts.
+func (j *judge) among(pods []corev1.Pod, one *doctor.Judge) (found bool) {
+	for i := range pods {
+		for _, c := range pods[i].Spec.Containers {
+			args := slices.Concat(c.Command, c.Args)
+			if !j.runs(args) {
+				continue
+			}
+			if acts, ok := j.acts(args); ok {
+				one.Acts, one.Why = doctor.Known(acts), "by the command line of pod "+pods[i].Name
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // runs reports whether a command line is the judge's.

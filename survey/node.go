@@ -37,6 +37,9 @@ type NodeOptions struct {
 	RuntimeFault string
 	// Client speaks to the API server; nil: the agent is to do without one.
 	Client kubernetes.Interface
+	// Images, if set, returns the images of the node's active pods with access to the
+	// node itself; otherwise the API server is asked for the pods.
+	Images func(context.Context) ([]string, error)
 	// Rights are those that the configuration needs.
 	Rights []doctor.Right
 	// AskKubelet has the kubelet asked, through the API server, what it is configured

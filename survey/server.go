@@ -13,11 +13,15 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/doctor"
+	"plimsoll.dev/plimsoll/follow"
+	"plimsoll.dev/plimsoll/pods"
 )
 
 // runtime asks the container runtime who it is.
@@ -113,34 +117,36 @@ func may(ctx context.Context, client kubernetes.Interface, r doctor.Right) (bool
 	return answer.Status.Allowed, nil
 }
 
-// images are those of the node's pods that reach beyond themselves. What another
-// one's image is called, who made it could choose.
+// maxImages bounds what is kept of the images of a node.
+const maxImages = 1000
+
+// images are those of the node's pods with access to the node itself. The image of
+// any other pod has a name that anyone may choose. The pods are read one by one.
 func (o *NodeOptions) images(ctx context.Context) doctor.Fact[[]string] {
-	pods, err := o.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.NodeName, ResourceVersion: "0"})
+	if o.Images != nil {
+		images, err := o.Images(ctx)
+		if err != nil {
+			return doctor.Unknown[[]string](err.Error())
+		}
+		return doctor.Known(images)
+	}
+	found := []string{}
+	list := metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.NodeName + ",status.phase!=Succeeded,status.phase!=Failed", ResourceVersion: "0"}
+	request := follow.Requests(o.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll)()
+	_, err := follow.Each(ctx, request.VersionedParams(&list, scheme.ParameterCodec), &corev1.Pod{}, func(object runtime.Object) error {
+		spec := &object.(*corev1.Pod).Spec
+		if !pods.ReachesHost(spec) {
+			return nil
+		}
+		for i := range spec.Containers {
+			if image := spec.Containers[i].Image; len(found) < maxImages && !slices.Contains(found, image) {
+				found = append(found, image)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return doctor.Unknown[[]string](err.Error())
 	}
-	found := []string{}
-	for i := range pods.Items {
-		spec := &pods.Items[i].Spec
-		if !reachesTheHost(spec) {
-			continue
-		}
-		for _, c := range spec.Containers {
-			if !slices.Contains(found, c.Image) {
-				found = append(found, c.Image)
-			}
-		}
-	}
 	return doctor.Known(found)
-}
-
-// reachesTheHost reports whether a pod has what pod security standards keep from
-// those that are not trusted: every program that looks after a node has.
-func reachesTheHost(spec *corev1.PodSpec) bool {
-	return spec.HostPID || spec.HostNetwork || spec.HostIPC ||
-		slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) ||
-		slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
-			return c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
-		})
 }

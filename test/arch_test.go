@@ -54,7 +54,7 @@ var mayImport = map[string]struct {
 	"kill":         {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"reclaim":      {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
 	"report":       {[]string{"fields", "kubeletconfig", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
-	"survey":       {[]string{"cgroup", "cri", "doctor", "fields", "kubeletconfig", "objects", "signal"}, "it looks and hands over facts; what they mean is doctor's business"},
+	"survey":       {[]string{"cgroup", "cri", "doctor", "fields", "follow", "kubeletconfig", "objects", "pods", "signal"}, "it looks and hands over facts, of lists object by object; what they mean is doctor's business"},
 	"podstatus":    {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
 	"state":        {nil, "it keeps a state, whatever is in it"},
 
@@ -76,6 +76,7 @@ var mayImport = map[string]struct {
 
 	// What is not the product: it may use the product, never the other way round.
 	"test/hog":              {nil, "a workload knows nothing of who will end it"},
+	"test/bulk":             {nil, "pods of any size know nothing of what lists them"},
 	"test/logbook":          {nil, "it keeps what was logged, whoever logs"},
 	"test/sandbox":          {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
 	"test/cluster":          {[]string{"test/hog", "test/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
@@ -108,9 +109,9 @@ var mayUse = []struct {
 	{"k8s.io/cri-api/", []string{"cri", "test/cluster"}, "its types end where they come in (docs/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "survey", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "survey", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/", "follow", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"fields", "test/cluster"}, "what users write is read in one place"},

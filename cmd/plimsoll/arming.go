@@ -197,6 +197,9 @@ func (p *program) findings(ctx context.Context, rights bool) ([]string, error) {
 	if !rights {
 		o.Rights = nil
 	}
+	if p.apiPods != nil {
+		o.Images = p.apiPods.hostImages
+	}
 	facts := survey.Node(ctx, o)
 	if err := ctx.Err(); err != nil {
 		return nil, err

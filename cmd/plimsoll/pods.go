@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -47,7 +49,7 @@ func watchPods(ctx context.Context, c *apiserver.Connection, choices *pods.Choic
 	a.Pods = apiserver.WatchPods(ctx, c, known, func() {
 		<-ready
 		if saved != nil {
-			saved.Save(savedPods, a.Active())
+			saved.Save(savedPods, savable(a.Active()))
 		}
 		if look := a.looks.Load(); look != nil {
 			(*look)()
@@ -55,6 +57,30 @@ func watchPods(ctx context.Context, c *apiserver.Connection, choices *pods.Choic
 	})
 	close(ready)
 	return a
+}
+
+// Bounds of the pods in the state file, of which 8 MiB are read at a start: about
+// 4 MiB. A part is a pod, a container or a volume.
+const (
+	maxSavedParts  = 15_000
+	maxPartsOfAPod = 100
+)
+
+// savable are the pods for the state file. A pod of very many containers and volumes
+// is saved without them, so that it leaves room for all other pods. What does not
+// fit is known again once the API server answers.
+func savable(active []signal.Pod) []signal.Pod {
+	saved, parts := make([]signal.Pod, 0, len(active)), 0
+	for _, pod := range active {
+		if len(pod.Containers)+len(pod.Volumes) > maxPartsOfAPod {
+			pod.Containers, pod.Volumes = nil, nil
+		}
+		if parts += 1 + len(pod.Containers) + len(pod.Volumes); parts > maxSavedParts {
+			break
+		}
+		saved = append(saved, pod)
+	}
+	return saved
 }
 
 func (a *apiPods) pods() []signal.Pod {
@@ -72,6 +98,18 @@ func (a *apiPods) fault() error {
 	}
 	return a.Err()
 }
+
+// hostImages are the images of the pods with access to the node, once the API server
+// has listed the pods; an error if that takes longer than ctx lasts.
+func (a *apiPods) hostImages(ctx context.Context) ([]string, error) {
+	again(ctx, 50*time.Millisecond, func() bool { return !a.Synced() })
+	if !a.Synced() {
+		return nil, cmp.Or(a.Err(), errNotListed)
+	}
+	return a.HostImages(), nil
+}
+
+var errNotListed = errors.New("the API server has not listed the node's pods yet")
 
 // runtimePeriod is how often the runtime is asked for pods while nobody else
 // knows them.

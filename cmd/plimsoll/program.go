@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -63,6 +64,7 @@ func (p *program) open(ctx context.Context) (err error) {
 	p.choices = pods.NewChoices(p.config.ProtectedNamespaces, p.config.EvictionPolicyNamespaces, func(problem error) {
 		p.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
 	})
+	p.choices.Exclude(ownPod(os.Getenv(podUIDVariable), ownCgroups))
 	policy, err := p.config.Policy(signal.Single)
 	if err != nil {
 		return err

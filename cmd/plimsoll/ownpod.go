@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"plimsoll.dev/plimsoll/cgroup"
+)
+
+const (
+	// podUIDVariable is the environment variable with the UID of the agent's own pod.
+	podUIDVariable = "POD_UID"
+	// ownCgroups lists the cgroups of this process.
+	ownCgroups = "/proc/self/cgroup"
+)
+
+// ownPod returns the UID of the pod in which the agent runs: the given one, or the
+// one that the process's cgroups name; empty if there is neither. In a cgroup
+// namespace of its own a process does not see its pod's name.
+func ownPod(given, cgroups string) string {
+	if given = strings.TrimSpace(given); given != "" {
+		return given
+	}
+	text, err := os.ReadFile(cgroups)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // ID, controllers, path
+		for dir := range strings.SplitSeq(parts[len(parts)-1], "/") {
+			if uid, is := cgroup.ParsePodDir(dir); is {
+				return uid
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"plimsoll.dev/plimsoll/signal"
+)
+
+func TestSavable_LeavesRoomForAllOtherPods(t *testing.T) {
+	var active []signal.Pod
+	for i := range 500 {
+		pod := signal.Pod{UID: fmt.Sprint("uid-", i), Name: fmt.Sprint("p", i)}
+		parts := 10
+		if i < 400 {
+			parts = 250
+		}
+		for k := range parts {
+			name := fmt.Sprintf("%063d", k)
+			pod.Containers = append(pod.Containers, signal.Container{Name: name, ID: name})
+			pod.Volumes = append(pod.Volumes, signal.Volume{Name: name, Local: true, Directory: "kubernetes.io~empty-dir/" + name})
+		}
+		active = append(active, pod)
+	}
+	saved := savable(active)
+	text, err := json.Marshal(saved)
+	if err != nil || len(text) > 4<<20 {
+		t.Errorf("%d bytes, %v: the state file is not read again beyond 8 MiB", len(text), err)
+	}
+	if len(saved) != 500 || len(saved[499].Volumes) != 10 || len(active[0].Volumes) != 250 {
+		t.Errorf("%d pods are saved", len(saved))
+	}
+	many := make([]signal.Pod, 2*maxSavedParts)
+	if len(savable(many)) != maxSavedParts {
+		t.Errorf("%d pods are saved", len(savable(many)))
+	}
+}
