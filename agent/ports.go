@@ -131,8 +131,9 @@ type Killed struct {
 	// Withdrawn: the pod was not evicted after all.
 	Withdrawn bool
 	// Lingering processes have got their signal but were not gone when ctx
-	// ended; they still hold their memory.
+	// ended; they still hold their memory. Rest, if set, is closed when they are gone.
 	Lingering bool
+	Rest      <-chan struct{}
 }
 
 // An Inventory is brought up to date between looks, when there is time.
