@@ -273,6 +273,7 @@ func (a *Agent) settle(s *signal.Snapshot) {
 		if r == nil {
 			continue
 		}
+		r.empty(s.At)
 		if r.waiting() && !a.machine.StillMet(&r.verdict, &s.Node) {
 			r.recall()
 		}

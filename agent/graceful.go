@@ -67,7 +67,7 @@ func (a *Agent) supersede(by *release) {
 		return
 	}
 	a.withdraw(r) // before the other is noted
-	r.superseded, r.lingering, r.hurry = true, by.lingering, nil
+	r.superseded, r.lingering, r.rest, r.hurry = true, by.lingering, by.rest, nil
 	r.gone, r.deadline = by.gone, time.Now().Add(releaseWait)
 	if r.recall(); !r.eviction.Pod.FromAPI {
 		r.cancel()

@@ -56,7 +56,7 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 		return a.failed(e, killed, err)
 	}
 	switch {
-	case killed.Processes > 0:
+	case killed.Processes > 0, killed.Lingering:
 	case killed.Status == "":
 		return fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())
 	case killed.Unmounting:
@@ -71,7 +71,7 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 	killed.ToStatus += decided
 	killed.ToSignal += decided
 	killed.ToEmpty += decided
-	if r.lingering = killed.Lingering; !r.lingering {
+	if r.lingering, r.rest = killed.Lingering, killed.Rest; !r.lingering {
 		r.gone = time.Now()
 	}
 	a.killed = killed

@@ -136,8 +136,9 @@ type Killed struct {
 	// GivenUp: withdrawn, since it was not carried out within the time for that.
 	GivenUp bool
 	// Lingering processes have got their signal but were not gone when ctx
-	// ended; they still hold their memory.
+	// ended; they still hold their memory. Rest, if set, is closed when they are gone.
 	Lingering bool
+	Rest      <-chan struct{}
 }
 
 // An Inventory is brought up to date between looks, when there is time.

@@ -31,12 +31,13 @@ type release struct {
 	before    signal.Amount // available when the eviction was decided
 	expected  signal.Amount // what the pod was seen to use
 	since     time.Time
-	gone      time.Time     // when its processes were found to be, since if they were not
-	deadline  time.Time     // zero: as long as it takes
-	tidy      time.Duration // for how long memory is waited for since then, if for longer than tidyWait
-	rehearsed bool          // nothing was done, and nothing will come back
-	lingering bool          // processes have got SIGKILL but are not gone
-	why       string        // what standing by for it is explained with
+	gone      time.Time       // when its processes were found to be, since if they were not
+	deadline  time.Time       // zero: as long as it takes
+	tidy      time.Duration   // for how long memory is waited for since then, if for longer than tidyWait
+	rehearsed bool            // nothing was done, and nothing will come back
+	lingering bool            // processes have got SIGKILL but are not gone
+	rest      <-chan struct{} // closed when they are; nil: nothing reports it
+	why       string          // what standing by for it is explained with
 
 	// A soft eviction goes on beside the loop until finished.
 	finished <-chan termination
@@ -169,6 +170,15 @@ func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Dur
 		return "no time left to wait"
 	}
 	return ""
+}
+
+// empty notes that the processes that lingered are gone.
+func (r *release) empty(now time.Time) {
+	select {
+	case <-r.rest:
+		r.lingering, r.gone, r.rest = false, now, nil
+	default:
+	}
 }
 
 // hangs reports whether a soft eviction that was hurried takes longer than a kill,

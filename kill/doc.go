@@ -23,6 +23,12 @@
 //  4. A kill takes no lock, waits for neither the API nor the runtime, and uses
 //     memory that [New] touched. What it waits for are the exits themselves.
 //  5. pids.max gets its old value back, whatever happened: a runtime may start
-//     containers in the directory again, and a survivor must not be crippled.
+//     containers in the directory again, and a survivor must not be crippled. The
+//     old value is recorded at the directory itself, for [Killer.Restore].
 //  6. A pod without processes is the goal, not a fault.
+//  7. A kill returns at its deadline, however many processes and directories the pod
+//     has; the clock is read within every batch. The rest goes on in a goroutine that
+//     the Killer owns, which ends with the pod or with [Killer.Close]. What a listing
+//     could not read keeps neither what it found from being signalled, nor cgroup.kill
+//     from being written.
 package kill

@@ -22,6 +22,7 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, hu
 		return Result{}, err
 	}
 	defer a.end()
+	a.wakeable = true
 	defer a.wakeOn(ctx, hurry)()
 	ended, err := a.terminate(ctx, grace, hurry)
 	if ended || err != nil {
@@ -29,6 +30,7 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, hu
 	}
 	a.w.before = a.w.before[:0] // SIGKILL is a signal of its own
 	a.result.Signalled = 0
+	defer a.allowForks()
 	err = a.killUntilEmpty(ctx)
 	return a.result, err
 }
@@ -42,6 +44,7 @@ func (k *Killer) Await(ctx context.Context, t Target) error {
 		return err
 	}
 	defer a.end()
+	a.wakeable = true
 	defer a.wakeOn(ctx, nil)()
 	for {
 		if err := a.list(&a.w.pids); err != nil {
@@ -55,7 +58,7 @@ func (k *Killer) Await(ctx context.Context, t Target) error {
 		}
 		_, err := a.openPidfds(a.w.pids)
 		if err == nil {
-			a.awaitExits(ctx, true)
+			a.awaitExits(ctx)
 		}
 		a.closePidfds()
 		if err != nil {
@@ -87,10 +90,10 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-ch
 		case asked:
 			_, err = a.openPidfds(a.w.pids)
 		default:
-			err = a.signalAll(unix.SIGTERM)
+			err = a.signalAll(ctx, unix.SIGTERM)
 		}
 		if err == nil {
-			a.awaitExits(until, true)
+			a.awaitExits(until)
 		}
 		a.closePidfds()
 		if err != nil {

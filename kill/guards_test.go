@@ -106,7 +106,7 @@ func TestRefusesItself(t *testing.T) {
 	victim := r.hog(r.pod, "main")
 	// A Killer that runs inside the pod. Its own PID is what the guard compares,
 	// so the hog's listing is given this process's in its place.
-	a, err := r.killer.begin(r.killer.urgent, r.target(r.pod.Path()))
+	a, err := r.killer.begin(r.killer.urgent[0], r.target(r.pod.Path()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,10 +188,14 @@ func TestNewNeedsAMount(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	r := onMemory(t)
-	r.killer.urgent.busy.Store(true)
+	for _, w := range r.killer.urgent {
+		w.busy.Store(true)
+	}
 	if _, err := r.killer.Immediate(r.within(time.Second), r.target(r.pod.Path())); !errors.Is(err, ErrBusy) {
 		t.Errorf("error %v, want %v", err, ErrBusy)
 	}
-	r.killer.urgent.busy.Store(false)
+	for _, w := range r.killer.urgent {
+		w.busy.Store(false)
+	}
 	r.mustKill()
 }

@@ -336,6 +336,9 @@ func TestImmediateFrozenAbove(t *testing.T) {
 	if !strings.Contains(err.Error(), "above the pod is frozen") {
 		t.Errorf("the error does not name the freeze: %v", err)
 	}
+	if err := r.killer.Close(); err != nil { // the kill goes on until then
+		t.Error(err)
+	}
 	if after := r.limits(); after != before {
 		t.Errorf("pids.max was %q, is %q", before, after)
 	}
@@ -352,8 +355,8 @@ func TestImmediateSparesWhoLeft(t *testing.T) {
 	}
 	stays, leaves := r.hog(r.pod, "main"), r.hog(r.pod, "side")
 	other := addPod(t, r.node, "other")
-	r.killer.urgent.between = func() {
-		r.killer.urgent.between = nil
+	r.killer.urgent[0].between = func() {
+		r.killer.urgent[0].between = nil
 		move(t, leaves.Process.PID, other.ContainerDir("memory", "main"))
 	}
 	result := r.mustKill()
@@ -373,8 +376,8 @@ func TestImmediateGetsWhoJoined(t *testing.T) {
 		t.Skip("cgroup.kill chooses and kills in one act")
 	}
 	first, joins := r.hog(r.pod, "main"), r.hog(addPod(t, r.node, "other"), "main")
-	r.killer.urgent.between = func() {
-		r.killer.urgent.between = nil
+	r.killer.urgent[0].between = func() {
+		r.killer.urgent[0].between = nil
 		move(t, joins.Process.PID, r.pod.ContainerDir("memory", "side"))
 	}
 	result := r.mustKill()

@@ -44,15 +44,20 @@ type Result struct {
 	// every process that was signalled last had given up its memory; 0 if it was
 	// not. A kill that found nothing to signal has a ToSignal of 0.
 	ToSignal, ToEmpty time.Duration
+	// Rest is set where the call has returned at its deadline and the kill goes on
+	// beside the caller. It is closed when no process is left.
+	Rest <-chan struct{}
 }
 
 // A Killer ends pods. It can do one immediate and one graceful kill at a time,
-// of different pods too: a slow soft eviction never holds up a hard one.
+// of different pods too: a slow soft eviction never holds up a hard one. Beside them
+// go on immediate kills that were not done at their deadline, see [Killer.Immediate].
 type Killer struct {
 	mounts   mounts
-	urgent   *workspace // of Immediate
-	patient  *workspace // of Graceful
-	released bool       // whether process_mrelease is used; tests measure without it
+	urgent   [1 + maxRests]*workspace // of Immediate, and of kills that go on
+	patient  *workspace               // of Graceful
+	released bool                     // whether process_mrelease is used; tests measure without it
+	rests    rests
 }
 
 // mounts are the roots of the trees, kept open; -1 where there is none.
@@ -98,9 +103,12 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 		m.freezer, _ = openMount(h.Dir("freezer", "/"))
 		m.blind = !inHostPIDNamespace()
 	}
-	k := &Killer{mounts: m, released: true}
-	if k.urgent, err = newWorkspace(); err == nil {
-		k.patient, err = newWorkspace()
+	k := &Killer{mounts: m, released: true, rests: rests{ending: make(chan struct{})}}
+	k.patient, err = newWorkspace()
+	for i := range k.urgent {
+		if err == nil {
+			k.urgent[i], err = newWorkspace()
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare to kill: %w", err), k.Close())
@@ -108,14 +116,17 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 	return k, nil
 }
 
-// Close closes the mounts. No kill may be under way.
+// Close ends the kills that go on, and closes the mounts. No call may be under way.
 func (k *Killer) Close() error {
+	k.rests.end()
 	for _, fd := range []int{k.mounts.members, k.mounts.pids, k.mounts.freezer} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
-	k.urgent.close()
+	for _, w := range k.urgent {
+		w.close()
+	}
 	k.patient.close()
 	return nil
 }
@@ -123,28 +134,61 @@ func (k *Killer) Close() error {
 // Immediate ends every process of the pod with SIGKILL and waits until none is
 // left, or ctx ends. It keeps signalling what joins the pod meanwhile.
 //
+// A kill that is not done when ctx ends, be it that signals have not reached every
+// process yet, goes on in a goroutine of the Killer's: until the pod is empty, nothing
+// is left that a signal could end, or [Killer.Close]. The Result says so. Another call
+// for the same pod waits for that one.
+//
 // Errors: [ErrGone], [ErrNotPod], [ErrChanged], [ErrNotVisible], [ErrTimeout],
 // [ErrBusy], or what the kernel refused.
 func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
-	a, err := k.begin(k.urgent, t)
+	if r := k.rests.of(t); r != nil {
+		return r.join(ctx)
+	}
+	a, err := k.begin(k.free(), t)
 	if err != nil {
 		return Result{}, err
 	}
-	defer a.end()
+	inTime := !a.late(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		a.listFor = max(deadline.Sub(a.begun)/3, 1) // one listing, another one, and the signals
+	}
 	err = a.killUntilEmpty(ctx)
-	return a.result, err
+	result := a.result
+	if inTime && errors.Is(err, ErrTimeout) {
+		if result.Rest = k.goOn(a); result.Rest != nil {
+			return result, err
+		}
+	}
+	a.allowForks()
+	a.end()
+	return result, err
+}
+
+// free is a workspace that no kill goes on in; that of the urgent kill under way if
+// there is none.
+func (k *Killer) free() *workspace {
+	for _, w := range k.urgent {
+		if !w.busy.Load() {
+			return w
+		}
+	}
+	return k.urgent[0]
 }
 
 // Ended reports whether no process of the pod is left but those it is to spare. What
-// can not be told is not so. It costs what a listing does, and touches nothing;
-// no immediate kill may be under way.
+// is not known is not so. It ends with the first process found, and touches nothing;
+// no immediate kill may be under way but those that go on.
 func (k *Killer) Ended(t Target) bool {
-	a, err := k.begin(k.urgent, t)
+	if k.rests.of(t) != nil {
+		return false
+	}
+	a, err := k.begin(k.free(), t)
 	if err != nil {
 		return errors.Is(err, ErrGone)
 	}
 	defer a.end()
-	return a.list(&a.w.pids) == nil && a.empty()
+	return !a.anyLeft()
 }
 
 // begin claims the workspace and opens the verified directory.
@@ -177,6 +221,13 @@ type attempt struct {
 	begun   time.Time
 	result  Result
 
+	listFor   time.Duration   // how long a listing may take; 0: until it is complete
+	cut       bool            // the last round did not signal all it should have
+	wakeable  bool            // the eventfd ends a wait
+	ending    <-chan struct{} // closed when the Killer is
+	rest      *rest           // what this kill is that goes on, nil before
+	signalled time.Time       // when a process was last signalled for the first time
+
 	pidsMax    [24]byte // what pids.max said before
 	pidsMaxLen int      // 0: not changed
 }
@@ -194,13 +245,14 @@ func (a *attempt) end() {
 	a.w.busy.Store(false)
 }
 
-// killUntilEmpty is the kill: forks stopped, then rounds of signals and waits.
+// killUntilEmpty is the kill: forks stopped, then rounds of signals and waits. Forks
+// are to be allowed again when it is over.
 func (a *attempt) killUntilEmpty(ctx context.Context) error {
-	defer a.allowForks()
 	for {
 		if err := a.list(&a.w.pids); err != nil {
 			return err
 		}
+		a.rest.note(a)
 		if a.empty() {
 			a.result.ToEmpty = time.Since(a.begun)
 			return nil
@@ -208,36 +260,39 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 		if err := a.refuse(); err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
+		if a.late(ctx) || a.stuck() {
 			return a.timeout(ctx)
 		}
-		if len(a.w.pids)+a.w.invisible > 0 { // others are leaving already
+		if len(a.w.pids)+a.w.invisible > 0 || a.w.partial != nil { // others are leaving already
 			a.stopForks()
-			if err := a.round(); err != nil {
+			if err := a.round(ctx); err != nil {
 				return err
 			}
 		}
-		a.awaitExits(ctx, false)
+		a.awaitExits(ctx)
 		a.closePidfds()
 	}
 }
 
-// round signals every process of the pod once.
-func (a *attempt) round() error {
+// round signals every process of the pod once that has not been signalled.
+func (a *attempt) round(ctx context.Context) error {
 	a.result.Rounds++
-	before := a.result.Signalled
+	before, resumed := a.result.Signalled, a.cut
 	signalled, err := a.killAtOnce()
 	if !signalled && err == nil {
-		err = a.signalAll(unix.SIGKILL)
+		err = a.signalAll(ctx, unix.SIGKILL)
 	}
 	if a.result.Signalled > before {
-		a.fought++
+		a.signalled = time.Now()
+		if !resumed {
+			a.fought++
+		}
 	}
 	if err != nil {
 		a.closePidfds()
 		return err
 	}
 	a.thaw()
-	a.release()
+	a.release(ctx)
 	return nil
 }

@@ -25,7 +25,7 @@ func BenchmarkList(b *testing.B) {
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			a, err := s.killer.begin(s.killer.urgent, target)
+			a, err := s.killer.begin(s.killer.urgent[0], target)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -12,18 +12,19 @@ import (
 )
 
 // list reads the PIDs of the pod and everything below it, sorted. Directories
-// that vanish meanwhile had no processes.
+// that vanish meanwhile had no processes. A listing that could not be completed
+// has what was found, and the reason in partial.
 func (a *attempt) list(into *[]int) error {
 	w := a.w
 	*into, w.invisible = (*into)[:0], 0
-	err := a.walk(a.members, func(dir int) error { return a.procs(dir, into) })
-	if err != nil {
-		return a.failed(fmt.Errorf("list the processes of %s: %w", a.target.Path, err))
-	}
+	w.partial = a.walk(a.members, func(dir int) error { return a.procs(dir, into) })
 	slices.Sort(*into)
 	zeros, _ := slices.BinarySearch(*into, 1)
 	w.invisible = zeros
 	*into = (*into)[zeros:]
+	if w.partial != nil && len(*into)+zeros == 0 && a.k.mounts.version == cgroup.V1 {
+		return a.failed(fmt.Errorf("list the processes of %s: %w", a.target.Path, w.partial))
+	}
 	if err := a.leaveOut(into); err != nil {
 		return a.failed(fmt.Errorf("list the processes of %s that are spared: %w", a.target.Path, err))
 	}
@@ -31,6 +32,31 @@ func (a *attempt) list(into *[]int) error {
 		w.invisible = a.unlisted()
 	}
 	return nil
+}
+
+// anyLeft reports whether a process is left beside those that are spared. It ends
+// with the first one found.
+func (a *attempt) anyLeft() bool {
+	w := a.w
+	if a.listSpared() == nil {
+		w.pids = w.pids[:0]
+		err := a.walk(a.members, func(dir int) error {
+			from := len(w.pids)
+			if err := a.procs(dir, &w.pids); err != nil {
+				return err
+			}
+			for _, pid := range w.pids[from:] {
+				if pid > 0 && !listed(w.spared, pid) {
+					return errFound
+				}
+			}
+			return nil
+		})
+		if err == errFound {
+			return true
+		}
+	}
+	return a.list(&w.pids) != nil || !a.empty()
 }
 
 // unlisted counts the tasks of a pod that lists no process. v1 leaves members of
@@ -63,53 +89,6 @@ func (a *attempt) unlisted() int {
 		return 1
 	}
 	return count[0]
-}
-
-// walk calls visit for a directory and all below it.
-func (a *attempt) walk(root int, visit func(dir int) error) (err error) {
-	w := a.w
-	w.dirs = append(w.dirs[:0], root)
-	for i := 0; i < len(w.dirs) && err == nil; i++ {
-		if err = visit(w.dirs[i]); err == nil {
-			err = a.children(w.dirs[i])
-		}
-	}
-	for _, fd := range w.dirs[1:] {
-		_ = unix.Close(fd)
-	}
-	return err
-}
-
-// children opens the directories in a directory, behind those of the walk.
-func (a *attempt) children(dir int) error {
-	w := a.w
-	if _, err := unix.Seek(dir, 0, unix.SEEK_SET); err != nil {
-		return fmt.Errorf("rewind a directory: %w", err)
-	}
-	for {
-		n, err := unix.Getdents(dir, w.dirents)
-		if gone(err) || err == nil && n == 0 {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read a directory: %w", err)
-		}
-		for entries := w.dirents[:n]; len(entries) > 0; {
-			name, rest := nextDirectory(entries)
-			entries = rest
-			if name == nil {
-				continue
-			}
-			fd, err := openat(dir, &name[0], dirFlags)
-			if gone(err) {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("open a directory: %w", err)
-			}
-			w.dirs = append(w.dirs, fd)
-		}
-	}
 }
 
 // procs appends the processes that are right in a directory. A threaded cgroup
@@ -147,7 +126,7 @@ func (a *attempt) procs(dir int, into *[]int) error {
 // own word counts too: it knows of processes that are not listed any more but
 // have not left yet.
 func (a *attempt) empty() bool {
-	if len(a.w.pids) > 0 || a.w.invisible > 0 {
+	if len(a.w.pids) > 0 || a.w.invisible > 0 || a.w.partial != nil {
 		return false
 	}
 	if a.sparing {

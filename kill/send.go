@@ -1,6 +1,8 @@
 package kill
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,37 +55,64 @@ func killOne(dir int) (bool, error) {
 	return err == nil, err
 }
 
-// signalAll sends a signal to every listed process, in batches of pidfds; the
-// last batch stays open. A process that left the pod gets none.
-func (a *attempt) signalAll(sig unix.Signal) error {
+// signalAgain is every which round all processes are signalled, and not only those
+// that have not been: a PID may be another process by then.
+const signalAgain = 8
+
+// signalAll sends a signal to the listed processes that have not got it, in batches
+// of pidfds; the last batch stays open. A process that left the pod gets none. Late
+// it ends behind the first batch, and the next round goes on.
+func (a *attempt) signalAll(ctx context.Context, sig unix.Signal) error {
 	w := a.w
 	a.result.Invisible = max(a.result.Invisible, w.invisible)
-	var refused error
-	sent := 0
-	for rest := w.pids; len(rest) > 0; {
+	w.fresh = w.fresh[:0]
+	for _, pid := range w.pids {
+		if a.result.Rounds%signalAgain == 0 || !listed(w.before, pid) {
+			w.fresh = append(w.fresh, pid)
+		}
+	}
+	a.cut = w.partial != nil
+	sent, refused, err := a.signalFresh(ctx, sig)
+	if err != nil {
+		return err
+	}
+	if len(w.fresh) == 0 { // to wait for them, and to release their memory
+		_, err = a.openPidfds(w.pids)
+	}
+	if sent == 0 && refused != nil {
+		return a.failed(fmt.Errorf("signal its processes: %w: the capability CAP_KILL is needed", refused))
+	}
+	return err
+}
+
+func (a *attempt) signalFresh(ctx context.Context, sig unix.Signal) (sent int, refused, err error) {
+	w := a.w
+	known := len(w.before)
+	for rest := w.fresh; len(rest) > 0; {
+		if len(rest) < len(w.fresh) && a.late(ctx) {
+			a.cut = true
+			break
+		}
 		a.closePidfds()
 		opened, err := a.openPidfds(rest)
 		if err != nil {
-			return err
+			return sent, refused, err
 		}
 		if w.between != nil {
 			w.between()
 		}
 		if err := a.list(&w.again); err != nil {
-			return err
+			return sent, refused, err
 		}
-		n, err := a.signalBatch(rest[:opened], sig)
+		n, err := a.signalBatch(ctx, rest[:opened], sig, w.before[:known])
 		sent += n
-		if err != nil {
-			refused = err
-		}
+		refused = cmp.Or(refused, err)
 		rest = rest[opened:]
 	}
-	w.pids, w.before = w.before, w.pids
-	if sent == 0 && refused != nil {
-		return a.failed(fmt.Errorf("signal its processes: %w: the capability CAP_KILL is needed", refused))
-	}
-	return nil
+	w.before = slices.DeleteFunc(w.before, func(pid int) bool { return !listed(w.pids, pid) })
+	slices.Sort(w.before)
+	w.before = slices.Compact(w.before)
+	return sent, refused, nil
 }
 
 // openPidfds opens pidfds for the first PIDs, and says for how many: fewer than
@@ -112,9 +141,14 @@ func (a *attempt) openPidfds(pids []int) (opened int, err error) {
 }
 
 // signalBatch signals the processes whose pidfds are open and that the second
-// listing found in the pod again. The rest of the batch is let go.
-func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error) {
+// listing found in the pod again, and notes them behind those in known, which had
+// their signal before. What is late is left to the next round.
+func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, known []int) (sent int, err error) {
 	for i, pid := range pids {
+		if sent > 0 && i%clockEvery == 0 && a.late(ctx) {
+			a.cut = true
+			break
+		}
 		slot := &a.w.poll[firstPidfd+i]
 		if slot.Fd < 0 {
 			continue
@@ -128,7 +162,8 @@ func (a *attempt) signalBatch(pids []int, sig unix.Signal) (sent int, err error)
 		case e == nil:
 			sent++
 			a.touched = true
-			if !listed(a.w.before, pid) {
+			a.w.before = append(a.w.before, pid)
+			if !listed(known, pid) {
 				a.result.Signalled++
 				a.result.ToSignal = time.Since(a.begun)
 			}
@@ -155,18 +190,24 @@ func (a *attempt) countAll() {
 	if a.result.Signalled > before {
 		a.result.ToSignal = time.Since(a.begun)
 	}
+	a.cut = w.partial != nil
 	w.pids, w.before = w.before, w.pids
 }
 
 // release frees the memory of the dying processes on this thread's time.
 // process_mrelease (Linux 5.15) does nothing to a process that is not dying.
-func (a *attempt) release() {
+// It ends when the kill is late: where processes share memory, a call looks at every
+// process of the machine.
+func (a *attempt) release(ctx context.Context) {
 	if !a.k.released {
 		return
 	}
 	for _, slot := range a.w.poll[firstPidfd:] {
 		if slot.Fd < 0 {
 			continue
+		}
+		if a.late(ctx) {
+			return
 		}
 		switch errno := processMrelease(int(slot.Fd)); errno {
 		case 0:

@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"cmp"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -46,13 +47,9 @@ func (a *attempt) leaveOut(pids *[]int) error {
 	if len(w.spares) == 0 || a.fought >= mostSparing {
 		return nil
 	}
-	w.spared = w.spared[:0]
-	for _, s := range w.spares {
-		if err := a.walk(s.dir, func(dir int) error { return a.procs(dir, &w.spared) }); err != nil {
-			return err
-		}
+	if err := a.listSpared(); err != nil {
+		return err
 	}
-	slices.Sort(w.spared)
 	zeros, _ := slices.BinarySearch(w.spared, 1)
 	if a.sparing = len(w.spared) > 0; a.sparing {
 		w.invisible = max(w.invisible-zeros, 0)
@@ -61,22 +58,41 @@ func (a *attempt) leaveOut(pids *[]int) error {
 	return nil
 }
 
-// others asks about every directory right in the pod's but those that are spared,
-// and reports whether any answer was yes.
-func (a *attempt) others(ask func(dir int) (bool, error)) (found bool, err error) {
+// listSpared lists the processes that are spared, sorted.
+func (a *attempt) listSpared() error {
 	w := a.w
-	w.dirs = append(w.dirs[:0], a.members)
-	err = a.children(a.members)
-	for _, dir := range w.dirs[1:] {
+	w.spared = w.spared[:0]
+	for _, s := range w.spares {
+		if err := a.walk(s.dir, func(dir int) error { return a.procs(dir, &w.spared) }); err != nil {
+			return err
+		}
+	}
+	slices.Sort(w.spared)
+	return nil
+}
+
+// others asks about every directory right in the pod's but those that are spared,
+// and reports whether any answer was yes. One that can not be opened or asked does
+// not keep the others from it: the error is the first of them.
+func (a *attempt) others(ask func(dir int) (bool, error)) (found bool, first error) {
+	l := &a.w.levels[0]
+	if _, err := unix.Seek(a.members, 0, unix.SEEK_SET); err != nil {
+		return false, err
+	}
+	l.dir, l.left = a.members, nil
+	for {
+		dir, err := l.next()
+		first = cmp.Or(first, err)
+		if dir < 0 {
+			return found, first
+		}
 		var st unix.Stat_t
-		if err == nil && unix.Fstat(dir, &st) == nil && !a.spares(st.Ino) {
-			var yes bool
-			yes, err = ask(dir)
-			found = found || yes
+		if unix.Fstat(dir, &st) == nil && !a.spares(st.Ino) {
+			yes, err := ask(dir)
+			first, found = cmp.Or(first, err), found || yes
 		}
 		_ = unix.Close(dir)
 	}
-	return found, err
 }
 
 func (a *attempt) spares(inode uint64) bool {

@@ -107,7 +107,7 @@ func TestTheEndOfAnUnknownProcessIsNotMissed(t *testing.T) {
 		least := time.Hour
 		for i := 0; i < 10 && least >= longestWait; i++ {
 			known, unknown := r.hog(r.pod, "main"), r.hog(r.pod, "side")
-			a, err := r.killer.begin(r.killer.urgent, r.target(r.pod.Path()))
+			a, err := r.killer.begin(r.killer.urgent[0], r.target(r.pod.Path()))
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestTheEndOfAnUnknownProcessIsNotMissed(t *testing.T) {
 			begun := time.Now()
 			time.AfterFunc(longestWait/4, func() { _ = unix.Kill(known.Process.PID, unix.SIGKILL) })
 			time.AfterFunc(longestWait/2, func() { _ = unix.Kill(unknown.Process.PID, unix.SIGKILL) })
-			a.awaitExits(r.Context(), false)
+			a.awaitExits(r.Context())
 			least = min(least, time.Since(begun))
 			a.closePidfds()
 			a.end()

@@ -14,6 +14,7 @@ var (
 	namePidsCurrent  = cString("pids.current")
 	namePidsMax      = cString("pids.max")
 	nameFreezerState = cString("freezer.state")
+	namePidsMaxWas   = cString(attrPidsMax)
 
 	zero   = []byte("0")
 	one    = []byte("1")
@@ -41,5 +42,24 @@ func openat(dir int, name *byte, flags int) (int, error) {
 // processMrelease is process_mrelease(2), Linux 5.15.
 func processMrelease(pidfd int) unix.Errno {
 	_, _, errno := unix.Syscall(unix.SYS_PROCESS_MRELEASE, uintptr(pidfd), 0, 0)
+	return errno
+}
+
+// setxattr, getxattr and removexattr are fsetxattr(2) and its like with names that cost
+// no allocation.
+func setxattr(fd int, name *byte, value []byte) unix.Errno {
+	_, _, errno := unix.Syscall6(unix.SYS_FSETXATTR, uintptr(fd), uintptr(unsafe.Pointer(name)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(value))), uintptr(len(value)), 0, 0)
+	return errno
+}
+
+func getxattr(fd int, name *byte, into []byte) (int, unix.Errno) {
+	n, _, errno := unix.Syscall6(unix.SYS_FGETXATTR, uintptr(fd), uintptr(unsafe.Pointer(name)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(into))), uintptr(len(into)), 0, 0)
+	return int(n), errno
+}
+
+func removexattr(fd int, name *byte) unix.Errno {
+	_, _, errno := unix.Syscall(unix.SYS_FREMOVEXATTR, uintptr(fd), uintptr(unsafe.Pointer(name)), 0)
 	return errno
 }

@@ -1,10 +1,20 @@
 package kill
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// attrPidsMax is the extended attribute of a pod's directory in the pids tree that
+// holds what pids.max was before a kill set it to 0. It goes with the directory, and
+// stays when the agent is killed during the kill: see [Killer.Restore].
+const attrPidsMax = "user.plimsoll.pids-max"
 
 // stopForks sets the pod's pids.max to 0, so that nothing is born while it is
 // being killed, and remembers what it was. It is tried once; where it fails, a
-// fork bomb makes the kill take more rounds.
+// fork bomb makes the kill take more rounds. A pids.max of 0 is left alone, unless
+// the attribute shows that it is another kill's.
 func (a *attempt) stopForks() {
 	if a.pids < 0 || a.pidsMaxLen > 0 {
 		return
@@ -18,10 +28,26 @@ func (a *attempt) stopForks() {
 	if err != nil || n <= 0 {
 		return
 	}
+	if isZero(a.pidsMax[:n]) {
+		a.pidsMaxLen = a.recorded()
+		return
+	}
+	_ = setxattr(a.pids, namePidsMaxWas, a.pidsMax[:n]) // before Linux 5.7 there is none
 	if _, err := unix.Write(fd, zero); err == nil {
 		a.pidsMaxLen = n
 	}
 }
+
+// recorded reads into pidsMax what pids.max was before a kill; 0 if none has said so.
+func (a *attempt) recorded() int {
+	n, errno := getxattr(a.pids, namePidsMaxWas, a.pidsMax[:])
+	if errno != 0 {
+		return 0
+	}
+	return n
+}
+
+func isZero(text []byte) bool { return string(text) == "0\n" || string(text) == "0" }
 
 // allowForks gives pids.max its old value back. Survivors have their SIGKILL
 // pending and can not fork before they die of it.
@@ -29,13 +55,52 @@ func (a *attempt) allowForks() {
 	if a.pidsMaxLen == 0 {
 		return
 	}
+	n := a.pidsMaxLen
+	a.pidsMaxLen = 0
 	fd, err := openat(a.pids, namePidsMax, unix.O_WRONLY)
 	if err != nil {
 		return // the directory is gone
 	}
 	defer unix.Close(fd)
-	_, _ = unix.Write(fd, a.pidsMax[:a.pidsMaxLen])
-	a.pidsMaxLen = 0
+	if _, err := unix.Write(fd, a.pidsMax[:n]); err == nil {
+		_ = removexattr(a.pids, namePidsMaxWas)
+	}
+}
+
+// Restore gives a pod its pids.max back where a kill set it to 0 and the agent was
+// killed before it could do so, and reports whether that was necessary. It belongs to
+// the start of an agent, before the first kill.
+//
+// Returns the errors of [Killer.Immediate], and that of the kernel if pids.max can not
+// be written.
+func (k *Killer) Restore(t Target) (restored bool, err error) {
+	if k.mounts.pids < 0 {
+		return false, nil
+	}
+	a, err := k.begin(k.patient, t)
+	if err != nil {
+		return false, err
+	}
+	defer a.end()
+	if a.pidsMaxLen = a.recorded(); a.pidsMaxLen == 0 {
+		return false, nil
+	}
+	fd, err := openat(a.pids, namePidsMax, unix.O_RDWR)
+	if err != nil {
+		return false, a.failed(fmt.Errorf("open pids.max: %w", err))
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, a.w.text)
+	if err != nil {
+		return false, a.failed(fmt.Errorf("read pids.max: %w", err))
+	}
+	if restored = isZero(a.w.text[:n]); restored {
+		if _, err := unix.Write(fd, a.pidsMax[:a.pidsMaxLen]); err != nil {
+			return false, a.failed(fmt.Errorf("set pids.max to %q, as it was before a kill that was interrupted: %w", a.pidsMax[:a.pidsMaxLen], err))
+		}
+	}
+	_ = removexattr(a.pids, namePidsMaxWas)
+	return restored, nil
 }
 
 // thaw lets frozen processes of the pod die: the v1 freezer holds back even

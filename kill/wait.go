@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,10 +25,10 @@ const (
 
 // awaitExits waits until the processes with an open pidfd have exited, and their
 // memory with them, or v2 reports a change, or it is time to list again.
-func (a *attempt) awaitExits(ctx context.Context, wakeable bool) {
+func (a *attempt) awaitExits(ctx context.Context) {
 	w := a.w
 	w.poll[0] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
-	if wakeable {
+	if a.wakeable {
 		w.poll[0].Fd = int32(w.wake)
 	}
 	w.poll[1] = unix.PollFd{Fd: int32(a.events), Events: unix.POLLPRI}
@@ -39,7 +40,7 @@ func (a *attempt) awaitExits(ctx context.Context, wakeable bool) {
 		_, _ = unix.Poll(w.poll[:1], int(shortestWait.Milliseconds()))
 		return
 	}
-	for left := time.Until(until); left > 0 && ctx.Err() == nil; left = time.Until(until) {
+	for left := time.Until(until); left > 0 && !a.late(ctx); left = time.Until(until) {
 		_, err := unix.Poll(w.poll, int(left.Milliseconds())+1)
 		if err != nil && err != unix.EINTR {
 			return
@@ -90,9 +91,19 @@ func (w *workspace) dropExited() {
 	}
 }
 
+// late reports whether it is time to return. The deadline is held against the clock:
+// on a machine with thousands of processes to run, a timer fires when it can.
+func (a *attempt) late(ctx context.Context) bool {
+	if closed(a.ending) || ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}
+
 // timeout describes who was left.
 func (a *attempt) timeout(ctx context.Context) error {
-	e := &TimeoutError{UID: a.target.UID, Left: len(a.w.pids) + a.w.invisible, Cause: ctx.Err()}
+	e := &TimeoutError{UID: a.target.UID, Left: len(a.w.pids) + a.w.invisible, Cause: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
 	for _, pid := range a.w.pids[:min(len(a.w.pids), namedStragglers)] {
 		s := Straggler{PID: pid, Command: "?"}
 		if text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil {

@@ -11,12 +11,12 @@ import (
 // Sizes of what a kill works with. A pod that outgrows them costs allocations,
 // or a further round.
 const (
-	batch       = 1024 // pidfds open at a time
-	expectPIDs  = 8192
-	expectDirs  = 64
-	textSize    = 16 << 10
-	direntsSize = 8 << 10
-	pathSize    = 4096 // PATH_MAX
+	batch        = 1024 // pidfds open at a time
+	expectPIDs   = 8192
+	expectSpares = 64
+	textSize     = 16 << 10
+	direntsSize  = 2 << 10 // for each level of a walk
+	pathSize     = 4096    // PATH_MAX
 )
 
 // A workspace is the memory of one kill, allocated and touched beforehand.
@@ -24,17 +24,18 @@ type workspace struct {
 	busy    atomic.Bool
 	attempt attempt
 
-	path    []byte
-	dirents []byte
-	text    []byte
-	dirs    []int // open directories of the walk under way
-	spares  []spare
+	path   []byte
+	text   []byte
+	levels [maxDepth + 1]level // of the walk under way
+	spares []spare
 
 	pids      []int // listed in this round, sorted
 	again     []int // listed after the pidfds were opened, sorted
 	spared    []int // in the directories that are left alone, sorted
-	before    []int // signalled in the last round, sorted
+	fresh     []int // to be signalled in this round, sorted
+	before    []int // listed in this round or the last one, and signalled, sorted
 	invisible int   // in the last listing
+	partial   error // why the last listing may be short, nil if it is not
 
 	// poll[0] wakes the wait, poll[1] is cgroup.events, the rest are pidfds.
 	poll []unix.PollFd
@@ -52,10 +53,14 @@ func newWorkspace() (*workspace, error) {
 		return nil, fmt.Errorf("make an eventfd: %w", err)
 	}
 	w := &workspace{
-		path: touched[byte](pathSize), dirents: touched[byte](direntsSize), text: touched[byte](textSize),
-		dirs: touched[int](expectDirs)[:0], spares: touched[spare](expectDirs)[:0], pids: touched[int](expectPIDs)[:0],
-		again: touched[int](expectPIDs)[:0], spared: touched[int](expectPIDs)[:0], before: touched[int](expectPIDs)[:0],
+		path: touched[byte](pathSize), text: touched[byte](textSize), spares: touched[spare](expectSpares)[:0],
 		poll: touched[unix.PollFd](firstPidfd + batch)[:firstPidfd], wake: wake,
+	}
+	for _, list := range [...]*[]int{&w.pids, &w.again, &w.spared, &w.fresh, &w.before} {
+		*list = touched[int](expectPIDs)[:0]
+	}
+	for i := range w.levels {
+		w.levels[i].buffer = touched[byte](direntsSize)
 	}
 	return w, expandFDTable(wake)
 }

@@ -26,6 +26,8 @@ type Ended struct {
 	Signalled         int
 	ToSignal, ToEmpty time.Duration // from the call
 	Lingering         bool          // not gone when ctx ended
+	// Rest is closed when what lingers is gone; nil if nothing more is done about it.
+	Rest <-chan struct{}
 }
 
 // A Notice is what the API server has to be told of an eviction.

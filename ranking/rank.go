@@ -45,9 +45,10 @@ type Ranked struct {
 // A Key is what a pod is ranked by, and thereby why it stands where it stands.
 type Key struct {
 	Order      Order
-	NoStats    bool // nothing was measured: such a pod goes first
-	Exceeds    bool // uses more than it requested (inodes: uses any)
-	Last       bool // asked to go after all others
+	NoStats    bool   // nothing was measured: such a pod goes first
+	Exceeds    bool   // uses more than it requested (inodes: uses any)
+	Incomplete string // why Usage may be more, empty if it is not
+	Last       bool   // asked to go after all others
 	Priority   int32
 	Usage      signal.Amount
 	Request    signal.Amount // 0 for inodes and PIDs
@@ -72,7 +73,9 @@ func Rank(pods []signal.Candidate, s signal.Signal, measure signal.Storage) []Ra
 }
 
 // compare holds two pods against each other, key by key. Who asked to go last
-// does; then missing stats decide, except for PIDs, where priority does. Each key is compared only where
+// does; then missing stats decide, except for PIDs, where priority does. Where those
+// and the priority are equal, a pod that may use more than was counted goes first:
+// many files must not hide a large one. Each key is compared only where
 // the ones before it are equal: nearly always the first two decide.
 func compare(a, b *Ranked) int {
 	if a.Key.Last != b.Key.Last {
@@ -93,6 +96,9 @@ func compare(a, b *Ranked) int {
 		if c := byPriority(a, b); c != 0 {
 			return c
 		}
+	}
+	if c := trueFirst(a.Key.Incomplete != "", b.Key.Incomplete != ""); c != 0 {
+		return c
 	}
 	if c := cmp.Compare(b.Key.over(), a.Key.over()); c != 0 {
 		return c
@@ -136,22 +142,25 @@ func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
 	case ByMemory:
 		k.Usage, k.Request = signal.Amount(c.Usage.Memory.Value), c.Pod.MemoryRequest.Value
 	case ByDisk:
-		k.Usage, _ = disk(c, measure)
+		k.Usage, _, k.Incomplete = disk(c, measure)
 		k.Request = c.Pod.StorageRequest.Value
 	case ByInodes:
-		_, k.Usage = disk(c, measure)
+		_, k.Usage, k.Incomplete = disk(c, measure)
 	case ByPIDs:
 		k.Usage = signal.Amount(c.Usage.Processes.Value)
 	}
-	k.Exceeds = k.Usage > k.Request
+	// What was not counted is more than nothing: a directory has a size.
+	k.Exceeds = k.Usage > k.Request || k.Incomplete != "" && k.Request == 0
 	return k
 }
 
-// disk adds up what a pod keeps in the places that count.
-func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amount) {
+// disk adds up what a pod keeps in the places that count, and returns the first reason
+// why there may be more.
+func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amount, incomplete string) {
 	add := func(u *signal.FilesystemUsage) {
 		bytes = bytes.Plus(signal.Amount(u.Bytes.Value))
 		inodes = inodes.Plus(signal.Amount(u.Inodes.Value))
+		incomplete = cmp.Or(incomplete, u.Incomplete)
 	}
 	for i := range c.Usage.Containers {
 		if measure.Has(signal.Rootfs) {
@@ -162,7 +171,7 @@ func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amou
 		}
 	}
 	if !measure.Has(signal.LocalVolumes) {
-		return bytes, inodes
+		return bytes, inodes, incomplete
 	}
 	for i := range c.Pod.Volumes {
 		if v := &c.Pod.Volumes[i]; v.Local {
@@ -171,5 +180,5 @@ func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amou
 			}
 		}
 	}
-	return bytes, inodes
+	return bytes, inodes, incomplete
 }

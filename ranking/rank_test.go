@@ -130,6 +130,31 @@ func TestOnlyPlacesThatRelieveThePressureAreMeasured(t *testing.T) {
 	}
 }
 
+// Many files hide no large one: of equal priority, a pod that could not be counted
+// completely goes first, also one of which nothing could be counted.
+func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
+	with := func(name string, priority int32, request, used int64, incomplete string) signal.Candidate {
+		c := pod{name: name, priority: priority, request: request, used: used}.candidate(signal.NodefsAvailable)
+		c.Usage.Containers[0].Rootfs.Incomplete = incomplete
+		return c
+	}
+	for _, s := range []signal.Signal{signal.NodefsAvailable, signal.NodefsInodesFree} {
+		candidates := []signal.Candidate{with("hog", 0, 0, 43, "cut"), with("plain", 0, 0, 100, ""), with("hidden", 0, 0, 0, "hangs"),
+			with("important", 5, 0, 500, "cut"), with("empty", 0, 0, 0, "")}
+		got := namesOf(ranking.Rank(candidates, s, everywhere))
+		if want := []string{"hog", "hidden", "plain", "important", "empty"}; !slices.Equal(got, want) {
+			t.Errorf("%s: ranked %v, want %v", s, got, want)
+		}
+	}
+	within := []signal.Candidate{with("within", 0, 1000, 43, "cut"), with("above", 0, 10, 11, "")}
+	if got := namesOf(ranking.Rank(within, signal.NodefsAvailable, everywhere)); got[0] != "above" {
+		t.Errorf("ranked %v: what was counted does not exceed the request", got)
+	}
+	if got := namesOf(ranking.Rank([]signal.Candidate{with("b", 0, 0, 43, "cut"), with("a", 0, 0, 43, "")}, signal.NodefsAvailable, 0)); got[0] != "a" {
+		t.Errorf("ranked %v: what does not count is incomplete", got)
+	}
+}
+
 func TestWhatIsNotMeasuredCountsZero(t *testing.T) {
 	seen := signal.Candidate{Pod: &signal.Pod{Name: "seen", UID: "b"}, Usage: &signal.Usage{}}
 	hungry := signal.Candidate{Pod: &signal.Pod{Name: "hungry", UID: "c"}, Usage: &signal.Usage{Memory: signal.Of(signal.Bytes(1))}}
@@ -159,6 +184,8 @@ func TestReasons(t *testing.T) {
 			"uses 300Mi, 200Mi above its request, priority 5"},
 		{ranking.Key{Order: ranking.ByDisk, Usage: 50 << 20, Request: 1 << 30},
 			"uses 50Mi, within its request of 1Gi, priority 0"},
+		{ranking.Key{Order: ranking.ByDisk, Exceeds: true, Usage: 43 << 20, Incomplete: "its time is over"},
+			"uses at least 43Mi, 43Mi above its request, priority 0, measured incompletely (its time is over)"},
 		{ranking.Key{Order: ranking.ByInodes, Exceeds: true, Usage: 5000, Priority: -1}, "uses 5k inodes, priority -1"},
 		{ranking.Key{Order: ranking.ByPIDs, Exceeds: true, Usage: 12}, "runs 12 processes, priority 0"},
 		{ranking.Key{Order: ranking.ByMemory, NoStats: true, Priority: 7}, "nothing measured, priority 7"},

@@ -9,6 +9,9 @@ import (
 // Reason says in words why a pod stands where it stands.
 func (k *Key) Reason() string {
 	text := k.measured() + fmt.Sprintf(", priority %d", k.Priority)
+	if k.Incomplete != "" {
+		text += ", measured incompletely (" + k.Incomplete + ")"
+	}
 	if k.EvictionPriority != 0 {
 		text += fmt.Sprintf(", eviction priority %d", k.EvictionPriority)
 	}
@@ -26,6 +29,9 @@ func (k *Key) measured() string {
 		return "nothing measured"
 	}
 	used := signal.Format(k.Usage, k.unit())
+	if k.Incomplete != "" {
+		used = "at least " + used
+	}
 	switch {
 	case k.Order == ByInodes:
 		return "uses " + used + " inodes"

@@ -137,6 +137,8 @@ type VolumeUsage struct {
 type FilesystemUsage struct {
 	Bytes  Measured[Bytes]
 	Inodes Measured[Inodes]
+	// Incomplete is why there may be more than was measured, empty if there is not.
+	Incomplete string
 }
 
 // Container returns the usage of a container, nil if there is none. Usage that

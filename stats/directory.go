@@ -61,39 +61,46 @@ func (o *DirectoryOptions) fill() {
 // A measurement that was cut short, by time, by number or by a fault, is a
 // lower bound. It is used as such: in a ranking the alternative is 0, by which
 // a pod with more files than can be counted would never be found; and above a
-// limit it is above it for sure. Where the last measurement of the same
+// limit it is above it for sure. A walk that was cut short by time or number goes on
+// in the next round; what is removed between two rounds counts until the walk begins
+// anew. The usage says where it is incomplete, and why. Where the last measurement of the same
 // directory says more and is not older than [DirectoryOptions.KeepFor], that
 // one is kept, with its time.
 type Directories struct {
 	options DirectoryOptions
 	turn    chan struct{} // who puts something in it may walk; there is one walk at a time
 
-	mu     sync.Mutex
-	pods   map[string]podDirectories // by UID
-	layers layers
-	where  string    // what the walk under way waits for, should it hang
-	due    time.Time // when it should have ended
+	mu      sync.Mutex
+	pods    map[string]podDirectories // by UID
+	hanging map[string]*walking       // walks that were given up, by the pod's UID
+	layers  layers
+	where   string    // what the round under way waits for, should it hang
+	due     time.Time // when it should have ended
 }
 
 // podDirectories are what one pod keeps in its directories.
 type podDirectories struct {
 	tried time.Time // when the last walk began
 	parts []part
+	lap   *lap // that goes on in the next round, nil for none
 }
 
 // A part is what one directory holds.
 type part struct {
 	place
-	at     time.Time // when its measurement began
-	bytes  signal.Bytes
-	inodes signal.Inodes
-	short  bool // a lower bound
+	at      time.Time // when its measurement began, or went on
+	bytes   signal.Bytes
+	inodes  signal.Inodes
+	short   string    // why it is a lower bound, empty if it is not
+	pending bool      // the next round goes on with it
+	next    *progress // where; nil: from its beginning
+	unseen  bool      // it could not be looked at
 }
 
 // OpenDirectories prepares to measure; it opens nothing.
 func OpenDirectories(o DirectoryOptions) *Directories {
 	o.fill()
-	return &Directories{options: o, turn: make(chan struct{}, 1), pods: map[string]podDirectories{}}
+	return &Directories{options: o, turn: make(chan struct{}, 1), pods: map[string]podDirectories{}, hanging: map[string]*walking{}}
 }
 
 // endWait is how long a walk may take to notice that its time is over.
@@ -102,8 +109,9 @@ const endWait = 250 * time.Millisecond
 // Measure measures the pods, those first whose last measurement is oldest. It
 // ends with ctx or after [DirectoryOptions.RoundTime], whichever is first; pods
 // that were finished until then have their results. One round runs at a time,
-// others wait for it. If a disk hangs, so does the walk, alone in its
-// goroutine, and all rounds are errors until it comes back.
+// others wait for it. A pod's walk that hangs is given up, alone on its thread, and
+// the round goes on with the next pod. If the directories that hold those of all pods
+// hang, all rounds are errors until they come back.
 //
 // The error says how many pods were not measured completely, and why the first
 // of them was not.
@@ -128,7 +136,7 @@ func (d *Directories) Measure(ctx context.Context, pods []signal.Pod) error {
 	case err := <-done:
 		return err
 	case <-time.After(endWait):
-		return d.hanging()
+		return d.hangs()
 	}
 }
 
@@ -138,7 +146,7 @@ func (d *Directories) take(ctx context.Context) error {
 	case d.turn <- struct{}{}:
 	default:
 		if d.overdue() {
-			return d.hanging()
+			return d.hangs()
 		}
 		select {
 		case d.turn <- struct{}{}:
@@ -159,7 +167,7 @@ func (d *Directories) overdue() bool {
 	return time.Now().After(d.due)
 }
 
-func (d *Directories) hanging() error {
+func (d *Directories) hangs() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return fmt.Errorf("measure the directories of pods: %s has not answered in time: the disk or the server behind it may hang, see the kernel's log", d.where)
@@ -172,7 +180,7 @@ func (d *Directories) Age(uid string) (age time.Duration, ok bool) {
 	defer d.mu.Unlock()
 	now := time.Now()
 	for _, p := range d.pods[uid].parts {
-		if d.counts(p.at, now) {
+		if d.counts(p.at, now) && p.inodes > 0 {
 			age, ok = max(age, now.Sub(p.at)), true
 		}
 	}

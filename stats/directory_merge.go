@@ -38,24 +38,33 @@ func (d *Directories) Merge(candidates []signal.Candidate) {
 
 // A merge makes the usage of one candidate, once there is something to add.
 type merge struct {
-	now  time.Time
-	pod  *signal.Pod
-	from *signal.Usage // nil for a pod without
-	into *signal.Usage // nil until something was added
+	now    time.Time
+	pod    *signal.Pod
+	from   *signal.Usage // nil for a pod without
+	into   *signal.Usage // nil until something was added
+	summed bool          // the sum is of what was added, and not of what was there
 }
 
 // add counts bytes to the pod's sum and returns the usage to say more in.
 func (m *merge) add(bytes signal.Bytes) *signal.Usage {
+	u := m.usage()
+	if !m.summed {
+		u.EphemeralStorage, m.summed = signal.Of[signal.Bytes](0), true
+	}
+	sum := &m.into.EphemeralStorage.Value
+	*sum = signal.Bytes(signal.Amount(*sum).Plus(signal.Amount(bytes)))
+	return m.into
+}
+
+// usage is a copy of the candidate's.
+func (m *merge) usage() *signal.Usage {
 	if m.into == nil {
 		m.into = &signal.Usage{Time: m.now}
 		if m.from != nil {
 			*m.into = *m.from
 			m.into.Containers, m.into.Volumes = slices.Clone(m.from.Containers), slices.Clone(m.from.Volumes)
 		}
-		m.into.EphemeralStorage = signal.Of[signal.Bytes](0)
 	}
-	sum := &m.into.EphemeralStorage.Value
-	*sum = signal.Bytes(signal.Amount(*sum).Plus(signal.Amount(bytes)))
 	return m.into
 }
 
@@ -69,8 +78,16 @@ func (m *merge) addLayers(l *layers) {
 }
 
 func (m *merge) addPart(p *part) {
-	used := signal.FilesystemUsage{Bytes: signal.Of(p.bytes), Inodes: signal.Of(p.inodes)}
-	u := m.add(p.bytes)
+	used := signal.FilesystemUsage{Bytes: signal.Of(p.bytes), Inodes: signal.Of(p.inodes), Incomplete: p.short}
+	var u *signal.Usage
+	switch {
+	case p.inodes > 0 || p.short == "":
+		u = m.add(p.bytes)
+	case m.from == nil && m.into == nil:
+		return // nothing is known of the pod
+	default: // of the directory
+		u, used.Bytes, used.Inodes = m.usage(), signal.Measured[signal.Bytes]{}, signal.Measured[signal.Inodes]{}
+	}
 	switch p.storage {
 	case signal.Logs:
 		for i := range m.pod.Containers {

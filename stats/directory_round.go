@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +27,7 @@ type task struct {
 	uid, key string
 	where    []location
 	tried    time.Time // when it was tried last, zero for never
+	lap      *lap      // that goes on, nil for none
 }
 
 // A location is where a directory of a pod lies.
@@ -44,7 +45,8 @@ func (d *Directories) plan(pods []signal.Pod) []task {
 	defer d.mu.Unlock()
 	for i := range pods {
 		p := &pods[i]
-		todo[i] = task{p.UID, p.Key(), locations(p), d.pods[p.UID].tried}
+		known := d.pods[p.UID]
+		todo[i] = task{p.UID, p.Key(), locations(p), known.tried, known.lap}
 	}
 	slices.SortStableFunc(todo, func(a, b task) int { return a.tried.Compare(b.tried) })
 	return todo
@@ -80,22 +82,20 @@ func isName(s string) bool {
 	return s != "" && s != "." && s != ".." && !strings.ContainsAny(s, "/\x00")
 }
 
-// round measures pods until all are measured or ctx ends. It takes its thread
-// with it.
+// round measures pods until all are measured or ctx ends.
 func (d *Directories) round(ctx context.Context, todo []task) error {
-	runtime.LockOSThread()
-	yield()
 	d.at("the container runtime")
 	layersErr := d.readLayers(ctx)
 	tops, topsErr := d.openTops()
 	defer tops.close()
-	w := &walker{ctx: ctx, links: map[link]struct{}{}}
+	walkers := &walkers{d: d, ctx: ctx, tops: tops}
+	defer walkers.end()
 	short, first := 0, error(nil)
 	for i := range todo {
 		t := &todo[i]
 		err := context.Cause(ctx)
 		if err == nil {
-			err = d.measurePod(w, tops, t)
+			err = walkers.measure(t)
 		}
 		if err != nil {
 			short++
@@ -129,34 +129,82 @@ func (t tops) close() {
 	}
 }
 
-// measurePod walks a pod's directories. One that is not there has no part: a
-// container that has not started, a pod that has gone. The error is the first
-// reason why a part is a lower bound or missing.
-func (d *Directories) measurePod(w *walker, tops tops, t *task) (first error) {
-	m := podDirectories{tried: time.Now()}
+// maxLap is how long the parts of a pod's walk may lie apart. What was counted longer
+// ago is counted anew.
+const maxLap = 30 * time.Minute
+
+// A lap is a walk through all of a pod's directories that takes several rounds: each
+// goes on where the one before was stopped.
+type lap struct {
+	begun   time.Time
+	parts   []part
+	links   map[link]struct{}
+	nolinks bool
+}
+
+// measurePod walks a pod's directories, or on through them. One that is not there has
+// no part: a container that has not started, a pod that has gone. The error is the
+// first reason why a part is a lower bound or missing.
+func (d *Directories) measurePod(w *walker, tops tops, t *task, at func(dir string)) (m podDirectories, first error) {
+	m.tried = time.Now()
 	w.start(m.tried.Add(d.options.PodTime), d.options.Entries)
+	before, now := t.lap, &lap{begun: m.tried}
+	if before != nil && m.tried.Sub(before.begun) <= maxLap {
+		now.begun, w.nolinks = before.begun, before.nolinks
+		maps.Copy(w.links, before.links)
+	} else {
+		before = &lap{}
+	}
+	unfinished := false
 	for i := range t.where {
 		l := &t.where[i]
+		known := findPart(before.parts, l.place)
+		if known != nil && !known.pending {
+			now.parts = append(now.parts, *known)
+			continue
+		}
 		top, dir := tops.volumes, filepath.Join(d.options.KubeletRoot, "pods", l.path)
 		if l.logs {
 			top, dir = tops.logs, filepath.Join(d.options.PodLogs, l.path)
 		}
 		if top < 0 {
-			continue // said once for all pods
+			continue // reported once for all pods
 		}
-		d.at(dir)
-		at := time.Now()
-		err := w.tree(top, l.path)
+		at(dir)
+		p, err := w.part(top, l, known)
 		if errnoOf(err) == unix.ENOENT {
 			continue
 		}
-		if err = cmp.Or(err, w.cut); err != nil {
+		if err != nil {
 			first = cmp.Or(first, fmt.Errorf("%s: %w", dir, err))
 		}
-		m.parts = append(m.parts, part{l.place, at, signal.Bytes(w.bytes), signal.Inodes(w.inodes), err != nil})
+		unfinished = unfinished || p.pending
+		now.parts = append(now.parts, p)
 	}
-	d.publish(t.uid, m)
-	return first
+	m.parts = slices.Clone(now.parts)
+	if unfinished {
+		now.links, now.nolinks = w.keepLinks()
+		m.lap = now
+	}
+	return m, first
+}
+
+// part counts one directory, or on from where known was stopped.
+func (w *walker) part(top int, l *location, known *part) (part, error) {
+	var from *progress
+	if known != nil {
+		from = known.next
+	}
+	p := part{place: l.place, at: time.Now()}
+	var err error
+	p.next, err = w.tree(top, l.path, from)
+	p.pending = w.stopped != nil
+	p.unseen = err != nil && !p.pending
+	if err = cmp.Or(err, w.cut); err != nil {
+		p.short = err.Error()
+	}
+	p.bytes, p.inodes = signal.Bytes(w.bytes), signal.Inodes(w.inodes)
+	return p, err
 }
 
 func (d *Directories) at(where string) {
@@ -166,26 +214,26 @@ func (d *Directories) at(where string) {
 }
 
 // publish replaces what is known of a pod. Of a part that was cut short, what
-// was known before stays if it is more and still counts; a lower bound of
-// nothing says nothing.
+// was known before stays if it is more and still counts; what could not be looked
+// at at all is left out.
 func (d *Directories) publish(uid string, m podDirectories) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.pods[uid]
 	for i := range m.parts {
 		p := &m.parts[i]
-		if was := old.find(p.place); p.short && was != nil && was.bytes >= p.bytes && d.counts(was.at, p.at) {
+		if was := findPart(old.parts, p.place); p.short != "" && was != nil && was.inodes > 0 && was.bytes >= p.bytes && d.counts(was.at, p.at) {
 			*p = *was
 		}
 	}
-	m.parts = slices.DeleteFunc(m.parts, func(p part) bool { return p.short && p.inodes == 0 })
+	m.parts = slices.DeleteFunc(m.parts, func(p part) bool { return p.unseen && p.inodes == 0 })
 	d.pods[uid] = m
 }
 
-func (m *podDirectories) find(at place) *part {
-	for i := range m.parts {
-		if m.parts[i].place == at {
-			return &m.parts[i]
+func findPart(parts []part, at place) *part {
+	for i := range parts {
+		if parts[i].place == at {
+			return &parts[i]
 		}
 	}
 	return nil

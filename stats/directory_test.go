@@ -258,6 +258,82 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
+// A walk that is cut short goes on in the next round, until all is counted once: hard
+// links too, and whatever is removed where it has stopped.
+func TestAWalkGoesOn(t *testing.T) {
+	host := newDisk(t)
+	p, other := host.pod("u1"), host.pod("u2")
+	at := host.volume("u1")
+	fill(t, at)
+	for i := range 5 {
+		dir := fmt.Sprint(at, "/many", i, "/deep")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		emptyFiles(t, dir, 100)
+	}
+	writeFile(t, at+"/many3/deep/hog", 8<<20)
+	writeFile(t, host.logs("u1")+"/log", 1<<20)
+	bytes, inodes := du(t, at)
+	d := host.open(DirectoryOptions{Entries: 70})
+	var last signal.FilesystemUsage
+	rounds := 0
+	for ; ; rounds++ {
+		err := d.Measure(t.Context(), []signal.Pod{p, other})
+		v := merged(d, &p).Volume("cache")
+		if v == nil {
+			continue // the logs come first
+		}
+		if v.Inodes.Value < last.Inodes.Value || v.Inodes.Value > signal.Inodes(inodes) || v.Bytes.Value > signal.Bytes(bytes) {
+			t.Fatalf("round %d: %+v after %+v, du says %d bytes, %d inodes", rounds, v, last, bytes, inodes)
+		}
+		last = v.FilesystemUsage
+		if err == nil {
+			break
+		}
+		if v.Incomplete != errEntries.Error() || !strings.Contains(err.Error(), "1 of 2") {
+			t.Fatalf("round %d: %+v, %v", rounds, v, err)
+		}
+		if rounds == 100 {
+			t.Fatal("it does not end")
+		}
+	}
+	if last.Inodes.Value != signal.Inodes(inodes) || last.Bytes.Value != signal.Bytes(bytes) || last.Incomplete != "" || rounds < 7 {
+		t.Errorf("%+v after %d rounds, du says %d bytes, %d inodes", last, rounds, bytes, inodes)
+	}
+	if err := os.RemoveAll(at + "/many3"); err != nil {
+		t.Fatal(err)
+	}
+	bytes, inodes = du(t, at)
+	for range rounds + 1 {
+		_ = d.Measure(t.Context(), []signal.Pod{p, other})
+	}
+	if v := merged(d, &p).Volume("cache"); v.Inodes.Value != signal.Inodes(inodes) || v.Bytes.Value != signal.Bytes(bytes) {
+		t.Errorf("anew: %+v, du says %d bytes, %d inodes", v, bytes, inodes)
+	}
+}
+
+// Files are counted before what lies in directories beside them.
+func TestAWalkCountsFilesFirst(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	for i := range 20 {
+		dir := fmt.Sprint(host.volume("u1"), "/", i)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		emptyFiles(t, dir, 20)
+	}
+	writeFile(t, host.volume("u1")+"/hog", 8<<20)
+	d := host.open(DirectoryOptions{Entries: 5})
+	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil {
+		t.Fatal("nothing was cut short")
+	}
+	if v := merged(d, &p).Volume("cache"); v.Bytes.Value < 8<<20 || v.Incomplete == "" {
+		t.Errorf("%+v", v)
+	}
+}
+
 func emptyFiles(t testing.TB, dir string, n int) {
 	t.Helper()
 	for i := range n {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,8 +49,11 @@ type walker struct {
 	bytes   int64
 	inodes  int64
 	links   map[link]struct{}
-	cut     error // why not everything of the tree was counted, the first reason
-	stopped error // why nothing more of the pod is counted
+	nolinks bool   // files with several names can not be told apart any more
+	resume  []step // where the walk of the tree goes on, from its top
+	trail   []step // where it was stopped, from the depth
+	cut     error  // why not everything of the tree was counted, the first reason
+	stopped error  // why nothing more of the pod is counted
 
 	st     unix.Statx_t
 	levels [][]byte // one buffer for each level
@@ -66,20 +68,24 @@ type link struct {
 
 // start prepares to count another pod.
 func (w *walker) start(until time.Time, entries int) {
-	w.until, w.left, w.stopped = until, entries, nil
+	w.until, w.left, w.stopped, w.nolinks = until, entries, nil, false
 	clear(w.links)
 }
 
-// tree counts what lies at a path below a directory, all of it or up to cut. A
-// path that does not exist is an error, and so is one that leads through a
-// symbolic link.
-func (w *walker) tree(top int, path string) error {
-	w.bytes, w.inodes, w.cut = 0, 0, w.stopped
+// tree counts what lies at a path below a directory, all of it or up to cut; from is
+// where an earlier walk was stopped, nil for none. A path that does not exist is an
+// error, and so is one that leads through a symbolic link. Where the walk is stopped,
+// next is where to go on.
+func (w *walker) tree(top int, path string, from *progress) (next *progress, err error) {
+	w.bytes, w.inodes, w.cut, w.resume, w.trail = 0, 0, w.stopped, nil, w.trail[:0]
+	if from != nil {
+		w.bytes, w.inodes, w.resume, w.cut = from.bytes, from.inodes, from.steps, from.cut
+	}
 	if w.stopped == nil && w.expired() {
 		w.stop(errPodTime)
 	}
 	if w.stopped != nil {
-		return w.stopped
+		return from, w.stopped
 	}
 	parents, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -87,17 +93,17 @@ func (w *walker) tree(top int, path string) error {
 	}
 	dir, err := descend(top, parents)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unix.Close(dir) //nolint:errcheck // nothing was written
 	last, err := unix.BytePtrFromString(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if errno := w.entry(dir, last, 0); errno != 0 {
-		return errno
+		return nil, errno
 	}
-	return nil
+	return w.progress(), nil
 }
 
 // descend opens a directory below another, through no symbolic link.
@@ -128,6 +134,8 @@ func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
 	}
 	switch {
 	case depth > 0 && w.crosses():
+		return 0
+	case depth == 0 && w.isForeign():
 		return 0
 	case depth == 0 && w.st.Mode&unix.S_IFMT == unix.S_IFLNK:
 		return unix.ELOOP
@@ -162,9 +170,29 @@ func (w *walker) directory(fd, depth int) unix.Errno {
 	} else if w.crosses() {
 		return 0
 	}
-	w.count()
 	for len(w.levels) <= depth {
 		w.levels = append(w.levels, make([]byte, listBytes))
+	}
+	at := step{inode: w.st.Ino}
+	if resumed := w.resumed(depth); resumed != nil {
+		at = *resumed
+	} else {
+		w.count()
+	}
+	for ; at.pass < passes; at.pass, at.offset = at.pass+1, 0 {
+		if w.pass(fd, depth, &at); w.stopped != nil {
+			w.trail = append(w.trail, at)
+			return 0
+		}
+	}
+	return 0
+}
+
+// pass goes through a directory once, from a position on, to which it adds.
+func (w *walker) pass(fd, depth int, at *step) {
+	if _, err := unix.Seek(fd, at.offset, unix.SEEK_SET); err != nil {
+		w.cutBy(fmt.Errorf("list a directory: %w", err))
+		return
 	}
 	list := w.levels[depth]
 	for w.stopped == nil {
@@ -173,24 +201,25 @@ func (w *walker) directory(fd, depth int) unix.Errno {
 		case err == unix.EINTR:
 		case err != nil && !isGone(errnoOf(err)):
 			w.cutBy(fmt.Errorf("list a directory: %w", err))
-			return 0
+			return
 		case n <= 0:
-			return 0
+			return
 		default:
-			w.listed(fd, list[:n], depth+1)
+			w.listed(fd, list[:n], depth+1, at)
 		}
 	}
-	return 0
 }
 
 // Where the parts of a linux_dirent64 lie.
 const (
+	direntOffset = 8 // of the next entry
 	direntLength = 16
+	direntType   = 18
 	direntName   = 19
 )
 
-// listed counts the entries that the kernel listed.
-func (w *walker) listed(dir int, list []byte, depth int) {
+// listed counts those entries that the kernel listed of which it is the pass.
+func (w *walker) listed(dir int, list []byte, depth int, at *step) {
 	for len(list) > direntName && w.stopped == nil {
 		length := int(binary.NativeEndian.Uint16(list[direntLength:]))
 		if length <= direntName || length > len(list) {
@@ -198,8 +227,11 @@ func (w *walker) listed(dir int, list []byte, depth int) {
 			return
 		}
 		name := list[direntName:length] // ends in zero bytes
+		behind := int64(binary.NativeEndian.Uint64(list[direntOffset:]))
+		kind := list[direntType]
 		list = list[length:]
-		if name[0] == '.' && (name[1] == 0 || name[1] == '.' && name[2] == 0) {
+		if name[0] == '.' && (name[1] == 0 || name[1] == '.' && name[2] == 0) || !w.isOf(dir, &name[0], kind, at.pass) {
+			at.offset = behind
 			continue
 		}
 		if w.left--; w.left < 0 {
@@ -213,6 +245,10 @@ func (w *walker) listed(dir int, list []byte, depth int) {
 		if errno := w.entry(dir, &name[0], depth); errno != 0 && !isGone(errno) {
 			w.cutBy(fmt.Errorf("look at %q: %w", unix.BytePtrToString(&name[0]), errno))
 		}
+		if w.stopped == nil {
+			at.offset = behind
+		}
+		w.resume = nil // it was for the first directory, if any
 	}
 }
 
@@ -243,7 +279,7 @@ func (w *walker) count() {
 		if _, seen := w.links[l]; seen {
 			return
 		}
-		if len(w.links) >= maxLinks {
+		if w.nolinks || len(w.links) >= maxLinks {
 			w.cutBy(errLinks)
 			return
 		}
@@ -251,42 +287,4 @@ func (w *walker) count() {
 	}
 	w.bytes += int64(w.st.Blocks) * 512
 	w.inodes++
-}
-
-// isGone reports whether an entry has vanished since it was listed, or turned
-// into something else.
-func isGone(errno unix.Errno) bool {
-	return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP
-}
-
-// look asks for what a walk needs to know and nothing more, and of a network
-// filesystem only what is known here. It allocates nothing: the names stay
-// where the kernel has listed them.
-func (w *walker) look(dir int, name *byte, flags uintptr) unix.Errno {
-	const want = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS
-	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(name)),
-		flags|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, want, uintptr(unsafe.Pointer(&w.st)), 0)
-	return errno
-}
-
-func openAt(dir int, name *byte) (int, unix.Errno) {
-	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)), openFlags, 0, 0, 0)
-		if errno != unix.EINTR {
-			return int(fd), errno
-		}
-	}
-}
-
-// yield lets everybody else go first, on the processor and on the disk. It
-// holds for the thread, which the caller's goroutine takes with it when it ends.
-func yield() {
-	const (
-		nice         = 10
-		ofProcess    = 1
-		idleIO       = 3 << 13 // IOPRIO_CLASS_IDLE
-		callerThread = 0
-	)
-	_ = unix.Setpriority(unix.PRIO_PROCESS, callerThread, nice)
-	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, ofProcess, callerThread, idleIO)
 }

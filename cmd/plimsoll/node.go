@@ -73,7 +73,30 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	n.cgroups = stats.OpenPodsAt(n.hierarchy, n.places)
 	observed.Among(n.cgroups)
 	n.provider = n.cgroups
+	n.restore(c.NodeCgroup)
 	return n, nil
+}
+
+// restore gives pods their pids.max back that an agent before this one was ending when
+// it was killed itself.
+func (n *node) restore(nodeCgroup string) {
+	if n.hierarchy.Version != cgroup.V1 {
+		return
+	}
+	pods, err := cgroup.FindPods(n.hierarchy, nodeCgroup)
+	if err != nil {
+		return // without pods there is nothing to restore
+	}
+	for _, p := range pods {
+		restored, err := n.killer.Restore(kill.Target{UID: p.UID, Path: p.Path, Inode: p.Inode})
+		switch {
+		case errors.Is(err, kill.ErrGone):
+		case err != nil:
+			n.log.Error("Restoring pids.max failed: the pod cannot start processes", "uid", p.UID, "error", err)
+		case restored:
+			n.log.Warn("Restored pids.max after a kill that was interrupted", "uid", p.UID, "cgroup", p.Path)
+		}
+	}
 }
 
 // existing is the directory, or what exists of it: where a directory is missing, its
@@ -214,7 +237,7 @@ func (v *victim) killed(r ladder.Result, err error) (agent.Killed, error) {
 	if err == nil && !r.Withdrawn {
 		v.evicted.note(v.target)
 	}
-	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
+	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
 		Unmounting: v.held != nil && r.Signalled == 0}
 	switch {
 	case r.Told:
@@ -268,13 +291,13 @@ func (v *victim) Await(ctx context.Context) error {
 
 // ended tells a kill that has begun from one that could not: of a pod whose
 // processes got their signal what is left counts as lingering, whatever went
-// wrong then.
+// wrong then; and so does that of a pod where the kill goes on.
 func ended(r kill.Result, err error) (ladder.Ended, error) {
-	e := ladder.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty}
+	e := ladder.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, Rest: r.Rest}
 	switch {
 	case errors.Is(err, kill.ErrGone): // nobody is left: the goal, not a fault
 		return e, nil
-	case err != nil && r.Signalled > 0:
+	case err != nil && (r.Signalled > 0 || r.Rest != nil):
 		e.Lingering = true
 		return e, nil
 	}

@@ -35,6 +35,7 @@
 //	                               with its collections, and end
 //	thrash SIZE in DIR for TIME    read a file larger than the limit again and again
 //	fork N                         N processes that wait, each forking half of its share
+//	crowd N                        the same, of processes of about 60 KiB each
 //	chain N                        a process that forks its successor and ends, N times
 //	threads N                      N threads that wait
 //	spin for TIME                  burn one CPU

@@ -1,0 +1,214 @@
+package kill
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/sandbox"
+)
+
+// newCrowd is a rig with a pod of so many tiny processes beside the one that made them.
+func newCrowd(t *testing.T, processes int) *rig {
+	t.Helper()
+	r := onMemory(t)
+	r.node = sandbox.Make(t, "crowd", 2<<30)
+	r.pod = addPod(t, r.node, uid)
+	r.hog(r.pod, "main", fmt.Sprintf("crowd %d", processes))
+	r.grown(processes + 1)
+	return r
+}
+
+// asTheLoop runs f as the agent runs its checks and kills: on a thread of the
+// real-time class, which no process of a pod can keep waiting.
+func asTheLoop(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and the thread ends with the goroutine
+		attr := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+		err := unix.SchedSetAttr(0, attr, 0)
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatalf("SCHED_RR: %v", err)
+	}
+}
+
+// A kill of more processes than the time allows returns at its deadline, and goes on
+// until the pod is empty. Another call for the pod waits for that.
+func TestImmediate_CrowdKeepsTheDeadline(t *testing.T) {
+	r := newCrowd(t, 16_000)
+	before, target := r.limits(), r.target(r.pod.Path())
+	ctx := r.within(100 * time.Millisecond)
+	begun := time.Now()
+	var result Result
+	var err error
+	var took time.Duration
+	asTheLoop(t, func() {
+		result, err = r.killer.Immediate(ctx, target)
+		took = time.Since(begun)
+	})
+	t.Logf("returned after %s: %+v", took, result)
+	if !errors.Is(err, ErrTimeout) || result.Rest == nil || r.killer.Ended(target) {
+		t.Errorf("%+v, %v: want a kill that goes on", result, err)
+	}
+	if took > 150*time.Millisecond {
+		t.Errorf("returned after %s with a bound of 100 ms", took)
+	}
+	whole, err := r.killer.Immediate(r.within(patience), target)
+	if err != nil || whole.Signalled != 16_001 || whole.Rest != nil {
+		t.Errorf("%+v, %v: want all 16,001 signalled", whole, err)
+	}
+	<-result.Rest
+	t.Logf("empty after %s: %+v", time.Since(begun), whole)
+	r.mustBeEmpty(whole)
+	if after := r.limits(); after != before || !r.killer.Ended(target) {
+		t.Errorf("pids.max was %q, is %q", before, after)
+	}
+}
+
+// With more directories than files may be open, a kill finds what runs in the last of
+// them, in its time.
+func TestImmediate_ManyDirectories(t *testing.T) {
+	onEach(t, func(r *rig) {
+		deep := r.hierarchy.Dir("memory", r.pod.Path()) + "/main"
+		dirs := []string{deep}
+		for i := range 3000 {
+			dirs = append(dirs, fmt.Sprint(deep, "/d", i))
+		}
+		for range 20 {
+			dirs = append(dirs, dirs[len(dirs)-1]+"/deeper")
+		}
+		for _, dir := range dirs[1:] {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				r.Fatal(err)
+			}
+		}
+		h, last := r.hog(r.pod, "side"), r.hog(r.pod, "side")
+		move(r.T, last.Process.PID, dirs[len(dirs)-1])
+		limitFiles(r.T, 2000)
+		begun := time.Now()
+		var result Result
+		var err error
+		asTheLoop(r.T, func() { result, err = r.killer.Immediate(r.within(time.Second), r.target(r.pod.Path())) })
+		r.Logf("%s: %+v, %v", time.Since(begun), result, err)
+		if err != nil || result.Signalled != 2 {
+			r.Errorf("%+v, %v: want 2 signalled", result, err)
+		}
+		r.killedBy(h, syscall.SIGKILL)
+		r.killedBy(last, syscall.SIGKILL)
+	})
+}
+
+func limitFiles(t *testing.T, most uint64) {
+	t.Helper()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	lower := syscall.Rlimit{Cur: most, Max: was.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lower); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) })
+}
+
+// A listing that could not be completed counts for what it found.
+func TestImmediate_SignalsWhatAPartialListingFound(t *testing.T) {
+	onEach(t, func(r *rig) {
+		h := r.hog(r.pod, "main")
+		dir := r.hierarchy.Dir("memory", r.pod.Path()) + "/main"
+		for range maxDepth + 1 {
+			dir += "/d"
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				r.Fatal(err)
+			}
+		}
+		result, err := r.killer.Immediate(r.within(300*time.Millisecond), r.target(r.pod.Path()))
+		if result.Signalled != 1 || err == nil && r.killer.mounts.version == 1 {
+			r.Errorf("%+v, %v: want 1 signalled, and nothing called empty", result, err)
+		}
+		r.killedBy(h, syscall.SIGKILL)
+	})
+}
+
+// An agent that is killed during a kill can not give pids.max back: its successor does.
+func TestRestore(t *testing.T) {
+	r := onMemory(t)
+	if r.node.Version() != 1 {
+		t.Skip("v2 ends a pod without pids.max")
+	}
+	r.hog(r.pod, "main")
+	before, target := r.limits(), r.target(r.pod.Path())
+	a, err := r.killer.begin(r.killer.urgent[0], target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.stopForks()
+	a.end() // without allowForks: so far an interrupted kill has come
+	if stopped := r.limits(); stopped == before {
+		t.Fatal("pids.max was not changed")
+	}
+	successor, err := New(r.hierarchy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer successor.Close()
+	for i, want := range []bool{true, false} {
+		if restored, err := successor.Restore(target); restored != want || err != nil {
+			t.Errorf("call %d: %t, %v", i, restored, err)
+		}
+		if after := r.limits(); after != before {
+			t.Errorf("pids.max was %q, is %q", before, after)
+		}
+	}
+	// What somebody else has set to 0 is left alone, by a kill too.
+	own := filepath.Join(r.pod.Dir("pids"), "pids.max")
+	if err := os.WriteFile(own, []byte("0"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if restored, err := successor.Restore(target); restored || err != nil {
+		t.Errorf("%t, %v", restored, err)
+	}
+	r.mustKill()
+	if text, _ := os.ReadFile(own); string(text) != "0\n" {
+		t.Errorf("pids.max is %q", text)
+	}
+}
+
+// Two kills of one pod at a time, as of a soft eviction that is cut short: what the
+// second finds is not the pod's own limit.
+func TestStopForks_TwoKills(t *testing.T) {
+	r := onMemory(t)
+	if r.node.Version() != 1 {
+		t.Skip("v2 ends a pod without pids.max")
+	}
+	before, target := r.limits(), r.target(r.pod.Path())
+	var both [2]*attempt
+	for i, w := range []*workspace{r.killer.urgent[0], r.killer.patient} {
+		a, err := r.killer.begin(w, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.end()
+		a.stopForks()
+		both[i] = a
+	}
+	for _, a := range both {
+		a.allowForks()
+	}
+	if after := r.limits(); after != before {
+		t.Errorf("pids.max was %q, is %q", before, after)
+	}
+}
