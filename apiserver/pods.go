@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -128,6 +129,18 @@ func (p *Pods) Get(uid string) (object *corev1.Pod, ok bool) {
 	return nil, false
 }
 
+// Objects are the objects of all pods that the server has on the node, as [Pods.Get]
+// returns them.
+func (p *Pods) Objects() iter.Seq[*corev1.Pod] {
+	return func(yield func(*corev1.Pod) bool) {
+		for _, e := range p.latest.Load().of {
+			if !yield(e.object) {
+				return
+			}
+		}
+	}
+}
+
 // Err says since when and why the server does not tell about pods; nil while all
 // is well, or nobody was asked.
 func (p *Pods) Err() error { return p.link.err() }
@@ -233,7 +246,13 @@ func (p *Pods) put(object *corev1.Pod) {
 	} else {
 		p.entries[object.UID] = after
 	}
-	p.stale = p.stale || !sameToDecisions(before, after)
+	p.stale = p.stale || !sameToDecisions(before, after) || failed(after)
+}
+
+// failed reports whether a pod has failed without the reason Evicted, which may be a
+// loss to repair: each of the few changes of such a pod is reported.
+func failed(e *entry) bool {
+	return e != nil && e.state == Ended && e.object.Status.Phase == corev1.PodFailed
 }
 
 // sameToDecisions reports whether the active pods are the same with one entry as
