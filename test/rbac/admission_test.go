@@ -50,6 +50,7 @@ func TestATokenWritesToItsOwnNodeAlone(t *testing.T) {
 	everyRightIsUsed(t)
 	y.checkedTypes(t)
 	t.Run("more than it needs", y.more)
+	t.Run("the leader's lease", y.leader)
 }
 
 // expect makes a write, and compares the server's answer.
