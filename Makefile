@@ -143,8 +143,11 @@ bin/earlyoom:
 	cp bin/earlyoom.deb/usr/bin/earlyoom bin/earlyoom
 	rm -r bin/earlyoom.deb
 
-bench-evictions: components build ## 100 immediate evictions beside a real kubelet (root, about 4 minutes)
-	EVICTIONS=100 $(GO) test -count=1 -v -timeout 15m -run TestImmediateEvictionsBesideAKubelet ./test/e2e
+EVICTIONS ?= 500
+POLICIES  ?= mutating validating none
+
+bench-evictions: components build ## EVICTIONS beside a real kubelet, each watched for 60 s, with every one of POLICIES (root, about 50 minutes)
+	EVICTIONS=$(EVICTIONS) POLICIES="$(POLICIES)" $(GO) test -count=1 -v -timeout 120m -run TestImmediateEvictionsBesideAKubelet ./test/e2e
 
 bench-footprint: components ## what agent and controller cost as pods, idle and under pressure (root, about 25 minutes)
 	$(GO) test -run '^$$' -bench Footprint -benchtime 1x -timeout 60m $(WHOLE)

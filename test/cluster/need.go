@@ -57,13 +57,18 @@ var programs = []string{
 func Binary(name string) (string, error) { return program(name) }
 
 // program is the path of a component's binary, links resolved: inside the
-// node's mount namespace a link might lead elsewhere.
+// node's mount namespace a link might lead elsewhere. COMPONENTS is another
+// directory of components, of another version.
 func program(name string) (string, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return "", err
+	dir := os.Getenv("COMPONENTS")
+	if dir == "" {
+		root, err := moduleRoot()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(root, "bin", "components")
 	}
-	path, err := filepath.EvalSymlinks(filepath.Join(root, "bin", "components", name))
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w: run make components", name, err)
 	}
