@@ -65,7 +65,7 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
 	$(GO) -C test/components run . -o ../../bin/components
 
-components-1.36: ## build the components with Kubernetes 1.36, for what differs between releases (PLIMSOLL_COMPONENTS_SET=components-1.36)
+components-1.36: ## build the components with Kubernetes 1.36, for what differs between releases (COMPONENTS=components-1.36)
 	$(GO) -C test/components run . -kubernetes 1.36 -o ../../bin/components-1.36
 
 demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
@@ -155,8 +155,11 @@ bin/earlyoom:
 	cp bin/earlyoom.deb/usr/bin/earlyoom bin/earlyoom
 	rm -r bin/earlyoom.deb
 
-bench-evictions: components build ## 100 immediate evictions beside a real kubelet (root, about 4 minutes)
-	EVICTIONS=100 $(GO) test -count=1 -v -timeout 15m -run TestImmediateEvictionsBesideAKubelet ./test/e2e
+EVICTIONS ?= 500
+POLICIES  ?= mutating validating none
+
+bench-evictions: components build ## EVICTIONS beside a real kubelet, each watched for 60 s, with every one of POLICIES (root, about 50 minutes)
+	EVICTIONS=$(EVICTIONS) POLICIES="$(POLICIES)" $(GO) test -count=1 -v -timeout 120m -run TestImmediateEvictionsBesideAKubelet ./test/e2e
 
 bench-footprint: components ## what agent and controller cost as pods, idle and under pressure (root, about 25 minutes)
 	$(GO) test -run '^$$' -bench Footprint -benchtime 1x -timeout 60m $(WHOLE)

@@ -22,6 +22,7 @@ type entry struct {
 
 	uid        types.UID // in the API
 	mirror     bool
+	version    string // resource version
 	generation int64
 	created    metav1.Time
 	deleted    *metav1.Time
@@ -49,7 +50,7 @@ func (e *entry) GetObjectMeta() metav1.Object {
 // entryOf converts a pod, and keeps nothing else of it.
 func (p *Pods) entryOf(object *corev1.Pod) *entry {
 	e := &entry{
-		state: stateOf(object), uid: object.UID, mirror: pods.IsMirror(object), generation: object.Generation,
+		state: stateOf(object), uid: object.UID, mirror: pods.IsMirror(object), version: object.ResourceVersion, generation: object.Generation,
 		created: object.CreationTimestamp, deleted: object.DeletionTimestamp.DeepCopy(),
 		phase: object.Status.Phase, reason: cut(object.Status.Reason, maxReason), message: cut(object.Status.Message, maxText),
 		conditions: keptConditions(object.Status.Conditions),
@@ -78,7 +79,7 @@ func (p *Pods) entryOf(object *corev1.Pod) *entry {
 // object is the entry as [Pods.Get] returns it.
 func (e *entry) object() *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.pod.Namespace, Name: e.pod.Name, UID: e.uid, Generation: e.generation,
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.pod.Namespace, Name: e.pod.Name, UID: e.uid, ResourceVersion: e.version, Generation: e.generation,
 			CreationTimestamp: e.created, DeletionTimestamp: e.deleted},
 		Status: corev1.PodStatus{Phase: e.phase, Reason: e.reason, Message: e.message, Conditions: e.conditions},
 	}

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -137,6 +138,18 @@ func (p *Pods) HostImages() []string {
 	return images
 }
 
+// Objects are the objects of all pods that the server has on the node, as [Pods.Get]
+// returns them.
+func (p *Pods) Objects() iter.Seq[*corev1.Pod] {
+	return func(yield func(*corev1.Pod) bool) {
+		for _, e := range p.latest.Load().of {
+			if !yield(e.object()) {
+				return
+			}
+		}
+	}
+}
+
 // Err says since when and why the server does not tell about pods; nil while all
 // is well, or nobody was asked.
 func (p *Pods) Err() error { return p.link.err() }
@@ -237,7 +250,13 @@ func (p *Pods) put(e *entry) {
 	} else {
 		p.entries[e.uid] = after
 	}
-	p.stale = p.stale || !sameToDecisions(before, after)
+	p.stale = p.stale || !sameToDecisions(before, after) || failed(after)
+}
+
+// failed reports whether a pod has failed without the reason Evicted, which may be a
+// loss to repair: each of the few changes of such a pod is reported.
+func failed(e *entry) bool {
+	return e != nil && e.state == Ended && e.phase == corev1.PodFailed
 }
 
 // sameToDecisions reports whether the active pods are the same with one entry as

@@ -197,6 +197,26 @@ func TestChangesThatChangeNothing(t *testing.T) {
 	}
 }
 
+// A kubelet may write over the reason of an evicted pod more than once, and faster
+// than a repair is seen: each of these changes is reported.
+func TestPods_LostReasonIsReported(t *testing.T) {
+	s := newServer(t, true)
+	s.set(pod("a", phase(corev1.PodFailed, "Evicted")))
+	c, _ := s.connect(t, s.URL)
+	var told atomic.Int32
+	p := apiserver.WatchPods(t.Context(), c, nil, func() { told.Add(1) })
+	eventually(t, "the first change was reported", func() bool { return told.Load() == 1 && s.watched() == 1 })
+	for i, message := range []string{"", "news", "more"} {
+		s.set(pod("a", phase(corev1.PodFailed, ""), func(p *corev1.Pod) { p.Status.Message = message }))
+		eventually(t, "the loss was reported", func() bool { return told.Load() == int32(2+i) })
+		for object := range p.Objects() {
+			if object.Name != "a" || object.Status.Reason != "" || object.Status.Message != message || object.ResourceVersion == "" {
+				t.Errorf("%+v", object)
+			}
+		}
+	}
+}
+
 func TestPodsThatCanNotBeUsed(t *testing.T) {
 	s := newServer(t, false)
 	mirror := func(p *corev1.Pod) {

@@ -59,7 +59,7 @@ var lifecycleOptions = []option[Controller]{
 	{field: "autonomyLongest", flag: "autonomy-longest", preset: "24h", setText: wait(func(c *Controller) *time.Duration { return &c.AutonomyLongest }),
 		help: "the longest time for which an unreachable node keeps its pods by its annotation plimsoll.dev/autonomy-duration or node.openyurt.io/autonomy-duration; 0s: the annotations are ignored"},
 	{field: "evictedPodTTL", flag: "evicted-pod-ttl", preset: "1h", setText: wait(func(c *Controller) *time.Duration { return &c.EvictedPodTTL }),
-		help: "how long the object of a pod is kept that the Plimsoll agent of its node evicted (it is Failed with the reason Evicted, and has the condition plimsoll.dev/Evicted), before it is deleted; 0s: for ever"},
+		help: "how long the object of a pod is kept that the Plimsoll agent of its node evicted (it is Failed and has the condition plimsoll.dev/Evicted), before it is deleted; 0s: for ever"},
 }
 
 // processOptions are those of the program around the decisions.

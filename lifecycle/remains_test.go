@@ -86,6 +86,22 @@ func TestWhatIsLeftOfAnEvictedPodIsDeletedInItsTime(t *testing.T) {
 	})
 }
 
+// A kubelet that knows no reason writes over it: the mark decides.
+func TestEvictedPod_DeletedWithoutReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := leftBehind(t, nil, func(r *rig) {
+			r.changePod("web", func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = "", "" })
+			r.until(time.Hour)
+		})
+		if r.livePod("web") != nil || r.livePod("failed") == nil {
+			t.Error("it is there after its time, or one that nobody marked is gone")
+		}
+		if got, want := r.lines("clear-pod", "evict", "cancel"), "10m10s clear-pod a default/web\n"; got != want {
+			t.Errorf("told:\n%snot\n%s", got, want)
+		}
+	})
+}
+
 func TestWhatIsLeftOfAnEvictedPodStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   func(r *rig)

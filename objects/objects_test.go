@@ -140,13 +140,50 @@ func TestEvicted(t *testing.T) {
 		{"not marked", corev1.PodFailed, "Evicted", nil, time.Time{}, false},
 		{"not any more", corev1.PodFailed, "Evicted", mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
 		{"nobody knows", corev1.PodFailed, "Evicted", mark(corev1.ConditionUnknown, metav1.NewTime(then)), then, false},
-		{"it ran again, and failed by itself", corev1.PodFailed, "", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
+		{"the reason was written over", corev1.PodFailed, "", mark(corev1.ConditionTrue, metav1.NewTime(then)), then, true},
+		{"the reason was written over, of another's mark", corev1.PodFailed, "", mark(corev1.ConditionFalse, metav1.NewTime(then)), then, false},
 		{"likewise, and the kubelet says why", corev1.PodFailed, "DeadlineExceeded", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
 		{"it runs", corev1.PodRunning, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
 		{"it succeeded", corev1.PodSucceeded, "Evicted", mark(corev1.ConditionTrue, metav1.NewTime(then)), time.Time{}, false},
 	} {
 		since, marked := Evicted(&corev1.Pod{Status: corev1.PodStatus{Phase: c.phase, Reason: c.reason, Conditions: c.of}})
 		if marked != c.marked || !since.Equal(c.since) {
+			t.Errorf("%s: %v since %s", c.name, marked, since)
+		}
+	}
+}
+
+// Without its reason a pod counts as evicted unless a container started after the mark.
+func TestEvicted_WithoutReason(t *testing.T) {
+	running := func(at time.Time) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+	}
+	ended := func(at time.Time) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(at)}}
+	}
+	one := func(state, last corev1.ContainerState) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{State: state, LastTerminationState: last}}
+	}
+	before, after := then.Add(-time.Second), then.Add(time.Second)
+	waiting := corev1.ContainerState{}
+	for _, c := range []struct {
+		name string
+		of   corev1.PodStatus
+		want bool
+	}{
+		{"nothing ran", corev1.PodStatus{ContainerStatuses: one(waiting, waiting)}, true},
+		{"killed", corev1.PodStatus{ContainerStatuses: one(ended(before), waiting)}, true},
+		{"killed, and the end is not reported", corev1.PodStatus{ContainerStatuses: one(running(before), ended(before))}, true},
+		{"ran again, and failed by itself", corev1.PodStatus{ContainerStatuses: one(ended(after), ended(before))}, false},
+		{"ran again in the same second", corev1.PodStatus{ContainerStatuses: one(ended(then), waiting)}, false},
+		{"ran again, waits", corev1.PodStatus{ContainerStatuses: one(waiting, ended(after))}, false},
+		{"a sidecar ran again", corev1.PodStatus{InitContainerStatuses: one(running(after), waiting)}, false},
+		{"a debugger ran", corev1.PodStatus{EphemeralContainerStatuses: one(ended(after), waiting)}, false},
+	} {
+		c.of.Phase = corev1.PodFailed
+		c.of.Conditions = []corev1.PodCondition{{Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(then)}}
+		since, marked := Evicted(&corev1.Pod{Status: c.of})
+		if marked != c.want || !since.Equal(then) {
 			t.Errorf("%s: %v since %s", c.name, marked, since)
 		}
 	}

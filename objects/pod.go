@@ -28,16 +28,40 @@ const (
 )
 
 // Evicted reports whether a pod has failed because the agent of its node evicted it,
-// and since when: zero if nobody wrote that down. The mark alone does not say so: a
-// pod whose kubelet had it run again keeps it, and may have failed by itself since.
+// and since when: zero if the mark has no time. The mark decides, since a kubelet may
+// write over the reason. A pod with the mark may have run again and failed by itself:
+// it has another reason, or none and a container that started after the mark.
 func Evicted(p *corev1.Pod) (since time.Time, marked bool) {
-	if p.Status.Phase != corev1.PodFailed || p.Status.Reason != reasonEvicted {
+	if p.Status.Phase != corev1.PodFailed || p.Status.Reason != reasonEvicted && p.Status.Reason != "" {
 		return time.Time{}, false
 	}
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == markEvicted {
-			return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
+			since = c.LastTransitionTime.Time
+			return since, c.Status == corev1.ConditionTrue && (p.Status.Reason != "" || !startedSince(&p.Status, since))
 		}
 	}
 	return time.Time{}, false
+}
+
+// startedSince reports whether a container of a pod started at a time or later. A
+// container that started in the same second counts: the API has no shorter times.
+func startedSince(s *corev1.PodStatus, at time.Time) bool {
+	later := func(c *corev1.ContainerState) bool {
+		switch {
+		case c.Running != nil:
+			return !c.Running.StartedAt.Time.Before(at)
+		case c.Terminated != nil:
+			return !c.Terminated.StartedAt.Time.Before(at)
+		}
+		return false
+	}
+	for _, all := range [...][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range all {
+			if later(&all[i].State) || later(&all[i].LastTerminationState) {
+				return true
+			}
+		}
+	}
+	return false
 }

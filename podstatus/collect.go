@@ -160,6 +160,9 @@ func (t *Teller) settled(e *entry, p *payment, o outcome) {
 	switch {
 	case o.why != "":
 		t.log.Info("a debt of an eviction lapses", append(about(&e.debt), "right", p.right, "why", o.why)...)
+	case p.right == patchStatus && e.debt.Repair:
+		t.log.Info("Restored reason and message of an evicted pod, which its kubelet had written over", append(about(&e.debt),
+			"repeats", t.repairs[e.debt.Notice.UID].pause > shortestRepair, "remedy", "apply deploy/admission/evicted-keeps-reason.yaml where the API server has MutatingAdmissionPolicy")...)
 	case p.right == patchStatus && e.debt.Again:
 		t.log.Info("the status of an evicted pod was told again: a kubelet had written over it", about(&e.debt)...)
 		t.confirm(e)
@@ -210,7 +213,11 @@ func (t *Teller) tryStatus(ctx context.Context, d *Debt) outcome {
 	default:
 		return outcome{answer: done, why: why, ended: standing != nothing, nothing: standing == nothing}
 	}
-	err = send(ctx, t.client, n, evicted(n, pod.ResourceVersion))
+	p := evicted(n, pod.ResourceVersion)
+	if d.Repair {
+		p.Status.Conditions = nil
+	}
+	err = send(ctx, t.client, n, p)
 	a := answerTo(err)
 	return outcome{answer: a, err: err, why: podGone.when(a), ended: true}
 }

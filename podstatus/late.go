@@ -42,6 +42,8 @@ var rules = []struct {
 }{
 	{(*sight).another, lapsed, "the pod is gone, another one has its name"},
 	{(*sight).told, told, "it stands there already"},
+	{(*sight).whole, lapsed, "the pod has no mark of that eviction any more, or has not failed"},
+	{(*sight).ending, unclear, "containers of the pod still run"},
 	{(*sight).dying, unclear, "the containers that were to be killed still run"},
 	{(*sight).unkilled, nothing, "its containers run as before: it was never killed"},
 	{(*sight).startedSince, lapsed, "a container has started since"},
@@ -70,6 +72,21 @@ func (s *sight) told() bool {
 		ours := c.Type == Evicted || c.Type == corev1.DisruptionTarget // the latter alone, from older agents
 		return ours && c.Message == n.Message && stamp(c.LastTransitionTime.Time) == stamp(n.Decided)
 	})
+}
+
+// whole: a repair has nothing to restore.
+func (s *sight) whole() bool {
+	if !s.debt.Repair {
+		return false
+	}
+	n, lost := lostReason(s.pod, s.at)
+	return !lost || n.Message != s.debt.Notice.Message
+}
+
+// ending: whether these containers were killed or started is not known yet to a
+// repair, whose notice may name none.
+func (s *sight) ending() bool {
+	return s.debt.Repair && len(s.debt.Notice.Killed) == 0 && len(s.running) > 0 && s.at.Sub(s.debt.Notice.Decided) < dyingTime
 }
 
 // dying: there may have been a kill, and it may not be over.
@@ -127,5 +144,5 @@ func startedAfter(started, decided time.Time) bool {
 // endedOtherwise: somebody else has said what the pod died of, or it succeeded.
 func (s *sight) endedOtherwise() bool {
 	now := &s.pod.Status
-	return now.Phase == corev1.PodSucceeded || now.Phase == corev1.PodFailed && now.Reason != ""
+	return now.Phase == corev1.PodSucceeded || now.Phase == corev1.PodFailed && now.Reason != "" && !s.debt.Repair
 }

@@ -73,6 +73,8 @@ type Debt struct {
 	Event  bool `json:"event,omitempty"`  // owed
 	// Again: the status was told, and taken back by somebody who did not know.
 	Again bool `json:"again,omitempty"`
+	// Repair: reason and message alone are restored; the conditions stand.
+	Repair bool `json:"repair,omitempty"`
 }
 
 // clone shares nothing with d, so that whoever gave it may change what is theirs.

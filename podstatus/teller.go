@@ -37,6 +37,8 @@ type Teller struct {
 	complained map[string]bool
 	// unconfirmed are statuses that were told lately, by the pod's UID.
 	unconfirmed map[string]confirmation
+	// repairs are those of pods that lost their reason, by the pod's UID.
+	repairs map[string]repair
 }
 
 // New makes a Teller. The client must be one that speaks to a server, without a
@@ -47,7 +49,7 @@ func New(client kubernetes.Interface, node string, log *slog.Logger, store func(
 	return &Teller{
 		client: client, node: node, log: log, store: store, options: options,
 		wake:       make(chan struct{}, 1),
-		complained: map[string]bool{}, unconfirmed: map[string]confirmation{},
+		complained: map[string]bool{}, unconfirmed: map[string]confirmation{}, repairs: map[string]repair{},
 	}
 }
 

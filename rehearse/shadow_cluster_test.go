@@ -94,7 +94,7 @@ func (w *shadow) create(f *filePod) error {
 		finished := f.phase == "Succeeded" || f.phase == "Failed"
 		runs := !f.unready && (f.phase == "" || f.phase == "Running")
 		w.pods[key] = &shadowPod{key: key, created: w.now, node: f.node, tolerations: f.tolerations, finished: finished, daemon: f.daemon,
-			ready: runs, runs: runs, evicted: f.phase == "Failed" && f.reason == "Evicted" && f.mark == "True"}
+			ready: runs, runs: runs, evicted: f.phase == "Failed" && (f.reason == "Evicted" || f.reason == "") && f.mark == "True"}
 	}
 	return nil
 }

@@ -252,8 +252,12 @@ func (p *program) openLadder(ctx context.Context) error {
 	requests.safety, p.requests = p.safety, requests
 	p.node.ladder = l
 	p.crew.Go(func() { teller.Run(ctx, previous) })
-	look := func() { teller.Look(p.apiPods.Get) }
+	look := func() {
+		teller.Look(p.apiPods.Get)
+		teller.Repair(p.apiPods.Objects())
+	}
 	p.apiPods.looks.Store(&look)
+	look() // the pods may have come before
 	p.crew.Go(func() { requests.tidy(ctx) })
 	return nil
 }

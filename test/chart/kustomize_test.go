@@ -20,7 +20,9 @@ var kustomize = filepath.Join(deploy, "kustomize")
 var madeFiles = map[string]struct{ templates, values []string }{
 	"base/plimsoll.yaml": {},
 	"components/kubelet-keeps-conditions/policy.yaml": {[]string{"policies"}, []string{
-		`policies={"kubeletKeepsConditions":true,"evictedStaysEvicted":false,"agentOwnNode":false}`, mutating}},
+		`policies={"kubeletKeepsConditions":true,"evictedKeepsReason":false,"evictedStaysEvicted":false,"agentOwnNode":false}`, mutating}},
+	"components/evicted-keeps-reason/policy.yaml": {[]string{"policies"}, []string{
+		`policies={"evictedKeepsReason":true,"evictedStaysEvicted":false,"agentOwnNode":false}`, mutating}},
 	"components/prometheus/monitors.yaml": {[]string{"metrics"}, []string{`metrics.serviceMonitor.enabled=true`,
 		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor"}},
 	"components/prometheus/alerts.yaml": {[]string{"alerts"}, []string{`metrics.rules.enabled=true`,
@@ -74,6 +76,7 @@ func TestKustomizations(t *testing.T) {
 	}
 	for overlay, names := range map[string][]string{
 		"overlays/kubelet-keeps-conditions": {"MutatingAdmissionPolicy/plimsoll-kubelet-keeps-conditions", "MutatingAdmissionPolicyBinding/plimsoll-kubelet-keeps-conditions"},
+		"overlays/evicted-keeps-reason":     {"MutatingAdmissionPolicy/plimsoll-evicted-keeps-reason", "MutatingAdmissionPolicyBinding/plimsoll-evicted-keeps-reason"},
 		"overlays/prometheus":               {"PrometheusRule/plimsoll", "Service/plimsoll-agent", "Service/plimsoll-controller", "ServiceMonitor/plimsoll-agent", "ServiceMonitor/plimsoll-controller"},
 	} {
 		all := built(t, overlay)

@@ -20,7 +20,7 @@ const mutating = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissi
 // comes with the option that needs it, and with no other.
 func TestRightsAndPoliciesAreTheFiles(t *testing.T) {
 	helm := needTool(t, "helm")
-	always := []string{"rbac/agent", "rbac/controller", "rbac/readers", "admission/evicted-stays-evicted", "admission/agent-own-node"}
+	always := []string{"rbac/agent", "rbac/controller", "rbac/readers", "admission/evicted-stays-evicted", "admission/evicted-keeps-reason", "admission/agent-own-node"}
 	for _, c := range []struct {
 		option string
 		file   string
@@ -40,9 +40,11 @@ func TestRightsAndPoliciesAreTheFiles(t *testing.T) {
 			t.Errorf("%s (-files +chart):\n%s", c.option, diff)
 		}
 	}
-	for policy, file := range map[string]string{"evictedStaysEvicted": "evicted-stays-evicted", "agentOwnNode": "agent-own-node"} {
+	for policy, file := range map[string]string{
+		"evictedStaysEvicted": "evicted-stays-evicted", "evictedKeepsReason": "evicted-keeps-reason", "agentOwnNode": "agent-own-node",
+	} {
 		without := slices.DeleteFunc(slices.Clone(always), func(f string) bool { return f == "admission/"+file })
-		if diff := cmp.Diff(rights(fromFiles(t, without)), rights(helm.made(t, "--no-hooks", "policies."+policy+"=false"))); diff != "" {
+		if diff := cmp.Diff(rights(fromFiles(t, without)), rights(helm.made(t, "--no-hooks", mutating, "policies."+policy+"=false"))); diff != "" {
 			t.Errorf("without %s (-files +chart):\n%s", policy, diff)
 		}
 	}
@@ -72,6 +74,30 @@ func rights(all map[string]runtime.Object) map[string]runtime.Object {
 		some[name] = o
 	}
 	return some
+}
+
+// TestPolicies_WithoutMutation: a server without MutatingAdmissionPolicy gets the
+// chart's default without what needs it.
+func TestPolicies_WithoutMutation(t *testing.T) {
+	files := []string{"rbac/agent", "rbac/controller", "admission/evicted-stays-evicted", "admission/agent-own-node"}
+	if diff := cmp.Diff(rights(fromFiles(t, files)), rights(needTool(t, "helm").made(t, "--no-hooks"))); diff != "" {
+		t.Errorf("(-files +chart):\n%s", diff)
+	}
+}
+
+// TestPolicies_LeaderLease: the lease that no agent may write is the one by which the
+// controllers elect a leader, whatever it is called.
+func TestPolicies_LeaderLease(t *testing.T) {
+	helm := needTool(t, "helm")
+	for _, name := range []string{"plimsoll-controller", "plimsoll-leader", "lead"} {
+		manifest, err := helm.template(t, `controller.config.leaderElectResourceName="`+name+`"`, "--show-only=templates/policies.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(manifest, "variables.now.metadata.name != '"+name+"'") {
+			t.Errorf("with leaderElectResourceName=%s the policy excludes another lease:\n%s", name, manifest)
+		}
+	}
 }
 
 // TestThePolicyIsOfTheServer: a server that has an API under an older name only is

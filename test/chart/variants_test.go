@@ -40,7 +40,7 @@ func (s *server) everyVariant(t *testing.T) {
 	for name, values := range variants {
 		t.Run(name, func(t *testing.T) { try(t, helm.made(t, values...)) })
 	}
-	for _, dir := range []string{"base", "overlays/armed", "overlays/kubelet-keeps-conditions", "overlays/prometheus"} {
+	for _, dir := range []string{"base", "overlays/armed", "overlays/kubelet-keeps-conditions", "overlays/evicted-keeps-reason", "overlays/prometheus"} {
 		t.Run("kustomize "+dir, func(t *testing.T) { try(t, built(t, dir)) })
 	}
 }

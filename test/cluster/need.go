@@ -64,17 +64,17 @@ func program(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := cmp.Or(os.Getenv(componentsVariable), "components")
-	path, err := filepath.EvalSymlinks(filepath.Join(root, "bin", dir, name))
+	set := cmp.Or(os.Getenv(componentsVariable), "components")
+	path, err := filepath.EvalSymlinks(filepath.Join(root, "bin", set, name))
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w: run make %s", name, err, dir)
+		return "", fmt.Errorf("find %s: %w: run make %s", name, err, set)
 	}
 	return path, unhidden(path)
 }
 
 // componentsVariable names the directory below bin with the components to use, such
 // as components-1.36 for another release of Kubernetes.
-const componentsVariable = "PLIMSOLL_COMPONENTS_SET"
+const componentsVariable = "COMPONENTS"
 
 // unhidden refuses places that are private in the node's mount namespace.
 func unhidden(path string) error {

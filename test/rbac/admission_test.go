@@ -51,6 +51,7 @@ func TestATokenWritesToItsOwnNodeAlone(t *testing.T) {
 	y.checkedTypes(t)
 	t.Run("reviews of clients' tokens", y.reviews)
 	t.Run("more than it needs", y.more)
+	t.Run("the leader's lease", y.leader)
 }
 
 // expect makes a write, and compares the server's answer.

@@ -127,6 +127,7 @@ func (y *yard) more(t *testing.T) {
 	}
 	f.withoutEffect()
 	f.unscheduled()
+	f.protected()
 	f.events()
 	f.leases()
 }

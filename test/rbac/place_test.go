@@ -23,6 +23,7 @@ type place struct {
 	node  string
 	pod   *corev1.Pod
 	agent *corev1.Pod
+	env   []corev1.EnvVar // of pods
 }
 
 func newPlace(t *testing.T, admin kubernetes.Interface, node string) *place {
@@ -49,7 +50,7 @@ func (p *place) run(in, name, account string) *corev1.Pod {
 	made, err := p.admin.CoreV1().Pods(in).Create(p.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "shop"}, Finalizers: []string{"test.example/kept"}},
 		Spec: corev1.PodSpec{NodeName: p.node, ServiceAccountName: account, AutomountServiceAccountToken: &off,
-			Containers: []corev1.Container{{Name: "app", Image: "none"}}},
+			Containers: []corev1.Container{{Name: "app", Image: "none", Env: p.env}}},
 	}, metav1.CreateOptions{})
 	p.must(err)
 	return made

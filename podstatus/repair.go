@@ -1,0 +1,90 @@
+package podstatus
+
+import (
+	"iter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Between two repairs of one pod, doubling: a kubelet that knows no reason repeats
+// its status every 10 s, and only an admission policy ends that (docs/decisions/017).
+const (
+	shortestRepair = time.Second
+	longestRepair  = time.Hour
+)
+
+// A repair is what was done about the lost reason of one pod.
+type repair struct {
+	version string // the pod's resource version that the latest repair is for
+	pause   time.Duration
+	next    time.Time // the earliest time of the next repair
+}
+
+// Repair enqueues a repair of the status of each pod of the node that an agent
+// evicted and that has lost reason and message to a kubelet's status. all are the
+// node's pods as the API server has them. Repair is to be called whenever they have
+// changed. It does not wait, and makes one repair for one change of a pod.
+func (t *Teller) Repair(all iter.Seq[*corev1.Pod]) {
+	now := time.Now()
+	lost, there := map[string]Notice{}, map[string]string{}
+	for pod := range all {
+		if n, is := lostReason(pod, now); is {
+			lost[n.UID] = n
+		}
+		there[string(pod.UID)] = pod.ResourceVersion
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uid := range t.repairs {
+		if _, is := there[uid]; !is {
+			delete(t.repairs, uid)
+		}
+	}
+	for uid, n := range lost {
+		t.repair(n, there[uid], now)
+	}
+}
+
+// repair enqueues the repair of one pod, unless one is enqueued for that version.
+// The lock is held.
+func (t *Teller) repair(n Notice, version string, now time.Time) {
+	r := t.repairs[n.UID]
+	if r.version == version || len(t.ledger.entries) >= mostDebts {
+		return
+	}
+	if e := t.ledger.latest(n.UID); e != nil && e.debt.Status {
+		return // a pending status reads the pod as it is then
+	}
+	due := now
+	if r.next.After(now) {
+		due = r.next
+	}
+	r.version, r.pause = version, min(max(2*r.pause, shortestRepair), longestRepair)
+	r.next = due.Add(r.pause)
+	t.repairs[n.UID] = r
+	if c, known := t.unconfirmed[n.UID]; known {
+		n = c.notice // it names the containers that were killed
+	}
+	t.ledger.entries = append(t.ledger.entries, &entry{debt: Debt{Notice: n, Ended: true, Status: true, Again: true, Repair: true}, due: due})
+	t.changed()
+}
+
+// lostReason reports whether a pod was evicted by an agent and has lost the reason
+// or the message, and returns a notice with what its mark contains. A pod in which a
+// container has started since is not one: it has failed by itself.
+func lostReason(pod *corev1.Pod, now time.Time) (n Notice, lost bool) {
+	s := &pod.Status
+	if s.Phase != corev1.PodFailed || s.Reason != "" && (s.Reason != ReasonEvicted || s.Message != "") {
+		return n, false
+	}
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		if c.Type != Evicted || c.Status != corev1.ConditionTrue || c.Message == "" || c.LastTransitionTime.IsZero() {
+			continue
+		}
+		n = Notice{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: c.Message, Decided: c.LastTransitionTime.Time}
+		return n, !(&sight{debt: &Debt{Notice: n}, pod: pod, asked: true, at: now}).startedSince()
+	}
+	return n, false
+}

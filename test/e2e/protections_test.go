@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/podstatus"
+	"plimsoll.dev/plimsoll/test/cluster"
+)
+
+// A protection is what keeps reason and message of an evicted pod, besides the agent.
+type protection struct {
+	apply func(*stage)
+	check func(*stage, *vigil, []*cluster.Pod, map[string]string)
+}
+
+var protectionOf = map[string]protection{
+	"mutating": {func(s *stage) { s.evictedStaysEvicted(); s.evictedKeepsReason() }, (*stage).neverLost},
+	// As on an API server without MutatingAdmissionPolicy: the agent repairs, and holds.
+	"validating": {(*stage).evictedStaysEvicted, (*stage).lostAndRestored},
+	"none":       {func(*stage) {}, (*stage).keptMark},
+}
+
+// protections are those that a run tries, by POLICIES.
+func protections(t *testing.T) []string {
+	names := strings.Fields(os.Getenv("POLICIES"))
+	if len(names) == 0 {
+		return []string{"mutating"}
+	}
+	for _, name := range names {
+		if _, known := protectionOf[name]; !known {
+			t.Fatalf("POLICIES: %s is none of mutating, validating, none", name)
+		}
+	}
+	return names
+}
+
+// watched is for how long each evicted pod is watched: a kubelet repeats a status
+// every 10 s.
+func watched() time.Duration {
+	if os.Getenv("EVICTIONS") != "" {
+		return 60 * time.Second
+	}
+	return 25 * time.Second
+}
+
+// neverLost: from the first status of an eviction on, no status lacks its reason.
+func (s *stage) neverLost(v *vigil, pods []*cluster.Pod, messages map[string]string) {
+	s.t.Helper()
+	s.lostAndRestored(v, pods, messages)
+	for _, loss := range v.losses() {
+		s.t.Errorf("a status that lacks reason or message: %s", loss)
+	}
+}
+
+// lostAndRestored: in the end every pod has reason and message, and none runs again.
+func (s *stage) lostAndRestored(v *vigil, pods []*cluster.Pod, messages map[string]string) {
+	s.t.Helper()
+	s.figures(v, pods)
+	for _, p := range pods {
+		got := s.get(p)
+		evicted(s.t, got, messages[got.Name])
+	}
+	if again := s.startedAgain(pods); len(again) > 0 {
+		s.t.Errorf("started again: %v", again)
+	}
+}
+
+// keptMark: in the end every pod is Failed and has the agent's mark with the message.
+func (s *stage) keptMark(v *vigil, pods []*cluster.Pod, messages map[string]string) {
+	s.t.Helper()
+	s.figures(v, pods)
+	for _, p := range pods {
+		got := s.get(p)
+		marked := slices.ContainsFunc(got.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == podstatus.Evicted && c.Status == corev1.ConditionTrue && c.Message == messages[got.Name]
+		})
+		if got.Status.Phase != corev1.PodFailed || !marked {
+			s.t.Errorf("pod %s: %+v", got.Name, got.Status)
+		}
+	}
+}
+
+func (s *stage) figures(v *vigil, pods []*cluster.Pod) {
+	s.t.Helper()
+	kept := 0
+	for _, p := range pods {
+		if got := s.get(p).Status; got.Phase == corev1.PodFailed && got.Reason == "Evicted" && got.Message != "" {
+			kept++
+		}
+	}
+	lost, gaps := v.losses(), v.restorations()
+	s.t.Logf("watched for %s each: %d of %d have reason and message in the end, %d lost them at some time (%d statuses); started again: %d",
+		watched(), kept, len(pods), v.losers(), len(lost), len(s.startedAgain(pods)))
+	if n := len(gaps); n > 0 {
+		s.t.Logf("%d losses were restored: after a median of %s, at worst %s", n, gaps[n/2], gaps[n-1])
+	}
+	for _, loss := range lost[:min(len(lost), 20)] {
+		s.t.Log(loss)
+	}
+}
+
+// A vigil watches pods, and records each status after that of their eviction that
+// lacks what it said.
+type vigil struct {
+	t     *testing.T
+	ended chan struct{} // the watch has
+
+	mu     sync.Mutex
+	said   map[types.UID]corev1.PodStatus // at first
+	latest time.Time                      // when a pod was evicted last
+	lost   map[types.UID][]string
+	begun  map[types.UID]time.Time // of a loss that lasts
+	gaps   []time.Duration         // from a loss to the restoration
+}
+
+// keepVigil begins a vigil over all pods of the node.
+func (s *stage) keepVigil() *vigil {
+	s.t.Helper()
+	v := &vigil{t: s.t, ended: make(chan struct{}), said: map[types.UID]corev1.PodStatus{}, lost: map[types.UID][]string{}, begun: map[types.UID]time.Time{}}
+	watch, err := s.API.CoreV1().Pods(metav1.NamespaceAll).Watch(s.t.Context(), metav1.ListOptions{
+		FieldSelector: "spec.nodeName=" + cluster.NodeName, TimeoutSeconds: new(int64(6 * 3600)),
+	})
+	s.must(err)
+	s.t.Cleanup(watch.Stop)
+	go func() {
+		defer close(v.ended)
+		for e := range watch.ResultChan() {
+			if p, is := e.Object.(*corev1.Pod); is {
+				v.see(p)
+			}
+		}
+	}()
+	return v
+}
+
+func (v *vigil) see(p *corev1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	said, evicted := v.said[p.UID]
+	now := &p.Status
+	same := now.Phase == said.Phase && now.Reason == said.Reason && now.Message == said.Message
+	switch begun, lost := v.begun[p.UID]; {
+	case !evicted && now.Phase == corev1.PodFailed && now.Reason == "Evicted":
+		v.said[p.UID], v.latest = *now, time.Now()
+	case evicted && same && lost:
+		v.gaps = append(v.gaps, time.Since(begun))
+		delete(v.begun, p.UID)
+	case evicted && !same:
+		if !lost {
+			v.begun[p.UID] = time.Now()
+		}
+		v.lost[p.UID] = append(v.lost[p.UID], fmt.Sprintf("pod %s at %s: phase %s, reason %q, message %q", p.Name, time.Now().Format("15:04:05.000"), now.Phase, now.Reason, now.Message))
+	}
+}
+
+// window waits until the last eviction is so long ago.
+func (v *vigil) window(long time.Duration) {
+	v.t.Helper()
+	v.mu.Lock()
+	rest := time.Until(v.latest.Add(long))
+	v.mu.Unlock()
+	select {
+	case <-time.After(rest):
+	case <-v.ended:
+		v.t.Fatal("the watch of the pods ended early")
+	}
+}
+
+func (v *vigil) losses() (all []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, losses := range v.lost {
+		all = append(all, losses...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// restorations are how long losses lasted, in ascending order.
+func (v *vigil) restorations() []time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(slices.Values(v.gaps))
+}
+
+// losers is how many pods lost what they said.
+func (v *vigil) losers() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.lost)
+}
+
+// evictedStaysEvicted applies the policy of that name, and waits until it holds.
+func (s *stage) evictedStaysEvicted() {
+	s.t.Helper()
+	s.admission("evicted-stays-evicted.yaml", "an evicted pod can not be said to run", func(probe func(string) (*corev1.Pod, error)) bool {
+		_, err := probe(`{"phase":"Running","reason":""}`)
+		return apierrors.IsForbidden(err)
+	})
+}
+
+// evictedKeepsReason applies the policy of that name, and waits until it holds.
+func (s *stage) evictedKeepsReason() {
+	s.t.Helper()
+	s.admission("evicted-keeps-reason.yaml", "the reason of an evicted pod can not be removed", func(probe func(string) (*corev1.Pod, error)) bool {
+		got, err := probe(`{"phase":"Running","reason":null,"message":null}`)
+		return err == nil && got.Status.Phase == corev1.PodFailed && got.Status.Reason == "Evicted" && got.Status.Message == "m"
+	})
+}
+
+// admission applies a policy, and waits until it holds for a member of a kubelet's
+// group that writes to an evicted pod.
+func (s *stage) admission(file, what string, holds func(write func(string) (*corev1.Pod, error)) bool) {
+	s.t.Helper()
+	s.apply(filepath.Join("..", "..", "deploy", "admission", file))
+	pod := cluster.Hog("probe")
+	pod.Spec.SchedulerName = "nobody"
+	pods := s.API.CoreV1().Pods("default")
+	_, err := pods.Create(s.t.Context(), pod, metav1.CreateOptions{})
+	s.must(err)
+	member, err := kubernetes.NewForConfig(s.As("probe", "system:masters", "system:nodes"))
+	s.must(err)
+	patch := func(by kubernetes.Interface, status string) (*corev1.Pod, error) {
+		return by.CoreV1().Pods("default").Patch(s.t.Context(), "probe", types.MergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
+	}
+	s.until(what, func() bool {
+		_, err := patch(s.API, `{"phase":"Failed","reason":"Evicted","message":"m","conditions":[{"type":"plimsoll.dev/Evicted","status":"True","message":"m","lastTransitionTime":"2026-07-01T12:00:00Z"}]}`)
+		s.must(err)
+		return holds(func(status string) (*corev1.Pod, error) { return patch(member, status) })
+	})
+	s.must(pods.Delete(s.t.Context(), "probe", metav1.DeleteOptions{}))
+}
