@@ -73,17 +73,21 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	n.cgroups = stats.OpenPodsAt(n.hierarchy, n.places)
 	observed.Among(n.cgroups)
 	n.provider = n.cgroups
-	n.restore(c.NodeCgroup)
+	n.restore()
 	return n, nil
 }
 
 // restore gives pods their pids.max back that an agent before this one was ending when
 // it was killed itself.
-func (n *node) restore(nodeCgroup string) {
+func (n *node) restore() {
 	if n.hierarchy.Version != cgroup.V1 {
 		return
 	}
-	pods, err := cgroup.FindPods(n.hierarchy, nodeCgroup)
+	tree, err := n.places.Open()
+	if err != nil {
+		return // without pods there is nothing to restore
+	}
+	pods, err := tree.Pods()
 	if err != nil {
 		return // without pods there is nothing to restore
 	}
