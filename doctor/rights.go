@@ -6,6 +6,7 @@ type Needs struct {
 	Taints     bool   // --pressure-taint
 	Direct     bool   // --soft-eviction=direct
 	NodeLease  bool   // --report-node-lease
+	Reviews    bool   // metrics are served beyond loopback
 	Namespace  string // where its Lease is; empty: it has none
 	Arming     string // the ConfigMap there that says whether agents are to act; empty: none is read
 	DaemonSet  string // its own, there; empty: it has none
@@ -30,6 +31,8 @@ func (n Needs) Rights() (rights []Right) {
 		{n.Conditions, Right{Verb: "patch", Resource: "nodes", Subresource: "status", Loss: "pressure is not reported on the Node"}},
 		{n.Taints, Right{Verb: "patch", Resource: "nodes", Loss: "the Node is not tainted"}},
 		{n.Direct, Right{Verb: "create", Resource: "pods", Subresource: "eviction", Loss: "soft evictions are not asked for"}},
+		{n.Reviews, Right{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews", Loss: "metrics are refused to all clients"}},
+		{n.Reviews, Right{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Loss: "metrics are refused to all clients"}},
 		{beats, Right{Verb: "get", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},
 		{beats, Right{Verb: "create", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent has no lease: it looks dead"}},
 		{beats, Right{Verb: "update", Group: leases, Resource: "leases", Namespace: n.Namespace, Loss: "the agent's lease is not renewed: it looks dead"}},

@@ -44,8 +44,8 @@ func granted(t *testing.T, file string) (rights []string) {
 
 // What a doctor asks for is what is granted: nothing more, and every right to write.
 func TestRightsAreThoseThatAreGranted(t *testing.T) {
-	all := doctor.Needs{Conditions: true, Taints: true, Direct: true, NodeLease: true, Namespace: "plimsoll-system", Arming: "plimsoll-arming", DaemonSet: "plimsoll-agent"}
-	some := doctor.Needs{Conditions: true, Namespace: all.Namespace, Arming: all.Arming, DaemonSet: all.DaemonSet}
+	all := doctor.Needs{Conditions: true, Taints: true, Direct: true, NodeLease: true, Reviews: true, Namespace: "plimsoll-system", Arming: "plimsoll-arming", DaemonSet: "plimsoll-agent"}
+	some := doctor.Needs{Conditions: true, Reviews: true, Namespace: all.Namespace, Arming: all.Arming, DaemonSet: all.DaemonSet}
 	for _, test := range []struct {
 		needs doctor.Needs
 		files []string

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -52,7 +53,12 @@ func TestServer_ProbesAnswerBesideHangingConnections(t *testing.T) {
 // servedOnSocket runs a server on a socket of its own until the test ends.
 func servedOnSocket(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "health.sock")
+	dir, err := os.MkdirTemp("", "plimsoll") // t.TempDir is long, and the path of a socket short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path = filepath.Join(dir, "health.sock")
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := endpoints.ListenSocket(ctx, path)
 	if err != nil {

@@ -142,7 +142,7 @@ func nodeSurvey(c *config.Agent, api *apiserver.Connection, runtime *cri.Client,
 		o.Client, o.NodeName = api.Client(), api.NodeName()
 		o.Rights = doctor.Needs{
 			Conditions: c.PressureConditions != "kubelet" && c.PressureConditions != "off",
-			Taints:     c.PressureTaint, Direct: c.SoftEviction == "direct", NodeLease: c.ReportNodeLease,
+			Taints:     c.PressureTaint, Direct: c.SoftEviction == "direct", NodeLease: c.ReportNodeLease, Reviews: beyondLoopback(c.HealthzBindAddress),
 			Namespace: c.HeartbeatNamespace, Arming: arming.ConfigMap, DaemonSet: os.Getenv("PLIMSOLL_DAEMONSET"),
 		}.Rights()
 	}

@@ -40,7 +40,7 @@ func openEndpoints(ctx context.Context, address string, c *config.Endpoints, s e
 	if failed != nil {
 		return all, errors.Join(err, failed)
 	}
-	if at, is := l.Addr().(*net.TCPAddr); !is || !at.IP.IsLoopback() {
+	if beyondLoopback(l.Addr().String()) {
 		s.Access = endpoints.NewAccess(review)
 		if s.TLS, failed = endpoints.TLS(c.TLSCertFile, c.TLSPrivateKeyFile, s.Log); failed != nil {
 			return all, errors.Join(err, failed, l.Close())
@@ -62,4 +62,10 @@ func runEndpoints(ctx context.Context, all []opened, crew *sync.WaitGroup, log *
 			}
 		})
 	}
+}
+
+// beyondLoopback reports whether other machines may reach an address.
+func beyondLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && !net.ParseIP(host).IsLoopback()
 }
