@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"slices"
 	"time"
 
 	"plimsoll.dev/plimsoll/signal"
@@ -56,12 +57,33 @@ func (m *Machine) Save() Saved {
 	return s
 }
 
+// At returns the state with each of its times as of returns it. It shares nothing
+// with s.
+func (s Saved) At(of func(time.Time) time.Time) Saved {
+	s.Thresholds, s.Conditions, s.Unknown = slices.Clone(s.Thresholds), slices.Clone(s.Conditions), slices.Clone(s.Unknown)
+	for i := range s.Thresholds {
+		s.Thresholds[i].FirstObserved = of(s.Thresholds[i].FirstObserved)
+	}
+	for i := range s.Conditions {
+		s.Conditions[i].LastMet = of(s.Conditions[i].LastMet)
+	}
+	for i := range s.Unknown {
+		s.Unknown[i].Since = of(s.Unknown[i].Since)
+	}
+	return s
+}
+
 // Restore continues from a saved state. What belongs to a threshold that is no
 // longer configured is dropped; a time that lies in the future, because the
-// clock was set back, counts as now. All times get the monotonic reading of
+// clock was set back, or that is missing, counts as now. All times get the monotonic reading of
 // now, so that a clock that is set later moves no timer.
 func (m *Machine) Restore(s Saved, now time.Time) {
-	past := func(t time.Time) time.Time { return now.Add(min(t.Sub(now), 0)) }
+	past := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return now
+		}
+		return now.Add(min(t.Sub(now), 0))
+	}
 	for _, saved := range s.Thresholds {
 		for i := range m.policy.Thresholds {
 			if m.policy.Thresholds[i].identity() == saved.Threshold {

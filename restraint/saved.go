@@ -62,11 +62,36 @@ func (r *Restraint) Save() Saved {
 	return s
 }
 
+// At returns the state with each of its times as of returns it. It shares nothing
+// with s.
+func (s Saved) At(of func(time.Time) time.Time) Saved {
+	all := func(times []time.Time) []time.Time {
+		times = slices.Clone(times)
+		for i := range times {
+			times[i] = of(times[i])
+		}
+		return times
+	}
+	s.Evictions, s.Reliefs, s.Owners = all(s.Evictions), slices.Clone(s.Reliefs), slices.Clone(s.Owners)
+	for i := range s.Reliefs {
+		s.Reliefs[i].Until = of(s.Reliefs[i].Until)
+	}
+	for i := range s.Owners {
+		s.Owners[i].Evictions, s.Owners[i].Until = all(s.Owners[i].Evictions), of(s.Owners[i].Until)
+	}
+	return s
+}
+
 // Restore continues from a saved state. Times get the monotonic reading of now.
-// An eviction of the future, which a clock that was set back leaves behind,
-// counts as of now; a hold never lasts longer than the longest.
+// An eviction of the future, which a clock that was set back leaves behind, or of no
+// time, counts as of now; a hold never lasts longer than the longest.
 func (r *Restraint) Restore(s Saved, now time.Time) {
-	past := func(t time.Time) time.Time { return now.Add(min(t.Sub(now), 0)) }
+	past := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return now
+		}
+		return now.Add(min(t.Sub(now), 0))
+	}
 	within := func(t time.Time, longest time.Duration) time.Time {
 		if t.IsZero() {
 			return t

@@ -8,5 +8,8 @@
 //     not known any more is kept.
 //   - The file says its version and the boot it belongs to. A state of another
 //     boot is not used: what was short of memory then is not now.
+//   - A state of an older version is migrated, and of a later one what is known is
+//     used: an upgrade loses nothing.
+//   - Ages survive a time of day that is set: times refer to the time since boot.
 //   - A damaged file is set aside under another name and said, not fatal.
 package state

@@ -14,20 +14,18 @@ import (
 	"time"
 )
 
-// version is that of the file's form.
-const version = 2
-
 // maxBytes bounds what is read: a state is a few kilobytes.
 const maxBytes = 8 << 20
 
 // What stands beside the file for a while, and for good.
-const newSuffix, damagedSuffix = ".new", ".damaged"
+const newSuffix, damagedSuffix, laterSuffix = ".new", ".damaged", ".later"
 
 // content is what stands in the file.
 type content struct {
 	Version int             `json:"version"`
 	BootID  string          `json:"bootID"`
 	Saved   time.Time       `json:"saved"`
+	Clock   reference       `json:"clock,omitzero"`
 	State   json.RawMessage `json:"state"`
 }
 
@@ -35,15 +33,19 @@ type content struct {
 type File struct {
 	path   string
 	bootID string
+	times  *times
 }
 
 // Open prepares to use the file at path for the running boot. Its directory is
 // made if it is missing.
-func Open(path, bootID string) (*File, error) {
+func Open(path, bootID string) (*File, error) { return OpenBy(SystemClock(), path, bootID) }
+
+// OpenBy is [Open] by another clock than the machine's.
+func OpenBy(clock Clock, path, bootID string) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory of the state file %s: %w; give another --state-file", path, err)
 	}
-	return &File{path, bootID}, nil
+	return &File{path, bootID, newTimes(clock)}, nil
 }
 
 // BootID reads the identity of the running boot below a proc root.
@@ -59,7 +61,8 @@ func BootID(procRoot string) (string, error) {
 // Load decodes the saved state into into, a pointer; what is there stays if
 // there is none, or it is not used. A notice says what a person should
 // know: that there was none, or why what was there is not used. Only a file
-// that can not be read at all is an error.
+// that can not be read at all is an error. A file of an older version is brought to
+// this one; of a later one, what is known is used.
 func (f *File) Load(into any) (notice string, err error) {
 	info, err := os.Stat(f.path)
 	switch {
@@ -74,13 +77,13 @@ func (f *File) Load(into any) (notice string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("read the state file: %w", err)
 	}
-	var c content
-	if err := json.Unmarshal(data, &c); err != nil {
-		return f.setAside(err), nil
+	c, err := parse(data)
+	if err == nil && c.BootID == f.bootID {
+		err = c.migrate()
 	}
 	switch {
-	case c.Version != version:
-		return f.setAside(fmt.Errorf("version %d, this program writes version %d", c.Version, version)), nil
+	case err != nil:
+		return f.setAside(err), nil
 	case c.BootID != f.bootID:
 		return "the saved state is of an earlier boot: starting afresh", nil
 	}
@@ -90,6 +93,10 @@ func (f *File) Load(into any) (notice string, err error) {
 		return f.setAside(err), nil
 	}
 	reflect.ValueOf(into).Elem().Set(fresh.Elem())
+	f.times.loaded(c.Clock)
+	if c.Version > version {
+		return f.keepLater(data, c.Version), nil
+	}
 	return fmt.Sprintf("continuing from the state saved at %s", c.Saved.Format(time.RFC3339)), nil
 }
 
@@ -110,7 +117,7 @@ func (f *File) Save(state any, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("encode the state: %w", err)
 	}
-	data, err := json.MarshalIndent(content{version, f.bootID, now.Round(0), raw}, "", " ")
+	data, err := json.MarshalIndent(content{version, f.bootID, now.Round(0), f.times.reference(), raw}, "", " ")
 	if err != nil {
 		return fmt.Errorf("encode the state: %w", err)
 	}
@@ -142,7 +149,7 @@ func (f *File) replace(data []byte) (err error) {
 // Remove removes the file, and what was set aside of it. That there is none is no
 // error.
 func (f *File) Remove() error {
-	for _, path := range []string{f.path, f.path + newSuffix, f.path + damagedSuffix} {
+	for _, path := range []string{f.path, f.path + newSuffix, f.path + damagedSuffix, f.path + laterSuffix} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the state file: %w", err)
 		}

@@ -45,12 +45,13 @@ func TestWhatWasSavedIsFoundInTheSameBoot(t *testing.T) {
 
 func TestADamagedFileIsSetAsideAndSaid(t *testing.T) {
 	for name, text := range map[string]string{
-		"cut short":     `{"version":1,"bootID":"b","state":{"N":`,
-		"empty":         ``,
-		"other version": `{"version":99,"bootID":"b","state":{"N":1}}`,
-		"other form":    `{"version":1,"bootID":"b","state":{"N":"one"}}`,
-		"half of it":    `{"version":1,"bootID":"b","state":{"N":5,"Acted":"yes"}}`,
-		"too large":     strings.Repeat("x", 9<<20),
+		"cut short":  `{"version":1,"bootID":"b","state":{"N":`,
+		"empty":      ``,
+		"no version": `{"bootID":"b","state":{"N":1}}`,
+		"version 0":  `{"version":0,"bootID":"b","state":{"N":1}}`,
+		"other form": `{"version":3,"bootID":"b","state":{"N":"one"}}`,
+		"half of it": `{"version":3,"bootID":"b","state":{"N":5,"Acted":"yes"}}`,
+		"too large":  strings.Repeat("x", 9<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -120,6 +121,9 @@ func TestAStateThatCanNotBeSavedIsToldOnce(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"version":1,"bootID":"b","state":{"N":1}}`))
+	f.Add([]byte(`{"version":2,"bootID":"b","saved":"2026-11-20T10:00:00Z","state":{"N":1}}`))
+	f.Add([]byte(`{"version":3,"bootID":"b","clock":{"wall":"2026-11-20T10:00:00Z","sinceBootNanos":7},"state":{"N":1}}`))
+	f.Add([]byte(`{"version":99,"bootID":"b","clock":[],"saved":1,"state":{"N":1,"more":{}}}`))
 	f.Add([]byte(`{"version":1e9}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()

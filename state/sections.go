@@ -2,9 +2,11 @@ package state
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 )
 
 // Sections are a state made of parts that different goroutines own. All
@@ -13,7 +15,16 @@ type Sections struct {
 	mu    sync.Mutex
 	parts map[string]any
 	saver *Saver[map[string]any]
+	times *times
 }
+
+// Stamp is a time of this process as it is to be saved: so that its age is known
+// after a restart, though the time of day was set meanwhile.
+func (s *Sections) Stamp(t time.Time) time.Time { return s.times.stamp(t) }
+
+// Moment is when a time that was saved by [Sections.Stamp] was, by the time of day
+// now.
+func (s *Sections) Moment(t time.Time) time.Time { return s.times.moment(t) }
 
 // OpenSections loads the file and starts to save to it. The notice is that of
 // [File.Load]; errors of saving are handed to failed, the first of a row only.
@@ -22,7 +33,7 @@ func OpenSections(f *File, failed func(error)) (s *Sections, notice string, err 
 	if notice, err = f.Load(&loaded); err != nil {
 		return nil, "", err
 	}
-	s = &Sections{parts: map[string]any{}}
+	s = &Sections{parts: map[string]any{}, times: f.times}
 	for name, raw := range loaded { // what nobody asks for is kept for who knows it
 		s.parts[name] = raw
 	}
@@ -31,7 +42,8 @@ func OpenSections(f *File, failed func(error)) (s *Sections, notice string, err 
 }
 
 // Load decodes a section into into; it stays as it is if there is none. It is to
-// be called before the section is saved for the first time.
+// be called before the section is saved for the first time. It returns a [Partly]
+// error if some fields have another form; the others are in into.
 func (s *Sections) Load(name string, into any) error {
 	s.mu.Lock()
 	raw, loaded := s.parts[name].(json.RawMessage)
@@ -39,7 +51,11 @@ func (s *Sections) Load(name string, into any) error {
 	if !loaded {
 		return nil
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	err := json.Unmarshal(raw, into)
+	if form := (*json.UnmarshalTypeError)(nil); errors.As(err, &form) && form.Field != "" {
+		return &Partly{name, form}
+	}
+	if err != nil {
 		return fmt.Errorf("read %s from the state file: %w", name, err)
 	}
 	return nil

@@ -107,7 +107,7 @@ var mayUse = []struct {
 }{
 	{"google.golang.org/grpc", []string{"cri", "test/cluster"}, "it carries what is asked of the runtime (docs/decisions/012)"},
 	{"k8s.io/cri-api/", []string{"cri", "test/cluster"}, "its types end where they come in (docs/decisions/012)"},
-	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
+	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "state", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
 	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},

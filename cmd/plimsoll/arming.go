@@ -42,10 +42,7 @@ func (p *program) openSafety() {
 	var remembered arming.Memory
 	save := func(arming.Memory) {}
 	if p.state != nil {
-		if err := p.state.Load(savedArming, &remembered); err != nil {
-			p.log.Error("what was said of arming is not known any more", "error", err)
-			remembered = arming.Memory{}
-		}
+		remembered = rememberedArming(p.state, p.log)
 		save = func(m arming.Memory) { p.state.Save(savedArming, m) }
 	}
 	p.inherited = remembered.Acted

@@ -230,10 +230,7 @@ func (p *program) openLadder(ctx context.Context) error {
 	}
 	var previous []podstatus.Debt
 	if p.state != nil {
-		if err := p.state.Load(savedDebts, &previous); err != nil {
-			p.log.Error("what is owed to the API server is lost", "error", err)
-			previous = nil
-		}
+		previous = debtsOf(p.state, p.log)
 	}
 	options := podstatus.Options{}
 	if p.client != nil {

@@ -181,7 +181,7 @@ func (r *reporter) Report(d *agent.Decision) {
 // Save implements agent.Reporter.
 func (r *reporter) Save(s eviction.Saved) {
 	if r.state != nil {
-		r.state.Save(savedDecisions, s)
+		r.state.Save(savedDecisions, s.At(r.state.Stamp))
 	}
 }
 
@@ -207,12 +207,8 @@ func restored(policy *eviction.Policy, sections *state.Sections, log *slog.Logge
 	if sections == nil {
 		return machine
 	}
-	var saved eviction.Saved
-	if err := sections.Load(savedDecisions, &saved); err != nil {
-		log.Error("timers and conditions begin anew", "error", err)
-		return machine
-	}
-	machine.Restore(saved, time.Now())
+	saved := sectionOf[eviction.Saved](sections, savedDecisions, "timers and conditions begin anew", log)
+	machine.Restore(saved.At(sections.Moment), time.Now())
 	return machine
 }
 

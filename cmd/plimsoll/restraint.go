@@ -19,18 +19,14 @@ func (p *program) openRestraint(now time.Time) *restraint.Restraint {
 	if p.state == nil {
 		return r
 	}
-	var saved restraint.Saved
-	if err := p.state.Load(savedRestraint, &saved); err != nil {
-		p.log.Error("the evictions of the last hour are forgotten", "error", err)
-		return r
-	}
-	r.Restore(saved, now)
+	saved := sectionOf[restraint.Saved](p.state, savedRestraint, "the evictions of the last hour are forgotten", p.log)
+	r.Restore(saved.At(p.state.Moment), now)
 	return r
 }
 
 func (p *program) saveRestraint(s restraint.Saved) {
 	if p.state != nil {
-		p.state.Save(savedRestraint, s)
+		p.state.Save(savedRestraint, s.At(p.state.Stamp))
 	}
 }
 
