@@ -118,7 +118,7 @@ func New(settings Settings, p Parts) *Agent {
 	a.armed, _ = a.arming.Armed()
 	a.told.conditions = p.Machine.Conditions()
 	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: a, Killer: a, StandBy: a.standBy, Pending: a.pending,
-		Restraint: p.Restraint}
+		Restraint: p.Restraint, GivesWay: true}
 	return a
 }
 
@@ -188,12 +188,21 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	a.falls.note(s)
 	a.settle(s)
 	s.Doubted = a.doubts(s)
+	if s.Kind == signal.Regular {
+		a.deleted.note(a.cycle.Pods.Stored(), now)
+	}
+	a.deleted.until = time.Time{}
 	outcome := a.cycle.Decide(ctx, s)
+	if until := a.deleted.until; !until.IsZero() && until.Before(a.nextRegular) {
+		a.nextRegular = until
+	}
 	a.forgetRelief(outcome)
 	if e := outcome.Evicted; e != nil {
 		a.newest.expect(outcome)
 		outcome.Rehearsed = a.newest.rehearsed
-		a.deleted.begun = time.Time{}
+		if outcome.Waits {
+			a.nextRegular = now
+		}
 		a.cycle.Spend(outcome)
 	}
 	a.report(outcome)

@@ -100,6 +100,7 @@ func (a *Agent) report(o *Outcome) {
 	case blinded:
 		a.reporter.Report(a.decision(o, Sight))
 	}
+	a.tellPassed(o)
 	switch {
 	case o.Verdict.Target == nil:
 	case verb == Failed && !o.Verdict.Target.Hard(): // who is not asked to end may have to be killed

@@ -26,8 +26,12 @@ type Cycle struct {
 	Pending func(*Outcome) (first *signal.Candidate, reason string)
 	// Restraint, if set, may spare the pod that would be chosen, or all of them.
 	Restraint *restraint.Restraint
+	// GivesWay: a target that nothing can be done for gives way to a hard one behind it.
+	GivesWay bool
 
 	seen    signal.Observations // on the last second look
+	passed  []Outcome           // of targets that nothing could be done for
+	recent  signal.ConditionSet // the one that a pod was evicted for last, while anything is met
 	outcome Outcome             // of the last look: a new one for each would be an allocation
 }
 
@@ -49,22 +53,69 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 			return o
 		}
 	}
-	if o.Verdict.Target == nil {
-		return o
+	switch {
+	case o.Verdict.Target != nil:
+		c.pursue(ctx, o)
+	case s.Kind == signal.Regular:
+		c.recent = 0
 	}
-	if o.StoodBy = c.yield(o); o.StoodBy != "" {
-		return o
+	return o
+}
+
+// pursue acts for the target. With GivesWay the next hard threshold has its turn where
+// nothing can be done for the one before: what keeps that one from being acted for, for
+// long perhaps, is no reason to wait with another. The condition that a pod was evicted
+// for last comes after the others, a soft target after all: an owner that brings a pod
+// back as soon as it is evicted must not keep the others waiting.
+func (c *Cycle) pursue(ctx context.Context, o *Outcome) {
+	if !c.GivesWay {
+		c.act(ctx, o)
+		return
 	}
+	first, recent := o.Verdict, c.recent
+	c.passed = c.passed[:0]
+	for _, turn := range [...]bool{false, true} {
+		for more := c.Machine.FirstHard(&o.Verdict); more; more = c.Machine.NextHard(&o.Verdict) {
+			if recent.Has(o.Verdict.Target.Signal.Definition().Condition) != turn {
+				continue
+			}
+			o.turnTo(o.Verdict)
+			if c.act(ctx, o); !o.idle() {
+				o.Passed, o.Waits = c.passed, !turn && recent != 0
+				return
+			}
+			c.passed = append(c.passed, *o)
+		}
+	}
+	if !first.Target.Hard() {
+		o.turnTo(first)
+		c.act(ctx, o)
+		o.Passed = c.passed
+		return
+	}
+	*o, o.Passed = c.passed[0], c.passed[1:]
+}
+
+// turnTo begins with another target.
+func (o *Outcome) turnTo(v eviction.Verdict) {
+	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByLimit: o.EndedByLimit}
+}
+
+// act makes room for the target or chooses a pod for it, unless something else has to
+// end before.
+func (c *Cycle) act(ctx context.Context, o *Outcome) {
 	target := o.Verdict.Target
+	if o.StoodBy = c.standBy(o, target); o.StoodBy != "" {
+		return
+	}
 	if c.makeRoom(ctx, o) || c.pauses(o) {
-		return o
+		return
 	}
 	o.Candidates = c.Pods.Measure(ctx)
 	o.Ranking = ranking.Rank(o.Candidates, target.Signal, target.Signal.In(c.Machine.Policy().Layout).Measure)
 	if !c.judge(o) {
 		c.choose(ctx, o)
 	}
-	return o
 }
 
 func (c *Cycle) standBy(o *Outcome, target *eviction.Threshold) (reason string) {
@@ -72,22 +123,6 @@ func (c *Cycle) standBy(o *Outcome, target *eviction.Threshold) (reason string) 
 		return ""
 	}
 	return c.StandBy(o.Snapshot, &o.Verdict, target)
-}
-
-// yield is standBy for the target, and says why nothing is done. A soft one that is held back, perhaps by a
-// budget and for long, gives way to a hard one behind it.
-func (c *Cycle) yield(o *Outcome) (reason string) {
-	first := o.Verdict
-	if reason = c.standBy(o, first.Target); reason == "" || first.Target.Hard() {
-		return reason
-	}
-	for c.Machine.NextHard(&o.Verdict) {
-		if c.standBy(o, o.Verdict.Target) == "" {
-			return ""
-		}
-	}
-	o.Verdict = first
-	return reason
 }
 
 // makeRoom collects waste, and reports whether no pod is to be chosen in this look:
@@ -182,7 +217,10 @@ func (c *Cycle) evict(ctx context.Context, o *Outcome, e eviction.Eviction) (ove
 		o.Failed = append(o.Failed, Failure{e.Pod, err})
 		return endsChoice(err)
 	}
-	o.Evicted = &e
+	o.Evicted, c.recent = &e, 0
+	if t := o.Verdict.Target; t != nil {
+		c.recent.Add(t.Signal.Definition().Condition)
+	}
 	return true
 }
 
@@ -207,11 +245,24 @@ type Outcome struct {
 	Held   restraint.Hold
 	Spared *signal.Pod
 	Begun  bool
+	// Passed are the outcomes of other hard targets that nothing could be done for.
+	Passed []Outcome
+	// Waits: another condition, which a pod was evicted for before, has had no turn.
+	Waits bool
 }
 
 // Acted reports whether anything was done or tried.
 func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Reclaimed) > 0
+}
+
+// idle reports whether no pod was ended for the target, nor one tried so that no other
+// must be tried in the look. Room that is being made is no reason to wait with another
+// threshold.
+func (o *Outcome) idle() bool {
+	n := len(o.Failed)
+	failed := n > 0 && o.Verdict.Target.Hard() && endsChoice(o.Failed[n-1].Err)
+	return o.Evicted == nil && !o.Recovered && !failed
 }
 
 // mayChoose reports whether a pod may be evicted and has not been tried yet.

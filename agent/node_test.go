@@ -131,7 +131,7 @@ func TestADeletedPodCounts(t *testing.T) {
 			going.rate, going.since = rate, time.Now().Add(2*time.Second)
 		}
 	}
-	if got := live(t, 15*time.Second, false, []eviction.Threshold{hard()}, story(15*time.Second, 0)).evicted(); len(got) != 0 {
+	if got := live(t, 14*time.Second, false, []eviction.Threshold{hard()}, story(15*time.Second, 0)).evicted(); len(got) != 0 {
 		t.Errorf("evicted %v: what is missing is on its way", got)
 	}
 	if got := live(t, 25*time.Second, false, []eviction.Threshold{hard()}, story(15*time.Second, 0)).evicted(); !slices.Equal(got, []string{"default/going"}) {

@@ -4,50 +4,53 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/ranking"
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// longestPending is how long what deleted pods hold is counted on at most: none of
-// them keeps a hard threshold from being acted for by a long grace period.
-const longestPending = 30 * time.Second
+// Bounds of the wait for deleted pods: none of them keeps a hard threshold from being
+// acted for by a long grace period, nor do several, one after the other.
+const (
+	longestPending = 30 * time.Second // since a pod's deletion was seen
+	longestWait    = 20 * time.Second // since the threshold was seen to be met
+)
 
-// deletions are the pods that somebody has deleted, as seen under pressure.
+// deletedHold is why deleted pods keep a threshold from being acted for.
+const deletedHold = "pods that are being deleted hold what is missing: each is counted on for its grace period, and 30s at most"
+
+// deletions are the pods that somebody has deleted.
 type deletions struct {
 	since map[string]time.Time // by UID: when the deletion was seen first
-	begun time.Time            // when the present wait for them began, zero without one
-	last  time.Time            // when it went on
+	until time.Time            // when one that the last look waits for has had its time, zero if none
 }
 
 // note takes over which of the pods are deleted.
-func (d *deletions) note(ranked []ranking.Ranked, now time.Time) {
+func (d *deletions) note(pods []signal.Candidate, now time.Time) {
 	before := d.since
-	d.since = map[string]time.Time{}
-	for i := range ranked {
-		if pod := ranked[i].Pod; !pod.EndsBy.IsZero() {
-			d.since[pod.UID] = now
-			if since, known := before[pod.UID]; known {
-				d.since[pod.UID] = since
-			}
+	d.since = nil
+	for _, c := range pods {
+		if c.Pod.EndsBy.IsZero() {
+			continue
 		}
+		if d.since == nil {
+			d.since = map[string]time.Time{}
+		}
+		since, known := before[c.Pod.UID]
+		if !known {
+			since = now
+		}
+		d.since[c.Pod.UID] = since
 	}
 }
 
-// late reports whether a deleted pod has had its time: its grace period, and no more
-// than longestPending.
-func (d *deletions) late(pod *signal.Pod, now time.Time) bool {
+// counts is until when a deleted pod is counted on, for a threshold that has been met
+// since a time.
+func (d *deletions) counts(pod *signal.Pod, met time.Time) (until time.Time) {
 	since := d.since[pod.UID]
-	return now.Sub(since) >= min(longestPending, max(pod.EndsBy.Sub(since), 0))
-}
-
-// overdue reports whether deleted pods, one after the other, have been waited for as
-// long as one of them may be.
-func (d *deletions) overdue(now time.Time, period time.Duration) bool {
-	if d.begun.IsZero() || now.Sub(d.last) > 2*period {
-		d.begun = now
+	until = since.Add(min(longestPending, max(pod.EndsBy.Sub(since), 0)))
+	if end := met.Add(longestWait); end.Before(until) {
+		return end
 	}
-	d.last = now
-	return now.Sub(d.begun) >= longestPending
+	return until
 }
 
 // pending looks for pods that somebody has deleted already: what they hold is on
@@ -56,36 +59,39 @@ func (d *deletions) overdue(now time.Time, period time.Duration) bool {
 // time to wait, or where a pod has had the time for which it is counted on.
 func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
-	seen := a.cycle.observed(o, target.Signal)
-	a.deleted.note(o.Ranking, now)
+	missing := target.Missing(a.cycle.observed(o, target.Signal))
+	a.deleted.note(o.Candidates, now)
 	var expected, most signal.Amount
-	late := false
+	late, end := false, now.Add(longestPending)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
 		if r.Pod.EndsBy.IsZero() || r.Key.Usage <= 0 || a.kills[r.Pod.UID].n > 0 {
 			continue
 		}
-		overdue, protected := a.deleted.late(r.Pod, now), r.Pod.Protection != signal.Unprotected
+		until := a.deleted.counts(r.Pod, a.machine.MetSince(&o.Verdict))
+		overdue, protected := !now.Before(until), r.Pod.Protection != signal.Unprotected
 		if overdue && (protected || !target.Hard()) {
 			continue // counted on no longer, and not to be ended
+		}
+		if until.Before(end) {
+			end = until
 		}
 		expected = expected.Plus(r.Key.Usage)
 		if !protected && (overdue && !late || overdue == late && r.Key.Usage > most) {
 			first, most, late = &r.Candidate, r.Key.Usage, overdue
 		}
 	}
-	if expected <= 0 || expected < target.Missing(seen) {
-		a.deleted.begun = time.Time{}
+	switch {
+	case expected <= 0 || expected < missing:
 		return nil, ""
-	}
-	if overdue := a.deleted.overdue(now, a.settings.Period); target.Hard() && (late || overdue || a.pressing(o.Snapshot, target)) {
+	case target.Hard() && (late || a.pressing(o.Snapshot, target)):
 		return first, "" // none where all of them are protected: the ranking decides
+	}
+	if before := a.deleted.until; before.IsZero() || end.Before(before) {
+		a.deleted.until = end
 	}
 	return nil, deletedHold
 }
-
-// deletedHold is why deleted pods keep a threshold from being acted for.
-const deletedHold = "pods that are being deleted hold what is missing; each is counted on for its grace period, and 30s at most"
 
 // pressing reports whether there is no time to wait for what is on its way.
 func (a *Agent) pressing(s *signal.Snapshot, t *eviction.Threshold) bool {

@@ -18,6 +18,7 @@ type relief struct {
 	told     bool
 	cancel   context.CancelFunc
 	stale    bool // begun before the agent was armed, or disarmed
+	ended    time.Time
 }
 
 // Reclaim implements Reclaimer: it begins a relief, and says what came of it in
@@ -59,17 +60,24 @@ func (a *Agent) relieved() <-chan []signal.Reclaimer {
 // endRelief notes what ran. Whether it was enough is looked at now, and not
 // only when the next look is due.
 func (a *Agent) endRelief(ran []signal.Reclaimer) {
-	a.relief.ran, a.relief.done = ran, true
+	a.relief.ran, a.relief.done, a.relief.ended = ran, true, time.Now()
 	if a.relief.stale {
 		a.relief = nil
 	}
 	a.nextRegular = time.Now()
 }
 
+// reliefAge is how old the result of a relief may become.
+const reliefAge = 30 * time.Second
+
 // forgetRelief drops the result of a relief that no look of its threshold has
-// asked for: what was measured then is old by the time of the next one.
+// asked for: what was measured then is old by the time of the next one. Where a pod
+// was evicted for another threshold, the result is for the next look.
 func (a *Agent) forgetRelief(o *Outcome) {
-	if o.Snapshot.Kind == signal.Regular && a.relief != nil && a.relief.done {
+	if o.Snapshot.Kind != signal.Regular || a.relief == nil || !a.relief.done {
+		return
+	}
+	if o.Evicted == nil || o.Snapshot.At.Sub(a.relief.ended) >= reliefAge {
 		a.relief = nil
 	}
 }

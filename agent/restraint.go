@@ -84,7 +84,7 @@ func (c *Cycle) lasts(o *Outcome, r *ranking.Ranked) bool {
 	}
 	sig := o.Verdict.Target.Signal
 	seen := sight(c.observed(o, sig), o.Ranking)
-	return c.Restraint.Lasts(sig.Definition().Condition, r.Key.Usage, o.Snapshot.At, &seen)
+	return c.Restraint.Lasts(sig, r.Key.Usage, o.Snapshot.At, &seen)
 }
 
 // spare notes the first hold of a choice: of more pods than one unless it is an

@@ -15,13 +15,14 @@ type telling struct {
 	unknown    signal.Set
 	recovered  time.Time
 	// blocks are why nothing was done, told since a regular look found nothing met:
-	// the last one of each kind, since kinds alternate between regular and extra looks.
-	blocks [blockKinds]block
+	// the last one of each kind for each signal, since they alternate between looks. What
+	// is about no signal comes last.
+	blocks [signal.Count + 1][blockKinds]block
 }
 
 // A block is why a look that found a threshold met has done nothing.
 type block struct {
-	kind      int
+	kind      int // 0 is none
 	threshold *eviction.Threshold
 	hold      restraint.Hold
 	reason    string
@@ -38,9 +39,24 @@ const (
 // isNewBlock reports whether a block is another one than the last of its kind, and
 // notes it.
 func (a *Agent) isNewBlock(b block) bool {
-	before := a.told.blocks[b.kind]
-	a.told.blocks[b.kind] = b
+	about := signal.Count
+	if b.threshold != nil {
+		about = int(b.threshold.Signal)
+	}
+	last := &a.told.blocks[about][b.kind]
+	before := *last
+	*last = b
 	return b != before
+}
+
+// tellPassed tells what keeps other hard thresholds from being acted for.
+func (a *Agent) tellPassed(o *Outcome) {
+	for i := range o.Passed {
+		p := &o.Passed[i]
+		if verb := a.verb(p); a.isNews(verb, p, p.Snapshot.Kind == signal.Regular) {
+			a.reporter.Report(a.decision(p, verb))
+		}
+	}
 }
 
 // isNews reports whether an outcome is told. That a threshold is met but not
@@ -50,7 +66,7 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 	switch verb {
 	case Nothing:
 		if regular {
-			a.told.blocks = [blockKinds]block{}
+			a.told.blocks = [signal.Count + 1][blockKinds]block{}
 		}
 		return a.settings.TellLooks && regular
 	case Waits:
@@ -58,7 +74,7 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 	case StoodBy:
 		return !a.explained(o.StoodBy) && a.isNewBlock(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.StoodBy})
 	case Held, Futile:
-		return a.isNewBlock(block{kind: holdBlock, hold: o.Held})
+		return a.isNewBlock(block{kind: holdBlock, threshold: o.Verdict.Target, hold: o.Held})
 	case Recovered: // a stream at the line does so again and again
 		if !regular && a.snapshot.At.Sub(a.told.recovered) < unknownPace {
 			return false
@@ -74,7 +90,9 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 		}
 		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
 	case Evicted, Terminating, WouldEvict: // what blocks after this is told anew
-		a.told.blocks[standBlock], a.told.blocks[failedBlock] = block{}, block{}
+		for s := range a.told.blocks {
+			a.told.blocks[s][standBlock], a.told.blocks[s][failedBlock] = block{}, block{}
+		}
 	}
 	return true
 }

@@ -201,7 +201,14 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 	return candidates
 }
 
-func (w *world) Stored() []signal.Candidate { return w.Measure(context.Background()) }
+func (w *world) Stored() (all []signal.Candidate) {
+	took := w.measures
+	w.measures = 0 // it reads nothing
+	defer func() { w.measures = took }()
+	measured := w.measured
+	defer func() { w.measured = measured }()
+	return w.Measure(context.Background())
+}
 
 func (w *world) Refresh(context.Context)           {}
 func (w *world) Looked(*Outcome, *eviction.Policy) {}

@@ -93,7 +93,8 @@ func (r *Restraint) Awaiting(c signal.Condition) *Kill {
 func (r *Restraint) Judge(c signal.Condition, now time.Time, seen *Sight) Hold {
 	f := &r.relief[c]
 	f.take(grown(&f.last.Before, seen))
-	f.last, r.moved, f.quiet = nil, true, quiet{}
+	f.quiet = quiet{f.last.Signal, now, *seen}
+	f.last, r.moved = nil, true
 	if f.row() < r.policy.Futile {
 		f.until = time.Time{}
 		return Hold{}

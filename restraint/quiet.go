@@ -9,12 +9,13 @@ import (
 // An eviction during a hold of futile ones has to last, by what was taken outside
 // of pods over quietTime at least.
 const (
-	quietTime = 20 * time.Second
+	quietTime = 15 * time.Second
 	lastTime  = 10 * time.Minute
 )
 
 // quiet is what was seen at an earlier time within a hold.
 type quiet struct {
+	of    signal.Signal
 	since time.Time
 	seen  Sight
 }
@@ -23,10 +24,10 @@ type quiet struct {
 // hold of futile evictions: what is held outside of pods has grown so little within
 // the hold that it would take more than lastTime to take half of it. Without growth
 // the hog is a pod, which the hold is not for.
-func (r *Restraint) Lasts(c signal.Condition, used signal.Amount, now time.Time, seen *Sight) bool {
-	q := &r.relief[c].quiet
-	if q.since.IsZero() {
-		*q = quiet{now, *seen}
+func (r *Restraint) Lasts(of signal.Signal, used signal.Amount, now time.Time, seen *Sight) bool {
+	q := &r.relief[of.Definition().Condition].quiet
+	if q.since.IsZero() || q.of != of {
+		*q = quiet{of, now, *seen}
 		return false
 	}
 	over, taken := now.Sub(q.since), grown(&q.seen, seen)
@@ -36,6 +37,6 @@ func (r *Restraint) Lasts(c signal.Condition, used signal.Amount, now time.Time,
 	if taken <= 0 || float64(taken)*lastTime.Seconds() <= float64(used/2)*over.Seconds() {
 		return true
 	}
-	*q = quiet{now, *seen}
+	*q = quiet{of, now, *seen}
 	return false
 }
