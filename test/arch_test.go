@@ -83,6 +83,7 @@ var mayImport = map[string]struct {
 	"test/hollow":           {nil, "nodes without machines know nothing of who judges them"},
 	"test/chronicle":        {nil, "it keeps what happened, whoever did it"},
 	"test/failover":         {nil, "it is tests alone"},
+	"test/liveness":         {nil, "it is tests alone"},
 	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
 	"test/e2e":              {nil, "it is tests alone"},
 	"test/image":            {nil, "it is tests alone"},
