@@ -196,6 +196,8 @@ func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
 			*since = time.Time{}
 		case since.IsZero():
 			*since = now
+		case m.futile.Has(s.Definition().Condition) && n.grew.After(*since):
+			*since = n.grew // evictions pause for what is taken outside of pods
 		case now.Sub(*since) > longest:
 			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.StoodBy, o.Held.By, o.Failed, blocks(o))
 			*since = now
