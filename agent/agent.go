@@ -191,9 +191,10 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	if s.Kind == signal.Regular {
 		a.deleted.note(a.cycle.Pods.Stored(), now)
 	}
+	a.deleted.until = time.Time{}
 	outcome := a.cycle.Decide(ctx, s)
-	if outcome.StoodBy == deletedHold && a.deleted.until.Before(a.nextRegular) {
-		a.nextRegular = a.deleted.until
+	if until := a.deleted.until; !until.IsZero() && until.Before(a.nextRegular) {
+		a.nextRegular = until
 	}
 	a.forgetRelief(outcome)
 	if e := outcome.Evicted; e != nil {

@@ -65,17 +65,14 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 // pursue acts for the target. With GivesWay the next hard threshold has its turn where
 // nothing can be done for the one before: what keeps that one from being acted for, for
 // long perhaps, is no reason to wait with another. The condition that a pod was evicted
-// for last comes after the others, unless memory is doomed; a soft target after all.
+// for last comes after the others, a soft target after all: an owner that brings a pod
+// back as soon as it is evicted must not keep the others waiting.
 func (c *Cycle) pursue(ctx context.Context, o *Outcome) {
 	if !c.GivesWay {
 		c.act(ctx, o)
 		return
 	}
-	first := o.Verdict
-	recent := c.recent
-	if c.Machine.Doomed(o.Snapshot) != 0 {
-		recent = 0
-	}
+	first, recent := o.Verdict, c.recent
 	c.passed = c.passed[:0]
 	for _, turn := range [...]bool{false, true} {
 		for more := c.Machine.FirstHard(&o.Verdict); more; more = c.Machine.NextHard(&o.Verdict) {

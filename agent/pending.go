@@ -20,7 +20,7 @@ const deletedHold = "pods that are being deleted hold what is missing: each is c
 // deletions are the pods that somebody has deleted.
 type deletions struct {
 	since map[string]time.Time // by UID: when the deletion was seen first
-	until time.Time            // when one of those that are waited for has had its time
+	until time.Time            // when one that the last look waits for has had its time, zero if none
 }
 
 // note takes over which of the pods are deleted.
@@ -61,9 +61,8 @@ func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
 	missing := target.Missing(a.cycle.observed(o, target.Signal))
 	a.deleted.note(o.Candidates, now)
-	a.deleted.until = now.Add(longestPending)
 	var expected, most signal.Amount
-	late := false
+	late, end := false, now.Add(longestPending)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
 		if r.Pod.EndsBy.IsZero() || r.Key.Usage <= 0 || a.kills[r.Pod.UID].n > 0 {
@@ -74,8 +73,8 @@ func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 		if overdue && (protected || !target.Hard()) {
 			continue // counted on no longer, and not to be ended
 		}
-		if until.Before(a.deleted.until) {
-			a.deleted.until = until
+		if until.Before(end) {
+			end = until
 		}
 		expected = expected.Plus(r.Key.Usage)
 		if !protected && (overdue && !late || overdue == late && r.Key.Usage > most) {
@@ -87,6 +86,9 @@ func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 		return nil, ""
 	case target.Hard() && (late || a.pressing(o.Snapshot, target)):
 		return first, "" // none where all of them are protected: the ranking decides
+	}
+	if before := a.deleted.until; before.IsZero() || end.Before(before) {
+		a.deleted.until = end
 	}
 	return nil, deletedHold
 }

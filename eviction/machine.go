@@ -224,50 +224,6 @@ func (m *Machine) anyUnknown(c signal.Condition, s *signal.Snapshot) bool {
 	return false
 }
 
-// choose picks the first threshold in acting order that is met, has its grace
-// behind it and a sample newer than the one before.
-func (m *Machine) choose(s *signal.Snapshot, v *Verdict) {
-	for i := range m.policy.Thresholds {
-		switch {
-		case !v.past.has(i):
-		case m.newer(m.policy.Thresholds[i].Signal, s):
-			v.ready.add(i)
-		default:
-			v.Reason, v.about = Stale, i
-		}
-	}
-	m.act(v, 0, func(*Threshold) bool { return true })
-}
-
-// act makes the first threshold that is ready the target, of those from one on of
-// which something is so, and reports whether there is one.
-func (m *Machine) act(v *Verdict, from int, of func(*Threshold) bool) bool {
-	for i := from; i < len(m.policy.Thresholds); i++ {
-		if t := &m.policy.Thresholds[i]; v.ready.has(i) && of(t) {
-			v.Target, v.Reason, v.about = t, Act, i
-			v.Reclaim = t.Signal.In(m.policy.Layout).Reclaim
-			return true
-		}
-	}
-	return false
-}
-
-// FirstHard makes the first hard threshold that could be acted for the target, and
-// reports whether there is one.
-func (m *Machine) FirstHard(v *Verdict) bool { return m.act(v, 0, (*Threshold).Hard) }
-
-// NextHard makes the next hard threshold that could be acted for the target, where
-// the target itself is held back, and reports whether there is one.
-func (m *Machine) NextHard(v *Verdict) bool { return m.act(v, v.about+1, (*Threshold).Hard) }
-
-// MetSince is when the verdict's target was first seen to be met.
-func (m *Machine) MetSince(v *Verdict) time.Time { return m.firstObserved[v.about] }
-
-func (m *Machine) newer(sig signal.Signal, s *signal.Snapshot) bool {
-	last, now := m.sample[sig], s.Node[sig].Time
-	return !last.known || now.IsZero() || now.After(last.at)
-}
-
 // keepSamples remembers when the observations were measured: all of them in a
 // regular look, only those of memory in an extra one that decided.
 func (m *Machine) keepSamples(s *signal.Snapshot, full bool) {

@@ -9,7 +9,7 @@ import (
 // An eviction during a hold of futile ones has to last, by what was taken outside
 // of pods over quietTime at least.
 const (
-	quietTime = 20 * time.Second
+	quietTime = 15 * time.Second
 	lastTime  = 10 * time.Minute
 )
 

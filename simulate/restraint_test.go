@@ -135,9 +135,9 @@ func (w *restraintTwin) spares(p *signal.Pod, at time.Duration, urgent, hog bool
 }
 
 // lasts reports whether what is outside of pods takes more than ten minutes to take
-// half of what a pod uses, as seen over 20 s.
+// half of what a pod uses, as seen over 15 s.
 func (w *restraintTwin) lasts(at time.Duration, uses, outside int64) bool {
-	if w.quiet != nil && at-w.quiet.at < 20*time.Second {
+	if w.quiet != nil && at-w.quiet.at < 15*time.Second {
 		return false
 	}
 	before := w.quiet

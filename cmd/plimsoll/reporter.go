@@ -84,7 +84,7 @@ func (r *reporter) count(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
-	if t := o.Verdict.Target; t != nil && o.StoodBy == "" && o.Held == (restraint.Hold{}) && r.events != nil && r.safety.acts() {
+	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (restraint.Hold{})) && r.events != nil && r.safety.acts() {
 		r.events.Attempting(t.Signal, o.Snapshot.At)
 	}
 	e := o.Evicted

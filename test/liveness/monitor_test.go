@@ -13,7 +13,8 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// longest is how long a hard threshold may be met before an eviction is tried.
+// longest is how long a hard threshold may be met before an eviction is tried, and
+// after what the one before has freed, for which there are 30 s, before the next one.
 const longest = 40 * time.Second
 
 // A delay is how long a threshold was met, with a pod to evict, before one was tried.
@@ -42,7 +43,9 @@ type monitor struct {
 	owners  map[string]int
 	pending map[string]int // evictions whose end was not told yet
 	lines   map[string]string
-	futile  signal.ConditionSet // whose evictions were found not to help
+	asked   *agent.Decision      // the soft eviction under way
+	givenUp map[string]time.Time // pods whose soft eviction was given up on, by UID
+	futile  signal.ConditionSet  // whose evictions were found not to help
 }
 
 type spent struct {
@@ -66,6 +69,7 @@ func (m *monitor) Report(d *agent.Decision) {
 	if s, err := signal.Parse(d.Signal); err == nil && d.Held == "futile" {
 		m.futile.Add(s.Definition().Condition)
 	}
+	m.soft(d)
 	switch d.Decision {
 	case agent.Evicted, agent.Terminating:
 		m.pending[d.UID]++
@@ -76,6 +80,7 @@ func (m *monitor) Report(d *agent.Decision) {
 	case agent.Hurried:
 		m.try(d.Signal)
 	case agent.Settled, agent.Withdrawn:
+		m.settle(d.Signal)
 		if d.Decision == agent.Withdrawn && m.pending[d.UID] > 1 {
 			break // killed for something else: both are waited for
 		}
@@ -91,6 +96,36 @@ func (m *monitor) Report(d *agent.Decision) {
 				m.spent = append(m.spent[:i:i], m.spent[i+1:]...)
 				break
 			}
+		}
+	}
+}
+
+// soft holds soft evictions against the time that a pod has for one: its grace period,
+// and five minutes for a budget or a controller. Then other pods are asked.
+func (m *monitor) soft(d *agent.Decision) {
+	switch d.Decision {
+	case agent.Terminating:
+		if at, given := m.givenUp[d.UID]; given && d.Time.Sub(at) < 50*time.Minute {
+			m.fault("%s was given up on %s ago, and is asked for again", d.Pod, d.Time.Sub(at))
+		}
+		m.asked = d
+	case agent.Withdrawn, agent.Terminated:
+		if m.asked != nil && m.asked.UID == d.UID {
+			m.asked = nil
+		}
+		if d.Decision == agent.Withdrawn && len(d.Failed) > 0 {
+			m.givenUp[d.UID] = d.Time
+			m.counts["given up"]++
+		}
+	}
+}
+
+// settle begins obligations anew: until then what was evicted for them was on its way.
+func (m *monitor) settle(name string) {
+	s, err := signal.Parse(name)
+	for i := range m.since {
+		if err == nil && !m.since[i].IsZero() && signal.Signal(i).Definition().Condition == s.Definition().Condition {
+			m.since[i] = time.Now()
 		}
 	}
 }
@@ -161,12 +196,18 @@ func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
 			*since = time.Time{}
 		case since.IsZero():
 			*since = now
+		case m.futile.Has(s.Definition().Condition) && n.grew.After(*since):
+			*since = n.grew // evictions pause for what is taken outside of pods
 		case now.Sub(*since) > longest:
 			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.StoodBy, o.Held.By, o.Failed, blocks(o))
 			*since = now
 		}
 	}
 	m.tried = 0
+	if d := m.asked; d != nil && now.Sub(d.Time) > time.Duration(*d.Grace)*time.Second+6*time.Minute {
+		m.fault("%s is asked for since %s, and no other pod can be", d.Pod, now.Sub(d.Time))
+		m.asked = nil
+	}
 	m.explained(o)
 	for i := range o.Passed {
 		m.explained(&o.Passed[i])

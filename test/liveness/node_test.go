@@ -63,8 +63,9 @@ type node struct {
 	collects *rand.Rand // of the one collection under way
 	seed     uint64
 	mu       sync.Mutex
-	pods     []*pod // that run
-	fading   []*pod // that have ended, and still hold something
+	pods     []*pod    // that run
+	fading   []*pod    // that have ended, and still hold something
+	grew     time.Time // what is held outside of pods
 	made     int
 	wake     chan struct{}
 	ladder   *ladder.Ladder
@@ -100,7 +101,7 @@ func (n *node) end(p *pod) {
 	uses := maps.Clone(p.uses)
 	close(p.ended)
 	n.pods = slices.DeleteFunc(n.pods, func(o *pod) bool { return o == p })
-	n.fading = append(n.fading, p)
+	n.fading, n.grew = append(n.fading, p), time.Now()
 	delete(p.uses, signal.PIDAvailable)
 	n.later(p.unmounts, func() {
 		n.fading = slices.DeleteFunc(n.fading, func(o *pod) bool { return o == p })
