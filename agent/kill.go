@@ -60,7 +60,7 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 	case killed.Status == "":
 		return fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())
 	case killed.Unmounting:
-		if killed.Status == StatusTold { // else nobody knows when
+		if killed.Status == StatusTold { // else the kubelet does not know of it yet
 			r.tidy = releaseWait
 		}
 	default:

@@ -22,7 +22,7 @@ func put(t *testing.T, h Hierarchy, place, file, text string) {
 	}
 }
 
-// runs puts a process into a container of a pod, and has the tree say so on version 2.
+// runs puts a process into a container of a pod, and marks the tree as populated on version 2.
 func runs(t *testing.T, h Hierarchy, root, container string) {
 	t.Helper()
 	put(t, h, container, "cgroup.procs", "4711\n")
@@ -34,14 +34,14 @@ func runs(t *testing.T, h Hierarchy, root, container string) {
 // Where kubelets with a cgroup root of their own put pods, by driver.
 func TestPodPlaces_CgroupRootOfKubelet(t *testing.T) {
 	for name, c := range map[string]struct{ node, kubelet, root, pod string }{
-		"kind, systemd":           {"/", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + onePodRaw + ".slice"},
-		"kind, cgroupfs":          {"/", "/kubelet", "/kubelet/kubepods", "burstable/pod" + onePod},
-		"two levels with a dash":  {"/", "/a-b/c/", "/a_b.slice/a_b-c.slice/a_b-c-kubepods.slice", "a_b-c-kubepods-pod" + onePodRaw + ".slice"},
-		"without one, systemd":    {"/", "", "/kubepods.slice", "kubepods-besteffort.slice/kubepods-besteffort-pod" + onePodRaw + ".slice"},
-		"that of a nested node":   {"/nested", "/nested/kubelet", "/nested/kubelet/kubepods", "pod" + onePod},
-		"outside of the node":     {"/nested", "/kubelet", "/nested/kubepods", "pod" + onePod},
-		"the node, a slice":       {"/kubelet.slice", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-pod" + onePodRaw + ".slice"},
-		"named, but nobody's yet": {"/", "/kubelet", "/kubepods.slice", "kubepods-pod" + onePodRaw + ".slice"},
+		"kind, systemd":          {"/", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + onePodRaw + ".slice"},
+		"kind, cgroupfs":         {"/", "/kubelet", "/kubelet/kubepods", "burstable/pod" + onePod},
+		"two levels with a dash": {"/", "/a-b/c/", "/a_b.slice/a_b-c.slice/a_b-c-kubepods.slice", "a_b-c-kubepods-pod" + onePodRaw + ".slice"},
+		"without one, systemd":   {"/", "", "/kubepods.slice", "kubepods-besteffort.slice/kubepods-besteffort-pod" + onePodRaw + ".slice"},
+		"that of a nested node":  {"/nested", "/nested/kubelet", "/nested/kubelet/kubepods", "pod" + onePod},
+		"outside of the node":    {"/nested", "/kubelet", "/nested/kubepods", "pod" + onePod},
+		"the node, a slice":      {"/kubelet.slice", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-pod" + onePodRaw + ".slice"},
+		"named, not made yet":    {"/", "/kubelet", "/kubepods.slice", "kubepods-pod" + onePodRaw + ".slice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := At(V2, t.TempDir())

@@ -16,7 +16,7 @@ func (c *Client) SandboxImage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return told(a.GetInfo()["config"], func(t imagesTold) string { return t.SandboxImage }), nil
+	return nameIn(a.GetInfo()["config"], func(v verboseImages) string { return v.SandboxImage }), nil
 }
 
 // ImageOfSandbox returns the image that a sandbox was made of, by name or ID; empty
@@ -28,11 +28,11 @@ func (c *Client) ImageOfSandbox(ctx context.Context, id string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return told(a.GetInfo()["info"], func(t imagesTold) string { return t.Image }), nil
+	return nameIn(a.GetInfo()["info"], func(v verboseImages) string { return v.Image }), nil
 }
 
-// imagesTold are the fields of a verbose status that name images.
-type imagesTold struct {
+// verboseImages are the fields of a verbose status that name images.
+type verboseImages struct {
 	SandboxImage string `json:"sandboxImage"`
 	Image        string `json:"image"`
 }
@@ -40,12 +40,12 @@ type imagesTold struct {
 // longestImage bounds an image's name: a registry, a repository, a tag and a digest.
 const longestImage = 1024
 
-// told reads a name from a verbose status, whose form every runtime chooses by itself:
+// nameIn reads a name from a verbose status, whose form every runtime chooses by itself:
 // what can not be read is not there.
-func told(text string, field func(imagesTold) string) string {
-	var t imagesTold
-	if json.Unmarshal([]byte(text), &t) != nil || len(field(t)) > longestImage {
+func nameIn(text string, field func(verboseImages) string) string {
+	var v verboseImages
+	if json.Unmarshal([]byte(text), &v) != nil || len(field(v)) > longestImage {
 		return ""
 	}
-	return field(t)
+	return field(v)
 }

@@ -17,6 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	hog.RunIfAsked()
+	fillIfAsked()
 	os.Exit(m.Run())
 }
 

@@ -50,8 +50,8 @@ func (o *NodeOptions) search(h cgroup.Hierarchy, cgroupRoot string, found *docto
 	}
 }
 
-// podElsewhere is the cgroup of a pod which has a process and is not below root;
-// empty if there is none. A path that is seen from within a cgroup namespace may lack
+// podElsewhere is the cgroup of a pod which has a process, is below the node's cgroup
+// and not below root; empty if there is none. A path that is seen from within a cgroup namespace may lack
 // what is above that.
 func (o *NodeOptions) podElsewhere(root string) string {
 	entries, err := os.ReadDir(o.ProcRoot)
@@ -71,7 +71,7 @@ func (o *NodeOptions) podElsewhere(root string) string {
 			continue
 		}
 		for _, controller := range []string{"memory", ""} {
-			if pod := podAbove(paths[controller]); pod != "" && (root == "" || !within(root, pod)) {
+			if pod := podAbove(paths[controller]); pod != "" && within(o.Ours.NodeCgroup, pod) && (root == "" || !within(root, pod)) {
 				return pod
 			}
 		}
@@ -80,6 +80,9 @@ func (o *NodeOptions) podElsewhere(root string) string {
 }
 
 func within(above, below string) bool {
+	if above = path.Clean("/" + above); above == "/" {
+		return true
+	}
 	for ; below != "/" && below != "."; below = path.Dir(below) {
 		if below == above {
 			return true

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ type layout struct {
 	pod   string
 	empty []string
 	root  string // the kubelet's cgroup root, as far as it is known
+	node  string // empty: the machine
 	seen  string // the process's cgroup, as a container sees it; empty: as the host does
 }
 
@@ -45,7 +47,7 @@ func (l layout) search(t *testing.T) (found doctor.Pods) {
 	}
 	put("proc/7/cgroup", "0::"+seen+"\n")
 	put("proc/8/cgroup", "0::/system.slice/kubelet.service\n")
-	o := NodeOptions{ProcRoot: filepath.Join(dir, "proc"), Ours: doctor.Ours{NodeCgroup: "/"}}
+	o := NodeOptions{ProcRoot: filepath.Join(dir, "proc"), Ours: doctor.Ours{NodeCgroup: cmp.Or(l.node, "/")}}
 	o.search(cgroup.At(cgroup.V2, filepath.Join(dir, "cg")), l.root, &found)
 	return found
 }
@@ -61,6 +63,7 @@ func TestSearch_Layouts(t *testing.T) {
 		"kind, kubelet not seen":      {layout{pod: podOfKind}, "", false, podOfKind},
 		"kind in a cgroup namespace":  {layout{pod: podOfKind, seen: "/../../.." + podOfKind + "/x"}, "", false, podOfKind},
 		"kind, beside a leftover":     {layout{pod: podOfKind, empty: []string{podPlain}}, "/kubepods", false, podOfKind},
+		"another node's":              {layout{pod: "/b" + podPlain, empty: []string{"/a/kubepods"}, node: "/a"}, "/a/kubepods", false, ""},
 		"kubeadm":                     {layout{pod: "/kubepods.slice/kubepods-podab_1.slice"}, "/kubepods.slice", true, ""},
 		"kubeadm, another driver's":   {layout{pod: "/kubepods.slice/kubepods-podab_1.slice", empty: []string{podPlain}}, "/kubepods.slice", true, ""},
 		"cgroupfs, root of a kubelet": {layout{pod: "/kubelet" + podPlain, root: "/kubelet"}, "/kubelet/kubepods", true, ""},
@@ -72,7 +75,7 @@ func TestSearch_Layouts(t *testing.T) {
 			}
 			f := doctor.Facts{Pods: doctor.Known(got), Kubelet: doctor.Known(doctor.Kubelet{Present: true}), Ours: doctor.Ours{PodManifests: "/pods"}}
 			missing := strings.Contains(strings.Join(doctor.Errors(doctor.Examine(f), nil), " "), "pods-cgroup-missing")
-			if missing == c.populated {
+			if missing != (!c.populated && c.elsewhere != "") {
 				t.Errorf("found missing: %t", missing)
 			}
 		})

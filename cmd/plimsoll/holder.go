@@ -41,8 +41,8 @@ func (n *node) freeable(pod *signal.Pod, short signal.Signal) error {
 	return nil
 }
 
-// unmountPace is how often the memory of a pod is read whose volumes are about to be
-// unmounted.
+// unmountPace is how often memory is read that an unmount of volumes is about to
+// free.
 const unmountPace = 500 * time.Millisecond
 
 // awaitUnmount waits until a pod without processes has given its memory back.

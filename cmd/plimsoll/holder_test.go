@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// reported is an API server that is told at once.
+// reported is an API server that answers at once.
 type reported struct{ statuses int }
 
 func (r *reported) Owe(ladder.Notice) {}
@@ -105,7 +105,7 @@ func (w *holding) victim(t *testing.T) (agent.Victim, error) {
 	return w.Victim(&eviction.Eviction{Pod: &w.pods[0], Cause: signal.MemoryAvailable.String(), Hard: true})
 }
 
-// A pod between two runs of its container, or whose volumes are about to be unmounted.
+// A pod is between two runs of its container.
 func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
 	w := newHolding(t)
 	if got := strings.Join(w.ranked(t), " "); got != "holder innocent" {
@@ -154,7 +154,7 @@ func TestVictim_AwaitsUnmount(t *testing.T) {
 func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
 	w := newHolding(t)
 	pod := &w.pods[0]
-	for says, change := range map[string]func(){
+	for want, change := range map[string]func(){
 		"no API server is there":           func() { w.ladder = &ladder.Ladder{} },
 		"no API server is there to report": func() { pod.FromAPI = false },
 		"is being deleted":                 func() { pod.EndsBy = time.Now() },
@@ -162,8 +162,8 @@ func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
 	} {
 		*pod, w.ladder = signal.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signal.Container{{Name: "main"}}}, &ladder.Ladder{Status: w.server}
 		change()
-		if _, err := w.victim(t); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
+		if _, err := w.victim(t); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

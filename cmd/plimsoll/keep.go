@@ -11,7 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/reclaim"
 )
 
-// An imageSource is what a container runtime says of the images of sandboxes.
+// An imageSource reports the images of sandboxes, as a container runtime does.
 type imageSource interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	SandboxImage(ctx context.Context) (string, error)
@@ -28,7 +28,7 @@ type sandboxImages struct {
 	of    map[string]string // by the sandbox's ID, as long as the configuration has none
 }
 
-// refresh asks which image new sandboxes are made of. Where the runtime does not say,
+// refresh asks which image new sandboxes are made of. Where the runtime does not report it,
 // the images of the sandboxes there are count; each is asked about once.
 func (s *sandboxImages) refresh(ctx context.Context) error {
 	configured, err := s.source.SandboxImage(ctx)

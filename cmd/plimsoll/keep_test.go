@@ -15,7 +15,7 @@ import (
 )
 
 // A pausing runtime has two images that no container names, of which sandboxes are
-// made of one. It says so by its configuration, by its sandboxes, or not at all.
+// made of one. Its configuration names it, its sandboxes do, or neither.
 type pausing struct {
 	*removing
 	configured string

@@ -65,7 +65,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, stats: observed, ladder: &ladder.Ladder{}, sandboxes: &sandboxes{}, log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, stats: observed, ladder: &ladder.Ladder{}, sandboxes: newSandboxes(), log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err

@@ -30,6 +30,7 @@ type apiPods struct {
 	choices *pods.Choices
 	known   bool                   // the state file had some
 	looks   atomic.Pointer[func()] // besides, when pods have changed
+	renewed atomic.Pointer[func()] // likewise
 	runtime atomic.Pointer[[]signal.Pod]
 }
 
@@ -51,8 +52,10 @@ func watchPods(ctx context.Context, c *apiserver.Connection, choices *pods.Choic
 		if saved != nil {
 			saved.Save(savedPods, savable(a.Active()))
 		}
-		if look := a.looks.Load(); look != nil {
-			(*look)()
+		for _, look := range []*func(){a.looks.Load(), a.renewed.Load()} {
+			if look != nil {
+				(*look)()
+			}
 		}
 	})
 	close(ready)

@@ -178,6 +178,8 @@ func (p *program) openRuntime(ctx context.Context) error {
 		p.crew.Go(func() { p.node.sandboxes.watch(ctx, p.client.Sandboxes) })
 	}
 	if p.client != nil && p.apiPods != nil {
+		renew := p.node.sandboxes.renew
+		p.apiPods.renewed.Store(&renew)
 		p.crew.Go(func() { p.apiPods.askRuntime(ctx, p.client) })
 	}
 	return p.openProvider()

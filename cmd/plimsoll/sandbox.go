@@ -14,8 +14,9 @@ import (
 const (
 	// mostSandboxes bounds how many sandboxes are known.
 	mostSandboxes = 10_000
-	// sandboxesPeriod is how often the runtime lists them.
-	sandboxesPeriod = 10 * time.Second
+	// sandboxesPeriod is how often the runtime lists them, sandboxesPace how soon again
+	// after pods have changed.
+	sandboxesPeriod, sandboxesPace = 10 * time.Second, time.Second
 	// mostOfSandbox is the memory above which a sandbox is not spared: a process that
 	// only holds namespaces has less, one that runs the containers inside of it (a
 	// kernel in user space, a virtual machine) has more.
@@ -32,17 +33,35 @@ const (
 // a container's restart, and nothing is kept that the runtime does not list. With
 // CRI-O's drop_infra_ctr there is no cgroup of that ID, and none is spared.
 type sandboxes struct {
-	of atomic.Pointer[map[string]string]
+	of    atomic.Pointer[map[string]string]
+	stale chan struct{} // one slot: pods have changed; nil: only the time counts
+}
+
+func newSandboxes() *sandboxes { return &sandboxes{stale: make(chan struct{}, 1)} }
+
+// renew has the sandboxes listed soon. It does not wait.
+func (s *sandboxes) renew() {
+	select {
+	case s.stale <- struct{}{}:
+	default:
+	}
 }
 
 // watch lists the sandboxes until ctx ends. As long as the runtime does not answer,
 // those of its last answer count: a runtime never gives their IDs to containers.
 func (s *sandboxes) watch(ctx context.Context, list func(context.Context) ([]cri.Sandbox, error)) {
-	again(ctx, sandboxesPeriod, func() bool {
+	again(ctx, sandboxesPace, func() bool {
 		if found, err := list(ctx); err == nil {
 			s.set(found)
 		}
-		return true
+		timer := time.NewTimer(sandboxesPeriod)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-s.stale:
+		}
+		return ctx.Err() == nil
 	})
 }
 

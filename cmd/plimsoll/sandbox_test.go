@@ -28,7 +28,7 @@ func directories(prefix string, ids ...string) (all []cgroup.Container) {
 }
 
 func withSandboxes(found ...cri.Sandbox) *node {
-	n := &node{sandboxes: &sandboxes{}, cgroups: stats.OpenPods(cgroup.At(cgroup.V2, "/nowhere"), "/")}
+	n := &node{sandboxes: newSandboxes(), cgroups: stats.OpenPods(cgroup.At(cgroup.V2, "/nowhere"), "/")}
 	n.sandboxes.set(found)
 	return n
 }
@@ -112,6 +112,12 @@ func TestSandboxes_FollowRuntime(t *testing.T) {
 				}
 			}
 			<-time.After(sandboxesPeriod)
+		}
+		synctest.Wait()
+		before := asked
+		n.sandboxes.renew()
+		if <-time.After(2 * sandboxesPace); asked != before+1 {
+			t.Errorf("asked %d times after pods have changed", asked-before)
 		}
 	})
 }
