@@ -197,3 +197,16 @@ func TestOnlyMemoryOutlivesProcesses(t *testing.T) {
 		}
 	}
 }
+
+// What lingers after a kill is known to be gone when the kill that goes on says so.
+func TestRelease_NoLongerLingersWhenTheRestIsGone(t *testing.T) {
+	rest, begun := make(chan struct{}), time.Now()
+	r := &release{lingering: true, rest: rest, gone: begun}
+	if r.empty(begun.Add(time.Second)); !r.lingering || r.gone != begun {
+		t.Errorf("%+v: processes are left", r)
+	}
+	close(rest)
+	if r.empty(begun.Add(2 * time.Second)); r.lingering || r.gone != begun.Add(2*time.Second) {
+		t.Errorf("%+v: they are gone", r)
+	}
+}

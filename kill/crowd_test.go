@@ -212,3 +212,17 @@ func TestStopForks_TwoKills(t *testing.T) {
 		t.Errorf("pids.max was %q, is %q", before, after)
 	}
 }
+
+// What a signal can not end keeps no workspace for ever, also where listings stay partial.
+func TestRest_EndsWhenNothingIsLeftToSignal(t *testing.T) {
+	last := time.Now()
+	for _, cut := range []bool{false, true} {
+		a := &attempt{rest: &rest{}, signalled: last, cut: cut}
+		if a.stuck(last.Add(stuckTime)) || !a.stuck(last.Add(stuckTime+1)) {
+			t.Errorf("cut %t: a kill that goes on does not end after %s without a new signal", cut, stuckTime)
+		}
+	}
+	if a := (&attempt{signalled: last}); a.stuck(last.Add(time.Hour)) {
+		t.Error("a kill with a caller ended before its deadline")
+	}
+}

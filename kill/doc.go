@@ -20,7 +20,7 @@
 //     pod after the pidfd was opened: a PID used again can not be hit. What
 //     remains is a process that moves to another cgroup in the microseconds
 //     between; nothing the kernel offers on v1 closes that.
-//  4. A kill takes no lock, waits for neither the API nor the runtime, and uses
+//  4. A kill waits for no lock that anything slow holds, nor for the API or the runtime, and uses
 //     memory that [New] touched. What it waits for are the exits themselves.
 //  5. pids.max gets its old value back, whatever happened: a runtime may start
 //     containers in the directory again, and a survivor must not be crippled. The

@@ -260,7 +260,7 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 		if err := a.refuse(); err != nil {
 			return err
 		}
-		if a.late(ctx) || a.stuck() {
+		if a.late(ctx) || a.stuck(time.Now()) {
 			return a.timeout(ctx)
 		}
 		if len(a.w.pids)+a.w.invisible > 0 || a.w.partial != nil { // others are leaving already

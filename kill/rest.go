@@ -127,6 +127,6 @@ func (r *rest) join(ctx context.Context) (Result, error) {
 }
 
 // stuck reports whether a kill that goes on has done what it can.
-func (a *attempt) stuck() bool {
-	return a.rest != nil && !a.cut && time.Since(a.signalled) > stuckTime
+func (a *attempt) stuck(now time.Time) bool {
+	return a.rest != nil && now.Sub(a.signalled) > stuckTime
 }
