@@ -158,7 +158,7 @@ bin/earlyoom:
 EVICTIONS ?= 500
 POLICIES  ?= mutating validating none
 
-bench-evictions: components build ## EVICTIONS beside a real kubelet, each watched for 60 s, with every one of POLICIES (root, about 50 minutes)
+bench-evictions: components build ## EVICTIONS beside a real kubelet, each watched for 60 s, with every one of POLICIES (root, about an hour)
 	EVICTIONS=$(EVICTIONS) POLICIES="$(POLICIES)" $(GO) test -count=1 -v -timeout 120m -run TestImmediateEvictionsBesideAKubelet ./test/e2e
 
 bench-footprint: components ## what agent and controller cost as pods, idle and under pressure (root, about 25 minutes)

@@ -105,7 +105,7 @@ func (s *stage) figures(v *vigil, pods []*cluster.Pod) {
 	s.t.Logf("watched for %s each: %d of %d have reason and message in the end, %d lost them at some time (%d statuses); started again: %d",
 		watched(), kept, len(pods), v.losers(), len(lost), len(s.startedAgain(pods)))
 	if n := len(gaps); n > 0 {
-		s.t.Logf("%d losses were restored: after a median of %s, at worst %s", n, gaps[n/2], gaps[n-1])
+		s.t.Logf("%d losses were restored: after a median of %s, at worst %s", n, gaps[n/2].Round(time.Millisecond), gaps[n-1].Round(time.Millisecond))
 	}
 	for _, loss := range lost[:min(len(lost), 20)] {
 		s.t.Log(loss)

@@ -56,17 +56,17 @@ func (f *thief) protected() {
 		if got := known.Protection != signal.Unprotected; got != c.want {
 			f.t.Errorf("%s: protected is %t in the agent's rule", c.what, got)
 		}
-		for doing, patch := range map[string]string{
-			"evict":   `{"status":{"phase":"Failed","reason":"Evicted"}}`,
-			"mark":    `{"status":{"conditions":[{"type":"plimsoll.dev/EvictionRequested","status":"True"}]}}`,
-			"disrupt": `{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}}`,
+		for _, patch := range []string{ // in this order: DisruptionTarget can not be taken away
+			`{"status":{"phase":"Failed","reason":"Evicted"}}`,
+			`{"status":{"conditions":[{"type":"plimsoll.dev/EvictionRequested","status":"True"}]}}`,
+			`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}}`,
 		} {
 			err := f.patch("namespaces/"+victims+"/pods/"+c.what+"/status", patch)
 			switch {
 			case c.want:
-				f.refused(doing+" "+c.what, err)
+				f.refused("write "+patch+" to "+c.what, err)
 			case err != nil:
-				f.t.Errorf("%s %s: %v", doing, c.what, err)
+				f.t.Errorf("write %s to %s: %v", patch, c.what, err)
 			}
 		}
 	}
