@@ -7,7 +7,7 @@ import (
 )
 
 // gates are those feature gates of Kubernetes by which its node controllers differ, or
-// differed: each with what takes its place here. An empty text: it is always on.
+// differed: each with what replaces it here. An empty text: it is always on.
 var gates = map[string]string{
 	"NodeControllerLeaseCircuitBreaker":  "liveLeaseReads and stormNodes decide",
 	"NodeDisruptionExclusion":            "",
@@ -30,7 +30,7 @@ func (c *Controller) validateGates(faults *fields.Faults) {
 	}
 }
 
-// warnOfGates returns what becomes of gates that somebody may count on.
+// warnOfGates returns the gates that have no effect and that an operator may count on.
 func (c *Controller) warnOfGates() (all []string) {
 	for _, g := range c.FeatureGates.Settings {
 		switch instead, known := gates[g.Key]; {

@@ -48,7 +48,7 @@ var faultyObjects = map[string]string{
 	twoNodes + "config: {nodeEvictionRate: -1}":                                                    `config.nodeEvictionRate: -1: must be`,
 	twoNodes + "config: {nodeEvictionRate: Inf}":                                                   `config.nodeEvictionRate: "Inf": must be`,
 	twoNodes + "config: {secondaryNodeEvictionRate: fast}":                                         `config.secondaryNodeEvictionRate: "fast": must be`,
-	twoNodes + "config: {unhealthyZoneThreshold: 1.5}":                                             `config.unhealthyZoneThreshold: 1.5: must be`,
+	twoNodes + "config: {unhealthyZoneThreshold: -1.5}":                                            `config.unhealthyZoneThreshold: -1.5: must be`,
 	twoNodes + "config: {nodeMonitorGracePeriod: -40s}":                                            `config.nodeMonitorGracePeriod: "-40s": must be`,
 	twoNodes + "config: {enableTaintManager: maybe}":                                               `config.enableTaintManager: "maybe": must be true or false`,
 	twoNodes + "config: {leaderElect: false}":                                                      `config.leaderElect: false: unknown field`,

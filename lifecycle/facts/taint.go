@@ -80,7 +80,7 @@ func KeyOf(ready Status) string {
 
 // Swapped returns when a NoExecute taint of the node replaced its opposite, or the
 // zero time if it did not. A taint that replaced none was added at or after the
-// transition of Ready that called for it; a swapped one keeps the earlier moment.
+// transition of Ready that called for it; a swapped one has the earlier moment of the other.
 func (n *Node) Swapped(t *Taint) time.Time {
 	r := &n.Conditions[Ready]
 	if t.Effect != NoExecute || t.Key != KeyOf(r.Status) || !r.Transition.After(t.Added) {

@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 )
 
-// A moment is since when a NoExecute taint counts, where that is known better than
-// its timeAdded says: the API holds whole seconds, or nothing at all.
+// A moment is since when a NoExecute taint counts, where its timeAdded is not exact:
+// the API holds whole seconds, or nothing at all.
 type moment struct {
 	key   string
 	stamp time.Time // timeAdded; zero: the object has none
@@ -76,7 +76,7 @@ func (h *host) stamp(taints []facts.Taint) {
 	}
 }
 
-// dateOwn takes in that a write of taints succeeded at this moment: the pods of the
+// dateOwn stores that a write of taints succeeded at this moment: the pods of the
 // host have their time from then on, not from when the write was decided.
 func (h *host) dateOwn(a *Action, now time.Time) {
 	for i := range a.Add {

@@ -63,8 +63,11 @@ func (w *Watch) line(r *remain) {
 	}
 }
 
-// dueAt is when a pod has been kept for long enough.
-func (w *Watch) dueAt(p *facts.Pod) time.Time { return later(*p.Evicted, p.Created).Add(w.kept) }
+// dueAt is when a pod has been kept for long enough. The mark has whole seconds, and a
+// pod may have been created in the second in which it was evicted.
+func (w *Watch) dueAt(p *facts.Pod) time.Time {
+	return later(*p.Evicted, p.Created.Truncate(time.Second)).Add(w.kept)
+}
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {

@@ -42,6 +42,7 @@ func TestWhoIsDueAndWhen(t *testing.T) {
 	}{
 		{"evicted", kept, evicted("u", 0, 50), 150},
 		{"evicted long ago", kept, evicted("u", -900, -700), 0},
+		{"in the second in which it was created", kept, with(evicted("u", 50, 50), func(p *facts.Pod) { p.Created = at(51).Add(-1) }), 150},
 		{"by a clock that is behind", kept, evicted("u", 20, -700), 120},
 		{"by a clock that is ahead", kept, evicted("u", 0, 900), 1000},
 		{"for ever", 0, evicted("u", -900, -700), never},

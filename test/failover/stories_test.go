@@ -163,8 +163,9 @@ func (s *stage) untouched(names ...string) {
 	}
 }
 
-// byItsOwnReport: a node that says it is not ready is believed at once, its
-// kubelet ends the pods, and if it then falls silent the taint is the other one.
+// byItsOwnReport: a node that reports Ready False is tainted at once, its kubelet ends
+// the pods and writes their readiness. If the node then falls silent, the taint is the
+// other one, and its pods are marked.
 func byItsOwnReport(s *stage) {
 	s.controllers(1)
 	ill, _ := s.node("ill"), s.node("well")
@@ -175,10 +176,13 @@ func byItsOwnReport(s *stage) {
 	s.during("it is tainted", written, since, since)
 	s.evicted(pod, added.Add(time.Second), written.Add(time.Second))
 	s.until("its kubelet ends it", func() bool { return s.book.Pod(pod.UID).Gone })
-	s.notReady(later)
+	if c := s.book.Pod(later.UID).Condition(corev1.PodReady); c.Status != corev1.ConditionTrue {
+		s.Errorf("a kubelet that lives writes the readiness of its pods, but pod later is %+v", c)
+	}
 
 	last := ill.Stop()
 	s.unknown(ill, last)
+	s.notReady(later)
 	swapped, _ := s.tainted(ill, corev1.TaintNodeUnreachable)
 	s.until("one taint takes the place of the other", func() bool {
 		return s.book.Node("ill").Tainted(corev1.TaintEffectNoExecute) == corev1.TaintNodeUnreachable
@@ -187,6 +191,9 @@ func byItsOwnReport(s *stage) {
 		s.Errorf("tainted not-ready at %v, unreachable at %v: pods tolerate one trouble", added, swapped)
 	}
 	s.evicted(later, added.Add(8*time.Second), written.Add(8*time.Second))
+	if at, due := s.deleted(later)[0].At, written.Add(8*time.Second); at.Before(due) {
+		s.Errorf("pod later is deleted %v before its time", due.Sub(at))
+	}
 	s.untouched("well")
 }
 
