@@ -47,7 +47,7 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/plimsoll, one static binary
-	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
+	$(GO) build -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(REVISION)' -o bin/plimsoll ./cmd/plimsoll
 
 # Git is not asked by the build, only above: a tree without it gives the same image.
 image: ## write bin/image: a reproducible image for ARCHS, its digest, what it is made of

@@ -174,6 +174,7 @@ func TestOnAServer(t *testing.T) {
 // life installs, upgrades, rolls back and uninstalls, and nothing is left.
 func (s *server) life(t *testing.T) {
 	before := s.everything(t)
+	s.jobs.ran() // those of other tests
 
 	notes := s.must(t, "install")
 	for _, words := range []string{"disarmed", "plimsoll arm --all", "The controller observes"} {

@@ -22,7 +22,7 @@ func TestVersion_HasOneSource(t *testing.T) {
 		t.Errorf("the chart asks for %s, and is of version %s", image, version)
 	}
 	for target, want := range map[string][]string{
-		"build": {"-X main.version=" + version + "'"},
+		"build": {"-X main.version=" + version + " ", "-X main.commit="},
 		"image": {"-X main.version=" + version + " ", "-name " + name + " ", "-version " + version + " "},
 	} {
 		cmd := exec.CommandContext(t.Context(), "make", "--dry-run", "--no-print-directory", target)
