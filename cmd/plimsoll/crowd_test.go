@@ -69,7 +69,7 @@ func newCrowded(t *testing.T, processes int) *crowded {
 	}
 	n := &node{hierarchy: h, cgroups: stats.OpenPods(h, box.Path()), directories: stats.OpenDirectories(stats.DirectoryOptions{}),
 		source: podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signal.Container{{Name: "main", ID: "main"}}}},
-		ladder: &ladder.Ladder{}, safety: flagged(false), sandboxes: sandboxes{}}
+		ladder: &ladder.Ladder{}, safety: flagged(false), sandboxes: &sandboxes{}}
 	n.provider = n.cgroups
 	t.Cleanup(n.cgroups.Close)
 	if n.stats, err = stats.OpenNode(stats.Options{NodeCgroup: box.Path()}); err != nil {

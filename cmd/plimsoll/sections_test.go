@@ -23,8 +23,8 @@ import (
 // goldenBoot is the boot of the files in testdata.
 const goldenBoot = "0f7bd3f0-6c6d-4f0e-8d7e-0c8c1b1f7a11"
 
-// opened is a state file with that text, opened. The caller closes it.
-func opened(t *testing.T, text string) (s *state.Sections, notice, path string) {
+// openedState is a state file with that text, opened. The caller closes it.
+func openedState(t *testing.T, text string) (s *state.Sections, notice, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "state.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -86,10 +86,10 @@ func checkGolden(t *testing.T, s *state.Sections, book *logbook.Book) {
 // A golden file is as the agent of that version wrote it. It is never changed: a
 // new version gets a file of its own.
 func TestState_OlderVersionsAreMigrated(t *testing.T) {
-	current, _, _ := opened(t, golden(t, "state-v3.json"))
+	current, _, _ := openedState(t, golden(t, "state-v3.json"))
 	defer current.Close()
 	checkGolden(t, current, &logbook.Book{})
-	s, notice, path := opened(t, golden(t, "state-v2.json"))
+	s, notice, path := openedState(t, golden(t, "state-v2.json"))
 	checkGolden(t, s, &logbook.Book{})
 	if !strings.Contains(notice, "continuing") {
 		t.Errorf("%q", notice)
@@ -100,12 +100,12 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"version": 3`) {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	again, _, _ := opened(t, string(text)) // the sections that were not saved again are still there
+	again, _, _ := openedState(t, string(text)) // the sections that were not saved again are still there
 	defer again.Close()
 	checkGolden(t, again, &logbook.Book{})
 
 	first := `{"version": 1, "bootID": "` + goldenBoot + `", "saved": "2026-11-20T10:00:00Z", "state": {"conditions": [{"condition": "DiskPressure", "true": true, "lastMet": "2026-11-20T10:00:00Z"}]}}`
-	s, _, _ = opened(t, first)
+	s, _, _ = openedState(t, first)
 	defer s.Close()
 	if d := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logbook.Book{}).Logger()); len(d.Conditions) != 1 || !d.Conditions[0].True {
 		t.Errorf("version 1: %+v", d)
@@ -114,7 +114,7 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 
 func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 	text := strings.Replace(golden(t, "state-v2.json"), `"version": 2`, `"version": 9, "later": [1]`, 1)
-	s, notice, path := opened(t, text)
+	s, notice, path := openedState(t, text)
 	defer s.Close()
 	checkGolden(t, s, &logbook.Book{})
 	if !strings.Contains(notice, "version 9") || !strings.Contains(notice, path+".later") {
@@ -131,7 +131,7 @@ func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 		`"ended": true`, `"ended": "yes"`, // of the first debt
 		`"uid": "u2"`, `"uid": 7`, // of the second
 	).Replace(text)
-	s, _, _ = opened(t, text)
+	s, _, _ = openedState(t, text)
 	defer s.Close()
 	if d := sectionOf[eviction.Saved](s, savedDecisions, "lost", book.Logger()); len(d.Thresholds) != 1 || d.Thresholds[0].FirstObserved.IsZero() || len(d.Conditions) != 1 || len(d.Unknown) != 1 {
 		t.Errorf("decisions: %+v", d)
