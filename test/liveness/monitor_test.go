@@ -149,7 +149,11 @@ func (m *monitor) once(d *agent.Decision) {
 		}
 		text = d.Threshold
 	}
-	if m.lines[kind] == text && d.Decision != agent.Futile { // which begins anew
+	if of, err := signal.Parse(d.Signal); err == nil && d.Decision == agent.Futile { // what was told of a hold before is over
+		condition := "evictions for " + of.Definition().Condition.String()
+		maps.DeleteFunc(m.lines, func(_, text string) bool { return strings.Contains(text, condition) })
+	}
+	if m.lines[kind] == text {
 		m.fault("told twice: %s %s", d.Decision, d.Why)
 	}
 	m.lines[kind] = text
