@@ -15,9 +15,9 @@ type telling struct {
 	unknown    signal.Set
 	recovered  time.Time
 	// blocks are why nothing was done, told since a regular look found nothing met:
-	// the last one of each kind for each signal, since they alternate between looks. What
-	// is about no signal comes last.
-	blocks [signal.Count + 1][blockKinds]block
+	// the last one of each kind for each threshold, since they alternate between looks.
+	// What is about no threshold comes last.
+	blocks [][blockKinds]block
 }
 
 // A block is why a look that found a threshold met has done nothing.
@@ -39,10 +39,17 @@ const (
 // isNewBlock reports whether a block is another one than the last of its kind, and
 // notes it.
 func (a *Agent) isNewBlock(b block) bool {
-	about := signal.Count
-	if b.threshold != nil {
-		about = int(b.threshold.Signal)
+	thresholds := a.machine.Policy().Thresholds
+	if len(a.told.blocks) != len(thresholds)+1 { // another policy
+		a.told.blocks = make([][blockKinds]block, len(thresholds)+1)
 	}
+	about := len(thresholds)
+	for i := range thresholds {
+		if b.threshold == &thresholds[i] {
+			about = i
+		}
+	}
+	b.hold.N = 0 // when it is over tells one hold from another
 	last := &a.told.blocks[about][b.kind]
 	before := *last
 	*last = b
@@ -66,7 +73,7 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 	switch verb {
 	case Nothing:
 		if regular {
-			a.told.blocks = [signal.Count + 1][blockKinds]block{}
+			clear(a.told.blocks)
 		}
 		return a.settings.TellLooks && regular
 	case Waits:

@@ -137,7 +137,8 @@ func (r *Restraint) Futile(c signal.Condition, now time.Time) Hold {
 	if r == nil || !now.Before(r.relief[c].until) {
 		return Hold{}
 	}
-	return Hold{By: Futile, Condition: c, N: r.relief[c].row(), Until: r.relief[c].until}
+	f := r.relief[c].judged()
+	return Hold{By: Futile, Condition: c, N: f.row(), Until: f.until}
 }
 
 // Clear forgets what evictions for a condition have led to: it is False again.

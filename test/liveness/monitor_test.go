@@ -138,7 +138,7 @@ func (m *monitor) try(name string) {
 
 // once holds a line against the one before: the same reason is not repeated.
 func (m *monitor) once(d *agent.Decision) {
-	kind, text := string(d.Decision)+" "+d.Signal, d.Threshold+" "+d.Held+" "+d.Why
+	kind, text := string(d.Decision)+" "+d.Threshold, d.Threshold+" "+d.Held+" "+d.Why
 	switch d.Decision {
 	case agent.Waits:
 		kind += " " + reasonIn(d.Why)
@@ -149,7 +149,11 @@ func (m *monitor) once(d *agent.Decision) {
 		}
 		text = d.Threshold
 	}
-	if m.lines[kind] == text && d.Decision != agent.Futile { // which begins anew
+	if of, err := signal.Parse(d.Signal); err == nil && d.Decision == agent.Futile { // what was told of a hold before is over
+		condition := "evictions for " + of.Definition().Condition.String()
+		maps.DeleteFunc(m.lines, func(_, text string) bool { return strings.Contains(text, condition) })
+	}
+	if m.lines[kind] == text {
 		m.fault("told twice: %s %s", d.Decision, d.Why)
 	}
 	m.lines[kind] = text
@@ -275,7 +279,7 @@ func (m *monitor) explained(o *agent.Outcome) {
 	if t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Reclaiming {
 		return
 	}
-	told := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.Signal.String()] }
+	told := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.String()] }
 	switch {
 	case o.StoodBy == "no pod could be evicted a moment ago":
 	case o.StoodBy != "" && strings.Contains(o.StoodBy, "is on its way") && len(m.pending) > 0:
