@@ -111,6 +111,28 @@ func TestImmediate_ManyDirectories(t *testing.T) {
 	})
 }
 
+// Beside a sandbox that is spared, too, each of the other directories is ended.
+func TestImmediate_ManyDirectoriesBesideASandbox(t *testing.T) {
+	onEach(t, func(r *rig) {
+		pod := r.hierarchy.Dir("memory", r.pod.Path())
+		for i := range 3000 {
+			if err := os.Mkdir(fmt.Sprint(pod, "/d", i), 0o755); err != nil {
+				r.Fatal(err)
+			}
+		}
+		box, last := r.hog(r.pod, "side"), r.hog(r.pod, "main")
+		move(r.T, last.Process.PID, fmt.Sprint(pod, "/d", 2999))
+		limitFiles(r.T, 2000)
+		target := r.target(r.pod.Path())
+		target.Spare = []string{"side"}
+		result, err := r.killer.Immediate(r.within(patience), target)
+		if err != nil || result.Signalled != 1 || !box.Process.Alive() {
+			r.Errorf("%+v, %v, the sandbox lives: %t", result, err, box.Process.Alive())
+		}
+		r.killedBy(last, syscall.SIGKILL)
+	})
+}
+
 func limitFiles(t *testing.T, most uint64) {
 	t.Helper()
 	var was syscall.Rlimit

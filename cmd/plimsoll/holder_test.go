@@ -19,8 +19,14 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
+	"plimsoll.dev/plimsoll/test/hog"
 	"plimsoll.dev/plimsoll/test/sandbox"
 )
+
+func TestMain(m *testing.M) {
+	hog.RunIfAsked()
+	os.Exit(m.Run())
+}
 
 // reported is an API server that answers at once.
 type reported struct{ statuses int }
