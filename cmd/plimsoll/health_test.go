@@ -142,8 +142,8 @@ func TestEndpoints_NeedATokenBeyondLoopback(t *testing.T) {
 
 func TestMemoryLimitFor_LeavesRoomForTheProgram(t *testing.T) {
 	for _, c := range []struct{ limit, least, most uint64 }{
-		{256 << 20, 190 << 20, 256<<20 - programText},
-		{512 << 20, 400 << 20, 512<<20 - programText},
+		{256 << 20, 170 << 20, 180 << 20},
+		{512 << 20, 370 << 20, 512<<20 - programText},
 		{40 << 20, 20 << 20, 20 << 20},
 		{1 << 63, 1 << 60, 1 << 63},
 	} {
