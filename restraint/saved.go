@@ -72,7 +72,8 @@ func (s Saved) At(of func(time.Time) time.Time) Saved {
 		}
 		return times
 	}
-	s.Evictions, s.Reliefs, s.Owners = all(s.Evictions), slices.Clone(s.Reliefs), slices.Clone(s.Owners)
+	s.Evictions, s.Namespaces = all(s.Evictions), slices.Clone(s.Namespaces)
+	s.Reliefs, s.Owners = slices.Clone(s.Reliefs), slices.Clone(s.Owners)
 	for i := range s.Reliefs {
 		s.Reliefs[i].Until = of(s.Reliefs[i].Until)
 	}
@@ -98,16 +99,7 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 		}
 		return now.Add(min(t.Sub(now), longest))
 	}
-	if r.policy.PerHour > 0 {
-		for i, t := range s.Evictions {
-			namespace := ""
-			if i < len(s.Namespaces) {
-				namespace = s.Namespaces[i]
-			}
-			r.spend(namespace, past(t))
-		}
-		slices.SortStableFunc(r.spent, func(a, b spending) int { return a.at.Compare(b.at) })
-	}
+	r.restoreSpent(s, past)
 	for _, saved := range s.Reliefs {
 		for c := range signal.Condition(signal.ConditionCount) {
 			if c.String() == saved.Condition && r.policy.Futile > 0 {
@@ -125,6 +117,22 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 		}
 		r.owners[saved.Owner] = h
 	}
+}
+
+// restoreSpent counts the saved evictions of the hour, at the times that past makes of
+// theirs.
+func (r *Restraint) restoreSpent(s Saved, past func(time.Time) time.Time) {
+	if r.policy.PerHour == 0 {
+		return
+	}
+	for i, t := range s.Evictions {
+		namespace := ""
+		if i < len(s.Namespaces) {
+			namespace = s.Namespaces[i]
+		}
+		r.spend(namespace, past(t))
+	}
+	slices.SortStableFunc(r.spent, func(a, b spending) int { return a.at.Compare(b.at) })
 }
 
 // spent are the accounts of as many evictions of which nothing is left.
