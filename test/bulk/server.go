@@ -75,7 +75,7 @@ func Fill(p *corev1.Pod) {
 		c.Env, c.Args = append(c.Env, corev1.EnvVar{Name: fmt.Sprint("E", i), Value: text}), append(c.Args, text)
 	}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":"` + strings.Repeat("x", 100<<10) + `"}`)}}}
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":"` + strings.Repeat("x", 100<<10) + `"}`)}}
 }
 
 // pod is the pod of a number, encoded.

@@ -178,7 +178,6 @@ func (n *node) happen(length time.Duration, soft bool) {
 
 // fill has one pod, an old or a new one, take what there is but for an amount.
 func (n *node) fill(s signal.Signal, left signal.Amount) {
-	r := n.r
 	r, missing := n.r, n.available(s)-left
 	if missing <= 0 {
 		return
