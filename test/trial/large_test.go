@@ -34,6 +34,9 @@ func smallParts(p *corev1.Pod) {
 }
 
 func TestAgent_LargePodsFitItsLimit(t *testing.T) {
+	if os.Getenv("PLIMSOLL_VM") == "1" {
+		t.Skip("an emulated processor decodes 650 MB for minutes, and memory is charged there as on the machine itself: make test-kernel")
+	}
 	for _, tc := range []struct {
 		name string
 		bulk.Server
