@@ -167,7 +167,7 @@ func TestTheAgentsPod(t *testing.T) {
 		given = append(given, e.Name)
 	}
 	slices.Sort(given)
-	if diff := cmp.Diff([]string{"NODE_NAME", "PLIMSOLL_DAEMONSET", "POD_NAME", "POD_NAMESPACE"}, given); diff != "" {
+	if diff := cmp.Diff([]string{"NODE_NAME", "PLIMSOLL_DAEMONSET", "POD_NAME", "POD_NAMESPACE", "POD_UID"}, given); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 	if container.StartupProbe != nil {

@@ -79,7 +79,7 @@ func rights(all map[string]runtime.Object) map[string]runtime.Object {
 // TestPolicies_WithoutMutation: a server without MutatingAdmissionPolicy gets the
 // chart's default without what needs it.
 func TestPolicies_WithoutMutation(t *testing.T) {
-	files := []string{"rbac/agent", "rbac/controller", "admission/evicted-stays-evicted", "admission/agent-own-node"}
+	files := []string{"rbac/agent", "rbac/controller", "rbac/readers", "admission/evicted-stays-evicted", "admission/agent-own-node"}
 	if diff := cmp.Diff(rights(fromFiles(t, files)), rights(needTool(t, "helm").made(t, "--no-hooks"))); diff != "" {
 		t.Errorf("(-files +chart):\n%s", diff)
 	}

@@ -142,7 +142,7 @@ func TestSoftEviction_WorksWithoutAReplacingController(t *testing.T) {
 		{[]string{`controller.config.mode="replace"`}, "status"},
 		{[]string{`controller.config.mode="replace"`, `agent.config.softEviction="direct"`}, "direct"},
 	} {
-		all := helm.made(t, append(c.values, "--values="+sample, "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule")...)
+		all := helm.made(t, append(c.values, "--values="+sample, "--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule")...)
 		read, err := config.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
 		if err != nil {
 			t.Fatal(err)
