@@ -30,7 +30,8 @@ type Target struct {
 // A Result is what a kill did. It is filled in as far as the kill came, with an
 // error too.
 type Result struct {
-	// Signalled processes; through cgroup.kill, those listed when it was written;
+	// Signalled processes; through cgroup.kill, those listed when it was written, and
+	// one where a listing that was cut found none of a populated pod;
 	// of a graceful kill that ran out of patience, those that got SIGKILL.
 	Signalled int
 	// Invisible processes are in a foreign PID namespace: only cgroup.kill reaches

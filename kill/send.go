@@ -22,6 +22,7 @@ func (a *attempt) killAtOnce() (signalled bool, err error) {
 		return false, nil
 	}
 	a.openPidfds(a.w.pids) // to release their memory and wait for them, not to signal
+	unlisted := a.unlistedPopulated()
 	if a.sparing {
 		signalled, err = a.others(killOne)
 	} else {
@@ -29,6 +30,10 @@ func (a *attempt) killAtOnce() (signalled bool, err error) {
 	}
 	if err == nil && signalled {
 		a.countAll()
+		if unlisted {
+			a.result.Signalled++
+			a.result.ToSignal = time.Since(a.begun)
+		}
 		return true, nil
 	}
 	a.closePidfds()
@@ -36,6 +41,19 @@ func (a *attempt) killAtOnce() (signalled bool, err error) {
 		return false, a.failed(fmt.Errorf("write cgroup.kill of %s: %w: the cgroup filesystem must be writable", a.target.Path, err))
 	}
 	return false, nil
+}
+
+// unlistedPopulated reports whether the pod has processes though a listing that was
+// cut found none: cgroup.kill ends an unknown number of them, which counts as one.
+func (a *attempt) unlistedPopulated() bool {
+	if a.w.partial == nil || len(a.w.pids)+a.w.invisible > 0 {
+		return false
+	}
+	if a.sparing {
+		return a.othersPopulated()
+	}
+	populated, known := a.populated()
+	return populated && known
 }
 
 // killOne writes cgroup.kill of a directory, and reports whether it could be.
