@@ -354,9 +354,9 @@ func TestOwnCgroupFile(t *testing.T) {
 
 func TestPodsOfTheSandbox(t *testing.T) {
 	r := realNode(t)
-	pods := must(FindPods(r.h, r.node.Path()))(t)
+	pods := must(findPods(r.h, r.node.Path()))(t)
 	if len(pods) != 1 || pods[0].UID != "a-1" || pods[0].Path != r.pod.Path() || fmt.Sprint(pods[0].Containers) != "[{main "+r.pod.Path()+"/main}]" {
-		t.Errorf("FindPods = %+v", pods)
+		t.Errorf("findPods = %+v", pods)
 	}
 }
 

@@ -38,28 +38,6 @@ type PodTree struct {
 	name string // the root's name without ".slice"; empty with cgroupfs naming
 }
 
-// OpenPodTree finds the kubepods directory below a node's cgroup, see
-// [PodPlaces.Open].
-func OpenPodTree(h Hierarchy, nodeCgroup string) (PodTree, error) {
-	return NewPodPlaces(h, nodeCgroup).Open()
-}
-
-// PodsRoot is the path of the kubepods directory below a node's cgroup,
-// relative to each controller's mount.
-func PodsRoot(h Hierarchy, nodeCgroup string) (string, error) {
-	t, err := OpenPodTree(h, nodeCgroup)
-	return t.root, err
-}
-
-// FindPods lists the pods below a node's cgroup.
-func FindPods(h Hierarchy, nodeCgroup string) ([]Pod, error) {
-	t, err := OpenPodTree(h, nodeCgroup)
-	if err != nil {
-		return nil, err
-	}
-	return t.Pods()
-}
-
 // Root is the tree's path relative to each controller's mount.
 func (t PodTree) Root() string { return t.root }
 

@@ -63,7 +63,7 @@ func TestDetectNamesWhatIsMissing(t *testing.T) {
 
 func TestMemoryOfFixtures(t *testing.T) {
 	eachFixture(t, func(t *testing.T, h Hierarchy) {
-		root, err := PodsRoot(h, "/")
+		root, err := podsRoot(h, "/")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,9 +118,24 @@ func TestPIDsOfFixtures(t *testing.T) {
 	}
 }
 
+// podsRoot is the path of the pods' cgroup below a node's.
+func podsRoot(h Hierarchy, node string) (string, error) {
+	tree, err := NewPodPlaces(h, node).Open()
+	return tree.Root(), err
+}
+
+// findPods lists the pods below a node's cgroup.
+func findPods(h Hierarchy, node string) ([]Pod, error) {
+	tree, err := NewPodPlaces(h, node).Open()
+	if err != nil {
+		return nil, err
+	}
+	return tree.Pods()
+}
+
 func TestFindPods(t *testing.T) {
 	eachFixture(t, func(t *testing.T, h Hierarchy) {
-		pods, err := FindPods(h, "/")
+		pods, err := findPods(h, "/")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +148,7 @@ func TestFindPods(t *testing.T) {
 		if diff := cmp.Diff(want, pods, cmpopts.IgnoreFields(Pod{}, "Path", "Inode"), cmpopts.IgnoreFields(Container{}, "Path")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		tree, err := OpenPodTree(h, "/")
+		tree, err := NewPodPlaces(h, "/").Open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +170,7 @@ func TestFindPods(t *testing.T) {
 
 func TestFindRefusesWhatIsNoPod(t *testing.T) {
 	eachFixture(t, func(t *testing.T, h Hierarchy) {
-		tree, err := OpenPodTree(h, "/")
+		tree, err := NewPodPlaces(h, "/").Open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,8 +184,8 @@ func TestFindRefusesWhatIsNoPod(t *testing.T) {
 
 func TestNoPodTree(t *testing.T) {
 	h := At(V1, t.TempDir())
-	if pods, err := FindPods(h, "/x"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("FindPods = %v, %v, want not exist", pods, err)
+	if pods, err := findPods(h, "/x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("findPods = %v, %v, want not exist", pods, err)
 	}
 }
 
@@ -188,9 +203,9 @@ func TestPodTreeOfANodeThatIsASlice(t *testing.T) {
 	h := At(V2, t.TempDir())
 	pod := "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-poda_1.slice"
 	makeDirs(t, h, pod+"/crio-77.scope")
-	pods, err := FindPods(h, "/kubelet.slice")
+	pods, err := findPods(h, "/kubelet.slice")
 	if err != nil || len(pods) != 1 || pods[0].UID != "a-1" || pods[0].Path != pod || pods[0].Containers[0].Name != "77" {
-		t.Errorf("FindPods = %+v, %v", pods, err)
+		t.Errorf("findPods = %+v, %v", pods, err)
 	}
 }
 
@@ -198,12 +213,12 @@ func TestPodTreeOfANodeThatIsASlice(t *testing.T) {
 func TestPodTreeTakesTheNamingInUse(t *testing.T) {
 	h := At(V1, t.TempDir())
 	makeDirs(t, h, "/kubepods/burstable", "/kubepods.slice/kubepods-podx.slice")
-	if root, err := PodsRoot(h, "/"); err != nil || root != "/kubepods.slice" {
-		t.Errorf("PodsRoot = %q, %v, want the one with a pod", root, err)
+	if root, err := podsRoot(h, "/"); err != nil || root != "/kubepods.slice" {
+		t.Errorf("podsRoot = %q, %v, want the one with a pod", root, err)
 	}
 	makeDirs(t, h, "/kubepods/burstable/pody")
-	if root, err := PodsRoot(h, "/"); err != nil || root != "/kubepods" {
-		t.Errorf("PodsRoot = %q, %v, want kubepods", root, err)
+	if root, err := podsRoot(h, "/"); err != nil || root != "/kubepods" {
+		t.Errorf("podsRoot = %q, %v, want kubepods", root, err)
 	}
 }
 
