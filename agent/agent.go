@@ -27,6 +27,7 @@ type Agent struct {
 	reporter  Reporter
 	notifier  Notifier
 	thread    *Thread // nil: any
+	lookout   *lookout
 	policy    func() *eviction.Policy
 	leaving   func() string
 	arming    Arming
@@ -128,11 +129,15 @@ func New(settings Settings, p Parts) *Agent {
 func (a *Agent) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, a.notifier.Wake)
 	defer stop()
+	if a.thread != nil {
+		a.lookout, _ = newLookout(a.thread) // without one a goroutine does it, later
+		defer a.lookout.Close()
+	}
 	a.nextRegular = time.Now()
 	for ctx.Err() == nil {
 		a.hear()
 		next := a.Step(ctx, time.Now())
-		if time.Until(next) >= restTime {
+		if time.Until(next) >= restTime && !a.releases.linger() {
 			a.thread.Rest()
 		}
 		a.woken = a.notifier.Wait(next)

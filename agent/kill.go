@@ -112,56 +112,37 @@ func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 }
 
 // attendPace is how often memory is looked at while a kill is under way.
-const attendPace = 2 * eviction.ShortestInterval
+const attendPace = eviction.ShortestInterval
 
 // immediate kills, on the loop's own thread, which is the one that gets its
 // processor in time. Memory is looked at meanwhile: where it falls, neither the API
 // server nor processes that linger are waited for as long as was planned.
-func (a *Agent) immediate(ctx context.Context, victim Victim) (Killed, error) {
-	patience, wait := a.patienceFor(&a.snapshot), a.killWait(&a.snapshot)
-	bounded, done := context.WithTimeout(ctx, patience+wait)
-	defer done()
-	bounded, giveUp := context.WithCancelCause(bounded)
+func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, err error) {
+	bounded, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	telling, hurry := context.WithTimeout(ctx, patience)
+	telling, hurry := context.WithTimeout(ctx, a.patienceFor(&a.snapshot))
 	defer hurry()
-	over, attended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(attended)
-		a.attend(bounded, over, hurry, func() { giveUp(context.DeadlineExceeded) })
-	}()
-	killed, err := victim.Immediate(bounded, telling)
-	close(over)
-	<-attended
+	begun := time.Now()
+	a.lookout.during(
+		func() { killed, err = victim.Immediate(bounded, telling, a.killWait(&a.snapshot)) },
+		func(now time.Time) { a.attend(begun, now, hurry, func() { giveUp(context.DeadlineExceeded) }) })
 	return killed, err
 }
 
-// attend looks at memory until a kill is over. It hurries the kill when memory falls
-// so fast that the API server can not be waited for any more, or nobody may be killed
-// any more, and gives it up when it has taken as long as it may at the present rate.
-func (a *Agent) attend(bounded context.Context, over <-chan struct{}, hurry, giveUp func()) {
-	begun, tick := time.Now(), time.NewTicker(attendPace)
-	defer tick.Stop()
-	for {
-		select {
-		case <-over:
-			return
-		case <-bounded.Done():
-			return
-		case now := <-tick.C:
-			s := a.observe(now)
-			wait := memoryLasts(s) / 2
-			if a.patienceFor(s) < attendPace {
-				wait = 0
-			}
-			if armed, _ := a.arming.Armed(); !armed || wait == 0 {
-				hurry()
-			}
-			if now.Sub(begun) >= max(wait, shortestKillWait) {
-				giveUp()
-				return
-			}
-		}
+// attend looks at memory while a kill is under way. It hurries the kill when memory falls so fast that the API server can not be
+// waited for any more, or nobody may be killed any more, and gives it up when it has
+// taken as long as it may at the present rate.
+func (a *Agent) attend(begun, now time.Time, hurry, giveUp func()) {
+	s := a.observe(now)
+	wait := memoryLasts(s) / 2
+	if a.patienceFor(s) < attendPace {
+		wait = 0
+	}
+	if armed, _ := a.arming.Armed(); !armed || wait == 0 {
+		hurry()
+	}
+	if now.Sub(begun) >= max(wait, shortestKillWait) {
+		giveUp()
 	}
 }
 

@@ -101,9 +101,9 @@ type Victims interface {
 // when ctx ends.
 type Victim interface {
 	// Immediate tells the API server, for which it waits until telling ends, and
-	// sends SIGKILL. A pod that was told is killed though ctx is cancelled, unless the
+	// sends SIGKILL. It waits for the processes for that long then, or until ctx ends. A pod that was told is killed though ctx is cancelled, unless the
 	// cause is [context.DeadlineExceeded]: who has its signals is not waited for then.
-	Immediate(ctx, telling context.Context) (Killed, error)
+	Immediate(ctx, telling context.Context, wait time.Duration) (Killed, error)
 	// Graceful has the pod end within the grace period.
 	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
 	// Finish sends SIGKILL while Graceful, which was hurried, is still at it: what

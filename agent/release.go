@@ -56,6 +56,17 @@ type release struct {
 // soft eviction.
 type releases [signal.ConditionCount + 1]*release
 
+// linger reports whether processes that were killed are still there: they may be so
+// many that a thread without real-time class does not get a processor beside them.
+func (rs *releases) linger() bool {
+	for _, r := range rs {
+		if r != nil && r.lingering {
+			return true
+		}
+	}
+	return false
+}
+
 const softPlace = signal.ConditionCount
 
 // place is where the release of an eviction belongs: by the condition that it

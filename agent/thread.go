@@ -95,6 +95,17 @@ func (t *Thread) Rest() {
 	runtime.UnlockOSThread()
 }
 
+// ahead is another thread, which comes before this one: for a look while this one is
+// busy.
+func (t *Thread) ahead() *Thread {
+	if t == nil || t.realtime == nil {
+		return nil
+	}
+	first := *t.realtime
+	first.Priority++
+	return &Thread{realtime: &first, ordinary: t.ordinary}
+}
+
 // setClass is sched_setattr(2) of this thread, raw: Go's scheduler is not told of
 // it. Being told, it wakes its monitor, which costs more than the call; this one
 // returns within microseconds and never sleeps. What it sets was granted before.

@@ -236,7 +236,7 @@ type worldVictim struct {
 	pod *worldPod
 }
 
-func (v *worldVictim) Immediate(ctx, telling context.Context) (Killed, error) {
+func (v *worldVictim) Immediate(ctx, telling context.Context, wait time.Duration) (Killed, error) {
 	if v.pod.FromAPI && v.w.mute {
 		<-telling.Done()
 	}
@@ -244,7 +244,10 @@ func (v *worldVictim) Immediate(ctx, telling context.Context) (Killed, error) {
 	case v.w.killErr != nil:
 		return Killed{Status: v.w.killTold}, v.w.killErr
 	case v.w.lingers || v.pod.undead:
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
 		return Killed{Processes: 1, Lingering: true}, nil
 	case v.pod.holder != "":
 		v.w.remove(v.uid)

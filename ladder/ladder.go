@@ -88,10 +88,14 @@ type Result struct {
 }
 
 // Immediate tells the API server, for which it waits until telling ends, and
-// kills. A pod that has ended by itself while the server was waited for counts as
+// kills, for which it waits that long then. A pod that has ended by itself while the server was waited for counts as
 // killed: it was chosen, and nobody goes in its stead.
-func (l *Ladder) Immediate(ctx, telling context.Context, e *eviction.Eviction, p Processes) (Result, error) {
-	return l.immediate(ctx, telling, e, p, p.Kill)
+func (l *Ladder) Immediate(ctx, telling context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
+	return l.immediate(ctx, telling, e, p, func(ctx context.Context) (Ended, error) {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		return p.Kill(ctx)
+	})
 }
 
 func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {

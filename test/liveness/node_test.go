@@ -209,8 +209,8 @@ func killed(r ladder.Result, err error) (agent.Killed, error) {
 	return k, err
 }
 
-func (v *victim) Immediate(ctx, telling context.Context) (agent.Killed, error) {
-	return killed(v.pod.node.ladder.Immediate(ctx, telling, v.eviction, v))
+func (v *victim) Immediate(ctx, telling context.Context, wait time.Duration) (agent.Killed, error) {
+	return killed(v.pod.node.ladder.Immediate(ctx, telling, wait, v.eviction, v))
 }
 
 func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {

@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A lookout looks at memory while the loop's thread is busy with a kill. It is a thread
+// that is kept ready, waits in system calls alone, and comes before the loop's: to
+// start a goroutine, or to wake one that waits for a channel, takes a thread of Go's
+// that has no real-time class. Beside 16,000 processes that end that took 0.6 s.
+type lookout struct {
+	begin, end, done event
+	look             func(now time.Time) // set before begin; nil ends the thread
+}
+
+// newLookout starts a lookout on a thread of its own that comes before that one. Close
+// ends it.
+func newLookout(thread *Thread) (*lookout, error) {
+	l := &lookout{}
+	var errs [3]error
+	for i, b := range []*event{&l.begin, &l.end, &l.done} {
+		*b, errs[i] = newEvent()
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		l.closeEvents()
+		return nil, err
+	}
+	go l.run(thread.ahead())
+	return l, nil
+}
+
+func (l *lookout) run(thread *Thread) {
+	thread.Hurry()
+	defer thread.Rest()
+	for l.begin.wait(-1); l.look != nil; l.begin.wait(-1) {
+		for !l.end.wait(attendPace) {
+			l.look(time.Now())
+		}
+		l.done.ring()
+	}
+	l.done.ring()
+}
+
+// during calls f, and look every [attendPace] until f has returned. They share nothing
+// but what is for any goroutine. Without a lookout it takes a goroutine.
+func (l *lookout) during(f func(), look func(now time.Time)) {
+	if l == nil {
+		beside(f, look)
+		return
+	}
+	l.look = look
+	l.begin.ring()
+	f()
+	l.end.ring()
+	l.done.wait(-1)
+}
+
+// beside is during on any goroutine.
+func beside(f func(), look func(now time.Time)) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(attendPace)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case now := <-tick.C:
+				look(now)
+			}
+		}
+	}()
+	f()
+	close(over)
+	<-done
+}
+
+// Close ends the thread.
+func (l *lookout) Close() {
+	if l == nil {
+		return
+	}
+	l.look = nil
+	l.begin.ring()
+	l.done.wait(-1)
+	l.closeEvents()
+}
+
+func (l *lookout) closeEvents() {
+	for _, b := range []event{l.begin, l.end, l.done} {
+		_ = unix.Close(int(b))
+	}
+}
+
+// An event wakes the thread that waits for it: an eventfd(2), for one who rings and one
+// who waits.
+type event int
+
+func newEvent() (event, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	return event(fd), err
+}
+
+func (b event) ring() {
+	_, _ = unix.Write(int(b), []byte{7: 1}) // it fails after 2⁶⁴ rings that nobody has heard
+}
+
+// wait waits for a ring, for as long as it takes if d is negative, and reports whether
+// there was one.
+func (b event) wait(d time.Duration) (rung bool) {
+	var until *unix.Timespec
+	if d >= 0 {
+		t := unix.NsecToTimespec(int64(d))
+		until = &t
+	}
+	for {
+		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(b), Events: unix.POLLIN}}, until, nil)
+		if err == nil || !errors.Is(err, unix.EINTR) || until != nil {
+			var count [8]byte
+			_, err = unix.Read(int(b), count[:])
+			return n > 0 && err == nil
+		}
+	}
+}
