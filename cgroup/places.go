@@ -41,12 +41,22 @@ func NewPodPlaces(h Hierarchy, nodeCgroup string) *PodPlaces {
 // /kubelet) and reports whether they differ from the ones before. A root outside of
 // the node's cgroup, like an empty one, adds none.
 func (p *PodPlaces) Under(cgroupRoot string) (changed bool) {
+	now, before := p.under(cgroupRoot), p.now.Load()
+	if before != nil && before.kubelet == now.kubelet {
+		return false
+	}
+	p.now.Store(now)
+	return true
+}
+
+// Trees are the places that Under searches for a kubelet's cgroup root, whether they
+// exist or not.
+func (p *PodPlaces) Trees(cgroupRoot string) []PodTree { return p.under(cgroupRoot).trees }
+
+func (p *PodPlaces) under(cgroupRoot string) *podPlaces {
 	kubelet := clean(cgroupRoot)
 	if !within(p.node, kubelet) {
 		kubelet = p.node
-	}
-	if before := p.now.Load(); before != nil && before.kubelet == kubelet {
-		return false
 	}
 	now := &podPlaces{kubelet: kubelet}
 	now.chosen.Store(-1)
@@ -60,8 +70,7 @@ func (p *PodPlaces) Under(cgroupRoot string) (changed bool) {
 	}
 	now.add(p.h, path.Join(p.node, kubepods), "")
 	now.add(p.h, path.Join(p.node, name+slice), name)
-	p.now.Store(now)
-	return true
+	return now
 }
 
 func (p *podPlaces) add(h Hierarchy, root, name string) {

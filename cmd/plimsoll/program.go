@@ -84,7 +84,7 @@ func (p *program) open(ctx context.Context) (err error) {
 	if err := p.openRuntime(ctx); err != nil {
 		return err
 	}
-	p.neighbour = meetNeighbour(p.config, p.apiNode, p.node.places, p.log)
+	p.neighbour = meetNeighbour(p.config, p.apiNode, p.node.findPods, p.log)
 	p.crew.Go(func() { p.neighbour.watch(ctx) })
 	p.policies = newPolicies(p.config, p.node.disks, p.neighbour, p.log)
 	if p.config.PodManifests != "" {
