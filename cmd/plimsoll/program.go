@@ -253,7 +253,7 @@ func (p *program) openLadder(ctx context.Context) error {
 	p.crew.Go(func() { teller.Run(ctx, previous) })
 	look := func() {
 		teller.Look(p.apiPods.Get)
-		teller.Repair(p.apiPods.Objects())
+		teller.Repair(p.apiPods.Unexplained(), p.apiPods.Has)
 	}
 	p.apiPods.looks.Store(&look)
 	look() // the pods may have come before
