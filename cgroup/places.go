@@ -55,7 +55,7 @@ func (p *PodPlaces) Trees(cgroupRoot string) []PodTree { return p.under(cgroupRo
 
 func (p *PodPlaces) under(cgroupRoot string) *podPlaces {
 	kubelet := clean(cgroupRoot)
-	if !within(p.node, kubelet) {
+	if !Within(p.node, kubelet) {
 		kubelet = p.node
 	}
 	now := &podPlaces{kubelet: kubelet}
@@ -80,11 +80,6 @@ func (p *podPlaces) add(h Hierarchy, root, name string) {
 	}
 	p.trees = append(p.trees, t)
 	p.paths = append(p.paths, append([]byte(h.Dir("memory", root)), 0))
-}
-
-// within reports whether a cgroup is another one or below it.
-func within(above, below string) bool {
-	return above == "/" || below == above || strings.HasPrefix(below, above+"/")
 }
 
 // systemdRoot is the path of kubepods below a kubelet's cgroup root with the
