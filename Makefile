@@ -19,7 +19,7 @@ KERNEL  := ./cgroup ./cgroupnotify ./kill ./test/sandbox ./test/hog ./test/trial
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./metrics ./state
+RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./metrics ./state ./test/hog
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./report ./apiserver ./podstatus ./stats ./reclaim ./cri
 # What is tried on whole clusters, and the program before a real API server: what

@@ -76,6 +76,13 @@ func (p *Pods) entryOf(object *corev1.Pod) *entry {
 	return e
 }
 
+// unexplained reports whether the pod has failed, bears a condition that reports an
+// eviction, and has no reason or no message. That may be a loss to repair: each of the
+// few changes of such a pod is reported.
+func (e *entry) unexplained() bool {
+	return e.phase == corev1.PodFailed && len(e.conditions) > 0 && (e.reason == "" || e.message == "")
+}
+
 // object is the entry as [Pods.Get] returns it.
 func (e *entry) object() *corev1.Pod {
 	return &corev1.Pod{

@@ -61,9 +61,10 @@ type Pods struct {
 
 // A view is what was known at one time. It does not change.
 type view struct {
-	active []signal.Pod
-	of     map[string]*entry // by the UID that names the cgroup
-	synced bool
+	active      []signal.Pod
+	of          map[string]*entry // by the UID that names the cgroup
+	unexplained []*entry
+	synced      bool
 }
 
 // WatchPods watches the pods of the connection's node until ctx ends. Until the
@@ -138,16 +139,30 @@ func (p *Pods) HostImages() []string {
 	return images
 }
 
-// Objects are the objects of all pods that the server has on the node, as [Pods.Get]
-// returns them.
-func (p *Pods) Objects() iter.Seq[*corev1.Pod] {
+// Unexplained are the objects, as [Pods.Get] returns them, of the pods that have failed
+// and were evicted, by their conditions, but that have no reason or no message.
+func (p *Pods) Unexplained() iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
-		for _, e := range p.latest.Load().of {
+		for _, e := range p.latest.Load().unexplained {
 			if !yield(e.object()) {
 				return
 			}
 		}
 	}
+}
+
+// Has reports whether the server has a pod with that UID in the API on the node.
+func (p *Pods) Has(uid string) bool {
+	of := p.latest.Load().of
+	if e := of[uid]; e != nil && string(e.uid) == uid {
+		return true
+	}
+	for _, e := range of { // that of a static pod names no cgroup
+		if string(e.uid) == uid {
+			return true
+		}
+	}
+	return false
 }
 
 // Err says since when and why the server does not tell about pods; nil while all
@@ -192,6 +207,11 @@ func (p *Pods) publish(synced bool) (changed bool) {
 	for _, e := range p.entries {
 		if other := v.of[e.pod.UID]; other == nil || precedes(e, other) {
 			v.of[e.pod.UID] = e
+		}
+	}
+	for _, e := range v.of {
+		if e.unexplained() {
+			v.unexplained = append(v.unexplained, e)
 		}
 	}
 	changed, p.stale = p.stale || !before.synced, false
@@ -250,21 +270,15 @@ func (p *Pods) put(e *entry) {
 	} else {
 		p.entries[e.uid] = after
 	}
-	p.stale = p.stale || !sameToDecisions(before, after) || failed(after)
+	p.stale = p.stale || !sameToDecisions(before, after)
 }
 
-// failed reports whether a pod has failed without the reason Evicted, which may be a
-// loss to repair: each of the few changes of such a pod is reported.
-func failed(e *entry) bool {
-	return e != nil && e.state == Ended && e.phase == corev1.PodFailed
-}
-
-// sameToDecisions reports whether the active pods are the same with one entry as
-// with the other. Most events change neither what a pod requests nor which of its
+// sameToDecisions reports whether nothing has to be decided anew after a pod's entry
+// was replaced. Most events change neither what a pod requests nor which of its
 // containers run.
-func sameToDecisions(a, b *entry) bool {
-	if a == nil || b == nil {
-		return a == b
+func sameToDecisions(before, after *entry) bool {
+	if before == nil || after == nil {
+		return before == after
 	}
-	return a.state == b.state && reflect.DeepEqual(a.pod, b.pod)
+	return !after.unexplained() && before.state == after.state && reflect.DeepEqual(before.pod, after.pod)
 }

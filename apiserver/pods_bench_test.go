@@ -12,7 +12,7 @@ import (
 )
 
 // manyPods is a full node.
-func manyPods(b *testing.B) (*Pods, []*corev1.Pod) {
+func manyPods(b testing.TB) (*Pods, []*corev1.Pod) {
 	b.Helper()
 	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler)}
 	p := WatchPods(b.Context(), c, nil, nil)
@@ -57,6 +57,47 @@ func BenchmarkPublish(b *testing.B) {
 				p.mu.Unlock()
 			}
 		})
+	}
+}
+
+// lookForLosses does what follows each change of the pods.
+func lookForLosses(p *Pods) {
+	for object := range p.Unexplained() {
+		lost = object
+	}
+	p.Has("u007") // of which a status was repaired
+}
+
+var lost *corev1.Pod
+
+func BenchmarkUnexplained(b *testing.B) {
+	p, _ := manyPods(b)
+	for b.Loop() {
+		lookForLosses(p)
+	}
+}
+
+func TestUnexplained_CostsNothingWithoutLosses(t *testing.T) {
+	p, _ := manyPods(t)
+	if n := testing.AllocsPerRun(10, func() { lookForLosses(p) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A loss that happens again while the watch is interrupted is reported.
+func TestReplace_ReportsLossAgain(t *testing.T) {
+	reports := 0
+	p := WatchPods(t.Context(), &Connection{node: "n1", log: slog.New(slog.DiscardHandler)}, nil, func() { reports++ })
+	lost := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u"},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+		Status:     corev1.PodStatus{Phase: corev1.PodFailed, Conditions: []corev1.PodCondition{{Type: ours + "Evicted"}}},
+	}
+	for i, version := range []string{"1", "2"} {
+		lost.ResourceVersion = version
+		if err := (podStore{p}).Replace([]any{lost.DeepCopy()}, version); err != nil || reports != i+1 {
+			t.Errorf("%d reports, %v", reports, err)
+		}
 	}
 }
 

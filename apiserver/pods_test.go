@@ -201,18 +201,46 @@ func TestChangesThatChangeNothing(t *testing.T) {
 // than a repair is seen: each of these changes is reported.
 func TestPods_LostReasonIsReported(t *testing.T) {
 	s := newServer(t, true)
-	s.set(pod("a", phase(corev1.PodFailed, "Evicted")))
+	evicted := func(reason, message string) *corev1.Pod {
+		return pod("a", phase(corev1.PodFailed, reason), func(p *corev1.Pod) {
+			p.Status.Message = message
+			p.Status.Conditions = []corev1.PodCondition{{Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue}}
+		})
+	}
+	s.set(evicted("Evicted", "why"))
 	c, _ := s.connect(t, s.URL)
 	var told atomic.Int32
 	p := apiserver.WatchPods(t.Context(), c, nil, func() { told.Add(1) })
 	eventually(t, "the first change was reported", func() bool { return told.Load() == 1 && s.watched() == 1 })
-	for i, message := range []string{"", "news", "more"} {
-		s.set(pod("a", phase(corev1.PodFailed, ""), func(p *corev1.Pod) { p.Status.Message = message }))
+	for i, lost := range [][2]string{{"Evicted", ""}, {"", ""}, {"", "news"}, {"", "more"}} {
+		s.set(evicted(lost[0], lost[1]))
 		eventually(t, "the loss was reported", func() bool { return told.Load() == int32(2+i) })
-		for object := range p.Objects() {
-			if object.Name != "a" || object.Status.Reason != "" || object.Status.Message != message || object.ResourceVersion == "" {
-				t.Errorf("%+v", object)
-			}
+		objects := slices.Collect(p.Unexplained())
+		if len(objects) != 1 || objects[0].Name != "a" || objects[0].Status.Reason != lost[0] || objects[0].Status.Message != lost[1] || objects[0].ResourceVersion == "" {
+			t.Errorf("%+v", objects)
+		}
+	}
+}
+
+// Only pods with a loss to repair are read again at each change of the pods.
+func TestPods_Unexplained(t *testing.T) {
+	s := newServer(t, false)
+	marked := func(p *corev1.Pod) {
+		p.Status.Message, p.Status.Conditions = "why", []corev1.PodCondition{{Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue}}
+	}
+	s.set(pod("lost", phase(corev1.PodFailed, ""), marked), pod("runs", marked), pod("evicted", phase(corev1.PodFailed, "Evicted"), marked),
+		pod("failed", phase(corev1.PodFailed, "")), pod("static", func(p *corev1.Pod) {
+			p.Annotations = map[string]string{"kubernetes.io/config.mirror": "5ta71c", "kubernetes.io/config.source": "file"}
+		}))
+	c, _ := s.connect(t, s.URL)
+	p := apiserver.WatchPods(t.Context(), c, nil, nil)
+	eventually(t, "the pods are known", p.Synced)
+	if objects := slices.Collect(p.Unexplained()); len(objects) != 1 || objects[0].Name != "lost" {
+		t.Errorf("%+v", objects)
+	}
+	for uid, want := range map[string]bool{"uid-runs": true, "uid-lost": true, "uid-static": true, "5ta71c": false, "uid-none": false} {
+		if p.Has(uid) != want {
+			t.Errorf("there is a pod with the UID %s: %t", uid, !want)
 		}
 	}
 }

@@ -28,11 +28,11 @@ var qosClasses = [...]string{"", "burstable", "besteffort"}
 // pods.
 const maxUID = 128
 
-// ParsePodDir tells from the last element of a path whether it names a pod's
+// parsePodDir tells from the last element of a path whether it names a pod's
 // directory, and whose. It never accepts kubepods, a QoS directory or a
 // container's. Who acts on the answer uses [ParsePodPath], which looks at the
 // elements above too.
-func ParsePodDir(base string) (uid string, ok bool) {
+func parsePodDir(base string) (uid string, ok bool) {
 	if name, isSlice := strings.CutSuffix(base, slice); isSlice {
 		parent, last, _ := lastCut(name, "-")
 		if !isKubepodsName(parent) {
@@ -50,14 +50,14 @@ func ParsePodDir(base string) (uid string, ok bool) {
 }
 
 // ParsePodPath tells whether a path relative to a controller's mount is a pod's
-// directory: one that [ParsePodDir] accepts, right in kubepods or right in a QoS
+// directory: one that [parsePodDir] accepts, right in kubepods or right in a QoS
 // directory right in kubepods, all of the same naming.
 func ParsePodPath(p string) (uid string, ok bool) {
 	parent, base := path.Split(p)
 	if p != path.Clean(p) {
 		return "", false
 	}
-	if uid, ok = ParsePodDir(base); !ok {
+	if uid, ok = parsePodDir(base); !ok {
 		return "", false
 	}
 	above := path.Base(path.Clean(parent))
@@ -67,6 +67,23 @@ func ParsePodPath(p string) (uid string, ok bool) {
 		return uid, above == mother+slice && isKubepodsPlace(above, aboveThat)
 	}
 	return uid, above == kubepods || isQOS(above) && aboveThat == kubepods
+}
+
+// PodAbove returns the UID and the directory of the pod that a cgroup is in; empty if it
+// is in none. The uppermost counts: a pod can make cgroups of any name below its own.
+func PodAbove(place string) (uid, pod string) {
+	for place = clean(place); place != "/"; place = path.Dir(place) {
+		if id, is := ParsePodPath(place); is {
+			uid, pod = id, place
+		}
+	}
+	return uid, pod
+}
+
+// Within reports whether a cgroup is another one or below it.
+func Within(above, below string) bool {
+	above, below = clean(above), clean(below)
+	return above == "/" || below == above || strings.HasPrefix(below, above+"/")
 }
 
 // isKubepodsPlace reports whether a slice is kubepods', or a QoS class's right

@@ -20,8 +20,8 @@ func TestParsePodDir(t *testing.T) {
 		"kubepods-besteffort-pod" + someUIDInSlice + ".slice": someUID,
 		"kubelet-kubepods-burstable-podx_1.slice":             "x-1",
 	} {
-		if uid, ok := ParsePodDir(base); !ok || uid != want {
-			t.Errorf("ParsePodDir(%q) = %q, %t, want %q", base, uid, ok, want)
+		if uid, ok := parsePodDir(base); !ok || uid != want {
+			t.Errorf("parsePodDir(%q) = %q, %t, want %q", base, uid, ok, want)
 		}
 	}
 	for _, base := range []string{
@@ -32,8 +32,8 @@ func TestParsePodDir(t *testing.T) {
 		"kubepods-podx", "kubepods-podx.scope", "cri-containerd-0123.scope", "user.slice", "init.scope",
 		"machine-pod1.slice", "kubepods-podx.slice.slice", "pod" + strings.Repeat("a", 129),
 	} {
-		if uid, ok := ParsePodDir(base); ok {
-			t.Errorf("ParsePodDir(%q) = %q, want no pod", base, uid)
+		if uid, ok := parsePodDir(base); ok {
+			t.Errorf("parsePodDir(%q) = %q, want no pod", base, uid)
 		}
 	}
 }
@@ -62,6 +62,32 @@ func TestParsePodPath(t *testing.T) {
 	} {
 		if uid, ok := ParsePodPath(p); ok {
 			t.Errorf("ParsePodPath(%q) = %q, want no pod", p, uid)
+		}
+	}
+}
+
+// A pod can name cgroups below its own as it likes: they are in its pod.
+func TestPodAbove(t *testing.T) {
+	for place, want := range map[string][2]string{
+		"/kubepods/podab/77/kubepods/podcd/x": {"ab", "/kubepods/podab"},
+		"/k/kubepods/podab":                   {"ab", "/k/kubepods/podab"},
+		"/podab/x":                            {},
+		"/":                                   {},
+		"":                                    {},
+	} {
+		if uid, pod := PodAbove(place); uid != want[0] || pod != want[1] {
+			t.Errorf("PodAbove(%q) = %q, %q, want %q", place, uid, pod, want)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	for paths, want := range map[[2]string]bool{
+		{"/", "/a"}: true, {"", "/a"}: true, {"/a", "/a"}: true, {"/a/", "/a/b"}: true, {"/a", "/a/b/c"}: true,
+		{"/a", "/ab"}: false, {"/a/b", "/a"}: false, {"/a", "/"}: false,
+	} {
+		if got := Within(paths[0], paths[1]); got != want {
+			t.Errorf("Within(%q) = %t", paths, got)
 		}
 	}
 }

@@ -41,12 +41,22 @@ func NewPodPlaces(h Hierarchy, nodeCgroup string) *PodPlaces {
 // /kubelet) and reports whether they differ from the ones before. A root outside of
 // the node's cgroup, like an empty one, adds none.
 func (p *PodPlaces) Under(cgroupRoot string) (changed bool) {
-	kubelet := clean(cgroupRoot)
-	if !within(p.node, kubelet) {
-		kubelet = p.node
-	}
-	if before := p.now.Load(); before != nil && before.kubelet == kubelet {
+	now, before := p.under(cgroupRoot), p.now.Load()
+	if before != nil && before.kubelet == now.kubelet {
 		return false
+	}
+	p.now.Store(now)
+	return true
+}
+
+// Trees are the places that Under searches for a kubelet's cgroup root, whether they
+// exist or not.
+func (p *PodPlaces) Trees(cgroupRoot string) []PodTree { return p.under(cgroupRoot).trees }
+
+func (p *PodPlaces) under(cgroupRoot string) *podPlaces {
+	kubelet := clean(cgroupRoot)
+	if !Within(p.node, kubelet) {
+		kubelet = p.node
 	}
 	now := &podPlaces{kubelet: kubelet}
 	now.chosen.Store(-1)
@@ -60,8 +70,7 @@ func (p *PodPlaces) Under(cgroupRoot string) (changed bool) {
 	}
 	now.add(p.h, path.Join(p.node, kubepods), "")
 	now.add(p.h, path.Join(p.node, name+slice), name)
-	p.now.Store(now)
-	return true
+	return now
 }
 
 func (p *podPlaces) add(h Hierarchy, root, name string) {
@@ -71,11 +80,6 @@ func (p *podPlaces) add(h Hierarchy, root, name string) {
 	}
 	p.trees = append(p.trees, t)
 	p.paths = append(p.paths, append([]byte(h.Dir("memory", root)), 0))
-}
-
-// within reports whether a cgroup is another one or below it.
-func within(above, below string) bool {
-	return above == "/" || below == above || strings.HasPrefix(below, above+"/")
 }
 
 // systemdRoot is the path of kubepods below a kubelet's cgroup root with the

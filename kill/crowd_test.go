@@ -196,6 +196,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer successor.Close()
+	successor.patient.busy.Store(true) // with the grace period of another pod
 	for i, want := range []bool{true, false} {
 		if restored, err := successor.Restore(target); restored != want || err != nil {
 			t.Errorf("call %d: %t, %v", i, restored, err)

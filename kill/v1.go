@@ -68,8 +68,8 @@ func (a *attempt) allowForks() {
 }
 
 // Restore gives a pod its pids.max back where a kill set it to 0 and the agent was
-// killed before it could do so, and reports whether that was necessary. It belongs to
-// the start of an agent, before the first kill.
+// killed before it could do so, and reports whether that was necessary. No kill of
+// this pod may be under way; those of other pods may.
 //
 // Returns the errors of [Killer.Immediate], and that of the kernel if pids.max can not
 // be written.
@@ -77,7 +77,8 @@ func (k *Killer) Restore(t Target) (restored bool, err error) {
 	if k.mounts.pids < 0 {
 		return false, nil
 	}
-	a, err := k.begin(k.patient, t)
+	// The workspace is its own, and small: the others may be in use for a grace period.
+	a, err := k.begin(&workspace{path: make([]byte, pathSize), text: make([]byte, len(attempt{}.pidsMax))}, t)
 	if err != nil {
 		return false, err
 	}

@@ -22,27 +22,23 @@ type repair struct {
 }
 
 // Repair enqueues a repair of the status of each pod of the node that an agent
-// evicted and that has lost reason and message to a kubelet's status. all are the
-// node's pods as the API server has them. Repair is to be called whenever they have
-// changed. It does not wait, and makes one repair for one change of a pod.
-func (t *Teller) Repair(all iter.Seq[*corev1.Pod]) {
+// evicted and that has lost reason and message to a kubelet's status. Among unexplained,
+// the node's pods as the API server has them, are all that have failed without reason
+// or message; there reports whether the node has a pod. Repair is to be called whenever
+// pods have changed. It does not wait, and makes one repair for one change of a pod.
+func (t *Teller) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid string) bool) {
 	now := time.Now()
-	lost, there := map[string]Notice{}, map[string]string{}
-	for pod := range all {
-		if n, is := lostReason(pod, now); is {
-			lost[n.UID] = n
-		}
-		there[string(pod.UID)] = pod.ResourceVersion
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for uid := range t.repairs {
-		if _, is := there[uid]; !is {
-			delete(t.repairs, uid)
+	for pod := range unexplained {
+		if n, is := lostReason(pod, now); is {
+			t.repair(n, pod.ResourceVersion, now)
 		}
 	}
-	for uid, n := range lost {
-		t.repair(n, there[uid], now)
+	for uid := range t.repairs {
+		if !there(uid) {
+			delete(t.repairs, uid)
+		}
 	}
 }
 

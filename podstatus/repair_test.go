@@ -1,7 +1,6 @@
 package podstatus
 
 import (
-	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -26,13 +25,14 @@ func failed(n Notice, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// all are the pods as the node's informer has them.
-func (w *world) all() iter.Seq[*corev1.Pod] {
-	return func(yield func(*corev1.Pod) bool) {
-		if pod := w.pod("p"); pod != nil {
+// podsChanged shows the Teller the pods as the node's informer has them.
+func (w *world) podsChanged() {
+	pod := w.pod("p")
+	w.Repair(func(yield func(*corev1.Pod) bool) {
+		if pod != nil {
 			yield(pod)
 		}
-	}
+	}, func(uid string) bool { return pod != nil && string(pod.UID) == uid })
 }
 
 // overwrite is a kubelet that repeats its status.
@@ -46,13 +46,13 @@ func TestRepair_AfterRestart(t *testing.T) {
 		w.put(failed(n))
 		before := w.pod("p").Status.Conditions
 		defer w.run(nil)()
-		w.Repair(w.all())
+		w.podsChanged()
 		wait(t, time.Second)
 		got := w.pod("p").Status
 		if got.Phase != corev1.PodFailed || got.Reason != ReasonEvicted || got.Message != n.Message || !slices.Equal(got.Conditions, before) {
 			t.Errorf("%+v", got)
 		}
-		w.Repair(w.all()) // as it should be
+		w.podsChanged() // as it should be
 		wait(t, time.Hour)
 		if statuses, events := w.counts(); statuses != 1 || events != 0 || w.Debts() != 0 {
 			t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
@@ -66,7 +66,7 @@ func TestRepair_WhileKilledContainersEnd(t *testing.T) {
 		w, n := takenBack(t, Options{Running: node("id-p")}, runs("id-p", time.Now().Add(-time.Hour)))
 		w.put(failed(n))
 		defer w.run(nil)()
-		w.Repair(w.all())
+		w.podsChanged()
 		wait(t, time.Second)
 		if got := w.pod("p").Status; got.Reason != ReasonEvicted || got.Message != n.Message {
 			t.Errorf("%+v", got)
@@ -99,7 +99,7 @@ func TestRepair_Not(t *testing.T) {
 				w.put(failed(n, tc.change))
 				defer w.run(nil)()
 				for range 3 {
-					w.Repair(w.all())
+					w.podsChanged()
 					wait(t, time.Hour)
 				}
 				if statuses, events := w.counts(); statuses != 0 || events != 0 || w.Debts() != 0 {
@@ -121,16 +121,16 @@ func TestRepair_BacksOff(t *testing.T) {
 		defer w.run(nil)()
 		for range 24 * 360 {
 			w.overwrite(lost)
-			w.Repair(w.all())
+			w.podsChanged()
 			wait(t, time.Millisecond)
-			w.Repair(w.all()) // no second one for one change
+			w.podsChanged() // no second one for one change
 			wait(t, 10*time.Second)
 		}
 		if statuses, _ := w.counts(); statuses < 12 || statuses > 40 {
 			t.Errorf("%d repairs in a day", statuses)
 		}
 		w.with(func() { delete(w.pods, "shop/p") })
-		w.Repair(w.all())
+		w.podsChanged()
 		if len(w.repairs) != 0 {
 			t.Errorf("repairs of pods that are gone: %v", w.repairs)
 		}
@@ -143,7 +143,7 @@ func TestRepair_OvertakenByTheKubelet(t *testing.T) {
 		w, n := newWorld(t, Options{Running: node()}), notice("p")
 		n.Decided = time.Now().Add(-time.Hour)
 		w.put(failed(n))
-		w.Repair(w.all())
+		w.podsChanged()
 		w.overwrite(failed(n, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }))
 		defer w.run(nil)()
 		wait(t, time.Minute)

@@ -2,7 +2,6 @@ package survey
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -71,33 +70,11 @@ func (o *NodeOptions) podElsewhere(root string) string {
 			continue
 		}
 		for _, controller := range []string{"memory", ""} {
-			if pod := podAbove(paths[controller]); pod != "" && within(o.Ours.NodeCgroup, pod) && (root == "" || !within(root, pod)) {
+			_, pod := cgroup.PodAbove(paths[controller])
+			if pod != "" && cgroup.Within(o.Ours.NodeCgroup, pod) && (root == "" || !cgroup.Within(root, pod)) {
 				return pod
 			}
 		}
 	}
 	return ""
-}
-
-func within(above, below string) bool {
-	if above = path.Clean("/" + above); above == "/" {
-		return true
-	}
-	for ; below != "/" && below != "."; below = path.Dir(below) {
-		if below == above {
-			return true
-		}
-	}
-	return false
-}
-
-// podAbove is the pod's cgroup that a cgroup is in; empty if it is in none. The
-// uppermost counts: a pod can make cgroups of any name below its own.
-func podAbove(place string) (pod string) {
-	for place = path.Clean("/" + place); place != "/"; place = path.Dir(place) {
-		if _, is := cgroup.ParsePodPath(place); is {
-			pod = place
-		}
-	}
-	return pod
 }

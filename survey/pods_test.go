@@ -82,13 +82,6 @@ func TestSearch_Layouts(t *testing.T) {
 	}
 }
 
-// A pod can name cgroups below its own as it likes: they are in its pod.
-func TestPodAbove_UppermostCounts(t *testing.T) {
-	if got := podAbove(podPlain + "/77/kubepods/podcd/x"); got != podPlain {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestKubeletSources_CgroupRoot(t *testing.T) {
 	file := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	for name, c := range map[string]struct {

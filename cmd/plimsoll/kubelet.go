@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/kubeletconfig"
@@ -24,8 +23,8 @@ import (
 // itself is left to it.
 type neighbour struct {
 	config *config.Agent
-	node   *apiserver.Node // nil without an API server
-	places *cgroup.PodPlaces
+	node   *apiserver.Node         // nil without an API server
+	search func(cgroupRoot string) // for pods, below the kubelet's cgroup root too
 	found  atomic.Pointer[kubeletconfig.Config]
 	file   atomic.Bool // there is one, whether it can be used or not
 	fault  string      // of the last reading, as it was told
@@ -36,8 +35,8 @@ type neighbour struct {
 // changes when somebody works on the node.
 const neighbourPeriod = time.Minute
 
-func meetNeighbour(c *config.Agent, node *apiserver.Node, places *cgroup.PodPlaces, log *slog.Logger) *neighbour {
-	n := &neighbour{config: c, node: node, places: places, log: log}
+func meetNeighbour(c *config.Agent, node *apiserver.Node, search func(cgroupRoot string), log *slog.Logger) *neighbour {
+	n := &neighbour{config: c, node: node, search: search, log: log}
 	n.read()
 	return n
 }
@@ -56,14 +55,14 @@ func (n *neighbour) read() {
 	n.file.Store(!errors.Is(err, fs.ErrNotExist))
 	if errors.Is(err, fs.ErrNotExist) {
 		n.found.Store(nil)
-		n.findPods("")
+		n.search(n.config.KubeletCgroupRoot)
 		return
 	}
 	if err == nil {
 		var read kubeletconfig.Config
 		if read, err = sources.Read(); err == nil {
 			n.found.Store(&read)
-			n.findPods(read.CgroupRoot)
+			n.search(cmp.Or(n.config.KubeletCgroupRoot, read.CgroupRoot))
 			n.fault = ""
 			return
 		}
@@ -72,13 +71,6 @@ func (n *neighbour) read() {
 		n.fault = err.Error()
 		n.log.Warn("the kubelet's configuration can not be used: what it reports and enforces is not known",
 			"kubeletConfig", n.config.KubeletConfig, "error", err)
-	}
-}
-
-// findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched.
-func (n *neighbour) findPods(cgroupRoot string) {
-	if root := cmp.Or(n.config.KubeletCgroupRoot, cgroupRoot); n.places.Under(root) {
-		n.log.Info("Searching the pods' cgroup", "kubeletCgroupRoot", root, "places", n.places.Places())
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/reclaim"
 )
@@ -53,13 +52,13 @@ func TestAKubeletWithAnUnreadableConfigurationIsThere(t *testing.T) {
 	c := config.NewAgent()
 	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")
 	log := slog.New(slog.DiscardHandler)
-	if n := meetNeighbour(c, nil, cgroup.NewPodPlaces(cgroup.Hierarchy{}, "/"), log); !n.reclaims() || !n.limits() {
+	if n := meetNeighbour(c, nil, func(string) {}, log); !n.reclaims() || !n.limits() {
 		t.Error("without a kubelet nobody collects, or enforces limits")
 	}
 	if err := os.WriteFile(c.KubeletConfig, []byte("kind: Unknown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := meetNeighbour(c, nil, cgroup.NewPodPlaces(cgroup.Hierarchy{}, "/"), log); n.reclaims() || n.limits() {
+	if n := meetNeighbour(c, nil, func(string) {}, log); n.reclaims() || n.limits() {
 		t.Errorf("beside a kubelet: reclaims %t, limits %t", n.reclaims(), n.limits())
 	}
 }

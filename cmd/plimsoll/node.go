@@ -26,6 +26,7 @@ import (
 type node struct {
 	hierarchy   cgroup.Hierarchy
 	places      *cgroup.PodPlaces
+	restored    map[string]bool // places in which interrupted kills were undone
 	stats       *stats.Node
 	cgroups     *stats.Pods // where pods are, whoever measures them
 	provider    stats.Provider
@@ -65,7 +66,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, stats: observed, ladder: &ladder.Ladder{}, sandboxes: newSandboxes(), log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, ladder: &ladder.Ladder{}, sandboxes: newSandboxes(), log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -73,7 +74,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	n.cgroups = stats.OpenPodsAt(n.hierarchy, n.places)
 	observed.Among(n.cgroups)
 	n.provider = n.cgroups
-	n.restore()
+	n.findPods(c.KubeletCgroupRoot)
 	return n, nil
 }
 

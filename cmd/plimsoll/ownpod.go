@@ -25,12 +25,13 @@ func ownPod(given, cgroups string) string {
 	if err != nil {
 		return ""
 	}
-	for line := range strings.Lines(string(text)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // ID, controllers, path
-		for dir := range strings.SplitSeq(parts[len(parts)-1], "/") {
-			if uid, is := cgroup.ParsePodDir(dir); is {
-				return uid
-			}
+	paths, err := cgroup.ParseCgroupFile(text)
+	if err != nil {
+		return ""
+	}
+	for _, controller := range []string{"memory", ""} {
+		if uid, _ := cgroup.PodAbove(paths[controller]); uid != "" {
+			return uid
 		}
 	}
 	return ""

@@ -14,6 +14,7 @@ func TestOwnPod_ByEnvironmentOrCgroup(t *testing.T) {
 		"by systemd, v2":     {"", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_0000_4000_8000_000000000001.slice/cri-containerd-0123.scope\n", uid},
 		"in a namespace":     {"", "0::/\n", ""},
 		"outside of pods":    {"", "0::/system.slice/plimsoll-agent.service\n", ""},
+		"named like a pod":   {"", "0::/podman/0123\n", ""},
 		"no list":            {"", "", ""},
 		"an empty given one": {" ", "0::/\n", ""},
 	} {

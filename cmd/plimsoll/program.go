@@ -84,7 +84,7 @@ func (p *program) open(ctx context.Context) (err error) {
 	if err := p.openRuntime(ctx); err != nil {
 		return err
 	}
-	p.neighbour = meetNeighbour(p.config, p.apiNode, p.node.places, p.log)
+	p.neighbour = meetNeighbour(p.config, p.apiNode, p.node.findPods, p.log)
 	p.crew.Go(func() { p.neighbour.watch(ctx) })
 	p.policies = newPolicies(p.config, p.node.disks, p.neighbour, p.log)
 	if p.config.PodManifests != "" {
@@ -253,7 +253,7 @@ func (p *program) openLadder(ctx context.Context) error {
 	p.crew.Go(func() { teller.Run(ctx, previous) })
 	look := func() {
 		teller.Look(p.apiPods.Get)
-		teller.Repair(p.apiPods.Objects())
+		teller.Repair(p.apiPods.Unexplained(), p.apiPods.Has)
 	}
 	p.apiPods.looks.Store(&look)
 	look() // the pods may have come before

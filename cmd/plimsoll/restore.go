@@ -7,15 +7,26 @@ import (
 	"plimsoll.dev/plimsoll/kill"
 )
 
+// findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched,
+// too. Where that adds a place, interrupted kills are undone there first: as long as
+// the place is not searched, no kill of this agent can be under way in it.
+func (n *node) findPods(cgroupRoot string) {
+	for _, tree := range n.places.Trees(cgroupRoot) {
+		if !n.restored[tree.Root()] {
+			n.restored[tree.Root()] = true
+			n.restore(tree)
+		}
+	}
+	if n.places.Under(cgroupRoot) {
+		n.log.Info("Searching the pods' cgroup", "kubeletCgroupRoot", cgroupRoot, "places", n.places.Places())
+	}
+}
+
 // restore gives pods their pids.max back that an agent before this one was ending when
 // it was killed itself.
-func (n *node) restore() {
+func (n *node) restore(tree cgroup.PodTree) {
 	if n.hierarchy.Version != cgroup.V1 {
 		return
-	}
-	tree, err := n.places.Open()
-	if err != nil {
-		return // without pods there is nothing to restore
 	}
 	pods, err := tree.Pods()
 	if err != nil {

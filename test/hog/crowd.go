@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,8 @@ import (
 // A region is a range of addresses.
 type region struct{ begin, end uintptr }
 
+func (r region) holds(address uintptr) bool { return r.begin <= address && address < r.end }
+
 // unneeded lies in the program's own data, which stays mapped.
 var unneeded [128]region
 
@@ -20,10 +23,9 @@ var unneeded [128]region
 // about 60 KiB each instead of 150, so that 16,000 fit into 2 GiB. Their common
 // ancestor unmaps all it does not run on, and every fork copies what is left.
 func crowd(count int) error {
-	var here int
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	n, err := findUnneeded(uintptr(unsafe.Pointer(&here)))
+	n, err := findUnneeded()
 	if err != nil || count <= 0 {
 		return err
 	}
@@ -37,8 +39,17 @@ func crowd(count int) error {
 	return nil
 }
 
-// findUnneeded lists what is mapped and neither holds this program nor the stack.
-func findUnneeded(stack uintptr) (n int, err error) {
+// findUnneeded lists what is mapped and holds neither this program, nor the stack,
+// nor the storage that libc, where it is linked, has made for this thread: the kernel
+// writes to it (rseq) when it schedules the thread, and ends a process in which it is
+// not mapped. It contains the list of robust locks, of which the kernel returns the
+// address.
+func findUnneeded() (n int, err error) {
+	var stack, storage, size uintptr
+	stack = uintptr(unsafe.Pointer(&stack))
+	if _, _, errno := unix.RawSyscall(unix.SYS_GET_ROBUST_LIST, 0, uintptr(unsafe.Pointer(&storage)), uintptr(unsafe.Pointer(&size))); errno != 0 {
+		return 0, fmt.Errorf("find the storage of this thread: %w", errno)
+	}
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return 0, err
@@ -52,7 +63,7 @@ func findUnneeded(stack uintptr) (n int, err error) {
 		}
 		program = program && (last == 0 || r.begin == last)
 		last = r.end
-		if !program && (stack < r.begin || stack >= r.end) {
+		if !program && !r.holds(stack) && !r.holds(storage) {
 			unneeded[n] = r
 			n++
 		}
@@ -66,7 +77,7 @@ func findUnneeded(stack uintptr) (n int, err error) {
 //go:nosplit
 func shrink(n, share int) {
 	for i := 0; i < n; i++ {
-		unix.RawSyscall(unix.SYS_MUNMAP, unneeded[i].begin, unneeded[i].end-unneeded[i].begin, 0)
+		syscall.RawSyscall(unix.SYS_MUNMAP, unneeded[i].begin, unneeded[i].end-unneeded[i].begin, 0)
 	}
 	grow(share)
 }

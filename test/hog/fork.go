@@ -2,6 +2,7 @@ package hog
 
 import (
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -9,7 +10,9 @@ import (
 // The children below are forked without execve, for speed: a fork bomb of real
 // programs would give a killer much more time. Such a child has one thread and
 // no Go scheduler, so it may do nothing but system calls on the stack it has:
-// no allocation, no race detector, no growth of the stack.
+// no allocation, no race detector, no growth of the stack. So its system calls are
+// those of package syscall: the ones of package unix are assembly, which the race
+// detector is called around.
 
 // spread makes count processes that wait to be killed. Each new one forks half
 // of what its parent still had to fork, so their number doubles until the share
@@ -45,7 +48,7 @@ func grow(share int) {
 	for share > 0 {
 		pid, errno := fork()
 		if errno != 0 {
-			unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+			syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 			continue
 		}
 		theirs := (share - 1) / 2
@@ -56,7 +59,7 @@ func grow(share int) {
 		share -= theirs + 1
 	}
 	for {
-		unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+		syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
 	}
 }
 
@@ -68,7 +71,7 @@ func relay(share int) {
 	for share > 0 {
 		pid, errno := fork()
 		if errno != 0 {
-			unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+			syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 			continue
 		}
 		if pid != 0 {
@@ -77,14 +80,14 @@ func relay(share int) {
 		share--
 	}
 	for {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
 }
 
 //go:norace
 //go:nosplit
 func fork() (pid uintptr, errno unix.Errno) {
-	pid, _, errno = unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	return pid, errno
 }
 

@@ -1,12 +1,73 @@
 package hog
 
 import (
+	"context"
 	"fmt"
+	_ "net" // with cgo it links libc
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
+
+func TestMain(m *testing.M) {
+	RunIfAsked()
+	os.Exit(m.Run())
+}
+
+// Whatever the binary is built with, a crowd has its number of small processes.
+func TestCrowd(t *testing.T) {
+	const processes = 40
+	d, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := d.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	group := d.Cmd.Process.Pid
+	t.Cleanup(func() {
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+		_ = d.Cmd.Wait()
+	})
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if err := d.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Do(ctx, fmt.Sprintf("crowd %d", processes)); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n != processes+1; n = members(t, group) {
+		if ctx.Err() != nil {
+			t.Fatalf("%d processes of %d", n-1, processes)
+		}
+	}
+}
+
+// members counts the processes of a process group.
+func members(t *testing.T, group int) (n int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		_, after, _ := strings.Cut(string(text), ") ") // state, parent, group
+		if f := strings.Fields(after); len(f) > 2 && f[2] == strconv.Itoa(group) {
+			n++
+		}
+	}
+	return n
+}
 
 func TestParse(t *testing.T) {
 	for line, want := range map[string]command{
