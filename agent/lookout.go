@@ -106,7 +106,7 @@ func newEvent() (event, error) {
 }
 
 func (b event) ring() {
-	_, _ = unix.Write(int(b), []byte{7: 1}) // it fails after 2⁶⁴ rings that nobody has heard
+	_, _ = unix.Write(int(b), []byte{1, 7: 0}) // it fails after 2⁶⁴ rings that nobody has heard
 }
 
 // wait waits for a ring, for as long as it takes if d is negative, and reports whether
@@ -118,11 +118,11 @@ func (b event) wait(d time.Duration) (rung bool) {
 		until = &t
 	}
 	for {
-		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(b), Events: unix.POLLIN}}, until, nil)
-		if err == nil || !errors.Is(err, unix.EINTR) || until != nil {
-			var count [8]byte
-			_, err = unix.Read(int(b), count[:])
-			return n > 0 && err == nil
+		_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(b), Events: unix.POLLIN}}, until, nil)
+		// Whatever ended the wait: a ring that came right behind it is heard too.
+		var count [8]byte
+		if _, err := unix.Read(int(b), count[:]); err == nil || until != nil {
+			return err == nil
 		}
 	}
 }
