@@ -114,8 +114,8 @@ var containerStatus = message{
 	2: {inner: &state},
 	3: {inner: &state}, // lastState
 	8: all,             // containerID
-	// Whether there is any entry decides too.
-	10: {class: func(part []byte) class { return every | measured(part) }}, // allocatedResources
+	// allocatedResources: whether there is any entry decides too.
+	10: {class: key(string(corev1.ResourceMemory), "")},
 	11: {inner: &message{ // resources
 		2: {class: measured}, // requests
 	}},
@@ -143,17 +143,23 @@ func alike([]byte) class { return every }
 
 // key returns a function that puts a part into the class of its key, which is the
 // first field of entries of a map and of conditions. A key that ends in a slash or a
-// hyphen stands for those that begin with it.
+// hyphen stands for those that begin with it, the empty one for all. A malformed part
+// has no class: generated decoders read an entry of a map beyond its end, so that
+// what they make of it depends on what follows.
 func key(of ...string) func(part []byte) class {
 	return func(part []byte) class {
 		var found []byte
-		for f, content, ok := take(&part); ok; f, content, ok = take(&part) {
-			if f.number == 1 && f.wire == wireBytes {
+		for len(part) > 0 {
+			f, content, ok := take(&part)
+			if !ok || f.number <= 2 && f.wire != wireBytes {
+				return 0
+			}
+			if f.number == 1 {
 				found = content
 			}
 		}
 		for i, k := range of {
-			prefix := strings.HasSuffix(k, "/") || strings.HasSuffix(k, "-")
+			prefix := k == "" || strings.HasSuffix(k, "/") || strings.HasSuffix(k, "-")
 			if string(found) == k || prefix && strings.HasPrefix(string(found), k) {
 				return 1 << i
 			}

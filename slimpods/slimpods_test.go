@@ -208,6 +208,7 @@ func FuzzPod(f *testing.F) {
 	}
 	f.Add([]byte{0x0a, 0x03, 0x0b, 0x0c, 0x08})                                                       // a group in the metadata
 	f.Add([]byte{0x0a, 0x0c, 0x0a, 0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7e, 1, 1}) // a length of ten bytes
+	f.Add([]byte("\x1a\x0eB\x0cR\x04\x0a\x06ab2\x04gggg"))                                            // the key of an entry that ends after the entry
 	f.Fuzz(func(t *testing.T, in []byte) {
 		before := string(in)
 		var whole corev1.Pod
