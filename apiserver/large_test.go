@@ -29,6 +29,22 @@ func live() int64 {
 // before, in bytes.
 func watchBulk(t *testing.T, b *bulk.Server) (p *apiserver.Pods, most, kept int64) {
 	t.Helper()
+	var before int64
+	connected := func() { before = live() }
+	b.Sent = func(n int) {
+		if n%5 == 0 {
+			most = max(most, live()-before)
+		}
+	}
+	p, size := arrive(t, b, connected)
+	kept = live() - before
+	t.Logf("%d pods of %d bytes: at most %d KiB while they arrived, %d KiB kept", b.Pods, size, most>>10, kept>>10)
+	return p, most, kept
+}
+
+// arrive has a node's pods watched until they are known, once connected is called.
+func arrive(t *testing.T, b *bulk.Server, connected func()) (p *apiserver.Pods, size int) {
+	t.Helper()
 	b.Node = "n1"
 	size, err := b.Prepare()
 	if err != nil {
@@ -43,12 +59,7 @@ func watchBulk(t *testing.T, b *bulk.Server) (p *apiserver.Pods, most, kept int6
 		s.Close()
 	})
 	c, _ := s.connect(t, s.URL)
-	before := live()
-	b.Sent = func(n int) {
-		if n%5 == 0 {
-			most = max(most, live()-before)
-		}
-	}
+	connected()
 	changed := make(chan struct{}, 1)
 	p = apiserver.WatchPods(t.Context(), c, nil, func() {
 		select {
@@ -59,9 +70,7 @@ func watchBulk(t *testing.T, b *bulk.Server) (p *apiserver.Pods, most, kept int6
 	for !p.Synced() { // decoding takes its time on a busy machine
 		<-changed
 	}
-	kept = live() - before
-	t.Logf("%d pods of %d bytes: at most %d KiB while they arrived, %d KiB kept", b.Pods, size, most>>10, kept>>10)
-	return p, most, kept
+	return p, size
 }
 
 // forms are all in which a server may send a list.
@@ -128,6 +137,58 @@ func TestPods_WideActivePodsAreKeptShort(t *testing.T) {
 			t.Errorf("images of pods in the host's network: %.300v", p.HostImages())
 		}
 	})
+}
+
+// many are pods near the size limit of an object, of very many small parts.
+var many = map[string]func(*corev1.Pod){
+	"volumes": func(p *corev1.Pod) {
+		for i := range 90000 {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("vol", i)})
+		}
+	},
+	"environment": func(p *corev1.Pod) {
+		for i := range 90000 {
+			p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprint("ENV", i)})
+		}
+	},
+	"annotations": func(p *corev1.Pod) {
+		p.Annotations = map[string]string{}
+		for i := range 90000 {
+			p.Annotations[fmt.Sprint("a", i)] = ""
+		}
+	},
+	"nothing of it": func(*corev1.Pod) {},
+}
+
+// What a pod costs while it arrives, on either side of the connection.
+func TestPods_ManySmallPartsCostNoMemory(t *testing.T) {
+	total := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.TotalAlloc
+	}
+	for name, grow := range many {
+		for _, streams := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,streams=%t", name, streams), func(t *testing.T) {
+				const first, last = 10, 30 // before, buffers grow
+				var before, after uint64
+				b := &bulk.Server{Streams: streams, Protobuf: true, Pods: last + 5, Grow: grow, Sent: func(n int) {
+					switch n {
+					case first:
+						before = total()
+					case last:
+						after = total()
+					}
+				}}
+				_, size := arrive(t, b, func() {})
+				each := (after - before) / (last - first)
+				t.Logf("%d KiB are allocated for each pod of %d KiB", each>>10, size>>10)
+				if each > uint64(8*size+1<<20) {
+					t.Errorf("%d KiB are allocated for each pod of %d KiB", each>>10, size>>10)
+				}
+			})
+		}
+	}
 }
 
 func TestPods_KeepsWhatIsReadOfAPod(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"plimsoll.dev/plimsoll/follow"
 	"plimsoll.dev/plimsoll/pods"
 	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/slimpods"
 )
 
 // PodState is what the API server says of a pod's life.
@@ -80,11 +81,10 @@ func WatchPods(ctx context.Context, c *Connection, known []signal.Pod, changed f
 	p.latest.Store(&view{active: c.choices.Renew(known)})
 	if c.Configured() {
 		go p.publishAsNeeded(ctx)
+		from := slimpods.From(c.watching.CoreV1(), metav1.NamespaceAll)
 		run(ctx, c, &p.link, follow.Kind[*corev1.PodList]{
-			From:     c.watching.CoreV1().Pods(metav1.NamespaceAll),
+			From: from, Request: from.Request, Example: from.Example, Into: podStore{p},
 			Selector: fields.OneTermEqualSelector("spec.nodeName", c.node),
-			Example:  &corev1.Pod{}, Into: podStore{p},
-			Request: follow.Requests(c.watching.CoreV1().RESTClient(), "pods", metav1.NamespaceAll),
 		})
 	}
 	return p

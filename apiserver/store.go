@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"plimsoll.dev/plimsoll/slimpods"
 )
 
 // A podStore is where a reflector puts pods.
@@ -31,11 +33,11 @@ func (s podStore) Transformer() cache.TransformFunc {
 
 // entry is what is kept of an object, which may have been transformed already.
 func (s podStore) entry(object any) (*entry, error) {
-	switch object := object.(type) {
-	case *entry:
-		return object, nil
-	case *corev1.Pod:
-		return s.entryOf(object), nil
+	if e, is := object.(*entry); is {
+		return e, nil
+	}
+	if pod, is := slimpods.Of(object); is {
+		return s.entryOf(pod), nil
 	}
 	return nil, fmt.Errorf("take in a pod: it is a %T", object)
 }

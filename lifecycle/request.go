@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"plimsoll.dev/plimsoll/slimpods"
 )
 
 // send makes one request when it is its turn, within the timeout. The client's own
@@ -70,9 +72,9 @@ func (x *errand) readNode() (*corev1.Node, error) {
 	return n, nil
 }
 
-// readPod gets the pod past any cache; nil if it is gone.
+// readPod gets what is read of the pod past any cache; nil if it is gone.
 func (x *errand) readPod() (*corev1.Pod, error) {
-	p := &corev1.Pod{}
+	p := &slimpods.Pod{}
 	err := x.send(x.core().Get().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name), p)
 	switch {
 	case isGone(err):
@@ -82,7 +84,7 @@ func (x *errand) readPod() (*corev1.Pod, error) {
 	case string(p.UID) != x.Pod.UID:
 		return nil, nil
 	}
-	return p, nil
+	return &p.Pod, nil
 }
 
 // patchNode patches the node, or its status.

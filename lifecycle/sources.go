@@ -12,6 +12,7 @@ import (
 
 	"plimsoll.dev/plimsoll/follow"
 	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/slimpods"
 )
 
 // A sighting is a node as the API server last told of it.
@@ -40,15 +41,15 @@ func (s *sighting) beats(later *sighting) bool {
 func (c *Controller) allFeeds() []feed {
 	watching := c.parts.Watching
 	c.pods = c.podStore()
+	pods := slimpods.From(watching.CoreV1(), corev1.NamespaceAll)
 	all := []feed{
 		feedOf(c, follow.Kind[*corev1.NodeList]{
 			What: "nodes", From: watching.CoreV1().Nodes(), Example: &corev1.Node{}, Into: c.nodeStore(),
 			Request: follow.Requests(watching.CoreV1().RESTClient(), "nodes", ""),
 		}),
 		feedOf(c, follow.Kind[*corev1.PodList]{
-			What: "pods", From: watching.CoreV1().Pods(corev1.NamespaceAll), Example: &corev1.Pod{}, Into: c.pods,
+			What: "pods", From: pods, Request: pods.Request, Example: pods.Example, Into: c.pods,
 			Selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
-			Request:  follow.Requests(watching.CoreV1().RESTClient(), "pods", corev1.NamespaceAll),
 		}),
 		feedOf(c, follow.Kind[*coordinationv1.LeaseList]{
 			What: "leases of nodes", From: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
@@ -98,7 +99,7 @@ func (c *Controller) podStore() *store[*facts.Pod] {
 	converter := c.converter()
 	return &store[*facts.Pod]{
 		convert: func(object any) (*kept[*facts.Pod], error) {
-			p, ok := object.(*corev1.Pod)
+			p, ok := slimpods.Of(object)
 			if !ok {
 				return nil, fmt.Errorf("it holds a %T, not a pod", object)
 			}

@@ -29,7 +29,7 @@ var (
 func FromAPI(pod *corev1.Pod) (signal.Pod, error) {
 	converted := Convert(pod)
 	converted.FromAPI = true
-	if static, mirror := pod.Annotations[mirrorAnnotation]; mirror {
+	if static, mirror := pod.Annotations[MirrorAnnotation]; mirror {
 		converted.UID = static
 	} else {
 		converted.Protection = byPriority(pod)
@@ -42,7 +42,7 @@ func FromAPI(pod *corev1.Pod) (signal.Pod, error) {
 
 // IsMirror reports whether the pod stands for a static pod of its node.
 func IsMirror(pod *corev1.Pod) bool {
-	_, mirror := pod.Annotations[mirrorAnnotation]
+	_, mirror := pod.Annotations[MirrorAnnotation]
 	return mirror
 }
 

@@ -13,10 +13,10 @@ import (
 )
 
 // Annotations by which the kubelet knows static and mirror pods. The value of
-// mirrorAnnotation is the UID under which the static pod runs.
+// MirrorAnnotation is the UID under which the static pod runs.
 const (
-	sourceAnnotation = "kubernetes.io/config.source"
-	mirrorAnnotation = "kubernetes.io/config.mirror"
+	SourceAnnotation = "kubernetes.io/config.source"
+	MirrorAnnotation = "kubernetes.io/config.mirror"
 	sourceAPI        = "api"
 )
 
@@ -24,7 +24,8 @@ const (
 // object of the API. The requests and limits of all containers count.
 const (
 	maxContainers = 250
-	maxVolumes    = 250
+	// MaxVolumes is how many volumes of a pod are converted one by one.
+	MaxVolumes = 250
 )
 
 // Convert takes from a pod what decisions need to know about it. Requests are
@@ -66,8 +67,8 @@ func Convert(pod *corev1.Pod) signal.Pod {
 // protection is by annotation and priority, never by priority class name: the
 // API server's admission has turned a class into a number.
 func protection(pod *corev1.Pod) signal.Protection {
-	source, hasSource := pod.Annotations[sourceAnnotation]
-	_, mirror := pod.Annotations[mirrorAnnotation]
+	source, hasSource := pod.Annotations[SourceAnnotation]
+	_, mirror := pod.Annotations[MirrorAnnotation]
 	switch {
 	case hasSource && source != sourceAPI:
 		return signal.Static
@@ -161,14 +162,14 @@ func volume(v *corev1.Volume) signal.Volume {
 	return converted
 }
 
-// volumes are those of the spec. Of more than [maxVolumes] the directories count in
+// volumes are those of the spec. Of more than [MaxVolumes] the directories count in
 // which a kubelet makes them, so that no volume is left unmeasured; their size limits
 // are left to the kubelet.
 func volumes(spec []corev1.Volume) []signal.Volume {
 	if len(spec) == 0 {
 		return nil
 	}
-	if len(spec) <= maxVolumes {
+	if len(spec) <= MaxVolumes {
 		converted := make([]signal.Volume, len(spec))
 		for i := range spec {
 			converted[i] = volume(&spec[i])

@@ -95,7 +95,7 @@ const systemNamespace = "kube-system"
 
 func ofSandbox(s *cri.Sandbox, choices *Choices) *signal.Pod {
 	pod := &signal.Pod{UID: s.UID, Namespace: s.Namespace, Name: s.Name, Priority: unknownPriority}
-	source, told := s.Annotations[sourceAnnotation]
+	source, told := s.Annotations[SourceAnnotation]
 	pod.FromAPI = source == sourceAPI
 	switch {
 	case told && source != sourceAPI:

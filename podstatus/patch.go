@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"plimsoll.dev/plimsoll/slimpods"
 )
 
 // A patch is a strategic merge patch of a pod's status subresource: conditions
@@ -83,13 +85,13 @@ func send(ctx context.Context, client kubernetes.Interface, n *Notice, p patch) 
 		MaxRetries(0).Body(body).Do(ctx).Error()
 }
 
-// read gets the pod as it is now, past any cache.
+// read gets what is read of the pod as it is now, past any cache.
 func read(ctx context.Context, client kubernetes.Interface, n *Notice) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
+	pod := &slimpods.Pod{}
 	err := client.CoreV1().RESTClient().Get().
 		Namespace(n.Namespace).Resource("pods").Name(n.Name).
 		MaxRetries(0).Do(ctx).Into(pod)
-	return pod, err
+	return &pod.Pod, err
 }
 
 // create creates an event.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +21,7 @@ import (
 	"plimsoll.dev/plimsoll/doctor"
 	"plimsoll.dev/plimsoll/follow"
 	"plimsoll.dev/plimsoll/pods"
+	"plimsoll.dev/plimsoll/slimpods"
 )
 
 // runtime asks the container runtime who it is.
@@ -133,8 +133,8 @@ func (o *NodeOptions) images(ctx context.Context) doctor.Fact[[]string] {
 	found := []string{}
 	list := metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.NodeName + ",status.phase!=Succeeded,status.phase!=Failed", ResourceVersion: "0"}
 	request := follow.Requests(o.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll)()
-	_, err := follow.Each(ctx, request.VersionedParams(&list, scheme.ParameterCodec), &corev1.Pod{}, func(object runtime.Object) error {
-		spec := &object.(*corev1.Pod).Spec
+	_, err := follow.Each(ctx, request.VersionedParams(&list, scheme.ParameterCodec), &slimpods.Pod{}, func(object runtime.Object) error {
+		spec := &object.(*slimpods.Pod).Spec
 		if !pods.ReachesHost(spec) {
 			return nil
 		}

@@ -44,7 +44,8 @@ var mayImport = map[string]struct {
 	"objects":       {[]string{"lifecycle/facts"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
 	"pods":          {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
 	"follow":        {nil, "it keeps a store up to date, whatever is in it; what a fault means is for whoever follows"},
-	"apiserver":     {[]string{"follow", "pods", "signal"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
+	"slimpods":      {[]string{"follow", "pods"}, "it decodes what is read of a pod; who reads, and what follows, is not its business"},
+	"apiserver":     {[]string{"follow", "pods", "signal", "slimpods"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
 	"cgroup":        {nil, "it knows the kernel's files, no signal and no threshold"},
 	"cri":           {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
@@ -54,8 +55,8 @@ var mayImport = map[string]struct {
 	"kill":         {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
 	"reclaim":      {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
 	"report":       {[]string{"fields", "kubeletconfig", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
-	"survey":       {[]string{"cgroup", "cri", "doctor", "fields", "follow", "kubeletconfig", "objects", "pods", "signal"}, "it looks and hands over facts, of lists object by object; what they mean is doctor's business"},
-	"podstatus":    {[]string{"signal"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
+	"survey":       {[]string{"cgroup", "cri", "doctor", "fields", "follow", "kubeletconfig", "objects", "pods", "signal", "slimpods"}, "it looks and hands over facts, of lists object by object; what they mean is doctor's business"},
+	"podstatus":    {[]string{"signal", "slimpods"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
 	"state":        {nil, "it keeps a state, whatever is in it"},
 
 	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
@@ -65,7 +66,7 @@ var mayImport = map[string]struct {
 
 	// What drives the core.
 	"config":    {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "restraint", "signal"}, "it compiles what users write into policies"},
-	"lifecycle": {[]string{"follow", "lifecycle/facts", "lifecycle/fleet", "objects"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
+	"lifecycle": {[]string{"follow", "lifecycle/facts", "lifecycle/fleet", "objects", "slimpods"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
 	"agent":     {[]string{"eviction", "ranking", "restraint", "signal"}, "it is handed its ports and knows none of their implementations"},
 	"rehearse":  {[]string{"config", "fields", "lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/facts", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "objects"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
 	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "restraint", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
@@ -76,6 +77,7 @@ var mayImport = map[string]struct {
 
 	// What is not the product: it may use the product, never the other way round.
 	"test/hog":              {nil, "a workload knows nothing of who will end it"},
+	"test/anypods":          {nil, "pods at random know nothing of what reads them"},
 	"test/bulk":             {nil, "pods of any size know nothing of what lists them"},
 	"test/logbook":          {nil, "it keeps what was logged, whoever logs"},
 	"test/sandbox":          {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
@@ -109,12 +111,12 @@ var mayUse = []struct {
 	{"k8s.io/cri-api/", []string{"cri", "test/cluster"}, "its types end where they come in (docs/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "state", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "survey", "simulate", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "survey", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "slimpods", "survey", "simulate", "test/anypods", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "slimpods", "survey", "simulate", "test/anypods", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "slimpods", "survey", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/", "follow", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
-	{"sigs.k8s.io/", []string{"fields", "test/cluster"}, "what users write is read in one place"},
+	{"sigs.k8s.io/", []string{"fields", "test/anypods", "test/cluster"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},

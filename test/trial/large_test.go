@@ -33,6 +33,14 @@ func smallParts(p *corev1.Pod) {
 	}
 }
 
+// manyVolumes gives a pod as many parts as fit, of which the decoded form is the
+// largest.
+func manyVolumes(p *corev1.Pod) {
+	for i := range 90_000 {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%09d", i)})
+	}
+}
+
 func TestAgent_LargePodsFitItsLimit(t *testing.T) {
 	if os.Getenv("PLIMSOLL_VM") == "1" {
 		t.Skip("an emulated processor decodes 650 MB for minutes, and memory is charged there as on the machine itself: make test-kernel")
@@ -44,6 +52,8 @@ func TestAgent_LargePodsFitItsLimit(t *testing.T) {
 		{"a list in protobuf", bulk.Server{Protobuf: true, Grow: bulk.Fill}},
 		{"a streamed list in protobuf", bulk.Server{Protobuf: true, Streams: true, Grow: bulk.Fill}},
 		{"a streamed list in JSON", bulk.Server{Streams: true, Grow: bulk.Fill}},
+		{"a list of volumes", bulk.Server{Protobuf: true, Grow: manyVolumes}},
+		{"a streamed list of volumes", bulk.Server{Protobuf: true, Streams: true, Grow: manyVolumes}},
 		{"a streamed list of small parts", bulk.Server{Protobuf: true, Streams: true, Grow: smallParts}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"plimsoll.dev/plimsoll/test/crowd"
 )
@@ -38,6 +39,12 @@ func (c insideCore) Nodes() coreclient.NodeInterface {
 
 func (c insideCore) Pods(namespace string) coreclient.PodInterface {
 	return insidePods{c.CoreV1Interface.Pods(namespace), c.crowd, namespace}
+}
+
+// RESTClient implements CoreV1Interface. It is none that could be watched by in
+// another way than here.
+func (c insideCore) RESTClient() rest.Interface {
+	return struct{ rest.Interface }{c.CoreV1Interface.RESTClient()}
 }
 
 type insideNodes struct {

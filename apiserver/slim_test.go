@@ -1,0 +1,44 @@
+package apiserver
+
+import (
+	"log/slog"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/pods"
+	"plimsoll.dev/plimsoll/slimpods"
+	"plimsoll.dev/plimsoll/test/anypods"
+)
+
+// What is kept of a pod does not depend on what was dropped before it was decoded.
+func TestEntryOf_SlimPods(t *testing.T) {
+	choices := pods.NewChoices([]string{"kube-system"}, []string{"*"}, func(error) {})
+	p := WatchPods(t.Context(), &Connection{node: "n1", log: slog.New(slog.DiscardHandler), choices: choices}, nil, nil)
+	kept := map[PodState]int{}
+	for seed := range int64(1000) {
+		encoded, err := anypods.Pod(seed, "n1").Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, slim := &corev1.Pod{}, &slimpods.Pod{}
+		if err := whole.Unmarshal(encoded); err != nil {
+			t.Fatal(err)
+		}
+		if err := slim.Unmarshal(encoded); err != nil {
+			t.Fatal(err)
+		}
+		want, got := p.entryOf(whole), p.entryOf(&slim.Pod)
+		if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+			t.Fatalf("seed %d: %s", seed, diff)
+		}
+		if want.fault == nil {
+			kept[want.state]++
+		}
+	}
+	if kept[Active] < 100 || kept[Ended] < 100 || kept[Evicted] < 20 {
+		t.Errorf("too few pods were compared: %v", kept)
+	}
+}

@@ -1,0 +1,60 @@
+package lifecycle
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/podstatus"
+	"plimsoll.dev/plimsoll/slimpods"
+	"plimsoll.dev/plimsoll/test/anypods"
+)
+
+// The facts of a pod do not depend on what was dropped before it was decoded, nor does
+// what is read of it when it is to be deleted.
+func TestConverter_SlimPods(t *testing.T) {
+	requested := func(p *corev1.Pod) (*facts.Request, error) {
+		r, marked, err := podstatus.Marked(p)
+		if !marked || err != nil {
+			return nil, err
+		}
+		return &facts.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}, nil
+	}
+	evicted := 0
+	for seed := range int64(1000) {
+		p := anypods.Pod(seed, "n1")
+		encoded, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, slim := &corev1.Pod{}, &slimpods.Pod{}
+		if err := whole.Unmarshal(encoded); err != nil {
+			t.Fatal(err)
+		}
+		if err := slim.Unmarshal(encoded); err != nil {
+			t.Fatal(err)
+		}
+		var doubts [2][]string
+		var of [2]*facts.Pod
+		for i, one := range []*corev1.Pod{whole, &slim.Pod} {
+			c := converter{requested: requested, doubt: func(object, what string) { doubts[i] = append(doubts[i], object+what) }}
+			of[i] = c.pod(one)
+		}
+		if diff := cmp.Diff(of[0], of[1]) + cmp.Diff(doubts[0], doubts[1]); diff != "" {
+			t.Fatalf("seed %d: %s", seed, diff)
+		}
+		since, told := disruptedSince(whole)
+		slimSince, slimTold := disruptedSince(&slim.Pod)
+		if !since.Equal(slimSince) || told != slimTold || whole.ResourceVersion != slim.ResourceVersion {
+			t.Fatalf("seed %d: disrupted since %s, not %s", seed, slimSince, since)
+		}
+		if of[0].Evicted != nil {
+			evicted++
+		}
+	}
+	if evicted < 10 {
+		t.Errorf("only %d pods were evicted", evicted)
+	}
+}

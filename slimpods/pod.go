@@ -1,0 +1,48 @@
+package slimpods
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// A Pod is a core/v1 Pod of which the fields in fields.go are decoded from protobuf.
+// It must not be sent back to a server.
+type Pod struct{ corev1.Pod }
+
+var errMalformed = errors.New("decode a pod: the protobuf is malformed")
+
+// typicalSize of what is kept of a pod, in bytes: it needs no second allocation.
+const typicalSize = 2 << 10
+
+// Unmarshal decodes a pod from protobuf. It does not change in, and keeps nothing of
+// it. Returns an error if in is no pod.
+func (p *Pod) Unmarshal(in []byte) error {
+	kept, ok := pod.trim(make([]byte, 0, min(len(in), typicalSize)), in)
+	if !ok {
+		return errMalformed
+	}
+	if err := p.Pod.Unmarshal(kept); err != nil {
+		return err
+	}
+	if len(p.Spec.Tolerations) > maxTolerations {
+		p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	return nil
+}
+
+// DeepCopyObject implements runtime.Object.
+func (p *Pod) DeepCopyObject() runtime.Object { return &Pod{*p.DeepCopy()} }
+
+// Of returns the pod that an object of a list or a watch is, whether it was decoded
+// here or is whole.
+func Of(object any) (p *corev1.Pod, is bool) {
+	switch object := object.(type) {
+	case *Pod:
+		return &object.Pod, true
+	case *corev1.Pod:
+		return object, true
+	}
+	return nil, false
+}
