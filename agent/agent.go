@@ -111,7 +111,7 @@ func New(settings Settings, p Parts) *Agent {
 		holders: p.Holders, restraintSaved: p.RestraintSaved,
 	}
 	if a.notifier == nil {
-		a.notifier = newClock()
+		a.notifier = timer(a.thread)
 	}
 	if a.arming == nil {
 		a.arming = always{}

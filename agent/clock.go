@@ -6,6 +6,18 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
+// timer is the Notifier where nothing notifies, of an agent with that thread.
+func timer(thread *Thread) Notifier {
+	if thread == nil {
+		return newClock()
+	}
+	asked, err := newEvent()
+	if err != nil {
+		return newClock()
+	}
+	return &alarm{asked: asked}
+}
+
 // A clock is the Notifier where nothing notifies: the time alone.
 type clock struct{ asked chan struct{} }
 
@@ -33,3 +45,21 @@ func (c *clock) Wake() {
 
 // Follow implements Notifier.
 func (*clock) Follow(*signal.Observations, []signal.Line) {}
+
+// An alarm is the clock of a thread that waits in a system call, and needs no other
+// thread of Go's to wake up.
+type alarm struct{ asked event }
+
+// Wait implements Notifier.
+func (a *alarm) Wait(until time.Time) signal.Wakes {
+	if a.asked.wait(max(time.Until(until), 0)) {
+		return signal.ByRequest
+	}
+	return 0
+}
+
+// Wake implements Notifier.
+func (a *alarm) Wake() { a.asked.ring() }
+
+// Follow implements Notifier.
+func (*alarm) Follow(*signal.Observations, []signal.Line) {}
