@@ -2,6 +2,8 @@ package cgroupnotify
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -89,15 +91,23 @@ func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 	r := newRig(t, Options{})
 	r.follow(212 * mib)
 	first := r.lines[0].lines[0].level
-	h := r.box.Run(t, r.pod, "main")
-	if err := h.Send("thrash 200MiB in /var/tmp for 10s"); err != nil { // as long as it reads, the file is there
+	// Written once, never read and kept until the test ends: nothing activates these pages.
+	dir, err := os.MkdirTemp("/var/tmp", "plimsoll-") // a disk, unlike some temporary directories
+	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	writer := exec.Command("dd", "if=/dev/zero", "of="+dir+"/file", "bs=1M", "count=200", "conv=fsync", "status=none")
+	started, err := r.box.Start(r.pod, "main", writer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-started.Done(); !started.State().Success() {
+		t.Fatalf("%v: %v", writer.Args, started.State())
 	}
 	var u cgroup.MemoryUsage
 	for end := time.Now().Add(patience); u.InactiveFile < 150*mib && time.Now().Before(end); {
-		r.Wait(time.Now().Add(10 * time.Millisecond))
 		r.collect() // a cgroup's counters may stand still otherwise
-		var err error
 		if u, err = r.node.Read(); err != nil {
 			t.Fatal(err)
 		}

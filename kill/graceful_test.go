@@ -12,7 +12,7 @@ func TestGracefulEndsWithinGrace(t *testing.T) {
 	onEach(t, func(r *rig) {
 		a, b := r.hog(r.pod, "main"), r.hog(r.pod, "side", "term after 50ms")
 		begin := time.Now()
-		result, err := r.killer.Graceful(r.Context(), r.target(r.pod.Path()), 30*time.Second, nil)
+		result, err := r.killer.Graceful(r.within(patience), r.target(r.pod.Path()), time.Hour, nil)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -22,7 +22,7 @@ func TestGracefulEndsWithinGrace(t *testing.T) {
 		if !b.Process.State().Success() || result.Signalled != 2 || result.Rounds != 0 {
 			r.Errorf("%+v, %v: want 2 signalled and the handler's own end", result, b.Process.State())
 		}
-		if took := time.Since(begin); took < 50*time.Millisecond || took > 10*time.Second {
+		if took := time.Since(begin); took < 50*time.Millisecond {
 			r.Errorf("took %v", took)
 		}
 	})
@@ -31,13 +31,13 @@ func TestGracefulEndsWithinGrace(t *testing.T) {
 func TestGracefulKillsAfterGrace(t *testing.T) {
 	onEach(t, func(r *rig) {
 		h := r.hog(r.pod, "main", "term ignore")
-		result, err := r.killer.Graceful(r.Context(), r.target(r.pod.Path()), 200*time.Millisecond, nil)
+		result, err := r.killer.Graceful(r.within(patience), r.target(r.pod.Path()), 200*time.Millisecond, nil)
 		if err != nil {
 			r.Fatal(err)
 		}
 		r.mustBeEmpty(result)
 		r.killedBy(h, syscall.SIGKILL)
-		if result.ToSignal < 200*time.Millisecond || result.ToSignal > 5*time.Second || result.Signalled != 1 {
+		if result.ToSignal < 200*time.Millisecond || result.Signalled != 1 {
 			r.Errorf("%+v, want SIGKILL after 200ms", result)
 		}
 	})
@@ -55,15 +55,12 @@ func TestGracefulHurries(t *testing.T) {
 					timer := time.AfterFunc(50*time.Millisecond, func() { close(hurry) })
 					defer timer.Stop()
 				}
-				result, err := r.killer.Graceful(r.Context(), r.target(r.pod.Path()), time.Hour, hurry)
+				result, err := r.killer.Graceful(r.within(patience), r.target(r.pod.Path()), time.Hour, hurry)
 				if err != nil {
 					r.Fatal(err)
 				}
 				r.mustBeEmpty(result)
 				r.killedBy(h, syscall.SIGKILL)
-				if result.ToEmpty > 10*time.Second {
-					r.Errorf("%+v", result)
-				}
 			})
 		})
 	}

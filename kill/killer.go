@@ -58,6 +58,7 @@ type Killer struct {
 	urgent   [1 + maxRests]*workspace // of Immediate, and of kills that go on
 	patient  *workspace               // of Graceful
 	released bool                     // whether process_mrelease is used; tests measure without it
+	longest  time.Duration            // longestWait; longer in tests of what else ends a wait
 	rests    rests
 }
 
@@ -104,7 +105,7 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 		m.freezer, _ = openMount(h.Dir("freezer", "/"))
 		m.blind = !inHostPIDNamespace()
 	}
-	k := &Killer{mounts: m, released: true, rests: rests{ending: make(chan struct{})}}
+	k := &Killer{mounts: m, released: true, longest: longestWait, rests: rests{ending: make(chan struct{})}}
 	k.patient, err = newWorkspace()
 	for i := range k.urgent {
 		if err == nil {

@@ -34,7 +34,7 @@ func killForeign(order string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	result, err := k.Immediate(ctx, t)
 	fmt.Printf("invisible=%d empty=%v notVisible=%v ended=%v err=%v\n", result.Invisible, result.ToEmpty > 0, errors.Is(err, ErrNotVisible), k.Ended(t), err)

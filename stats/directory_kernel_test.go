@@ -55,7 +55,8 @@ func TestAWalkThatHangs(t *testing.T) {
 	host := newDisk(t)
 	fine, dead, last := host.pod("a"), host.pod("b"), host.pod("c")
 	end := hangingMount(t, host.own("b"))
-	d := host.open(DirectoryOptions{PodTime: 100 * time.Millisecond})
+	const given = 3 * time.Second // for the walk that never ends, once; and for those that yield to all else
+	d := host.open(DirectoryOptions{PodTime: given})
 	before := runtime.NumGoroutine()
 	for i := range 4 {
 		writeFile(t, fmt.Sprint(host.volume("c"), "/", i), 1<<20)
@@ -153,11 +154,10 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 	stays, inodes := du(t, at)
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
-	end := sync.OnceFunc(func() {
+	defer func() {
 		close(stop)
 		busy.Wait()
-	})
-	defer end() // before the directory is removed, in a test that fails too
+	}() // before the directory is removed, in a test that fails too
 	for w := range 2 {
 		busy.Go(func() { churn(fmt.Sprint(at, "/churn", w), stop) })
 	}
@@ -174,16 +174,12 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 		}
 	})
 	var most signal.Inodes
-	for range 60 {
+	for round := 0; round < 60 || most == signal.Inodes(inodes); round++ { // until one is seen that does not stay
 		measure(t, d, p)
 		v := merged(d, &p).Volume("cache")
 		if most = max(most, v.Inodes.Value); v.Bytes.Value < signal.Bytes(stays) || v.Inodes.Value < signal.Inodes(inodes) || v.Inodes.Value > signal.Inodes(inodes)+1000 {
 			t.Fatalf("%+v, what stays has %d bytes, %d inodes", v, stays, inodes)
 		}
-	}
-	end()
-	if most == signal.Inodes(inodes) {
-		t.Error("nothing but what stays was ever seen: the files did not vanish during a walk")
 	}
 }
 

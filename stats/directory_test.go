@@ -63,6 +63,9 @@ func (d disk) volume(uid string) string {
 
 func (d disk) open(o DirectoryOptions) *Directories {
 	o.HostRoot = d.root
+	if o.PodTime == 0 { // a walk yields to all else that runs on the machine
+		o.PodTime, o.RoundTime = time.Minute, time.Minute
+	}
 	return OpenDirectories(o)
 }
 

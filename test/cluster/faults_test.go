@@ -21,10 +21,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// silence is for how long is waited for what does not answer.
+const silence = 2 * time.Second
+
 // ask lists the nodes by a new connection of the configuration.
 func ask(t *testing.T, config *rest.Config) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	return askWithin(t, config, patience)
+}
+
+func askWithin(t *testing.T, config *rest.Config, d time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{}).DialContext // no transport is shared then
@@ -151,8 +159,8 @@ func passesWatches(t *testing.T, ctx context.Context, c *Cluster, token string) 
 		if node, is := e.Object.(*corev1.Node); !is || node.Name != "watched" {
 			t.Errorf("event %v", e)
 		}
-	case <-time.After(10 * time.Second):
-		t.Error("no event within 10 s")
+	case <-time.After(patience):
+		t.Error("no event")
 	}
 	held(t, ctx, c, watching.ResultChan())
 	c.Front.Drop()
@@ -184,8 +192,8 @@ func held(t *testing.T, ctx context.Context, c *Cluster, events <-chan watch.Eve
 		if node, is := e.Object.(*corev1.Node); !is || node.Labels["changed"] != "true" {
 			t.Errorf("event %v", e)
 		}
-	case <-time.After(10 * time.Second):
-		t.Error("a watch that thawed tells nothing within 10 s")
+	case <-time.After(patience):
+		t.Error("a watch that thawed tells nothing")
 	}
 }
 
@@ -201,7 +209,7 @@ func connectionsFail(t *testing.T, g *gate, config *rest.Config) {
 		t.Fatal(err)
 	}
 	g.Stall()
-	if err := ask(t, config); !errors.Is(err, context.DeadlineExceeded) {
+	if err := askWithin(t, config, silence); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("stalled: %v", err)
 	}
 	if err := g.Pass(); err != nil {
@@ -224,7 +232,7 @@ func processFails(t *testing.T, ctx context.Context, c *Cluster) {
 	if err := c.APIServer.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(t, c.Admin()); !errors.Is(err, context.DeadlineExceeded) {
+	if err := askWithin(t, c.Admin(), silence); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("paused: %v", err)
 	}
 	if err := c.APIServer.Resume(); err != nil {
@@ -261,24 +269,24 @@ func TestTheLinkToTheRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	version := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	version := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		_, err := runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
 		return err
 	}
-	if err := version(); err != nil {
+	if err := version(patience); err != nil {
 		t.Fatal(err)
 	}
 	c.Node.Link.Stall()
-	if err := version(); err == nil {
+	if err := version(silence); err == nil {
 		t.Error("a stalled link answers")
 	}
 	if err := c.Node.Link.Pass(); err != nil {
 		t.Fatal(err)
 	}
 	c.Node.Link.Refuse()
-	if err := version(); err == nil {
+	if err := version(silence); err == nil {
 		t.Error("a refusing link answers")
 	}
 	if _, err := c.Node.Runtime.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil {
@@ -287,7 +295,7 @@ func TestTheLinkToTheRuntime(t *testing.T) {
 	if err := c.Node.Link.Pass(); err != nil {
 		t.Fatal(err)
 	}
-	if err := await(testContext(t), func(context.Context) error { return version() }); err != nil {
+	if err := await(testContext(t), func(context.Context) error { return version(silence) }); err != nil {
 		t.Error(err)
 	}
 }

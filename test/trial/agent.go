@@ -16,8 +16,9 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 )
 
-// patience is how long an agent may take to end after SIGTERM.
-const patience = 5 * time.Second
+// patience is how long an agent may take to end after SIGTERM: the chart's
+// terminationGracePeriodSeconds, after which a kubelet kills it.
+const patience = 30 * time.Second
 
 // An Agent is a running agent.
 type Agent struct {

@@ -98,7 +98,7 @@ func TestAForkBombIsEvictedForPIDs(t *testing.T) {
 // saved reads the state file when a threshold is in it.
 func saved(t *testing.T, n *trial.Node) (s eviction.Saved) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -166,7 +166,7 @@ func TestABrokenManifestAndADamagedStateFileAreNamed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(n.Dir, "state.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := n.Start(within(t, 10*time.Second), binary, "--eviction-hard=memory.available<100Mi", often)
+	a, err := n.Start(within(t, patience), binary, "--eviction-hard=memory.available<100Mi", often)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,27 +12,54 @@ import (
 	"plimsoll.dev/plimsoll/test/trial"
 )
 
-// atOnce is how soon a word has to take effect.
-const atOnce = time.Second
+// aWhile is for how long a pod is watched that a defect would end.
+const aWhile = 2 * time.Second
 
-// disarm makes the file as a person would, and returns when.
-func disarm(t *testing.T, n *trial.Node) time.Time {
+// disarm makes the file as a person would.
+func disarm(t *testing.T, n *trial.Node) {
 	t.Helper()
-	begun := time.Now()
 	if err := os.WriteFile(n.DisarmFile(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return begun
 }
 
-// soon checks that a decision follows in time.
-func soon(t *testing.T, a *trial.Agent, since time.Time, verb agent.Verb) *agent.Decision {
+// arm removes the file.
+func arm(t *testing.T, n *trial.Node) {
 	t.Helper()
-	d := await(t, a, verb)
-	if took := d.Time.Sub(since); took > atOnce {
-		t.Errorf("%s after %s", verb, took)
+	if err := os.Remove(n.DisarmFile()); err != nil {
+		t.Fatal(err)
 	}
-	return d
+}
+
+// tell sends a signal to the agent.
+func tell(t *testing.T, a *trial.Agent, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(a.PID, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A regular check that begins once the file is there, or gone, heeds it, be it before
+// the notification of the change: none decides as before.
+func TestAFileIsHeededByTheNextCheck(t *testing.T) {
+	n := node(t, "heeded")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", "--monitoring-period=5ms")
+	heeded := func(change func(*testing.T, *trial.Node), verb agent.Verb) {
+		await(t, a, agent.Nothing) // with -v=2 each check is in the log
+		tell(t, a, syscall.SIGSTOP)
+		change(t, n)
+		since := time.Now()
+		tell(t, a, syscall.SIGCONT) // with a check overdue
+		for d := await(t, a, verb, agent.Nothing); d.Decision != verb; d = await(t, a, verb, agent.Nothing) {
+			if d.Time.After(since) {
+				t.Errorf("a check %s after the change precedes %q", d.Time.Sub(since), verb)
+			}
+		}
+	}
+	for range 20 {
+		heeded(disarm, agent.Disarmed)
+		heeded(arm, agent.Armed)
+	}
 }
 
 // lives checks that a hog goes on for so long.
@@ -45,24 +72,22 @@ func lives(t *testing.T, h *sandbox.Hog, d time.Duration) {
 	}
 }
 
+// No regular check is due for an hour: the change of the file has the agent decide anew.
 func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
 	n := node(t, "disarmed")
 	hogs := []*sandbox.Hog{addHog(t, n, "big", "", "fill 300MiB"), addHog(t, n, "small", "", "fill 130MiB")}
 	disarm(t, n)
-	a := start(t, n, "--eviction-hard=memory.available<100Mi", often)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
 	d := await(t, a, agent.WouldEvict)
 	if d.Pod != "default/big" || len(d.Ranking) != 2 || len(d.Conditions) != 1 || d.Message == "" {
 		t.Errorf("decision: %+v", d)
 	}
-	lives(t, hogs[0], 2*atOnce)
+	lives(t, hogs[0], aWhile)
 	lives(t, hogs[1], 0)
 
-	armed := time.Now()
-	if err := os.Remove(n.DisarmFile()); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, a, armed, agent.Armed)
-	if d := soon(t, a, armed, agent.Evicted); d.Pod != "default/big" {
+	arm(t, n)
+	await(t, a, agent.Armed)
+	if d := await(t, a, agent.Evicted); d.Pod != "default/big" {
 		t.Errorf("decision: %+v", d)
 	}
 	<-hogs[0].Process.Done()
@@ -98,14 +123,14 @@ func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-soft=memory.available<200Mi",
 		"--eviction-soft-grace-period=memory.available=100ms", "--eviction-max-pod-grace-period=3", often)
 	await(t, a, agent.Terminating)
-	since := disarm(t, n)
-	soon(t, a, since, agent.Disarmed)
-	soon(t, a, since, agent.Withdrawn)
+	disarm(t, n)
+	await(t, a, agent.Disarmed)
+	await(t, a, agent.Withdrawn)
 	if _, err := h.Do(within(t, time.Minute), "fill 80MiB"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, a, agent.WouldEvict)
-	lives(t, h, grace+atOnce)
+	lives(t, h, grace+aWhile)
 	quiet(t, n, a, h)
 }
 
@@ -113,13 +138,10 @@ func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 func TestASignalDisarmsAndLasts(t *testing.T) {
 	n := node(t, "signalled")
 	h := addHog(t, n, "hog", "", "fill 300MiB")
-	args := []string{"--eviction-hard=memory.available<100Mi", often}
+	args := []string{"--eviction-hard=memory.available<100Mi", trial.NoRegularLook}
 	first := start(t, n, args...)
-	since := time.Now()
-	if err := syscall.Kill(first.PID, syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, first, since, agent.Disarmed)
+	tell(t, first, syscall.SIGUSR1)
+	await(t, first, agent.Disarmed)
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}

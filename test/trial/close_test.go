@@ -55,7 +55,7 @@ func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
 	if err := pod.LimitMemory(64 * mib); err != nil {
 		t.Fatal(err)
 	}
-	h, err := n.StartHog(within(t, 10*time.Second), pod, "app")
+	h, err := n.StartHog(within(t, patience), pod, "app")
 	if err != nil {
 		t.Fatal(err)
 	}

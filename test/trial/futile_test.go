@@ -30,7 +30,7 @@ func TestPodsAreNotTheCause(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			daemon, err := n.StartHog(within(t, 10*time.Second), service, "main")
+			daemon, err := n.StartHog(within(t, patience), service, "main")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestPodsAreNotTheCause(t *testing.T) {
 // keptIn waits until the state file holds a text.
 func keptIn(t *testing.T, n *trial.Node, text string) {
 	t.Helper()
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -106,7 +106,7 @@ func TestABudgetOutlivesTheAgent(t *testing.T) {
 	if _, err := second.Do(within(t, time.Minute), "fill 90MiB"); err != nil {
 		t.Fatal(err)
 	}
-	a, err := n.Start(within(t, 10*time.Second), binary, "--eviction-hard=memory.available<100Mi", args, often)
+	a, err := n.Start(within(t, patience), binary, "--eviction-hard=memory.available<100Mi", args, often)
 	if err != nil {
 		t.Fatal(err)
 	}

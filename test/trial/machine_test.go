@@ -223,7 +223,7 @@ func number[N int64 | float64](n *N) any {
 // start starts the agent on the machine.
 func (m *machine) start() *trial.Agent {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	a, err := trial.Start(ctx, binary,
 		"--pod-manifests="+filepath.Join(m.dir, "pods"), "--state-file="+filepath.Join(m.dir, "state.json"),

@@ -121,7 +121,7 @@ func TestStallsWakeTheAgentAndAreNoPressure(t *testing.T) {
 		text := ask(t, address, "/metrics")
 		return strings.Contains(text, `plimsoll_wakes_total{by="stall"} `) && !strings.Contains(text, `plimsoll_wakes_total{by="stall"} 0`)
 	}
-	late, tick := time.After(30*time.Second), time.NewTicker(100*time.Millisecond)
+	late, tick := time.After(patience), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()
 	for !stalled() {
 		select {

@@ -38,6 +38,9 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// patience is when a test takes for never what has not happened.
+const patience = 30 * time.Second
+
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -77,7 +80,7 @@ func addHog(t *testing.T, n *trial.Node, name, spec, does string) *sandbox.Hog {
 
 func start(t *testing.T, n *trial.Node, args ...string) *trial.Agent {
 	t.Helper()
-	a, err := n.Start(within(t, 10*time.Second), binary, args...)
+	a, err := n.Start(within(t, patience), binary, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +94,7 @@ func start(t *testing.T, n *trial.Node, args ...string) *trial.Agent {
 
 func await(t *testing.T, a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
 	t.Helper()
-	d, err := a.Await(within(t, 30*time.Second), verbs...)
+	d, err := a.Await(within(t, patience), verbs...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +154,7 @@ func TestADipIsNoAlarm(t *testing.T) {
 	h := addHog(t, n, "dipper", "", "fill 380MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
 	for range 2 {
-		if _, err := h.Do(within(t, 30*time.Second), "dip 60MiB at 50MiB/s for 1s"); err != nil {
+		if _, err := h.Do(within(t, patience), "dip 60MiB at 50MiB/s for 1s"); err != nil {
 			t.Fatal(err)
 		}
 	}
