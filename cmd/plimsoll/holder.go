@@ -11,18 +11,28 @@ import (
 	"plimsoll.dev/plimsoll/signal"
 )
 
-// leastHeld is the memory from which on a pod without processes is worth an
-// eviction. A sandbox holds less.
+// leastHeld is the memory or disk space from which on a pod without processes is worth
+// an eviction. A sandbox holds less.
 const leastHeld signal.Bytes = 4 << 20
 
-// holds reports whether a pod without processes holds memory that outlives them:
-// files in memory, as of an emptyDir of medium Memory, between two runs of a
-// container that crashes. A container that is said to run has ended a moment ago:
-// whether the pod has succeeded is not reported yet, and its volumes may be about to
-// be unmounted.
+// holds reports whether a pod without processes holds memory that outlives them: files
+// in memory, as of an emptyDir of medium Memory.
 func (n *node) holds(pod *signal.Pod) bool {
-	return n.cgroups.Held(pod.UID) >= leastHeld &&
-		!slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID != "" })
+	return n.cgroups.Held(pod.UID) >= leastHeld && betweenRuns(pod)
+}
+
+// stores reports whether a pod without processes holds disk space.
+func stores(c *signal.Candidate) bool {
+	used := c.Usage.EphemeralStorage
+	return used.Known && used.Value >= leastHeld && betweenRuns(c.Pod)
+}
+
+// betweenRuns reports whether a pod without processes waits for a container that
+// crashes to be started again. A container that is said to run has ended a moment ago:
+// whether the pod has succeeded is not reported yet, and its volumes may be about to
+// be removed.
+func betweenRuns(pod *signal.Pod) bool {
+	return !slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID != "" })
 }
 
 // freeable returns why the end of a pod that runs no process would not free what is

@@ -176,3 +176,40 @@ func TestMeasure_LeavesOutPodThatEndedJustNow(t *testing.T) {
 		t.Errorf("ranked %q", got)
 	}
 }
+
+// As after a crash on CRI-O, which keeps no sandbox process: what the pod wrote to its
+// volume is still on the disk.
+func TestMeasure_RanksPodWithoutProcessesThatHoldsDisk(t *testing.T) {
+	w := newHolding(t)
+	if err := os.Remove(w.file); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	volume := filepath.Join(root, "var/lib/kubelet/pods", w.pods[0].UID, "volumes/kubernetes.io~empty-dir/cache")
+	for _, dir := range []string{volume, filepath.Join(root, "var/log/pods")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(volume, "file"), make([]byte, 2*leastHeld), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.pods[0].Volumes = []signal.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}}
+	w.directories = stats.OpenDirectories(stats.DirectoryOptions{HostRoot: root, PodTime: time.Minute, RoundTime: time.Minute})
+	for _, c := range []struct{ when, container, want string }{
+		{"between two runs", "", "holder innocent"},
+		{"ended a moment ago", "main", "innocent"},
+	} {
+		w.pods[0].Containers[0].ID = c.container
+		if err := w.directories.Measure(t.Context(), w.pods); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, r := range ranking.Rank(w.Measure(t.Context()), signal.NodefsAvailable, 0) {
+			names = append(names, r.Pod.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: ranked %q, want %q", c.when, got, c.want)
+		}
+	}
+}

@@ -126,8 +126,8 @@ func (n *node) pods() []signal.Pod {
 }
 
 // Measure implements agent.Pods. A pod without a cgroup is not active, nor is one
-// without processes, unless it holds memory: it has ended, or has not begun. Nor is
-// one that was evicted, whoever has heard of it.
+// without processes, unless it holds memory or disk space: it has ended, or has not
+// begun. Nor is one that was evicted, whoever has heard of it.
 func (n *node) Measure(context.Context) []signal.Candidate {
 	pods := n.pods()
 	if n.provider != stats.Provider(n.cgroups) {
@@ -136,10 +136,11 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
-	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
-		return c.Usage == nil || c.Usage.Processes.Known && c.Usage.Processes.Value == 0 && !n.holds(c.Pod) || n.over(c.Pod)
-	})
+	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool { return c.Usage == nil || n.over(c.Pod) })
 	n.directories.Merge(n.candidates)
+	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
+		return c.Usage.Processes.Known && c.Usage.Processes.Value == 0 && !n.holds(c.Pod) && !stores(&c)
+	})
 	return n.candidates
 }
 
