@@ -88,7 +88,7 @@ func TestImmediate_CrowdKeepsTheDeadline(t *testing.T) {
 }
 
 // With more directories than files may be open, a kill finds what runs in the last of
-// them, in its time.
+// them: in its time or, on a slow machine, beside the caller.
 func TestImmediate_ManyDirectories(t *testing.T) {
 	onEach(t, func(r *rig) {
 		deep := r.hierarchy.Dir("memory", r.pod.Path()) + "/main"
@@ -112,8 +112,15 @@ func TestImmediate_ManyDirectories(t *testing.T) {
 		var err error
 		asTheLoop(r.T, func() { result, err = r.killer.Immediate(r.within(time.Second), r.target(r.pod.Path())) })
 		r.Logf("%s: %+v, %v", time.Since(begun), result, err)
-		if err != nil || result.Signalled < 1 || result.Signalled > 2 { // a slow machine lists some, or none, in the time
-			r.Errorf("%+v, %v: want 1 or 2 signalled", result, err)
+		if err != nil && (!errors.Is(err, ErrTimeout) || result.Rest == nil) || result.Signalled > 2 {
+			r.Errorf("%+v, %v: want an end, or a kill that goes on", result, err)
+		}
+		if result.Rest != nil {
+			select {
+			case <-result.Rest:
+			case <-r.within(patience).Done():
+				r.Error("what went on does not end")
+			}
 		}
 		r.killedBy(h, syscall.SIGKILL)
 		r.killedBy(last, syscall.SIGKILL)
