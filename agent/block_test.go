@@ -84,6 +84,48 @@ func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
 	}
 }
 
+// A pod with a long grace has had its time. Another one that is deleted holds all that is
+// missing: that is waited for, for its grace period or for 20 s, and nobody else ends.
+func TestPending_OverdueDeletedPodIsSparedWhereAnotherHoldsWhatIsMissing(t *testing.T) {
+	for about, leaves := range map[string]bool{"which ends in time": true, "which does not end": false} {
+		t.Run(about, func(t *testing.T) {
+			var begun time.Time
+			w := live(t, 90*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+				begun = time.Now()
+				for i := range 2 {
+					w.add(fmt.Sprintf("innocent-%d", i), 5*mib).EndsBy = begun.Add(time.Hour)
+				}
+				filler := w.fills("filler") // from 50 s on 26 MiB are missing
+				w.later(45*time.Second, func() { filler.EndsBy = begun.Add(75 * time.Second) })
+				if leaves {
+					w.later(65*time.Second, func() { w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p == filler }) })
+				}
+			})
+			first := w.lines(Evicted)
+			switch {
+			case leaves && len(first) == 0 && w.count(StoodBy) == 1:
+			case !leaves && len(first) == 1 && first[0].Pod == "default/filler" && first[0].Time.Sub(begun) == 50*time.Second+longestWait:
+			default:
+				t.Errorf("evicted %v; told %v", w.evicted(), w.verbs())
+			}
+		})
+	}
+}
+
+// A pod that is deleted and counted on holds too little by itself. Together with one that
+// has had its time it holds enough: the larger one ends.
+func TestPending_LargestDeletedPodEndsWhereTheOthersAreNotEnough(t *testing.T) {
+	w := live(t, 55*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
+		w.add("overdue", 10*mib).EndsBy = time.Now().Add(time.Hour)
+		going := w.add("going", 20*mib)
+		w.fills("filler").then = 920 * mib // 26 MiB are missing
+		w.later(45*time.Second, func() { going.EndsBy = time.Now().Add(time.Hour) })
+	})
+	if got := w.evicted(); len(got) == 0 || got[0] != "default/going" {
+		t.Errorf("evicted %v; told %v", got, w.verbs())
+	}
+}
+
 // A critical pod that is deleted is not ended; it is counted on no longer, either.
 func TestPending_ProtectedPodIsNotWaitedForLonger(t *testing.T) {
 	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {

@@ -54,15 +54,15 @@ func (d *deletions) counts(pod *signal.Pod, met time.Time) (until time.Time) {
 }
 
 // pending looks for pods that somebody has deleted already: what they hold is on
-// its way, and no second one has to go for it. If together they hold what is
-// missing, it is waited for. The one that holds most ends at once where there is no
-// time to wait, or where a pod has had the time for which it is counted on.
+// its way, and no second one has to go for it. As long as those that are counted on
+// hold what is missing, they are waited for, whatever others have had their time.
+// Otherwise, or where there is no time to wait, the one that holds most ends at once.
 func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
 	missing := target.Missing(a.cycle.observed(o, target.Signal))
 	a.deleted.note(o.Candidates, now)
-	var expected, most signal.Amount
-	late, end := false, now.Add(longestPending)
+	var expected, counted, most signal.Amount
+	end := now.Add(longestPending)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
 		if r.Pod.EndsBy.IsZero() || r.Key.Usage <= 0 || a.kills[r.Pod.UID].n > 0 {
@@ -73,14 +73,18 @@ func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 		if overdue && (protected || !target.Hard()) {
 			continue // counted on no longer, and not to be ended
 		}
-		if until.Before(end) {
-			end = until
-		}
 		expected = expected.Plus(r.Key.Usage)
-		if !protected && (overdue && !late || overdue == late && r.Key.Usage > most) {
-			first, most, late = &r.Candidate, r.Key.Usage, overdue
+		if !overdue {
+			counted = counted.Plus(r.Key.Usage)
+			if until.Before(end) {
+				end = until
+			}
+		}
+		if !protected && r.Key.Usage > most {
+			first, most = &r.Candidate, r.Key.Usage
 		}
 	}
+	late := counted <= 0 || counted < missing
 	switch {
 	case expected <= 0 || expected < missing:
 		return nil, ""
