@@ -201,7 +201,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	if until := a.deleted.until; !until.IsZero() && until.Before(a.nextRegular) {
 		a.nextRegular = until
 	}
-	a.forgetRelief(outcome)
+	a.forgetRelief(ctx, outcome)
 	if e := outcome.Evicted; e != nil {
 		a.newest.expect(outcome)
 		outcome.Rehearsed = a.newest.rehearsed

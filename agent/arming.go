@@ -3,7 +3,6 @@ package agent
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/signal"
 )
 
@@ -106,11 +105,11 @@ func (a *Agent) stopRelief() {
 	}
 }
 
-// collectable is what there is to collect for a verdict: nothing in a disarmed
-// agent, which has pods measured all the same.
-func (a *Agent) collectable(v *eviction.Verdict) []signal.Reclaimer {
+// collectable is what is collected of what there is: nothing in a disarmed agent,
+// which has pods measured all the same.
+func (a *Agent) collectable(what []signal.Reclaimer) []signal.Reclaimer {
 	if !a.mayAct() {
 		return nil
 	}
-	return v.Reclaim
+	return what
 }

@@ -88,6 +88,9 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 		}
 		a.told.recovered = a.snapshot.At
 	case Reclaims:
+		if a.relief == nil { // dropped in the same look, on disarming or for an eviction
+			return false
+		}
 		told := a.relief.told
 		a.relief.told = true
 		return !told

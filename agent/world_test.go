@@ -47,6 +47,7 @@ type world struct {
 	waste     signal.Amount // what collecting gives back
 	collects  time.Duration // how long that takes
 	collected int
+	inodes    signal.Amount // available on nodefs before pods; 0: not observed
 
 	outside func() signal.Amount // memory that no pod holds
 	fading  signal.Amount        // of a pod without processes
@@ -67,6 +68,7 @@ type worldPod struct {
 	asked    func(context.Context, Changes) (Killed, error) // its own way to end gracefully
 	slips    time.Duration                                  // it ends by itself while the API server is told, and what it held is back so much later
 	disk     signal.Amount
+	inodes   signal.Amount
 	files    signal.Amount // in memory: a part of what it holds that comes back later
 	mounted  time.Duration // so much later
 	holder   Status        // it runs nothing, and what it holds comes back by this status
@@ -149,6 +151,9 @@ func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
 	if kind == signal.Regular && w.disk > 0 {
 		into[signal.NodefsAvailable] = signal.Observed(w.room(), 100<<30, time.Now())
 	}
+	if kind == signal.Regular && w.inodes > 0 {
+		into[signal.NodefsInodesFree] = signal.Observed(w.inodesFree(), w.inodes, time.Now())
+	}
 }
 
 // room is what is available on nodefs.
@@ -158,6 +163,16 @@ func (w *world) room() signal.Amount {
 	left := w.disk
 	for _, p := range w.pods {
 		left -= p.disk
+	}
+	return left
+}
+
+func (w *world) inodesFree() signal.Amount {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := w.inodes
+	for _, p := range w.pods {
+		left -= p.inodes
 	}
 	return left
 }
@@ -195,7 +210,8 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 		if !p.unknown {
 			c.Usage = &signal.Usage{Memory: signal.Of(signal.Bytes(p.uses(time.Now()))),
 				EphemeralStorage: signal.Of(signal.Bytes(p.disk)),
-				Volumes:          []signal.VolumeUsage{{Name: "data", FilesystemUsage: signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(p.disk))}}}}
+				Volumes: []signal.VolumeUsage{{Name: "data", FilesystemUsage: signal.FilesystemUsage{
+					Bytes: signal.Of(signal.Bytes(p.disk)), Inodes: signal.Of(signal.Inodes(p.inodes))}}}}
 		}
 		candidates = append(candidates, c)
 	}

@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/restraint"
+	"plimsoll.dev/plimsoll/signal"
+)
+
+// One owner's pods keep less than the threshold available, and the last of them is
+// spared. Meanwhile another pod uses up the inodes of the same disk.
+func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
+	thresholds := append(full(), eviction.Threshold{Signal: signal.NodefsInodesFree, Value: quantity(1000)})
+	var at time.Time
+	w := restrained(t, 5*time.Minute, restraint.Policy{OwnerBackOff: 30 * time.Minute}, thresholds, func(w *world) {
+		crashLoop(w, 6*gib, 0)
+		w.inodes = 100_000
+		at = time.Now().Add(3 * time.Minute)
+		w.later(3*time.Minute, func() {
+			w.add("inodes", mib).inodes = 99_990
+			w.pods[len(w.pods)-1].writes(1)
+		})
+	})
+	got := w.lines(Evicted)
+	if len(got) == 0 || got[len(got)-1].Pod != "default/inodes" || got[len(got)-1].Time.Sub(at) > 15*time.Second {
+		t.Errorf("evicted %v; told %v", w.evicted(), w.verbs())
+	}
+	if w.count(Held) != 1 {
+		t.Errorf("the owner's pod was told to be spared %d times", w.count(Held))
+	}
+	if w.collected > 40 {
+		t.Errorf("collected %d times", w.collected)
+	}
+}
+
+// An asker asks an agent for reliefs, which take a second.
+type asker struct {
+	*Agent
+	t     *testing.T
+	met   signal.Set
+	begun [][]signal.Reclaimer // what was collected
+}
+
+// reliefs runs a story of thresholds on nodefs and imagefs.
+func reliefs(t *testing.T, story func(*asker)) (begun [][]signal.Reclaimer) {
+	t.Helper()
+	r := &asker{}
+	synctest.Test(t, func(t *testing.T) {
+		collector := collects(func(_ context.Context, what []signal.Reclaimer) {
+			r.begun = append(r.begun, what)
+			<-time.After(time.Second)
+		})
+		r.t, r.Agent = t, New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}, Collector: collector})
+		r.see(signal.NodefsAvailable, signal.ImagefsAvailable)
+		story(r)
+	})
+	return r.begun
+}
+
+// see has other signals be short from now on.
+func (r *asker) see(met ...signal.Signal) {
+	r.met = 0
+	for _, s := range met {
+		r.met.Add(s)
+	}
+}
+
+func (r *asker) verdict(of signal.Signal, what ...signal.Reclaimer) eviction.Verdict {
+	return eviction.Verdict{Met: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Reclaim: what}
+}
+
+// ask reports whether room was made for the threshold.
+func (r *asker) ask(of signal.Signal, what ...signal.Reclaimer) (done bool) {
+	v := r.verdict(of, what...)
+	_, done = r.Reclaim(r.t.Context(), &v)
+	return done
+}
+
+func (r *asker) nodefs() bool  { return r.ask(signal.NodefsAvailable, signal.DeadContainers) }
+func (r *asker) imagefs() bool { return r.ask(signal.ImagefsAvailable, signal.UnusedImages) }
+
+// look ends a look, and the relief under way, if there is one.
+func (r *asker) look() {
+	r.forgetRelief(r.t.Context(), &Outcome{Snapshot: &signal.Snapshot{At: time.Now(), Kind: signal.Regular}, Verdict: r.verdict(signal.NodefsAvailable)})
+	<-time.After(2 * time.Second)
+	r.hear()
+}
+
+// What was collected for one filesystem is not enough for another: the next relief is
+// for both, so that neither uses up what the other waits for.
+func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
+	begun := reliefs(t, func(r *asker) {
+		if r.nodefs() || r.imagefs() {
+			t.Error("done at once")
+		}
+		r.look()
+		if !r.nodefs() || !r.nodefs() || r.imagefs() {
+			t.Error("containers were collected, and no images")
+		}
+		r.look()
+		if !r.nodefs() || !r.imagefs() || !r.ask(signal.NodefsAvailable) {
+			t.Error("both were collected")
+		}
+		if r.look(); r.relief != nil {
+			t.Error("its result outlives the look that has made use of it")
+		}
+	})
+	want := [][]signal.Reclaimer{{signal.DeadContainers}, {signal.DeadContainers, signal.UnusedImages}}
+	if !slices.EqualFunc(begun, want, slices.Equal) {
+		t.Errorf("collected %v, want %v", begun, want)
+	}
+}
+
+// The first threshold asks for room while a relief for the second one has just ended.
+func TestReclaim_ThresholdThatComesAndGoesDoesNotDropTheReliefOfAnother(t *testing.T) {
+	reliefs(t, func(r *asker) {
+		r.imagefs()
+		r.look()
+		if r.nodefs() || !r.imagefs() {
+			t.Error("images were collected, and no containers")
+		}
+		r.look()
+		if !r.imagefs() {
+			t.Error("images were collected again")
+		}
+	})
+}
+
+// Collecting ended when there was enough for what was short then. What has become short
+// since needs a relief of its own.
+func TestReclaim_ReliefIsForNoThresholdThatWasNotMet(t *testing.T) {
+	begun := reliefs(t, func(r *asker) {
+		r.see(signal.NodefsAvailable)
+		r.nodefs()
+		r.look()
+		r.see(signal.NodefsInodesFree)
+		if r.ask(signal.NodefsInodesFree, signal.DeadContainers) {
+			t.Error("nothing was collected for inodes")
+		}
+		r.look()
+		if !r.ask(signal.NodefsInodesFree, signal.DeadContainers) {
+			t.Error("containers were collected for inodes")
+		}
+	})
+	if len(begun) != 2 {
+		t.Errorf("collected %v", begun)
+	}
+}
+
+// On disarming in a look nothing is left that was collected, nor is there anything to tell.
+func TestReclaim_DisarmingInTheLookDropsTheRelief(t *testing.T) {
+	begun := reliefs(t, func(r *asker) {
+		r.nodefs()
+		r.look()
+		r.nodefs()
+		r.imagefs()
+		r.arming = never{}
+		if r.mayAct() || r.relief != nil || r.isNews(Reclaims, &Outcome{Reclaiming: true}, true) {
+			t.Errorf("left: %+v", r.relief)
+		}
+		if r.nodefs() || r.relief == nil {
+			t.Error("a disarmed agent measures anew")
+		}
+		r.look()
+		if !r.nodefs() {
+			t.Error("the relief of a disarmed agent is not for what an armed one would collect")
+		}
+	})
+	if len(begun) != 2 || len(begun[1]) != 0 {
+		t.Errorf("collected %v", begun)
+	}
+}
