@@ -170,15 +170,19 @@ func (p *worldPod) writes(disk signal.Amount) {
 func crashLoop(w *world, available, left signal.Amount) {
 	w.disk, w.collects = 100*gib, time.Second
 	for i := range 4 {
-		at := time.Duration(i) * 40 * time.Second
-		w.later(at, func() {
+		begin := func() {
 			p := w.add(fmt.Sprintf("loop-%d", i), mib)
 			p.Owner, p.Priority = "rs", -1
 			p.writes(100*gib - available)
 			if i == 3 {
 				p.disk -= left
 			}
-		})
+		}
+		if i == 0 {
+			begin() // before the first look
+			continue
+		}
+		w.later(time.Duration(i)*40*time.Second, begin)
 	}
 }
 
