@@ -178,22 +178,6 @@ func (k *Killer) free() *workspace {
 	return k.urgent[0]
 }
 
-// Ended reports whether no process of the pod is left but those it is to spare. What
-// is not known within 20 ms is not so: on v2 cgroup.events has it at once, on v1 the
-// pod is listed up to the first process found. It touches nothing; no immediate kill
-// may be under way but those that go on.
-func (k *Killer) Ended(t Target) bool {
-	if k.rests.of(t) != nil {
-		return false
-	}
-	a, err := k.begin(k.free(), t)
-	if err != nil {
-		return errors.Is(err, ErrGone)
-	}
-	defer a.end()
-	return !a.anyLeft()
-}
-
 // begin claims the workspace and opens the verified directory.
 func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 	if !w.busy.CompareAndSwap(false, true) {

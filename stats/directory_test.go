@@ -343,7 +343,8 @@ func TestDirectories_DepthIsUncountable(t *testing.T) {
 	}
 	_ = d.Measure(t.Context(), []signal.Pod{p})
 	check("less was counted than before", true, errDepth.Error())
-	d.options.Entries = 20
+	writeFile(t, at+"/more", 2<<20)
+	d.options.Entries = 80
 	_ = d.Measure(t.Context(), []signal.Pod{p})
 	check("the walk goes on", true, errDepth.Error())
 	if err := os.RemoveAll(at + "/d"); err != nil {
