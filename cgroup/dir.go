@@ -17,16 +17,15 @@ type Dir struct {
 	path  string
 	fd    int
 	inode uint64
+
+	h  Hierarchy
+	at string // the cgroup's path relative to each controller's mount
 }
 
 // OpenDir opens the directory of the cgroup at path in a controller's tree. It
 // follows no symbolic link in the last place.
 func OpenDir(h Hierarchy, controller, path string) (*Dir, error) {
-	return openDir(h.Dir(controller, path))
-}
-
-func openDir(path string) (*Dir, error) {
-	d := &Dir{path: path}
+	d := &Dir{path: h.Dir(controller, path), h: h, at: path}
 	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &ReadError{"open", d.path, errnoOf(err)}
@@ -75,9 +74,17 @@ func (d *Dir) stat() (unix.Stat_t, error) {
 // opens cgroup.procs anew, about 6 µs: version 1 answers a kept descriptor from a
 // list up to a second old, and reading it again keeps the old list alive.
 func (d *Dir) CountProcs(buf *Buffer) (int, error) {
-	fd, errno := d.openat(procsFile)
+	n, errno := countProcs(d.fd, buf)
 	if errno != 0 {
-		return 0, &ReadError{"open", d.path + "/cgroup.procs", errno}
+		return 0, &ReadError{"read", d.path + "/cgroup.procs", errno}
+	}
+	return n, nil
+}
+
+func countProcs(dir int, buf *Buffer) (int, unix.Errno) {
+	fd, errno := openat(dir, procsFile, 0)
+	if errno != 0 {
+		return 0, errno
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
 	lines := 0
@@ -86,11 +93,11 @@ func (d *Dir) CountProcs(buf *Buffer) (int, error) {
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EOPNOTSUPP:
-			return 0, nil
+			return 0, 0
 		case err != nil:
-			return 0, &ReadError{"read", d.path + "/cgroup.procs", errnoOf(err)}
+			return 0, errnoOf(err)
 		case n < someLines:
-			return lines + bytes.Count(buf.bytes[:max(n, 0)], newline), nil
+			return lines + bytes.Count(buf.bytes[:max(n, 0)], newline), 0
 		default:
 			lines += bytes.Count(buf.bytes[:n], newline)
 		}
@@ -101,45 +108,18 @@ func (d *Dir) CountProcs(buf *Buffer) (int, error) {
 // fills a page before it returns less than all.
 const someLines = 2048
 
-// CountProcsBelow counts the processes in all cgroups below this one, as
-// containers that make cgroups of their own have them. It walks and allocates.
-func (d *Dir) CountProcsBelow(buf *Buffer) (int, error) {
-	entries, err := os.ReadDir(d.path)
-	if err != nil {
-		return 0, fmt.Errorf("list the cgroups below %s: %w", d.path, err)
-	}
-	total := 0
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		below, err := openDir(filepath.Join(d.path, e.Name()))
-		if err != nil {
-			continue // removed since it was listed: it has no process
-		}
-		direct, err := below.CountProcs(buf)
-		nested := 0
-		if err == nil {
-			nested, err = below.CountProcsBelow(buf)
-		}
-		below.Close()
-		if err != nil && !IsGone(err) {
-			return 0, err
-		}
-		total += direct + nested
-	}
-	return total, nil
-}
+// tasks is the path of what counts the tasks of the cgroup.
+func (d *Dir) tasks() string { return filepath.Join(d.h.Dir("pids", d.at), "pids.current") }
 
 var procsFile = []byte("cgroup.procs\x00")
 
-// openat opens a file of the directory, its name ending in a zero byte. The
+// openat opens a file in a directory, its name ending in a zero byte. The
 // usual wrapper copies the name for every call; counting the processes of a few
 // hundred containers while memory runs out should not allocate.
-func (d *Dir) openat(name []byte) (fd int, errno unix.Errno) {
+func openat(dir int, name []byte, flags int) (fd int, errno unix.Errno) {
 	for {
-		r, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(d.fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(name))), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+		r, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir),
+			uintptr(unsafe.Pointer(unsafe.SliceData(name))), uintptr(unix.O_RDONLY|unix.O_CLOEXEC|flags), 0, 0, 0)
 		if errno != unix.EINTR {
 			return int(r), errno
 		}

@@ -296,7 +296,7 @@ func TestCountProcsIsFresh(t *testing.T) {
 	}
 	pod := must(OpenDir(r.h, "memory", r.pod.Path()))(t)
 	defer pod.Close()
-	if n, err := pod.CountProcsBelow(buf); err != nil || n != 4 {
+	if n, err := pod.CountProcsBelow(buf, new(Bound)); err != nil || n != 4 {
 		t.Errorf("%d processes below the pod, %v, want 4", n, err)
 	}
 }
@@ -321,7 +321,7 @@ func TestTheProcessesOfAThreadedCgroupAreItsDomains(t *testing.T) {
 	if n, err := domain.CountProcs(buf); err != nil || n != 1 {
 		t.Errorf("%d processes, %v, want 1", n, err)
 	}
-	if n, err := domain.CountProcsBelow(buf); err != nil || n != 0 {
+	if n, err := domain.CountProcsBelow(buf, new(Bound)); err != nil || n != 0 {
 		t.Errorf("%d processes below, %v, want 0", n, err)
 	}
 }

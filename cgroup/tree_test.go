@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 )
 
 const mib = 1 << 20
@@ -236,12 +238,128 @@ func TestProcsOfFixture(t *testing.T) {
 	defer d.Close()
 	buf := NewBuffer()
 	direct, err := d.CountProcs(buf)
-	below, errBelow := d.CountProcsBelow(buf)
+	below, errBelow := d.CountProcsBelow(buf, new(Bound))
 	if err != nil || errBelow != nil || direct != 0 || below != 4 {
 		t.Errorf("%d processes and %d below, %v, %v, want 0 and 4", direct, below, err, errBelow)
 	}
 	if n, ok := d.Children(); ok && n != 2 {
 		t.Errorf("%d children, want 2", n)
+	}
+}
+
+// nest makes cgroups in each other, each opened in its parent, and puts a process into
+// the last one.
+func nest(t *testing.T, at string, names ...string) {
+	t.Helper()
+	dir, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for i, name := range names {
+		if err == nil {
+			err = unix.Mkdirat(dir, name, 0o755)
+		}
+		below := -1
+		if err == nil {
+			below, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		}
+		_ = unix.Close(dir)
+		dir = below
+		file := -1
+		if err == nil {
+			file, err = unix.Openat(dir, "cgroup.procs", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+		}
+		if err == nil && i == len(names)-1 {
+			_, err = unix.Write(file, []byte("4711\n"))
+		}
+		_ = unix.Close(file)
+	}
+	_ = unix.Close(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever cgroups a container makes, its processes are counted, or the count is
+// reported as a lower bound.
+func TestCountProcsBelow_HostileTrees(t *testing.T) {
+	for name, tc := range map[string]struct {
+		dirs, depth, length int
+		want                int
+		err                 error
+	}{
+		"path longer than PATH_MAX": {1, 20, 255, 1, nil},
+		"as deep as is visited":     {1, maxBelowDepth, 1, 1, nil},
+		"deeper":                    {1, maxBelowDepth + 1, 1, 0, ErrBound},
+		"as many as are visited":    {maxDirs, 1, 9, maxDirs, nil},
+		"more":                      {2 * maxDirs, 1, 9, maxDirs, ErrBound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := At(V2, t.TempDir())
+			for i := range tc.dirs {
+				first := fmt.Sprintf("%0*d", tc.length, i)
+				rest := slices.Repeat([]string{strings.Repeat("x", tc.length)}, tc.depth-1)
+				nest(t, h.Root, append([]string{first}, rest...)...)
+			}
+			put(t, h, "/", "cgroup.procs", "")
+			d := must(OpenDir(h, "memory", "/"))(t)
+			defer d.Close()
+			for range 2 { // from the start each time
+				bound := Bound{until: time.Now().Add(time.Hour)} // not of time here
+				n, err := d.CountProcsBelow(NewBuffer(), &bound)
+				if n != tc.want || !errors.Is(err, tc.err) || bound.visited > maxDirs {
+					t.Errorf("%d processes, %v, %d cgroups visited, want %d, %v", n, err, bound.visited, tc.want, tc.err)
+				}
+			}
+		})
+	}
+}
+
+func TestBound_EndsInTime(t *testing.T) {
+	b := Bound{visited: 1, until: time.Now()}
+	for range 2 * clockEvery {
+		if b.visit() != nil {
+			return
+		}
+	}
+	t.Errorf("%d cgroups were visited after the time", b.visited)
+}
+
+// A cgroup that can not be opened may hold processes: only one that is gone has none.
+func TestCountProcsBelow_CannotOpen(t *testing.T) {
+	h := At(V2, t.TempDir())
+	put(t, h, "/inner", "cgroup.procs", "4711\n")
+	d := must(OpenDir(h, "memory", "/"))(t)
+	defer d.Close()
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(d.fd) + 1, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	n, err := d.CountProcsBelow(NewBuffer(), new(Bound))
+	if restored := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); restored != nil {
+		t.Fatal(restored)
+	}
+	if n != 0 || !errors.Is(err, unix.EMFILE) {
+		t.Errorf("%d processes, %v, want a failure", n, err)
+	}
+}
+
+// The pids controller counts what can not be visited.
+func TestTasks(t *testing.T) {
+	for _, h := range []Hierarchy{At(V1, t.TempDir()), At(V2, t.TempDir())} {
+		put(t, h, "/pod", "cgroup.procs", "")
+		d := must(OpenDir(h, "memory", "/pod"))(t)
+		defer d.Close()
+		if n, err := d.Tasks(NewBuffer()); !IsGone(err) {
+			t.Errorf("%d tasks, %v, without the controller", n, err)
+		}
+		pids := h.Dir("pids", "/pod")
+		if err := errors.Join(os.MkdirAll(pids, 0o755), os.WriteFile(pids+"/pids.current", []byte("7000\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.Tasks(NewBuffer()); n != 7000 || err != nil {
+			t.Errorf("%d tasks, %v, want 7000", n, err)
+		}
 	}
 }
 

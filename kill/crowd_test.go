@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -174,10 +175,104 @@ func TestImmediate_SignalsWhatAPartialListingFound(t *testing.T) {
 			}
 		}
 		result, err := r.killer.Immediate(r.within(300*time.Millisecond), r.target(r.pod.Path()))
-		if result.Signalled != 1 || err == nil && r.killer.mounts.version == 1 {
-			r.Errorf("%+v, %v: want 1 signalled, and nothing called empty", result, err)
+		if result.Signalled != 1 || (err == nil) != (r.killer.mounts.version == cgroup.V2) {
+			r.Errorf("%+v, %v: want 1 signalled, and nothing called empty on v1", result, err)
 		}
 		r.killedBy(h, syscall.SIGKILL)
+	})
+}
+
+// deep makes cgroups in each other, more than a walk enters, and returns the last.
+func (r *rig) deep(container string) string {
+	r.Helper()
+	dir := r.hierarchy.Dir("memory", r.pod.Path()) + "/" + container + strings.Repeat("/d", maxDepth+2)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		r.Fatal(err)
+	}
+	return dir
+}
+
+// A pod with cgroups deeper than a walk enters has ended when v2 reports so: a kill of
+// what runs in them, beside a sandbox too, does not run to its deadline.
+func TestImmediate_DeeperThanAWalk(t *testing.T) {
+	onEach(t, func(r *rig) {
+		if r.killer.mounts.version == cgroup.V1 {
+			r.Skip("v1 has no count of what can not be listed")
+		}
+		target := r.target(r.pod.Path())
+		dir := r.deep("main")
+		for _, spare := range [][]string{nil, {"side"}} {
+			if target.Spare = spare; spare != nil {
+				r.hog(r.pod, "side")
+			}
+			h := r.hog(r.pod, "main")
+			move(r.T, h.Process.PID, dir)
+			if r.killer.Ended(target) {
+				r.Errorf("sparing %v: it has ended before the kill", spare)
+			}
+			result, err := r.killer.Immediate(r.within(patience), target)
+			if err != nil || result.Signalled != 1 || result.ToEmpty <= 0 || result.Rest != nil || !r.killer.Ended(target) {
+				r.Errorf("sparing %v: %+v, %v: want an end", spare, result, err)
+			}
+			r.killedBy(h, syscall.SIGKILL)
+			if err := r.killer.Await(r.within(patience), target); err != nil {
+				r.Errorf("sparing %v: %v", spare, err)
+			}
+		}
+	})
+}
+
+// What no listing finds counts as one process for a whole kill: counted anew in each
+// round, a process that can not die would have the kill go on for ever.
+func TestKillAtOnce_UnlistedCountsOnce(t *testing.T) {
+	onEach(t, func(r *rig) {
+		if r.killer.mounts.version == cgroup.V1 {
+			r.Skip("v1 has no cgroup.kill")
+		}
+		a, err := r.killer.begin(r.killer.urgent[0], r.target(r.pod.Path()))
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer a.end()
+		for round := range 3 {
+			h := r.hog(r.pod, "main")
+			a.w.pids, a.w.partial = a.w.pids[:0], errDepth
+			if signalled, err := a.killAtOnce(); !signalled || err != nil || a.result.Signalled != 1 {
+				r.Errorf("round %d: %t, %v, %+v", round, signalled, err, a.result)
+			}
+			r.killedBy(h, syscall.SIGKILL)
+		}
+	})
+}
+
+// Whether a pod has ended is found out on the loop's thread: without a walk on v2, and
+// in bounded time on v1, where what is not known by then is not so.
+func TestEnded_IsBounded(t *testing.T) {
+	onEach(t, func(r *rig) {
+		for i := range 2 * clockEvery {
+			if err := os.Mkdir(fmt.Sprint(r.hierarchy.Dir("memory", r.pod.Path()), "/main/d", i), 0o755); err != nil {
+				r.Fatal(err)
+			}
+		}
+		for _, spare := range [][]string{nil, {"side"}} {
+			target := r.target(r.pod.Path())
+			target.Spare = spare
+			for _, late := range []bool{false, true} {
+				a, err := r.killer.begin(r.killer.urgent[0], target)
+				if err != nil {
+					r.Fatal(err)
+				}
+				if late {
+					a.begun = a.begun.Add(-time.Hour)
+				} else {
+					a.begun = a.begun.Add(time.Hour) // not of time here
+				}
+				if left, want := a.anyLeft(), late && r.killer.mounts.version == cgroup.V1; left != want {
+					r.Errorf("sparing %v, late %t: left %t, want %t", spare, late, left, want)
+				}
+				a.end()
+			}
+		}
 	})
 }
 

@@ -178,21 +178,6 @@ func (k *Killer) free() *workspace {
 	return k.urgent[0]
 }
 
-// Ended reports whether no process of the pod is left but those it is to spare. What
-// is not known is not so. It ends with the first process found, and touches nothing;
-// no immediate kill may be under way but those that go on.
-func (k *Killer) Ended(t Target) bool {
-	if k.rests.of(t) != nil {
-		return false
-	}
-	a, err := k.begin(k.free(), t)
-	if err != nil {
-		return errors.Is(err, ErrGone)
-	}
-	defer a.end()
-	return !a.anyLeft()
-}
-
 // begin claims the workspace and opens the verified directory.
 func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 	if !w.busy.CompareAndSwap(false, true) {
@@ -224,11 +209,14 @@ type attempt struct {
 	result  Result
 
 	listFor   time.Duration   // how long a listing may take; 0: until it is complete
+	listUntil time.Time       // when all listings end; zero: none ends by it
 	cut       bool            // the last round did not signal all it should have
 	wakeable  bool            // the eventfd ends a wait
 	ending    <-chan struct{} // closed when the Killer is
 	rest      *rest           // what this kill is that goes on, nil before
 	signalled time.Time       // when a process was last signalled for the first time
+
+	unlistedKilled bool // processes that no listing has found were signalled
 
 	pidsMax    [24]byte // what pids.max said before
 	pidsMaxLen int      // 0: not changed

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,10 +35,49 @@ func (a *attempt) list(into *[]int) error {
 	return nil
 }
 
-// anyLeft reports whether a process is left beside those that are spared. It ends
-// with the first one found.
+// Ended reports whether no process of the pod is left but those it is to spare. What
+// is not known within 20 ms is not so: on v2 cgroup.events has it at once, on v1 the
+// pod is listed up to the first process found. It touches nothing; no immediate kill
+// may be under way but those that go on.
+func (k *Killer) Ended(t Target) bool {
+	if k.rests.of(t) != nil {
+		return false
+	}
+	a, err := k.begin(k.free(), t)
+	if err != nil {
+		return errors.Is(err, ErrGone)
+	}
+	defer a.end()
+	return !a.anyLeft()
+}
+
+// endedTime is how long it may take to find out whether a pod has ended.
+const endedTime = 20 * time.Millisecond
+
+// othersLeft is [attempt.anyLeft] by what the kernel knows of v2, without a walk: a
+// pod's containers may have any number of cgroups below them.
+func (a *attempt) othersLeft() (left, known bool) {
+	if len(a.w.spares) == 0 {
+		return a.populated()
+	}
+	a.w.pids = a.w.pids[:0]
+	if err := a.procs(a.members, &a.w.pids); err != nil {
+		return false, false
+	}
+	populated, known := a.othersPopulated()
+	return len(a.w.pids) > 0 || populated, known
+}
+
+// anyLeft reports whether a process is left beside those that are spared, or that is
+// not known in time. It ends with the first one found.
 func (a *attempt) anyLeft() bool {
 	w := a.w
+	if a.k.mounts.version == cgroup.V2 {
+		if left, known := a.othersLeft(); known {
+			return left
+		}
+	}
+	a.listUntil = a.begun.Add(endedTime)
 	if a.listSpared() == nil {
 		w.pids = w.pids[:0]
 		err := a.walk(a.members, func(dir int) error {
@@ -52,7 +92,7 @@ func (a *attempt) anyLeft() bool {
 			}
 			return nil
 		})
-		if err == errFound {
+		if err != nil {
 			return true
 		}
 	}
@@ -122,18 +162,28 @@ func (a *attempt) procs(dir int, into *[]int) error {
 	}
 }
 
-// empty reports whether the last listing found no process. On v2 the kernel's
-// own word counts too: it knows of processes that are not listed any more but
-// have not left yet.
+// empty reports whether the last listing found no process. On v2 cgroup.events
+// decides: it counts processes that are not listed any more but have not left yet,
+// and those in directories that the listing did not reach.
 func (a *attempt) empty() bool {
-	if len(a.w.pids) > 0 || a.w.invisible > 0 || a.w.partial != nil {
+	if len(a.w.pids) > 0 || a.w.invisible > 0 {
 		return false
 	}
-	if a.sparing {
-		return a.k.mounts.version == cgroup.V1 || !a.othersPopulated()
+	if populated, known := a.remainPopulated(); known {
+		return !populated
 	}
-	populated, known := a.populated()
-	return !known || !populated
+	return a.w.partial == nil
+}
+
+// remainPopulated is [attempt.populated] without those that are left alone.
+func (a *attempt) remainPopulated() (populated, known bool) {
+	switch {
+	case a.k.mounts.version == cgroup.V1:
+		return false, false
+	case a.sparing:
+		return a.othersPopulated()
+	}
+	return a.populated()
 }
 
 // populated reads cgroup.events of v2, which also makes a later poll wait for

@@ -2,7 +2,6 @@ package kill
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 )
 
@@ -41,37 +40,6 @@ func (r *pidReader) finish(into []int) ([]int, error) {
 	}
 	*r = pidReader{}
 	return into, nil
-}
-
-// The layout of struct linux_dirent64, getdents64(2).
-const (
-	direntLength = 16 // offset of d_reclen
-	direntType   = 18
-	direntName   = 19
-	typeDir      = 4 // DT_DIR
-)
-
-// nextDirectory takes one entry off the front of what getdents64 returned. The
-// name, which ends with a zero byte, is nil if the entry is no directory below;
-// rest is empty at the end, and where the entries make no sense.
-func nextDirectory(entries []byte) (name, rest []byte) {
-	if len(entries) < direntName+2 {
-		return nil, nil
-	}
-	length := int(binary.NativeEndian.Uint16(entries[direntLength:]))
-	if length < direntName+2 || length > len(entries) {
-		return nil, nil
-	}
-	entry, rest := entries[:length], entries[length:]
-	end := bytes.IndexByte(entry[direntName:], 0)
-	if entry[direntType] != typeDir || end <= 0 {
-		return nil, rest
-	}
-	name = entry[direntName : direntName+end+1]
-	if string(name[:end]) == "." || string(name[:end]) == ".." {
-		return nil, rest
-	}
-	return name, rest
 }
 
 // parsePopulated reads the line "populated 0" or "populated 1" of cgroup.events.

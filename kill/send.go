@@ -30,7 +30,8 @@ func (a *attempt) killAtOnce() (signalled bool, err error) {
 	}
 	if err == nil && signalled {
 		a.countAll()
-		if unlisted {
+		if unlisted && !a.unlistedKilled {
+			a.unlistedKilled = true
 			a.result.Signalled++
 			a.result.ToSignal = time.Since(a.begun)
 		}
@@ -44,15 +45,13 @@ func (a *attempt) killAtOnce() (signalled bool, err error) {
 }
 
 // unlistedPopulated reports whether the pod has processes though a listing that was
-// cut found none: cgroup.kill ends an unknown number of them, which counts as one.
+// cut found none: cgroup.kill ends an unknown number of them, which counts as one for
+// the whole kill.
 func (a *attempt) unlistedPopulated() bool {
 	if a.w.partial == nil || len(a.w.pids)+a.w.invisible > 0 {
 		return false
 	}
-	if a.sparing {
-		return a.othersPopulated()
-	}
-	populated, known := a.populated()
+	populated, known := a.remainPopulated()
 	return populated && known
 }
 

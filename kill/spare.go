@@ -2,6 +2,7 @@ package kill
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -99,17 +100,25 @@ func (a *attempt) spares(inode uint64) bool {
 	return slices.ContainsFunc(a.w.spares, func(s spare) bool { return s.inode == inode })
 }
 
+var errEvents = errors.New("cgroup.events can not be read")
+
 // othersPopulated is [attempt.populated] of every directory but those that are
-// spared: the pod's own word counts them, too.
-func (a *attempt) othersPopulated() bool {
+// spared, which the pod's own cgroup.events counts, too.
+func (a *attempt) othersPopulated() (populated, known bool) {
 	populated, err := a.others(func(dir int) (bool, error) {
 		fd, err := openat(dir, nameEvents, unix.O_RDONLY)
+		if gone(err) {
+			return false, nil
+		}
 		if err != nil {
-			return false, nil // removed
+			return false, err
 		}
 		defer unix.Close(fd)
-		populated, _ := a.populatedBy(fd)
+		populated, known := a.populatedBy(fd)
+		if !known {
+			return false, errEvents
+		}
 		return populated, nil
 	})
-	return populated && err == nil
+	return populated, populated || err == nil
 }

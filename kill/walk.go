@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/cgroup"
 )
 
 // Bounds of a walk through the directories of a pod, whatever a pod makes of them.
@@ -43,7 +45,7 @@ func (a *attempt) walk(root int, visit func(dir int) error) error {
 	if _, err := unix.Seek(root, 0, unix.SEEK_SET); err != nil {
 		return fmt.Errorf("rewind a directory: %w", err)
 	}
-	var until time.Time
+	until := a.listUntil
 	if a.listFor > 0 {
 		until = time.Now().Add(a.listFor)
 	}
@@ -102,7 +104,7 @@ func bounds(dirs int, until time.Time) error {
 func (l *level) next() (child int, first error) {
 	for {
 		for len(l.left) > 0 {
-			name, rest := nextDirectory(l.left)
+			name, rest := cgroup.NextDirectory(l.left)
 			l.left = rest
 			if name == nil {
 				continue

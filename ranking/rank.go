@@ -46,7 +46,7 @@ type Ranked struct {
 type Key struct {
 	Order      Order
 	NoStats    bool   // nothing was measured: such a pod goes first
-	Exceeds    bool   // uses more than it requested (inodes: uses any)
+	Exceeds    bool   // uses more than it requested (inodes: uses any), or hides how much
 	Incomplete string // why Usage may be more, empty if it is not
 	Last       bool   // asked to go after all others
 	Priority   int32
@@ -138,29 +138,35 @@ func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
 		k.NoStats = true
 		return k
 	}
+	hidden := false
 	switch order {
 	case ByMemory:
 		k.Usage, k.Request = signal.Amount(c.Usage.Memory.Value), c.Pod.MemoryRequest.Value
 	case ByDisk:
-		k.Usage, _, k.Incomplete = disk(c, measure)
+		k.Usage, _, k.Incomplete, hidden = disk(c, measure)
 		k.Request = c.Pod.StorageRequest.Value
 	case ByInodes:
-		_, k.Usage, k.Incomplete = disk(c, measure)
+		_, k.Usage, k.Incomplete, hidden = disk(c, measure)
 	case ByPIDs:
 		k.Usage = signal.Amount(c.Usage.Processes.Value)
 	}
-	// What was not counted is more than nothing: a directory has a size.
-	k.Exceeds = k.Usage > k.Request || k.Incomplete != "" && k.Request == 0
+	// What was not counted is more than nothing: a directory has a size. What no later
+	// measurement counts either is assumed to exceed any request: otherwise files could
+	// be hidden beyond a bound of the measurement.
+	k.Exceeds = k.Usage > k.Request || hidden || k.Incomplete != "" && k.Request == 0
 	return k
 }
 
-// disk adds up what a pod keeps in the places that count, and returns the first reason
-// why there may be more.
-func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amount, incomplete string) {
+// disk adds up what a pod keeps in the places that count, and returns the reason why
+// there may be more: the first that no later measurement removes (hidden), else the first.
+func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amount, incomplete string, hidden bool) {
 	add := func(u *signal.FilesystemUsage) {
 		bytes = bytes.Plus(signal.Amount(u.Bytes.Value))
 		inodes = inodes.Plus(signal.Amount(u.Inodes.Value))
-		incomplete = cmp.Or(incomplete, u.Incomplete)
+		if incomplete == "" || u.Uncountable && !hidden {
+			incomplete = cmp.Or(u.Incomplete, incomplete)
+		}
+		hidden = hidden || u.Uncountable
 	}
 	for i := range c.Usage.Containers {
 		if measure.Has(signal.Rootfs) {
@@ -171,7 +177,7 @@ func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amou
 		}
 	}
 	if !measure.Has(signal.LocalVolumes) {
-		return bytes, inodes, incomplete
+		return bytes, inodes, incomplete, hidden
 	}
 	for i := range c.Pod.Volumes {
 		if v := &c.Pod.Volumes[i]; v.Local {
@@ -180,5 +186,5 @@ func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amou
 			}
 		}
 	}
-	return bytes, inodes, incomplete
+	return bytes, inodes, incomplete, hidden
 }

@@ -155,6 +155,25 @@ func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
 	}
 }
 
+// A large file below more directories than a walk enters is not hidden by a request:
+// what no measurement will count exceeds it, what the next one counts does not yet.
+func TestRank_UncountableExceedsAnyRequest(t *testing.T) {
+	with := func(name string, uncountable bool) signal.Candidate {
+		c := pod{name: name, request: 10 << 20, used: 1 << 20}.candidate(signal.NodefsAvailable)
+		c.Usage.Containers[0].Rootfs.Incomplete = "next round"
+		c.Usage.Containers[0].Logs.Incomplete, c.Usage.Containers[0].Logs.Uncountable = "too deep", uncountable
+		return c
+	}
+	above := pod{name: "above", used: 5 << 20}.candidate(signal.NodefsAvailable)
+	ranked := ranking.Rank([]signal.Candidate{above, with("pending", false), with("hides", true)}, signal.NodefsAvailable, everywhere)
+	if got := namesOf(ranked); !slices.Equal(got, []string{"hides", "above", "pending"}) {
+		t.Errorf("ranked %v", got)
+	}
+	if got, want := ranked[0].Key.Reason(), "uses at least 1Mi, assumed above its request of 10Mi, priority 0, measured incompletely (too deep)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestWhatIsNotMeasuredCountsZero(t *testing.T) {
 	seen := signal.Candidate{Pod: &signal.Pod{Name: "seen", UID: "b"}, Usage: &signal.Usage{}}
 	hungry := signal.Candidate{Pod: &signal.Pod{Name: "hungry", UID: "c"}, Usage: &signal.Usage{Memory: signal.Of(signal.Bytes(1))}}

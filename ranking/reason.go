@@ -37,6 +37,8 @@ func (k *Key) measured() string {
 		return "uses " + used + " inodes"
 	case k.Order == ByPIDs:
 		return "runs " + used + " processes"
+	case k.Exceeds && k.Usage <= k.Request:
+		return fmt.Sprintf("uses %s, assumed above its request of %s", used, signal.Format(k.Request, k.unit()))
 	case k.Exceeds:
 		return fmt.Sprintf("uses %s, %s above its request", used, signal.Format(k.over(), k.unit()))
 	}

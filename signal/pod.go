@@ -139,6 +139,9 @@ type FilesystemUsage struct {
 	Inodes Measured[Inodes]
 	// Incomplete is why there may be more than was measured, empty if there is not.
 	Incomplete string
+	// Uncountable: no later measurement counts the rest either, as it lies beyond a
+	// bound of the measurement.
+	Uncountable bool
 }
 
 // Container returns the usage of a container, nil if there is none. Usage that

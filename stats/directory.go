@@ -95,6 +95,7 @@ type part struct {
 	pending bool      // the next round goes on with it
 	next    *progress // where; nil: from its beginning
 	unseen  bool      // it could not be looked at
+	beyond  bool      // some of it lies beyond a bound: no round counts that
 }
 
 // OpenDirectories prepares to measure; it opens nothing.

@@ -78,7 +78,7 @@ func (m *merge) addLayers(l *layers) {
 }
 
 func (m *merge) addPart(p *part) {
-	used := signal.FilesystemUsage{Bytes: signal.Of(p.bytes), Inodes: signal.Of(p.inodes), Incomplete: p.short}
+	used := signal.FilesystemUsage{Bytes: signal.Of(p.bytes), Inodes: signal.Of(p.inodes), Incomplete: p.short, Uncountable: p.beyond}
 	var u *signal.Usage
 	switch {
 	case p.inodes > 0 || p.short == "":

@@ -203,6 +203,9 @@ func (w *walker) part(top int, l *location, known *part) (part, error) {
 	if err = cmp.Or(err, w.cut); err != nil {
 		p.short = err.Error()
 	}
+	if p.beyond = w.cut == errDepth || w.cut == errLinks; p.beyond {
+		p.short = w.cut.Error()
+	}
 	p.bytes, p.inodes = signal.Bytes(w.bytes), signal.Inodes(w.inodes)
 	return p, err
 }
@@ -215,15 +218,26 @@ func (d *Directories) at(where string) {
 
 // publish replaces what is known of a pod. Of a part that was cut short, what
 // was known before stays if it is more and still counts; what could not be looked
-// at at all is left out.
+// at at all is left out. A bound that was met counts as met until a walk is complete.
 func (d *Directories) publish(uid string, m podDirectories) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.pods[uid]
 	for i := range m.parts {
 		p := &m.parts[i]
-		if was := findPart(old.parts, p.place); p.short != "" && was != nil && was.inodes > 0 && was.bytes >= p.bytes && d.counts(was.at, p.at) {
+		was := findPart(old.parts, p.place)
+		if p.short == "" || was == nil || !d.counts(was.at, p.at) {
+			continue
+		}
+		short, beyond := p.short, p.beyond
+		if was.beyond && p.pending {
+			short, beyond = was.short, true
+		}
+		if was.inodes > 0 && was.bytes >= p.bytes {
 			*p = *was
+		}
+		if beyond {
+			p.short, p.beyond = short, true
 		}
 	}
 	m.parts = slices.DeleteFunc(m.parts, func(p part) bool { return p.unseen && p.inodes == 0 })

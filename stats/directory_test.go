@@ -316,6 +316,74 @@ func TestAWalkGoesOn(t *testing.T) {
 	}
 }
 
+// What lies below more directories than a walk enters is counted by no round, and is
+// reported so: also while a walk has not come as deep again, or has counted less than
+// the one before. A walk that finds nothing so deep ends it.
+func TestDirectories_DepthIsUncountable(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	at := host.volume("u1")
+	writeFile(t, at+"/file", 1<<20)
+	d := host.open(DirectoryOptions{})
+	measure(t, d, p)
+	if err := os.Remove(at + "/file"); err != nil {
+		t.Fatal(err)
+	}
+	deep := at + strings.Repeat("/d", maxDepth+1)
+	if err := os.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	emptyFiles(t, at, 50)
+	writeFile(t, deep+"/hog", 8<<20)
+	check := func(when string, uncountable bool, part string) {
+		t.Helper()
+		if v := merged(d, &p).Volume("cache"); v.Uncountable != uncountable || !strings.Contains(v.Incomplete, part) || (v.Incomplete == "") == uncountable {
+			t.Errorf("%s: %+v", when, v)
+		}
+	}
+	_ = d.Measure(t.Context(), []signal.Pod{p})
+	check("less was counted than before", true, errDepth.Error())
+	writeFile(t, at+"/more", 2<<20)
+	d.options.Entries = 80
+	_ = d.Measure(t.Context(), []signal.Pod{p})
+	check("the walk goes on", true, errDepth.Error())
+	if err := os.RemoveAll(at + "/d"); err != nil {
+		t.Fatal(err)
+	}
+	d.options.Entries = 1 << 20
+	measure(t, d, p)
+	check("it is gone", false, "")
+}
+
+// Of too many files with several names, no round counts all.
+func TestDirectories_LinksAreUncountable(t *testing.T) {
+	host := newDisk(t)
+	p := host.pod("u1")
+	writeFile(t, host.volume("u1")+"/file", 1)
+	if err := os.Link(host.volume("u1")+"/file", host.volume("u1")+"/name"); err != nil {
+		t.Fatal(err)
+	}
+	d := host.open(DirectoryOptions{})
+	for i, tried := range d.plan([]signal.Pod{p}) {
+		tops, err := d.openTops()
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		defer tops.close()
+		tried.lap = &lap{begun: time.Now(), nolinks: true}
+		m, _ := d.measurePod(&walker{ctx: t.Context(), links: map[link]struct{}{}}, tops, &tried, func(string) {})
+		d.publish("u1", m)
+	}
+	if v := merged(d, &p).Volume("cache"); !v.Uncountable || v.Incomplete != errLinks.Error() {
+		t.Errorf("%+v", v)
+	}
+	d = host.open(DirectoryOptions{Entries: 1})
+	_ = d.Measure(t.Context(), []signal.Pod{p})
+	if v := merged(d, &p).Volume("cache"); v != nil && v.Uncountable {
+		t.Errorf("a walk that goes on: %+v", v)
+	}
+}
+
 // Files are counted before what lies in directories beside them.
 func TestAWalkCountsFilesFirst(t *testing.T) {
 	host := newDisk(t)

@@ -199,13 +199,14 @@ func workingSet(u cgroup.MemoryUsage, err error) (signal.Measured[signal.Bytes],
 // countProcesses counts the processes of the pod's cgroup, of its containers',
 // and of what containers made below theirs.
 func (m *pod) countProcesses(buf *cgroup.Buffer) (signal.Measured[signal.PIDs], error) {
+	var bound cgroup.Bound
 	total, err := m.own.dir.CountProcs(buf)
 	for i := range m.containers {
 		if err != nil {
 			break
 		}
 		var n int
-		if n, err = m.containers[i].countProcesses(buf); err == nil {
+		if n, err = m.containers[i].countProcesses(buf, &bound); err == nil {
 			total += n
 		}
 	}
@@ -215,7 +216,10 @@ func (m *pod) countProcesses(buf *cgroup.Buffer) (signal.Measured[signal.PIDs], 
 	return signal.Of(signal.PIDs(total)), nil
 }
 
-func (g *group) countProcesses(buf *cgroup.Buffer) (int, error) {
+// countProcesses counts the processes of a cgroup and all below it. Where not all of
+// these can be visited, the tasks count, which are as many or more; where those are not
+// counted either, at least one is assumed: a known 0 would take the pod out of rankings.
+func (g *group) countProcesses(buf *cgroup.Buffer, bound *cgroup.Bound) (int, error) {
 	n, err := g.dir.CountProcs(buf)
 	if err != nil {
 		return 0, err
@@ -223,6 +227,13 @@ func (g *group) countProcesses(buf *cgroup.Buffer) (int, error) {
 	if below, ok := g.dir.Children(); ok && below == 0 {
 		return n, nil
 	}
-	nested, err := g.dir.CountProcsBelow(buf)
-	return n + nested, err
+	nested, err := g.dir.CountProcsBelow(buf, bound)
+	if err == nil || cgroup.IsGone(err) {
+		return n + nested, err
+	}
+	tasks, err := g.dir.Tasks(buf)
+	if err != nil {
+		tasks = 1
+	}
+	return max(n+nested, tasks), nil
 }

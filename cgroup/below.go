@@ -1,0 +1,134 @@
+package cgroup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of a walk through the cgroups that a container makes below its own.
+const (
+	// maxBelowDepth is how far below a walk goes. Each level holds a descriptor open.
+	maxBelowDepth = 32
+	// maxDirs is how many cgroups are visited for one [Bound], 15 µs each.
+	maxDirs = 256
+	// walkTime is how long these visits may take.
+	walkTime = 4 * time.Millisecond
+	// clockEvery is after how many visits the clock is read.
+	clockEvery = 32
+	// listBytes is how much of a directory is listed at a time.
+	listBytes = 2 << 10
+)
+
+// ErrBound reports that more cgroups exist than are visited.
+var ErrBound = errors.New("it has more cgroups, or deeper ones, than are visited")
+
+// A Bound limits the walks that count the processes of one pod: a container may make
+// cgroups of its own, any number of them and any depth. The zero value is unused.
+type Bound struct {
+	visited int
+	until   time.Time // zero before the first visit
+}
+
+// visit returns [ErrBound] if no further cgroup may be visited.
+func (b *Bound) visit() error {
+	if b.until.IsZero() {
+		b.until = time.Now().Add(walkTime)
+	}
+	if b.visited >= maxDirs || b.visited > 0 && b.visited%clockEvery == 0 && time.Now().After(b.until) {
+		return ErrBound
+	}
+	b.visited++
+	return nil
+}
+
+// CountProcsBelow counts the processes in all cgroups below this one, as containers
+// that make cgroups of their own have them. Cgroups that vanish meanwhile had no
+// process. With any error but that of a removed cgroup the count is a lower bound:
+// [ErrBound], or the first failure to open, list or read one.
+func (d *Dir) CountProcsBelow(buf *Buffer, bound *Bound) (int, error) {
+	n, err := countBelow(d.fd, buf, bound, 0)
+	if err != nil && !errors.Is(err, ErrBound) {
+		err = fmt.Errorf("count the processes of the cgroups below %s: %w", d.path, err)
+	}
+	return n, err
+}
+
+// countBelow opens each cgroup in its parent, however long its path is.
+func countBelow(dir int, buf *Buffer, bound *Bound, depth int) (total int, first error) {
+	if _, err := unix.Seek(dir, 0, unix.SEEK_SET); err != nil {
+		return 0, err
+	}
+	var list [listBytes]byte
+	for {
+		n, err := unix.Getdents(dir, list[:])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil || n <= 0:
+			return total, cmp.Or(first, err)
+		}
+		for name, rest := NextDirectory(list[:n]); name != nil || len(rest) > 0; name, rest = NextDirectory(rest) {
+			if name == nil {
+				continue
+			}
+			if err := bound.visit(); err != nil {
+				return total, err
+			}
+			n, err := countChild(dir, name, buf, bound, depth+1)
+			total += n
+			if errors.Is(err, ErrBound) {
+				return total, err
+			}
+			if err != nil && !IsGone(err) {
+				first = cmp.Or(first, err)
+			}
+		}
+	}
+}
+
+func countChild(parent int, name []byte, buf *Buffer, bound *Bound, depth int) (int, error) {
+	dir, errno := openat(parent, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if errno != 0 {
+		return 0, errno
+	}
+	defer unix.Close(dir) //nolint:errcheck // nothing was written
+	direct, errno := countProcs(dir, buf)
+	if errno != 0 {
+		return 0, errno
+	}
+	var st unix.Stat_t
+	switch err := unix.Fstat(dir, &st); {
+	case err == nil && st.Nlink == 2: // "." and its name: none is below
+		return direct, nil
+	case depth == maxBelowDepth:
+		return direct, ErrBound
+	}
+	nested, err := countBelow(dir, buf, bound, depth)
+	return direct + nested, err
+}
+
+// Tasks reads the number of tasks (threads, not processes) in this cgroup and all
+// below it from the pids controller. Returns an error where that does not count them.
+func (d *Dir) Tasks(buf *Buffer) (int, error) {
+	f, err := OpenFile(d.tasks())
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	text, err := f.Read(buf)
+	if err != nil {
+		return 0, err
+	}
+	n, err := ParseSingleValue(text)
+	if err != nil {
+		return 0, malformed(f, err)
+	}
+	return int(min(n, maxTasks)), nil
+}
+
+// maxTasks is more than any kernel has: PID_MAX_LIMIT is 4 Mi.
+const maxTasks = 1 << 30
