@@ -12,6 +12,8 @@
 //   - Only pods of the own node are watched, and only they are kept, whatever is
 //     answered. A pod whose names could lead out of its own cgroup and directories
 //     is left out, and that is said once.
+//   - What is kept is bounded, of each pod and of all together, and no pod is lost by
+//     that.
 //   - Whoever asks gets finished values without a lock: a look at the node never
 //     waits for an event that is being taken in.
 //   - Requests for evictions wait for no other requests of this client.

@@ -14,7 +14,7 @@ import (
 )
 
 // An entry is what is kept of one pod: a few kilobytes, and less of one that has
-// ended, whatever the size of the object. It does not change.
+// ended, whatever the size of the object. It does not change once it is in the budget.
 type entry struct {
 	pod   signal.Pod
 	state PodState

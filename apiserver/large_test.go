@@ -139,6 +139,33 @@ func TestPods_WideActivePodsAreKeptShort(t *testing.T) {
 	})
 }
 
+// A kubelet that is stopped rejects no pod, however many are bound to its node.
+func TestPods_ManyWideActivePodsAreKeptShort(t *testing.T) {
+	forms(t, func(t *testing.T, b *bulk.Server) {
+		b.Pods, b.Grow = 1500, func(p *corev1.Pod) {
+			for i := range 250 {
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprintf("container-%d", i), Image: "i"})
+				p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i), VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+			}
+		}
+		var before, most int64
+		b.Sent = func(n int) {
+			if n%100 == 0 {
+				most = max(most, live()-before)
+			}
+		}
+		p, _ := arrive(t, b, func() { before = live() })
+		kept := live() - before
+		t.Logf("at most %d MiB while 1500 pods arrived, %d MiB kept", most>>20, kept>>20)
+		if most > 32<<20 || kept > 16<<20 {
+			t.Errorf("at most %d MiB while 1500 pods arrived, %d MiB kept", most>>20, kept>>20)
+		}
+		if n := len(p.Active()); n != 1500 {
+			t.Errorf("%d pods are active", n)
+		}
+	})
+}
+
 // many are pods near the size limit of an object, of very many small parts.
 var many = map[string]func(*corev1.Pod){
 	"volumes": func(p *corev1.Pod) {

@@ -56,6 +56,8 @@ type Pods struct {
 	mu      sync.Mutex
 	entries map[types.UID]*entry // by the UID in the API, which for static pods is not that of the cgroup
 	refused map[types.UID]bool   // what was said to be of no use
+	budget  budget               // of what entries keep
+	short   bool                 // that it is used up was logged
 	stale   bool                 // the active pods differ from those of latest
 	dirty   chan struct{}        // one slot: something differs from latest
 }
@@ -76,7 +78,7 @@ func WatchPods(ctx context.Context, c *Connection, known []signal.Pod, changed f
 	p := &Pods{
 		node: c.node, log: c.log, choices: c.choices, changed: changed,
 		link:    link{what: "pods", log: c.log},
-		entries: map[types.UID]*entry{}, refused: map[types.UID]bool{}, dirty: make(chan struct{}, 1),
+		entries: map[types.UID]*entry{}, refused: map[types.UID]bool{}, budget: budget{shares: map[types.UID]share{}}, dirty: make(chan struct{}, 1),
 	}
 	p.latest.Store(&view{active: c.choices.Renew(known)})
 	if c.Configured() {

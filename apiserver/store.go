@@ -31,13 +31,22 @@ func (s podStore) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) { return s.entry(object) }
 }
 
-// entry is what is kept of an object, which may have been transformed already.
+// entry is what is kept of an object, which may have been transformed already. It uses
+// some of the budget until the pod is forgotten, or a list without it replaces all.
 func (s podStore) entry(object any) (*entry, error) {
 	if e, is := object.(*entry); is {
 		return e, nil
 	}
 	if pod, is := slimpods.Of(object); is {
-		return s.entryOf(pod), nil
+		e := s.entryOf(pod)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.budget.fit(e.uid, &e.pod, kindOf(pod)) && !s.short {
+			s.short = true
+			s.log.Warn("Pods of this node have too many containers and volumes together: further ones are measured as a whole",
+				"first", e.pod.Key(), "effect", "the kubelet alone enforces local storage limits of their containers and volumes")
+		}
+		return e, nil
 	}
 	return nil, fmt.Errorf("take in a pod: it is a %T", object)
 }
@@ -63,6 +72,7 @@ func (s podStore) Replace(list []any, _ string) error {
 		}
 		s.stale = s.stale || !sameToDecisions(before[listed.uid], s.entries[listed.uid])
 	}
+	s.budget.retain(s.entries)
 	for uid := range before {
 		s.stale = s.stale || s.entries[uid] == nil
 	}
@@ -92,6 +102,7 @@ func (p *Pods) forget(e *entry) {
 	p.stale = p.stale || p.entries[e.uid] != nil
 	delete(p.entries, e.uid)
 	delete(p.refused, e.uid)
+	p.budget.release(e.uid)
 }
 
 // metadata leaves out who has written which field, and the copy of the object

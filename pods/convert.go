@@ -1,9 +1,6 @@
 package pods
 
 import (
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresource "k8s.io/component-helpers/resource"
@@ -169,22 +166,20 @@ func volumes(spec []corev1.Volume) []signal.Volume {
 	if len(spec) == 0 {
 		return nil
 	}
-	if len(spec) <= MaxVolumes {
-		converted := make([]signal.Volume, len(spec))
-		for i := range spec {
-			converted[i] = volume(&spec[i])
-		}
-		return converted
+	if len(spec) > MaxVolumes {
+		return directories(func(yield func(string) bool) {
+			for i := range spec {
+				if !yield(volume(&spec[i]).Directory) {
+					return
+				}
+			}
+		})
 	}
-	var parents []signal.Volume
+	converted := make([]signal.Volume, len(spec))
 	for i := range spec {
-		parent, _, _ := strings.Cut(volume(&spec[i]).Directory, "/")
-		all := signal.Volume{Name: strings.ReplaceAll(parent, "~", "-"), Local: true, Directory: parent}
-		if parent != "" && !slices.Contains(parents, all) {
-			parents = append(parents, all)
-		}
+		converted[i] = volume(&spec[i])
 	}
-	return parents
+	return converted
 }
 
 // quantity keeps the canonical text, which messages repeat, and the value,

@@ -215,7 +215,8 @@ func (t *Teller) tryStatus(ctx context.Context, d *Debt) outcome {
 	}
 	p := evicted(n, pod.ResourceVersion)
 	if d.Repair {
-		p.Status.Conditions = nil
+		mark, _ := s.lost()
+		p.Status.Message, p.Status.Conditions = mark.Message, nil
 	}
 	err = send(ctx, t.client, n, p)
 	a := answerTo(err)

@@ -79,9 +79,13 @@ func (s *sight) whole() bool {
 	if !s.debt.Repair {
 		return false
 	}
-	n, lost := lostReason(s.pod, s.at)
-	return !lost || n.Message != s.debt.Notice.Message
+	n, lost := s.lost()
+	return !lost || stamp(n.Decided) != stamp(s.debt.Notice.Decided)
 }
+
+// lost is what a repair restores, by the pod's mark. The message of the debt may lack
+// the beginning of a long one, as package apiserver has it.
+func (s *sight) lost() (Notice, bool) { return lostReason(s.pod, s.debt.Notice.Killed, s.at) }
 
 // ending: whether these containers were killed or started is not known yet to a
 // repair, whose notice may name none.
@@ -128,17 +132,23 @@ func (s *sight) newer(id string, state *corev1.ContainerState) bool {
 	case state.Running != nil && n.killed(id):
 		return false
 	case state.Running != nil:
-		return len(n.Killed) > 0 && !s.asked || startedAfter(state.Running.StartedAt.Time, n.Decided)
+		return len(n.Killed) > 0 && !s.asked || s.startedAfter(state.Running.StartedAt.Time)
 	case state.Terminated != nil:
-		return !n.killed(state.Terminated.ContainerID) && startedAfter(state.Terminated.StartedAt.Time, n.Decided)
+		return !n.killed(state.Terminated.ContainerID) && s.startedAfter(state.Terminated.StartedAt.Time)
 	}
 	return false
 }
 
-// startedAfter compares a time that the API has cut to whole seconds. In doubt
-// the container is newer.
-func startedAfter(started, decided time.Time) bool {
-	return !started.Before(decided.Truncate(time.Second))
+// startedAfter compares a start with the decision. The API has cut both to whole
+// seconds, so that of equal ones either may be the earlier. In doubt the container is
+// newer; but in a pod that has failed, which no kubelet starts again, it is older
+// where the containers that were killed are not known.
+func (s *sight) startedAfter(started time.Time) bool {
+	since := s.debt.Notice.Decided.Truncate(time.Second)
+	if s.debt.Repair && len(s.debt.Notice.Killed) == 0 {
+		since = since.Add(time.Second)
+	}
+	return !started.Before(since)
 }
 
 // endedOtherwise: somebody else has said what the pod died of, or it succeeded.

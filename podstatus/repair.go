@@ -31,7 +31,8 @@ func (t *Teller) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid string
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for pod := range unexplained {
-		if n, is := lostReason(pod, now); is {
+		killed := t.unconfirmed[string(pod.UID)].notice.Killed
+		if n, is := lostReason(pod, killed, now); is {
 			t.repair(n, pod.ResourceVersion, now)
 		}
 	}
@@ -68,8 +69,9 @@ func (t *Teller) repair(n Notice, version string, now time.Time) {
 
 // lostReason reports whether a pod was evicted by an agent and has lost the reason
 // or the message, and returns a notice with what its mark contains. A pod in which a
-// container has started since is not one: it has failed by itself.
-func lostReason(pod *corev1.Pod, now time.Time) (n Notice, lost bool) {
+// container has started since is not one: it has failed by itself. Those that were
+// killed are older, whenever they started; killed is empty where they are not known.
+func lostReason(pod *corev1.Pod, killed []string, now time.Time) (n Notice, lost bool) {
 	s := &pod.Status
 	if s.Phase != corev1.PodFailed || s.Reason != "" && (s.Reason != ReasonEvicted || s.Message != "") {
 		return n, false
@@ -79,8 +81,8 @@ func lostReason(pod *corev1.Pod, now time.Time) (n Notice, lost bool) {
 		if c.Type != Evicted || c.Status != corev1.ConditionTrue || c.Message == "" || c.LastTransitionTime.IsZero() {
 			continue
 		}
-		n = Notice{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: c.Message, Decided: c.LastTransitionTime.Time}
-		return n, !(&sight{debt: &Debt{Notice: n}, pod: pod, asked: true, at: now}).startedSince()
+		n = Notice{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: c.Message, Decided: c.LastTransitionTime.Time, Killed: killed}
+		return n, !(&sight{debt: &Debt{Notice: n, Repair: true}, pod: pod, asked: true, at: now}).startedSince()
 	}
 	return n, false
 }

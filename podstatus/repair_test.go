@@ -2,6 +2,7 @@ package podstatus
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,4 +152,86 @@ func TestRepair_OvertakenByTheKubelet(t *testing.T) {
 			t.Errorf("%d statuses, %d debts, %+v", statuses, w.Debts(), w.pod("p").Status)
 		}
 	})
+}
+
+// The pods as the node follows them lack the beginning of a long message.
+func TestRepair_RestoresTheWholeMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newWorld(t, Options{Running: node()}), notice("p")
+		n.Decided = time.Now().Add(-time.Hour)
+		n.Message = strings.Repeat("Container c was using 2Gi, request is 1Gi, has larger consumption of memory. ", 100)
+		w.put(failed(n))
+		defer w.run(nil)()
+		shown := w.pod("p")
+		for i := range shown.Status.Conditions {
+			c := &shown.Status.Conditions[i]
+			c.Message = c.Message[max(0, len(c.Message)-4096):]
+		}
+		w.Repair(func(yield func(*corev1.Pod) bool) { yield(shown) }, func(string) bool { return true })
+		wait(t, time.Second)
+		if got := w.pod("p").Status; got.Reason != ReasonEvicted || got.Message != n.Message {
+			t.Errorf("reason %q, %d bytes of a message of %d", got.Reason, len(got.Message), len(n.Message))
+		}
+		if statuses, _ := w.counts(); statuses != 1 || w.Debts() != 0 {
+			t.Errorf("%d statuses, %d debts", statuses, w.Debts())
+		}
+	})
+}
+
+// A mark of a later eviction is not that of the repair.
+func TestRepair_OvertakenByAnotherEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newWorld(t, Options{Running: node()}), notice("p")
+		n.Decided = time.Now().Add(-time.Hour)
+		w.put(failed(n))
+		w.podsChanged()
+		later := n
+		later.Decided = n.Decided.Add(time.Minute)
+		w.overwrite(failed(later))
+		defer w.run(nil)()
+		wait(t, time.Minute)
+		if statuses, _ := w.counts(); statuses != 0 || w.Debts() != 0 {
+			t.Errorf("%d statuses, %d debts", statuses, w.Debts())
+		}
+		w.podsChanged()
+		wait(t, time.Minute)
+		if got := w.pod("p").Status; got.Reason != ReasonEvicted {
+			t.Errorf("the later one is not repaired: %+v", got)
+		}
+	})
+}
+
+// The API has the start of a container, and the decision in the mark, in whole seconds.
+func TestRepair_OfAContainerThatStartedRightBeforeTheDecision(t *testing.T) {
+	for about, tc := range map[string]struct {
+		told    bool // lately, so that the killed containers are known
+		started time.Duration
+		repairs bool
+	}{
+		"killed, started in that second":         {true, 0, true},
+		"killed, started before the kill":        {true, time.Second, true},
+		"not known, started in that second":      {false, 0, true},
+		"not known, started in the second after": {false, time.Second, false},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, n := takenBack(t, Options{Running: node()}, runs("id-p", time.Now()))
+				if !tc.told {
+					w = newWorld(t, Options{Running: node()})
+				}
+				w.put(failed(n, func(p *corev1.Pod) {
+					p.Status.ContainerStatuses[0].State = ended("id-p", n.Decided.Add(tc.started))
+				}))
+				defer w.run(nil)()
+				w.podsChanged()
+				wait(t, time.Minute)
+				if got := w.pod("p").Status; (got.Reason == ReasonEvicted && got.Message == n.Message) != tc.repairs {
+					t.Errorf("%+v", got)
+				}
+				if w.Debts() != 0 {
+					t.Errorf("%d debts", w.Debts())
+				}
+			})
+		})
+	}
 }
