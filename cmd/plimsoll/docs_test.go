@@ -25,7 +25,8 @@ var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-
 var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
 	overwrite prefix previous selector server serviceaccount tail user
-	api-versions create-namespace no-hooks reset-then-reuse-values set
+	force-conflicts sort-by
+	api-versions create-namespace install no-hooks reset-then-reuse-values set
 	config-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now`)
 
