@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Clients are how a controller speaks to the API server: in three ways, each on
@@ -28,7 +27,7 @@ var ErrNoServer = errors.New("no API server is known: give --kubeconfig, or run 
 // Dial prepares to speak to the API server for a whole cluster, and makes no
 // request. The options' NodeName and Log are of no account.
 func Dial(o Options) (*Clients, error) {
-	config, err := configuration(o.Kubeconfig)
+	config, current, err := configuration(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +36,7 @@ func Dial(o Options) (*Clients, error) {
 	}
 	config.UserAgent = cmp.Or(o.UserAgent, "plimsoll-controller")
 	prepare(config)
-	c := &Clients{Server: config.Host, Context: currentContext(o.Kubeconfig)}
+	c := &Clients{Server: config.Host, Context: current}
 	for _, client := range []*kubernetes.Interface{&c.Watching, &c.Writing, &c.Electing} {
 		connection, err := rest.HTTPClientFor(config)
 		if err != nil {
@@ -52,17 +51,4 @@ func Dial(o Options) (*Clients, error) {
 		}
 	}
 	return c, nil
-}
-
-// currentContext returns the name of the context that a kubeconfig chooses; empty
-// if there is none.
-func currentContext(kubeconfig string) string {
-	if kubeconfig == "" {
-		return ""
-	}
-	loaded, err := clientcmd.LoadFromFile(kubeconfig)
-	if err != nil {
-		return ""
-	}
-	return loaded.CurrentContext
 }

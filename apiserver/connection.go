@@ -2,12 +2,16 @@ package apiserver
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +29,9 @@ type Options struct {
 	// environment that a cluster gives to its pods does; without that there is no
 	// server.
 	Kubeconfig string
+	// Kubeconfigs are several files in place of Kubeconfig, merged as kubectl merges those
+	// of KUBECONFIG: the first definition of a name counts, and missing files are skipped.
+	Kubeconfigs []string
 	// NodeName is the name of the own Node object; if it is empty, see [NodeName].
 	NodeName string
 	// Timeout of each request, watches excepted; 0 is 10 s.
@@ -73,7 +80,7 @@ func Connect(o Options) (*Connection, error) {
 		return nil, err
 	}
 	c := &Connection{node: node, log: cmp.Or(o.Log, slog.Default()), choices: o.Choices}
-	config, err := configuration(o.Kubeconfig)
+	config, _, err := configuration(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -87,32 +94,40 @@ func Connect(o Options) (*Connection, error) {
 	return c, nil
 }
 
-// configuration is where the server is; nil if nothing says so.
-func configuration(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
+// configuration is where the server is, and the current context of the kubeconfig;
+// nil if nothing says where the server is.
+func configuration(o *Options) (config *rest.Config, current string, err error) {
+	if o.Kubeconfig == "" && len(o.Kubeconfigs) == 0 {
 		if os.Getenv("KUBERNETES_SERVICE_HOST") == "" || os.Getenv("KUBERNETES_SERVICE_PORT") == "" {
-			return nil, nil
+			return nil, "", nil
 		}
-		config, err := rest.InClusterConfig()
-		if err != nil {
-			return nil, fmt.Errorf("use the pod's service account for the API server: %w; mount its token, or give --kubeconfig", err)
+		if config, err = rest.InClusterConfig(); err != nil {
+			return nil, "", fmt.Errorf("use the pod's service account for the API server: %w; mount its token, or give --kubeconfig", err)
 		}
-		return config, nil
+		return config, "", nil
 	}
 	// An empty kubeconfig must not lead to a server on localhost, as it does for
 	// kubectl, nor to whatever the environment of some shell names.
-	loaded, err := clientcmd.LoadFromFile(kubeconfig)
+	names := cmp.Or(o.Kubeconfig, strings.Join(o.Kubeconfigs, string(filepath.ListSeparator)))
+	if o.Kubeconfig == "" && !slices.ContainsFunc(o.Kubeconfigs, exists) {
+		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", names, fs.ErrNotExist)
+	}
+	rules := clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: o.Kubeconfigs}
+	loaded, err := rules.Load()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig %s: %w", kubeconfig, err)
+		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", names, err)
 	}
-	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
-		return nil, fmt.Errorf("find the files that the kubeconfig %s names: %w", kubeconfig, err)
-	}
-	config, err := clientcmd.NewNonInteractiveClientConfig(*loaded, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	config, err = clientcmd.NewNonInteractiveClientConfig(*loaded, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("use the kubeconfig %s: %w", kubeconfig, err)
+		return nil, "", fmt.Errorf("use the kubeconfig %s: %w", names, err)
 	}
-	return config, nil
+	return config, loaded.CurrentContext, nil
+}
+
+// exists reports whether a file is there, readable or not.
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // prepare sets what all clients have in common.

@@ -79,7 +79,7 @@ var agentRules = []rule[Facts]{
 		"make the directory of --state-file writable for the agent, or give another one"},
 		func(f *Facts) []trouble { return one(f.StateFault.Value) }},
 	{Code{"disarmed-by-file", Info, "The disarm file exists: whatever the cluster says, the agent touches nothing.",
-		"plimsoll arm --local on the node removes it"},
+		"find out why it was made; then kubectl exec POD -- /plimsoll arm --local with the agent's pod removes it, as does rm on the node"},
 		func(f *Facts) []trouble {
 			return when(f.Disarmed.Value, f.Ours.DisarmFile+" exists: the agent is disarmed")
 		}},

@@ -15,8 +15,8 @@ type Meters struct {
 	// after that was decided.
 	PodDeleted func(late time.Duration)
 	// Request: one to the API server ended, after waiting for its turn for so long.
-	// class is one of [Classes].
-	Request func(class string, waited, took time.Duration, err error)
+	// class is one of [Classes], result one of [Results].
+	Request func(class, result string, waited, took time.Duration)
 	// EventDropped: an event was not sent, because there were too many.
 	EventDropped func()
 	// Looked: the fleet was asked once what to do, which took so long.
@@ -43,9 +43,9 @@ func (m *Meters) podDeleted(late time.Duration) {
 	}
 }
 
-func (m *Meters) request(c class, waited, took time.Duration, err error) {
+func (m *Meters) request(c class, waited, took time.Duration, r result) {
 	if m.Request != nil {
-		m.Request(c.String(), waited, took, err)
+		m.Request(c.String(), resultNames[r], waited, took)
 	}
 }
 

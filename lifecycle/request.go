@@ -38,7 +38,7 @@ func (x *errand) send(r *rest.Request, into runtime.Object) error {
 	if err == nil && into != nil {
 		err = answer.Into(into)
 	}
-	x.parts.Meters.request(x.class, x.waited, time.Since(began), err)
+	x.parts.Meters.request(x.class, x.waited, time.Since(began), resultOf(err))
 	return err
 }
 
@@ -162,6 +162,34 @@ func (x *errand) ended(doing string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s pod %s: %w", doing, x.Pod.Key(), err)
+}
+
+// A result is how a request ended.
+type result uint8
+
+const (
+	requestOK result = iota
+	// requestDeclined: the object is gone or has changed, or a PodDisruptionBudget
+	// forbids the eviction. Each is an ordinary answer, and no fault.
+	requestDeclined
+	requestFailed
+)
+
+var resultNames = [...]string{requestOK: "ok", requestDeclined: "declined", requestFailed: "failed"}
+
+// Results are the names of the results of requests.
+func Results() []string { return resultNames[:] }
+
+// resultOf returns the result of a request that ended with err. A 429 is declined only
+// if a budget is its cause: any other is a server that is overloaded.
+func resultOf(err error) result {
+	switch {
+	case err == nil:
+		return requestOK
+	case isGone(err), isOtherUID(err), apierrors.IsConflict(err), apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return requestDeclined
+	}
+	return requestFailed
 }
 
 // isGone: an API server says that there is no such object. A 404 without a word of

@@ -15,6 +15,7 @@ type ControllerSettings struct {
 	LinesLost func() int64
 	States    []string // the states of a zone, by name
 	Classes   []string // of requests, most urgent first
+	Results   []string // of requests
 	Decisions []string // the kinds of decisions
 	// Cluster is what is known at present; called at every scrape, which waits for
 	// it. False: nothing is known yet, and there is no series of it.
@@ -61,12 +62,6 @@ type Controller struct {
 	mostUrgent               string
 }
 
-// Results of requests.
-const (
-	succeeded = "ok"
-	failed    = "failed"
-)
-
 // NewController returns instruments at zero.
 func NewController(s ControllerSettings) *Controller {
 	r := prometheus.NewRegistry()
@@ -89,8 +84,9 @@ func NewController(s ControllerSettings) *Controller {
 		if i == 0 {
 			m.mostUrgent = class
 		}
-		m.requests.WithLabelValues(class, succeeded)
-		m.requests.WithLabelValues(class, failed)
+		for _, result := range s.Results {
+			m.requests.WithLabelValues(class, result)
+		}
 		m.requestWait.WithLabelValues(class)
 		m.requestTime.WithLabelValues(class)
 	}
@@ -117,11 +113,7 @@ func (m *Controller) PodDeleted(late time.Duration) {
 }
 
 // Request records a request that has ended.
-func (m *Controller) Request(class string, waited, took time.Duration, err error) {
-	result := succeeded
-	if err != nil {
-		result = failed
-	}
+func (m *Controller) Request(class, result string, waited, took time.Duration) {
 	m.requests.WithLabelValues(class, result).Inc()
 	m.requestWait.WithLabelValues(class).Observe(waited.Seconds())
 	m.requestTime.WithLabelValues(class).Observe(took.Seconds())

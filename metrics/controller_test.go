@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -29,7 +28,7 @@ func openController() *metrics.Controller {
 func controllerOf(cluster func() (metrics.Cluster, bool)) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
 		Version: "v1", Revision: "abc", LinesLost: func() int64 { return 3 },
-		States: []string{"Normal", "PartialDisruption", "FullDisruption"}, Classes: []string{"protect", "tidy"}, Decisions: []string{"taint", "evict"},
+		States: []string{"Normal", "PartialDisruption", "FullDisruption"}, Classes: []string{"protect", "tidy"}, Results: []string{"ok", "declined", "failed"}, Decisions: []string{"taint", "evict"},
 		Cluster: cluster,
 	})
 }
@@ -40,8 +39,8 @@ func recordController(m *metrics.Controller) {
 	m.Decided("evict", false)
 	m.Tainted("r/z")
 	m.PodDeleted(300 * time.Millisecond)
-	m.Request("protect", 3*time.Millisecond, 20*time.Millisecond, nil)
-	m.Request("tidy", 2*time.Second, time.Millisecond, errors.New("refused"))
+	m.Request("protect", "ok", 3*time.Millisecond, 20*time.Millisecond)
+	m.Request("tidy", "declined", 2*time.Second, time.Millisecond)
 	m.EventDropped()
 	m.Looked(40 * time.Microsecond)
 	m.Leading(true)
@@ -85,7 +84,8 @@ func TestWhatTheControllerRecordsIsServed(t *testing.T) {
 		`plimsoll_controller_decisions_total{decision="evict",rehearsed="false"} 1`,
 		`plimsoll_controller_requests_total{class="protect",result="ok"} 1`,
 		`plimsoll_controller_requests_total{class="protect",result="failed"} 0`,
-		`plimsoll_controller_requests_total{class="tidy",result="failed"} 1`,
+		`plimsoll_controller_requests_total{class="tidy",result="declined"} 1`,
+		`plimsoll_controller_requests_total{class="tidy",result="failed"} 0`,
 		`plimsoll_controller_request_wait_seconds_bucket{class="tidy",le="1"} 0`,
 		`plimsoll_controller_request_wait_seconds_bucket{class="tidy",le="2.5"} 1`,
 		`plimsoll_controller_request_duration_seconds_bucket{class="tidy",le="0.001"} 1`,

@@ -47,7 +47,7 @@ func (f disarmFile) put(why string) error {
 	if err != nil {
 		return fmt.Errorf("make the disarm file: %w", err)
 	}
-	_, err = fmt.Fprintf(file, "disarmed at %s %s; plimsoll arm --local removes this file\n", time.Now().UTC().Format(time.RFC3339), why)
+	_, err = fmt.Fprintf(file, "disarmed at %s %s; remove this file to end that, or run plimsoll arm --local in the agent's pod\n", time.Now().UTC().Format(time.RFC3339), why)
 	return errors.Join(err, file.Close())
 }
 

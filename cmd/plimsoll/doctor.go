@@ -187,30 +187,30 @@ var errNoCluster = errors.New("no API server is known: give --kubeconfig, set KU
 // dialCluster prepares to speak to the API server as an administrator does. Returns
 // errNoCluster if nothing says where the server is.
 func dialCluster(kubeconfig, userAgent string) (*apiserver.Clients, error) {
-	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: kubeconfigOf(kubeconfig), UserAgent: userAgent + "/" + version})
+	o := apiserver.Options{Kubeconfig: kubeconfig, UserAgent: userAgent + "/" + version}
+	if kubeconfig == "" {
+		o.Kubeconfigs = kubeconfigs()
+	}
+	clients, err := apiserver.Dial(o)
 	if errors.Is(err, apiserver.ErrNoServer) {
 		return nil, errNoCluster
 	}
 	return clients, err
 }
 
-// kubeconfigOf is the file that kubectl would take: the given one, the first that
-// KUBECONFIG names, or that of the home directory unless this is a pod. Empty is
-// the pod's service account.
-func kubeconfigOf(given string) string {
-	if given != "" {
-		return given
-	}
-	if list := filepath.SplitList(os.Getenv("KUBECONFIG")); len(list) > 0 {
-		return list[0]
+// kubeconfigs are the files that kubectl would merge: all that KUBECONFIG names, or
+// that of the home directory unless this is a pod. None is the pod's service account.
+func kubeconfigs() []string {
+	if list := os.Getenv("KUBECONFIG"); list != "" {
+		return filepath.SplitList(list)
 	}
 	if home, err := os.UserHomeDir(); err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		file := filepath.Join(home, ".kube", "config")
 		if _, err := os.Stat(file); err == nil {
-			return file
+			return []string{file}
 		}
 	}
-	return ""
+	return nil
 }
 
 func writeFindingsJSON(out io.Writer, found []doctor.Finding) error {

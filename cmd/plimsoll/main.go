@@ -34,19 +34,11 @@ func main() {
 }
 
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	root := &cobra.Command{
-		Use:           "plimsoll",
-		Short:         "Keeps Kubernetes nodes above the line: evicts the right pod before the kernel kills the wrong one",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
+	root := rootCommand()
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
-	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), armingCommandOf("arm"), armingCommandOf("disarm"), armingCommandOf("leave"),
-		configCommand(), importCommand(), healthCommand(), versionCommand())
 	err := root.Execute()
 	if err == nil {
 		return 0
@@ -60,6 +52,20 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		return exitFound
 	}
 	return exitFailed
+}
+
+// rootCommand returns plimsoll with all of its commands.
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "plimsoll",
+		Short:         "Keeps Kubernetes nodes above the line: evicts the right pod before the kernel kills the wrong one",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
+	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), armingCommandOf("arm"), armingCommandOf("disarm"), armingCommandOf("leave"),
+		configCommand(), importCommand(), healthCommand(), versionCommand())
+	return root
 }
 
 // takesNothing refuses arguments beyond flags.

@@ -112,6 +112,44 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	}
 }
 
+// Operators read the file by its example in the documents.
+func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(document), "\n## The state file\n")
+	_, section, _ = strings.Cut(section, "```json\n")
+	example, _, _ := strings.Cut(section, "```")
+	type file struct {
+		Version *int
+		Clock   map[string]any
+		State   map[string]any
+	}
+	var current, shown file
+	if err := json.Unmarshal([]byte(golden(t, "state-v3.json")), &current); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(example), &shown); err != nil || shown.Version == nil {
+		t.Fatalf("the example is no state file: %v\n%s", err, example)
+	}
+	if *shown.Version != *current.Version || len(shown.Clock) != len(current.Clock) || len(shown.State) != len(current.State) {
+		t.Errorf("the example is of version %d with a clock of %d fields and %d sections, the program's of %d with %d and %d",
+			*shown.Version, len(shown.Clock), len(shown.State), *current.Version, len(current.Clock), len(current.State))
+	}
+	for name := range current.State {
+		if _, there := shown.State[name]; !there {
+			t.Errorf("the example has no section %s", name)
+		}
+	}
+	s, notice, _ := openedState(t, strings.Replace(example, "d92db08c-2de2-49ae-9712-9e3543189331", goldenBoot, 1))
+	defer s.Close()
+	saved := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logbook.Book{}).Logger())
+	if !strings.Contains(notice, "continuing") || len(saved.Thresholds) == 0 || len(saved.Conditions) == 0 {
+		t.Errorf("the example is read as %+v: %s", saved, notice)
+	}
+}
+
 func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 	text := strings.Replace(golden(t, "state-v2.json"), `"version": 2`, `"version": 9, "later": [1]`, 1)
 	s, notice, path := openedState(t, text)

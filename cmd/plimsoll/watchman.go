@@ -63,7 +63,7 @@ func newControllerMetrics(lines *report.Lines, census func() (metrics.Cluster, b
 	return metrics.NewController(metrics.ControllerSettings{
 		Version: version, Revision: revision(), LinesLost: lines.Lost,
 		States:  []string{zones.Normal.String(), zones.PartialDisruption.String(), zones.FullDisruption.String()},
-		Classes: lifecycle.Classes(), Decisions: lifecycle.Decisions(),
+		Classes: lifecycle.Classes(), Results: lifecycle.Results(), Decisions: lifecycle.Decisions(),
 		Cluster: census,
 	})
 }

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/fields"
+)
+
+// namedFlag is a flag in a text, with its value where that is one word: no
+// placeholder, and no list or map.
+var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-]*)(?:[^\w<=,.:/…-]|$))?`)
+
+// flagsOfOthers are those of other programs, as far as documents name them.
+var flagsOfOthers = strings.Fields(`
+	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
+	overwrite prefix previous selector server serviceaccount tail user
+	force-conflicts sort-by
+	api-versions create-namespace install no-hooks reset-then-reuse-values set
+	config-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
+	controllers runtime-config status-taint now`)
+
+// TestDocs_NameFlagsThatExist holds documents, examples, manifests and help texts to the
+// flags of the program, and to the values that they can have.
+func TestDocs_NameFlagsThatExist(t *testing.T) {
+	known := map[string]bool{"help": true}
+	texts := operatorTexts(t)
+	eachCommand(rootCommand(), func(c *cobra.Command) {
+		text := c.Short + "\n" + c.Long + "\n" + c.Example
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			known[f.Name] = true
+			text += "\n" + f.Usage
+		})
+		texts["the help of "+c.CommandPath()] = text
+	})
+	if len(texts) < 50 || len(known) < 100 {
+		t.Fatalf("%d texts and %d flags were found, too few", len(texts), len(known))
+	}
+	for name, text := range texts {
+		for _, found := range namedFlag.FindAllStringSubmatch(text, -1) {
+			flag, value := found[1], found[2]
+			switch {
+			case !known[flag] && !slices.Contains(flagsOfOthers, flag) && !strings.Contains(text, "--"+flag+"-…"):
+				t.Errorf("%s names the flag --%s, which there is not", name, flag)
+			case refusesValue(flag, value):
+				t.Errorf("%s names --%s=%s, a value that the flag does not have", name, flag, value)
+			}
+		}
+	}
+}
+
+func TestDocs_AValueThatIsNoneIsFound(t *testing.T) {
+	for text, want := range map[string]bool{
+		"`--early-eviction=off`": true, "`--early-eviction=never`": false, "--mode=replaced,": false, "--mode=replaced\n": true, "--mode=replace\n": false,
+		"--dry-run=no ": true, "--dry-run=false ": false, "`--eviction-soft=key<value,…`": false, "--proc-root=here ": false,
+	} {
+		found := namedFlag.FindStringSubmatch(text)
+		if found == nil || refusesValue(found[1], found[2]) != want {
+			t.Errorf("%q: %q, want %t", text, found, want)
+		}
+	}
+}
+
+// inThePod is a command that is run in the pod of an agent or controller.
+var inThePod = regexp.MustCompile(`exec POD -- /plimsoll ([a-z]+)`)
+
+// The endpoints are behind tokens and a NetworkPolicy, and nodes have no plimsoll of
+// their own: a runbook's commands run in the pod.
+func TestRunbooks_AskInThePod(t *testing.T) {
+	text := operatorTexts(t)["docs/runbooks.md"]
+	for _, words := range []string{"curl", "/readyz", "`plimsoll arm --local`"} {
+		if strings.Contains(text, words) {
+			t.Errorf("docs/runbooks.md has %s: use kubectl exec POD -- /plimsoll", words)
+		}
+	}
+	var commands []string
+	for _, found := range inThePod.FindAllStringSubmatch(text, -1) {
+		if c, _, err := rootCommand().Find(found[1:]); err != nil || c.Name() != found[1] {
+			t.Errorf("docs/runbooks.md has %s, which is no command: %v", found[0], err)
+		}
+		commands = append(commands, found[1])
+	}
+	if !slices.Contains(commands, "health") || !slices.Contains(commands, "arm") {
+		t.Errorf("docs/runbooks.md has the commands %v alone", commands)
+	}
+}
+
+// refusesValue reports whether an option of agent or controller has a list of values,
+// and this one is not in it.
+func refusesValue(flag, value string) bool {
+	if value == "" {
+		return false
+	}
+	agent, controller := pflag.NewFlagSet("agent", pflag.ContinueOnError), pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	ofAgent, ofController := config.AddFlags(agent), config.AddControllerFlags(controller)
+	var err error
+	switch { // the flags accept any text, which Load checks
+	case agent.Set(flag, value) == nil:
+		_, err = config.Load("", ofAgent)
+	case controller.Set(flag, value) == nil:
+		_, err = config.LoadController("", ofController)
+	}
+	var faults fields.Faults
+	errors.As(err, &faults)
+	return slices.ContainsFunc(faults, func(f fields.Fault) bool {
+		return f.Path == "--"+flag && notAChoice.MatchString(f.Problem)
+	})
+}
+
+// notAChoice is what is reported of a value that is not in the list.
+var notAChoice = regexp.MustCompile("^(must be one of|must be true or false|unknown choice)")
+
+func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
+	f(c)
+	for _, sub := range c.Commands() {
+		eachCommand(sub, f)
+	}
+}
+
+// operatorTexts are the files that operators read, by name.
+func operatorTexts(t *testing.T) map[string]string {
+	t.Helper()
+	root, texts := filepath.Join("..", ".."), map[string]string{}
+	// Decisions are left out: they tell of what was, too.
+	for _, place := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "deploy", "examples"} {
+		err := filepath.WalkDir(filepath.Join(root, place), func(path string, d fs.DirEntry, err error) error {
+			if d != nil && d.Name() == "decisions" {
+				return fs.SkipDir
+			}
+			if err != nil || d.IsDir() || !slices.Contains([]string{".md", ".yaml", ".tpl", ".txt", ".service"}, filepath.Ext(path)) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			texts[filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return texts
+}

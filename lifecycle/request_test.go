@@ -1,0 +1,61 @@
+package lifecycle
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"plimsoll.dev/plimsoll/lifecycle/fleet"
+)
+
+// An alert fires on requests that failed: what a cluster answers on an ordinary day
+// must not be among them.
+func TestRequestResult_OrdinaryRefusalsAreNoFailures(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	says := func(err error) func(*http.Request) (*http.Response, error) {
+		return func(*http.Request) (*http.Response, error) { return failure(err), nil }
+	}
+	budget := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	budget.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+	otherUID := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil)
+	otherUID.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid"}}
+	for name, tc := range map[string]struct {
+		fault func(*http.Request) (*http.Response, error)
+		want  string
+	}{
+		"answered":                  {nil, "ok"},
+		"the pod is gone":           {says(apierrors.NewNotFound(pods, "web")), "declined"},
+		"the pod has changed":       {says(apierrors.NewConflict(pods, "web", errors.New("modified"))), "declined"},
+		"the pod is another one":    {says(otherUID), "declined"},
+		"a budget forbids it":       {says(budget), "declined"},
+		"a right is missing":        {says(apierrors.NewForbidden(pods, "web", errors.New("no"))), "failed"},
+		"the token is not known":    {says(apierrors.NewUnauthorized("no")), "failed"},
+		"the pod is not valid":      {says(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil)), "failed"},
+		"an overloaded server":      {busy, "failed"},
+		"an internal error":         {says(apierrors.NewInternalError(errors.New("etcd"))), "failed"},
+		"a proxy knows no such URL": {notFoundByAProxy, "failed"},
+		"nothing listens":           {refusing, "failed"},
+		"no answer in time":         {hanging, "failed"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []string
+			r := newRig(t)
+			r.meters.Request = func(class, result string, _, _ time.Duration) { got = append(got, class+" "+result) }
+			p := r.seenPod(r.pod("a", "web"))
+			x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, fleet.ByTaint))
+			r.fault = tc.fault
+			_, _ = x.readPod()
+			if strings.Join(got, ", ") != "evict "+tc.want {
+				t.Errorf("%s: counted as %v, want evict %s", name, got, tc.want)
+			}
+		})
+	}
+}
