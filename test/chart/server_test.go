@@ -167,6 +167,7 @@ func TestOnAServer(t *testing.T) {
 	t.Run("life", s.life)
 	t.Run("the word of arming stays", s.theWordOfArmingStays)
 	t.Run("a word that is older than the release", s.wordsBeforeInstall)
+	t.Run("a word that brakes", s.disarmingUpgrade)
 	t.Run("a faulty configuration changes nothing", s.faultyConfiguration)
 	t.Run("every variant", s.everyVariant)
 }
