@@ -178,7 +178,7 @@ func (s *server) life(t *testing.T) {
 	s.jobs.ran() // those of other tests
 
 	notes := s.must(t, "install")
-	for _, words := range []string{"disarmed", "plimsoll arm --all", "The controller observes"} {
+	for _, words := range []string{"The agents are disarmed, except on nodes that were armed by name", "plimsoll arm --all", "The controller observes"} {
 		if !strings.Contains(notes, words) {
 			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
 		}
