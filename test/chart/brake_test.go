@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"plimsoll.dev/plimsoll/report"
 	"plimsoll.dev/plimsoll/test/cluster"
@@ -116,6 +117,38 @@ func (s *server) wordsBeforeInstall(t *testing.T) {
 	if err := maps.Delete(t.Context(), "plimsoll-arming", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// disarmingUpgrade: the value disarmed wins over any word in the cluster; the notes
+// report it. An upgrade without a word stops nothing.
+func (s *server) disarmingUpgrade(t *testing.T) {
+	upgrade := func(want, when string, args ...string) (notes string) {
+		t.Helper()
+		notes = s.helm.must(t, append([]string{"upgrade", release, chart}, args...)...)
+		if got := s.word(t); got != want {
+			t.Errorf("%s: the word is %q, want %q", when, got, want)
+		}
+		return notes
+	}
+	const disarmed = "--set=agent.arming.all=disarmed"
+	s.must(t, "install", `agent.arming.all="armed"`)
+	if notes := upgrade("disarmed", "installed armed, disarmed by an upgrade", disarmed); !strings.Contains(notes, "The agents are disarmed: ") {
+		t.Errorf("the notes do not report that all agents are disarmed:\n%s", notes)
+	}
+	s.helm.must(t, "uninstall", release, "--no-hooks")
+
+	s.must(t, "install")
+	patch := []byte(`{"data":{"all":"armed"}}`)
+	if _, err := s.api.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "plimsoll-arming", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "plimsoll"}); err != nil {
+		t.Fatal(err)
+	}
+	upgrade("armed", "armed by hand, then upgraded")
+	_, err := s.helm.run(t.Context(), "upgrade", release, chart, disarmed)
+	if err := refused(err, "conflict", ".data.all"); err != nil {
+		t.Error(err)
+	}
+	upgrade("disarmed", "armed by hand, disarmed by an upgrade", disarmed, "--force-conflicts")
+	s.helm.must(t, "uninstall", release, "--no-hooks")
 }
 
 // faultyConfiguration: if the Job that checks it fails, nothing is changed.

@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -83,6 +84,43 @@ func TestKustomizations(t *testing.T) {
 		maps.DeleteFunc(all, func(name string, _ runtime.Object) bool { return base[name] != nil })
 		if diff := cmp.Diff(names, slices.Sorted(maps.Keys(all))); diff != "" {
 			t.Errorf("%s adds (-want +got):\n%s", overlay, diff)
+		}
+	}
+}
+
+// customized are documented samples of a kustomization with another image.
+var customized = regexp.MustCompile("(?s)```yaml\n(apiVersion: kustomize[^`]*?\nimages:\n[^`]*?)```")
+
+// TestKustomize_DocumentedImageOverride: as documented, every pod gets the image of
+// the user's registry, with the tag of the base.
+func TestKustomize_DocumentedImageOverride(t *testing.T) {
+	for _, file := range []string{filepath.Join(docs, "install.md"), filepath.Join(kustomize, "README.md")} {
+		found := customized.FindStringSubmatch(text(t, file))
+		if found == nil {
+			t.Errorf("%s has no sample of a kustomization with images", file)
+			continue
+		}
+		dir := t.TempDir()
+		base, err := filepath.Abs(kustomize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base, err = filepath.Rel(dir, base); err != nil {
+			t.Fatal(err)
+		}
+		sample := regexp.MustCompile(`(github\.com/…/)?deploy/kustomize`).ReplaceAllLiteralString(found[1], base)
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(sample), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		manifest := needTool(t, "kubectl").must(t, "kustomize", dir)
+		images := regexp.MustCompile(`(?m)^ +image: (.*)$`).FindAllStringSubmatch(manifest, -1)
+		if len(images) != 2 {
+			t.Errorf("%s: images %q, want those of agent and controller", file, images)
+		}
+		for _, i := range images {
+			if !strings.HasPrefix(i[1], "registry.example/plimsoll:") {
+				t.Errorf("%s: a pod has the image %s", file, i[1])
+			}
 		}
 	}
 }

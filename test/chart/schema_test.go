@@ -36,6 +36,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{`agent.host.kublet="/var/lib/kubelet"`, []string{"kublet"}},
 		{`agent.tolerations=[{"operater":"Exists"}]`, []string{"operater"}},
 		{`agent.updateStrategy.rollingUpdate.maxUnavailable="ten"`, []string{"maxUnavailable"}},
+		{`agent.updateStrategy.rollingUpdate.maxSurge=1`, []string{"maxSurge"}}, // two agents would share /run/plimsoll
 		{`agent.resources.request={}`, []string{"request"}},
 		{`controller.replicas="2"`, []string{"/controller/replicas"}},
 		{`controller.config.modus="replace"`, []string{"modus"}},
@@ -47,6 +48,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{`extraEnv={"A":"b"}`, []string{"/extraEnv"}},
 		{`policies.evictedStaysEvictd=true`, []string{"evictedStaysEvictd"}},
 		{`metrics.rules.runbooks="docs"`, []string{"/metrics/rules/runbooks"}},
+		{`controller.extraVolumes=[{"secret":{}}]`, []string{"/controller/extraVolumes/0"}},
+		{`controller.extraVolumeMounts={}`, []string{"/controller/extraVolumeMounts"}},
+		{`resourceQuota.enable=false`, []string{"enable"}},
 		{`leave.onUninstal=false`, []string{"onUninstal"}},
 		{`configCheck.enable=false`, []string{"enable"}},
 		{`agent.config.evictionHard={"mem":"500Mib"}`, []string{"/agent/config/evictionHard", "mem"}},

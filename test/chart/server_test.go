@@ -167,6 +167,7 @@ func TestOnAServer(t *testing.T) {
 	t.Run("life", s.life)
 	t.Run("the word of arming stays", s.theWordOfArmingStays)
 	t.Run("a word that is older than the release", s.wordsBeforeInstall)
+	t.Run("a word that brakes", s.disarmingUpgrade)
 	t.Run("a faulty configuration changes nothing", s.faultyConfiguration)
 	t.Run("every variant", s.everyVariant)
 }
@@ -177,7 +178,7 @@ func (s *server) life(t *testing.T) {
 	s.jobs.ran() // those of other tests
 
 	notes := s.must(t, "install")
-	for _, words := range []string{"disarmed", "plimsoll arm --all", "The controller observes"} {
+	for _, words := range []string{"The agents are disarmed, except on nodes that were armed by name", "plimsoll arm --all", "The controller observes"} {
 		if !strings.Contains(notes, words) {
 			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
 		}

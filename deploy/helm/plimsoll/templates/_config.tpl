@@ -12,6 +12,7 @@ values say, which wins.
   "cgroupRoot" (printf "/host%s" $host.cgroup)
   "rootDir" $host.kubelet
   "podLogsDir" $host.podLogs
+  "kubeletConfig" (printf "%s/config.yaml" $host.kubelet)
   "stateFile" "/run/plimsoll/state.json"
   "heartbeatNamespace" .Release.Namespace
   "healthzBindAddress" (ternary "127.0.0.1:10350" "0.0.0.0:10350" .Values.hostNetwork)
