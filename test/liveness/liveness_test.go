@@ -114,10 +114,9 @@ func (n *node) populate() {
 	for i := range 4 + r.IntN(8) {
 		p := n.any(fmt.Sprintf("pod-%d", i))
 		p.uses = map[signal.Signal]signal.Amount{
-			signal.MemoryAvailable:  signal.Amount(r.IntN(300)) * mib,
-			signal.NodefsAvailable:  signal.Amount(r.IntN(8)) * gib,
-			signal.NodefsInodesFree: signal.Amount(r.IntN(8000)),
-			signal.PIDAvailable:     signal.Amount(1 + r.IntN(300)),
+			signal.MemoryAvailable: signal.Amount(r.IntN(300)) * mib,
+			signal.NodefsAvailable: signal.Amount(r.IntN(8)) * gib,
+			signal.PIDAvailable:    signal.Amount(1 + r.IntN(300)),
 		}
 		if r.IntN(3) == 0 { // within its requests
 			p.MemoryRequest.Value, p.StorageRequest.Value = 512*mib, 10*gib
