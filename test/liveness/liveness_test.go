@@ -66,8 +66,8 @@ func TestLiveness_HardThresholdIsActedOnOrItsBlockIsInTheLog(t *testing.T) {
 		t.Logf("%s until an eviction was tried for %s in sequence %d", d.took, d.signal, d.sequence)
 	}
 	for _, name := range []string{"evict", "terminate", "held", "stand-by", "withdrawn", "hurry", "futile", "failed", "given up"} {
-		if sequences-first >= 1000 && counts[name] == 0 {
-			t.Errorf("%s was never decided in %d sequences: this says little", name, sequences)
+		if sequences-first >= 1000 && counts[name] < 10 {
+			t.Errorf("%s was decided %d times in %d sequences: this says little", name, counts[name], sequences)
 		}
 	}
 }

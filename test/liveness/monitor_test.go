@@ -149,11 +149,9 @@ func (m *monitor) once(d *agent.Decision) {
 		}
 		text = d.Threshold
 	}
-	if of, err := signal.Parse(d.Signal); err == nil && d.Decision == agent.Futile { // what was told of a hold before is over, but of the same one for other thresholds
+	if of, err := signal.Parse(d.Signal); err == nil && d.Decision == agent.Futile { // what was told of a hold before is over
 		condition := "evictions for " + of.Definition().Condition.String()
-		maps.DeleteFunc(m.lines, func(of, text string) bool {
-			return strings.Contains(text, condition) && (of == kind || !strings.HasSuffix(text, " "+d.Why))
-		})
+		maps.DeleteFunc(m.lines, func(_, text string) bool { return strings.Contains(text, condition) })
 	}
 	if m.lines[kind] == text {
 		m.fault("told twice: %s %s", d.Decision, d.Why)
