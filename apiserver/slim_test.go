@@ -6,10 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/pods"
-	"plimsoll.dev/plimsoll/slimpods"
 	"plimsoll.dev/plimsoll/test/anypods"
 )
 
@@ -19,18 +17,8 @@ func TestEntryOf_SlimPods(t *testing.T) {
 	p := WatchPods(t.Context(), &Connection{node: "n1", log: slog.New(slog.DiscardHandler), choices: choices}, nil, nil)
 	kept := map[PodState]int{}
 	for seed := range int64(1000) {
-		encoded, err := anypods.Pod(seed, "n1").Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, slim := &corev1.Pod{}, &slimpods.Pod{}
-		if err := whole.Unmarshal(encoded); err != nil {
-			t.Fatal(err)
-		}
-		if err := slim.Unmarshal(encoded); err != nil {
-			t.Fatal(err)
-		}
-		want, got := p.entryOf(whole), p.entryOf(&slim.Pod)
+		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
+		want, got := p.entryOf(whole), p.entryOf(slim)
 		if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"plimsoll.dev/plimsoll/lifecycle/facts"
 	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/slimpods"
 	"plimsoll.dev/plimsoll/test/anypods"
 )
 
@@ -24,21 +23,10 @@ func TestConverter_SlimPods(t *testing.T) {
 	}
 	evicted := 0
 	for seed := range int64(1000) {
-		p := anypods.Pod(seed, "n1")
-		encoded, err := p.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, slim := &corev1.Pod{}, &slimpods.Pod{}
-		if err := whole.Unmarshal(encoded); err != nil {
-			t.Fatal(err)
-		}
-		if err := slim.Unmarshal(encoded); err != nil {
-			t.Fatal(err)
-		}
+		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
 		var doubts [2][]string
 		var of [2]*facts.Pod
-		for i, one := range []*corev1.Pod{whole, &slim.Pod} {
+		for i, one := range []*corev1.Pod{whole, slim} {
 			c := converter{requested: requested, doubt: func(object, what string) { doubts[i] = append(doubts[i], object+what) }}
 			of[i] = c.pod(one)
 		}
@@ -46,7 +34,7 @@ func TestConverter_SlimPods(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
 		since, told := disruptedSince(whole)
-		slimSince, slimTold := disruptedSince(&slim.Pod)
+		slimSince, slimTold := disruptedSince(slim)
 		if !since.Equal(slimSince) || told != slimTold || whole.ResourceVersion != slim.ResourceVersion {
 			t.Fatalf("seed %d: disrupted since %s, not %s", seed, slimSince, since)
 		}

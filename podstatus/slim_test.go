@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"plimsoll.dev/plimsoll/slimpods"
 	"plimsoll.dev/plimsoll/test/anypods"
 )
 
@@ -15,17 +12,7 @@ import (
 func TestSight_SlimPods(t *testing.T) {
 	judged := map[standing]int{}
 	for seed := range int64(1000) {
-		encoded, err := anypods.Pod(seed, "n1").Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, slim := &corev1.Pod{}, &slimpods.Pod{}
-		if err := whole.Unmarshal(encoded); err != nil {
-			t.Fatal(err)
-		}
-		if err := slim.Unmarshal(encoded); err != nil {
-			t.Fatal(err)
-		}
+		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
 		d := &Debt{Ended: true, Repair: seed%4 == 0, Notice: Notice{UID: string(whole.UID), Decided: time.Unix(1700000050, 0)}}
 		if n := len(whole.Status.ContainerStatuses); n > 0 {
 			if end := whole.Status.ContainerStatuses[0].LastTerminationState.Terminated; end != nil {
@@ -36,7 +23,7 @@ func TestSight_SlimPods(t *testing.T) {
 			d.Notice.Message = whole.Status.Conditions[0].Message
 		}
 		want, why := (&sight{debt: d, pod: whole, at: d.Notice.Decided}).judge()
-		got, slimWhy := (&sight{debt: d, pod: &slim.Pod, at: d.Notice.Decided}).judge()
+		got, slimWhy := (&sight{debt: d, pod: slim, at: d.Notice.Decided}).judge()
 		if want != got || why != slimWhy {
 			t.Fatalf("seed %d: %v %q, not %v %q", seed, got, slimWhy, want, why)
 		}

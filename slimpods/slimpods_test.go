@@ -17,24 +17,6 @@ import (
 	"plimsoll.dev/plimsoll/test/anypods"
 )
 
-// both decodes a pod whole and without what is not read.
-func both(t testing.TB, p *corev1.Pod) (whole, slim *corev1.Pod) {
-	t.Helper()
-	encoded, err := p.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole = &corev1.Pod{}
-	if err := whole.Unmarshal(encoded); err != nil {
-		t.Fatal(err)
-	}
-	decoded := &slimpods.Pod{}
-	if err := decoded.Unmarshal(encoded); err != nil {
-		t.Fatal(err)
-	}
-	return whole, &decoded.Pod
-}
-
 // same compares what becomes of a pod.
 func same(t *testing.T, whole, slim *corev1.Pod) {
 	t.Helper()
@@ -50,7 +32,7 @@ func same(t *testing.T, whole, slim *corev1.Pod) {
 
 func TestPod_MeansWhatTheWholePodDoes(t *testing.T) {
 	for seed := range int64(1000) {
-		whole, slim := both(t, anypods.Pod(seed, "n1"))
+		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
 		same(t, whole, slim)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -77,7 +59,7 @@ func TestPod_ManyVolumesMeanTheSame(t *testing.T) {
 					p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: a})
 				}
 				p.Spec.Volumes[n-1].VolumeSource = b
-				whole, slim := both(t, p)
+				whole, slim := anypods.Decoded(t, p)
 				same(t, whole, slim)
 				if t.Failed() {
 					t.Fatalf("%d times %s, then %s", n-1, first, last)
@@ -114,7 +96,7 @@ func TestPod_BeyondTheBounds(t *testing.T) {
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 
-	whole, slim := both(t, p)
+	whole, slim := anypods.Decoded(t, p)
 	want, got := must(pods.FromAPI(whole)), must(pods.FromAPI(slim))
 	if want.Protection != got.Protection || want.Priority != got.Priority || want.Owner != got.Owner || want.UID != got.UID {
 		t.Errorf("it is %+v, not %+v", got, want)

@@ -77,7 +77,7 @@ var mayImport = map[string]struct {
 
 	// What is not the product: it may use the product, never the other way round.
 	"test/hog":              {nil, "a workload knows nothing of who will end it"},
-	"test/anypods":          {nil, "pods at random know nothing of what reads them"},
+	"test/anypods":          {[]string{"slimpods"}, "pods at random know how they are decoded, and nothing else of what reads them"},
 	"test/bulk":             {nil, "pods of any size know nothing of what lists them"},
 	"test/logbook":          {nil, "it keeps what was logged, whoever logs"},
 	"test/sandbox":          {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
