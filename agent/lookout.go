@@ -96,8 +96,8 @@ func (l *lookout) closeEvents() {
 	}
 }
 
-// An event wakes the thread that waits for it: an eventfd(2), for one who rings and one
-// who waits.
+// An event wakes the thread that waits for it: an eventfd(2) with one writer and one
+// reader.
 type event int
 
 func newEvent() (event, error) {
@@ -106,7 +106,7 @@ func newEvent() (event, error) {
 }
 
 func (b event) ring() {
-	_, _ = unix.Write(int(b), []byte{1, 7: 0}) // it fails after 2⁶⁴ rings that nobody has heard
+	_, _ = unix.Write(int(b), []byte{1, 7: 0}) // fails only after 2⁶⁴ writes without a read
 }
 
 // wait waits for a ring, for as long as it takes if d is negative, and reports whether

@@ -100,9 +100,10 @@ type Victims interface {
 // server has to be told of it. Both ways return when the processes are gone, or
 // when ctx ends.
 type Victim interface {
-	// Immediate tells the API server, for which it waits until telling ends, and
-	// sends SIGKILL. It waits for the processes for that long then, or until ctx ends. A pod that was told is killed though ctx is cancelled, unless the
-	// cause is [context.DeadlineExceeded]: who has its signals is not waited for then.
+	// Immediate reports the eviction to the API server, for which it waits until telling
+	// ends. Then it sends SIGKILL, and waits for the processes until wait has passed or
+	// ctx ends. A pod that was reported is killed though ctx is cancelled, unless the
+	// cause is [context.DeadlineExceeded]: then its processes are not waited for.
 	Immediate(ctx, telling context.Context, wait time.Duration) (Killed, error)
 	// Graceful has the pod end within the grace period.
 	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
