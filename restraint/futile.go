@@ -39,7 +39,7 @@ type relief struct {
 	accounts []account // of the evictions, in their order
 	holds    int       // begun: the next one lasts twice as long
 	until    time.Time
-	quiet    quiet // within a hold
+	quiet    map[signal.Signal]quiet // of each within a hold: two of one condition take turns
 }
 
 // An account is what is left of what one eviction has freed.
@@ -93,7 +93,8 @@ func (r *Restraint) Awaiting(c signal.Condition) *Kill {
 func (r *Restraint) Judge(c signal.Condition, now time.Time, seen *Sight) Hold {
 	f := &r.relief[c]
 	f.take(grown(&f.last.Before, seen))
-	f.quiet = quiet{f.last.Signal, now, *seen}
+	f.quiet = nil
+	f.watch(f.last.Signal, now, seen)
 	f.last, r.moved = nil, true
 	if f.row() < r.policy.Futile {
 		f.until = time.Time{}

@@ -9,13 +9,12 @@ import (
 // An eviction during a hold of futile ones has to last, by what was taken outside
 // of pods over quietTime at least.
 const (
-	quietTime = 15 * time.Second
+	quietTime = 10 * time.Second // no more than an agent's period: twice measured is enough
 	lastTime  = 10 * time.Minute
 )
 
-// quiet is what was seen at an earlier time within a hold.
+// quiet is what was seen of a signal at an earlier time within a hold.
 type quiet struct {
-	of    signal.Signal
 	since time.Time
 	seen  Sight
 }
@@ -25,9 +24,10 @@ type quiet struct {
 // the hold that it would take more than lastTime to take half of it. Without growth
 // the hog is a pod, which the hold is not for.
 func (r *Restraint) Lasts(of signal.Signal, used signal.Amount, now time.Time, seen *Sight) bool {
-	q := &r.relief[of.Definition().Condition].quiet
-	if q.since.IsZero() || q.of != of {
-		*q = quiet{of, now, *seen}
+	f := &r.relief[of.Definition().Condition]
+	q, begun := f.quiet[of]
+	if !begun {
+		f.watch(of, now, seen)
 		return false
 	}
 	over, taken := now.Sub(q.since), grown(&q.seen, seen)
@@ -37,6 +37,14 @@ func (r *Restraint) Lasts(of signal.Signal, used signal.Amount, now time.Time, s
 	if taken <= 0 || float64(taken)*lastTime.Seconds() <= float64(used/2)*over.Seconds() {
 		return true
 	}
-	*q = quiet{of, now, *seen}
+	f.watch(of, now, seen)
 	return false
+}
+
+// watch begins to hold what is seen of a signal later against what is seen now.
+func (f *relief) watch(of signal.Signal, now time.Time, seen *Sight) {
+	if f.quiet == nil {
+		f.quiet = map[signal.Signal]quiet{}
+	}
+	f.quiet[of] = quiet{now, *seen}
 }

@@ -282,10 +282,28 @@ func TestSaved_WithoutNamespaces(t *testing.T) {
 	}
 }
 
+// Two exhausted signals of one condition are asked about in turn.
+func TestLasts_SignalsOfOneConditionTakeTurns(t *testing.T) {
+	r := restraint.New(restraint.Policy{Futile: 1, FutileBackOff: time.Hour})
+	seen := &restraint.Sight{Left: 400, Total: 1000, Shares: shares(400, 100)}
+	r.Expect(&restraint.Kill{Signal: signal.NodefsAvailable, UID: "c", Expected: 100, Before: restraint.Sight{Left: 500, Total: 1000, Shares: shares(400, 100)}})
+	if hold := r.Judge(signal.DiskPressure, at(0), seen); hold.By != restraint.Futile {
+		t.Fatalf("not futile: %+v", hold)
+	}
+	for _, of := range []signal.Signal{signal.NodefsAvailable, signal.NodefsInodesFree} {
+		r.Lasts(of, 400, at(time.Second), seen)
+	}
+	for _, of := range []signal.Signal{signal.NodefsAvailable, signal.NodefsInodesFree} {
+		if !r.Lasts(of, 400, at(11*time.Second), seen) {
+			t.Errorf("%s: ten seconds without growth are not enough", of)
+		}
+	}
+}
+
 // Outside of pods nothing grows any more, or so much that half of what a pod of 400
 // uses would be taken within ten minutes.
 func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
-	for taken, want := range map[signal.Amount]bool{-50: true, 0: true, 5: true, 6: false, 300: false} {
+	for taken, want := range map[signal.Amount]bool{-50: true, 0: true, 3: true, 4: false, 300: false} {
 		r := restraint.New(restraint.Policy{Futile: 1, FutileBackOff: time.Hour})
 		seen := func(outside signal.Amount) *restraint.Sight {
 			return &restraint.Sight{Left: 500 - outside, Total: 1000, Shares: shares(400, 100)}
@@ -294,10 +312,10 @@ func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
 		if hold := r.Judge(signal.MemoryPressure, at(0), seen(100)); hold.By != restraint.Futile {
 			t.Fatalf("not futile: %+v", hold)
 		}
-		if r.Lasts(signal.MemoryAvailable, 400, at(0), seen(100)) || r.Lasts(signal.MemoryAvailable, 400, at(14*time.Second), seen(100)) {
+		if r.Lasts(signal.MemoryAvailable, 400, at(0), seen(100)) || r.Lasts(signal.MemoryAvailable, 400, at(9*time.Second), seen(100)) {
 			t.Error("growth is not known yet")
 		}
-		if got := r.Lasts(signal.MemoryAvailable, 400, at(15*time.Second), seen(100+taken)); got != want {
+		if got := r.Lasts(signal.MemoryAvailable, 400, at(10*time.Second), seen(100+taken)); got != want {
 			t.Errorf("%d taken: %v", taken, got)
 		}
 		if judged(r, at(time.Minute), false).By != restraint.None || r.Futile(signal.MemoryPressure, at(time.Minute)).By != restraint.None {

@@ -101,7 +101,8 @@ func (m *monitor) Report(d *agent.Decision) {
 }
 
 // soft holds soft evictions against the time that a pod has for one: its grace period,
-// and five minutes for a budget or a controller. Then other pods are asked.
+// five minutes for a budget or a controller, and its grace period once more if it is
+// deleted by then. Then other pods are asked.
 func (m *monitor) soft(d *agent.Decision) {
 	switch d.Decision {
 	case agent.Terminating:
@@ -134,45 +135,6 @@ func (m *monitor) try(name string) {
 	if s, err := signal.Parse(name); err == nil {
 		m.tried.Add(s.Definition().Condition)
 	}
-}
-
-// once holds a line against the one before: the same reason is not repeated.
-func (m *monitor) once(d *agent.Decision) {
-	kind, text := string(d.Decision)+" "+d.Threshold, d.Threshold+" "+d.Held+" "+d.Why
-	switch d.Decision {
-	case agent.Waits:
-		kind += " " + reasonIn(d.Why)
-		text = d.Threshold
-	case agent.Failed:
-		if len(d.Failed) > 0 {
-			return
-		}
-		text = d.Threshold
-	}
-	if of, err := signal.Parse(d.Signal); err == nil && d.Decision == agent.Futile { // what was told of a hold before is over
-		condition := "evictions for " + of.Definition().Condition.String()
-		maps.DeleteFunc(m.lines, func(_, text string) bool { return strings.Contains(text, condition) })
-	}
-	if m.lines[kind] == text {
-		m.fault("told twice: %s %s", d.Decision, d.Why)
-	}
-	m.lines[kind] = text
-}
-
-// blocks are why nothing was done for other thresholds.
-func blocks(o *agent.Outcome) (all []string) {
-	for i := range o.Passed {
-		p := &o.Passed[i]
-		all = append(all, fmt.Sprintf("%s: %s%s%v%v", p.Verdict.Target, p.StoodBy, p.WhyHeld(), p.Reclaiming, p.Failed))
-	}
-	return all
-}
-
-// reasonIn is the reason of a sentence, without its figures.
-func reasonIn(why string) string {
-	_, rest, _ := strings.Cut(why, ": ")
-	reason, _, _ := strings.Cut(rest, ", available")
-	return reason
 }
 
 // Looked implements agent.Reporter.
@@ -208,7 +170,7 @@ func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
 		}
 	}
 	m.tried = 0
-	if d := m.asked; d != nil && now.Sub(d.Time) > time.Duration(*d.Grace)*time.Second+6*time.Minute {
+	if d := m.asked; d != nil && now.Sub(d.Time) > 2*time.Duration(*d.Grace)*time.Second+6*time.Minute {
 		m.fault("%s is asked for since %s, and no other pod can be", d.Pod, now.Sub(d.Time))
 		m.asked = nil
 	}
@@ -284,7 +246,7 @@ func (m *monitor) explained(o *agent.Outcome) {
 	case o.StoodBy == "no pod could be evicted a moment ago":
 	case o.StoodBy != "" && strings.Contains(o.StoodBy, "is on its way") && len(m.pending) > 0:
 	case o.StoodBy != "" && strings.Contains(told(agent.StoodBy), o.StoodBy):
-	case o.StoodBy == "" && o.Held.By != restraint.None && (o.Begun || strings.Contains(told(agent.Held)+told(agent.Futile), " "+o.Held.By.String()+" ")):
+	case o.StoodBy == "" && o.Held.By != restraint.None && (o.Begun || strings.Contains(told(agent.Held), " "+o.Held.By.String()+" ")):
 	case o.StoodBy == "" && o.Held.By == restraint.None && told(agent.Failed) == t.String():
 	default:
 		m.fault("nothing was done for %s, and the log does not say why: stands by %q, held %q; told %q, under way %v", t, o.StoodBy, o.Held.By, m.lines, m.pending)

@@ -25,10 +25,11 @@ const (
 var hard = []eviction.Threshold{
 	{Signal: signal.MemoryAvailable, Value: quantity(100 * mib)},
 	{Signal: signal.NodefsAvailable, Value: quantity(10 * gib)},
+	{Signal: signal.NodefsInodesFree, Value: quantity(1000)},
 	{Signal: signal.PIDAvailable, Value: quantity(100)},
 }
 
-var capacities = map[signal.Signal]signal.Amount{signal.MemoryAvailable: 4 * gib, signal.NodefsAvailable: 100 * gib, signal.PIDAvailable: 10_000}
+var capacities = map[signal.Signal]signal.Amount{signal.MemoryAvailable: 4 * gib, signal.NodefsAvailable: 100 * gib, signal.NodefsInodesFree: 100_000, signal.PIDAvailable: 10_000}
 
 func quantity(a signal.Amount) eviction.Value {
 	return eviction.Value{Quantity: signal.Quantity{Value: a}}
@@ -147,7 +148,7 @@ func (n *node) Measure(context.Context) (all []signal.Candidate) {
 			Memory:    signal.Of(signal.Bytes(p.uses[signal.MemoryAvailable])),
 			Processes: signal.Of(signal.PIDs(p.uses[signal.PIDAvailable])),
 			Volumes: []signal.VolumeUsage{{Name: "data", FilesystemUsage: signal.FilesystemUsage{
-				Bytes: signal.Of(signal.Bytes(p.uses[signal.NodefsAvailable]))}}},
+				Bytes: signal.Of(signal.Bytes(p.uses[signal.NodefsAvailable])), Inodes: signal.Of(signal.Inodes(p.uses[signal.NodefsInodesFree]))}}},
 		}})
 	}
 	return all
