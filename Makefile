@@ -15,18 +15,18 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
 COMPILE = GOGC=off GOMEMLIMIT=1500MiB $(GO) build
 
 # Packages whose tests press on the real kernel: one at a time, as root.
-KERNEL  := ./cgroup ./cgroupnotify ./kill ./test/sandbox ./test/hog ./test/trial ./test/bench ./demo
+KERNEL  := ./internal/cgroup ./cgroupnotify ./internal/kill ./test/harness/sandbox ./test/harness/hog ./test/harness/trial ./test/bench ./test/demo
 # What is tried on cgroup v2 too, in a virtual machine.
 V2      := $(KERNEL) ./stats
 # Packages that run goroutines of their own: under the race detector too.
-RACE    := ./agent ./cgroupnotify ./endpoints ./follow ./ladder ./lifecycle ./metrics ./state ./test/hog
+RACE    := ./agent ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./lifecycle ./internal/metrics ./internal/checkpoint ./test/harness/hog
 # Packages that speak to the real components, under the race detector.
-EDGE    := ./report ./apiserver ./podstatus ./stats ./reclaim ./cri
+EDGE    := ./internal/nodestatus ./internal/kube/client ./internal/evict/podstatus ./stats ./internal/gc ./internal/cri
 # What is tried on whole clusters, and the program before a real API server: what
 # takes longest first, since they are tried ABREAST.
-CLUSTER := ./test/e2e ./test/failover ./test/chart ./test/cluster ./test/image ./cmd/plimsoll ./test/rbac ./test/hollow ./test/chronicle
+CLUSTER := ./test/e2e ./test/e2e/failover ./test/integration/chart ./test/harness/cluster ./test/e2e/image ./cmd/plimsoll ./test/integration/rbac ./test/harness/hollow ./test/harness/recorder
 # A whole node, which has the machine to itself: its hogs race the agent in earnest.
-WHOLE   := ./test/whole
+WHOLE   := ./test/e2e/whole
 # How many packages that mostly wait for real components are tried at a time.
 ABREAST ?= 2
 
@@ -63,13 +63,13 @@ image: ## write bin/image: a reproducible image for ARCHS, its digest, what it i
 	@echo "use:  helm install plimsoll deploy/helm/plimsoll --namespace plimsoll-system --create-namespace --set image.repository=$(IMAGE) --set image.tag=$(VERSION)"
 
 components: ## build the real components that tests use: once, cached by version (about 10 minutes)
-	$(GO) -C test/components run . -o ../../bin/components
+	$(GO) -C test/harness/components run . -o ../../../bin/components
 
 components-1.36: ## build the components with Kubernetes 1.36, for what differs between releases (COMPONENTS=components-1.36)
-	$(GO) -C test/components run . -kubernetes 1.36 -o ../../bin/components-1.36
+	$(GO) -C test/harness/components run . -kubernetes 1.36 -o ../../../bin/components-1.36
 
 demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
-	@$(GO) build -o bin/demo ./demo
+	@$(GO) build -o bin/demo ./test/demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
 check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes once it is compiled
@@ -87,8 +87,8 @@ test: test-unit test-kernel components build ## everything, cheap first; from th
 test-unit: ## what needs no root: decisions, scenarios, configuration, architecture
 	@$(COMPILE) $(shell $(GO) list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./...)
 	$(GO) test $(filter-out $(patsubst ./%,plimsoll.dev/plimsoll/%,$(KERNEL) $(EDGE) $(CLUSTER) $(WHOLE)),$(shell $(GO) list ./...))
-	$(GO) -C test/components test .
-	$(GO) -C test/plot test .
+	$(GO) -C test/harness/components test .
+	$(GO) -C test/bench/plot test .
 	$(GO) -C deploy/image test .
 
 test-race: ## the packages with goroutines, under the race detector
@@ -99,7 +99,7 @@ test-kernel: ## the packages that press on the real kernel (root)
 	$(GO) test -p 1 -timeout 15m $(KERNEL)
 
 test-v2: build ## the kernel tests of every package under cgroup v2, in a virtual machine (root)
-	$(GO) run ./test/vm test $(V2)
+	$(GO) run ./test/harness/vm test $(V2)
 
 test-edge: components ## the packages that speak to real components (root)
 	@CGO_ENABLED=1 $(COMPILE) -race $(EDGE)
@@ -117,13 +117,13 @@ lint: ## gofmt, vet for both architectures, staticcheck
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) -C tools tool -n staticcheck > /dev/null
 	$$($(GO) -C tools tool -n staticcheck) ./...
-	$(GO) -C test/plot vet .
-	cd test/plot && $$($(GO) -C ../../tools tool -n staticcheck) .
+	$(GO) -C test/bench/plot vet .
+	cd test/bench/plot && $$($(GO) -C ../../../tools tool -n staticcheck) .
 	$(GO) -C deploy/image vet .
 	cd deploy/image && $$($(GO) -C ../../tools tool -n staticcheck) .
 
 bench: ## Go benchmarks, allocations counted
-	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./signal ./eviction ./ranking ./agent ./cgroup ./stats ./kill ./metrics ./apiserver ./test/trial
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./eviction/signals ./eviction ./ranking ./agent ./internal/cgroup ./stats ./internal/kill ./internal/metrics ./internal/kube/client ./test/harness/trial
 
 bench-pressure: build ## real memory pressure, false alarms and idle cost (root, about 30 minutes)
 	$(GO) build -o bin/bench ./test/bench
@@ -138,7 +138,7 @@ RACE_KEEP = grep -v '^{' bin/reaction-vm.txt; grep '^{' bin/reaction-vm.txt >> $
 
 bench-reaction: build bin/earlyoom ## every mode and peer against memory that fills: the tables and docs/reaction.svg (root, about 3 hours; RUNS=10)
 	$(GO) build -o bin/bench ./test/bench
-	$(GO) build -o bin/vm ./test/vm
+	$(GO) build -o bin/vm ./test/harness/vm
 	rm -f $(RACES)
 	bin/bench -only reaction -runs $(RUNS) -rates 50,200,500,1024,2048,0 -margins 100,10 -out $(RACES)
 	bin/bench -only reaction -runs $(RUNS) -rates 50,200,500,1024,2048,0 -modes adaptive,notified,loop -margins 100,10 -spinners 4,8 -out $(RACES)
@@ -146,7 +146,7 @@ bench-reaction: build bin/earlyoom ## every mode and peer against memory that fi
 	$(RACE_KEEP)
 	$(call RACE_VM,-m 1024,-arena machine -margins 100)
 	$(RACE_KEEP)
-	$(GO) -C test/plot run . -in ../../$(RACES) -out ../../docs/reaction.svg
+	$(GO) -C test/bench/plot run . -in ../../../$(RACES) -out ../../../docs/reaction.svg
 
 # Unpacked, not installed: installing starts it, and it would watch this machine.
 bin/earlyoom:
@@ -165,12 +165,12 @@ bench-footprint: components ## what agent and controller cost as pods, idle and 
 	$(GO) test -run '^$$' -bench Footprint -benchtime 1x -timeout 60m $(WHOLE)
 
 bench-lifecycle: ## the controller beside Kubernetes' own at 1 000 to 15 000 nodes, and alone at 150 000 (about 2 hours; 12 GiB)
-	$(GO) -C test/upstream build -o ../../bin/upstream .
+	$(GO) -C test/harness/upstream build -o ../../../bin/upstream .
 	$(GO) build -o bin/bench-lifecycle ./test/bench/lifecycle
 	bin/bench-lifecycle -upstream bin/upstream -out bin/lifecycle.jsonl
 
 trial-failover: components ## 100 leaders killed at every stage, an API server that stands still for a minute (root, about 15 minutes; SEED=n repeats one)
-	KILLS=100 PAUSE=60s $(GO) test -count=1 -v -timeout 45m ./test/failover
+	KILLS=100 PAUSE=60s $(GO) test -count=1 -v -timeout 45m ./test/e2e/failover
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for package in $$($(GO) list ./...); do \
@@ -184,13 +184,13 @@ vuln: ## govulncheck, for those who reach its database
 	$$($(GO) -C tools tool -n govulncheck) ./...
 
 docs: ## write the generated parts of docs/
-	$(GO) test ./config ./metrics -run TestReference -update
+	$(GO) test ./config ./internal/metrics -run TestReference -update
 
 manifests: bin/components/helm ## write what is made from the chart, and what the chart takes from deploy/ and from the options
-	$(GO) test ./test/chart -run TestGenerated -count=1 -update
+	$(GO) test ./test/integration/chart -run TestGenerated -count=1 -update
 
 bin/components/helm:
-	$(GO) -C test/components run . -o ../../bin/components helm
+	$(GO) -C test/harness/components run . -o ../../../bin/components helm
 
 clean: ## remove what was built
 	rm -rf bin

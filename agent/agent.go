@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Settings are what the loop itself needs of the configuration.
 type Settings struct {
 	Period      time.Duration // between two regular looks
-	MaxFillRate signal.Bytes  // per second
+	MaxFillRate signals.Bytes // per second
 	TellLooks   bool          // report regular looks that led to nothing, too
 }
 
@@ -32,8 +32,8 @@ type Agent struct {
 	leaving   func() string
 	arming    Arming
 
-	snapshot    signal.Snapshot
-	attended    signal.Snapshot // the last one while a kill was under way
+	snapshot    signals.Snapshot
+	attended    signals.Snapshot // the last one while a kill was under way
 	falls       falls
 	suspicion   suspicion
 	relief      *relief // under way, or not made use of yet
@@ -48,13 +48,13 @@ type Agent struct {
 	retryAt     time.Time // no pod could be evicted: extra looks try again then
 	told        telling
 	killed      Killed
-	woken       signal.Wakes  // what ended the last wait
-	lines       []signal.Line // of the hard and soft memory thresholds
+	woken       signals.Wakes  // what ended the last wait
+	lines       []signals.Line // of the hard and soft memory thresholds
 	stalled     stalled
 	armed       bool
 
 	holders        Holders
-	restraintSaved func(restraint.Saved)
+	restraintSaved func(limiter.Saved)
 }
 
 // A Reporter is told what was decided, after it was done. It must not wait.
@@ -97,8 +97,8 @@ type Parts struct {
 	// Restraint, if set, may spare pods; RestraintSaved is handed what it has to
 	// remember over a restart, and Holders, if set, is asked who holds the memory
 	// that evictions do not free.
-	Restraint      *restraint.Restraint
-	RestraintSaved func(restraint.Saved)
+	Restraint      *limiter.Restraint
+	RestraintSaved func(limiter.Saved)
 	Holders        Holders
 }
 
@@ -179,10 +179,10 @@ func (a *Agent) leave() {
 // Step looks once and returns when the next look is due.
 func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	s := &a.snapshot
-	s.At, s.Kind, s.Woken, s.Doubted = now, signal.Extra, a.woken, false
+	s.At, s.Kind, s.Woken, s.Doubted = now, signals.Extra, a.woken, false
 	a.heed(now)
 	if !now.Before(a.nextRegular) {
-		s.Kind = signal.Regular
+		s.Kind = signals.Regular
 		a.nextRegular = a.nextRegular.Add(a.settings.Period)
 		if a.nextRegular.Before(now) { // the machine slept, or the clock jumped
 			a.nextRegular = now.Add(a.settings.Period)
@@ -193,7 +193,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	a.falls.note(s)
 	a.settle(s)
 	s.Doubted = a.doubts(s)
-	if s.Kind == signal.Regular {
+	if s.Kind == signals.Regular {
 		a.deleted.note(a.cycle.Pods.Stored(), now)
 	}
 	a.deleted.until = time.Time{}
@@ -214,7 +214,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	a.tellStalls(outcome)
 	a.reporter.Looked(outcome, a.machine.Policy())
 	a.notifier.Follow(&s.Node, a.memoryLines(s))
-	if s.Kind == signal.Regular {
+	if s.Kind == signals.Regular {
 		a.inventory.Refresh(ctx)
 	}
 	if extra := now.Add(a.interval(s)); extra.Before(a.nextRegular) {
@@ -251,17 +251,17 @@ const triedBefore = "no pod could be evicted a moment ago"
 // way. A hard threshold that is met meanwhile ends the grace period of a soft
 // eviction: the pod is condemned already, no other has to die for it. Without
 // a target it is about local-storage limits.
-func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *eviction.Threshold) (reason string) {
+func (a *Agent) standBy(s *signals.Snapshot, v *eviction.Verdict, target *eviction.Threshold) (reason string) {
 	if a.leaving != nil {
 		if reason = a.leaving(); reason != "" {
 			return reason
 		}
 	}
-	if s.Kind == signal.Extra && s.At.Before(a.retryAt) {
+	if s.Kind == signals.Extra && s.At.Before(a.retryAt) {
 		return triedBefore
 	}
 	for _, r := range a.releases {
-		if r == nil || !r.holds(target) || s.Kind == signal.Extra && r.hangs(s.At) && !a.finish(r, s) {
+		if r == nil || !r.holds(target) || s.Kind == signals.Extra && r.hangs(s.At) && !a.finish(r, s) {
 			continue
 		}
 		if a.armed && target != nil && target.Hard() && r.escalate(s.At.Add(longestKillWait)) {
@@ -274,7 +274,7 @@ func (a *Agent) standBy(s *signal.Snapshot, v *eviction.Verdict, target *evictio
 
 // settle ends the waits for releases that are over. As the kubelet after a
 // cleanup, the agent then decides anew at once.
-func (a *Agent) settle(s *signal.Snapshot) {
+func (a *Agent) settle(s *signals.Snapshot) {
 	for i, r := range a.releases {
 		if r == nil {
 			continue
@@ -289,7 +289,7 @@ func (a *Agent) settle(s *signal.Snapshot) {
 		}
 		a.reporter.Report(a.settled(r, s, why))
 		a.releases[i] = nil
-		if why != recoveredMeanwhile && s.Kind == signal.Extra {
+		if why != recoveredMeanwhile && s.Kind == signals.Extra {
 			a.nextRegular = s.At
 		}
 	}

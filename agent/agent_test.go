@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 func TestANodeWithRoomIsLookedAtSeldom(t *testing.T) {
@@ -15,11 +15,11 @@ func TestANodeWithRoomIsLookedAtSeldom(t *testing.T) {
 		w.capacity = 64 << 30
 		w.add("calm", 1<<30)
 	})
-	if regular := w.looks[signal.Regular]; regular != 7 {
+	if regular := w.looks[signals.Regular]; regular != 7 {
 		t.Errorf("%d regular looks in 65 s", regular)
 	}
 	// 63 GiB at 4 GiB/s last 15.7 s: the regular looks are enough.
-	if extra := w.looks[signal.Extra]; extra != 0 {
+	if extra := w.looks[signals.Extra]; extra != 0 {
 		t.Errorf("%d extra looks though memory can not be gone between regular ones", extra)
 	}
 	if len(w.told) != 0 || w.saves != 8 {
@@ -28,8 +28,8 @@ func TestANodeWithRoomIsLookedAtSeldom(t *testing.T) {
 }
 
 func TestALeakIsEndedBeforeMemoryIsGone(t *testing.T) {
-	for _, rate := range []signal.Amount{20 * mib, 200 * mib, 900 * mib} {
-		var lowest signal.Amount = 1 << 30
+	for _, rate := range []signals.Amount{20 * mib, 200 * mib, 900 * mib} {
+		var lowest signals.Amount = 1 << 30
 		w := live(t, time.Minute, false, []eviction.Threshold{hard()}, func(w *world) {
 			w.add("calm", 300*mib)
 			leak := w.add("leak", 300*mib)
@@ -37,7 +37,7 @@ func TestALeakIsEndedBeforeMemoryIsGone(t *testing.T) {
 		})
 		for _, d := range w.told {
 			if d.Decision == Evicted {
-				lowest = signal.Amount(*d.Available)
+				lowest = signals.Amount(*d.Available)
 			}
 		}
 		if got := w.evicted(); !slices.Equal(got, []string{"default/leak"}) {
@@ -89,15 +89,15 @@ func TestNoSecondPodDiesForOneThatTheKernelEndedFirst(t *testing.T) {
 
 func TestTheNextPodDiesWhenTheFirstFreedTooLittle(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
-		w.add("a", 500*mib).MemoryRequest = signal.Quantity{Value: 500 * mib}
+		w.add("a", 500*mib).MemoryRequest = signals.Quantity{Value: 500 * mib}
 		w.add("b", 20*mib)
-		w.add("c", 490*mib).MemoryRequest = signal.Quantity{Value: 460 * mib}
+		w.add("c", 490*mib).MemoryRequest = signals.Quantity{Value: 460 * mib}
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/c"}) {
 		t.Errorf("evicted %v: c is most above its request, and its end is enough", got)
 	}
 	w = live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
-		w.add("a", 900*mib).MemoryRequest = signal.Quantity{Value: 900 * mib}
+		w.add("a", 900*mib).MemoryRequest = signals.Quantity{Value: 900 * mib}
 		w.add("b", 50*mib)
 		w.add("c", 40*mib)
 	})
@@ -140,17 +140,17 @@ func TestAPodThatDoesNotDieIsKilledThreeTimesAndThenTheNextIsTried(t *testing.T)
 func TestDoomedMemoryDoesNotWaitForPIDs(t *testing.T) {
 	for about, tc := range map[string]struct {
 		since time.Duration
-		rate  signal.Amount
+		rate  signals.Amount
 	}{
 		"while the kill goes on": {time.Second, 400 * mib},
 		"after it was given up":  {3500 * time.Millisecond, 200 * mib},
 	} {
 		t.Run(about, func(t *testing.T) {
-			w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), {Signal: signal.PIDAvailable, Value: quantity(100)}}, func(w *world) {
+			w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), {Signal: signals.PIDAvailable, Value: quantity(100)}}, func(w *world) {
 				w.pids = 50
 				a := w.add("a", 300*mib)
 				a.Priority, a.undead = -1, true
-				a.MemoryRequest = signal.Quantity{Value: 500 * mib}
+				a.MemoryRequest = signals.Quantity{Value: 500 * mib}
 				leak := w.add("leak", 300*mib)
 				leak.rate, leak.since = tc.rate, time.Now().Add(tc.since)
 			})
@@ -203,17 +203,17 @@ func TestASoftEvictionRunsBesideTheLoop(t *testing.T) {
 	if w.count(Terminated) != 1 || w.count(Settled) != 1 {
 		t.Errorf("terminated %d, settled %d", w.count(Terminated), w.count(Settled))
 	}
-	if w.looks[signal.Regular] < 18 {
-		t.Errorf("%d regular looks in 3 minutes: the loop waited for the pod", w.looks[signal.Regular])
+	if w.looks[signals.Regular] < 18 {
+		t.Errorf("%d regular looks in 3 minutes: the loop waited for the pod", w.looks[signals.Regular])
 	}
 }
 
 func TestAHardThresholdHurriesTheSoftEviction(t *testing.T) {
 	w := live(t, 80*time.Second, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
 		w.ending = time.Hour
-		w.add("a", 700*mib).MemoryRequest = signal.Quantity{Value: 100 * mib}
+		w.add("a", 700*mib).MemoryRequest = signals.Quantity{Value: 100 * mib}
 		b := w.add("b", 100*mib)
-		b.MemoryRequest = signal.Quantity{Value: 500 * mib}
+		b.MemoryRequest = signals.Quantity{Value: 500 * mib}
 		b.rate, b.since = 100*mib, time.Now().Add(65*time.Second)
 		b.until, b.then = time.Now().Add(67*time.Second), 300*mib
 	})
@@ -232,7 +232,7 @@ func TestDoomedMemoryDoesNotWaitForAHurriedPod(t *testing.T) {
 		polite := w.add("polite", 740*mib)
 		polite.FromAPI, polite.undead = true, true
 		leak := w.add("leak", 10*mib)
-		leak.MemoryRequest, leak.Priority = signal.Quantity{Value: 20 * mib}, -1
+		leak.MemoryRequest, leak.Priority = signals.Quantity{Value: 20 * mib}, -1
 		leak.rate, leak.since = 800*mib, time.Now().Add(90*time.Second)
 	})
 	var hurried, killed time.Time
@@ -278,27 +278,27 @@ func TestTheLoopEndsWithItsContext(t *testing.T) {
 func TestRatesAreTakenOverTheWindow(t *testing.T) {
 	var f falls
 	begin := time.Unix(1, 0)
-	look := func(at time.Duration, available signal.Amount) signal.Fall {
-		s := &signal.Snapshot{At: begin.Add(at)}
-		s.Node[signal.MemoryAvailable] = signal.Observed(available, 1<<30, s.At)
+	look := func(at time.Duration, available signals.Amount) signals.Fall {
+		s := &signals.Snapshot{At: begin.Add(at)}
+		s.Node[signals.MemoryAvailable] = signals.Observed(available, 1<<30, s.At)
 		f.note(s)
-		return s.Fell[signal.MemoryAvailable]
+		return s.Fell[signals.MemoryAvailable]
 	}
-	if got := look(0, 1000); got != (signal.Fall{}) {
+	if got := look(0, 1000); got != (signals.Fall{}) {
 		t.Errorf("the first look knows no rate: %v", got)
 	}
-	if got, want := look(5*time.Second, 900), (signal.Fall{By: 100, Over: 5 * time.Second}); got != want {
+	if got, want := look(5*time.Second, 900), (signals.Fall{By: 100, Over: 5 * time.Second}); got != want {
 		t.Errorf("since the look before: %v, want %v", got, want)
 	}
 	for i := range 200 { // a burst every 50 ms: 2 a millisecond on average
-		look(5*time.Second+time.Duration(i+1)*5*time.Millisecond, signal.Amount(100_000-100*(i/10)))
+		look(5*time.Second+time.Duration(i+1)*5*time.Millisecond, signals.Amount(100_000-100*(i/10)))
 	}
 	if got := look(6005*time.Millisecond, 98_000); got.By != 200 || got.Over != eviction.RateWindow {
 		t.Errorf("over the window: %v", got)
 	}
-	s := &signal.Snapshot{At: begin.Add(7 * time.Second)}
+	s := &signals.Snapshot{At: begin.Add(7 * time.Second)}
 	f.note(s)
-	if s.Fell[signal.MemoryAvailable] != (signal.Fall{}) {
+	if s.Fell[signals.MemoryAvailable] != (signals.Fall{}) {
 		t.Error("an unknown observation has a rate")
 	}
 }

@@ -6,41 +6,41 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // steady is a node on which nothing changes.
-type steady struct{ memory signal.Observation }
+type steady struct{ memory signals.Observation }
 
-func (s steady) Observe(into *signal.Observations, _ signal.Kind) {
-	into[signal.MemoryAvailable] = s.memory
+func (s steady) Observe(into *signals.Observations, _ signals.Kind) {
+	into[signals.MemoryAvailable] = s.memory
 }
-func (steady) Measure(context.Context) []signal.Candidate { return nil }
-func (steady) Stored() []signal.Candidate                 { return nil }
-func (steady) Victim(*eviction.Eviction) (Victim, error)  { return nil, nil }
-func (steady) Refresh(context.Context)                    {}
-func (steady) Report(*Decision)                           {}
-func (steady) Looked(*Outcome, *eviction.Policy)          {}
-func (steady) Save(eviction.Saved)                        {}
+func (steady) Measure(context.Context) []signals.Candidate { return nil }
+func (steady) Stored() []signals.Candidate                 { return nil }
+func (steady) Victim(*eviction.Eviction) (Victim, error)   { return nil, nil }
+func (steady) Refresh(context.Context)                     {}
+func (steady) Report(*Decision)                            {}
+func (steady) Looked(*Outcome, *eviction.Policy)           {}
+func (steady) Save(eviction.Saved)                         {}
 
-func steadyAgent(tb testing.TB, available signal.Amount) *Agent {
+func steadyAgent(tb testing.TB, available signals.Amount) *Agent {
 	tb.Helper()
 	policy, err := eviction.NewPolicy(eviction.Settings{
-		Thresholds: []eviction.Threshold{{Signal: signal.MemoryAvailable,
-			Value: eviction.Value{Quantity: signal.Quantity{Value: 100 << 20, Text: "100Mi"}}}},
+		Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable,
+			Value: eviction.Value{Quantity: signals.Quantity{Value: 100 << 20, Text: "100Mi"}}}},
 		TransitionPeriod: 5 * time.Minute, ReactionReserve: 500 * time.Millisecond,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := steady{signal.Observed(available, 8<<30, time.Now())}
+	s := steady{signals.Observed(available, 8<<30, time.Now())}
 	return New(Settings{Period: 10 * time.Second, MaxFillRate: 4 << 30}, Parts{
 		Machine: eviction.New(policy), Observer: s, Pods: s, Victims: s, Inventory: s, Reporter: s,
 	})
 }
 
 func TestExtraLooksDoNotAllocate(t *testing.T) {
-	for name, available := range map[string]signal.Amount{"room": 4 << 30, "crossed, not falling": 90 << 20} {
+	for name, available := range map[string]signals.Amount{"room": 4 << 30, "crossed, not falling": 90 << 20} {
 		t.Run(name, func(t *testing.T) {
 			a := steadyAgent(t, available)
 			now := time.Now()

@@ -3,7 +3,7 @@ package agent
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // always is the Arming of an agent that nobody can disarm.
@@ -107,7 +107,7 @@ func (a *Agent) stopRelief() {
 
 // collectable is what is collected of what there is: nothing in a disarmed agent,
 // which has pods measured all the same.
-func (a *Agent) collectable(what []signal.Reclaimer) []signal.Reclaimer {
+func (a *Agent) collectable(what []signals.Reclaimer) []signals.Reclaimer {
 	if !a.mayAct() {
 		return nil
 	}

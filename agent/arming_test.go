@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A toggle is an Arming that a story turns.
@@ -218,7 +218,7 @@ func TestCollectingStopsOnDisarming(t *testing.T) {
 	var ended time.Duration
 	w := turned(t, 9*time.Second, eviction.Settings{Thresholds: full()}, func(w *world, s *toggle, p *Parts) {
 		begun := time.Now()
-		p.Collector = collects(func(ctx context.Context, what []signal.Reclaimer) {
+		p.Collector = collects(func(ctx context.Context, what []signals.Reclaimer) {
 			if len(what) == 0 {
 				<-time.After(time.Second) // measuring takes its time
 				return
@@ -238,9 +238,9 @@ func TestCollectingStopsOnDisarming(t *testing.T) {
 	}
 }
 
-type collects func(context.Context, []signal.Reclaimer)
+type collects func(context.Context, []signals.Reclaimer)
 
-func (c collects) Collect(ctx context.Context, what []signal.Reclaimer, _ func(*signal.Observations) bool) []signal.Reclaimer {
+func (c collects) Collect(ctx context.Context, what []signals.Reclaimer, _ func(*signals.Observations) bool) []signals.Reclaimer {
 	c(ctx, what)
 	return what
 }

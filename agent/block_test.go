@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // lines are the decisions of a verb.
@@ -130,7 +130,7 @@ func TestPending_LargestDeletedPodEndsWhereTheOthersAreNotEnough(t *testing.T) {
 func TestPending_ProtectedPodIsNotWaitedForLonger(t *testing.T) {
 	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		going := w.add("going", 500*mib)
-		going.Protection, going.EndsBy = signal.Critical, time.Now().Add(24*time.Hour)
+		going.Protection, going.EndsBy = signals.Critical, time.Now().Add(24*time.Hour)
 		w.add("other", 440*mib)
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/other"}) {
@@ -152,7 +152,7 @@ func TestStandBy_ShutdownIsToldOnce(t *testing.T) {
 // has gone in between.
 func TestFailed_WithoutAnyTryIsToldOnce(t *testing.T) {
 	w := live(t, 95*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
-		w.add("static", 950*mib).Protection = signal.Static
+		w.add("static", 950*mib).Protection = signals.Static
 		w.later(45*time.Second, func() { w.add("small", mib) })
 	})
 	if want := []Verb{Failed, Evicted, Settled, Failed}; !slices.Equal(w.verbs(), want) {
@@ -161,13 +161,13 @@ func TestFailed_WithoutAnyTryIsToldOnce(t *testing.T) {
 }
 
 // writes makes what a pod keeps on the disk measured.
-func (p *worldPod) writes(disk signal.Amount) {
-	p.disk, p.Volumes = disk, []signal.Volume{{Name: "data", Local: true}}
+func (p *worldPod) writes(disk signals.Amount) {
+	p.disk, p.Volumes = disk, []signals.Volume{{Name: "data", Local: true}}
 }
 
 // crashLoop has one owner's pods evicted three times for nodefs. The fourth leaves more
 // than the others.
-func crashLoop(w *world, available, left signal.Amount) {
+func crashLoop(w *world, available, left signals.Amount) {
 	w.disk, w.collects = 100*gib, time.Second
 	for i := range 4 {
 		begin := func() {
@@ -189,10 +189,10 @@ func crashLoop(w *world, available, left signal.Amount) {
 // Nothing is available, or less than half of the threshold: the owner's pods go on.
 func TestSpare_ExhaustedSignalSparesNoOwner(t *testing.T) {
 	for about, tc := range map[string]struct {
-		available signal.Amount
+		available signals.Amount
 		want      int
 	}{"nothing": {-5 * gib, 4}, "less than half": {-gib, 4}, "more than half": {6 * gib, 3}} {
-		w := restrained(t, 4*time.Minute, restraint.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
+		w := restrained(t, 4*time.Minute, limiter.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
 			crashLoop(w, tc.available, 0)
 		})
 		if got := w.count(Evicted); got != tc.want {
@@ -205,11 +205,11 @@ func TestSpare_ExhaustedSignalSparesNoOwner(t *testing.T) {
 // it requested. A bystander does not.
 func TestSpare_HogBehindGoes(t *testing.T) {
 	for about, tc := range map[string]struct {
-		hog     signal.Amount
-		request signal.Amount
+		hog     signals.Amount
+		request signals.Amount
 		goes    bool
 	}{"a hog": {3 * gib, 0, true}, "above its request": {3 * gib, 2 * gib, true}, "holds too little": {2 * gib, 0, false}, "within its request": {20 * gib, 21 * gib, false}} {
-		w := restrained(t, 4*time.Minute, restraint.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
+		w := restrained(t, 4*time.Minute, limiter.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
 			crashLoop(w, 2*gib, 5*gib) // 7 GiB are available with the fourth, and 3 are missing
 			w.disk += tc.hog
 			p := w.add("behind", mib)
@@ -232,7 +232,7 @@ func (w *world) fills(name string) *worldPod {
 
 // Cheap pods of one namespace spend the hour; a hog of another one comes after.
 func TestBudget_CheapPodsDoNotProtectAHogElsewhere(t *testing.T) {
-	w := restrained(t, 20*time.Minute, restraint.Policy{PerHour: 5}, []eviction.Threshold{hard()}, func(w *world) {
+	w := restrained(t, 20*time.Minute, limiter.Policy{PerHour: 5}, []eviction.Threshold{hard()}, func(w *world) {
 		for i := range 6 {
 			w.later(time.Duration(i)*time.Minute, func() {
 				w.fills(fmt.Sprintf("cheap-%d", i)).Namespace = "cheap"
@@ -251,12 +251,12 @@ func TestBudget_CheapPodsDoNotProtectAHogElsewhere(t *testing.T) {
 
 // Memory that is exhausted has a bound of its own.
 func TestBudget_ExhaustionHasItsOwnBound(t *testing.T) {
-	w := restrained(t, 30*time.Minute, restraint.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
+	w := restrained(t, 30*time.Minute, limiter.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
 		for i := range 10 {
 			w.later(time.Duration(i)*time.Minute, func() { w.add(fmt.Sprintf("p-%d", i), 1020*mib) })
 		}
 	})
-	if got := len(w.evicted()); got != restraint.UrgentBounds || w.count(Held) != 1 {
+	if got := len(w.evicted()); got != limiter.UrgentBounds || w.count(Held) != 1 {
 		t.Errorf("%d evictions; told %v", got, w.verbs())
 	}
 }
@@ -264,7 +264,7 @@ func TestBudget_ExhaustionHasItsOwnBound(t *testing.T) {
 // Files in memory of two pods go so late that their evictions look futile. What they
 // have left grows no more: the hog is not spared for the whole hold.
 func TestFutile_HoldSparesNoHogWithoutGrowthOutsideOfPods(t *testing.T) {
-	w := restrained(t, 6*time.Minute, restraint.Policy{Futile: 2, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
+	w := restrained(t, 6*time.Minute, limiter.Policy{Futile: 2, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
 		w.daemon(0, 0)
 		for i := range 2 {
 			p := w.add(fmt.Sprintf("files-%d", i), 250*mib)

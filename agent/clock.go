@@ -3,7 +3,7 @@ package agent
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // timer is the Notifier where nothing notifies, of an agent with that thread.
@@ -24,14 +24,14 @@ type clock struct{ asked chan struct{} }
 func newClock() *clock { return &clock{make(chan struct{}, 1)} }
 
 // Wait implements Notifier.
-func (c *clock) Wait(until time.Time) signal.Wakes {
+func (c *clock) Wait(until time.Time) signals.Wakes {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return 0
 	case <-c.asked:
-		return signal.ByRequest
+		return signals.ByRequest
 	}
 }
 
@@ -44,16 +44,16 @@ func (c *clock) Wake() {
 }
 
 // Follow implements Notifier.
-func (*clock) Follow(*signal.Observations, []signal.Line) {}
+func (*clock) Follow(*signals.Observations, []signals.Line) {}
 
 // An alarm is the clock of a thread that waits in a system call, and needs no other
 // thread of Go's to wake up.
 type alarm struct{ asked event }
 
 // Wait implements Notifier.
-func (a *alarm) Wait(until time.Time) signal.Wakes {
+func (a *alarm) Wait(until time.Time) signals.Wakes {
 	if a.asked.wait(max(time.Until(until), 0)) {
-		return signal.ByRequest
+		return signals.ByRequest
 	}
 	return 0
 }
@@ -62,4 +62,4 @@ func (a *alarm) Wait(until time.Time) signal.Wakes {
 func (a *alarm) Wake() { a.asked.ring() }
 
 // Follow implements Notifier.
-func (*alarm) Follow(*signal.Observations, []signal.Line) {}
+func (*alarm) Follow(*signals.Observations, []signals.Line) {}

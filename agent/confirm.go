@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // confirmTime is the least time between the two observations by which a fall is
@@ -14,16 +14,16 @@ const confirmTime = 2 * eviction.ShortestInterval
 
 // A suspicion is what was observed when memory was found doomed, by counters that
 // are up to date: those of all pods were read just before.
-type suspicion struct{ node signal.Observations }
+type suspicion struct{ node signals.Observations }
 
 // doubts reports whether doomed memory is looked at once more before anything
 // follows from it, a condition included: where it lasts longer than a kill and
 // two such looks take, the fall must show between two observations that are up to
 // date. Cgroups that have others below them count page cache late, and the rate
 // that is known so far may be of that.
-func (a *Agent) doubts(s *signal.Snapshot) bool {
+func (a *Agent) doubts(s *signals.Snapshot) bool {
 	policy := a.machine.Policy()
-	if s.Kind != signal.Extra || policy.ExtraLooks != eviction.Doomed || s.At.Before(a.retryAt) || a.releases[signal.MemoryPressure] != nil {
+	if s.Kind != signals.Extra || policy.ExtraLooks != eviction.Doomed || s.At.Before(a.retryAt) || a.releases[signals.MemoryPressure] != nil {
 		return false
 	}
 	doomed := a.machine.Doomed(s)
@@ -43,9 +43,9 @@ func (a *Agent) doubts(s *signal.Snapshot) bool {
 	if lasts-took < eviction.KillTime+confirmTime+2*took {
 		return false
 	}
-	var seen signal.Observations
-	a.cycle.Observer.Observe(&seen, signal.Extra)
-	for sig := range signal.All {
+	var seen signals.Observations
+	a.cycle.Observer.Observe(&seen, signals.Extra)
+	for sig := range signals.All {
 		if doomed.Has(sig) && a.suspicion.confirmed(sig, &seen[sig], policy.ReactionReserve) {
 			return false
 		}
@@ -55,9 +55,9 @@ func (a *Agent) doubts(s *signal.Snapshot) bool {
 
 // shortest is how long what was found doomed lasts: the least of it, and nothing
 // where it is used up.
-func shortest(s *signal.Snapshot, doomed signal.Set) (lasts time.Duration) {
+func shortest(s *signals.Snapshot, doomed signals.Set) (lasts time.Duration) {
 	lasts = 1<<63 - 1
-	for sig := range signal.All {
+	for sig := range signals.All {
 		if !doomed.Has(sig) {
 			continue
 		}
@@ -72,8 +72,8 @@ func shortest(s *signal.Snapshot, doomed signal.Set) (lasts time.Duration) {
 
 // young reports whether what is doomed was suspected too short a time ago to tell
 // a fall from it.
-func (u *suspicion) young(doomed signal.Set, s *signal.Snapshot) bool {
-	for sig := range signal.All {
+func (u *suspicion) young(doomed signals.Set, s *signals.Snapshot) bool {
+	for sig := range signals.All {
 		if seen := &u.node[sig]; doomed.Has(sig) && (!seen.Known || s.At.Sub(seen.Time) >= confirmTime) {
 			return false
 		}
@@ -82,13 +82,13 @@ func (u *suspicion) young(doomed signal.Set, s *signal.Snapshot) bool {
 }
 
 // confirmed reports whether the fall shows since an earlier observation.
-func (u *suspicion) confirmed(sig signal.Signal, now *signal.Observation, reserve time.Duration) bool {
+func (u *suspicion) confirmed(sig signals.Signal, now *signals.Observation, reserve time.Duration) bool {
 	before := u.node[sig]
 	over := now.Time.Sub(before.Time)
 	if before.Known && over < confirmTime {
 		return false // the older one is waited with
 	}
 	u.node[sig] = *now
-	fall := signal.Fall{By: before.Left() - now.Left(), Over: over}
+	fall := signals.Fall{By: before.Left() - now.Left(), Over: over}
 	return before.Known && now.Known && over < time.Second && fall.Within(now.Left(), reserve)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Memory that only seems to fall, because counters that were late have come to
@@ -14,17 +14,17 @@ func TestAFallThatIsNoneEvictsNobody(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("pod", 1<<30-95*mib)
 		begun := time.Now().Add(time.Second)
-		w.off = func() signal.Amount {
+		w.off = func() signals.Amount {
 			// 200 MiB too many for a second, then right within 0.2 s
 			left := 200*time.Millisecond - time.Since(begun)
-			return max(0, min(200*mib, signal.Amount(left/time.Millisecond)*mib))
+			return max(0, min(200*mib, signals.Amount(left/time.Millisecond)*mib))
 		}
 	})
 	if got := w.evicted(); len(got) > 0 {
 		t.Errorf("evicted %v", got)
 	}
-	if w.looks[signal.Extra] < 100 {
-		t.Errorf("%d extra looks: this says nothing", w.looks[signal.Extra])
+	if w.looks[signals.Extra] < 100 {
+		t.Errorf("%d extra looks: this says nothing", w.looks[signals.Extra])
 	}
 }
 
@@ -39,8 +39,8 @@ func TestAFallThatIsOneIsConfirmed(t *testing.T) {
 		t.Fatalf("evicted %v", got)
 	}
 	// Doomed as soon as it is crossed: 100 MiB last a third of a second.
-	crossed := signal.Amount(100 * mib)
-	if late := crossed - w.least; late < 0 || late > rate/1000*signal.Amount(4*eviction.ShortestInterval/time.Millisecond) {
+	crossed := signals.Amount(100 * mib)
+	if late := crossed - w.least; late < 0 || late > rate/1000*signals.Amount(4*eviction.ShortestInterval/time.Millisecond) {
 		t.Errorf("decided when %d MiB were left", w.least/mib)
 	}
 }
@@ -49,18 +49,18 @@ func TestAFallThatIsOneIsConfirmed(t *testing.T) {
 // which comes first, is short but in no danger.
 func TestWhatIsDoomedIsConfirmed(t *testing.T) {
 	pods := hard()
-	pods.Signal = signal.AllocatableMemoryAvailable
+	pods.Signal = signals.AllocatableMemoryAvailable
 	const rate = 300 * mib
-	var seen signal.Amount
+	var seen signals.Amount
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard(), pods}, func(w *world) {
 		hog := w.add("hog", 1<<30-102*mib)
 		hog.rate, hog.since = 4*mib, time.Now()
 		begun := time.Now().Add(time.Second)
-		w.left = func() signal.Amount {
+		w.left = func() signals.Amount {
 			if len(w.pods) == 0 {
 				return 1 << 30
 			}
-			seen = 200*mib - max(0, signal.Amount(time.Since(begun)/time.Millisecond)*rate/1000)
+			seen = 200*mib - max(0, signals.Amount(time.Since(begun)/time.Millisecond)*rate/1000)
 			return seen
 		}
 	})

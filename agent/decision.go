@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/ranking"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
 )
 
 // A Decision is one line of the decision log. Amounts are in the unit of the
@@ -45,7 +45,7 @@ type Decision struct {
 	Lingering  bool      `json:"lingering,omitempty"`          // processes that got SIGKILL are not gone yet
 	Held       string    `json:"held,omitempty"`               // by budget, futile or owner: somebody is spared
 	// Holders of memory, where evictions have stopped to help.
-	Holders []signal.Holder `json:"holders,omitempty"`
+	Holders []signals.Holder `json:"holders,omitempty"`
 }
 
 // A Verb is what was decided.
@@ -88,7 +88,7 @@ const mostPlaces = 10
 // report tells what a look led to, and saves the state where it may have
 // changed.
 func (a *Agent) report(o *Outcome) {
-	verb, regular := a.verb(o), o.Snapshot.Kind == signal.Regular
+	verb, regular := a.verb(o), o.Snapshot.Kind == signals.Regular
 	changed := o.Verdict.Conditions != a.told.conditions
 	blinded := o.Verdict.Unknown != a.told.unknown
 	a.told.conditions, a.told.unknown = o.Verdict.Conditions, o.Verdict.Unknown
@@ -133,7 +133,7 @@ func (a *Agent) verb(o *Outcome) Verb {
 		return Futile
 	case len(o.Failed) > 0: // also behind a pod that is spared, or above a limit
 		return Failed
-	case o.Held.By != restraint.None:
+	case o.Held.By != limiter.None:
 		return Held
 	case o.Verdict.Target != nil:
 		return Failed
@@ -153,7 +153,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 		Conditions: o.Verdict.Conditions.Names(),
 		Ranking:    places(o.Ranking),
 	}
-	for sig := range signal.All {
+	for sig := range signals.All {
 		if o.Verdict.Unknown.Has(sig) {
 			d.Unknown = append(d.Unknown, sig.String()+": "+s.Node[sig].Cause)
 		}
@@ -182,7 +182,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 }
 
 // observed fills in what was seen of the threshold's signal.
-func (d *Decision) observed(t *eviction.Threshold, s *signal.Snapshot) {
+func (d *Decision) observed(t *eviction.Threshold, s *signals.Snapshot) {
 	seen := &s.Node[t.Signal]
 	d.Signal, d.Threshold = t.Signal.String(), t.String()
 	if !seen.Known {
@@ -193,7 +193,7 @@ func (d *Decision) observed(t *eviction.Threshold, s *signal.Snapshot) {
 		d.Cache = number(seen.Cache)
 	}
 	if fell := s.Fell[t.Signal]; fell.Over > 0 {
-		d.Rate = number(signal.Amount(fell.PerSecond()))
+		d.Rate = number(signals.Amount(fell.PerSecond()))
 		if lasts, falling := fell.Lasts(seen.Left()); falling {
 			d.Exhaustion = millis(lasts)
 		}
@@ -208,6 +208,6 @@ func places(ranked []ranking.Ranked) []Place {
 	return list
 }
 
-func number(a signal.Amount) *int64 { n := int64(a); return &n }
+func number(a signals.Amount) *int64 { n := int64(a); return &n }
 
 func millis(d time.Duration) *float64 { ms := float64(d.Microseconds()) / 1000; return &ms }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // describe fills in the eviction and what it has freed so far.
@@ -23,7 +23,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	}
 	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
 	if r := a.newest; !r.limit && a.snapshot.Node[r.signal].Known {
-		var now signal.Observations
+		var now signals.Observations
 		a.cycle.Observer.Observe(&now, o.Snapshot.Kind)
 		if now[r.signal].Known {
 			d.Freed = number(now[r.signal].Available - r.before)
@@ -31,14 +31,14 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	}
 }
 
-func (a *Agent) hurried(r *release, s *signal.Snapshot, v *eviction.Verdict) *Decision {
+func (a *Agent) hurried(r *release, s *signals.Snapshot, v *eviction.Verdict) *Decision {
 	d := &Decision{Time: s.At, Decision: Hurried, Look: s.Kind.String(), Why: a.machine.Explain(v, s),
 		Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID, Conditions: v.Conditions.Names()}
 	d.observed(v.Target, s)
 	return d
 }
 
-func (a *Agent) settled(r *release, s *signal.Snapshot, why string) *Decision {
+func (a *Agent) settled(r *release, s *signals.Snapshot, why string) *Decision {
 	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: Settled, Why: why, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
 		Signal: r.signal.String(), ToEmpty: millis(s.At.Sub(r.since))}
 	if r.limit { // there is no signal to wait for

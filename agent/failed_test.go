@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // The API server was told before the kill, which fails for every pod: a look tells it
@@ -44,7 +44,7 @@ func TestAFailedKillThatWasToldEndsTheLookAtLimits(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			p := w.add(name, 490*mib)
 			p.disk = 2 * gib
-			p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+			p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 		}
 	})
 	if len(w.failures()) != 1 || w.count(Failed) != 1 || len(w.evicted()) != 0 {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // shortestBase is the least time over which a rate is taken at all, after the
@@ -25,7 +25,7 @@ type falls struct {
 
 type fallSample struct {
 	at   time.Time
-	node [signal.AllocatableMemoryAvailable + 1]signal.Observation
+	node [signals.AllocatableMemoryAvailable + 1]signals.Observation
 }
 
 // lately is the time over which a fall has to go on. A fill that has just ended
@@ -34,8 +34,8 @@ const lately = eviction.CalmInterval
 
 // note remembers a look and sets its rates: over the rate window or, if memory
 // has fallen more slowly since, lately.
-func (f *falls) note(s *signal.Snapshot) {
-	for sig := range signal.Signal(len(f.samples[0].node)) {
+func (f *falls) note(s *signals.Snapshot) {
+	for sig := range signals.Signal(len(f.samples[0].node)) {
 		s.Fell[sig] = slower(f.since(f.base(s, sig, eviction.RateWindow), s, sig), f.since(f.base(s, sig, lately), s, sig))
 	}
 	latest := &f.samples[f.next]
@@ -48,21 +48,21 @@ func (f *falls) note(s *signal.Snapshot) {
 // since is how what is left of a signal moved since an earlier look. The time of
 // the observations counts, not that of the looks: a look that was kept waiting
 // would see a fall in less time than it took.
-func (f *falls) since(base *fallSample, s *signal.Snapshot, sig signal.Signal) signal.Fall {
+func (f *falls) since(base *fallSample, s *signals.Snapshot, sig signals.Signal) signals.Fall {
 	if base == nil {
-		return signal.Fall{}
+		return signals.Fall{}
 	}
 	before, now := &base.node[sig], &s.Node[sig]
 	over := now.Time.Sub(before.Time)
 	if !before.Known || !now.Known || over < shortestBase {
-		return signal.Fall{}
+		return signals.Fall{}
 	}
-	return signal.Fall{By: before.Left() - now.Left(), Over: over}
+	return signals.Fall{By: before.Left() - now.Left(), Over: over}
 }
 
 // slower is the fall of two that goes less fast; one that nothing is known about
 // does not count.
-func slower(a, b signal.Fall) signal.Fall {
+func slower(a, b signals.Fall) signals.Fall {
 	if a.Over == 0 || b.Over > 0 && b.PerSecond() < a.PerSecond() {
 		return b
 	}
@@ -71,7 +71,7 @@ func slower(a, b signal.Fall) signal.Fall {
 
 // base is the youngest look at a signal that is at least a window old, or the
 // oldest there is of the same basis.
-func (f *falls) base(s *signal.Snapshot, sig signal.Signal, window time.Duration) (base *fallSample) {
+func (f *falls) base(s *signals.Snapshot, sig signals.Signal, window time.Duration) (base *fallSample) {
 	for i := 1; i <= f.count; i++ {
 		older := &f.samples[(f.next-i+fallSamples)%fallSamples]
 		if older.node[sig].Basis != s.Node[sig].Basis {

@@ -4,27 +4,27 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // course is what is left of memory, look by look, every 5 ms, in MiB.
-func rateAfter(t *testing.T, left ...signal.Amount) float64 {
+func rateAfter(t *testing.T, left ...signals.Amount) float64 {
 	t.Helper()
 	var f falls
-	var s signal.Snapshot
+	var s signals.Snapshot
 	at := time.Unix(1000, 0)
 	for _, l := range left {
 		s.At = at
-		s.Node[signal.MemoryAvailable] = signal.Observed(l*mib, 1<<30, at)
+		s.Node[signals.MemoryAvailable] = signals.Observed(l*mib, 1<<30, at)
 		f.note(&s)
 		at = at.Add(5 * time.Millisecond)
 	}
-	return s.Fell[signal.MemoryAvailable].PerSecond() / mib
+	return s.Fell[signals.MemoryAvailable].PerSecond() / mib
 }
 
 func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
-	var steady, ended, begun, bursts []signal.Amount
-	for i := range signal.Amount(40) {
+	var steady, ended, begun, bursts []signals.Amount
+	for i := range signals.Amount(40) {
 		steady = append(steady, 400-i*5) // 1000 MiB a second
 		ended = append(ended, 400-min(i, 30)*5)
 		begun = append(begun, 400-max(i-30, 0)*5)
@@ -32,7 +32,7 @@ func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name        string
-		left        []signal.Amount
+		left        []signals.Amount
 		least, most float64
 	}{
 		{"a steady fall", steady, 999, 1001},
@@ -48,19 +48,19 @@ func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
 
 func TestALookThatWasKeptWaitingSeesNoFasterFall(t *testing.T) {
 	var f falls
-	var s signal.Snapshot
+	var s signals.Snapshot
 	at := time.Unix(1000, 0)
-	for i := range signal.Amount(30) {
+	for i := range signals.Amount(30) {
 		s.At = at.Add(time.Duration(i) * 5 * time.Millisecond)
 		seen := s.At
 		if i == 29 {
 			seen = seen.Add(40 * time.Millisecond) // without a processor between the clock and the memory
 		}
-		left := 400 - signal.Amount(seen.Sub(at)/time.Millisecond) // 1000 MiB a second
-		s.Node[signal.MemoryAvailable] = signal.Observed(left*mib, 1<<30, seen)
+		left := 400 - signals.Amount(seen.Sub(at)/time.Millisecond) // 1000 MiB a second
+		s.Node[signals.MemoryAvailable] = signals.Observed(left*mib, 1<<30, seen)
 		f.note(&s)
 	}
-	if rate := s.Fell[signal.MemoryAvailable].PerSecond() / mib; rate < 999 || rate > 1001 {
+	if rate := s.Fell[signals.MemoryAvailable].PerSecond() / mib; rate < 999 || rate > 1001 {
 		t.Errorf("%.0f MiB a second, want 1000", rate)
 	}
 }

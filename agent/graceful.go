@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // longestGrace bounds the grace period of a soft eviction, in seconds: a year.
@@ -44,7 +44,7 @@ func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
 // and reports whether to go on waiting for what it holds: until memory is found to
 // fall as before. It may be listed no more, because the API server knows it as
 // failed already: who would be chosen in its place has done nothing.
-func (a *Agent) finish(r *release, s *signal.Snapshot) (wait bool) {
+func (a *Agent) finish(r *release, s *signals.Snapshot) (wait bool) {
 	if !r.finishing.IsZero() {
 		return s.At.Sub(r.finishing) < eviction.KillTime
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // The pod is cut short at 70 s, given up at 72 s, and gone at 75 s.
@@ -48,14 +48,14 @@ func unanswered(p *worldPod) {
 // Whoever carries soft evictions out is away. After that memory runs short: the hog,
 // which nobody has touched, goes, and all that restrains evictions is left.
 func TestAPodThatWasAskedForInVainCanBeKilled(t *testing.T) {
-	p := restraint.Policy{PerHour: 1, OwnerBackOff: 10 * time.Minute}
+	p := limiter.Policy{PerHour: 1, OwnerBackOff: 10 * time.Minute}
 	w := restrained(t, 24*time.Minute, p, []eviction.Threshold{hard(), soft()}, func(w *world) {
 		hog := w.add("hog", 800*mib)
 		unanswered(hog)
 		hog.Owner = "o"
 		hog.rate, hog.since, hog.until, hog.then = -5*mib, time.Now().Add(22*time.Minute), time.Now().Add(23*time.Minute), 950*mib
 		innocent := w.add("innocent", 10*mib)
-		innocent.MemoryRequest = signal.Quantity{Value: 20 * mib}
+		innocent.MemoryRequest = signals.Quantity{Value: 20 * mib}
 		unanswered(innocent)
 	})
 	want := []string{"default/hog", "default/hog", "default/hog", "default/innocent", "default/hog"}
@@ -72,7 +72,7 @@ func TestAPodThatWasAskedForInVainCanBeKilled(t *testing.T) {
 // One that takes longer to be given up than failures are remembered for is asked
 // for no more often.
 func TestAPodIsNotAskedForInVainForEver(t *testing.T) {
-	k, p, at := tries{}, &signal.Pod{UID: "p"}, time.Unix(0, 0)
+	k, p, at := tries{}, &signals.Pod{UID: "p"}, time.Unix(0, 0)
 	for range mostKills {
 		if k.exhausted(p, at) {
 			t.Fatalf("after %d", k["p"].n)
@@ -87,7 +87,7 @@ func TestAPodIsNotAskedForInVainForEver(t *testing.T) {
 
 // Soft evictions that were withdrawn take nothing from the kills that were.
 func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
-	pod := &signal.Pod{UID: "p"}
+	pod := &signals.Pod{UID: "p"}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})
 	a.kills.count(pod, time.Now())
 	a.graceful = newRelease(&eviction.Eviction{Pod: pod}, time.Now())
@@ -104,7 +104,7 @@ func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
 
 // It was taken back because nobody had to end any more, which could not be told.
 func TestAPodThatIsTakenBackWasNotAskedForInVain(t *testing.T) {
-	pod := &signal.Pod{UID: "p", FromAPI: true}
+	pod := &signals.Pod{UID: "p", FromAPI: true}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})
 	for _, recalled := range []bool{true, false} {
 		r := newRelease(&eviction.Eviction{Pod: pod}, time.Now())
@@ -147,7 +147,7 @@ func TestAPodThatNeverEndsIsNotListenedToForEver(t *testing.T) {
 func TestAPodThatIsNotListenedToAnyMoreCountsAsKilled(t *testing.T) {
 	w := &world{}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: w})
-	a.graceful = newRelease(&eviction.Eviction{Pod: &signal.Pod{UID: "stuck"}}, time.Now())
+	a.graceful = newRelease(&eviction.Eviction{Pod: &signals.Pod{UID: "stuck"}}, time.Now())
 	next := w.add("next", mib)
 	a.terminate(t.Context(), newRelease(&eviction.Eviction{Pod: &next.Pod}, time.Now()), &worldVictim{w, next.UID, next})
 	a.endTermination(<-a.terminated())
@@ -180,12 +180,12 @@ func TestAPodThatIsEvictedForSomethingElseIsEvictedOnce(t *testing.T) {
 		t.Run(about, func(t *testing.T) {
 			policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
 			w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *world, parts *Parts) {
-				parts.Restraint = restraint.New(restraint.Policy{PerHour: 9, Futile: 2, FutileBackOff: time.Hour, OwnerBackOff: time.Hour})
+				parts.Restraint = limiter.New(limiter.Policy{PerHour: 9, Futile: 2, FutileBackOff: time.Hour, OwnerBackOff: time.Hour})
 				parts.RestraintSaved = w.keep
 				w.disk = 100 * gib
 				p := w.add("both", 800*mib)
 				p.FromAPI, p.asked, p.Owner = about != "a manifest's", asked, "o"
-				p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+				p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 				w.later(95*time.Second, func() { p.disk = 2 * gib })
 			})
 			if got := w.verbs(); w.count(Terminating) != 1 || w.count(Evicted) != 1 || w.count(Withdrawn) != 1 || w.count(Terminated) != 0 {
@@ -201,8 +201,8 @@ func TestAPodThatIsEvictedForSomethingElseIsEvictedOnce(t *testing.T) {
 // Its processes are gone with the second eviction; the disk space that the first was
 // for is on its way, and so nobody else goes.
 func TestWhatASupersededEvictionIsForIsWaitedFor(t *testing.T) {
-	thresholds := []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
-	w := restrained(t, 135*time.Second, restraint.Policy{PerHour: 9}, thresholds, func(w *world) {
+	thresholds := []eviction.Threshold{{Signal: signals.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
+	w := restrained(t, 135*time.Second, limiter.Policy{PerHour: 9}, thresholds, func(w *world) {
 		w.disk, w.collects, w.ending = 20*gib, time.Second, time.Hour
 		hog := w.add("hog", 500*mib)
 		hog.FromAPI, hog.polite, hog.disk, hog.removed = true, true, 9*gib, 20*time.Second
@@ -217,14 +217,14 @@ func TestWhatASupersededEvictionIsForIsWaitedFor(t *testing.T) {
 // A budget refuses the soft eviction for a disk; that one and another pod are above
 // limits of their own.
 func TestALimitDoesNotWaitForABudget(t *testing.T) {
-	thresholds := []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
+	thresholds := []eviction.Threshold{{Signal: signals.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
 	for _, above := range []string{"asked", "other"} {
 		w := liveIn(t, 115*time.Second, Settings{}, eviction.Settings{Thresholds: thresholds, StorageLimits: true}, func(w *world, _ *Parts) {
 			w.disk, w.collects, w.ending = 20*gib, time.Second, time.Hour
-			for name, disk := range map[string]signal.Amount{"asked": 9 * gib, "other": 5 * gib} {
+			for name, disk := range map[string]signals.Amount{"asked": 9 * gib, "other": 5 * gib} {
 				p := w.add(name, mib)
 				p.FromAPI, p.polite, p.disk, p.removed = true, true, disk, time.Second
-				p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: 20 * gib}}}
+				p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: 20 * gib}}}
 				if name == above {
 					w.later(95*time.Second, func() { p.Volumes[0].SizeLimit.Value = gib })
 				}
@@ -243,7 +243,7 @@ func TestASupersededEvictionIsNotHurried(t *testing.T) {
 		w.disk, w.ending = 100*gib, time.Hour
 		p := w.add("undead", 800*mib)
 		p.FromAPI, p.polite, p.undead = true, true, true
-		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 		w.later(95*time.Second, func() { p.disk = 2 * gib })
 		other := w.add("other", 10*mib)
 		other.rate, other.since, other.until, other.then = 10*mib, time.Now().Add(95*time.Second), time.Now().Add(109*time.Second), 150*mib

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // releasePace is how often processes that do not go are looked at, unless memory
@@ -17,7 +17,7 @@ const unknownPace = time.Second
 
 // interval is the time until the next look, by what hard memory thresholds
 // need: nothing else is decided between regular looks.
-func (a *Agent) interval(s *signal.Snapshot) time.Duration {
+func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 	interval := a.settings.Period
 	policy := a.machine.Policy()
 	if policy.ExtraLooks != eviction.Off && !a.restrained(s.At) {
@@ -28,7 +28,7 @@ func (a *Agent) interval(s *signal.Snapshot) time.Duration {
 			}
 			if o := &s.Node[t.Signal]; o.Known {
 				interval = min(interval, eviction.Interval(o.Available, s.Fell[t.Signal], a.settings.MaxFillRate, a.settings.Period))
-			} else if t.Signal == signal.MemoryAvailable {
+			} else if t.Signal == signals.MemoryAvailable {
 				interval = min(interval, unknownPace)
 			}
 		}

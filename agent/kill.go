@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Bounds of the wait for the processes of an immediate kill to be gone. What
@@ -147,10 +147,10 @@ func (a *Agent) attend(begun, now time.Time, hurry, giveUp func()) {
 }
 
 // observe looks at memory while a kill is under way.
-func (a *Agent) observe(now time.Time) *signal.Snapshot {
+func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	s := &a.attended
-	s.At, s.Kind = now, signal.Extra
-	a.cycle.Observer.Observe(&s.Node, signal.Extra)
+	s.At, s.Kind = now, signals.Extra
+	a.cycle.Observer.Observe(&s.Node, signals.Extra)
 	a.falls.note(s)
 	return s
 }
@@ -165,6 +165,6 @@ func (a *Agent) keep(r *release) {
 // killWait is how long to wait for a kill: half of what memory lasts at its
 // present rate, and no longer than until the next look is due, so that another
 // pod can be ended in time.
-func (a *Agent) killWait(s *signal.Snapshot) time.Duration {
+func (a *Agent) killWait(s *signals.Snapshot) time.Duration {
 	return max(min(longestKillWait, a.interval(s), memoryLasts(s)/2), shortestKillWait)
 }

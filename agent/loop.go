@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/ranking"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
 )
 
 // A Cycle looks at the node once and does what follows: observe, evaluate and
@@ -20,30 +20,30 @@ type Cycle struct {
 	Killer    Killer
 	// StandBy, if set, may hold an action back and says why; empty goes ahead.
 	// Without a target it is about local-storage limits.
-	StandBy func(*signal.Snapshot, *eviction.Verdict, *eviction.Threshold) (reason string)
+	StandBy func(*signals.Snapshot, *eviction.Verdict, *eviction.Threshold) (reason string)
 	// Pending, if set, may hold the choice of a pod back because others are
 	// ending already, or say which of those has to end at once.
-	Pending func(*Outcome) (first *signal.Candidate, reason string)
+	Pending func(*Outcome) (first *signals.Candidate, reason string)
 	// Restraint, if set, may spare the pod that would be chosen, or all of them.
-	Restraint *restraint.Restraint
+	Restraint *limiter.Restraint
 	// GivesWay: a target that nothing can be done for gives way to a hard one behind it.
 	GivesWay bool
 
-	seen    signal.Observations // on the last second look
-	passed  []Outcome           // of targets that nothing could be done for
-	recent  signal.ConditionSet // the one that a pod was evicted for last, while anything is met
-	outcome Outcome             // of the last look: a new one for each would be an allocation
+	seen    signals.Observations // on the last second look
+	passed  []Outcome            // of targets that nothing could be done for
+	recent  signals.ConditionSet // the one that a pod was evicted for last, while anything is met
+	outcome Outcome              // of the last look: a new one for each would be an allocation
 }
 
 // Look runs the cycle on a snapshot whose time, kind and rates are set; the
 // node's observations are filled in. The outcome is valid until the next look.
-func (c *Cycle) Look(ctx context.Context, s *signal.Snapshot) *Outcome {
+func (c *Cycle) Look(ctx context.Context, s *signals.Snapshot) *Outcome {
 	c.Observer.Observe(&s.Node, c.Machine.Observes(s.Kind))
 	return c.Decide(ctx, s)
 }
 
 // Decide runs the cycle from the snapshot's observations on.
-func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
+func (c *Cycle) Decide(ctx context.Context, s *signals.Snapshot) *Outcome {
 	o := &c.outcome
 	*o = Outcome{Snapshot: s, Verdict: c.Machine.Look(s)}
 	c.clear(&o.Verdict)
@@ -56,7 +56,7 @@ func (c *Cycle) Decide(ctx context.Context, s *signal.Snapshot) *Outcome {
 	switch {
 	case o.Verdict.Target != nil:
 		c.pursue(ctx, o)
-	case s.Kind == signal.Regular:
+	case s.Kind == signals.Regular:
 		c.recent = 0
 	}
 	return o
@@ -137,8 +137,8 @@ func (c *Cycle) makeRoom(ctx context.Context, o *Outcome) (done bool) {
 	return o.Recovered
 }
 
-func (c *Cycle) reclaim(ctx context.Context, o *Outcome) (ran []signal.Reclaimer, underWay bool) {
-	if o.Verdict.Target.Signal.Definition().Condition != signal.DiskPressure {
+func (c *Cycle) reclaim(ctx context.Context, o *Outcome) (ran []signals.Reclaimer, underWay bool) {
+	if o.Verdict.Target.Signal.Definition().Condition != signals.DiskPressure {
 		return nil, false
 	}
 	ran, done := c.Reclaimer.Reclaim(ctx, &o.Verdict)
@@ -160,7 +160,7 @@ func (c *Cycle) choose(ctx context.Context, o *Outcome) {
 		if !o.mayChoose(r.Pod) {
 			continue
 		}
-		if hold := c.hold(o, r); hold.By != restraint.None {
+		if hold := c.hold(o, r); hold.By != limiter.None {
 			if !spared {
 				o.spare(hold, r.Pod)
 			}
@@ -175,7 +175,7 @@ func (c *Cycle) choose(ctx context.Context, o *Outcome) {
 
 // try evicts a pod unless it is protected or has failed, and reports whether
 // the choice is over.
-func (c *Cycle) try(ctx context.Context, o *Outcome, candidate signal.Candidate) (over bool) {
+func (c *Cycle) try(ctx context.Context, o *Outcome, candidate signals.Candidate) (over bool) {
 	if !o.mayChoose(candidate.Pod) {
 		return false
 	}
@@ -187,8 +187,8 @@ func (c *Cycle) try(ctx context.Context, o *Outcome, candidate signal.Candidate)
 }
 
 // recovered observes once more, before what can not be undone.
-func (c *Cycle) recovered(s *signal.Snapshot, v *eviction.Verdict) bool {
-	c.seen = signal.Observations{}
+func (c *Cycle) recovered(s *signals.Snapshot, v *eviction.Verdict) bool {
+	c.seen = signals.Observations{}
 	c.Observer.Observe(&c.seen, c.Machine.Observes(s.Kind))
 	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillDoomed(s, &c.seen)
 }
@@ -226,24 +226,24 @@ func (c *Cycle) evict(ctx context.Context, o *Outcome, e eviction.Eviction) (ove
 
 // An Outcome is what one look led to.
 type Outcome struct {
-	Snapshot *signal.Snapshot
+	Snapshot *signals.Snapshot
 	Verdict  eviction.Verdict
 	// EndedByLimit: a pod above a local-storage limit was evicted, and the
 	// target was not acted for.
 	EndedByLimit bool
 	StoodBy      string // why the target was not acted for, empty if it was
-	Reclaimed    []signal.Reclaimer
+	Reclaimed    []signals.Reclaimer
 	Reclaiming   bool // room is being made; a later look goes on
 	Recovered    bool // found on a second look, before a pod was evicted
-	Candidates   []signal.Candidate
+	Candidates   []signals.Candidate
 	Ranking      []ranking.Ranked
 	Evicted      *eviction.Eviction
 	Rehearsed    bool // it was not: the agent is disarmed
 	Failed       []Failure
 	// Held is why the first pod that may be evicted is spared; Spared is that pod, nil
 	// if the hold is of more than one. Begun: the hold has begun with this look.
-	Held   restraint.Hold
-	Spared *signal.Pod
+	Held   limiter.Hold
+	Spared *signals.Pod
 	Begun  bool
 	// Passed are the outcomes of other hard targets that nothing could be done for.
 	Passed []Outcome
@@ -266,11 +266,11 @@ func (o *Outcome) idle() bool {
 }
 
 // mayChoose reports whether a pod may be evicted and has not been tried yet.
-func (o *Outcome) mayChoose(p *signal.Pod) bool {
-	return p.Protection == signal.Unprotected && !o.hasFailed(p)
+func (o *Outcome) mayChoose(p *signals.Pod) bool {
+	return p.Protection == signals.Unprotected && !o.hasFailed(p)
 }
 
-func (o *Outcome) hasFailed(p *signal.Pod) bool {
+func (o *Outcome) hasFailed(p *signals.Pod) bool {
 	for _, f := range o.Failed {
 		if f.Pod == p || f.Pod.UID == p.UID {
 			return true
@@ -281,6 +281,6 @@ func (o *Outcome) hasFailed(p *signal.Pod) bool {
 
 // A Failure is a pod that could not be evicted.
 type Failure struct {
-	Pod *signal.Pod
+	Pod *signals.Pod
 	Err error
 }

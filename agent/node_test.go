@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 const gib = 1 << 30
 
 // full is a hard threshold of 10 GiB on nodefs.
 func full() []eviction.Threshold {
-	return []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib)}, hard()}
+	return []eviction.Threshold{{Signal: signals.NodefsAvailable, Value: quantity(10 * gib)}, hard()}
 }
 
 func TestWasteGoesBeforePodsDo(t *testing.T) {
@@ -54,7 +54,7 @@ func TestDiskSpaceOnItsWayIsWaitedFor(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
 		t.Errorf("evicted %v", got)
 	}
-	if extra := w.looks[signal.Extra]; extra > 500 {
+	if extra := w.looks[signals.Extra]; extra > 500 {
 		t.Errorf("%d extra looks, which see no disk, while a disk is waited for", extra)
 	}
 }
@@ -84,7 +84,7 @@ func TestALimitWaitsForWhatIsOnItsWay(t *testing.T) {
 	limited := func(w *world, name string) *worldPod {
 		p := w.add(name, 1)
 		p.disk, p.removed = 2*gib, time.Hour
-		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 		return p
 	}
 	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
@@ -114,7 +114,7 @@ func TestALimitThatCanNotBeEnforcedIsTold(t *testing.T) {
 	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
 		p := w.add("above", 1)
 		p.disk, w.disk, w.killErr = 2*gib, 100*gib, errRefused
-		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 	})
 	if w.count(Failed) != 3 || len(w.told[0].Failed) != 1 {
 		t.Errorf("told %+v, want a failure in each of three regular looks", w.told)
@@ -122,12 +122,12 @@ func TestALimitThatCanNotBeEnforcedIsTold(t *testing.T) {
 }
 
 func TestADeletedPodCounts(t *testing.T) {
-	story := func(until time.Duration, rate signal.Amount) func(*world) {
+	story := func(until time.Duration, rate signals.Amount) func(*world) {
 		return func(w *world) {
 			w.add("big", 500*mib)
 			going := w.add("going", 430*mib)
 			going.EndsBy = time.Now().Add(until)
-			going.MemoryRequest = signal.Quantity{Value: gib}
+			going.MemoryRequest = signals.Quantity{Value: gib}
 			going.rate, going.since = rate, time.Now().Add(2*time.Second)
 		}
 	}
@@ -180,7 +180,7 @@ func TestAPolicyIsAdoptedWithItsTimers(t *testing.T) {
 	w := liveIn(t, 65*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{soft()}}, func(w *world, p *Parts) {
 		w.add("big", 800*mib)
 		begun, first := time.Now(), p.Machine.Policy()
-		late = newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{soft()}, Layout: signal.Dedicated})
+		late = newPolicy(t, eviction.Settings{Thresholds: []eviction.Threshold{soft()}, Layout: signals.Dedicated})
 		p.Policy = func() *eviction.Policy {
 			if time.Since(begun) < 35*time.Second {
 				return first
@@ -202,7 +202,7 @@ func TestAPolicyIsAdoptedWhenNothingIsUnderWay(t *testing.T) {
 		w.add("small", 1).disk = 5 * gib
 		begun, policies := time.Now(), []*eviction.Policy{p.Machine.Policy()}
 		for range 3 {
-			policies = append(policies, newPolicy(t, eviction.Settings{Thresholds: full(), Layout: signal.Dedicated}))
+			policies = append(policies, newPolicy(t, eviction.Settings{Thresholds: full(), Layout: signals.Dedicated}))
 		}
 		p.Policy = func() *eviction.Policy { return policies[min(int(time.Since(begun)/time.Second), 3)] }
 	})
@@ -213,21 +213,21 @@ func TestAPolicyIsAdoptedWhenNothingIsUnderWay(t *testing.T) {
 
 // Memory that is used up can not fall, which does not mean that there is time.
 func TestThePatienceWithTheServer(t *testing.T) {
-	falling := signal.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
+	falling := signals.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
 	for _, tc := range []struct {
-		available signal.Amount
-		fell      signal.Fall
+		available signals.Amount
+		fell      signals.Fall
 		want      time.Duration
 	}{
-		{100 * mib, signal.Fall{}, longestPatience},
+		{100 * mib, signals.Fall{}, longestPatience},
 		{100 * mib, falling, 25 * time.Millisecond},
 		{20 * mib, falling, 0},
-		{0, signal.Fall{}, 0},
-		{-mib, signal.Fall{}, 0},
+		{0, signals.Fall{}, 0},
+		{-mib, signals.Fall{}, 0},
 	} {
-		var s signal.Snapshot
-		s.Node[signal.MemoryAvailable] = signal.Observed(tc.available, gib, time.Now())
-		s.Fell[signal.MemoryAvailable] = tc.fell
+		var s signals.Snapshot
+		s.Node[signals.MemoryAvailable] = signals.Observed(tc.available, gib, time.Now())
+		s.Fell[signals.MemoryAvailable] = tc.fell
 		if got := (&Agent{}).patienceFor(&s); got != tc.want {
 			t.Errorf("%d MiB, %+v: %s, want %s", tc.available/mib, tc.fell, got, tc.want)
 		}
@@ -240,7 +240,7 @@ func TestAServerIsNotWaitedForAnyMoreWhenMemoryBeginsToFall(t *testing.T) {
 		w.mute = true
 		w.add("big", 700*mib).FromAPI = true
 		other := w.add("other", 250*mib)
-		other.MemoryRequest = signal.Quantity{Value: gib}
+		other.MemoryRequest = signals.Quantity{Value: gib}
 		other.rate, other.since, other.until, other.then = 200*mib, time.Now().Add(500*time.Millisecond), time.Now().Add(time.Second), 350*mib
 	})
 	if w.least < 0 {

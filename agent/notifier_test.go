@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A bell is a clock that rings at times of its own.
 type bell struct {
 	*clock
 	rings []time.Time
-	by    signal.Wakes
-	lines []signal.Line
+	by    signals.Wakes
+	lines []signals.Line
 }
 
-func (b *bell) Wait(until time.Time) signal.Wakes {
+func (b *bell) Wait(until time.Time) signals.Wakes {
 	if len(b.rings) > 0 && b.rings[0].Before(until) {
 		b.clock.Wait(b.rings[0])
 		b.rings = b.rings[1:]
@@ -26,12 +26,12 @@ func (b *bell) Wait(until time.Time) signal.Wakes {
 	return b.clock.Wait(until)
 }
 
-func (b *bell) Follow(_ *signal.Observations, lines []signal.Line) {
+func (b *bell) Follow(_ *signals.Observations, lines []signals.Line) {
 	b.lines = append(b.lines[:0], lines...)
 }
 
 // ringing gives a world a bell that rings every so often.
-func ringing(p *Parts, by signal.Wakes, every time.Duration, times int) *bell {
+func ringing(p *Parts, by signals.Wakes, every time.Duration, times int) *bell {
 	b := &bell{clock: newClock(), by: by}
 	for i := range times {
 		b.rings = append(b.rings, time.Now().Add(time.Duration(i+1)*every))
@@ -45,17 +45,17 @@ var noTimer = Settings{MaxFillRate: 1}
 
 // stallers is who waits for memory.
 type stallers struct {
-	found []signal.Stall
+	found []signals.Stall
 	asked int
 }
 
-func (s *stallers) Stalls() []signal.Stall { s.asked++; return s.found }
+func (s *stallers) Stalls() []signals.Stall { s.asked++; return s.found }
 
 func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
 	var b *bell
 	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard(), soft()}, ExtraLooks: eviction.Immediate},
 		func(w *world, p *Parts) {
-			b = ringing(p, signal.ByCrossing, 3*time.Second, 1)
+			b = ringing(p, signals.ByCrossing, 3*time.Second, 1)
 			hog := w.add("hog", 100*mib)
 			hog.rate, hog.since = 300*mib, time.Now() // crosses its line after 2.8 s
 		})
@@ -79,9 +79,9 @@ func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
 	var s stallers
 	w := liveIn(t, 55*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
 		pod := &w.add("thrasher", 64*mib).Pod
-		s.found = []signal.Stall{{Pod: pod, AtMax: 5123, Limit: 64 * mib, Waited: signal.Of(1400 * time.Millisecond), Over: 2 * time.Second}}
+		s.found = []signals.Stall{{Pod: pod, AtMax: 5123, Limit: 64 * mib, Waited: signals.Of(1400 * time.Millisecond), Over: 2 * time.Second}}
 		p.Stalls = &s
-		ringing(p, signal.ByStall, 500*time.Millisecond, 100)
+		ringing(p, signals.ByStall, 500*time.Millisecond, 100)
 	})
 	if len(w.evicted()) > 0 || w.count(Changed) > 0 || w.count(Stalled) != 1 {
 		t.Fatalf("it is told once, and nothing is done: %+v", w.told)
@@ -110,7 +110,7 @@ func TestNobodyIsAskedForStallsWhileMemoryRunsOut(t *testing.T) {
 		hog := w.add("hog", 1<<30-400*mib)
 		hog.rate, hog.since = 100*mib, time.Now()
 		p.Stalls = &s
-		ringing(p, signal.ByStall, 2*time.Second, 1) // with 200 MiB left
+		ringing(p, signals.ByStall, 2*time.Second, 1) // with 200 MiB left
 	})
 	if s.asked != 0 || w.least > 200*mib {
 		t.Errorf("asked for stalls %d times, with %d MiB left", s.asked, w.least/mib)
@@ -123,7 +123,7 @@ func TestNobodyIsAskedForStallsWhereTheNodeIsShort(t *testing.T) {
 		hog := w.add("hog", 0)
 		hog.rate, hog.since = 300*mib, time.Now()
 		p.Stalls = &s
-		ringing(p, signal.ByStall|signal.ByCrossing, 3500*time.Millisecond, 1)
+		ringing(p, signals.ByStall|signals.ByCrossing, 3500*time.Millisecond, 1)
 	})
 	if len(w.evicted()) != 1 || s.asked != 0 {
 		t.Errorf("evicted %v; asked for stalls %d times, when there was no time for that", w.evicted(), s.asked)

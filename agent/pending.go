@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Bounds of the wait for deleted pods: none of them keeps a hard threshold from being
@@ -24,7 +24,7 @@ type deletions struct {
 }
 
 // note takes over which of the pods are deleted.
-func (d *deletions) note(pods []signal.Candidate, now time.Time) {
+func (d *deletions) note(pods []signals.Candidate, now time.Time) {
 	before := d.since
 	d.since = nil
 	for _, c := range pods {
@@ -44,7 +44,7 @@ func (d *deletions) note(pods []signal.Candidate, now time.Time) {
 
 // counts is until when a deleted pod is counted on, for a threshold that has been met
 // since a time.
-func (d *deletions) counts(pod *signal.Pod, met time.Time) (until time.Time) {
+func (d *deletions) counts(pod *signals.Pod, met time.Time) (until time.Time) {
 	since := d.since[pod.UID]
 	until = since.Add(min(longestPending, max(pod.EndsBy.Sub(since), 0)))
 	if end := met.Add(longestWait); end.Before(until) {
@@ -57,11 +57,11 @@ func (d *deletions) counts(pod *signal.Pod, met time.Time) (until time.Time) {
 // its way, and no second one has to go for it. As long as those that are counted on
 // hold what is missing, they are waited for, whatever others have had their time.
 // Otherwise, or where there is no time to wait, the one that holds most ends at once.
-func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
+func (a *Agent) pending(o *Outcome) (first *signals.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
 	missing := target.Missing(a.cycle.observed(o, target.Signal))
 	a.deleted.note(o.Candidates, now)
-	var expected, counted, most signal.Amount
+	var expected, counted, most signals.Amount
 	end := now.Add(longestPending)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
@@ -69,7 +69,7 @@ func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 			continue
 		}
 		until := a.deleted.counts(r.Pod, a.machine.MetSince(&o.Verdict))
-		overdue, protected := !now.Before(until), r.Pod.Protection != signal.Unprotected
+		overdue, protected := !now.Before(until), r.Pod.Protection != signals.Unprotected
 		if overdue && (protected || !target.Hard()) {
 			continue // counted on no longer, and not to be ended
 		}
@@ -98,16 +98,16 @@ func (a *Agent) pending(o *Outcome) (first *signal.Candidate, reason string) {
 }
 
 // pressing reports whether there is no time to wait for what is on its way.
-func (a *Agent) pressing(s *signal.Snapshot, t *eviction.Threshold) bool {
-	return s.Kind == signal.Extra || s.Node[t.Signal].Left() <= 0 ||
+func (a *Agent) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
+	return s.Kind == signals.Extra || s.Node[t.Signal].Left() <= 0 ||
 		s.Fell[t.Signal].Within(s.Node[t.Signal].Left(), a.machine.Policy().ReactionReserve)
 }
 
 // patienceFor is how long the API server may be waited for before a kill: half
 // of what memory lasts beyond the kill itself. Memory that does not fall
 // leaves the time that an answer takes at worst, memory that is used up none.
-func (a *Agent) patienceFor(s *signal.Snapshot) time.Duration {
-	for sig := range signal.All {
+func (a *Agent) patienceFor(s *signals.Snapshot) time.Duration {
+	for sig := range signals.All {
 		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Left() <= 0 {
 			return 0 // what is used up does not fall any more
 		}
@@ -117,9 +117,9 @@ func (a *Agent) patienceFor(s *signal.Snapshot) time.Duration {
 
 // memoryLasts is how long memory lasts at its present rate, the node's or what pods
 // are allowed; for ever if it does not fall.
-func memoryLasts(s *signal.Snapshot) (lasts time.Duration) {
+func memoryLasts(s *signals.Snapshot) (lasts time.Duration) {
 	lasts = 1<<63 - 1
-	for sig := range signal.All {
+	for sig := range signals.All {
 		if of, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
 			lasts = min(lasts, of)
 		}

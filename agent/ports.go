@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // The ports are what a cycle needs of the world. The agent is handed
@@ -32,7 +32,7 @@ var ErrDisarmed = errors.New("the agent is disarmed")
 // one at least those of memory; what can not be measured is unknown, with its
 // cause. It must not wait for anything.
 type Observer interface {
-	Observe(into *signal.Observations, kind signal.Kind)
+	Observe(into *signals.Observations, kind signals.Kind)
 }
 
 // A Notifier waits between looks. It carries no data: what it is woken by only
@@ -40,27 +40,27 @@ type Observer interface {
 type Notifier interface {
 	// Wait returns at the time given, or earlier when there is a reason to look
 	// now, and says what that was.
-	Wait(until time.Time) signal.Wakes
+	Wait(until time.Time) signals.Wakes
 	// Wake ends the present wait, or else the next one. Any goroutine may call it.
 	Wake()
 	// Follow comes after every look: the lines that are crossed when less than
 	// their amount is available, and what is. It must not wait, and costs next
 	// to nothing where little has changed.
-	Follow(node *signal.Observations, lines []signal.Line)
+	Follow(node *signals.Observations, lines []signals.Line)
 }
 
 // Stalls tells who waited for memory.
 type Stalls interface {
 	// Stalls returns who did since it was asked before, the longest first.
-	Stalls() []signal.Stall
+	Stalls() []signals.Stall
 }
 
 // Pods measures the node's active pods.
 type Pods interface {
-	Measure(ctx context.Context) []signal.Candidate
+	Measure(ctx context.Context) []signals.Candidate
 	// Stored is what is known of the pods' local storage alone, also of pods that
 	// have ended. It reads nothing and costs next to nothing.
-	Stored() []signal.Candidate
+	Stored() []signals.Candidate
 }
 
 // A Reclaimer makes room on disks before a pod is chosen for them.
@@ -68,7 +68,7 @@ type Reclaimer interface {
 	// Reclaim collects node-level waste for the verdict's target, and returns
 	// what ran, in order. It must not wait: as long as it is not done, no pod is
 	// chosen, and a later look asks again.
-	Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool)
+	Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signals.Reclaimer, done bool)
 }
 
 // A Collector does the work of reclaiming, beside the loop.
@@ -76,7 +76,7 @@ type Collector interface {
 	// Collect collects waste until there is enough, by observations that it
 	// makes itself, and then measures what pods keep on disks if there is not.
 	// It returns what ran, and ends early with ctx.
-	Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer
+	Collect(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) []signals.Reclaimer
 }
 
 // A Killer ends one pod. An error means that the pod was not evicted, and the next one

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // releaseWait bounds the wait for memory to come back after a kill, as the
@@ -26,10 +26,10 @@ const recoveredMeanwhile = "recovered"
 type release struct {
 	eviction  *eviction.Eviction
 	verdict   eviction.Verdict // what the eviction was for
-	signal    signal.Signal
-	limit     bool          // for a local-storage limit: no signal is waited for
-	before    signal.Amount // available when the eviction was decided
-	expected  signal.Amount // what the pod was seen to use
+	signal    signals.Signal
+	limit     bool           // for a local-storage limit: no signal is waited for
+	before    signals.Amount // available when the eviction was decided
+	expected  signals.Amount // what the pod was seen to use
 	since     time.Time
 	gone      time.Time       // when its processes were found to be, since if they were not
 	deadline  time.Time       // zero: as long as it takes
@@ -54,7 +54,7 @@ type release struct {
 
 // releases are those under way: one hard eviction for each condition, and one
 // soft eviction.
-type releases [signal.ConditionCount + 1]*release
+type releases [signals.ConditionCount + 1]*release
 
 // linger reports whether processes that were killed are still there: they may be so
 // many that a thread without real-time class does not get a processor beside them.
@@ -67,7 +67,7 @@ func (rs *releases) linger() bool {
 	return false
 }
 
-const softPlace = signal.ConditionCount
+const softPlace = signals.ConditionCount
 
 // place is where the release of an eviction belongs: by the condition that it
 // relieves. Local-storage limits are about disks.
@@ -75,10 +75,10 @@ func (rs *releases) place(e *eviction.Eviction) **release {
 	if !e.Hard {
 		return &rs[softPlace]
 	}
-	if s, err := signal.Parse(e.Cause); err == nil {
+	if s, err := signals.Parse(e.Cause); err == nil {
 		return &rs[s.Definition().Condition]
 	}
-	return &rs[signal.DiskPressure]
+	return &rs[signals.DiskPressure]
 }
 
 // termination is how a soft eviction ended.
@@ -120,7 +120,7 @@ func (r *release) holds(t *eviction.Threshold) bool {
 	case t == nil:
 		return r.limit || r.ofDisk() && !r.waiting()
 	case r.limit:
-		return t.Signal.Definition().Condition == signal.DiskPressure
+		return t.Signal.Definition().Condition == signals.DiskPressure
 	}
 	return t.Signal.Definition().Condition == r.signal.Definition().Condition || !r.eviction.Hard && !t.Hard()
 }
@@ -128,7 +128,7 @@ func (r *release) holds(t *eviction.Threshold) bool {
 // ofDisk reports whether disk space is waited for. It comes back when layers,
 // logs and volumes are removed, well after the processes are gone.
 func (r *release) ofDisk() bool {
-	return !r.limit && r.signal.Definition().Condition == signal.DiskPressure
+	return !r.limit && r.signal.Definition().Condition == signals.DiskPressure
 }
 
 // tidying reports whether memory may still come back though the processes are gone.
@@ -140,11 +140,11 @@ func (r *release) tidying(now time.Time) bool {
 // pressed reports whether memory leaves no time to wait for more of it: it would be
 // gone within the reserve or, as far as processes do not hold it any more, is gone.
 // That may be what pods are allowed, though the node's is waited for.
-func (r *release) pressed(s *signal.Snapshot, reserve time.Duration) bool {
+func (r *release) pressed(s *signals.Snapshot, reserve time.Duration) bool {
 	if s.At.Sub(r.gone) < eviction.KillTime {
 		return false
 	}
-	for sig := range signal.All {
+	for sig := range signals.All {
 		o := &s.Node[sig]
 		if sig != r.signal && !(sig.OfMemory() && r.signal.OfMemory()) {
 			continue
@@ -158,7 +158,7 @@ func (r *release) pressed(s *signal.Snapshot, reserve time.Duration) bool {
 
 // over says why the wait has ended, empty if it has not. Memory that would be
 // gone within the reserve ends it early.
-func (r *release) over(m *eviction.Machine, s *signal.Snapshot, reserve time.Duration) string {
+func (r *release) over(m *eviction.Machine, s *signals.Snapshot, reserve time.Duration) string {
 	o, late := &s.Node[r.signal], !r.deadline.IsZero() && !s.At.Before(r.deadline)
 	switch {
 	case r.waiting() && !late:

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // writer holds nearly all that there is in files of memory, which are charged for a
 // while after its end: too much for the rest to be enough.
-func (w *world) writer(memory signal.Amount, mounted time.Duration) *worldPod {
+func (w *world) writer(memory signals.Amount, mounted time.Duration) *worldPod {
 	p := w.add("writer", memory)
 	p.files, p.mounted = memory-20*mib, mounted
 	return p
@@ -58,7 +58,7 @@ func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 	if _, why := w.gap(t, "default/writer"); why != recoveredMeanwhile {
 		t.Errorf("settled: %s", why)
 	}
-	if extra := w.looks[signal.Extra]; extra > 150 {
+	if extra := w.looks[signals.Extra]; extra > 150 {
 		t.Errorf("%d extra looks while files are waited for", extra)
 	}
 }
@@ -116,7 +116,7 @@ func TestFilesInMemoryAreWaitedForWhateverAPodWasKilledFor(t *testing.T) {
 		w.disk, w.ending = 100*gib, time.Hour
 		p := w.writer(800*mib, 1200*time.Millisecond)
 		p.FromAPI, p.polite = true, true
-		p.Volumes = []signal.Volume{{Name: "data", Local: true, SizeLimit: signal.Quantity{Value: gib}}}
+		p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 		w.later(95*time.Second, func() { p.disk = 2 * gib })
 		w.add("other", 20*mib)
 	})
@@ -161,8 +161,8 @@ func TestMemoryThatIsUsedUpDoesNotWaitForFilesInMemory(t *testing.T) {
 // Disk space that a soft eviction frees is on its way when a soft threshold of memory
 // has been met for long enough: both are waited for, one after the other.
 func TestASoftEvictionDoesNotMakeTheOneBeforeForgotten(t *testing.T) {
-	thresholds := []eviction.Threshold{{Signal: signal.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute},
-		{Signal: signal.MemoryAvailable, Value: quantity(300 * mib), Grace: 62 * time.Second}}
+	thresholds := []eviction.Threshold{{Signal: signals.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute},
+		{Signal: signals.MemoryAvailable, Value: quantity(300 * mib), Grace: 62 * time.Second}}
 	w := live(t, 140*time.Second, false, thresholds, func(w *world) {
 		w.disk, w.collects = 20*gib, time.Second
 		full := w.add("full", mib)
@@ -181,12 +181,12 @@ func TestOnlyMemoryOutlivesProcesses(t *testing.T) {
 		r    release
 		want bool
 	}{
-		"memory":                 {release{signal: signal.MemoryAvailable, expected: 1}, true},
-		"memory of pods":         {release{signal: signal.AllocatableMemoryAvailable, expected: 1}, true},
-		"memory, for long":       {release{signal: signal.MemoryAvailable, expected: 1, gone: at.Add(-tidyWait)}, false},
-		"memory nobody has seen": {release{signal: signal.MemoryAvailable}, false},
-		"PIDs":                   {release{signal: signal.PIDAvailable, expected: 1}, false},
-		"a disk":                 {release{signal: signal.NodefsAvailable, expected: 1}, false},
+		"memory":                 {release{signal: signals.MemoryAvailable, expected: 1}, true},
+		"memory of pods":         {release{signal: signals.AllocatableMemoryAvailable, expected: 1}, true},
+		"memory, for long":       {release{signal: signals.MemoryAvailable, expected: 1, gone: at.Add(-tidyWait)}, false},
+		"memory nobody has seen": {release{signal: signals.MemoryAvailable}, false},
+		"PIDs":                   {release{signal: signals.PIDAvailable, expected: 1}, false},
+		"a disk":                 {release{signal: signals.NodefsAvailable, expected: 1}, false},
 		"a limit, of no signal":  {release{limit: true, expected: 1}, false},
 	} {
 		if tc.r.gone.IsZero() {

@@ -6,20 +6,20 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A relief is room being made on disks, beside the loop: the runtime may take
 // its time, and memory is looked at meanwhile.
 type relief struct {
-	met      signal.Set              // the signals it is for
-	what     []signal.Reclaimer      // what they need; a disarmed agent collects nothing of it
-	finished chan []signal.Reclaimer // what ran
-	ran      []signal.Reclaimer
+	met      signals.Set              // the signals it is for
+	what     []signals.Reclaimer      // what they need; a disarmed agent collects nothing of it
+	finished chan []signals.Reclaimer // what ran
+	ran      []signals.Reclaimer
 	done     bool
-	served   bool               // a threshold of the present look has made use of it
-	short    bool               // it was not for all that another one of that look needs
-	wanted   []signal.Reclaimer // which is this
+	served   bool                // a threshold of the present look has made use of it
+	short    bool                // it was not for all that another one of that look needs
+	wanted   []signals.Reclaimer // which is this
 	told     bool
 	cancel   context.CancelFunc
 	stale    bool // begun before the agent was armed, or disarmed
@@ -29,7 +29,7 @@ type relief struct {
 // Reclaim implements Reclaimer: it begins a relief, and says what came of it in
 // the look that follows its end, to each threshold that it was for: one that is held
 // must not use it up. A threshold that needs more waits for the next relief.
-func (a *Agent) Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool) {
+func (a *Agent) Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signals.Reclaimer, done bool) {
 	if a.collector == nil {
 		return nil, true
 	}
@@ -49,16 +49,16 @@ func (a *Agent) Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signal.
 
 // beginRelief begins a relief for all disk thresholds of a look. A disarmed agent
 // collects nothing, but pods have to be measured to be ranked.
-func (a *Agent) beginRelief(ctx context.Context, v *eviction.Verdict, what []signal.Reclaimer) {
+func (a *Agent) beginRelief(ctx context.Context, v *eviction.Verdict, what []signals.Reclaimer) {
 	collect := a.collectable(what)
 	bounded, cancel := context.WithCancel(ctx)
-	r := &relief{met: v.Met, what: what, finished: make(chan []signal.Reclaimer, 1), cancel: cancel}
+	r := &relief{met: v.Met, what: what, finished: make(chan []signals.Reclaimer, 1), cancel: cancel}
 	a.relief = r
 	machine, verdict := a.machine, *v
 	go func() {
 		defer cancel()
-		r.finished <- a.collector.Collect(bounded, collect, func(now *signal.Observations) bool {
-			return !machine.StillMetOf(&verdict, now, signal.DiskPressure)
+		r.finished <- a.collector.Collect(bounded, collect, func(now *signals.Observations) bool {
+			return !machine.StillMetOf(&verdict, now, signals.DiskPressure)
 		})
 		a.notifier.Wake()
 	}()
@@ -68,18 +68,18 @@ func (a *Agent) beginRelief(ctx context.Context, v *eviction.Verdict, what []sig
 // already, so that collecting has not ended before there was enough for it, too.
 func (r *relief) isFor(v *eviction.Verdict) bool {
 	return r.met.Has(v.Target.Signal) &&
-		!slices.ContainsFunc(v.Reclaim, func(k signal.Reclaimer) bool { return !slices.Contains(r.what, k) })
+		!slices.ContainsFunc(v.Reclaim, func(k signals.Reclaimer) bool { return !slices.Contains(r.what, k) })
 }
 
 // merged are the reclaimers of both, in the order in which they run.
-func merged(a, b []signal.Reclaimer) []signal.Reclaimer {
+func merged(a, b []signals.Reclaimer) []signals.Reclaimer {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
 // relieved is where a relief under way reports its end; nil if there is none.
-func (a *Agent) relieved() <-chan []signal.Reclaimer {
+func (a *Agent) relieved() <-chan []signals.Reclaimer {
 	if a.relief == nil || a.relief.done {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (a *Agent) relieved() <-chan []signal.Reclaimer {
 
 // endRelief notes what ran. Whether it was enough is looked at now, and not
 // only when the next look is due.
-func (a *Agent) endRelief(ran []signal.Reclaimer) {
+func (a *Agent) endRelief(ran []signals.Reclaimer) {
 	a.relief.ran, a.relief.done, a.relief.ended = ran, true, time.Now()
 	if a.relief.stale {
 		a.relief = nil
@@ -111,7 +111,7 @@ func (a *Agent) forgetRelief(ctx context.Context, o *Outcome) {
 	if r == nil || !r.done {
 		return
 	}
-	ofDisk := o.Verdict.Target != nil && o.Verdict.Target.Signal.Definition().Condition == signal.DiskPressure
+	ofDisk := o.Verdict.Target != nil && o.Verdict.Target.Signal.Definition().Condition == signals.DiskPressure
 	switch {
 	case r.short && (!ofDisk || o.idle()):
 		what := r.wanted
@@ -121,7 +121,7 @@ func (a *Agent) forgetRelief(ctx context.Context, o *Outcome) {
 		a.beginRelief(ctx, &o.Verdict, what)
 	case r.short, r.served:
 		a.relief = nil
-	case o.Snapshot.Kind != signal.Regular:
+	case o.Snapshot.Kind != signals.Regular:
 	case o.Evicted == nil, o.Snapshot.At.Sub(r.ended) >= reliefAge:
 		a.relief = nil
 	}

@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // One owner's pods keep less than the threshold available, and the last of them is
 // spared. Meanwhile another pod uses up the inodes of the same disk.
 func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
-	thresholds := append(full(), eviction.Threshold{Signal: signal.NodefsInodesFree, Value: quantity(1000)})
+	thresholds := append(full(), eviction.Threshold{Signal: signals.NodefsInodesFree, Value: quantity(1000)})
 	var at time.Time
-	w := restrained(t, 5*time.Minute, restraint.Policy{OwnerBackOff: 30 * time.Minute}, thresholds, func(w *world) {
+	w := restrained(t, 5*time.Minute, limiter.Policy{OwnerBackOff: 30 * time.Minute}, thresholds, func(w *world) {
 		crashLoop(w, 6*gib, 0)
 		w.inodes = 100_000
 		at = time.Now().Add(3 * time.Minute)
@@ -42,51 +42,51 @@ func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
 type asker struct {
 	*Agent
 	t     *testing.T
-	met   signal.Set
-	begun [][]signal.Reclaimer // what was collected
+	met   signals.Set
+	begun [][]signals.Reclaimer // what was collected
 }
 
 // reliefs runs a story of thresholds on nodefs and imagefs.
-func reliefs(t *testing.T, story func(*asker)) (begun [][]signal.Reclaimer) {
+func reliefs(t *testing.T, story func(*asker)) (begun [][]signals.Reclaimer) {
 	t.Helper()
 	r := &asker{}
 	synctest.Test(t, func(t *testing.T) {
-		collector := collects(func(_ context.Context, what []signal.Reclaimer) {
+		collector := collects(func(_ context.Context, what []signals.Reclaimer) {
 			r.begun = append(r.begun, what)
 			<-time.After(time.Second)
 		})
 		r.t, r.Agent = t, New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}, Collector: collector})
-		r.see(signal.NodefsAvailable, signal.ImagefsAvailable)
+		r.see(signals.NodefsAvailable, signals.ImagefsAvailable)
 		story(r)
 	})
 	return r.begun
 }
 
 // see has other signals be short from now on.
-func (r *asker) see(met ...signal.Signal) {
+func (r *asker) see(met ...signals.Signal) {
 	r.met = 0
 	for _, s := range met {
 		r.met.Add(s)
 	}
 }
 
-func (r *asker) verdict(of signal.Signal, what ...signal.Reclaimer) eviction.Verdict {
+func (r *asker) verdict(of signals.Signal, what ...signals.Reclaimer) eviction.Verdict {
 	return eviction.Verdict{Met: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Reclaim: what}
 }
 
 // ask reports whether room was made for the threshold.
-func (r *asker) ask(of signal.Signal, what ...signal.Reclaimer) (done bool) {
+func (r *asker) ask(of signals.Signal, what ...signals.Reclaimer) (done bool) {
 	v := r.verdict(of, what...)
 	_, done = r.Reclaim(r.t.Context(), &v)
 	return done
 }
 
-func (r *asker) nodefs() bool  { return r.ask(signal.NodefsAvailable, signal.DeadContainers) }
-func (r *asker) imagefs() bool { return r.ask(signal.ImagefsAvailable, signal.UnusedImages) }
+func (r *asker) nodefs() bool  { return r.ask(signals.NodefsAvailable, signals.DeadContainers) }
+func (r *asker) imagefs() bool { return r.ask(signals.ImagefsAvailable, signals.UnusedImages) }
 
 // look ends a look, and the relief under way, if there is one.
 func (r *asker) look() {
-	r.forgetRelief(r.t.Context(), &Outcome{Snapshot: &signal.Snapshot{At: time.Now(), Kind: signal.Regular}, Verdict: r.verdict(signal.NodefsAvailable)})
+	r.forgetRelief(r.t.Context(), &Outcome{Snapshot: &signals.Snapshot{At: time.Now(), Kind: signals.Regular}, Verdict: r.verdict(signals.NodefsAvailable)})
 	<-time.After(2 * time.Second)
 	r.hear()
 }
@@ -108,14 +108,14 @@ func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
 			t.Error("no images were collected")
 		}
 		r.look()
-		if !r.nodefs() || !r.imagefs() || !r.ask(signal.NodefsAvailable) {
+		if !r.nodefs() || !r.imagefs() || !r.ask(signals.NodefsAvailable) {
 			t.Error("both were collected")
 		}
 		if r.look(); r.relief != nil {
 			t.Error("its result outlives the look that has made use of it")
 		}
 	})
-	want := [][]signal.Reclaimer{{signal.DeadContainers}, {signal.DeadContainers, signal.UnusedImages}}
+	want := [][]signals.Reclaimer{{signals.DeadContainers}, {signals.DeadContainers, signals.UnusedImages}}
 	if !slices.EqualFunc(begun, want, slices.Equal) {
 		t.Errorf("collected %v, want %v", begun, want)
 	}
@@ -140,15 +140,15 @@ func TestReclaim_ThresholdThatComesAndGoesDoesNotDropTheReliefOfAnother(t *testi
 // since needs a relief of its own.
 func TestReclaim_ReliefIsForNoThresholdThatWasNotMet(t *testing.T) {
 	begun := reliefs(t, func(r *asker) {
-		r.see(signal.NodefsAvailable)
+		r.see(signals.NodefsAvailable)
 		r.nodefs()
 		r.look()
-		r.see(signal.NodefsInodesFree)
-		if r.ask(signal.NodefsInodesFree, signal.DeadContainers) {
+		r.see(signals.NodefsInodesFree)
+		if r.ask(signals.NodefsInodesFree, signals.DeadContainers) {
 			t.Error("nothing was collected for inodes")
 		}
 		r.look()
-		if !r.ask(signal.NodefsInodesFree, signal.DeadContainers) {
+		if !r.ask(signals.NodefsInodesFree, signals.DeadContainers) {
 			t.Error("containers were collected for inodes")
 		}
 	})

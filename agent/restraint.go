@@ -4,21 +4,21 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/ranking"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
 )
 
 // Holders tells who holds the node's memory.
 type Holders interface {
 	// Holders returns them, the largest first. What one holds may be a part of what
 	// another does.
-	Holders() []signal.Holder
+	Holders() []signals.Holder
 }
 
 // clear forgets what evictions have led to for conditions that are over.
 func (c *Cycle) clear(v *eviction.Verdict) {
-	for condition := range signal.Condition(signal.ConditionCount) {
+	for condition := range signals.Condition(signals.ConditionCount) {
 		if !v.Conditions.Has(condition) {
 			c.Restraint.Clear(condition)
 		}
@@ -26,7 +26,7 @@ func (c *Cycle) clear(v *eviction.Verdict) {
 }
 
 // observed is what was seen last of a signal: after waste was collected, if it was.
-func (c *Cycle) observed(o *Outcome, s signal.Signal) *signal.Observation {
+func (c *Cycle) observed(o *Outcome, s signals.Signal) *signals.Observation {
 	if len(o.Reclaimed) > 0 && c.seen[s].Known {
 		return &c.seen[s]
 	}
@@ -44,7 +44,7 @@ func (c *Cycle) urgent(o *Outcome) bool {
 // stopped to help and nothing is exhausted.
 func (c *Cycle) pauses(o *Outcome) bool {
 	hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
-	if hold.By == restraint.None || c.urgent(o) {
+	if hold.By == limiter.None || c.urgent(o) {
 		return false
 	}
 	o.spare(hold, nil)
@@ -52,19 +52,19 @@ func (c *Cycle) pauses(o *Outcome) bool {
 }
 
 // hold is why a pod is spared; the zero Hold if it is not.
-func (c *Cycle) hold(o *Outcome, r *ranking.Ranked) restraint.Hold {
+func (c *Cycle) hold(o *Outcome, r *ranking.Ranked) limiter.Hold {
 	if c.Restraint == nil {
-		return restraint.Hold{}
+		return limiter.Hold{}
 	}
 	urgent, now := c.urgent(o), o.Snapshot.At
-	if hold := c.Restraint.Spent(r.Pod.Namespace, urgent, now); hold.By != restraint.None {
+	if hold := c.Restraint.Spent(r.Pod.Namespace, urgent, now); hold.By != limiter.None {
 		return hold
 	}
-	if hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, now); hold.By != restraint.None && !(urgent && c.lasts(o, r)) {
+	if hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, now); hold.By != limiter.None && !(urgent && c.lasts(o, r)) {
 		return hold
 	}
 	if urgent {
-		return restraint.Hold{}
+		return limiter.Hold{}
 	}
 	return c.Restraint.Looping(r.Pod.Owner, now)
 }
@@ -89,19 +89,19 @@ func (c *Cycle) lasts(o *Outcome, r *ranking.Ranked) bool {
 
 // spare notes the first hold of a choice: of more pods than one unless it is an
 // owner's.
-func (o *Outcome) spare(hold restraint.Hold, pod *signal.Pod) {
-	if o.Held, o.Spared = hold, nil; hold.By == restraint.Owner {
+func (o *Outcome) spare(hold limiter.Hold, pod *signals.Pod) {
+	if o.Held, o.Spared = hold, nil; hold.By == limiter.Owner {
 		o.Spared = pod
 	}
 }
 
 // sparesAboveLimit reports whether a pod above a local-storage limit is spared.
-func (c *Cycle) sparesAboveLimit(o *Outcome, pod *signal.Pod) bool {
+func (c *Cycle) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
 	hold := c.Restraint.Spent(pod.Namespace, false, o.Snapshot.At)
-	if hold.By == restraint.None {
+	if hold.By == limiter.None {
 		hold = c.Restraint.Looping(pod.Owner, o.Snapshot.At)
 	}
-	if hold.By == restraint.None {
+	if hold.By == limiter.None {
 		return false
 	}
 	o.spare(hold, pod)
@@ -127,15 +127,15 @@ func (c *Cycle) judge(o *Outcome) (held bool) {
 	}
 	seen := sight(now, ranked)
 	o.Held = c.Restraint.Judge(condition, o.Snapshot.At, &seen)
-	o.Begun = o.Held.By != restraint.None
+	o.Begun = o.Held.By != limiter.None
 	return o.Begun
 }
 
 // sight is what was seen of a resource.
-func sight(of *signal.Observation, ranked []ranking.Ranked) restraint.Sight {
-	s := restraint.Sight{Left: of.Available, Total: of.Capacity, Shares: make([]restraint.Share, len(ranked))}
+func sight(of *signals.Observation, ranked []ranking.Ranked) limiter.Sight {
+	s := limiter.Sight{Left: of.Available, Total: of.Capacity, Shares: make([]limiter.Share, len(ranked))}
 	for i := range ranked {
-		s.Shares[i] = restraint.Share{UID: ranked[i].Pod.UID, Used: ranked[i].Key.Usage, Known: !ranked[i].Key.NoStats}
+		s.Shares[i] = limiter.Share{UID: ranked[i].Pod.UID, Used: ranked[i].Key.Usage, Known: !ranked[i].Key.NoStats}
 	}
 	return s
 }
@@ -156,7 +156,7 @@ func (c *Cycle) Spend(o *Outcome) {
 	if !before.Known {
 		before = &o.Snapshot.Node[sig]
 	}
-	kill := restraint.Kill{Signal: sig, UID: e.Pod.UID, Before: sight(before, o.Ranking)}
+	kill := limiter.Kill{Signal: sig, UID: e.Pod.UID, Before: sight(before, o.Ranking)}
 	for i := range o.Ranking {
 		if o.Ranking[i].Pod == e.Pod {
 			kill.Expected = o.Ranking[i].Key.Usage
@@ -184,7 +184,7 @@ func (a *Agent) describeHold(d *Decision, o *Outcome) {
 	if o.Spared != nil {
 		d.Pod, d.UID = o.Spared.Key(), o.Spared.UID
 	}
-	if d.Decision != Futile || o.Held.Condition != signal.MemoryPressure || a.holders == nil {
+	if d.Decision != Futile || o.Held.Condition != signals.MemoryPressure || a.holders == nil {
 		return
 	}
 	d.Holders = a.holders.Holders()
@@ -203,7 +203,7 @@ func (a *Agent) restrained(now time.Time) bool {
 	if soft := a.releases[softPlace]; soft != nil && soft.hurry != nil {
 		return false
 	}
-	return a.machine.Conditions().Has(signal.MemoryPressure) && a.cycle.Restraint.Futile(signal.MemoryPressure, now).By != restraint.None
+	return a.machine.Conditions().Has(signals.MemoryPressure) && a.cycle.Restraint.Futile(signals.MemoryPressure, now).By != limiter.None
 }
 
 // saveRestraint hands over what evictions have led to, where that has changed.

@@ -8,33 +8,33 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // restrained is live with a restraint.
-func restrained(t *testing.T, d time.Duration, p restraint.Policy, thresholds []eviction.Threshold, story func(*world)) *world {
+func restrained(t *testing.T, d time.Duration, p limiter.Policy, thresholds []eviction.Threshold, story func(*world)) *world {
 	t.Helper()
 	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *world, parts *Parts) {
-		parts.Restraint, parts.RestraintSaved, parts.Holders = restraint.New(p), w.keep, w
+		parts.Restraint, parts.RestraintSaved, parts.Holders = limiter.New(p), w.keep, w
 		story(w)
 	})
 }
 
 // daemon takes memory outside of all pods at a rate, up to an end.
-func (w *world) daemon(rate, most signal.Amount) {
+func (w *world) daemon(rate, most signals.Amount) {
 	begun := time.Now()
-	w.outside = func() signal.Amount {
-		return min(most, signal.Amount(float64(rate)*time.Since(begun).Seconds()))
+	w.outside = func() signals.Amount {
+		return min(most, signals.Amount(float64(rate)*time.Since(begun).Seconds()))
 	}
 }
 
 // The daemon takes what each pod leaves, so slowly that the threshold clears in
 // between, or so fast that memory is doomed: two pods go.
 func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
-	for rate, reached := range map[signal.Amount]time.Duration{2 * mib: 6 * time.Minute, 30 * mib: 4 * time.Minute, 900 * mib: 4 * time.Minute} {
+	for rate, reached := range map[signals.Amount]time.Duration{2 * mib: 6 * time.Minute, 30 * mib: 4 * time.Minute, 900 * mib: 4 * time.Minute} {
 		t.Run(fmt.Sprintf("%d MiB a second", rate/mib), func(t *testing.T) {
-			p := restraint.Policy{Futile: 2, FutileBackOff: 5 * time.Minute}
+			p := limiter.Policy{Futile: 2, FutileBackOff: 5 * time.Minute}
 			w := restrained(t, reached, p, []eviction.Threshold{hard()}, func(w *world) {
 				for i := range 8 {
 					w.add(fmt.Sprintf("pod-%d", i), 50*mib)
@@ -52,7 +52,7 @@ func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
 			if len(w.kept.Reliefs) != 1 || w.kept.Reliefs[0].Futile < 2 {
 				t.Errorf("kept over a restart: %+v", w.kept)
 			}
-			if extra := w.looks[signal.Extra]; rate == 900*mib && extra > 2000 {
+			if extra := w.looks[signals.Extra]; rate == 900*mib && extra > 2000 {
 				t.Errorf("%d extra looks, though nobody may be evicted", extra)
 			}
 		})
@@ -60,7 +60,7 @@ func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
 }
 
 func TestAPodThatTakesWhatAnotherLeavesIsEvicted(t *testing.T) {
-	w := restrained(t, time.Minute, restraint.Policy{Futile: 1, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
+	w := restrained(t, time.Minute, limiter.Policy{Futile: 1, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("small", 100*mib).Priority = -2
 		w.add("other", 100*mib).Priority = -1
 		leak := w.add("leak", 700*mib)
@@ -72,7 +72,7 @@ func TestAPodThatTakesWhatAnotherLeavesIsEvicted(t *testing.T) {
 }
 
 func TestTheBoundIsToldOnce(t *testing.T) {
-	w := restrained(t, 3*time.Minute, restraint.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
+	w := restrained(t, 3*time.Minute, limiter.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("a", 600*mib)
 		b := w.add("b", 350*mib)
 		b.rate, b.since, b.until, b.then = 30*mib, time.Now().Add(20*time.Second), time.Now().Add(39*time.Second), 940*mib
@@ -92,9 +92,9 @@ func TestTheBoundIsToldOnce(t *testing.T) {
 
 // What a disarmed agent rehearses is neither counted nor judged.
 func TestRehearsedEvictionsSpendNothing(t *testing.T) {
-	p := restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
+	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
 	w := liveIn(t, 3*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, parts *Parts) {
-		parts.Restraint, parts.RestraintSaved, parts.Arming = restraint.New(p), w.keep, never{}
+		parts.Restraint, parts.RestraintSaved, parts.Arming = limiter.New(p), w.keep, never{}
 		w.add("a", 950*mib).Owner = "o"
 	})
 	if n := w.count(WouldEvict); n < 3 || w.count(Held)+w.count(Futile) != 0 || len(w.kept.Evictions) != 0 {
@@ -108,7 +108,7 @@ func (never) Armed() (bool, string) { return false, "as the test will have it" }
 func (never) Check() (bool, string) { return false, "as the test will have it" }
 
 func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
-	p := restraint.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
+	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
 	w := restrained(t, 5*time.Minute, p, []eviction.Threshold{soft()}, func(w *world) {
 		w.ending = time.Hour
 		a := w.add("a", 800*mib)
@@ -126,7 +126,7 @@ func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
 func TestTheLastEvictionOfAnHourIsHurriedAsAnyOther(t *testing.T) {
 	left := map[int]int64{}
 	for _, perHour := range []int{0, 1} {
-		w := restrained(t, 3*time.Minute, restraint.Policy{PerHour: perHour}, []eviction.Threshold{soft(), hard()}, func(w *world) {
+		w := restrained(t, 3*time.Minute, limiter.Policy{PerHour: perHour}, []eviction.Threshold{soft(), hard()}, func(w *world) {
 			w.ending, w.hurries = time.Hour, 100*time.Millisecond
 			leak := w.add("leak", 800*mib)
 			leak.rate, leak.since = 90*mib, time.Now().Add(75*time.Second+100*time.Millisecond)
@@ -143,13 +143,13 @@ func TestTheLastEvictionOfAnHourIsHurriedAsAnyOther(t *testing.T) {
 }
 
 func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
-	p := restraint.Policy{OwnerBackOff: 10 * time.Minute}
+	p := limiter.Policy{OwnerBackOff: 10 * time.Minute}
 	for doomed, want := range map[bool][]string{
 		false: {"default/leak-0", "default/leak-1", "default/leak-2"},
 		true:  {"default/leak-0", "default/leak-1", "default/leak-2", "default/leak-3"},
 	} {
 		w := restrained(t, 4*time.Minute, p, []eviction.Threshold{hard()}, func(w *world) {
-			w.add("bystander", 300*mib).MemoryRequest = signal.Quantity{Value: 400 * mib}
+			w.add("bystander", 300*mib).MemoryRequest = signals.Quantity{Value: 400 * mib}
 			for i := range 4 { // one after the other, each filling what there is
 				leak := w.add(fmt.Sprintf("leak-%d", i), 0)
 				leak.Owner, leak.Priority = "rs", int32(i)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Waiting for memory is no threshold: pods that thrash at a limit of their own
@@ -22,7 +22,7 @@ const stallPace = 10 * time.Second
 const stallsRepeat = 10 * time.Minute
 
 // stallWakes are the wakes that somebody's waiting explains.
-const stallWakes = signal.ByStall | signal.ByLimit | signal.ByOOM
+const stallWakes = signals.ByStall | signals.ByLimit | signals.ByOOM
 
 // stalled remembers what was told of stalls.
 type stalled struct {
@@ -58,7 +58,7 @@ func (a *Agent) tellStalls(o *Outcome) {
 	a.reporter.Report(d)
 }
 
-func stallNames(found []signal.Stall) (names []string) {
+func stallNames(found []signals.Stall) (names []string) {
 	for i := range found {
 		names = append(names, found[i].Name())
 	}
@@ -66,7 +66,7 @@ func stallNames(found []signal.Stall) (names []string) {
 }
 
 // whyStalled says whose stall it is, and that thresholds decide.
-func (a *Agent) whyStalled(found []signal.Stall, s *signal.Snapshot) string {
+func (a *Agent) whyStalled(found []signals.Stall, s *signals.Snapshot) string {
 	whose := "not explained by limits of a pod's own"
 	if found[0].Own() { // who waits longest
 		whose = found[0].Name() + " waits at a limit of its own, which is no pressure of the node"
@@ -75,14 +75,14 @@ func (a *Agent) whyStalled(found []signal.Stall, s *signal.Snapshot) string {
 	for _, l := range a.memoryLines(s) {
 		if o := &s.Node[l.Signal]; o.Available >= l.At {
 			text += fmt.Sprintf("; %s is %s, above its threshold of %s", l.Signal,
-				signal.Format(o.Available, signal.UnitBytes), signal.Format(l.At, signal.UnitBytes))
+				signals.Format(o.Available, signals.UnitBytes), signals.Format(l.At, signals.UnitBytes))
 		}
 	}
 	return text
 }
 
 // reasonOf is what is known of one stall.
-func reasonOf(s *signal.Stall) string {
+func reasonOf(s *signals.Stall) string {
 	var parts []string
 	if s.Waited.Known {
 		parts = append(parts, fmt.Sprintf("waited for memory for %s of %s", s.Waited.Value.Round(time.Millisecond), s.Over.Round(time.Millisecond)))
@@ -96,7 +96,7 @@ func reasonOf(s *signal.Stall) string {
 		}
 	}
 	if s.Limit > 0 {
-		parts = append(parts, "limit "+signal.Format(signal.Amount(s.Limit), signal.UnitBytes))
+		parts = append(parts, "limit "+signals.Format(signals.Amount(s.Limit), signals.UnitBytes))
 	}
 	if s.Throttled > 0 {
 		parts = append(parts, fmt.Sprintf("held back by its CPU quota for %s", s.Throttled.Round(time.Millisecond)))
@@ -106,13 +106,13 @@ func reasonOf(s *signal.Stall) string {
 
 // memoryLines are the amounts at which the thresholds of memory are crossed.
 // They are valid until the next call.
-func (a *Agent) memoryLines(s *signal.Snapshot) []signal.Line {
+func (a *Agent) memoryLines(s *signals.Snapshot) []signals.Line {
 	a.lines = a.lines[:0]
 	thresholds := a.machine.Policy().Thresholds
 	for i := range thresholds {
 		t := &thresholds[i]
 		if o := &s.Node[t.Signal]; t.Signal.OfMemory() && o.Known {
-			a.lines = append(a.lines, signal.Line{Signal: t.Signal, At: t.Value.Of(o.Capacity).Value})
+			a.lines = append(a.lines, signals.Line{Signal: t.Signal, At: t.Value.Of(o.Capacity).Value})
 		}
 	}
 	return a.lines

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // telling is what was told last, so that looks that led to nothing new are
 // silent: they come hundreds of times a second while memory is short.
 type telling struct {
-	conditions signal.ConditionSet
-	unknown    signal.Set
+	conditions signals.ConditionSet
+	unknown    signals.Set
 	recovered  time.Time
 	// blocks are why nothing was done, told since a regular look found nothing met:
 	// the last one of each kind for each threshold, since they alternate between looks.
@@ -24,7 +24,7 @@ type telling struct {
 type block struct {
 	kind      int // 0 is none
 	threshold *eviction.Threshold
-	hold      restraint.Hold
+	hold      limiter.Hold
 	reason    string
 }
 
@@ -60,7 +60,7 @@ func (a *Agent) isNewBlock(b block) bool {
 func (a *Agent) tellPassed(o *Outcome) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
-		if verb := a.verb(p); a.isNews(verb, p, p.Snapshot.Kind == signal.Regular) {
+		if verb := a.verb(p); a.isNews(verb, p, p.Snapshot.Kind == signals.Regular) {
 			a.reporter.Report(a.decision(p, verb))
 		}
 	}

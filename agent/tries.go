@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // The same pod is killed no more often than this: one that is started again
@@ -26,13 +26,13 @@ type tried struct {
 // exhausted forgets what was done long ago, and reports whether a pod has had its
 // tries. Only who is about to try forgets: what takes longer than that to fail
 // counts all the same.
-func (k tries) exhausted(pod *signal.Pod, now time.Time) bool {
+func (k tries) exhausted(pod *signals.Pod, now time.Time) bool {
 	maps.DeleteFunc(k, func(_ string, t tried) bool { return now.Sub(t.last) >= killsForget })
 	return k[pod.UID].n >= mostKills
 }
 
 // count notes one more.
-func (k tries) count(pod *signal.Pod, now time.Time) {
+func (k tries) count(pod *signals.Pod, now time.Time) {
 	k[pod.UID] = tried{k[pod.UID].n + 1, now}
 }
 
@@ -53,7 +53,7 @@ type refusal struct {
 }
 
 // count notes that a pod was given up on.
-func (r refusals) count(pod *signal.Pod, now time.Time) {
+func (r refusals) count(pod *signals.Pod, now time.Time) {
 	maps.DeleteFunc(r, func(_ string, f refusal) bool { return now.Sub(f.until) >= longestRefusal })
 	n := r[pod.UID].n + 1
 	wait := longestRefusal

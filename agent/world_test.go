@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 const mib = 1 << 20
@@ -19,73 +19,73 @@ const mib = 1 << 20
 // A world is a node in a synctest bubble: pods hold memory, one may fill it.
 type world struct {
 	t        *testing.T
-	capacity signal.Amount
+	capacity signals.Amount
 	mu       sync.Mutex
 	pods     []*worldPod
-	looks    map[signal.Kind]int
+	looks    map[signals.Kind]int
 	told     []*Decision
 	saves    int
 
-	killErr  error         // of every immediate kill
-	killTold Status        // what the API server knows by then
-	least    signal.Amount // that was ever seen available
-	mute     bool          // the API server does not answer
-	lingers  bool          // processes stay in spite of SIGKILL
-	blind    func() bool   // memory can not be read
-	pids     signal.Amount // available; 0: not observed
+	killErr  error          // of every immediate kill
+	killTold Status         // what the API server knows by then
+	least    signals.Amount // that was ever seen available
+	mute     bool           // the API server does not answer
+	lingers  bool           // processes stay in spite of SIGKILL
+	blind    func() bool    // memory can not be read
+	pids     signals.Amount // available; 0: not observed
 	// off is how much more is observed than there is, unless pods were just
 	// measured: counters that are late.
-	off      func() signal.Amount
+	off      func() signals.Amount
 	measured time.Time
-	measures time.Duration        // how long measuring takes
-	left     func() signal.Amount // of what pods may use; nil: not observed
-	ending   time.Duration        // how long a graceful end takes
-	hurries  time.Duration        // and how long one that is hurried
-	finished int                  // how often one of those was finished
+	measures time.Duration         // how long measuring takes
+	left     func() signals.Amount // of what pods may use; nil: not observed
+	ending   time.Duration         // how long a graceful end takes
+	hurries  time.Duration         // and how long one that is hurried
+	finished int                   // how often one of those was finished
 
-	disk      signal.Amount // available on nodefs before pods; 0: not observed
-	waste     signal.Amount // what collecting gives back
-	collects  time.Duration // how long that takes
+	disk      signals.Amount // available on nodefs before pods; 0: not observed
+	waste     signals.Amount // what collecting gives back
+	collects  time.Duration  // how long that takes
 	collected int
-	inodes    signal.Amount // available on nodefs before pods; 0: not observed
+	inodes    signals.Amount // available on nodefs before pods; 0: not observed
 
-	outside func() signal.Amount // memory that no pod holds
-	fading  signal.Amount        // of a pod without processes
-	kept    restraint.Saved
+	outside func() signals.Amount // memory that no pod holds
+	fading  signals.Amount        // of a pod without processes
+	kept    limiter.Saved
 }
 
 type worldPod struct {
-	signal.Pod
-	memory   signal.Amount
-	rate     signal.Amount // per second, from since until until
+	signals.Pod
+	memory   signals.Amount
+	rate     signals.Amount // per second, from since until until
 	since    time.Time
 	until    time.Time // zero: for ever
-	then     signal.Amount
+	then     signals.Amount
 	unknown  bool
 	undead   bool                                           // stays in spite of SIGKILL
 	unlisted time.Time                                      // when nobody lists it any more, though it runs
 	polite   bool                                           // its eviction can be withdrawn
 	asked    func(context.Context, Changes) (Killed, error) // its own way to end gracefully
 	slips    time.Duration                                  // it ends by itself while the API server is told, and what it held is back so much later
-	disk     signal.Amount
-	inodes   signal.Amount
-	files    signal.Amount // in memory: a part of what it holds that comes back later
-	mounted  time.Duration // so much later
-	holder   Status        // it runs nothing, and what it holds comes back by this status
-	removed  time.Duration // when its disk space comes back after its end
+	disk     signals.Amount
+	inodes   signals.Amount
+	files    signals.Amount // in memory: a part of what it holds that comes back later
+	mounted  time.Duration  // so much later
+	holder   Status         // it runs nothing, and what it holds comes back by this status
+	removed  time.Duration  // when its disk space comes back after its end
 }
 
-func (p *worldPod) uses(now time.Time) signal.Amount {
+func (p *worldPod) uses(now time.Time) signals.Amount {
 	switch {
 	case p.rate == 0 || now.Before(p.since):
 		return p.memory
 	case !p.until.IsZero() && !now.Before(p.until):
 		return p.then
 	}
-	return p.memory + signal.Amount(float64(p.rate)*now.Sub(p.since).Seconds())
+	return p.memory + signals.Amount(float64(p.rate)*now.Sub(p.since).Seconds())
 }
 
-func (w *world) available() signal.Amount {
+func (w *world) available() signals.Amount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left := w.capacity
@@ -99,8 +99,8 @@ func (w *world) available() signal.Amount {
 	return left
 }
 
-func (w *world) add(name string, memory signal.Amount) *worldPod {
-	p := &worldPod{Pod: signal.Pod{UID: "uid-" + name, Namespace: "default", Name: name}, memory: memory}
+func (w *world) add(name string, memory signals.Amount) *worldPod {
+	p := &worldPod{Pod: signals.Pod{UID: "uid-" + name, Namespace: "default", Name: name}, memory: memory}
 	w.pods = append(w.pods, p)
 	return p
 }
@@ -131,33 +131,33 @@ func (w *world) later(after time.Duration, change func()) {
 	})
 }
 
-func (w *world) Observe(into *signal.Observations, kind signal.Kind) {
+func (w *world) Observe(into *signals.Observations, kind signals.Kind) {
 	w.looks[kind]++
 	w.least = min(w.least, w.available())
 	seen := w.available()
 	if w.off != nil && !w.measured.Equal(time.Now()) { // a bubble's time stands still meanwhile
 		seen += w.off()
 	}
-	into[signal.MemoryAvailable] = signal.Observed(seen, w.capacity, time.Now())
+	into[signals.MemoryAvailable] = signals.Observed(seen, w.capacity, time.Now())
 	if w.left != nil {
-		into[signal.AllocatableMemoryAvailable] = signal.Observed(w.left(), w.capacity, time.Now())
+		into[signals.AllocatableMemoryAvailable] = signals.Observed(w.left(), w.capacity, time.Now())
 	}
 	if w.blind != nil && w.blind() {
-		into[signal.MemoryAvailable] = signal.Unknown("it is dark")
+		into[signals.MemoryAvailable] = signals.Unknown("it is dark")
 	}
-	if kind == signal.Regular && w.pids > 0 {
-		into[signal.PIDAvailable] = signal.Observed(w.pids, 1000, time.Now())
+	if kind == signals.Regular && w.pids > 0 {
+		into[signals.PIDAvailable] = signals.Observed(w.pids, 1000, time.Now())
 	}
-	if kind == signal.Regular && w.disk > 0 {
-		into[signal.NodefsAvailable] = signal.Observed(w.room(), 100<<30, time.Now())
+	if kind == signals.Regular && w.disk > 0 {
+		into[signals.NodefsAvailable] = signals.Observed(w.room(), 100<<30, time.Now())
 	}
-	if kind == signal.Regular && w.inodes > 0 {
-		into[signal.NodefsInodesFree] = signal.Observed(w.inodesFree(), w.inodes, time.Now())
+	if kind == signals.Regular && w.inodes > 0 {
+		into[signals.NodefsInodesFree] = signals.Observed(w.inodesFree(), w.inodes, time.Now())
 	}
 }
 
 // room is what is available on nodefs.
-func (w *world) room() signal.Amount {
+func (w *world) room() signals.Amount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left := w.disk
@@ -167,7 +167,7 @@ func (w *world) room() signal.Amount {
 	return left
 }
 
-func (w *world) inodesFree() signal.Amount {
+func (w *world) inodesFree() signals.Amount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left := w.inodes
@@ -177,7 +177,7 @@ func (w *world) inodesFree() signal.Amount {
 	return left
 }
 
-func (w *world) Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer {
+func (w *world) Collect(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) []signals.Reclaimer {
 	select {
 	case <-time.After(w.collects):
 	case <-ctx.Done():
@@ -189,13 +189,13 @@ func (w *world) Collect(ctx context.Context, what []signal.Reclaimer, enough fun
 		w.waste = 0
 	}
 	w.mu.Unlock()
-	var now signal.Observations
-	w.Observe(&now, signal.Regular)
+	var now signals.Observations
+	w.Observe(&now, signals.Regular)
 	w.t.Logf("enough: %v", enough(&now))
 	return what
 }
 
-func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
+func (w *world) Measure(context.Context) (candidates []signals.Candidate) {
 	if w.measures > 0 {
 		<-time.After(w.measures)
 	}
@@ -206,19 +206,19 @@ func (w *world) Measure(context.Context) (candidates []signal.Candidate) {
 		if !p.unlisted.IsZero() && time.Now().After(p.unlisted) {
 			continue
 		}
-		c := signal.Candidate{Pod: &p.Pod}
+		c := signals.Candidate{Pod: &p.Pod}
 		if !p.unknown {
-			c.Usage = &signal.Usage{Memory: signal.Of(signal.Bytes(p.uses(time.Now()))),
-				EphemeralStorage: signal.Of(signal.Bytes(p.disk)),
-				Volumes: []signal.VolumeUsage{{Name: "data", FilesystemUsage: signal.FilesystemUsage{
-					Bytes: signal.Of(signal.Bytes(p.disk)), Inodes: signal.Of(signal.Inodes(p.inodes))}}}}
+			c.Usage = &signals.Usage{Memory: signals.Of(signals.Bytes(p.uses(time.Now()))),
+				EphemeralStorage: signals.Of(signals.Bytes(p.disk)),
+				Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{
+					Bytes: signals.Of(signals.Bytes(p.disk)), Inodes: signals.Of(signals.Inodes(p.inodes))}}}}
 		}
 		candidates = append(candidates, c)
 	}
 	return candidates
 }
 
-func (w *world) Stored() (all []signal.Candidate) {
+func (w *world) Stored() (all []signals.Candidate) {
 	took := w.measures
 	w.measures = 0 // it reads nothing
 	defer func() { w.measures = took }()
@@ -230,11 +230,11 @@ func (w *world) Stored() (all []signal.Candidate) {
 func (w *world) Refresh(context.Context)           {}
 func (w *world) Looked(*Outcome, *eviction.Policy) {}
 func (w *world) Report(d *Decision)                { w.told = append(w.told, d) }
-func (w *world) Holders() []signal.Holder {
-	return []signal.Holder{{Name: "cgroup daemon", Bytes: signal.Bytes(w.outside())}}
+func (w *world) Holders() []signals.Holder {
+	return []signals.Holder{{Name: "cgroup daemon", Bytes: signals.Bytes(w.outside())}}
 }
-func (w *world) keep(s restraint.Saved) { w.kept = s }
-func (w *world) Save(eviction.Saved)    { w.saves++ }
+func (w *world) keep(s limiter.Saved) { w.kept = s }
+func (w *world) Save(eviction.Saved)  { w.saves++ }
 
 func (w *world) Victim(e *eviction.Eviction) (Victim, error) {
 	return &worldVictim{w, e.Pod.UID, w.pod(e.Pod.UID)}, nil
@@ -280,7 +280,7 @@ func (v *worldVictim) Immediate(ctx, telling context.Context, wait time.Duration
 func (w *world) fade(p *worldPod) {
 	held := p.uses(time.Now())
 	w.remove(p.UID)
-	add := func(n signal.Amount) {
+	add := func(n signals.Amount) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.fading += n
@@ -340,15 +340,15 @@ func (w *world) evicted() (pods []string) {
 
 // thresholds of the tests: 100 MiB hard, and 300 MiB soft for a minute.
 func hard() eviction.Threshold {
-	return eviction.Threshold{Signal: signal.MemoryAvailable, Value: quantity(100 * mib)}
+	return eviction.Threshold{Signal: signals.MemoryAvailable, Value: quantity(100 * mib)}
 }
 
 func soft() eviction.Threshold {
-	return eviction.Threshold{Signal: signal.MemoryAvailable, Value: quantity(300 * mib), Grace: time.Minute}
+	return eviction.Threshold{Signal: signals.MemoryAvailable, Value: quantity(300 * mib), Grace: time.Minute}
 }
 
-func quantity(a signal.Amount) eviction.Value {
-	return eviction.Value{Quantity: signal.Quantity{Value: a}}
+func quantity(a signals.Amount) eviction.Value {
+	return eviction.Value{Quantity: signals.Quantity{Value: a}}
 }
 
 var errRefused = errors.New("refused")
@@ -369,7 +369,7 @@ func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Thre
 // liveIn is live with other settings, or parts that the story makes.
 func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Settings, story func(*world, *Parts)) *world {
 	t.Helper()
-	w := &world{t: t, capacity: 1 << 30, least: 1 << 30, looks: map[signal.Kind]int{}}
+	w := &world{t: t, capacity: 1 << 30, least: 1 << 30, looks: map[signals.Kind]int{}}
 	settings.Period = 10 * time.Second
 	if settings.MaxFillRate == 0 {
 		settings.MaxFillRate = 4 << 30

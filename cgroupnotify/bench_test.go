@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // benchNotifier is a notifier of a sandbox node, and what a look would say.
@@ -21,13 +21,13 @@ func benchNotifier(b *testing.B) (*sandbox.Node, *Notifier, *cgroup.Memory) {
 	return box, open(b, Options{Hierarchy: h, NodeCgroup: box.Path()}), m
 }
 
-func lookAt(b *testing.B, m *cgroup.Memory) (o signal.Observations) {
+func lookAt(b *testing.B, m *cgroup.Memory) (o signals.Observations) {
 	u, err := m.Read()
 	if err != nil {
 		b.Fatal(err)
 	}
-	seen := signal.Observed(512*mib-signal.Amount(u.WorkingSet()), 512*mib, time.Now())
-	o[signal.MemoryAvailable], o[signal.AllocatableMemoryAvailable] = seen, seen
+	seen := signals.Observed(512*mib-signals.Amount(u.WorkingSet()), 512*mib, time.Now())
+	o[signals.MemoryAvailable], o[signals.AllocatableMemoryAvailable] = seen, seen
 	return o
 }
 
@@ -36,8 +36,8 @@ func lookAt(b *testing.B, m *cgroup.Memory) (o signal.Observations) {
 func BenchmarkFollow(b *testing.B) {
 	_, n, m := benchNotifier(b)
 	node := lookAt(b, m)
-	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: 100 * mib}, {Signal: signal.MemoryAvailable, At: 200 * mib},
-		{Signal: signal.AllocatableMemoryAvailable, At: 100 * mib}}
+	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: 100 * mib}, {Signal: signals.MemoryAvailable, At: 200 * mib},
+		{Signal: signals.AllocatableMemoryAvailable, At: 100 * mib}}
 	n.Follow(&node, lines)
 	n.arming.Wait()
 	n.Follow(&node, lines)
@@ -57,7 +57,7 @@ func BenchmarkArm(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		begin := time.Now()
-		n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: signal.Amount(100+i%2*100) * mib}})
+		n.Follow(&node, []signals.Line{{Signal: signals.MemoryAvailable, At: signals.Amount(100+i%2*100) * mib}})
 		follow += time.Since(begin)
 		n.arming.Wait()
 	}

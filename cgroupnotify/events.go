@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // Events hears of what a version 2 cgroup counts in memory.events.local (of its
@@ -88,7 +88,7 @@ func (e *events) read(fd int) (cgroup.MemoryEvents, error) {
 
 // hear reads the file that has changed. What is the cgroup's own is counted in
 // both, so that it wakes twice at most.
-func (e *events) hear(fd int, _ uint32) (signal.Wakes, error) {
+func (e *events) hear(fd int, _ uint32) (signals.Wakes, error) {
 	f := &e.all
 	if e.local.ear != nil && e.local.ear.fd == fd {
 		f = &e.local
@@ -105,12 +105,12 @@ func (e *events) hear(fd int, _ uint32) (signal.Wakes, error) {
 func (e *events) fail(err error) { e.c.failed(e, err) }
 
 // wakesOf is what to wake for when the counters went from one state to another.
-func wakesOf(was, now cgroup.MemoryEvents) (w signal.Wakes) {
+func wakesOf(was, now cgroup.MemoryEvents) (w signals.Wakes) {
 	if now.High != was.High || now.Max != was.Max {
-		w |= signal.ByLimit
+		w |= signals.ByLimit
 	}
 	if now.OOM != was.OOM || now.OOMKill != was.OOMKill {
-		w |= signal.ByOOM
+		w |= signals.ByOOM
 	}
 	return w
 }

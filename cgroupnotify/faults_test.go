@@ -8,23 +8,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // A nuisance is a speaker whose descriptor is always ready.
 type nuisance struct {
 	err           error
-	wakes         signal.Wakes
+	wakes         signals.Wakes
 	heard, failed int
 	set           *set
 	ear           *ear
 	pace          pace
 }
 
-func (f *nuisance) hear(int, uint32) (signal.Wakes, error) { f.heard++; return f.wakes, f.err }
-func (f *nuisance) fail(error)                             { f.failed++; f.set.remove(f.ear) }
+func (f *nuisance) hear(int, uint32) (signals.Wakes, error) { f.heard++; return f.wakes, f.err }
+func (f *nuisance) fail(error)                              { f.failed++; f.set.remove(f.ear) }
 
 // add makes a descriptor that is ready and stays so.
 func addNuisance(t *testing.T, n *Notifier, f *nuisance) {
@@ -57,7 +57,7 @@ func TestAFailingSourceIsGivenUp(t *testing.T) {
 // and costs no more than that when it wakes nobody.
 func TestPacesBoundEverySource(t *testing.T) {
 	n := open(t, withoutMachine(t))
-	for _, wakes := range []signal.Wakes{0, signal.ByStall} {
+	for _, wakes := range []signals.Wakes{0, signals.ByStall} {
 		f := nuisance{wakes: wakes}
 		begin, woken := time.Now(), 0
 		addNuisance(t, n, &f)
@@ -194,9 +194,9 @@ func TestACloseWhileALineIsArmed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var node signal.Observations
-	node[signal.MemoryAvailable] = signal.Observed(60*mib, 64*mib, time.Now())
-	n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: 10 * mib}})
+	var node signals.Observations
+	node[signals.MemoryAvailable] = signals.Observed(60*mib, 64*mib, time.Now())
+	n.Follow(&node, []signals.Line{{Signal: signals.MemoryAvailable, At: 10 * mib}})
 	if err := n.Close(); err != nil || descriptors(t) > fds {
 		t.Errorf("%d descriptors became %d, %v", fds, descriptors(t), err)
 	}
@@ -217,10 +217,10 @@ func TestTheMachineIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	const capacity = 1 << 40 // more than the machine has: the line is far away
-	var node signal.Observations
-	node[signal.MemoryAvailable] = signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, time.Now())
+	var node signals.Observations
+	node[signals.MemoryAvailable] = signals.Observed(capacity-signals.Amount(u.WorkingSet()), capacity, time.Now())
 	for range 2 {
-		n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: mib}})
+		n.Follow(&node, []signals.Line{{Signal: signals.MemoryAvailable, At: mib}})
 		n.arming.Wait()
 	}
 	names := map[string]bool{}

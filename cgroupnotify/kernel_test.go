@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/hog"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 func TestMain(m *testing.M) {
@@ -114,23 +114,23 @@ func open(t testing.TB, o Options) *Notifier {
 }
 
 // look is what a look at the node would say now.
-func (r *rig) look() (o signal.Observations) {
+func (r *rig) look() (o signals.Observations) {
 	r.Helper()
 	u, err := r.node.Read()
 	if err != nil {
 		r.Fatal(err)
 	}
-	capacity := signal.Amount(r.box.Limit())
-	o[signal.MemoryAvailable] = signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, time.Now())
+	capacity := signals.Amount(r.box.Limit())
+	o[signals.MemoryAvailable] = signals.Observed(capacity-signals.Amount(u.WorkingSet()), capacity, time.Now())
 	return o
 }
 
 // follow draws a line at so much available memory, and returns when the kernel
 // knows it.
-func (r *rig) follow(at signal.Amount) {
+func (r *rig) follow(at signals.Amount) {
 	r.Helper()
 	node := r.look()
-	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: at}}
+	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: at}}
 	r.Follow(&node, lines)
 	r.arming.Wait()
 	r.Follow(&node, lines)
@@ -151,7 +151,7 @@ func (r *rig) source(name, where string) Source {
 }
 
 // await waits until what is asked for wakes.
-func (r *rig) await(what signal.Wakes) {
+func (r *rig) await(what signals.Wakes) {
 	r.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if r.Wait(end).Any(what) {
@@ -163,7 +163,7 @@ func (r *rig) await(what signal.Wakes) {
 
 // quiet empties what is to be heard, and reports whether it was nothing of the
 // kind.
-func (r *rig) quiet(what signal.Wakes) bool {
+func (r *rig) quiet(what signals.Wakes) bool {
 	return !r.Wait(time.Now()).Any(what)
 }
 
@@ -187,18 +187,18 @@ func TestManyWakesAreOne(t *testing.T) {
 		})
 	}
 	for woken := false; !woken; {
-		woken = n.Wait(time.Now().Add(patience)) == signal.ByRequest
+		woken = n.Wait(time.Now().Add(patience)) == signals.ByRequest
 	}
 	all.Wait()
 	n.Wake()
-	if w := n.Wait(time.Now().Add(patience)); w != signal.ByRequest {
+	if w := n.Wait(time.Now().Add(patience)); w != signals.ByRequest {
 		t.Fatalf("woken by %v", w.Names())
 	}
 	if w := n.Wait(time.Now()); w != 0 {
 		t.Errorf("one wake ended two waits: %v", w.Names())
 	}
 	n.Wake()
-	if w := n.Wait(time.Now().Add(-time.Hour)); w != signal.ByRequest {
+	if w := n.Wait(time.Now().Add(-time.Hour)); w != signals.ByRequest {
 		t.Errorf("a wait for the past told %v", w.Names())
 	}
 }
@@ -219,7 +219,7 @@ func TestTheOOMKillerWakes(t *testing.T) {
 	if err := h.Send("fill 100MiB"); err != nil {
 		t.Fatal(err)
 	}
-	r.await(signal.ByOOM)
+	r.await(signals.ByOOM)
 }
 
 // A pod that thrashes at a limit of its own stalls, which is told, but not a
@@ -235,7 +235,7 @@ func TestStallsWakeAtTheirPace(t *testing.T) {
 	if err := h.Send("thrash 100MiB in /var/tmp for 8s"); err != nil {
 		t.Fatal(err)
 	}
-	r.await(signal.ByStall)
+	r.await(signals.ByStall)
 	wakes := 1
 	for end := begin.Add(6 * time.Second); time.Now().Before(end); {
 		if w := r.Wait(end); w != 0 {
@@ -252,10 +252,10 @@ func TestStallsWakeAtTheirPace(t *testing.T) {
 func TestNothingIsAllocated(t *testing.T) {
 	r := newRig(t, Options{})
 	node := r.look()
-	node[signal.AllocatableMemoryAvailable] = node[signal.MemoryAvailable]
-	lines := []signal.Line{
-		{Signal: signal.MemoryAvailable, At: 100 * mib}, {Signal: signal.MemoryAvailable, At: 200 * mib},
-		{Signal: signal.AllocatableMemoryAvailable, At: 100 * mib},
+	node[signals.AllocatableMemoryAvailable] = node[signals.MemoryAvailable]
+	lines := []signals.Line{
+		{Signal: signals.MemoryAvailable, At: 100 * mib}, {Signal: signals.MemoryAvailable, At: 200 * mib},
+		{Signal: signals.AllocatableMemoryAvailable, At: 100 * mib},
 	}
 	r.Follow(&node, lines)
 	r.arming.Wait()

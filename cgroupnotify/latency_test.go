@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // toucher has this binary touch memory and write down when.
@@ -127,7 +127,7 @@ func BenchmarkCrossing(b *testing.B) {
 		r.done(b)
 	}
 	node := lookAt(b, m)
-	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: node[signal.MemoryAvailable].Available - touched/2*page}}
+	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: node[signals.MemoryAvailable].Available - touched/2*page}}
 	n.Follow(&node, lines)
 	n.arming.Wait()
 	n.Follow(&node, lines)
@@ -139,7 +139,7 @@ func BenchmarkCrossing(b *testing.B) {
 			b.Fatal(err)
 		}
 		r.order(b)
-		for !n.Wait(time.Now().Add(patience)).Has(signal.ByCrossing) {
+		for !n.Wait(time.Now().Add(patience)).Has(signals.ByCrossing) {
 		}
 		now := monotonic()
 		r.done(b)

@@ -1,8 +1,8 @@
 package cgroupnotify
 
 import (
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // levelOf is the least usage, in bytes and whole pages, at which less than at is
@@ -16,7 +16,7 @@ import (
 // the kernel compares is usage in pages, and it rounds what it is given down. ok
 // is false where no usage is that level: at is beyond the capacity, or the
 // numbers are absurd.
-func levelOf(o *signal.Observation, at signal.Amount, u cgroup.MemoryUsage, page uint64) (level uint64, ok bool) {
+func levelOf(o *signals.Observation, at signals.Amount, u cgroup.MemoryUsage, page uint64) (level uint64, ok bool) {
 	inactive := min(u.InactiveFile, u.Usage)
 	if o.Capacity <= 0 || o.Capacity > absurd || at < 0 || at > o.Capacity || u.Usage > absurd {
 		return 0, false
@@ -27,7 +27,7 @@ func levelOf(o *signal.Observation, at signal.Amount, u cgroup.MemoryUsage, page
 
 // guess is about the usage at which less than at is available, if nothing has
 // happened since the look.
-func guess(usage uint64, o *signal.Observation, at signal.Amount) uint64 {
+func guess(usage uint64, o *signals.Observation, at signals.Amount) uint64 {
 	left := o.Available - at
 	if left < 0 {
 		return usage - min(usage, uint64(-left))

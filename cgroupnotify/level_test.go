@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 const page = 4096
@@ -16,13 +16,13 @@ const page = 4096
 func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 20))
 	for range 100_000 {
-		capacity := signal.Amount(random.Int64N(1 << 40))
-		at := signal.Amount(random.Int64N(int64(capacity) + 1))
+		capacity := signals.Amount(random.Int64N(1 << 40))
+		at := signals.Amount(random.Int64N(int64(capacity) + 1))
 		u := cgroup.MemoryUsage{Usage: random.Uint64N(1<<40) / page * page}
 		u.InactiveFile = random.Uint64N(u.Usage+1) / page * page
-		available := capacity - signal.Amount(u.WorkingSet())
-		for _, less := range []signal.Amount{0, signal.Amount(random.Int64N(1 << 30))} { // the kernel holds it
-			o := signal.Observed(available-less, capacity, time.Time{})
+		available := capacity - signals.Amount(u.WorkingSet())
+		for _, less := range []signals.Amount{0, signals.Amount(random.Int64N(1 << 30))} { // the kernel holds it
+			o := signals.Observed(available-less, capacity, time.Time{})
 			level, ok := levelOf(&o, at, u, page)
 			if !ok || level%page != 0 {
 				t.Fatalf("%+v, line %d, %+v: level %d, %t", o, at, u, level, ok)
@@ -31,7 +31,7 @@ func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 				if usage == 0 {
 					continue
 				}
-				below := o.Available-signal.Amount(usage)+signal.Amount(u.Usage) < at
+				below := o.Available-signals.Amount(usage)+signals.Amount(u.Usage) < at
 				if below != (usage >= level) {
 					t.Fatalf("%+v, line %d, %+v: below is %t at usage %d, the level is %d", o, at, u, below, usage, level)
 				}
@@ -42,7 +42,7 @@ func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 
 // What was taken since the look does not move the level of a cgroup away.
 func TestTheLevelIsOfTheCgroupItself(t *testing.T) {
-	seen := signal.Observed(300<<20, 512<<20, time.Time{})
+	seen := signals.Observed(300<<20, 512<<20, time.Time{})
 	u := cgroup.MemoryUsage{Usage: 230 << 20, MemoryStat: cgroup.MemoryStat{InactiveFile: 10 << 20}} // 222 at the look
 	if level, ok := levelOf(&seen, 100<<20, u, page); !ok || level != 422<<20+page {
 		t.Errorf("level %d, %t", level, ok)
@@ -51,10 +51,10 @@ func TestTheLevelIsOfTheCgroupItself(t *testing.T) {
 
 func TestThereIsNoLevel(t *testing.T) {
 	for _, c := range []struct {
-		capacity, at signal.Amount
+		capacity, at signals.Amount
 		usage        uint64
 	}{{0, 0, 0}, {-1, -2, 0}, {100, 101, 0}, {100, -1, 0}, {math.MaxInt64, 0, 1}, {1 << 60, 0, math.MaxUint64}} {
-		o := signal.Observed(c.capacity, c.capacity, time.Time{})
+		o := signals.Observed(c.capacity, c.capacity, time.Time{})
 		if level, ok := levelOf(&o, c.at, cgroup.MemoryUsage{Usage: c.usage}, page); ok {
 			t.Errorf("%+v: level %d", c, level)
 		}

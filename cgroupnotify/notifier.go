@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // Options say what is to be watched.
@@ -69,8 +69,8 @@ func Open(o Options) (*Notifier, error) {
 func (n *Notifier) plan() {
 	n.machine = n.newMachinePressure()
 	isRoot := n.options.NodeCgroup == "/"
-	n.watch(&watched{where: Node, signal: signal.MemoryAvailable, find: n.findNode}, isRoot)
-	n.watch(&watched{where: Kubepods, signal: signal.AllocatableMemoryAvailable, find: n.findKubepods(), root: n.options.Places.Root}, false)
+	n.watch(&watched{where: Node, signal: signals.MemoryAvailable, find: n.findNode}, isRoot)
+	n.watch(&watched{where: Kubepods, signal: signals.AllocatableMemoryAvailable, find: n.findKubepods(), root: n.options.Places.Root}, false)
 }
 
 // watch plans what the kernel can tell of a cgroup.
@@ -131,12 +131,12 @@ func (n *Notifier) Wake() { n.set.ring() }
 // Wait waits until the time given or until there is a reason to look, and
 // returns what that was; zero is the time. What has already happened is told
 // even if the time is past.
-func (n *Notifier) Wait(until time.Time) signal.Wakes { return n.set.wait(until) }
+func (n *Notifier) Wait(until time.Time) signals.Wakes { return n.set.wait(until) }
 
 // Follow keeps the lines where less than their amount is available, by the look
 // that was just taken; those of a signal that is unknown stay as they are. Once
 // a second it tries again what was missing.
-func (n *Notifier) Follow(node *signal.Observations, lines []signal.Line) {
+func (n *Notifier) Follow(node *signals.Observations, lines []signals.Line) {
 	if now := time.Now(); !now.Before(n.retryAt) {
 		n.retryAt = now.Add(retryPace)
 		n.retry()

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Oom hears of the OOM killer in a version 1 cgroup: it is called because the
@@ -56,14 +56,14 @@ func (o *oom) close() {
 	o.ear = nil
 }
 
-func (o *oom) hear(fd int, _ uint32) (signal.Wakes, error) {
+func (o *oom) hear(fd int, _ uint32) (signals.Wakes, error) {
 	if err := o.c.n.set.drain(fd); err != nil {
 		return 0, err
 	}
 	if err := o.c.alive(); err != nil {
 		return 0, err
 	}
-	return signal.ByOOM, nil
+	return signals.ByOOM, nil
 }
 
 func (o *oom) fail(err error) { o.c.failed(o, err) }

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // triggers are what is asked of the kernel, the best first: tasks waited for
@@ -104,11 +104,11 @@ func (p *pressure) close() {
 }
 
 // hear takes a stall. A trigger whose cgroup is gone is in error for good.
-func (p *pressure) hear(_ int, state uint32) (signal.Wakes, error) {
+func (p *pressure) hear(_ int, state uint32) (signals.Wakes, error) {
 	if state&unix.EPOLLERR != 0 {
 		return 0, fmt.Errorf("wait for memory stalls of %s: the trigger is gone: %w", p.source.Where, unix.ENODEV)
 	}
-	return signal.ByStall, nil
+	return signals.ByStall, nil
 }
 
 func (p *pressure) fail(err error) {

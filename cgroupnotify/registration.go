@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // A registration tells the kernel of one level. It runs beside the loop, has

@@ -9,14 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A speaker is whose descriptor the kernel makes ready.
 type speaker interface {
 	// hear takes what there is to take from a descriptor that epoll has found in
 	// this state, and says what to wake for; nothing is fine.
-	hear(fd int, state uint32) (signal.Wakes, error)
+	hear(fd int, state uint32) (signals.Wakes, error)
 	// fail comes with an error of hear. Descriptors of the speaker may be removed
 	// in it, and none be added.
 	fail(err error)

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // A Source is something that notifies, or could.

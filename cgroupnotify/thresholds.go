@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Thresholds are the lines of a version 1 cgroup: the kernel rings an eventfd
@@ -60,7 +60,7 @@ func (t *thresholds) keep(count int) {
 }
 
 // follow arms those lines of the cgroup's signal whose level has moved.
-func (t *thresholds) follow(o *signal.Observation, lines []signal.Line) {
+func (t *thresholds) follow(o *signals.Observation, lines []signals.Line) {
 	if t.source.Err != nil || !o.Known {
 		return
 	}
@@ -86,7 +86,7 @@ func (t *thresholds) follow(o *signal.Observation, lines []signal.Line) {
 // move has a line armed at another level if it has to be. That the level may
 // have moved is told from the look alone; where it is now, from memory.stat,
 // because memory may have moved since the look.
-func (t *thresholds) move(l *line, usage uint64, o *signal.Observation, at signal.Amount) error {
+func (t *thresholds) move(l *line, usage uint64, o *signals.Observation, at signals.Amount) error {
 	if err := t.settle(l); err != nil || l.next != nil {
 		return err
 	}
@@ -152,14 +152,14 @@ func (t *thresholds) settle(l *line) error {
 }
 
 // hear takes a crossing, up or down: which, the look finds out.
-func (t *thresholds) hear(fd int, _ uint32) (signal.Wakes, error) {
+func (t *thresholds) hear(fd int, _ uint32) (signals.Wakes, error) {
 	if err := t.c.n.set.drain(fd); err != nil {
 		return 0, err
 	}
 	if err := t.c.alive(); err != nil {
 		return 0, err
 	}
-	return signal.ByCrossing, nil
+	return signals.ByCrossing, nil
 }
 
 func (t *thresholds) fail(err error) { t.c.failed(t, err) }

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // onV1 ends tests of what only version 1 has; the machine says which it is.
@@ -27,14 +27,14 @@ func TestACrossingWakesUpAndDown(t *testing.T) {
 	r := newRig(t, Options{})
 	r.follow(312 * mib) // from 200 MiB on
 	h := r.box.Run(t, r.pod, "main", "fill 150MiB")
-	if !r.quiet(signal.ByCrossing) {
+	if !r.quiet(signals.ByCrossing) {
 		t.Error("woken 50 MiB before the line")
 	}
 	for _, c := range []string{"fill 100MiB", "release"} {
 		if _, err := h.Do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		r.await(signal.ByCrossing)
+		r.await(signals.ByCrossing)
 	}
 }
 
@@ -43,12 +43,12 @@ func TestALineThatIsCrossedAlreadyWakesAtOnce(t *testing.T) {
 	r := newRig(t, Options{})
 	before := r.look()
 	r.box.Run(t, r.pod, "main", "fill 250MiB")
-	lines := []signal.Line{{Signal: signal.MemoryAvailable, At: 312 * mib}}
+	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: 312 * mib}}
 	r.Follow(&before, lines) // the look was before the fill
-	r.await(signal.ByCrossing)
+	r.await(signals.ByCrossing)
 	// What the look has seen needs no wake.
 	r.follow(400 * mib)
-	if !r.quiet(signal.ByCrossing) {
+	if !r.quiet(signals.ByCrossing) {
 		t.Error("woken for what the look has seen")
 	}
 }
@@ -63,7 +63,7 @@ func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
 	const ahead = 64 << 10 // of usage
 	follow := func() (level uint64) {
 		node := r.look()
-		lines := []signal.Line{{Signal: signal.MemoryAvailable, At: node[signal.MemoryAvailable].Available - ahead}}
+		lines := []signals.Line{{Signal: signals.MemoryAvailable, At: node[signals.MemoryAvailable].Available - ahead}}
 		for range 2 {
 			r.Follow(&node, lines)
 			r.arming.Wait()
@@ -77,11 +77,11 @@ func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
 	if level := follow(); level <= low {
 		t.Fatalf("the level stays at %d, which usage has passed", level)
 	}
-	r.quiet(signal.ByCrossing)
+	r.quiet(signals.ByCrossing)
 	if _, err := h.Do(t.Context(), "fill 8MiB"); err != nil {
 		t.Fatal(err)
 	}
-	r.await(signal.ByCrossing)
+	r.await(signals.ByCrossing)
 }
 
 // The line is in terms of what is available: page cache that can be taken back
@@ -117,7 +117,7 @@ func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 	if grew := second - first; u.InactiveFile < 150*mib || second < first || distance(grew, u.InactiveFile) > 60*mib {
 		t.Fatalf("the level went from %d to %d, with %d of inactive file", first, second, u.InactiveFile)
 	}
-	if a := r.look()[signal.MemoryAvailable].Available; a < 300*mib || !r.quiet(signal.ByCrossing) {
+	if a := r.look()[signals.MemoryAvailable].Available; a < 300*mib || !r.quiet(signals.ByCrossing) {
 		t.Errorf("woken by page cache, with %d available", a)
 	}
 }
@@ -128,12 +128,12 @@ func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
 	o := withoutMachine(t)
 	o.Report = func(s Source) { told = append(told, fmt.Sprint(s.Name, " ", s.Where, " ", s.Err == nil)) }
 	r := newRig(t, o)
-	var node signal.Observations
+	var node signals.Observations
 	look := func() {
 		node = r.look()
-		node[signal.AllocatableMemoryAvailable] = node[signal.MemoryAvailable]
+		node[signals.AllocatableMemoryAvailable] = node[signals.MemoryAvailable]
 		r.retryAt = time.Time{}
-		r.Follow(&node, []signal.Line{{Signal: signal.AllocatableMemoryAvailable, At: 312 * mib}})
+		r.Follow(&node, []signals.Line{{Signal: signals.AllocatableMemoryAvailable, At: 312 * mib}})
 		r.arming.Wait()
 	}
 	look()
@@ -161,7 +161,7 @@ func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
 		t.Fatal(s.Err)
 	}
 	r.box.Run(t, r.pod, "main", "fill 250MiB")
-	r.await(signal.ByCrossing)
+	r.await(signals.ByCrossing)
 	want := "memory-threshold kubepods true memory-oom kubepods true"
 	if got := strings.Join(told, " "); !strings.HasSuffix(got, want) || strings.Count(got, "false") < 2 {
 		t.Errorf("told %s", got)
@@ -189,10 +189,10 @@ func TestArmingLeavesNothing(t *testing.T) {
 	}
 	armed := 0
 	for round := range rounds {
-		var node signal.Observations
-		node[signal.MemoryAvailable] = signal.Observed(64*mib, 64*mib, time.Now())
+		var node signals.Observations
+		node[signals.MemoryAvailable] = signals.Observed(64*mib, 64*mib, time.Now())
 		for _, n := range all {
-			n.Follow(&node, []signal.Line{{Signal: signal.MemoryAvailable, At: signal.Amount(1+round%2*40) * mib}})
+			n.Follow(&node, []signals.Line{{Signal: signals.MemoryAvailable, At: signals.Amount(1+round%2*40) * mib}})
 		}
 		for _, n := range all {
 			n.arming.Wait()

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // onV2 ends tests of what only version 2 has; the machine says which it is.
@@ -45,7 +45,7 @@ func TestALimitThatIsMetWakes(t *testing.T) {
 			if err := h.Send("fill 80MiB"); err != nil {
 				t.Fatal(err)
 			}
-			r.await(signal.ByLimit)
+			r.await(signals.ByLimit)
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestLimitsBelowAreDamped(t *testing.T) {
 	}
 	met, wakes, most := uint64(0), 0, 0
 	for met < 5*uint64(most) || most < 10 {
-		if r.Wait(time.Now().Add(100 * time.Millisecond)).Has(signal.ByLimit) {
+		if r.Wait(time.Now().Add(100 * time.Millisecond)).Has(signals.ByLimit) {
 			wakes++
 		}
 		met, most = timesAtLimit(t, r.pod), 2*(far.burst+int(time.Since(begin)/far.every))
@@ -120,7 +120,7 @@ func TestEventsOfACgroupThatIsMadeAgain(t *testing.T) {
 	if err := h.Send("fill 80MiB"); err != nil {
 		t.Fatal(err)
 	}
-	r.await(signal.ByLimit)
+	r.await(signals.ByLimit)
 }
 
 // A trigger whose cgroup was removed is in error for good, and heard once.
@@ -141,13 +141,13 @@ func TestATriggerThatIsGoneIsHeardOnce(t *testing.T) {
 
 func TestWakesOf(t *testing.T) {
 	was := cgroup.MemoryEvents{High: 1, Max: 2, OOM: 3, OOMKill: 4}
-	for now, want := range map[cgroup.MemoryEvents]signal.Wakes{
+	for now, want := range map[cgroup.MemoryEvents]signals.Wakes{
 		was:                                    0,
-		{High: 2, Max: 2, OOM: 3, OOMKill: 4}:  signal.ByLimit,
-		{High: 1, Max: 9, OOM: 3, OOMKill: 4}:  signal.ByLimit,
-		{High: 1, Max: 3, OOM: 4, OOMKill: 4}:  signal.ByLimit | signal.ByOOM,
-		{High: 1, Max: 2, OOM: 3, OOMKill: 5}:  signal.ByOOM,
-		{High: 1, Max: 2, OOM: 4, OOMKill: 10}: signal.ByOOM,
+		{High: 2, Max: 2, OOM: 3, OOMKill: 4}:  signals.ByLimit,
+		{High: 1, Max: 9, OOM: 3, OOMKill: 4}:  signals.ByLimit,
+		{High: 1, Max: 3, OOM: 4, OOMKill: 4}:  signals.ByLimit | signals.ByOOM,
+		{High: 1, Max: 2, OOM: 3, OOMKill: 5}:  signals.ByOOM,
+		{High: 1, Max: 2, OOM: 4, OOMKill: 10}: signals.ByOOM,
 	} {
 		if got := wakesOf(was, now); got != want {
 			t.Errorf("%+v wakes %v, want %v", now, got.Names(), want.Names())

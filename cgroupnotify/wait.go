@@ -6,11 +6,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // wait waits until the time given, or until something wakes.
-func (s *set) wait(until time.Time) (woken signal.Wakes) {
+func (s *set) wait(until time.Time) (woken signals.Wakes) {
 	for {
 		now := time.Now()
 		left := min(until.Sub(now), s.arm(now))
@@ -105,7 +105,7 @@ func (s *set) look(uintptr) bool {
 }
 
 // hearPressure hears all pressure triggers that are waited for.
-func (s *set) hearPressure() (woken signal.Wakes) {
+func (s *set) hearPressure() (woken signals.Wakes) {
 	for _, e := range s.ears {
 		if e == nil || !e.armed {
 			continue
@@ -126,11 +126,11 @@ func (s *set) pass(left time.Duration) {
 }
 
 // heard takes one event.
-func (s *set) heard(event *unix.EpollEvent) signal.Wakes {
+func (s *set) heard(event *unix.EpollEvent) signals.Wakes {
 	switch slot := int(event.Fd); {
 	case slot == bellSlot:
 		_, _ = unix.Read(s.bellFD, s.count[:])
-		return signal.ByRequest
+		return signals.ByRequest
 	case slot < 0 || slot >= len(s.ears) || s.ears[slot] == nil || !s.ears[slot].armed:
 		return 0 // the timer; or it was removed for what was heard just before
 	default:
@@ -139,7 +139,7 @@ func (s *set) heard(event *unix.EpollEvent) signal.Wakes {
 }
 
 // listen hears one ear. It counts against its pace also when it was for nothing.
-func (s *set) listen(e *ear, state uint32) signal.Wakes {
+func (s *set) listen(e *ear, state uint32) signals.Wakes {
 	e.armed = false
 	e.pace.take(time.Now())
 	woken, err := e.of.hear(e.fd, state)

@@ -1,8 +1,8 @@
 package cgroupnotify
 
 import (
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // A watched cgroup is the node's, or kubepods. It may vanish at any time, and be
@@ -11,7 +11,7 @@ import (
 type watched struct {
 	n        *Notifier
 	where    string
-	signal   signal.Signal // the one whose lines are drawn in this cgroup
+	signal   signals.Signal // the one whose lines are drawn in this cgroup
 	find     func() (path string, err error)
 	root     func() string // where it is by now; nil: where it was
 	channels []channel

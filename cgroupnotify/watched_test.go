@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // What was taken for kubepods was a leftover.

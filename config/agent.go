@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // Identity of a configuration file.
@@ -39,7 +39,7 @@ type Agent struct {
 	ExtraLooks       eviction.ExtraLooks
 	Notifications    string
 	ReactionReserve  time.Duration
-	MaxFillRate      signal.Bytes // per second; 0: by the number of processors
+	MaxFillRate      signals.Bytes // per second; 0: by the number of processors
 	StateFile        string
 	ProcRoot         string
 	CgroupRoot       string
@@ -84,8 +84,8 @@ var defaultHard = []Setting{
 // The fastest credible fill rate where none is configured: one process was seen
 // to fill warm memory at 2.7 GiB/s, and several share what the memory takes.
 const (
-	fillRatePerProcessor = signal.Bytes(2 << 30)
-	leastFillRate        = signal.Bytes(4 << 30)
+	fillRatePerProcessor = signals.Bytes(2 << 30)
+	leastFillRate        = signals.Bytes(4 << 30)
 )
 
 // agentKind is all that is particular about the agent's configuration.
@@ -99,7 +99,7 @@ var agentKind = kind[Agent]{
 
 // Load makes the agent's configuration of the defaults, the file at path
 // (unless it is empty) and the flags, in this order. All faults come in one
-// error of type [fields.Faults].
+// error of type [strictyaml.Faults].
 func Load(path string, flags *Flags) (*Agent, error) { return load(&agentKind, path, flags) }
 
 // ParseFile makes a configuration of the defaults and the text of a file.
@@ -108,7 +108,7 @@ func ParseFile(data []byte) (*Agent, error) { return parse(&agentKind, data) }
 // ReadNodeScenario makes a configuration of the fields of a scenario's config. What
 // is left out has its default, but for what restrains the agent, which is off:
 // a story that does not speak of it is about thresholds.
-func ReadNodeScenario(v fields.Value, faults *fields.Faults) *Agent {
+func ReadNodeScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 	c := NewAgent()
 	c.FutileEvictions, c.OwnerBackOff = 0, 0
 	agentKind.readFields(c, agentKind.options, v.Object(Fields()...))
@@ -144,11 +144,11 @@ func NewAgent() *Agent {
 // FillRate is the fastest credible rate at which memory fills, in bytes per
 // second: as configured, else 2 GiB/s for every processor, 4 GiB/s at
 // least.
-func (c *Agent) FillRate() signal.Bytes {
+func (c *Agent) FillRate() signals.Bytes {
 	if c.MaxFillRate > 0 {
 		return c.MaxFillRate
 	}
-	return max(leastFillRate, fillRatePerProcessor*signal.Bytes(runtime.NumCPU()))
+	return max(leastFillRate, fillRatePerProcessor*signals.Bytes(runtime.NumCPU()))
 }
 
 // hard is evictionHard with the defaults that apply.

@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // Policy compiles what the decisions need. The configuration must be valid.
-func (c *Agent) Policy(layout signal.Layout) (*eviction.Policy, error) {
-	var faults fields.Faults
+func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
+	var faults strictyaml.Faults
 	settings := eviction.Settings{
 		Thresholds:        c.thresholds(&faults),
 		Layout:            layout,
@@ -32,7 +32,7 @@ func (c *Agent) Policy(layout signal.Layout) (*eviction.Policy, error) {
 
 // validate notes what is wrong beyond the form of single values, and puts the
 // defaults of explicit zeros in.
-func (c *Agent) validate(faults *fields.Faults) {
+func (c *Agent) validate(faults *strictyaml.Faults) {
 	c.thresholds(faults)
 	c.validateReserved(faults)
 	c.validateEnforce(faults)
@@ -64,7 +64,7 @@ func (c *Agent) validate(faults *fields.Faults) {
 	c.validateCluster(faults)
 }
 
-func (c *Agent) validatePath(field, path string, faults *fields.Faults) {
+func (c *Agent) validatePath(field, path string, faults *strictyaml.Faults) {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		faults.Add(c.Where(field), path, "must be an absolute path without . or .. or a slash at its end")
 	}

@@ -1,6 +1,6 @@
 package config
 
-import "plimsoll.dev/plimsoll/fields"
+import "plimsoll.dev/plimsoll/internal/strictyaml"
 
 // A Checked is what a configuration file holds.
 type Checked struct {
@@ -10,7 +10,7 @@ type Checked struct {
 }
 
 // Check reads a configuration file of any kind, as the program that it is for reads
-// it at its start. Returns an error of type [fields.Faults] with all faults if it is
+// it at its start. Returns an error of type [strictyaml.Faults] with all faults if it is
 // not valid.
 func Check(data []byte) (Checked, error) {
 	switch kindIn(data) {
@@ -21,8 +21,8 @@ func Check(data []byte) (Checked, error) {
 		c, err := ParseControllerFile(data)
 		return Checked{Kind: ControllerKind, Controller: c}, err
 	}
-	var faults fields.Faults
-	doc := fields.Parse(data, &faults)
+	var faults strictyaml.Faults
+	doc := strictyaml.Parse(data, &faults)
 	if len(faults) == 0 {
 		if v := doc.Object(append([]string{"apiVersion", "kind"}, append(Fields(), ControllerFields()...)...)...).Need("kind"); v.Present() {
 			v.Fault("must be %s or %s", AgentKind, ControllerKind)
@@ -33,10 +33,10 @@ func Check(data []byte) (Checked, error) {
 
 // kindIn returns the kind that a file names; empty if it can not be read.
 func kindIn(data []byte) string {
-	var faults fields.Faults
-	doc := fields.Parse(data, &faults)
+	var faults strictyaml.Faults
+	doc := strictyaml.Parse(data, &faults)
 	if len(faults) > 0 {
 		return ""
 	}
-	return doc.Quiet(&fields.Faults{}).Object().Get("kind").Text()
+	return doc.Quiet(&strictyaml.Faults{}).Object().Get("kind").Text()
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // clusterOptions are those of a node in a cluster: where its pods, its runtime
@@ -132,7 +132,7 @@ func newCluster() Cluster {
 // OnHost is a path of the host as the agent sees it.
 func (c *Cluster) OnHost(path string) string { return filepath.Join(c.HostRoot, path) }
 
-func (c *Agent) validateCluster(faults *fields.Faults) {
+func (c *Agent) validateCluster(faults *strictyaml.Faults) {
 	c.validateImageGC(faults)
 	for _, d := range []struct {
 		field string
@@ -163,7 +163,7 @@ func (c *Agent) validateCluster(faults *fields.Faults) {
 }
 
 // validateImageGC holds the rules that a kubelet has for the same fields.
-func (c *Agent) validateImageGC(faults *fields.Faults) {
+func (c *Agent) validateImageGC(faults *strictyaml.Faults) {
 	inRange := true
 	for _, p := range []struct {
 		field string

@@ -14,8 +14,8 @@ import (
 
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md instead of comparing it")
@@ -50,7 +50,7 @@ func loadAs[C any](t *testing.T, head, text string, args []string, add func(*pfl
 // thresholds lists what a configuration compiles to.
 func thresholds(t *testing.T, c *config.Agent) []string {
 	t.Helper()
-	policy, err := c.Policy(signal.Single)
+	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 }
 
 func TestFilesThatAreNone(t *testing.T) {
-	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &config.Flags{}); err == nil || errors.As(err, new(fields.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
+	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &config.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
 		t.Errorf("a missing file: %v", err)
 	}
 	for text, want := range map[string]string{

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // ControllerKind is the kind of the controller's configuration file.
@@ -127,7 +127,7 @@ func ControllerFields() []string { return names(controllerKind.options) }
 // scenario the watch is fresh and a live read would agree; and that evicted pods
 // are kept: what is printed of them is no part of what all scenarios print. Periods that do not go
 // together are no faults: what becomes of them can be rehearsed.
-func ReadScenario(v fields.Value, faults *fields.Faults) *Controller {
+func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Controller {
 	c := NewController()
 	c.LiveLeaseReads, c.StormNodes, c.EvictedPodTTL = false, 0, 0
 	controllerKind.readFields(c, lifecycleOptions, v.Object(names(lifecycleOptions)...))

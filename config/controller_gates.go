@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // gates are those feature gates of Kubernetes by which its node controllers differ, or
@@ -22,7 +22,7 @@ var gates = map[string]string{
 const off = "false"
 
 // validateGates notes gates that are neither true nor false.
-func (c *Controller) validateGates(faults *fields.Faults) {
+func (c *Controller) validateGates(faults *strictyaml.Faults) {
 	for _, g := range c.FeatureGates.Settings {
 		if g.Text != "true" && g.Text != off {
 			faults.Add(g.Where, g.Text, "must be true or false")

@@ -2,21 +2,21 @@ package config
 
 import (
 	"plimsoll.dev/plimsoll/lifecycle/agents"
-	"plimsoll.dev/plimsoll/lifecycle/evidence"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
-	"plimsoll.dev/plimsoll/lifecycle/health"
+	"plimsoll.dev/plimsoll/lifecycle/confirm"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/heartbeat"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
 // Policy compiles what the decisions need. The configuration must be valid.
-func (c *Controller) Policy() fleet.Policy {
-	return fleet.Policy{
-		Health: health.Policy{
+func (c *Controller) Policy() core.Policy {
+	return core.Policy{
+		Health: heartbeat.Policy{
 			Grace:        c.NodeMonitorGracePeriod,
 			StartupGrace: c.NodeStartupGracePeriod,
 			Renewal:      c.NodeRenewInterval,
 		},
-		Evidence: evidence.Policy{
+		Evidence: confirm.Policy{
 			LiveReads:      c.LiveLeaseReads,
 			ReadsPerSecond: c.LiveLeaseReadsPerSecond,
 			Outage:         c.OutageGrace,
@@ -40,7 +40,7 @@ func (c *Controller) Policy() fleet.Policy {
 		PodEvictionTimeout:  c.PodEvictionTimeout,
 		AutonomyLongest:     c.AutonomyLongest,
 		SecondOpinion:       c.SecondOpinion,
-		MostUnhealthy:       fleet.Bound{Set: c.MaxUnhealthy.Set, Nodes: int(c.MaxUnhealthy.Nodes), Percent: c.MaxUnhealthy.Share},
+		MostUnhealthy:       core.Bound{Set: c.MaxUnhealthy.Set, Nodes: int(c.MaxUnhealthy.Nodes), Percent: c.MaxUnhealthy.Share},
 		StormCooldown:       c.StormCooldown,
 		PauseDisrupted:      c.PauseDisrupted,
 		RecoveriesPerSecond: c.RecoveriesPerSecond,

@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // fewestRenewals is how many renewals should fall into a grace period: a node is
@@ -16,7 +16,7 @@ const fewestRenewals = 3
 const frozenConnection = 45 * time.Second
 
 // validate notes what is wrong beyond the form of single values.
-func (c *Controller) validate(faults *fields.Faults) {
+func (c *Controller) validate(faults *strictyaml.Faults) {
 	c.derive()
 	c.validateElection(faults)
 	c.Endpoints.validate(c.Where, faults)
@@ -33,7 +33,7 @@ func (c *Controller) derive() {
 // jitter is how much longer than its retry period an election may wait.
 const jitter = 1.2
 
-func (c *Controller) validateElection(faults *fields.Faults) {
+func (c *Controller) validateElection(faults *strictyaml.Faults) {
 	if !c.LeaderElect {
 		return
 	}
@@ -45,6 +45,6 @@ func (c *Controller) validateElection(faults *fields.Faults) {
 	}
 }
 
-func (c *Controller) tooShort(faults *fields.Faults, field string, value time.Duration, format string, args ...any) {
+func (c *Controller) tooShort(faults *strictyaml.Faults, field string, value time.Duration, format string, args ...any) {
 	faults.Add(c.Where(field), value.String(), format, args...)
 }

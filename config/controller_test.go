@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 const controllerHead = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfiguration\n"
@@ -291,9 +291,9 @@ func TestControllerWarnings(t *testing.T) {
 }
 
 func TestReadScenario(t *testing.T) {
-	read := func(text string) (*config.Controller, fields.Faults) {
-		var faults fields.Faults
-		return config.ReadScenario(fields.Parse([]byte(text), &faults), &faults), faults
+	read := func(text string) (*config.Controller, strictyaml.Faults) {
+		var faults strictyaml.Faults
+		return config.ReadScenario(strictyaml.Parse([]byte(text), &faults), &faults), faults
 	}
 	c, faults := read("{}")
 	preset := config.NewController()

@@ -3,7 +3,7 @@ package config
 import (
 	"path/filepath"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // Endpoints say where health, metrics and diagnostics are served beside
@@ -42,7 +42,7 @@ func socketPath[C any](of func(*C) *string) setter[C] {
 }
 
 // validate reports half of a pair of certificate and key.
-func (e *Endpoints) validate(where func(string) string, faults *fields.Faults) {
+func (e *Endpoints) validate(where func(string) string, faults *strictyaml.Faults) {
 	switch {
 	case e.TLSCertFile != "" && e.TLSPrivateKeyFile == "":
 		faults.Add(where("tlsCertFile"), e.TLSCertFile, "needs tlsPrivateKeyFile")

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // Every fault class of the kubelet's parsing and validation, as a flag and as
@@ -125,7 +125,7 @@ func TestFaultClasses(t *testing.T) {
 
 func oneFault(t *testing.T, err error, where, want string) {
 	t.Helper()
-	var faults fields.Faults
+	var faults strictyaml.Faults
 	if !errors.As(err, &faults) || len(faults) != 1 {
 		t.Errorf("%s: want one fault, have: %v", where, err)
 		return
@@ -211,7 +211,7 @@ func FuzzFlags(f *testing.F) {
 func checkParsed(t *testing.T, c *config.Agent, err error) {
 	t.Helper()
 	if err != nil {
-		var faults fields.Faults
+		var faults strictyaml.Faults
 		if !errors.As(err, &faults) {
 			t.Fatalf("not a list of faults: %v", err)
 		}
@@ -220,7 +220,7 @@ func checkParsed(t *testing.T, c *config.Agent, err error) {
 		}
 		return
 	}
-	for _, layout := range []signal.Layout{signal.Single, signal.Dedicated, signal.Split} {
+	for _, layout := range []signals.Layout{signals.Single, signals.Dedicated, signals.Split} {
 		policy, err := c.Policy(layout)
 		if err != nil {
 			t.Fatalf("valid, but no policy: %v", err)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // A flagText is what was given for a flag, once or several times.
@@ -78,7 +78,7 @@ func (f *Flags) given(field string) []string {
 
 // fromFlag sets the option from the texts given for its flag. Maps and lists
 // add up when the flag is repeated; of the others the last one counts.
-func (o *option[C]) fromFlag(c *C, given []string, faults *fields.Faults) {
+func (o *option[C]) fromFlag(c *C, given []string, faults *strictyaml.Faults) {
 	where := "--" + o.flag
 	last := given[len(given)-1]
 	switch o.shape {
@@ -124,7 +124,7 @@ func parts(given []string) func(func(string) bool) {
 
 // mapOf splits key<value or key=value pairs. A key given twice is a fault: the
 // kubelet would take the last one silently.
-func mapOf(given []string, separator, where string, faults *fields.Faults) Map {
+func mapOf(given []string, separator, where string, faults *strictyaml.Faults) Map {
 	m := Map{Set: true}
 	for part := range parts(given) {
 		key, value, ok := strings.Cut(part, separator)

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strconv"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // A kind is one kind of configuration: what it is called in a file, its table of
@@ -13,9 +13,9 @@ import (
 type kind[C any] struct {
 	name    string
 	options []option[C]
-	preset  func() *C                // the defaults
-	origins func(*C) origins         // where it notes who set an option
-	rules   func(*C, *fields.Faults) // what is checked beyond the form of single values
+	preset  func() *C                    // the defaults
+	origins func(*C) origins             // where it notes who set an option
+	rules   func(*C, *strictyaml.Faults) // what is checked beyond the form of single values
 }
 
 // origins say where options were set, by their fields: the flag, or the place in
@@ -38,7 +38,7 @@ func (o origins) Given(field string) bool { return o[field] != "" }
 // empty) and the flags, in this order.
 func load[C any](k *kind[C], path string, flags *Flags) (*C, error) {
 	c := k.preset()
-	var faults fields.Faults
+	var faults strictyaml.Faults
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -60,14 +60,14 @@ func load[C any](k *kind[C], path string, flags *Flags) (*C, error) {
 // parse makes a configuration of the defaults and the text of a file.
 func parse[C any](k *kind[C], data []byte) (*C, error) {
 	c := k.preset()
-	var faults fields.Faults
+	var faults strictyaml.Faults
 	k.readFile(c, data, &faults)
 	k.rules(c, &faults)
 	return c, faults.Err()
 }
 
-func (k *kind[C]) readFile(c *C, data []byte, faults *fields.Faults) {
-	doc := fields.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, names(k.options)...)...)
+func (k *kind[C]) readFile(c *C, data []byte, faults *strictyaml.Faults) {
+	doc := strictyaml.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, names(k.options)...)...)
 	if v := doc.Need("apiVersion"); v.Present() && v.Text() != APIVersion {
 		v.Fault("must be %s", APIVersion)
 	}
@@ -78,7 +78,7 @@ func (k *kind[C]) readFile(c *C, data []byte, faults *fields.Faults) {
 }
 
 // readFields sets the given ones of the kind's options.
-func (k *kind[C]) readFields(c *C, options []option[C], doc fields.Object) {
+func (k *kind[C]) readFields(c *C, options []option[C], doc strictyaml.Object) {
 	for i := range options {
 		if v := doc.Get(options[i].field); v.Present() {
 			k.origins(c)[options[i].field] = v.Path()
@@ -97,7 +97,7 @@ func names[C any](options []option[C]) []string {
 }
 
 // fromFile sets the option from its field in a file.
-func (o *option[C]) fromFile(c *C, v fields.Value) {
+func (o *option[C]) fromFile(c *C, v strictyaml.Value) {
 	switch o.shape {
 	case boolean:
 		*o.setBool(c) = v.Bool(*o.setBool(c))

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // A shape is how an option's value is written.
@@ -100,10 +100,10 @@ func earlyEviction(c *Agent, text string) (problem string) {
 }
 
 func fillRate(c *Agent, text string) (problem string) {
-	q, err := fields.ParseQuantity(text)
+	q, err := strictyaml.ParseQuantity(text)
 	if err != nil || q.Sign() < 0 {
 		return "must be a quantity of bytes per second that is not negative, such as 8Gi"
 	}
-	c.MaxFillRate = signal.Bytes(fields.Whole(q))
+	c.MaxFillRate = signals.Bytes(strictyaml.Whole(q))
 	return ""
 }

@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // Restraint is what keeps the agent from evicting.
@@ -43,24 +43,24 @@ var restraintOptions = []option[Agent]{
 }
 
 // Policy is what the decisions need.
-func (r *Restraint) Policy() restraint.Policy {
-	return restraint.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.FutileEvictions), FutileBackOff: r.FutileBackOff, OwnerBackOff: r.OwnerBackOff}
+func (r *Restraint) Policy() limiter.Policy {
+	return limiter.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.FutileEvictions), FutileBackOff: r.FutileBackOff, OwnerBackOff: r.OwnerBackOff}
 }
 
-func (c *Agent) validateRestraint(faults *fields.Faults) {
+func (c *Agent) validateRestraint(faults *strictyaml.Faults) {
 	for _, d := range []struct {
 		field       string
 		is, longest time.Duration
 	}{
-		{"futileBackOff", c.FutileBackOff, restraint.LongestFutile},
-		{"ownerBackOff", c.OwnerBackOff, restraint.LongestOwner},
+		{"futileBackOff", c.FutileBackOff, limiter.LongestFutile},
+		{"ownerBackOff", c.OwnerBackOff, limiter.LongestOwner},
 	} {
 		if d.is > d.longest {
 			faults.Add(c.Where(d.field), d.is.String(), "must be at most %s, up to which it doubles", d.longest)
 		}
 	}
-	if c.FutileEvictions > restraint.MostFutile {
-		faults.Add(c.Where("futileEvictions"), strconv.FormatInt(c.FutileEvictions, 10), "must be at most %d: no more evictions are remembered", restraint.MostFutile)
+	if c.FutileEvictions > limiter.MostFutile {
+		faults.Add(c.Where("futileEvictions"), strconv.FormatInt(c.FutileEvictions, 10), "must be at most %d: no more evictions are remembered", limiter.MostFutile)
 	}
 	for _, l := range []struct {
 		field string
@@ -71,7 +71,7 @@ func (c *Agent) validateRestraint(faults *fields.Faults) {
 		{"evictionPolicyNamespaces", c.EvictionPolicyNamespaces, true},
 	} {
 		for i, name := range l.names {
-			if l.every && name == signal.EveryNamespace {
+			if l.every && name == signals.EveryNamespace {
 				continue
 			}
 			if len(validation.IsDNS1123Label(name)) > 0 {

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // thresholds compiles the four eviction maps, noting every fault.
-func (c *Agent) thresholds(faults *fields.Faults) []eviction.Threshold {
+func (c *Agent) thresholds(faults *strictyaml.Faults) []eviction.Threshold {
 	graces := c.graces(faults)
 	reclaims := c.reclaims(faults)
 	var thresholds []eviction.Threshold
@@ -42,8 +42,8 @@ func (c *Agent) thresholds(faults *fields.Faults) []eviction.Threshold {
 
 // threshold parses one entry; ok is false for a faulty one and for 0% and
 // 100%, which switch a threshold off.
-func threshold(s Setting, faults *fields.Faults) (t eviction.Threshold, ok bool) {
-	sig, err := signal.Parse(s.Key)
+func threshold(s Setting, faults *strictyaml.Faults) (t eviction.Threshold, ok bool) {
+	sig, err := signals.Parse(s.Key)
 	if err != nil {
 		faults.Add(s.Where, s.Text, "%v", err)
 		return t, false
@@ -76,15 +76,15 @@ func parseValue(text string) (eviction.Value, error) {
 		}
 		return eviction.Value{Fraction: float32(f) / 100, Percent: text}, nil
 	}
-	q, err := fields.ParseQuantity(text)
+	q, err := strictyaml.ParseQuantity(text)
 	if err != nil {
 		return eviction.Value{}, fmt.Errorf("must be a quantity or a percentage, such as 100Mi or 10%%")
 	}
-	return eviction.Value{Quantity: signal.Quantity{Value: signal.Amount(fields.Whole(q)), Text: q.String()}}, nil
+	return eviction.Value{Quantity: signals.Quantity{Value: signals.Amount(strictyaml.Whole(q)), Text: q.String()}}, nil
 }
 
-func (c *Agent) graces(faults *fields.Faults) map[signal.Signal]time.Duration {
-	graces := map[signal.Signal]time.Duration{}
+func (c *Agent) graces(faults *strictyaml.Faults) map[signals.Signal]time.Duration {
+	graces := map[signals.Signal]time.Duration{}
 	for sig, s := range bySignal(c.EvictionSoftGracePeriod, faults) {
 		grace, err := time.ParseDuration(s.Text)
 		if err != nil || grace < 0 {
@@ -95,8 +95,8 @@ func (c *Agent) graces(faults *fields.Faults) map[signal.Signal]time.Duration {
 	return graces
 }
 
-func (c *Agent) reclaims(faults *fields.Faults) map[signal.Signal]eviction.Value {
-	reclaims := map[signal.Signal]eviction.Value{}
+func (c *Agent) reclaims(faults *strictyaml.Faults) map[signals.Signal]eviction.Value {
+	reclaims := map[signals.Signal]eviction.Value{}
 	for sig, s := range bySignal(c.EvictionMinimumReclaim, faults) {
 		value, err := parseValue(s.Text)
 		switch {
@@ -114,10 +114,10 @@ func (c *Agent) reclaims(faults *fields.Faults) map[signal.Signal]eviction.Value
 
 // bySignal yields the settings of a map in their order; keys that are no
 // signals are faults.
-func bySignal(m Map, faults *fields.Faults) iter.Seq2[signal.Signal, Setting] {
-	return func(yield func(signal.Signal, Setting) bool) {
+func bySignal(m Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, Setting] {
+	return func(yield func(signals.Signal, Setting) bool) {
 		for _, s := range m.Settings {
-			sig, err := signal.Parse(s.Key)
+			sig, err := signals.Parse(s.Key)
 			if err != nil {
 				faults.Add(s.Where, s.Text, "%v", err)
 			} else if !yield(sig, s) {
@@ -129,13 +129,13 @@ func bySignal(m Map, faults *fields.Faults) iter.Seq2[signal.Signal, Setting] {
 
 var reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 
-func (c *Agent) validateReserved(faults *fields.Faults) {
+func (c *Agent) validateReserved(faults *strictyaml.Faults) {
 	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
 		for _, s := range m.Settings {
 			if !slices.Contains(reservable, s.Key) {
 				faults.Add(s.Where, s.Key, "can not be reserved: use one of %s", strings.Join(reservable, ", "))
 			}
-			if q, err := fields.ParseQuantity(s.Text); err != nil || q.Sign() < 0 {
+			if q, err := strictyaml.ParseQuantity(s.Text); err != nil || q.Sign() < 0 {
 				faults.Add(s.Where, s.Text, "must be a quantity that is not negative")
 			}
 		}
@@ -144,12 +144,12 @@ func (c *Agent) validateReserved(faults *fields.Faults) {
 
 // ReservedMemory is what kubeReserved and systemReserved take of the memory
 // together.
-func (c *Agent) ReservedMemory() signal.Bytes {
-	var total signal.Bytes
+func (c *Agent) ReservedMemory() signals.Bytes {
+	var total signals.Bytes
 	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
 		if s, set := m.Get("memory"); set {
-			if q, err := fields.ParseQuantity(s.Text); err == nil {
-				total = signal.Bytes(signal.Amount(total).Plus(signal.Amount(fields.Whole(q))))
+			if q, err := strictyaml.ParseQuantity(s.Text); err == nil {
+				total = signals.Bytes(signals.Amount(total).Plus(signals.Amount(strictyaml.Whole(q))))
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (c *Agent) ReservedMemory() signal.Bytes {
 
 var enforceable = []string{"none", "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible"}
 
-func (c *Agent) validateEnforce(faults *fields.Faults) {
+func (c *Agent) validateEnforce(faults *strictyaml.Faults) {
 	where := c.Where("enforceNodeAllocatable")
 	seen := map[string]bool{}
 	for _, key := range c.EnforceNodeAllocatable {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // everything is a configuration with a hard and a soft threshold for every
@@ -20,24 +20,24 @@ func everything() eviction.Settings {
 }
 
 // calm is a look that meets nothing.
-func calm(k signal.Kind) *signal.Snapshot {
-	s := &signal.Snapshot{At: epoch, Kind: k}
+func calm(k signals.Kind) *signals.Snapshot {
+	s := &signals.Snapshot{At: epoch, Kind: k}
 	for i := range s.Node {
-		s.Node[i] = signal.Observed(900, 1000, epoch)
-		s.Fell[i] = signal.Fall{By: 1, Over: time.Second}
+		s.Node[i] = signals.Observed(900, 1000, epoch)
+		s.Fell[i] = signals.Fall{By: 1, Over: time.Second}
 	}
 	return s
 }
 
 func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
-	unknown, crossed, waiting := calm(signal.Regular), calm(signal.Extra), calm(signal.Regular)
-	unknown.Node[signal.NodefsAvailable] = signal.Observation{}
-	crossed.Node[signal.MemoryAvailable].Available = 50
+	unknown, crossed, waiting := calm(signals.Regular), calm(signals.Extra), calm(signals.Regular)
+	unknown.Node[signals.NodefsAvailable] = signals.Observation{}
+	crossed.Node[signals.MemoryAvailable].Available = 50
 	for i := range waiting.Node {
 		waiting.Node[i].Available = 450
 	}
-	for about, s := range map[string]*signal.Snapshot{
-		"regular": calm(signal.Regular), "extra": calm(signal.Extra), "a signal unknown": unknown,
+	for about, s := range map[string]*signals.Snapshot{
+		"regular": calm(signals.Regular), "extra": calm(signals.Extra), "a signal unknown": unknown,
 		"crossed but not doomed": crossed, "soft thresholds in their grace period": waiting,
 	} {
 		m := eviction.New(compile(t, everything()))
@@ -48,15 +48,15 @@ func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", about, n)
 		}
 	}
-	m, s := eviction.New(compile(t, everything())), calm(signal.Regular)
-	s.Node[signal.MemoryAvailable].Available = 50
+	m, s := eviction.New(compile(t, everything())), calm(signals.Regular)
+	s.Node[signals.MemoryAvailable].Available = 50
 	if n := testing.AllocsPerRun(1000, func() { m.Look(s) }); n != 0 {
 		t.Errorf("a look that acts: %v allocations", n)
 	}
 }
 
 func TestPaceAllocatesNothing(t *testing.T) {
-	f := signal.Fall{By: 1 << 40, Over: time.Second}
+	f := signals.Fall{By: 1 << 40, Over: time.Second}
 	if n := testing.AllocsPerRun(1000, func() {
 		f.Within(1<<50, eviction.Interval(1<<30, f, 1<<31, time.Minute))
 	}); n != 0 {
@@ -74,7 +74,7 @@ func BenchmarkLookNothingToDo(b *testing.B) {
 		name     string
 		settings eviction.Settings
 	}{{"defaults", defaults}, {"everything", everything()}} {
-		for _, k := range []signal.Kind{signal.Regular, signal.Extra} {
+		for _, k := range []signals.Kind{signals.Regular, signals.Extra} {
 			b.Run(fmt.Sprintf("%s/%s", set.name, k), func(b *testing.B) {
 				set.settings.TransitionPeriod = eviction.DefaultTransitionPeriod
 				policy, err := eviction.NewPolicy(set.settings)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A stream through page cache crosses a threshold as fast as a program that
@@ -14,8 +14,8 @@ func TestPageCacheInUseIsNoDoom(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
 		name             string
-		available, cache signal.Amount // now
-		fell             signal.Amount // of both, within 100 ms
+		available, cache signals.Amount // now
+		fell             signals.Amount // of both, within 100 ms
 		regular          bool
 		acts             bool
 	}{
@@ -29,19 +29,19 @@ func TestPageCacheInUseIsNoDoom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			policy, err := eviction.NewPolicy(eviction.Settings{
-				Thresholds:       []eviction.Threshold{{Signal: signal.MemoryAvailable, Value: eviction.Value{Quantity: signal.Quantity{Value: 100 * mib}}}},
+				Thresholds:       []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: 100 * mib}}}},
 				TransitionPeriod: time.Minute, ReactionReserve: 500 * time.Millisecond,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := signal.Snapshot{At: time.Unix(1000, 0), Kind: signal.Extra}
+			s := signals.Snapshot{At: time.Unix(1000, 0), Kind: signals.Extra}
 			if c.regular {
-				s.Kind = signal.Regular
+				s.Kind = signals.Regular
 			}
-			s.Node[signal.MemoryAvailable] = signal.Observed(c.available, 1<<30, s.At)
-			s.Node[signal.MemoryAvailable].Cache = c.cache
-			s.Fell[signal.MemoryAvailable] = signal.Fall{By: c.fell, Over: 100 * time.Millisecond}
+			s.Node[signals.MemoryAvailable] = signals.Observed(c.available, 1<<30, s.At)
+			s.Node[signals.MemoryAvailable].Cache = c.cache
+			s.Fell[signals.MemoryAvailable] = signals.Fall{By: c.fell, Over: 100 * time.Millisecond}
 			v := eviction.New(policy).Look(&s)
 			if acts := v.Target != nil; acts != c.acts {
 				t.Errorf("acts: %v, %s", acts, v.Reason)

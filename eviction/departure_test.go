@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Departure 4: an unknown signal is not a healthy one.
@@ -58,7 +58,7 @@ func TestUnknownChangesNothing(t *testing.T) {
 			10s memory=? -> unknown=memory
 		`},
 		{"one unknown filesystem holds the condition of all disks",
-			eviction.Settings{Thresholds: []eviction.Threshold{hard("nodefs", "1Gi"), hard("imagefs", "1Gi")}, Layout: signal.Split, TransitionPeriod: 20 * time.Second}, `
+			eviction.Settings{Thresholds: []eviction.Threshold{hard("nodefs", "1Gi"), hard("imagefs", "1Gi")}, Layout: signals.Split, TransitionPeriod: 20 * time.Second}, `
 			0s  nodefs=1 imagefs=2Gi containerfs=2Gi   -> met=nodefs act=nodefs<1Gi reclaim=containers cond=Disk
 			10s nodefs=2Gi imagefs=? containerfs=2Gi   -> cond=Disk unknown=imagefs
 			30s nodefs=2Gi imagefs=? containerfs=2Gi   -> cond=Disk unknown=imagefs
@@ -122,10 +122,10 @@ func TestRestart(t *testing.T) {
 
 func TestRestoreDropsWhatIsNoLongerConfigured(t *testing.T) {
 	old := eviction.New(compile(t, thresholds(hard("memory", "100Mi"), soft("pids", "10", time.Minute))))
-	var s signal.Snapshot
+	var s signals.Snapshot
 	s.At = epoch
-	s.Node[signal.MemoryAvailable] = signal.Observed(1, 100, epoch)
-	s.Node[signal.PIDAvailable] = signal.Observed(1, 100, epoch)
+	s.Node[signals.MemoryAvailable] = signals.Observed(1, 100, epoch)
+	s.Node[signals.PIDAvailable] = signals.Observed(1, 100, epoch)
 	old.Look(&s)
 	saved := old.Save()
 	saved.Thresholds = append(saved.Thresholds, eviction.SavedThreshold{Threshold: "moon.available<1Gi", FirstObserved: epoch, Acted: true})
@@ -170,10 +170,10 @@ func TestAfterReclaim(t *testing.T) {
 		{"what can no longer be observed has not recovered", []string{"nodefs=1", "memory=1Gi", "pids=50"}, []string{"memory=1Gi", "pids=50"}, true},
 	} {
 		m, v := look(tc.first...)
-		if v.Target == nil || v.Target.Signal != signal.NodefsAvailable {
+		if v.Target == nil || v.Target.Signal != signals.NodefsAvailable {
 			t.Fatalf("%s: the story does not start as it should: %s", tc.about, brief(&v))
 		}
-		var after signal.Snapshot
+		var after signals.Snapshot
 		for _, word := range append(tc.then, "containerfs=5Gi") {
 			if err := observe(&after, word, epoch); err != nil {
 				t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Counters can be late: what looked like a fall of gigabytes a second may be page
@@ -13,7 +13,7 @@ import (
 func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
 	const mib = 1 << 20
 	policy, err := eviction.NewPolicy(eviction.Settings{
-		Thresholds:       []eviction.Threshold{{Signal: signal.MemoryAvailable, Value: eviction.Value{Quantity: signal.Quantity{Value: 100 * mib}}}},
+		Thresholds:       []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: 100 * mib}}}},
 		TransitionPeriod: time.Minute, ReactionReserve: 500 * time.Millisecond,
 	})
 	if err != nil {
@@ -23,7 +23,7 @@ func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		regular          bool
-		available, cache signal.Amount // 2 ms after 60 MiB were available, 100 MiB less than 100 ms before
+		available, cache signals.Amount // 2 ms after 60 MiB were available, 100 MiB less than 100 ms before
 		unknown          bool
 		still            bool
 	}{
@@ -37,21 +37,21 @@ func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
 		{name: "a regular look acts on what is crossed", regular: true, available: 60 * mib, cache: 100 * mib, still: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := signal.Snapshot{At: at, Kind: signal.Extra}
+			s := signals.Snapshot{At: at, Kind: signals.Extra}
 			if c.regular {
-				s.Kind = signal.Regular
+				s.Kind = signals.Regular
 			}
-			s.Node[signal.MemoryAvailable] = signal.Observed(60*mib, 1<<30, at)
-			s.Fell[signal.MemoryAvailable] = signal.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
+			s.Node[signals.MemoryAvailable] = signals.Observed(60*mib, 1<<30, at)
+			s.Fell[signals.MemoryAvailable] = signals.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
 			m := eviction.New(policy)
 			if v := m.Look(&s); v.Target == nil {
 				t.Fatal("it was no doom to begin with")
 			}
-			var now signal.Observations
-			now[signal.MemoryAvailable] = signal.Observed(c.available, 1<<30, at.Add(2*time.Millisecond))
-			now[signal.MemoryAvailable].Cache = c.cache
+			var now signals.Observations
+			now[signals.MemoryAvailable] = signals.Observed(c.available, 1<<30, at.Add(2*time.Millisecond))
+			now[signals.MemoryAvailable].Cache = c.cache
 			if c.unknown {
-				now[signal.MemoryAvailable] = signal.Unknown("gone")
+				now[signals.MemoryAvailable] = signals.Unknown("gone")
 			}
 			if still := m.StillDoomed(&s, &now); still != c.still {
 				t.Errorf("still doomed: %v", still)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // ReasonEvicted is the status reason of an evicted pod.
@@ -28,7 +28,7 @@ const podDefaultGracePeriod = 30
 // An Eviction is the decision to end one pod: what its status, its event and
 // its killer need to know.
 type Eviction struct {
-	Pod *signal.Pod
+	Pod *signals.Pod
 	// Cause is the signal or the limit, by name.
 	Cause string
 	// Hard evictions end the pod at once; GracePeriod counts for the others.
@@ -41,7 +41,7 @@ type Eviction struct {
 
 // Evict decides how a pod is ended for a threshold that was met by the
 // observation.
-func (p *Policy) Evict(t *Threshold, o *signal.Observation, c signal.Candidate) Eviction {
+func (p *Policy) Evict(t *Threshold, o *signals.Observation, c signals.Candidate) Eviction {
 	e := Eviction{
 		Pod:              c.Pod,
 		Cause:            t.Signal.String(),
@@ -58,7 +58,7 @@ func (p *Policy) Evict(t *Threshold, o *signal.Observation, c signal.Candidate) 
 
 // softGracePeriod is the smaller of the pod's own grace period and the
 // configured maximum; a negative maximum defers to the pod.
-func (p *Policy) softGracePeriod(pod *signal.Pod) int64 {
+func (p *Policy) softGracePeriod(pod *signals.Pod) int64 {
 	own := pod.TerminationGracePeriod
 	grace := p.MaxPodGracePeriod
 	switch {
@@ -74,10 +74,10 @@ func (p *Policy) softGracePeriod(pod *signal.Pod) int64 {
 
 // Violations returns the evictions of all pods above a local-storage limit, in
 // the order of their UIDs. Protected pods and pods without stats are left out.
-func (p *Policy) Violations(pods []signal.Candidate) []Eviction {
+func (p *Policy) Violations(pods []signals.Candidate) []Eviction {
 	var found []Eviction
 	for _, c := range pods {
-		if c.Usage == nil || c.Pod.Protection != signal.Unprotected {
+		if c.Usage == nil || c.Pod.Protection != signals.Unprotected {
 			continue
 		}
 		if cause, message, ok := p.violation(c); ok {
@@ -93,11 +93,11 @@ func (p *Policy) Violations(pods []signal.Candidate) []Eviction {
 
 // violation checks the limits in the kubelet's order: emptyDir size limits,
 // the pod's ephemeral-storage limit, those of its containers.
-func (p *Policy) violation(c signal.Candidate) (cause, message string, ok bool) {
+func (p *Policy) violation(c signals.Candidate) (cause, message string, ok bool) {
 	for i := range c.Pod.Volumes {
 		v := &c.Pod.Volumes[i]
 		used := c.Usage.Volume(v.Name)
-		if v.SizeLimit.Value > 0 && used != nil && signal.Amount(used.Bytes.Value) > v.SizeLimit.Value {
+		if v.SizeLimit.Value > 0 && used != nil && signals.Amount(used.Bytes.Value) > v.SizeLimit.Value {
 			return EmptyDirLimit, emptyDirMessage(v), true
 		}
 	}
@@ -105,7 +105,7 @@ func (p *Policy) violation(c signal.Candidate) (cause, message string, ok bool) 
 	if limit == nil {
 		return "", "", false
 	}
-	if signal.Amount(c.Usage.EphemeralStorage.Value) > limit.Value {
+	if signals.Amount(c.Usage.EphemeralStorage.Value) > limit.Value {
 		return PodLimit, podLimitMessage(limit), true
 	}
 	for i := range c.Pod.Containers {
@@ -120,10 +120,10 @@ func (p *Policy) violation(c signal.Candidate) (cause, message string, ok bool) 
 
 // layersAndLogs is what counts against a container's limit: writable layers
 // only where they share a device with the logs, as the kubelet has it.
-func (p *Policy) layersAndLogs(u *signal.ContainerUsage) signal.Amount {
-	used := signal.Amount(u.Logs.Bytes.Value)
-	if p.Layout == signal.Single {
-		used = used.Plus(signal.Amount(u.Rootfs.Bytes.Value))
+func (p *Policy) layersAndLogs(u *signals.ContainerUsage) signals.Amount {
+	used := signals.Amount(u.Logs.Bytes.Value)
+	if p.Layout == signals.Single {
+		used = used.Plus(signals.Amount(u.Rootfs.Bytes.Value))
 	}
 	return used
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-func quantity(text string) signal.Quantity { return value(text).Quantity }
+func quantity(text string) signals.Quantity { return value(text).Quantity }
 
 func seconds(n int64) *int64 { return &n }
 
@@ -27,8 +27,8 @@ func TestGracePeriods(t *testing.T) {
 		{-1, seconds(45), 45}, {-1, nil, 30}, {-1, seconds(0), 1}, {-99, seconds(600), 600},
 	} {
 		p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{soft("memory", "1Gi", time.Minute), hard("memory", "1Gi")}, MaxPodGracePeriod: tc.maximum})
-		c := signal.Candidate{Pod: &signal.Pod{TerminationGracePeriod: tc.own}}
-		o := signal.Observed(1, 2, epoch)
+		c := signals.Candidate{Pod: &signals.Pod{TerminationGracePeriod: tc.own}}
+		o := signals.Observed(1, 2, epoch)
 		if e := p.Evict(&p.Thresholds[1], &o, c); e.Hard || e.GracePeriod != tc.want {
 			t.Errorf("maximum %d, own %v: %ds (hard %v), want %d", tc.maximum, tc.own, e.GracePeriod, e.Hard, tc.want)
 		}
@@ -39,22 +39,22 @@ func TestGracePeriods(t *testing.T) {
 }
 
 // The pod of the message tables: two containers and an init container.
-func talkative() signal.Candidate {
-	fs := func(n int64) signal.FilesystemUsage {
-		return signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(n << 20))}
+func talkative() signals.Candidate {
+	fs := func(n int64) signals.FilesystemUsage {
+		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(n << 20))}
 	}
-	return signal.Candidate{
-		Pod: &signal.Pod{Name: "web", Namespace: "default", UID: "u", Containers: []signal.Container{
+	return signals.Candidate{
+		Pod: &signals.Pod{Name: "web", Namespace: "default", UID: "u", Containers: []signals.Container{
 			{Name: "app", MemoryRequest: quantity("100Mi"), StorageRequest: quantity("1G")},
 			{Name: "log", MemoryRequest: quantity("1Gi")},
 			{Name: "fetch", Init: true},
 		}},
-		Usage: &signal.Usage{
-			Memory: signal.Of(signal.Bytes(700 << 20)),
-			Containers: []signal.ContainerUsage{
-				{Name: "fetch", Memory: signal.Of(signal.Bytes(1)), Rootfs: fs(1)},
-				{Name: "log", Memory: signal.Of(signal.Bytes(300 << 20)), Rootfs: fs(1), Logs: fs(9)},
-				{Name: "app", Memory: signal.Of(signal.Bytes(400 << 20)), Rootfs: fs(1000), Logs: fs(24)},
+		Usage: &signals.Usage{
+			Memory: signals.Of(signals.Bytes(700 << 20)),
+			Containers: []signals.ContainerUsage{
+				{Name: "fetch", Memory: signals.Of(signals.Bytes(1)), Rootfs: fs(1)},
+				{Name: "log", Memory: signals.Of(signals.Bytes(300 << 20)), Rootfs: fs(1), Logs: fs(9)},
+				{Name: "app", Memory: signals.Of(signals.Bytes(400 << 20)), Rootfs: fs(1000), Logs: fs(24)},
 			},
 		},
 	}
@@ -64,8 +64,8 @@ func TestMessages(t *testing.T) {
 	for _, tc := range []struct {
 		about                   string
 		threshold               eviction.Threshold
-		available, capacity     signal.Amount
-		change                  func(*signal.Candidate)
+		available, capacity     signals.Amount
+		change                  func(*signals.Candidate)
 		message                 string
 		containers, usages, pod string
 	}{
@@ -75,7 +75,7 @@ func TestMessages(t *testing.T) {
 				"Container fetch was using 1, request is 0, has larger consumption of memory. ",
 			containers: "app,fetch", usages: "400Mi,1"},
 		{about: "the pod's own level, even within its request", threshold: hard("allocatable", "1G"), available: 1000,
-			change: func(c *signal.Candidate) {
+			change: func(c *signals.Candidate) {
 				q := quantity("2Gi")
 				c.Pod.PodLevelMemoryRequest = &q
 				c.Pod.Containers = c.Pod.Containers[1:2]
@@ -84,10 +84,10 @@ func TestMessages(t *testing.T) {
 				"Pod web was using 700Mi, request is 2Gi, has larger consumption of memory. ",
 			pod: "web 700Mi"},
 		{about: "the pod's own level unmeasured", threshold: hard("memory", "1G"), available: 1,
-			change: func(c *signal.Candidate) {
+			change: func(c *signals.Candidate) {
 				q := quantity("2Gi")
 				c.Pod.PodLevelMemoryRequest = &q
-				c.Usage.Memory = signal.Measured[signal.Bytes]{}
+				c.Usage.Memory = signals.Measured[signals.Bytes]{}
 				c.Usage.Containers = nil
 			},
 			message: "The node was low on resource: memory. Threshold quantity: 1G, available: 1. "},
@@ -97,9 +97,9 @@ func TestMessages(t *testing.T) {
 				"Container log was using 10Mi, request is 0, has larger consumption of ephemeral-storage. ",
 			containers: "app,log", usages: "1Gi,10Mi"},
 		{about: "exactly the request is not above it", threshold: hard("memory", "1Gi"), available: 0,
-			change: func(c *signal.Candidate) {
+			change: func(c *signals.Candidate) {
 				c.Pod.Containers = c.Pod.Containers[:1]
-				c.Usage.Containers[2].Memory = signal.Of(signal.Bytes(100 << 20))
+				c.Usage.Containers[2].Memory = signals.Of(signals.Bytes(100 << 20))
 			},
 			message: "The node was low on resource: memory. Threshold quantity: 1Gi, available: 0. "},
 		{about: "inodes are nobody's request", threshold: hard("inodes", "5%"), available: 1000, capacity: 2_048_000,
@@ -113,7 +113,7 @@ func TestMessages(t *testing.T) {
 				tc.change(&c)
 			}
 			p := compile(t, thresholds(tc.threshold))
-			o := signal.Observed(tc.available, tc.capacity, epoch)
+			o := signals.Observed(tc.available, tc.capacity, epoch)
 			e := p.Evict(&p.Thresholds[0], &o, c)
 			if e.Message != tc.message {
 				t.Errorf("message\n%q, want\n%q", e.Message, tc.message)
@@ -135,8 +135,8 @@ func TestMessages(t *testing.T) {
 
 func TestOfAPodWithoutStatsNothingCanBeSaid(t *testing.T) {
 	p := compile(t, thresholds(hard("memory", "100Mi")))
-	o := signal.Observed(90<<20, 4<<30, epoch)
-	e := p.Evict(&p.Thresholds[0], &o, signal.Candidate{Pod: talkative().Pod})
+	o := signals.Observed(90<<20, 4<<30, epoch)
+	e := p.Evict(&p.Thresholds[0], &o, signals.Candidate{Pod: talkative().Pod})
 	if e.Message != "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. " || e.Annotations == nil || len(e.Annotations) != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -145,64 +145,64 @@ func TestOfAPodWithoutStatsNothingCanBeSaid(t *testing.T) {
 // Departure 3: the threshold acted for, not another with the same resource.
 func TestTheMessageNamesTheThresholdActedFor(t *testing.T) {
 	p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi"), hard("allocatable", "200Mi")}})
-	o := signal.Observed(150<<20, 4<<30, epoch)
-	e := p.Evict(&p.Thresholds[1], &o, signal.Candidate{Pod: &signal.Pod{}})
+	o := signals.Observed(150<<20, 4<<30, epoch)
+	e := p.Evict(&p.Thresholds[1], &o, signals.Candidate{Pod: &signals.Pod{}})
 	if !strings.Contains(e.Message, "Threshold quantity: 200Mi, available: 150Mi. ") {
 		t.Errorf("message %q", e.Message)
 	}
 }
 
 // A pod with every kind of limit, below all of them.
-func limited() signal.Candidate {
+func limited() signals.Candidate {
 	total := quantity("3Gi")
-	fs := func(n int64) signal.FilesystemUsage {
-		return signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(n << 20))}
+	fs := func(n int64) signals.FilesystemUsage {
+		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(n << 20))}
 	}
-	return signal.Candidate{
-		Pod: &signal.Pod{Name: "p", UID: "u", StorageLimit: &total,
-			Containers: []signal.Container{
+	return signals.Candidate{
+		Pod: &signals.Pod{Name: "p", UID: "u", StorageLimit: &total,
+			Containers: []signals.Container{
 				{Name: "a", StorageLimit: quantity("1Gi")}, {Name: "b", StorageLimit: quantity("2G")}, {Name: "free"},
 				{Name: "init", Init: true, StorageLimit: quantity("1Mi")}},
-			Volumes: []signal.Volume{{Name: "unlimited", Local: true}, {Name: "tmp", SizeLimit: quantity("512Mi")}, {Name: "disk", Local: true, SizeLimit: quantity("500M")}}},
-		Usage: &signal.Usage{EphemeralStorage: signal.Of(signal.Bytes(3 << 30)),
-			Containers: []signal.ContainerUsage{{Name: "a", Rootfs: fs(1000), Logs: fs(24)}, {Name: "b"}, {Name: "free", Rootfs: fs(9000)}, {Name: "init", Logs: fs(500)}},
-			Volumes:    []signal.VolumeUsage{{Name: "unlimited", FilesystemUsage: fs(9000)}, {Name: "tmp", FilesystemUsage: fs(512)}}},
+			Volumes: []signals.Volume{{Name: "unlimited", Local: true}, {Name: "tmp", SizeLimit: quantity("512Mi")}, {Name: "disk", Local: true, SizeLimit: quantity("500M")}}},
+		Usage: &signals.Usage{EphemeralStorage: signals.Of(signals.Bytes(3 << 30)),
+			Containers: []signals.ContainerUsage{{Name: "a", Rootfs: fs(1000), Logs: fs(24)}, {Name: "b"}, {Name: "free", Rootfs: fs(9000)}, {Name: "init", Logs: fs(500)}},
+			Volumes:    []signals.VolumeUsage{{Name: "unlimited", FilesystemUsage: fs(9000)}, {Name: "tmp", FilesystemUsage: fs(512)}}},
 	}
 }
 
 func TestLocalStorageLimits(t *testing.T) {
 	for _, tc := range []struct {
 		about  string
-		layout signal.Layout
-		change func(*signal.Candidate)
+		layout signals.Layout
+		change func(*signals.Candidate)
 		cause  string
 		text   string
 	}{
 		{about: "exactly at every limit"},
-		{about: "an emptyDir in memory counts too", change: func(c *signal.Candidate) { c.Usage.Volumes[1].Bytes.Value++ },
+		{about: "an emptyDir in memory counts too", change: func(c *signals.Candidate) { c.Usage.Volumes[1].Bytes.Value++ },
 			cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "tmp" exceeds the limit "512Mi". `},
-		{about: "the first volume in the order of the spec", change: func(c *signal.Candidate) {
-			c.Usage.Volumes = append([]signal.VolumeUsage{{Name: "disk", FilesystemUsage: signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(1 << 30))}}}, c.Usage.Volumes...)
+		{about: "the first volume in the order of the spec", change: func(c *signals.Candidate) {
+			c.Usage.Volumes = append([]signals.VolumeUsage{{Name: "disk", FilesystemUsage: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(1 << 30))}}}, c.Usage.Volumes...)
 		}, cause: eviction.EmptyDirLimit, text: `Usage of EmptyDir volume "disk" exceeds the limit "500M". `},
-		{about: "the whole pod", change: func(c *signal.Candidate) { c.Usage.EphemeralStorage.Value++ },
+		{about: "the whole pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++ },
 			cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
-		{about: "an emptyDir before the pod, the pod before its containers", change: func(c *signal.Candidate) {
+		{about: "an emptyDir before the pod, the pod before its containers", change: func(c *signals.Candidate) {
 			c.Usage.EphemeralStorage.Value++
 			c.Usage.Containers[0].Logs.Bytes.Value++
 		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "},
-		{about: "a container's layers and logs", change: func(c *signal.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value++ },
+		{about: "a container's layers and logs", change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value++ },
 			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
-		{about: "with dedicated images only its logs", layout: signal.Dedicated, change: func(c *signal.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
-		{about: "likewise with split ones", layout: signal.Split, change: func(c *signal.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
-		{about: "its logs alone, with dedicated images", layout: signal.Dedicated, change: func(c *signal.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value = 1<<30 + 1 },
+		{about: "with dedicated images only its logs", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
+		{about: "likewise with split ones", layout: signals.Split, change: func(c *signals.Candidate) { c.Usage.Containers[0].Rootfs.Bytes.Value <<= 4 }},
+		{about: "its logs alone, with dedicated images", layout: signals.Dedicated, change: func(c *signals.Candidate) { c.Usage.Containers[0].Logs.Bytes.Value = 1<<30 + 1 },
 			cause: eviction.ContainerLimit, text: `Container a exceeded its local ephemeral storage limit "1Gi". `},
-		{about: "what is not measured counts 0", change: func(c *signal.Candidate) { c.Usage.EphemeralStorage = signal.Measured[signal.Bytes]{} }},
-		{about: "a limit of 0 for the pod is one", change: func(c *signal.Candidate) {
-			c.Pod.StorageLimit = &signal.Quantity{Text: "0"}
-			c.Usage.EphemeralStorage = signal.Of(signal.Bytes(1))
+		{about: "what is not measured counts 0", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage = signals.Measured[signals.Bytes]{} }},
+		{about: "a limit of 0 for the pod is one", change: func(c *signals.Candidate) {
+			c.Pod.StorageLimit = &signals.Quantity{Text: "0"}
+			c.Usage.EphemeralStorage = signals.Of(signals.Bytes(1))
 		}, cause: eviction.PodLimit, text: "Pod ephemeral local storage usage exceeds the total limit of containers 0. "},
-		{about: "a pod without stats", change: func(c *signal.Candidate) { c.Usage = nil }},
-		{about: "a static pod", change: func(c *signal.Candidate) { c.Usage.EphemeralStorage.Value++; c.Pod.Protection = signal.Static }},
+		{about: "a pod without stats", change: func(c *signals.Candidate) { c.Usage = nil }},
+		{about: "a static pod", change: func(c *signals.Candidate) { c.Usage.EphemeralStorage.Value++; c.Pod.Protection = signals.Static }},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			c := limited()
@@ -210,7 +210,7 @@ func TestLocalStorageLimits(t *testing.T) {
 				tc.change(&c)
 			}
 			p := compile(t, eviction.Settings{Layout: tc.layout, StorageLimits: true})
-			found := p.Violations([]signal.Candidate{c})
+			found := p.Violations([]signals.Candidate{c})
 			if tc.cause == "" {
 				if len(found) != 0 {
 					t.Errorf("found %+v", found)
@@ -230,7 +230,7 @@ func TestLocalStorageLimits(t *testing.T) {
 
 // Departure 1: in the order of UIDs, and only asked for where wanted.
 func TestViolatorsComeInOrderOfUID(t *testing.T) {
-	var pods []signal.Candidate
+	var pods []signals.Candidate
 	for _, uid := range []string{"c", "a", "b"} {
 		c := limited()
 		pod := *c.Pod
@@ -246,13 +246,13 @@ func TestViolatorsComeInOrderOfUID(t *testing.T) {
 	if want := []string{"a", "b", "c"}; !slices.Equal(order, want) {
 		t.Errorf("order %v", order)
 	}
-	look := func(s eviction.Settings, k signal.Kind) bool {
-		return eviction.New(compile(t, s)).Look(&signal.Snapshot{At: epoch, Kind: k}).CheckLimits
+	look := func(s eviction.Settings, k signals.Kind) bool {
+		return eviction.New(compile(t, s)).Look(&signals.Snapshot{At: epoch, Kind: k}).CheckLimits
 	}
-	if !look(eviction.Settings{StorageLimits: true}, signal.Regular) || look(eviction.Settings{}, signal.Regular) {
+	if !look(eviction.Settings{StorageLimits: true}, signals.Regular) || look(eviction.Settings{}, signals.Regular) {
 		t.Error("limits are checked in every regular look, if at all")
 	}
-	if look(eviction.Settings{StorageLimits: true}, signal.Extra) {
+	if look(eviction.Settings{StorageLimits: true}, signals.Extra) {
 		t.Error("an extra look leaves limits alone")
 	}
 }

@@ -3,7 +3,7 @@ package eviction
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A Machine is the state of the decisions between looks. It is owned by one
@@ -13,11 +13,11 @@ type Machine struct {
 
 	firstObserved []time.Time  // by threshold: since when it is met; zero: unmet
 	acted         thresholdSet // met with grace passed at the look before: min-reclaim applies
-	unknownSince  [signal.Count]time.Time
-	sample        [signal.Count]sample
+	unknownSince  [signals.Count]time.Time
+	sample        [signals.Count]sample
 
-	conditions signal.ConditionSet
-	lastMet    [signal.ConditionCount]time.Time
+	conditions signals.ConditionSet
+	lastMet    [signals.ConditionCount]time.Time
 }
 
 // A sample is when the observation of the look before was measured.
@@ -35,10 +35,10 @@ func New(p *Policy) *Machine {
 func (m *Machine) Policy() *Policy { return m.policy }
 
 // Conditions are the pressure conditions that are True after the last look.
-func (m *Machine) Conditions() signal.ConditionSet { return m.conditions }
+func (m *Machine) Conditions() signals.ConditionSet { return m.conditions }
 
 // Look holds the thresholds against a snapshot and says what follows.
-func (m *Machine) Look(s *signal.Snapshot) Verdict {
+func (m *Machine) Look(s *signals.Snapshot) Verdict {
 	v := Verdict{Unknown: m.unknown(&s.Node)}
 	full := m.regular(s.Kind)
 	scope := m.scope(s, &v)
@@ -60,20 +60,20 @@ func (m *Machine) Look(s *signal.Snapshot) Verdict {
 
 // Observes is what a look of a kind has to observe: extra looks that act as
 // regular ones need every signal.
-func (m *Machine) Observes(k signal.Kind) signal.Kind {
+func (m *Machine) Observes(k signals.Kind) signals.Kind {
 	if m.regular(k) {
-		return signal.Regular
+		return signals.Regular
 	}
 	return k
 }
 
-func (m *Machine) regular(k signal.Kind) bool {
-	return k == signal.Regular || m.policy.ExtraLooks == Immediate
+func (m *Machine) regular(k signals.Kind) bool {
+	return k == signals.Regular || m.policy.ExtraLooks == Immediate
 }
 
 // scope returns the thresholds that a look may decide for: all in a regular
 // one, the hard ones of memory in an extra one that finds memory doomed.
-func (m *Machine) scope(s *signal.Snapshot, v *Verdict) thresholdSet {
+func (m *Machine) scope(s *signals.Snapshot, v *Verdict) thresholdSet {
 	switch {
 	case m.regular(s.Kind):
 		return m.policy.all
@@ -90,7 +90,7 @@ func (m *Machine) scope(s *signal.Snapshot, v *Verdict) thresholdSet {
 // the memory would be gone within the reaction reserve at the rate it fell. Page
 // cache in active use is part of that: a stream through files, which crosses
 // thresholds as fast as a program that fills memory, is none's doom.
-func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
+func (m *Machine) doomed(s *signals.Snapshot, v *Verdict) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &s.Node[t.Signal]
@@ -112,7 +112,7 @@ func (m *Machine) doomed(s *signal.Snapshot, v *Verdict) bool {
 }
 
 // Doomed is the signals that an extra look would act for.
-func (m *Machine) Doomed(s *signal.Snapshot) signal.Set {
+func (m *Machine) Doomed(s *signals.Snapshot) signals.Set {
 	var v Verdict
 	m.doomed(s, &v)
 	return v.Doomed
@@ -121,19 +121,19 @@ func (m *Machine) Doomed(s *signal.Snapshot) signal.Set {
 // StillDoomed reports whether memory that an extra look found doomed is so by a
 // later observation, too: the fall goes on from where it was taken. What is
 // unknown now is as it was.
-func (m *Machine) StillDoomed(s *signal.Snapshot, now *signal.Observations) bool {
+func (m *Machine) StillDoomed(s *signals.Snapshot, now *signals.Observations) bool {
 	if m.regular(s.Kind) {
 		return true
 	}
-	later := signal.Snapshot{Node: *now, Fell: s.Fell}
-	for sig := range signal.All {
+	later := signals.Snapshot{Node: *now, Fell: s.Fell}
+	for sig := range signals.All {
 		before, now := &s.Node[sig], &now[sig]
 		switch fell := &later.Fell[sig]; {
 		case !before.Known || !sig.OfMemory():
 		case !now.Known:
 			later.Node[sig] = *before
 		case now.Basis != before.Basis: // the fall was taken from what was off
-			*fell = signal.Fall{}
+			*fell = signals.Fall{}
 		default:
 			fell.By += before.Left() - now.Left()
 			fell.Over += now.Time.Sub(before.Time)
@@ -143,8 +143,8 @@ func (m *Machine) StillDoomed(s *signal.Snapshot, now *signal.Observations) bool
 	return m.doomed(&later, &v)
 }
 
-func (m *Machine) unknown(node *signal.Observations) (set signal.Set) {
-	for s := range signal.All {
+func (m *Machine) unknown(node *signals.Observations) (set signals.Set) {
+	for s := range signals.All {
 		if m.policy.Configured.Has(s) && !node[s].Known {
 			set.Add(s)
 		}
@@ -152,7 +152,7 @@ func (m *Machine) unknown(node *signal.Observations) (set signal.Set) {
 	return set
 }
 
-func (m *Machine) noteUnknown(s *signal.Snapshot) {
+func (m *Machine) noteUnknown(s *signals.Snapshot) {
 	for i := range s.Node {
 		switch {
 		case s.Node[i].Known:
@@ -165,13 +165,13 @@ func (m *Machine) noteUnknown(s *signal.Snapshot) {
 
 // lost reports whether the signal has been unknown for so long that what was
 // known of it before no longer counts.
-func (m *Machine) lost(s signal.Signal, now time.Time) bool {
+func (m *Machine) lost(s signals.Signal, now time.Time) bool {
 	since := m.unknownSince[s]
 	return !since.IsZero() && now.Sub(since) > m.policy.TransitionPeriod
 }
 
 // evaluate moves the timers and the hysteresis of the thresholds in scope.
-func (m *Machine) evaluate(s *signal.Snapshot, scope thresholdSet, v *Verdict) {
+func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &s.Node[t.Signal]
@@ -202,9 +202,9 @@ func (m *Machine) evaluate(s *signal.Snapshot, scope thresholdSet, v *Verdict) {
 
 // moveConditions sets conditions at once and clears them after the transition
 // period; while a signal of theirs is unknown they stay as they were.
-func (m *Machine) moveConditions(s *signal.Snapshot, full bool) {
-	var next signal.ConditionSet
-	for c := range signal.Condition(signal.ConditionCount) {
+func (m *Machine) moveConditions(s *signals.Snapshot, full bool) {
+	var next signals.ConditionSet
+	for c := range signals.Condition(signals.ConditionCount) {
 		met := !m.lastMet[c].IsZero() && s.At.Sub(m.lastMet[c]) < m.policy.TransitionPeriod
 		held := m.conditions.Has(c) && (!full || m.anyUnknown(c, s))
 		if met || held {
@@ -214,8 +214,8 @@ func (m *Machine) moveConditions(s *signal.Snapshot, full bool) {
 	m.conditions = next
 }
 
-func (m *Machine) anyUnknown(c signal.Condition, s *signal.Snapshot) bool {
-	for sig := range signal.All {
+func (m *Machine) anyUnknown(c signals.Condition, s *signals.Snapshot) bool {
+	for sig := range signals.All {
 		if m.policy.Configured.Has(sig) && sig.Definition().Condition == c &&
 			!s.Node[sig].Known && !m.lost(sig, s.At) {
 			return true
@@ -226,8 +226,8 @@ func (m *Machine) anyUnknown(c signal.Condition, s *signal.Snapshot) bool {
 
 // keepSamples remembers when the observations were measured: all of them in a
 // regular look, only those of memory in an extra one that decided.
-func (m *Machine) keepSamples(s *signal.Snapshot, full bool) {
-	for sig := range signal.All {
+func (m *Machine) keepSamples(s *signals.Snapshot, full bool) {
+	for sig := range signals.All {
 		if full || sig.OfMemory() {
 			m.sample[sig] = sample{s.Node[sig].Time, s.Node[sig].Known}
 		}
@@ -237,17 +237,17 @@ func (m *Machine) keepSamples(s *signal.Snapshot, full bool) {
 // StillMet reports whether a threshold that was met with its grace passed in
 // the verdict's look is still met, minimum reclaim included, by a later
 // observation. A signal that has become unknown does not count as recovered.
-func (m *Machine) StillMet(v *Verdict, now *signal.Observations) bool {
-	return m.stillMet(v, now, func(signal.Condition) bool { return true })
+func (m *Machine) StillMet(v *Verdict, now *signals.Observations) bool {
+	return m.stillMet(v, now, func(signals.Condition) bool { return true })
 }
 
 // StillMetOf is StillMet for the thresholds of one condition. It may be called
 // beside the goroutine that owns the machine.
-func (m *Machine) StillMetOf(v *Verdict, now *signal.Observations, c signal.Condition) bool {
-	return m.stillMet(v, now, func(of signal.Condition) bool { return of == c })
+func (m *Machine) StillMetOf(v *Verdict, now *signals.Observations, c signals.Condition) bool {
+	return m.stillMet(v, now, func(of signals.Condition) bool { return of == c })
 }
 
-func (m *Machine) stillMet(v *Verdict, now *signal.Observations, counts func(signal.Condition) bool) bool {
+func (m *Machine) stillMet(v *Verdict, now *signals.Observations, counts func(signals.Condition) bool) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &now[t.Signal]

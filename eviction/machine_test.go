@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // The kubelet's own rules, one story each.
@@ -145,28 +145,28 @@ func TestAllocatableMemory(t *testing.T) {
 
 // Departure 9, and what reclaim runs in which layout.
 func TestLayouts(t *testing.T) {
-	in := func(l signal.Layout, ts ...eviction.Threshold) eviction.Settings {
+	in := func(l signals.Layout, ts ...eviction.Threshold) eviction.Settings {
 		return eviction.Settings{Thresholds: ts, Layout: l}
 	}
 	tell(t, []story{
 		{"single: containerfs follows nodefs from the first look on, configured or not",
-			in(signal.Single, hard("nodefs", "1Gi"), hard("containerfs", "3Gi"), hard("imagefs", "2Gi")), `
+			in(signals.Single, hard("nodefs", "1Gi"), hard("containerfs", "3Gi"), hard("imagefs", "2Gi")), `
 			0s  nodefs=2Gi containerfs=900Mi imagefs=2Gi -> met=containerfs act=containerfs<1Gi reclaim=containers,images cond=Disk
 			10s nodefs=2Gi containerfs=2Gi imagefs=2Gi   -> cond=Disk
 		`},
 		{"dedicated: containerfs follows imagefs; nodefs has nothing to reclaim",
-			in(signal.Dedicated, hard("nodefs", "1Gi"), soft("imagefs", "2Gi", time.Second), hard("imageinodes", "100")), `
+			in(signals.Dedicated, hard("nodefs", "1Gi"), soft("imagefs", "2Gi", time.Second), hard("imageinodes", "100")), `
 			0s  nodefs=900Mi imagefs=2Gi containerfs=1Gi imageinodes=1k containerinodes=1k -> met=nodefs act=nodefs<1Gi cond=Disk
 			10s nodefs=1Gi imagefs=2Gi containerfs=1Gi imageinodes=1k containerinodes=99 -> met=containerfs,containerinodes act=containerfs<2Gi reclaim=containers,images cond=Disk
 		`},
 		{"split: each filesystem reclaims what lies on it",
-			in(signal.Split, hard("nodefs", "1Gi"), hard("imagefs", "1Gi")), `
+			in(signals.Split, hard("nodefs", "1Gi"), hard("imagefs", "1Gi")), `
 			0s  nodefs=1 imagefs=1 containerfs=1       -> met=nodefs,imagefs,containerfs act=nodefs<1Gi reclaim=containers cond=Disk
 			10s nodefs=1Gi imagefs=1 containerfs=1     -> met=imagefs,containerfs act=imagefs<1Gi reclaim=images cond=Disk
 			20s nodefs=1Gi imagefs=1Gi containerfs=1   -> met=containerfs act=containerfs<1Gi reclaim=containers cond=Disk
 			30s nodefs=1Gi imagefs=1Gi                 -> cond=Disk unknown=containerfs
 		`},
-		{"a configured containerfs without its source is dropped", in(signal.Dedicated, hard("containerfs", "3Gi"), hard("nodefs", "1Gi")), `
+		{"a configured containerfs without its source is dropped", in(signals.Dedicated, hard("containerfs", "3Gi"), hard("nodefs", "1Gi")), `
 			0s  nodefs=2Gi containerfs=0 -> -
 			10s nodefs=2Gi               -> -
 		`},
@@ -176,7 +176,7 @@ func TestLayouts(t *testing.T) {
 func TestTooManyThresholdsAreRefused(t *testing.T) {
 	var s eviction.Settings
 	for i := range 70 {
-		s.Thresholds = append(s.Thresholds, eviction.Threshold{Signal: signal.MemoryAvailable, Value: eviction.Value{Quantity: signal.Quantity{Value: signal.Amount(i + 1)}}})
+		s.Thresholds = append(s.Thresholds, eviction.Threshold{Signal: signals.MemoryAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: signals.Amount(i + 1)}}})
 	}
 	if _, err := eviction.NewPolicy(s); err == nil {
 		t.Error("70 thresholds were accepted, a set holds 64")

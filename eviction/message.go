@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Annotations of the Evicted event, with the kubelet's keys.
@@ -18,26 +18,26 @@ const (
 
 // All sentences end in a space, as the kubelet's do.
 
-func emptyDirMessage(v *signal.Volume) string {
+func emptyDirMessage(v *signals.Volume) string {
 	return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.SizeLimit.String())
 }
 
-func podLimitMessage(limit *signal.Quantity) string {
+func podLimitMessage(limit *signals.Quantity) string {
 	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
 }
 
-func containerLimitMessage(k *signal.Container) string {
+func containerLimitMessage(k *signals.Container) string {
 	return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", k.Name, k.StorageLimit.String())
 }
 
 // pressureMessage says which threshold was met by how much, and which parts of
 // the pod use more than they requested. Of a pod without stats nothing can be
 // said.
-func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (string, map[string]string) {
+func pressureMessage(t *Threshold, o *signals.Observation, c signals.Candidate) (string, map[string]string) {
 	d := t.Signal.Definition()
 	var b strings.Builder
 	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ",
-		d.Resource, t.Value.Of(o.Capacity), signal.Format(o.Available, d.Unit))
+		d.Resource, t.Value.Of(o.Capacity), signals.Format(o.Available, d.Unit))
 	annotations := map[string]string{}
 	if c.Usage == nil {
 		return b.String(), annotations
@@ -45,8 +45,8 @@ func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (s
 	larger := func(what, name string, used, request string) {
 		fmt.Fprintf(&b, "%s %s was using %s, request is %s, has larger consumption of %s. ", what, name, used, request, d.Resource)
 	}
-	if request := c.Pod.PodLevelMemoryRequest; d.Resource == signal.Memory && request != nil && c.Usage.Memory.Known {
-		used := bytes(signal.Amount(c.Usage.Memory.Value))
+	if request := c.Pod.PodLevelMemoryRequest; d.Resource == signals.Memory && request != nil && c.Usage.Memory.Known {
+		used := bytes(signals.Amount(c.Usage.Memory.Value))
 		larger("Pod", c.Pod.Name, used, request.String())
 		annotations[offendingPod], annotations[offendingPodUsage] = c.Pod.Name, used
 	}
@@ -67,15 +67,15 @@ func pressureMessage(t *Threshold, o *signal.Observation, c signal.Candidate) (s
 
 // consumption is what a container uses of a resource that it can request. A
 // storage figure needs both layers and logs; inodes and PIDs are nobody's.
-func consumption(r signal.Resource, k *signal.Container, u *signal.ContainerUsage) (used signal.Amount, request *signal.Quantity, known bool) {
+func consumption(r signals.Resource, k *signals.Container, u *signals.ContainerUsage) (used signals.Amount, request *signals.Quantity, known bool) {
 	switch {
 	case u == nil:
-	case r == signal.Memory:
-		return signal.Amount(u.Memory.Value), &k.MemoryRequest, u.Memory.Known
-	case r == signal.EphemeralStorage:
-		return signal.Amount(u.Rootfs.Bytes.Value).Plus(signal.Amount(u.Logs.Bytes.Value)), &k.StorageRequest, u.Rootfs.Bytes.Known && u.Logs.Bytes.Known
+	case r == signals.Memory:
+		return signals.Amount(u.Memory.Value), &k.MemoryRequest, u.Memory.Known
+	case r == signals.EphemeralStorage:
+		return signals.Amount(u.Rootfs.Bytes.Value).Plus(signals.Amount(u.Logs.Bytes.Value)), &k.StorageRequest, u.Rootfs.Bytes.Known && u.Logs.Bytes.Known
 	}
 	return 0, nil, false
 }
 
-func bytes(a signal.Amount) string { return signal.Format(a, signal.UnitBytes) }
+func bytes(a signals.Amount) string { return signals.Format(a, signals.UnitBytes) }

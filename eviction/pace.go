@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Constants of the pace of extra looks.
@@ -47,7 +47,7 @@ const calm = 10 * time.Second
 // of at least the fill rate × (KillTime + ShortestInterval): 100Mi serve up to
 // 1.8 GiB/s. What holds together with the rule for doomed memory is stated,
 // with its proof, beside the test of it.
-func Interval(available signal.Amount, fell signal.Fall, maxFillRate signal.Bytes, period time.Duration) time.Duration {
+func Interval(available signals.Amount, fell signals.Fall, maxFillRate signals.Bytes, period time.Duration) time.Duration {
 	if maxFillRate <= 0 {
 		return period
 	}
@@ -64,12 +64,12 @@ func Interval(available signal.Amount, fell signal.Fall, maxFillRate signal.Byte
 // ProtectedRate is the fastest fill, in bytes per second, that a hard memory
 // threshold of that many bytes is large enough for: a kill and a look take
 // their time.
-func ProtectedRate(threshold signal.Amount) signal.Bytes {
-	return signal.Bytes(float64(threshold) / (KillTime + ShortestInterval).Seconds())
+func ProtectedRate(threshold signals.Amount) signals.Bytes {
+	return signals.Bytes(float64(threshold) / (KillTime + ShortestInterval).Seconds())
 }
 
 // ThresholdFor is the smallest hard memory threshold in bytes that protects up
 // to a fill rate in bytes per second.
-func ThresholdFor(rate signal.Bytes) signal.Amount {
-	return signal.Amount(float64(rate) * (KillTime + ShortestInterval).Seconds())
+func ThresholdFor(rate signals.Bytes) signals.Amount {
+	return signals.Amount(float64(rate) * (KillTime + ShortestInterval).Seconds())
 }

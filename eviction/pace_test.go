@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // What the timer guarantees together with the rule for doomed memory, for any
@@ -145,14 +145,14 @@ func (w world) watch(c course) (left time.Duration, lost bool, trace string) {
 				break
 			}
 		}
-		fall := signal.Fall{By: signal.Amount(base.a - a), Over: t - base.at}
-		if a < w.threshold && (t >= nextRegular || fall.Within(signal.Amount(a), eviction.DefaultReactionReserve)) {
+		fall := signals.Fall{By: signals.Amount(base.a - a), Over: t - base.at}
+		if a < w.threshold && (t >= nextRegular || fall.Within(signals.Amount(a), eviction.DefaultReactionReserve)) {
 			return gone - t, gone-t < eviction.KillTime, fmt.Sprintf("acts at %s with %.0f left, gone at %s", t, a, gone)
 		}
 		if t >= nextRegular {
 			nextRegular = t + w.period
 		}
-		t += eviction.Interval(signal.Amount(a), fall, signal.Bytes(w.rate*float64(time.Second)), w.period)
+		t += eviction.Interval(signals.Amount(a), fall, signals.Bytes(w.rate*float64(time.Second)), w.period)
 	}
 	return 0, true, fmt.Sprintf("nobody acted until %s; looks %v", gone, looks[max(0, len(looks)-8):])
 }
@@ -194,8 +194,8 @@ func TestBurstsFromNextToNothingCanBeLost(t *testing.T) {
 func TestIntervalStaysWithinItsBounds(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for _, tc := range []struct {
-		available signal.Amount
-		rate      signal.Bytes
+		available signals.Amount
+		rate      signals.Bytes
 		period    time.Duration
 		want      time.Duration
 	}{
@@ -211,7 +211,7 @@ func TestIntervalStaysWithinItsBounds(t *testing.T) {
 		{65 * mib, 1000 * mib, 10 * time.Second, eviction.CalmInterval},
 		{80 * mib, 1000 * mib, 10 * time.Second, 25 * time.Millisecond},
 	} {
-		if got := eviction.Interval(tc.available, signal.Fall{}, tc.rate, tc.period); got != tc.want {
+		if got := eviction.Interval(tc.available, signals.Fall{}, tc.rate, tc.period); got != tc.want {
 			t.Errorf("Interval(%d, %d, %s) = %s, want %s", tc.available, tc.rate, tc.period, got, tc.want)
 		}
 	}
@@ -220,7 +220,7 @@ func TestIntervalStaysWithinItsBounds(t *testing.T) {
 func TestLooksAreDenserWhileMemoryFalls(t *testing.T) {
 	const left = 60 << 20
 	for _, tc := range []struct {
-		fell signal.Amount // in a second
+		fell signals.Amount // in a second
 		want time.Duration
 	}{
 		{0, eviction.CalmInterval},
@@ -229,7 +229,7 @@ func TestLooksAreDenserWhileMemoryFalls(t *testing.T) {
 		{left / 10, eviction.ShortestInterval},
 		{left, eviction.ShortestInterval},
 	} {
-		fall := signal.Fall{By: tc.fell, Over: time.Second}
+		fall := signals.Fall{By: tc.fell, Over: time.Second}
 		if got := eviction.Interval(left, fall, 4<<30, 10*time.Second); got != tc.want {
 			t.Errorf("falling by %d a second: %s, want %s", tc.fell, got, tc.want)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // ExtraLooks says what looks between two regular ones may do.
@@ -49,9 +49,9 @@ const (
 type Policy struct {
 	// Thresholds in acting order: by signal, hard before soft.
 	Thresholds []Threshold
-	Configured signal.Set
+	Configured signals.Set
 
-	Layout            signal.Layout
+	Layout            signals.Layout
 	TransitionPeriod  time.Duration // how long a condition stays True at least
 	MaxPodGracePeriod int64         // seconds, soft evictions; negative defers to the pod
 	StorageLimits     bool          // evict pods above their local-storage limits
@@ -66,7 +66,7 @@ type Policy struct {
 type Settings struct {
 	Thresholds        []Threshold
 	BindAllocatable   bool // hard memory thresholds also bind allocatableMemory.available
-	Layout            signal.Layout
+	Layout            signals.Layout
 	TransitionPeriod  time.Duration
 	MaxPodGracePeriod int64
 	StorageLimits     bool
@@ -121,15 +121,15 @@ func (p *Policy) add(t Threshold) {
 // copies come after what is configured for it.
 func (p *Policy) bindAllocatable() {
 	for _, t := range slices.Clone(p.Thresholds) {
-		if t.Hard() && t.Signal == signal.MemoryAvailable {
-			t.Signal = signal.AllocatableMemoryAvailable
+		if t.Hard() && t.Signal == signals.MemoryAvailable {
+			t.Signal = signals.AllocatableMemoryAvailable
 			p.add(t)
 		}
 	}
 }
 
 func (p *Policy) deriveContainerfs() {
-	for _, derived := range []signal.Signal{signal.ContainerfsAvailable, signal.ContainerfsInodesFree} {
+	for _, derived := range []signals.Signal{signals.ContainerfsAvailable, signals.ContainerfsInodesFree} {
 		followed, _ := derived.ContainerfsFollows(p.Layout)
 		for _, t := range slices.Clone(p.Thresholds) {
 			if t.Signal == followed {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 var (
@@ -102,7 +102,7 @@ func (l timeline) String() string {
 }
 
 func (l timeline) policy() (*eviction.Policy, error) {
-	layout, err := signal.ParseLayout(l.layout)
+	layout, err := signals.ParseLayout(l.layout)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (l timeline) compare() string {
 	return ""
 }
 
-func differ(p *eviction.Policy, m *eviction.Machine, got *eviction.Verdict, want twinAnswer, s *signal.Snapshot, step *twinStep) string {
+func differ(p *eviction.Policy, m *eviction.Machine, got *eviction.Verdict, want twinAnswer, s *signals.Snapshot, step *twinStep) string {
 	for what, both := range map[string][2][]string{
 		"met":        {got.Met.Names(), want.met},
 		"unknown":    {got.Unknown.Names(), want.unknown},
@@ -212,7 +212,7 @@ func TestInvariants(t *testing.T) {
 			t.Fatalf("timeline %d (replay: -run Invariants -seed %d): %s\n%s", i, seed, fmt.Sprintf(format, args...), l)
 		}
 		m := eviction.New(policy)
-		lastTrue := map[signal.Condition]time.Time{} // since when a condition has been due to stay
+		lastTrue := map[signals.Condition]time.Time{} // since when a condition has been due to stay
 		var before *twinStep
 		for j := range l.steps {
 			step := &l.steps[j]
@@ -240,7 +240,7 @@ func TestInvariants(t *testing.T) {
 					fail("step %d: %s cleared before the transition period", j, c)
 				}
 			}
-			for sig := range signal.All {
+			for sig := range signals.All {
 				if v.Met.Has(sig) {
 					lastTrue[sig.Definition().Condition] = snapshot.At
 				}

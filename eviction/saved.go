@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Saved is the part of a machine's state that survives a restart of the agent:
@@ -44,12 +44,12 @@ func (m *Machine) Save() Saved {
 			s.Thresholds = append(s.Thresholds, SavedThreshold{m.policy.Thresholds[i].identity(), since, m.acted.has(i)})
 		}
 	}
-	for c := range signal.Condition(signal.ConditionCount) {
+	for c := range signals.Condition(signals.ConditionCount) {
 		if !m.lastMet[c].IsZero() {
 			s.Conditions = append(s.Conditions, SavedCondition{c.String(), m.conditions.Has(c), m.lastMet[c]})
 		}
 	}
-	for sig := range signal.All {
+	for sig := range signals.All {
 		if since := m.unknownSince[sig]; !since.IsZero() && m.policy.Configured.Has(sig) {
 			s.Unknown = append(s.Unknown, SavedUnknown{sig.String(), since})
 		}
@@ -95,7 +95,7 @@ func (m *Machine) Restore(s Saved, now time.Time) {
 		}
 	}
 	for _, saved := range s.Conditions {
-		for c := range signal.Condition(signal.ConditionCount) {
+		for c := range signals.Condition(signals.ConditionCount) {
 			if c.String() == saved.Condition {
 				m.lastMet[c] = past(saved.LastMet)
 				if saved.True {
@@ -105,7 +105,7 @@ func (m *Machine) Restore(s Saved, now time.Time) {
 		}
 	}
 	for _, saved := range s.Unknown {
-		if sig, err := signal.Parse(saved.Signal); err == nil {
+		if sig, err := signals.Parse(saved.Signal); err == nil {
 			m.unknownSince[sig] = past(saved.Since)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A story is a timeline that reads from top to bottom. A line is one look:
@@ -31,15 +31,15 @@ type story struct {
 	tells    string
 }
 
-var shortNames = map[string]signal.Signal{
-	"memory": signal.MemoryAvailable, "allocatable": signal.AllocatableMemoryAvailable,
-	"nodefs": signal.NodefsAvailable, "inodes": signal.NodefsInodesFree,
-	"imagefs": signal.ImagefsAvailable, "imageinodes": signal.ImagefsInodesFree,
-	"containerfs": signal.ContainerfsAvailable, "containerinodes": signal.ContainerfsInodesFree,
-	"pids": signal.PIDAvailable,
+var shortNames = map[string]signals.Signal{
+	"memory": signals.MemoryAvailable, "allocatable": signals.AllocatableMemoryAvailable,
+	"nodefs": signals.NodefsAvailable, "inodes": signals.NodefsInodesFree,
+	"imagefs": signals.ImagefsAvailable, "imageinodes": signals.ImagefsInodesFree,
+	"containerfs": signals.ContainerfsAvailable, "containerinodes": signals.ContainerfsInodesFree,
+	"pids": signals.PIDAvailable,
 }
 
-func shortName(s signal.Signal) string {
+func shortName(s signals.Signal) string {
 	for name, sig := range shortNames {
 		if sig == s {
 			return name
@@ -96,18 +96,18 @@ func compile(t *testing.T, s eviction.Settings) *eviction.Policy {
 type teller struct {
 	policy  *eviction.Policy
 	machine *eviction.Machine
-	before  *signal.Snapshot
+	before  *signals.Snapshot
 	back    time.Duration // how far the clock was set back
 
-	snapshot *signal.Snapshot // of the last look
+	snapshot *signals.Snapshot // of the last look
 	verdict  eviction.Verdict
 }
 
 func (t *teller) look(words []string) (string, error) {
-	s := &signal.Snapshot{Kind: signal.Regular}
+	s := &signals.Snapshot{Kind: signals.Regular}
 	when, extra := strings.CutSuffix(words[0], "!")
 	if extra {
-		s.Kind = signal.Extra
+		s.Kind = signals.Extra
 	}
 	at, err := time.ParseDuration(when)
 	if err != nil {
@@ -134,9 +134,9 @@ func (t *teller) look(words []string) (string, error) {
 	}
 	s.At = epoch.Add(at - t.back)
 	if t.before != nil {
-		for sig := range signal.All {
+		for sig := range signals.All {
 			if a, b := t.before.Node[sig], s.Node[sig]; a.Known && b.Known {
-				s.Fell[sig] = signal.Fall{By: a.Available - b.Available, Over: s.At.Sub(t.before.At)}
+				s.Fell[sig] = signals.Fall{By: a.Available - b.Available, Over: s.At.Sub(t.before.At)}
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (t *teller) restart(now time.Time) error {
 	return nil
 }
 
-func observe(s *signal.Snapshot, word string, at time.Time) error {
+func observe(s *signals.Snapshot, word string, at time.Time) error {
 	name, value, _ := strings.Cut(word, "=")
 	sig, known := shortNames[name]
 	if !known {
@@ -189,7 +189,7 @@ func observe(s *signal.Snapshot, word string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.Node[sig] = signal.Observed(signal.Amount(a.Value()), signal.Amount(c.Value()), at)
+	s.Node[sig] = signals.Observed(signals.Amount(a.Value()), signals.Amount(c.Value()), at)
 	return nil
 }
 
@@ -201,7 +201,7 @@ func brief(v *eviction.Verdict) string {
 		}
 	}
 	var met, unknown, conditions, reclaim []string
-	for s := range signal.All {
+	for s := range signals.All {
 		if v.Met.Has(s) {
 			met = append(met, shortName(s))
 		}
@@ -238,7 +238,7 @@ func value(text string) eviction.Value {
 		return eviction.Value{Fraction: float32(f) / 100, Percent: text}
 	}
 	q := resource.MustParse(text)
-	return eviction.Value{Quantity: signal.Quantity{Value: signal.Amount(q.Value()), Text: q.String()}}
+	return eviction.Value{Quantity: signals.Quantity{Value: signals.Amount(q.Value()), Text: q.String()}}
 }
 
 func hard(name, quantity string) eviction.Threshold {

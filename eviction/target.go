@@ -3,12 +3,12 @@ package eviction
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // choose picks the first threshold in acting order that is met, has its grace
 // behind it and a sample newer than the one before.
-func (m *Machine) choose(s *signal.Snapshot, v *Verdict) {
+func (m *Machine) choose(s *signals.Snapshot, v *Verdict) {
 	for i := range m.policy.Thresholds {
 		switch {
 		case !v.past.has(i):
@@ -45,7 +45,7 @@ func (m *Machine) NextHard(v *Verdict) bool { return m.act(v, v.about+1, (*Thres
 // MetSince is when the verdict's target was first seen to be met.
 func (m *Machine) MetSince(v *Verdict) time.Time { return m.firstObserved[v.about] }
 
-func (m *Machine) newer(sig signal.Signal, s *signal.Snapshot) bool {
+func (m *Machine) newer(sig signals.Signal, s *signals.Snapshot) bool {
 	last, now := m.sample[sig], s.Node[sig].Time
 	return !last.known || now.IsZero() || now.After(last.at)
 }

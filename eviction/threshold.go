@@ -5,13 +5,13 @@ import (
 	"math"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A Value is a quantity, or a fraction of the capacity. The zero value is a
 // quantity of 0.
 type Value struct {
-	Quantity signal.Quantity
+	Quantity signals.Quantity
 	// Fraction of the capacity; above 0 it replaces Quantity. It is a float32
 	// because the kubelet's is, and the product must come out the same.
 	Fraction float32
@@ -21,20 +21,20 @@ type Value struct {
 
 // Of returns the value for a capacity: a fraction is cut to a whole number and
 // prints with binary suffixes, as the kubelet's does.
-func (v Value) Of(capacity signal.Amount) signal.Quantity {
+func (v Value) Of(capacity signals.Amount) signals.Quantity {
 	if v.Fraction == 0 {
 		return v.Quantity
 	}
-	return signal.Quantity{Value: cut(float64(capacity) * float64(v.Fraction))}
+	return signals.Quantity{Value: cut(float64(capacity) * float64(v.Fraction))}
 }
 
 // cut makes a whole number of f. What is too large for one stays at the
 // largest, where a bare conversion would differ between processors.
-func cut(f float64) signal.Amount {
+func cut(f float64) signals.Amount {
 	if f >= math.MaxInt64 {
 		return math.MaxInt64
 	}
-	return signal.Amount(f)
+	return signals.Amount(f)
 }
 
 func (v Value) String() string {
@@ -46,7 +46,7 @@ func (v Value) String() string {
 
 // A Threshold is met while less than its value is available. It is comparable.
 type Threshold struct {
-	Signal signal.Signal
+	Signal signals.Signal
 	Value  Value
 	// Grace is how long the threshold has to be met before it is acted for; 0
 	// makes it a hard one.
@@ -78,25 +78,25 @@ func (t Threshold) identity() string {
 }
 
 // met compares an observation with the value; strictly less is met.
-func (t *Threshold) met(o *signal.Observation) bool {
+func (t *Threshold) met(o *signals.Observation) bool {
 	return o.Available < t.Value.Of(o.Capacity).Value
 }
 
 // metWithReclaim compares with value plus minimum reclaim.
-func (t *Threshold) metWithReclaim(o *signal.Observation) bool {
+func (t *Threshold) metWithReclaim(o *signals.Observation) bool {
 	line := t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value)
 	return o.Available < line
 }
 
 // Missing is how much has to come back before the threshold counts as unmet,
 // minimum reclaim included; 0 or less if nothing has to.
-func (t *Threshold) Missing(o *signal.Observation) signal.Amount {
+func (t *Threshold) Missing(o *signals.Observation) signals.Amount {
 	return t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value) - o.Available
 }
 
 // Exhausted reports whether nothing of the signal is available, or less than half of
 // the threshold.
-func (t *Threshold) Exhausted(o *signal.Observation) bool {
+func (t *Threshold) Exhausted(o *signals.Observation) bool {
 	return o.Known && (o.Available <= 0 || o.Available < t.Value.Of(o.Capacity).Value-o.Available)
 }
 

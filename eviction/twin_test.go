@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // The naive twin decides by the words of the contract, with maps and lists and
@@ -276,7 +276,7 @@ func (t *twin) advance(s *twinStep, full bool, forgotten func(string) bool) (pas
 // In the machine's terms.
 
 func (c twinThreshold) threshold() eviction.Threshold {
-	sig, err := signal.Parse(c.signal)
+	sig, err := signals.Parse(c.signal)
 	if err != nil {
 		panic(err)
 	}
@@ -284,34 +284,34 @@ func (c twinThreshold) threshold() eviction.Threshold {
 		if percent != 0 {
 			return eviction.Value{Fraction: percent, Percent: fmt.Sprintf("%v%%", percent*100)}
 		}
-		return eviction.Value{Quantity: signal.Quantity{Value: signal.Amount(n)}}
+		return eviction.Value{Quantity: signals.Quantity{Value: signals.Amount(n)}}
 	}
 	return eviction.Threshold{Signal: sig, Value: amount(c.amount, c.percent), Grace: c.grace, MinReclaim: amount(c.reclaim, c.reclaimP)}
 }
 
-func (s *twinStep) snapshot(before *twinStep) *signal.Snapshot {
-	snapshot := &signal.Snapshot{At: epoch.Add(s.at)}
+func (s *twinStep) snapshot(before *twinStep) *signals.Snapshot {
+	snapshot := &signals.Snapshot{At: epoch.Add(s.at)}
 	if s.extra {
-		snapshot.Kind = signal.Extra
+		snapshot.Kind = signals.Extra
 	}
 	fill(&snapshot.Node, s.seen)
-	for sig := range signal.All {
+	for sig := range signals.All {
 		if before == nil {
 			break
 		}
 		now, known := s.seen[sig.String()]
 		then, was := before.seen[sig.String()]
 		if known && was {
-			snapshot.Fell[sig] = signal.Fall{By: signal.Amount(then.available - now.available), Over: s.at - before.at}
+			snapshot.Fell[sig] = signals.Fall{By: signals.Amount(then.available - now.available), Over: s.at - before.at}
 		}
 	}
 	return snapshot
 }
 
-func fill(into *signal.Observations, seen map[string]twinSeen) {
-	for sig := range signal.All {
+func fill(into *signals.Observations, seen map[string]twinSeen) {
+	for sig := range signals.All {
 		if o, known := seen[sig.String()]; known {
-			into[sig] = signal.Observed(signal.Amount(o.available), signal.Amount(o.capacity), epoch.Add(o.at))
+			into[sig] = signals.Observed(signals.Amount(o.available), signals.Amount(o.capacity), epoch.Add(o.at))
 		}
 	}
 }

@@ -4,20 +4,20 @@ import (
 	"fmt"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A Verdict is what follows from one look.
 type Verdict struct {
-	Met        signal.Set // thresholds met with their grace passed
-	Unknown    signal.Set // configured signals without an observation
-	Doomed     signal.Set // what an extra look acts for: Target may be of another signal
-	Conditions signal.ConditionSet
+	Met        signals.Set // thresholds met with their grace passed
+	Unknown    signals.Set // configured signals without an observation
+	Doomed     signals.Set // what an extra look acts for: Target may be of another signal
+	Conditions signals.ConditionSet
 	// CheckLimits asks for local-storage limits to be checked, before Target.
 	CheckLimits bool
 	// Target is the threshold to act for; nil to wait.
 	Target  *Threshold
-	Reclaim []signal.Reclaimer // what to collect before a pod is evicted
+	Reclaim []signals.Reclaimer // what to collect before a pod is evicted
 	Reason  Reason
 
 	past  thresholdSet // all thresholds met with their grace passed
@@ -45,13 +45,13 @@ func (r Reason) String() string {
 }
 
 // Explain writes the reason as a sentence with its figures.
-func (m *Machine) Explain(v *Verdict, s *signal.Snapshot) string {
+func (m *Machine) Explain(v *Verdict, s *signals.Snapshot) string {
 	if v.Reason == NothingMet || v.Reason == Ignored || v.about >= len(m.policy.Thresholds) {
 		return v.Reason.String()
 	}
 	t := &m.policy.Thresholds[v.about]
 	o := &s.Node[t.Signal]
-	text := fmt.Sprintf("%s: %s, available %s", t, v.Reason, signal.Format(o.Available, t.Signal.Definition().Unit))
+	text := fmt.Sprintf("%s: %s, available %s", t, v.Reason, signals.Format(o.Available, t.Signal.Definition().Unit))
 	switch v.Reason {
 	case Grace:
 		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.about]), t.Grace)

@@ -9,12 +9,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // asking are the soft evictions that the agent of a node asks for in its own lease,
 // having no right to mark pods: by UID.
-type asking map[string]facts.Request
+type asking map[string]model.Request
 
 // A word is an agent's lease: when it was renewed, and what it asks for.
 type word struct {
@@ -24,7 +24,7 @@ type word struct {
 
 func sameWord(a, b word) bool { return a.at.Equal(b.at) && maps.EqualFunc(a.asks, b.asks, sameAsked) }
 
-func sameAsked(a, b facts.Request) bool { return sameRequest(&a, &b) }
+func sameAsked(a, b model.Request) bool { return sameRequest(&a, &b) }
 
 // agentStore keeps what agents say in their leases. Where those are there may be
 // others: an agent's has its node as its name and its holder.
@@ -95,7 +95,7 @@ func (l agentAsks) read(c *Controller, now time.Time) {
 
 // asked is the pod with what the agent of its own node asks for in its lease; an
 // agent has no say about pods of other nodes. The pod's own mark goes first.
-func (c *Controller) asked(p *facts.Pod) *facts.Pod {
+func (c *Controller) asked(p *model.Pod) *model.Pod {
 	r, is := c.asks[p.Node][p.UID]
 	if !is || p.Asked != nil {
 		return p

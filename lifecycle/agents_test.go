@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // asks has the agent of a node renew its lease and ask, in an annotation, for the
@@ -26,14 +26,14 @@ func (r *rig) asks(node, uid string) {
 	})
 }
 
-func readAsks(annotations map[string]string) (map[string]facts.Request, error) {
+func readAsks(annotations map[string]string) (map[string]model.Request, error) {
 	switch uid := annotations["asks"]; uid {
 	case "":
 		return nil, nil
 	case "?":
 		return nil, errors.New("no request")
 	default:
-		return map[string]facts.Request{uid: {Cause: "memory.available", GraceSeconds: 30, Since: time.Now()}}, nil
+		return map[string]model.Request{uid: {Cause: "memory.available", GraceSeconds: 30, Since: time.Now()}}, nil
 	}
 }
 

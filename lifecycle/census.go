@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
 // A Census counts what the controller knows at one moment.
 type Census struct {
-	fleet.Census
+	core.Census
 	Synced   bool // every list was complete once; else the counts mean little
 	Nodes    int
 	Renewals uint64 // of leases of nodes, that were seen

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A Controller follows a cluster and acts for it. Make one with [New].
@@ -24,13 +24,13 @@ type Controller struct {
 	events   *events
 	budget   *budget
 	lock     *lock // nil without elections
-	pods     *store[*facts.Pod]
+	pods     *store[*model.Pod]
 	feeds    []feed
 	links    []*link
 	lists    int // that must be complete before anything is decided
 
 	// Of the goroutine that owns the fleet.
-	fleet       *fleet.Fleet
+	fleet       *core.Fleet
 	nodes       map[string]*sighting
 	asks        map[string]asking // by node
 	rehearsal   *rehearsal
@@ -44,12 +44,12 @@ type Controller struct {
 }
 
 // New prepares a controller that decides by the policy. It makes no request.
-func New(s Settings, policy fleet.Policy, p Parts) *Controller {
+func New(s Settings, policy core.Policy, p Parts) *Controller {
 	log := cmp.Or(p.Log, slog.Default())
 	c := &Controller{
 		settings: s, parts: p, log: log, clock: newClock(),
 		mail: newMailbox(), doubts: &doubts{log: log}, rivals: s.OtherWriters,
-		fleet: fleet.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
+		fleet: core.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
 	c.feeds = c.allFeeds()
@@ -155,7 +155,7 @@ func (c *Controller) rest(now time.Time) {
 	c.hands.stop()
 	c.readMail(now) // what was done before the end is known before the rest
 	for a := range c.hands.open {
-		c.fleet.Finished(a, fleet.ErrOvertaken, now)
+		c.fleet.Finished(a, core.ErrOvertaken, now)
 	}
 	c.hands = nil
 	c.fleet.Rest(now)
@@ -165,21 +165,21 @@ func (c *Controller) rest(now time.Time) {
 }
 
 // handOut tells of an action and sees to it that it is done.
-func (c *Controller) handOut(a *fleet.Action, now time.Time) {
+func (c *Controller) handOut(a *core.Action, now time.Time) {
 	c.announce(a, now)
 	switch {
 	case a.Kind.Writes() && c.rehearsal.on:
 		c.rehearsal.play(c, a, now)
-	case a.Kind.Writes() || a.Kind == fleet.ReadLease:
+	case a.Kind.Writes() || a.Kind == core.ReadLease:
 		c.hands.take(a)
 	}
 }
 
 // finish tells the fleet how an action went, and everybody if it failed.
-func (c *Controller) finish(a *fleet.Action, err error, now time.Time) {
+func (c *Controller) finish(a *core.Action, err error, now time.Time) {
 	c.hands.close(a)
 	c.fleet.Finished(a, err, now)
-	if err != nil && !errors.Is(err, fleet.ErrOvertaken) {
+	if err != nil && !errors.Is(err, core.ErrOvertaken) {
 		c.tellFailure(a, err, now)
 	}
 }

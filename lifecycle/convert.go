@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/objects"
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // ours is the prefix of condition types and taints that a node's agent writes.
@@ -20,22 +20,22 @@ const ours = "plimsoll.dev/"
 // it has made, to share it.
 type converter struct {
 	shared    shared
-	requested func(*corev1.Pod) (*facts.Request, error)
+	requested func(*corev1.Pod) (*model.Request, error)
 	doubt     func(object, what string) // told of what can not be understood
 }
 
 // node is a Node as facts; nil if it has no name or UID.
-func (c *converter) node(n *corev1.Node) *facts.Node {
+func (c *converter) node(n *corev1.Node) *model.Node {
 	if n.Name == "" || n.UID == "" {
 		c.doubt("node "+n.Name, "it has no name or no UID: it is passed over")
 		return nil
 	}
-	f := objects.Node(n)
+	f := convert.Node(n)
 	f.Labels = c.shared.labels(f.Labels)
 	f.Taints, f.Autonomy = c.taints(n), c.autonomy(n)
 	for i := range n.Status.Conditions {
 		one := &n.Status.Conditions[i]
-		if t, condition, decides := objects.Condition(one); decides {
+		if t, condition, decides := convert.Condition(one); decides {
 			condition.Reason = c.shared.text(condition.Reason)
 			f.Conditions[t] = condition
 		} else if strings.HasPrefix(string(one.Type), ours) && one.Status != corev1.ConditionFalse {
@@ -47,13 +47,13 @@ func (c *converter) node(n *corev1.Node) *facts.Node {
 }
 
 // taints are all of a node's, but those with an effect that there is not.
-func (c *converter) taints(n *corev1.Node) []facts.Taint {
+func (c *converter) taints(n *corev1.Node) []model.Taint {
 	if len(n.Spec.Taints) == 0 {
 		return nil
 	}
-	all := make([]facts.Taint, 0, len(n.Spec.Taints))
+	all := make([]model.Taint, 0, len(n.Spec.Taints))
 	for i := range n.Spec.Taints {
-		t, ok := objects.Taint(&n.Spec.Taints[i])
+		t, ok := convert.Taint(&n.Spec.Taints[i])
 		if !ok {
 			c.doubt("node "+n.Name, fmt.Sprintf("its taint %s has the effect %q, which is not known here: it is left as it is, and moves no pod", t.Key, n.Spec.Taints[i].Effect))
 			continue
@@ -67,11 +67,11 @@ func (c *converter) taints(n *corev1.Node) []facts.Taint {
 // autonomy reads the annotations. People write them by hand: blanks around a
 // duration are no fault.
 func (c *converter) autonomy(n *corev1.Node) time.Duration {
-	key, text := objects.Autonomy(n.Annotations)
+	key, text := convert.Autonomy(n.Annotations)
 	if key == "" {
 		return 0
 	}
-	d, err := objects.ParseAutonomy(strings.TrimSpace(text))
+	d, err := convert.ParseAutonomy(strings.TrimSpace(text))
 	if err != nil {
 		c.doubt("node "+n.Name, fmt.Sprintf("its annotation %s is %.40q, not a duration such as 2h: its pods are moved as others are", key, text))
 	}
@@ -79,12 +79,12 @@ func (c *converter) autonomy(n *corev1.Node) time.Duration {
 }
 
 // pod is a Pod as facts; nil if it has no UID or no node.
-func (c *converter) pod(p *corev1.Pod) *facts.Pod {
+func (c *converter) pod(p *corev1.Pod) *model.Pod {
 	if p.UID == "" || p.Name == "" || p.Spec.NodeName == "" {
 		c.doubt("pod "+p.Namespace+"/"+p.Name, "it has no name, no UID or no node: it is passed over")
 		return nil
 	}
-	f := objects.Pod(p)
+	f := convert.Pod(p)
 	f.Namespace, f.Node = c.shared.text(f.Namespace), c.shared.text(f.Node)
 	f.Tolerations, f.Ready = c.shared.tolerations(p.Spec.Tolerations), ready(p)
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
@@ -104,9 +104,9 @@ func (c *converter) pod(p *corev1.Pod) *facts.Pod {
 }
 
 // checkOperators reports tolerations of a pod with an operator of a later API.
-func (c *converter) checkOperators(p *corev1.Pod, tolerations []facts.Toleration) {
+func (c *converter) checkOperators(p *corev1.Pod, tolerations []model.Toleration) {
 	for i := range tolerations {
-		if tolerations[i].Operator == facts.UnknownOperator {
+		if tolerations[i].Operator == model.UnknownOperator {
 			c.doubt("pod "+p.Namespace+"/"+p.Name, fmt.Sprintf("its toleration of %.40q has the operator %.40q, which is not known here: it is taken to tolerate every value", p.Spec.Tolerations[i].Key, p.Spec.Tolerations[i].Operator))
 		}
 	}
@@ -115,7 +115,7 @@ func (c *converter) checkOperators(p *corev1.Pod, tolerations []facts.Toleration
 // evicted is since when the pod bears the mark of its node's agent; nil if it does
 // not, or if nobody can tell.
 func (c *converter) evicted(p *corev1.Pod) *time.Time {
-	since, marked := objects.Evicted(p)
+	since, marked := convert.Evicted(p)
 	switch {
 	case !marked:
 		return nil

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/test/logbook"
+	"plimsoll.dev/plimsoll/lifecycle/model"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
 var then = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -37,14 +37,14 @@ func TestANodeAsFacts(t *testing.T) {
 			{Type: corev1.NodeDiskPressure},
 		}},
 	})
-	want := &facts.Node{
+	want := &model.Node{
 		Name: "a", UID: "u", Created: then, Unschedulable: true, Autonomy: 2 * time.Hour,
-		Labels:    facts.Labels{Region: "old", Zone: "z", OS: facts.Label{Value: "linux", Is: true}, OldArch: facts.Label{Is: true}, Excluded: true},
-		Taints:    []facts.Taint{{Key: "k", Value: "v", Effect: facts.NoExecute, Added: then.Add(time.Second - 1)}, {Key: "l", Effect: facts.PreferNoSchedule}},
+		Labels:    model.Labels{Region: "old", Zone: "z", OS: model.Label{Value: "linux", Is: true}, OldArch: model.Label{Is: true}, Excluded: true},
+		Taints:    []model.Taint{{Key: "k", Value: "v", Effect: model.NoExecute, Added: then.Add(time.Second - 1)}, {Key: "l", Effect: model.PreferNoSchedule}},
 		Pressures: []string{"plimsoll.dev/MemoryPressure", "plimsoll.dev/PIDPressure"},
 	}
-	want.Conditions[facts.Ready] = facts.Condition{Status: facts.False, Heartbeat: then, Transition: then.Add(-1), Reason: "r"}
-	want.Conditions[facts.DiskPressure] = facts.Condition{Status: facts.Unknown}
+	want.Conditions[model.Ready] = model.Condition{Status: model.False, Heartbeat: then, Transition: then.Add(-1), Reason: "r"}
+	want.Conditions[model.DiskPressure] = model.Condition{Status: model.Unknown}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -56,8 +56,8 @@ func TestAutonomy(t *testing.T) {
 		want       time.Duration
 		doubts     int
 	}{
-		{"-", "-", 0, 0}, {"90m", "-", 90 * time.Minute, 0}, {"-", "24h", 24 * time.Hour, 0}, {"-", "0", facts.Forever, 0},
-		{"-1h", "5m", facts.Forever, 0}, {" 5m ", "-", 5 * time.Minute, 0}, {"two hours", "5m", 0, 1}, {"", "-", 0, 1}, {"1e99h", "-", 0, 1},
+		{"-", "-", 0, 0}, {"90m", "-", 90 * time.Minute, 0}, {"-", "24h", 24 * time.Hour, 0}, {"-", "0", model.Forever, 0},
+		{"-1h", "5m", model.Forever, 0}, {" 5m ", "-", 5 * time.Minute, 0}, {"two hours", "5m", 0, 1}, {"", "-", 0, 1}, {"1e99h", "-", 0, 1},
 	} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Annotations: map[string]string{}}}
 		for key, text := range map[string]string{ours + "autonomy-duration": c.ours, "node.openyurt.io/autonomy-duration": c.yurt} {
@@ -75,9 +75,9 @@ func TestAutonomy(t *testing.T) {
 
 func TestAPodAsFacts(t *testing.T) {
 	at, minute, controls := metav1.NewTime(then), int64(60), true
-	asked := &facts.Request{Cause: "memory.available", GraceSeconds: 30, Since: then}
+	asked := &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: then}
 	doubts := 0
-	got := (&converter{doubt: func(string, string) { doubts++ }, requested: func(*corev1.Pod) (*facts.Request, error) { return asked, nil }}).pod(&corev1.Pod{
+	got := (&converter{doubt: func(string, string) { doubts++ }, requested: func(*corev1.Pod) (*model.Request, error) { return asked, nil }}).pod(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "n", Name: "p", UID: "u", CreationTimestamp: at, DeletionTimestamp: &at,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: &controls}},
@@ -90,11 +90,11 @@ func TestAPodAsFacts(t *testing.T) {
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: "plimsoll.dev/Evicted", Status: corev1.ConditionTrue, LastTransitionTime: at},
 		}},
 	})
-	want := &facts.Pod{
+	want := &model.Pod{
 		Namespace: "n", Name: "p", UID: "u", Node: "a", Created: then.Add(time.Second - 1), Daemon: true, Finished: true, Deleting: true, Ready: true, Asked: asked, Evicted: &then,
-		Tolerations: []facts.Toleration{
-			{Key: "k", Operator: facts.Exists, Effect: facts.NoExecute, Seconds: 60, Bounded: true},
-			{Key: "l", Value: "v"}, {Key: "m", Operator: facts.UnknownOperator}, {Operator: facts.InvalidOperator},
+		Tolerations: []model.Toleration{
+			{Key: "k", Operator: model.Exists, Effect: model.NoExecute, Seconds: 60, Bounded: true},
+			{Key: "l", Value: "v"}, {Key: "m", Operator: model.UnknownOperator}, {Operator: model.InvalidOperator},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || doubts != 1 {
@@ -104,7 +104,7 @@ func TestAPodAsFacts(t *testing.T) {
 
 func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
 	c := &converter{}
-	pod := func(name, key string) *facts.Pod {
+	pod := func(name, key string) *model.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u"}, Spec: corev1.PodSpec{NodeName: "a"}}
 		tolerating(300)(p)
 		p.Spec.Tolerations[0].Key = key
@@ -125,10 +125,10 @@ func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
 }
 
 func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
-	var book logbook.Book
+	var book logcapture.Book
 	said := &doubts{log: book.Logger()}
-	c := &converter{doubt: said.say, requested: func(p *corev1.Pod) (*facts.Request, error) {
-		return &facts.Request{Cause: "x"}, errors.New("a mark of nobody's")
+	c := &converter{doubt: said.say, requested: func(p *corev1.Pod) (*model.Request, error) {
+		return &model.Request{Cause: "x"}, errors.New("a mark of nobody's")
 	}}
 	for range 3 {
 		n := c.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "odd", Effect: "NoBreakfast"}, {Key: "k", Effect: "NoExecute"}, {Key: "e"}}}})
@@ -186,7 +186,7 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-func checkNode(t *testing.T, n *corev1.Node, f *facts.Node) {
+func checkNode(t *testing.T, n *corev1.Node, f *model.Node) {
 	t.Helper()
 	if f == nil {
 		if n.Name != "" && n.UID != "" {
@@ -198,12 +198,12 @@ func checkNode(t *testing.T, n *corev1.Node, f *facts.Node) {
 		t.Errorf("the node is %+v", f)
 	}
 	for _, taint := range f.Taints {
-		if taint.Effect == facts.AnyEffect {
+		if taint.Effect == model.AnyEffect {
 			t.Errorf("a taint has no effect: %+v", taint)
 		}
 	}
 	for i := range n.Status.Conditions {
-		if kind, decides := facts.ParseConditionType(string(n.Status.Conditions[i].Type)); decides && f.Conditions[kind].Status == facts.Absent {
+		if kind, decides := model.ParseConditionType(string(n.Status.Conditions[i].Type)); decides && f.Conditions[kind].Status == model.Absent {
 			t.Errorf("the condition %s is there and absent", kind)
 		}
 	}

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // Decisions are the names of the kinds of decisions, as [Decision] and meters have
 // them.
 func Decisions() []string {
 	var names []string
-	for k := fleet.Silence; k <= fleet.Tell; k++ {
+	for k := core.Silence; k <= core.Tell; k++ {
 		names = append(names, k.String())
 	}
 	return names
@@ -23,9 +23,9 @@ func Decisions() []string {
 
 // announce tells everybody of an action, before it is done. A live read of a lease
 // is counted only: there are many, and nothing has been decided by one.
-func (c *Controller) announce(a *fleet.Action, now time.Time) {
+func (c *Controller) announce(a *core.Action, now time.Time) {
 	c.parts.Meters.decided(a.Kind.String(), c.rehearsal.on)
-	if a.Kind == fleet.ReadLease {
+	if a.Kind == core.ReadLease {
 		return
 	}
 	c.tell(c.decision(a, now))
@@ -33,13 +33,13 @@ func (c *Controller) announce(a *fleet.Action, now time.Time) {
 		return
 	}
 	switch {
-	case a.Kind == fleet.Cancel:
+	case a.Kind == core.Cancel:
 		c.events.pod(a.Pod, eventCancelled)
-	case a.Kind == fleet.Tell && a.Node == "":
+	case a.Kind == core.Tell && a.Node == "":
 		c.events.cluster(nodeEvents[a.Event], a.Message)
-	case a.Kind == fleet.Tell:
+	case a.Kind == core.Tell:
 		c.events.node(a, nodeEvents[a.Event])
-		if a.Event == fleet.DeletingAllPods && a.Object != nil {
+		if a.Event == core.DeletingAllPods && a.Object != nil {
 			c.parts.Meters.givenUp(a.Object.Labels.Place().String())
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Controller) announce(a *fleet.Action, now time.Time) {
 
 // tellFailure tells that an action failed. What ended because this process does not
 // lead any more did not fail.
-func (c *Controller) tellFailure(a *fleet.Action, err error, now time.Time) {
+func (c *Controller) tellFailure(a *core.Action, err error, now time.Time) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -66,7 +66,7 @@ func (c *Controller) tell(d Decision) {
 }
 
 // decision is the line of an action.
-func (c *Controller) decision(a *fleet.Action, now time.Time) Decision {
+func (c *Controller) decision(a *core.Action, now time.Time) Decision {
 	d := Decision{
 		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Decision: a.Kind.String(), Rehearsed: c.rehearsal.on,
 		Node: a.Node, Why: a.Message,
@@ -85,46 +85,46 @@ func (c *Controller) decision(a *fleet.Action, now time.Time) Decision {
 }
 
 // explained are actions whose reason is all that is known of the node.
-func (c *Controller) explained(a *fleet.Action) bool {
-	return a.Kind == fleet.Silence || a.Kind == fleet.Taint && len(a.Add)+len(a.Remove) > 0
+func (c *Controller) explained(a *core.Action) bool {
+	return a.Kind == core.Silence || a.Kind == core.Taint && len(a.Add)+len(a.Remove) > 0
 }
 
 // sayings put in what is particular about a kind.
-var sayings = map[fleet.Kind]func(*fleet.Action, *Decision){
-	fleet.Silence: func(a *fleet.Action, d *Decision) {
+var sayings = map[core.Kind]func(*core.Action, *Decision){
+	core.Silence: func(a *core.Action, d *Decision) {
 		var all []string
 		for _, s := range a.Conditions {
 			all = append(all, fmt.Sprintf("%s=Unknown (%s)", s.Type, s.Reason))
 		}
 		d.What = strings.Join(all, ", ")
 	},
-	fleet.Taint: func(a *fleet.Action, d *Decision) { d.What = strings.Join(differences(a), ", ") },
-	fleet.Zone: func(a *fleet.Action, d *Decision) {
+	core.Taint: func(a *core.Action, d *Decision) { d.What = strings.Join(differences(a), ", ") },
+	core.Zone: func(a *core.Action, d *Decision) {
 		d.Zone = a.Zone.Place.String()
 		d.What = fmt.Sprintf("%s, %g nodes/s", a.Zone.State, a.Zone.Rate)
 		if !a.Zone.First {
 			d.Why = fmt.Sprintf("it was %s, %g nodes/s", a.Zone.WasState, a.Zone.WasRate)
 		}
 	},
-	fleet.MarkNotReady: func(_ *fleet.Action, d *Decision) { d.Why = "its node is Unknown" },
-	fleet.Evict:        func(a *fleet.Action, d *Decision) { d.Why = a.Why.String() },
-	fleet.Cancel:       func(_ *fleet.Action, d *Decision) { d.Why = "it may stay: the taint is gone, or tolerated" },
-	fleet.SoftEvict: func(a *fleet.Action, d *Decision) {
+	core.MarkNotReady: func(_ *core.Action, d *Decision) { d.Why = "its node is Unknown" },
+	core.Evict:        func(a *core.Action, d *Decision) { d.Why = a.Why.String() },
+	core.Cancel:       func(_ *core.Action, d *Decision) { d.Why = "it may stay: the taint is gone, or tolerated" },
+	core.SoftEvict: func(a *core.Action, d *Decision) {
 		if r := a.Pod.Asked; r != nil {
 			d.What = fmt.Sprintf("grace period %d s", r.GraceSeconds)
 			d.Why = fmt.Sprintf("its node's agent asked for it at %s because of %s", stamp(r.Since), r.Cause)
 		}
 	},
-	fleet.ClearAgent: func(_ *fleet.Action, d *Decision) { d.Why = "its agent is dead" },
-	fleet.ClearPod: func(a *fleet.Action, d *Decision) {
+	core.ClearAgent: func(_ *core.Action, d *Decision) { d.Why = "its agent is dead" },
+	core.ClearPod: func(a *core.Action, d *Decision) {
 		d.Why = "its node's agent evicted it at " + stamp(*a.Pod.Evicted)
 	},
-	fleet.Tell: func(a *fleet.Action, d *Decision) { d.What = a.Event.String() },
+	core.Tell: func(a *core.Action, d *Decision) { d.What = a.Event.String() },
 }
 
 // differences are what an action changes about a node's taints and labels.
-func differences(a *fleet.Action) (all []string) {
-	name := func(sign string, t *facts.Taint) {
+func differences(a *core.Action) (all []string) {
+	name := func(sign string, t *model.Taint) {
 		all = append(all, sign+t.Key+":"+t.Effect.String())
 	}
 	for i := range a.Add {
@@ -140,7 +140,7 @@ func differences(a *fleet.Action) (all []string) {
 }
 
 // reason is what a node is judged by, in one line.
-func reason(e *fleet.Explanation) string {
+func reason(e *core.Explanation) string {
 	moment := func(t time.Time) string {
 		if t.IsZero() {
 			return "never"
@@ -148,7 +148,7 @@ func reason(e *fleet.Explanation) string {
 		return t.UTC().Format("15:04:05.000Z")
 	}
 	parts := []string{fmt.Sprintf("%s, last sign of life %s", e.Verdict, strings.TrimSpace(moment(e.LastSign)+" "+string(e.Source)))}
-	if e.Verdict != fleet.Alive {
+	if e.Verdict != core.Alive {
 		parts = append(parts, "silent from "+moment(e.Silent))
 	}
 	if !e.Since.IsZero() {

@@ -15,14 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/taints"
-	"plimsoll.dev/plimsoll/objects"
 )
 
 // hand carries an action out without anybody who decided for it.
-func (r *rig) hand(a *fleet.Action) error {
+func (r *rig) hand(a *core.Action) error {
 	c := New(r.settings, r.policy, r.parts())
 	x := r.errand(c, a)
 	sending, stop := context.WithCancel(r.t.Context())
@@ -34,7 +34,7 @@ func (r *rig) hand(a *fleet.Action) error {
 	return err
 }
 
-func (r *rig) errand(c *Controller, a *fleet.Action) *errand {
+func (r *rig) errand(c *Controller, a *core.Action) *errand {
 	x := &errand{Action: a, class: classOf(a), taken: time.Now(), executor: &executor{
 		ctx: r.t.Context(), settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, mail: c.mail,
 	}}
@@ -64,18 +64,18 @@ func agreeing(ctx context.Context, m *mailbox) {
 }
 
 // seen is a node as the fleet knows it.
-func (r *rig) seen(n *corev1.Node) *facts.Node {
+func (r *rig) seen(n *corev1.Node) *model.Node {
 	return (&converter{doubt: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).node(n)
 }
 
-func (r *rig) seenPod(p *corev1.Pod) *facts.Pod {
+func (r *rig) seenPod(p *corev1.Pod) *model.Pod {
 	return (&converter{doubt: func(object, what string) { r.t.Errorf("%s: %s", object, what) }}).pod(p)
 }
 
-func silenceOf(n *facts.Node) *fleet.Action {
-	return &fleet.Action{Kind: fleet.Silence, Node: n.Name, Object: n, Conditions: []fleet.Silenced{
-		{Type: facts.Ready, Reason: facts.ReasonStatusUnknown, Message: "m"},
-		{Type: facts.PIDPressure, Reason: facts.ReasonStatusNeverUpdated, Message: "never"},
+func silenceOf(n *model.Node) *core.Action {
+	return &core.Action{Kind: core.Silence, Node: n.Name, Object: n, Conditions: []core.Silenced{
+		{Type: model.Ready, Reason: model.ReasonStatusUnknown, Message: "m"},
+		{Type: model.PIDPressure, Reason: model.ReasonStatusNeverUpdated, Message: "never"},
 	}}
 }
 
@@ -122,14 +122,14 @@ func (r *rig) seenRequests() (all []string) {
 }
 
 func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
-	for _, kind := range []fleet.Kind{fleet.Silence, fleet.Taint} {
+	for _, kind := range []core.Kind{core.Silence, core.Taint} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			n := r.seen(r.node("a"))
 			r.until(time.Minute)
 			a := silenceOf(n)
-			if a.Kind = kind; kind == fleet.Taint {
-				a.Add = []facts.Taint{{Key: facts.KeyUnreachable, Effect: facts.NoExecute}}
+			if a.Kind = kind; kind == core.Taint {
+				a.Add = []model.Taint{{Key: model.KeyUnreachable, Effect: model.NoExecute}}
 			}
 			x := r.errand(New(r.settings, r.policy, r.parts()), a)
 			r.node("a") // its kubelet reports, and nobody here has seen it yet
@@ -147,20 +147,20 @@ func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
 // that it is not heard of.
 func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 	for _, c := range []struct {
-		kind fleet.Kind
+		kind core.Kind
 		key  string
 		want error
 	}{
-		{fleet.Silence, "", errReported},
-		{fleet.Taint, facts.KeyUnreachable, errReported},
-		{fleet.Taint, facts.KeyNotReady, nil},
+		{core.Silence, "", errReported},
+		{core.Taint, model.KeyUnreachable, errReported},
+		{core.Taint, model.KeyNotReady, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			a := silenceOf(r.seen(r.node("a")))
 			r.until(time.Minute)
-			if a.Kind = c.kind; c.kind == fleet.Taint {
-				a.Add = []facts.Taint{{Key: c.key, Effect: facts.NoExecute}}
+			if a.Kind = c.kind; c.kind == core.Taint {
+				a.Add = []model.Taint{{Key: c.key, Effect: model.NoExecute}}
 			}
 			x := r.errand(New(r.settings, r.policy, r.parts()), a)
 			r.node("a", func(n *corev1.Node) { n.Status.Conditions = readyConditions(corev1.ConditionFalse, metav1.Now()) })
@@ -202,8 +202,8 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 			n.Spec.Taints = []corev1.Taint{
 				{Key: "mine", Value: "v", Effect: corev1.TaintEffectNoExecute, TimeAdded: &added},
 				{Key: "odd", Effect: "NoBreakfast"},
-				{Key: facts.KeyNotReady, Effect: corev1.TaintEffectNoSchedule},
-				{Key: facts.KeyUnreachable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &added},
+				{Key: model.KeyNotReady, Effect: corev1.TaintEffectNoSchedule},
+				{Key: model.KeyUnreachable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &added},
 			}
 		})
 		r.doubting(n)
@@ -222,14 +222,14 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 			}
 		})
 		now := r.begun.Add(time.Second)
-		err := r.hand(&fleet.Action{
-			Kind: fleet.Taint, Node: "a", Object: r.doubting(n),
-			Add: []facts.Taint{
-				{Key: facts.KeyUnreachable, Effect: facts.NoSchedule, Added: now},
-				{Key: facts.KeyUnreachable, Effect: facts.NoExecute, Added: now},
+		err := r.hand(&core.Action{
+			Kind: core.Taint, Node: "a", Object: r.doubting(n),
+			Add: []model.Taint{
+				{Key: model.KeyUnreachable, Effect: model.NoSchedule, Added: now},
+				{Key: model.KeyUnreachable, Effect: model.NoExecute, Added: now},
 			},
-			Remove: []facts.Taint{{Key: facts.KeyNotReady, Effect: facts.NoSchedule}, {Key: "mine", Effect: facts.NoSchedule}},
-			Labels: []taints.LabelChange{{Key: objects.LabelOldOS, Value: "linux"}},
+			Remove: []model.Taint{{Key: model.KeyNotReady, Effect: model.NoSchedule}, {Key: "mine", Effect: model.NoSchedule}},
+			Labels: []taints.LabelChange{{Key: convert.LabelOldOS, Value: "linux"}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -244,14 +244,14 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 		if at := live.Spec.Taints[5].TimeAdded; !at.Time.Equal(now) {
 			t.Errorf("a new taint has the time %s", at)
 		}
-		if live.Labels[objects.LabelOldOS] != "linux" || live.Labels[corev1.LabelTopologyZone] != "z" {
+		if live.Labels[convert.LabelOldOS] != "linux" || live.Labels[corev1.LabelTopologyZone] != "z" {
 			t.Errorf("the labels are %v", live.Labels)
 		}
 	})
 }
 
 // doubting is seen, of a node that is not quite understood.
-func (r *rig) doubting(n *corev1.Node) *facts.Node {
+func (r *rig) doubting(n *corev1.Node) *model.Node {
 	return (&converter{doubt: func(string, string) {}}).node(n)
 }
 
@@ -267,7 +267,7 @@ func TestAConflictThatDoesNotEndFails(t *testing.T) {
 				return nil, nil
 			}
 		})
-		a := &fleet.Action{Kind: fleet.Taint, Node: "a", Object: r.seen(n), Add: []facts.Taint{{Key: "k", Effect: facts.NoSchedule}}}
+		a := &core.Action{Kind: core.Taint, Node: "a", Object: r.seen(n), Add: []model.Taint{{Key: "k", Effect: model.NoSchedule}}}
 		if err := r.hand(a); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "patch node a") {
 			t.Errorf("it failed with %v", err)
 		}
@@ -282,7 +282,7 @@ func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
 				corev1.NodeCondition{Type: "their.dev/MemoryPressure", Status: corev1.ConditionTrue})
 			n.Spec.Taints = []corev1.Taint{{Key: ours + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 		})
-		if err := r.hand(&fleet.Action{Kind: fleet.ClearAgent, Node: "a", Object: r.seen(n)}); err != nil {
+		if err := r.hand(&core.Action{Kind: core.ClearAgent, Node: "a", Object: r.seen(n)}); err != nil {
 			t.Fatal(err)
 		}
 		live := r.live("a")
@@ -295,22 +295,22 @@ func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
 	})
 }
 
-func evictionOf(p *facts.Pod, why fleet.Why) *fleet.Action {
-	return &fleet.Action{Kind: fleet.Evict, Node: p.Node, Pod: p, Why: why, First: time.Now()}
+func evictionOf(p *model.Pod, why core.Why) *core.Action {
+	return &core.Action{Kind: core.Evict, Node: p.Node, Pod: p, Why: why, First: time.Now()}
 }
 
 func TestPodsAreToldWhyTheyEnd(t *testing.T) {
 	for _, c := range []struct {
-		why            fleet.Why
+		why            core.Why
 		event, message string
 		told           func(*corev1.Pod) bool
 	}{
-		{fleet.ByTaint, "TaintManagerEviction", "Marking for deletion Pod default/web", func(p *corev1.Pod) bool {
+		{core.ByTaint, "TaintManagerEviction", "Marking for deletion Pod default/web", func(p *corev1.Pod) bool {
 			c := p.Status.Conditions[0] // a patch puts new ones first
 			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "DeletionByTaintManager" &&
 				c.Message == "Taint manager: deleting due to NoExecute taint" && p.Status.Reason == ""
 		}},
-		{fleet.NodeLost, "NodeControllerEviction", "Marking for deletion Pod web from Node a", func(p *corev1.Pod) bool {
+		{core.NodeLost, "NodeControllerEviction", "Marking for deletion Pod web from Node a", func(p *corev1.Pod) bool {
 			return p.Status.Reason == "NodeLost" && p.Status.Message == "Node a which was running pod web is unresponsive"
 		}},
 	} {
@@ -340,14 +340,14 @@ func TestPodsAreToldWhyTheyEnd(t *testing.T) {
 }
 
 func TestAnotherPodOfTheNameStays(t *testing.T) {
-	for _, kind := range []fleet.Kind{fleet.Evict, fleet.SoftEvict, fleet.MarkNotReady} {
+	for _, kind := range []core.Kind{core.Evict, core.SoftEvict, core.MarkNotReady} {
 		for _, method := range []Method{Delete, EvictThenDelete} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.settings.EvictionMethod = method
 				was := r.seenPod(r.pod("a", "web"))
-				was.UID, was.Asked = "former", &facts.Request{GraceSeconds: 30}
-				a := evictionOf(was, fleet.ByTaint)
+				was.UID, was.Asked = "former", &model.Request{GraceSeconds: 30}
+				a := evictionOf(was, core.ByTaint)
 				a.Kind = kind
 				if err := r.hand(a); err != nil {
 					t.Errorf("%s, %s: a pod that is gone is an error: %v", kind, method, err)
@@ -377,7 +377,7 @@ func TestADeleteKnowsItsPod(t *testing.T) {
 				return nil, nil
 			}
 		})
-		if err := r.hand(evictionOf(p, fleet.ByTaint)); err != nil {
+		if err := r.hand(evictionOf(p, core.ByTaint)); err != nil {
 			t.Error(err)
 		}
 		if p := r.livePod("web"); p == nil || p.UID != "new" {
@@ -398,7 +398,7 @@ func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
 		p := r.seenPod(r.pod("a", "web"))
 		for at := time.Duration(0); at < r.settings.EvictionWait; at += 30 * time.Second {
 			r.until(at)
-			if err := r.hand(evictionOf(p, fleet.ByTaint)); !apierrors.IsTooManyRequests(err) { // each time as a new leader
+			if err := r.hand(evictionOf(p, core.ByTaint)); !apierrors.IsTooManyRequests(err) { // each time as a new leader
 				t.Fatalf("after %s: %v", at, err)
 			}
 			if r.livePod("web") == nil {
@@ -406,7 +406,7 @@ func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
 			}
 		}
 		r.until(r.settings.EvictionWait)
-		if err := r.hand(evictionOf(p, fleet.ByTaint)); err != nil || r.livePod("web") != nil {
+		if err := r.hand(evictionOf(p, core.ByTaint)); err != nil || r.livePod("web") != nil {
 			t.Errorf("after %s it is still there: %v", r.settings.EvictionWait, err)
 		}
 		if len(r.events) != 1 {
@@ -422,7 +422,7 @@ func TestBudgetsHoldNothingForEver(t *testing.T) {
 		r := newRig(t)
 		r.settings.EvictionMethod = EvictThenDelete
 		r.refuses = func(*corev1.Pod) error { return apierrors.NewTooManyRequests("budget", 0) }
-		a := evictionOf(r.seenPod(r.pod("a", "web")), fleet.ByTaint)
+		a := evictionOf(r.seenPod(r.pod("a", "web")), core.ByTaint)
 		a.First = r.begun
 		if err := r.hand(a); !apierrors.IsTooManyRequests(err) {
 			t.Fatal(err)
@@ -442,7 +442,7 @@ func TestABudgetIsAskedAnewForANewEviction(t *testing.T) {
 		r := newRig(t)
 		r.settings.EvictionMethod = EvictThenDelete
 		r.refuses = func(*corev1.Pod) error { return apierrors.NewTooManyRequests("budget", 0) }
-		a := evictionOf(r.seenPod(r.pod("a", "web")), fleet.ByTaint)
+		a := evictionOf(r.seenPod(r.pod("a", "web")), core.ByTaint)
 		r.tells("web", corev1.ConditionTrue, r.begun)
 		r.until(time.Hour)
 		a.Due, a.First = time.Now().Add(-time.Second), time.Now()
@@ -476,7 +476,7 @@ func TestLiveReads(t *testing.T) {
 		r := newRig(t)
 		r.node("a")
 		read := func(node string) (time.Time, error) {
-			x := r.errand(New(r.settings, r.policy, r.parts()), &fleet.Action{Kind: fleet.ReadLease, Node: node})
+			x := r.errand(New(r.settings, r.policy, r.parts()), &core.Action{Kind: core.ReadLease, Node: node})
 			return x.readLease()
 		}
 		if at, err := read("a"); err != nil || !at.Equal(r.begun) {

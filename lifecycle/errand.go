@@ -6,14 +6,14 @@ import (
 	"errors"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // An errand is an action that is being carried out.
 type errand struct {
 	*executor
-	*fleet.Action
+	*core.Action
 	class  class
 	taken  time.Time
 	waited time.Duration // for the turn that is paid
@@ -48,7 +48,7 @@ func (x *errand) confirm() error {
 		return err
 	}
 	if p := x.ask(true); !p.granted {
-		return cmp.Or(x.ctx.Err(), fleet.ErrOvertaken)
+		return cmp.Or(x.ctx.Err(), core.ErrOvertaken)
 	}
 	return nil
 }
@@ -100,9 +100,9 @@ var errNotLeading = errors.New("the leadership was not renewed in time: nothing 
 
 // object is the node that the action is about, as it was seen last; one without
 // anything where there was none.
-func (x *errand) object() *facts.Node {
+func (x *errand) object() *model.Node {
 	if x.Action.Object == nil {
-		return &facts.Node{Name: x.Node}
+		return &model.Node{Name: x.Node}
 	}
 	return x.Action.Object
 }

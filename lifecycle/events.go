@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // Who reports events: as Kubernetes' own controllers, so that what looks for
@@ -40,16 +40,16 @@ var (
 
 // nodeEvents are those about nodes and the cluster. The first four have the messages
 // of Kubernetes' own controllers, which tools match.
-var nodeEvents = map[fleet.Event]wording{
-	fleet.RegisteredNode:  {ofNodes, corev1.EventTypeNormal, "RegisteredNode", "Node {node} event: Registered Node {node} in Controller"},
-	fleet.RemovingNode:    {ofNodes, corev1.EventTypeNormal, "RemovingNode", "Node {node} event: Removing Node {node} from Controller"},
-	fleet.NodeNotReady:    {ofNodes, corev1.EventTypeNormal, "NodeNotReady", "Node {node} status is now: NodeNotReady"},
-	fleet.DeletingAllPods: {ofNodes, corev1.EventTypeNormal, "DeletingAllPods", "Node {node} event: Deleting all Pods from Node {node}."},
-	fleet.SecondOpinion:   {ofNodes, corev1.EventTypeWarning, "SecondOpinion", "The kubelet of Node {node} is silent, its Plimsoll agent is not: its pods stay for the time being"},
-	fleet.BreakerOpened:   {ofNodes, corev1.EventTypeWarning, "BreakerOpened", "So many nodes fell silent at once that the API server's view is in doubt: nobody is given up before live reads agree"},
-	fleet.BreakerClosed:   {ofNodes, corev1.EventTypeNormal, "BreakerClosed", "Silent nodes are given up again"},
-	fleet.BudgetExceeded:  {ofNodes, corev1.EventTypeWarning, "BudgetExceeded", "More nodes are not ready than allowed: no further one is given up"},
-	fleet.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Nodes that are not ready are given up again"},
+var nodeEvents = map[core.Event]wording{
+	core.RegisteredNode:  {ofNodes, corev1.EventTypeNormal, "RegisteredNode", "Node {node} event: Registered Node {node} in Controller"},
+	core.RemovingNode:    {ofNodes, corev1.EventTypeNormal, "RemovingNode", "Node {node} event: Removing Node {node} from Controller"},
+	core.NodeNotReady:    {ofNodes, corev1.EventTypeNormal, "NodeNotReady", "Node {node} status is now: NodeNotReady"},
+	core.DeletingAllPods: {ofNodes, corev1.EventTypeNormal, "DeletingAllPods", "Node {node} event: Deleting all Pods from Node {node}."},
+	core.SecondOpinion:   {ofNodes, corev1.EventTypeWarning, "SecondOpinion", "The kubelet of Node {node} is silent, its Plimsoll agent is not: its pods stay for the time being"},
+	core.BreakerOpened:   {ofNodes, corev1.EventTypeWarning, "BreakerOpened", "So many nodes fell silent at once that the API server's view is in doubt: nobody is given up before live reads agree"},
+	core.BreakerClosed:   {ofNodes, corev1.EventTypeNormal, "BreakerClosed", "Silent nodes are given up again"},
+	core.BudgetExceeded:  {ofNodes, corev1.EventTypeWarning, "BudgetExceeded", "More nodes are not ready than allowed: no further one is given up"},
+	core.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Nodes that are not ready are given up again"},
 }
 
 // mostEvents is how many may wait to be sent.
@@ -107,7 +107,7 @@ func (e *events) send(ctx context.Context, one *corev1.Event) {
 }
 
 // pod tells of a pod.
-func (e *events) pod(p *facts.Pod, w wording) {
+func (e *events) pod(p *model.Pod, w wording) {
 	message := strings.NewReplacer("{pod}", p.Key(), "{name}", p.Name, "{node}", p.Node).Replace(w.message)
 	e.tell(w, message, corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID),
@@ -115,7 +115,7 @@ func (e *events) pod(p *facts.Pod, w wording) {
 }
 
 // node tells of an action's node.
-func (e *events) node(a *fleet.Action, w wording) {
+func (e *events) node(a *core.Action, w wording) {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node}
 	if a.Object != nil {
 		about.UID = types.UID(a.Object.UID)

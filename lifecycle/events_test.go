@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // told are the events about an object, as REPORTER REASON: MESSAGE, in order.
@@ -95,7 +95,7 @@ func TestACalledOffEvictionIsTold(t *testing.T) {
 }
 
 func TestThereIsAWordingForEachEvent(t *testing.T) {
-	for e := fleet.RegisteredNode; e <= fleet.BudgetRestored; e++ {
+	for e := core.RegisteredNode; e <= core.BudgetRestored; e++ {
 		if w := nodeEvents[e]; w.reason != e.String() || w.message == "" || w.kind == "" || w.by == "" {
 			t.Errorf("of %s is told %+v", e, w)
 		}
@@ -112,7 +112,7 @@ func TestTooManyEventsAreDroppedAndCounted(t *testing.T) {
 		const pods = mostEvents + 1000
 		long := strings.Repeat("p", longestName)
 		for range pods { // nobody waits for them
-			r.controller.events.pod(&facts.Pod{Namespace: "n", Name: long, Node: "a"}, eventMarking)
+			r.controller.events.pod(&model.Pod{Namespace: "n", Name: long, Node: "a"}, eventMarking)
 		}
 		if took := time.Since(r.begun); took != 0 {
 			t.Errorf("to tell took %s", took)

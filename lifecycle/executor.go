@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // An executor carries out actions during one term of leadership. Actions of one
@@ -27,8 +27,8 @@ type executor struct {
 	backlogs [classes]*backlog
 
 	// Of the owner of the fleet.
-	open  map[*fleet.Action]bool // taken and not finished
-	lines map[string][]*errand   // by node: writes to it, the one under way and those that wait for it
+	open  map[*core.Action]bool // taken and not finished
+	lines map[string][]*errand  // by node: writes to it, the one under way and those that wait for it
 }
 
 // workers is how many actions of a class are under way at once: enough to use the
@@ -38,7 +38,7 @@ var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 func newExecutor(c *Controller) *executor {
 	e := &executor{
 		term: c.term, settings: &c.settings, parts: &c.parts, events: c.events,
-		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*fleet.Action]bool{}, lines: map[string][]*errand{},
+		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*core.Action]bool{}, lines: map[string][]*errand{},
 	}
 	e.ctx, e.cancel = context.WithCancel(c.term)
 	for class, n := range workers {
@@ -57,7 +57,7 @@ func (e *executor) stop() {
 }
 
 // take takes an action over, and does not wait.
-func (e *executor) take(a *fleet.Action) {
+func (e *executor) take(a *core.Action) {
 	x := &errand{executor: e, Action: a, class: classOf(a), taken: time.Now()}
 	e.open[a] = true
 	if writesNode(a) {
@@ -86,12 +86,12 @@ func (e *executor) hurry(x *errand, as class) {
 
 // writesNode: two such writes to one node at once would only get into each other's
 // way, and the taint would come before its reason.
-func writesNode(a *fleet.Action) bool {
-	return a.Kind == fleet.Silence || a.Kind == fleet.Taint || a.Kind == fleet.ClearAgent
+func writesNode(a *core.Action) bool {
+	return a.Kind == core.Silence || a.Kind == core.Taint || a.Kind == core.ClearAgent
 }
 
 // close takes in that an action is finished, and begins what waited for it.
-func (e *executor) close(a *fleet.Action) {
+func (e *executor) close(a *core.Action) {
 	delete(e.open, a)
 	if !writesNode(a) {
 		return
@@ -110,16 +110,16 @@ func (e *executor) close(a *fleet.Action) {
 }
 
 // classOf is how urgent an action is.
-func classOf(a *fleet.Action) class {
+func classOf(a *core.Action) class {
 	switch a.Kind {
-	case fleet.Silence, fleet.ReadLease:
+	case core.Silence, core.ReadLease:
 		return protect
-	case fleet.Evict, fleet.SoftEvict:
+	case core.Evict, core.SoftEvict:
 		return evict
-	case fleet.MarkNotReady:
+	case core.MarkNotReady:
 		return repair
-	case fleet.Taint:
-		noExecute := func(t facts.Taint) bool { return t.Effect == facts.NoExecute }
+	case core.Taint:
+		noExecute := func(t model.Taint) bool { return t.Effect == model.NoExecute }
 		switch {
 		case len(a.Add) > 0, slices.ContainsFunc(a.Remove, noExecute): // which calls evictions off
 			return protect
@@ -136,7 +136,7 @@ func (e *executor) work(b *backlog) {
 		if !ok {
 			return
 		}
-		if x.Kind == fleet.ReadLease {
+		if x.Kind == core.ReadLease {
 			at, err := x.readLease()
 			e.mail.put(leaseRead{e, x.Action, at, err})
 		} else if x.begin() {
@@ -146,14 +146,14 @@ func (e *executor) work(b *backlog) {
 }
 
 // deeds are how actions are carried out.
-var deeds = map[fleet.Kind]func(*errand) error{
-	fleet.Silence:      (*errand).silence,
-	fleet.Taint:        (*errand).taint,
-	fleet.MarkNotReady: (*errand).markNotReady,
-	fleet.Evict:        (*errand).evict,
-	fleet.SoftEvict:    (*errand).softEvict,
-	fleet.ClearAgent:   (*errand).clearAgent,
-	fleet.ClearPod:     (*errand).clearPod,
+var deeds = map[core.Kind]func(*errand) error{
+	core.Silence:      (*errand).silence,
+	core.Taint:        (*errand).taint,
+	core.MarkNotReady: (*errand).markNotReady,
+	core.Evict:        (*errand).evict,
+	core.SoftEvict:    (*errand).softEvict,
+	core.ClearAgent:   (*errand).clearAgent,
+	core.ClearPod:     (*errand).clearPod,
 }
 
 // A backlog holds errands that nobody has begun yet.

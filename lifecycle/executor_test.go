@@ -14,9 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
-	"plimsoll.dev/plimsoll/objects"
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // TestEvictionsThatWaitAreCalledOff: with one request a second the pods of a node
@@ -73,7 +73,7 @@ func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
 		r.node("c", func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "linux" })
 		r.until(80 * time.Second)
-		if r.live("c").Labels[objects.LabelOldOS] != "linux" {
+		if r.live("c").Labels[convert.LabelOldOS] != "linux" {
 			t.Error("a label waits for evictions that nobody wants any more")
 		}
 	})
@@ -161,7 +161,7 @@ func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		p := r.seenPod(r.pod("a", "web"))
-		x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, fleet.ByTaint))
+		x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
 		x.lock = &lock{lasts: 15 * time.Second, renewed: time.Now()}
 		r.until(15*time.Second - 1)
 		if _, err := x.readPod(); err != nil {
@@ -222,8 +222,8 @@ func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
 		c.term = t.Context()
 		e := newExecutor(c)
 		for i := range 100 {
-			e.take(&fleet.Action{Kind: fleet.ReadLease, Node: fmt.Sprint(i)})
-			e.take(&fleet.Action{Kind: fleet.Evict, Node: "a", Pod: &facts.Pod{Name: fmt.Sprint(i)}})
+			e.take(&core.Action{Kind: core.ReadLease, Node: fmt.Sprint(i)})
+			e.take(&core.Action{Kind: core.Evict, Node: "a", Pod: &model.Pod{Name: fmt.Sprint(i)}})
 		}
 		synctest.Wait()
 		begun := time.Now()

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // nodeSeen: a node is new, or changed.
@@ -42,7 +42,7 @@ func (l nodeGone) read(c *Controller, now time.Time) {
 }
 
 // podSeen: a pod is new, or changed.
-type podSeen struct{ *facts.Pod }
+type podSeen struct{ *model.Pod }
 
 func (l podSeen) read(c *Controller, now time.Time) {
 	if p := c.asked(l.Pod); c.rehearsal.pod(p) {
@@ -79,7 +79,7 @@ func (l elected) read(c *Controller, _ time.Time) { c.term, c.predecessor = l.te
 // leaseRead answers an action of the kind ReadLease.
 type leaseRead struct {
 	by     *executor
-	action *fleet.Action
+	action *core.Action
 	at     time.Time // of its last renewal; zero: there is none
 	err    error
 }
@@ -94,7 +94,7 @@ func (l leaseRead) read(c *Controller, now time.Time) {
 // finished: an action was carried out, or failed.
 type finished struct {
 	by     *executor
-	action *fleet.Action
+	action *core.Action
 	err    error
 }
 
@@ -108,7 +108,7 @@ func (l finished) read(c *Controller, now time.Time) {
 // is to be. Who asks again has begun, and will tell how it went.
 type asked struct {
 	by     *executor
-	action *fleet.Action
+	action *core.Action
 	again  bool
 	answer chan<- permission
 }
@@ -122,7 +122,7 @@ type permission struct {
 func (l asked) read(c *Controller, now time.Time) {
 	if l.by != c.hands || c.fleet.Overtaken(l.action, now) {
 		if l.by == c.hands && !l.again {
-			c.finish(l.action, fleet.ErrOvertaken, now)
+			c.finish(l.action, core.ErrOvertaken, now)
 		}
 		l.answer <- permission{}
 		return
@@ -137,7 +137,7 @@ func (l asked) read(c *Controller, now time.Time) {
 // inquiry: somebody wants to know how a node fares.
 type inquiry struct {
 	node   string
-	answer chan<- fleet.Explanation
+	answer chan<- core.Explanation
 }
 
 func (l inquiry) read(c *Controller, now time.Time) { l.answer <- c.fleet.Explain(l.node, now) }

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"plimsoll.dev/plimsoll/follow"
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
 // patience with the server: a list of all pods of a large cluster takes its time;
 // the first answer to a watch does not. Who was cut off is back within seconds, and
 // has few comrades.
-var patience = follow.Patience{
+var patience = reflector.Patience{
 	List:   5 * time.Minute,
 	Open:   90 * time.Second,
 	Pauses: wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 5 * time.Second, Steps: 20},
@@ -27,7 +27,7 @@ var patience = follow.Patience{
 type feed func(ctx context.Context) (wait func())
 
 // feedOf makes a feed with a link of its own, which is told how each request went.
-func feedOf[L runtime.Object](c *Controller, k follow.Kind[L]) feed {
+func feedOf[L runtime.Object](c *Controller, k reflector.Kind[L]) feed {
 	k.Patience = patience
 	l := c.link(k.What)
 	return func(ctx context.Context) func() { return k.Run(ctx, c.parts.Watching, l.tell) }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // tries is how often a write is made anew because somebody else wrote in between,
@@ -64,7 +64,7 @@ func (x *errand) unknown(version string, now time.Time) statusPatch {
 			Type: s.Type.String(), Status: string(corev1.ConditionUnknown),
 			Reason: s.Reason, Message: s.Message, LastTransitionTime: stamp(now),
 		}
-		if s.Reason == facts.ReasonStatusNeverUpdated {
+		if s.Reason == model.ReasonStatusNeverUpdated {
 			one.LastHeartbeatTime = stamp(n.Created)
 		}
 		p.Status.Conditions = append(p.Status.Conditions, one)
@@ -74,10 +74,10 @@ func (x *errand) unknown(version string, now time.Time) statusPatch {
 
 // reported is the Ready that the node itself wrote since it was seen last; empty:
 // it did not.
-func reported(live *corev1.Node, seen *facts.Node) corev1.ConditionStatus {
+func reported(live *corev1.Node, seen *model.Node) corev1.ConditionStatus {
 	for i := range live.Status.Conditions {
 		c := &live.Status.Conditions[i]
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionUnknown && !c.LastHeartbeatTime.Time.Equal(seen.Conditions[facts.Ready].Heartbeat) {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionUnknown && !c.LastHeartbeatTime.Time.Equal(seen.Conditions[model.Ready].Heartbeat) {
 			return c.Status
 		}
 	}
@@ -114,7 +114,7 @@ func (x *errand) taint() error {
 
 // stamped are the taints to add, as they are written at this moment: a fresh one may
 // have waited for its turn since it was decided.
-func (x *errand) stamped(now time.Time) []facts.Taint {
+func (x *errand) stamped(now time.Time) []model.Taint {
 	add := slices.Clone(x.Add)
 	for i := range add {
 		if x.Fresh(&add[i]) {
@@ -129,14 +129,14 @@ func (x *errand) givesUp() bool { return slices.ContainsFunc(x.Add, drives) }
 
 // agrees: what the node said is what it is given up for.
 func (x *errand) agrees(said corev1.ConditionStatus) bool {
-	return said == corev1.ConditionFalse && slices.ContainsFunc(x.Add, func(t facts.Taint) bool { return t.Key == facts.KeyNotReady })
+	return said == corev1.ConditionFalse && slices.ContainsFunc(x.Add, func(t model.Taint) bool { return t.Key == model.KeyNotReady })
 }
 
 // swaps: the node was given up before, for the other reason.
 func (x *errand) swaps() bool { return slices.ContainsFunc(x.Remove, drives) }
 
-func drives(t facts.Taint) bool {
-	return t.Is(facts.KeyNotReady, facts.NoExecute) || t.Is(facts.KeyUnreachable, facts.NoExecute)
+func drives(t model.Taint) bool {
+	return t.Is(model.KeyNotReady, model.NoExecute) || t.Is(model.KeyUnreachable, model.NoExecute)
 }
 
 func (x *errand) labelsMissing(live *corev1.Node) map[string]string {
@@ -151,13 +151,13 @@ func (x *errand) labelsMissing(live *corev1.Node) map[string]string {
 
 // changed is the list of taints without those of remove, and with those of add. One
 // that is there already stays as it is, with its time.
-func changed(taints []corev1.Taint, add, remove []facts.Taint) []corev1.Taint {
-	is := func(t *corev1.Taint, one facts.Taint) bool {
+func changed(taints []corev1.Taint, add, remove []model.Taint) []corev1.Taint {
+	is := func(t *corev1.Taint, one model.Taint) bool {
 		return t.Key == one.Key && string(t.Effect) == one.Effect.String()
 	}
 	left := make([]corev1.Taint, 0, len(taints)+len(add))
 	for i := range taints {
-		if !slices.ContainsFunc(remove, func(r facts.Taint) bool { return is(&taints[i], r) }) {
+		if !slices.ContainsFunc(remove, func(r model.Taint) bool { return is(&taints[i], r) }) {
 			left = append(left, taints[i])
 		}
 	}
@@ -169,7 +169,7 @@ func changed(taints []corev1.Taint, add, remove []facts.Taint) []corev1.Taint {
 	return left
 }
 
-func taintOf(t facts.Taint) corev1.Taint {
+func taintOf(t model.Taint) corev1.Taint {
 	out := corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect.String())}
 	if !t.Added.IsZero() {
 		out.TimeAdded = &metav1.Time{Time: t.Added}

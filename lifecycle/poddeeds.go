@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
-	"plimsoll.dev/plimsoll/objects"
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
 // What is written to pods, in the words of Kubernetes' own controllers.
@@ -36,7 +36,7 @@ func (x *errand) markNotReady() error {
 
 // evict ends the pod: it is told why, then it is deleted.
 func (x *errand) evict() error {
-	ways := map[fleet.Why]func(*errand) error{fleet.ByTaint: (*errand).evictByTaint, fleet.NodeLost: (*errand).evictLost}
+	ways := map[core.Why]func(*errand) error{core.ByTaint: (*errand).evictByTaint, core.NodeLost: (*errand).evictLost}
 	err := ways[x.Why](x)
 	if err == nil {
 		x.parts.Meters.podDeleted(time.Since(x.taken))
@@ -86,7 +86,7 @@ func (x *errand) evictThenDelete() error {
 		return err
 	}
 	err = x.askToEvict(nil)
-	if overdue := time.Since(since) >= x.settings.EvictionWait; err == nil || errors.Is(err, fleet.ErrOvertaken) || !overdue {
+	if overdue := time.Since(since) >= x.settings.EvictionWait; err == nil || errors.Is(err, core.ErrOvertaken) || !overdue {
 		return err
 	}
 	return x.deletePod()
@@ -129,9 +129,9 @@ func (x *errand) clearPod() error {
 	if live == nil {
 		return err
 	}
-	since, marked := objects.Evicted(live)
+	since, marked := convert.Evicted(live)
 	if !marked || !since.Equal(*x.Pod.Evicted) || live.DeletionTimestamp != nil {
-		return fleet.ErrOvertaken
+		return core.ErrOvertaken
 	}
 	return x.deletePodAt(&live.ResourceVersion)
 }

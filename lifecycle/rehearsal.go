@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
-	"plimsoll.dev/plimsoll/objects"
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A rehearsal does what is decided to a world of its own: the one that the API
@@ -19,32 +19,32 @@ import (
 type rehearsal struct {
 	on     bool
 	nodes  map[string]*imagined
-	hidden map[string]*facts.Pod // pods that would have been deleted, by UID
+	hidden map[string]*model.Pod // pods that would have been deleted, by UID
 }
 
 // imagined is what would be different about a node.
 type imagined struct {
 	uid        string
-	was        [facts.ConditionTypes]facts.Condition // what the node said when it was silenced
-	conditions [facts.ConditionTypes]facts.Condition // Absent: nothing is imagined
-	added      []facts.Taint
-	removed    []facts.Taint // as they were
+	was        [model.ConditionTypes]model.Condition // what the node said when it was silenced
+	conditions [model.ConditionTypes]model.Condition // Absent: nothing is imagined
+	added      []model.Taint
+	removed    []model.Taint // as they were
 	labels     map[string]string
 	cleared    []string // conditions of its agent
 }
 
 func newRehearsal() *rehearsal {
-	return &rehearsal{nodes: map[string]*imagined{}, hidden: map[string]*facts.Pod{}}
+	return &rehearsal{nodes: map[string]*imagined{}, hidden: map[string]*model.Pod{}}
 }
 
 // play does an action, and tells the fleet what it led to.
-func (r *rehearsal) play(c *Controller, a *fleet.Action, now time.Time) {
+func (r *rehearsal) play(c *Controller, a *core.Action, now time.Time) {
 	c.fleet.Finished(a, nil, now)
 	switch a.Kind {
-	case fleet.Evict, fleet.SoftEvict, fleet.ClearPod:
+	case core.Evict, core.SoftEvict, core.ClearPod:
 		r.hidden[a.Pod.UID] = a.Pod
 		c.fleet.PodGone(a.Pod.UID, now)
-	case fleet.Silence, fleet.Taint, fleet.ClearAgent:
+	case core.Silence, core.Taint, core.ClearAgent:
 		if s := c.nodes[a.Node]; s != nil {
 			r.imagine(s.node, a, now)
 			c.fleet.Node(r.node(s.node), now)
@@ -53,7 +53,7 @@ func (r *rehearsal) play(c *Controller, a *fleet.Action, now time.Time) {
 }
 
 // pod reports whether the pod is there.
-func (r *rehearsal) pod(p *facts.Pod) bool {
+func (r *rehearsal) pod(p *model.Pod) bool {
 	if _, is := r.hidden[p.UID]; !is {
 		return true
 	}
@@ -79,7 +79,7 @@ func (r *rehearsal) end(c *Controller, now time.Time) {
 }
 
 // imagine adds what an action does to a node.
-func (r *rehearsal) imagine(n *facts.Node, a *fleet.Action, now time.Time) {
+func (r *rehearsal) imagine(n *model.Node, a *core.Action, now time.Time) {
 	i := r.nodes[n.Name]
 	if i == nil || i.uid != n.UID {
 		i = &imagined{uid: n.UID, labels: map[string]string{}}
@@ -87,8 +87,8 @@ func (r *rehearsal) imagine(n *facts.Node, a *fleet.Action, now time.Time) {
 	}
 	for _, s := range a.Conditions {
 		i.was[s.Type] = n.Conditions[s.Type]
-		i.conditions[s.Type] = facts.Condition{
-			Status: facts.Unknown, Reason: s.Reason, Heartbeat: n.Conditions[s.Type].Heartbeat, Transition: now,
+		i.conditions[s.Type] = model.Condition{
+			Status: model.Unknown, Reason: s.Reason, Heartbeat: n.Conditions[s.Type].Heartbeat, Transition: now,
 		}
 	}
 	for _, t := range a.Remove {
@@ -98,7 +98,7 @@ func (r *rehearsal) imagine(n *facts.Node, a *fleet.Action, now time.Time) {
 	for _, l := range a.Labels {
 		i.labels[l.Key] = l.Value
 	}
-	if a.Kind == fleet.ClearAgent {
+	if a.Kind == core.ClearAgent {
 		i.cleared = n.Pressures
 		for t := range n.Taints {
 			if strings.HasPrefix(n.Taints[t].Key, ours) {
@@ -108,8 +108,8 @@ func (r *rehearsal) imagine(n *facts.Node, a *fleet.Action, now time.Time) {
 	}
 }
 
-func (i *imagined) remove(n *facts.Node, t *facts.Taint) {
-	i.added = slices.DeleteFunc(i.added, func(a facts.Taint) bool { return a.Is(t.Key, t.Effect) })
+func (i *imagined) remove(n *model.Node, t *model.Taint) {
+	i.added = slices.DeleteFunc(i.added, func(a model.Taint) bool { return a.Is(t.Key, t.Effect) })
 	for k := range n.Taints {
 		if n.Taints[k].Is(t.Key, t.Effect) {
 			i.removed = append(i.removed, n.Taints[k])
@@ -118,7 +118,7 @@ func (i *imagined) remove(n *facts.Node, t *facts.Taint) {
 }
 
 // node is the node as it would be by now.
-func (r *rehearsal) node(n *facts.Node) *facts.Node {
+func (r *rehearsal) node(n *model.Node) *model.Node {
 	i := r.nodes[n.Name]
 	if i == nil {
 		return n
@@ -146,37 +146,37 @@ func since(cleared, now []string) []string {
 }
 
 // conceive puts imagined conditions in, as long as the node says what it said then.
-func (i *imagined) conceive(n *facts.Node) {
+func (i *imagined) conceive(n *model.Node) {
 	for t := range i.conditions {
 		was, is := &i.was[t], &n.Conditions[t]
 		switch {
-		case i.conditions[t].Status == facts.Absent:
+		case i.conditions[t].Status == model.Absent:
 		case was.Status == is.Status && was.Heartbeat.Equal(is.Heartbeat) && was.Transition.Equal(is.Transition):
 			*is = i.conditions[t]
 		default:
-			i.conditions[t] = facts.Condition{}
+			i.conditions[t] = model.Condition{}
 		}
 	}
 }
 
 // retaint takes imagined taints in and out, until the node itself is so.
-func (i *imagined) retaint(n *facts.Node) {
-	same := func(a facts.Taint) func(facts.Taint) bool {
-		return func(b facts.Taint) bool { return b.Is(a.Key, a.Effect) && b.Added.Equal(a.Added) }
+func (i *imagined) retaint(n *model.Node) {
+	same := func(a model.Taint) func(model.Taint) bool {
+		return func(b model.Taint) bool { return b.Is(a.Key, a.Effect) && b.Added.Equal(a.Added) }
 	}
-	i.removed = slices.DeleteFunc(i.removed, func(t facts.Taint) bool { return !slices.ContainsFunc(n.Taints, same(t)) })
-	left := slices.DeleteFunc(slices.Clone(n.Taints), func(t facts.Taint) bool { return slices.ContainsFunc(i.removed, same(t)) })
-	i.added = slices.DeleteFunc(i.added, func(a facts.Taint) bool {
-		return slices.ContainsFunc(left, func(t facts.Taint) bool { return t.Is(a.Key, a.Effect) })
+	i.removed = slices.DeleteFunc(i.removed, func(t model.Taint) bool { return !slices.ContainsFunc(n.Taints, same(t)) })
+	left := slices.DeleteFunc(slices.Clone(n.Taints), func(t model.Taint) bool { return slices.ContainsFunc(i.removed, same(t)) })
+	i.added = slices.DeleteFunc(i.added, func(a model.Taint) bool {
+		return slices.ContainsFunc(left, func(t model.Taint) bool { return t.Is(a.Key, a.Effect) })
 	})
 	n.Taints = append(left, i.added...)
 }
 
 // relabel puts imagined labels in, where the node has not got them.
-func (i *imagined) relabel(l *facts.Labels) {
-	for key, label := range map[string]*facts.Label{objects.LabelOldOS: &l.OldOS, objects.LabelOldArch: &l.OldArch} {
+func (i *imagined) relabel(l *model.Labels) {
+	for key, label := range map[string]*model.Label{convert.LabelOldOS: &l.OldOS, convert.LabelOldArch: &l.OldArch} {
 		if value, is := i.labels[key]; is {
-			*label = facts.Label{Value: value, Is: true}
+			*label = model.Label{Value: value, Is: true}
 		}
 	}
 }

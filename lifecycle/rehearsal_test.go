@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 func TestObservingTellsEachDecisionOnceAndWritesNothing(t *testing.T) {
@@ -64,7 +64,7 @@ func (r *rig) touch(name string) {
 func (r *rig) controllerSays(t *testing.T, node string) {
 	t.Helper()
 	e, err := r.controller.Explain(t.Context(), node)
-	if err != nil || e.Ready != facts.Unknown || e.Verdict != fleet.Dead || e.Pods != 1 {
+	if err != nil || e.Ready != model.Unknown || e.Verdict != core.Dead || e.Pods != 1 {
 		t.Errorf("it explains %+v (%v)", e, err)
 	}
 	for _, d := range r.decisions {
@@ -74,44 +74,44 @@ func (r *rig) controllerSays(t *testing.T, node string) {
 	}
 }
 
-func taint(key string, effect facts.Effect, added time.Time) facts.Taint {
-	return facts.Taint{Key: key, Effect: effect, Added: added}
+func taint(key string, effect model.Effect, added time.Time) model.Taint {
+	return model.Taint{Key: key, Effect: effect, Added: added}
 }
 
 func TestWhatIsImaginedGivesWayToWhatIs(t *testing.T) {
-	ready := func(n *facts.Node, s facts.Status, at time.Time) *facts.Node {
+	ready := func(n *model.Node, s model.Status, at time.Time) *model.Node {
 		m := *n
-		m.Conditions[facts.Ready] = facts.Condition{Status: s, Heartbeat: at, Transition: at}
+		m.Conditions[model.Ready] = model.Condition{Status: s, Heartbeat: at, Transition: at}
 		return &m
 	}
-	raw := ready(&facts.Node{Name: "a", UID: "u", Taints: []facts.Taint{taint("k", facts.NoExecute, then)}, Pressures: []string{"plimsoll.dev/X"}}, facts.True, then)
+	raw := ready(&model.Node{Name: "a", UID: "u", Taints: []model.Taint{taint("k", model.NoExecute, then)}, Pressures: []string{"plimsoll.dev/X"}}, model.True, then)
 	later := then.Add(time.Minute)
-	silence := &fleet.Action{Kind: fleet.Silence, Node: "a", Conditions: []fleet.Silenced{{Type: facts.Ready, Reason: "r"}}}
-	swap := &fleet.Action{Kind: fleet.Taint, Node: "a", Add: []facts.Taint{taint("l", facts.NoExecute, later)}, Remove: []facts.Taint{{Key: "k", Effect: facts.NoExecute}}}
-	back := &fleet.Action{Kind: fleet.Taint, Node: "a", Add: []facts.Taint{taint("k", facts.NoExecute, later)}, Remove: []facts.Taint{{Key: "l", Effect: facts.NoExecute}}}
-	clear := &fleet.Action{Kind: fleet.ClearAgent, Node: "a"}
-	tainted := func(n *facts.Node, all ...facts.Taint) *facts.Node {
+	silence := &core.Action{Kind: core.Silence, Node: "a", Conditions: []core.Silenced{{Type: model.Ready, Reason: "r"}}}
+	swap := &core.Action{Kind: core.Taint, Node: "a", Add: []model.Taint{taint("l", model.NoExecute, later)}, Remove: []model.Taint{{Key: "k", Effect: model.NoExecute}}}
+	back := &core.Action{Kind: core.Taint, Node: "a", Add: []model.Taint{taint("k", model.NoExecute, later)}, Remove: []model.Taint{{Key: "l", Effect: model.NoExecute}}}
+	clear := &core.Action{Kind: core.ClearAgent, Node: "a"}
+	tainted := func(n *model.Node, all ...model.Taint) *model.Node {
 		m := *n
 		m.Taints = all
 		return &m
 	}
 	for name, c := range map[string]struct {
-		actions   []*fleet.Action
-		then      *facts.Node // what the API server tells next
-		ready     facts.Status
-		taints    []facts.Taint
+		actions   []*core.Action
+		then      *model.Node // what the API server tells next
+		ready     model.Status
+		taints    []model.Taint
 		pressures int
 	}{
-		"nothing":                          {nil, raw, facts.True, raw.Taints, 1},
-		"silenced":                         {[]*fleet.Action{silence}, raw, facts.Unknown, raw.Taints, 1},
-		"silenced, and it reports":         {[]*fleet.Action{silence}, ready(raw, facts.True, later), facts.True, raw.Taints, 1},
-		"silenced, by somebody else, too":  {[]*fleet.Action{silence}, ready(raw, facts.Unknown, later), facts.Unknown, raw.Taints, 1},
-		"taints are swapped":               {[]*fleet.Action{swap}, raw, facts.True, swap.Add, 1},
-		"swapped and back":                 {[]*fleet.Action{swap, back}, raw, facts.True, back.Add, 1},
-		"the same was added by others":     {[]*fleet.Action{swap}, tainted(raw, taint("l", facts.NoExecute, then)), facts.True, []facts.Taint{taint("l", facts.NoExecute, then)}, 1},
-		"what was taken away is set anew":  {[]*fleet.Action{swap}, tainted(raw, taint("k", facts.NoExecute, later)), facts.True, []facts.Taint{taint("k", facts.NoExecute, later), swap.Add[0]}, 1},
-		"the agent's words are taken away": {[]*fleet.Action{clear}, raw, facts.True, raw.Taints, 0},
-		"another node of the name":         {[]*fleet.Action{silence, swap, clear}, func() *facts.Node { m := *raw; m.UID = "v"; return &m }(), facts.True, raw.Taints, 1},
+		"nothing":                          {nil, raw, model.True, raw.Taints, 1},
+		"silenced":                         {[]*core.Action{silence}, raw, model.Unknown, raw.Taints, 1},
+		"silenced, and it reports":         {[]*core.Action{silence}, ready(raw, model.True, later), model.True, raw.Taints, 1},
+		"silenced, by somebody else, too":  {[]*core.Action{silence}, ready(raw, model.Unknown, later), model.Unknown, raw.Taints, 1},
+		"taints are swapped":               {[]*core.Action{swap}, raw, model.True, swap.Add, 1},
+		"swapped and back":                 {[]*core.Action{swap, back}, raw, model.True, back.Add, 1},
+		"the same was added by others":     {[]*core.Action{swap}, tainted(raw, taint("l", model.NoExecute, then)), model.True, []model.Taint{taint("l", model.NoExecute, then)}, 1},
+		"what was taken away is set anew":  {[]*core.Action{swap}, tainted(raw, taint("k", model.NoExecute, later)), model.True, []model.Taint{taint("k", model.NoExecute, later), swap.Add[0]}, 1},
+		"the agent's words are taken away": {[]*core.Action{clear}, raw, model.True, raw.Taints, 0},
+		"another node of the name":         {[]*core.Action{silence, swap, clear}, func() *model.Node { m := *raw; m.UID = "v"; return &m }(), model.True, raw.Taints, 1},
 	} {
 		r := newRehearsal()
 		for _, a := range c.actions {
@@ -119,7 +119,7 @@ func TestWhatIsImaginedGivesWayToWhatIs(t *testing.T) {
 			r.node(raw)
 		}
 		got := r.node(c.then)
-		if got.Conditions[facts.Ready].Status != c.ready || len(got.Pressures) != c.pressures {
+		if got.Conditions[model.Ready].Status != c.ready || len(got.Pressures) != c.pressures {
 			t.Errorf("%s: the node is %+v", name, got)
 		}
 		if len(got.Taints) != len(c.taints) {
@@ -132,7 +132,7 @@ func TestWhatIsImaginedGivesWayToWhatIs(t *testing.T) {
 			}
 		}
 	}
-	if raw.Taints[0].Key != "k" || raw.Conditions[facts.Ready].Status != facts.True {
+	if raw.Taints[0].Key != "k" || raw.Conditions[model.Ready].Status != model.True {
 		t.Error("what was observed was changed")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"plimsoll.dev/plimsoll/slimpods"
+	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
 // send makes one request when it is its turn, within the timeout. The client's own

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
 // An alert fires on requests that failed: what a cluster answers on an ordinary day
@@ -50,7 +50,7 @@ func TestRequestResult_OrdinaryRefusalsAreNoFailures(t *testing.T) {
 			r := newRig(t)
 			r.meters.Request = func(class, result string, _, _ time.Duration) { got = append(got, class+" "+result) }
 			p := r.seenPod(r.pod("a", "web"))
-			x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, fleet.ByTaint))
+			x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
 			r.fault = tc.fault
 			_, _ = x.readPod()
 			if strings.Join(got, ", ") != "evict "+tc.want {

@@ -17,12 +17,12 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"plimsoll.dev/plimsoll/lifecycle/agents"
-	"plimsoll.dev/plimsoll/lifecycle/evidence"
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
-	"plimsoll.dev/plimsoll/lifecycle/health"
+	"plimsoll.dev/plimsoll/lifecycle/confirm"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/heartbeat"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
-	"plimsoll.dev/plimsoll/test/logbook"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
 // client-go slows errors down by a clock that all tests share: the real one's
@@ -35,10 +35,10 @@ func TestMain(m *testing.M) {
 // Agents keep their leases, and leaders are elected, in this namespace.
 const system = "plimsoll-system"
 
-func testPolicy() fleet.Policy {
-	return fleet.Policy{
-		Health:    health.Policy{Grace: 50 * time.Second, StartupGrace: time.Minute, Renewal: 10 * time.Second},
-		Evidence:  evidence.Policy{LiveReads: true, ReadsPerSecond: 50, Outage: 40 * time.Second},
+func testPolicy() core.Policy {
+	return core.Policy{
+		Health:    heartbeat.Policy{Grace: 50 * time.Second, StartupGrace: time.Minute, Renewal: 10 * time.Second},
+		Evidence:  confirm.Policy{LiveReads: true, ReadsPerSecond: 50, Outage: 40 * time.Second},
 		Zones:     zones.Policy{Rate: 1, SecondaryRate: 0.1, FullRate: -1, LargeZone: 50, Unhealthy: 0.55},
 		Agents:    agents.Policy{Grace: 40 * time.Second},
 		NoExecute: true, TaintEvictions: true,
@@ -61,15 +61,15 @@ type rig struct {
 	*server
 	t          *testing.T
 	settings   Settings
-	policy     fleet.Policy
-	book       logbook.Book
+	policy     core.Policy
+	book       logcapture.Book
 	controller *Controller
 	stop       func() // and wait for the end
 	begun      time.Time
 	wall       *wall // nil: it is not set
 
 	meters      Meters
-	requestedIn func(map[string]string) (map[string]facts.Request, error)
+	requestedIn func(map[string]string) (map[string]model.Request, error)
 
 	decided   sync.Mutex
 	decisions []Decision

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/objects"
+	"plimsoll.dev/plimsoll/lifecycle/convert"
 )
 
 // rivals are the field managers that do what this controller does.
@@ -30,7 +30,7 @@ func (r rivals) of(n *corev1.Node) (last otherWrite) {
 		if m.Time == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {
 			continue
 		}
-		if what := objects.Judged(m); what != "" {
+		if what := convert.Judged(m); what != "" {
 			last = otherWrite{By: m.Manager, What: what, Node: n.Name, At: m.Time.Time}
 		}
 	}

@@ -32,7 +32,7 @@ type thing interface {
 
 // A server behaves as an API server does towards the requests of this package,
 // without a socket, so that it lives in virtual time too. What a real one does is
-// shown in test/cluster.
+// shown in test/harness/cluster.
 type server struct {
 	mu       sync.Mutex
 	version  int

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A Mode is what becomes of decisions.
@@ -108,12 +108,12 @@ type Parts struct {
 	// Requested reads the soft eviction that an agent has marked its pod with, nil
 	// if it has not. An error: the mark is not one of an agent's, and counts for
 	// nothing.
-	Requested func(*corev1.Pod) (*facts.Request, error)
+	Requested func(*corev1.Pod) (*model.Request, error)
 
 	// RequestedIn reads the soft evictions that an agent asks for in the annotations
 	// of its lease, by the UIDs of pods. An error: none of them counts. Nil: leases
 	// ask for nothing.
-	RequestedIn func(annotations map[string]string) (map[string]facts.Request, error)
+	RequestedIn func(annotations map[string]string) (map[string]model.Request, error)
 
 	// Decided is handed each decision, in order; it must not wait. Nil: they go to
 	// the log alone.

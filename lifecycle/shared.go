@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/objects"
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // mostShared bounds what is kept of each kind to be shared: more names than a
@@ -26,7 +26,7 @@ const (
 // cluster have a few dozen sets of tolerations, and the names of its nodes.
 type shared struct {
 	texts map[string]string
-	sets  map[string][]facts.Toleration
+	sets  map[string][]model.Toleration
 	key   []byte // of the set that is looked for, to allocate nothing
 }
 
@@ -46,7 +46,7 @@ func (s *shared) text(text string) string {
 }
 
 // labels are those of a node, in texts that are shared.
-func (s *shared) labels(l facts.Labels) facts.Labels {
+func (s *shared) labels(l model.Labels) model.Labels {
 	for _, text := range [...]*string{&l.Region, &l.Zone, &l.OS.Value, &l.Arch.Value, &l.OldOS.Value, &l.OldArch.Value} {
 		*text = s.text(*text)
 	}
@@ -54,7 +54,7 @@ func (s *shared) labels(l facts.Labels) facts.Labels {
 }
 
 // tolerations are those of a pod, nil if it has none.
-func (s *shared) tolerations(of []corev1.Toleration) []facts.Toleration {
+func (s *shared) tolerations(of []corev1.Toleration) []model.Toleration {
 	if len(of) == 0 {
 		return nil
 	}
@@ -67,9 +67,9 @@ func (s *shared) tolerations(of []corev1.Toleration) []facts.Toleration {
 		return known
 	}
 	if s.sets == nil || len(s.sets) >= mostShared {
-		s.sets = map[string][]facts.Toleration{}
+		s.sets = map[string][]model.Toleration{}
 	}
-	set := objects.Tolerations(of)
+	set := convert.Tolerations(of)
 	if len(s.key) > maxSharedSet {
 		s.key = nil
 		return set

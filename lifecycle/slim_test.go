@@ -6,26 +6,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/test/anypods"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/lifecycle/model"
+	"plimsoll.dev/plimsoll/test/harness/anypods"
 )
 
 // The facts of a pod do not depend on what was dropped before it was decoded, nor does
 // what is read of it when it is to be deleted.
 func TestConverter_SlimPods(t *testing.T) {
-	requested := func(p *corev1.Pod) (*facts.Request, error) {
+	requested := func(p *corev1.Pod) (*model.Request, error) {
 		r, marked, err := podstatus.Marked(p)
 		if !marked || err != nil {
 			return nil, err
 		}
-		return &facts.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}, nil
+		return &model.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}, nil
 	}
 	evicted := 0
 	for seed := range int64(1000) {
 		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
 		var doubts [2][]string
-		var of [2]*facts.Pod
+		var of [2]*model.Pod
 		for i, one := range []*corev1.Pod{whole, slim} {
 			c := converter{requested: requested, doubt: func(object, what string) { doubts[i] = append(doubts[i], object+what) }}
 			of[i] = c.pod(one)

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/cache"
 
-	"plimsoll.dev/plimsoll/follow"
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/slimpods"
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
+	"plimsoll.dev/plimsoll/internal/kube/slimpods"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A sighting is a node as the API server last told of it.
 type sighting struct {
-	node    *facts.Node
+	node    *model.Node
 	version string // its resource version
 	other   otherWrite
 }
@@ -26,7 +26,7 @@ type sighting struct {
 // alone: a kubelet's report that all is as well as it was.
 func (s *sighting) beats(later *sighting) bool {
 	a, b := *s.node, *later.node
-	if b.Conditions[facts.Ready].Status != facts.True {
+	if b.Conditions[model.Ready].Status != model.True {
 		return false // it may be news that it is heard at all
 	}
 	for i := range a.Conditions {
@@ -43,25 +43,25 @@ func (c *Controller) allFeeds() []feed {
 	c.pods = c.podStore()
 	pods := slimpods.From(watching.CoreV1(), corev1.NamespaceAll)
 	all := []feed{
-		feedOf(c, follow.Kind[*corev1.NodeList]{
+		feedOf(c, reflector.Kind[*corev1.NodeList]{
 			What: "nodes", From: watching.CoreV1().Nodes(), Example: &corev1.Node{}, Into: c.nodeStore(),
-			Request: follow.Requests(watching.CoreV1().RESTClient(), "nodes", ""),
+			Request: reflector.Requests(watching.CoreV1().RESTClient(), "nodes", ""),
 		}),
-		feedOf(c, follow.Kind[*corev1.PodList]{
+		feedOf(c, reflector.Kind[*corev1.PodList]{
 			What: "pods", From: pods, Request: pods.Request, Example: pods.Example, Into: c.pods,
 			Selector: fields.OneTermNotEqualSelector("spec.nodeName", ""),
 		}),
-		feedOf(c, follow.Kind[*coordinationv1.LeaseList]{
+		feedOf(c, reflector.Kind[*coordinationv1.LeaseList]{
 			What: "leases of nodes", From: watching.CoordinationV1().Leases(corev1.NamespaceNodeLease),
 			Example: &coordinationv1.Lease{}, Into: c.leaseStore(),
-			Request: follow.Requests(watching.CoordinationV1().RESTClient(), "leases", corev1.NamespaceNodeLease),
+			Request: reflector.Requests(watching.CoordinationV1().RESTClient(), "leases", corev1.NamespaceNodeLease),
 		}),
 	}
 	if c.settings.AgentNamespace != "" {
-		all = append(all, feedOf(c, follow.Kind[*coordinationv1.LeaseList]{
+		all = append(all, feedOf(c, reflector.Kind[*coordinationv1.LeaseList]{
 			What: "leases of agents", From: watching.CoordinationV1().Leases(c.settings.AgentNamespace),
 			Example: &coordinationv1.Lease{}, Into: c.agentStore(),
-			Request: follow.Requests(watching.CoordinationV1().RESTClient(), "leases", c.settings.AgentNamespace),
+			Request: reflector.Requests(watching.CoordinationV1().RESTClient(), "leases", c.settings.AgentNamespace),
 		}))
 	}
 	return all
@@ -95,27 +95,27 @@ func (c *Controller) nodeStore() cache.ReflectorStore {
 	}
 }
 
-func (c *Controller) podStore() *store[*facts.Pod] {
+func (c *Controller) podStore() *store[*model.Pod] {
 	converter := c.converter()
-	return &store[*facts.Pod]{
-		convert: func(object any) (*kept[*facts.Pod], error) {
+	return &store[*model.Pod]{
+		convert: func(object any) (*kept[*model.Pod], error) {
 			p, ok := slimpods.Of(object)
 			if !ok {
 				return nil, fmt.Errorf("it holds a %T, not a pod", object)
 			}
 			f := converter.pod(p)
-			return &kept[*facts.Pod]{namespace: p.Namespace, name: p.Name, key: string(p.UID), fact: f, faulty: f == nil}, nil
+			return &kept[*model.Pod]{namespace: p.Namespace, name: p.Name, key: string(p.UID), fact: f, faulty: f == nil}, nil
 		},
 		same:    samePod,
-		changed: func(_ string, _, p *facts.Pod) { c.mail.put(podSeen{p}) },
-		gone:    func(uid string, _ *facts.Pod) { c.mail.put(podGone(uid)) },
+		changed: func(_ string, _, p *model.Pod) { c.mail.put(podSeen{p}) },
+		gone:    func(uid string, _ *model.Pod) { c.mail.put(podGone(uid)) },
 		synced:  c.syncing(),
 	}
 }
 
 // samePod reports whether two sights of one pod lead to the same decisions: most
 // changes of a pod's status do.
-func samePod(a, b *facts.Pod) bool {
+func samePod(a, b *model.Pod) bool {
 	return a.Node == b.Node && a.Ready == b.Ready && a.Deleting == b.Deleting && a.Finished == b.Finished &&
 		a.Daemon == b.Daemon && a.Created.Equal(b.Created) &&
 		sameTolerations(a.Tolerations, b.Tolerations) && sameRequest(a.Asked, b.Asked) && sameMoment(a.Evicted, b.Evicted)
@@ -124,11 +124,11 @@ func samePod(a, b *facts.Pod) bool {
 func sameMoment(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
 // sameTolerations compares where they are kept: equal ones are shared.
-func sameTolerations(a, b []facts.Toleration) bool {
+func sameTolerations(a, b []model.Toleration) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-func sameRequest(a, b *facts.Request) bool {
+func sameRequest(a, b *model.Request) bool {
 	return a == b || a != nil && b != nil && a.Cause == b.Cause && a.GraceSeconds == b.GraceSeconds && a.Since.Equal(b.Since)
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
 // A state is what others may know of the owner of the fleet, from its last round.
@@ -85,14 +85,14 @@ func (c *Controller) Rehearses() string { return c.state.Load().rehears }
 
 // Explain says how a node fares, and what happens to it next. It waits for the
 // owner of the fleet, ctx for how long.
-func (c *Controller) Explain(ctx context.Context, node string) (fleet.Explanation, error) {
-	answer := make(chan fleet.Explanation, 1)
+func (c *Controller) Explain(ctx context.Context, node string) (core.Explanation, error) {
+	answer := make(chan core.Explanation, 1)
 	c.mail.put(inquiry{node, answer})
 	select {
 	case e := <-answer:
 		return e, nil
 	case <-ctx.Done():
-		return fleet.Explanation{}, fmt.Errorf("explain node %s: %w", node, ctx.Err())
+		return core.Explanation{}, fmt.Errorf("explain node %s: %w", node, ctx.Err())
 	}
 }
 

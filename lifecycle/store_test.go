@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
-	"plimsoll.dev/plimsoll/test/logbook"
+	"plimsoll.dev/plimsoll/lifecycle/model"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
 // told is what a store has told since the last time.
@@ -42,7 +42,7 @@ func bound(name string) *corev1.Pod {
 }
 
 func TestStoresTellWhatChanged(t *testing.T) {
-	var book logbook.Book
+	var book logcapture.Book
 	parts := Parts{Log: book.Logger()}
 	c := &Controller{parts: parts, mail: newMailbox(), doubts: &doubts{log: parts.Log}}
 	s := c.podStore()
@@ -93,7 +93,7 @@ func TestAStreamedListIsKeptInShort(t *testing.T) {
 		}
 	}
 	for _, object := range collected.List() {
-		if _, short := object.(*kept[*facts.Pod]); !short {
+		if _, short := object.(*kept[*model.Pod]); !short {
 			t.Errorf("it holds a %T", object)
 		}
 	}
@@ -114,7 +114,7 @@ func BenchmarkPodsKept(b *testing.B) {
 		names[i] = fmt.Sprint("node-", i)
 	}
 	for b.Loop() {
-		kept := make([]*facts.Pod, pods)
+		kept := make([]*model.Pod, pods)
 		before := live()
 		for i := range kept {
 			p := bound(fmt.Sprintf("deployment-5d4f8c7b9-%05d", i))

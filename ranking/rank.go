@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // An Order is which keys decide.
@@ -24,13 +24,13 @@ const (
 )
 
 // For returns the order that pressure on the signal calls for.
-func For(s signal.Signal) Order {
+func For(s signals.Signal) Order {
 	switch s.Definition().Resource {
-	case signal.EphemeralStorage:
+	case signals.EphemeralStorage:
 		return ByDisk
-	case signal.InodeCount:
+	case signals.InodeCount:
 		return ByInodes
-	case signal.PIDCount:
+	case signals.PIDCount:
 		return ByPIDs
 	}
 	return ByMemory
@@ -38,7 +38,7 @@ func For(s signal.Signal) Order {
 
 // A Ranked is a pod in its place.
 type Ranked struct {
-	signal.Candidate
+	signals.Candidate
 	Key Key
 }
 
@@ -50,19 +50,19 @@ type Key struct {
 	Incomplete string // why Usage may be more, empty if it is not
 	Last       bool   // asked to go after all others
 	Priority   int32
-	Usage      signal.Amount
-	Request    signal.Amount // 0 for inodes and PIDs
-	Protection signal.Protection
+	Usage      signals.Amount
+	Request    signals.Amount // 0 for inodes and PIDs
+	Protection signals.Protection
 	// EvictionPriority decides where Priority is equal, the lower one first.
 	EvictionPriority int16
 }
 
 // over is the amount above the request; negative below it.
-func (k *Key) over() signal.Amount { return k.Usage - k.Request }
+func (k *Key) over() signals.Amount { return k.Usage - k.Request }
 
 // Rank orders the pods for pressure on a signal, the first to evict first.
 // Measure says which of a pod's disk usage can relieve the pressure.
-func Rank(pods []signal.Candidate, s signal.Signal, measure signal.Storage) []Ranked {
+func Rank(pods []signals.Candidate, s signals.Signal, measure signals.Storage) []Ranked {
 	order := For(s)
 	ranked := make([]Ranked, len(pods))
 	for i, c := range pods {
@@ -132,7 +132,7 @@ func byUID(a, b *Ranked) int {
 		cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name))
 }
 
-func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
+func keyOf(c signals.Candidate, order Order, measure signals.Storage) Key {
 	k := Key{Order: order, Priority: c.Pod.Priority, Protection: c.Pod.Protection, Last: c.Pod.Last, EvictionPriority: c.Pod.EvictionPriority}
 	if c.Usage == nil {
 		k.NoStats = true
@@ -141,14 +141,14 @@ func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
 	hidden := false
 	switch order {
 	case ByMemory:
-		k.Usage, k.Request = signal.Amount(c.Usage.Memory.Value), c.Pod.MemoryRequest.Value
+		k.Usage, k.Request = signals.Amount(c.Usage.Memory.Value), c.Pod.MemoryRequest.Value
 	case ByDisk:
 		k.Usage, _, k.Incomplete, hidden = disk(c, measure)
 		k.Request = c.Pod.StorageRequest.Value
 	case ByInodes:
 		_, k.Usage, k.Incomplete, hidden = disk(c, measure)
 	case ByPIDs:
-		k.Usage = signal.Amount(c.Usage.Processes.Value)
+		k.Usage = signals.Amount(c.Usage.Processes.Value)
 	}
 	// What was not counted is more than nothing: a directory has a size. What no later
 	// measurement counts either is assumed to exceed any request: otherwise files could
@@ -159,24 +159,24 @@ func keyOf(c signal.Candidate, order Order, measure signal.Storage) Key {
 
 // disk adds up what a pod keeps in the places that count, and returns the reason why
 // there may be more: the first that no later measurement removes (hidden), else the first.
-func disk(c signal.Candidate, measure signal.Storage) (bytes, inodes signal.Amount, incomplete string, hidden bool) {
-	add := func(u *signal.FilesystemUsage) {
-		bytes = bytes.Plus(signal.Amount(u.Bytes.Value))
-		inodes = inodes.Plus(signal.Amount(u.Inodes.Value))
+func disk(c signals.Candidate, measure signals.Storage) (bytes, inodes signals.Amount, incomplete string, hidden bool) {
+	add := func(u *signals.FilesystemUsage) {
+		bytes = bytes.Plus(signals.Amount(u.Bytes.Value))
+		inodes = inodes.Plus(signals.Amount(u.Inodes.Value))
 		if incomplete == "" || u.Uncountable && !hidden {
 			incomplete = cmp.Or(u.Incomplete, incomplete)
 		}
 		hidden = hidden || u.Uncountable
 	}
 	for i := range c.Usage.Containers {
-		if measure.Has(signal.Rootfs) {
+		if measure.Has(signals.Rootfs) {
 			add(&c.Usage.Containers[i].Rootfs)
 		}
-		if measure.Has(signal.Logs) {
+		if measure.Has(signals.Logs) {
 			add(&c.Usage.Containers[i].Logs)
 		}
 	}
-	if !measure.Has(signal.LocalVolumes) {
+	if !measure.Has(signals.LocalVolumes) {
 		return bytes, inodes, incomplete, hidden
 	}
 	for i := range c.Pod.Volumes {

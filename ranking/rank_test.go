@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/ranking"
-	"plimsoll.dev/plimsoll/signal"
 )
 
-const everywhere = signal.Rootfs | signal.Logs | signal.LocalVolumes
+const everywhere = signals.Rootfs | signals.Logs | signals.LocalVolumes
 
 // A pod of a table: its figures, in the order in which a reader thinks of them.
 type pod struct {
@@ -21,10 +21,10 @@ type pod struct {
 }
 
 // candidate makes the used figure that of the resource under test.
-func (p pod) candidate(s signal.Signal) signal.Candidate {
-	request := signal.Quantity{Value: signal.Amount(p.request)}
-	c := signal.Candidate{Pod: &signal.Pod{UID: "uid-" + p.name, Namespace: "default", Name: p.name, Priority: p.priority}}
-	if s.Definition().Resource == signal.Memory {
+func (p pod) candidate(s signals.Signal) signals.Candidate {
+	request := signals.Quantity{Value: signals.Amount(p.request)}
+	c := signals.Candidate{Pod: &signals.Pod{UID: "uid-" + p.name, Namespace: "default", Name: p.name, Priority: p.priority}}
+	if s.Definition().Resource == signals.Memory {
 		c.Pod.MemoryRequest = request
 	} else {
 		c.Pod.StorageRequest = request
@@ -32,10 +32,10 @@ func (p pod) candidate(s signal.Signal) signal.Candidate {
 	if p.unseen {
 		return c
 	}
-	c.Usage = &signal.Usage{
-		Memory: signal.Of(signal.Bytes(p.used)), Processes: signal.Of(signal.PIDs(p.used)),
-		Containers: []signal.ContainerUsage{{Name: "app", Rootfs: signal.FilesystemUsage{
-			Bytes: signal.Of(signal.Bytes(p.used)), Inodes: signal.Of(signal.Inodes(p.used))}}},
+	c.Usage = &signals.Usage{
+		Memory: signals.Of(signals.Bytes(p.used)), Processes: signals.Of(signals.PIDs(p.used)),
+		Containers: []signals.ContainerUsage{{Name: "app", Rootfs: signals.FilesystemUsage{
+			Bytes: signals.Of(signals.Bytes(p.used)), Inodes: signals.Of(signals.Inodes(p.used))}}},
 	}
 	return c
 }
@@ -43,35 +43,35 @@ func (p pod) candidate(s signal.Signal) signal.Candidate {
 func TestOrders(t *testing.T) {
 	for _, tc := range []struct {
 		rule   string
-		signal signal.Signal
+		signal signals.Signal
 		pods   []pod // in the order expected
 	}{
-		{"memory: above the request before any priority", signal.MemoryAvailable, []pod{
+		{"memory: above the request before any priority", signals.MemoryAvailable, []pod{
 			{name: "b", priority: 1000, request: 100, used: 101}, {name: "a", priority: -5, request: 100, used: 100}}},
-		{"memory: lower priority before more above the request", signal.AllocatableMemoryAvailable, []pod{
+		{"memory: lower priority before more above the request", signals.AllocatableMemoryAvailable, []pod{
 			{name: "b", priority: 1, request: 0, used: 10}, {name: "a", priority: 2, request: 0, used: 10_000}}},
-		{"memory: more above the request, not more used", signal.MemoryAvailable, []pod{
+		{"memory: more above the request, not more used", signals.MemoryAvailable, []pod{
 			{name: "b", request: 100, used: 300}, {name: "a", request: 1000, used: 1100}}},
-		{"memory: nearer to the request when all are within", signal.MemoryAvailable, []pod{
+		{"memory: nearer to the request when all are within", signals.MemoryAvailable, []pod{
 			{name: "b", request: 100, used: 90}, {name: "a", request: 1000, used: 500}}},
-		{"memory: nothing measured goes first", signal.MemoryAvailable, []pod{
+		{"memory: nothing measured goes first", signals.MemoryAvailable, []pod{
 			{name: "z", priority: 9, request: 1 << 40, unseen: true}, {name: "a", used: 1 << 40}}},
-		{"memory: of two without stats the lower priority, then the UID", signal.MemoryAvailable, []pod{
+		{"memory: of two without stats the lower priority, then the UID", signals.MemoryAvailable, []pod{
 			{name: "z", priority: 1, unseen: true}, {name: "a", priority: 2, unseen: true}, {name: "b", priority: 2, unseen: true}}},
-		{"memory: equal pods by UID", signal.MemoryAvailable, []pod{
+		{"memory: equal pods by UID", signals.MemoryAvailable, []pod{
 			{name: "a", used: 5}, {name: "b", used: 5}, {name: "c", used: 5}}},
-		{"disk: above the request, priority, more above it", signal.NodefsAvailable, []pod{
+		{"disk: above the request, priority, more above it", signals.NodefsAvailable, []pod{
 			{name: "d", priority: 9, request: 10, used: 11}, {name: "c", priority: 1, request: 100, used: 90},
 			{name: "b", priority: 2, request: 100, used: 90}, {name: "a", priority: 2, request: 100, used: 80}}},
-		{"inodes: uses any, priority, more of them; byte requests do not count", signal.NodefsInodesFree, []pod{
+		{"inodes: uses any, priority, more of them; byte requests do not count", signals.NodefsInodesFree, []pod{
 			{name: "d", priority: 1, request: 1 << 40, used: 2}, {name: "c", priority: 1, used: 1},
 			{name: "b", priority: 2, used: 1 << 40}, {name: "a", priority: 0, used: 0}}},
-		{"pids: priority before everything", signal.PIDAvailable, []pod{
+		{"pids: priority before everything", signals.PIDAvailable, []pod{
 			{name: "c", priority: 1, used: 1}, {name: "b", priority: 2, unseen: true},
 			{name: "d", priority: 2, used: 50}, {name: "a", priority: 2, used: 3}}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			var candidates []signal.Candidate
+			var candidates []signals.Candidate
 			var want []string
 			for _, p := range tc.pods {
 				want = append(want, p.name)
@@ -94,36 +94,36 @@ func namesOf(ranked []ranking.Ranked) []string {
 }
 
 // A pod that keeps a thing everywhere, each place with an amount of its own.
-func storage() signal.Candidate {
-	fs := func(n int64) signal.FilesystemUsage {
-		return signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(n)), Inodes: signal.Of(signal.Inodes(n * 10))}
+func storage() signals.Candidate {
+	fs := func(n int64) signals.FilesystemUsage {
+		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(n)), Inodes: signals.Of(signals.Inodes(n * 10))}
 	}
-	return signal.Candidate{
-		Pod: &signal.Pod{Name: "p", UID: "p", Volumes: []signal.Volume{{Name: "scratch", Local: true}, {Name: "tmpfs"}, {Name: "unseen", Local: true}}},
-		Usage: &signal.Usage{
-			Containers: []signal.ContainerUsage{
+	return signals.Candidate{
+		Pod: &signals.Pod{Name: "p", UID: "p", Volumes: []signals.Volume{{Name: "scratch", Local: true}, {Name: "tmpfs"}, {Name: "unseen", Local: true}}},
+		Usage: &signals.Usage{
+			Containers: []signals.ContainerUsage{
 				{Name: "a", Rootfs: fs(1), Logs: fs(10)},
-				{Name: "b", Rootfs: fs(2), Logs: signal.FilesystemUsage{Bytes: signal.Of(signal.Bytes(20))}},
+				{Name: "b", Rootfs: fs(2), Logs: signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(20))}},
 			},
-			Volumes: []signal.VolumeUsage{{Name: "scratch", FilesystemUsage: fs(100)}, {Name: "tmpfs", FilesystemUsage: fs(1000)}, {Name: "stranger", FilesystemUsage: fs(5000)}},
+			Volumes: []signals.VolumeUsage{{Name: "scratch", FilesystemUsage: fs(100)}, {Name: "tmpfs", FilesystemUsage: fs(1000)}, {Name: "stranger", FilesystemUsage: fs(5000)}},
 		},
 	}
 }
 
 func TestOnlyPlacesThatRelieveThePressureAreMeasured(t *testing.T) {
 	for _, tc := range []struct {
-		signal  signal.Signal
-		measure signal.Storage
-		want    signal.Amount
+		signal  signals.Signal
+		measure signals.Storage
+		want    signals.Amount
 	}{
-		{signal.NodefsAvailable, everywhere, 1 + 2 + 10 + 20 + 100},
-		{signal.NodefsAvailable, signal.Logs | signal.LocalVolumes, 10 + 20 + 100},
-		{signal.ImagefsAvailable, signal.Rootfs, 3},
-		{signal.ImagefsAvailable, 0, 0},
-		{signal.NodefsInodesFree, everywhere, 10 + 20 + 100 + 1000},
-		{signal.ImagefsInodesFree, signal.Rootfs, 30},
+		{signals.NodefsAvailable, everywhere, 1 + 2 + 10 + 20 + 100},
+		{signals.NodefsAvailable, signals.Logs | signals.LocalVolumes, 10 + 20 + 100},
+		{signals.ImagefsAvailable, signals.Rootfs, 3},
+		{signals.ImagefsAvailable, 0, 0},
+		{signals.NodefsInodesFree, everywhere, 10 + 20 + 100 + 1000},
+		{signals.ImagefsInodesFree, signals.Rootfs, 30},
 	} {
-		ranked := ranking.Rank([]signal.Candidate{storage()}, tc.signal, tc.measure)
+		ranked := ranking.Rank([]signals.Candidate{storage()}, tc.signal, tc.measure)
 		if got := ranked[0].Key.Usage; got != tc.want {
 			t.Errorf("%s measuring %b: %d, want %d", tc.signal, tc.measure, got, tc.want)
 		}
@@ -133,24 +133,24 @@ func TestOnlyPlacesThatRelieveThePressureAreMeasured(t *testing.T) {
 // Many files hide no large one: of equal priority, a pod that could not be counted
 // completely goes first, also one of which nothing could be counted.
 func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
-	with := func(name string, priority int32, request, used int64, incomplete string) signal.Candidate {
-		c := pod{name: name, priority: priority, request: request, used: used}.candidate(signal.NodefsAvailable)
+	with := func(name string, priority int32, request, used int64, incomplete string) signals.Candidate {
+		c := pod{name: name, priority: priority, request: request, used: used}.candidate(signals.NodefsAvailable)
 		c.Usage.Containers[0].Rootfs.Incomplete = incomplete
 		return c
 	}
-	for _, s := range []signal.Signal{signal.NodefsAvailable, signal.NodefsInodesFree} {
-		candidates := []signal.Candidate{with("hog", 0, 0, 43, "cut"), with("plain", 0, 0, 100, ""), with("hidden", 0, 0, 0, "hangs"),
+	for _, s := range []signals.Signal{signals.NodefsAvailable, signals.NodefsInodesFree} {
+		candidates := []signals.Candidate{with("hog", 0, 0, 43, "cut"), with("plain", 0, 0, 100, ""), with("hidden", 0, 0, 0, "hangs"),
 			with("important", 5, 0, 500, "cut"), with("empty", 0, 0, 0, "")}
 		got := namesOf(ranking.Rank(candidates, s, everywhere))
 		if want := []string{"hog", "hidden", "plain", "important", "empty"}; !slices.Equal(got, want) {
 			t.Errorf("%s: ranked %v, want %v", s, got, want)
 		}
 	}
-	within := []signal.Candidate{with("within", 0, 1000, 43, "cut"), with("above", 0, 10, 11, "")}
-	if got := namesOf(ranking.Rank(within, signal.NodefsAvailable, everywhere)); got[0] != "above" {
+	within := []signals.Candidate{with("within", 0, 1000, 43, "cut"), with("above", 0, 10, 11, "")}
+	if got := namesOf(ranking.Rank(within, signals.NodefsAvailable, everywhere)); got[0] != "above" {
 		t.Errorf("ranked %v: what was counted does not exceed the request", got)
 	}
-	if got := namesOf(ranking.Rank([]signal.Candidate{with("b", 0, 0, 43, "cut"), with("a", 0, 0, 43, "")}, signal.NodefsAvailable, 0)); got[0] != "a" {
+	if got := namesOf(ranking.Rank([]signals.Candidate{with("b", 0, 0, 43, "cut"), with("a", 0, 0, 43, "")}, signals.NodefsAvailable, 0)); got[0] != "a" {
 		t.Errorf("ranked %v: what does not count is incomplete", got)
 	}
 }
@@ -158,14 +158,14 @@ func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
 // A large file below more directories than a walk enters is not hidden by a request:
 // what no measurement will count exceeds it, what the next one counts does not yet.
 func TestRank_UncountableExceedsAnyRequest(t *testing.T) {
-	with := func(name string, uncountable bool) signal.Candidate {
-		c := pod{name: name, request: 10 << 20, used: 1 << 20}.candidate(signal.NodefsAvailable)
+	with := func(name string, uncountable bool) signals.Candidate {
+		c := pod{name: name, request: 10 << 20, used: 1 << 20}.candidate(signals.NodefsAvailable)
 		c.Usage.Containers[0].Rootfs.Incomplete = "next round"
 		c.Usage.Containers[0].Logs.Incomplete, c.Usage.Containers[0].Logs.Uncountable = "too deep", uncountable
 		return c
 	}
-	above := pod{name: "above", used: 5 << 20}.candidate(signal.NodefsAvailable)
-	ranked := ranking.Rank([]signal.Candidate{above, with("pending", false), with("hides", true)}, signal.NodefsAvailable, everywhere)
+	above := pod{name: "above", used: 5 << 20}.candidate(signals.NodefsAvailable)
+	ranked := ranking.Rank([]signals.Candidate{above, with("pending", false), with("hides", true)}, signals.NodefsAvailable, everywhere)
 	if got := namesOf(ranked); !slices.Equal(got, []string{"hides", "above", "pending"}) {
 		t.Errorf("ranked %v", got)
 	}
@@ -175,21 +175,21 @@ func TestRank_UncountableExceedsAnyRequest(t *testing.T) {
 }
 
 func TestWhatIsNotMeasuredCountsZero(t *testing.T) {
-	seen := signal.Candidate{Pod: &signal.Pod{Name: "seen", UID: "b"}, Usage: &signal.Usage{}}
-	hungry := signal.Candidate{Pod: &signal.Pod{Name: "hungry", UID: "c"}, Usage: &signal.Usage{Memory: signal.Of(signal.Bytes(1))}}
-	absent := signal.Candidate{Pod: &signal.Pod{Name: "absent", UID: "d"}}
-	got := namesOf(ranking.Rank([]signal.Candidate{seen, hungry, absent}, signal.MemoryAvailable, 0))
+	seen := signals.Candidate{Pod: &signals.Pod{Name: "seen", UID: "b"}, Usage: &signals.Usage{}}
+	hungry := signals.Candidate{Pod: &signals.Pod{Name: "hungry", UID: "c"}, Usage: &signals.Usage{Memory: signals.Of(signals.Bytes(1))}}
+	absent := signals.Candidate{Pod: &signals.Pod{Name: "absent", UID: "d"}}
+	got := namesOf(ranking.Rank([]signals.Candidate{seen, hungry, absent}, signals.MemoryAvailable, 0))
 	if want := []string{"absent", "hungry", "seen"}; !slices.Equal(got, want) {
 		t.Errorf("ranked %v, want %v", got, want)
 	}
 }
 
 func TestProtectedPodsStayInTheRanking(t *testing.T) {
-	static := pod{name: "static", used: 100}.candidate(signal.MemoryAvailable)
-	static.Pod.Protection = signal.Static
-	plain := pod{name: "plain", used: 1}.candidate(signal.MemoryAvailable)
-	ranked := ranking.Rank([]signal.Candidate{plain, static}, signal.MemoryAvailable, 0)
-	if ranked[0].Pod.Name != "static" || ranked[0].Key.Protection != signal.Static {
+	static := pod{name: "static", used: 100}.candidate(signals.MemoryAvailable)
+	static.Pod.Protection = signals.Static
+	plain := pod{name: "plain", used: 1}.candidate(signals.MemoryAvailable)
+	ranked := ranking.Rank([]signals.Candidate{plain, static}, signals.MemoryAvailable, 0)
+	if ranked[0].Pod.Name != "static" || ranked[0].Key.Protection != signals.Static {
 		t.Errorf("first is %s, %v", ranked[0].Pod.Name, ranked[0].Key)
 	}
 }
@@ -208,13 +208,13 @@ func TestReasons(t *testing.T) {
 		{ranking.Key{Order: ranking.ByInodes, Exceeds: true, Usage: 5000, Priority: -1}, "uses 5k inodes, priority -1"},
 		{ranking.Key{Order: ranking.ByPIDs, Exceeds: true, Usage: 12}, "runs 12 processes, priority 0"},
 		{ranking.Key{Order: ranking.ByMemory, NoStats: true, Priority: 7}, "nothing measured, priority 7"},
-		{ranking.Key{Order: ranking.ByMemory, Exceeds: true, Usage: 1024, Priority: signal.CriticalPriority, Protection: signal.Critical},
+		{ranking.Key{Order: ranking.ByMemory, Exceeds: true, Usage: 1024, Priority: signals.CriticalPriority, Protection: signals.Critical},
 			"uses 1Ki, 1Ki above its request, priority 2000000000, passed over: critical pod"},
 		{ranking.Key{Order: ranking.ByPIDs, Exceeds: true, Usage: 12, EvictionPriority: -5, Last: true},
 			"runs 12 processes, priority 0, eviction priority -5, asked to go last"},
-		{ranking.Key{Order: ranking.ByPIDs, Usage: 1, Protection: signal.OptedOut}, "runs 1 processes, priority 0, passed over: opted out by its annotation"},
-		{ranking.Key{Order: ranking.ByPIDs, Usage: 1, Protection: signal.Namespaced}, "runs 1 processes, priority 0, passed over: in a protected namespace"},
-		{ranking.Key{Order: ranking.ByPIDs, NoStats: true, Protection: signal.Mirror}, "nothing measured, priority 0, passed over: mirror pod"},
+		{ranking.Key{Order: ranking.ByPIDs, Usage: 1, Protection: signals.OptedOut}, "runs 1 processes, priority 0, passed over: opted out by its annotation"},
+		{ranking.Key{Order: ranking.ByPIDs, Usage: 1, Protection: signals.Namespaced}, "runs 1 processes, priority 0, passed over: in a protected namespace"},
+		{ranking.Key{Order: ranking.ByPIDs, NoStats: true, Protection: signals.Mirror}, "nothing measured, priority 0, passed over: mirror pod"},
 	} {
 		if got := tc.key.Reason(); got != tc.want {
 			t.Errorf("%+v:\n%s\nwant\n%s", tc.key, got, tc.want)
@@ -223,14 +223,14 @@ func TestReasons(t *testing.T) {
 }
 
 func TestEverySignalHasItsOrder(t *testing.T) {
-	for s := range signal.All {
+	for s := range signals.All {
 		want := ranking.ByDisk
 		switch {
 		case s.OfMemory():
 			want = ranking.ByMemory
 		case strings.HasSuffix(s.String(), "inodesFree"):
 			want = ranking.ByInodes
-		case s == signal.PIDAvailable:
+		case s == signals.PIDAvailable:
 			want = ranking.ByPIDs
 		}
 		if got := ranking.For(s); got != want {

@@ -3,7 +3,7 @@ package ranking
 import (
 	"fmt"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Reason says in words why a pod stands where it stands.
@@ -18,7 +18,7 @@ func (k *Key) Reason() string {
 	if k.Last {
 		text += ", asked to go last"
 	}
-	if k.Protection != signal.Unprotected {
+	if k.Protection != signals.Unprotected {
 		text += ", passed over: " + k.Protection.String()
 	}
 	return text
@@ -28,7 +28,7 @@ func (k *Key) measured() string {
 	if k.NoStats {
 		return "nothing measured"
 	}
-	used := signal.Format(k.Usage, k.unit())
+	used := signals.Format(k.Usage, k.unit())
 	if k.Incomplete != "" {
 		used = "at least " + used
 	}
@@ -38,19 +38,19 @@ func (k *Key) measured() string {
 	case k.Order == ByPIDs:
 		return "runs " + used + " processes"
 	case k.Exceeds && k.Usage <= k.Request:
-		return fmt.Sprintf("uses %s, assumed above its request of %s", used, signal.Format(k.Request, k.unit()))
+		return fmt.Sprintf("uses %s, assumed above its request of %s", used, signals.Format(k.Request, k.unit()))
 	case k.Exceeds:
-		return fmt.Sprintf("uses %s, %s above its request", used, signal.Format(k.over(), k.unit()))
+		return fmt.Sprintf("uses %s, %s above its request", used, signals.Format(k.over(), k.unit()))
 	}
-	return fmt.Sprintf("uses %s, within its request of %s", used, signal.Format(k.Request, k.unit()))
+	return fmt.Sprintf("uses %s, within its request of %s", used, signals.Format(k.Request, k.unit()))
 }
 
-func (k *Key) unit() signal.Unit {
+func (k *Key) unit() signals.Unit {
 	switch k.Order {
 	case ByInodes:
-		return signal.UnitInodes
+		return signals.UnitInodes
 	case ByPIDs:
-		return signal.UnitPIDs
+		return signals.UnitPIDs
 	}
-	return signal.UnitBytes
+	return signals.UnitBytes
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/ranking"
-	"plimsoll.dev/plimsoll/signal"
 )
 
 // The naive twin ranks by the words of the contract: it takes the worst pod out
@@ -26,7 +26,7 @@ type figure struct {
 	request  *big.Int
 }
 
-func read(resource string, c signal.Candidate, measure signal.Storage) figure {
+func read(resource string, c signals.Candidate, measure signals.Storage) figure {
 	f := figure{last: c.Pod.Last, priority: int64(c.Pod.Priority), own: int64(c.Pod.EvictionPriority), used: new(big.Int), request: new(big.Int)}
 	if c.Usage == nil {
 		return f
@@ -44,7 +44,7 @@ func read(resource string, c signal.Candidate, measure signal.Storage) figure {
 	case "ephemeral-storage":
 		f.request.SetInt64(int64(c.Pod.StorageRequest.Value))
 	}
-	place := func(u signal.FilesystemUsage) {
+	place := func(u signals.FilesystemUsage) {
 		if resource == "inodes" {
 			add(int64(u.Inodes.Value))
 		} else {
@@ -52,16 +52,16 @@ func read(resource string, c signal.Candidate, measure signal.Storage) figure {
 		}
 	}
 	for _, k := range c.Usage.Containers {
-		if measure&signal.Rootfs != 0 {
+		if measure&signals.Rootfs != 0 {
 			place(k.Rootfs)
 		}
-		if measure&signal.Logs != 0 {
+		if measure&signals.Logs != 0 {
 			place(k.Logs)
 		}
 	}
 	for _, v := range c.Usage.Volumes {
 		for _, known := range c.Pod.Volumes {
-			if known.Name == v.Name && known.Local && measure&signal.LocalVolumes != 0 {
+			if known.Name == v.Name && known.Local && measure&signals.LocalVolumes != 0 {
 				place(v.FilesystemUsage)
 			}
 		}
@@ -70,7 +70,7 @@ func read(resource string, c signal.Candidate, measure signal.Storage) figure {
 }
 
 // worse says that a has to go before b, by the rule for the resource.
-func worse(resource string, a, b signal.Candidate, measure signal.Storage) bool {
+func worse(resource string, a, b signals.Candidate, measure signals.Storage) bool {
 	x, y := read(resource, a, measure), read(resource, b, measure)
 	if x.last != y.last {
 		return y.last
@@ -111,7 +111,7 @@ func worse(resource string, a, b signal.Candidate, measure signal.Storage) bool 
 	return a.Pod.UID < b.Pod.UID
 }
 
-func twinOrder(resource string, pods []signal.Candidate, measure signal.Storage) []string {
+func twinOrder(resource string, pods []signals.Candidate, measure signals.Storage) []string {
 	rest := slices.Clone(pods)
 	var names []string
 	for len(rest) > 0 {
@@ -128,27 +128,27 @@ func twinOrder(resource string, pods []signal.Candidate, measure signal.Storage)
 }
 
 // randomPods draws from few values, so that ties on every key happen.
-func randomPods(r *rand.Rand, n int) []signal.Candidate {
+func randomPods(r *rand.Rand, n int) []signals.Candidate {
 	small := func() int64 { return r.Int64N(4) }
-	fs := func() signal.FilesystemUsage {
-		u := signal.FilesystemUsage{}
+	fs := func() signals.FilesystemUsage {
+		u := signals.FilesystemUsage{}
 		if r.IntN(4) > 0 {
-			u.Bytes = signal.Of(signal.Bytes(small()))
+			u.Bytes = signals.Of(signals.Bytes(small()))
 		}
 		if r.IntN(4) > 0 {
-			u.Inodes = signal.Of(signal.Inodes(small()))
+			u.Inodes = signals.Of(signals.Inodes(small()))
 		}
 		return u
 	}
-	pods := make([]signal.Candidate, n)
+	pods := make([]signals.Candidate, n)
 	for i := range pods {
-		p := &signal.Pod{
+		p := &signals.Pod{
 			UID: fmt.Sprintf("%04d-%d", r.IntN(9999), i), Namespace: "ns", Name: fmt.Sprintf("pod-%d", i),
 			Priority:       int32(r.IntN(3) - 1),
-			MemoryRequest:  signal.Quantity{Value: signal.Amount(small() * 2)},
-			StorageRequest: signal.Quantity{Value: signal.Amount(small() * 3)},
-			Protection:     signal.Protection(r.IntN(6)),
-			Volumes:        []signal.Volume{{Name: "a", Local: r.IntN(2) == 0}, {Name: "b", Local: true}},
+			MemoryRequest:  signals.Quantity{Value: signals.Amount(small() * 2)},
+			StorageRequest: signals.Quantity{Value: signals.Amount(small() * 3)},
+			Protection:     signals.Protection(r.IntN(6)),
+			Volumes:        []signals.Volume{{Name: "a", Local: r.IntN(2) == 0}, {Name: "b", Local: true}},
 		}
 		if r.IntN(3) == 0 {
 			p.Last, p.EvictionPriority = r.IntN(4) == 0, int16(r.IntN(3)-1)*1000
@@ -157,23 +157,23 @@ func randomPods(r *rand.Rand, n int) []signal.Candidate {
 		if r.IntN(6) == 0 {
 			continue
 		}
-		u := &signal.Usage{
-			Containers: []signal.ContainerUsage{{Name: "x", Rootfs: fs(), Logs: fs()}, {Name: "y", Rootfs: fs(), Logs: fs()}},
-			Volumes:    []signal.VolumeUsage{{Name: "a", FilesystemUsage: fs()}, {Name: "c", FilesystemUsage: fs()}},
+		u := &signals.Usage{
+			Containers: []signals.ContainerUsage{{Name: "x", Rootfs: fs(), Logs: fs()}, {Name: "y", Rootfs: fs(), Logs: fs()}},
+			Volumes:    []signals.VolumeUsage{{Name: "a", FilesystemUsage: fs()}, {Name: "c", FilesystemUsage: fs()}},
 		}
 		if r.IntN(5) > 0 {
-			u.Memory = signal.Of(signal.Bytes(small() * 3))
+			u.Memory = signals.Of(signals.Bytes(small() * 3))
 		}
 		if r.IntN(5) > 0 {
-			u.Processes = signal.Of(signal.PIDs(small()))
+			u.Processes = signals.Of(signals.PIDs(small()))
 		}
 		pods[i].Usage = u
 	}
 	return pods
 }
 
-var orders = map[string]signal.Signal{
-	"memory": signal.MemoryAvailable, "ephemeral-storage": signal.NodefsAvailable, "inodes": signal.ImagefsInodesFree, "pids": signal.PIDAvailable,
+var orders = map[string]signals.Signal{
+	"memory": signals.MemoryAvailable, "ephemeral-storage": signals.NodefsAvailable, "inodes": signals.ImagefsInodesFree, "pids": signals.PIDAvailable,
 }
 
 func TestEveryRankingAgreesWithItsNaiveTwin(t *testing.T) {
@@ -184,7 +184,7 @@ func TestEveryRankingAgreesWithItsNaiveTwin(t *testing.T) {
 			for i := range uint64(10_000) {
 				r := rand.New(rand.NewPCG(seed, i))
 				pods := randomPods(r, r.IntN(9))
-				measure := signal.Storage(r.IntN(8))
+				measure := signals.Storage(r.IntN(8))
 				before := slices.Clone(pods)
 				got := namesOf(ranking.Rank(pods, s, measure))
 				if want := twinOrder(resource, pods, measure); !slices.Equal(got, want) {
@@ -208,14 +208,14 @@ func TestOrdersAreTotal(t *testing.T) {
 		ranked := ranking.Rank(pods, s, everywhere)
 		for i := range ranked {
 			for j := i + 1; j < len(ranked); j++ {
-				pair := []signal.Candidate{ranked[j].Candidate, ranked[i].Candidate}
+				pair := []signals.Candidate{ranked[j].Candidate, ranked[i].Candidate}
 				if got := ranking.Rank(pair, s, everywhere); got[0].Pod != ranked[i].Pod {
 					t.Fatalf("seed %d: %s: %s stands before %s, but not as a pair", seed, resource, ranked[i].Pod.Name, ranked[j].Pod.Name)
 				}
 			}
 		}
-		before := func(a, b signal.Candidate) bool {
-			return ranking.Rank([]signal.Candidate{b, a}, s, everywhere)[0].Pod == a.Pod
+		before := func(a, b signals.Candidate) bool {
+			return ranking.Rank([]signals.Candidate{b, a}, s, everywhere)[0].Pod == a.Pod
 		}
 		for range 2_000 {
 			a, b, c := pods[r.IntN(40)], pods[r.IntN(40)], pods[r.IntN(40)]
@@ -238,9 +238,9 @@ func TestOrderDoesNotDependOnTheInputs(t *testing.T) {
 	for range 500 {
 		pods := randomPods(r, 12)
 		pods[3].Pod.UID, pods[4].Pod.UID = pods[5].Pod.UID, pods[5].Pod.UID // nobody should, somebody will
-		want := namesOf(ranking.Rank(pods, signal.MemoryAvailable, everywhere))
+		want := namesOf(ranking.Rank(pods, signals.MemoryAvailable, everywhere))
 		r.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-		if got := namesOf(ranking.Rank(pods, signal.MemoryAvailable, everywhere)); !slices.Equal(got, want) {
+		if got := namesOf(ranking.Rank(pods, signals.MemoryAvailable, everywhere)); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %v, shuffled %v", seed, want, got)
 		}
 	}

@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/pods"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // learnNames notes the names in a list of pods, before any step is read: a step
 // may speak of pods that come later, and of those that have faults.
-func (r *reader) learnNames(list fields.Value) {
-	var unheard fields.Faults
+func (r *reader) learnNames(list strictyaml.Value) {
+	var unheard strictyaml.Faults
 	for _, v := range list.Quiet(&unheard).List() {
 		metadata := v.Object("metadata").Get("metadata").Object("name", "namespace")
 		r.known[key(orDefault(metadata.Get("namespace").Text()), metadata.Get("name").Text())] = true
@@ -30,8 +30,8 @@ func orDefault(namespace string) string {
 
 // pods reads a list of core/v1 pods as written; a UID left out is the pod's
 // namespace/name.
-func (r *reader) pods(v fields.Value) []signal.Pod {
-	var read []signal.Pod
+func (r *reader) pods(v strictyaml.Value) []signals.Pod {
+	var read []signals.Pod
 	names, uids := map[string]bool{}, map[string]bool{}
 	for _, v := range v.List() {
 		var pod corev1.Pod
@@ -55,47 +55,47 @@ func (r *reader) pods(v fields.Value) []signal.Pod {
 			r.faults.Add(v.Path()+".metadata.uid", string(pod.UID), "is already the UID of a pod in this list")
 		}
 		names[name], uids[string(pod.UID)] = true, true
-		converted := pods.Convert(&pod)
+		converted := agentpods.Convert(&pod)
 		r.choices.Apply(&converted, pod.Annotations)
 		read = append(read, converted)
 	}
 	return read
 }
 
-func readUsage(v fields.Value, at time.Time) *signal.Usage {
+func readUsage(v strictyaml.Value, at time.Time) *signals.Usage {
 	o := v.Object("memory", "processes", "ephemeralStorage", "containers", "volumes")
-	u := &signal.Usage{
+	u := &signals.Usage{
 		Time:             at,
-		Memory:           measured[signal.Bytes](o.Get("memory")),
-		Processes:        measured[signal.PIDs](o.Get("processes")),
-		EphemeralStorage: measured[signal.Bytes](o.Get("ephemeralStorage")),
+		Memory:           measured[signals.Bytes](o.Get("memory")),
+		Processes:        measured[signals.PIDs](o.Get("processes")),
+		EphemeralStorage: measured[signals.Bytes](o.Get("ephemeralStorage")),
 	}
 	for _, e := range o.Get("containers").Entries() {
 		c := e.Value.Object("memory", "rootfs", "logs")
-		u.Containers = append(u.Containers, signal.ContainerUsage{
+		u.Containers = append(u.Containers, signals.ContainerUsage{
 			Name:   e.Key,
-			Memory: measured[signal.Bytes](c.Get("memory")),
+			Memory: measured[signals.Bytes](c.Get("memory")),
 			Rootfs: readFilesystemUsage(c.Get("rootfs")),
 			Logs:   readFilesystemUsage(c.Get("logs")),
 		})
 	}
 	for _, e := range o.Get("volumes").Entries() {
-		u.Volumes = append(u.Volumes, signal.VolumeUsage{Name: e.Key, FilesystemUsage: readFilesystemUsage(e.Value)})
+		u.Volumes = append(u.Volumes, signals.VolumeUsage{Name: e.Key, FilesystemUsage: readFilesystemUsage(e.Value)})
 	}
 	return u
 }
 
-func readFilesystemUsage(v fields.Value) signal.FilesystemUsage {
+func readFilesystemUsage(v strictyaml.Value) signals.FilesystemUsage {
 	o := v.Object("bytes", "inodes")
-	return signal.FilesystemUsage{
-		Bytes:  measured[signal.Bytes](o.Get("bytes")),
-		Inodes: measured[signal.Inodes](o.Get("inodes")),
+	return signals.FilesystemUsage{
+		Bytes:  measured[signals.Bytes](o.Get("bytes")),
+		Inodes: measured[signals.Inodes](o.Get("inodes")),
 	}
 }
 
-func measured[T signal.Bytes | signal.Inodes | signal.PIDs](v fields.Value) signal.Measured[T] {
+func measured[T signals.Bytes | signals.Inodes | signals.PIDs](v strictyaml.Value) signals.Measured[T] {
 	if !v.Present() {
-		return signal.Measured[T]{}
+		return signals.Measured[T]{}
 	}
-	return signal.Of(T(amount(v)))
+	return signals.Of(T(amount(v)))
 }

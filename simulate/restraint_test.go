@@ -11,8 +11,8 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/simulate"
 )
 
@@ -30,7 +30,7 @@ const (
 // observed and who was evicted before. It keeps the amounts as a person would
 // write them down: in tables, from the beginning.
 type restraintTwin struct {
-	policy  restraint.Policy
+	policy  limiter.Policy
 	evicted []twinEvicted
 	spared  map[string]twinWait // by owner
 	lastMet time.Duration
@@ -63,7 +63,7 @@ type twinWait struct {
 type twinEntry struct{ expected, left int64 }
 
 // expect is what holds somebody in a step, or who goes: of pods, in their order.
-func (w *restraintTwin) expect(at time.Duration, restart bool, available, outside int64, order []*signal.Pod, used map[string]int64) (hold restraint.Cause, evicted string) {
+func (w *restraintTwin) expect(at time.Duration, restart bool, available, outside int64, order []*signals.Pod, used map[string]int64) (hold limiter.Cause, evicted string) {
 	before, beforeT := w.before, w.beforeT
 	w.before, w.beforeT = &available, at
 	if restart {
@@ -85,26 +85,26 @@ func (w *restraintTwin) expect(at time.Duration, restart bool, available, outsid
 	urgent := 2*available < lowest || before != nil && *before > available && float64(available)/float64(*before-available)*(at-beforeT).Seconds() <= 0.5
 	switch {
 	case available >= lowest:
-		return restraint.None, ""
+		return limiter.None, ""
 	case at < w.until && !urgent:
-		return restraint.Futile, ""
+		return limiter.Futile, ""
 	}
 	if w.open {
 		w.open, w.quiet = false, &twinQuiet{at, outside}
 		if w.book(outside - w.outside); w.row() >= w.policy.Futile {
 			w.holds++
 			w.until = at + min(time.Hour, w.policy.FutileBackOff<<min(w.holds-1, 10))
-			return restraint.Futile, ""
+			return limiter.Futile, ""
 		}
 		w.until = 0
 	}
 	for _, p := range order {
-		if p.Protection != signal.Unprotected {
+		if p.Protection != signals.Unprotected {
 			continue
 		}
 		uses := used[p.Key()]
 		hog := uses > 0 && uses >= lowest-available
-		if by := w.spares(p, at, urgent, hog, uses, outside); by != restraint.None || hold != restraint.None && !hog {
+		if by := w.spares(p, at, urgent, hog, uses, outside); by != limiter.None || hold != limiter.None && !hog {
 			hold = cmp.Or(hold, by)
 			continue
 		}
@@ -118,20 +118,20 @@ func (w *restraintTwin) expect(at time.Duration, restart bool, available, outsid
 }
 
 // spares is why one pod is spared.
-func (w *restraintTwin) spares(p *signal.Pod, at time.Duration, urgent, hog bool, uses, outside int64) restraint.Cause {
+func (w *restraintTwin) spares(p *signals.Pod, at time.Duration, urgent, hog bool, uses, outside int64) limiter.Cause {
 	bound := w.policy.PerHour
 	if urgent {
-		bound *= restraint.UrgentBounds
+		bound *= limiter.UrgentBounds
 	}
 	switch {
 	case bound > 0 && w.within(at) >= bound:
-		return restraint.Budget
+		return limiter.Budget
 	case at < w.until && !(hog && w.lasts(at, uses, outside)):
-		return restraint.Futile
+		return limiter.Futile
 	case w.policy.OwnerBackOff > 0 && at < w.spared[p.Owner].until && !urgent:
-		return restraint.Owner
+		return limiter.Owner
 	}
-	return restraint.None
+	return limiter.None
 }
 
 // lasts reports whether what is outside of pods takes more than ten minutes to take
@@ -196,31 +196,31 @@ func (w *restraintTwin) goes(owner string, at time.Duration) {
 
 func randomTale(t *testing.T, r *rand.Rand) *simulate.NodeScenario {
 	t.Helper()
-	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signal.MemoryAvailable,
-		Value: eviction.Value{Quantity: signal.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, ReactionReserve: 500 * time.Millisecond})
+	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable,
+		Value: eviction.Value{Quantity: signals.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, ReactionReserve: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &simulate.NodeScenario{Policy: policy, Restraint: restraint.Policy{
+	s := &simulate.NodeScenario{Policy: policy, Restraint: limiter.Policy{
 		PerHour: r.IntN(6), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(10)) * time.Minute, OwnerBackOff: time.Duration(r.IntN(4)) * time.Minute}}
 	at, used := time.Duration(0), map[string]int64{}
 	for i := range 50 {
 		at += time.Duration(1+r.IntN(5)*r.IntN(5)*r.IntN(30)) * time.Second
-		step := simulate.Step{At: at, Kind: signal.Regular, Usage: map[string]*signal.Usage{}, Restart: r.IntN(12) == 0}
+		step := simulate.Step{At: at, Kind: signals.Regular, Usage: map[string]*signals.Usage{}, Restart: r.IntN(12) == 0}
 		for range 1 + r.IntN(2) {
-			p := signal.Pod{UID: fmt.Sprintf("%02d-%d", i, len(used)), Namespace: "default", Name: fmt.Sprintf("p%d", len(used)), Owner: fmt.Sprint("owner", r.IntN(3)), Priority: int32(r.IntN(2))}
+			p := signals.Pod{UID: fmt.Sprintf("%02d-%d", i, len(used)), Namespace: "default", Name: fmt.Sprintf("p%d", len(used)), Owner: fmt.Sprint("owner", r.IntN(3)), Priority: int32(r.IntN(2))}
 			if r.IntN(protected) == 0 {
-				p.Protection = []signal.Protection{signal.Static, signal.Critical, signal.OptedOut, signal.Namespaced}[r.IntN(4)]
+				p.Protection = []signals.Protection{signals.Static, signals.Critical, signals.OptedOut, signals.Namespaced}[r.IntN(4)]
 			}
 			step.Add = append(step.Add, p)
 			used[p.Key()] = 0
 		}
 		for name := range used {
 			used[name] = int64(r.IntN(4)) * 20 * mebi
-			step.Usage[name] = &signal.Usage{Memory: signal.Of(signal.Bytes(used[name]))}
+			step.Usage[name] = &signals.Usage{Memory: signals.Of(signals.Bytes(used[name]))}
 		}
 		available := int64([]int{0, 1, 30, 60, 90, 99, 100, 300, 2000}[r.IntN(9)]) * mebi
-		step.Node[signal.MemoryAvailable] = signal.Observed(signal.Amount(available), all, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(at))
+		step.Node[signals.MemoryAvailable] = signals.Observed(signals.Amount(available), all, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(at))
 		s.Steps = append(s.Steps, step)
 	}
 	return s
@@ -231,15 +231,15 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	held := map[restraint.Cause]int{}
+	held := map[limiter.Cause]int{}
 	for n := range uint64(300) {
 		s := randomTale(t, rand.New(rand.NewPCG(seed, n)))
 		w := &restraintTwin{policy: s.Restraint, spared: map[string]twinWait{}}
-		var active []signal.Pod
+		var active []signals.Pod
 		var evictions []time.Duration
 		err := s.Run(func(step *simulate.Step, o *agent.Outcome, _ *eviction.Machine) error {
 			active = append(active, step.Add...)
-			available, used := int64(step.Node[signal.MemoryAvailable].Available), map[string]int64{}
+			available, used := int64(step.Node[signals.MemoryAvailable].Available), map[string]int64{}
 			outside := int64(all) - available
 			for i := range active {
 				used[active[i].Key()] = int64(step.Usage[active[i].Key()].Memory.Value)
@@ -250,15 +250,15 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 			if o.Evicted != nil {
 				evicted = o.Evicted.Pod.Key()
 				evictions = append(evictions, step.At)
-				if o.Evicted.Pod.Protection != signal.Unprotected {
+				if o.Evicted.Pod.Protection != signals.Unprotected {
 					t.Errorf("%s is protected, and was evicted", evicted)
 				}
-				active = slices.DeleteFunc(active, func(p signal.Pod) bool { return p.Key() == evicted })
+				active = slices.DeleteFunc(active, func(p signals.Pod) bool { return p.Key() == evicted })
 			}
 			if held[o.Held.By]++; o.Held.By != cause || evicted != goes {
 				t.Fatalf("seed %d, timeline %d, %s, %+v: held by %q, evicted %q; the twin %q, %q", seed, n, step.At, s.Restraint, o.Held.By, evicted, cause, goes)
 			}
-			if left := o.Held.Until.Sub(o.Snapshot.At); cause != restraint.None && (left <= 0 || left > time.Hour) {
+			if left := o.Held.Until.Sub(o.Snapshot.At); cause != limiter.None && (left <= 0 || left > time.Hour) {
 				t.Errorf("a hold by %s lasts %s", cause, left)
 			}
 			return nil
@@ -266,9 +266,9 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		withinBound(t, s.Restraint.PerHour*restraint.UrgentBounds, evictions)
+		withinBound(t, s.Restraint.PerHour*limiter.UrgentBounds, evictions)
 	}
-	for _, by := range []restraint.Cause{restraint.None, restraint.Budget, restraint.Futile, restraint.Owner} {
+	for _, by := range []limiter.Cause{limiter.None, limiter.Budget, limiter.Futile, limiter.Owner} {
 		if held[by] < 20 {
 			t.Errorf("%q was the cause %d times: this says little", by, held[by])
 		}
@@ -276,11 +276,11 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 }
 
 // inOrder are the pods by the rule for memory, where nobody requests any.
-func inOrder(pods []signal.Pod, used map[string]int64) (order []*signal.Pod) {
+func inOrder(pods []signals.Pod, used map[string]int64) (order []*signals.Pod) {
 	for i := range pods {
 		order = append(order, &pods[i])
 	}
-	slices.SortFunc(order, func(a, b *signal.Pod) int {
+	slices.SortFunc(order, func(a, b *signals.Pod) int {
 		x, y := used[a.Key()], used[b.Key()]
 		switch {
 		case (x > 0) != (y > 0):

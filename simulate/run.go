@@ -10,15 +10,15 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Run simulates the scenario and hands every step with its outcome to each, in
 // order.
 func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
 	w := &world{scenario: s, active: slices.Clone(s.Pods)}
-	machine, holds := eviction.New(s.Policy), restraint.New(s.Restraint)
+	machine, holds := eviction.New(s.Policy), limiter.New(s.Restraint)
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		w.enter(step)
@@ -42,7 +42,7 @@ func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) e
 }
 
 // restart gives new decisions what the old ones would have saved to disk.
-func (s *NodeScenario) restart(old *eviction.Machine, holds *restraint.Restraint, now time.Time) (*eviction.Machine, *restraint.Restraint, error) {
+func (s *NodeScenario) restart(old *eviction.Machine, holds *limiter.Restraint, now time.Time) (*eviction.Machine, *limiter.Restraint, error) {
 	decided, err := overDisk(old.Save())
 	if err != nil {
 		return nil, nil, err
@@ -51,7 +51,7 @@ func (s *NodeScenario) restart(old *eviction.Machine, holds *restraint.Restraint
 	if err != nil {
 		return nil, nil, err
 	}
-	machine, successor := eviction.New(s.Policy), restraint.New(s.Restraint)
+	machine, successor := eviction.New(s.Policy), limiter.New(s.Restraint)
 	machine.Restore(decided, now)
 	successor.Restore(held, now)
 	return machine, successor, nil
@@ -74,7 +74,7 @@ type world struct {
 	scenario  *NodeScenario
 	step      *Step
 	before    *Step // the step before, unless the agent was restarted since
-	active    []signal.Pod
+	active    []signals.Pod
 	reclaimed bool
 }
 
@@ -96,26 +96,26 @@ func (w *world) leave(o *agent.Outcome) {
 }
 
 func (w *world) remove(name string) {
-	w.active = slices.DeleteFunc(slices.Clone(w.active), func(p signal.Pod) bool { return p.Key() == name })
+	w.active = slices.DeleteFunc(slices.Clone(w.active), func(p signals.Pod) bool { return p.Key() == name })
 }
 
 // snapshot is the step's look with the rates since the step before.
-func (w *world) snapshot() *signal.Snapshot {
-	s := &signal.Snapshot{At: start.Add(w.step.At), Kind: w.step.Kind}
+func (w *world) snapshot() *signals.Snapshot {
+	s := &signals.Snapshot{At: start.Add(w.step.At), Kind: w.step.Kind}
 	if w.before == nil {
 		return s
 	}
-	for sig := range signal.All {
+	for sig := range signals.All {
 		before, now := &w.before.Node[sig], &w.step.Node[sig]
 		if before.Known && now.Known {
-			s.Fell[sig] = signal.Fall{By: before.Available - now.Available, Over: w.step.At - w.before.At}
+			s.Fell[sig] = signals.Fall{By: before.Available - now.Available, Over: w.step.At - w.before.At}
 		}
 	}
 	return s
 }
 
 // Observe implements agent.Observer.
-func (w *world) Observe(into *signal.Observations, _ signal.Kind) {
+func (w *world) Observe(into *signals.Observations, _ signals.Kind) {
 	if w.reclaimed {
 		*into = w.step.AfterReclaim
 		return
@@ -124,19 +124,19 @@ func (w *world) Observe(into *signal.Observations, _ signal.Kind) {
 }
 
 // Measure implements agent.Pods.
-func (w *world) Measure(context.Context) []signal.Candidate {
-	candidates := make([]signal.Candidate, len(w.active))
+func (w *world) Measure(context.Context) []signals.Candidate {
+	candidates := make([]signals.Candidate, len(w.active))
 	for i := range w.active {
-		candidates[i] = signal.Candidate{Pod: &w.active[i], Usage: w.step.Usage[w.active[i].Key()]}
+		candidates[i] = signals.Candidate{Pod: &w.active[i], Usage: w.step.Usage[w.active[i].Key()]}
 	}
 	return candidates
 }
 
 // Stored implements agent.Pods.
-func (w *world) Stored() []signal.Candidate { return w.Measure(context.Background()) }
+func (w *world) Stored() []signals.Candidate { return w.Measure(context.Background()) }
 
 // Reclaim implements agent.Reclaimer.
-func (w *world) Reclaim(_ context.Context, v *eviction.Verdict) (ran []signal.Reclaimer, done bool) {
+func (w *world) Reclaim(_ context.Context, v *eviction.Verdict) (ran []signals.Reclaimer, done bool) {
 	w.reclaimed = len(v.Reclaim) > 0
 	return v.Reclaim, true
 }

@@ -7,11 +7,11 @@ import (
 
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/pods"
-	"plimsoll.dev/plimsoll/rehearse"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
+	"plimsoll.dev/plimsoll/simulate/cluster"
 )
 
 // NodeKind is the kind of scenarios about one node under pressure.
@@ -19,7 +19,7 @@ const NodeKind = "NodeScenario"
 
 // A Scenario is a timeline that can be run, as often as one likes: a
 // [*NodeScenario] or a [*rehearse.Scenario]. What only the run can find wrong
-// with the file comes as an error of type [fields.Faults], with nothing written.
+// with the file comes as an error of type [strictyaml.Faults], with nothing written.
 type Scenario interface {
 	WriteText(io.Writer) error // for people
 	WriteJSON(io.Writer) error // one JSON object a line
@@ -28,9 +28,9 @@ type Scenario interface {
 // A NodeScenario is a timeline of one node.
 type NodeScenario struct {
 	Policy      *eviction.Policy
-	Restraint   restraint.Policy
-	Remarks     []string     // what of the file does not count, as in the agent
-	Pods        []signal.Pod // active from the start
+	Restraint   limiter.Policy
+	Remarks     []string      // what of the file does not count, as in the agent
+	Pods        []signals.Pod // active from the start
 	Steps       []Step
 	KeepEvicted bool // evicted pods stay active
 }
@@ -38,12 +38,12 @@ type NodeScenario struct {
 // A Step is one look of the agent, and what it finds.
 type Step struct {
 	At           time.Duration // since the start of the scenario
-	Kind         signal.Kind
-	Node         signal.Observations
-	AfterReclaim signal.Observations // as Node, if reclaim runs
-	Usage        map[string]*signal.Usage
+	Kind         signals.Kind
+	Node         signals.Observations
+	AfterReclaim signals.Observations // as Node, if reclaim runs
+	Usage        map[string]*signals.Usage
 	KillError    string
-	Add          []signal.Pod
+	Add          []signals.Pod
 	Remove       []string
 	Restart      bool
 }
@@ -53,15 +53,15 @@ type Step struct {
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // readers read the fields of a scenario, by its kind.
-var readers = map[string]func(fields.Value, *fields.Faults) Scenario{
-	NodeKind:      func(v fields.Value, faults *fields.Faults) Scenario { return readNode(v, faults) },
-	rehearse.Kind: func(v fields.Value, faults *fields.Faults) Scenario { return rehearse.Read(v, faults) },
+var readers = map[string]func(strictyaml.Value, *strictyaml.Faults) Scenario{
+	NodeKind:     func(v strictyaml.Value, faults *strictyaml.Faults) Scenario { return readNode(v, faults) },
+	cluster.Kind: func(v strictyaml.Value, faults *strictyaml.Faults) Scenario { return cluster.Read(v, faults) },
 }
 
 // Parse reads a scenario. If there are faults, the scenario must not be used.
-func Parse(data []byte) (Scenario, fields.Faults) {
-	var faults, unheard fields.Faults
-	root := fields.Parse(data, &faults)
+func Parse(data []byte) (Scenario, strictyaml.Faults) {
+	var faults, unheard strictyaml.Faults
+	root := strictyaml.Parse(data, &faults)
 	if faults.Err() != nil {
 		return nil, faults
 	}
@@ -75,7 +75,7 @@ func Parse(data []byte) (Scenario, fields.Faults) {
 	switch {
 	case read != nil:
 	case kind.Present():
-		kind.Fault("must be %s or %s", NodeKind, rehearse.Kind)
+		kind.Fault("must be %s or %s", NodeKind, cluster.Kind)
 		return nil, faults // what its fields mean is not known
 	default:
 		read = readers[NodeKind]
@@ -85,17 +85,17 @@ func Parse(data []byte) (Scenario, fields.Faults) {
 
 // readNode reads a scenario whose apiVersion and kind were looked at. If faults
 // were found, it must not be used.
-func readNode(root fields.Value, faults *fields.Faults) *NodeScenario {
+func readNode(root strictyaml.Value, faults *strictyaml.Faults) *NodeScenario {
 	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
 	layout := readLayout(doc.Get("filesystems"))
 	c := config.ReadNodeScenario(doc.Get("config"), faults)
 	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false), Restraint: c.Restraint.Policy()}
-	r := reader{layout: layout, faults: faults, known: map[string]bool{}, choices: pods.NewChoices(c.ProtectedNamespaces, c.EvictionPolicyNamespaces,
+	r := reader{layout: layout, faults: faults, known: map[string]bool{}, choices: agentpods.NewChoices(c.ProtectedNamespaces, c.EvictionPolicyNamespaces,
 		func(problem error) { s.Remarks = append(s.Remarks, problem.Error()) })}
 	r.learnNames(doc.Get("pods"))
 	s.Pods = r.pods(doc.Get("pods"))
 	steps := doc.Need("steps").List()
-	var unheard fields.Faults
+	var unheard strictyaml.Faults
 	for _, step := range steps {
 		r.learnNames(step.Quiet(&unheard).Object(stepFields...).Get("add"))
 	}
@@ -113,11 +113,11 @@ func readNode(root fields.Value, faults *fields.Faults) *NodeScenario {
 	return s
 }
 
-func readLayout(v fields.Value) signal.Layout {
+func readLayout(v strictyaml.Value) signals.Layout {
 	if !v.Present() {
-		return signal.Single
+		return signals.Single
 	}
-	layout, err := signal.ParseLayout(v.Text())
+	layout, err := signals.ParseLayout(v.Text())
 	if err != nil {
 		v.Fault("must be single, dedicated or split")
 	}
@@ -126,21 +126,21 @@ func readLayout(v fields.Value) signal.Layout {
 
 // A reader reads steps and pods, which refer to each other by name.
 type reader struct {
-	layout  signal.Layout
-	faults  *fields.Faults
+	layout  signals.Layout
+	faults  *strictyaml.Faults
 	known   map[string]bool // every pod the file ever has
-	choices *pods.Choices
+	choices *agentpods.Choices
 	last    *time.Duration // the step before was at
 }
 
 var stepFields = []string{"at", "check", "node", "usage", "afterReclaim", "killError", "add", "remove", "restart"}
 
-func (r *reader) step(v fields.Value) Step {
+func (r *reader) step(v strictyaml.Value) Step {
 	o := v.Object(stepFields...)
 	s := Step{
 		At:        r.at(o.Need("at")),
 		Kind:      readKind(o.Get("check")),
-		Usage:     map[string]*signal.Usage{},
+		Usage:     map[string]*signals.Usage{},
 		KillError: o.Get("killError").Text(),
 		Add:       r.pods(o.Get("add")),
 		Restart:   o.Get("restart").Bool(false),
@@ -162,7 +162,7 @@ func (r *reader) step(v fields.Value) Step {
 	return s
 }
 
-func (r *reader) at(v fields.Value) time.Duration {
+func (r *reader) at(v strictyaml.Value) time.Duration {
 	at := v.Duration(0)
 	switch {
 	case at < 0:
@@ -174,34 +174,34 @@ func (r *reader) at(v fields.Value) time.Duration {
 	return at
 }
 
-func readKind(v fields.Value) signal.Kind {
+func readKind(v strictyaml.Value) signals.Kind {
 	if !v.Present() {
-		return signal.Regular
+		return signals.Regular
 	}
 	switch v.Text() {
 	case "periodic":
-		return signal.Regular
+		return signals.Regular
 	case "early":
-		return signal.Extra
+		return signals.Extra
 	}
 	v.Fault("must be periodic or early")
-	return signal.Regular
+	return signals.Regular
 }
 
-func (r *reader) checkName(v fields.Value, name string) {
+func (r *reader) checkName(v strictyaml.Value, name string) {
 	if !r.known[name] {
 		r.faults.Add(v.Path(), name, "no pod of this file ever has this namespace/name")
 	}
 }
 
 // observations reads what is measured of the node into the signals named.
-func (r *reader) observations(v fields.Value, into *signal.Observations, at time.Time, withTime bool) {
+func (r *reader) observations(v strictyaml.Value, into *signals.Observations, at time.Time, withTime bool) {
 	known := []string{"available", "capacity"}
 	if withTime {
 		known = append(known, "time")
 	}
 	for _, e := range v.Entries() {
-		sig, err := signal.Parse(e.Key)
+		sig, err := signals.Parse(e.Key)
 		if err != nil {
 			e.Value.Fault("%v", err)
 			continue
@@ -211,28 +211,28 @@ func (r *reader) observations(v fields.Value, into *signal.Observations, at time
 		if t := o.Get("time"); withTime && t.Present() {
 			measured = start.Add(t.Duration(0))
 		}
-		into[sig] = signal.Observed(amount(o.Need("available")), amount(o.Need("capacity")), measured)
+		into[sig] = signals.Observed(amount(o.Need("available")), amount(o.Need("capacity")), measured)
 	}
 }
 
 // followContainerfs gives a containerfs signal that was left out the
 // observation of the signal whose device it shares.
-func (r *reader) followContainerfs(o *signal.Observations) {
-	if r.layout == signal.Split {
+func (r *reader) followContainerfs(o *signals.Observations) {
+	if r.layout == signals.Split {
 		return
 	}
-	for _, s := range []signal.Signal{signal.ContainerfsAvailable, signal.ContainerfsInodesFree} {
+	for _, s := range []signals.Signal{signals.ContainerfsAvailable, signals.ContainerfsInodesFree} {
 		if followed, _ := s.ContainerfsFollows(r.layout); !o[s].Known {
 			o[s] = o[followed]
 		}
 	}
 }
 
-func amount(v fields.Value) signal.Amount {
+func amount(v strictyaml.Value) signals.Amount {
 	if !v.Present() {
 		return 0
 	}
-	return signal.Amount(fields.Whole(v.Quantity()))
+	return signals.Amount(strictyaml.Whole(v.Quantity()))
 }
 
 // key is namespace/name, the way a scenario names pods.

@@ -7,8 +7,8 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // WriteText runs the scenario and writes it for a person: a line for every
@@ -46,7 +46,7 @@ const indent = "          "
 func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	var b strings.Builder
 	kind := ""
-	if step.Kind == signal.Extra {
+	if step.Kind == signals.Extra {
 		kind = "(extra look) "
 	}
 	if step.Restart {
@@ -80,7 +80,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	case e != nil:
 		say("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
 		say("  %s", strings.TrimSpace(e.Message))
-	case o.Held.By != restraint.None: // said above
+	case o.Held.By != limiter.None: // said above
 	case o.Verdict.Target != nil && !o.Recovered:
 		say("nobody can be evicted")
 	}
@@ -91,8 +91,8 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 // out, as they say the same.
 func observed(step *Step, p *eviction.Policy) string {
 	var parts []string
-	for s := range signal.All {
-		if _, follows := s.ContainerfsFollows(p.Layout); !p.Configured.Has(s) || follows && p.Layout != signal.Split {
+	for s := range signals.All {
+		if _, follows := s.ContainerfsFollows(p.Layout); !p.Configured.Has(s) || follows && p.Layout != signals.Split {
 			continue
 		}
 		o := step.Node[s]
@@ -101,7 +101,7 @@ func observed(step *Step, p *eviction.Policy) string {
 			continue
 		}
 		unit := s.Definition().Unit
-		parts = append(parts, fmt.Sprintf("%s %s of %s", s, signal.Format(o.Available, unit), signal.Format(o.Capacity, unit)))
+		parts = append(parts, fmt.Sprintf("%s %s of %s", s, signals.Format(o.Available, unit), signals.Format(o.Capacity, unit)))
 	}
 	if len(parts) == 0 {
 		return "no signal is watched"

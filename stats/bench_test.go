@@ -6,9 +6,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 func BenchmarkLook(b *testing.B) {
@@ -16,16 +16,16 @@ func BenchmarkLook(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		o    Options
-		kind signal.Kind
+		kind signals.Kind
 	}{
-		{"machine/regular", Options{}, signal.Regular},
-		{"machine/extra", Options{}, signal.Extra},
-		{"cgroup/regular", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signal.Regular},
-		{"cgroup/extra", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signal.Extra},
+		{"machine/regular", Options{}, signals.Regular},
+		{"machine/extra", Options{}, signals.Extra},
+		{"cgroup/regular", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Regular},
+		{"cgroup/extra", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Extra},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			n := openNode(b, c.o)
-			var into signal.Observations
+			var into signals.Observations
 			b.ReportAllocs()
 			for b.Loop() {
 				n.Look(c.kind, noon, &into)
@@ -76,7 +76,7 @@ func BenchmarkMeasure110Pods(b *testing.B) {
 	})
 }
 
-func preadFloor(b *testing.B, p *Pods, pods []signal.Pod) {
+func preadFloor(b *testing.B, p *Pods, pods []signals.Pod) {
 	names := []string{"memory.usage_in_bytes", "memory.stat"}
 	if p.h.Version == cgroup.V2 {
 		names[0] = "memory.current"

@@ -15,8 +15,8 @@ import (
 	cadvisor "github.com/google/cadvisor/manager"
 	"github.com/google/cadvisor/utils/sysfs"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // CAdvisor measures pods by an embedded cAdvisor, whose figures a kubelet acts
@@ -40,7 +40,7 @@ func OpenCAdvisor(nodeCgroup string, o Sampling) (*CAdvisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start cAdvisor: %w; use another --stats-provider", err)
 	}
-	return &CAdvisor{startSampler(o, func(context.Context) (map[string]signal.Usage, error) {
+	return &CAdvisor{startSampler(o, func(context.Context) (map[string]signals.Usage, error) {
 		return askReader(reader, often)
 	}), reader}, nil
 }
@@ -85,7 +85,7 @@ func startReader(roots []string) (cadvisor.Manager, error) {
 
 // askReader has every cgroup read whose figures are older than age. That one
 // could not be read is no error of the sample: most of these have gone.
-func askReader(reader cadvisor.Manager, age time.Duration) (map[string]signal.Usage, error) {
+func askReader(reader cadvisor.Manager, age time.Duration) (map[string]signals.Usage, error) {
 	infos, err := reader.GetContainerInfoV2("/", v2.RequestOptions{IdType: v2.TypeName, Recursive: true, Count: 1, MaxAge: &age})
 	if infos == nil {
 		return nil, fmt.Errorf("ask cAdvisor for the usage of pods: %w", err)
@@ -95,8 +95,8 @@ func askReader(reader cadvisor.Manager, age time.Duration) (map[string]signal.Us
 
 // usagesOfCgroups makes the usage of pods of that of cgroups: memory is the
 // pod's cgroup's, processes are those of the pod's cgroup and all below.
-func usagesOfCgroups(infos map[string]v2.ContainerInfo) map[string]signal.Usage {
-	usages := map[string]signal.Usage{}
+func usagesOfCgroups(infos map[string]v2.ContainerInfo) map[string]signals.Usage {
+	usages := map[string]signals.Usage{}
 	unread := map[string]bool{} // pods with processes that could not be counted
 	for name, info := range infos {
 		uid, below := podOf(name)
@@ -111,7 +111,7 @@ func usagesOfCgroups(infos map[string]v2.ContainerInfo) map[string]signal.Usage 
 		case below == "":
 			u.Time, u.Memory = read.time, read.memory
 		case !strings.Contains(below, "/"):
-			u.Containers = append(u.Containers, signal.ContainerUsage{Name: cgroup.ContainerName(below), Memory: read.memory})
+			u.Containers = append(u.Containers, signals.ContainerUsage{Name: cgroup.ContainerName(below), Memory: read.memory})
 		}
 		usages[uid] = u
 	}
@@ -138,8 +138,8 @@ func podOf(name string) (uid, below string) {
 // A reading is what cAdvisor read of one cgroup.
 type reading struct {
 	time      time.Time
-	memory    signal.Measured[signal.Bytes]
-	processes signal.Measured[signal.PIDs]
+	memory    signals.Measured[signals.Bytes]
+	processes signals.Measured[signals.PIDs]
 }
 
 func readingOf(info *v2.ContainerInfo) reading {
@@ -150,10 +150,10 @@ func readingOf(info *v2.ContainerInfo) reading {
 	r := reading{time: last.Timestamp}
 	// A usage of 0 stands for a cgroup that could not be read, too.
 	if m := last.Memory; m != nil && m.Usage > 0 && m.WorkingSet <= absurd {
-		r.memory = signal.Of(signal.Bytes(m.WorkingSet))
+		r.memory = signals.Of(signals.Bytes(m.WorkingSet))
 	}
 	if p := last.Processes; p != nil && p.ProcessCount <= mostPIDs {
-		r.processes = signal.Of(signal.PIDs(p.ProcessCount))
+		r.processes = signals.Of(signals.PIDs(p.ProcessCount))
 	}
 	return r
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // told is what cAdvisor says of a cgroup.
@@ -34,22 +34,22 @@ func TestUsageOfCgroups(t *testing.T) {
 		pods + "bare":     {Stats: []*v2.ContainerStats{{Timestamp: noon}}},
 		pods + "late/app": told(1, 1, 1), // its pod's own cgroup is not known yet
 	}
-	none := signal.Measured[signal.Bytes]{}
-	container := func(name string, m signal.Measured[signal.Bytes]) signal.ContainerUsage {
-		return signal.ContainerUsage{Name: name, Memory: m}
+	none := signals.Measured[signals.Bytes]{}
+	container := func(name string, m signals.Measured[signals.Bytes]) signals.ContainerUsage {
+		return signals.ContainerUsage{Name: name, Memory: m}
 	}
-	want := map[string]signal.Usage{
-		"plain": {Time: noon, Memory: memoryOf(8), Processes: signal.Of[signal.PIDs](6),
-			Containers: []signal.ContainerUsage{container("app", memoryOf(5)), container("side", memoryOf(3))}},
-		"with-dash": {Time: noon, Memory: memoryOf(6), Processes: signal.Of[signal.PIDs](1), Containers: []signal.ContainerUsage{container("0123", memoryOf(6))}},
+	want := map[string]signals.Usage{
+		"plain": {Time: noon, Memory: memoryOf(8), Processes: signals.Of[signals.PIDs](6),
+			Containers: []signals.ContainerUsage{container("app", memoryOf(5)), container("side", memoryOf(3))}},
+		"with-dash": {Time: noon, Memory: memoryOf(6), Processes: signals.Of[signals.PIDs](1), Containers: []signals.ContainerUsage{container("0123", memoryOf(6))}},
 		"empty":     {Time: noon, Memory: memoryOf(4096)},
-		"unread":    {Time: noon, Processes: signal.Of[signal.PIDs](2), Containers: []signal.ContainerUsage{container("app", none)}},
-		"new":       {Time: noon, Memory: memoryOf(8), Containers: []signal.ContainerUsage{container("app", none)}},
+		"unread":    {Time: noon, Processes: signals.Of[signals.PIDs](2), Containers: []signals.ContainerUsage{container("app", none)}},
+		"new":       {Time: noon, Memory: memoryOf(8), Containers: []signals.ContainerUsage{container("app", none)}},
 		"negative":  {Time: noon},
 		"bare":      {Time: noon},
-		"late":      {Processes: signal.Of[signal.PIDs](1), Containers: []signal.ContainerUsage{container("app", memoryOf(1))}},
+		"late":      {Processes: signals.Of[signals.PIDs](1), Containers: []signals.ContainerUsage{container("app", memoryOf(1))}},
 	}
-	byName := cmpopts.SortSlices(func(a, b signal.ContainerUsage) bool { return a.Name < b.Name })
+	byName := cmpopts.SortSlices(func(a, b signals.ContainerUsage) bool { return a.Name < b.Name })
 	if diff := cmp.Diff(want, usagesOfCgroups(infos), byName); diff != "" {
 		t.Error(diff)
 	}
@@ -82,7 +82,7 @@ func TestCAdvisorAgreesWithCgroups(t *testing.T) {
 	defer p.Close()
 	second := addPod(t, box, "second", sandbox.Burstable, "app")
 	box.Run(t, second, "app", "fill 24MiB", "fork 1", "fork 1")
-	pods := []signal.Pod{{UID: "first"}, {UID: "second"}}
+	pods := []signals.Pod{{UID: "first"}, {UID: "second"}}
 	want := p.Measure(pods, nil)
 	for i, got := range awaitSample(t, c, pods, time.Now()) {
 		agree(t, "cAdvisor", got, want[i])
@@ -100,11 +100,11 @@ func TestCAdvisorAgreesWithCgroups(t *testing.T) {
 
 // awaitSample measures until every pod's memory was sampled after some time;
 // then the candidates.
-func awaitSample(t testing.TB, p Provider, pods []signal.Pod, after time.Time) []signal.Candidate {
+func awaitSample(t testing.TB, p Provider, pods []signals.Pod, after time.Time) []signals.Candidate {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	var got []signal.Candidate
+	var got []signals.Candidate
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
 		got = p.Measure(pods, got[:0])
 		sampled := 0
@@ -123,7 +123,7 @@ func awaitSample(t testing.TB, p Provider, pods []signal.Pod, after time.Time) [
 
 // agree checks that two providers say the same of a pod's memory: within 10 % or
 // 4 MiB, for they look at different times.
-func agree(t *testing.T, who string, got, want signal.Candidate) {
+func agree(t *testing.T, who string, got, want signals.Candidate) {
 	t.Helper()
 	if got.Usage == nil || !got.Usage.Memory.Known {
 		t.Errorf("%s: %s knows nothing: %+v", got.Pod.UID, who, got.Usage)

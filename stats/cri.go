@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // A Runtime tells what its pods and containers use; [cri.Client] does.
@@ -27,12 +27,12 @@ type CRI struct{ *sampler }
 // OpenCRI begins to ask the runtime, which its owner closes afterwards. It does
 // not wait.
 func OpenCRI(runtime Runtime, o Sampling) *CRI {
-	return &CRI{startSampler(o, func(ctx context.Context) (map[string]signal.Usage, error) {
+	return &CRI{startSampler(o, func(ctx context.Context) (map[string]signals.Usage, error) {
 		return askRuntime(ctx, runtime)
 	})}
 }
 
-func askRuntime(ctx context.Context, runtime Runtime) (map[string]signal.Usage, error) {
+func askRuntime(ctx context.Context, runtime Runtime) (map[string]signals.Usage, error) {
 	pods, err := runtime.PodStats(ctx)
 	if err == nil || errors.Is(err, cri.ErrAbsurd) {
 		return usagesOfPods(pods), err
@@ -49,15 +49,15 @@ func askRuntime(ctx context.Context, runtime Runtime) (map[string]signal.Usage, 
 
 // usagesOfPods takes the later of two sandboxes of a pod: one that has been
 // replaced may still be told of.
-func usagesOfPods(pods []cri.PodStats) map[string]signal.Usage {
-	usages := make(map[string]signal.Usage, len(pods))
+func usagesOfPods(pods []cri.PodStats) map[string]signals.Usage {
+	usages := make(map[string]signals.Usage, len(pods))
 	for i := range pods {
 		s := &pods[i]
 		u := sumOf(s.Containers)
 		if s.WorkingSet.Known {
 			u.Memory, u.Time = bytesOf(s.WorkingSet), s.Time
 		}
-		u.Processes = signal.Measured[signal.PIDs]{Value: signal.PIDs(s.Processes.Value), Known: s.Processes.Known}
+		u.Processes = signals.Measured[signals.PIDs]{Value: signals.PIDs(s.Processes.Value), Known: s.Processes.Known}
 		if other, twice := usages[s.UID]; !twice || other.Time.Before(u.Time) {
 			usages[s.UID] = u
 		}
@@ -65,14 +65,14 @@ func usagesOfPods(pods []cri.PodStats) map[string]signal.Usage {
 	return usages
 }
 
-func usagesOfContainers(containers []cri.ContainerStats) map[string]signal.Usage {
+func usagesOfContainers(containers []cri.ContainerStats) map[string]signals.Usage {
 	of := map[string][]cri.ContainerStats{}
 	for _, c := range containers {
 		if c.PodUID != "" {
 			of[c.PodUID] = append(of[c.PodUID], c)
 		}
 	}
-	usages := make(map[string]signal.Usage, len(of))
+	usages := make(map[string]signals.Usage, len(of))
 	for uid, list := range of {
 		usages[uid] = sumOf(list)
 	}
@@ -82,16 +82,16 @@ func usagesOfContainers(containers []cri.ContainerStats) map[string]signal.Usage
 // sumOf is what containers use together, as of the oldest of their samples. It
 // is known if it is of each of those that run: what has ended has no sample and
 // uses nothing. No container is no sum.
-func sumOf(containers []cri.ContainerStats) signal.Usage {
-	var u signal.Usage
+func sumOf(containers []cri.ContainerStats) signals.Usage {
+	var u signals.Usage
 	whole := true
 	for i := range containers {
 		c := &containers[i]
 		if c.Time.IsZero() && !c.WorkingSet.Known {
 			continue
 		}
-		u.Containers = append(u.Containers, signal.ContainerUsage{Name: c.Name, Memory: bytesOf(c.WorkingSet)})
-		u.Memory.Value += signal.Bytes(c.WorkingSet.Value)
+		u.Containers = append(u.Containers, signals.ContainerUsage{Name: c.Name, Memory: bytesOf(c.WorkingSet)})
+		u.Memory.Value += signals.Bytes(c.WorkingSet.Value)
 		u.Time = oldest(u.Time, c.Time)
 		whole = whole && c.WorkingSet.Known
 	}
@@ -109,6 +109,6 @@ func oldest(a, b time.Time) time.Time {
 	return a
 }
 
-func bytesOf(u cri.Used) signal.Measured[signal.Bytes] {
-	return signal.Measured[signal.Bytes]{Value: signal.Bytes(u.Value), Known: u.Known}
+func bytesOf(u cri.Used) signals.Measured[signals.Bytes] {
+	return signals.Measured[signals.Bytes]{Value: signals.Bytes(u.Value), Known: u.Known}
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // DirectoryOptions say where pods keep files, and how much looking at them may
@@ -89,8 +89,8 @@ type podDirectories struct {
 type part struct {
 	place
 	at      time.Time // when its measurement began, or went on
-	bytes   signal.Bytes
-	inodes  signal.Inodes
+	bytes   signals.Bytes
+	inodes  signals.Inodes
 	short   string    // why it is a lower bound, empty if it is not
 	pending bool      // the next round goes on with it
 	next    *progress // where; nil: from its beginning
@@ -116,7 +116,7 @@ const endWait = 250 * time.Millisecond
 //
 // The error says how many pods were not measured completely, and why the first
 // of them was not.
-func (d *Directories) Measure(ctx context.Context, pods []signal.Pod) error {
+func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, d.options.RoundTime)
 	defer cancel()
 	if err := d.take(ctx); err != nil {

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // What is mounted in a volume is not the pod's: neither another filesystem nor
@@ -41,7 +41,7 @@ func TestAWalkEntersNoMount(t *testing.T) {
 	d := host.open(DirectoryOptions{})
 	measure(t, d, p)
 	// The file below the mount is one that is not seen either.
-	if v := merged(d, &p).Volume("cache"); v.Bytes != signal.Of(signal.Bytes(bytes)) || v.Inodes != signal.Of(signal.Inodes(inodes-1)) {
+	if v := merged(d, &p).Volume("cache"); v.Bytes != signals.Of(signals.Bytes(bytes)) || v.Inodes != signals.Of(signals.Inodes(inodes-1)) {
 		t.Errorf("%+v, want %d bytes, %d inodes", v, bytes, inodes-1)
 	}
 }
@@ -60,11 +60,11 @@ func TestAWalkThatHangs(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range 4 {
 		writeFile(t, fmt.Sprint(host.volume("c"), "/", i), 1<<20)
-		err := d.Measure(t.Context(), []signal.Pod{fine, dead, last})
+		err := d.Measure(t.Context(), []signals.Pod{fine, dead, last})
 		if err == nil || !strings.Contains(err.Error(), "1 of 3 not completely") || !strings.Contains(err.Error(), "b/volumes/kubernetes.io~empty-dir/cache has not answered in time") {
 			t.Errorf("%v", err)
 		}
-		if v := merged(d, &last).Volume("cache"); v.Bytes.Value < signal.Bytes(i+1)<<20 || v.Incomplete != "" {
+		if v := merged(d, &last).Volume("cache"); v.Bytes.Value < signals.Bytes(i+1)<<20 || v.Incomplete != "" {
 			t.Errorf("round %d: the pod behind the one that hangs has %+v", i, v)
 		}
 	}
@@ -74,7 +74,7 @@ func TestAWalkThatHangs(t *testing.T) {
 	if merged(d, &fine) == nil || merged(d, &dead) != nil {
 		t.Error("what was finished before the hang is not known, or what hangs is")
 	}
-	c := []signal.Candidate{{Pod: &dead, Usage: &signal.Usage{Memory: signal.Of[signal.Bytes](5)}}}
+	c := []signals.Candidate{{Pod: &dead, Usage: &signals.Usage{Memory: signals.Of[signals.Bytes](5)}}}
 	if d.Merge(c); !strings.Contains(c[0].Usage.Volume("cache").Incomplete, "has not answered in time") || c[0].Usage.Volume("cache").Bytes.Known {
 		t.Errorf("the pod that hangs has %+v", c[0].Usage)
 	}
@@ -82,7 +82,7 @@ func TestAWalkThatHangs(t *testing.T) {
 	for d.mayWalk("b") != nil {
 		runtime.Gosched()
 	}
-	if err := d.Measure(t.Context(), []signal.Pod{fine, dead}); err == nil || !strings.Contains(err.Error(), "1 of 2 not completely") || strings.Contains(err.Error(), "in time") {
+	if err := d.Measure(t.Context(), []signals.Pod{fine, dead}); err == nil || !strings.Contains(err.Error(), "1 of 2 not completely") || strings.Contains(err.Error(), "in time") {
 		t.Errorf("after the hang: %v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestAWalkAvoidsAForeignMount(t *testing.T) {
 	tmpfs(t, host.volume("b"), "") // the kubelet's own
 	writeFile(t, host.volume("b")+"/file", 1<<16)
 	d := host.open(DirectoryOptions{})
-	if err := d.Measure(t.Context(), []signal.Pod{dead, last}); err == nil || !strings.Contains(err.Error(), "a filesystem of type fuse is mounted on it") {
+	if err := d.Measure(t.Context(), []signals.Pod{dead, last}); err == nil || !strings.Contains(err.Error(), "a filesystem of type fuse is mounted on it") {
 		t.Errorf("%v", err)
 	}
 	if len(d.hanging) != 0 {
@@ -127,15 +127,15 @@ func TestOneRoundAtATime(t *testing.T) {
 		return nil, nil
 	}})
 	first := make(chan error)
-	go func() { first <- d.Measure(context.Background(), []signal.Pod{p}) }()
+	go func() { first <- d.Measure(context.Background(), []signals.Pod{p}) }()
 	<-started
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := d.Measure(ctx, []signal.Pod{p}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := d.Measure(ctx, []signals.Pod{p}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a round beside another: %v", err)
 	}
 	second := make(chan error)
-	go func() { second <- d.Measure(context.Background(), []signal.Pod{p}) }()
+	go func() { second <- d.Measure(context.Background(), []signals.Pod{p}) }()
 	close(release)
 	if err := errors.Join(<-first, <-second); err != nil {
 		t.Error(err)
@@ -173,11 +173,11 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 			}
 		}
 	})
-	var most signal.Inodes
-	for round := 0; round < 60 || most == signal.Inodes(inodes); round++ { // until one is seen that does not stay
+	var most signals.Inodes
+	for round := 0; round < 60 || most == signals.Inodes(inodes); round++ { // until one is seen that does not stay
 		measure(t, d, p)
 		v := merged(d, &p).Volume("cache")
-		if most = max(most, v.Inodes.Value); v.Bytes.Value < signal.Bytes(stays) || v.Inodes.Value < signal.Inodes(inodes) || v.Inodes.Value > signal.Inodes(inodes)+1000 {
+		if most = max(most, v.Inodes.Value); v.Bytes.Value < signals.Bytes(stays) || v.Inodes.Value < signals.Inodes(inodes) || v.Inodes.Value > signals.Inodes(inodes)+1000 {
 			t.Fatalf("%+v, what stays has %d bytes, %d inodes", v, stays, inodes)
 		}
 	}
@@ -261,10 +261,10 @@ func TestADeepTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := host.open(DirectoryOptions{})
-	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "deep are not counted") {
+	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil || !strings.Contains(err.Error(), "deep are not counted") {
 		t.Errorf("%v", err)
 	}
-	if v := merged(d, &p).Volume("cache"); v.Inodes != signal.Of[signal.Inodes](maxDepth+1) {
+	if v := merged(d, &p).Volume("cache"); v.Inodes != signals.Of[signals.Inodes](maxDepth+1) {
 		t.Errorf("%+v", v)
 	}
 }
@@ -341,17 +341,17 @@ func processorTime(b *testing.B) time.Duration {
 
 func BenchmarkMergeDisksOf110Pods(b *testing.B) {
 	host := newDisk(b)
-	var pods []signal.Pod
+	var pods []signals.Pod
 	for i := range 110 {
 		pods = append(pods, host.pod(fmt.Sprint("u", i)))
 	}
 	d := host.open(DirectoryOptions{})
 	measure(b, d, pods...)
-	candidates := make([]signal.Candidate, len(pods))
+	candidates := make([]signals.Candidate, len(pods))
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range pods {
-			candidates[i] = signal.Candidate{Pod: &pods[i]}
+			candidates[i] = signals.Candidate{Pod: &pods[i]}
 		}
 		d.Merge(candidates)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // Merge adds the last results to candidates, as far as they still count: the
@@ -15,7 +15,7 @@ import (
 // nothing is known stay as they are.
 //
 // It waits for no disk, and takes about 1 µs and a few hundred bytes a pod.
-func (d *Directories) Merge(candidates []signal.Candidate) {
+func (d *Directories) Merge(candidates []signals.Candidate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -39,27 +39,27 @@ func (d *Directories) Merge(candidates []signal.Candidate) {
 // A merge makes the usage of one candidate, once there is something to add.
 type merge struct {
 	now    time.Time
-	pod    *signal.Pod
-	from   *signal.Usage // nil for a pod without
-	into   *signal.Usage // nil until something was added
-	summed bool          // the sum is of what was added, and not of what was there
+	pod    *signals.Pod
+	from   *signals.Usage // nil for a pod without
+	into   *signals.Usage // nil until something was added
+	summed bool           // the sum is of what was added, and not of what was there
 }
 
 // add counts bytes to the pod's sum and returns the usage to say more in.
-func (m *merge) add(bytes signal.Bytes) *signal.Usage {
+func (m *merge) add(bytes signals.Bytes) *signals.Usage {
 	u := m.usage()
 	if !m.summed {
-		u.EphemeralStorage, m.summed = signal.Of[signal.Bytes](0), true
+		u.EphemeralStorage, m.summed = signals.Of[signals.Bytes](0), true
 	}
 	sum := &m.into.EphemeralStorage.Value
-	*sum = signal.Bytes(signal.Amount(*sum).Plus(signal.Amount(bytes)))
+	*sum = signals.Bytes(signals.Amount(*sum).Plus(signals.Amount(bytes)))
 	return m.into
 }
 
 // usage is a copy of the candidate's.
-func (m *merge) usage() *signal.Usage {
+func (m *merge) usage() *signals.Usage {
 	if m.into == nil {
-		m.into = &signal.Usage{Time: m.now}
+		m.into = &signals.Usage{Time: m.now}
 		if m.from != nil {
 			*m.into = *m.from
 			m.into.Containers, m.into.Volumes = slices.Clone(m.from.Containers), slices.Clone(m.from.Volumes)
@@ -78,42 +78,42 @@ func (m *merge) addLayers(l *layers) {
 }
 
 func (m *merge) addPart(p *part) {
-	used := signal.FilesystemUsage{Bytes: signal.Of(p.bytes), Inodes: signal.Of(p.inodes), Incomplete: p.short, Uncountable: p.beyond}
-	var u *signal.Usage
+	used := signals.FilesystemUsage{Bytes: signals.Of(p.bytes), Inodes: signals.Of(p.inodes), Incomplete: p.short, Uncountable: p.beyond}
+	var u *signals.Usage
 	switch {
 	case p.inodes > 0 || p.short == "":
 		u = m.add(p.bytes)
 	case m.from == nil && m.into == nil:
 		return // nothing is known of the pod
 	default: // of the directory
-		u, used.Bytes, used.Inodes = m.usage(), signal.Measured[signal.Bytes]{}, signal.Measured[signal.Inodes]{}
+		u, used.Bytes, used.Inodes = m.usage(), signals.Measured[signals.Bytes]{}, signals.Measured[signals.Inodes]{}
 	}
 	switch p.storage {
-	case signal.Logs:
+	case signals.Logs:
 		for i := range m.pod.Containers {
 			if k := &m.pod.Containers[i]; k.Name == p.name {
 				containerOf(u, k).Logs = used
 			}
 		}
-	case signal.LocalVolumes:
+	case signals.LocalVolumes:
 		volumeOf(u, p.name).FilesystemUsage = used
 	}
 }
 
 // containerOf finds the usage of a container, which may be named by its ID, or
 // adds one.
-func containerOf(u *signal.Usage, k *signal.Container) *signal.ContainerUsage {
+func containerOf(u *signals.Usage, k *signals.Container) *signals.ContainerUsage {
 	if found := u.Container(k); found != nil {
 		return found
 	}
-	u.Containers = append(u.Containers, signal.ContainerUsage{Name: k.Name})
+	u.Containers = append(u.Containers, signals.ContainerUsage{Name: k.Name})
 	return &u.Containers[len(u.Containers)-1]
 }
 
-func volumeOf(u *signal.Usage, name string) *signal.VolumeUsage {
+func volumeOf(u *signals.Usage, name string) *signals.VolumeUsage {
 	if found := u.Volume(name); found != nil {
 		return found
 	}
-	u.Volumes = append(u.Volumes, signal.VolumeUsage{Name: name})
+	u.Volumes = append(u.Volumes, signals.VolumeUsage{Name: name})
 	return &u.Volumes[len(u.Volumes)-1]
 }

@@ -13,13 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A place is one of those that a pod's use of disks is made of.
 type place struct {
-	storage signal.Storage // 0 for what counts for the pod alone
-	name    string         // of the container or the volume
+	storage signals.Storage // 0 for what counts for the pod alone
+	name    string          // of the container or the volume
 }
 
 // A task is to measure one pod.
@@ -39,7 +39,7 @@ type location struct {
 
 // plan makes tasks of pods, first the one that waits longest for its turn. The
 // pods are not looked at afterwards.
-func (d *Directories) plan(pods []signal.Pod) []task {
+func (d *Directories) plan(pods []signals.Pod) []task {
 	todo := make([]task, len(pods))
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *Directories) plan(pods []signal.Pod) []task {
 
 // locations lists where a pod's files lie. Names that lead elsewhere, as an
 // object that no API server has checked might have them, are no location.
-func locations(p *signal.Pod) []location {
+func locations(p *signals.Pod) []location {
 	if !isName(p.UID) {
 		return nil
 	}
@@ -62,13 +62,13 @@ func locations(p *signal.Pod) []location {
 	if log := p.Namespace + "_" + p.Name + "_" + p.UID; isName(log) {
 		for _, c := range p.Containers {
 			if isName(c.Name) {
-				found = append(found, location{place{signal.Logs, c.Name}, true, log + "/" + c.Name})
+				found = append(found, location{place{signals.Logs, c.Name}, true, log + "/" + c.Name})
 			}
 		}
 	}
 	for _, v := range p.Volumes {
 		if v.Local && filepath.IsLocal(v.Directory) {
-			found = append(found, location{place{signal.LocalVolumes, v.Name}, false, p.UID + "/volumes/" + filepath.Clean(v.Directory)})
+			found = append(found, location{place{signals.LocalVolumes, v.Name}, false, p.UID + "/volumes/" + filepath.Clean(v.Directory)})
 		}
 	}
 	// What containers write to /etc/hosts and as their termination message.
@@ -206,7 +206,7 @@ func (w *walker) part(top int, l *location, known *part) (part, error) {
 	if p.beyond = w.cut == errDepth || w.cut == errLinks; p.beyond {
 		p.short = w.cut.Error()
 	}
-	p.bytes, p.inodes = signal.Bytes(w.bytes), signal.Inodes(w.inodes)
+	p.bytes, p.inodes = signals.Bytes(w.bytes), signals.Inodes(w.inodes)
 	return p, err
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // A disk is a host with the directories of pods, and no pod yet.
@@ -38,12 +38,12 @@ func newDisk(t testing.TB) disk {
 }
 
 // pod is a pod with a container and an emptyDir that exist.
-func (d disk) pod(uid string) signal.Pod {
+func (d disk) pod(uid string) signals.Pod {
 	d.t.Helper()
-	p := signal.Pod{
+	p := signals.Pod{
 		UID: uid, Namespace: "ns", Name: "pod-" + uid,
-		Containers: []signal.Container{{Name: "app", ID: "id-" + uid}},
-		Volumes:    []signal.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}},
+		Containers: []signals.Container{{Name: "app", ID: "id-" + uid}},
+		Volumes:    []signals.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}},
 	}
 	for _, dir := range []string{d.logs(uid), d.volume(uid)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -69,7 +69,7 @@ func (d disk) open(o DirectoryOptions) *Directories {
 	return OpenDirectories(o)
 }
 
-func measure(t testing.TB, d *Directories, pods ...signal.Pod) {
+func measure(t testing.TB, d *Directories, pods ...signals.Pod) {
 	t.Helper()
 	if err := d.Measure(t.Context(), pods); err != nil {
 		t.Fatal(err)
@@ -77,8 +77,8 @@ func measure(t testing.TB, d *Directories, pods ...signal.Pod) {
 }
 
 // merged is what becomes of a candidate without a usage.
-func merged(d *Directories, p *signal.Pod) *signal.Usage {
-	c := []signal.Candidate{{Pod: p}}
+func merged(d *Directories, p *signals.Pod) *signals.Usage {
+	c := []signals.Candidate{{Pod: p}}
 	d.Merge(c)
 	return c[0].Usage
 }
@@ -130,15 +130,15 @@ func TestDirectoriesCountAsDuDoes(t *testing.T) {
 	measure(t, d, p)
 	u := merged(d, &p)
 	wantVolume, wantInodes := du(t, host.volume("u1"))
-	if v := u.Volume("cache"); v.Bytes != signal.Of(signal.Bytes(wantVolume)) || v.Inodes != signal.Of(signal.Inodes(wantInodes)) {
+	if v := u.Volume("cache"); v.Bytes != signals.Of(signals.Bytes(wantVolume)) || v.Inodes != signals.Of(signals.Inodes(wantInodes)) {
 		t.Errorf("volume %+v, du says %d bytes, %d inodes", v, wantVolume, wantInodes)
 	}
 	wantLogs, wantInodes := du(t, host.logs("u1"))
-	if k := u.Containers[0]; k.Name != "app" || k.Logs.Bytes != signal.Of(signal.Bytes(wantLogs)) || k.Logs.Inodes != signal.Of(signal.Inodes(wantInodes)) || k.Rootfs.Bytes.Known {
+	if k := u.Containers[0]; k.Name != "app" || k.Logs.Bytes != signals.Of(signals.Bytes(wantLogs)) || k.Logs.Inodes != signals.Of(signals.Inodes(wantInodes)) || k.Rootfs.Bytes.Known {
 		t.Errorf("container %+v, du says %d bytes, %d inodes", k, wantLogs, wantInodes)
 	}
 	total, _ := du(t, host.volume("u1"), host.logs("u1"), host.own("u1")+"/etc-hosts", host.own("u1")+"/containers")
-	if u.EphemeralStorage != signal.Of(signal.Bytes(total)) {
+	if u.EphemeralStorage != signals.Of(signals.Bytes(total)) {
 		t.Errorf("ephemeral storage %+v, du says %d", u.EphemeralStorage, total)
 	}
 }
@@ -147,7 +147,7 @@ func TestDirectoriesCountAsDuDoes(t *testing.T) {
 func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
-	p.Volumes = append(p.Volumes, signal.Volume{Name: "b", Local: true, Directory: "kubernetes.io~empty-dir/b"})
+	p.Volumes = append(p.Volumes, signals.Volume{Name: "b", Local: true, Directory: "kubernetes.io~empty-dir/b"})
 	second := filepath.Dir(host.volume("u1")) + "/b"
 	writeFile(t, host.volume("u1")+"/file", 1<<20)
 	if err := errors.Join(os.Mkdir(second, 0o755), os.Link(host.volume("u1")+"/file", second+"/file")); err != nil {
@@ -156,7 +156,7 @@ func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 	d := host.open(DirectoryOptions{})
 	measure(t, d, p)
 	want, _ := du(t, host.volume("u1"), second, host.logs("u1"))
-	if u := merged(d, &p); u.EphemeralStorage != signal.Of(signal.Bytes(want)) {
+	if u := merged(d, &p); u.EphemeralStorage != signals.Of(signals.Bytes(want)) {
 		t.Errorf("%+v, want %d", u, want)
 	}
 	other := host.pod("u2") // the links that are remembered are those of one pod
@@ -164,7 +164,7 @@ func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	measure(t, d, p, other)
-	for _, holder := range []*signal.Pod{&p, &other} {
+	for _, holder := range []*signals.Pod{&p, &other} {
 		if u := merged(d, holder); u.EphemeralStorage.Value < 1<<20 {
 			t.Errorf("%s: %+v", holder.Name, u)
 		}
@@ -173,14 +173,14 @@ func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 
 func TestMergeLeavesTheirUsageAlone(t *testing.T) {
 	host := newDisk(t)
-	known, noUsage, unknown := host.pod("u1"), host.pod("u2"), signal.Pod{UID: "u3", Namespace: "ns", Name: "gone"}
+	known, noUsage, unknown := host.pod("u1"), host.pod("u2"), signals.Pod{UID: "u3", Namespace: "ns", Name: "gone"}
 	layers := []cri.ContainerStats{{ID: "id-u1", WritableBytes: cri.Used{Value: 7000, Known: true}, WritableInodes: cri.Used{Value: 7, Known: true}}, {ID: "id-u2"}, {ID: ""}}
 	d := host.open(DirectoryOptions{Layers: func(context.Context) ([]cri.ContainerStats, error) { return layers, nil }})
-	mine := func() *signal.Usage {
-		return &signal.Usage{Time: noon, Memory: signal.Of[signal.Bytes](5), Containers: []signal.ContainerUsage{{Name: "pause"}, {Name: "id-u1", Memory: signal.Of[signal.Bytes](4)}}}
+	mine := func() *signals.Usage {
+		return &signals.Usage{Time: noon, Memory: signals.Of[signals.Bytes](5), Containers: []signals.ContainerUsage{{Name: "pause"}, {Name: "id-u1", Memory: signals.Of[signals.Bytes](4)}}}
 	}
 	usage := mine()
-	candidates := []signal.Candidate{{Pod: &known, Usage: usage}, {Pod: &noUsage}, {Pod: &unknown, Usage: usage}, {Pod: &unknown}}
+	candidates := []signals.Candidate{{Pod: &known, Usage: usage}, {Pod: &noUsage}, {Pod: &unknown, Usage: usage}, {Pod: &unknown}}
 	d.Merge(candidates)
 	if candidates[0].Usage != usage || candidates[1].Usage != nil {
 		t.Fatal("merged before anything was measured")
@@ -196,10 +196,10 @@ func TestMergeLeavesTheirUsageAlone(t *testing.T) {
 	got := candidates[0].Usage
 	k := got.Container(&known.Containers[0])
 	if got.Time != noon || got.Memory.Value != 5 || len(got.Containers) != 2 || k.Name != "id-u1" || k.Memory.Value != 4 ||
-		k.Rootfs.Bytes != signal.Of[signal.Bytes](7000) || k.Rootfs.Inodes != signal.Of[signal.Inodes](7) || !k.Logs.Bytes.Known {
+		k.Rootfs.Bytes != signals.Of[signals.Bytes](7000) || k.Rootfs.Inodes != signals.Of[signals.Inodes](7) || !k.Logs.Bytes.Known {
 		t.Errorf("merged: %+v", got)
 	}
-	if sum := 7000 + k.Logs.Bytes.Value + got.Volume("cache").Bytes.Value; got.EphemeralStorage != signal.Of(sum) {
+	if sum := 7000 + k.Logs.Bytes.Value + got.Volume("cache").Bytes.Value; got.EphemeralStorage != signals.Of(sum) {
 		t.Errorf("ephemeral storage %+v, want %d", got.EphemeralStorage, sum)
 	}
 	if u := candidates[1].Usage; u == nil || u.Memory.Known || u.Container(&noUsage.Containers[0]).Rootfs.Bytes.Known || !u.EphemeralStorage.Known {
@@ -225,7 +225,7 @@ func TestLayersWhileTheRuntimeIsAway(t *testing.T) {
 	}})
 	measure(t, d, p)
 	fault = errors.New("connection refused")
-	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("%v", err)
 	}
 	if k := merged(d, &p).Containers[0]; k.Rootfs.Bytes.Value != 7000 || !k.Logs.Bytes.Known {
@@ -251,11 +251,11 @@ func TestManyFiles(t *testing.T) {
 			measure(t, d, p)
 			d.options.Entries = tc.entries
 		}
-		err := d.Measure(t.Context(), []signal.Pod{p})
+		err := d.Measure(t.Context(), []signals.Pod{p})
 		if short := tc.entries != 0; short != (err != nil) || short && !strings.Contains(err.Error(), "more entries") {
 			t.Errorf("%d entries: %v", tc.entries, err)
 		}
-		if v := merged(d, &p).Volume("cache"); v.Inodes != signal.Of(signal.Inodes(tc.want)) {
+		if v := merged(d, &p).Volume("cache"); v.Inodes != signals.Of(signals.Inodes(tc.want)) {
 			t.Errorf("%d entries: %+v, want %d", tc.entries, v, tc.want)
 		}
 	}
@@ -279,15 +279,15 @@ func TestAWalkGoesOn(t *testing.T) {
 	writeFile(t, host.logs("u1")+"/log", 1<<20)
 	bytes, inodes := du(t, at)
 	d := host.open(DirectoryOptions{Entries: 70})
-	var last signal.FilesystemUsage
+	var last signals.FilesystemUsage
 	rounds := 0
 	for ; ; rounds++ {
-		err := d.Measure(t.Context(), []signal.Pod{p, other})
+		err := d.Measure(t.Context(), []signals.Pod{p, other})
 		v := merged(d, &p).Volume("cache")
 		if v == nil {
 			continue // the logs come first
 		}
-		if v.Inodes.Value < last.Inodes.Value || v.Inodes.Value > signal.Inodes(inodes) || v.Bytes.Value > signal.Bytes(bytes) {
+		if v.Inodes.Value < last.Inodes.Value || v.Inodes.Value > signals.Inodes(inodes) || v.Bytes.Value > signals.Bytes(bytes) {
 			t.Fatalf("round %d: %+v after %+v, du says %d bytes, %d inodes", rounds, v, last, bytes, inodes)
 		}
 		last = v.FilesystemUsage
@@ -301,7 +301,7 @@ func TestAWalkGoesOn(t *testing.T) {
 			t.Fatal("it does not end")
 		}
 	}
-	if last.Inodes.Value != signal.Inodes(inodes) || last.Bytes.Value != signal.Bytes(bytes) || last.Incomplete != "" || rounds < 7 {
+	if last.Inodes.Value != signals.Inodes(inodes) || last.Bytes.Value != signals.Bytes(bytes) || last.Incomplete != "" || rounds < 7 {
 		t.Errorf("%+v after %d rounds, du says %d bytes, %d inodes", last, rounds, bytes, inodes)
 	}
 	if err := os.RemoveAll(at + "/many3"); err != nil {
@@ -309,9 +309,9 @@ func TestAWalkGoesOn(t *testing.T) {
 	}
 	bytes, inodes = du(t, at)
 	for range rounds + 1 {
-		_ = d.Measure(t.Context(), []signal.Pod{p, other})
+		_ = d.Measure(t.Context(), []signals.Pod{p, other})
 	}
-	if v := merged(d, &p).Volume("cache"); v.Inodes.Value != signal.Inodes(inodes) || v.Bytes.Value != signal.Bytes(bytes) {
+	if v := merged(d, &p).Volume("cache"); v.Inodes.Value != signals.Inodes(inodes) || v.Bytes.Value != signals.Bytes(bytes) {
 		t.Errorf("anew: %+v, du says %d bytes, %d inodes", v, bytes, inodes)
 	}
 }
@@ -341,11 +341,11 @@ func TestDirectories_DepthIsUncountable(t *testing.T) {
 			t.Errorf("%s: %+v", when, v)
 		}
 	}
-	_ = d.Measure(t.Context(), []signal.Pod{p})
+	_ = d.Measure(t.Context(), []signals.Pod{p})
 	check("less was counted than before", true, errDepth.Error())
 	writeFile(t, at+"/more", 2<<20)
 	d.options.Entries = 80
-	_ = d.Measure(t.Context(), []signal.Pod{p})
+	_ = d.Measure(t.Context(), []signals.Pod{p})
 	check("the walk goes on", true, errDepth.Error())
 	if err := os.RemoveAll(at + "/d"); err != nil {
 		t.Fatal(err)
@@ -364,7 +364,7 @@ func TestDirectories_LinksAreUncountable(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := host.open(DirectoryOptions{})
-	for i, tried := range d.plan([]signal.Pod{p}) {
+	for i, tried := range d.plan([]signals.Pod{p}) {
 		tops, err := d.openTops()
 		if err != nil {
 			t.Fatal(i, err)
@@ -378,7 +378,7 @@ func TestDirectories_LinksAreUncountable(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	d = host.open(DirectoryOptions{Entries: 1})
-	_ = d.Measure(t.Context(), []signal.Pod{p})
+	_ = d.Measure(t.Context(), []signals.Pod{p})
 	if v := merged(d, &p).Volume("cache"); v != nil && v.Uncountable {
 		t.Errorf("a walk that goes on: %+v", v)
 	}
@@ -397,7 +397,7 @@ func TestAWalkCountsFilesFirst(t *testing.T) {
 	}
 	writeFile(t, host.volume("u1")+"/hog", 8<<20)
 	d := host.open(DirectoryOptions{Entries: 5})
-	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil {
+	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil {
 		t.Fatal("nothing was cut short")
 	}
 	if v := merged(d, &p).Volume("cache"); v.Bytes.Value < 8<<20 || v.Incomplete == "" {
@@ -426,7 +426,7 @@ func TestTimeIsOver(t *testing.T) {
 	writeFile(t, host.volume("u1")+"/more", 1<<20)
 	old, _ := d.Age("u1")
 	d.options.PodTime = 1
-	err := d.Measure(t.Context(), []signal.Pod{p, fresh})
+	err := d.Measure(t.Context(), []signals.Pod{p, fresh})
 	if err == nil || !strings.Contains(err.Error(), "2 of 2 not completely") || !strings.Contains(err.Error(), "ns/pod-u2") || !strings.Contains(err.Error(), "time is over") {
 		t.Errorf("%v", err)
 	}
@@ -442,7 +442,7 @@ func TestTimeIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	d.options.PodTime = time.Minute
-	if err := d.Measure(ctx, []signal.Pod{fresh}); !errors.Is(err, context.Canceled) {
+	if err := d.Measure(ctx, []signals.Pod{fresh}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -454,12 +454,12 @@ func TestWhoWaitsLongestIsFirst(t *testing.T) {
 	d := host.open(DirectoryOptions{Entries: 1})
 	emptyFiles(t, host.volume("a"), 5)
 	order := func() (uids []string) {
-		for _, t := range d.plan([]signal.Pod{a, b, c}) {
+		for _, t := range d.plan([]signals.Pod{a, b, c}) {
 			uids = append(uids, t.uid)
 		}
 		return uids
 	}
-	if err := d.Measure(t.Context(), []signal.Pod{b, a}); err == nil {
+	if err := d.Measure(t.Context(), []signals.Pod{b, a}); err == nil {
 		t.Fatal("nothing was cut short")
 	}
 	if got := order(); !slices.Equal(got, []string{"c", "b", "a"}) {
@@ -480,12 +480,12 @@ func TestWhoWaitsLongestIsFirst(t *testing.T) {
 func TestWhatIsNoPlaceOfAPod(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
-	p.Volumes = append(p.Volumes, signal.Volume{Name: "host", Local: true},
-		signal.Volume{Name: "up", Local: true, Directory: "../../../log"},
-		signal.Volume{Name: "link", Local: true, Directory: "kubernetes.io~empty-dir/link"},
-		signal.Volume{Name: "through", Local: true, Directory: "kubernetes.io~empty-dir/link/log"},
-		signal.Volume{Name: "absent", Local: true, Directory: "kubernetes.io~empty-dir/absent"},
-		signal.Volume{Name: "secret", Directory: "kubernetes.io~secret/secret"})
+	p.Volumes = append(p.Volumes, signals.Volume{Name: "host", Local: true},
+		signals.Volume{Name: "up", Local: true, Directory: "../../../log"},
+		signals.Volume{Name: "link", Local: true, Directory: "kubernetes.io~empty-dir/link"},
+		signals.Volume{Name: "through", Local: true, Directory: "kubernetes.io~empty-dir/link/log"},
+		signals.Volume{Name: "absent", Local: true, Directory: "kubernetes.io~empty-dir/absent"},
+		signals.Volume{Name: "secret", Directory: "kubernetes.io~secret/secret"})
 	if err := os.Symlink("/var", filepath.Dir(host.volume("u1"))+"/link"); err != nil {
 		t.Fatal(err)
 	}
@@ -496,14 +496,14 @@ func TestWhatIsNoPlaceOfAPod(t *testing.T) {
 		}
 	}
 	d := host.open(DirectoryOptions{})
-	if err := d.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "symbolic link") && !strings.Contains(err.Error(), "not a directory") {
+	if err := d.Measure(t.Context(), []signals.Pod{p}); err == nil || !strings.Contains(err.Error(), "symbolic link") && !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("a link in the place of a volume: %v", err)
 	}
 	if u := merged(d, &p); len(u.Volumes) != 1 || u.Volumes[0].Name != "cache" {
 		t.Errorf("volumes %+v", u.Volumes)
 	}
 	nowhere := OpenDirectories(DirectoryOptions{HostRoot: host.root, KubeletRoot: "/nowhere"})
-	if err := nowhere.Measure(t.Context(), []signal.Pod{p}); err == nil || !strings.Contains(err.Error(), "/nowhere/pods: no such file or directory: check the path") {
+	if err := nowhere.Measure(t.Context(), []signals.Pod{p}); err == nil || !strings.Contains(err.Error(), "/nowhere/pods: no such file or directory: check the path") {
 		t.Errorf("%v", err)
 	}
 	if u := merged(nowhere, &p); u == nil || len(u.Volumes) != 0 || !u.Containers[0].Logs.Bytes.Known {

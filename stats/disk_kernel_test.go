@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // root is what is missing where not everything is allowed.
@@ -81,12 +81,12 @@ func TestThreeLayoutsOnRealFilesystems(t *testing.T) {
 	mount(t, root+"/kubelet", root+"/bound", "", unix.MS_BIND, "")
 	for _, tc := range []struct {
 		images, layers string
-		layout         signal.Layout
-		capacities     [2]signal.Amount // imagefs, containerfs
+		layout         signals.Layout
+		capacities     [2]signals.Amount // imagefs, containerfs
 	}{
-		{"/bound", "/kubelet", signal.Single, [2]signal.Amount{8 * mib, 8 * mib}},
-		{"/images", "/images", signal.Dedicated, [2]signal.Amount{4 * mib, 4 * mib}},
-		{"/images", "/bound", signal.Split, [2]signal.Amount{4 * mib, 8 * mib}},
+		{"/bound", "/kubelet", signals.Single, [2]signals.Amount{8 * mib, 8 * mib}},
+		{"/images", "/images", signals.Dedicated, [2]signals.Amount{4 * mib, 4 * mib}},
+		{"/images", "/bound", signals.Split, [2]signals.Amount{4 * mib, 8 * mib}},
 	} {
 		d := OpenDisks(DiskOptions{HostRoot: root, NodeDirectory: "/kubelet", Filesystems: runtimeAt(tc.images, tc.layers), Timeout: time.Minute})
 		if err := d.Locate(t.Context()); err != nil {
@@ -96,8 +96,8 @@ func TestThreeLayoutsOnRealFilesystems(t *testing.T) {
 		if l, ok := d.Layout(); l != tc.layout || !ok {
 			t.Errorf("%+v: %s, %t", tc, l, ok)
 		}
-		got := [2]signal.Amount{o[signal.ImagefsAvailable].Capacity, o[signal.ContainerfsAvailable].Capacity}
-		if node := o[signal.NodefsAvailable]; node.Capacity != 8*mib || got != tc.capacities {
+		got := [2]signals.Amount{o[signals.ImagefsAvailable].Capacity, o[signals.ContainerfsAvailable].Capacity}
+		if node := o[signals.NodefsAvailable]; node.Capacity != 8*mib || got != tc.capacities {
 			t.Errorf("%s: capacities %d, %v", tc.layout, node.Capacity, got)
 		}
 	}
@@ -115,16 +115,16 @@ func TestRealDisksRunOut(t *testing.T) {
 		writeFile(t, fmt.Sprint(dir, "/", i), 0)
 	}
 	after := observe(d)
-	for s, fell := range map[signal.Signal]signal.Amount{signal.NodefsAvailable: 3 * mib, signal.ImagefsInodesFree: 51} {
+	for s, fell := range map[signals.Signal]signals.Amount{signals.NodefsAvailable: 3 * mib, signals.ImagefsInodesFree: 51} {
 		if before[s].Available-after[s].Available != fell || before[s].Capacity != after[s].Capacity || !after[s].Time.After(before[s].Time) {
 			t.Errorf("%s: before %+v, after %+v", s, before[s], after[s])
 		}
 	}
-	if available, capacity, err := d.Available(signal.Imagefs); available != 5*mib || capacity != 8*mib || err != nil {
+	if available, capacity, err := d.Available(signals.Imagefs); available != 5*mib || capacity != 8*mib || err != nil {
 		t.Errorf("%d of %d, %v", available, capacity, err)
 	}
 	d = OpenDisks(DiskOptions{NodeDirectory: tmpfs(t, t.TempDir()+"/unlimited", "nr_inodes=0"), Timeout: time.Minute})
-	if o := observe(d)[signal.NodefsInodesFree]; !o.Known || o.Available != NoInodeLimit || o.Capacity != NoInodeLimit {
+	if o := observe(d)[signals.NodefsInodesFree]; !o.Known || o.Available != NoInodeLimit || o.Capacity != NoInodeLimit {
 		t.Errorf("without a limit of inodes: %+v", o)
 	}
 }
@@ -151,10 +151,10 @@ func TestSubvolumesOfBtrfsAreOneFilesystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := observe(d)
-	if l, ok := d.Layout(); l != signal.Single || !ok {
+	if l, ok := d.Layout(); l != signals.Single || !ok {
 		t.Errorf("%s, %t: %+v", l, ok, o)
 	}
-	if free := o[signal.ImagefsInodesFree]; !free.Known || free.Available != NoInodeLimit {
+	if free := o[signals.ImagefsInodesFree]; !free.Known || free.Available != NoInodeLimit {
 		t.Errorf("inodes: %+v", free)
 	}
 }
@@ -206,13 +206,13 @@ func TestARealHang(t *testing.T) {
 	}
 	for range 3 {
 		o := observe(d) // the hang lasts until the end of it below: an observation that waits for it never returns
-		expectUnknown(t, o, signal.ImagefsAvailable, "has not answered in time")
-		if !o[signal.NodefsAvailable].Known {
-			t.Errorf("nodefs: %+v", o[signal.NodefsAvailable])
+		expectUnknown(t, o, signals.ImagefsAvailable, "has not answered in time")
+		if !o[signals.NodefsAvailable].Known {
+			t.Errorf("nodefs: %+v", o[signals.NodefsAvailable])
 		}
 	}
 	end()
-	if _, _, err := d.Available(signal.Imagefs); err == nil || !strings.Contains(err.Error(), "not connected") {
+	if _, _, err := d.Available(signals.Imagefs); err == nil || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("after the end of the hang: %v", err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // How often the runtime is asked where it keeps things: soon again after a
@@ -84,8 +84,8 @@ func (d *Disks) settle(images, containers []cri.Filesystem) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.placed[signal.Imagefs] = diskSource{probe: imagefs}
-	d.placed[signal.Containerfs] = diskSource{probe: containerfs}
+	d.placed[signals.Imagefs] = diskSource{probe: imagefs}
+	d.placed[signals.Containerfs] = diskSource{probe: containerfs}
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (d *Disks) settle(images, containers []cri.Filesystem) error {
 func (d *Disks) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, fs := range []signal.Filesystem{signal.Imagefs, signal.Containerfs} {
+	for _, fs := range []signals.Filesystem{signals.Imagefs, signals.Containerfs} {
 		if d.placed[fs].probe == nil {
 			d.placed[fs].err = err
 		}

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // DiskOptions say where the node's filesystems are.
@@ -50,7 +50,7 @@ type Disks struct {
 }
 
 // diskFilesystems is the size of an array indexed by filesystem.
-const diskFilesystems = int(signal.Containerfs) + 1
+const diskFilesystems = int(signals.Containerfs) + 1
 
 // A diskSource is the probe that answers for a filesystem, or why there is none.
 type diskSource struct {
@@ -76,9 +76,9 @@ func newDisks(o DiskOptions, ask func(dir string) (filesystem, error)) *Disks {
 	}
 	node := d.probes[0]
 	node.dir = o.NodeDirectory
-	d.placed[signal.Nodefs].probe = node
+	d.placed[signals.Nodefs].probe = node
 	if o.Filesystems == nil {
-		d.placed[signal.Imagefs].probe, d.placed[signal.Containerfs].probe = node, node
+		d.placed[signals.Imagefs].probe, d.placed[signals.Containerfs].probe = node, node
 	} else {
 		d.fail(errNotTold)
 	}
@@ -96,7 +96,7 @@ func (d *Disks) sources() [diskFilesystems]diskSource {
 // not answered is unknown. An answer that comes late serves the next
 // observation, with its own time, for at most a minute. About 30 µs
 // while nothing hangs.
-func (d *Disks) Observe(into *signal.Observations) {
+func (d *Disks) Observe(into *signals.Observations) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.options.Timeout)
 	defer cancel()
 	asked := time.Now()
@@ -112,28 +112,28 @@ func (d *Disks) Observe(into *signal.Observations) {
 			answers[fs] = at.probe.answer(ctx, asked)
 		}
 	}
-	for s := range signal.All {
-		if def := s.Definition(); def.Filesystem != signal.NoFilesystem {
+	for s := range signals.All {
+		if def := s.Definition(); def.Filesystem != signals.NoFilesystem {
 			into[s] = answers[def.Filesystem].observation(def.Unit)
 		}
 	}
 }
 
-func (a *answer) observation(unit signal.Unit) signal.Observation {
+func (a *answer) observation(unit signals.Unit) signals.Observation {
 	switch {
 	case a.err != nil:
-		return signal.Unknown(a.err.Error())
-	case unit == signal.UnitInodes:
-		return signal.Observed(a.inodesFree, a.inodes, a.at)
+		return signals.Unknown(a.err.Error())
+	case unit == signals.UnitInodes:
+		return signals.Observed(a.inodesFree, a.inodes, a.at)
 	}
-	return signal.Observed(a.available, a.total, a.at)
+	return signals.Observed(a.available, a.total, a.at)
 }
 
 // Available is the room on a filesystem in bytes, for a collector that wants to
 // know what it has freed: the answer is never older than the call, unless it is
 // a late one. It waits up to a second.
-func (d *Disks) Available(fs signal.Filesystem) (available, capacity int64, err error) {
-	if fs == signal.NoFilesystem || int(fs) >= diskFilesystems {
+func (d *Disks) Available(fs signals.Filesystem) (available, capacity int64, err error) {
+	if fs == signals.NoFilesystem || int(fs) >= diskFilesystems {
 		return 0, 0, errors.New("ask for the room on a filesystem: use nodefs, imagefs or containerfs")
 	}
 	at := d.sources()[fs]
@@ -150,13 +150,13 @@ func (d *Disks) Available(fs signal.Filesystem) (available, capacity int64, err 
 // them has answered once. As with the kubelet, images and writable layers that
 // do not share one are a split layout, wherever the layers lie; if not on
 // nodefs, containerfs is watched all the same, as what it is.
-func (d *Disks) Layout() (l signal.Layout, ok bool) {
+func (d *Disks) Layout() (l signals.Layout, ok bool) {
 	if d.options.Filesystems == nil {
-		return signal.Single, true
+		return signals.Single, true
 	}
 	var is [diskFilesystems]identity
 	for fs, at := range d.sources() {
-		if fs == int(signal.NoFilesystem) {
+		if fs == int(signals.NoFilesystem) {
 			continue
 		}
 		if at.probe == nil {
@@ -167,10 +167,10 @@ func (d *Disks) Layout() (l signal.Layout, ok bool) {
 		}
 	}
 	switch {
-	case is[signal.Imagefs] != is[signal.Containerfs]:
-		return signal.Split, true
-	case is[signal.Imagefs] != is[signal.Nodefs]:
-		return signal.Dedicated, true
+	case is[signals.Imagefs] != is[signals.Containerfs]:
+		return signals.Split, true
+	case is[signals.Imagefs] != is[signals.Nodefs]:
+		return signals.Dedicated, true
 	}
-	return signal.Single, true
+	return signals.Single, true
 }

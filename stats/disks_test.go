@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // runtimeAt is what a runtime tells that keeps images and layers there.
@@ -25,7 +25,7 @@ func runtimeAt(images, layers string) func(context.Context) (i, c []cri.Filesyst
 	}
 }
 
-func observe(d *Disks) (o signal.Observations) {
+func observe(d *Disks) (o signals.Observations) {
 	d.Observe(&o)
 	return o
 }
@@ -34,7 +34,7 @@ func observe(d *Disks) (o signal.Observations) {
 // does not answer until the test says so.
 type world struct {
 	mu    sync.Mutex
-	sizes map[string]signal.Amount
+	sizes map[string]signals.Amount
 	hangs map[string]chan struct{}
 	asked map[string]int
 }
@@ -75,23 +75,23 @@ func (w *world) asks(dir string) int {
 	return w.asked[dir]
 }
 
-func newWorld(sizes map[string]signal.Amount) *world {
+func newWorld(sizes map[string]signals.Amount) *world {
 	return &world{sizes: sizes, hangs: map[string]chan struct{}{}, asked: map[string]int{}}
 }
 
 func TestLayoutsByWhatLiesWhere(t *testing.T) {
-	w := newWorld(map[string]signal.Amount{"/node": 1000, "/node/images": 1000, "/images": 2000, "/images/layers": 2000, "/layers": 3000})
+	w := newWorld(map[string]signals.Amount{"/node": 1000, "/node/images": 1000, "/images": 2000, "/images/layers": 2000, "/layers": 3000})
 	for _, tc := range []struct {
 		images, layers string
-		want           signal.Layout
+		want           signals.Layout
 	}{
-		{"/node/images", "/node/images", signal.Single},
-		{"/node/images", "/node", signal.Single},
-		{"/images", "/images", signal.Dedicated},
-		{"/images", "/images/layers", signal.Dedicated},
-		{"/images", "/node", signal.Split},
-		{"/images", "/layers", signal.Split},
-		{"/node/images", "/layers", signal.Split},
+		{"/node/images", "/node/images", signals.Single},
+		{"/node/images", "/node", signals.Single},
+		{"/images", "/images", signals.Dedicated},
+		{"/images", "/images/layers", signals.Dedicated},
+		{"/images", "/node", signals.Split},
+		{"/images", "/layers", signals.Split},
+		{"/node/images", "/layers", signals.Split},
 	} {
 		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt(tc.images, tc.layers), Timeout: time.Minute}, w.ask)
 		if l, ok := d.Layout(); ok {
@@ -101,7 +101,7 @@ func TestLayoutsByWhatLiesWhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := observe(d)
-		for s, dir := range map[signal.Signal]string{signal.NodefsAvailable: "/node", signal.ImagefsAvailable: tc.images, signal.ContainerfsAvailable: tc.layers} {
+		for s, dir := range map[signals.Signal]string{signals.NodefsAvailable: "/node", signals.ImagefsAvailable: tc.images, signals.ContainerfsAvailable: tc.layers} {
 			if size := w.sizes[dir]; o[s].Available != size/2 || o[s].Capacity != size || o[s+1].Available != size/20 || o[s+1].Capacity != size/10 {
 				t.Errorf("%s: %+v, %+v, want %d", s, o[s], o[s+1], size)
 			}
@@ -113,17 +113,17 @@ func TestLayoutsByWhatLiesWhere(t *testing.T) {
 }
 
 func TestWithoutARuntimeEverythingIsOneFilesystem(t *testing.T) {
-	w := newWorld(map[string]signal.Amount{"/node": 1000})
+	w := newWorld(map[string]signals.Amount{"/node": 1000})
 	d := newDisks(DiskOptions{NodeDirectory: "/node", Timeout: time.Minute}, w.ask)
 	d.Run(t.Context()) // has nobody to ask
 	before := time.Now()
 	o := observe(d)
-	for s := signal.NodefsAvailable; s <= signal.ContainerfsInodesFree; s++ {
-		if !o[s].Known || o[s] != o[signal.NodefsAvailable+(s-signal.NodefsAvailable)%2] || o[s].Time.Before(before) {
+	for s := signals.NodefsAvailable; s <= signals.ContainerfsInodesFree; s++ {
+		if !o[s].Known || o[s] != o[signals.NodefsAvailable+(s-signals.NodefsAvailable)%2] || o[s].Time.Before(before) {
 			t.Errorf("%s = %+v", s, o[s])
 		}
 	}
-	if l, ok := d.Layout(); l != signal.Single || !ok || w.asks("/node") != 1 {
+	if l, ok := d.Layout(); l != signals.Single || !ok || w.asks("/node") != 1 {
 		t.Errorf("%s, %t, asked %d times", l, ok, w.asks("/node"))
 	}
 }
@@ -132,13 +132,13 @@ func TestWithoutARuntimeEverythingIsOneFilesystem(t *testing.T) {
 // however often it is asked for, and delays nobody longer than the timeout.
 func TestAHangingFilesystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signal.Amount{"/node": 1000, "/images": 2000})
+		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000})
 		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: runtimeAt("/images", "/images")}, w.ask)
 		if err := d.Locate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if o := observe(d); !o[signal.ImagefsAvailable].Known {
-			t.Fatalf("before it hangs: %+v", o[signal.ImagefsAvailable])
+		if o := observe(d); !o[signals.ImagefsAvailable].Known {
+			t.Fatalf("before it hangs: %+v", o[signals.ImagefsAvailable])
 		}
 		<-time.After(time.Second)
 		release := w.hang("/images")
@@ -148,25 +148,25 @@ func TestAHangingFilesystem(t *testing.T) {
 			if took := time.Since(start); took > defaultDiskTimeout {
 				t.Fatalf("an observation took %s", took)
 			}
-			expectUnknown(t, o, signal.ImagefsAvailable, "statfs /images has not answered")
-			expectUnknown(t, o, signal.ContainerfsInodesFree, "statfs /images has not answered")
-			if !o[signal.NodefsAvailable].Known {
-				t.Fatalf("nodefs hangs too: %+v", o[signal.NodefsAvailable])
+			expectUnknown(t, o, signals.ImagefsAvailable, "statfs /images has not answered")
+			expectUnknown(t, o, signals.ContainerfsInodesFree, "statfs /images has not answered")
+			if !o[signals.NodefsAvailable].Known {
+				t.Fatalf("nodefs hangs too: %+v", o[signals.NodefsAvailable])
 			}
 		}
-		if _, _, err := d.Available(signal.Imagefs); err == nil || !strings.Contains(err.Error(), "has not answered") {
+		if _, _, err := d.Available(signals.Imagefs); err == nil || !strings.Contains(err.Error(), "has not answered") {
 			t.Errorf("the room on it: %v", err)
 		}
 		if n := w.asks("/images"); n != 2 {
 			t.Errorf("asked %d times, want 2: before and while it hung", n)
 		}
-		if l, ok := d.Layout(); l != signal.Dedicated || !ok {
+		if l, ok := d.Layout(); l != signals.Dedicated || !ok {
 			t.Errorf("the layout was forgotten: %s, %t", l, ok)
 		}
 		release()
 		synctest.Wait()
-		if o := observe(d); !o[signal.ImagefsAvailable].Known || !o[signal.ImagefsAvailable].Time.Equal(time.Now()) {
-			t.Errorf("after it came back: %+v", o[signal.ImagefsAvailable])
+		if o := observe(d); !o[signals.ImagefsAvailable].Known || !o[signals.ImagefsAvailable].Time.Equal(time.Now()) {
+			t.Errorf("after it came back: %+v", o[signals.ImagefsAvailable])
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestAHangingFilesystem(t *testing.T) {
 // one goroutine is the most that a place costs.
 func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signal.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
+		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
 		at := "/images"
 		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: func(ctx context.Context) (i, c []cri.Filesystem, err error) { return runtimeAt(at, at)(ctx) }}, w.ask)
 		release := w.hang("/images")
@@ -183,7 +183,7 @@ func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
 			if err := d.Locate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			expectUnknown(t, observe(d), signal.ImagefsAvailable, "statfs "+at+" has not answered")
+			expectUnknown(t, observe(d), signals.ImagefsAvailable, "statfs "+at+" has not answered")
 		}
 		if n := w.asks("/other"); n != 0 {
 			t.Errorf("asked %d times beside a question that hangs", n)
@@ -193,7 +193,7 @@ func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
 		if _, ok := d.Layout(); ok {
 			t.Error("what was said of the one is taken for the other's")
 		}
-		if o := observe(d)[signal.ImagefsAvailable]; o.Capacity != 3000 {
+		if o := observe(d)[signals.ImagefsAvailable]; o.Capacity != 3000 {
 			t.Errorf("after the hang: %+v", o)
 		}
 	})
@@ -228,20 +228,20 @@ func TestSizesThatKernelsReport(t *testing.T) {
 // when it was asked, and for no longer than a minute.
 func TestASlowFilesystemIsKnownLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signal.Amount{"/node": 1000})
+		w := newWorld(map[string]signals.Amount{"/node": 1000})
 		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.ask)
 		asked := time.Now()
 		release := w.hang("/node")
-		expectUnknown(t, observe(d), signal.NodefsAvailable, "has not answered")
+		expectUnknown(t, observe(d), signals.NodefsAvailable, "has not answered")
 		release()
 		synctest.Wait()
 		release = w.hang("/node")
 		defer func() { release() }()
 		<-time.After(lateFor - 3*defaultDiskTimeout)
-		if o := observe(d)[signal.NodefsAvailable]; !o.Known || !o.Time.Equal(asked) {
+		if o := observe(d)[signals.NodefsAvailable]; !o.Known || !o.Time.Equal(asked) {
 			t.Errorf("the late answer: %+v, want one of %s", o, asked)
 		}
-		expectUnknown(t, observe(d), signal.NodefsAvailable, "has not answered")
+		expectUnknown(t, observe(d), signals.NodefsAvailable, "has not answered")
 	})
 }
 
@@ -249,7 +249,7 @@ func TestASlowFilesystemIsKnownLate(t *testing.T) {
 // observation that began before is still under way.
 func TestAvailableIsNotOlderThanTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signal.Amount{"/node": 1000})
+		w := newWorld(map[string]signals.Amount{"/node": 1000})
 		d := newDisks(DiskOptions{NodeDirectory: "/node"}, w.ask)
 		release := w.hang("/node")
 		go observe(d)
@@ -259,11 +259,11 @@ func TestAvailableIsNotOlderThanTheQuestion(t *testing.T) {
 			<-time.After(time.Millisecond)
 			release()
 		}()
-		available, capacity, err := d.Available(signal.Nodefs)
+		available, capacity, err := d.Available(signals.Nodefs)
 		if n := w.asks("/node"); available != 500 || capacity != 1000 || err != nil || n != 2 {
 			t.Errorf("%d of %d, %v, asked %d times, want twice", available, capacity, err, n)
 		}
-		for _, fs := range []signal.Filesystem{signal.NoFilesystem, 9} {
+		for _, fs := range []signals.Filesystem{signals.NoFilesystem, 9} {
 			if _, _, err := d.Available(fs); err == nil {
 				t.Errorf("filesystem %d has room", fs)
 			}
@@ -273,7 +273,7 @@ func TestAvailableIsNotOlderThanTheQuestion(t *testing.T) {
 
 func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(map[string]signal.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
+		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
 		var mu sync.Mutex
 		at, fault := "", errors.New("connection refused")
 		say := func(dir string, err error) {
@@ -287,19 +287,19 @@ func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 			return []cri.Filesystem{{Mountpoint: at}}, nil, fault
 		}
 		d := newDisks(DiskOptions{NodeDirectory: "/node", Filesystems: tell}, w.ask)
-		expectUnknown(t, observe(d), signal.ImagefsAvailable, "has not told yet")
+		expectUnknown(t, observe(d), signals.ImagefsAvailable, "has not told yet")
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go d.Run(ctx)
 		synctest.Wait()
-		expectUnknown(t, observe(d), signal.ImagefsInodesFree, "connection refused")
-		if _, _, err := d.Available(signal.Containerfs); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		expectUnknown(t, observe(d), signals.ImagefsInodesFree, "connection refused")
+		if _, _, err := d.Available(signals.Containerfs); err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("the room on containerfs: %v", err)
 		}
 		for _, step := range []struct {
 			dir   string
 			fault error
-			want  signal.Amount
+			want  signals.Amount
 		}{
 			{"/images", nil, 2000},
 			{"", errors.New("connection refused"), 2000},
@@ -309,8 +309,8 @@ func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 			say(step.dir, step.fault)
 			<-time.After(2 * askRegularly)
 			o := observe(d)
-			if o[signal.ImagefsAvailable].Capacity != step.want || o[signal.ContainerfsAvailable].Capacity != step.want {
-				t.Errorf("%+v: %+v", step, o[signal.ImagefsAvailable])
+			if o[signals.ImagefsAvailable].Capacity != step.want || o[signals.ContainerfsAvailable].Capacity != step.want {
+				t.Errorf("%+v: %+v", step, o[signals.ImagefsAvailable])
 			}
 		}
 	})
@@ -320,33 +320,33 @@ func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 // limit meets no threshold, and lets a condition that was True end.
 func TestNoInodeLimitIsNeverPressure(t *testing.T) {
 	policy, err := eviction.NewPolicy(eviction.Settings{TransitionPeriod: time.Minute, Thresholds: []eviction.Threshold{
-		{Signal: signal.NodefsInodesFree, Value: eviction.Value{Fraction: 0.99999999, Percent: "99.999999%"}},
-		{Signal: signal.NodefsInodesFree, Value: eviction.Value{Quantity: signal.Quantity{Value: NoInodeLimit}}, MinReclaim: eviction.Value{Quantity: signal.Quantity{Value: NoInodeLimit}}},
+		{Signal: signals.NodefsInodesFree, Value: eviction.Value{Fraction: 0.99999999, Percent: "99.999999%"}},
+		{Signal: signals.NodefsInodesFree, Value: eviction.Value{Quantity: signals.Quantity{Value: NoInodeLimit}}, MinReclaim: eviction.Value{Quantity: signals.Quantity{Value: NoInodeLimit}}},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	machine := eviction.New(policy)
-	look := func(at time.Time, free, limit signal.Amount) eviction.Verdict {
-		s := signal.Snapshot{At: at}
-		s.Node[signal.NodefsInodesFree] = signal.Observed(free, limit, at)
-		s.Node[signal.ContainerfsInodesFree] = s.Node[signal.NodefsInodesFree]
+	look := func(at time.Time, free, limit signals.Amount) eviction.Verdict {
+		s := signals.Snapshot{At: at}
+		s.Node[signals.NodefsInodesFree] = signals.Observed(free, limit, at)
+		s.Node[signals.ContainerfsInodesFree] = s.Node[signals.NodefsInodesFree]
 		return machine.Look(&s)
 	}
-	if v := look(noon, 0, 1000); v.Target == nil || !v.Conditions.Has(signal.DiskPressure) {
+	if v := look(noon, 0, 1000); v.Target == nil || !v.Conditions.Has(signals.DiskPressure) {
 		t.Fatalf("without free inodes: %+v", v)
 	}
 	v := look(noon.Add(2*time.Minute), NoInodeLimit, NoInodeLimit)
-	if v.Target != nil || v.Met != 0 || v.Unknown != 0 || v.Conditions.Has(signal.DiskPressure) {
+	if v.Target != nil || v.Met != 0 || v.Unknown != 0 || v.Conditions.Has(signals.DiskPressure) {
 		t.Errorf("without a limit of inodes: %+v", v)
 	}
 }
 
 func TestDirectoriesThatAreNotThere(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: missing, Timeout: time.Minute})), signal.NodefsAvailable, "check the path")
-	expectUnknown(t, observe(OpenDisks(DiskOptions{HostRoot: missing, NodeDirectory: "/", Timeout: time.Minute})), signal.NodefsInodesFree, "check the path")
-	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: "/proc", Timeout: time.Minute})), signal.NodefsAvailable, "no size")
+	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: missing, Timeout: time.Minute})), signals.NodefsAvailable, "check the path")
+	expectUnknown(t, observe(OpenDisks(DiskOptions{HostRoot: missing, NodeDirectory: "/", Timeout: time.Minute})), signals.NodefsInodesFree, "check the path")
+	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: "/proc", Timeout: time.Minute})), signals.NodefsAvailable, "no size")
 }
 
 // In a container, a link on the host means what it means there.
@@ -358,8 +358,8 @@ func TestLinksBelowTheHostsRoot(t *testing.T) {
 	}
 	for _, dir := range []string{"/var/kubelet", "/var/up/kubelet"} {
 		o := observe(OpenDisks(DiskOptions{HostRoot: root, NodeDirectory: dir, Timeout: time.Minute}))
-		if !o[signal.NodefsAvailable].Known {
-			t.Errorf("%s: %+v", dir, o[signal.NodefsAvailable])
+		if !o[signals.NodefsAvailable].Known {
+			t.Errorf("%s: %+v", dir, o[signals.NodefsAvailable])
 		}
 	}
 }
@@ -369,12 +369,12 @@ func BenchmarkObserveDisks(b *testing.B) {
 	if err := d.Locate(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	var into signal.Observations
+	var into signals.Observations
 	b.ReportAllocs()
 	for b.Loop() {
 		d.Observe(&into)
 	}
-	if !into[signal.ImagefsAvailable].Known {
+	if !into[signals.ImagefsAvailable].Known {
 		b.Fatalf("%+v", into)
 	}
 }

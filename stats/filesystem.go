@@ -9,20 +9,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // NoInodeLimit is the free inodes and the capacity of a filesystem that makes
 // inodes as it needs them (btrfs, tmpfs with nr_inodes=0): no threshold is ever
 // met by it, neither a quantity nor a percentage, and yet it is known, so that
 // it holds no condition.
-const NoInodeLimit signal.Amount = math.MaxInt64
+const NoInodeLimit signals.Amount = math.MaxInt64
 
 // A filesystem is what the kernel says of one.
 type filesystem struct {
 	identity           identity
-	available, total   signal.Amount // bytes; available to users, without what is reserved for root
-	inodesFree, inodes signal.Amount // NoInodeLimit where there is none
+	available, total   signals.Amount // bytes; available to users, without what is reserved for root
+	inodesFree, inodes signals.Amount // NoInodeLimit where there is none
 }
 
 // An identity is the same for all directories of one filesystem.
@@ -79,8 +79,8 @@ func sized(fs *unix.Statfs_t) (filesystem, error) {
 		return filesystem{}, errAbsurdSize
 	}
 	found := filesystem{
-		available: signal.Amount(fs.Bavail * block), total: signal.Amount(fs.Blocks * block),
-		inodesFree: signal.Amount(fs.Ffree), inodes: signal.Amount(fs.Files),
+		available: signals.Amount(fs.Bavail * block), total: signals.Amount(fs.Blocks * block),
+		inodesFree: signals.Amount(fs.Ffree), inodes: signals.Amount(fs.Files),
 	}
 	if fs.Files == 0 {
 		found.inodesFree, found.inodes = NoInodeLimit, NoInodeLimit

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // BenchmarkFlush says what memory.stat costs beside the files that a floor is

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // fillVariable names the file that this binary fills and leaves, if it is set.
@@ -66,8 +66,8 @@ func TestPods_HeldWithoutProcesses(t *testing.T) {
 		if <-started.Done(); !started.State().Success() {
 			t.Fatalf("fill %s: %v", c.dir, started.State())
 		}
-		got := p.Measure([]signal.Pod{{UID: c.uid}}, nil)[0].Usage
-		if got == nil || got.Processes != signal.Of(signal.PIDs(0)) {
+		got := p.Measure([]signals.Pod{{UID: c.uid}}, nil)[0].Usage
+		if got == nil || got.Processes != signals.Of(signals.PIDs(0)) {
 			t.Fatalf("%+v, want no process", got)
 		}
 		if held := p.Held(c.uid); (held >= 60<<20) != c.held || !c.held && held > 4<<20 {

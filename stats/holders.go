@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // mostHolders is how many are named: who holds most is among the first.
@@ -39,21 +39,21 @@ var keptBelow = map[string]string{
 // the node, pods in one, and what the kernel keeps. Who shares memory with a
 // cgroup is in both. What can not be read is left out. It reads two files for each
 // cgroup below the node: it is for when something is to be explained.
-func (n *Node) Holders() []signal.Holder {
+func (n *Node) Holders() []signals.Holder {
 	found := append(n.groups(), n.kernel()...)
-	slices.SortStableFunc(found, func(a, b signal.Holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	found = slices.DeleteFunc(found, func(h signal.Holder) bool { return h.Bytes == 0 })
+	slices.SortStableFunc(found, func(a, b signals.Holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	found = slices.DeleteFunc(found, func(h signals.Holder) bool { return h.Bytes == 0 })
 	return found[:min(len(found), mostHolders)]
 }
 
 // groups are the cgroups below the node, and what is in none of them.
-func (n *Node) groups() (found []signal.Holder) {
+func (n *Node) groups() (found []signals.Holder) {
 	entries, err := os.ReadDir(n.options.Hierarchy.Dir("memory", n.options.NodeCgroup))
 	if err != nil {
 		return nil
 	}
 	pods, _ := n.options.Places.Open() // without a root: there are none
-	var below signal.Bytes
+	var below signals.Bytes
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
@@ -68,19 +68,19 @@ func (n *Node) groups() (found []signal.Holder) {
 		if at == pods.Root() {
 			name = "pods (" + e.Name() + ")"
 		}
-		found = append(found, signal.Holder{Name: name, Bytes: held})
+		found = append(found, signals.Holder{Name: name, Bytes: held})
 	}
 	if n.IsMachine() { // the machine's own is what the kernel says of it
 		return found
 	}
 	if all, ok := n.heldBy(n.options.NodeCgroup); ok && all > below {
-		found = append(found, signal.Holder{Name: "cgroup " + n.options.NodeCgroup + " itself", Bytes: all - below})
+		found = append(found, signals.Holder{Name: "cgroup " + n.options.NodeCgroup + " itself", Bytes: all - below})
 	}
 	return found
 }
 
 // heldBy is the working set of a cgroup; false if it can not be read.
-func (n *Node) heldBy(at string) (signal.Bytes, bool) {
+func (n *Node) heldBy(at string) (signals.Bytes, bool) {
 	m, err := cgroup.OpenMemoryWith(n.options.Hierarchy, at, n.buf)
 	if err != nil {
 		return 0, false
@@ -90,11 +90,11 @@ func (n *Node) heldBy(at string) (signal.Bytes, bool) {
 	if err != nil || u.Usage > absurd {
 		return 0, false
 	}
-	return signal.Bytes(u.WorkingSet()), true
+	return signals.Bytes(u.WorkingSet()), true
 }
 
 // kernel is what no process holds, or what files in memory do.
-func (n *Node) kernel() (found []signal.Holder) {
+func (n *Node) kernel() (found []signals.Holder) {
 	if n.IsMachine() {
 		text, err := n.meminfo.Read(n.buf)
 		if err != nil {
@@ -102,7 +102,7 @@ func (n *Node) kernel() (found []signal.Holder) {
 		}
 		for _, k := range kept {
 			if bytes, err := meminfoLine(text, []byte(k.line)); err == nil {
-				found = append(found, signal.Holder{Name: k.name, Bytes: bytes})
+				found = append(found, signals.Holder{Name: k.name, Bytes: bytes})
 			}
 		}
 		return found
@@ -119,7 +119,7 @@ func (n *Node) kernel() (found []signal.Holder) {
 			continue
 		}
 		if bytes, err := strconv.ParseUint(value, 10, 62); err == nil {
-			found = append(found, signal.Holder{Name: name, Bytes: signal.Bytes(bytes)})
+			found = append(found, signals.Holder{Name: name, Bytes: signals.Bytes(bytes)})
 		}
 	}
 	return found

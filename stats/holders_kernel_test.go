@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // Who holds memory outside of pods is named with what it holds, and so are the
@@ -31,12 +31,12 @@ func TestHoldersAreNamed(t *testing.T) {
 			if len(held) < 2 || held[0].Name != "cgroup daemon" || !strings.HasPrefix(held[1].Name, "pods (kubepods") {
 				t.Fatalf("holders %+v", held)
 			}
-			for i, want := range []signal.Bytes{90 * mib, 40 * mib} {
+			for i, want := range []signals.Bytes{90 * mib, 40 * mib} {
 				if got := held[i].Bytes; got < want || got > want+30*mib {
 					t.Errorf("%s holds %d MiB, filled were %d", held[i].Name, got/mib, want/mib)
 				}
 			}
-			if slices.ContainsFunc(held, func(h signal.Holder) bool { return h.Bytes == 0 }) {
+			if slices.ContainsFunc(held, func(h signals.Holder) bool { return h.Bytes == 0 }) {
 				t.Errorf("who holds nothing is named: %+v", held)
 			}
 		})
@@ -53,10 +53,10 @@ func TestHoldersOfTheMachine(t *testing.T) {
 	defer n.Close()
 	held := n.Holders()
 	t.Logf("%+v", held)
-	if !slices.ContainsFunc(held, func(h signal.Holder) bool { return h.Name == "slab, unreclaimable" }) {
+	if !slices.ContainsFunc(held, func(h signals.Holder) bool { return h.Name == "slab, unreclaimable" }) {
 		t.Errorf("the kernel's slab is not named: %+v", held)
 	}
-	if !slices.IsSortedFunc(held, func(a, b signal.Holder) int { return int(b.Bytes - a.Bytes) }) || len(held) > mostHolders {
+	if !slices.IsSortedFunc(held, func(a, b signals.Holder) int { return int(b.Bytes - a.Bytes) }) || len(held) > mostHolders {
 		t.Errorf("not the largest first: %+v", held)
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/cadvisor/machine"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/hog"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 func TestMain(m *testing.M) {
@@ -49,17 +49,17 @@ func TestLookSeesWhatAHogTakes(t *testing.T) {
 	box := sandboxNode(t, sandbox.PidsMax(50))
 	p := addPod(t, box, "hog", sandbox.Burstable, "main")
 	n := openNode(t, Options{NodeCgroup: box.Path(), KubeReserved: 100 * mib})
-	var before, after signal.Observations
-	n.Look(signal.Regular, noon, &before)
+	var before, after signals.Observations
+	n.Look(signals.Regular, noon, &before)
 	box.Run(t, p, "main", "fill 128MiB")
-	n.Look(signal.Regular, noon, &after)
-	for s, capacity := range map[signal.Signal]signal.Amount{signal.MemoryAvailable: 512 * mib, signal.AllocatableMemoryAvailable: 412 * mib} {
+	n.Look(signals.Regular, noon, &after)
+	for s, capacity := range map[signals.Signal]signals.Amount{signals.MemoryAvailable: 512 * mib, signals.AllocatableMemoryAvailable: 412 * mib} {
 		fell := before[s].Available - after[s].Available
 		if !before[s].Known || !after[s].Known || after[s].Capacity != capacity || fell < 128*mib || fell > 160*mib {
 			t.Errorf("%s: before %+v, after %+v", s, before[s], after[s])
 		}
 	}
-	if o := after[signal.PIDAvailable]; !o.Known || o.Capacity != 50 || o.Available >= 50 || o.Available < 30 {
+	if o := after[signals.PIDAvailable]; !o.Known || o.Capacity != 50 || o.Available >= 50 || o.Available < 30 {
 		t.Errorf("pid.available = %+v", o)
 	}
 }
@@ -67,20 +67,20 @@ func TestLookSeesWhatAHogTakes(t *testing.T) {
 func TestLookAtThisMachine(t *testing.T) {
 	sandbox.Need(t)
 	n := openNode(t, Options{})
-	var got signal.Observations
-	n.Look(signal.Regular, noon, &got)
+	var got signals.Observations
+	n.Look(signals.Regular, noon, &got)
 	total, err := machine.GetMachineMemoryCapacity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := got[signal.MemoryAvailable]; !o.Known || o.Capacity != signal.Amount(total) || o.Available <= 0 || o.Available >= o.Capacity {
+	if o := got[signals.MemoryAvailable]; !o.Known || o.Capacity != signals.Amount(total) || o.Available <= 0 || o.Available >= o.Capacity {
 		t.Errorf("memory.available = %+v, cAdvisor's capacity is %d", o, total)
 	}
-	if o := got[signal.PIDAvailable]; !o.Known || o.Available <= 0 || o.Available >= o.Capacity {
+	if o := got[signals.PIDAvailable]; !o.Known || o.Available <= 0 || o.Available >= o.Capacity {
 		t.Errorf("pid.available = %+v", o)
 	}
 	m, err := Machine("/proc", "/sys")
-	if err != nil || m.Memory != signal.Bytes(total) || m.Cores < 1 || m.BootID == "" || m.Kernel != machine.KernelVersion() {
+	if err != nil || m.Memory != signals.Bytes(total) || m.Cores < 1 || m.BootID == "" || m.Kernel != machine.KernelVersion() {
 		t.Errorf("facts %+v, %v", m, err)
 	}
 }
@@ -104,7 +104,7 @@ func TestMeminfoSaysWhatTheRootCgroupSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		var u cgroup.MemoryUsage
-		before, after := signal.Amount(0), signal.Amount(others)
+		before, after := signals.Amount(0), signals.Amount(others)
 		for distance := after; distance >= others/4; distance = max(before, after) - min(before, after) {
 			before = machineUses(t, n)
 			if u, err = root.Read(); err != nil {
@@ -112,7 +112,7 @@ func TestMeminfoSaysWhatTheRootCgroupSays(t *testing.T) {
 			}
 			after = machineUses(t, n)
 		}
-		used := signal.Amount(u.WorkingSet())
+		used := signals.Amount(u.WorkingSet())
 		t.Logf("after %s: meminfo says %d KiB more than the root's memory.stat", command, (min(before, after)-used)>>10)
 		if max(before, after) < used-others || min(before, after) > used+others {
 			t.Errorf("after %s: memory.stat %d, meminfo %d, then %d", command, used, before, after)
@@ -121,7 +121,7 @@ func TestMeminfoSaysWhatTheRootCgroupSays(t *testing.T) {
 }
 
 // machineUses is the machine's working set by meminfo.
-func machineUses(t *testing.T, n *Node) signal.Amount {
+func machineUses(t *testing.T, n *Node) signals.Amount {
 	t.Helper()
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
@@ -131,15 +131,15 @@ func machineUses(t *testing.T, n *Node) signal.Amount {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signal.Amount(u.anon + u.file - u.inactiveFile)
+	return signals.Amount(u.anon + u.file - u.inactiveFile)
 }
 
 func TestLooksAllocateNothing(t *testing.T) {
 	box := sandboxNode(t)
 	for name, o := range map[string]Options{"machine": {}, "cgroup": {NodeCgroup: box.Path(), KubeReserved: mib}} {
 		n := openNode(t, o)
-		var into signal.Observations
-		for _, kind := range []signal.Kind{signal.Regular, signal.Extra} {
+		var into signals.Observations
+		for _, kind := range []signals.Kind{signals.Regular, signals.Extra} {
 			if allocs := testing.AllocsPerRun(100, func() { n.Look(kind, noon, &into) }); allocs != 0 {
 				t.Errorf("%s: a %s look allocates %v times", name, kind, allocs)
 			}
@@ -154,14 +154,14 @@ func TestVanishedNodeIsUnknown(t *testing.T) {
 	if err := box.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var got signal.Observations
-	n.Look(signal.Regular, noon, &got)
-	expectUnknown(t, got, signal.MemoryAvailable, "does not exist")
-	expectUnknown(t, got, signal.AllocatableMemoryAvailable, "does not exist")
-	expectUnknown(t, got, signal.PIDAvailable, "does not exist")
-	text := got[signal.MemoryAvailable].Cause
-	if n.Look(signal.Extra, noon, &got); got[signal.MemoryAvailable].Cause != text {
-		t.Errorf("cause became %q", got[signal.MemoryAvailable].Cause)
+	var got signals.Observations
+	n.Look(signals.Regular, noon, &got)
+	expectUnknown(t, got, signals.MemoryAvailable, "does not exist")
+	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "does not exist")
+	expectUnknown(t, got, signals.PIDAvailable, "does not exist")
+	text := got[signals.MemoryAvailable].Cause
+	if n.Look(signals.Extra, noon, &got); got[signals.MemoryAvailable].Cause != text {
+		t.Errorf("cause became %q", got[signals.MemoryAvailable].Cause)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestMeasurePods(t *testing.T) {
 			addPod(t, box, "0b6d-b", sandbox.BestEffort, "app")
 			box.Run(t, a, "app", "fill 32MiB", "threads 7")
 			box.Run(t, a, "sidecar", "fork 1", "fork 1", "fork 1")
-			pods := []signal.Pod{{UID: "0b6d-b"}, {UID: "0b6d-a"}, {UID: "gone"}}
+			pods := []signals.Pod{{UID: "0b6d-b"}, {UID: "0b6d-a"}, {UID: "gone"}}
 			p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
 			defer p.Close()
 			got := p.Measure(pods, nil)
@@ -181,14 +181,14 @@ func TestMeasurePods(t *testing.T) {
 				t.Fatalf("%+v, %v", got, p.Err())
 			}
 			idle, busy := got[0].Usage, got[1].Usage
-			if !idle.Memory.Known || idle.Memory.Value > mib || idle.Processes != signal.Of[signal.PIDs](0) {
+			if !idle.Memory.Known || idle.Memory.Value > mib || idle.Processes != signals.Of[signals.PIDs](0) {
 				t.Errorf("idle pod: %+v", idle)
 			}
-			app, side := busy.Container(&signal.Container{Name: "app"}), busy.Container(&signal.Container{Name: "sidecar"})
+			app, side := busy.Container(&signals.Container{Name: "app"}), busy.Container(&signals.Container{Name: "sidecar"})
 			if app == nil || side == nil || app.Memory.Value < 32*mib || side.Memory.Value >= 32*mib || busy.Memory.Value < app.Memory.Value {
 				t.Errorf("busy pod: %+v", busy)
 			}
-			if busy.Processes != signal.Of[signal.PIDs](5) { // threads are not processes
+			if busy.Processes != signals.Of[signals.PIDs](5) { // threads are not processes
 				t.Errorf("busy pod has %+v processes, want 2 hogs and 3 forks", busy.Processes)
 			}
 			c, ok := p.Cgroup("0b6d-a")
@@ -208,7 +208,7 @@ func TestPreparedMeasureAllocatesNothing(t *testing.T) {
 	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
 	defer p.Close()
 	p.Prepare(pods)
-	into := make([]signal.Candidate, 0, len(pods))
+	into := make([]signals.Candidate, 0, len(pods))
 	// What is left of a cAdvisor allocates meanwhile, where the machine is slow.
 	allocs := 1.0
 	for try := 0; try < 5 && allocs != 0; try++ {
@@ -224,7 +224,7 @@ func TestMeasureFollowsChanges(t *testing.T) {
 	box := sandboxNode(t)
 	h := openNode(t, Options{}).Hierarchy()
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
-	pods := []signal.Pod{{UID: "x"}}
+	pods := []signals.Pod{{UID: "x"}}
 	p := OpenPods(h, box.Path())
 	defer p.Close()
 	containers := func() string {
@@ -264,8 +264,8 @@ func TestMeasureCountsNestedProcesses(t *testing.T) {
 	move(t, inner, pod.ContainerDir("memory", "app")+"/init.scope/service")
 	p := OpenPods(openNode(t, Options{}).Hierarchy(), box.Path())
 	defer p.Close()
-	got := p.Measure([]signal.Pod{{UID: "x"}}, nil)
-	if u := got[0].Usage; u == nil || u.Processes != signal.Of[signal.PIDs](2) {
+	got := p.Measure([]signals.Pod{{UID: "x"}}, nil)
+	if u := got[0].Usage; u == nil || u.Processes != signals.Of[signals.PIDs](2) {
 		t.Errorf("usage %+v, %v, want 2 processes", u, p.Err())
 	}
 }
@@ -307,9 +307,9 @@ func TestMeasureWithFewDescriptors(t *testing.T) {
 	}
 }
 
-func manyPods(t testing.TB, box *sandbox.Node, n int) []signal.Pod {
+func manyPods(t testing.TB, box *sandbox.Node, n int) []signals.Pod {
 	t.Helper()
-	pods := make([]signal.Pod, n)
+	pods := make([]signals.Pod, n)
 	for i := range pods {
 		pods[i].UID = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
 		addPod(t, box, pods[i].UID, sandbox.Burstable, "app", "sidecar")

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // What the kernel holds itself is in no cgroup's usage: of the whole machine no
@@ -34,22 +34,22 @@ func TestKernelMemoryIsNotAvailable(t *testing.T) {
 		}
 		o.ProcRoot = proc
 		line := regexp.MustCompile(`(?m)^MemAvailable:.*\n`)
-		says := func(meminfo string) signal.Observations {
+		says := func(meminfo string) signals.Observations {
 			t.Helper()
 			if err := os.WriteFile(filepath.Join(proc, "meminfo"), line.ReplaceAll(text, []byte(meminfo)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, _ := look(t, o, signal.Extra)
+			got, _ := look(t, o, signals.Extra)
 			return got
 		}
-		plenty := says("MemAvailable: 4000000 kB\n")[signal.MemoryAvailable]
+		plenty := says("MemAvailable: 4000000 kB\n")[signals.MemoryAvailable]
 		if !plenty.Known || plenty.Available <= 100*mib || plenty.Available >= 4000000<<10 {
 			t.Errorf("%+v, want what the usage leaves", plenty)
 		}
-		expect(t, says(fmt.Sprintf("MemAvailable: %d kB\n", 100<<10)), signal.MemoryAvailable, 100*mib, memTotal4)
-		expectUnknown(t, says(""), signal.MemoryAvailable, "MemAvailable")
+		expect(t, says(fmt.Sprintf("MemAvailable: %d kB\n", 100<<10)), signals.MemoryAvailable, 100*mib, memTotal4)
+		expectUnknown(t, says(""), signals.MemoryAvailable, "MemAvailable")
 		o.NodeCgroup = "/node"
-		if below := says("")[signal.MemoryAvailable]; !below.Known {
+		if below := says("")[signals.MemoryAvailable]; !below.Known {
 			t.Errorf("a node that is a cgroup: %+v", below)
 		}
 	})

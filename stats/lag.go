@@ -4,8 +4,8 @@ import (
 	"os"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // The usage of a cgroup is exact, its memory.stat is not: every CPU counts for
@@ -50,7 +50,7 @@ func gapOf(u *cgroup.MemoryUsage) int64 { return int64(u.Usage) - int64(u.Anon) 
 // longer makes up the usage; or, where page cache fills the cgroup and one kind
 // of memory takes the place of another, it is the same and the limit was met
 // again.
-func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signal.Amount) bool {
+func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signals.Amount) bool {
 	if off := gapOf(u) - c.gap; !c.known || max(off, -off) > int64(4*unnoticed) {
 		return true
 	}
@@ -87,7 +87,7 @@ func (p *Pods) rest() time.Duration {
 // usageOf is the usage of the node or of kubepods with counters that are up to
 // date, and when it was: where memory.stat stands still, what the pods' own say
 // is taken for what kubepods has of it.
-func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signal.Amount, at time.Time) (cgroup.MemoryUsage, time.Time, error) {
+func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at time.Time) (cgroup.MemoryUsage, time.Time, error) {
 	u, err := m.Read()
 	if err != nil || n.pods == nil || n.kubepods == nil {
 		return u, at, err

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // Page cache that comes fast is seen as such, look after look, though the
@@ -22,7 +22,7 @@ func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
 
 // catchUp reads the counters in place after so many looks: often, and counters above
 // stand still; rarely, and they do unless the looks have read them.
-func catchUp(t *testing.T, place string, after int, late signal.Amount) {
+func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 	const pace, looks = time.Millisecond, 2000
 	box := sandboxNode(t)
 	p := addPod(t, box, "streamer", sandbox.Burstable, "app")
@@ -34,7 +34,7 @@ func catchUp(t *testing.T, place string, after int, late signal.Amount) {
 	if place != "/app" {
 		nest(t, n.Hierarchy().Dir("memory", p.Path()+"/app"), n.Hierarchy().Dir("memory", p.Path()+place), h)
 	}
-	pods.Prepare([]signal.Pod{{UID: "streamer"}})
+	pods.Prepare([]signals.Pod{{UID: "streamer"}})
 	own, err := cgroup.OpenMemory(n.Hierarchy(), p.Path()+place)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func catchUp(t *testing.T, place string, after int, late signal.Amount) {
 	}
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
-	var worst, most signal.Amount
+	var worst, most signals.Amount
 	stood, looked := 0, 0
 	for end := time.Now().Add(time.Minute); looked < looks || most < 100*mib; <-tick.C {
 		if time.Now().After(end) {
@@ -59,19 +59,19 @@ func catchUp(t *testing.T, place string, after int, late signal.Amount) {
 			t.Fatal(err)
 		}
 		collected := pods.countedAt
-		var seen signal.Observations
-		n.Look(signal.Extra, time.Now(), &seen)
+		var seen signals.Observations
+		n.Look(signals.Extra, time.Now(), &seen)
 		if looked++; looked%after != 0 {
 			continue
 		}
 		u, err := own.Read()
-		if err != nil || !seen[signal.MemoryAvailable].Known {
-			t.Fatalf("%v, %+v", err, seen[signal.MemoryAvailable])
+		if err != nil || !seen[signals.MemoryAvailable].Known {
+			t.Fatalf("%v, %+v", err, seen[signals.MemoryAvailable])
 		}
-		left := 512*mib - signal.Amount(u.Usage-u.ActiveFile-u.InactiveFile)
-		off := seen[signal.MemoryAvailable].Left() - left
-		came := signal.Amount(u.Usage) - signal.Amount(before) // between the two, however far they are apart
-		worst, most = max(worst, off-max(came, 0), -off), max(most, signal.Amount(u.File))
+		left := 512*mib - signals.Amount(u.Usage-u.ActiveFile-u.InactiveFile)
+		off := seen[signals.MemoryAvailable].Left() - left
+		came := signals.Amount(u.Usage) - signals.Amount(before) // between the two, however far they are apart
+		worst, most = max(worst, off-max(came, 0), -off), max(most, signals.Amount(u.File))
 		if pods.countedAt != collected {
 			stood++
 		}
@@ -131,7 +131,7 @@ func TestTheInnerCgroupOfAContainerIsOpened(t *testing.T) {
 			tc.inner = 0
 		}
 		for again := range 2 {
-			p.Prepare([]signal.Pod{{UID: "x"}})
+			p.Prepare([]signals.Pod{{UID: "x"}})
 			if again == 1 && p.known["x"] != last {
 				t.Errorf("%s: opened again", tc.dir)
 			}

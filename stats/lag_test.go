@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 const tib = 1 << 40
@@ -47,11 +47,11 @@ func (w *laggingNode) set(dir string, usage, anon, inactive uint64) {
 }
 
 // uses looks, and expects a working set in kubepods.
-func (w *laggingNode) uses(what string, want uint64) signal.Observation {
+func (w *laggingNode) uses(what string, want uint64) signals.Observation {
 	w.t.Helper()
-	var seen signal.Observations
-	w.n.Look(signal.Extra, time.Now(), &seen)
-	o := seen[signal.AllocatableMemoryAvailable]
+	var seen signals.Observations
+	w.n.Look(signals.Extra, time.Now(), &seen)
+	o := seen[signals.AllocatableMemoryAvailable]
 	got := tib - int64(o.Available)
 	if off := got - int64(want); !o.Known || max(off, -off) > int64(2*unnoticed) {
 		w.t.Errorf("%s: a working set of %d MiB is seen, want %d: %+v", what, got/mib, want/mib, o)
@@ -106,7 +106,7 @@ func TestARateIsTakenBetweenCorrections(t *testing.T) {
 	first := w.uses("at first", 10*unit)
 	w.set(w.kubepods, 22*unit, 5*unit, 15*unit)
 	w.set(w.pod, 22*unit, 12*unit, 10*unit)
-	w.pods.MeasureMemory([]signal.Pod{{UID: "ab"}}, nil)
+	w.pods.MeasureMemory([]signals.Pod{{UID: "ab"}}, nil)
 	if second := w.uses("after a measurement", 12*unit); second.Basis != first.Basis {
 		t.Errorf("no rate is taken from %+v to %+v", first, second)
 	}

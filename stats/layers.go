@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // layersTimeout bounds the wait for a runtime: directories are measured
@@ -99,16 +99,16 @@ func (d *Directories) layersBefore(since time.Time) (old int) {
 
 // of returns the size of a container's layer, unknown without the container's
 // ID.
-func (l *layers) of(k *signal.Container) (u signal.FilesystemUsage) {
+func (l *layers) of(k *signals.Container) (u signals.FilesystemUsage) {
 	found, running := l.byID[k.ID]
 	if !running || k.ID == "" {
 		return u
 	}
 	if found.WritableBytes.Known {
-		u.Bytes = signal.Of(signal.Bytes(found.WritableBytes.Value))
+		u.Bytes = signals.Of(signals.Bytes(found.WritableBytes.Value))
 	}
 	if found.WritableInodes.Known {
-		u.Inodes = signal.Of(signal.Inodes(found.WritableInodes.Value))
+		u.Inodes = signals.Of(signals.Inodes(found.WritableInodes.Value))
 	}
 	return u
 }

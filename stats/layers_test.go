@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 func TestAwaitLayers(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // Causes that need no error.
@@ -24,31 +24,31 @@ const (
 // leaves the others as they are. It allocates nothing while it succeeds; for
 // the node "/" on cgroup v1 it reads four files of memory (five if kubepods
 // exists) and, when regular, four of /proc.
-func (n *Node) Look(kind signal.Kind, at time.Time, into *signal.Observations) {
-	if kind == signal.Regular {
+func (n *Node) Look(kind signals.Kind, at time.Time, into *signals.Observations) {
+	if kind == signals.Regular {
 		n.refresh()
-		into[signal.PIDAvailable] = n.lookPIDs(at)
-		for s := signal.NodefsAvailable; s <= signal.ContainerfsInodesFree; s++ {
-			into[s] = signal.Unknown(disksNotObserved)
+		into[signals.PIDAvailable] = n.lookPIDs(at)
+		for s := signals.NodefsAvailable; s <= signals.ContainerfsInodesFree; s++ {
+			into[s] = signals.Unknown(disksNotObserved)
 		}
 	}
 	capacity, err := n.capacity()
 	if err != nil {
-		into[signal.MemoryAvailable] = n.unknown(signal.MemoryAvailable, err)
-		into[signal.AllocatableMemoryAvailable] = n.unknown(signal.AllocatableMemoryAvailable, err)
+		into[signals.MemoryAvailable] = n.unknown(signals.MemoryAvailable, err)
+		into[signals.AllocatableMemoryAvailable] = n.unknown(signals.AllocatableMemoryAvailable, err)
 		return
 	}
-	into[signal.MemoryAvailable] = n.lookMemory(capacity, at)
-	into[signal.AllocatableMemoryAvailable] = n.lookAllocatable(capacity, at)
+	into[signals.MemoryAvailable] = n.lookMemory(capacity, at)
+	into[signals.AllocatableMemoryAvailable] = n.lookAllocatable(capacity, at)
 }
 
-func (n *Node) unknown(s signal.Signal, err error) signal.Observation {
-	return signal.Unknown(n.causes[s].of(err))
+func (n *Node) unknown(s signals.Signal, err error) signals.Observation {
+	return signals.Unknown(n.causes[s].of(err))
 }
 
 // capacity is the memory of the node: MemTotal for the machine, else the
 // nearest limit, as far as the machine has that much.
-func (n *Node) capacity() (signal.Amount, error) {
+func (n *Node) capacity() (signals.Amount, error) {
 	if n.totalErr != nil {
 		return 0, n.totalErr
 	}
@@ -65,41 +65,41 @@ func (n *Node) capacity() (signal.Amount, error) {
 			return 0, err
 		}
 		if limited {
-			return min(signal.Amount(limit), n.total), nil
+			return min(signals.Amount(limit), n.total), nil
 		}
 	}
 	return n.total, nil
 }
 
 // lookMemory is what the node's limit leaves.
-func (n *Node) lookMemory(capacity signal.Amount, at time.Time) signal.Observation {
+func (n *Node) lookMemory(capacity signals.Amount, at time.Time) signals.Observation {
 	if n.IsMachine() {
 		return n.lookMachine(capacity, at)
 	}
 	u, at, err := n.usageOf(n.memory, &n.own, capacity, at)
 	switch {
 	case err != nil:
-		return n.unknown(signal.MemoryAvailable, err)
+		return n.unknown(signals.MemoryAvailable, err)
 	case u.Usage > absurd:
-		return signal.Unknown(absurdUsage)
+		return signals.Unknown(absurdUsage)
 	}
 	return observed(capacity, u, at, n.own.basis)
 }
 
 // observed is what is left of a capacity. What the kernel would give up of the
 // usage before it kills is told apart: it is used, as the kubelet counts.
-func observed(capacity signal.Amount, u cgroup.MemoryUsage, at time.Time, basis uint32) signal.Observation {
-	o := signal.Observed(capacity-signal.Amount(u.WorkingSet()), capacity, at)
-	o.Cache, o.Basis = signal.Amount(min(u.ActiveFile, u.WorkingSet())), basis
+func observed(capacity signals.Amount, u cgroup.MemoryUsage, at time.Time, basis uint32) signals.Observation {
+	o := signals.Observed(capacity-signals.Amount(u.WorkingSet()), capacity, at)
+	o.Cache, o.Basis = signals.Amount(min(u.ActiveFile, u.WorkingSet())), basis
 	return o
 }
 
-func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observation {
+func (n *Node) lookAllocatable(node signals.Amount, at time.Time) signals.Observation {
 	if n.options.WithoutAllocatable {
-		return signal.Unknown(notAsked)
+		return signals.Unknown(notAsked)
 	}
 	if n.kubepods == nil {
-		return n.unknown(signal.AllocatableMemoryAvailable, n.kubepodsErr)
+		return n.unknown(signals.AllocatableMemoryAvailable, n.kubepodsErr)
 	}
 	capacity, cause, err := n.allocatable(node)
 	var u cgroup.MemoryUsage
@@ -112,26 +112,26 @@ func (n *Node) lookAllocatable(node signal.Amount, at time.Time) signal.Observat
 			n.kubepods.Close()
 			n.kubepods, n.kubepodsErr = nil, err
 		}
-		return n.unknown(signal.AllocatableMemoryAvailable, err)
+		return n.unknown(signals.AllocatableMemoryAvailable, err)
 	case cause != "":
-		return signal.Unknown(cause)
+		return signals.Unknown(cause)
 	case u.Usage > absurd:
-		return signal.Unknown(absurdUsage)
+		return signals.Unknown(absurdUsage)
 	}
 	return observed(capacity, u, at, n.podsOwn.basis)
 }
 
 // allocatable is the memory that pods may use in all, or the cause why there is
 // no such number.
-func (n *Node) allocatable(node signal.Amount) (capacity signal.Amount, cause string, err error) {
+func (n *Node) allocatable(node signals.Amount) (capacity signals.Amount, cause string, err error) {
 	limit, limited, err := n.kubepods.Limit()
 	if err != nil {
 		return 0, "", err
 	}
 	if limited {
-		return signal.Amount(limit), "", nil
+		return signals.Amount(limit), "", nil
 	}
-	reserved := signal.Amount(n.options.KubeReserved).Plus(signal.Amount(n.options.SystemReserved))
+	reserved := signals.Amount(n.options.KubeReserved).Plus(signals.Amount(n.options.SystemReserved))
 	switch {
 	case reserved == 0:
 		return 0, noPodLimit, nil

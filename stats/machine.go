@@ -10,14 +10,14 @@ import (
 	"github.com/google/cadvisor/utils/sysfs"
 	"github.com/google/cadvisor/utils/sysinfo"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // MachineFacts are what a report says about the machine. They are read once, at
 // start; decisions use what a [Node] observes.
 type MachineFacts struct {
-	Memory    signal.Bytes // MemTotal, huge pages included
-	Swap      signal.Bytes
+	Memory    signals.Bytes // MemTotal, huge pages included
+	Swap      signals.Bytes
 	Cores     int         // hardware threads that are online
 	Nodes     []NUMANode  // one on a machine without NUMA; empty if the kernel does not say
 	HugePages []HugePages // of the whole machine, by size
@@ -28,22 +28,22 @@ type MachineFacts struct {
 // A NUMANode is memory and the hardware threads near it.
 type NUMANode struct {
 	ID     int
-	Memory signal.Bytes
+	Memory signals.Bytes
 	Cores  int
 }
 
 // HugePages are reserved pages of one size: memory that is in the capacity and
 // in no cgroup's usage.
 type HugePages struct {
-	Size  signal.Bytes
+	Size  signals.Bytes
 	Count uint64
 }
 
 // Reserved is the memory that huge pages hold, used or not.
-func (m MachineFacts) Reserved() signal.Bytes {
-	var sum signal.Bytes
+func (m MachineFacts) Reserved() signals.Bytes {
+	var sum signals.Bytes
 	for _, h := range m.HugePages {
-		sum += h.Size * signal.Bytes(h.Count)
+		sum += h.Size * signals.Bytes(h.Count)
 	}
 	return sum
 }
@@ -82,7 +82,7 @@ func (m *MachineFacts) readTopology(fs rooted) error {
 	}
 	m.Cores = cores
 	for i := range nodes {
-		node := NUMANode{ID: nodes[i].Id, Memory: signal.Bytes(nodes[i].Memory)}
+		node := NUMANode{ID: nodes[i].Id, Memory: signals.Bytes(nodes[i].Memory)}
 		for _, core := range nodes[i].Cores {
 			node.Cores += len(core.Threads)
 		}
@@ -98,7 +98,7 @@ func (m *MachineFacts) readHugePages(fs rooted) error {
 		return fmt.Errorf("huge pages in %s: %w", dir, err)
 	}
 	for _, p := range pages {
-		m.HugePages = append(m.HugePages, HugePages{signal.Bytes(p.PageSize) << 10, p.NumPages})
+		m.HugePages = append(m.HugePages, HugePages{signals.Bytes(p.PageSize) << 10, p.NumPages})
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package stats
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // lookMachine observes the memory of the whole machine from /proc/meminfo alone.
@@ -17,27 +17,27 @@ import (
 // formula counts kernel memory as used, so that what the kubelet counts as
 // available there is in part gone already. Where page tables and slab hold more
 // than the threshold, the OOM killer would come before it is crossed.
-func (n *Node) lookMachine(capacity signal.Amount, at time.Time) signal.Observation {
+func (n *Node) lookMachine(capacity signals.Amount, at time.Time) signals.Observation {
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
-		return n.unknown(signal.MemoryAvailable, err)
+		return n.unknown(signals.MemoryAvailable, err)
 	}
 	u, err := parseMachineUsage(text)
 	if err != nil {
-		return n.unknown(signal.MemoryAvailable, n.malformed(err))
+		return n.unknown(signals.MemoryAvailable, n.malformed(err))
 	}
 	used := u.anon + u.file - min(u.file, u.inactiveFile)
-	kept := capacity - signal.Amount(used)
-	left := min(kept.Plus(signal.Amount(min(used, u.activeFile))), signal.Amount(u.available))
-	o := signal.Observed(min(kept, left), capacity, at)
+	kept := capacity - signals.Amount(used)
+	left := min(kept.Plus(signals.Amount(min(used, u.activeFile))), signals.Amount(u.available))
+	o := signals.Observed(min(kept, left), capacity, at)
 	o.Cache = left - o.Available
 	return o
 }
 
 // machineUsage is what the machine's memory is used for, in bytes.
 type machineUsage struct {
-	anon, file, activeFile, inactiveFile signal.Bytes
-	available                            signal.Bytes // what the kernel has left
+	anon, file, activeFile, inactiveFile signals.Bytes
+	available                            signals.Bytes // what the kernel has left
 }
 
 // usageLines are the lines of /proc/meminfo that parseMachineUsage needs.
@@ -49,7 +49,7 @@ var usageLines = [...][]byte{
 // parseMachineUsage reads /proc/meminfo. The kernel counts swap's cache and the
 // buffers of block devices with the page cache, and takes them out of "Cached".
 func parseMachineUsage(meminfo []byte) (u machineUsage, err error) {
-	var lines [len(usageLines)]signal.Bytes
+	var lines [len(usageLines)]signals.Bytes
 	for i, key := range usageLines {
 		if lines[i], err = meminfoLine(meminfo, key); err != nil {
 			return machineUsage{}, err

@@ -6,8 +6,8 @@ import (
 	"path"
 	"path/filepath"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // Options say what the node is and where the kernel is seen.
@@ -24,7 +24,7 @@ type Options struct {
 	Places *cgroup.PodPlaces
 	// KubeReserved and SystemReserved make a limit for pods where kubepods has
 	// none, at least 0.
-	KubeReserved, SystemReserved signal.Bytes
+	KubeReserved, SystemReserved signals.Bytes
 	// WithoutAllocatable leaves allocatableMemory.available out, where no
 	// threshold asks for it: a third of what a look at a cgroup costs.
 	WithoutAllocatable bool
@@ -55,7 +55,7 @@ type Node struct {
 	buf     *cgroup.Buffer
 
 	meminfo  *cgroup.File
-	total    signal.Amount // MemTotal, as of the last regular look
+	total    signals.Amount // MemTotal, as of the last regular look
 	totalErr error
 
 	memory *cgroup.Memory
@@ -72,7 +72,7 @@ type Node struct {
 	own, podsOwn counted
 	pods         *Pods // nil: counters are what the cgroup itself says
 
-	causes [signal.Count]cause
+	causes [signals.Count]cause
 }
 
 // OpenNode opens the files that the node's signals are read from. Only what
@@ -186,7 +186,7 @@ func (n *Node) findKubepods() {
 }
 
 // readMeminfo reads one of meminfo's lines.
-func (n *Node) readMeminfo(line func([]byte) (signal.Bytes, error)) (signal.Amount, error) {
+func (n *Node) readMeminfo(line func([]byte) (signals.Bytes, error)) (signals.Amount, error) {
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
 		return 0, err
@@ -195,7 +195,7 @@ func (n *Node) readMeminfo(line func([]byte) (signal.Bytes, error)) (signal.Amou
 	if err != nil {
 		return 0, n.malformed(err)
 	}
-	return signal.Amount(bytes), nil
+	return signals.Amount(bytes), nil
 }
 
 // malformed says what meminfo lacks.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 const (
@@ -21,7 +21,7 @@ var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 func fixture(v cgroup.Version, naming string) Options {
 	return Options{
 		ProcRoot:  "testdata/proc",
-		Hierarchy: cgroup.At(v, "../cgroup/testdata/"+v.String()+"-"+naming),
+		Hierarchy: cgroup.At(v, "../internal/cgroup/testdata/"+v.String()+"-"+naming),
 	}
 }
 
@@ -33,21 +33,21 @@ func eachFixture(t *testing.T, test func(t *testing.T, o Options)) {
 	}
 }
 
-func look(t *testing.T, o Options, kind signal.Kind) (signal.Observations, *Node) {
+func look(t *testing.T, o Options, kind signals.Kind) (signals.Observations, *Node) {
 	t.Helper()
 	n, err := OpenNode(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
-	var got signal.Observations
+	var got signals.Observations
 	n.Look(kind, noon, &got)
 	return got, n
 }
 
-func expect(t *testing.T, got signal.Observations, s signal.Signal, available, capacity signal.Amount) {
+func expect(t *testing.T, got signals.Observations, s signals.Signal, available, capacity signals.Amount) {
 	t.Helper()
-	want := signal.Observed(available, capacity, noon)
+	want := signals.Observed(available, capacity, noon)
 	want.Cache = got[s].Cache // tested for itself
 	if got[s] != want {
 		t.Errorf("%s = %+v, want %+v", s, got[s], want)
@@ -56,14 +56,14 @@ func expect(t *testing.T, got signal.Observations, s signal.Signal, available, c
 
 func TestPageCacheInUseIsToldApart(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
-		got, _ := look(t, o, signal.Extra)
-		if got[signal.MemoryAvailable].Cache != 300*mib || got[signal.AllocatableMemoryAvailable].Cache != 50*mib {
+		got, _ := look(t, o, signals.Extra)
+		if got[signals.MemoryAvailable].Cache != 300*mib || got[signals.AllocatableMemoryAvailable].Cache != 50*mib {
 			t.Errorf("cache: %+v", got)
 		}
 	})
 }
 
-func expectUnknown(t *testing.T, got signal.Observations, s signal.Signal, cause string) {
+func expectUnknown(t *testing.T, got signals.Observations, s signals.Signal, cause string) {
 	t.Helper()
 	if got[s].Known || !strings.Contains(got[s].Cause, cause) {
 		t.Errorf("%s = %+v, want unknown because of %q", s, got[s], cause)
@@ -74,11 +74,11 @@ func expectUnknown(t *testing.T, got signal.Observations, s signal.Signal, cause
 // inactive page cache; kubepods has 600 of 800 MiB, 50 inactive.
 func TestLookAtTheMachine(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
-		got, n := look(t, o, signal.Regular)
-		expect(t, got, signal.MemoryAvailable, memTotal4-1700*mib, memTotal4)
-		expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
-		expect(t, got, signal.PIDAvailable, 32768-183, 32768)
-		for s := signal.NodefsAvailable; s <= signal.ContainerfsInodesFree; s++ {
+		got, n := look(t, o, signals.Regular)
+		expect(t, got, signals.MemoryAvailable, memTotal4-1700*mib, memTotal4)
+		expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
+		expect(t, got, signals.PIDAvailable, 32768-183, 32768)
+		for s := signals.NodefsAvailable; s <= signals.ContainerfsInodesFree; s++ {
 			expectUnknown(t, got, s, "not observed")
 		}
 		if !n.IsMachine() {
@@ -91,13 +91,13 @@ func TestLookAtTheMachine(t *testing.T) {
 func TestLookAtACgroup(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup = "node"
-		got, _ := look(t, o, signal.Regular)
-		expect(t, got, signal.MemoryAvailable, 624*mib, 1024*mib)
-		expectUnknown(t, got, signal.AllocatableMemoryAvailable, "--kube-reserved")
+		got, _ := look(t, o, signals.Regular)
+		expect(t, got, signals.MemoryAvailable, 624*mib, 1024*mib)
+		expectUnknown(t, got, signals.AllocatableMemoryAvailable, "--kube-reserved")
 		if o.Hierarchy.Version == cgroup.V1 {
-			expect(t, got, signal.PIDAvailable, 88, 100)
+			expect(t, got, signals.PIDAvailable, 88, 100)
 		} else { // pids.max is "max" there
-			expect(t, got, signal.PIDAvailable, 32768-183, 32768)
+			expect(t, got, signals.PIDAvailable, 32768-183, 32768)
 		}
 	})
 }
@@ -105,14 +105,14 @@ func TestLookAtACgroup(t *testing.T) {
 func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup, o.KubeReserved, o.SystemReserved = "/node", 200*mib, 24*mib
-		got, _ := look(t, o, signal.Regular)
-		expect(t, got, signal.AllocatableMemoryAvailable, 500*mib, 800*mib)
+		got, _ := look(t, o, signals.Regular)
+		expect(t, got, signals.AllocatableMemoryAvailable, 500*mib, 800*mib)
 		o.KubeReserved = 1000 * mib
-		got, _ = look(t, o, signal.Regular)
-		expectUnknown(t, got, signal.AllocatableMemoryAvailable, "leave nothing")
+		got, _ = look(t, o, signals.Regular)
+		expectUnknown(t, got, signals.AllocatableMemoryAvailable, "leave nothing")
 		o.NodeCgroup = "/" // kubepods has a limit here: it counts, not the reservations
-		got, _ = look(t, o, signal.Regular)
-		expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+		got, _ = look(t, o, signals.Regular)
+		expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 	})
 }
 
@@ -125,22 +125,22 @@ func TestTheMachineIsUnknownWithoutEveryCounter(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, o.ProcRoot, "meminfo", strings.Replace(string(text), "\n"+key+":", "\nNo"+key+":", 1))
-		got, _ := look(t, o, signal.Extra)
-		expectUnknown(t, got, signal.MemoryAvailable, key)
+		got, _ := look(t, o, signals.Extra)
+		expectUnknown(t, got, signals.MemoryAvailable, key)
 	}
 }
 
 func TestExtraLooksReadOnlyMemory(t *testing.T) {
-	_, n := look(t, fixture(cgroup.V1, "cgroupfs"), signal.Regular)
-	var got signal.Observations
-	before := signal.Observed(7, 9, noon.Add(-time.Second))
-	got[signal.PIDAvailable] = before
-	n.Look(signal.Extra, noon, &got)
-	if got[signal.PIDAvailable] != before {
-		t.Errorf("pid.available became %+v", got[signal.PIDAvailable])
+	_, n := look(t, fixture(cgroup.V1, "cgroupfs"), signals.Regular)
+	var got signals.Observations
+	before := signals.Observed(7, 9, noon.Add(-time.Second))
+	got[signals.PIDAvailable] = before
+	n.Look(signals.Extra, noon, &got)
+	if got[signals.PIDAvailable] != before {
+		t.Errorf("pid.available became %+v", got[signals.PIDAvailable])
 	}
-	expect(t, got, signal.MemoryAvailable, memTotal4-1700*mib, memTotal4)
-	expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+	expect(t, got, signals.MemoryAvailable, memTotal4-1700*mib, memTotal4)
+	expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 }
 
 // tree copies a fixture so that a test may break it.
@@ -167,39 +167,39 @@ func write(t *testing.T, dir, name, text string) {
 func TestUnknownIsNotZero(t *testing.T) {
 	for _, c := range []struct {
 		name, file, text string
-		unknown          []signal.Signal
+		unknown          []signals.Signal
 		cause            string
 	}{
-		{"usage is no number", "memory.usage_in_bytes", "lots\n", []signal.Signal{signal.MemoryAvailable}, "lots"},
-		{"usage is empty", "memory.usage_in_bytes", "", []signal.Signal{signal.MemoryAvailable}, "memory.usage_in_bytes"},
-		{"usage went below zero", "memory.usage_in_bytes", "18446744073709551615\n", []signal.Signal{signal.MemoryAvailable}, "absurd"},
-		{"stat is cut off", "memory.stat", "cache 1\n", []signal.Signal{signal.MemoryAvailable}, "total_rss"},
+		{"usage is no number", "memory.usage_in_bytes", "lots\n", []signals.Signal{signals.MemoryAvailable}, "lots"},
+		{"usage is empty", "memory.usage_in_bytes", "", []signals.Signal{signals.MemoryAvailable}, "memory.usage_in_bytes"},
+		{"usage went below zero", "memory.usage_in_bytes", "18446744073709551615\n", []signals.Signal{signals.MemoryAvailable}, "absurd"},
+		{"stat is cut off", "memory.stat", "cache 1\n", []signals.Signal{signals.MemoryAvailable}, "total_rss"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 			o.NodeCgroup, o.KubeReserved = "/node", 224*mib
 			write(t, o.Hierarchy.Dir("memory", "/node"), c.file, c.text)
-			got, _ := look(t, o, signal.Regular)
+			got, _ := look(t, o, signals.Regular)
 			for _, s := range c.unknown {
 				expectUnknown(t, got, s, c.cause)
 			}
-			expect(t, got, signal.AllocatableMemoryAvailable, 500*mib, 800*mib)
+			expect(t, got, signals.AllocatableMemoryAvailable, 500*mib, 800*mib)
 		})
 	}
 }
 
 func TestBrokenProcIsUnknown(t *testing.T) {
-	for file, s := range map[string]signal.Signal{
-		"meminfo":                signal.MemoryAvailable,
-		"loadavg":                signal.PIDAvailable,
-		"sys/kernel/pid_max":     signal.PIDAvailable,
-		"sys/kernel/threads-max": signal.PIDAvailable,
+	for file, s := range map[string]signals.Signal{
+		"meminfo":                signals.MemoryAvailable,
+		"loadavg":                signals.PIDAvailable,
+		"sys/kernel/pid_max":     signals.PIDAvailable,
+		"sys/kernel/threads-max": signals.PIDAvailable,
 	} {
 		o := tree(t, fixture(cgroup.V1, "cgroupfs"))
-		_, n := look(t, o, signal.Regular)
+		_, n := look(t, o, signals.Regular)
 		write(t, o.ProcRoot, file, "nonsense\n")
-		var got signal.Observations
-		n.Look(signal.Regular, noon, &got)
+		var got signals.Observations
+		n.Look(signals.Regular, noon, &got)
 		expectUnknown(t, got, s, file)
 	}
 }
@@ -207,16 +207,16 @@ func TestBrokenProcIsUnknown(t *testing.T) {
 func TestAvailableMayBeNegative(t *testing.T) {
 	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 	write(t, o.Hierarchy.Dir("memory", "/kubepods"), "memory.limit_in_bytes", "104857600\n")
-	got, _ := look(t, o, signal.Regular)
-	expect(t, got, signal.AllocatableMemoryAvailable, -450*mib, 100*mib)
+	got, _ := look(t, o, signals.Regular)
+	expect(t, got, signals.AllocatableMemoryAvailable, -450*mib, 100*mib)
 }
 
 func TestLimitAboveTheMachineCountsAsTheMachine(t *testing.T) {
 	o := tree(t, fixture(cgroup.V2, "cgroupfs"))
 	o.NodeCgroup = "/node"
 	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.max", "1099511627776\n")
-	got, _ := look(t, o, signal.Regular)
-	expect(t, got, signal.MemoryAvailable, memTotal4-400*mib, memTotal4)
+	got, _ := look(t, o, signals.Regular)
+	expect(t, got, signals.MemoryAvailable, memTotal4-400*mib, memTotal4)
 }
 
 func TestUnlimitedNodeHasItsAncestorsLimit(t *testing.T) {
@@ -226,11 +226,11 @@ func TestUnlimitedNodeHasItsAncestorsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.NodeCgroup = "/node/inner"
-	got, _ := look(t, o, signal.Regular)
-	expect(t, got, signal.MemoryAvailable, 724*mib, 1024*mib)
+	got, _ := look(t, o, signals.Regular)
+	expect(t, got, signals.MemoryAvailable, 724*mib, 1024*mib)
 	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.limit_in_bytes", "9223372036854771712\n")
-	got, _ = look(t, o, signal.Regular)
-	expect(t, got, signal.MemoryAvailable, memTotal4-300*mib, memTotal4)
+	got, _ = look(t, o, signals.Regular)
+	expect(t, got, signals.MemoryAvailable, memTotal4-300*mib, memTotal4)
 }
 
 func TestKubepodsMayComeLater(t *testing.T) {
@@ -239,15 +239,15 @@ func TestKubepodsMayComeLater(t *testing.T) {
 	if err := os.Rename(kubepods, aside); err != nil {
 		t.Fatal(err)
 	}
-	got, n := look(t, o, signal.Regular)
-	expectUnknown(t, got, signal.AllocatableMemoryAvailable, "kubepods")
+	got, n := look(t, o, signals.Regular)
+	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "kubepods")
 	if err := os.Rename(aside, kubepods); err != nil {
 		t.Fatal(err)
 	}
-	n.Look(signal.Extra, noon, &got) // does not search
-	expectUnknown(t, got, signal.AllocatableMemoryAvailable, "kubepods")
-	n.Look(signal.Regular, noon, &got)
-	expect(t, got, signal.AllocatableMemoryAvailable, 250*mib, 800*mib)
+	n.Look(signals.Extra, noon, &got) // does not search
+	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "kubepods")
+	n.Look(signals.Regular, noon, &got)
+	expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 }
 
 func TestOpenNodeNamesWhatIsMissing(t *testing.T) {

@@ -3,7 +3,7 @@ package stats
 import (
 	"testing"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 func TestParseMeminfo(t *testing.T) {
@@ -53,7 +53,7 @@ func FuzzParseTasks(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		v, err := ParseTasks(text)
-		if v < 0 || v > signal.PIDs(1<<62) || v != 0 && err != nil {
+		if v < 0 || v > signals.PIDs(1<<62) || v != 0 && err != nil {
 			t.Fatalf("ParseTasks(%q) = %d, %v", text, v, err)
 		}
 	})

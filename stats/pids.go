@@ -4,55 +4,55 @@ import (
 	"fmt"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // lookPIDs observes how many more tasks can be made. Since Linux 6.14
 // kernel.pid_max belongs to the reader's PID namespace: in a container the agent
 // needs the host's (hostPID) to see the node's.
-func (n *Node) lookPIDs(at time.Time) signal.Observation {
+func (n *Node) lookPIDs(at time.Time) signals.Observation {
 	if n.IsMachine() {
 		return n.machinePIDs(at)
 	}
 	if n.pids == nil {
-		return n.unknown(signal.PIDAvailable, n.pidsErr)
+		return n.unknown(signals.PIDAvailable, n.pidsErr)
 	}
 	u, err := n.pids.Read()
 	switch {
 	case err != nil:
-		return n.unknown(signal.PIDAvailable, err)
+		return n.unknown(signals.PIDAvailable, err)
 	case !u.Limited:
 		return n.machinePIDs(at)
 	}
-	return signal.Observed(signal.Amount(u.Max)-signal.Amount(u.Current), signal.Amount(u.Max), at)
+	return signals.Observed(signals.Amount(u.Max)-signals.Amount(u.Current), signals.Amount(u.Max), at)
 }
 
 // machinePIDs is the kubelet's rule: the smaller of the two limits minus the
 // tasks that exist, threads included.
-func (n *Node) machinePIDs(at time.Time) signal.Observation {
+func (n *Node) machinePIDs(at time.Time) signals.Observation {
 	limit := uint64(absurd)
 	for _, f := range [...]*cgroup.File{n.pidMax, n.threadsMax} {
 		text, err := f.Read(n.buf)
 		if err != nil {
-			return n.unknown(signal.PIDAvailable, err)
+			return n.unknown(signals.PIDAvailable, err)
 		}
 		v, err := cgroup.ParseSingleValue(text)
 		if err != nil {
-			return n.unknown(signal.PIDAvailable, fmt.Errorf("parse %s: %w", f.Path(), err))
+			return n.unknown(signals.PIDAvailable, fmt.Errorf("parse %s: %w", f.Path(), err))
 		}
 		limit = min(limit, v)
 	}
 	if limit == 0 || limit == absurd {
-		return signal.Unknown(noPIDLimit)
+		return signals.Unknown(noPIDLimit)
 	}
 	text, err := n.tasks.Read(n.buf)
 	if err != nil {
-		return n.unknown(signal.PIDAvailable, err)
+		return n.unknown(signals.PIDAvailable, err)
 	}
 	tasks, err := ParseTasks(text)
 	if err != nil {
-		return n.unknown(signal.PIDAvailable, fmt.Errorf("parse %s: %w", n.tasks.Path(), err))
+		return n.unknown(signals.PIDAvailable, fmt.Errorf("parse %s: %w", n.tasks.Path(), err))
 	}
-	return signal.Observed(signal.Amount(limit)-signal.Amount(tasks), signal.Amount(limit), at)
+	return signals.Observed(signals.Amount(limit)-signals.Amount(tasks), signals.Amount(limit), at)
 }

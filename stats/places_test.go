@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // The kubelet's cgroup root becomes known after the agent has begun, and what lay
@@ -34,13 +34,13 @@ func TestPods_MoveToCgroupRootOfKubelet(t *testing.T) {
 	pods := OpenPodsAt(h, places)
 	t.Cleanup(pods.Close)
 	node.Among(pods)
-	list := []signal.Pod{{UID: "ab"}}
+	list := []signals.Pod{{UID: "ab"}}
 	expect := func(found bool, capacity int64) {
 		t.Helper()
 		measured := pods.Measure(list, nil)
-		var seen signal.Observations
-		node.Look(signal.Regular, time.Now(), &seen)
-		if o := seen[signal.AllocatableMemoryAvailable]; (measured[0].Usage != nil) != found || int64(o.Capacity) != capacity {
+		var seen signals.Observations
+		node.Look(signals.Regular, time.Now(), &seen)
+		if o := seen[signals.AllocatableMemoryAvailable]; (measured[0].Usage != nil) != found || int64(o.Capacity) != capacity {
 			t.Errorf("%+v, %+v, want found %t of %d bytes", measured[0].Usage, o, found, capacity)
 		}
 	}

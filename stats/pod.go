@@ -4,8 +4,8 @@ import (
 	"errors"
 	"os"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // A pod is a pod's cgroups with their files open, and what was measured of it.
@@ -13,8 +13,8 @@ type pod struct {
 	cgroup     cgroup.Pod
 	own        group
 	containers []containerGroup
-	usage      signal.Usage
-	held       signal.Bytes // of the usage, what is no page cache; 0 if it is not known
+	usage      signals.Usage
+	held       signals.Bytes // of the usage, what is no page cache; 0 if it is not known
 
 	kept  bool // its files stay open between measurements
 	round uint64
@@ -118,7 +118,7 @@ func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, er
 		}
 		m.containers = append(m.containers, opened)
 		m.cgroup.Containers = append(m.cgroup.Containers, c)
-		m.usage.Containers = append(m.usage.Containers, signal.ContainerUsage{Name: c.Name})
+		m.usage.Containers = append(m.usage.Containers, signals.ContainerUsage{Name: c.Name})
 	}
 	return m, nil
 }
@@ -164,7 +164,7 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	m.usage.Memory, errs[0] = workingSet(own, err)
 	m.held = 0
 	if m.usage.Memory.Known {
-		m.held = signal.Bytes(own.Unreclaimable())
+		m.held = signals.Bytes(own.Unreclaimable())
 	}
 	for i := range m.containers { // what is further down was read just now
 		u, err := m.containers[i].memory.Read()
@@ -172,7 +172,7 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 			errs[1] = err
 		}
 	}
-	m.usage.Processes = signal.Measured[signal.PIDs]{}
+	m.usage.Processes = signals.Measured[signals.PIDs]{}
 	if processes {
 		m.usage.Processes, errs[2] = m.countProcesses(buf)
 	}
@@ -186,19 +186,19 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 
 var errAbsurd = errors.New(absurdUsage)
 
-func workingSet(u cgroup.MemoryUsage, err error) (signal.Measured[signal.Bytes], error) {
+func workingSet(u cgroup.MemoryUsage, err error) (signals.Measured[signals.Bytes], error) {
 	if err == nil && u.Usage > absurd {
 		err = errAbsurd
 	}
 	if err != nil {
-		return signal.Measured[signal.Bytes]{}, err
+		return signals.Measured[signals.Bytes]{}, err
 	}
-	return signal.Of(signal.Bytes(u.WorkingSet())), nil
+	return signals.Of(signals.Bytes(u.WorkingSet())), nil
 }
 
 // countProcesses counts the processes of the pod's cgroup, of its containers',
 // and of what containers made below theirs.
-func (m *pod) countProcesses(buf *cgroup.Buffer) (signal.Measured[signal.PIDs], error) {
+func (m *pod) countProcesses(buf *cgroup.Buffer) (signals.Measured[signals.PIDs], error) {
 	var bound cgroup.Bound
 	total, err := m.own.dir.CountProcs(buf)
 	for i := range m.containers {
@@ -211,9 +211,9 @@ func (m *pod) countProcesses(buf *cgroup.Buffer) (signal.Measured[signal.PIDs], 
 		}
 	}
 	if err != nil {
-		return signal.Measured[signal.PIDs]{}, err
+		return signals.Measured[signals.PIDs]{}, err
 	}
-	return signal.Of(signal.PIDs(total)), nil
+	return signals.Of(signals.PIDs(total)), nil
 }
 
 // countProcesses counts the processes of a cgroup and all below it. Where not all of

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // A pod hides no process in cgroups that are not visited: a known 0 would take it out
@@ -15,7 +15,7 @@ import (
 func TestCountProcesses_BeyondTheBound(t *testing.T) {
 	for _, tc := range []struct {
 		tasks string // pids.current, empty where it can not be read
-		want  signal.PIDs
+		want  signals.PIDs
 	}{{"7000\n", 7000}, {"", 1}} {
 		h := cgroup.At(cgroup.V2, t.TempDir())
 		write := func(dir, file, text string) {
@@ -45,7 +45,7 @@ func TestCountProcesses_BeyondTheBound(t *testing.T) {
 			defer opened.Close()
 			*dir = opened
 		}
-		if got, err := m.countProcesses(cgroup.NewBuffer()); err != nil || got != signal.Of(tc.want) {
+		if got, err := m.countProcesses(cgroup.NewBuffer()); err != nil || got != signals.Of(tc.want) {
 			t.Errorf("pids.current %q: %+v, %v, want %d", tc.tasks, got, err, tc.want)
 		}
 	}

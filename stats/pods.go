@@ -4,8 +4,8 @@ import (
 	"syscall"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // Pods measures pods by what their cgroups hold. The files of a pod stay open
@@ -63,13 +63,13 @@ func (p *Pods) findTree() { p.tree, p.treeErr = p.places.Open() }
 // one that has a cgroup is not known in its usage, see [Pods.Err]. The
 // candidates point into pods, and their usages are valid until the next
 // measurement.
-func (p *Pods) Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (p *Pods) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return p.measure(pods, into, true)
 }
 
 // MeasureMemory is [Pods.Measure] without the processes, which take half of its
 // time: all that a ranking by memory asks for.
-func (p *Pods) MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (p *Pods) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return p.measure(pods, into, false)
 }
 
@@ -77,7 +77,7 @@ func (p *Pods) MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signa
 // under pressure takes a fifth of the time and allocates nothing. To call it
 // again is cheap: 0.5 µs for a pod that has not changed. It counts as a
 // measurement for what is forgotten.
-func (p *Pods) Prepare(pods []signal.Pod) {
+func (p *Pods) Prepare(pods []signals.Pod) {
 	p.begin()
 	for i := range pods {
 		p.lookUp(pods[i].UID)
@@ -98,12 +98,12 @@ func (p *Pods) begin() {
 	p.missed = false
 }
 
-func (p *Pods) measure(pods []signal.Pod, into []signal.Candidate, processes bool) []signal.Candidate {
+func (p *Pods) measure(pods []signals.Pod, into []signals.Candidate, processes bool) []signals.Candidate {
 	p.begin()
 	p.counted = cgroup.MemoryUsage{}
 	now := time.Now()
 	for i := range pods {
-		c := signal.Candidate{Pod: &pods[i]}
+		c := signals.Candidate{Pod: &pods[i]}
 		if m := p.measureOne(pods[i].UID, processes); m != nil {
 			m.usage.Time = now
 			c.Usage = &m.usage
@@ -237,7 +237,7 @@ func (p *Pods) Cgroup(uid string) (c cgroup.Pod, ok bool) {
 // Held is the memory that the pod's cgroup was charged for at the last measurement,
 // without page cache of disks and kernel memory: what a pod without processes keeps
 // in volumes of memory. It is 0 for a pod that has no cgroup or was not read.
-func (p *Pods) Held(uid string) signal.Bytes {
+func (p *Pods) Held(uid string) signals.Bytes {
 	if m := p.known[uid]; m != nil {
 		return m.held
 	}
@@ -246,7 +246,7 @@ func (p *Pods) Held(uid string) signal.Bytes {
 
 // ContainerMemory is the working set of the cgroup of that name right below the pod's,
 // as of the last measurement.
-func (p *Pods) ContainerMemory(uid, name string) signal.Measured[signal.Bytes] {
+func (p *Pods) ContainerMemory(uid, name string) signals.Measured[signals.Bytes] {
 	if m := p.known[uid]; m != nil {
 		for i := range m.usage.Containers {
 			if m.usage.Containers[i].Name == name {
@@ -254,7 +254,7 @@ func (p *Pods) ContainerMemory(uid, name string) signal.Measured[signal.Bytes] {
 			}
 		}
 	}
-	return signal.Measured[signal.Bytes]{}
+	return signals.Measured[signals.Bytes]{}
 }
 
 // Err is the first failure of the last measurement other than a cgroup that

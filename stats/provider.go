@@ -3,7 +3,7 @@ package stats
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A Provider measures what pods use. Whichever is chosen, the same node gives
@@ -12,13 +12,13 @@ import (
 // another program.
 type Provider interface {
 	// Prepare does beforehand what a measurement of these pods will need.
-	Prepare(pods []signal.Pod)
+	Prepare(pods []signals.Pod)
 	// Measure appends a candidate for each pod, in their order. Usage is nil for
 	// a pod of which nothing is known, and says when it was measured. Candidates
 	// point into pods; their usages are valid until the next measurement.
-	Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate
+	Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate
 	// MeasureMemory may leave out the processes, if that is cheaper.
-	MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signal.Candidate
+	MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate
 	// Err is the first failure behind the last measurement, or nil.
 	Err() error
 	// Close ends what the provider has begun.
@@ -39,7 +39,7 @@ type Sampling struct {
 	Period time.Duration
 	// Capacity of the machine's memory: a pod that is said to use more is not
 	// known to use anything. 0 believes everything.
-	Capacity signal.Bytes
+	Capacity signals.Bytes
 	// Otherwise measures the pods that the last sample does not tell of, or not
 	// all: a runtime that hangs when memory is short does not leave the agent
 	// without a ranking. nil leaves their usage nil or not known. Its owner

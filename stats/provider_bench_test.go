@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // BenchmarkSample compares what one measurement of 16 pods on a real containerd
@@ -26,7 +26,7 @@ func BenchmarkSample(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
 	n := cluster.Make(b, cluster.Options{Components: cluster.Containerd}).Node
-	pods := make([]signal.Pod, 16)
+	pods := make([]signals.Pod, 16)
 	for i := range pods {
 		p, err := n.AddPod(ctx, cluster.Hog("p"+strconv.Itoa(i), "fork 3"))
 		if err != nil {

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/cri"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/ranking"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // loads are what the pods of the node hold: no two orders are the same.
@@ -29,10 +29,10 @@ const (
 )
 
 // loadedNode is a real containerd that runs the loads.
-func loadedNode(ctx context.Context, t *testing.T) (*cluster.Node, []signal.Pod) {
+func loadedNode(ctx context.Context, t *testing.T) (*cluster.Node, []signals.Pod) {
 	t.Helper()
 	n := cluster.Make(t, cluster.Options{Components: cluster.Containerd}).Node
-	var pods []signal.Pod
+	var pods []signals.Pod
 	for _, l := range loads {
 		p, err := n.AddPod(ctx, cluster.Hog(l.name))
 		if err == nil {
@@ -44,12 +44,12 @@ func loadedNode(ctx context.Context, t *testing.T) (*cluster.Node, []signal.Pod)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pods = append(pods, signal.Pod{UID: p.UID(), Name: l.name, Containers: []signal.Container{{Name: "main", ID: p.Containers["main"]}}})
+		pods = append(pods, signals.Pod{UID: p.UID(), Name: l.name, Containers: []signals.Container{{Name: "main", ID: p.Containers["main"]}}})
 	}
 	return n, pods
 }
 
-func order(candidates []signal.Candidate, s signal.Signal) string {
+func order(candidates []signals.Candidate, s signals.Signal) string {
 	var names []string
 	for _, r := range ranking.Rank(candidates, s, 0) {
 		names = append(names, r.Pod.Name)
@@ -57,12 +57,12 @@ func order(candidates []signal.Candidate, s signal.Signal) string {
 	return strings.Join(names, " ")
 }
 
-func checkOrders(t *testing.T, who string, candidates []signal.Candidate) {
+func checkOrders(t *testing.T, who string, candidates []signals.Candidate) {
 	t.Helper()
-	if got := order(slices.Clone(candidates), signal.MemoryAvailable); got != byMemory {
+	if got := order(slices.Clone(candidates), signals.MemoryAvailable); got != byMemory {
 		t.Errorf("%s ranks by memory %s, want %s", who, got, byMemory)
 	}
-	if got := order(slices.Clone(candidates), signal.PIDAvailable); got != byProcesses {
+	if got := order(slices.Clone(candidates), signals.PIDAvailable); got != byProcesses {
 		t.Errorf("%s ranks by processes %s, want %s", who, got, byProcesses)
 	}
 }
@@ -127,7 +127,7 @@ func TestProvidersRankAlike(t *testing.T) {
 	checkOrders(t, "cri without a runtime", got)
 }
 
-func processes(candidates []signal.Candidate) (counts []signal.PIDs) {
+func processes(candidates []signals.Candidate) (counts []signals.PIDs) {
 	for _, c := range candidates {
 		counts = append(counts, c.Usage.Processes.Value)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A sampler asks what pods use on a goroutine of its own, and measures pods by
@@ -15,26 +15,26 @@ type sampler struct {
 	o Sampling
 	// ask tells what pods use, by UID, each with the time of the measurement.
 	// With an error, what is not nil is used all the same.
-	ask    func(context.Context) (map[string]signal.Usage, error)
+	ask    func(context.Context) (map[string]signals.Usage, error)
 	last   atomic.Pointer[sample]
 	asked  chan struct{} // one slot: a sample is wanted before its time
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	usages []signal.Usage // what the last measurement handed out
-	spare  []signal.Candidate
+	usages []signals.Usage // what the last measurement handed out
+	spare  []signals.Candidate
 	failed error
 }
 
 // A sample is an answer. It is not changed after it was stored.
 type sample struct {
-	usages map[string]signal.Usage
+	usages map[string]signals.Usage
 	err    error
 	ended  time.Time // when the answer had come, or was given up
 }
 
 // startSampler takes the first sample at once, and further ones every period.
-func startSampler(o Sampling, ask func(context.Context) (map[string]signal.Usage, error)) *sampler {
+func startSampler(o Sampling, ask func(context.Context) (map[string]signals.Usage, error)) *sampler {
 	if o.Period <= 0 {
 		o.Period = defaultPeriod
 	}
@@ -91,7 +91,7 @@ const slack = time.Second
 // believe takes out what can not be right, or is too old, and turns times that
 // another program told into those of this program's clock, which does not jump.
 // The error is the first absurdity.
-func (s *sampler) believe(usages map[string]signal.Usage, now time.Time) (fault error) {
+func (s *sampler) believe(usages map[string]signals.Usage, now time.Time) (fault error) {
 	for uid, u := range usages {
 		age := now.Sub(u.Time)
 		if u.Time.IsZero() || age > 2*s.o.Period || age < -slack {
@@ -106,7 +106,7 @@ func (s *sampler) believe(usages map[string]signal.Usage, now time.Time) (fault 
 			}
 		}
 		if p := u.Processes.Value; p < 0 || p > mostPIDs {
-			u.Processes = signal.Measured[signal.PIDs]{}
+			u.Processes = signals.Measured[signals.PIDs]{}
 			err = fmt.Errorf("%d processes", p)
 		}
 		usages[uid] = u
@@ -121,17 +121,17 @@ func (s *sampler) believe(usages map[string]signal.Usage, now time.Time) (fault 
 const mostPIDs = 1 << 22
 
 // limit makes memory unknown that the machine does not have.
-func (s *sampler) limit(memory *signal.Measured[signal.Bytes]) error {
+func (s *sampler) limit(memory *signals.Measured[signals.Bytes]) error {
 	v := memory.Value
 	if v >= 0 && v <= absurd && (s.o.Capacity == 0 || v <= s.o.Capacity) {
 		return nil
 	}
-	*memory = signal.Measured[signal.Bytes]{}
+	*memory = signals.Measured[signals.Bytes]{}
 	return fmt.Errorf("%d bytes of memory", v)
 }
 
 // Prepare asks for a sample that is not older than a second.
-func (s *sampler) Prepare(pods []signal.Pod) {
+func (s *sampler) Prepare(pods []signals.Pod) {
 	s.request()
 	if s.o.Otherwise != nil {
 		s.o.Otherwise.Prepare(pods)
@@ -150,26 +150,26 @@ func (s *sampler) request() {
 
 // Measure tells what the last sample says of each pod, and asks for another
 // one. See [Provider].
-func (s *sampler) Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (s *sampler) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return s.measure(pods, into, true)
 }
 
 // MeasureMemory is [sampler.Measure]: a sample has the processes anyway, but
 // those that miss are not asked for elsewhere.
-func (s *sampler) MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (s *sampler) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return s.measure(pods, into, false)
 }
 
-func (s *sampler) measure(pods []signal.Pod, into []signal.Candidate, processes bool) []signal.Candidate {
+func (s *sampler) measure(pods []signals.Pod, into []signals.Candidate, processes bool) []signals.Candidate {
 	s.request()
 	last := s.last.Load()
 	s.failed = last.err
 	if len(s.usages) < len(pods) {
-		s.usages = make([]signal.Usage, len(pods))
+		s.usages = make([]signals.Usage, len(pods))
 	}
 	first, missing, now := len(into), false, time.Now()
 	for i := range pods {
-		c := signal.Candidate{Pod: &pods[i]}
+		c := signals.Candidate{Pod: &pods[i]}
 		if u, ok := last.usages[pods[i].UID]; ok && now.Sub(u.Time) <= 2*s.o.Period {
 			c.Usage = handOut(&s.usages[i], &u)
 		}
@@ -183,19 +183,19 @@ func (s *sampler) measure(pods []signal.Pod, into []signal.Candidate, processes 
 }
 
 // handOut copies a usage: what receivers do to it stays with them.
-func handOut(to, from *signal.Usage) *signal.Usage {
+func handOut(to, from *signals.Usage) *signals.Usage {
 	containers := append(to.Containers[:0], from.Containers...)
 	*to = *from
 	to.Containers = containers
 	return to
 }
 
-func lacks(u *signal.Usage, processes bool) bool {
+func lacks(u *signals.Usage, processes bool) bool {
 	return u == nil || !u.Memory.Known || processes && !u.Processes.Known
 }
 
 // fill has pods measured otherwise that the sample does not tell of.
-func (s *sampler) fill(pods []signal.Pod, candidates []signal.Candidate, processes bool) {
+func (s *sampler) fill(pods []signals.Pod, candidates []signals.Candidate, processes bool) {
 	if processes {
 		s.spare = s.o.Otherwise.Measure(pods, s.spare[:0])
 	} else {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 // A pretender is a runtime that says what a test has it say.
@@ -33,11 +33,11 @@ func (p pretender) ContainerStats(ctx context.Context) ([]cri.ContainerStats, er
 
 func known(v int64) cri.Used { return cri.Used{Value: v, Known: true} }
 
-func memoryOf(v signal.Bytes) signal.Measured[signal.Bytes] { return signal.Of(v) }
+func memoryOf(v signals.Bytes) signals.Measured[signals.Bytes] { return signals.Of(v) }
 
 // usage of one pod as the provider measures it now.
-func usageOf(p Provider, uid string) *signal.Usage {
-	return p.Measure([]signal.Pod{{UID: uid}}, nil)[0].Usage
+func usageOf(p Provider, uid string) *signals.Usage {
+	return p.Measure([]signals.Pod{{UID: uid}}, nil)[0].Usage
 }
 
 func openCRI(t *testing.T, r Runtime, o Sampling) *CRI {
@@ -68,7 +68,7 @@ func TestSamplesAge(t *testing.T) {
 		}, containers: func(context.Context) ([]cri.ContainerStats, error) { return nil, gone }}
 		c := openCRI(t, r, Sampling{})
 		start := time.Now()
-		want := &signal.Usage{Time: start, Memory: memoryOf(7), Processes: signal.Of[signal.PIDs](3)}
+		want := &signals.Usage{Time: start, Memory: memoryOf(7), Processes: signals.Of[signals.PIDs](3)}
 		if diff := cmp.Diff(want, usageOf(c, "a")); diff != "" || c.Err() != nil {
 			t.Errorf("%s%v", diff, c.Err())
 		}
@@ -165,13 +165,13 @@ func TestAbsurdSamplesAreUnknown(t *testing.T) {
 			}, nil
 		}}
 		c := openCRI(t, r, Sampling{Capacity: 1 << 30})
-		one := signal.Of[signal.PIDs](1)
-		for uid, want := range map[string]*signal.Usage{
-			"fits":                  {Time: now, Memory: memoryOf(1 << 30), Processes: signal.Of[signal.PIDs](1 << 22)},
-			"more than the machine": {Time: now, Processes: signal.Of[signal.PIDs](2)},
+		one := signals.Of[signals.PIDs](1)
+		for uid, want := range map[string]*signals.Usage{
+			"fits":                  {Time: now, Memory: memoryOf(1 << 30), Processes: signals.Of[signals.PIDs](1 << 22)},
+			"more than the machine": {Time: now, Processes: signals.Of[signals.PIDs](2)},
 			"negative":              {Time: now},
 			"too many":              {Time: now, Memory: memoryOf(1)},
-			"inside":                {Time: now, Memory: memoryOf(1), Processes: one, Containers: []signal.ContainerUsage{{Name: "app"}}},
+			"inside":                {Time: now, Memory: memoryOf(1), Processes: one, Containers: []signals.ContainerUsage{{Name: "app"}}},
 			"untold":                nil,
 			"old":                   nil,
 			"future":                nil,
@@ -207,7 +207,7 @@ func TestStatsOfContainersSumUp(t *testing.T) {
 				pods:       func(context.Context) ([]cri.PodStats, error) { return nil, podsErr },
 				containers: func(context.Context) ([]cri.ContainerStats, error) { return containers, nil },
 			}, Sampling{})
-			want := &signal.Usage{Time: earlier, Memory: memoryOf(11), Containers: []signal.ContainerUsage{
+			want := &signals.Usage{Time: earlier, Memory: memoryOf(11), Containers: []signals.ContainerUsage{
 				{Name: "app", Memory: memoryOf(5)}, {Name: "side", Memory: memoryOf(6)}}}
 			if diff := cmp.Diff(want, usageOf(c, "a")); diff != "" {
 				t.Error(diff)
@@ -244,23 +244,23 @@ type standIn struct {
 	err   error
 }
 
-func (s *standIn) tell(call string, pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (s *standIn) tell(call string, pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	s.calls = append(s.calls, call)
 	for i := range pods {
-		c := signal.Candidate{Pod: &pods[i]}
+		c := signals.Candidate{Pod: &pods[i]}
 		if pods[i].UID != "nowhere" {
-			c.Usage = &signal.Usage{Memory: memoryOf(1), Processes: signal.Of[signal.PIDs](1)}
+			c.Usage = &signals.Usage{Memory: memoryOf(1), Processes: signals.Of[signals.PIDs](1)}
 		}
 		into = append(into, c)
 	}
 	return into
 }
 
-func (s *standIn) Prepare([]signal.Pod) { s.calls = append(s.calls, "prepare") }
-func (s *standIn) Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (s *standIn) Prepare([]signals.Pod) { s.calls = append(s.calls, "prepare") }
+func (s *standIn) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return s.tell("measure", pods, into)
 }
-func (s *standIn) MeasureMemory(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (s *standIn) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return s.tell("memory", pods, into)
 }
 func (s *standIn) Err() error { return s.err }
@@ -277,12 +277,12 @@ func TestWhatMissesIsMeasuredOtherwise(t *testing.T) {
 				{UID: "absurd", Time: now, WorkingSet: known(1 << 61), Processes: known(7)},
 			}, nil
 		}}, Sampling{Capacity: 1 << 40, Otherwise: other})
-		measured := func(measure func([]signal.Pod, []signal.Candidate) []signal.Candidate, uids ...string) (got []signal.Bytes) {
-			pods := make([]signal.Pod, len(uids))
+		measured := func(measure func([]signals.Pod, []signals.Candidate) []signals.Candidate, uids ...string) (got []signals.Bytes) {
+			pods := make([]signals.Pod, len(uids))
 			for i := range uids {
 				pods[i].UID = uids[i]
 			}
-			for i, c := range measure(pods, make([]signal.Candidate, 1))[1:] {
+			for i, c := range measure(pods, make([]signals.Candidate, 1))[1:] {
 				if c.Pod != &pods[i] {
 					t.Errorf("candidate %d is of another pod", i)
 				}
@@ -294,11 +294,11 @@ func TestWhatMissesIsMeasuredOtherwise(t *testing.T) {
 			}
 			return got
 		}
-		for _, tc := range []struct{ got, want []signal.Bytes }{
-			{measured(c.Measure, "whole"), []signal.Bytes{7}},
-			{measured(c.MeasureMemory, "memory", "whole"), []signal.Bytes{7, 7}},
-			{measured(c.Measure, "whole", "memory"), []signal.Bytes{7, 1}},
-			{measured(c.MeasureMemory, "absurd", "new", "nowhere", "whole"), []signal.Bytes{1, 1, -1, 7}},
+		for _, tc := range []struct{ got, want []signals.Bytes }{
+			{measured(c.Measure, "whole"), []signals.Bytes{7}},
+			{measured(c.MeasureMemory, "memory", "whole"), []signals.Bytes{7, 7}},
+			{measured(c.Measure, "whole", "memory"), []signals.Bytes{7, 1}},
+			{measured(c.MeasureMemory, "absurd", "new", "nowhere", "whole"), []signals.Bytes{1, 1, -1, 7}},
 		} {
 			if diff := cmp.Diff(tc.want, tc.got); diff != "" {
 				t.Error(diff)
@@ -322,7 +322,7 @@ func TestMeasuringSamplesAllocatesNothing(t *testing.T) {
 	}}, Sampling{Period: time.Hour})
 	defer c.Close()
 	<-taken
-	pods := []signal.Pod{{UID: "a"}, {UID: "b"}}
+	pods := []signals.Pod{{UID: "a"}, {UID: "b"}}
 	into := c.Measure(pods, nil)
 	if allocs := testing.AllocsPerRun(100, func() { into = c.Measure(pods, into[:0]) }); allocs != 0 {
 		t.Errorf("Measure allocates %v times", allocs)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // Stalls finds out who waits for memory, and who is at a limit of their own, by
@@ -54,19 +54,19 @@ const remembered = time.Minute
 // The kubepods cgroup, and the node's, are among them if they met a limit of
 // their own, which is pressure of the node. A pod that can not be read is left
 // out. The stalls point into pods.
-func (s *Stalls) Since(pods []signal.Pod, at time.Time) (found []signal.Stall) {
+func (s *Stalls) Since(pods []signals.Pod, at time.Time) (found []signals.Stall) {
 	for _, c := range s.round(pods, at) {
 		if stall, ok := s.stallOf(c); ok {
 			found = append(found, stall)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b signal.Stall) int {
+	slices.SortStableFunc(found, func(a, b signals.Stall) int {
 		return cmp.Or(cmp.Compare(share(&b), share(&a)), cmp.Compare(b.AtMax+b.AtHigh, a.AtMax+a.AtHigh))
 	})
 	return found
 }
 
-func (s *Stalls) stallOf(c comparison) (stall signal.Stall, ok bool) {
+func (s *Stalls) stallOf(c comparison) (stall signals.Stall, ok bool) {
 	stall = c.now.since(c.before)
 	if c.before != nil && !stalled(&stall) {
 		return stall, false
@@ -88,7 +88,7 @@ func (s *Stalls) stallOf(c comparison) (stall signal.Stall, ok bool) {
 
 // A watched cgroup is a pod's, or a part of the node.
 type watched struct {
-	pod        *signal.Pod // nil for a part of the node
+	pod        *signals.Pod // nil for a part of the node
 	path       string
 	inode      uint64 // 0 for a part of the node
 	containers []cgroup.Container
@@ -110,7 +110,7 @@ type round struct {
 }
 
 // round reads where everybody stands and returns who may have waited.
-func (s *Stalls) round(pods []signal.Pod, at time.Time) []comparison {
+func (s *Stalls) round(pods []signals.Pod, at time.Time) []comparison {
 	if at.Sub(s.asked) > remembered {
 		s.before = nil
 	}
@@ -168,13 +168,13 @@ func (r *round) visit(key string, find func() (watched, error)) {
 // as 0.00 % does not.
 const leastShare = 1e-4
 
-func stalled(s *signal.Stall) bool {
+func stalled(s *signals.Stall) bool {
 	return s.AtMax > 0 || s.AtHigh > 0 || s.OOMKills > 0 || share(s) >= leastShare
 }
 
 // share is the part of the time in which a task waited for memory, 0 if that is
 // not known.
-func share(s *signal.Stall) float64 {
+func share(s *signals.Stall) float64 {
 	if !s.Waited.Known || s.Over <= 0 {
 		return 0
 	}

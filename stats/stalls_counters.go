@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // counters reads what the kernel counts of cgroups that wait.
@@ -143,7 +143,7 @@ func (c *counters) throttled(path string) (time.Duration, error) {
 // of the last 10 s. Version 1 keeps no such count; where a tree of version 2 is
 // mounted beside it (hybrid, as systemd has it) and holds the processes too, that
 // one does.
-func (c *counters) waited(path string) (total signal.Measured[time.Duration], recent time.Duration) {
+func (c *counters) waited(path string) (total signals.Measured[time.Duration], recent time.Duration) {
 	tree := "memory"
 	if c.h.Version == cgroup.V1 {
 		tree = "unified"
@@ -156,7 +156,7 @@ func (c *counters) waited(path string) (total signal.Measured[time.Duration], re
 	if err != nil || c.h.Version == cgroup.V1 && p.Total == 0 && !c.populated(tree, path) {
 		return total, 0
 	}
-	return signal.Of(p.Total), recently * time.Duration(p.Avg10) / (100 * 100)
+	return signals.Of(p.Total), recently * time.Duration(p.Avg10) / (100 * 100)
 }
 
 func (c *counters) populated(tree, path string) bool {

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/test/hog"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // onDisk is a directory whose files' pages can be reclaimed.
@@ -58,7 +58,7 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			if err := own.LimitMemory(48 * mib); err != nil {
 				t.Fatal(err)
 			}
-			pods := []signal.Pod{{UID: "0b6d-calm", Namespace: "n", Name: "calm"}, {UID: "0b6d-own", Namespace: "n", Name: "own"}, {UID: "gone"}}
+			pods := []signals.Pod{{UID: "0b6d-calm", Namespace: "n", Name: "calm"}, {UID: "0b6d-own", Namespace: "n", Name: "own"}, {UID: "gone"}}
 			box.Run(t, calm, "app", "fill 32MiB")
 			h := box.Run(t, own, "app")
 			s := openStalls(t, box)
@@ -70,7 +70,7 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			}
 			until(t, "the pod is at its limit", func() bool { u, err := own.Usage(); return err == nil && u >= 48*mib-mib/2 })
 			first := openStalls(t, box).Since(pods, noon)
-			var later []signal.Stall
+			var later []signals.Stall
 			at := noon
 			until(t, "the pod is named", func() bool {
 				at = at.Add(10 * time.Second)
@@ -81,7 +81,7 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-h.Process.Done()
-			for when, got := range map[string][]signal.Stall{"first": first, "later": later} {
+			for when, got := range map[string][]signals.Stall{"first": first, "later": later} {
 				if len(got) != 1 || got[0].Name() != "n/own" || !got[0].Own() || got[0].Limit != 48*mib || got[0].AtMax == 0 || got[0].OOMKills != 0 {
 					t.Fatalf("%s: %+v", when, got)
 				}
@@ -123,7 +123,7 @@ func TestOOMKillsAreToldApart(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			pods := []signal.Pod{{UID: "victim", Namespace: "n", Name: "victim"}}
+			pods := []signals.Pod{{UID: "victim", Namespace: "n", Name: "victim"}}
 			h := box.Run(t, victim, "app")
 			s := openStalls(t, box)
 			s.Since(pods, noon)
@@ -165,7 +165,7 @@ func TestKubepodsAtItsLimitIsTheNodes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, file), []byte("33554432"), 0); err != nil { //nolint:gosec // a kernel file
 		t.Fatal(err)
 	}
-	pods := []signal.Pod{{UID: "x", Namespace: "n", Name: "x"}}
+	pods := []signals.Pod{{UID: "x", Namespace: "n", Name: "x"}}
 	h := box.Run(t, pod, "app")
 	s.Since(pods, noon)
 	if err := obey(t, h, "cache 64MiB in "+onDisk+" fsync drop"); err != nil {

@@ -1,16 +1,16 @@
 package stats
 
 import (
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // A nearness is how near a cgroup is to its limits: 1/64 counts as being there,
 // as the kernel charges in batches.
 type nearness struct {
-	limit         signal.Bytes // memory.max, 0 if it has none
-	free          float64      // the part of it that is not used
-	atMax, atHigh uint64       // 1 if it is there
+	limit         signals.Bytes // memory.max, 0 if it has none
+	free          float64       // the part of it that is not used
+	atMax, atHigh uint64        // 1 if it is there
 }
 
 // nearest reads which limits the cgroup and its containers are at now; the
@@ -52,7 +52,7 @@ func (c *counters) near(path string) (n nearness, err error) {
 		return nearness{}, err
 	}
 	if limited {
-		n.limit, n.free = signal.Bytes(limit), 1-float64(usage)/float64(max(limit, 1))
+		n.limit, n.free = signals.Bytes(limit), 1-float64(usage)/float64(max(limit, 1))
 		n.atMax = reached(usage, limit)
 	}
 	if files.high == "" {

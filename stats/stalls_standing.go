@@ -3,7 +3,7 @@ package stats
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // A standing is what the kernel has counted of a pod, or of a part of the node,
@@ -12,9 +12,9 @@ type standing struct {
 	path   string
 	inode  uint64 // 0 for a part of the node
 	at     time.Time
-	waited signal.Measured[time.Duration] // in all; unknown where nobody counts it
-	recent time.Duration                  // of the last 10 s
-	groups map[string]tally               // by path: its cgroup and its containers'
+	waited signals.Measured[time.Duration] // in all; unknown where nobody counts it
+	recent time.Duration                   // of the last 10 s
+	groups map[string]tally                // by path: its cgroup and its containers'
 }
 
 // A tally is what the kernel has counted of one cgroup.
@@ -33,17 +33,17 @@ const recently = 10 * time.Second
 
 // since is what has happened since before; without one, what the averages say
 // of the last 10 s.
-func (now *standing) since(before *standing) signal.Stall {
+func (now *standing) since(before *standing) signals.Stall {
 	if before == nil {
-		s := signal.Stall{Over: recently}
+		s := signals.Stall{Over: recently}
 		if now.waited.Known {
-			s.Waited = signal.Of(now.recent)
+			s.Waited = signals.Of(now.recent)
 		}
 		return s
 	}
-	s := signal.Stall{Over: now.at.Sub(before.at)}
+	s := signals.Stall{Over: now.at.Sub(before.at)}
 	if now.waited.Known && before.waited.Known {
-		s.Waited = signal.Of(time.Duration(grown(uint64(before.waited.Value), uint64(now.waited.Value))))
+		s.Waited = signals.Of(time.Duration(grown(uint64(before.waited.Value), uint64(now.waited.Value))))
 	}
 	now.count(before, &s)
 	return s
@@ -56,7 +56,7 @@ func (now *standing) since(before *standing) signal.Stall {
 // short: the node's kills there, too. A quota explains waiting only if it held
 // the tasks back for at least as long as they waited: nearly every pod that has
 // one is held back now and then.
-func (now *standing) count(before *standing, s *signal.Stall) {
+func (now *standing) count(before *standing, s *signals.Stall) {
 	var oom, kills uint64
 	var isFull, wasFull bool // at a limit now, or for the first time meanwhile; ever
 	for path, g := range now.groups {

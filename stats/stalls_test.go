@@ -8,87 +8,87 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // waiting is a standing of a pod of one container.
-func waiting(at time.Duration, waited signal.Measured[time.Duration], pod, app tally) *standing {
+func waiting(at time.Duration, waited signals.Measured[time.Duration], pod, app tally) *standing {
 	return &standing{at: noon.Add(at), waited: waited, groups: map[string]tally{"pod": pod, "pod/app": app}}
 }
 
 const s = time.Second
 
-var uncounted signal.Measured[time.Duration]
+var uncounted signals.Measured[time.Duration]
 
-func after(d time.Duration) signal.Measured[time.Duration] { return signal.Of(d) }
+func after(d time.Duration) signals.Measured[time.Duration] { return signals.Of(d) }
 
 // attributions are what may happen to a pod, and whose stall it is.
 var attributions = map[string]struct {
 	before, now *standing
-	want        signal.Stall
+	want        signals.Stall
 	told, own   bool
 }{
 	"nothing moved": {
 		waiting(0, after(5*s), tally{atMax: 7}, tally{}), waiting(10*s, after(5*s), tally{atMax: 7}, tally{}),
-		signal.Stall{Waited: after(0), Over: 10 * s}, false, false},
+		signals.Stall{Waited: after(0), Over: 10 * s}, false, false},
 	"waits without a limit of its own": {
 		waiting(0, after(5*s), tally{}, tally{}), waiting(10*s, after(8*s), tally{}, tally{}),
-		signal.Stall{Waited: after(3 * s), Over: 10 * s}, true, false},
+		signals.Stall{Waited: after(3 * s), Over: 10 * s}, true, false},
 	"less than the kernel would write down": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(900*time.Microsecond), tally{}, tally{}),
-		signal.Stall{Waited: after(900 * time.Microsecond), Over: 10 * s}, false, false},
+		signals.Stall{Waited: after(900 * time.Microsecond), Over: 10 * s}, false, false},
 	"at the pod's limit": {
 		waiting(0, after(0), tally{atMax: 7, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 9, oom: 1}, tally{}),
-		signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 2}, true, true},
+		signals.Stall{Waited: after(s), Over: 10 * s, AtMax: 2}, true, true},
 	"at the container's limit, unknown for how long": {
 		waiting(0, uncounted, tally{}, tally{atMax: 1}), waiting(10*s, uncounted, tally{}, tally{atMax: 5}),
-		signal.Stall{Over: 10 * s, AtMax: 4}, true, true},
+		signals.Stall{Over: 10 * s, AtMax: 4}, true, true},
 	"above memory.high": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atHigh: 3}, tally{}),
-		signal.Stall{Waited: after(s), Over: 10 * s, AtHigh: 3}, true, true},
+		signals.Stall{Waited: after(s), Over: 10 * s, AtHigh: 3}, true, true},
 	"killed at its own limit": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1, oomKills: 2}, tally{}),
-		signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 4, OOMKills: 2}, true, true},
+		signals.Stall{Waited: after(s), Over: 10 * s, AtMax: 4, OOMKills: 2}, true, true},
 	"killed for the node": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{oomKills: 1}, tally{}),
-		signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+		signals.Stall{Waited: after(s), Over: 10 * s}, true, false},
 	"killed at a limit that it met before": {
 		waiting(0, after(0), tally{atMax: 4, oom: 1}, tally{}), waiting(10*s, after(s), tally{atMax: 4, oom: 1}, tally{oomKills: 1}),
-		signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+		signals.Stall{Waited: after(s), Over: 10 * s}, true, false},
 	"failures are not counted, killed in a container": {
 		waiting(0, uncounted, tally{wasFull: true}, tally{}), waiting(10*s, uncounted, tally{wasFull: true}, tally{oomKills: 1}),
-		signal.Stall{Over: 10 * s, AtMax: 1, OOMKills: 1}, true, true},
+		signals.Stall{Over: 10 * s, AtMax: 1, OOMKills: 1}, true, true},
 	"failures are not counted, full for the first time": {
 		waiting(0, uncounted, tally{}, tally{}), waiting(10*s, uncounted, tally{}, tally{wasFull: true}),
-		signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
+		signals.Stall{Over: 10 * s, AtMax: 1}, true, true},
 	"failures are not counted, full once": {
 		waiting(0, uncounted, tally{}, tally{wasFull: true}), waiting(10*s, uncounted, tally{}, tally{wasFull: true}),
-		signal.Stall{Over: 10 * s}, false, false},
+		signals.Stall{Over: 10 * s}, false, false},
 	"failures are not counted, full now": {
 		waiting(0, uncounted, tally{wasFull: true}, tally{}), waiting(10*s, uncounted, tally{wasFull: true, isFull: true}, tally{}),
-		signal.Stall{Over: 10 * s, AtMax: 1}, true, true},
+		signals.Stall{Over: 10 * s, AtMax: 1}, true, true},
 	"held back for longer than it waited": {
 		waiting(0, after(0), tally{}, tally{throttled: s}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{throttled: 4 * s}),
-		signal.Stall{Waited: after(s), Over: 10 * s, Throttled: 3 * s}, true, true},
+		signals.Stall{Waited: after(s), Over: 10 * s, Throttled: 3 * s}, true, true},
 	"held back now and then": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(s), tally{throttled: s / 2}, tally{}),
-		signal.Stall{Waited: after(s), Over: 10 * s}, true, false},
+		signals.Stall{Waited: after(s), Over: 10 * s}, true, false},
 	"held back, and no memory waited for": {
 		waiting(0, after(0), tally{}, tally{}), waiting(10*s, after(0), tally{throttled: s}, tally{}),
-		signal.Stall{Waited: after(0), Over: 10 * s, Throttled: s}, false, true},
+		signals.Stall{Waited: after(0), Over: 10 * s, Throttled: s}, false, true},
 	"made anew": {
 		waiting(0, after(50*s), tally{atMax: 900, throttled: 99 * s}, tally{}), waiting(10*s, after(s), tally{atMax: 3}, tally{}),
-		signal.Stall{Waited: after(s), Over: 10 * s, AtMax: 3}, true, true},
+		signals.Stall{Waited: after(s), Over: 10 * s, AtMax: 3}, true, true},
 	"seen for the first time": {
 		nil, &standing{at: noon, waited: after(500 * s), recent: 2 * s, groups: map[string]tally{"pod": {atMax: 900}}},
-		signal.Stall{Waited: after(2 * s), Over: 10 * s}, true, false},
+		signals.Stall{Waited: after(2 * s), Over: 10 * s}, true, false},
 	"seen for the first time, unknown for how long": {
 		nil, &standing{at: noon, groups: map[string]tally{"pod": {atMax: 900}}},
-		signal.Stall{Over: 10 * s}, false, false},
+		signals.Stall{Over: 10 * s}, false, false},
 	"not measured before": {
 		waiting(0, uncounted, tally{}, tally{}), waiting(10*s, after(500*s), tally{}, tally{}),
-		signal.Stall{Over: 10 * s}, false, false},
+		signals.Stall{Over: 10 * s}, false, false},
 }
 
 // What is a pod's own, and what is the node's.
@@ -99,7 +99,7 @@ func TestWhoseStallItIs(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			got.Pod = &signal.Pod{}
+			got.Pod = &signals.Pod{}
 			if told := stalled(&got); told != c.told || got.Own() != c.own {
 				t.Errorf("told %t, own %t, want %t, %t", told, got.Own(), c.told, c.own)
 			}
@@ -132,19 +132,19 @@ func calmFiles() map[string]string {
 	}
 }
 
-func newPaper(t *testing.T, pods ...string) (paper, *Stalls, []signal.Pod) {
+func newPaper(t *testing.T, pods ...string) (paper, *Stalls, []signals.Pod) {
 	p := paper{t, t.TempDir()}
 	p.set("kubepods", calmFiles())
-	var list []signal.Pod
+	var list []signals.Pod
 	for _, uid := range pods {
 		p.set("kubepods/pod"+uid, calmFiles())
 		p.set("kubepods/pod"+uid+"/app", calmFiles())
-		list = append(list, signal.Pod{UID: uid, Name: uid})
+		list = append(list, signals.Pod{UID: uid, Name: uid})
 	}
 	return p, OpenStalls(cgroup.At(cgroup.V2, p.root), "/"), list
 }
 
-func namesOf(stalls []signal.Stall) (names []string) {
+func namesOf(stalls []signals.Stall) (names []string) {
 	for i := range stalls {
 		names = append(names, stalls[i].Name())
 	}
@@ -164,7 +164,7 @@ func TestTheLongestFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"/c", "/b", "/d"}, namesOf(first)); diff != "" {
 		t.Fatalf("%s %+v", diff, first)
 	}
-	if c := first[0]; c.Waited != signal.Of(3*time.Second) || c.Over != 10*time.Second || c.Own() || c.Pod != &pods[2] {
+	if c := first[0]; c.Waited != signals.Of(3*time.Second) || c.Over != 10*time.Second || c.Own() || c.Pod != &pods[2] {
 		t.Errorf("%+v", c)
 	}
 	if d := first[2]; d.AtHigh != 1 || d.AtMax != 0 || d.Limit != 2000000 || !d.Own() {
@@ -178,7 +178,7 @@ func TestTheLongestFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"/b", "/a"}, namesOf(later)); diff != "" {
 		t.Fatalf("%s %+v", diff, later)
 	}
-	if b, a := later[0], later[1]; b.Waited != signal.Of(4*time.Second) || b.Over != 20*time.Second || a.Throttled != 40*time.Millisecond || !a.Own() || b.Own() {
+	if b, a := later[0], later[1]; b.Waited != signals.Of(4*time.Second) || b.Over != 20*time.Second || a.Throttled != 40*time.Millisecond || !a.Own() || b.Own() {
 		t.Errorf("%+v", later)
 	}
 }
@@ -216,7 +216,7 @@ func TestStallsWithoutPressure(t *testing.T) {
 	s.Since(pods, noon)
 	p.set("kubepods/poda", map[string]string{"memory.events": "low 0\nhigh 1\nmax 3\noom 1\noom_kill 1\n", "memory.max": "4096\n"})
 	got := s.Since(pods, noon.Add(10*time.Second))
-	want := []signal.Stall{{Pod: &pods[0], Over: 10 * time.Second, AtHigh: 1, AtMax: 3, OOMKills: 1, Limit: 4096}}
+	want := []signals.Stall{{Pod: &pods[0], Over: 10 * time.Second, AtHigh: 1, AtMax: 3, OOMKills: 1, Limit: 4096}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -234,7 +234,7 @@ func TestTheNodesOwnPart(t *testing.T) {
 	p.set("kubepods", pressureOf("50.00", "8000000"))
 	p.set("kubepods", map[string]string{"memory.events.local": "low 0\nhigh 0\nmax 2\noom 0\noom_kill 0\n"})
 	got := s.Since(nil, noon.Add(20*time.Second))
-	if len(got) != 1 || got[0].Name() != "/kubepods" || got[0].AtMax != 2 || got[0].Own() || got[0].Waited != signal.Of(time.Second) {
+	if len(got) != 1 || got[0].Name() != "/kubepods" || got[0].AtMax != 2 || got[0].Own() || got[0].Waited != signals.Of(time.Second) {
 		t.Errorf("%+v", got)
 	}
 }

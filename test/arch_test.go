@@ -18,86 +18,86 @@ var mayImport = map[string]struct {
 	why  string
 }{
 	// The functional core.
-	"signal":    {nil, "it is the vocabulary: everybody speaks it, it speaks of nobody"},
-	"eviction":  {[]string{"signal"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
-	"ranking":   {[]string{"signal"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
-	"restraint": {[]string{"signal"}, "it says who is spared by what evictions have led to; who would be evicted is decided elsewhere"},
-	"arming":    {nil, "whether an agent may act follows from words; who listens, and what follows, is decided elsewhere"},
+	"eviction/signals": {nil, "it is the vocabulary: everybody speaks it, it speaks of nobody"},
+	"eviction":         {[]string{"eviction/signals"}, "decisions are values made of signals; who ranks, kills or reports is not their business"},
+	"ranking":          {[]string{"eviction/signals"}, "an order is made of pods and what they use; what it is for is decided elsewhere"},
+	"eviction/limiter": {[]string{"eviction/signals"}, "it says who is spared by what evictions have led to; who would be evicted is decided elsewhere"},
+	"internal/arming":  {nil, "whether an agent may act follows from words; who listens, and what follows, is decided elsewhere"},
 
 	// The cluster's side of it: cores that are strangers to each other, and what
 	// puts them together.
-	"lifecycle/facts":     {nil, "it is the vocabulary of the cluster's side"},
-	"lifecycle/deadline":  {nil, "it keeps moments in order, whatever they are about"},
-	"lifecycle/agents":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says what agents ask for and leave behind; who does it is decided elsewhere"},
-	"lifecycle/evidence":  {[]string{"lifecycle/deadline"}, "it says whether silence is believed; who is silent, and what follows, is decided elsewhere"},
-	"lifecycle/health":    {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says who is silent; whether that is believed is decided elsewhere"},
-	"lifecycle/evictions": {[]string{"lifecycle/deadline", "lifecycle/facts"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
-	"lifecycle/fleet":     {[]string{"lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/evidence", "lifecycle/facts", "lifecycle/health", "lifecycle/remains", "lifecycle/taints", "lifecycle/zones"}, "it puts the cores of the cluster's side together; what is asked of the API server, and when it answers, is not its business"},
-	"lifecycle/remains":   {[]string{"lifecycle/deadline", "lifecycle/facts"}, "it says when an evicted pod has been kept for long enough; who deletes it is decided elsewhere"},
-	"lifecycle/taints":    {[]string{"lifecycle/facts"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
-	"lifecycle/zones":     {[]string{"lifecycle/deadline", "lifecycle/facts"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
+	"lifecycle/model":     {nil, "it is the vocabulary of the cluster's side"},
+	"internal/timerqueue": {nil, "it keeps moments in order, whatever they are about"},
+	"lifecycle/agents":    {[]string{"internal/timerqueue", "lifecycle/model"}, "it says what agents ask for and leave behind; who does it is decided elsewhere"},
+	"lifecycle/confirm":   {[]string{"internal/timerqueue"}, "it says whether silence is believed; who is silent, and what follows, is decided elsewhere"},
+	"lifecycle/heartbeat": {[]string{"internal/timerqueue", "lifecycle/model"}, "it says who is silent; whether that is believed is decided elsewhere"},
+	"lifecycle/evictions": {[]string{"internal/timerqueue", "lifecycle/model"}, "when a pod has to go follows from taints and tolerations; who sends it away is decided elsewhere"},
+	"lifecycle/core":      {[]string{"lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/confirm", "lifecycle/model", "lifecycle/heartbeat", "lifecycle/podgc", "lifecycle/taints", "lifecycle/zones"}, "it puts the cores of the cluster's side together; what is asked of the API server, and when it answers, is not its business"},
+	"lifecycle/podgc":     {[]string{"internal/timerqueue", "lifecycle/model"}, "it says when an evicted pod has been kept for long enough; who deletes it is decided elsewhere"},
+	"lifecycle/taints":    {[]string{"lifecycle/model"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
+	"lifecycle/zones":     {[]string{"internal/timerqueue", "lifecycle/model"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
 
 	// Languages at the edge.
-	"fields":        {nil, "it reads what users write, whatever it is about"},
-	"doctor":        {[]string{"eviction", "kubeletconfig", "signal"}, "it judges facts; who looked, and how, is decided elsewhere"},
-	"kubeletconfig": {[]string{"fields", "signal"}, "it reads what a kubelet is configured to do and says what follows for who shares its node; where files lie is not its business"},
-	"objects":       {[]string{"lifecycle/facts"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
-	"pods":          {[]string{"cri", "fields", "signal"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
-	"follow":        {nil, "it keeps a store up to date, whatever is in it; what a fault means is for whoever follows"},
-	"slimpods":      {[]string{"follow", "pods"}, "it decodes what is read of a pod; who reads, and what follows, is not its business"},
-	"apiserver":     {[]string{"follow", "pods", "signal", "slimpods"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
-	"cgroup":        {nil, "it knows the kernel's files, no signal and no threshold"},
-	"cri":           {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
+	"internal/strictyaml":     {nil, "it reads what users write, whatever it is about"},
+	"internal/doctor":         {[]string{"eviction", "internal/kubeletconfig", "eviction/signals"}, "it judges facts; who looked, and how, is decided elsewhere"},
+	"internal/kubeletconfig":  {[]string{"internal/strictyaml", "eviction/signals"}, "it reads what a kubelet is configured to do and says what follows for who shares its node; where files lie is not its business"},
+	"lifecycle/convert":       {[]string{"lifecycle/model"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
+	"internal/kube/agentpods": {[]string{"internal/cri", "internal/strictyaml", "eviction/signals"}, "it turns pods, as core/v1 and the runtime know them, into facts, and ends there"},
+	"internal/kube/reflector": {nil, "it keeps a store up to date, whatever is in it; what a fault means is for whoever follows"},
+	"internal/kube/slimpods":  {[]string{"internal/kube/reflector", "internal/kube/agentpods"}, "it decodes what is read of a pod; who reads, and what follows, is not its business"},
+	"internal/kube/client":    {[]string{"internal/kube/reflector", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it tells what the API server knows of one node; what follows from it is decided elsewhere"},
+	"internal/cgroup":         {nil, "it knows the kernel's files, no signal and no threshold"},
+	"internal/cri":            {nil, "it speaks to the container runtime; who asks, and why, is not its business"},
 
 	// The imperative shell: no package imports a sibling.
-	"stats":        {[]string{"cgroup", "cri", "signal"}, "it observes; what follows from it is decided elsewhere"},
-	"cgroupnotify": {[]string{"cgroup", "signal"}, "it says when to look, and knows neither who looks nor what is seen"},
-	"kill":         {[]string{"cgroup"}, "it ends what it is told to end, and knows no reason"},
-	"reclaim":      {[]string{"cri", "signal"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
-	"report":       {[]string{"fields", "kubeletconfig", "signal"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
-	"survey":       {[]string{"cgroup", "cri", "doctor", "fields", "follow", "kubeletconfig", "objects", "pods", "signal", "slimpods"}, "it looks and hands over facts, of lists object by object; what they mean is doctor's business"},
-	"podstatus":    {[]string{"signal", "slimpods"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
-	"state":        {nil, "it keeps a state, whatever is in it"},
+	"stats":                    {[]string{"internal/cgroup", "internal/cri", "eviction/signals"}, "it observes; what follows from it is decided elsewhere"},
+	"cgroupnotify":             {[]string{"internal/cgroup", "eviction/signals"}, "it says when to look, and knows neither who looks nor what is seen"},
+	"internal/kill":            {[]string{"internal/cgroup"}, "it ends what it is told to end, and knows no reason"},
+	"internal/gc":              {[]string{"internal/cri", "eviction/signals"}, "it removes what the runtime holds and nobody needs; who measures what is enough is handed over"},
+	"internal/nodestatus":      {[]string{"internal/strictyaml", "internal/kubeletconfig", "eviction/signals"}, "it tells streams and the cluster how the node fares; why a condition is met is decided elsewhere"},
+	"internal/doctor/probe":    {[]string{"internal/cgroup", "internal/cri", "internal/doctor", "internal/strictyaml", "internal/kube/reflector", "internal/kubeletconfig", "lifecycle/convert", "internal/kube/agentpods", "eviction/signals", "internal/kube/slimpods"}, "it looks and hands over facts, of lists object by object; what they mean is doctor's business"},
+	"internal/evict/podstatus": {[]string{"eviction/signals", "internal/kube/slimpods"}, "it tells what became of a pod; what is to become of it is decided elsewhere"},
+	"internal/checkpoint":      {nil, "it keeps a state, whatever is in it"},
 
-	"metrics":   {[]string{"signal"}, "it counts what it is told of; who tells it is put together elsewhere"},
-	"endpoints": {nil, "it serves what others found, and looks at nothing itself"},
+	"internal/metrics": {[]string{"eviction/signals"}, "it counts what it is told of; who tells it is put together elsewhere"},
+	"internal/healthz": {nil, "it serves what others found, and looks at nothing itself"},
 
-	"ladder": {[]string{"eviction", "signal"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
+	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
 	// What drives the core.
-	"config":    {[]string{"eviction", "fields", "lifecycle/agents", "lifecycle/evidence", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "restraint", "signal"}, "it compiles what users write into policies"},
-	"lifecycle": {[]string{"follow", "lifecycle/facts", "lifecycle/fleet", "objects", "slimpods"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
-	"agent":     {[]string{"eviction", "ranking", "restraint", "signal"}, "it is handed its ports and knows none of their implementations"},
-	"rehearse":  {[]string{"config", "fields", "lifecycle/agents", "lifecycle/deadline", "lifecycle/evictions", "lifecycle/facts", "lifecycle/fleet", "lifecycle/health", "lifecycle/zones", "objects"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
-	"simulate":  {[]string{"agent", "config", "eviction", "fields", "pods", "rehearse", "restraint", "signal"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
+	"config":           {[]string{"eviction", "internal/strictyaml", "lifecycle/agents", "lifecycle/confirm", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "eviction/limiter", "eviction/signals"}, "it compiles what users write into policies"},
+	"lifecycle":        {[]string{"internal/kube/reflector", "lifecycle/model", "lifecycle/core", "lifecycle/convert", "internal/kube/slimpods"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
+	"agent":            {[]string{"eviction", "ranking", "eviction/limiter", "eviction/signals"}, "it is handed its ports and knows none of their implementations"},
+	"simulate/cluster": {[]string{"config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
+	"simulate":         {[]string{"agent", "config", "eviction", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "apiserver", "arming", "cgroup", "cgroupnotify", "config", "cri", "doctor", "endpoints", "eviction", "fields", "follow", "kill", "kubeletconfig", "ladder", "lifecycle", "lifecycle/facts", "lifecycle/fleet", "lifecycle/zones", "metrics", "pods", "podstatus", "reclaim", "report", "restraint", "signal", "simulate", "state", "stats", "survey"},
+	"cmd/plimsoll": {[]string{"agent", "internal/kube/client", "internal/arming", "internal/cgroup", "cgroupnotify", "config", "internal/cri", "internal/doctor", "internal/healthz", "eviction", "internal/strictyaml", "internal/kube/reflector", "internal/kill", "internal/kubeletconfig", "internal/evict", "lifecycle", "lifecycle/model", "lifecycle/core", "lifecycle/zones", "internal/metrics", "internal/kube/agentpods", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "eviction/limiter", "eviction/signals", "simulate", "internal/checkpoint", "stats", "internal/doctor/probe"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.
-	"test/hog":              {nil, "a workload knows nothing of who will end it"},
-	"test/anypods":          {[]string{"slimpods"}, "pods at random know how they are decoded, and nothing else of what reads them"},
-	"test/bulk":             {nil, "pods of any size know nothing of what lists them"},
-	"test/logbook":          {nil, "it keeps what was logged, whoever logs"},
-	"test/sandbox":          {[]string{"test/hog"}, "it makes a node of cgroups without the code that is tested in it"},
-	"test/cluster":          {[]string{"test/hog", "test/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
-	"test/cluster/workload": {[]string{"test/hog"}, "it is the hog in an image"},
-	"test/hollow":           {nil, "nodes without machines know nothing of who judges them"},
-	"test/chronicle":        {nil, "it keeps what happened, whoever did it"},
-	"test/failover":         {nil, "it is tests alone"},
-	"test/liveness":         {nil, "it is tests alone"},
-	"test/trial":            {[]string{"agent", "test/hog", "test/sandbox"}, "of the product it knows the binary and the form of its decision log"},
-	"test/e2e":              {nil, "it is tests alone"},
-	"test/image":            {nil, "it is tests alone"},
-	"test/whole":            {nil, "it is tests alone"},
-	"test/vm":               {[]string{"test/vm/wire"}, "it boots a machine and runs programs in it, whatever they are"},
-	"test/vm/init":          {[]string{"test/vm/wire"}, "it is all there is in the machine but what is tried"},
-	"test/vm/wire":          {nil, "it is what both sides of a serial line say"},
-	"test/bench":            {[]string{"agent", "test/hog", "test/sandbox", "test/trial"}, "it measures the binary from outside"},
-	"test/crowd":            {nil, "it is a cluster for whoever is measured, and knows none of them"},
-	"test/bench/lifecycle":  {[]string{"apiserver", "config", "lifecycle", "test/crowd"}, "it runs the controller as the program does, by its defaults"},
-	"demo":                  {[]string{"agent", "pods", "signal", "test/hog", "test/sandbox", "test/trial"}, "it shows the binary at work"},
+	"test/harness/hog":              {nil, "a workload knows nothing of who will end it"},
+	"test/harness/anypods":          {[]string{"internal/kube/slimpods"}, "pods at random know how they are decoded, and nothing else of what reads them"},
+	"test/harness/bulk":             {nil, "pods of any size know nothing of what lists them"},
+	"test/harness/logcapture":       {nil, "it keeps what was logged, whoever logs"},
+	"test/harness/sandbox":          {[]string{"test/harness/hog"}, "it makes a node of cgroups without the code that is tested in it"},
+	"test/harness/cluster":          {[]string{"test/harness/hog", "test/harness/sandbox"}, "it starts what is not ours, and knows nothing of the product"},
+	"test/harness/cluster/workload": {[]string{"test/harness/hog"}, "it is the hog in an image"},
+	"test/harness/hollow":           {nil, "nodes without machines know nothing of who judges them"},
+	"test/harness/recorder":         {nil, "it keeps what happened, whoever did it"},
+	"test/e2e/failover":             {nil, "it is tests alone"},
+	"test/integration/liveness":     {nil, "it is tests alone"},
+	"test/harness/trial":            {[]string{"agent", "test/harness/hog", "test/harness/sandbox"}, "of the product it knows the binary and the form of its decision log"},
+	"test/e2e":                      {nil, "it is tests alone"},
+	"test/e2e/image":                {nil, "it is tests alone"},
+	"test/e2e/whole":                {nil, "it is tests alone"},
+	"test/harness/vm":               {[]string{"test/harness/vm/wire"}, "it boots a machine and runs programs in it, whatever they are"},
+	"test/harness/vm/init":          {[]string{"test/harness/vm/wire"}, "it is all there is in the machine but what is tried"},
+	"test/harness/vm/wire":          {nil, "it is what both sides of a serial line say"},
+	"test/bench":                    {[]string{"agent", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it measures the binary from outside"},
+	"test/harness/fakeapiserver":    {nil, "it is a cluster for whoever is measured, and knows none of them"},
+	"test/bench/lifecycle":          {[]string{"internal/kube/client", "config", "lifecycle", "test/harness/fakeapiserver"}, "it runs the controller as the program does, by its defaults"},
+	"test/demo":                     {[]string{"agent", "internal/kube/agentpods", "eviction/signals", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 }
 
 // mayUse says who may import what is not ours: a prefix of the import path,
@@ -107,27 +107,27 @@ var mayUse = []struct {
 	by     []string
 	why    string
 }{
-	{"google.golang.org/grpc", []string{"cri", "test/cluster"}, "it carries what is asked of the runtime (docs/decisions/012)"},
-	{"k8s.io/cri-api/", []string{"cri", "test/cluster"}, "its types end where they come in (docs/decisions/012)"},
-	{"golang.org/x/sys/", []string{"agent", "cgroup", "cgroupnotify", "kill", "state", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
-	{"golang.org/x/term", []string{"demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"apiserver", "cmd/", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "slimpods", "survey", "simulate", "test/anypods", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"apiserver", "cmd/", "config", "fields", "follow", "lifecycle", "objects", "pods", "podstatus", "rehearse", "report", "slimpods", "survey", "simulate", "test/anypods", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"apiserver", "follow", "lifecycle", "podstatus", "report", "slimpods", "survey", "test/bulk", "test/chronicle", "test/bench/lifecycle", "test/cluster", "test/crowd", "test/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
-	{"k8s.io/component-helpers/", []string{"pods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"cmd/", "follow", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
-	{"sigs.k8s.io/", []string{"fields", "test/anypods", "test/cluster"}, "what users write is read in one place"},
+	{"google.golang.org/grpc", []string{"internal/cri", "test/harness/cluster"}, "it carries what is asked of the runtime (docs/decisions/012)"},
+	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types end where they come in (docs/decisions/012)"},
+	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
+	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
+	{"k8s.io/api/", []string{"internal/kube/client", "cmd/", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/client", "cmd/", "config", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/client-go/", []string{"internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
+	{"k8s.io/klog/", []string{"cmd/", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
+	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/decisions/002, 013)"},
-	{"github.com/containerd/cgroups/", []string{"cgroup", "test/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
-	{"github.com/prometheus/client_golang/", []string{"metrics"}, "one package holds the instruments; the others are handed functions (docs/decisions/019)"},
-	{"github.com/opencontainers/", []string{"test/sandbox"}, "it is the language of that library"},
+	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
+	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package holds the instruments; the others are handed functions (docs/decisions/019)"},
+	{"github.com/opencontainers/", []string{"test/harness/sandbox"}, "it is the language of that library"},
 }
 
 // shell are the packages that may not know each other.
-var shell = []string{"cgroupnotify", "endpoints", "kill", "metrics", "podstatus", "reclaim", "report", "state", "stats", "survey"}
+var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
 
 func TestImportsOfOurOwn(t *testing.T) {
 	tree := loaded(t)
@@ -231,7 +231,7 @@ func (t *tree) readsNoClock(test *testing.T, s *source) {
 
 func TestNobodySleeps(t *testing.T) {
 	// The one place where time passing is what was asked for.
-	const hogThatStalls = "test/hog/run.go"
+	const hogThatStalls = "test/harness/hog/run.go"
 	tree := loaded(t)
 	for _, s := range tree.sources {
 		clock := s.localName("time")

@@ -192,5 +192,11 @@ func (t *tree) tracked(test *testing.T) []string {
 
 // isCore reports whether a package belongs to the functional core.
 func isCore(dir string) bool {
-	return dir == "signal" || dir == "eviction" || dir == "ranking" || dir == "arming" || dir == "restraint" || strings.HasPrefix(dir, "lifecycle/")
+	switch dir {
+	case "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/timerqueue":
+		return true
+	case "lifecycle/convert":
+		return false
+	}
+	return strings.HasPrefix(dir, "lifecycle/")
 }

@@ -10,8 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // A noAgentsError ends a command of arming that found no agent: none at all, or none
@@ -34,7 +34,7 @@ const (
 
 // agentsIn returns how many leases of agents each namespace has. An empty namespace
 // means all of them.
-func agentsIn(ctx context.Context, clients *apiserver.Clients, namespace string) (map[string]int, error) {
+func agentsIn(ctx context.Context, clients *client.Clients, namespace string) (map[string]int, error) {
 	found := map[string]int{}
 	options := metav1.ListOptions{Limit: leasesPerPage}
 	for range mostPages {
@@ -43,7 +43,7 @@ func agentsIn(ctx context.Context, clients *apiserver.Clients, namespace string)
 			return nil, err
 		}
 		for i := range list.Items {
-			if l := &list.Items[i]; l.Annotations[report.AnnotationVersion] != "" {
+			if l := &list.Items[i]; l.Annotations[nodestatus.AnnotationVersion] != "" {
 				found[l.Namespace]++
 			}
 		}
@@ -56,7 +56,7 @@ func agentsIn(ctx context.Context, clients *apiserver.Clients, namespace string)
 
 // missed returns the error that names where agents were looked for, and where there
 // are some. It is nil if the command allows for none.
-func (o *order) missed(clients *apiserver.Clients, none noAgentsError) error {
+func (o *order) missed(clients *client.Clients, none noAgentsError) error {
 	if o.allowNone && len(none.nodes) == 0 {
 		_, err := fmt.Fprintf(o.out, "no agent has a lease in the namespace %s: nothing to take back\n", o.namespace)
 		return err
@@ -76,7 +76,7 @@ func (o *order) missed(clients *apiserver.Clients, none noAgentsError) error {
 }
 
 // placeOf names the cluster by its context and server.
-func placeOf(clients *apiserver.Clients) string {
+func placeOf(clients *client.Clients) string {
 	if clients.Context == "" {
 		return "the server " + clients.Server
 	}
@@ -84,7 +84,7 @@ func placeOf(clients *apiserver.Clients) string {
 }
 
 // elsewhere returns a sentence about the namespaces that have agents.
-func (o *order) elsewhere(clients *apiserver.Clients) string {
+func (o *order) elsewhere(clients *client.Clients) string {
 	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
 	defer cancel()
 	found, err := agentsIn(ctx, clients, metav1.NamespaceAll)

@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/report"
-	nodesignal "plimsoll.dev/plimsoll/signal"
+	nodesignal "plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 func agentCommand() *cobra.Command {
@@ -50,7 +50,7 @@ func spareProcessors() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) }
 // runAgent puts the agent together and runs it until ctx ends.
 func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	spareProcessors()
-	lines := report.NewLines(errs)
+	lines := nodestatus.NewLines(errs)
 	defer lines.Close()
 	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/doctor"
-	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // errNotAll ends a command that not every node has followed.
@@ -77,7 +77,7 @@ func armingCommandOf(name string) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.all, "all", false, "for all nodes")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; empty: what KUBECONFIG names, ~/.kube/config, or the pod's service account")
-	f.StringVar(&o.namespace, "namespace", report.HeartbeatNamespace, "where the agents' leases are, and the ConfigMap "+arming.ConfigMap)
+	f.StringVar(&o.namespace, "namespace", nodestatus.HeartbeatNamespace, "where the agents' leases are, and the ConfigMap "+arming.ConfigMap)
 	f.DurationVar(&o.timeout, "timeout", o.patience, "how long to wait for the agents")
 	if o.local != nil {
 		f.BoolVar(&o.here, "local", false, "for this node, by the disarm file alone")

@@ -12,8 +12,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/arming"
-	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // says is the lease of an agent, renewed now or so long ago.
@@ -21,7 +21,7 @@ func says(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{
-			report.AnnotationVersion: "v1", report.AnnotationArmed: armed, report.AnnotationArmedReason: reason}},
+			nodestatus.AnnotationVersion: "v1", nodestatus.AnnotationArmed: armed, nodestatus.AnnotationArmedReason: reason}},
 		Spec: coordinationv1.LeaseSpec{RenewTime: &renewed},
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/arming"
-	"plimsoll.dev/plimsoll/doctor"
-	"plimsoll.dev/plimsoll/survey"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
 // savedArming is the section of the state file with what was said last.
@@ -24,9 +24,9 @@ const savedArming = "arming"
 // about that beside the loop.
 type ears struct {
 	safety    *safety
-	inherited bool                 // an armed agent was here before this one
-	forAll    *apiserver.ConfigMap // nil without an API server
-	requests  *requests            // likewise
+	inherited bool              // an armed agent was here before this one
+	forAll    *client.ConfigMap // nil without an API server
+	requests  *requests         // likewise
 	looker    atomic.Pointer[agent.Agent]
 
 	heard   chan struct{} // one slot: the cluster may have spoken
@@ -73,7 +73,7 @@ func (p *program) listen(ctx context.Context) {
 	p.crew.Go(func() { p.safety.file.watch(ctx, func() { p.safety.Check() }) })
 	p.crew.Go(func() { p.heedSignals(ctx) })
 	if p.api != nil && p.config.HeartbeatNamespace != "" {
-		p.forAll = apiserver.WatchConfigMap(ctx, p.api, p.config.HeartbeatNamespace, arming.ConfigMap, p.hasSpoken)
+		p.forAll = client.WatchConfigMap(ctx, p.api, p.config.HeartbeatNamespace, arming.ConfigMap, p.hasSpoken)
 	}
 	if p.api != nil {
 		p.hear()
@@ -197,7 +197,7 @@ func (p *program) findings(ctx context.Context, rights bool) ([]string, error) {
 	if p.apiPods != nil {
 		o.Images = p.apiPods.hostImages
 	}
-	facts := survey.Node(ctx, o)
+	facts := probe.Node(ctx, o)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

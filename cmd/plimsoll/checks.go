@@ -9,16 +9,16 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // checks is the boot self-test: every right that the agent will need, tried.
 func (p *program) checks(policy *eviction.Policy) []agent.Check {
 	n := p.node
 	checks := []agent.Check{
-		{What: "reading the node's memory", Try: n.canObserve(signal.MemoryAvailable),
+		{What: "reading the node's memory", Try: n.canObserve(signals.MemoryAvailable),
 			Loss: "memory pressure is not seen", Remedy: "mount the host's cgroup file systems and give their place with --cgroup-root"},
-		{What: "reading the number of PIDs", Try: n.canObserve(signal.PIDAvailable),
+		{What: "reading the number of PIDs", Try: n.canObserve(signals.PIDAvailable),
 			Loss: "PID pressure is not seen", Remedy: "mount the host's /proc and give its place with --proc-root"},
 		{What: "locking the agent's memory", Try: func(context.Context) error { return agent.LockMemory() },
 			Loss: "a look may wait for the disk while memory is short", Remedy: "add the capability IPC_LOCK"},
@@ -29,18 +29,18 @@ func (p *program) checks(policy *eviction.Policy) []agent.Check {
 		{What: "knowing the node's pods", Try: func(context.Context) error { return p.podsKnown() },
 			Loss: "what is not known is not evicted", Remedy: "as the error says"},
 	}
-	if policy.Configured.Has(signal.AllocatableMemoryAvailable) {
-		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signal.AllocatableMemoryAvailable),
+	if policy.Configured.Has(signals.AllocatableMemoryAvailable) {
+		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signals.AllocatableMemoryAvailable),
 			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
 	}
 	return append(checks, agent.Check{What: "killing a process", Try: n.canKill,
 		Loss: "pods may not be ended, or more slowly", Remedy: "as each line of the error says"})
 }
 
-func (n *node) canObserve(s signal.Signal) func(context.Context) error {
+func (n *node) canObserve(s signals.Signal) func(context.Context) error {
 	return func(context.Context) error {
-		var o signal.Observations
-		n.Observe(&o, signal.Regular)
+		var o signals.Observations
+		n.Observe(&o, signals.Regular)
 		if !o[s].Known {
 			return errors.New(o[s].Cause)
 		}

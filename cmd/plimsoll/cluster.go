@@ -9,11 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/endpoints"
-	"plimsoll.dev/plimsoll/report"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -21,7 +21,7 @@ import (
 // who ask.
 func (p *program) openReporter(ctx context.Context) error {
 	p.reporter = &reporter{lines: p.lines, state: p.state, metrics: p.metrics, safety: p.safety, ctx: ctx,
-		pulse: endpoints.NewPulse(p.config.MonitoringPeriod)}
+		pulse: healthz.NewPulse(p.config.MonitoringPeriod)}
 	if err := p.openLadder(ctx); err != nil {
 		return err
 	}
@@ -38,15 +38,15 @@ func (p *program) openReporter(ctx context.Context) error {
 // that it lives.
 func (p *program) openReports(ctx context.Context) error {
 	c, client, name := p.config, p.api.Client(), p.api.NodeName()
-	mode, err := report.ParseMode(c.PressureConditions)
+	mode, err := nodestatus.ParseMode(c.PressureConditions)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Where("pressureConditions"), err)
 	}
-	p.reporter.events = report.NewEvents(client, name, c.EvictionPressureTransitionPeriod)
+	p.reporter.events = nodestatus.NewEvents(client, name, c.EvictionPressureTransitionPeriod)
 	p.close = append(p.close, p.reporter.events.Close)
-	p.reporter.conditions = report.NewConditions(report.ConditionParts{
+	p.reporter.conditions = nodestatus.NewConditions(nodestatus.ConditionParts{
 		Client: client, NodeName: name, Node: p.apiNode.Object,
-		Owner: func(n *corev1.Node) report.Owners {
+		Owner: func(n *corev1.Node) nodestatus.Owners {
 			return mode.Owners(n, p.neighbour.thresholds(), reportedLines(p.policies.shown()))
 		},
 		Why: func(n *corev1.Node) string {
@@ -56,7 +56,7 @@ func (p *program) openReports(ctx context.Context) error {
 		Alive: p.reporter.heartbeatAlive, Armed: p.safety.acts, Inherited: p.inherited,
 	})
 	if c.HeartbeatNamespace != "" {
-		p.reporter.heartbeat = report.NewHeartbeat(report.HeartbeatParts{Client: client, NodeName: name, Namespace: c.HeartbeatNamespace,
+		p.reporter.heartbeat = nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{Client: client, NodeName: name, Namespace: c.HeartbeatNamespace,
 			Node: p.apiNode.Object, Period: c.MonitoringPeriod, Vitals: p.reporter.tellVitals, Log: p.log})
 		p.crew.Go(func() { p.reporter.heartbeat.Run(ctx) })
 	}
@@ -71,7 +71,7 @@ func (p *program) openReports(ctx context.Context) error {
 // armed. It does not end with that: a node whose heartbeat stops is given up, with
 // all its pods.
 func (p *program) reportNodeLease(ctx context.Context) {
-	lease := report.NewNodeLease(report.NodeLeaseParts{Client: p.api.Client(), NodeName: p.api.NodeName(), Node: p.apiNode.Object,
+	lease := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: p.api.Client(), NodeName: p.api.NodeName(), Node: p.apiNode.Object,
 		Alive: p.reporter.heartbeatAlive, Log: p.log})
 	p.crew.Go(func() {
 		if !p.inherited && !p.safety.wait(ctx) {
@@ -84,9 +84,9 @@ func (p *program) reportNodeLease(ctx context.Context) {
 }
 
 // tellVitals is what a heartbeat tells of the agent.
-func (r *reporter) tellVitals() report.Vitals {
+func (r *reporter) tellVitals() nodestatus.Vitals {
 	standing := r.safety.holds()
-	v := report.Vitals{Version: version, Armed: standing.armed(), ArmedReason: standing.Reason, Findings: standing.findings}
+	v := nodestatus.Vitals{Version: version, Armed: standing.armed(), ArmedReason: standing.Reason, Findings: standing.findings}
 	if namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"); name != "" {
 		v.Pod = namespace + "/" + name
 	}
@@ -111,12 +111,12 @@ func (r *reporter) heartbeatAlive(now time.Time) error {
 // serve answers /livez, /readyz and /metrics. What can not be opened is logged: the
 // node is protected all the same.
 func (p *program) serve(ctx context.Context) {
-	var review endpoints.Review
+	var review healthz.Review
 	if p.api != nil {
-		review = apiserver.Review(p.api.Urgent())
+		review = client.Review(p.api.Urgent())
 	}
-	all, err := openEndpoints(ctx, p.config.HealthzBindAddress, &p.config.Endpoints, endpoints.Settings{
-		Live:    []endpoints.Check{{Name: "loop", Err: p.reporter.pulse.Err}},
+	all, err := openEndpoints(ctx, p.config.HealthzBindAddress, &p.config.Endpoints, healthz.Settings{
+		Live:    []healthz.Check{{Name: "loop", Err: p.reporter.pulse.Err}},
 		Ready:   p.readiness(),
 		Metrics: p.metrics.Handler(),
 		Log:     p.log,
@@ -128,14 +128,14 @@ func (p *program) serve(ctx context.Context) {
 }
 
 // readiness is what the agent needs of others.
-func (p *program) readiness() []endpoints.Check {
-	checks := []endpoints.Check{{Name: "memory", Err: p.reporter.memory.Err}, {Name: "pods", Err: p.podsKnown},
+func (p *program) readiness() []healthz.Check {
+	checks := []healthz.Check{{Name: "memory", Err: p.reporter.memory.Err}, {Name: "pods", Err: p.podsKnown},
 		{Name: "notifications", Err: func() error { return nil }, Note: p.notifications}}
 	if p.api != nil {
-		checks = append(checks, endpoints.Check{Name: "api-server", Err: p.apiNode.Err})
+		checks = append(checks, healthz.Check{Name: "api-server", Err: p.apiNode.Err})
 	}
 	if p.client != nil {
-		checks = append(checks, endpoints.Check{Name: "runtime", Err: p.runtime.Err})
+		checks = append(checks, healthz.Check{Name: "runtime", Err: p.runtime.Err})
 	}
 	return checks
 }
@@ -187,7 +187,7 @@ func (p *program) openProvider() (err error) {
 
 // memoryOf is the machine's memory, above which no pod can use any; 0 if it is
 // not known.
-func memoryOf(c *config.Agent) signal.Bytes {
+func memoryOf(c *config.Agent) signals.Bytes {
 	facts, err := stats.Machine(c.ProcRoot, "/sys")
 	if err != nil && facts.Memory == 0 {
 		return 0

@@ -6,19 +6,19 @@ import (
 	"log/slog"
 	"time"
 
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/reclaim"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/gc"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
 // collecting implements agent.Collector.
 type collecting struct {
 	node      *node
-	client    *cri.Client        // nil without a runtime
-	collector *reclaim.Collector // likewise
+	client    *cri.Client   // nil without a runtime
+	collector *gc.Collector // likewise
 	neighbour *neighbour
 	safety    *safety
 	pods      *apiPods // nil without an API server that knows them
@@ -41,7 +41,7 @@ func (c *collecting) knows() bool {
 }
 
 // Collect implements agent.Collector.
-func (c *collecting) Collect(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) []signal.Reclaimer {
+func (c *collecting) Collect(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) []signals.Reclaimer {
 	begun := time.Now()
 	ran, done := c.relieve(ctx, what, enough)
 	if done {
@@ -54,7 +54,7 @@ func (c *collecting) Collect(ctx context.Context, what []signal.Reclaimer, enoug
 	return ran
 }
 
-func (c *collecting) relieve(ctx context.Context, what []signal.Reclaimer, enough func(*signal.Observations) bool) (ran []signal.Reclaimer, done bool) {
+func (c *collecting) relieve(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) (ran []signals.Reclaimer, done bool) {
 	if c.collector == nil || len(what) == 0 {
 		return nil, false
 	}
@@ -63,7 +63,7 @@ func (c *collecting) relieve(ctx context.Context, what []signal.Reclaimer, enoug
 		return nil, false
 	}
 	relief := c.collector.Relieve(ctx, what, func() bool {
-		var now signal.Observations
+		var now signals.Observations
 		c.node.disks.Observe(&now)
 		return enough(&now)
 	})
@@ -159,10 +159,10 @@ func (c *collecting) stop(ctx context.Context, uid string) {
 	}
 }
 
-func newCollector(c *config.Agent, n *node, client reclaim.Runtime, images *sandboxImages, owners reclaim.Owners, teller reclaim.Teller, log *slog.Logger) *reclaim.Collector {
-	return reclaim.New(keepingRuntime{client, images}, func(context.Context) (available, capacity int64, err error) {
-		return n.disks.Available(signal.Imagefs)
-	}, owners, teller, log, reclaim.Options{
+func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxImages, owners gc.Owners, teller gc.Teller, log *slog.Logger) *gc.Collector {
+	return gc.New(keepingRuntime{client, images}, func(context.Context) (available, capacity int64, err error) {
+		return n.disks.Available(signals.Imagefs)
+	}, owners, teller, log, gc.Options{
 		ImageHigh: int(c.ImageGCHighThresholdPercent), ImageLow: int(c.ImageGCLowThresholdPercent),
 		MinimumImageTTL: c.ImageMinimumGCAge, MaximumImageAge: c.ImageMaximumGCAge,
 		MinimumContainerTTL:     c.MinimumContainerTTLDuration,
@@ -174,20 +174,20 @@ func newCollector(c *config.Agent, n *node, client reclaim.Runtime, images *sand
 // owners implements reclaim.Owners by the API server.
 type owners struct{ pods *apiPods }
 
-var podStates = map[apiserver.PodState]reclaim.PodState{
-	apiserver.Active: reclaim.Active, apiserver.Unknown: reclaim.Active,
-	apiserver.Ended: reclaim.Ended, apiserver.Evicted: reclaim.Evicted, apiserver.Gone: reclaim.Unknown,
+var podStates = map[client.PodState]gc.PodState{
+	client.Active: gc.Active, client.Unknown: gc.Active,
+	client.Ended: gc.Ended, client.Evicted: gc.Evicted, client.Gone: gc.Unknown,
 }
 
-func (o owners) Pod(uid string) reclaim.PodState { return podStates[o.pods.State(uid)] }
+func (o owners) Pod(uid string) gc.PodState { return podStates[o.pods.State(uid)] }
 
 func (o owners) Complete() bool { return o.pods.Synced() && o.pods.Err() == nil }
 
 // unowned are pods of which nobody but the runtime knows.
 type unowned struct{}
 
-func (unowned) Pod(string) reclaim.PodState { return reclaim.Active }
-func (unowned) Complete() bool              { return false }
+func (unowned) Pod(string) gc.PodState { return gc.Active }
+func (unowned) Complete() bool         { return false }
 
 // collected implements reclaim.Teller.
 type collected struct {
@@ -197,11 +197,11 @@ type collected struct {
 
 var (
 	collectedFor = map[string]metrics.Reason{"space": metrics.Space, "age": metrics.Age}
-	freedBy      = map[signal.Reclaimer]metrics.Freer{signal.DeadContainers: metrics.Containers, signal.UnusedImages: metrics.Images}
+	freedBy      = map[signals.Reclaimer]metrics.Freer{signals.DeadContainers: metrics.Containers, signals.UnusedImages: metrics.Images}
 )
 
 func (c collected) Event(reason, message string) { c.event(reason, message) }
 
 func (c collected) Collected(kind string, n int) { c.metrics.ImagesCollected(collectedFor[kind], n) }
 
-func (c collected) Freed(what signal.Reclaimer, bytes int64) { c.metrics.Freed(freedBy[what], bytes) }
+func (c collected) Freed(what signals.Reclaimer, bytes int64) { c.metrics.Freed(freedBy[what], bytes) }

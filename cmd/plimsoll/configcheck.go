@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // maxConfigBytes bounds what is read of a configuration file.
@@ -67,7 +67,7 @@ func checkFiles(files []string, in io.Reader, out, errs io.Writer) error {
 		for _, w := range warnings {
 			fmt.Fprintf(errs, "%s: warning: %s\n", name, w)
 		}
-		var faults fields.Faults
+		var faults strictyaml.Faults
 		switch {
 		case errors.As(err, &faults):
 			invalid = true

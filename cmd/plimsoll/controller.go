@@ -15,12 +15,12 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/endpoints"
+	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/lifecycle"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/report"
 )
 
 func controllerCommand() *cobra.Command {
@@ -43,7 +43,7 @@ error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 
 // runController puts the controller together and runs it until ctx ends.
 func runController(ctx context.Context, c *config.Controller, errs io.Writer) error {
-	lines := report.NewLinesOf(errs, report.LargerBacklog)
+	lines := nodestatus.NewLinesOf(errs, nodestatus.LargerBacklog)
 	defer lines.Close()
 	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
 	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
@@ -51,7 +51,7 @@ func runController(ctx context.Context, c *config.Controller, errs io.Writer) er
 	for _, w := range c.Warnings() {
 		log.Warn(w)
 	}
-	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: c.Kubeconfig, Timeout: c.RenewDeadline / 2, UserAgent: "plimsoll-controller/" + version})
+	clients, err := client.Dial(client.Options{Kubeconfig: c.Kubeconfig, Timeout: c.RenewDeadline / 2, UserAgent: "plimsoll-controller/" + version})
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runController(ctx context.Context, c *config.Controller, errs io.Writer) er
 	defer crew.Wait()
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
-	if err := w.serve(ctx, c, apiserver.Review(clients.Writing), &crew, log); err != nil {
+	if err := w.serve(ctx, c, client.Review(clients.Writing), &crew, log); err != nil {
 		return err
 	}
 	log.Info("watching", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
@@ -118,10 +118,10 @@ func identity() (string, error) {
 
 // serve answers probes, scrapes and questions. Returns an error if an address or the
 // socket can not be opened: whether anything decides would be unknown.
-func (w *watchman) serve(ctx context.Context, c *config.Controller, review endpoints.Review, crew *sync.WaitGroup, log *slog.Logger) error {
-	all, err := openEndpoints(ctx, c.HealthzBindAddress, &c.Endpoints, endpoints.Settings{
-		Live:    []endpoints.Check{{Name: "loop", Err: w.controller.Live}},
-		Ready:   []endpoints.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},
+func (w *watchman) serve(ctx context.Context, c *config.Controller, review healthz.Review, crew *sync.WaitGroup, log *slog.Logger) error {
+	all, err := openEndpoints(ctx, c.HealthzBindAddress, &c.Endpoints, healthz.Settings{
+		Live:    []healthz.Check{{Name: "loop", Err: w.controller.Live}},
+		Ready:   []healthz.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},
 		Metrics: w.metrics.Handler(),
 		Explain: w,
 		Log:     log,

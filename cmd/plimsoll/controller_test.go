@@ -22,15 +22,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/test/cluster"
-	"plimsoll.dev/plimsoll/test/logbook"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
 // A tower is a controller of this program that runs in the test, under the rights
 // of deploy/rbac, and a cluster of nodes that exist on paper.
 type tower struct {
 	api  kubernetes.Interface
-	said logbook.Book
+	said logcapture.Book
 	http http.Client
 }
 

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/ladder"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/evict"
 	"plimsoll.dev/plimsoll/stats"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // A crowd is a node whose only pod has 16,001 processes. It counts how often memory is
@@ -36,7 +36,7 @@ type crowd struct {
 }
 
 // Observe implements agent.Observer.
-func (c *crowd) Observe(into *signal.Observations, kind signal.Kind) {
+func (c *crowd) Observe(into *signals.Observations, kind signals.Kind) {
 	c.stats.Look(kind, time.Now(), into)
 	if c.killing {
 		now := time.Now()
@@ -84,7 +84,7 @@ func (*crowd) Save(eviction.Saved)                     {}
 // had its time: another pod may fill it meanwhile.
 func TestKill_MemoryIsLookedAtBesideACrowd(t *testing.T) {
 	c := newCrowd(t)
-	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signal.MemoryAvailable, Value: eviction.Value{Fraction: 0.9, Percent: "90%"}}}})
+	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: eviction.Value{Fraction: 0.9, Percent: "90%"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func newCrowd(t *testing.T) *crowd {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
-	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signal.Container{{Name: "main", ID: "main"}}}}
-	n.directories, n.safety, n.ladder = stats.OpenDirectories(stats.DirectoryOptions{}), flagged(false), &ladder.Ladder{}
+	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
+	n.directories, n.safety, n.ladder = stats.OpenDirectories(stats.DirectoryOptions{}), flagged(false), &evict.Ladder{}
 	return &crowd{node: n, settled: make(chan struct{})}
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"plimsoll.dev/plimsoll/arming"
+	"plimsoll.dev/plimsoll/internal/arming"
 )
 
 // A disarmFile is the path of the file whose existence disarms; empty: there is

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // namedFlag is a flag in a text, with its value where that is one word: no
@@ -110,9 +110,9 @@ func refusesValue(flag, value string) bool {
 	case controller.Set(flag, value) == nil:
 		_, err = config.LoadController("", ofController)
 	}
-	var faults fields.Faults
+	var faults strictyaml.Faults
 	errors.As(err, &faults)
-	return slices.ContainsFunc(faults, func(f fields.Fault) bool {
+	return slices.ContainsFunc(faults, func(f strictyaml.Fault) bool {
 		return f.Path == "--"+flag && notAChoice.MatchString(f.Problem)
 	})
 }

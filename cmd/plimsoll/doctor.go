@@ -13,15 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/doctor"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/kubeletconfig"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/survey"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // errFound ends a doctor that found errors; what they are it has written.
@@ -61,7 +61,7 @@ Exit status: 0 nothing worse than warnings, 1 not everything could be looked at,
 			return invalidError{fmt.Errorf("--output: %q: must be text or json", x.output)}
 		}
 		c, err := config.Load(x.file, flags)
-		if errors.As(err, new(fields.Faults)) {
+		if errors.As(err, new(strictyaml.Faults)) {
 			return invalidError{err}
 		}
 		if err != nil {
@@ -99,7 +99,7 @@ func (x *examination) run(ctx context.Context, c *config.Agent, out io.Writer) e
 
 // examineNode looks at this node as an agent of that configuration finds it.
 func examineNode(ctx context.Context, c *config.Agent) ([]doctor.Finding, error) {
-	api, err := apiserver.Connect(apiserver.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "plimsoll-doctor/" + version})
+	api, err := client.Connect(client.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "plimsoll-doctor/" + version})
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +116,17 @@ func examineNode(ctx context.Context, c *config.Agent) ([]doctor.Finding, error)
 		return nil, err
 	}
 	o.AskKubelet = true
-	return doctor.Examine(survey.Node(ctx, o)), nil
+	return doctor.Examine(probe.Node(ctx, o)), nil
 }
 
 // nodeSurvey says where an agent of that configuration looks. The runtime is nil
 // with the fault that is why.
-func nodeSurvey(c *config.Agent, api *apiserver.Connection, runtime *cri.Client, fault error) (survey.NodeOptions, error) {
+func nodeSurvey(c *config.Agent, api *client.Connection, runtime *cri.Client, fault error) (probe.NodeOptions, error) {
 	lines, err := ourLines(c)
 	if err != nil {
-		return survey.NodeOptions{}, err
+		return probe.NodeOptions{}, err
 	}
-	o := survey.NodeOptions{
+	o := probe.NodeOptions{
 		Ours: doctor.Ours{
 			Lines: lines, MaxFillRate: c.FillRate(), Reclaim: c.Reclaim, StorageLimits: cmp.Or(limitsOff(c), c.LocalStorageLimits),
 			PressureConditions: c.PressureConditions, NodeCgroup: c.NodeCgroup,
@@ -159,13 +159,13 @@ func limitsOff(c *config.Agent) string {
 // ourLines are the thresholds of a configuration, without those that follow from
 // what the node's disks turn out to be.
 func ourLines(c *config.Agent) (lines []doctor.Line, err error) {
-	policy, err := c.Policy(signal.Single)
+	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range policy.Thresholds {
 		line, err := kubeletconfig.ParseThreshold(t.Signal, t.Value.String())
-		if err == nil && t.Signal.Definition().Filesystem != signal.Containerfs {
+		if err == nil && t.Signal.Definition().Filesystem != signals.Containerfs {
 			lines = append(lines, doctor.Line{Threshold: line, Grace: t.Grace})
 		}
 	}
@@ -178,7 +178,7 @@ func examineCluster(ctx context.Context, c *config.Agent) ([]doctor.Finding, err
 	if err != nil {
 		return nil, err
 	}
-	return doctor.ExamineCluster(survey.Cluster(ctx, survey.ClusterOptions{Client: clients.Electing, Namespace: cmp.Or(c.HeartbeatNamespace, "plimsoll-system")})), nil
+	return doctor.ExamineCluster(probe.Cluster(ctx, probe.ClusterOptions{Client: clients.Electing, Namespace: cmp.Or(c.HeartbeatNamespace, "plimsoll-system")})), nil
 }
 
 // errNoCluster names every place that [dialCluster] looks at.
@@ -186,13 +186,13 @@ var errNoCluster = errors.New("no API server is known: give --kubeconfig, set KU
 
 // dialCluster prepares to speak to the API server as an administrator does. Returns
 // errNoCluster if nothing says where the server is.
-func dialCluster(kubeconfig, userAgent string) (*apiserver.Clients, error) {
-	o := apiserver.Options{Kubeconfig: kubeconfig, UserAgent: userAgent + "/" + version}
+func dialCluster(kubeconfig, userAgent string) (*client.Clients, error) {
+	o := client.Options{Kubeconfig: kubeconfig, UserAgent: userAgent + "/" + version}
 	if kubeconfig == "" {
 		o.Kubeconfigs = kubeconfigs()
 	}
-	clients, err := apiserver.Dial(o)
-	if errors.Is(err, apiserver.ErrNoServer) {
+	clients, err := client.Dial(o)
+	if errors.Is(err, client.ErrNoServer) {
 		return nil, errNoCluster
 	}
 	return clients, err

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/doctor"
-	"plimsoll.dev/plimsoll/kubeletconfig"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
 // on is a node of files: one process, no swap, no kubelet and no runtime.
@@ -111,7 +111,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("%v: %s", err, agent)
 	}
 	k, err := kubeletconfig.Read([]byte(kubelet))
-	if err != nil || k.Hard[1].Text != "5%" || k.Hard[1].Signal != signal.NodefsAvailable {
+	if err != nil || k.Hard[1].Text != "5%" || k.Hard[1].Signal != signals.NodefsAvailable {
 		t.Errorf("%v: %s", err, kubelet)
 	}
 	status, out, errs = plimsoll("", "import-kubelet-config", file, "-d", filepath.Join(dir, "out"))

@@ -9,47 +9,47 @@ import (
 	"sync"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/endpoints"
+	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
 // An opened listener, and the server for it.
 type opened struct {
 	listener net.Listener
-	server   *endpoints.Server
+	server   *healthz.Server
 }
 
 // openEndpoints opens the socket and the address of a configuration. All is served
 // on the socket and on loopback; on other addresses by HTTPS, and what needs a
 // right by reviews. Returns those that could be opened, and the errors of the
 // others.
-func openEndpoints(ctx context.Context, address string, c *config.Endpoints, s endpoints.Settings, review endpoints.Review) (all []opened, err error) {
+func openEndpoints(ctx context.Context, address string, c *config.Endpoints, s healthz.Settings, review healthz.Review) (all []opened, err error) {
 	if c.HealthSocket != "" {
-		l, failed := endpoints.ListenSocket(ctx, c.HealthSocket)
+		l, failed := healthz.ListenSocket(ctx, c.HealthSocket)
 		if failed == nil {
 			local := s
-			local.Limits = endpoints.SocketLimits
-			all = append(all, opened{l, endpoints.New(local)})
+			local.Limits = healthz.SocketLimits
+			all = append(all, opened{l, healthz.New(local)})
 		}
 		err = failed
 	}
 	if address == "" {
 		return all, err
 	}
-	s.Limits = endpoints.TCPLimits
-	l, failed := endpoints.Listen(ctx, address)
+	s.Limits = healthz.TCPLimits
+	l, failed := healthz.Listen(ctx, address)
 	if failed != nil {
 		return all, errors.Join(err, failed)
 	}
 	if beyondLoopback(l.Addr().String()) {
-		s.Access = endpoints.NewAccess(review)
-		if s.TLS, failed = endpoints.TLS(c.TLSCertFile, c.TLSPrivateKeyFile, s.Log); failed != nil {
+		s.Access = healthz.NewAccess(review)
+		if s.TLS, failed = healthz.TLS(c.TLSCertFile, c.TLSPrivateKeyFile, s.Log); failed != nil {
 			return all, errors.Join(err, failed, l.Close())
 		}
 		if review == nil {
 			s.Log.Warn("Metrics and details are refused on this address: without an API server no token can be reviewed", "address", address, "remedy", "--healthz-bind-address on 127.0.0.1")
 		}
 	}
-	return append(all, opened{l, endpoints.New(s)}), err
+	return append(all, opened{l, healthz.New(s)}), err
 }
 
 // runEndpoints serves until ctx ends.

@@ -3,8 +3,8 @@ package main
 import (
 	"sync"
 
-	"plimsoll.dev/plimsoll/kill"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kill"
 )
 
 // mostEvicted bounds what is remembered of evicted pods.
@@ -35,7 +35,7 @@ func (e *evicted) target(uid string) (t kill.Target, found bool) {
 }
 
 // over reports whether a pod was evicted, and nothing of it runs since.
-func (n *node) over(pod *signal.Pod) bool {
+func (n *node) over(pod *signals.Pod) bool {
 	t, found := n.evicted.target(pod.UID)
 	return found && n.killer.Ended(t)
 }

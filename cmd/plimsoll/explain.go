@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/fleet"
+	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
 // An explanation is what /explain tells of a node (docs/controller.md). Moments
@@ -35,7 +35,7 @@ type explanation struct {
 	Failures   int       `json:"failures"`
 }
 
-func explain(e *fleet.Explanation) explanation {
+func explain(e *core.Explanation) explanation {
 	x := explanation{
 		Node: e.Node, Leads: e.Leads, Ready: e.Ready.String(), Verdict: string(e.Verdict), LastSign: e.LastSign.UTC(), Source: string(e.Source),
 		SilentFrom: e.Silent.UTC(), Unready: e.Since.UTC(), Zone: e.Zone.String(), ZoneRate: e.Rate, Queued: e.Queued, Ahead: e.Ahead,

@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/kill"
-	"plimsoll.dev/plimsoll/ladder"
-	"plimsoll.dev/plimsoll/reclaim"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/evict"
+	"plimsoll.dev/plimsoll/internal/gc"
+	"plimsoll.dev/plimsoll/internal/kill"
 )
 
 // A removing runtime counts what it is told to end or to remove.
 type removing struct {
-	reclaim.Runtime // nil: nothing else is asked
-	removed         int
+	gc.Runtime // nil: nothing else is asked
+	removed    int
 }
 
 func (r *removing) note() error {
@@ -70,7 +70,7 @@ func TestNothingIsRemovedOnceTheFileIsThere(t *testing.T) {
 		t.Errorf("%d done, %d of them disarmed", inner.removed, inner.removed-len(acts))
 	}
 	v := &victim{may: g.safety.may, killer: &kill.Killer{}} // a killer that was not made kills by a panic
-	if ended, err := v.Kill(t.Context()); !errors.Is(err, agent.ErrDisarmed) || ended != (ladder.Ended{}) {
+	if ended, err := v.Kill(t.Context()); !errors.Is(err, agent.ErrDisarmed) || ended != (evict.Ended{}) {
 		t.Errorf("%+v, %v", ended, err)
 	}
 	if _, err := v.End(t.Context(), time.Second, nil); !errors.Is(err, agent.ErrDisarmed) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/endpoints"
+	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
 // healthSocket is where the chart has agent and controller serve.
@@ -38,7 +38,7 @@ Kubelets run it as an exec probe.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			status, text, err := endpoints.Get(ctx, socket, healthPath(args[0]))
+			status, text, err := healthz.Get(ctx, socket, healthPath(args[0]))
 			if err != nil {
 				return err
 			}

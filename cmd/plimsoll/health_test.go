@@ -16,17 +16,17 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/endpoints"
+	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
 // serving opens endpoints as agent and controller do, until the test ends. It
 // returns the addresses of the listeners, in the order in which they were opened.
-func serving(t *testing.T, address string, c *config.Endpoints, live *atomic.Bool, review endpoints.Review) (at []string) {
+func serving(t *testing.T, address string, c *config.Endpoints, live *atomic.Bool, review healthz.Review) (at []string) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	ctx, cancel := context.WithCancel(context.Background())
-	all, err := openEndpoints(ctx, address, c, endpoints.Settings{
-		Live: []endpoints.Check{{Name: "loop", Err: func() error {
+	all, err := openEndpoints(ctx, address, c, healthz.Settings{
+		Live: []healthz.Check{{Name: "loop", Err: func() error {
 			if live.Load() {
 				return nil
 			}

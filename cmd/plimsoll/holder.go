@@ -6,23 +6,23 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/kill"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/kill"
 )
 
 // leastHeld is the memory or disk space from which on a pod without processes is worth
 // an eviction. A sandbox holds less.
-const leastHeld signal.Bytes = 4 << 20
+const leastHeld signals.Bytes = 4 << 20
 
 // holds reports whether a pod without processes holds memory that outlives them: files
 // in memory, as of an emptyDir of medium Memory.
-func (n *node) holds(pod *signal.Pod) bool {
+func (n *node) holds(pod *signals.Pod) bool {
 	return n.cgroups.Held(pod.UID) >= leastHeld && betweenRuns(pod)
 }
 
 // stores reports whether a pod without processes holds disk space.
-func stores(c *signal.Candidate) bool {
+func stores(c *signals.Candidate) bool {
 	used := c.Usage.EphemeralStorage
 	return used.Known && used.Value >= leastHeld && betweenRuns(c.Pod)
 }
@@ -31,15 +31,15 @@ func stores(c *signal.Candidate) bool {
 // crashes to be started again. A container that is said to run has ended a moment ago:
 // whether the pod has succeeded is not reported yet, and its volumes may be about to
 // be removed.
-func betweenRuns(pod *signal.Pod) bool {
-	return !slices.ContainsFunc(pod.Containers, func(c signal.Container) bool { return c.ID != "" })
+func betweenRuns(pod *signals.Pod) bool {
+	return !slices.ContainsFunc(pod.Containers, func(c signals.Container) bool { return c.ID != "" })
 }
 
 // freeable returns why the end of a pod that runs no process would not free what is
 // short of; nil if it would. Files in memory are freed when the kubelet unmounts
 // their volume, and it does so once the API server has the pod failed.
-func (n *node) freeable(pod *signal.Pod, short signal.Signal) error {
-	held := signal.Format(signal.Amount(n.cgroups.Held(pod.UID)), signal.UnitBytes)
+func (n *node) freeable(pod *signals.Pod, short signals.Signal) error {
+	held := signals.Format(signals.Amount(n.cgroups.Held(pod.UID)), signals.UnitBytes)
 	switch {
 	case !short.OfMemory() || !n.holds(pod):
 		return fmt.Errorf("pod %s runs no process but its sandbox's: its end would free nothing", pod.Key())
@@ -73,12 +73,12 @@ func (v *victim) awaitUnmount(ctx context.Context) error {
 }
 
 // heldIn reads what a pod's cgroup is charged for without page cache.
-func heldIn(h cgroup.Hierarchy, t kill.Target) (signal.Bytes, error) {
+func heldIn(h cgroup.Hierarchy, t kill.Target) (signals.Bytes, error) {
 	m, err := cgroup.OpenMemory(h, t.Path)
 	if err != nil {
 		return 0, err
 	}
 	defer m.Close()
 	u, err := m.Read()
-	return signal.Bytes(u.Unreclaimable()), err
+	return signals.Bytes(u.Unreclaimable()), err
 }

@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/kill"
-	"plimsoll.dev/plimsoll/ladder"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/evict"
+	"plimsoll.dev/plimsoll/internal/kill"
 	"plimsoll.dev/plimsoll/ranking"
-	"plimsoll.dev/plimsoll/signal"
 	"plimsoll.dev/plimsoll/stats"
-	"plimsoll.dev/plimsoll/test/hog"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 func TestMain(m *testing.M) {
@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 // reported is an API server that answers at once.
 type reported struct{ statuses int }
 
-func (r *reported) Owe(ladder.Notice) {}
-func (r *reported) Tell(context.Context, ladder.Notice) error {
+func (r *reported) Owe(evict.Notice) {}
+func (r *reported) Tell(context.Context, evict.Notice) error {
 	r.statuses++
 	return nil
 }
-func (r *reported) Killed(ladder.Notice)   {}
-func (r *reported) Spared(ladder.Notice)   {}
-func (r *reported) Announce(ladder.Notice) {}
+func (r *reported) Killed(evict.Notice)   {}
+func (r *reported) Spared(evict.Notice)   {}
+func (r *reported) Announce(evict.Notice) {}
 
 // A holding is a node with a pod that runs nothing and holds files in memory, and one
 // that runs and holds less.
@@ -69,7 +69,7 @@ func newHolding(t *testing.T) *holding {
 		if boxed[i], err = box.AddPod(uid, sandbox.Burstable, "main"); err != nil {
 			t.Fatal(err)
 		}
-		pods = append(pods, signal.Pod{UID: uid, Namespace: "default", Name: name, FromAPI: true, Containers: []signal.Container{{Name: "main"}}})
+		pods = append(pods, signals.Pod{UID: uid, Namespace: "default", Name: name, FromAPI: true, Containers: []signals.Container{{Name: "main"}}})
 	}
 	pods[1].Containers[0].ID = "main"
 	w := &holding{pods: pods, server: &reported{}, file: filepath.Join("/dev/shm", box.Path()[1:]+"-held")}
@@ -84,7 +84,7 @@ func newHolding(t *testing.T) *holding {
 	}
 	box.Run(t, boxed[1], "main", "fill 60MiB")
 	w.node = &node{hierarchy: h, cgroups: stats.OpenPods(h, box.Path()), source: pods, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, ladder: &ladder.Ladder{Status: w.server}, safety: flagged(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
+		killer: k, ladder: &evict.Ladder{Status: w.server}, safety: flagged(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
 	w.provider = w.cgroups
 	t.Cleanup(w.cgroups.Close)
 	return w
@@ -93,7 +93,7 @@ func newHolding(t *testing.T) *holding {
 // ranked are the pods in the order in which they are evicted for memory.
 func (w *holding) ranked(t *testing.T) (names []string) {
 	t.Helper()
-	for _, r := range ranking.Rank(w.Measure(t.Context()), signal.MemoryAvailable, 0) {
+	for _, r := range ranking.Rank(w.Measure(t.Context()), signals.MemoryAvailable, 0) {
 		names = append(names, r.Pod.Name)
 	}
 	return names
@@ -102,7 +102,7 @@ func (w *holding) ranked(t *testing.T) (names []string) {
 func (w *holding) victim(t *testing.T) (agent.Victim, error) {
 	t.Helper()
 	w.Measure(t.Context())
-	return w.Victim(&eviction.Eviction{Pod: &w.pods[0], Cause: signal.MemoryAvailable.String(), Hard: true})
+	return w.Victim(&eviction.Eviction{Pod: &w.pods[0], Cause: signals.MemoryAvailable.String(), Hard: true})
 }
 
 // A pod is between two runs of its container.
@@ -155,12 +155,12 @@ func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
 	w := newHolding(t)
 	pod := &w.pods[0]
 	for want, change := range map[string]func(){
-		"no API server is there":           func() { w.ladder = &ladder.Ladder{} },
+		"no API server is there":           func() { w.ladder = &evict.Ladder{} },
 		"no API server is there to report": func() { pod.FromAPI = false },
 		"is being deleted":                 func() { pod.EndsBy = time.Now() },
 		"would free nothing":               func() { pod.Containers[0].ID = "ended-a-moment-ago" },
 	} {
-		*pod, w.ladder = signal.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signal.Container{{Name: "main"}}}, &ladder.Ladder{Status: w.server}
+		*pod, w.ladder = signals.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signals.Container{{Name: "main"}}}, &evict.Ladder{Status: w.server}
 		change()
 		if _, err := w.victim(t); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -194,7 +194,7 @@ func TestMeasure_RanksPodWithoutProcessesThatHoldsDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(volume, "file"), make([]byte, 2*leastHeld), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.pods[0].Volumes = []signal.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}}
+	w.pods[0].Volumes = []signals.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}}
 	w.directories = stats.OpenDirectories(stats.DirectoryOptions{HostRoot: root, PodTime: time.Minute, RoundTime: time.Minute})
 	for _, c := range []struct{ when, container, want string }{
 		{"between two runs", "", "holder innocent"},
@@ -205,7 +205,7 @@ func TestMeasure_RanksPodWithoutProcessesThatHoldsDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, r := range ranking.Rank(w.Measure(t.Context()), signal.NodefsAvailable, 0) {
+		for _, r := range ranking.Rank(w.Measure(t.Context()), signals.NodefsAvailable, 0) {
 			names = append(names, r.Pod.Name)
 		}
 		if got := strings.Join(names, " "); got != c.want {

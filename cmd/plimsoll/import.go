@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/fields"
-	"plimsoll.dev/plimsoll/kubeletconfig"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/survey"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // importing is what an import is asked for.
@@ -67,7 +67,7 @@ configuration (a line on standard error for every fault).`,
 
 func (i *importing) run(file string, out, errs io.Writer) error {
 	shared, err := i.share(file)
-	if errors.As(err, new(fields.Faults)) {
+	if errors.As(err, new(strictyaml.Faults)) {
 		return invalidError{err}
 	}
 	if err != nil {
@@ -92,7 +92,7 @@ func (i *importing) share(file string) (shared kubeletconfig.Shared, err error) 
 		return shared, fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
 	if i.dropIns != "" {
-		if sources.DropIns, err = survey.DropIns(i.dropIns); err != nil {
+		if sources.DropIns, err = probe.DropIns(i.dropIns); err != nil {
 			return shared, err
 		}
 	}
@@ -105,27 +105,27 @@ func (i *importing) share(file string) (shared kubeletconfig.Shared, err error) 
 }
 
 // capacityOf are the signals whose percentages refer to a resource of a Node.
-var capacityOf = map[string]signal.Signal{
-	"memory":            signal.MemoryAvailable,
-	"ephemeral-storage": signal.NodefsAvailable,
+var capacityOf = map[string]signals.Signal{
+	"memory":            signals.MemoryAvailable,
+	"ephemeral-storage": signals.NodefsAvailable,
 }
 
 func capacities(given map[string]string) (kubeletconfig.Capacity, error) {
-	var faults fields.Faults
-	known := map[signal.Signal]signal.Amount{}
+	var faults strictyaml.Faults
+	known := map[signals.Signal]signals.Amount{}
 	for key, text := range given {
 		s, is := capacityOf[key]
-		q, err := fields.ParseQuantity(text)
+		q, err := strictyaml.ParseQuantity(text)
 		switch {
 		case !is:
 			faults.Add("--capacity", key, "must be memory or ephemeral-storage")
 		case err != nil || q.Sign() <= 0:
 			faults.Add("--capacity="+key, text, "must be a positive quantity, such as 16Gi")
 		default:
-			known[s] = signal.Amount(fields.Whole(q))
+			known[s] = signals.Amount(strictyaml.Whole(q))
 		}
 	}
-	return func(s signal.Signal) signal.Amount { return known[s] }, faults.Err()
+	return func(s signals.Signal) signals.Amount { return known[s] }, faults.Err()
 }
 
 func (i *importing) write(shared kubeletconfig.Shared, out io.Writer) error {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/reclaim"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/gc"
 )
 
 // An imageSource reports the images of sandboxes, as a container runtime does.
@@ -77,7 +77,7 @@ func (s *sandboxImages) keep() []string {
 // A keepingRuntime lists images only once it is known which of them sandboxes are
 // made of: until then none is collected.
 type keepingRuntime struct {
-	reclaim.Runtime
+	gc.Runtime
 	images *sandboxImages
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -48,9 +48,9 @@ func (p *pausing) RemoveImage(_ context.Context, id string) error {
 
 type silent struct{}
 
-func (silent) Event(string, string)          {}
-func (silent) Collected(string, int)         {}
-func (silent) Freed(signal.Reclaimer, int64) {}
+func (silent) Event(string, string)           {}
+func (silent) Collected(string, int)          {}
+func (silent) Freed(signals.Reclaimer, int64) {}
 
 func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 2 {
-				collector.Relieve(ctx, []signal.Reclaimer{signal.UnusedImages}, func() bool { return false })
+				collector.Relieve(ctx, []signals.Reclaimer{signals.UnusedImages}, func() bool { return false })
 			}
 			if slices.Sort(c.runtime.gone); !slices.Equal(c.runtime.gone, c.gone) {
 				t.Errorf("removed %v, want %v", c.runtime.gone, c.gone)

@@ -10,20 +10,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/kubeletconfig"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/stats"
-	"plimsoll.dev/plimsoll/survey"
 )
 
 // neighbour is the kubelet beside the agent, if there is one: what it does by
 // itself is left to it.
 type neighbour struct {
 	config *config.Agent
-	node   *apiserver.Node         // nil without an API server
+	node   *client.Node            // nil without an API server
 	search func(cgroupRoot string) // for pods, below the kubelet's cgroup root too
 	found  atomic.Pointer[kubeletconfig.Config]
 	file   atomic.Bool // there is one, whether it can be used or not
@@ -35,7 +35,7 @@ type neighbour struct {
 // changes when somebody works on the node.
 const neighbourPeriod = time.Minute
 
-func meetNeighbour(c *config.Agent, node *apiserver.Node, search func(cgroupRoot string), log *slog.Logger) *neighbour {
+func meetNeighbour(c *config.Agent, node *client.Node, search func(cgroupRoot string), log *slog.Logger) *neighbour {
 	n := &neighbour{config: c, node: node, search: search, log: log}
 	n.read()
 	return n
@@ -51,7 +51,7 @@ func (n *neighbour) watch(ctx context.Context) {
 // read takes over the kubelet's configuration. One that can not be read stays
 // what it was.
 func (n *neighbour) read() {
-	sources, err := survey.KubeletSources(n.config.ProcRoot, n.config.HostRoot, n.config.KubeletConfig)
+	sources, err := probe.KubeletSources(n.config.ProcRoot, n.config.HostRoot, n.config.KubeletConfig)
 	n.file.Store(!errors.Is(err, fs.ErrNotExist))
 	if errors.Is(err, fs.ErrNotExist) {
 		n.found.Store(nil)
@@ -119,7 +119,7 @@ type policies struct {
 }
 
 type policyKey struct {
-	layout signal.Layout
+	layout signals.Layout
 	limits bool
 }
 

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/arming"
+	"plimsoll.dev/plimsoll/internal/arming"
 )
 
 // settlePace is how often a disarmed agent sees whether all that it takes back is

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // Exit statuses beyond 0. A command that ends otherwise fails with 1.
@@ -81,7 +81,7 @@ func takesNothing(cmd *cobra.Command, args []string) error {
 func untilSignalled[C any](load func() (C, error), run func(context.Context, C, io.Writer) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, err := load()
-		if errors.As(err, new(fields.Faults)) {
+		if errors.As(err, new(strictyaml.Faults)) {
 			return invalidError{err}
 		}
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"plimsoll.dev/plimsoll/pods"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
 // filesPeriod is how often every manifest is looked at, in case a change was not
@@ -22,23 +22,23 @@ const filesPeriod = time.Minute
 // manifests keeps the pods of a directory up to date beside the loop, which
 // must not wait for a disk.
 type manifests struct {
-	directory *pods.Directory
+	directory *agentpods.Directory
 	log       *slog.Logger
-	latest    atomic.Pointer[[]signal.Pod]
+	latest    atomic.Pointer[[]signals.Pod]
 	told      atomic.Pointer[string] // the fault of the last reading
 }
 
 // openManifests reads the directory once.
-func openManifests(path string, choices *pods.Choices, log *slog.Logger) *manifests {
-	m := &manifests{directory: pods.NewDirectory(path, choices), log: log}
-	m.latest.Store(&[]signal.Pod{})
+func openManifests(path string, choices *agentpods.Choices, log *slog.Logger) *manifests {
+	m := &manifests{directory: agentpods.NewDirectory(path, choices), log: log}
+	m.latest.Store(&[]signals.Pod{})
 	m.told.Store(new(string))
 	m.read()
 	return m
 }
 
 // pods are those of the latest reading. Any goroutine may ask.
-func (m *manifests) pods() []signal.Pod { return *m.latest.Load() }
+func (m *manifests) pods() []signals.Pod { return *m.latest.Load() }
 
 // fault implements podSource.
 func (m *manifests) fault() error {

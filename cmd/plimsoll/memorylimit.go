@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 // programText is what the program's own code takes of a memory limit besides Go's

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/arming"
-	"plimsoll.dev/plimsoll/doctor"
-	"plimsoll.dev/plimsoll/follow"
-	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 const (
@@ -25,17 +25,17 @@ const (
 	// says after that it says in spite of the word.
 	hearingTime = 3 * time.Second
 	// deadAge is how old a lease is whose agent is not waited for.
-	deadAge = 3 * report.LeaseDuration
+	deadAge = 3 * nodestatus.LeaseDuration
 )
 
 // patienceWithLeases: a list of those of a large cluster takes a while.
-var patienceWithLeases = follow.Patience{List: time.Minute, Open: 90 * time.Second, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}}
+var patienceWithLeases = reflector.Patience{List: time.Minute, Open: 90 * time.Second, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}}
 
 // muster waits until the agents' leases say that they have followed, and says of
 // each node what became of it. All leases are read in one list and one watch.
-func (o *order) muster(ctx context.Context, clients *apiserver.Clients) error {
+func (o *order) muster(ctx context.Context, clients *client.Clients) error {
 	r, begun := newRoll(), time.Now()
-	kind := follow.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: clients.Watching.CoordinationV1().Leases(o.namespace),
+	kind := reflector.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: clients.Watching.CoordinationV1().Leases(o.namespace),
 		Example: &coordinationv1.Lease{}, Into: r, Patience: patienceWithLeases}
 	if len(o.nodes) == 1 {
 		kind.Selector = fields.OneTermEqualSelector("metadata.name", o.nodes[0])

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/reclaim"
+	"plimsoll.dev/plimsoll/internal/gc"
 )
 
 // What one program collects, no other one does: a kubelet may come, and go,
@@ -19,7 +19,7 @@ func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runtime, log := &askedRuntime{}, slog.New(slog.DiscardHandler)
 		c := &collecting{safety: flagged(false), neighbour: &neighbour{config: config.NewAgent(), log: log}, log: log,
-			collector: reclaim.New(runtime, nil, unowned{}, nil, log, reclaim.Options{ImageHigh: 100})}
+			collector: gc.New(runtime, nil, unowned{}, nil, log, gc.Options{ImageHigh: 100})}
 		ctx, stop := context.WithCancel(t.Context())
 		go c.run(ctx)
 		lists := func() int64 {

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/cgroup"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/kill"
-	"plimsoll.dev/plimsoll/ladder"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/evict"
+	"plimsoll.dev/plimsoll/internal/kill"
+	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -35,28 +35,28 @@ type node struct {
 	source      podSource     // nil: no pods are known
 	stalls      *stats.Stalls // nil: nobody is woken by them
 	killer      *kill.Killer
-	ladder      *ladder.Ladder
+	ladder      *evict.Ladder
 	safety      *safety
 	sandboxes   *sandboxes
 	evicted     evicted
 	metrics     *metrics.Metrics
 	log         *slog.Logger
 
-	candidates []signal.Candidate
-	read       []signal.Candidate // where another provider measures
-	stored     []signal.Candidate
+	candidates []signals.Candidate
+	read       []signals.Candidate // where another provider measures
+	stored     []signals.Candidate
 }
 
 // openNode opens what the kernel shows of the node.
 func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
-	policy, err := c.Policy(signal.Single)
+	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		return nil, err
 	}
 	options, err := stats.Options{
 		ProcRoot: c.ProcRoot, CgroupRoot: c.CgroupRoot, NodeCgroup: c.NodeCgroup,
 		KubeReserved:       c.ReservedMemory(), // with systemReserved: only their sum counts
-		WithoutAllocatable: !policy.Configured.Has(signal.AllocatableMemoryAvailable),
+		WithoutAllocatable: !policy.Configured.Has(signals.AllocatableMemoryAvailable),
 	}.Resolve()
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, ladder: &ladder.Ladder{}, sandboxes: newSandboxes(), log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, ladder: &evict.Ladder{}, sandboxes: newSandboxes(), log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -105,20 +105,20 @@ func (n *node) Close() {
 const slowLook = eviction.ShortestInterval / 2
 
 // Observe implements agent.Observer.
-func (n *node) Observe(into *signal.Observations, kind signal.Kind) {
+func (n *node) Observe(into *signals.Observations, kind signals.Kind) {
 	begun := time.Now()
 	n.stats.Look(kind, begun, into)
 	if time.Since(begun) > slowLook { // kept waiting in between: when it was seen is not known well
-		n.stats.Look(signal.Extra, time.Now(), into)
+		n.stats.Look(signals.Extra, time.Now(), into)
 	}
-	if kind == signal.Regular {
+	if kind == signals.Regular {
 		n.disks.Observe(into)
 	}
 	n.metrics.Look(kind, time.Since(begun))
 	n.metrics.Observed(into)
 }
 
-func (n *node) pods() []signal.Pod {
+func (n *node) pods() []signals.Pod {
 	if n.source == nil {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (n *node) pods() []signal.Pod {
 // Measure implements agent.Pods. A pod without a cgroup is not active, nor is one
 // without processes, unless it holds memory or disk space: it has ended, or has not
 // begun. Nor is one that was evicted, whoever has heard of it.
-func (n *node) Measure(context.Context) []signal.Candidate {
+func (n *node) Measure(context.Context) []signals.Candidate {
 	pods := n.pods()
 	if n.provider != stats.Provider(n.cgroups) {
 		// Where to find whoever is chosen; and what the next look holds late counters
@@ -136,21 +136,21 @@ func (n *node) Measure(context.Context) []signal.Candidate {
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
-	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool { return c.Usage == nil || n.over(c.Pod) })
+	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.over(c.Pod) })
 	n.directories.Merge(n.candidates)
-	n.candidates = slices.DeleteFunc(n.candidates, func(c signal.Candidate) bool {
+	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool {
 		return c.Usage.Processes.Known && c.Usage.Processes.Value == 0 && !n.holds(c.Pod) && !stores(&c)
 	})
 	return n.candidates
 }
 
 // Stored implements agent.Pods.
-func (n *node) Stored() []signal.Candidate {
+func (n *node) Stored() []signals.Candidate {
 	pods := n.pods()
 	n.stored = n.stored[:0]
 	for i := range pods {
 		if !n.over(&pods[i]) {
-			n.stored = append(n.stored, signal.Candidate{Pod: &pods[i]})
+			n.stored = append(n.stored, signals.Candidate{Pod: &pods[i]})
 		}
 	}
 	n.directories.Merge(n.stored)
@@ -177,11 +177,11 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 		v.containers = append(v.containers, c.Name)
 	}
 	v.target.Spare = n.spared(e.Pod.UID, found.Containers)
-	if s, err := signal.Parse(e.Cause); err == nil && s.Definition().Condition != signal.DiskPressure && n.killer.Ended(v.target) {
+	if s, err := signals.Parse(e.Cause); err == nil && s.Definition().Condition != signals.DiskPressure && n.killer.Ended(v.target) {
 		if err := n.freeable(e.Pod, s); err != nil {
 			return nil, err
 		}
-		v.held = func() (signal.Bytes, error) { return heldIn(n.hierarchy, v.target) }
+		v.held = func() (signals.Bytes, error) { return heldIn(n.hierarchy, v.target) }
 	}
 	return v, nil
 }
@@ -189,14 +189,14 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 // A victim is a pod's cgroup, as it was when the pod was measured, and its end.
 type victim struct {
 	may        func() error // asked right before a signal
-	ladder     *ladder.Ladder
+	ladder     *evict.Ladder
 	eviction   *eviction.Eviction
 	killer     *kill.Killer
 	evicted    *evicted
 	target     kill.Target
 	containers []string
 	// held reads the memory of a pod that runs nothing; nil for one that does.
-	held func() (signal.Bytes, error)
+	held func() (signals.Bytes, error)
 
 	finishing sync.Mutex
 	finished  int // processes that Finish has signalled
@@ -209,11 +209,11 @@ func (v *victim) Immediate(ctx, telling context.Context, wait time.Duration) (ag
 
 // Graceful implements agent.Victim.
 func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
-	return v.killed(v.ladder.Graceful(ctx, v.eviction, v, grace, ladder.Changes(change)))
+	return v.killed(v.ladder.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
 }
 
 // killed is what became of the pod, which is noted.
-func (v *victim) killed(r ladder.Result, err error) (agent.Killed, error) {
+func (v *victim) killed(r evict.Result, err error) (agent.Killed, error) {
 	if err == nil && !r.Withdrawn {
 		v.evicted.note(v.target)
 	}
@@ -232,17 +232,17 @@ func (v *victim) killed(r ladder.Result, err error) (agent.Killed, error) {
 func (v *victim) Containers() []string { return v.containers }
 
 // Kill implements ladder.Processes.
-func (v *victim) Kill(ctx context.Context) (ladder.Ended, error) {
+func (v *victim) Kill(ctx context.Context) (evict.Ended, error) {
 	if err := v.may(); err != nil {
-		return ladder.Ended{}, err
+		return evict.Ended{}, err
 	}
 	return ended(v.killer.Immediate(ctx, v.target))
 }
 
 // End implements ladder.Processes.
-func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (ladder.Ended, error) {
+func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (evict.Ended, error) {
 	if err := v.may(); err != nil {
-		return ladder.Ended{}, err
+		return evict.Ended{}, err
 	}
 	e, err := ended(v.killer.Graceful(ctx, v.target, grace, hurry))
 	v.finishing.Lock()
@@ -257,7 +257,7 @@ func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
 	defer v.finishing.Unlock()
 	e, err := v.Kill(ctx)
 	v.finished = e.Signalled
-	return v.killed(ladder.Result{Ended: e}, err)
+	return v.killed(evict.Result{Ended: e}, err)
 }
 
 // Await implements ladder.Processes.
@@ -272,8 +272,8 @@ func (v *victim) Await(ctx context.Context) error {
 // ended tells a kill that has begun from one that could not: of a pod whose
 // processes got their signal what is left counts as lingering, whatever went
 // wrong then; and so does that of a pod where the kill goes on.
-func ended(r kill.Result, err error) (ladder.Ended, error) {
-	e := ladder.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, Rest: r.Rest}
+func ended(r kill.Result, err error) (evict.Ended, error) {
+	e := evict.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, Rest: r.Rest}
 	switch {
 	case errors.Is(err, kill.ErrGone): // nobody is left: the goal, not a fault
 		return e, nil

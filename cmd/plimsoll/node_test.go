@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -35,15 +35,15 @@ func TestCgroupsAreReadWhoeverMeasures(t *testing.T) {
 
 type onePod struct{}
 
-func (onePod) pods() []signal.Pod { return []signal.Pod{{UID: "ab"}} }
-func (onePod) fault() error       { return nil }
+func (onePod) pods() []signals.Pod { return []signals.Pod{{UID: "ab"}} }
+func (onePod) fault() error        { return nil }
 
 // others measure without a look at cgroups.
 type others struct{ stats.Provider }
 
-func (others) Measure(pods []signal.Pod, into []signal.Candidate) []signal.Candidate {
+func (others) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	for i := range pods {
-		into = append(into, signal.Candidate{Pod: &pods[i], Usage: &signal.Usage{}})
+		into = append(into, signals.Candidate{Pod: &pods[i], Usage: &signals.Usage{}})
 	}
 	return into
 }

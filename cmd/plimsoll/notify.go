@@ -6,7 +6,7 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/cgroupnotify"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -66,4 +66,4 @@ func (p *program) waits() (agent.Notifier, agent.Stalls) {
 }
 
 // Stalls implements agent.Stalls.
-func (n *node) Stalls() []signal.Stall { return n.stalls.Since(n.pods(), time.Now()) }
+func (n *node) Stalls() []signals.Stall { return n.stalls.Since(n.pods(), time.Now()) }

@@ -4,7 +4,7 @@ import (
 	"os"
 	"strings"
 
-	"plimsoll.dev/plimsoll/cgroup"
+	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
 const (

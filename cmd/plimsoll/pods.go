@@ -8,17 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/pods"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/state"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
 // A podSource knows the node's active pods; they must not be changed. It does
 // not wait.
 type podSource interface {
-	pods() []signal.Pod
+	pods() []signals.Pod
 	// fault is why some may be missing, nil if none are.
 	fault() error
 }
@@ -26,19 +26,19 @@ type podSource interface {
 // apiPods are the pods of the API server. Until it has answered, those of the
 // state file serve; where there is none, those that the runtime names.
 type apiPods struct {
-	*apiserver.Pods
-	choices *pods.Choices
+	*client.Pods
+	choices *agentpods.Choices
 	known   bool                   // the state file had some
 	looks   atomic.Pointer[func()] // besides, when pods have changed
 	renewed atomic.Pointer[func()] // likewise
-	runtime atomic.Pointer[[]signal.Pod]
+	runtime atomic.Pointer[[]signals.Pod]
 }
 
 // savedPods is the section of the state file with the last known pods.
 const savedPods = "pods"
 
-func watchPods(ctx context.Context, c *apiserver.Connection, choices *pods.Choices, saved *state.Sections, log *slog.Logger) *apiPods {
-	var known []signal.Pod
+func watchPods(ctx context.Context, c *client.Connection, choices *agentpods.Choices, saved *checkpoint.Sections, log *slog.Logger) *apiPods {
+	var known []signals.Pod
 	if saved != nil {
 		if err := saved.Load(savedPods, &known); err != nil {
 			log.Error("the pods known before are not used", "error", err)
@@ -47,7 +47,7 @@ func watchPods(ctx context.Context, c *apiserver.Connection, choices *pods.Choic
 	}
 	a := &apiPods{choices: choices, known: len(known) > 0}
 	ready := make(chan struct{})
-	a.Pods = apiserver.WatchPods(ctx, c, known, func() {
+	a.Pods = client.WatchPods(ctx, c, known, func() {
 		<-ready
 		if saved != nil {
 			saved.Save(savedPods, savable(a.Active()))
@@ -72,8 +72,8 @@ const (
 // savable are the pods for the state file. A pod of very many containers and volumes
 // is saved without them, so that it leaves room for all other pods. What does not
 // fit is known again once the API server answers.
-func savable(active []signal.Pod) []signal.Pod {
-	saved, parts := make([]signal.Pod, 0, len(active)), 0
+func savable(active []signals.Pod) []signals.Pod {
+	saved, parts := make([]signals.Pod, 0, len(active)), 0
 	for _, pod := range active {
 		if len(pod.Containers)+len(pod.Volumes) > maxPartsOfAPod {
 			pod.Containers, pod.Volumes = nil, nil
@@ -86,7 +86,7 @@ func savable(active []signal.Pod) []signal.Pod {
 	return saved
 }
 
-func (a *apiPods) pods() []signal.Pod {
+func (a *apiPods) pods() []signals.Pod {
 	if !a.Synced() && !a.known {
 		if named := a.runtime.Load(); named != nil {
 			return *named
@@ -132,7 +132,7 @@ func (a *apiPods) askRuntime(ctx context.Context, client *cri.Client) {
 	})
 }
 
-func podsOfRuntime(ctx context.Context, client *cri.Client, choices *pods.Choices) ([]signal.Pod, error) {
+func podsOfRuntime(ctx context.Context, client *cri.Client, choices *agentpods.Choices) ([]signals.Pod, error) {
 	sandboxes, err := client.Sandboxes(ctx)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func podsOfRuntime(ctx context.Context, client *cri.Client, choices *pods.Choice
 	if err != nil {
 		return nil, err
 	}
-	return pods.FromRuntime(sandboxes, containers, choices), nil
+	return agentpods.FromRuntime(sandboxes, containers, choices), nil
 }
 
 // running lists the runtime's IDs of the containers of a pod that run now.

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"testing"
 
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 func TestSavable_LeavesRoomForAllOtherPods(t *testing.T) {
-	var active []signal.Pod
+	var active []signals.Pod
 	for i := range 500 {
-		pod := signal.Pod{UID: fmt.Sprint("uid-", i), Name: fmt.Sprint("p", i)}
+		pod := signals.Pod{UID: fmt.Sprint("uid-", i), Name: fmt.Sprint("p", i)}
 		parts := 10
 		if i < 400 {
 			parts = 250
 		}
 		for k := range parts {
 			name := fmt.Sprintf("%063d", k)
-			pod.Containers = append(pod.Containers, signal.Container{Name: name, ID: name})
-			pod.Volumes = append(pod.Volumes, signal.Volume{Name: name, Local: true, Directory: "kubernetes.io~empty-dir/" + name})
+			pod.Containers = append(pod.Containers, signals.Container{Name: name, ID: name})
+			pod.Volumes = append(pod.Volumes, signals.Volume{Name: name, Local: true, Directory: "kubernetes.io~empty-dir/" + name})
 		}
 		active = append(active, pod)
 	}
@@ -31,7 +31,7 @@ func TestSavable_LeavesRoomForAllOtherPods(t *testing.T) {
 	if len(saved) != 500 || len(saved[499].Volumes) != 10 || len(active[0].Volumes) != 250 {
 		t.Errorf("%d pods are saved", len(saved))
 	}
-	many := make([]signal.Pod, 2*maxSavedParts)
+	many := make([]signals.Pod, 2*maxSavedParts)
 	if len(savable(many)) != maxSavedParts {
 		t.Errorf("%d pods are saved", len(savable(many)))
 	}

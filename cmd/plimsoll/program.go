@@ -11,19 +11,19 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/cgroupnotify"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/endpoints"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/pods"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/reclaim"
-	"plimsoll.dev/plimsoll/report"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/state"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/gc"
+	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -32,18 +32,18 @@ import (
 type program struct {
 	config *config.Agent
 	log    *slog.Logger
-	lines  *report.Lines
+	lines  *nodestatus.Lines
 	crew   sync.WaitGroup
 	close  []func()
 
-	choices    *pods.Choices
+	choices    *agentpods.Choices
 	node       *node
-	state      *state.Sections       // nil: nothing survives a restart
-	api        *apiserver.Connection // nil without an API server
-	apiPods    *apiPods              // nil without one, and with manifests
-	apiNode    *apiserver.Node       // nil without one
-	client     *cri.Client           // nil without a runtime
-	runtime    endpoints.Finding     // whether it answers
+	state      *checkpoint.Sections // nil: nothing survives a restart
+	api        *client.Connection   // nil without an API server
+	apiPods    *apiPods             // nil without one, and with manifests
+	apiNode    *client.Node         // nil without one
+	client     *cri.Client          // nil without a runtime
+	runtime    healthz.Finding      // whether it answers
 	neighbour  *neighbour
 	policies   *policies
 	collecting *collecting
@@ -61,11 +61,11 @@ func (p *program) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.close = append(p.close, p.node.Close)
-	p.choices = pods.NewChoices(p.config.ProtectedNamespaces, p.config.EvictionPolicyNamespaces, func(problem error) {
+	p.choices = agentpods.NewChoices(p.config.ProtectedNamespaces, p.config.EvictionPolicyNamespaces, func(problem error) {
 		p.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
 	})
 	p.choices.Exclude(ownPod(os.Getenv(podUIDVariable), ownCgroups))
-	policy, err := p.config.Policy(signal.Single)
+	policy, err := p.config.Policy(signals.Single)
 	if err != nil {
 		return err
 	}
@@ -103,24 +103,24 @@ func (p *program) open(ctx context.Context) (err error) {
 
 // openState opens the state file; a fault costs what it would have kept, and
 // not the node.
-func openState(c *config.Agent, log *slog.Logger) *state.Sections {
+func openState(c *config.Agent, log *slog.Logger) *checkpoint.Sections {
 	if c.StateFile == "" {
 		return nil
 	}
 	lost := func(err error) {
 		log.Error("the state does not survive a restart: timers, conditions and debts would begin anew", "error", err)
 	}
-	boot, err := state.BootID(c.ProcRoot)
+	boot, err := checkpoint.BootID(c.ProcRoot)
 	if err != nil {
 		lost(err)
 		return nil
 	}
-	file, err := state.Open(c.StateFile, boot)
+	file, err := checkpoint.Open(c.StateFile, boot)
 	if err != nil {
 		lost(err)
 		return nil
 	}
-	sections, notice, err := state.OpenSections(file, lost)
+	sections, notice, err := checkpoint.OpenSections(file, lost)
 	if err != nil {
 		lost(err)
 		return nil
@@ -131,7 +131,7 @@ func openState(c *config.Agent, log *slog.Logger) *state.Sections {
 
 // openAPI connects to the API server, if there is one.
 func (p *program) openAPI(ctx context.Context) error {
-	connection, err := apiserver.Connect(apiserver.Options{Kubeconfig: p.config.Kubeconfig, NodeName: p.config.NodeName,
+	connection, err := client.Connect(client.Options{Kubeconfig: p.config.Kubeconfig, NodeName: p.config.NodeName,
 		UserAgent: "plimsoll-agent/" + version, Choices: p.choices, Log: p.log})
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (p *program) openAPI(ctx context.Context) error {
 		return nil
 	}
 	p.api = connection
-	p.apiNode = apiserver.WatchNode(ctx, connection, p.hasSpoken)
+	p.apiNode = client.WatchNode(ctx, connection, p.hasSpoken)
 	if p.config.PodManifests != "" {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (p *program) openCollecting(ctx context.Context) {
 	if p.client == nil {
 		return
 	}
-	var who reclaim.Owners = unowned{}
+	var who gc.Owners = unowned{}
 	if p.apiPods != nil {
 		who = owners{p.apiPods}
 	}

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/endpoints"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/kubeletconfig"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/report"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/state"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // savedDecisions is the section of the state file with timers and conditions.
@@ -26,31 +26,31 @@ const savedDecisions = "decisions"
 // and what the cluster is told of the node. Its agent.Reporter methods are
 // called by the loop.
 type reporter struct {
-	lines      *report.Lines
-	state      *state.Sections // nil: kept in memory only
+	lines      *nodestatus.Lines
+	state      *checkpoint.Sections // nil: kept in memory only
 	metrics    *metrics.Metrics
 	collecting *collecting
 	safety     *safety
 	ctx        context.Context // of what an eviction sets off beside the loop
 
-	conditions *report.Conditions // these are nil without an API server
-	events     *report.Events
-	heartbeat  *report.Heartbeat // and without a namespace
+	conditions *nodestatus.Conditions // these are nil without an API server
+	events     *nodestatus.Events
+	heartbeat  *nodestatus.Heartbeat // and without a namespace
 
-	pulse  *endpoints.Pulse
-	memory endpoints.Finding
+	pulse  *healthz.Pulse
+	memory healthz.Finding
 
-	held     signal.ConditionSet
+	held     signals.ConditionSet
 	digested *eviction.Policy // whose digest it is
 	digest   string
-	crossed  [signal.Count]time.Time // since when a hard threshold is crossed
+	crossed  [signals.Count]time.Time // since when a hard threshold is crossed
 	vitals   atomic.Pointer[vitals]
 	asked    atomic.Pointer[string] // soft evictions that the controller is asked for
 }
 
 // vitals are what changes with looks of what a heartbeat tells.
 type vitals struct {
-	conditions signal.ConditionSet
+	conditions signals.ConditionSet
 	digest     string
 }
 
@@ -65,14 +65,14 @@ func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
 	if r.heartbeat != nil {
 		r.heartbeat.Beat(s.At)
 	}
-	if memory := &s.Node[signal.MemoryAvailable]; memory.Known {
+	if memory := &s.Node[signals.MemoryAvailable]; memory.Known {
 		r.memory.Set(nil)
 	} else {
 		r.memory.Set(errNoMemory)
 	}
 	r.noteCrossings(s, p)
 	changed := o.Verdict.Conditions != r.held
-	if r.held = o.Verdict.Conditions; changed || s.Kind == signal.Regular {
+	if r.held = o.Verdict.Conditions; changed || s.Kind == signals.Regular {
 		r.metrics.Conditions(r.held)
 		r.tellConditions(s, p)
 	}
@@ -84,7 +84,7 @@ func (r *reporter) count(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
-	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (restraint.Hold{})) && r.events != nil && r.safety.acts() {
+	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (limiter.Hold{})) && r.events != nil && r.safety.acts() {
 		r.events.Attempting(t.Signal, o.Snapshot.At)
 	}
 	e := o.Evicted
@@ -95,7 +95,7 @@ func (r *reporter) count(o *agent.Outcome) {
 		r.metrics.Rehearsed(e.Cause)
 		return
 	}
-	s, err := signal.Parse(e.Cause)
+	s, err := signals.Parse(e.Cause)
 	if err == nil {
 		r.metrics.StatsAge(s, o.Snapshot.At.Sub(o.Snapshot.Node[s].Time))
 	}
@@ -109,7 +109,7 @@ func (r *reporter) count(o *agent.Outcome) {
 // the sandbox of any other stopped. What still runs of it is killed with that: a
 // soft eviction has to be over.
 func (r *reporter) giveBack(cause, uid string) {
-	if s, err := signal.Parse(cause); err != nil || s.Definition().Condition == signal.DiskPressure {
+	if s, err := signals.Parse(cause); err != nil || s.Definition().Condition == signals.DiskPressure {
 		go r.collecting.remove(r.ctx, uid)
 		return
 	}
@@ -117,7 +117,7 @@ func (r *reporter) giveBack(cause, uid string) {
 }
 
 // noteCrossings remembers since when hard thresholds are crossed.
-func (r *reporter) noteCrossings(s *signal.Snapshot, p *eviction.Policy) {
+func (r *reporter) noteCrossings(s *signals.Snapshot, p *eviction.Policy) {
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
 		o := &s.Node[t.Signal]
@@ -132,21 +132,21 @@ func (r *reporter) noteCrossings(s *signal.Snapshot, p *eviction.Policy) {
 }
 
 // tellConditions hands the conditions over, with what is below its threshold.
-func (r *reporter) tellConditions(s *signal.Snapshot, p *eviction.Policy) {
+func (r *reporter) tellConditions(s *signals.Snapshot, p *eviction.Policy) {
 	if r.conditions == nil {
 		return
 	}
-	var crossings report.Crossings
+	var crossings nodestatus.Crossings
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
 		o, c := &s.Node[t.Signal], &crossings[t.Signal.Definition().Condition]
 		if o.Known && !c.Met && o.Available < t.Value.Of(o.Capacity).Value {
-			*c = report.Crossing{Met: true, Signal: t.Signal, Threshold: t.Value.String(), Available: o.Available}
+			*c = nodestatus.Crossing{Met: true, Signal: t.Signal, Threshold: t.Value.String(), Available: o.Available}
 		}
 	}
 	r.conditions.Set(r.held, crossings)
 	if p != r.digested {
-		r.digested, r.digest = p, report.Digest(reportedLines(p))
+		r.digested, r.digest = p, nodestatus.Digest(reportedLines(p))
 	}
 	r.vitals.Store(&vitals{r.held, r.digest})
 }
@@ -156,7 +156,7 @@ func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
 	switch {
 	case d.Decision == agent.Evicted && d.ToSignal != nil:
-		if s, err := signal.Parse(d.Signal); err == nil {
+		if s, err := signals.Parse(d.Signal); err == nil {
 			toSignal := time.Duration(*d.ToSignal * float64(time.Millisecond))
 			if since := r.crossed[s]; !since.IsZero() {
 				toSignal += d.Time.Sub(since)
@@ -172,7 +172,7 @@ func (r *reporter) Report(d *agent.Decision) {
 	case d.Held != "":
 		r.reportHold(d)
 	case d.Decision == agent.Settled && d.Freed != nil:
-		if s, err := signal.Parse(d.Signal); err == nil && s.Definition().Unit == signal.UnitBytes {
+		if s, err := signals.Parse(d.Signal); err == nil && s.Definition().Unit == signals.UnitBytes {
 			r.metrics.Freed(metrics.Eviction, *d.Freed)
 		}
 	}
@@ -202,7 +202,7 @@ func (r *reporter) collection(reason, message string) {
 }
 
 // restored is a machine that goes on where its predecessor ended.
-func restored(policy *eviction.Policy, sections *state.Sections, log *slog.Logger) *eviction.Machine {
+func restored(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
 	machine := eviction.New(policy)
 	if sections == nil {
 		return machine

@@ -10,19 +10,19 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/reclaim"
-	"plimsoll.dev/plimsoll/report"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/gc"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // An askedRuntime counts how often somebody wanted to remove a pod, which
 // begins with a list.
 type askedRuntime struct {
-	reclaim.Runtime // nil: nothing else is asked
-	lists           atomic.Int64
+	gc.Runtime // nil: nothing else is asked
+	lists      atomic.Int64
 }
 
 func (a *askedRuntime) Sandboxes(context.Context) ([]cri.Sandbox, error) {
@@ -55,14 +55,14 @@ func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				c := config.NewAgent()
 				c.Reclaim = "on"
-				lines := report.NewLines(io.Discard)
+				lines := nodestatus.NewLines(io.Discard)
 				defer lines.Close()
 				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), safety: flagged(false), ctx: t.Context(), collecting: &collecting{
 					neighbour: &neighbour{config: c, log: log}, log: log, safety: flagged(false),
-					collector: reclaim.New(runtime, nil, unowned{}, nil, log, reclaim.Options{}),
+					collector: gc.New(runtime, nil, unowned{}, nil, log, gc.Options{}),
 				}}
-				cause := signal.NodefsAvailable.String()
-				r.count(&agent.Outcome{Snapshot: &signal.Snapshot{}, Evicted: &eviction.Eviction{Pod: &signal.Pod{UID: "u"}, Cause: cause, Hard: tc.hard}})
+				cause := signals.NodefsAvailable.String()
+				r.count(&agent.Outcome{Snapshot: &signals.Snapshot{}, Evicted: &eviction.Eviction{Pod: &signals.Pod{UID: "u"}, Cause: cause, Hard: tc.hard}})
 				if tc.ends != nil {
 					tc.ends.Signal, tc.ends.UID = cause, "u"
 					r.Report(tc.ends)

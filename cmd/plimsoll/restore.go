@@ -3,8 +3,8 @@ package main
 import (
 	"errors"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/kill"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/kill"
 )
 
 // findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched,

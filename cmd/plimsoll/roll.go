@@ -7,7 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"plimsoll.dev/plimsoll/report"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 // A roll is what agents say of themselves in their leases, by node. It is a
@@ -79,10 +79,10 @@ func (r *roll) Replace(list []any, _ string) error {
 
 // enter takes over the lease of an agent; other leases are none of ours.
 func (r *roll) enter(l *coordinationv1.Lease) {
-	if l.Annotations[report.AnnotationVersion] == "" {
+	if l.Annotations[nodestatus.AnnotationVersion] == "" {
 		return
 	}
-	a := agentLease{armed: l.Annotations[report.AnnotationArmed], reason: l.Annotations[report.AnnotationArmedReason]}
+	a := agentLease{armed: l.Annotations[nodestatus.AnnotationArmed], reason: l.Annotations[nodestatus.AnnotationArmedReason]}
 	if l.Spec.RenewTime != nil {
 		a.renewed = l.Spec.RenewTime.Time
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/arming"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/reclaim"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/gc"
 )
 
 // A safety is what keeps the agent from acting, like a weapon's. It implements
@@ -142,7 +142,7 @@ func (s *safety) weigh() (changed bool) {
 // A guardedRuntime removes nothing for an agent that may not act. What is asked
 // for at the start of each round is refused, too, so that the round ends there.
 type guardedRuntime struct {
-	reclaim.Runtime
+	gc.Runtime
 	safety *safety
 }
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/internal/arming"
 )
 
 // flagged is a safety that nobody speaks to.

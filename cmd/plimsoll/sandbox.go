@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 	// mostOfSandbox is the memory above which a sandbox is not spared: a process that
 	// only holds namespaces has less, one that runs the containers inside of it (a
 	// kernel in user space, a virtual machine) has more.
-	mostOfSandbox signal.Bytes = 32 << 20
+	mostOfSandbox signals.Bytes = 32 << 20
 )
 
 // sandboxes are those that the container runtime has, of pods by UID. They are

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/cri"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/stats"
 )
 
@@ -63,7 +63,7 @@ func TestSpared_SandboxOfRuntimeOnly(t *testing.T) {
 // A sandbox in which the containers' memory is, as of a kernel in user space, is not
 // spared: nothing would be freed.
 func TestSpared_NotSandboxThatHoldsMemory(t *testing.T) {
-	for memory, spared := range map[signal.Bytes]bool{1 << 20: true, mostOfSandbox + 1: false} {
+	for memory, spared := range map[signals.Bytes]bool{1 << 20: true, mostOfSandbox + 1: false} {
 		h := cgroup.At(cgroup.V2, t.TempDir())
 		for _, place := range []string{"", "/s", "/1"} {
 			dir := h.Dir("memory", "/kubepods/pod"+sandboxedUID+place)
@@ -80,7 +80,7 @@ func TestSpared_NotSandboxThatHoldsMemory(t *testing.T) {
 		n := withSandboxes(cri.Sandbox{ID: "s", UID: sandboxedUID})
 		n.cgroups = stats.OpenPods(h, "/")
 		defer n.cgroups.Close()
-		n.cgroups.MeasureMemory([]signal.Pod{{UID: sandboxedUID}}, nil)
+		n.cgroups.MeasureMemory([]signals.Pod{{UID: sandboxedUID}}, nil)
 		found, _ := n.cgroups.Cgroup(sandboxedUID)
 		if got := n.spared(sandboxedUID, found.Containers); (len(got) == 1) != spared {
 			t.Errorf("of %d bytes: %q", memory, got)

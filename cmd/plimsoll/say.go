@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/arming"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
 // speaker is who the API server says wrote a word.
@@ -20,7 +20,7 @@ const speaker = "plimsoll-arming"
 
 // say writes the word down: one request for all nodes, one for each that is
 // named. A node that does not exist does not keep the others from hearing it.
-func (o *order) say(ctx context.Context, clients *apiserver.Clients) error {
+func (o *order) say(ctx context.Context, clients *client.Clients) error {
 	if o.all {
 		return o.sayToAll(ctx, clients)
 	}
@@ -41,7 +41,7 @@ func (o *order) say(ctx context.Context, clients *apiserver.Clients) error {
 // sayToAll writes the ConfigMap, and creates it if there is none. Without an agent
 // only the word that stops is worth creating it: any other would bind an
 // installation that comes later.
-func (o *order) sayToAll(ctx context.Context, clients *apiserver.Clients) error {
+func (o *order) sayToAll(ctx context.Context, clients *client.Clients) error {
 	entries := o.entries(arming.KeyAll, arming.KeyAccept)
 	patch, err := json.Marshal(map[string]any{"data": entries})
 	if err != nil {

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"log/slog"
 
-	"plimsoll.dev/plimsoll/arming"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/state"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 )
 
 // sectionOf reads a section of the state file. Of one of another version the fields
 // that can be read are used; of one that can not be read at all, which is logged,
 // nothing is.
-func sectionOf[T any](s *state.Sections, name, lost string, log *slog.Logger) (section T) {
+func sectionOf[T any](s *checkpoint.Sections, name, lost string, log *slog.Logger) (section T) {
 	err := s.Load(name, &section)
 	switch {
-	case errors.As(err, new(*state.Partly)):
+	case errors.As(err, new(*checkpoint.Partly)):
 		log.Warn("a part of the state file can not be read: the rest is used", "section", name, "error", err)
 	case err != nil:
 		log.Error(lost, "error", err)
@@ -30,13 +30,13 @@ const unreadable = "unreadable in the state file"
 
 // rememberedArming is what was said of arming before the start. A part of it that
 // can not be read disarms, since it may have been what disarmed.
-func rememberedArming(s *state.Sections, log *slog.Logger) (m arming.Memory) {
+func rememberedArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
 	err := s.Load(savedArming, &m)
 	if err == nil {
 		return m
 	}
 	log.Error("what was said of arming can not be read: disarmed until the cluster says a word", "error", err, "remedy", "say the word anew, or remove the section from the state file")
-	if !errors.As(err, new(*state.Partly)) {
+	if !errors.As(err, new(*checkpoint.Partly)) {
 		m = arming.Memory{}
 	}
 	m.All.Word = unreadable
@@ -48,7 +48,7 @@ const maxQuotedDebt = 2 << 10
 
 // debtsOf are the statuses and events that are still owed to the API server. Each is
 // read by itself; one that can not be read is logged in full.
-func debtsOf(s *state.Sections, log *slog.Logger) (debts []podstatus.Debt) {
+func debtsOf(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.Debt) {
 	var all []json.RawMessage
 	if err := s.Load(savedDebts, &all); err != nil {
 		log.Error("what is owed to the API server is lost", "error", err)

@@ -10,31 +10,31 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/arming"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/restraint"
-	"plimsoll.dev/plimsoll/signal"
-	"plimsoll.dev/plimsoll/state"
-	"plimsoll.dev/plimsoll/test/logbook"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
 // goldenBoot is the boot of the files in testdata.
 const goldenBoot = "0f7bd3f0-6c6d-4f0e-8d7e-0c8c1b1f7a11"
 
 // openedState is a state file with that text, opened. The caller closes it.
-func openedState(t *testing.T, text string) (s *state.Sections, notice, path string) {
+func openedState(t *testing.T, text string) (s *checkpoint.Sections, notice, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "state.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := state.Open(path, goldenBoot)
+	f, err := checkpoint.Open(path, goldenBoot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, notice, err = state.OpenSections(f, func(err error) { t.Error(err) })
+	s, notice, err = checkpoint.OpenSections(f, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func golden(t *testing.T, name string) string {
 }
 
 // checkGolden holds all that an agent takes from the state to what testdata has.
-func checkGolden(t *testing.T, s *state.Sections, book *logbook.Book) {
+func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 	t.Helper()
 	log, at := book.Logger(), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for what, pair := range map[string][2]any{
@@ -60,9 +60,9 @@ func checkGolden(t *testing.T, s *state.Sections, book *logbook.Book) {
 			Conditions: []eviction.SavedCondition{{Condition: "MemoryPressure", True: true, LastMet: at.Add(time.Second)}},
 			Unknown:    []eviction.SavedUnknown{{Signal: "nodefs.available", Since: at}},
 		}},
-		"restraint": {sectionOf[restraint.Saved](s, savedRestraint, "lost", log), restraint.Saved{
-			Evictions: []time.Time{at}, Reliefs: []restraint.SavedRelief{{Condition: "MemoryPressure", Futile: 1, Holds: 1, Until: at.Add(time.Minute)}},
-			Owners: []restraint.SavedHistory{{Owner: "o", Evictions: []time.Time{at}, Waits: 1, Until: at.Add(time.Minute)}},
+		"restraint": {sectionOf[limiter.Saved](s, savedRestraint, "lost", log), limiter.Saved{
+			Evictions: []time.Time{at}, Reliefs: []limiter.SavedRelief{{Condition: "MemoryPressure", Futile: 1, Holds: 1, Until: at.Add(time.Minute)}},
+			Owners: []limiter.SavedHistory{{Owner: "o", Evictions: []time.Time{at}, Waits: 1, Until: at.Add(time.Minute)}},
 		}},
 		"debts": {debtsOf(s, log), []podstatus.Debt{
 			{Notice: podstatus.Notice{UID: "u1", Namespace: "ns", Name: "a", Cause: "memory.available", Message: "m", Annotations: map[string]string{"k": "v"}, DisruptionTarget: true, Decided: at, Killed: []string{"c1"}, ObservedGeneration: 2}, Ended: true, Status: true, Event: true},
@@ -74,8 +74,8 @@ func checkGolden(t *testing.T, s *state.Sections, book *logbook.Book) {
 			t.Errorf("%s: %+v, want %+v", what, pair[0], pair[1])
 		}
 	}
-	var pods []signal.Pod
-	if err := s.Load(savedPods, &pods); err != nil || len(pods) != 2 || pods[0].Containers[0].ID != "c1" || pods[1].Protection != signal.Static {
+	var pods []signals.Pod
+	if err := s.Load(savedPods, &pods); err != nil || len(pods) != 2 || pods[0].Containers[0].ID != "c1" || pods[1].Protection != signals.Static {
 		t.Errorf("pods: %+v, %v", pods, err)
 	}
 	if n := book.Count("level="); n > 0 {
@@ -88,9 +88,9 @@ func checkGolden(t *testing.T, s *state.Sections, book *logbook.Book) {
 func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	current, _, _ := openedState(t, golden(t, "state-v3.json"))
 	defer current.Close()
-	checkGolden(t, current, &logbook.Book{})
+	checkGolden(t, current, &logcapture.Book{})
 	s, notice, path := openedState(t, golden(t, "state-v2.json"))
-	checkGolden(t, s, &logbook.Book{})
+	checkGolden(t, s, &logcapture.Book{})
 	if !strings.Contains(notice, "continuing") {
 		t.Errorf("%q", notice)
 	}
@@ -102,12 +102,12 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	}
 	again, _, _ := openedState(t, string(text)) // the sections that were not saved again are still there
 	defer again.Close()
-	checkGolden(t, again, &logbook.Book{})
+	checkGolden(t, again, &logcapture.Book{})
 
 	first := `{"version": 1, "bootID": "` + goldenBoot + `", "saved": "2026-11-20T10:00:00Z", "state": {"conditions": [{"condition": "DiskPressure", "true": true, "lastMet": "2026-11-20T10:00:00Z"}]}}`
 	s, _, _ = openedState(t, first)
 	defer s.Close()
-	if d := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logbook.Book{}).Logger()); len(d.Conditions) != 1 || !d.Conditions[0].True {
+	if d := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logcapture.Book{}).Logger()); len(d.Conditions) != 1 || !d.Conditions[0].True {
 		t.Errorf("version 1: %+v", d)
 	}
 }
@@ -144,7 +144,7 @@ func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
 	}
 	s, notice, _ := openedState(t, strings.Replace(example, "d92db08c-2de2-49ae-9712-9e3543189331", goldenBoot, 1))
 	defer s.Close()
-	saved := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logbook.Book{}).Logger())
+	saved := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logcapture.Book{}).Logger())
 	if !strings.Contains(notice, "continuing") || len(saved.Thresholds) == 0 || len(saved.Conditions) == 0 {
 		t.Errorf("the example is read as %+v: %s", saved, notice)
 	}
@@ -154,7 +154,7 @@ func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 	text := strings.Replace(golden(t, "state-v2.json"), `"version": 2`, `"version": 9, "later": [1]`, 1)
 	s, notice, path := openedState(t, text)
 	defer s.Close()
-	checkGolden(t, s, &logbook.Book{})
+	checkGolden(t, s, &logcapture.Book{})
 	if !strings.Contains(notice, "version 9") || !strings.Contains(notice, path+".later") {
 		t.Errorf("%q", notice)
 	}
@@ -163,7 +163,7 @@ func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 	}
 
 	// Fields that have another form there.
-	book := &logbook.Book{}
+	book := &logcapture.Book{}
 	text = strings.NewReplacer(
 		`"acted": true`, `"acted": {"since": 1}`, // of a threshold, and of arming
 		`"ended": true`, `"ended": "yes"`, // of the first debt
@@ -193,15 +193,15 @@ func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 func TestState_ASetClockEndsNoGracePeriod(t *testing.T) {
 	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {
 		path, begun := filepath.Join(t.TempDir(), "state.json"), time.Now()
-		sections := func(passed, set time.Duration) *state.Sections {
-			f, err := state.OpenBy(state.Clock{
+		sections := func(passed, set time.Duration) *checkpoint.Sections {
+			f, err := checkpoint.OpenBy(checkpoint.Clock{
 				Now:       func() time.Time { return begun.Add(passed + set) },
 				SinceBoot: func() (time.Duration, error) { return 90*time.Hour + passed, nil },
 			}, path, "boot")
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, _, err := state.OpenSections(f, func(err error) { t.Error(err) })
+			s, _, err := checkpoint.OpenSections(f, func(err error) { t.Error(err) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,16 +213,16 @@ func TestState_ASetClockEndsNoGracePeriod(t *testing.T) {
 			Conditions: []eviction.SavedCondition{{Condition: "MemoryPressure", True: true, LastMet: begun.Add(30 * time.Second)}},
 			Unknown:    []eviction.SavedUnknown{{Signal: "nodefs.available", Since: begun.Add(30 * time.Second)}},
 		}
-		held := restraint.Saved{Evictions: []time.Time{begun.Add(30 * time.Second)}, Reliefs: []restraint.SavedRelief{{Until: begun.Add(30 * time.Second)}},
-			Owners: []restraint.SavedHistory{{Evictions: []time.Time{begun.Add(30 * time.Second)}, Until: begun.Add(30 * time.Second)}}}
+		held := limiter.Saved{Evictions: []time.Time{begun.Add(30 * time.Second)}, Reliefs: []limiter.SavedRelief{{Until: begun.Add(30 * time.Second)}},
+			Owners: []limiter.SavedHistory{{Evictions: []time.Time{begun.Add(30 * time.Second)}, Until: begun.Add(30 * time.Second)}}}
 		(&reporter{state: first}).Save(saved)
 		(&program{state: first}).saveRestraint(held)
 		first.Close()
 
 		second := sections(65*time.Second, set)
-		now, log := begun.Add(65*time.Second+set), (&logbook.Book{}).Logger()
+		now, log := begun.Add(65*time.Second+set), (&logcapture.Book{}).Logger()
 		is := sectionOf[eviction.Saved](second, savedDecisions, "lost", log).At(second.Moment)
-		r := sectionOf[restraint.Saved](second, savedRestraint, "lost", log).At(second.Moment)
+		r := sectionOf[limiter.Saved](second, savedRestraint, "lost", log).At(second.Moment)
 		second.Close()
 		for what, at := range map[string]time.Time{
 			"a threshold": is.Thresholds[0].FirstObserved, "a condition": is.Conditions[0].LastMet, "a signal": is.Unknown[0].Since,
@@ -245,16 +245,16 @@ func soft(text string) config.Map {
 func TestState_ASoftThresholdWaitsForItsGraceOverARestart(t *testing.T) {
 	c := config.NewAgent()
 	c.EvictionSoft, c.EvictionSoftGracePeriod = soft("500Mi"), soft("10m")
-	policy, err := c.Policy(signal.Single)
+	policy, err := c.Policy(signals.Single)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	low := signal.Observations{signal.MemoryAvailable: {Known: true, Available: 400 << 20, Capacity: 8 << 30, Time: now}}
+	low := signals.Observations{signals.MemoryAvailable: {Known: true, Available: 400 << 20, Capacity: 8 << 30, Time: now}}
 	machine, then := eviction.New(policy), now.Add(-61*time.Minute).Round(0)
 	before := low
-	before[signal.MemoryAvailable].Time = then
-	machine.Look(&signal.Snapshot{At: then, Kind: signal.Regular, Node: before})
+	before[signals.MemoryAvailable].Time = then
+	machine.Look(&signals.Snapshot{At: then, Kind: signals.Regular, Node: before})
 	decisions, err := json.Marshal(machine.Save())
 	if err != nil {
 		t.Fatal(err)
@@ -268,15 +268,15 @@ func TestState_ASoftThresholdWaitsForItsGraceOverARestart(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := state.OpenBy(state.Clock{Now: time.Now, SinceBoot: func() (time.Duration, error) { return 90 * time.Minute, nil }}, path, "boot")
+		f, err := checkpoint.OpenBy(checkpoint.Clock{Now: time.Now, SinceBoot: func() (time.Duration, error) { return 90 * time.Minute, nil }}, path, "boot")
 		if err != nil {
 			t.Fatal(err)
 		}
-		sections, _, err := state.OpenSections(f, func(err error) { t.Error(err) })
+		sections, _, err := checkpoint.OpenSections(f, func(err error) { t.Error(err) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := restored(policy, sections, (&logbook.Book{}).Logger()).Look(&signal.Snapshot{At: now.Add(time.Second), Kind: signal.Regular, Node: low})
+		v := restored(policy, sections, (&logcapture.Book{}).Logger()).Look(&signals.Snapshot{At: now.Add(time.Second), Kind: signals.Regular, Node: low})
 		sections.Close()
 		if (v.Target != nil) != ends {
 			t.Errorf("clock %q: the verdict is %+v", clock, v)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/fields"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
 	"plimsoll.dev/plimsoll/simulate"
 )
 
@@ -61,7 +61,7 @@ func rehearse(cmd *cobra.Command, name, output string) error {
 		write = scenario.WriteJSON
 	}
 	err = write(out)
-	if _, is := errors.AsType[fields.Faults](err); is {
+	if _, is := errors.AsType[strictyaml.Faults](err); is {
 		return invalidError{err}
 	}
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/ladder"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/evict"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
 // savedDebts is the section of the state file with what the API server has to
@@ -28,7 +28,7 @@ type statuses struct {
 }
 
 // notice is a ladder's notice as the API server gets it.
-func notice(n ladder.Notice, pods *apiPods) podstatus.Notice {
+func notice(n evict.Notice, pods *apiPods) podstatus.Notice {
 	e := n.Eviction
 	converted := podstatus.Notice{
 		UID: e.Pod.UID, Namespace: e.Pod.Namespace, Name: e.Pod.Name,
@@ -41,9 +41,9 @@ func notice(n ladder.Notice, pods *apiPods) podstatus.Notice {
 	return converted
 }
 
-func (s *statuses) Owe(n ladder.Notice) { s.teller.Owe(notice(n, s.pods)) }
+func (s *statuses) Owe(n evict.Notice) { s.teller.Owe(notice(n, s.pods)) }
 
-func (s *statuses) Tell(ctx context.Context, n ladder.Notice) error {
+func (s *statuses) Tell(ctx context.Context, n evict.Notice) error {
 	err := s.teller.Evicted(ctx, notice(n, s.pods))
 	if err != nil {
 		s.metrics.APIFailed(metrics.PatchPodStatus)
@@ -51,11 +51,11 @@ func (s *statuses) Tell(ctx context.Context, n ladder.Notice) error {
 	return err
 }
 
-func (s *statuses) Killed(n ladder.Notice) { s.teller.Killed(n.Eviction.Pod.UID) }
+func (s *statuses) Killed(n evict.Notice) { s.teller.Killed(n.Eviction.Pod.UID) }
 
-func (s *statuses) Spared(n ladder.Notice) { s.teller.Spared(n.Eviction.Pod.UID) }
+func (s *statuses) Spared(n evict.Notice) { s.teller.Spared(n.Eviction.Pod.UID) }
 
-func (s *statuses) Announce(n ladder.Notice) { s.teller.Announce(notice(n, s.pods)) }
+func (s *statuses) Announce(n evict.Notice) { s.teller.Announce(notice(n, s.pods)) }
 
 // refusalPause is how long a budget that refuses is left alone at least.
 const refusalPause = 5 * time.Second
@@ -75,27 +75,27 @@ type requests struct {
 	standing map[string]podstatus.Notice
 }
 
-func (r *requests) Request(ctx context.Context, n ladder.Notice, grace time.Duration) (ladder.Answer, error) {
+func (r *requests) Request(ctx context.Context, n evict.Notice, grace time.Duration) (evict.Answer, error) {
 	if err := r.safety.may(); err != nil { // a budget may have refused for hours
-		return ladder.Answer{}, err
+		return evict.Answer{}, err
 	}
 	r.ask(n.Eviction.Pod.UID)
 	answer, err := r.soft.Request(ctx, notice(n, r.pods), int64(grace/time.Second))
 	if err != nil {
 		r.metrics.APIFailed(metrics.EvictPod)
-		return ladder.Answer{}, err
+		return evict.Answer{}, err
 	}
 	switch answer.Outcome {
 	case podstatus.Refused:
 		r.metrics.SoftEvictionRefused()
-		return ladder.Answer{Retry: max(answer.RetryAfter, refusalPause), Why: answer.Message}, nil
+		return evict.Answer{Retry: max(answer.RetryAfter, refusalPause), Why: answer.Message}, nil
 	case podstatus.Asked:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.standing[n.Eviction.Pod.UID] = notice(n, r.pods)
-		return ladder.Answer{}, nil
+		return evict.Answer{}, nil
 	}
-	return ladder.Answer{Accepted: true}, nil
+	return evict.Answer{Accepted: true}, nil
 }
 
 func (r *requests) ask(uid string) {
@@ -106,16 +106,16 @@ func (r *requests) ask(uid string) {
 	}
 }
 
-func (r *requests) Withdraw(ctx context.Context, n ladder.Notice) error {
+func (r *requests) Withdraw(ctx context.Context, n evict.Notice) error {
 	r.ask("")
 	return r.soft.Withdraw(ctx, notice(n, r.pods))
 }
 
 // Ending reports whether the API server has the pod deleted, or knows it no more.
-func (r *requests) Ending(n ladder.Notice) bool {
+func (r *requests) Ending(n evict.Notice) bool {
 	uid := n.Eviction.Pod.UID
 	object, known := r.pods.Get(uid)
-	return known && object.DeletionTimestamp != nil || !known && r.pods.State(uid) == apiserver.Gone
+	return known && object.DeletionTimestamp != nil || !known && r.pods.State(uid) == client.Gone
 }
 
 // refused says why a soft eviction does not go ahead.
@@ -142,12 +142,12 @@ func (r *requests) tidy(ctx context.Context) {
 
 // forget takes requests back whose pods have ended: where they are published,
 // the controller would go on reading them, and no more than a hundred.
-func (r *requests) forget(ctx context.Context, active []signal.Pod) {
+func (r *requests) forget(ctx context.Context, active []signals.Pod) {
 	r.mu.Lock()
 	standing := maps.Clone(r.standing) // whoever has to hurry does not wait for the server
 	r.mu.Unlock()
 	for uid, n := range standing {
-		ended := !slices.ContainsFunc(active, func(p signal.Pod) bool { return p.UID == uid })
+		ended := !slices.ContainsFunc(active, func(p signals.Pod) bool { return p.UID == uid })
 		if ended && r.soft.Withdraw(ctx, n) == nil {
 			r.mu.Lock()
 			delete(r.standing, uid)
@@ -165,7 +165,7 @@ func (r *requests) retire(ctx context.Context) (done bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	active := r.pods.Active()
-	return len(r.standing) == 0 && !slices.ContainsFunc(active, func(p signal.Pod) bool {
+	return len(r.standing) == 0 && !slices.ContainsFunc(active, func(p signals.Pod) bool {
 		object, known := r.pods.Get(p.UID)
 		if !known {
 			return false
@@ -201,11 +201,11 @@ func (r *requests) unmark(ctx context.Context, uid string) {
 }
 
 // ladderOf makes the ladder of pods that come from the API server.
-func ladderOf(c *apiserver.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*ladder.Ladder, *requests, error) {
+func ladderOf(c *client.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Ladder, *requests, error) {
 	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &requests{soft: soft, pods: pods, metrics: m, log: log, standing: map[string]podstatus.Notice{}}
-	return &ladder.Ladder{Status: &statuses{teller, pods, m}, Soft: r, Refused: r.refused}, r, nil
+	return &evict.Ladder{Status: &statuses{teller, pods, m}, Soft: r, Refused: r.refused}, r, nil
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/cgroup"
-	"plimsoll.dev/plimsoll/cri"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/kill"
-	"plimsoll.dev/plimsoll/ladder"
-	"plimsoll.dev/plimsoll/signal"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/evict"
+	"plimsoll.dev/plimsoll/internal/kill"
 	"plimsoll.dev/plimsoll/stats"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // afterwards is a node with one pod that runs nothing but its sandbox, after its only
@@ -36,9 +36,9 @@ func afterwards(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node,
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.Close() })
-	listed := podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signal.Container{{Name: "main", ID: "main"}}}}
+	listed := podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
 	n = &node{cgroups: stats.OpenPods(h, box.Path()), source: listed, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, ladder: &ladder.Ladder{}, safety: flagged(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
+		killer: k, ladder: &evict.Ladder{}, safety: flagged(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
 	n.provider = n.cgroups
 	n.sandboxes.set([]cri.Sandbox{{ID: "pause", UID: pod.UID}})
 	t.Cleanup(n.cgroups.Close)
@@ -46,7 +46,7 @@ func afterwards(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node,
 		sleep(t, box, pod, container)
 	}
 	n.cgroups.Prepare(listed)
-	e = &eviction.Eviction{Pod: &listed[0], Cause: signal.MemoryAvailable.String(), Hard: true}
+	e = &eviction.Eviction{Pod: &listed[0], Cause: signals.MemoryAvailable.String(), Hard: true}
 	found, err := n.Victim(e)
 	if err != nil {
 		t.Fatal(err)
@@ -64,10 +64,10 @@ func sleep(t *testing.T, box *sandbox.Node, pod *sandbox.Pod, container string) 
 	}
 }
 
-type podList []signal.Pod
+type podList []signals.Pod
 
-func (p podList) pods() []signal.Pod { return p }
-func (podList) fault() error         { return nil }
+func (p podList) pods() []signals.Pod { return p }
+func (podList) fault() error          { return nil }
 
 // Whoever ended it: a pod that runs nothing but its sandbox is not evicted for
 // memory. Of disks it may hold as much as before.
@@ -76,8 +76,8 @@ func TestWhoWasEndedIsNobodysVictim(t *testing.T) {
 		r, err := v.Kill(t.Context())
 		return agent.Killed{Processes: r.Signalled}, err
 	})
-	for cause, refused := range map[string]bool{signal.MemoryAvailable.String(): true, signal.PIDAvailable.String(): true,
-		signal.NodefsAvailable.String(): false, eviction.PodLimit: false} {
+	for cause, refused := range map[string]bool{signals.MemoryAvailable.String(): true, signals.PIDAvailable.String(): true,
+		signals.NodefsAvailable.String(): false, eviction.PodLimit: false} {
 		e.Cause = cause
 		if _, err := n.Victim(e); (err != nil) != refused || refused && !strings.Contains(err.Error(), "would free nothing") {
 			t.Errorf("%s: %v", cause, err)

@@ -6,19 +6,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/lifecycle"
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
-	"plimsoll.dev/plimsoll/metrics"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/report"
 )
 
 // A watchman tells others what the controller thinks and does.
 type watchman struct {
 	controller *lifecycle.Controller
 	metrics    *metrics.Controller
-	lines      *report.Lines
+	lines      *nodestatus.Lines
 }
 
 // answerWait bounds the wait of who asks for the owner of the fleet, which
@@ -59,7 +59,7 @@ func (w *watchman) census() (metrics.Cluster, bool) {
 	return c, true
 }
 
-func newControllerMetrics(lines *report.Lines, census func() (metrics.Cluster, bool)) *metrics.Controller {
+func newControllerMetrics(lines *nodestatus.Lines, census func() (metrics.Cluster, bool)) *metrics.Controller {
 	return metrics.NewController(metrics.ControllerSettings{
 		Version: version, Revision: revision(), LinesLost: lines.Lost,
 		States:  []string{zones.Normal.String(), zones.PartialDisruption.String(), zones.FullDisruption.String()},
@@ -69,24 +69,24 @@ func newControllerMetrics(lines *report.Lines, census func() (metrics.Cluster, b
 }
 
 // requested reads the soft eviction that a pod is marked with.
-func requested(pod *corev1.Pod) (*facts.Request, error) {
+func requested(pod *corev1.Pod) (*model.Request, error) {
 	r, marked, err := podstatus.Marked(pod)
 	if err != nil || !marked {
 		return nil, err
 	}
-	return &facts.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}, nil
+	return &model.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}, nil
 }
 
 // requestedIn reads the soft evictions that an agent without rights on pods asks
 // for in its lease.
-func requestedIn(annotations map[string]string) (map[string]facts.Request, error) {
-	requests, err := podstatus.ParseRequests(annotations[report.AnnotationSoftEvictions])
+func requestedIn(annotations map[string]string) (map[string]model.Request, error) {
+	requests, err := podstatus.ParseRequests(annotations[nodestatus.AnnotationSoftEvictions])
 	if err != nil || len(requests) == 0 {
 		return nil, err
 	}
-	asked := make(map[string]facts.Request, len(requests))
+	asked := make(map[string]model.Request, len(requests))
 	for _, r := range requests {
-		asked[r.UID] = facts.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}
+		asked[r.UID] = model.Request{Cause: r.Cause, GraceSeconds: r.GracePeriodSeconds, Since: r.Since}
 	}
 	return asked, nil
 }

@@ -3,14 +3,14 @@ package agents
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A Task is one of two things.
 type Task struct {
 	// EvictPod is to be evicted (policy/v1, which disruption budgets may refuse) with
 	// the grace that its agent asked for; nil: the other.
-	EvictPod *facts.Pod
+	EvictPod *model.Pod
 	// ClearNode is the name of a node whose conditions and taints plimsoll.dev/… are
 	// to go, because nobody stands for them any more.
 	ClearNode string

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 var (
@@ -19,14 +19,14 @@ var (
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
 // asked is the pod p on node a, of which the agent there asked at that second.
-func asked(since int) *facts.Pod {
-	return &facts.Pod{Name: "p", UID: "p", Node: "a", Asked: &facts.Request{Cause: "memory.available", GraceSeconds: 30, Since: at(since)}}
+func asked(since int) *model.Pod {
+	return &model.Pod{Name: "p", UID: "p", Node: "a", Asked: &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: at(since)}}
 }
 
-func pressed(conditions ...string) *facts.Node { return &facts.Node{Name: "a", Pressures: conditions} }
+func pressed(conditions ...string) *model.Node { return &model.Node{Name: "a", Pressures: conditions} }
 
-func tainted(key string) *facts.Node {
-	return &facts.Node{Name: "a", Taints: []facts.Taint{{Key: key, Effect: facts.NoSchedule}}}
+func tainted(key string) *model.Node {
+	return &model.Node{Name: "a", Taints: []model.Taint{{Key: key, Effect: model.NoSchedule}}}
 }
 
 // A teller has a watch live through a story.
@@ -75,7 +75,7 @@ var stories = map[string]func(t *teller){
 		t.renew(0)
 		plain, finished, deleting := asked(0), asked(0), asked(0)
 		plain.Asked, finished.Finished, deleting.Deleting = nil, true, true
-		for _, p := range []*facts.Pod{plain, finished, deleting} {
+		for _, p := range []*model.Pod{plain, finished, deleting} {
 			t.Pod(p, at(0))
 			t.at(0, "")
 		}
@@ -248,7 +248,7 @@ var stories = map[string]func(t *teller){
 		t.at(500, "")
 	},
 	"evictions come first, equal ones by their UID": func(t *teller) {
-		t.See(&facts.Node{Name: "b", Pressures: []string{"plimsoll.dev/Memory"}}, at(-100))
+		t.See(&model.Node{Name: "b", Pressures: []string{"plimsoll.dev/Memory"}}, at(-100))
 		t.renew(0)
 		for _, uid := range []string{"r", "q"} {
 			p := asked(0)

@@ -3,12 +3,12 @@ package agents
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A request is an agent's for the soft eviction of one pod.
 type request struct {
-	pod   *facts.Pod // nil: withdrawn while the task was out
+	pod   *model.Pod // nil: withdrawn while the task was out
 	until time.Time  // too old after that
 	out   bool       // a task is
 	fails int        // of it in succession
@@ -18,7 +18,7 @@ type request struct {
 const oldest = time.Hour
 
 // Pod takes in a pod that is bound to a node, whether it is asked for or not.
-func (w *Watch) Pod(p *facts.Pod, now time.Time) {
+func (w *Watch) Pod(p *model.Pod, now time.Time) {
 	if p.Asked == nil || p.Finished || p.Deleting {
 		w.Gone(p.UID)
 		return
@@ -57,14 +57,14 @@ func (w *Watch) Gone(uid string) {
 }
 
 // park puts a pod aside until its agent is heard again.
-func (w *Watch) park(p *facts.Pod) {
+func (w *Watch) park(p *model.Pod) {
 	if w.parked[p.Node] == nil {
 		w.parked[p.Node] = map[string]struct{}{}
 	}
 	w.parked[p.Node][p.UID] = struct{}{}
 }
 
-func (w *Watch) unpark(p *facts.Pod) {
+func (w *Watch) unpark(p *model.Pod) {
 	aside := w.parked[p.Node]
 	if delete(aside, p.UID); len(aside) == 0 {
 		delete(w.parked, p.Node)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A naive watch asks of every pod and every node at every moment whether
@@ -26,7 +26,7 @@ type naiveNode struct {
 }
 
 type naivePod struct {
-	*facts.Pod
+	*model.Pod
 	wanted, busy bool
 	seen         time.Time // the request, for the first time
 	notBefore    time.Time
@@ -81,7 +81,7 @@ func (v *naive) see(name string, littered bool, now time.Time) {
 	v.tidy(name)
 }
 
-func (v *naive) pod(p *facts.Pod, now time.Time) {
+func (v *naive) pod(p *model.Pod, now time.Time) {
 	was := v.pods[p.UID]
 	switch {
 	case was != nil && (p.Asked == nil || p.Deleting):
@@ -171,7 +171,7 @@ func (r *world) happens() {
 		r.twin.unleased(name)
 	case 5, 6:
 		littered := r.IntN(3) > 0
-		n := &facts.Node{Name: name}
+		n := &model.Node{Name: name}
 		if littered {
 			n.Pressures = []string{"plimsoll.dev/Memory"}
 		}
@@ -191,11 +191,11 @@ func (r *world) happens() {
 	}
 }
 
-func (r *world) pod() *facts.Pod {
+func (r *world) pod() *model.Pod {
 	i := r.IntN(6)
-	p := &facts.Pod{UID: fmt.Sprint(i), Node: string(rune('a' + i%3)), Deleting: r.IntN(8) == 0}
+	p := &model.Pod{UID: fmt.Sprint(i), Node: string(rune('a' + i%3)), Deleting: r.IntN(8) == 0}
 	if r.IntN(4) > 0 {
-		p.Asked = &facts.Request{GraceSeconds: 30, Since: start.Add(time.Duration(r.IntN(4)*400-3700) * time.Second)}
+		p.Asked = &model.Request{GraceSeconds: 30, Since: start.Add(time.Duration(r.IntN(4)*400-3700) * time.Second)}
 	}
 	return p
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/deadline"
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/internal/timerqueue"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // A Policy says how long an agent's word counts.
@@ -18,10 +18,10 @@ type Policy struct {
 type Watch struct {
 	policy   Policy
 	nodes    map[string]*node
-	clearing *deadline.Queue[string] // nodes with leftovers: when they are to be cleared, or before
+	clearing *timerqueue.Queue[string] // nodes with leftovers: when they are to be cleared, or before
 
 	requests map[string]*request
-	asking   *deadline.Queue[string]        // UIDs of pods to be evicted at a moment, if their agent is alive then
+	asking   *timerqueue.Queue[string]      // UIDs of pods to be evicted at a moment, if their agent is alive then
 	parked   map[string]map[string]struct{} // UIDs of those whose agent was not, by node
 }
 
@@ -39,8 +39,8 @@ type node struct {
 
 // New makes a watch that has seen nothing.
 func New(p Policy) *Watch {
-	return &Watch{policy: p, nodes: map[string]*node{}, clearing: deadline.New[string](),
-		requests: map[string]*request{}, asking: deadline.New[string](), parked: map[string]map[string]struct{}{}}
+	return &Watch{policy: p, nodes: map[string]*node{}, clearing: timerqueue.New[string](),
+		requests: map[string]*request{}, asking: timerqueue.New[string](), parked: map[string]map[string]struct{}{}}
 }
 
 // Renewed takes in the lease of the agent on a node. A renewTime other than the
@@ -85,7 +85,7 @@ func (w *Watch) Alive(name string, now time.Time) bool {
 const prefix = "plimsoll.dev/"
 
 // See takes in a node: for the first time, or because its object changed.
-func (w *Watch) See(seen *facts.Node, now time.Time) {
+func (w *Watch) See(seen *model.Node, now time.Time) {
 	n, littered := w.nodes[seen.Name], hasLeftovers(seen)
 	switch {
 	case n == nil && !littered:
@@ -106,7 +106,7 @@ func (w *Watch) See(seen *facts.Node, now time.Time) {
 	}
 }
 
-func hasLeftovers(n *facts.Node) bool {
+func hasLeftovers(n *model.Node) bool {
 	if len(n.Pressures) > 0 {
 		return true
 	}

@@ -3,7 +3,7 @@ package evictions
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // longest is the bound in seconds, a hundred years, beyond which a toleration is
@@ -19,13 +19,13 @@ const longest = 100 * 365 * 24 * 60 * 60
 // that replaced one which the pod tolerates without limit counts from the swap: the
 // pod had no timer before. The first of these moments counts. It may be long past.
 // O(taints × tolerations), allocates nothing.
-func Deadline(p *facts.Pod, taints []facts.Taint) (at time.Time, ok bool) {
+func Deadline(p *model.Pod, taints []model.Taint) (at time.Time, ok bool) {
 	if p.Finished || p.Deleting {
 		return time.Time{}, false
 	}
 	for i := range taints {
 		taint := &taints[i]
-		if taint.Effect != facts.NoExecute {
+		if taint.Effect != model.NoExecute {
 			continue
 		}
 		borne, bounded := Patience(p, taint)
@@ -41,10 +41,10 @@ func Deadline(p *facts.Pod, taints []facts.Taint) (at time.Time, ok bool) {
 
 // beginning is when the time begins for which the pod tolerates the taint. A pod
 // that does not tolerate it has no time that could begin with its own creation.
-func beginning(p *facts.Pod, taint *facts.Taint, borne time.Duration) time.Time {
+func beginning(p *model.Pod, taint *model.Taint, borne time.Duration) time.Time {
 	since := taint.Added
 	if taint.Swapped.After(since) {
-		replaced := facts.Taint{Key: facts.Opposite(taint.Key), Effect: facts.NoExecute}
+		replaced := model.Taint{Key: model.Opposite(taint.Key), Effect: model.NoExecute}
 		if _, bounded := Patience(p, &replaced); !bounded {
 			since = taint.Swapped
 		}
@@ -57,7 +57,7 @@ func beginning(p *facts.Pod, taint *facts.Taint, borne time.Duration) time.Time 
 
 // Patience is how long the pod tolerates the taint: by its first toleration for it,
 // or not at all without one. bounded is false if it does so for ever.
-func Patience(p *facts.Pod, taint *facts.Taint) (borne time.Duration, bounded bool) {
+func Patience(p *model.Pod, taint *model.Taint) (borne time.Duration, bounded bool) {
 	for i := range p.Tolerations {
 		t := &p.Tolerations[i]
 		if !t.Tolerates(taint) {

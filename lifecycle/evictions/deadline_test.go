@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/lifecycle/evictions"
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 var start = time.Unix(1_000_000, 0)
@@ -15,72 +15,72 @@ var start = time.Unix(1_000_000, 0)
 func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
 // taint drives off who does not bear it, since that second.
-func taint(key string, since int) facts.Taint {
-	return facts.Taint{Key: key, Effect: facts.NoExecute, Added: at(since)}
+func taint(key string, since int) model.Taint {
+	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since)}
 }
 
 // swapped replaced another one at that second, and keeps the moment of that.
-func swapped(key string, since, turned int) facts.Taint {
-	return facts.Taint{Key: key, Effect: facts.NoExecute, Added: at(since), Swapped: at(turned)}
+func swapped(key string, since, turned int) model.Taint {
+	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since), Swapped: at(turned)}
 }
 
 // bears tolerates a key for ever.
-func bears(key string) facts.Toleration { return facts.Toleration{Key: key, Operator: facts.Exists} }
+func bears(key string) model.Toleration { return model.Toleration{Key: key, Operator: model.Exists} }
 
 // bearsFor tolerates it so many seconds.
-func bearsFor(key string, seconds int64) facts.Toleration {
-	return facts.Toleration{Key: key, Operator: facts.Exists, Seconds: seconds, Bounded: true}
+func bearsFor(key string, seconds int64) model.Toleration {
+	return model.Toleration{Key: key, Operator: model.Exists, Seconds: seconds, Bounded: true}
 }
 
 func TestDeadline(t *testing.T) {
 	const stays = -1
 	type (
-		tolerations = []facts.Toleration
-		taints      = []facts.Taint
+		tolerations = []model.Toleration
+		taints      = []model.Taint
 	)
 	for _, c := range []struct {
 		name string
-		pod  facts.Pod
+		pod  model.Pod
 		on   taints
 		want int // seconds after the start
 	}{
-		{"a node without taints", facts.Pod{}, nil, stays},
-		{"without taints patience does not matter", facts.Pod{Tolerations: tolerations{bearsFor("k", 9)}}, nil, stays},
-		{"taints that drive nobody off", facts.Pod{}, taints{{Key: "k", Effect: facts.NoSchedule, Added: start}, {Key: "l", Effect: facts.PreferNoSchedule}}, stays},
-		{"one that does is among them", facts.Pod{}, taints{{Key: "k", Effect: facts.NoSchedule}, taint("l", 3), {Key: "m", Effect: facts.PreferNoSchedule}}, 3},
-		{"not borne", facts.Pod{}, taints{taint("k", 5)}, 5},
-		{"borne for ever", facts.Pod{Tolerations: tolerations{bears("k")}}, taints{taint("k", 5)}, stays},
-		{"borne for a while", facts.Pod{Tolerations: tolerations{bearsFor("k", 300)}}, taints{taint("k", 5)}, 305},
-		{"a bound of 0 is none at all", facts.Pod{Tolerations: tolerations{bearsFor("k", 0)}}, taints{taint("k", 5)}, 5},
-		{"nor is one below it", facts.Pod{Tolerations: tolerations{bearsFor("k", -7)}}, taints{taint("k", 5)}, 5},
-		{"without a bound the figure says nothing", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Exists, Seconds: 7}}}, taints{taint("k", 5)}, stays},
-		{"a bound that nobody lives to see", facts.Pod{Tolerations: tolerations{bearsFor("k", math.MaxInt64)}}, taints{taint("k", 5)}, stays},
-		{"tolerated by a number that is greater", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Greater, Value: "3"}}}, taints{{Key: "k", Value: "4", Effect: facts.NoExecute, Added: at(5)}}, stays},
-		{"a number that is not", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Greater, Value: "3"}}}, taints{{Key: "k", Value: "3", Effect: facts.NoExecute, Added: at(5)}}, 5},
-		{"tolerated for a while by a number that is less", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Less, Value: "3", Seconds: 9, Bounded: true}}}, taints{{Key: "k", Value: "2", Effect: facts.NoExecute, Added: at(5)}}, 14},
-		{"an operator of a later API", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.UnknownOperator, Value: "x"}}}, taints{taint("k", 5)}, stays},
-		{"swapped, and the one before was tolerated for ever", facts.Pod{Tolerations: tolerations{bears(facts.KeyNotReady), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 110},
-		{"swapped the other way", facts.Pod{Tolerations: tolerations{bears(facts.KeyUnreachable), bearsFor(facts.KeyNotReady, 50)}}, taints{swapped(facts.KeyNotReady, 5, 60)}, 110},
-		{"swapped, and everything was tolerated for ever but this", facts.Pod{Tolerations: tolerations{bearsFor(facts.KeyUnreachable, 50), bears("")}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 110},
-		{"swapped, and not tolerated", facts.Pod{Tolerations: tolerations{bears(facts.KeyNotReady)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 60},
-		{"swapped, and the one before was tolerated for a while", facts.Pod{Tolerations: tolerations{bearsFor(facts.KeyNotReady, 300), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 55},
-		{"swapped, and the first toleration of the one before is for a while", facts.Pod{Tolerations: tolerations{bearsFor(facts.KeyNotReady, 300), bears(facts.KeyNotReady), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 55},
-		{"swapped before the pod came", facts.Pod{Created: at(70), Tolerations: tolerations{bears(facts.KeyNotReady), bearsFor(facts.KeyUnreachable, 50)}}, taints{swapped(facts.KeyUnreachable, 5, 60)}, 120},
-		{"for ever, but by an effect that there is not", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.InvalidOperator}}}, taints{taint("k", 5)}, 5},
-		{"for ever, but another effect", facts.Pod{Tolerations: tolerations{{Key: "k", Operator: facts.Exists, Effect: facts.NoSchedule}}}, taints{taint("k", 5)}, 5},
-		{"everything is borne", facts.Pod{Tolerations: tolerations{bears("")}}, taints{taint("k", 5), taint("l", 6)}, stays},
-		{"one of two is not borne", facts.Pod{Tolerations: tolerations{bears("k")}}, taints{taint("k", 5), taint("l", 6)}, 6},
-		{"one of two is not borne, and came first", facts.Pod{Tolerations: tolerations{bearsFor("k", 100)}}, taints{taint("k", 5), taint("l", 6)}, 6},
-		{"the shorter of two", facts.Pod{Tolerations: tolerations{bearsFor("k", 200), bearsFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
-		{"the one that ends first, though it is longer", facts.Pod{Tolerations: tolerations{bearsFor("k", 100), bearsFor("l", 90)}}, taints{taint("k", 0), taint("l", 50)}, 100},
-		{"for ever beside a while", facts.Pod{Tolerations: tolerations{bears("k"), bearsFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
-		{"the first that is for the taint counts, though the next bears more", facts.Pod{Tolerations: tolerations{bearsFor("k", 10), bears("k")}}, taints{taint("k", 0)}, 10},
-		{"or less", facts.Pod{Tolerations: tolerations{bears("k"), bearsFor("k", 10)}}, taints{taint("k", 0)}, stays},
-		{"those for other taints are passed over", facts.Pod{Tolerations: tolerations{bearsFor("l", 1), bearsFor("k", 10)}}, taints{taint("k", 0)}, 10},
-		{"a pod that came later has its time too", facts.Pod{Created: at(60), Tolerations: tolerations{bearsFor("k", 10)}}, taints{taint("k", 0)}, 70},
-		{"nobody wrote down since when", facts.Pod{Created: at(60), Tolerations: tolerations{bearsFor("k", 10)}}, taints{{Key: "k", Effect: facts.NoExecute}}, 70},
-		{"finished", facts.Pod{Finished: true}, taints{taint("k", 0)}, stays},
-		{"deleted already", facts.Pod{Deleting: true}, taints{taint("k", 0)}, stays},
+		{"a node without taints", model.Pod{}, nil, stays},
+		{"without taints patience does not matter", model.Pod{Tolerations: tolerations{bearsFor("k", 9)}}, nil, stays},
+		{"taints that drive nobody off", model.Pod{}, taints{{Key: "k", Effect: model.NoSchedule, Added: start}, {Key: "l", Effect: model.PreferNoSchedule}}, stays},
+		{"one that does is among them", model.Pod{}, taints{{Key: "k", Effect: model.NoSchedule}, taint("l", 3), {Key: "m", Effect: model.PreferNoSchedule}}, 3},
+		{"not borne", model.Pod{}, taints{taint("k", 5)}, 5},
+		{"borne for ever", model.Pod{Tolerations: tolerations{bears("k")}}, taints{taint("k", 5)}, stays},
+		{"borne for a while", model.Pod{Tolerations: tolerations{bearsFor("k", 300)}}, taints{taint("k", 5)}, 305},
+		{"a bound of 0 is none at all", model.Pod{Tolerations: tolerations{bearsFor("k", 0)}}, taints{taint("k", 5)}, 5},
+		{"nor is one below it", model.Pod{Tolerations: tolerations{bearsFor("k", -7)}}, taints{taint("k", 5)}, 5},
+		{"without a bound the figure says nothing", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Exists, Seconds: 7}}}, taints{taint("k", 5)}, stays},
+		{"a bound that nobody lives to see", model.Pod{Tolerations: tolerations{bearsFor("k", math.MaxInt64)}}, taints{taint("k", 5)}, stays},
+		{"tolerated by a number that is greater", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Greater, Value: "3"}}}, taints{{Key: "k", Value: "4", Effect: model.NoExecute, Added: at(5)}}, stays},
+		{"a number that is not", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Greater, Value: "3"}}}, taints{{Key: "k", Value: "3", Effect: model.NoExecute, Added: at(5)}}, 5},
+		{"tolerated for a while by a number that is less", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Less, Value: "3", Seconds: 9, Bounded: true}}}, taints{{Key: "k", Value: "2", Effect: model.NoExecute, Added: at(5)}}, 14},
+		{"an operator of a later API", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.UnknownOperator, Value: "x"}}}, taints{taint("k", 5)}, stays},
+		{"swapped, and the one before was tolerated for ever", model.Pod{Tolerations: tolerations{bears(model.KeyNotReady), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 110},
+		{"swapped the other way", model.Pod{Tolerations: tolerations{bears(model.KeyUnreachable), bearsFor(model.KeyNotReady, 50)}}, taints{swapped(model.KeyNotReady, 5, 60)}, 110},
+		{"swapped, and everything was tolerated for ever but this", model.Pod{Tolerations: tolerations{bearsFor(model.KeyUnreachable, 50), bears("")}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 110},
+		{"swapped, and not tolerated", model.Pod{Tolerations: tolerations{bears(model.KeyNotReady)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 60},
+		{"swapped, and the one before was tolerated for a while", model.Pod{Tolerations: tolerations{bearsFor(model.KeyNotReady, 300), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 55},
+		{"swapped, and the first toleration of the one before is for a while", model.Pod{Tolerations: tolerations{bearsFor(model.KeyNotReady, 300), bears(model.KeyNotReady), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 55},
+		{"swapped before the pod came", model.Pod{Created: at(70), Tolerations: tolerations{bears(model.KeyNotReady), bearsFor(model.KeyUnreachable, 50)}}, taints{swapped(model.KeyUnreachable, 5, 60)}, 120},
+		{"for ever, but by an effect that there is not", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.InvalidOperator}}}, taints{taint("k", 5)}, 5},
+		{"for ever, but another effect", model.Pod{Tolerations: tolerations{{Key: "k", Operator: model.Exists, Effect: model.NoSchedule}}}, taints{taint("k", 5)}, 5},
+		{"everything is borne", model.Pod{Tolerations: tolerations{bears("")}}, taints{taint("k", 5), taint("l", 6)}, stays},
+		{"one of two is not borne", model.Pod{Tolerations: tolerations{bears("k")}}, taints{taint("k", 5), taint("l", 6)}, 6},
+		{"one of two is not borne, and came first", model.Pod{Tolerations: tolerations{bearsFor("k", 100)}}, taints{taint("k", 5), taint("l", 6)}, 6},
+		{"the shorter of two", model.Pod{Tolerations: tolerations{bearsFor("k", 200), bearsFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
+		{"the one that ends first, though it is longer", model.Pod{Tolerations: tolerations{bearsFor("k", 100), bearsFor("l", 90)}}, taints{taint("k", 0), taint("l", 50)}, 100},
+		{"for ever beside a while", model.Pod{Tolerations: tolerations{bears("k"), bearsFor("l", 100)}}, taints{taint("k", 0), taint("l", 0)}, 100},
+		{"the first that is for the taint counts, though the next bears more", model.Pod{Tolerations: tolerations{bearsFor("k", 10), bears("k")}}, taints{taint("k", 0)}, 10},
+		{"or less", model.Pod{Tolerations: tolerations{bears("k"), bearsFor("k", 10)}}, taints{taint("k", 0)}, stays},
+		{"those for other taints are passed over", model.Pod{Tolerations: tolerations{bearsFor("l", 1), bearsFor("k", 10)}}, taints{taint("k", 0)}, 10},
+		{"a pod that came later has its time too", model.Pod{Created: at(60), Tolerations: tolerations{bearsFor("k", 10)}}, taints{taint("k", 0)}, 70},
+		{"nobody wrote down since when", model.Pod{Created: at(60), Tolerations: tolerations{bearsFor("k", 10)}}, taints{{Key: "k", Effect: model.NoExecute}}, 70},
+		{"finished", model.Pod{Finished: true}, taints{taint("k", 0)}, stays},
+		{"deleted already", model.Pod{Deleting: true}, taints{taint("k", 0)}, stays},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, ok := evictions.Deadline(&c.pod, c.on)
@@ -94,24 +94,24 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-func randomPod(r *rand.Rand) *facts.Pod {
-	p := &facts.Pod{Created: at(r.IntN(20)), Finished: r.IntN(20) == 0, Deleting: r.IntN(20) == 0}
+func randomPod(r *rand.Rand) *model.Pod {
+	p := &model.Pod{Created: at(r.IntN(20)), Finished: r.IntN(20) == 0, Deleting: r.IntN(20) == 0}
 	for range r.IntN(4) {
-		p.Tolerations = append(p.Tolerations, facts.Toleration{
-			Key: []string{"a", "b", facts.KeyNotReady, facts.KeyUnreachable, ""}[r.IntN(5)], Operator: facts.Operator(r.IntN(6)), Effect: facts.Effect(r.IntN(4)),
+		p.Tolerations = append(p.Tolerations, model.Toleration{
+			Key: []string{"a", "b", model.KeyNotReady, model.KeyUnreachable, ""}[r.IntN(5)], Operator: model.Operator(r.IntN(6)), Effect: model.Effect(r.IntN(4)),
 			Seconds: int64(r.IntN(30) - 3), Bounded: r.IntN(3) > 0,
 		})
 	}
 	return p
 }
 
-func randomTaints(r *rand.Rand) (taints []facts.Taint) {
-	for _, key := range []string{"a", "b", facts.KeyNotReady, facts.KeyUnreachable} {
+func randomTaints(r *rand.Rand) (taints []model.Taint) {
+	for _, key := range []string{"a", "b", model.KeyNotReady, model.KeyUnreachable} {
 		if r.IntN(2) == 0 {
 			continue
 		}
-		taint := facts.Taint{Key: key, Effect: facts.NoSchedule + facts.Effect(r.IntN(3)), Added: at(r.IntN(20))}
-		if facts.Opposite(key) != "" && r.IntN(2) == 0 {
+		taint := model.Taint{Key: key, Effect: model.NoSchedule + model.Effect(r.IntN(3)), Added: at(r.IntN(20))}
+		if model.Opposite(key) != "" && r.IntN(2) == 0 {
 			taint.Swapped = taint.Added.Add(time.Duration(1+r.IntN(20)) * time.Second)
 		}
 		taints = append(taints, taint)
@@ -120,13 +120,13 @@ func randomTaints(r *rand.Rand) (taints []facts.Taint) {
 }
 
 // bearable goes through a pod's life second by second: may it still be there?
-func bearable(p *facts.Pod, taints []facts.Taint, now int) bool {
+func bearable(p *model.Pod, taints []model.Taint, now int) bool {
 	for _, taint := range taints {
-		if taint.Effect != facts.NoExecute {
+		if taint.Effect != model.NoExecute {
 			continue
 		}
 		met := int(taint.Added.Sub(start).Seconds())
-		if !taint.Swapped.IsZero() && first(p, facts.Opposite(taint.Key)) == math.MaxInt {
+		if !taint.Swapped.IsZero() && first(p, model.Opposite(taint.Key)) == math.MaxInt {
 			met = max(met, int(taint.Swapped.Sub(start).Seconds()))
 		}
 		borne := firstFor(p, taint)
@@ -141,11 +141,11 @@ func bearable(p *facts.Pod, taints []facts.Taint, now int) bool {
 }
 
 // first is how many seconds a pod tolerates a taint of the key.
-func first(p *facts.Pod, key string) int {
-	return firstFor(p, facts.Taint{Key: key, Effect: facts.NoExecute})
+func first(p *model.Pod, key string) int {
+	return firstFor(p, model.Taint{Key: key, Effect: model.NoExecute})
 }
 
-func firstFor(p *facts.Pod, taint facts.Taint) int {
+func firstFor(p *model.Pod, taint model.Taint) int {
 	for _, t := range p.Tolerations {
 		if t.Tolerates(&taint) {
 			if !t.Bounded {
@@ -173,8 +173,8 @@ func TestDeadlineIsTheFirstSecondThatIsNotBorne(t *testing.T) {
 }
 
 func BenchmarkDeadline(b *testing.B) {
-	p := &facts.Pod{Created: start, Tolerations: []facts.Toleration{bearsFor(facts.KeyNotReady, 300), bearsFor(facts.KeyUnreachable, 300)}}
-	taints := []facts.Taint{{Key: facts.KeyUnreachable, Effect: facts.NoSchedule}, taint(facts.KeyUnreachable, 5)}
+	p := &model.Pod{Created: start, Tolerations: []model.Toleration{bearsFor(model.KeyNotReady, 300), bearsFor(model.KeyUnreachable, 300)}}
+	taints := []model.Taint{{Key: model.KeyUnreachable, Effect: model.NoSchedule}, taint(model.KeyUnreachable, 5)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, ok := evictions.Deadline(p, taints); !ok {

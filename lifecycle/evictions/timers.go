@@ -3,15 +3,15 @@ package evictions
 import (
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/deadline"
+	"plimsoll.dev/plimsoll/internal/timerqueue"
 )
 
 // Timers keep the moments of pods, by UID. The zero value is not usable; see
 // [NewTimers]. All is O(log n) or less, except what is said of [Timers.Due].
-type Timers struct{ queue *deadline.Queue[string] }
+type Timers struct{ queue *timerqueue.Queue[string] }
 
 // NewTimers makes none.
-func NewTimers() *Timers { return &Timers{deadline.New[string]()} }
+func NewTimers() *Timers { return &Timers{timerqueue.New[string]()} }
 
 // Set starts a pod's timer, or moves the one that it has, earlier or later.
 func (t *Timers) Set(uid string, at time.Time) { t.queue.Set(uid, at) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/taints"
 )
 
@@ -19,18 +19,18 @@ var (
 const prefix = "node.kubernetes.io/"
 
 // reports makes a node with these conditions.
-func reports(conditions map[facts.ConditionType]facts.Status, has ...facts.Taint) *facts.Node {
-	n := &facts.Node{Name: "a", Taints: has}
+func reports(conditions map[model.ConditionType]model.Status, has ...model.Taint) *model.Node {
+	n := &model.Node{Name: "a", Taints: has}
 	for t, s := range conditions {
 		n.Conditions[t].Status = s
 	}
 	return n
 }
 
-func keeps(key string) facts.Taint { return facts.Taint{Key: key, Effect: facts.NoSchedule} }
+func keeps(key string) model.Taint { return model.Taint{Key: key, Effect: model.NoSchedule} }
 
-func drives(key string, added time.Time) facts.Taint {
-	return facts.Taint{Key: key, Effect: facts.NoExecute, Added: added}
+func drives(key string, added time.Time) model.Taint {
+	return model.Taint{Key: key, Effect: model.NoExecute, Added: added}
 }
 
 // said is a change as "+key -key", without the prefix that they share.
@@ -44,11 +44,11 @@ func said(c taints.Change) (s []string) {
 	return s
 }
 
-type conditions = map[facts.ConditionType]facts.Status
+type conditions = map[model.ConditionType]model.Status
 
 func TestSchedulingFollowsTheConditions(t *testing.T) {
-	well := conditions{facts.Ready: facts.True, facts.MemoryPressure: facts.False, facts.DiskPressure: facts.False, facts.PIDPressure: facts.False, facts.NetworkUnavailable: facts.False}
-	but := func(c facts.ConditionType, s facts.Status) conditions {
+	well := conditions{model.Ready: model.True, model.MemoryPressure: model.False, model.DiskPressure: model.False, model.PIDPressure: model.False, model.NetworkUnavailable: model.False}
+	but := func(c model.ConditionType, s model.Status) conditions {
 		all := conditions{c: s}
 		for other, status := range well {
 			if other != c {
@@ -59,29 +59,29 @@ func TestSchedulingFollowsTheConditions(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		node *facts.Node
+		node *model.Node
 		want []string
 	}{
 		{"a node that is well", reports(well), nil},
 		{"a node that says nothing", reports(nil), nil},
-		{"it is not ready", reports(but(facts.Ready, facts.False)), []string{"+not-ready"}},
-		{"it is not heard of", reports(but(facts.Ready, facts.Unknown)), []string{"+unreachable"}},
-		{"memory", reports(but(facts.MemoryPressure, facts.True)), []string{"+memory-pressure"}},
-		{"disk", reports(but(facts.DiskPressure, facts.True)), []string{"+disk-pressure"}},
-		{"processes", reports(but(facts.PIDPressure, facts.True)), []string{"+pid-pressure"}},
-		{"the network is not there yet", reports(but(facts.NetworkUnavailable, facts.True)), []string{"+network-unavailable"}},
-		{"nobody knows whether there is pressure", reports(conditions{facts.Ready: facts.True, facts.MemoryPressure: facts.Unknown, facts.NetworkUnavailable: facts.Unknown}), nil},
-		{"no network, and so not ready", reports(conditions{facts.Ready: facts.False, facts.NetworkUnavailable: facts.True}), []string{"+network-unavailable", "+not-ready"}},
-		{"the network came, the rest did not", reports(conditions{facts.Ready: facts.False, facts.NetworkUnavailable: facts.False}, keeps(facts.KeyNetworkUnavailable), keeps(facts.KeyNotReady)), []string{"-network-unavailable"}},
-		{"not ready, then silent", reports(but(facts.Ready, facts.Unknown), keeps(facts.KeyNotReady)), []string{"+unreachable", "-not-ready"}},
-		{"silent, then it says that it is not ready", reports(but(facts.Ready, facts.False), keeps(facts.KeyUnreachable)), []string{"+not-ready", "-unreachable"}},
-		{"well again", reports(well, keeps(facts.KeyUnreachable), keeps(facts.KeyPIDPressure)), []string{"-pid-pressure", "-unreachable"}},
-		{"what there is stays", reports(but(facts.DiskPressure, facts.True), facts.Taint{Key: facts.KeyDiskPressure, Value: "full", Effect: facts.NoSchedule, Added: start}), nil},
-		{"another effect is another taint", reports(but(facts.Ready, facts.Unknown), drives(facts.KeyUnreachable, start)), []string{"+unreachable"}},
-		{"and is not removed", reports(well, drives(facts.KeyNotReady, start), facts.Taint{Key: facts.KeyMemoryPressure, Effect: facts.PreferNoSchedule}), nil},
-		{"cordoned", &facts.Node{Unschedulable: true}, []string{"+unschedulable"}},
-		{"uncordoned", reports(well, keeps(facts.KeyUnschedulable)), []string{"-unschedulable"}},
-		{"a user's taints are the user's", reports(well, keeps("dedicated"), keeps(facts.KeyOutOfService), keeps(prefix+"something")), nil},
+		{"it is not ready", reports(but(model.Ready, model.False)), []string{"+not-ready"}},
+		{"it is not heard of", reports(but(model.Ready, model.Unknown)), []string{"+unreachable"}},
+		{"memory", reports(but(model.MemoryPressure, model.True)), []string{"+memory-pressure"}},
+		{"disk", reports(but(model.DiskPressure, model.True)), []string{"+disk-pressure"}},
+		{"processes", reports(but(model.PIDPressure, model.True)), []string{"+pid-pressure"}},
+		{"the network is not there yet", reports(but(model.NetworkUnavailable, model.True)), []string{"+network-unavailable"}},
+		{"nobody knows whether there is pressure", reports(conditions{model.Ready: model.True, model.MemoryPressure: model.Unknown, model.NetworkUnavailable: model.Unknown}), nil},
+		{"no network, and so not ready", reports(conditions{model.Ready: model.False, model.NetworkUnavailable: model.True}), []string{"+network-unavailable", "+not-ready"}},
+		{"the network came, the rest did not", reports(conditions{model.Ready: model.False, model.NetworkUnavailable: model.False}, keeps(model.KeyNetworkUnavailable), keeps(model.KeyNotReady)), []string{"-network-unavailable"}},
+		{"not ready, then silent", reports(but(model.Ready, model.Unknown), keeps(model.KeyNotReady)), []string{"+unreachable", "-not-ready"}},
+		{"silent, then it says that it is not ready", reports(but(model.Ready, model.False), keeps(model.KeyUnreachable)), []string{"+not-ready", "-unreachable"}},
+		{"well again", reports(well, keeps(model.KeyUnreachable), keeps(model.KeyPIDPressure)), []string{"-pid-pressure", "-unreachable"}},
+		{"what there is stays", reports(but(model.DiskPressure, model.True), model.Taint{Key: model.KeyDiskPressure, Value: "full", Effect: model.NoSchedule, Added: start}), nil},
+		{"another effect is another taint", reports(but(model.Ready, model.Unknown), drives(model.KeyUnreachable, start)), []string{"+unreachable"}},
+		{"and is not removed", reports(well, drives(model.KeyNotReady, start), model.Taint{Key: model.KeyMemoryPressure, Effect: model.PreferNoSchedule}), nil},
+		{"cordoned", &model.Node{Unschedulable: true}, []string{"+unschedulable"}},
+		{"uncordoned", reports(well, keeps(model.KeyUnschedulable)), []string{"-unschedulable"}},
+		{"a user's taints are the user's", reports(well, keeps("dedicated"), keeps(model.KeyOutOfService), keeps(prefix+"something")), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := taints.Scheduling(c.node, later)
@@ -92,7 +92,7 @@ func TestSchedulingFollowsTheConditions(t *testing.T) {
 				t.Errorf("empty: %v", got.Empty())
 			}
 			for _, taint := range slices.Concat(got.Add, got.Remove) {
-				if taint.Effect != facts.NoSchedule {
+				if taint.Effect != model.NoSchedule {
 					t.Errorf("%s has effect %s", taint.Key, taint.Effect)
 				}
 			}
@@ -106,27 +106,27 @@ func TestSchedulingFollowsTheConditions(t *testing.T) {
 }
 
 func TestExecution(t *testing.T) {
-	const notReady, unreachable = facts.KeyNotReady, facts.KeyUnreachable
+	const notReady, unreachable = model.KeyNotReady, model.KeyUnreachable
 	for _, c := range []struct {
 		name   string
-		has    []facts.Taint
+		has    []model.Taint
 		want   string
-		added  []facts.Taint
+		added  []model.Taint
 		remove []string
 		swap   bool
 	}{
-		{"lost", nil, unreachable, []facts.Taint{drives(unreachable, later)}, nil, false},
-		{"not ready", nil, notReady, []facts.Taint{drives(notReady, later)}, nil, false},
+		{"lost", nil, unreachable, []model.Taint{drives(unreachable, later)}, nil, false},
+		{"not ready", nil, notReady, []model.Taint{drives(notReady, later)}, nil, false},
 		{"well", nil, "", nil, nil, false},
-		{"lost for a while", []facts.Taint{drives(unreachable, start)}, unreachable, nil, nil, false},
-		{"back and well", []facts.Taint{drives(unreachable, start)}, "", nil, []string{"-unreachable"}, false},
-		{"back, but not ready: as long lost as before", []facts.Taint{drives(unreachable, start)}, notReady, []facts.Taint{drives(notReady, start)}, []string{"-unreachable"}, true},
-		{"not ready, then lost", []facts.Taint{drives(notReady, start)}, unreachable, []facts.Taint{drives(unreachable, start)}, []string{"-not-ready"}, true},
-		{"nobody wrote down since when", []facts.Taint{drives(notReady, time.Time{})}, unreachable, []facts.Taint{drives(unreachable, later)}, []string{"-not-ready"}, true},
-		{"both, after half a swap", []facts.Taint{drives(notReady, start), drives(unreachable, later)}, unreachable, nil, []string{"-not-ready"}, true},
-		{"both, and well", []facts.Taint{drives(unreachable, start), drives(notReady, start)}, "", nil, []string{"-not-ready", "-unreachable"}, false},
-		{"others stay", []facts.Taint{drives("k", start), keeps(notReady), drives(facts.KeyOutOfService, start)}, "", nil, nil, false},
-		{"another effect is no swap", []facts.Taint{keeps(notReady)}, unreachable, []facts.Taint{drives(unreachable, later)}, nil, false},
+		{"lost for a while", []model.Taint{drives(unreachable, start)}, unreachable, nil, nil, false},
+		{"back and well", []model.Taint{drives(unreachable, start)}, "", nil, []string{"-unreachable"}, false},
+		{"back, but not ready: as long lost as before", []model.Taint{drives(unreachable, start)}, notReady, []model.Taint{drives(notReady, start)}, []string{"-unreachable"}, true},
+		{"not ready, then lost", []model.Taint{drives(notReady, start)}, unreachable, []model.Taint{drives(unreachable, start)}, []string{"-not-ready"}, true},
+		{"nobody wrote down since when", []model.Taint{drives(notReady, time.Time{})}, unreachable, []model.Taint{drives(unreachable, later)}, []string{"-not-ready"}, true},
+		{"both, after half a swap", []model.Taint{drives(notReady, start), drives(unreachable, later)}, unreachable, nil, []string{"-not-ready"}, true},
+		{"both, and well", []model.Taint{drives(unreachable, start), drives(notReady, start)}, "", nil, []string{"-not-ready", "-unreachable"}, false},
+		{"others stay", []model.Taint{drives("k", start), keeps(notReady), drives(model.KeyOutOfService, start)}, "", nil, nil, false},
+		{"another effect is no swap", []model.Taint{keeps(notReady)}, unreachable, []model.Taint{drives(unreachable, later)}, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := reports(nil, c.has...)
@@ -145,19 +145,19 @@ func TestExecution(t *testing.T) {
 }
 
 func TestLabels(t *testing.T) {
-	is := func(value string) facts.Label { return facts.Label{Value: value, Is: true} }
+	is := func(value string) model.Label { return model.Label{Value: value, Is: true} }
 	for _, c := range []struct {
 		name   string
-		labels facts.Labels
+		labels model.Labels
 		want   []taints.LabelChange
 	}{
-		{"none at all", facts.Labels{}, nil},
-		{"only others", facts.Labels{Region: "r", Zone: "z", Excluded: true}, nil},
-		{"the older ones are missing", facts.Labels{OS: is("linux"), Arch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/arch", "arm64"}, {"beta.kubernetes.io/os", "linux"}}},
-		{"an older one is wrong", facts.Labels{OS: is("linux"), OldOS: is("plan9"), Arch: is("arm64"), OldArch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/os", "linux"}}},
-		{"all is well", facts.Labels{OS: is("linux"), OldOS: is("linux")}, nil},
-		{"without a stable one nothing is known", facts.Labels{OldOS: is("linux"), OldArch: is("arm")}, nil},
-		{"an empty value is one", facts.Labels{OS: is("")}, []taints.LabelChange{{"beta.kubernetes.io/os", ""}}},
+		{"none at all", model.Labels{}, nil},
+		{"only others", model.Labels{Region: "r", Zone: "z", Excluded: true}, nil},
+		{"the older ones are missing", model.Labels{OS: is("linux"), Arch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/arch", "arm64"}, {"beta.kubernetes.io/os", "linux"}}},
+		{"an older one is wrong", model.Labels{OS: is("linux"), OldOS: is("plan9"), Arch: is("arm64"), OldArch: is("arm64")}, []taints.LabelChange{{"beta.kubernetes.io/os", "linux"}}},
+		{"all is well", model.Labels{OS: is("linux"), OldOS: is("linux")}, nil},
+		{"without a stable one nothing is known", model.Labels{OldOS: is("linux"), OldArch: is("arm")}, nil},
+		{"an empty value is one", model.Labels{OS: is("")}, []taints.LabelChange{{"beta.kubernetes.io/os", ""}}},
 	} {
 		if got := taints.Labels(&c.labels); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v instead of %v", c.name, got, c.want)
@@ -166,31 +166,31 @@ func TestLabels(t *testing.T) {
 }
 
 // apply carries a change out.
-func apply(n *facts.Node, c taints.Change) {
+func apply(n *model.Node, c taints.Change) {
 	for _, gone := range c.Remove {
-		n.Taints = slices.DeleteFunc(n.Taints, func(t facts.Taint) bool { return t.Is(gone.Key, gone.Effect) })
+		n.Taints = slices.DeleteFunc(n.Taints, func(t model.Taint) bool { return t.Is(gone.Key, gone.Effect) })
 	}
 	n.Taints = append(n.Taints, c.Add...)
 }
 
 // ours are the taints that are touched.
-func ours(t facts.Taint) bool {
-	keys := []string{facts.KeyNotReady, facts.KeyUnreachable}
-	if t.Effect == facts.NoSchedule {
-		keys = append(keys, facts.KeyMemoryPressure, facts.KeyDiskPressure, facts.KeyPIDPressure, facts.KeyNetworkUnavailable, facts.KeyUnschedulable)
+func ours(t model.Taint) bool {
+	keys := []string{model.KeyNotReady, model.KeyUnreachable}
+	if t.Effect == model.NoSchedule {
+		keys = append(keys, model.KeyMemoryPressure, model.KeyDiskPressure, model.KeyPIDPressure, model.KeyNetworkUnavailable, model.KeyUnschedulable)
 	}
-	return (t.Effect == facts.NoSchedule || t.Effect == facts.NoExecute) && slices.Contains(keys, t.Key)
+	return (t.Effect == model.NoSchedule || t.Effect == model.NoExecute) && slices.Contains(keys, t.Key)
 }
 
-func randomNode(r *rand.Rand) *facts.Node {
-	n := &facts.Node{Unschedulable: r.IntN(2) == 0}
+func randomNode(r *rand.Rand) *model.Node {
+	n := &model.Node{Unschedulable: r.IntN(2) == 0}
 	for i := range n.Conditions {
-		n.Conditions[i].Status = facts.Status(r.IntN(4))
+		n.Conditions[i].Status = model.Status(r.IntN(4))
 	}
-	for _, key := range []string{"k", facts.KeyNotReady, facts.KeyUnreachable, facts.KeyMemoryPressure, facts.KeyDiskPressure, facts.KeyPIDPressure, facts.KeyNetworkUnavailable, facts.KeyUnschedulable, facts.KeyOutOfService} {
-		for e := facts.NoSchedule; e <= facts.NoExecute; e++ {
+	for _, key := range []string{"k", model.KeyNotReady, model.KeyUnreachable, model.KeyMemoryPressure, model.KeyDiskPressure, model.KeyPIDPressure, model.KeyNetworkUnavailable, model.KeyUnschedulable, model.KeyOutOfService} {
+		for e := model.NoSchedule; e <= model.NoExecute; e++ {
 			if r.IntN(3) == 0 {
-				n.Taints = append(n.Taints, facts.Taint{Key: key, Effect: e, Added: start.Add(time.Duration(r.IntN(9)) * time.Second)})
+				n.Taints = append(n.Taints, model.Taint{Key: key, Effect: e, Added: start.Add(time.Duration(r.IntN(9)) * time.Second)})
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func TestAChangeIsAllThatIsNeeded(t *testing.T) {
 	for i := range 10_000 {
 		n := randomNode(rand.New(rand.NewPCG(1, uint64(i))))
 		before := slices.Clone(n.Taints)
-		want := [...]string{facts.True: "", facts.False: facts.KeyNotReady, facts.Unknown: facts.KeyUnreachable, facts.Absent: ""}[n.Conditions[facts.Ready].Status]
+		want := [...]string{model.True: "", model.False: model.KeyNotReady, model.Unknown: model.KeyUnreachable, model.Absent: ""}[n.Conditions[model.Ready].Status]
 		scheduling, execution := taints.Scheduling(n, later), taints.Execution(n, want, later)
 		if !slices.Equal(n.Taints, before) {
 			t.Fatalf("node %d was changed", i)
@@ -218,7 +218,7 @@ func TestAChangeIsAllThatIsNeeded(t *testing.T) {
 }
 
 // checkUntouched wants what others put there, and taints that stayed, as they were.
-func checkUntouched(t *testing.T, before, after []facts.Taint) {
+func checkUntouched(t *testing.T, before, after []model.Taint) {
 	t.Helper()
 	for _, taint := range before {
 		if !ours(taint) && !slices.Contains(after, taint) {
@@ -240,11 +240,11 @@ func checkUntouched(t *testing.T, before, after []facts.Taint) {
 
 // checkMoments wants one NoExecute taint at most, there since it was there or
 // since the other was.
-func checkMoments(t *testing.T, before, after []facts.Taint, want string) {
+func checkMoments(t *testing.T, before, after []model.Taint, want string) {
 	t.Helper()
 	since := map[string]time.Time{}
 	for _, taint := range before {
-		if taint.Effect == facts.NoExecute && ours(taint) {
+		if taint.Effect == model.NoExecute && ours(taint) {
 			since[taint.Key] = taint.Added
 		}
 	}
@@ -256,14 +256,14 @@ func checkMoments(t *testing.T, before, after []facts.Taint, want string) {
 		}
 	}
 	for _, taint := range after {
-		if taint.Effect == facts.NoExecute && ours(taint) && (taint.Key != want || !taint.Added.Equal(expected)) {
+		if taint.Effect == model.NoExecute && ours(taint) && (taint.Key != want || !taint.Added.Equal(expected)) {
 			t.Fatalf("%+v, where %q since %v is wanted", taint, want, expected)
 		}
 	}
 }
 
 func BenchmarkSchedulingOfANodeThatIsWell(b *testing.B) {
-	n := reports(conditions{facts.Ready: facts.True, facts.MemoryPressure: facts.False}, keeps("k"))
+	n := reports(conditions{model.Ready: model.True, model.MemoryPressure: model.False}, keeps("k"))
 	b.ReportAllocs()
 	for b.Loop() {
 		if c := taints.Scheduling(n, later); !c.Empty() {

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
 const nodes, places = 150_000, 30
 
-func cluster() (z *zones.Zones, names []string, in []facts.Place) {
+func cluster() (z *zones.Zones, names []string, in []model.Place) {
 	z = zones.New(usual())
 	for i := range nodes {
 		names = append(names, fmt.Sprintf("node-%06d", i))
-		in = append(in, facts.Place{Region: "r", Zone: fmt.Sprintf("z%02d", i%places)})
+		in = append(in, model.Place{Region: "r", Zone: fmt.Sprintf("z%02d", i%places)})
 		z.Set(names[i], in[i], true, true)
 	}
 	z.Update(start)

@@ -1,6 +1,6 @@
 package zones
 
-import "plimsoll.dev/plimsoll/lifecycle/facts"
+import "plimsoll.dev/plimsoll/lifecycle/model"
 
 // A Policy is how fast lost nodes of a zone are dealt with, in nodes a second.
 // Rates are finite; 0 stops.
@@ -29,7 +29,7 @@ func (s State) String() string { return stateNames[s] }
 
 // A Change is a zone whose state or rate is no longer what it was.
 type Change struct {
-	Place facts.Place
+	Place model.Place
 	State State
 	Rate  float64
 	// What they were; Normal and Policy.Rate if it is the First time that the zone

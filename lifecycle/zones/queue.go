@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // Wait puts a node into its zone's queue, to be served by how long it has waited,
@@ -85,7 +85,7 @@ func (z *Zones) Next() (at time.Time, ok bool) {
 
 // TokenOf is when the next token of a place is there, perhaps long ago, if its
 // rate stays as it is; ok is false for one that has no rate, or was not seen yet.
-func (z *Zones) TokenOf(p facts.Place) (at time.Time, ok bool) {
+func (z *Zones) TokenOf(p model.Place) (at time.Time, ok bool) {
 	s := z.zones[p]
 	if s == nil || !s.told || s.bucket.rate <= 0 {
 		return time.Time{}, false
@@ -127,7 +127,7 @@ func (z *Zones) keep(s *zone) {
 
 // Adopt says, after a change of leader, that another has spent a token of this
 // zone at last; one that is later than now is of now.
-func (z *Zones) Adopt(p facts.Place, last, now time.Time) {
+func (z *Zones) Adopt(p model.Place, last, now time.Time) {
 	if last.After(now) {
 		last = now
 	}
@@ -135,9 +135,9 @@ func (z *Zones) Adopt(p facts.Place, last, now time.Time) {
 }
 
 // Stop says, after a change of leader, that the zone had no token until now.
-func (z *Zones) Stop(p facts.Place, now time.Time) { z.drain(p, now) }
+func (z *Zones) Stop(p model.Place, now time.Time) { z.drain(p, now) }
 
-func (z *Zones) drain(p facts.Place, at time.Time) {
+func (z *Zones) drain(p model.Place, at time.Time) {
 	s := z.at(p)
 	s.bucket.drain(at)
 	z.keep(s)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
@@ -29,12 +29,12 @@ type twin struct {
 	policy zones.Policy
 	nodes  map[string]twinNode
 	waits  map[string]time.Time
-	told   map[facts.Place]twinVerdict
-	log    map[facts.Place][]entry
+	told   map[model.Place]twinVerdict
+	log    map[model.Place][]entry
 }
 
 type twinNode struct {
-	place          facts.Place
+	place          model.Place
 	ready, counted bool
 }
 
@@ -54,12 +54,12 @@ type entry struct {
 }
 
 func newTwin(p zones.Policy) *twin {
-	return &twin{p, map[string]twinNode{}, map[string]time.Time{}, map[facts.Place]twinVerdict{}, map[facts.Place][]entry{}}
+	return &twin{p, map[string]twinNode{}, map[string]time.Time{}, map[model.Place]twinVerdict{}, map[model.Place][]entry{}}
 }
 
 // survey counts the nodes of all places.
-func (w *twin) survey() (ready, unready map[facts.Place]int, allFull bool) {
-	ready, unready = map[facts.Place]int{}, map[facts.Place]int{}
+func (w *twin) survey() (ready, unready map[model.Place]int, allFull bool) {
+	ready, unready = map[model.Place]int{}, map[model.Place]int{}
 	for _, n := range w.nodes {
 		switch {
 		case !n.counted:
@@ -106,8 +106,8 @@ func (w *twin) verdict(ready, unready int, allFull bool) twinVerdict {
 
 func (w *twin) update(now time.Time) (lines []string) {
 	ready, unready, allFull := w.survey()
-	told := map[facts.Place]twinVerdict{}
-	for _, p := range slices.SortedFunc(maps.Keys(ready), facts.Place.Compare) {
+	told := map[model.Place]twinVerdict{}
+	for _, p := range slices.SortedFunc(maps.Keys(ready), model.Place.Compare) {
 		v := w.verdict(ready[p], unready[p], allFull)
 		if was, known := w.told[p]; !known || was != v {
 			lines = append(lines, fmt.Sprintf("%s %s %g %v", p, v.state, v.rate, !known))
@@ -126,7 +126,7 @@ func (w *twin) update(now time.Time) (lines []string) {
 }
 
 // rate is the last that was set, 0 without one.
-func (w *twin) rate(p facts.Place) (rate float64) {
+func (w *twin) rate(p model.Place) (rate float64) {
 	for _, e := range w.log[p] {
 		if e.rated {
 			rate = e.rate
@@ -137,7 +137,7 @@ func (w *twin) rate(p facts.Place) (rate float64) {
 
 // token is when a zone's next token is there, by all that befell it; the zero
 // time if it has been there all along.
-func (w *twin) token(p facts.Place) (at time.Time) {
+func (w *twin) token(p model.Place) (at time.Time) {
 	rate, rated := 0.0, false
 	for _, e := range w.log[p] {
 		switch {
@@ -167,8 +167,8 @@ func later(a, b time.Time) time.Time {
 }
 
 // oldest is who waits longest in each zone that gives tokens.
-func (w *twin) oldest() map[facts.Place]string {
-	first := map[facts.Place]string{}
+func (w *twin) oldest() map[model.Place]string {
+	first := map[model.Place]string{}
 	for _, name := range slices.Sorted(maps.Keys(w.waits)) {
 		p := w.nodes[name].place
 		if other, is := first[p]; w.told[p].rate > 0 && (!is || w.waits[name].Before(w.waits[other])) {
@@ -180,7 +180,7 @@ func (w *twin) oldest() map[facts.Place]string {
 
 func (w *twin) take(now time.Time) (names []string) {
 	first := w.oldest()
-	for _, p := range slices.SortedFunc(maps.Keys(first), facts.Place.Compare) {
+	for _, p := range slices.SortedFunc(maps.Keys(first), model.Place.Compare) {
 		if !now.Before(w.token(p)) {
 			names = append(names, first[p])
 			delete(w.waits, first[p])
@@ -210,7 +210,7 @@ func (w *twin) finish(name string) {
 }
 
 // empty finds a bucket empty; what was spent before stays spent.
-func (w *twin) empty(p facts.Place, at time.Time) {
+func (w *twin) empty(p model.Place, at time.Time) {
 	for i := range w.log[p] {
 		w.log[p][i].node = ""
 	}
@@ -323,7 +323,7 @@ func (c *pair) step(r *rand.Rand) {
 }
 
 // takeOver lets another have spent tokens, or none be left.
-func (c *pair) takeOver(r *rand.Rand, p facts.Place) {
+func (c *pair) takeOver(r *rand.Rand, p model.Place) {
 	_, told := c.w.told[p]
 	ready, _, _ := c.w.survey()
 	_, there := ready[p]

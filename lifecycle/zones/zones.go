@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/deadline"
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/internal/timerqueue"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
 // Zones are the zones of a cluster, with their nodes counted and those that wait
@@ -13,14 +13,14 @@ import (
 type Zones struct {
 	policy  Policy
 	nodes   map[string]node
-	zones   map[facts.Place]*zone
-	born    int                  // how many zones there ever were
-	counted int                  // zones with nodes that count
-	full    int                  // those among them without a ready one
-	wereAll bool                 // all of them were, at the last Update
-	dirty   []*zone              // changed since the last Update
-	vacant  []*zone              // without nodes, kept until their bucket is full
-	turns   *deadline.Queue[int] // zones with nodes that wait and a rate, by their next token
+	zones   map[model.Place]*zone
+	born    int                    // how many zones there ever were
+	counted int                    // zones with nodes that count
+	full    int                    // those among them without a ready one
+	wereAll bool                   // all of them were, at the last Update
+	dirty   []*zone                // changed since the last Update
+	vacant  []*zone                // without nodes, kept until their bucket is full
+	turns   *timerqueue.Queue[int] // zones with nodes that wait and a rate, by their next token
 	byID    map[int]*zone
 	takers  map[string]*zone // the zone of which a node has the last token
 }
@@ -32,7 +32,7 @@ type node struct {
 
 type zone struct {
 	id             int
-	place          facts.Place
+	place          model.Place
 	nodes          int // those that do not count included
 	ready, unready int // those that count
 	state          State
@@ -40,21 +40,21 @@ type zone struct {
 	dirty, vacant  bool // it is in the list of that name
 	bucket         bucket
 	taker          string // who has its last token; "": nobody who could give it back
-	waiting        *deadline.Queue[string]
+	waiting        *timerqueue.Queue[string]
 }
 
 // New makes the zones of a cluster without nodes.
 func New(p Policy) *Zones {
 	return &Zones{
-		policy: p, nodes: map[string]node{}, zones: map[facts.Place]*zone{},
-		turns: deadline.New[int](), byID: map[int]*zone{}, takers: map[string]*zone{},
+		policy: p, nodes: map[string]node{}, zones: map[model.Place]*zone{},
+		turns: timerqueue.New[int](), byID: map[int]*zone{}, takers: map[string]*zone{},
 	}
 }
 
 // Set says where a node is, whether its condition Ready is True, and whether it
 // counts for its zone. A node that waits and changes zones waits on in the new
 // one. O(1) but for that.
-func (z *Zones) Set(name string, p facts.Place, ready, counted bool) {
+func (z *Zones) Set(name string, p model.Place, ready, counted bool) {
 	was, known := z.nodes[name]
 	if known && was.ready == ready && was.counted == counted && was.zone.place == p {
 		return
@@ -81,11 +81,11 @@ func (z *Zones) Remove(name string) {
 }
 
 // at is the zone of a place, made if need be.
-func (z *Zones) at(p facts.Place) *zone {
+func (z *Zones) at(p model.Place) *zone {
 	s := z.zones[p]
 	if s == nil {
 		z.born++
-		s = &zone{id: z.born, place: p, waiting: deadline.New[string]()}
+		s = &zone{id: z.born, place: p, waiting: timerqueue.New[string]()}
 		z.zones[p], z.byID[s.id] = s, s
 		z.mark(s)
 	}
@@ -132,7 +132,7 @@ func (z *Zones) mark(s *zone) {
 func (z *Zones) AllFull() bool { return z.counted > 0 && z.full == z.counted }
 
 // Count is how many nodes of a place count, by whether they are ready.
-func (z *Zones) Count(p facts.Place) (ready, unready int) {
+func (z *Zones) Count(p model.Place) (ready, unready int) {
 	if s := z.zones[p]; s != nil {
 		return s.ready, s.unready
 	}
@@ -141,7 +141,7 @@ func (z *Zones) Count(p facts.Place) (ready, unready int) {
 
 // State is what the last [Zones.Update] found for a place: Normal and 0 for one
 // that it did not see.
-func (z *Zones) State(p facts.Place) (state State, rate float64) {
+func (z *Zones) State(p model.Place) (state State, rate float64) {
 	if s := z.zones[p]; s != nil && s.told {
 		return s.state, s.bucket.rate
 	}
@@ -150,7 +150,7 @@ func (z *Zones) State(p facts.Place) (state State, rate float64) {
 
 // Each hands over what the last [Zones.Update] found, in the order of places:
 // size and unready are of the nodes that count.
-func (z *Zones) Each(yield func(p facts.Place, state State, rate float64, size, unready int)) {
+func (z *Zones) Each(yield func(p model.Place, state State, rate float64, size, unready int)) {
 	var all []*zone
 	for _, s := range z.zones {
 		if s.told {

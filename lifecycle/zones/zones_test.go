@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/lifecycle/facts"
+	"plimsoll.dev/plimsoll/lifecycle/model"
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
@@ -42,11 +42,11 @@ func show(z *zones.Zones, p picture) {
 }
 
 // place is the zone of that name; the one called _ is that of nodes without labels.
-func place(name string) facts.Place {
+func place(name string) model.Place {
 	if name == "_" {
-		return facts.Place{}
+		return model.Place{}
 	}
-	return facts.Place{Region: "r", Zone: name}
+	return model.Place{Region: "r", Zone: name}
 }
 
 // told is what an update says, as "r/a Normal 0.1".
@@ -162,7 +162,7 @@ func TestFiguresForMetrics(t *testing.T) {
 	show(z, "c:.")
 	z.Update(start)
 	var lines []string
-	z.Each(func(p facts.Place, s zones.State, rate float64, size, unready int) {
+	z.Each(func(p model.Place, s zones.State, rate float64, size, unready int) {
 		lines = append(lines, fmt.Sprintf("%s %s %g %d %d", p, s, rate, size, unready))
 		ready, not := z.Count(p)
 		if state, r := z.State(p); state != s || r != rate || not != unready || ready+not != size {

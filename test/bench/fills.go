@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 const mib = 1 << 20

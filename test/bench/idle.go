@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // A population is what is on a node that is only looked at.

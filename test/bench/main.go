@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"plimsoll.dev/plimsoll/test/hog"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // options are the flags.

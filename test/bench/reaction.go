@@ -63,7 +63,7 @@ func reaction(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	fmt.Println("\nWhat SIGKILL to memory freed takes, with and without process_mrelease: `go test ./kill -run '^$' -bench MemoryFreed`.")
+	fmt.Println("\nWhat SIGKILL to memory freed takes, with and without process_mrelease: `go test ./internal/kill -run '^$' -bench MemoryFreed`.")
 	return nil
 }
 

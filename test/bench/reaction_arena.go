@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"plimsoll.dev/plimsoll/test/sandbox"
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // An arena is what plays the node: whose memory is watched, and whose kills by

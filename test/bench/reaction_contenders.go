@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // A contender is who is to keep the kernel from killing.

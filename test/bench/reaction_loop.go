@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 // The plain loop is what one writes in an afternoon: every 100 ms it reads

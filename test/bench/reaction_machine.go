@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/test/sandbox"
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // machine is the machine itself, for those who watch nothing smaller. It must

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plimsoll.dev/plimsoll/test/hog"
-	"plimsoll.dev/plimsoll/test/sandbox"
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // atLeast is what every race waits at least, so that the contender's start is

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/test/hog"
-	"plimsoll.dev/plimsoll/test/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
 func TestMain(m *testing.M) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // regretLimit is the memory of the node whose workloads come close to it.

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/test/cluster"
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // command runs plimsoll as an administrator.

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // controller runs plimsoll controller, which makes taints of conditions.

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/report"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // A history is what became of a condition, as a watch tells it.
@@ -156,7 +156,7 @@ func (s *stage) annotated(conditions string) {
 	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	s.must(err)
 	look, err := time.Parse(time.RFC3339, lease.Annotations["plimsoll.dev/last-look"])
-	if err != nil || lease.Spec.RenewTime.Sub(look) > 2*report.RenewPeriod || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
+	if err != nil || lease.Spec.RenewTime.Sub(look) > 2*nodestatus.RenewPeriod || lease.Annotations["plimsoll.dev/conditions"] != conditions || lease.Annotations["plimsoll.dev/dry-run"] != "false" {
 		s.t.Errorf("the heartbeat says %v (%v)", lease.Annotations, err)
 	}
 }

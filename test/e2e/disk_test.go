@@ -16,8 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/test/cluster"
-	"plimsoll.dev/plimsoll/test/trial"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
 // disky is what all stories of disks have in common: memory is no matter.

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // group is where the memory of a pod's container is accounted.

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // limited is a writer whose container may keep so much on disks.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // withoutKubelet is a node that only the agent looks after.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // A protection is what keeps reason and message of an evicted pod, besides the agent.

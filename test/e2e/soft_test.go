@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/podstatus"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 // softly are flags by which a node of 512 MiB evicts politely below 250 MiB and

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/test/cluster"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
 func TestWhenTheAgentHasToStandBack(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll.dev/plimsoll/test/crowd"
+	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
 // A contender is a program that is measured, and the one that takes in the same
@@ -55,17 +55,17 @@ type used struct {
 
 // A trial is one process before one cluster.
 type trial struct {
-	Name     string         `json:"name"`
-	Decoding bool           `json:"decoding_only"`
-	Run      int            `json:"run"`
-	Size     crowd.Size     `json:"size"`
-	Seeing   float64        `json:"seeing_s"` // from the start to having seen everything
-	Heap     uint64         `json:"heap_bytes"`
-	Resident int64          `json:"resident_bytes"`
-	Idle     used           `json:"idle"`
-	Busy     used           `json:"busy"`
-	Deaths   deaths         `json:"deaths"`
-	Calls    map[string]int `json:"calls"`
+	Name     string             `json:"name"`
+	Decoding bool               `json:"decoding_only"`
+	Run      int                `json:"run"`
+	Size     fakeapiserver.Size `json:"size"`
+	Seeing   float64            `json:"seeing_s"` // from the start to having seen everything
+	Heap     uint64             `json:"heap_bytes"`
+	Resident int64              `json:"resident_bytes"`
+	Idle     used               `json:"idle"`
+	Busy     used               `json:"busy"`
+	Deaths   deaths             `json:"deaths"`
+	Calls    map[string]int     `json:"calls"`
 }
 
 // beside measures every contender before clusters of every size.
@@ -75,7 +75,7 @@ func beside(ctx context.Context, o *options) error {
 		for run := range o.runs {
 			for _, c := range contenders {
 				for _, decoding := range []bool{false, true} {
-					t := trial{Name: c.name, Decoding: decoding, Run: run, Size: crowd.Size{Nodes: nodes, Images: o.images, Pods: o.pods}}
+					t := trial{Name: c.name, Decoding: decoding, Run: run, Size: fakeapiserver.Size{Nodes: nodes, Images: o.images, Pods: o.pods}}
 					if err := t.hold(ctx, o, &c); err != nil {
 						return fmt.Errorf("%d nodes, %s: %w", nodes, c.name, err)
 					}
@@ -98,7 +98,7 @@ func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c := crowd.New(t.Size)
+	c := fakeapiserver.New(t.Size)
 	s, err := c.Serve(dir)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
 	return err
 }
 
-func (t *trial) measure(ctx context.Context, o *options, p *process, c *crowd.Crowd) error {
+func (t *trial) measure(ctx context.Context, o *options, p *process, c *fakeapiserver.Crowd) error {
 	if err := settled(ctx, o.settle, c); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (t *trial) measure(ctx context.Context, o *options, p *process, c *crowd.Cr
 	if t.Idle, err = window(ctx, o.window, p, c); err != nil {
 		return err
 	}
-	c.Pace(max(1, float64(o.busy)*crowd.Renewal.Seconds()/float64(t.Size.Nodes)))
+	c.Pace(max(1, float64(o.busy)*fakeapiserver.Renewal.Seconds()/float64(t.Size.Nodes)))
 	defer c.Pace(1)
 	t.Busy, err = window(ctx, o.window, p, c)
 	return err
@@ -153,7 +153,7 @@ func (t *trial) measure(ctx context.Context, o *options, p *process, c *crowd.Cr
 // settled waits until the program has caught up with what happened while it read
 // its first lists, and has called nothing for a while: upstream tells in an event
 // of every node that it sees for the first time, one after the other.
-func settled(ctx context.Context, quiet time.Duration, c *crowd.Crowd) error {
+func settled(ctx context.Context, quiet time.Duration, c *fakeapiserver.Crowd) error {
 	for calls := map[string]int(nil); !maps.Equal(calls, c.Calls()); {
 		calls = c.Calls()
 		if err := pass(ctx, quiet); err != nil {
@@ -167,7 +167,7 @@ func settled(ctx context.Context, quiet time.Duration, c *crowd.Crowd) error {
 }
 
 // caughtUp waits until everybody was sent all that happened.
-func caughtUp(ctx context.Context, c *crowd.Crowd) error {
+func caughtUp(ctx context.Context, c *fakeapiserver.Crowd) error {
 	for c.Behind() > 0 {
 		if err := pass(ctx, time.Millisecond); err != nil {
 			return err
@@ -178,7 +178,7 @@ func caughtUp(ctx context.Context, c *crowd.Crowd) error {
 
 // window measures what a process uses for a while, and for what it was told of
 // meanwhile.
-func window(ctx context.Context, d time.Duration, p *process, c *crowd.Crowd) (used, error) {
+func window(ctx context.Context, d time.Duration, p *process, c *fakeapiserver.Crowd) (used, error) {
 	before := c.Beats()
 	begin, err := p.read()
 	if err != nil {
@@ -219,12 +219,12 @@ type deaths struct {
 // kill ends the kubelets of some nodes, spread over the cluster and over the
 // interval of renewals, and waits until somebody has written that the nodes are
 // Unknown.
-func kill(ctx context.Context, nodes int, c *crowd.Crowd, grace time.Duration) (d deaths, err error) {
+func kill(ctx context.Context, nodes int, c *fakeapiserver.Crowd, grace time.Duration) (d deaths, err error) {
 	w := newWitness()
 	defer func() { d.Stall = w.end() }()
 	for i := range nodes {
 		c.Silence(i*c.Size().Nodes/nodes + i%2)
-		if err := pass(ctx, crowd.Renewal/time.Duration(nodes)); err != nil {
+		if err := pass(ctx, fakeapiserver.Renewal/time.Duration(nodes)); err != nil {
 			return d, err
 		}
 	}
@@ -242,7 +242,7 @@ func kill(ctx context.Context, nodes int, c *crowd.Crowd, grace time.Duration) (
 // Unknown, in the order in which they died; missed counts those that were not.
 func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time.Duration) (late []float64, missed int) {
 	for _, i := range slices.Sorted(maps.Keys(silent)) {
-		at, told := unknown[crowd.NodeName(i)]
+		at, told := unknown[fakeapiserver.NodeName(i)]
 		if !told {
 			missed++
 			continue

@@ -12,14 +12,14 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	"plimsoll.dev/plimsoll/test/crowd"
+	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
 // inside is a client whose watches are those within the process: what comes in by
 // them is the objects themselves. Everything else it asks over the network.
 type inside struct {
 	kubernetes.Interface
-	crowd *crowd.Crowd
+	crowd *fakeapiserver.Crowd
 }
 
 func (c inside) CoreV1() coreclient.CoreV1Interface { return insideCore{c.Interface.CoreV1(), c.crowd} }
@@ -30,7 +30,7 @@ func (c inside) CoordinationV1() coordinationclient.CoordinationV1Interface {
 
 type insideCore struct {
 	coreclient.CoreV1Interface
-	crowd *crowd.Crowd
+	crowd *fakeapiserver.Crowd
 }
 
 func (c insideCore) Nodes() coreclient.NodeInterface {
@@ -49,7 +49,7 @@ func (c insideCore) RESTClient() rest.Interface {
 
 type insideNodes struct {
 	coreclient.NodeInterface
-	crowd *crowd.Crowd
+	crowd *fakeapiserver.Crowd
 }
 
 func (n insideNodes) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -58,7 +58,7 @@ func (n insideNodes) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 
 type insidePods struct {
 	coreclient.PodInterface
-	crowd     *crowd.Crowd
+	crowd     *fakeapiserver.Crowd
 	namespace string
 }
 
@@ -68,7 +68,7 @@ func (p insidePods) Watch(ctx context.Context, o metav1.ListOptions) (watch.Inte
 
 type insideCoordination struct {
 	coordinationclient.CoordinationV1Interface
-	crowd *crowd.Crowd
+	crowd *fakeapiserver.Crowd
 }
 
 func (c insideCoordination) Leases(namespace string) coordinationclient.LeaseInterface {
@@ -77,7 +77,7 @@ func (c insideCoordination) Leases(namespace string) coordinationclient.LeaseInt
 
 type insideLeases struct {
 	coordinationclient.LeaseInterface
-	crowd     *crowd.Crowd
+	crowd     *fakeapiserver.Crowd
 	namespace string
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/test/crowd"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
 func TestFigures(t *testing.T) {
@@ -53,7 +53,7 @@ func made(name string, decoding bool, extra float64) trial {
 	cost := func(renewals int) used {
 		return used{Seconds: 10, Leases: 10 * renewals, CPU: 10 * (10 + extra + 0.04*float64(renewals)), Bytes: uint64(10 * 500 * renewals)}
 	}
-	return trial{Name: name, Decoding: decoding, Size: crowd.Size{Nodes: 1000}, Idle: cost(100), Busy: cost(2100)}
+	return trial{Name: name, Decoding: decoding, Size: fakeapiserver.Size{Nodes: 1000}, Idle: cost(100), Busy: cost(2100)}
 }
 
 func TestWhatIsWithoutDecoding(t *testing.T) {
@@ -80,7 +80,7 @@ func TestWhatIsWithoutDecoding(t *testing.T) {
 func TestLateness(t *testing.T) {
 	at := time.Unix(1000, 0)
 	silent := map[int]time.Time{1: at, 2: at.Add(time.Second), 3: at}
-	unknown := map[string]time.Time{crowd.NodeName(1): at.Add(52 * time.Second), crowd.NodeName(2): at.Add(51500 * time.Millisecond)}
+	unknown := map[string]time.Time{fakeapiserver.NodeName(1): at.Add(52 * time.Second), fakeapiserver.NodeName(2): at.Add(51500 * time.Millisecond)}
 	late, missed := lateness(silent, unknown, 50*time.Second)
 	if !slices.Equal(late, []float64{2, 0.5}) || missed != 1 {
 		t.Errorf("late %v, missed %d", late, missed)
@@ -92,12 +92,12 @@ func TestLateness(t *testing.T) {
 func TestRoles(t *testing.T) {
 	for name, role := range roles {
 		for _, within := range []bool{false, true} {
-			c := crowd.New(crowd.Size{Nodes: 40, Images: 3, Pods: 5})
+			c := fakeapiserver.New(fakeapiserver.Size{Nodes: 40, Images: 3, Pods: 5})
 			s, err := c.Serve(t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
-			clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: s.Kubeconfig})
+			clients, err := client.Dial(client.Options{Kubeconfig: s.Kubeconfig})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &process{pid: os.Getpid(), address: address}
-	c := crowd.New(crowd.Size{Nodes: 10})
+	c := fakeapiserver.New(fakeapiserver.Size{Nodes: 10})
 	go c.Live(t.Context())
 	c.Pace(100)
 	if err := p.collect(); err != nil {

@@ -18,14 +18,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"plimsoll.dev/plimsoll/apiserver"
 	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/lifecycle"
 )
 
 // roles are what this program is to another one of its kind. Each calls ready
 // once it has seen everything, and ends with ctx.
-var roles = map[string]func(ctx context.Context, c *apiserver.Clients, ready func()){
+var roles = map[string]func(ctx context.Context, c *client.Clients, ready func()){
 	"controller": lead,
 	"decoding":   decode,
 }
@@ -36,7 +36,7 @@ func play(ctx context.Context, role, kubeconfig string) error {
 	if do == nil {
 		return fmt.Errorf("-role %s: there is no such one", role)
 	}
-	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: kubeconfig})
+	clients, err := client.Dial(client.Options{Kubeconfig: kubeconfig})
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ const requestTimeout = 10 * time.Second
 
 // lead runs the controller by its defaults, but that it leads from the start, as
 // upstream's does here, and carries out what it decides.
-func lead(ctx context.Context, c *apiserver.Clients, ready func()) {
+func lead(ctx context.Context, c *client.Clients, ready func()) {
 	d := config.NewController()
 	settings := lifecycle.Settings{
 		Mode: lifecycle.Replace, EvictionMethod: lifecycle.Delete, EvictionWait: d.PodEvictionWait,
@@ -75,7 +75,7 @@ func lead(ctx context.Context, c *apiserver.Clients, ready func()) {
 
 // decode follows what the controller follows, with its reflectors, and drops
 // every object once it is decoded.
-func decode(ctx context.Context, c *apiserver.Clients, ready func()) {
+func decode(ctx context.Context, c *client.Clients, ready func()) {
 	var full, running sync.WaitGroup
 	for _, s := range followed(c.Watching) {
 		full.Add(1)

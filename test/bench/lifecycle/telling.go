@@ -9,7 +9,7 @@ import (
 )
 
 // tellOfItself serves what this process knows of itself on 127.0.0.1, until it
-// ends, as test/upstream does: GET /debug/vars what it allocated, /debug/pprof
+// ends, as test/harness/upstream does: GET /debug/vars what it allocated, /debug/pprof
 // where the time goes. POST /debug/gc collects garbage and gives free memory back,
 // so that what is resident afterwards is what is in use.
 func tellOfItself() (address string, err error) {

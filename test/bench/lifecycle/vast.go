@@ -11,23 +11,23 @@ import (
 	"sync"
 	"time"
 
-	"plimsoll.dev/plimsoll/apiserver"
-	"plimsoll.dev/plimsoll/test/crowd"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
 // A vastResult is Plimsoll before a cluster that nobody was made for, in one
 // process with it.
 type vastResult struct {
-	Size     crowd.Size `json:"size"`
-	Seconds  float64    `json:"seconds"`
-	Seeing   float64    `json:"seeing_s"`
-	Renewals float64    `json:"renewals_per_s"`
-	Kubelets float64    `json:"kubelets_share"` // of one core: heartbeats, and reflectors that drop them
-	Share    float64    `json:"share"`          // of one core: heartbeats, and the controller
-	Bytes    float64    `json:"bytes_per_renewal"`
-	Heap     int64      `json:"heap_bytes"` // more than without the controller
-	Behind   int        `json:"behind"`     // changes that the controller had not been handed yet when the window ended
-	Deaths   deaths     `json:"deaths"`
+	Size     fakeapiserver.Size `json:"size"`
+	Seconds  float64            `json:"seconds"`
+	Seeing   float64            `json:"seeing_s"`
+	Renewals float64            `json:"renewals_per_s"`
+	Kubelets float64            `json:"kubelets_share"` // of one core: heartbeats, and reflectors that drop them
+	Share    float64            `json:"share"`          // of one core: heartbeats, and the controller
+	Bytes    float64            `json:"bytes_per_renewal"`
+	Heap     int64              `json:"heap_bytes"` // more than without the controller
+	Behind   int                `json:"behind"`     // changes that the controller had not been handed yet when the window ended
+	Deaths   deaths             `json:"deaths"`
 }
 
 // vast measures the controller alone: the objects of its watches come from
@@ -40,7 +40,7 @@ func vast(ctx context.Context, o *options) error {
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, nodes := range o.vast {
-		r := vastResult{Size: crowd.Size{Nodes: nodes, Images: o.images, Pods: o.vastPods}}
+		r := vastResult{Size: fakeapiserver.Size{Nodes: nodes, Images: o.images, Pods: o.vastPods}}
 		if err := r.hold(ctx, o); err != nil {
 			return fmt.Errorf("%d nodes: %w", nodes, err)
 		}
@@ -58,13 +58,13 @@ func (r *vastResult) hold(ctx context.Context, o *options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c := crowd.New(r.Size)
+	c := fakeapiserver.New(r.Size)
 	s, err := c.Serve(dir)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	clients, err := apiserver.Dial(apiserver.Options{Kubeconfig: s.Kubeconfig})
+	clients, err := client.Dial(client.Options{Kubeconfig: s.Kubeconfig})
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (r *vastResult) hold(ctx context.Context, o *options) error {
 	return r.measure(ctx, o, c, clients)
 }
 
-func (r *vastResult) measure(ctx context.Context, o *options, c *crowd.Crowd, clients *apiserver.Clients) error {
+func (r *vastResult) measure(ctx context.Context, o *options, c *fakeapiserver.Crowd, clients *client.Clients) error {
 	before := heap()
 	var alone, all pace
 	err := listening(ctx, decode, clients, func() (err error) {
@@ -113,7 +113,7 @@ func (r *vastResult) measure(ctx context.Context, o *options, c *crowd.Crowd, cl
 
 // listening has somebody follow the cluster, does something once he has seen
 // everything, and ends him.
-func listening(ctx context.Context, who func(context.Context, *apiserver.Clients, func()), clients *apiserver.Clients, do func() error) error {
+func listening(ctx context.Context, who func(context.Context, *client.Clients, func()), clients *client.Clients, do func() error) error {
 	following, stop := context.WithCancel(ctx)
 	seen, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -163,7 +163,7 @@ type pace struct {
 	renewals float64
 }
 
-func shareOver(ctx context.Context, d time.Duration, c *crowd.Crowd) (pace, error) {
+func shareOver(ctx context.Context, d time.Duration, c *fakeapiserver.Crowd) (pace, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	at, beats := time.Now(), c.Beats()

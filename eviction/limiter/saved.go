@@ -1,0 +1,145 @@
+package limiter
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+// Saved is what survives a restart: everything but the eviction that is not judged
+// yet, which nobody has seen the end of, and what is left of others.
+type Saved struct {
+	Evictions []time.Time `json:"evictions,omitempty"`
+	// Namespaces are those of the evictions, in the same order. A state that was
+	// saved without them counts for no namespace.
+	Namespaces []string       `json:"namespaces,omitempty"`
+	Reliefs    []SavedRelief  `json:"reliefs,omitempty"`
+	Owners     []SavedHistory `json:"owners,omitempty"`
+}
+
+// SavedRelief is what evictions for a condition have led to.
+type SavedRelief struct {
+	Condition string    `json:"condition"`
+	Futile    int       `json:"futile"` // in a row
+	Holds     int       `json:"holds,omitempty"`
+	Until     time.Time `json:"until,omitzero"`
+}
+
+// SavedHistory is what became of an owner's pods.
+type SavedHistory struct {
+	Owner     string      `json:"owner"`
+	Evictions []time.Time `json:"evictions"`
+	Waits     int         `json:"waits,omitempty"`
+	Until     time.Time   `json:"until,omitzero"`
+}
+
+// Moved reports whether there is something to save since it was asked before.
+func (r *Restraint) Moved() bool {
+	if r == nil || !r.moved {
+		return false
+	}
+	r.moved = false
+	return true
+}
+
+// Save returns what has to survive a restart. It shares nothing with r.
+func (r *Restraint) Save() Saved {
+	var s Saved
+	for _, e := range r.spent {
+		s.Evictions, s.Namespaces = append(s.Evictions, e.at), append(s.Namespaces, e.namespace)
+	}
+	for c := range signals.Condition(signals.ConditionCount) {
+		if f := r.relief[c].judged(); f.row() > 0 || f.holds > 0 {
+			s.Reliefs = append(s.Reliefs, SavedRelief{c.String(), f.row(), f.holds, f.until})
+		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
+		h := r.owners[owner]
+		s.Owners = append(s.Owners, SavedHistory{owner, slices.Clone(h.evicted), h.waits, h.until})
+	}
+	return s
+}
+
+// At returns the state with each of its times as of returns it. It shares nothing
+// with s.
+func (s Saved) At(of func(time.Time) time.Time) Saved {
+	all := func(times []time.Time) []time.Time {
+		times = slices.Clone(times)
+		for i := range times {
+			times[i] = of(times[i])
+		}
+		return times
+	}
+	s.Evictions, s.Namespaces = all(s.Evictions), slices.Clone(s.Namespaces)
+	s.Reliefs, s.Owners = slices.Clone(s.Reliefs), slices.Clone(s.Owners)
+	for i := range s.Reliefs {
+		s.Reliefs[i].Until = of(s.Reliefs[i].Until)
+	}
+	for i := range s.Owners {
+		s.Owners[i].Evictions, s.Owners[i].Until = all(s.Owners[i].Evictions), of(s.Owners[i].Until)
+	}
+	return s
+}
+
+// Restore continues from a saved state. Times get the monotonic reading of now.
+// An eviction of the future, which a clock that was set back leaves behind, or of no
+// time, counts as of now; a hold never lasts longer than the longest.
+func (r *Restraint) Restore(s Saved, now time.Time) {
+	past := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return now
+		}
+		return now.Add(min(t.Sub(now), 0))
+	}
+	within := func(t time.Time, longest time.Duration) time.Time {
+		if t.IsZero() {
+			return t
+		}
+		return now.Add(min(t.Sub(now), longest))
+	}
+	r.restoreSpent(s, past)
+	for _, saved := range s.Reliefs {
+		for c := range signals.Condition(signals.ConditionCount) {
+			if c.String() == saved.Condition && r.policy.Futile > 0 {
+				r.relief[c] = relief{accounts: spent(saved.Futile), holds: saved.Holds, until: within(saved.Until, LongestFutile)}
+			}
+		}
+	}
+	if r.policy.OwnerBackOff == 0 {
+		return
+	}
+	for _, saved := range s.Owners {
+		h := &history{waits: saved.Waits, until: within(saved.Until, LongestOwner)}
+		for _, t := range saved.Evictions {
+			h.evicted = append(h.evicted, past(t))
+		}
+		r.owners[saved.Owner] = h
+	}
+}
+
+// restoreSpent counts the saved evictions of the hour, at the times that past makes of
+// theirs.
+func (r *Restraint) restoreSpent(s Saved, past func(time.Time) time.Time) {
+	if r.policy.PerHour == 0 {
+		return
+	}
+	for i, t := range s.Evictions {
+		namespace := ""
+		if i < len(s.Namespaces) {
+			namespace = s.Namespaces[i]
+		}
+		r.spend(namespace, past(t))
+	}
+	slices.SortStableFunc(r.spent, func(a, b spending) int { return a.at.Compare(b.at) })
+}
+
+// spent are the accounts of as many evictions of which nothing is left.
+func spent(n int) []account {
+	accounts := make([]account, min(max(n, 0), MostFutile))
+	for i := range accounts {
+		accounts[i].expected = 1
+	}
+	return accounts
+}

@@ -1,0 +1,57 @@
+package signals
+
+import (
+	"math"
+	"strconv"
+)
+
+// Distinct countable things. All are at least 0 where they are measured.
+type (
+	Bytes  int64
+	Inodes int64
+	PIDs   int64
+)
+
+// An Amount is a number in the unit of the signal it belongs to.
+type Amount int64
+
+// A Quantity is an amount as somebody wrote it: the text is the canonical form
+// of the Kubernetes quantity, which messages repeat.
+type Quantity struct {
+	Value Amount
+	Text  string
+}
+
+func (q Quantity) String() string {
+	if q.Text == "" {
+		return Format(q.Value, UnitBytes)
+	}
+	return q.Text
+}
+
+// Format writes v the way Kubernetes prints a quantity of that unit: with the
+// largest suffix that leaves a whole number. Below 1024 even bytes have the
+// decimal suffix: 1000 of them are 1k. The least number of all has none, as there.
+func Format(v Amount, u Unit) string {
+	if u == UnitBytes && (v <= -1024 || v >= 1024) {
+		return withSuffix(int64(v), 1024, [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
+	}
+	return withSuffix(int64(v), 1000, [...]string{"", "k", "M", "G", "T", "P", "E"})
+}
+
+func withSuffix(v, base int64, suffixes [7]string) string {
+	i := 0
+	for v != 0 && v != math.MinInt64 && v%base == 0 && i < len(suffixes)-1 {
+		v /= base
+		i++
+	}
+	return strconv.FormatInt(v, 10) + suffixes[i]
+}
+
+// Plus adds without wrapping around: the sum stays at the largest amount.
+func (a Amount) Plus(b Amount) Amount {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

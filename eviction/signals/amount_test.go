@@ -1,0 +1,127 @@
+package signals_test
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+// random returns numbers of all magnitudes, and round ones among them, on which
+// suffixes depend.
+func random(r *rand.Rand) int64 {
+	n := r.Int64() >> r.IntN(63)
+	switch r.IntN(4) {
+	case 0:
+		n <<= 10 * r.IntN(6)
+	case 1:
+		for range r.IntN(6) {
+			n *= 1000
+		}
+	}
+	if r.IntN(8) == 0 {
+		n = -n
+	}
+	return n
+}
+
+func TestFormatIsThatOfKubernetes(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	values := []int64{0, 1, -1, 999, 1000, 1023, 1024, 1025, 1 << 60, math.MaxInt64, math.MinInt64, math.MinInt64 + 1, 100 << 20, 1536 << 20}
+	for range 20_000 {
+		values = append(values, random(r))
+	}
+	for _, v := range values {
+		if got, want := signals.Format(signals.Amount(v), signals.UnitBytes), resource.NewQuantity(v, resource.BinarySI).String(); got != want {
+			t.Errorf("seed %d: %d bytes: %q, Kubernetes prints %q", seed, v, got, want)
+		}
+		want := resource.NewQuantity(v, resource.DecimalSI).String()
+		for _, u := range []signals.Unit{signals.UnitInodes, signals.UnitPIDs} {
+			if got := signals.Format(signals.Amount(v), u); got != want {
+				t.Errorf("seed %d: %d things: %q, Kubernetes prints %q", seed, v, got, want)
+			}
+		}
+	}
+}
+
+func TestQuantityRepeatsWhatWasWritten(t *testing.T) {
+	if got := (signals.Quantity{Value: 1e9, Text: "1G"}).String(); got != "1G" {
+		t.Errorf("a quantity written 1G prints %s", got)
+	}
+	if got := (signals.Quantity{Value: 1 << 30}).String(); got != "1Gi" {
+		t.Errorf("a computed quantity prints %s", got)
+	}
+}
+
+func TestSumsStayAtTheLargestAmount(t *testing.T) {
+	for _, tc := range []struct{ a, b, want signals.Amount }{
+		{1, 2, 3}, {-5, 3, -2}, {math.MaxInt64, 0, math.MaxInt64}, {math.MaxInt64, 1, math.MaxInt64}, {1, math.MaxInt64, math.MaxInt64},
+		{math.MaxInt64 - 1, 1, math.MaxInt64},
+	} {
+		if got := tc.a.Plus(tc.b); got != tc.want {
+			t.Errorf("%d + %d = %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}
+
+// naiveWithin is available / (by / over) <= reserve in whole numbers of any
+// size.
+func naiveWithin(f signals.Fall, available signals.Amount, reserve time.Duration) bool {
+	if f.By <= 0 || f.Over <= 0 {
+		return false
+	}
+	left := new(big.Int).Mul(big.NewInt(int64(max(available, 0))), big.NewInt(int64(f.Over)))
+	right := new(big.Int).Mul(big.NewInt(int64(max(reserve, 0))), big.NewInt(int64(f.By)))
+	return available <= 0 || left.Cmp(right) <= 0
+}
+
+func TestFallWithinIsExact(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 50_000 {
+		f := signals.Fall{By: signals.Amount(random(r)), Over: time.Duration(random(r))}
+		available, reserve := signals.Amount(random(r)), time.Duration(random(r))
+		if r.IntN(2) == 0 && f.By > 0 && f.Over > 0 && f.By < 1<<31 && reserve >= 0 && reserve < 1<<31 {
+			// At the boundary: available × over is within one step of reserve × by.
+			available = signals.Amount(int64(reserve)*int64(f.By)/int64(f.Over) + r.Int64N(3) - 1)
+		}
+		if got, want := f.Within(available, reserve), naiveWithin(f, available, reserve); got != want {
+			t.Fatalf("seed %d: %+v.Within(%d, %d) = %v, exact arithmetic says %v", seed, f, available, reserve, got, want)
+		}
+		naiveLasts(t, f, available)
+	}
+}
+
+func naiveLasts(t *testing.T, f signals.Fall, available signals.Amount) {
+	t.Helper()
+	got, falling := f.Lasts(available)
+	if falling != (f.By > 0 && f.Over > 0) {
+		t.Fatalf("%+v.Lasts: falling %v", f, falling)
+	}
+	if !falling {
+		return
+	}
+	want := new(big.Int).Mul(big.NewInt(int64(max(available, 0))), big.NewInt(int64(f.Over)))
+	want.Div(want, big.NewInt(int64(f.By)))
+	if most := big.NewInt(math.MaxInt64); want.Cmp(most) > 0 {
+		want = most
+	}
+	if int64(got) != want.Int64() {
+		t.Fatalf("%+v.Lasts(%d) = %d, exact arithmetic says %d", f, available, got, want)
+	}
+}
+
+func TestFallTellsItsRate(t *testing.T) {
+	if got := (signals.Fall{By: 100, Over: 500 * time.Millisecond}).PerSecond(); got != 200 {
+		t.Errorf("100 in half a second are %v per second", got)
+	}
+	if got := (signals.Fall{By: 100}).PerSecond(); got != 0 {
+		t.Errorf("the rate over no time is %v", got)
+	}
+}

@@ -1,0 +1,57 @@
+package checkpoint_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWhatIsErasedStaysAwayUntilItIsResumed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state.json")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := sections(t, path) // sets the damaged file aside
+	s.Save("a", 1)
+	if err := s.Erase(); err != nil {
+		t.Fatal(err)
+	}
+	s.Save("a", 2)
+	s.Save("b", 1)
+	s.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v are left behind", left, err)
+	}
+
+	s = sections(t, path)
+	if err := s.Erase(); err != nil {
+		t.Errorf("nothing was there: %v", err)
+	}
+	s.Save("a", 3)
+	s.Resume()
+	s.Close()
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 3`) {
+		t.Errorf("%s, %v: what was saved meanwhile is kept", text, err)
+	}
+}
+
+func TestAnEraseThatFailsIsSaidAndSavingGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	s := sections(t, path)
+	if err := os.MkdirAll(filepath.Join(path, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Erase(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v", err)
+	}
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	s.Save("a", 1)
+	s.Close()
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), `"a": 1`) {
+		t.Errorf("%s, %v: nothing is saved any more", text, err)
+	}
+}

@@ -1,0 +1,142 @@
+package checkpoint_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+)
+
+type sample struct {
+	N     int
+	Acted bool
+}
+
+func open(t *testing.T, dir, boot string) *checkpoint.File {
+	t.Helper()
+	f, err := checkpoint.Open(filepath.Join(dir, "sub", "state.json"), boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestWhatWasSavedIsFoundInTheSameBoot(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir, "boot-1")
+	var got sample
+	if notice, err := f.Load(&got); err != nil || !strings.Contains(notice, "no state was saved") {
+		t.Fatalf("%q %v", notice, err)
+	}
+	if err := f.Save(sample{N: 7}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if notice, err := open(t, dir, "boot-1").Load(&got); err != nil || got.N != 7 {
+		t.Fatalf("%q %v %+v", notice, err, got)
+	}
+	got = sample{}
+	if notice, err := open(t, dir, "boot-2").Load(&got); err != nil || got.N != 0 || !strings.Contains(notice, "earlier boot") {
+		t.Errorf("a state of another boot: %q %v %+v", notice, err, got)
+	}
+}
+
+func TestADamagedFileIsSetAsideAndSaid(t *testing.T) {
+	for name, text := range map[string]string{
+		"cut short":  `{"version":1,"bootID":"b","state":{"N":`,
+		"empty":      ``,
+		"no version": `{"bootID":"b","state":{"N":1}}`,
+		"version 0":  `{"version":0,"bootID":"b","state":{"N":1}}`,
+		"other form": `{"version":3,"bootID":"b","state":{"N":"one"}}`,
+		"half of it": `{"version":3,"bootID":"b","state":{"N":5,"Acted":"yes"}}`,
+		"too large":  strings.Repeat("x", 9<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := open(t, dir, "b")
+			path := filepath.Join(dir, "sub", "state.json")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var got sample
+			notice, err := f.Load(&got)
+			if err != nil || !strings.Contains(notice, "damaged") || got != (sample{}) {
+				t.Fatalf("%q %v %+v", notice, err, got)
+			}
+			if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != text {
+				t.Errorf("not set aside: %v", err)
+			}
+			if err := f.Save(sample{N: 1}, time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTheSaverKeepsTheLatest(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir, "b")
+	s := checkpoint.NewSaver[sample](f, func(err error) { t.Error(err) })
+	for n := range 100 {
+		s.Save(sample{N: n})
+	}
+	s.Close()
+	var got sample
+	if _, err := f.Load(&got); err != nil || got.N != 99 {
+		t.Errorf("%v %+v", err, got)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "sub"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left beside the state file: %v %v", entries, err)
+	}
+}
+
+func TestAStateThatCanNotBeSavedIsToldOnce(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir, "b")
+	// A directory in the place of the new file makes every save fail, for root too.
+	if err := os.Mkdir(filepath.Join(dir, "sub", "state.json.new"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sub", "state.json.new", "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	s := checkpoint.NewSaver[sample](f, func(err error) {
+		told++
+		if !strings.Contains(err.Error(), "state.json") {
+			t.Errorf("the file is not named: %v", err)
+		}
+	})
+	for n := range 10 {
+		s.Save(sample{N: n})
+	}
+	s.Close()
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(`{"version":1,"bootID":"b","state":{"N":1}}`))
+	f.Add([]byte(`{"version":2,"bootID":"b","saved":"2026-11-20T10:00:00Z","state":{"N":1}}`))
+	f.Add([]byte(`{"version":3,"bootID":"b","clock":{"wall":"2026-11-20T10:00:00Z","sinceBootNanos":7},"state":{"N":1}}`))
+	f.Add([]byte(`{"version":99,"bootID":"b","clock":[],"saved":1,"state":{"N":1,"more":{}}}`))
+	f.Add([]byte(`{"version":1e9}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		file, err := checkpoint.Open(filepath.Join(dir, "s.json"), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "s.json"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got sample
+		if _, err := file.Load(&got); err != nil {
+			t.Errorf("a damaged file is fatal: %v", err)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// version is that of the file's form:
+//
+//  1. The state is that of the decisions alone.
+//  2. The state has a section for each owner.
+//  3. The file says to which clock its times refer.
+const version = 3
+
+// migrations turn the state of a version into that of the next one. A form that is
+// changed gets a version and an entry here: what was saved before an upgrade is of
+// use after it.
+var migrations = map[int]func(json.RawMessage) (json.RawMessage, error){
+	1: func(decisions json.RawMessage) (json.RawMessage, error) {
+		return json.Marshal(map[string]json.RawMessage{"decisions": decisions})
+	},
+	2: func(sections json.RawMessage) (json.RawMessage, error) { return sections, nil },
+}
+
+var errNoVersion = errors.New("it says no version")
+
+// parse reads the text of a file, field by field: one of a later version may have
+// others, and others of these.
+func parse(text []byte) (c content, err error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(fields["version"], &c.Version); err != nil || c.Version < 1 {
+		return c, errNoVersion
+	}
+	if err := json.Unmarshal(fields["bootID"], &c.BootID); err != nil {
+		return c, fmt.Errorf("it says no boot: %w", err)
+	}
+	c.State = fields["state"]
+	for name, into := range map[string]any{"saved": &c.Saved, "clock": &c.Clock} {
+		if raw, there := fields[name]; there {
+			if err := json.Unmarshal(raw, into); err != nil && c.Version <= version {
+				return c, fmt.Errorf("its field %s: %w", name, err)
+			}
+		}
+	}
+	return c, nil
+}
+
+// migrate brings the state to this version. That of a later one is left as it is:
+// what of it can be read is used.
+func (c *content) migrate() (err error) {
+	for v := c.Version; v < version; v++ {
+		if c.State, err = migrations[v](c.State); err != nil {
+			return fmt.Errorf("bring version %d to version %d: %w", v, v+1, err)
+		}
+	}
+	return nil
+}
+
+// keepLater keeps the file of a later version, which this program is about to write
+// over, for a person or for that version to read.
+func (f *File) keepLater(text []byte, v int) (notice string) {
+	aside := f.path + laterSuffix
+	notice = fmt.Sprintf("the state file is of version %d, this program writes version %d: what it knows of it is used", v, version)
+	if err := os.WriteFile(aside, text, 0o600); err != nil {
+		return fmt.Sprintf("%s; it could not be copied to %s: %v", notice, aside, err)
+	}
+	return notice + "; a copy is " + aside
+}
+
+// A Partly error is of a section of which some fields can not be read: the others
+// were.
+type Partly struct {
+	Section string
+	Err     *json.UnmarshalTypeError
+}
+
+func (e *Partly) Error() string {
+	return fmt.Sprintf("read %s from the state file: %v", e.Section, e.Err)
+}
+
+func (e *Partly) Unwrap() error { return e.Err }

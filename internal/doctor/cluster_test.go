@@ -1,0 +1,86 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/internal/doctor"
+)
+
+func healthyCluster() doctor.ClusterFacts {
+	agent := func() *doctor.Agent {
+		return &doctor.Agent{Version: "v1", Thresholds: "abc", Armed: true, Silent: 9 * time.Second, Lasts: 40 * time.Second}
+	}
+	return doctor.ClusterFacts{
+		Nodes: doctor.Known([]doctor.Node{
+			{Name: "a", KubeletVersion: "v1.37.1", Agent: agent()}, {Name: "b", KubeletVersion: "v1.35.0+k3s1", Agent: agent()}, {Name: "bare", Agent: agent()}}),
+		Policies: doctor.Known([]string{"plimsoll-agent-own-node"}),
+		Judges: doctor.Known([]doctor.Judge{{Name: "plimsoll-controller", Ours: true, Acts: doctor.Known(true), Why: "--mode"},
+			{Name: "kube-controller-manager", Acts: doctor.Known(false), Why: "--controllers"}}),
+		Ahead: doctor.Known(time.Duration(0)),
+	}
+}
+
+func TestExamineCluster(t *testing.T) {
+	planted := map[string]bool{}
+	for i, p := range []struct {
+		codes, node, says string
+		how               func(*doctor.ClusterFacts)
+	}{
+		{"", "", "", func(*doctor.ClusterFacts) {}},
+		{"two-lifecycle-controllers", "", "kube-controller-manager (--controllers)", func(f *doctor.ClusterFacts) { f.Judges.Value[1].Acts = doctor.Known(true) }},
+		{"", "", "", func(f *doctor.ClusterFacts) { // upstream's alone
+			f.Judges.Value[0].Acts, f.Judges.Value[1].Acts = doctor.Known(false), doctor.Known(true)
+		}},
+		{"lifecycle-controllers-unclear", "", "no pod tells", func(f *doctor.ClusterFacts) { f.Judges.Value[1].Acts = doctor.Unknown[bool]("no pod tells") }},
+		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.Judges.Value = nil }},
+		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.Judges.Value[0].Acts = doctor.Known(false) }},
+		{"agent-findings", "b", "right-missing, swap-on", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent.Findings = []string{"right-missing", "swap-on"} }},
+		{"agent-silent", "a", "silent for 1m0s", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Silent = time.Minute }},
+		{"agent-missing", "", "1 of 3 nodes have no agent: b", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent = nil }},
+		{"agents-not-armed", "", "2 of 3 nodes have an agent that does not act: a, b (told so)", func(f *doctor.ClusterFacts) {
+			for i := range 2 {
+				f.Nodes.Value[i].Agent.Armed, f.Nodes.Value[i].Agent.Reason = false, "told so"
+			}
+		}},
+		{"agents-differ-in-version", "", "v1 on 2, v2 on 1", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Version = "v2" }},
+		{"agents-differ-in-thresholds", "", "abc on 2, none on 1", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Thresholds = "" }},
+		{"policy-missing", "", "agent-own-node", func(f *doctor.ClusterFacts) { f.Policies = doctor.Known([]string{"another"}) }},
+		{"kubelet-version", "a", "v1.30.4", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].KubeletVersion = "v1.30.4" }},
+		{"unknown-nodes", "", "EIO", func(f *doctor.ClusterFacts) { f.Nodes = doctor.Unknown[[]doctor.Node]("EIO") }},
+		{"unknown-policies", "", "EIO", func(f *doctor.ClusterFacts) { f.Policies = doctor.Unknown[[]string]("EIO") }},
+		{"unknown-lifecycle-controllers", "", "EIO", func(f *doctor.ClusterFacts) { f.Judges = doctor.Unknown[[]doctor.Judge]("EIO") }},
+		{"unknown-clock", "", "EIO", func(f *doctor.ClusterFacts) { f.Ahead = doctor.Unknown[time.Duration]("EIO") }},
+	} {
+		f := healthyCluster()
+		p.how(&f)
+		found := doctor.ExamineCluster(f)
+		if got := codesOf(found); got != p.codes {
+			t.Errorf("plant %d: found %q, want %q: %+v", i, got, p.codes, found)
+			continue
+		}
+		planted[p.codes] = true
+		for _, x := range found {
+			if x.Node != p.node || !strings.Contains(x.What, p.says) || x.Remedy == "" {
+				t.Errorf("plant %d: %+v, want node %q and something with %q", i, x, p.node, p.says)
+			}
+		}
+	}
+	for _, c := range doctor.ClusterCodes() {
+		if !planted[c.Code] {
+			t.Errorf("no test plants %s", c.Code)
+		}
+	}
+}
+
+func TestManyNodesAreNotAllNamed(t *testing.T) {
+	f := healthyCluster()
+	for _, name := range strings.Fields("c d e f g h") {
+		f.Nodes.Value = append(f.Nodes.Value, doctor.Node{Name: name})
+	}
+	found := doctor.ExamineCluster(f)
+	if len(found) != 1 || !strings.HasSuffix(found[0].What, "6 of 9 nodes have no agent: c, d, e, f, g and 1 more") {
+		t.Errorf("%+v", found)
+	}
+}

@@ -1,0 +1,204 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+)
+
+// nodeRules are all that is judged on a node.
+var nodeRules = slices.Concat(machineRules, agentRules, kubeletRules, serverRules, unknownRules)
+
+// oldestKernel has pidfd_open(2), without which a process can not be ended safely
+// on cgroup v1.
+const oldestMajor, oldestMinor = 5, 3
+
+// Clocks that differ by more than these make stamps, and then leases, misleading.
+// A kubelet's lease lasts 40 s.
+const (
+	skewNoticed = 2 * time.Second
+	skewHarmful = 30 * time.Second
+)
+
+var machineRules = []rule[Facts]{
+	{Code{"kernel-old", Error, "The kernel is older than 5.3: on cgroup v1 no process can be ended safely.",
+		"run a kernel of 5.3 or later, better 5.15, which also gives a dying process's memory back at once"},
+		func(f *Facts) []trouble { return one(oldKernel(f.KernelRelease.Value)) }},
+	{Code{"cgroups-unusable", Error, "The cgroup file systems can not be used.",
+		"mount the host's cgroup file systems, and give their place with --cgroup-root"},
+		func(f *Facts) []trouble { return one(f.Cgroups.Value.Fault) }},
+	{Code{"cgroup-controller-missing", Error, "A cgroup controller that the agent needs (memory, pids) is missing.",
+		"enable it: on v2 in cgroup.subtree_control, on v1 mount it; see whether the kernel's command line has cgroup_disable= or cgroup_enable="},
+		func(f *Facts) []trouble {
+			missing := f.Cgroups.Value.Missing
+			return when(len(missing) > 0, "cgroup controllers are missing: "+listed(missing))
+		}},
+	{Code{"cgroup-v1", Info, "Memory is accounted by cgroup v1: pods are killed process by process, and there are no memory.events.",
+		"move the node to cgroup v2 when it is convenient"},
+		func(f *Facts) []trouble {
+			return when(f.Cgroups.Value.Version == 1 && !f.Cgroups.Value.Hybrid, "memory is accounted by cgroup v1")
+		}},
+	{Code{"cgroup-hybrid", Info, "cgroup v1 and v2 are mounted beside each other; memory is accounted by v1.",
+		"move the node to cgroup v2 (systemd.unified_cgroup_hierarchy=1) when it is convenient"},
+		func(f *Facts) []trouble {
+			return when(f.Cgroups.Value.Hybrid, "memory is accounted by cgroup v1, with an empty v2 tree beside it")
+		}},
+	{Code{"psi-off", Warning, "The kernel offers no pressure stall information: nobody wakes the agent when tasks wait for memory.",
+		"start the kernel with psi=1, or set --notifications=off to say that this is wanted"},
+		func(f *Facts) []trouble { return one(f.StallFault.Value) }},
+	{Code{"swap-on", Warning, "Swap is on: thresholds do not count it, and a node that swaps gets slow before it gets short.",
+		"switch it off (swapoff -a, and take it out of /etc/fstab), or raise the thresholds so that the agent acts before the node swaps"},
+		func(f *Facts) []trouble {
+			return when(f.Swap.Value > 0, fmt.Sprintf("%s of swap are on: thresholds do not count it", signals.Format(signals.Amount(f.Swap.Value), signals.UnitBytes)))
+		}},
+	{Code{"systemd-oomd", Warning, "systemd-oomd runs: it kills whole cgroups where ManagedOOM is set, and asks nobody.",
+		"systemctl disable --now systemd-oomd, or see that oomctl lists no cgroup of kubepods"},
+		func(f *Facts) []trouble { return running(f, func(name string) bool { return name == "systemd-oomd" }) }},
+	{Code{"other-eviction-agent", Error, "Another program ends pods or processes when memory is short: both would act for the same shortage.",
+		"stop it, or switch its evictions off and accept this finding"},
+		func(f *Facts) []trouble { return append(running(f, isEvictor), evictorImages(f)...) }},
+	{Code{"two-agents", Error, "Two agents look after this node: both would evict for the same shortage.",
+		"end one of them; of a DaemonSet and a systemd service only one is to be there"},
+		func(f *Facts) []trouble { return one(twoAgents(f)) }},
+}
+
+var agentRules = []rule[Facts]{
+	{Code{"pods-source-missing", Error, "The agent knows no pods: it has neither an API server nor a directory of manifests. It can not evict any.",
+		"give --kubeconfig, run the agent in a pod with a service account, or give --pod-manifests"},
+		func(f *Facts) []trouble { return one(noPodSource(f)) }},
+	{Code{"pods-cgroup-missing", Error, "The cgroups of the node's pods are not where the agent searches them. It can not evict any.",
+		"give --kubelet-config, from which the kubelet's cgroupRoot is read, or --kubelet-cgroup-root; see that --cgroup-root is where the host's cgroup file systems are mounted, and that the kubelet has cgroupsPerQOS"},
+		func(f *Facts) []trouble { return one(noPodCgroup(f)) }},
+	{Code{"state-not-writable", Warning, "The agent's state can not be written: timers, conditions and debts begin anew with every restart.",
+		"make the directory of --state-file writable for the agent, or give another one"},
+		func(f *Facts) []trouble { return one(f.StateFault.Value) }},
+	{Code{"disarmed-by-file", Info, "The disarm file exists: whatever the cluster says, the agent touches nothing.",
+		"find out why it was made; then kubectl exec POD -- /plimsoll arm --local with the agent's pod removes it, as does rm on the node"},
+		func(f *Facts) []trouble {
+			return when(f.Disarmed.Value, f.Ours.DisarmFile+" exists: the agent is disarmed")
+		}},
+	{Code{"threshold-small", Warning, "Memory that fills as fast as is credible here would be gone before a kill could help.",
+		"raise the threshold, or set --max-fill-rate to what can fill memory here"},
+		smallThresholds},
+}
+
+// oldKernel says that a release is too old, or can not be read.
+func oldKernel(release string) string {
+	if release == "" {
+		return ""
+	}
+	major, minor, ok := twoNumbers(release)
+	switch {
+	case !ok:
+		return fmt.Sprintf("the kernel calls itself %q, in which no version is to be seen", release)
+	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
+		return fmt.Sprintf("the kernel is %s, older than %d.%d", release, oldestMajor, oldestMinor)
+	}
+	return ""
+}
+
+// twoNumbers are the first two of a version, such as 5 and 15 of 5.15.0-91-generic.
+func twoNumbers(version string) (major, minor int, ok bool) {
+	first, rest, _ := strings.Cut(version, ".")
+	second := strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if len(second) == 0 {
+		return 0, 0, false
+	}
+	major, err := strconv.Atoi(first)
+	if err != nil {
+		return 0, 0, false
+	}
+	minor, err = strconv.Atoi(second[0])
+	return major, minor, err == nil
+}
+
+// evictors are programs that end pods or processes when memory is short, by the
+// names of their processes, at most 15 bytes, and of their images.
+var evictors = []string{"koordlet", "katalyst-agent", "crane-agent", "volcano-agent", "vc-agent", "earlyoom", "nohang", "nohang-desktop", "oomd", "oomd_bin", "bustd", "thrash-protect"}
+
+func isEvictor(name string) bool { return slices.Contains(evictors, name) }
+
+func running(f *Facts, is func(name string) bool) (found []trouble) {
+	for _, p := range f.Processes.Value {
+		if is(p.Name) {
+			found = append(found, trouble{what: fmt.Sprintf("%s runs as process %d", p.Name, p.PID)})
+		}
+	}
+	return found
+}
+
+// evictorImages are pods of the node with an image of such a program, unless its
+// process was seen.
+func evictorImages(f *Facts) (found []trouble) {
+	if f.Server == nil {
+		return nil
+	}
+	seen := func(name string) bool {
+		return slices.ContainsFunc(f.Processes.Value, func(p Process) bool { return p.Name == name })
+	}
+	for _, image := range f.Server.Images.Value {
+		if name := imageName(image); isEvictor(name) && !seen(name) {
+			found = append(found, trouble{what: fmt.Sprintf("a pod of this node runs %s", image)})
+		}
+	}
+	return found
+}
+
+// imageName is the last part of an image's name, such as koordlet of
+// registry.example:5000/koordinator-sh/koordlet:v1.6@sha256:….
+func imageName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	last := image[strings.LastIndex(image, "/")+1:]
+	name, _, _ := strings.Cut(last, ":")
+	return name
+}
+
+func twoAgents(f *Facts) string {
+	var pids []string
+	for _, p := range f.Processes.Value {
+		if p.Name == "plimsoll" && len(p.Args) > 1 && p.Args[1] == "agent" && nodeCgroup(p.Args, f.Ours.NodeCgroup) == f.Ours.NodeCgroup {
+			pids = append(pids, strconv.Itoa(p.PID))
+		}
+	}
+	if len(pids) < 2 {
+		return ""
+	}
+	return "plimsoll agent runs as processes " + listed(pids)
+}
+
+// nodeCgroup is what an agent's command line says its node is. Where it names a
+// configuration file instead, which could not be read, it is taken for the same.
+func nodeCgroup(args []string, ours string) string {
+	if given, is := kubeletconfig.Flag(args, "node-cgroup"); is {
+		return given
+	}
+	if _, file := kubeletconfig.Flag(args, "config"); file {
+		return ours
+	}
+	return "/"
+}
+
+func smallThresholds(f *Facts) (found []trouble) {
+	for _, l := range f.Ours.Lines {
+		amount := l.Of(f.Capacity.Value.Of(l.Signal))
+		if l.Signal != signals.MemoryAvailable || l.Grace > 0 || amount == 0 {
+			continue
+		}
+		if protected := eviction.ProtectedRate(amount); protected < f.Ours.MaxFillRate {
+			found = append(found, trouble{
+				what: fmt.Sprintf("%s protects up to %s/s; memory may fill at %s/s", l, rate(protected), rate(f.Ours.MaxFillRate)),
+				remedy: fmt.Sprintf("raise the threshold to %dMi, or set --max-fill-rate to what can fill memory here",
+					eviction.ThresholdFor(f.Ours.MaxFillRate)>>20),
+			})
+		}
+	}
+	return found
+}
+
+func rate(perSecond signals.Bytes) string { return fmt.Sprintf("%dMi", perSecond>>20) }

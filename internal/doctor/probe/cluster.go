@@ -1,0 +1,132 @@
+package probe
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/internal/doctor"
+)
+
+// ClusterOptions say how to look at a cluster.
+type ClusterOptions struct {
+	Client    kubernetes.Interface
+	Namespace string // of the agents' leases and of the controller
+	// Now reads the clock here; nil is time.Now.
+	Now func() time.Time
+}
+
+// Cluster looks at a cluster from outside of its nodes. It takes no longer than
+// [Patience].
+func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	f.Ahead = ahead(ctx, o.Client, o.Now) // ages of leases are by the server's clock
+	now := o.Now().Add(-f.Ahead.Value)
+	nodes, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		f.Nodes = doctor.Unknown[[]doctor.Node](err.Error())
+		f.Judges = doctor.Unknown[[]doctor.Judge](err.Error())
+		f.Policies = o.policies(ctx)
+		return f
+	}
+	var crew sync.WaitGroup
+	crew.Go(func() { f.Nodes = o.nodes(ctx, nodes.Items, now) })
+	crew.Go(func() { f.Policies = o.policies(ctx) })
+	crew.Go(func() { f.Judges = o.judges(ctx, nodes.Items, now) })
+	crew.Wait()
+	return f
+}
+
+// policies are the names of the ValidatingAdmissionPolicies that are bound.
+func (o *ClusterOptions) policies(ctx context.Context) doctor.Fact[[]string] {
+	bindings, err := o.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return doctor.Unknown[[]string](err.Error())
+	}
+	policies, err := o.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return doctor.Unknown[[]string](err.Error())
+	}
+	names := []string{}
+	for _, p := range policies.Items {
+		for _, b := range bindings.Items {
+			if b.Spec.PolicyName == p.Name && !slices.Contains(names, p.Name) {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return doctor.Known(names)
+}
+
+// nodes are the cluster's, each with its agent.
+func (o *ClusterOptions) nodes(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.Node] {
+	leases, err := o.Client.CoordinationV1().Leases(o.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return doctor.Unknown[[]doctor.Node](err.Error())
+	}
+	agents := map[string]*doctor.Agent{}
+	for i := range leases.Items {
+		agents[leases.Items[i].Name] = agentOf(&leases.Items[i], now)
+	}
+	found := make([]doctor.Node, 0, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		found = append(found, doctor.Node{Name: n.Name, KubeletVersion: n.Status.NodeInfo.KubeletVersion, Agent: agents[n.Name]})
+	}
+	return doctor.Known(found)
+}
+
+// What an agent's lease says of it.
+const (
+	prefix     = "plimsoll.dev/"
+	version    = prefix + "version"
+	thresholds = prefix + "thresholds"
+	dryRun     = prefix + "dry-run" // of agents that know no arming
+	armed      = prefix + "armed"
+	reason     = prefix + "armed-reason"
+	findings   = prefix + "findings"
+)
+
+// agentOf reads a lease; nil if it is not that of an agent.
+func agentOf(l *coordinationv1.Lease, now time.Time) *doctor.Agent {
+	if _, is := l.Annotations[version]; !is || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
+		return nil
+	}
+	a := &doctor.Agent{
+		Version: l.Annotations[version], Thresholds: l.Annotations[thresholds], Reason: l.Annotations[reason],
+		Findings: strings.FieldsFunc(l.Annotations[findings], func(r rune) bool { return r == ',' }),
+		Silent:   now.Sub(l.Spec.RenewTime.Time), Lasts: time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second,
+	}
+	if said, there := l.Annotations[armed]; there {
+		a.Armed, _ = strconv.ParseBool(said) // what can not be read does not act
+	} else {
+		rehearses, err := strconv.ParseBool(l.Annotations[dryRun])
+		a.Armed = err == nil && !rehearses
+	}
+	return a
+}
+
+// fresh is whether a lease's holder is alive.
+func fresh(l *coordinationv1.Lease, now time.Time) bool {
+	s := l.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return false
+	}
+	return now.Sub(s.RenewTime.Time) <= time.Duration(*s.LeaseDurationSeconds)*time.Second+leaseSlack
+}
+
+// leaseSlack is how much later than its lease's end a leader may renew it: it
+// renews in time, and the answer takes its time.
+const leaseSlack = 5 * time.Second

@@ -1,0 +1,68 @@
+package probe_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/test/harness/bulk"
+)
+
+func TestNode_ImagesOfLargePodsCostNoMemory(t *testing.T) {
+	live := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	b := &bulk.Server{Node: "n", Pods: 60, Failed: 10, Grow: func(p *corev1.Pod) {
+		bulk.Fill(p)
+		p.Spec.HostPID = true
+	}}
+	if _, err := b.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	before, most := live(), int64(0)
+	b.Sent = func(n int) {
+		if n%5 == 0 {
+			most = max(most, live()-before)
+		}
+	}
+	server := httptest.NewServer(b)
+	defer server.Close()
+	o := options(tree(t, host))
+	o.Client, o.NodeName = deaf(t, server.URL), "n"
+	images := probe.Node(t.Context(), o).Server.Images
+	if !images.Known || !slices.Equal(images.Value, []string{"bulk"}) {
+		t.Errorf("%+v", images)
+	}
+	if most > 24<<20 {
+		t.Errorf("%d MiB were reachable while 80 MB of pods arrived", most>>20)
+	}
+}
+
+// An agent knows its pods: they are not listed a second time.
+func TestNode_ImagesAreTheAgents(t *testing.T) {
+	b := &bulk.Server{Node: "n", Pods: 1, Grow: bulk.Fill, Sent: func(int) { t.Error("the pods are listed") }}
+	if _, err := b.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(b)
+	defer server.Close()
+	o := options(tree(t, host))
+	o.Client, o.NodeName = deaf(t, server.URL), "n"
+	o.Images = func(context.Context) ([]string, error) { return []string{"i"}, nil }
+	if images := probe.Node(t.Context(), o).Server.Images; !images.Known || !slices.Equal(images.Value, []string{"i"}) {
+		t.Errorf("%+v", images)
+	}
+	o.Images = func(context.Context) ([]string, error) { return nil, errors.New("not listed yet") }
+	if images := probe.Node(t.Context(), o).Server.Images; images.Known || images.Cause != "not listed yet" {
+		t.Errorf("%+v", images)
+	}
+}

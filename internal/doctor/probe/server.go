@@ -1,0 +1,152 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
+	"plimsoll.dev/plimsoll/internal/kube/slimpods"
+)
+
+// runtime asks the container runtime who it is.
+func (o *NodeOptions) runtime(ctx context.Context) doctor.Fact[doctor.Runtime] {
+	if o.Runtime == nil {
+		return doctor.Known(doctor.Runtime{Fault: o.RuntimeFault})
+	}
+	if _, err := o.Runtime.Version(ctx); err != nil {
+		return doctor.Known(doctor.Runtime{Fault: err.Error(), Old: errors.Is(err, cri.ErrUnimplemented)})
+	}
+	return doctor.Known(doctor.Runtime{})
+}
+
+// server asks the API server, all questions at once.
+func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, crew *sync.WaitGroup) {
+	crew.Go(func() { s.Ahead = ahead(ctx, o.Client, o.Now) })
+	crew.Go(func() { s.Denied = o.denied(ctx) })
+	crew.Go(func() {
+		node, err := o.Client.CoreV1().Nodes().Get(ctx, o.NodeName, metav1.GetOptions{})
+		if err != nil {
+			s.KubeletVersion = doctor.Unknown[string](err.Error())
+			return
+		}
+		s.KubeletVersion = doctor.Known(node.Status.NodeInfo.KubeletVersion)
+	})
+	crew.Go(func() { s.Images = o.images(ctx) })
+}
+
+// ahead compares the clock here with that of the server by the header of an answer,
+// which has whole seconds: half of one is the best guess of what is cut off.
+func ahead(ctx context.Context, client kubernetes.Interface, now func() time.Time) doctor.Fact[time.Duration] {
+	fail := func(err error) doctor.Fact[time.Duration] { return doctor.Unknown[time.Duration](err.Error()) }
+	asking, is := client.CoreV1().RESTClient().(*rest.RESTClient)
+	if !is {
+		return fail(errors.New("the client has no connection of its own"))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asking.Get().AbsPath("/version").URL().String(), nil)
+	if err != nil {
+		return fail(err)
+	}
+	begun := now()
+	answer, err := asking.Client.Do(request)
+	if err != nil {
+		return fail(err)
+	}
+	ended := now()
+	_ = answer.Body.Close()
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return fail(fmt.Errorf("the server's answer has no time in its header Date: %w", err))
+	}
+	middle := begun.Add(ended.Sub(begun) / 2)
+	return doctor.Known(middle.Sub(date.Add(time.Second / 2)))
+}
+
+// atOnce bounds how many questions about rights are under way.
+const atOnce = 8
+
+// denied asks for each right whether it is there.
+func (o *NodeOptions) denied(ctx context.Context) doctor.Fact[[]doctor.Right] {
+	answers, errs := make([]bool, len(o.Rights)), make([]error, len(o.Rights))
+	turn := make(chan struct{}, atOnce)
+	var crew sync.WaitGroup
+	for i, r := range o.Rights {
+		turn <- struct{}{}
+		crew.Go(func() {
+			defer func() { <-turn }()
+			answers[i], errs[i] = may(ctx, o.Client, r)
+		})
+	}
+	crew.Wait()
+	if err := errors.Join(errs...); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return doctor.Unknown[[]doctor.Right](first)
+	}
+	denied := []doctor.Right{}
+	for i, r := range o.Rights {
+		if !answers[i] {
+			denied = append(denied, r)
+		}
+	}
+	return doctor.Known(denied)
+}
+
+func may(ctx context.Context, client kubernetes.Interface, r doctor.Right) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name},
+	}}
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("ask for the right to %s: %w", r, err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// maxImages bounds what is kept of the images of a node.
+const maxImages = 1000
+
+// images are those of the node's pods with access to the node itself. The image of
+// any other pod has a name that anyone may choose. The pods are read one by one.
+func (o *NodeOptions) images(ctx context.Context) doctor.Fact[[]string] {
+	if o.Images != nil {
+		images, err := o.Images(ctx)
+		if err != nil {
+			return doctor.Unknown[[]string](err.Error())
+		}
+		return doctor.Known(images)
+	}
+	found := []string{}
+	list := metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.NodeName + ",status.phase!=Succeeded,status.phase!=Failed", ResourceVersion: "0"}
+	request := reflector.Requests(o.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll)()
+	_, err := reflector.Each(ctx, request.VersionedParams(&list, scheme.ParameterCodec), &slimpods.Pod{}, func(object runtime.Object) error {
+		spec := &object.(*slimpods.Pod).Spec
+		if !agentpods.ReachesHost(spec) {
+			return nil
+		}
+		for i := range spec.Containers {
+			if image := spec.Containers[i].Image; len(found) < maxImages && !slices.Contains(found, image) {
+				found = append(found, image)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return doctor.Unknown[[]string](err.Error())
+	}
+	return doctor.Known(found)
+}

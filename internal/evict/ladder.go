@@ -1,0 +1,167 @@
+package evict
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+)
+
+// Processes are those of one pod. A wait ends with its ctx.
+type Processes interface {
+	// Containers are the runtime's IDs of the containers they run in.
+	Containers() []string
+	// Kill sends SIGKILL and waits until none is left.
+	Kill(ctx context.Context) (Ended, error)
+	// End sends SIGTERM, and SIGKILL after the grace period; without a grace
+	// period SIGKILL. It may run beside Kill of another pod.
+	End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Ended, error)
+	// Await waits until none is left, without touching any.
+	Await(ctx context.Context) error
+}
+
+// Ended is what became of a pod's processes.
+type Ended struct {
+	Signalled         int
+	ToSignal, ToEmpty time.Duration // from the call
+	Lingering         bool          // not gone when ctx ended
+	// Rest is closed when what lingers is gone; nil if nothing more is done about it.
+	Rest <-chan struct{}
+}
+
+// A Notice is what the API server has to be told of an eviction.
+type Notice struct {
+	Eviction   *eviction.Eviction
+	Decided    time.Time
+	Containers []string // that ran at the time, by the runtime's IDs
+}
+
+// Status tells the API server that a pod was evicted. Nothing but Tell may wait.
+type Status interface {
+	// Owe writes down that the server has to be told.
+	Owe(Notice)
+	// Tell tells it, and thereby pays what is owed.
+	Tell(context.Context, Notice) error
+	// Killed has what is still owed paid later; Spared cancels it, because the
+	// pod was not killed after all.
+	Killed(Notice)
+	Spared(Notice)
+	// Announce tells others of a pod that the server itself ends.
+	Announce(Notice)
+}
+
+// An Answer is what came of asking for a soft eviction.
+type Answer struct {
+	// Accepted: the pod is ending now. Otherwise it is asked for again after
+	// Retry, unless Retry is 0: then somebody else goes on from here.
+	Accepted bool
+	Retry    time.Duration
+	Why      string // a refusal
+}
+
+// Soft asks for a pod to be ended politely.
+type Soft interface {
+	Request(ctx context.Context, n Notice, grace time.Duration) (Answer, error)
+	Withdraw(ctx context.Context, n Notice) error
+	// Ending reports whether the API server is known to have the pod deleted, by
+	// whomever: it does not wait.
+	Ending(n Notice) bool
+}
+
+// A Ladder ends pods; one at once and one politely at a time.
+type Ladder struct {
+	Status Status // nil without an API server
+	Soft   Soft   // nil without an API server
+	// Refused, if set, is told why a soft eviction does not go ahead, each time
+	// it is asked for in vain. It must not wait.
+	Refused func(e *eviction.Eviction, why string)
+}
+
+// A Result is what came of ending a pod.
+type Result struct {
+	Ended
+	Told, Owed bool          // what the API server knows; neither where it has not to
+	ToTold     time.Duration // until it knew, or was no longer waited for
+	Withdrawn  bool          // it was not evicted: what was asked for is taken back
+	GivenUp    bool          // withdrawn since it was refused, or not acted on, for too long
+}
+
+// Immediate tells the API server, for which it waits until telling ends, and
+// kills, for which it waits that long then. A pod that has ended by itself while the server was waited for counts as
+// killed: it was chosen, and nobody goes in its stead.
+func (l *Ladder) Immediate(ctx, telling context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
+	return l.immediate(ctx, telling, e, p, func(ctx context.Context) (Ended, error) {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		return p.Kill(ctx)
+	})
+}
+
+func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
+	if l.Status == nil || !e.Pod.FromAPI {
+		r.Ended, err = kill(ctx)
+		return r, err
+	}
+	n := Notice{e, time.Now(), p.Containers()}
+	r.Told = l.tell(telling, n)
+	r.Owed = !r.Told
+	r.ToTold = time.Since(n.Decided)
+	ctx, cancel := committed(ctx)
+	defer cancel()
+	r.Ended, err = kill(ctx)
+	if r.Signalled == 0 && err != nil {
+		l.Status.Spared(n)
+		return r, err
+	}
+	l.Status.Killed(n)
+	if r.Signalled > 0 {
+		r.ToSignal += r.ToTold
+	}
+	r.ToEmpty += r.ToTold
+	return r, err
+}
+
+// signalTime is what the signals of a kill have at least.
+const signalTime = 50 * time.Millisecond
+
+// committed is ctx without its cancellation: of a pod that was told to be
+// evicted no process may go on because the agent is to stop. A deadline stays, be
+// it passed or brought forward, for which the cause of a cancellation is
+// [context.DeadlineExceeded]; it is for the wait after the signals, which have
+// their time though the server may have used it up.
+func committed(ctx context.Context) (context.Context, context.CancelFunc) {
+	least := time.Now().Add(signalTime)
+	kept, cancel := context.WithoutCancel(ctx), context.CancelFunc(nil)
+	switch deadline, ok := ctx.Deadline(); {
+	case !ok:
+		kept, cancel = context.WithCancel(kept)
+	case deadline.Before(least):
+		kept, cancel = context.WithDeadline(kept, least)
+	default:
+		kept, cancel = context.WithDeadline(kept, deadline)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			time.AfterFunc(time.Until(least), cancel)
+		}
+	})
+	return kept, func() { stop(); cancel() }
+}
+
+// tell reports whether the API server knows. A request that is given up may
+// have been served nevertheless: whoever pays the debt looks before.
+func (l *Ladder) tell(ctx context.Context, n Notice) (told bool) {
+	l.Status.Owe(n)
+	if ctx.Err() != nil {
+		return false
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- l.Status.Tell(ctx, n) }()
+	select {
+	case err := <-answer:
+		return err == nil
+	case <-ctx.Done(): // whatever the request does about it
+		return false
+	}
+}

@@ -1,0 +1,560 @@
+package podstatus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
+)
+
+// A real is a real API server with an agent under RBAC.
+type real struct {
+	*cluster.Cluster
+	admin kubernetes.Interface
+	agent *rest.Config // with the rights in deploy/rbac/agent.yaml
+}
+
+func TestOnARealServer(t *testing.T) {
+	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
+	admin, err := c.Clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &real{Cluster: c, admin: admin}
+	r.agent = r.account(t, "plimsoll-system", "plimsoll-agent")
+	r.apply(t, "agent.yaml")
+	r.namespace(t, "shop")
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *real){
+			"status": r.and((*real).status), "rights": r.and((*real).rights), "precondition": r.and((*real).precondition),
+			"ledger": r.and((*real).ledger), "lost answer": r.and((*real).lostAnswer), "dying namespace": r.and((*real).dyingNamespace),
+			"longest name": r.and((*real).longestName), "mark": r.and((*real).mark), "eviction": r.and((*real).eviction),
+			"eviction of another UID": r.and((*real).evictionOfAnother),
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, r)
+			})
+		}
+	})
+	t.Run("server hangs", func(t *testing.T) {
+		r.outage(t, "hangs", r.APIServer.Pause, func(context.Context) error { return r.APIServer.Resume() })
+	})
+	t.Run("server dies", func(t *testing.T) { r.outage(t, "dies", r.APIServer.Kill, r.APIServer.Restart) })
+}
+
+// and makes a test of a method.
+func (*real) and(test func(*real, *testing.T)) func(*testing.T, *real) {
+	return func(t *testing.T, r *real) { test(r, t) }
+}
+
+func (r *real) apply(t *testing.T, file string) {
+	t.Helper()
+	if _, err := r.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "deploy", "rbac", file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *real) namespace(t *testing.T, name string) {
+	t.Helper()
+	if err := r.Namespace(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *real) account(t *testing.T, namespace, name string) *rest.Config {
+	t.Helper()
+	token, err := r.Token(t.Context(), namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Bearer(token)
+}
+
+func (r *real) teller(t *testing.T, config *rest.Config) *world {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, lines: &logcapture.Book{}}
+	var mu sync.Mutex
+	w.Teller = New(client, "node-1", w.lines.Logger(), func(d []Debt) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.saved = d
+	}, Options{})
+	return w
+}
+
+// run makes a pod that runs, as far as its status goes, and the notice of its
+// eviction.
+func (r *real) run(t *testing.T, name string, labels map[string]string) Notice {
+	t.Helper()
+	n := notice(name)
+	made, err := r.admin.CoreV1().Pods("shop").Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.UID, n.Decided, n.ObservedGeneration = string(made.UID), time.Now(), made.Generation
+	made.Status = running(n).Status
+	made.Status.ContainerStatuses[0].Image, made.Status.ContainerStatuses[0].ImageID = "none", "none"
+	if _, err := r.admin.CoreV1().Pods("shop").UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (r *real) pod(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	pod, err := r.admin.CoreV1().Pods("shop").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func (r *real) events(t *testing.T, n Notice) []corev1.Event {
+	t.Helper()
+	list, err := r.admin.CoreV1().Events(n.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + n.UID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// paid waits until nothing is owed.
+func (w *world) paid(within time.Duration) {
+	w.t.Helper()
+	deadline := time.After(within)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for w.Debts() > 0 {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			w.t.Fatalf("still owed after %s: %+v\n%s", within, w.Outstanding(), w.lines)
+		}
+	}
+}
+
+// expectTold checks what kubectl and controllers see.
+func (r *real) expectTold(t *testing.T, n Notice, events int) {
+	t.Helper()
+	pod := r.pod(t, n.Name)
+	s := pod.Status
+	if s.Phase != corev1.PodFailed || s.Reason != "Evicted" || s.Message != n.Message {
+		t.Errorf("status %s, %s, %q", s.Phase, s.Reason, s.Message)
+	}
+	if len(s.Conditions) != 3 || len(s.ContainerStatuses) != 1 {
+		t.Errorf("conditions %+v, containers %+v", s.Conditions, s.ContainerStatuses)
+	}
+	i := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
+	if i < 0 {
+		t.Fatalf("no DisruptionTarget: %+v", s.Conditions)
+	}
+	c := s.Conditions[i]
+	if c.Status != "True" || c.Reason != "TerminationByKubelet" || c.Message != n.Message || c.ObservedGeneration != n.ObservedGeneration || c.ObservedGeneration == 0 {
+		t.Errorf("condition %+v", c)
+	}
+	if got := r.events(t, n); len(got) != events {
+		t.Errorf("%d events", len(got))
+	}
+}
+
+// narrow makes an account with these rights and nothing else.
+func (r *real) narrow(t *testing.T, name string, rules ...rbacv1.PolicyRule) *rest.Config {
+	t.Helper()
+	rbac := r.admin.RbacV1()
+	if _, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "plimsoll-system", Name: name}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := r.account(t, "plimsoll-system", name)
+	r.may(t, config, rules)
+	return config
+}
+
+// may waits until the authorizer has seen the binding.
+func (r *real) may(t *testing.T, config *rest.Config, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range rules {
+		resource, sub, _ := strings.Cut(rule.Resources[0], "/")
+		r.allowed(t, client, rule.Verbs[0], resource, sub)
+	}
+}
+
+func (r *real) status(t *testing.T) {
+	w := r.teller(t, r.narrow(t, "only-patch", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}}))
+	n := r.run(t, "status", nil)
+	w.Owe(n)
+	if err := w.Evicted(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	r.expectTold(t, n, 0)
+
+	limit := r.run(t, "limit", nil)
+	limit.DisruptionTarget, limit.Message = false, `Usage of EmptyDir volume "cache" exceeds the limit "1Mi". `
+	w.Owe(limit)
+	if err := w.Evicted(t.Context(), limit); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.pod(t, "limit").Status; s.Reason != "Evicted" || s.Message != limit.Message || len(s.Conditions) != 2 || !slices.ContainsFunc(s.Conditions, marks) {
+		t.Errorf("status %+v", s)
+	}
+
+	for _, name := range []string{"older", "never"} {
+		other := notice(name)
+		if name == "older" {
+			r.run(t, name, nil)
+		}
+		w.Owe(other)
+		if err := w.Evicted(t.Context(), other); !errors.Is(err, ErrGone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if s := r.pod(t, "older").Status; s.Phase != corev1.PodRunning || len(s.Conditions) != 1 {
+		t.Errorf("a pod of another UID was told of: %+v", s)
+	}
+}
+
+// marks: the controller knows by it whose Failed pod it is.
+func marks(c corev1.PodCondition) bool { return c.Type == Evicted && c.Status == corev1.ConditionTrue }
+
+func (r *real) rights(t *testing.T) {
+	w := r.teller(t, r.account(t, "plimsoll-system", "nobody"))
+	n := r.run(t, "rights", nil)
+	w.Owe(n)
+	if err := w.Evicted(t.Context(), n); !apierrors.IsForbidden(err) {
+		t.Errorf("error %v", err)
+	}
+	w.Killed(n.UID)
+	defer w.run(nil)()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); w.lines.Count("deploy/rbac") < 2; <-tick.C { // to read pods, to create events
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody complains:\n%s", w.lines)
+		}
+	}
+	if w.Debts() != 1 {
+		t.Errorf("%d debts", w.Debts())
+	}
+}
+
+// precondition: what a late status relies on.
+func (r *real) precondition(t *testing.T) {
+	w, n := r.teller(t, r.agent), r.run(t, "precondition", nil)
+	seen, err := read(t.Context(), w.client, &n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.Status.ContainerStatuses[0] = runs("id-new", time.Now())
+	if _, err := r.admin.CoreV1().Pods("shop").UpdateStatus(t.Context(), seen, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(t.Context(), w.client, &n, evicted(&n, seen.ResourceVersion)); answerTo(err) != changed {
+		t.Errorf("a container was started in between, and the server says %v", err)
+	}
+	now := r.pod(t, "precondition")
+	n.UID = "0a0b"
+	if err := send(t.Context(), w.client, &n, evicted(&n, now.ResourceVersion)); answerTo(err) != gone {
+		t.Errorf("another UID, and the server says %v", err)
+	}
+	if now := r.pod(t, "precondition"); now.Status.Phase != corev1.PodRunning {
+		t.Errorf("phase %s", now.Status.Phase)
+	}
+}
+
+func (r *real) ledger(t *testing.T) {
+	w := r.teller(t, r.narrow(t, "only-ledger",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}))
+	late, again := r.run(t, "late", nil), r.run(t, "again", nil)
+	restarted := r.pod(t, "again")
+	restarted.Status.ContainerStatuses[0] = runs("id-new", time.Now().Add(time.Second))
+	if _, err := r.admin.CoreV1().Pods("shop").UpdateStatus(t.Context(), restarted, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []Notice{late, again} {
+		w.Owe(n)
+		w.Killed(n.UID)
+	}
+	defer w.run(nil)()
+	w.paid(20 * time.Second)
+	r.expectTold(t, late, 1)
+	if s := r.pod(t, "again").Status; s.Phase != corev1.PodRunning {
+		t.Errorf("the status of a pod that runs again: %s", s.Phase)
+	}
+	got := r.events(t, again)
+	if len(got) != 1 {
+		t.Fatalf("%d events of the pod that runs again", len(got))
+	}
+	e := got[0]
+	if e.Reason != "Evicted" || e.Type != "Warning" || e.Message != again.Message || e.Annotations["starved_resource"] != "memory" ||
+		e.ReportingController != "plimsoll" || e.Source.Component != "plimsoll" || e.Source.Host != "node-1" {
+		t.Errorf("event %+v", e)
+	}
+	if described, err := r.Kubectl(t.Context(), "-n", "shop", "describe", "pod", "late"); err != nil || !strings.Contains(described, "Evicted") || !strings.Contains(described, "plimsoll") {
+		t.Errorf("kubectl describe: %v\n%s", err, described)
+	}
+}
+
+// losing drops the answers to what it lets through.
+type losing struct {
+	http.RoundTripper
+	mu   sync.Mutex
+	lost map[string]bool // verbs of which one answer was lost
+}
+
+func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.RoundTripper.RoundTrip(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && r.Method != http.MethodGet && !l.lost[r.Method] {
+		l.lost[r.Method] = true
+		_ = answer.Body.Close()
+		return nil, errors.New("connection reset by peer")
+	}
+	return answer, err
+}
+
+func (r *real) lostAnswer(t *testing.T) {
+	config := rest.CopyConfig(r.agent)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &losing{RoundTripper: next, lost: map[string]bool{}}
+	})
+	w, n := r.teller(t, config), r.run(t, "lost", nil)
+	w.Owe(n)
+	if err := w.Evicted(t.Context(), n); err == nil {
+		t.Error("no error though no answer came")
+	}
+	version := r.pod(t, "lost").ResourceVersion
+	w.Killed(n.UID)
+	defer w.run(nil)()
+	w.paid(20 * time.Second)
+	r.expectTold(t, n, 1)
+	if now := r.pod(t, "lost").ResourceVersion; now != version {
+		t.Errorf("the status was written again: version %s after %s", now, version)
+	}
+}
+
+func (r *real) dyingNamespace(t *testing.T) {
+	r.namespace(t, "dying")
+	if err := r.admin.CoreV1().Namespaces().Delete(t.Context(), "dying", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w, n := r.teller(t, r.agent), notice("dying")
+	n.Namespace = "dying"
+	w.Owe(n)
+	w.Killed(n.UID)
+	n.Namespace, n.UID = "unheard-of", "0c0d"
+	w.Owe(n)
+	w.Killed(n.UID)
+	defer w.run(nil)()
+	w.paid(20 * time.Second)
+	if w.lines.Count("its namespace is gone") != 2 || w.lines.Count("deploy/rbac") != 0 {
+		t.Errorf("log:\n%s", w.lines)
+	}
+}
+
+func (r *real) longestName(t *testing.T) {
+	name := strings.Repeat("a", 235) + "-" + strings.Repeat("b", longestName-236)
+	w, n := r.teller(t, r.agent), r.run(t, name, nil)
+	w.Owe(n)
+	w.Killed(n.UID)
+	defer w.run(nil)()
+	w.paid(20 * time.Second)
+	r.expectTold(t, n, 1)
+}
+
+func (r *real) mark(t *testing.T) {
+	w, n := r.teller(t, r.agent), r.run(t, "mark", nil)
+	soft, err := NewSoft(DefaultWay, w.client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := soft.Withdraw(t.Context(), n); err != nil {
+		t.Errorf("nothing to withdraw: %v", err)
+	}
+	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Asked {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	pod := r.pod(t, "mark")
+	request, marked, err := Marked(pod)
+	if err != nil || !marked || request.UID != n.UID || request.GracePeriodSeconds != 30 || !request.Since.Equal(n.Decided.Truncate(time.Second)) {
+		t.Errorf("%+v, %v, %v", request, marked, err)
+	}
+	if pod.Status.Phase != corev1.PodRunning || len(pod.Status.Conditions) != 2 {
+		t.Errorf("status %+v", pod.Status)
+	}
+	other := n
+	other.UID = "0a0b"
+	if got, err := soft.Request(t.Context(), other, 5); err != nil || got.Outcome != Gone {
+		t.Errorf("another UID: %+v, %v", got, err)
+	}
+	if err := soft.Withdraw(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.pod(t, "mark").Status.Conditions; len(c) != 1 || c[0].Type != corev1.PodReady {
+		t.Errorf("conditions afterwards %+v", c)
+	}
+}
+
+// direct is the way for an agent that has the right, and nothing but the two
+// files of deploy/rbac.
+func (r *real) direct(t *testing.T) Soft {
+	t.Helper()
+	r.apply(t, "agent-direct-eviction.yaml")
+	client, err := kubernetes.NewForConfig(r.agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.allowed(t, client, "create", "pods", "eviction")
+	soft, err := NewSoft("direct", client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return soft
+}
+
+func (r *real) eviction(t *testing.T) {
+	soft := r.direct(t)
+	labels := map[string]string{"app": "guarded"}
+	n, budgets := r.run(t, "guarded", labels), r.admin.PolicyV1().PodDisruptionBudgets("shop")
+	one := intstr.FromInt32(1)
+	b, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nobody has looked at the budget yet; then it is exhausted; then it is not.
+	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || got.RetryAfter != 10*time.Second {
+		t.Errorf("budget not processed: %+v, %v", got, err)
+	}
+	allow := func(allowed int32) {
+		b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, CurrentHealthy: 1 + allowed, DesiredHealthy: 1, ExpectedPods: 1 + allowed, DisruptionsAllowed: allowed}
+		if b, err = budgets.UpdateStatus(t.Context(), b, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(0)
+	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || !strings.Contains(got.Message, "guard needs 1 healthy") || got.RetryAfter != 0 {
+		t.Errorf("budget exhausted: %+v, %v", got, err)
+	}
+	if pod := r.pod(t, "guarded"); pod.DeletionTimestamp != nil {
+		t.Fatal("evicted against its budget")
+	}
+	allow(1)
+	for range 2 { // asking again does not shorten anything
+		if got, err := soft.Request(t.Context(), n, 30); err != nil || got != (Answer{Outcome: Evicting}) {
+			t.Errorf("budget allows: %+v, %v", got, err)
+		}
+	}
+	pod := r.pod(t, "guarded")
+	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds != 30 {
+		t.Errorf("deletion %v, grace %v", pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds)
+	}
+	n = notice("never-was")
+	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Gone {
+		t.Errorf("no such pod: %+v, %v", got, err)
+	}
+}
+
+func (r *real) evictionOfAnother(t *testing.T) {
+	soft, n := r.direct(t), r.run(t, "another", nil)
+	n.UID = "0a0b"
+	begun := time.Now()
+	got, err := soft.Request(t.Context(), n, 30)
+	t.Logf("refused after %s", time.Since(begun).Round(100*time.Millisecond))
+	if err != nil || got.Outcome != Gone || r.pod(t, "another").DeletionTimestamp != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// outage: the server is lost before the status is told; a successor pays when
+// it is back. What a server that hangs was sent it may serve afterwards.
+func (r *real) outage(t *testing.T, name string, begin func() error, end func(context.Context) error) {
+	w, n := r.teller(t, r.agent), r.run(t, name, nil)
+	if err := begin(); err != nil {
+		t.Fatal(err)
+	}
+	w.Owe(n)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(200*time.Millisecond, cancel)
+	// A server that refuses says so before; nothing else ends the wait for one that hangs.
+	if err := w.Evicted(ctx, n); !errors.Is(err, context.Canceled) && !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("ended by %v", err)
+	}
+	file, err := json.Marshal(w.saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var previous []Debt
+	if err := json.Unmarshal(file, &previous); err != nil {
+		t.Fatal(err)
+	}
+	successor := r.teller(t, r.agent)
+	defer successor.run(previous)()
+	for successor.Debts() == 0 {
+		runtime.Gosched()
+	}
+	if err := end(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	successor.paid(time.Minute)
+	t.Logf("paid %s after the server was back", time.Since(back).Round(10*time.Millisecond))
+	r.expectTold(t, n, 1)
+}
+
+// allowed waits until the authorizer has seen a right.
+func (r *real) allowed(t *testing.T, client kubernetes.Interface, verb, resource, sub string) {
+	t.Helper()
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Verb: verb, Resource: resource, Subresource: sub},
+	}}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err == nil && answer.Status.Allowed {
+			return
+		}
+	}
+	t.Fatalf("no right to %s %s/%s", verb, resource, sub)
+}

@@ -1,0 +1,102 @@
+package podstatus
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"plimsoll.dev/plimsoll/internal/kube/slimpods"
+)
+
+// A patch is a strategic merge patch of a pod's status subresource: conditions
+// are merged by their type, so that those that are not named stay.
+type patch struct {
+	Metadata precondition `json:"metadata"`
+	Status   status       `json:"status"`
+}
+
+// A precondition binds a patch to what was looked at. Another UID makes it 422,
+// another resource version 409.
+type precondition struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+type status struct {
+	Phase      corev1.PodPhase `json:"phase,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Message    string          `json:"message,omitempty"`
+	Conditions []condition     `json:"conditions,omitempty"`
+}
+
+type condition struct {
+	Directive          string                  `json:"$patch,omitempty"` // "delete" takes it away
+	Type               corev1.PodConditionType `json:"type"`
+	Status             corev1.ConditionStatus  `json:"status,omitempty"`
+	Reason             string                  `json:"reason,omitempty"`
+	Message            string                  `json:"message,omitempty"`
+	LastTransitionTime string                  `json:"lastTransitionTime,omitempty"`
+	ObservedGeneration int64                   `json:"observedGeneration,omitempty"`
+}
+
+// evicted is the status that a kubelet gives a pod it has evicted, with the
+// condition [Evicted] besides. A resource version, if not empty, makes sure that
+// nobody wrote since it was read.
+func evicted(n *Notice, resourceVersion string) patch {
+	conditions := []condition{since(n, Evicted, pressure(n.Cause))}
+	if n.DisruptionTarget {
+		conditions = append(conditions, since(n, corev1.DisruptionTarget, corev1.PodReasonTerminationByKubelet))
+	}
+	return patch{
+		Metadata: precondition{n.UID, resourceVersion},
+		Status:   status{Phase: corev1.PodFailed, Reason: ReasonEvicted, Message: n.Message, Conditions: conditions},
+	}
+}
+
+// since is a condition that is True from the decision on.
+func since(n *Notice, kind corev1.PodConditionType, reason string) condition {
+	return condition{
+		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: n.Message,
+		LastTransitionTime: stamp(n.Decided), ObservedGeneration: n.ObservedGeneration,
+	}
+}
+
+// stamp is a time as the API has it: UTC, whole seconds.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// The requests below are made without the client's own retries: it would wait
+// for a Retry-After of minutes in silence, with a pod to be killed behind it.
+
+// send patches the status subresource of the pod. It needs the verb patch on
+// pods/status, and no other.
+func send(ctx context.Context, client kubernetes.Interface, n *Notice, p patch) error {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return client.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).
+		Namespace(n.Namespace).Resource("pods").Name(n.Name).SubResource("status").
+		MaxRetries(0).Body(body).Do(ctx).Error()
+}
+
+// read gets what is read of the pod as it is now, past any cache.
+func read(ctx context.Context, client kubernetes.Interface, n *Notice) (*corev1.Pod, error) {
+	pod := &slimpods.Pod{}
+	err := client.CoreV1().RESTClient().Get().
+		Namespace(n.Namespace).Resource("pods").Name(n.Name).
+		MaxRetries(0).Do(ctx).Into(pod)
+	return &pod.Pod, err
+}
+
+// create creates an event.
+func create(ctx context.Context, client kubernetes.Interface, e *corev1.Event) error {
+	return client.CoreV1().RESTClient().Post().
+		Namespace(e.Namespace).Resource("events").VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
+		MaxRetries(0).Body(e).Do(ctx).Error()
+}

@@ -1,0 +1,326 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// A real node: containerd, with a small filesystem of its own for images and
+// writable layers.
+type real struct {
+	t     *testing.T
+	node  *cluster.Node
+	mu    sync.Mutex
+	pods  known
+	lines []string
+}
+
+const (
+	diskSize  = 700 * mib
+	imageSize = 20 * mib // twice that on disk: as it came, and unpacked
+)
+
+func newReal(t *testing.T) *real {
+	t.Helper()
+	c := cluster.Make(t, cluster.Options{Components: cluster.Containerd, Node: cluster.NodeOptions{ImageFilesystem: cluster.Filesystem{Size: diskSize}}})
+	return &real{t: t, node: c.Node, pods: known{}}
+}
+
+func (r *real) collector(socket string, o Options) *Collector {
+	r.t.Helper()
+	client, err := cri.Open(cri.Options{Endpoint: socket})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = client.Close() })
+	return New(client, r.disk, r, r, slog.New(slog.DiscardHandler), o)
+}
+
+func (r *real) disk(context.Context) (available, capacity int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(r.node.ContainerdRoot, &st); err != nil {
+		return 0, 0, err
+	}
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+}
+
+// space is what is available now.
+func (r *real) space() int64 {
+	r.t.Helper()
+	available, _, err := r.disk(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return available
+}
+
+func (r *real) atLeast(bytes int64) func() bool {
+	return func() bool { return r.space() >= bytes }
+}
+
+func (r *real) Pod(uid string) PodState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pods[uid]
+}
+
+func (r *real) Complete() bool                 { return true }
+func (r *real) Event(reason, message string)   { r.note(reason + ": " + message) }
+func (r *real) Collected(kind string, n int)   { r.note(fmt.Sprint(kind, " ", n)) }
+func (r *real) Freed(signals.Reclaimer, int64) {}
+
+func (r *real) note(line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, line)
+}
+
+// run starts a pod that the owners know as active.
+func (r *real) run(name, image string) *cluster.Pod {
+	r.t.Helper()
+	hog := cluster.Hog(name)
+	hog.Spec.Containers[0].Image = image
+	pod, err := r.node.AddPod(r.t.Context(), hog)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.is(pod, Active)
+	return pod
+}
+
+func (r *real) is(pod *cluster.Pod, state PodState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods[pod.UID()] = state
+}
+
+// writes has the pod's container write into its writable layer.
+func (r *real) writes(pod *cluster.Pod, bytes int64) {
+	r.t.Helper()
+	pids, err := pod.PIDs()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, pid := range pids {
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		root := fmt.Sprintf("/proc/%d/root/", pid)
+		if _, statErr := os.Stat(root + "orders"); err != nil || statErr != nil || filepath.Base(exe) != "workload" {
+			continue // the sandbox's
+		}
+		f, err := os.Create(root + "written")
+		if err == nil {
+			_, err = f.Write(make([]byte, bytes))
+			err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return
+	}
+	r.t.Fatalf("no process of container main among %v", pids)
+}
+
+// images are the names of what the runtime holds, of those that begin so.
+func (r *real) images(c *Collector, prefix string) (names []string) {
+	r.t.Helper()
+	images, err := c.runtime.Images(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, img := range images {
+		for _, tag := range img.Tags {
+			if name, found := strings.CutPrefix(tag, "plimsoll.test/"); found && strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (r *real) looks(c *Collector) {
+	r.t.Helper()
+	if _, _, err := c.look(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *real) imports(names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		if err := r.node.Import(r.t.Context(), cluster.Image{Name: "plimsoll.test/" + name + ":1", Size: imageSize, Runs: true}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func TestContainerd(t *testing.T) {
+	r := newReal(t)
+	c := r.collector(r.node.Socket, Options{ImageHigh: 100, MaximumDeadPerContainer: 1, MaximumDead: -1, CallTimeout: time.Minute})
+	r.imports("used")
+	r.looks(c)
+	r.imports("dead")
+	alive, dead := r.run("alive", "plimsoll.test/used:1"), r.run("dead", "plimsoll.test/dead:1")
+	if err := c.killContainer(t.Context(), dead.Containers["main"]); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name string
+		run  func(*real, *Collector)
+	}{
+		{"images go oldest first until there is enough", (*real).oldestFirst},
+		{"what is in use, pinned or just pulled stays", (*real).spared},
+		{"dead containers give their layers back", (*real).deadContainers},
+		{"an evicted pod is removed while it runs", (*real).evicted},
+		{"a runtime that hangs ends the round", (*real).hangs},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			r.t = t
+			step.run(r, c)
+		})
+	}
+	r.t = t
+	if pids, err := alive.PIDs(); err != nil || len(pids) < 2 {
+		t.Errorf("the pod that was active all the time has processes %v (%v)", pids, err)
+	}
+}
+
+func (r *real) oldestFirst(c *Collector) {
+	for _, name := range []string{"unused-c", "unused-a", "unused-b"} { // by age, which is not by name
+		r.imports(name)
+		r.looks(c)
+	}
+	// The oldest unused image is that of hogs, whose layers are in the others, too:
+	// it gives nothing back.
+	begun, before := time.Now(), r.space()
+	relief := c.Relieve(r.t.Context(), everything, r.atLeast(before+imageSize*5/2))
+	freed := r.space() - before
+	r.t.Logf("%+v after %v, statfs says %d", relief, time.Since(begun), freed)
+	if !relief.Enough || relief.Images != 3 || relief.Err != nil || relief.Containers != 0 {
+		r.t.Errorf("relief: %+v", relief)
+	}
+	if got, want := r.images(c, "unused"), []string{"unused-b:1"}; !slices.Equal(got, want) {
+		r.t.Errorf("left are %v, want %v", got, want)
+	}
+	// The layers of two images as they came and unpacked, and nobody else writes more than some metadata.
+	if relief.FreedBytes < 3*imageSize || max(relief.FreedBytes-freed, freed-relief.FreedBytes) > mib {
+		r.t.Errorf("freed %d bytes, the filesystem has %d more", relief.FreedBytes, freed)
+	}
+}
+
+func (r *real) spared(c *Collector) {
+	never := func() bool { return false }
+	patient := r.collector(r.node.Socket, Options{MinimumImageTTL: time.Hour, MaximumDeadPerContainer: 1, MaximumDead: -1})
+	if relief := patient.Relieve(r.t.Context(), onlyImages, never); relief.Images != 0 || relief.Err != nil {
+		r.t.Errorf("images that were just pulled: %+v", relief)
+	}
+	keeps := r.collector(r.node.Socket, Options{Keep: func() []string { return []string{"plimsoll.test/unused-b:1"} }, MaximumDeadPerContainer: 1, MaximumDead: -1})
+	if relief := keeps.Relieve(r.t.Context(), onlyImages, never); relief.Images != 0 || relief.Err != nil {
+		r.t.Errorf("an image that is kept by its name: %+v", relief)
+	}
+	if relief := c.Relieve(r.t.Context(), onlyImages, never); relief.Images != 1 || relief.Enough || relief.Err != nil {
+		r.t.Errorf("the rest: %+v", relief)
+	}
+	if got, want := r.images(c, ""), []string{"dead:1", "pause:1", "used:1"}; !slices.Equal(got, want) {
+		r.t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+func (r *real) deadContainers(c *Collector) {
+	ended, gone := r.run("ended", "plimsoll.test/used:1"), r.run("gone", "plimsoll.test/used:1")
+	const written = 30 * mib
+	for _, pod := range []*cluster.Pod{ended, gone} {
+		r.writes(pod, written)
+		if err := errors.Join(c.killContainer(r.t.Context(), pod.Containers["main"]), c.runtime.StopSandbox(r.t.Context(), pod.Sandbox)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.is(ended, Ended)
+	r.is(gone, Unknown)
+	c.containerRound(r.t.Context())
+	if got, want := r.left(c), []string{"alive", "dead", "ended"}; !slices.Equal(got, want) {
+		r.t.Errorf("after a round, containers of %v are left, want %v", got, want)
+	}
+	// containerd may free what the round removed later than this.
+	begun, before := time.Now(), r.space()
+	relief := c.Relieve(r.t.Context(), onlyContainers, r.atLeast(before+written))
+	r.t.Logf("%+v after %v", relief, time.Since(begun))
+	if !relief.Enough || relief.Containers != 1 || relief.FreedBytes < written || relief.Err != nil {
+		r.t.Errorf("relief: %+v", relief)
+	}
+	if got, want := r.left(c), []string{"alive", "dead"}; !slices.Equal(got, want) {
+		r.t.Errorf("under pressure, containers of %v are left, want %v", got, want)
+	}
+}
+
+// left are the names of pods with containers.
+func (r *real) left(c *Collector) (names []string) {
+	r.t.Helper()
+	containers, err := c.runtime.Containers(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, k := range containers {
+		names = append(names, k.PodName)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (r *real) evicted(c *Collector) {
+	pod := r.run("evicted", "plimsoll.test/used:1")
+	before := r.space()
+	r.writes(pod, 30*mib)
+	begun := time.Now()
+	if err := c.RemovePod(r.t.Context(), pod.UID()); err != nil {
+		r.t.Fatal(err)
+	}
+	removed := time.Since(begun)
+	if got, want := r.left(c), []string{"alive", "dead"}; !slices.Equal(got, want) {
+		r.t.Errorf("containers of %v are left, want %v", got, want)
+	}
+	sandboxes, err := c.runtime.Sandboxes(r.t.Context())
+	if err != nil || slices.ContainsFunc(sandboxes, func(s cri.Sandbox) bool { return s.UID == pod.UID() }) {
+		r.t.Errorf("sandboxes %v (%v)", sandboxes, err)
+	}
+	wait := c.newSweep(func(context.Context) (bool, error) { return r.space() >= before-mib, nil })
+	if shown, err := wait.await(r.t.Context(), before, 0, patience); !shown || err != nil {
+		r.t.Errorf("of what it wrote, %d bytes have not come back (%v)", before-r.space(), err)
+	}
+	r.t.Logf("removed after %v, its space back after %v", removed, time.Since(begun))
+}
+
+func (r *real) hangs(*Collector) {
+	c := r.collector(r.node.Link.Address(), Options{MaximumDeadPerContainer: 1, MaximumDead: -1, CallTimeout: time.Minute})
+	r.looks(c)
+	seen := len(c.seen)
+	r.node.Link.Stall()
+	c.options.CallTimeout = time.Second
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute) // for never: TestARuntimeThatHangsEndsTheRelief has the time
+	defer cancel()
+	if relief := c.Relieve(ctx, everything, func() bool { return false }); !errors.Is(relief.Err, errSilent) || ctx.Err() != nil || len(c.seen) != seen {
+		r.t.Errorf("%+v, %v; %d images remembered, %d before", relief, ctx.Err(), len(c.seen), seen)
+	}
+	c.options.CallTimeout = time.Minute
+	if err := r.node.Link.Pass(); err != nil {
+		r.t.Fatal(err)
+	}
+	if relief := c.Relieve(r.t.Context(), onlyContainers, func() bool { return false }); relief.Err != nil {
+		r.t.Errorf("it does not hang any more: %v", relief.Err)
+	}
+}

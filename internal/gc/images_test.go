@@ -1,0 +1,135 @@
+package gc
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/internal/cri"
+)
+
+func imageID(i cri.Image) string { return i.ID }
+
+// before is a sighting: first seen and last used so long before start; a
+// negative use never was.
+func before(first, used time.Duration) sighting {
+	s := sighting{first: start.Add(-first)}
+	if used >= 0 {
+		s.used = start.Add(-used)
+	}
+	return s
+}
+
+const never0 = time.Duration(-1)
+
+func TestWhichImagesGo(t *testing.T) {
+	const h, ttl = time.Hour, 2 * time.Minute
+	img := func(id string) cri.Image { return cri.Image{ID: id, Size: 1 << 20} }
+	for name, tc := range map[string]struct {
+		images []cri.Image
+		used   names
+		seen   sightings
+		want   []string
+	}{
+		"never used ones go first, then those used longest ago": {
+			[]cri.Image{img("used lately"), img("used once"), img("never")}, nil,
+			sightings{"used lately": before(9*h, h), "used once": before(h, 3*h), "never": before(h, never0)}, []string{"never", "used once", "used lately"}},
+		"used at the same time, the one seen first goes first": {
+			[]cri.Image{img("b"), img("a")}, nil, sightings{"a": before(2*h, h), "b": before(3*h, h)}, []string{"b", "a"}},
+		"never used, the one seen first goes first": {
+			[]cri.Image{img("b"), img("a")}, nil, sightings{"a": before(2*h, never0), "b": before(3*h, never0)}, []string{"b", "a"}},
+		"alike in time, the larger goes first, then the ID decides": {
+			[]cri.Image{img("c"), {ID: "large", Size: 1 << 30}, img("a")}, nil,
+			sightings{"c": before(h, never0), "a": before(h, never0), "large": before(h, never0)}, []string{"large", "a", "c"}},
+		"in use by ID":     {[]cri.Image{img("a")}, names{"a": true}, sightings{"a": before(h, h)}, nil},
+		"in use by tag":    {[]cri.Image{{ID: "a", Tags: []string{"x:1", "y:1"}}}, names{"y:1": true}, sightings{"a": before(h, h)}, nil},
+		"in use by digest": {[]cri.Image{{ID: "a", Digests: []string{"x@sha256:1"}}}, names{"x@sha256:1": true}, sightings{"a": before(h, h)}, nil},
+		"another one's name saves nothing": {
+			[]cri.Image{{ID: "a", Tags: []string{"x:1"}}}, names{"x:2": true, "": true}, sightings{"a": before(h, h)}, []string{"a"}},
+		"pinned":                      {[]cri.Image{{ID: "a", Pinned: true}}, nil, sightings{"a": before(h, never0)}, nil},
+		"just pulled":                 {[]cri.Image{img("a"), img("b")}, nil, sightings{"a": before(ttl-1, never0), "b": before(ttl, never0)}, []string{"b"}},
+		"not seen before this moment": {[]cri.Image{img("a")}, nil, sightings{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ids(unusedImages(tc.images, tc.used, tc.seen, ttl, start), imageID)
+			if !slices.Equal(got, append([]string{}, tc.want...)) {
+				t.Errorf("removes %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsSeenOfImages(t *testing.T) {
+	s := sightings{}
+	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+	look := func(minute int, used names, present ...string) {
+		var images []cri.Image
+		for _, id := range present {
+			images = append(images, cri.Image{ID: id})
+		}
+		s.note(images, used, at(minute))
+	}
+	for _, step := range []struct {
+		do   func()
+		want sightings
+	}{
+		{func() { look(0, names{"a": true}, "a", "b") }, sightings{"a": {at(0), at(0)}, "b": {first: at(0)}}},                           // there at the start
+		{func() { look(1, names{"a": true}, "a", "b", "c") }, sightings{"a": {at(0), at(1)}, "b": {first: at(0)}, "c": {first: at(1)}}}, // pulled
+		{func() { look(2, names{"c": true}, "a", "b", "c") }, sightings{"a": {at(0), at(1)}, "b": {first: at(0)}, "c": {at(1), at(2)}}}, // stopped, started
+		{func() { look(3, nil, "a", "c") }, sightings{"a": {at(0), at(1)}, "c": {at(1), at(2)}}},                                        // removed
+		{func() { look(4, nil, "a", "b", "c") }, sightings{"a": {at(0), at(1)}, "b": {first: at(4)}, "c": {at(1), at(2)}}},              // pulled again
+		{func() { look(5, names{"a": true, "b": true, "c": true}, "b") }, sightings{"b": {at(4), at(5)}}},                               // used though it was not before
+		{func() { look(6, nil) }, sightings{}},
+	} {
+		if step.do(); !reflect.DeepEqual(s, step.want) {
+			t.Fatalf("seen %v, want %v", s, step.want)
+		}
+	}
+}
+
+func TestWhichImagesAreTooOld(t *testing.T) {
+	const h = time.Hour
+	seen := sightings{"used": before(9*h, h), "unused": before(9*h, 3*h), "just unused": before(9*h, 2*h), "never": before(3*h, never0), "pulled": before(h, never0), "clock": before(h, 5*h)}
+	all := []cri.Image{{ID: "used"}, {ID: "unused"}, {ID: "just unused"}, {ID: "never"}, {ID: "pulled"}, {ID: "clock"}}
+	old, rest := splitByAge(all, seen, 2*h, start)
+	if got, want := ids(old, imageID), []string{"unused", "never"}; !slices.Equal(got, want) {
+		t.Errorf("too old: %v, want %v", got, want)
+	}
+	if got, want := ids(rest, imageID), []string{"used", "just unused", "pulled", "clock"}; !slices.Equal(got, want) {
+		t.Errorf("the rest: %v, want %v", got, want)
+	}
+	if old, rest := splitByAge(all, seen, 0, start); len(old) > 0 || len(rest) != len(all) {
+		t.Errorf("with no age set, %v are too old", ids(old, imageID))
+	}
+}
+
+func TestPercentages(t *testing.T) {
+	for _, tc := range []struct {
+		available, capacity int64
+		used                int
+	}{
+		{100, 100, 0}, {0, 100, 100}, {15, 100, 85}, {159, 1000, 85}, {160, 1000, 84}, {9, 1000, 100}, {10, 1000, 99},
+		{200, 100, 0}, {math.MaxInt64, math.MaxInt64, 0}, {math.MaxInt64, 1, 0}, {1, math.MaxInt64, 100},
+	} {
+		if got := usedPercent(tc.available, tc.capacity); got != tc.used {
+			t.Errorf("%d available of %d: %d%% used, want %d%%", tc.available, tc.capacity, got, tc.used)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 10_000 {
+		capacity, percent := 1+r.Int64N(math.MaxInt64)>>r.IntN(62), r.IntN(101)
+		want := new(big.Int).Mul(big.NewInt(capacity), big.NewInt(int64(percent)))
+		if got := share(capacity, percent); got != want.Div(want, big.NewInt(100)).Int64() {
+			t.Fatalf("%d%% of %d is %d, want %v", percent, capacity, got, want)
+		}
+		// What low leaves available is never counted as more than low in use by more
+		// than the rounding.
+		if used := usedPercent(share(capacity, 100-percent), capacity); used < percent || capacity >= 100 && used > percent+1 {
+			t.Fatalf("with %d%% of %d available, %d%% are used", 100-percent, capacity, used)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// errUnmeasured ends a sweep: nothing more is removed for a number that nobody
+// knows.
+var errUnmeasured = errors.New("the image filesystem can not be measured")
+
+// measure asks for the space of the image filesystem in bytes. What can not be
+// right is [errUnmeasured], as what could not be read.
+func (c *Collector) measure(ctx context.Context) (available, capacity int64, err error) {
+	within, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
+	defer cancel()
+	available, capacity, err = c.disk(within)
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("%w: %w", errUnmeasured, err)
+	case capacity <= 0:
+		err = fmt.Errorf("%w: invalid capacity %d: see what is mounted where the container runtime keeps images", errUnmeasured, capacity)
+		c.tell.Event("InvalidDiskCapacity", err.Error())
+		return 0, 0, err
+	case available < 0:
+		return 0, 0, fmt.Errorf("%w: %d bytes available can not be right", errUnmeasured, available)
+	}
+	return available, capacity, nil
+}

@@ -1,0 +1,152 @@
+package healthz
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds for one request. Clients are near and ask for little; a request that takes
+// longer is broken, or meant to. [Limits] bound the number of clients.
+const (
+	mostHeader   = 8 << 10         // bytes
+	headerWait   = 2 * time.Second // for a request to arrive
+	answerWait   = 5 * time.Second // for an answer to be taken, from the end of the header on
+	shutdownWait = 2 * time.Second // for answers under way when the server ends
+)
+
+// Settings are what is served.
+type Settings struct {
+	// Live are the checks of /livez: whoever asks restarts the agent when one
+	// fails, so they are about the agent alone. /readyz holds them, too.
+	Live []Check
+	// Ready are the further checks of /readyz.
+	Ready []Check
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Explain serves /explain; nil: nobody does.
+	Explain http.Handler
+	// Access decides on /metrics, /explain and everything of /livez and /readyz
+	// beyond whether they pass; nil: all may read all.
+	Access *Access
+	// TLS is the configuration of HTTPS; nil: HTTP.
+	TLS *tls.Config
+	// Limits bound the connections; the zero value is TCPLimits.
+	Limits Limits
+	Log    *slog.Logger
+}
+
+// A Server answers /livez, /readyz, /metrics and, for who has it, /explain.
+type Server struct {
+	http   *http.Server
+	tls    *tls.Config
+	limits Limits
+}
+
+// New returns a server that does not listen yet.
+func New(s Settings) *Server {
+	mux := http.NewServeMux()
+	live := append([]Check{ping}, s.Live...)
+	for _, p := range []*probe{{"livez", live}, {"readyz", append(live[:len(live):len(live)], s.Ready...)}} {
+		all := s.Access.guard("/"+p.name+"/verbose", p)
+		if s.Access != nil {
+			all = p.public(all)
+		}
+		mux.Handle("GET /"+p.name, all)
+		mux.Handle("GET /"+p.name+"/{check}", s.Access.guard("/"+p.name+"/verbose", http.HandlerFunc(p.one)))
+	}
+	mux.Handle("GET /metrics", s.Access.guard("/metrics", s.Metrics))
+	if s.Explain != nil {
+		mux.Handle("GET /explain", s.Access.guard("/explain", s.Explain))
+	}
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: headerWait, ReadTimeout: headerWait, WriteTimeout: answerWait,
+		MaxHeaderBytes: mostHeader, ConnContext: withConn,
+		ErrorLog: log.New(&faults{log: s.Log, pace: bucket{rate: faultRate, burst: faultBurst}}, "", 0),
+	}
+	// One request a connection: idle ones would use up the number of clients.
+	server.SetKeepAlivesEnabled(false)
+	if s.Limits == (Limits{}) {
+		s.Limits = TCPLimits
+	}
+	return &Server{http: server, tls: s.TLS, limits: s.Limits}
+}
+
+// Handler is what is served, without the bounds for clients.
+func (s *Server) Handler() http.Handler { return s.http.Handler }
+
+// Listen opens an address of this node, as host:port. The host is an IP address:
+// a name could come to mean another one.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil && net.ParseIP(host) == nil {
+		err = fmt.Errorf("%q is no IP address", host)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("serve endpoints on %q: %w: give it as IP:PORT", address, err)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serve endpoints: %w: give another address, or none", err)
+	}
+	return l, nil
+}
+
+// Run serves what comes in through l, and closes it, until ctx ends; that is no
+// error. Answers under way are finished, but not waited for longer than 2 s.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	var bounded net.Listener = newGate(l, s.limits)
+	if s.tls != nil {
+		bounded = tls.NewListener(bounded, boundHandshakes(s.tls))
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(bounded) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve endpoints on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
+	defer cancel()
+	if err := s.http.Shutdown(last); err != nil {
+		s.http.Close() // who is still reading has had its time
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve endpoints on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// Faults of clients that are logged: faultBurst at once, faultRate per second later.
+const faultRate, faultBurst = 0.1, 5.
+
+// faults logs what the HTTP server reports of connections, at a bounded rate:
+// clients cause it.
+type faults struct {
+	log     *slog.Logger
+	mu      sync.Mutex
+	pace    bucket
+	dropped int
+}
+
+// Write logs one line. It returns no error.
+func (f *faults) Write(line []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.pace.tryTake(time.Now()) {
+		f.dropped++
+		return len(line), nil
+	}
+	f.log.Warn("Failed to serve a client", "error", strings.TrimSpace(string(line)), "dropped", f.dropped)
+	f.dropped = 0
+	return len(line), nil
+}

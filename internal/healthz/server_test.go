@@ -1,0 +1,254 @@
+package healthz_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/internal/healthz"
+)
+
+// served runs a server on a port of its own until the test ends. stop ends it
+// before, and returns what Run did.
+func served(t *testing.T, metrics http.Handler) (address string, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := healthz.Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := healthz.New(healthz.Settings{Metrics: metrics, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, l) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String(), stop
+}
+
+// client opens a connection for each request, as different clients do.
+func client(t *testing.T) *http.Client {
+	transport := &http.Transport{DisableKeepAlives: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+func get(t *testing.T, c *http.Client, url string) (status int, text string) {
+	t.Helper()
+	answer, err := c.Get(url)
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// slow opens a connection that begins a request and never ends it.
+func slow(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: agent\r\nX-Slow: "); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestServer_EndsSlowRequests(t *testing.T) {
+	t.Parallel()
+	address, _ := served(t, http.NotFoundHandler())
+	c := slow(t, address)
+	// The server gives up on its own: what is read ends.
+	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Error("a slow client is still held")
+	}
+}
+
+// TestAClientThatTakesNoAnswer asks for much and reads nothing.
+func TestAClientThatTakesNoAnswer(t *testing.T) {
+	t.Parallel()
+	gaveUp := make(chan error, 1)
+	address, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		chunk := make([]byte, 1<<20)
+		for {
+			if _, err := w.Write(chunk); err != nil {
+				gaveUp <- err
+				return
+			}
+		}
+	}))
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-gaveUp:
+	case <-time.After(30 * time.Second):
+		t.Error("the server still writes to a client that reads nothing")
+	}
+}
+
+func TestLargeHeadersAreRefused(t *testing.T) {
+	t.Parallel()
+	address, _ := served(t, http.NotFoundHandler())
+	request, err := http.NewRequest(http.MethodGet, "http://"+address+"/livez", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Large", strings.Repeat("x", 64<<10))
+	answer, err := client(t).Do(request)
+	if err != nil {
+		return // refused before the client had sent it all
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("status %d, want %d", answer.StatusCode, http.StatusRequestHeaderFieldsTooLarge)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	address, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") }))
+	var all sync.WaitGroup
+	for i := range healthz.TCPLimits.Total {
+		// No more from one address than are served at a time.
+		from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%8))}}
+		c := client(t)
+		c.Transport.(*http.Transport).DialContext = from.DialContext
+		path, want := "/readyz", "ok"
+		if i%2 == 0 {
+			path, want = "/metrics", "metrics"
+		}
+		all.Go(func() {
+			if status, text := get(t, c, "http://"+address+path); status != http.StatusOK || text != want {
+				t.Errorf("%s: status %d, %q", path, status, text)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestAnswersUnderWayAreFinished(t *testing.T) {
+	t.Parallel()
+	asked, finish := make(chan struct{}), make(chan struct{})
+	address, stop := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-finish
+		fmt.Fprint(w, "whole")
+	}))
+	var all sync.WaitGroup
+	all.Go(func() {
+		if status, text := get(t, client(t), "http://"+address+"/metrics"); status != http.StatusOK || text != "whole" {
+			t.Errorf("status %d, %q: the answer was cut", status, text)
+		}
+	})
+	<-asked
+	all.Go(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	untilRefused(t, address)
+	close(finish)
+	all.Wait()
+}
+
+// untilRefused returns when nobody listens at the address any more.
+func untilRefused(t *testing.T, address string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		c.Close()
+	}
+	t.Error("the server still listens")
+}
+
+func TestAnAnswerThatDoesNotEndIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	asked, finish := make(chan struct{}), make(chan struct{})
+	defer close(finish)
+	address, stop := served(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-finish
+	}))
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	begun := time.Now()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("the end took %s", took)
+	}
+}
+
+func TestAListenerThatBreaksIsAnError(t *testing.T) {
+	t.Parallel()
+	l, err := healthz.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	s := healthz.New(healthz.Settings{Metrics: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
+	if err := s.Run(t.Context(), l); err == nil || !strings.Contains(err.Error(), l.Addr().String()) {
+		t.Errorf("got %v, want an error that names the address", err)
+	}
+}
+
+func TestAddressesThatCanNotBe(t *testing.T) {
+	t.Parallel()
+	taken, err := healthz.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, address := range []string{"", "10350", "127.0.0.1", "localhost:10350", ":10350", "127.0.0.1:port", taken.Addr().String()} {
+		l, err := healthz.Listen(t.Context(), address)
+		if err == nil {
+			l.Close()
+			t.Errorf("%q was accepted", address)
+			continue
+		}
+		if !strings.HasPrefix(err.Error(), "serve endpoints") || !strings.Contains(err.Error(), "give") {
+			t.Errorf("%q: %v: does not say what was attempted and what to do", address, err)
+		}
+	}
+}

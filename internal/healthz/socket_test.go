@@ -1,0 +1,88 @@
+package healthz_test
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/internal/healthz"
+)
+
+func TestListenSocket_OnlyItsUserConnects(t *testing.T) {
+	path := servedOnSocket(t)
+	there, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := there.Mode().Perm(); mode != 0o600 {
+		t.Errorf("mode %o, want 600", mode)
+	}
+	status, text, err := healthz.Get(t.Context(), path, "/livez?verbose")
+	if err != nil || status != http.StatusOK || text != "[+]ping ok\nlivez check passed\n" {
+		t.Errorf("status %d, %q, %v", status, text, err)
+	}
+}
+
+func TestListenSocket_ReplacesWhatAKilledProcessLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "health.sock")
+	first, err := healthz.ListenSocket(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := healthz.ListenSocket(t.Context(), path); err == nil {
+		t.Error("the socket of a process that lives was replaced")
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // as after SIGKILL
+	first.Close()
+	second, err := healthz.ListenSocket(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	if err := os.WriteFile(path, []byte("notes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := healthz.ListenSocket(t.Context(), path); err == nil {
+		t.Error("a file that is no socket was replaced")
+	}
+}
+
+func TestTLS_SelfSignedServes(t *testing.T) {
+	t.Parallel()
+	settings, err := healthz.TLS("", "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := healthz.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := healthz.New(healthz.Settings{Metrics: http.NotFoundHandler(), TLS: settings, Log: slog.New(slog.DiscardHandler)})
+	go func() { _ = s.Run(t.Context(), l) }()
+	c := client(t)
+	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	if status, text := get(t, c, "https://"+l.Addr().String()+"/livez"); status != http.StatusOK || text != "ok" {
+		t.Errorf("status %d, %q", status, text)
+	}
+	if status, _ := get(t, c, "http://"+l.Addr().String()+"/livez"); status != http.StatusBadRequest {
+		t.Errorf("HTTP: status %d, want 400", status)
+	}
+	for range 2 * healthz.TCPLimits.Total { // handshakes that never begin
+		held, err := net.DialTimeout("tcp", l.Addr().String(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { held.Close() })
+	}
+	if status, _ := get(t, c, "https://"+l.Addr().String()+"/readyz"); status != http.StatusOK {
+		t.Errorf("beside silent connections: status %d", status)
+	}
+	if _, err := healthz.TLS(filepath.Join(t.TempDir(), "none.crt"), "none.key", slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("files that are not there are no error")
+	}
+}

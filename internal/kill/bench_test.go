@@ -1,0 +1,198 @@
+package kill
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/internal/cgroup"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+)
+
+// A stage is what a benchmark kills on: a fresh pod each time.
+type stage struct {
+	*testing.B
+	node   *sandbox.Node
+	killer *Killer
+	tree   cgroup.Hierarchy
+	pods   int
+}
+
+func newStage(b *testing.B) *stage {
+	b.Helper()
+	sandbox.Need(b)
+	tree, err := cgroup.Detect("/sys/fs/cgroup")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return newStageIn(b, tree)
+}
+
+func newStageIn(b *testing.B, tree cgroup.Hierarchy) *stage {
+	b.Helper()
+	node := sandbox.Make(b, "bench", 1<<30)
+	killer, err := New(tree)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = killer.Close() })
+	return &stage{B: b, node: node, killer: killer, tree: tree}
+}
+
+// victim starts a pod of one hog per container that has obeyed the orders.
+func (s *stage) victim(containers int, orders ...string) (*sandbox.Pod, Target) {
+	s.Helper()
+	s.pods++
+	uid := fmt.Sprintf("bench-%d", s.pods)
+	names := make([]string, containers)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%d", i)
+	}
+	p, err := s.node.AddPod(uid, sandbox.Burstable, names...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, name := range names {
+		h, err := s.node.StartHog(s.Context(), p, name)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { _ = h.Close() })
+		for _, order := range orders {
+			if _, err := h.Do(s.Context(), order); err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+	info, err := os.Lstat(s.tree.Dir("memory", p.Path()))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p, Target{UID: uid, Path: p.Path(), Inode: info.Sys().(*syscall.Stat_t).Ino}
+}
+
+// BenchmarkImmediate kills small pods: time from the call until the pod is
+// verified empty, and what that allocates.
+func BenchmarkImmediate(b *testing.B) {
+	for _, containers := range []int{1, 2, 5} {
+		b.Run(fmt.Sprintf("processes=%d", containers), func(b *testing.B) {
+			s := newStage(b)
+			b.ReportAllocs()
+			var toSignal []time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				_, target := s.victim(containers)
+				b.StartTimer()
+				result, err := s.killer.Immediate(b.Context(), target)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				toSignal = append(toSignal, result.ToSignal)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(median(toSignal).Microseconds()), "µs-to-signal")
+		})
+	}
+}
+
+// BenchmarkBesideASandbox kills a container whose sandbox is left alone, as every
+// pod of a runtime has one.
+func BenchmarkBesideASandbox(b *testing.B) {
+	for name, tree := range trees(b) {
+		b.Run(name, func(b *testing.B) {
+			s := newStageIn(b, tree)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				_, target := s.victim(2)
+				target.Spare = []string{"c0"}
+				b.StartTimer()
+				if _, err := s.killer.Immediate(b.Context(), target); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkMemoryFreed measures from the call until the pod's memory is back
+// (less than a tenth of it charged), for a hog of 300 MiB, with and without
+// process_mrelease, on a calm node and with every CPU twice taken.
+func BenchmarkMemoryFreed(b *testing.B) {
+	for _, busy := range []bool{false, true} {
+		for _, release := range []bool{true, false} {
+			b.Run(fmt.Sprintf("busy=%v/mrelease=%v", busy, release), func(b *testing.B) {
+				s := newStage(b)
+				s.killer.released = release
+				if busy {
+					s.spin()
+				}
+				var freed, signalled []time.Duration
+				for b.Loop() {
+					b.StopTimer()
+					p, target := s.victim(1, "fill 300MiB")
+					b.StartTimer()
+					begin := time.Now()
+					result, err := s.killer.Immediate(b.Context(), target)
+					if err != nil {
+						b.Fatal(err)
+					}
+					s.awaitFreed(p)
+					freed = append(freed, time.Since(begin))
+					signalled = append(signalled, result.ToSignal)
+				}
+				slices.Sort(freed)
+				b.ReportMetric(ms(median(freed)), "ms-median")
+				b.ReportMetric(ms(freed[len(freed)-1]), "ms-max")
+				b.ReportMetric(float64(median(signalled).Microseconds()), "µs-to-signal")
+			})
+		}
+	}
+}
+
+func (s *stage) awaitFreed(p *sandbox.Pod) {
+	s.Helper()
+	for {
+		used, err := p.Usage()
+		if err != nil {
+			s.Fatal(err)
+		}
+		if used < 30<<20 {
+			return
+		}
+	}
+}
+
+// spin takes every CPU with processes that want nothing else.
+func (s *stage) spin() {
+	s.Helper()
+	p, err := s.node.AddPod("spinners", sandbox.Burstable, "main")
+	if err != nil {
+		s.Fatal(err)
+	}
+	for range 2 * runtime.NumCPU() {
+		h, err := s.node.StartHog(s.Context(), p, "main")
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { _ = h.Close() })
+		if err := h.Send("spin for 1h"); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+func median(of []time.Duration) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,219 @@
+package kill
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/internal/cgroup"
+)
+
+// list reads the PIDs of the pod and everything below it, sorted. Directories
+// that vanish meanwhile had no processes. A listing that could not be completed
+// has what was found, and the reason in partial.
+func (a *attempt) list(into *[]int) error {
+	w := a.w
+	*into, w.invisible = (*into)[:0], 0
+	w.partial = a.walk(a.members, func(dir int) error { return a.procs(dir, into) })
+	slices.Sort(*into)
+	zeros, _ := slices.BinarySearch(*into, 1)
+	w.invisible = zeros
+	*into = (*into)[zeros:]
+	if w.partial != nil && len(*into)+zeros == 0 && a.k.mounts.version == cgroup.V1 {
+		return a.failed(fmt.Errorf("list the processes of %s: %w", a.target.Path, w.partial))
+	}
+	if err := a.leaveOut(into); err != nil {
+		return a.failed(fmt.Errorf("list the processes of %s that are spared: %w", a.target.Path, err))
+	}
+	if len(*into) == 0 && a.k.mounts.blind {
+		w.invisible = a.unlisted()
+	}
+	return nil
+}
+
+// Ended reports whether no process of the pod is left but those it is to spare. What
+// is not known within 20 ms is not so: on v2 cgroup.events has it at once, on v1 the
+// pod is listed up to the first process found. It touches nothing; no immediate kill
+// may be under way but those that go on.
+func (k *Killer) Ended(t Target) bool {
+	if k.rests.of(t) != nil {
+		return false
+	}
+	a, err := k.begin(k.free(), t)
+	if err != nil {
+		return errors.Is(err, ErrGone)
+	}
+	defer a.end()
+	return !a.anyLeft()
+}
+
+// endedTime is how long it may take to find out whether a pod has ended.
+const endedTime = 20 * time.Millisecond
+
+// othersLeft is [attempt.anyLeft] by what the kernel knows of v2, without a walk: a
+// pod's containers may have any number of cgroups below them.
+func (a *attempt) othersLeft() (left, known bool) {
+	if len(a.w.spares) == 0 {
+		return a.populated()
+	}
+	a.w.pids = a.w.pids[:0]
+	if err := a.procs(a.members, &a.w.pids); err != nil {
+		return false, false
+	}
+	populated, known := a.othersPopulated()
+	return len(a.w.pids) > 0 || populated, known
+}
+
+// anyLeft reports whether a process is left beside those that are spared, or that is
+// not known in time. It ends with the first one found.
+func (a *attempt) anyLeft() bool {
+	w := a.w
+	if a.k.mounts.version == cgroup.V2 {
+		if left, known := a.othersLeft(); known {
+			return left
+		}
+	}
+	a.listUntil = a.begun.Add(endedTime)
+	if a.listSpared() == nil {
+		w.pids = w.pids[:0]
+		err := a.walk(a.members, func(dir int) error {
+			from := len(w.pids)
+			if err := a.procs(dir, &w.pids); err != nil {
+				return err
+			}
+			for _, pid := range w.pids[from:] {
+				if pid > 0 && !listed(w.spared, pid) {
+					return errFound
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return true
+		}
+	}
+	return a.list(&w.pids) != nil || !a.empty()
+}
+
+// unlisted counts the tasks of a pod that lists no process. v1 leaves members of
+// foreign PID namespaces out, so an empty list means nothing unless this is the
+// host's. What has died and was not waited for counts too. Where the count can
+// not be had, one is assumed: unknown is not empty.
+func (a *attempt) unlisted() int {
+	if a.pids < 0 {
+		return 1
+	}
+	fd, err := openat(a.pids, namePidsCurrent, unix.O_RDONLY)
+	if gone(err) {
+		return 0
+	}
+	if err != nil {
+		return 1
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, a.w.text)
+	if gone(err) {
+		return 0
+	}
+	if err != nil {
+		return 1
+	}
+	var room [4]int
+	var number pidReader
+	count, err := number.feed(room[:0], a.w.text[:n])
+	if err != nil || len(count) != 1 {
+		return 1
+	}
+	return count[0]
+}
+
+// procs appends the processes that are right in a directory. A threaded cgroup
+// of v2 has none of its own (EOPNOTSUPP): they are listed where its domain is.
+func (a *attempt) procs(dir int, into *[]int) error {
+	fd, err := openat(dir, nameProcs, unix.O_RDONLY)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open cgroup.procs: %w", err)
+	}
+	defer unix.Close(fd)
+	var numbers pidReader
+	for {
+		n, err := unix.Read(fd, a.w.text)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case gone(err), errors.Is(err, unix.EOPNOTSUPP):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read cgroup.procs: %w", err)
+		case n == 0:
+			*into, err = numbers.finish(*into)
+			return err
+		}
+		if *into, err = numbers.feed(*into, a.w.text[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// empty reports whether the last listing found no process. On v2 cgroup.events
+// decides: it counts processes that are not listed any more but have not left yet,
+// and those in directories that the listing did not reach.
+func (a *attempt) empty() bool {
+	if len(a.w.pids) > 0 || a.w.invisible > 0 {
+		return false
+	}
+	if populated, known := a.remainPopulated(); known {
+		return !populated
+	}
+	return a.w.partial == nil
+}
+
+// remainPopulated is [attempt.populated] without those that are left alone.
+func (a *attempt) remainPopulated() (populated, known bool) {
+	switch {
+	case a.k.mounts.version == cgroup.V1:
+		return false, false
+	case a.sparing:
+		return a.othersPopulated()
+	}
+	return a.populated()
+}
+
+// populated reads cgroup.events of v2, which also makes a later poll wait for
+// the next change.
+func (a *attempt) populated() (populated, known bool) {
+	if a.events < 0 {
+		return false, false
+	}
+	return a.populatedBy(a.events)
+}
+
+func (a *attempt) populatedBy(events int) (populated, known bool) {
+	n, err := unix.Pread(events, a.w.text, 0)
+	if err != nil {
+		return false, gone(err) // removed: empty for certain
+	}
+	return parsePopulated(a.w.text[:n])
+}
+
+// refuse looks for what must never be signalled among the members.
+func (a *attempt) refuse() error {
+	pids := a.w.pids
+	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 && !a.touched {
+		a.result.Invisible = a.w.invisible
+		return a.failed(fmt.Errorf("%d tasks: %w", a.w.invisible, ErrNotVisible))
+	}
+	for _, forbidden := range [...]int{1, os.Getpid()} {
+		if listed(pids, forbidden) {
+			return a.failed(fmt.Errorf("%w: %s holds process %d, which is this program or PID 1", ErrNotPod, a.target.Path, forbidden))
+		}
+	}
+	return nil
+}

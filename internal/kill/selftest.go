@@ -1,0 +1,207 @@
+package kill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/internal/cgroup"
+)
+
+// A Lack is something a kill would miss on this machine, and what to do.
+type Lack struct {
+	What   string
+	Cause  error
+	Remedy string
+	// Fatal lacks keep pods from being killed at all; the others make it slower
+	// or less certain.
+	Fatal bool
+}
+
+func (l Lack) Error() string {
+	if l.Cause == nil {
+		return l.What + ": " + l.Remedy
+	}
+	return fmt.Sprintf("%s: %v: %s", l.What, l.Cause, l.Remedy)
+}
+
+// Unwrap returns the kernel's answer.
+func (l Lack) Unwrap() error { return l.Cause }
+
+// SelfTest tries at start what a kill will need, on a child of its own that does
+// nothing: pidfds, the signal, process_mrelease; and looks whether the cgroup
+// trees are writable and their processes visible. It returns what is missing,
+// the most severe first.
+func (k *Killer) SelfTest(ctx context.Context) []Lack {
+	lacks := k.tryChild(ctx)
+	lacks = append(lacks, k.tryTrees()...)
+	if have, err := hasCapability(unix.CAP_KILL); err != nil || !have {
+		lacks = append(lacks, Lack{What: "no CAP_KILL", Cause: err, Fatal: true,
+			Remedy: "add the capability KILL to the container: pods run as other users"})
+	}
+	severe := make([]Lack, 0, len(lacks))
+	for _, fatal := range [...]bool{true, false} {
+		for _, l := range lacks {
+			if l.Fatal == fatal {
+				severe = append(severe, l)
+			}
+		}
+	}
+	return severe
+}
+
+// tryChild kills a child the way a process of a pod is killed.
+func (k *Killer) tryChild(ctx context.Context) []Lack {
+	pid, errno := forkIdle()
+	if errno != 0 {
+		return []Lack{{What: "no child to try a kill on", Cause: errno, Remedy: "leave this process room for one more task (pids.max, RLIMIT_NPROC)"}}
+	}
+	defer reap(pid)
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return []Lack{{What: "no pidfd_open", Cause: err, Remedy: "use Linux 5.3 or later, and a seccomp profile that allows it", Fatal: true}}
+	}
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+		return []Lack{{What: "no pidfd_send_signal", Cause: err, Remedy: "use Linux 5.1 or later, and a seccomp profile that allows it", Fatal: true}}
+	}
+	var lacks []Lack
+	if errno := processMrelease(fd); errno != 0 && errno != unix.ESRCH { // ESRCH: died already
+		lacks = append(lacks, Lack{What: "no process_mrelease", Cause: errno,
+			Remedy: "use Linux 5.15 or later, and a seccomp profile that allows it; until then a victim frees its memory on its own CPU time"})
+	}
+	if err := awaitExit(ctx, fd); err != nil {
+		lacks = append(lacks, Lack{What: "a killed child did not exit", Cause: err, Remedy: "look for a machine that is out of CPU time", Fatal: true})
+	}
+	return lacks
+}
+
+// tryTrees looks at the mounts.
+func (k *Killer) tryTrees() []Lack {
+	var lacks []Lack
+	trees := [...]struct {
+		fd    int
+		what  string
+		costs string
+	}{
+		{k.mounts.members, "the cgroup filesystem", "no cgroup.kill"},
+		{k.mounts.pids, "the pids controller", "a fork bomb can outrun a kill"},
+		{k.mounts.freezer, "the freezer controller", "a paused pod can not be killed"},
+	}
+	if k.mounts.version == cgroup.V1 {
+		trees[0].costs = "kills work nevertheless" // signals write nothing
+	}
+	for i, tree := range trees {
+		if tree.fd < 0 && (k.mounts.version == cgroup.V2 && i > 0) {
+			continue
+		}
+		if err := writable(tree.fd); err != nil {
+			lacks = append(lacks, Lack{What: "no write access to " + tree.what, Cause: err, Remedy: "mount it writable: " + tree.costs})
+		}
+	}
+	return append(lacks, k.tryVisible()...)
+}
+
+func writable(fd int) error {
+	if fd < 0 {
+		return unix.ENOENT
+	}
+	return unix.Faccessat(fd, "cgroup.procs", unix.W_OK, 0)
+}
+
+// tryVisible looks for processes of foreign PID namespaces: on v2 where the
+// kernel's own threads are, which every host has; v1 leaves them out of its
+// lists, so there it can only be told whether there may be some.
+func (k *Killer) tryVisible() []Lack {
+	if k.mounts.blind {
+		return []Lack{{What: "this is not the host's PID namespace",
+			Remedy: "set hostPID: true, or pods outside this namespace can not be killed on cgroup v1", Fatal: true}}
+	}
+	a := &attempt{k: k, w: k.free(), members: k.mounts.members, events: -1}
+	if !a.w.busy.CompareAndSwap(false, true) {
+		return nil // a kill is the better test
+	}
+	defer a.w.busy.Store(false)
+	pids := a.w.pids[:0]
+	if err := a.procs(k.mounts.members, &pids); err != nil {
+		return []Lack{{What: "processes can not be listed", Cause: err, Remedy: "mount the cgroup filesystem readable", Fatal: true}}
+	}
+	for _, pid := range pids {
+		if pid == 0 {
+			return []Lack{{What: "some processes are in a foreign PID namespace",
+				Remedy: "set hostPID: true, or their pods can only be killed by cgroup.kill, and not be asked to end before"}}
+		}
+	}
+	return nil
+}
+
+func awaitExit(ctx context.Context, pidfd int) error {
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for ctx.Err() == nil {
+		n, err := unix.Poll(poll, int(longestWait/time.Millisecond))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if n > 0 {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// forkIdle makes a child that waits to be killed, and is killed when this thread
+// ends. It never returns to Go code that needs a scheduler, so it may do nothing
+// but system calls on the stack it has.
+func forkIdle() (pid int, errno unix.Errno) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	child, errno := rawFork()
+	if errno == 0 && child == 0 {
+		idle()
+	}
+	return int(child), errno
+}
+
+//go:norace
+//go:nosplit
+func rawFork() (pid uintptr, errno unix.Errno) {
+	pid, _, errno = unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	return pid, errno
+}
+
+//go:norace
+//go:nosplit
+func idle() {
+	unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0)
+	for {
+		unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+	}
+}
+
+// reap ends the child in any case, and its zombie. The PID is safe to use: it
+// is not given to another process before the child was waited for.
+func reap(pid int) {
+	_ = unix.Kill(pid, unix.SIGKILL)
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(pid, &status, 0, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// hasCapability reports whether the capability is in this process's effective
+// set, capabilities(7).
+func hasCapability(c int) (bool, error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3, Pid: int32(os.Getpid())}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false, fmt.Errorf("read the capabilities: %w", err)
+	}
+	return data[c/32].Effective&(1<<(c%32)) != 0, nil
+}

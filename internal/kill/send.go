@@ -1,0 +1,247 @@
+package kill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/internal/cgroup"
+)
+
+// killAtOnce writes cgroup.kill: the kernel ends every process of the pod, those
+// forked meanwhile and those of foreign PID namespaces included. It is not
+// signalled on v1, before Linux 5.14, in a threaded cgroup, and where cgroups may
+// not be written to though every process can be signalled.
+func (a *attempt) killAtOnce() (signalled bool, err error) {
+	if a.k.mounts.version != cgroup.V2 {
+		return false, nil
+	}
+	a.openPidfds(a.w.pids) // to release their memory and wait for them, not to signal
+	unlisted := a.unlistedPopulated()
+	if a.sparing {
+		signalled, err = a.others(killOne)
+	} else {
+		signalled, err = killOne(a.members)
+	}
+	if err == nil && signalled {
+		a.countAll()
+		if unlisted && !a.unlistedKilled {
+			a.unlistedKilled = true
+			a.result.Signalled++
+			a.result.ToSignal = time.Since(a.begun)
+		}
+		return true, nil
+	}
+	a.closePidfds()
+	if err != nil && a.w.invisible > 0 { // nothing else reaches them
+		return false, a.failed(fmt.Errorf("write cgroup.kill of %s: %w: the cgroup filesystem must be writable", a.target.Path, err))
+	}
+	return false, nil
+}
+
+// unlistedPopulated reports whether the pod has processes though a listing that was
+// cut found none: cgroup.kill ends an unknown number of them, which counts as one for
+// the whole kill.
+func (a *attempt) unlistedPopulated() bool {
+	if a.w.partial == nil || len(a.w.pids)+a.w.invisible > 0 {
+		return false
+	}
+	populated, known := a.remainPopulated()
+	return populated && known
+}
+
+// killOne writes cgroup.kill of a directory, and reports whether it could be.
+func killOne(dir int) (bool, error) {
+	fd, err := openat(dir, nameKill, unix.O_WRONLY)
+	if gone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, one)
+	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// signalAgain is every which round all processes are signalled, and not only those
+// that have not been: a PID may be another process by then.
+const signalAgain = 8
+
+// signalAll sends a signal to the listed processes that have not got it, in batches
+// of pidfds; the last batch stays open. A process that left the pod gets none. Late
+// it ends behind the first batch, and the next round goes on.
+func (a *attempt) signalAll(ctx context.Context, sig unix.Signal) error {
+	w := a.w
+	a.result.Invisible = max(a.result.Invisible, w.invisible)
+	w.fresh = w.fresh[:0]
+	for _, pid := range w.pids {
+		if a.result.Rounds%signalAgain == 0 || !listed(w.before, pid) {
+			w.fresh = append(w.fresh, pid)
+		}
+	}
+	a.cut = w.partial != nil
+	sent, refused, err := a.signalFresh(ctx, sig)
+	if err != nil {
+		return err
+	}
+	if len(w.fresh) == 0 { // to wait for them, and to release their memory
+		_, err = a.openPidfds(w.pids)
+	}
+	if sent == 0 && refused != nil {
+		return a.failed(fmt.Errorf("signal its processes: %w: the capability CAP_KILL is needed", refused))
+	}
+	return err
+}
+
+func (a *attempt) signalFresh(ctx context.Context, sig unix.Signal) (sent int, refused, err error) {
+	w := a.w
+	known := len(w.before)
+	for rest := w.fresh; len(rest) > 0; {
+		if len(rest) < len(w.fresh) && a.late(ctx) {
+			a.cut = true
+			break
+		}
+		a.closePidfds()
+		opened, err := a.openPidfds(rest)
+		if err != nil {
+			return sent, refused, err
+		}
+		if w.between != nil {
+			w.between()
+		}
+		if err := a.list(&w.again); err != nil {
+			return sent, refused, err
+		}
+		n, err := a.signalBatch(ctx, rest[:opened], sig, w.before[:known])
+		sent += n
+		refused = cmp.Or(refused, err)
+		rest = rest[opened:]
+	}
+	w.before = slices.DeleteFunc(w.before, func(pid int) bool { return !listed(w.pids, pid) })
+	slices.Sort(w.before)
+	w.before = slices.Compact(w.before)
+	return sent, refused, nil
+}
+
+// openPidfds opens pidfds for the first PIDs, and says for how many: fewer than
+// asked for where the batch is full or no more files may be open. What has
+// exited gets the slot of no file.
+func (a *attempt) openPidfds(pids []int) (opened int, err error) {
+	w := a.w
+	for _, pid := range pids {
+		if opened == batch {
+			break
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		switch {
+		case err == nil:
+		case errors.Is(err, unix.EMFILE) && opened > 0, errors.Is(err, unix.ENFILE) && opened > 0:
+			return opened, nil
+		case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
+			fd = -1
+		default:
+			return opened, a.failed(fmt.Errorf("open a pidfd of process %d: %w: Linux 5.3 or later is needed", pid, err))
+		}
+		w.poll = append(w.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		opened++
+	}
+	return opened, nil
+}
+
+// signalBatch signals the processes whose pidfds are open and that the second
+// listing found in the pod again, and notes them behind those in known, which had
+// their signal before. What is late is left to the next round.
+func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, known []int) (sent int, err error) {
+	for i, pid := range pids {
+		if sent > 0 && i%clockEvery == 0 && a.late(ctx) {
+			a.cut = true
+			break
+		}
+		slot := &a.w.poll[firstPidfd+i]
+		if slot.Fd < 0 {
+			continue
+		}
+		if !listed(a.w.again, pid) {
+			_ = unix.Close(int(slot.Fd))
+			slot.Fd = -1
+			continue
+		}
+		switch e := unix.PidfdSendSignal(int(slot.Fd), sig, nil, 0); {
+		case e == nil:
+			sent++
+			a.touched = true
+			a.w.before = append(a.w.before, pid)
+			if !listed(known, pid) {
+				a.result.Signalled++
+				a.result.ToSignal = time.Since(a.begun)
+			}
+		case !errors.Is(e, unix.ESRCH):
+			err = e
+		}
+	}
+	return sent, err
+}
+
+// countAll notes the processes that cgroup.kill ended.
+func (a *attempt) countAll() {
+	a.touched = true
+	w, before := a.w, a.result.Signalled
+	for _, pid := range w.pids {
+		if !listed(w.before, pid) {
+			a.result.Signalled++
+		}
+	}
+	if more := w.invisible - a.result.Invisible; more > 0 {
+		a.result.Signalled += more
+		a.result.Invisible = w.invisible
+	}
+	if a.result.Signalled > before {
+		a.result.ToSignal = time.Since(a.begun)
+	}
+	a.cut = w.partial != nil
+	w.pids, w.before = w.before, w.pids
+}
+
+// release frees the memory of the dying processes on this thread's time.
+// process_mrelease (Linux 5.15) does nothing to a process that is not dying.
+// It ends when the kill is late: where processes share memory, a call looks at every
+// process of the machine.
+func (a *attempt) release(ctx context.Context) {
+	if !a.k.released {
+		return
+	}
+	for _, slot := range a.w.poll[firstPidfd:] {
+		if slot.Fd < 0 {
+			continue
+		}
+		if a.late(ctx) {
+			return
+		}
+		switch errno := processMrelease(int(slot.Fd)); errno {
+		case 0:
+			if a.result.Rounds == 1 {
+				a.result.Released++
+			}
+		case unix.ENOSYS:
+			return
+		}
+	}
+}
+
+func (a *attempt) closePidfds() {
+	for _, slot := range a.w.poll[firstPidfd:] {
+		if slot.Fd >= 0 {
+			_ = unix.Close(int(slot.Fd))
+		}
+	}
+	a.w.poll = slices.Delete(a.w.poll, firstPidfd, len(a.w.poll))
+}

@@ -1,0 +1,211 @@
+package client
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
+)
+
+// wide is a pod with n containers and n volumes.
+func wide(name string, n int, change ...func(*corev1.Pod)) *corev1.Pod {
+	priority := int32(len(name))
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)},
+		Spec:       corev1.PodSpec{NodeName: "n1", Priority: &priority},
+	}
+	for i := range n {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%d", i), Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Mi"), corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("2Mi")},
+		}})
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i), VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// runs: a kubelet has started the containers of the pod.
+func runs(p *corev1.Pod) {
+	for i := range p.Spec.Containers {
+		name := p.Spec.Containers[i].Name
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: name, ContainerID: "containerd://" + p.Name + "-" + name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		})
+	}
+}
+
+// crashes: a kubelet waits before it starts them once more.
+func crashes(p *corev1.Pod) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c0", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+}
+
+func critical(p *corev1.Pod) { *p.Spec.Priority = signals.CriticalPriority }
+
+// full is a node with more pods than its budget, the small ones last.
+func full() (all []*corev1.Pod) {
+	for i := range 200 {
+		all = append(all, wide(fmt.Sprintf("bound-%04d", i), 250))
+	}
+	for i := range 120 {
+		all = append(all, wide(fmt.Sprintf("large-%04d", i), 250, runs))
+	}
+	for i := range 100 {
+		all = append(all, wide(fmt.Sprintf("small-%04d", i), 5, runs), wide(fmt.Sprintf("crashing-%04d", i), 5, crashes), wide(fmt.Sprintf("new-%04d", i), 5))
+	}
+	return append(all, wide("critical-bound", 250, critical), wide("critical-large", 250, critical, runs))
+}
+
+func listed(all []*corev1.Pod) (list []any) {
+	for _, p := range all {
+		list = append(list, p)
+	}
+	return list
+}
+
+func watchAll(t *testing.T, all []*corev1.Pod) (*Pods, *logcapture.Book) {
+	t.Helper()
+	lines := &logcapture.Book{}
+	p := WatchPods(t.Context(), &Connection{node: "n1", log: lines.Logger()}, nil, nil)
+	if err := (podStore{p}).Replace(listed(all), "1"); err != nil {
+		t.Fatal(err)
+	}
+	return p, lines
+}
+
+// kept is what is kept of a pod.
+func kept(t *testing.T, p *Pods, name string) signals.Pod {
+	t.Helper()
+	for _, pod := range p.Active() {
+		if pod.Name == name {
+			return pod
+		}
+	}
+	t.Fatalf("%s is lost", name)
+	return signals.Pod{}
+}
+
+func TestBudget_BoundsAllPodsTogether(t *testing.T) {
+	all := full()
+	p, lines := watchAll(t, all)
+	if len(p.Active()) != len(all) {
+		t.Fatalf("%d pods are kept of %d", len(p.Active()), len(all))
+	}
+	total, shortened := 0, map[string]int{}
+	for _, object := range all {
+		want, err := agentpods.FromAPI(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := kept(t, p, object.Name)
+		total += parts(&got)
+		if parts(&got) < parts(&want) {
+			shortened[object.Name[:5]]++
+			agentpods.Shorten(&want)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("kept of %s is\n%+v\nnot\n%+v", object.Name, got, want)
+		}
+	}
+	if most := maxParts[bound] + maxParts[reported] + 2*len(all); total > most {
+		t.Errorf("%d parts are kept, at most %d", total, most)
+	}
+	for kind, want := range map[string][2]int{"bound": {150, 200}, "large": {40, 70}, "small": {}, "crash": {}, "new-0": {}} {
+		if n := shortened[kind]; n < want[0] || n > want[1] {
+			t.Errorf("%d pods of the kind %s are shortened, want %v", n, kind, want)
+		}
+	}
+	if n := lines.Count("too many containers and volumes"); n != 1 {
+		t.Errorf("it is logged %d times", n)
+	}
+}
+
+func TestBudget_ListsAgainTheSame(t *testing.T) {
+	all := full()
+	p, _ := watchAll(t, all)
+	before, used := p.Active(), p.budget.used
+	for i := range 3 {
+		var list []any
+		for j := range all { // as a streamed list arrives, in another order
+			e, err := (podStore{p}).entry(all[(j+i*100)%len(all)])
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, e)
+		}
+		if i == 0 {
+			continue // the connection broke
+		}
+		if err := (podStore{p}).Replace(list, "2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.budget.used != used || !reflect.DeepEqual(p.Active(), before) {
+		t.Errorf("of the same pods is kept something else: %v parts, before %v", p.budget.used, used)
+	}
+}
+
+func TestBudget_IsFreeOnceThePodsAreGone(t *testing.T) {
+	all := full()
+	p, _ := watchAll(t, all)
+	last := all[199]
+	if got := kept(t, p, last.Name); parts(&got) > leastParts {
+		t.Fatalf("%d parts are kept", parts(&got))
+	}
+	for _, object := range all[:150] {
+		if err := (podStore{p}).Delete(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (podStore{p}).Update(last); err != nil {
+		t.Fatal(err)
+	}
+	p.publish(true)
+	if got := kept(t, p, last.Name); parts(&got) != 500 {
+		t.Errorf("%d parts are kept once there is room", parts(&got))
+	}
+	ends := last.DeepCopy()
+	ends.Status.Phase = corev1.PodFailed
+	if err := (podStore{p}).Update(ends); err != nil {
+		t.Fatal(err)
+	}
+	if s, there := p.budget.shares[last.UID]; there {
+		t.Errorf("a pod that has ended uses %+v", s)
+	}
+	if err := (podStore{p}).Replace(nil, "2"); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.budget.shares) != 0 || p.budget.used != [kindsOfPods]int{} {
+		t.Errorf("pods that are gone use %v: %v", p.budget.used, p.budget.shares)
+	}
+}
+
+func TestBudget_OrdinaryNodeIsWhole(t *testing.T) {
+	var all []*corev1.Pod
+	for i := range 500 {
+		all = append(all, wide(fmt.Sprintf("p%03d", i), 10, runs))
+	}
+	for i := range 100 {
+		all = append(all, wide(fmt.Sprintf("n%03d", i), 10))
+	}
+	p := WatchPods(t.Context(), &Connection{node: "n1", log: slog.New(slog.DiscardHandler)}, nil, nil)
+	if err := (podStore{p}).Replace(listed(all), "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range p.Active() {
+		if parts(&pod) != 20 {
+			t.Fatalf("%d parts are kept of %s", parts(&pod), pod.Name)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/internal/kube/client"
+)
+
+func TestNodeName(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ given, environment, want string }{
+		{"n1", "n2", "n1"},
+		{" Node.Example.COM ", "", "node.example.com"},
+		{"", "N2", "n2"},
+		{"", "", strings.ToLower(host)},
+		{" ", " ", strings.ToLower(host)},
+		{"a/b", "", ""},
+		{"a_b", "", ""},
+		{"", "metadata.name=x", ""},
+		{"a..b", "", ""},
+		{"-a", "", ""},
+		{strings.Repeat("a", 254), "", ""},
+	} {
+		t.Setenv("NODE_NAME", tc.environment)
+		got, err := client.NodeName(tc.given)
+		if got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("given %q, NODE_NAME %q: %q, %v; want %q", tc.given, tc.environment, got, err, tc.want)
+		}
+	}
+}
+
+func TestKubeconfigsThatCanNotBeUsed(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1") // of a cluster: a kubeconfig that was given is not silently replaced by it
+	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
+	for name, text := range map[string]string{
+		"empty":               "",
+		"not YAML":            "{[",
+		"a context of nobody": "apiVersion: v1\nkind: Config\ncurrent-context: x\n",
+		"no certificate":      "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: missing.crt}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n",
+	} {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := client.Connect(client.Options{Kubeconfig: path, NodeName: "n1"}); err == nil {
+			t.Errorf("%s: connected to %v", name, c)
+		} else if name == "no certificate" != strings.Contains(err.Error(), "missing.crt") || name != "no certificate" && !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: the error does not say what is wrong: %v", name, err)
+		}
+	}
+	if _, err := client.Connect(client.Options{Kubeconfig: "/nowhere/kubeconfig", NodeName: "n1"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a kubeconfig that does not exist: %v", err)
+	}
+	if _, err := client.Connect(client.Options{NodeName: "n1"}); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Errorf("in a cluster, but without a token: %v", err)
+	}
+}
+
+// An eviction does not wait until the rest of the agent has asked its questions.
+func TestUrgentRequestsWaitForNoOthers(t *testing.T) {
+	s := newServer(t, true)
+	c, _ := s.connect(t, s.URL)
+	ask := func(ctx context.Context) error {
+		_, err := c.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	for range 200 { // 20 at once, then 10 a second
+		asking.Go(func() { _ = ask(ctx) })
+	}
+	eventually(t, "the patient client has used up what it may ask at once", func() bool { return s.asked() >= 20 })
+	before := s.asked()
+	start := time.Now()
+	for range 100 {
+		if _, err := c.Urgent().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took > 5*time.Second { // at 10 a second it would take 10 s
+		t.Errorf("100 urgent requests took %v", took)
+	}
+	if others := s.asked() - before - 100; others > 60 {
+		t.Errorf("meanwhile %d other requests were made: nothing limits them", others)
+	}
+	cancel()
+	asking.Wait()
+}
+
+func TestRequestsEndInTime(t *testing.T) {
+	silent := func() net.Listener { // accepts connections, and never says a word
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}()
+	s := newServer(t, true)
+	c, err := client.Connect(client.Options{Kubeconfig: s.kubeconfig(t, "https://"+silent.Addr().String()), NodeName: "n1", Timeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if _, err := c.Urgent().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err == nil {
+		t.Error("an answer from nobody")
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("a request that may take 200 ms took %v", took)
+	}
+}
+
+// A connection that only looks alive, as after a firewall has forgotten it, is
+// given up, and the pods are followed on another one.
+func TestDeadConnectionsAreNoticed(t *testing.T) {
+	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")
+	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
+	s := newServer(t, true)
+	s.set(pod("a"))
+	wire := newWire(t, s.Listener.Addr().String())
+	c, _ := s.connect(t, "https://"+wire.addr)
+	p := client.WatchPods(t.Context(), c, nil, nil)
+	eventually(t, "the pods are known and watched", func() bool { return p.Synced() && s.watched() == 1 })
+	wire.cut()
+	s.set(pod("b"))
+	start := time.Now()
+	eventually(t, "b is known", func() bool { return names(p.Active()) == "a b" })
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("a dead connection was noticed after %v: 2 s and a pause were allowed", took)
+	}
+}
+
+// What an operator has set is not changed; what nobody has set is short.
+func TestSignsOfLifeAreAskedForSoon(t *testing.T) {
+	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "7")
+	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "") // restored after the test
+	if err := os.Unsetenv("HTTP2_PING_TIMEOUT_SECONDS"); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, true)
+	s.connect(t, s.URL)
+	if idle, ping := os.Getenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS"), os.Getenv("HTTP2_PING_TIMEOUT_SECONDS"); idle != "7" || ping != "5" {
+		t.Errorf("asked after %s s, given up after %s s; want 7 and 5", idle, ping)
+	}
+}
+
+// A wire passes on bytes, until it is cut: then the connections that there are
+// stay open and pass on nothing more. New ones are not concerned.
+type wire struct {
+	addr string
+	mu   sync.Mutex
+	dead chan struct{} // closed for the connections there were when it was cut
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{addr: l.Addr().String(), dead: make(chan struct{})}
+	var open sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	open.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { _, _ = near.Close(), far.Close() })
+			w.mu.Lock()
+			dead := w.dead
+			w.mu.Unlock()
+			open.Go(func() { pass(far, near, dead) })
+			open.Go(func() { pass(near, far, dead) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		cancel()
+		open.Wait()
+	})
+	return w
+}
+
+func pass(to io.Writer, from io.Reader, dead chan struct{}) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		select {
+		case <-dead: // swallowed
+		default:
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.dead)
+	w.dead = make(chan struct{})
+}

@@ -1,0 +1,162 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
+)
+
+// A Node is the own Node object, as the API server had it last. All methods may
+// be called by any goroutine; they do not wait and do not copy.
+type Node struct {
+	name    string
+	changed func()
+	link    link
+	latest  atomic.Pointer[corev1.Node]
+	synced  atomic.Bool
+}
+
+// WatchNode watches the Node of the connection's name until ctx ends. changed is
+// called, and must not wait, each time after the server has told something new;
+// nil if nobody cares. Without a server the Node stays unknown.
+func WatchNode(ctx context.Context, c *Connection, changed func()) *Node {
+	n := &Node{name: c.node, changed: changed, link: link{what: "the node " + c.node, log: c.log}}
+	if c.Configured() {
+		run(ctx, c, &n.link, reflector.Kind[*corev1.NodeList]{
+			From:     c.watching.CoreV1().Nodes(),
+			Selector: fields.OneTermEqualSelector("metadata.name", c.node),
+			Example:  &corev1.Node{}, Into: nodeStore{n},
+		})
+	}
+	return n
+}
+
+// Object is the Node without its managed fields and its list of images; nil if
+// it is not known or does not exist, see [Node.Synced]. It must not be changed.
+func (n *Node) Object() *corev1.Node { return n.latest.Load() }
+
+// Synced reports whether the server has told once whether there is such a Node.
+func (n *Node) Synced() bool { return n.synced.Load() }
+
+// UID of the Node object; empty if it is not known.
+func (n *Node) UID() types.UID {
+	if node := n.Object(); node != nil {
+		return node.UID
+	}
+	return ""
+}
+
+// KubeletVersion is the version of the kubelet that last wrote the Node's status;
+// empty if it is not known, or there never was one.
+func (n *Node) KubeletVersion() string {
+	if node := n.Object(); node != nil {
+		return node.Status.NodeInfo.KubeletVersion
+	}
+	return ""
+}
+
+// Err says since when and why the server does not tell about the Node; nil while
+// all is well, or nobody was asked.
+func (n *Node) Err() error { return n.link.err() }
+
+// ShuttingDown reports whether the kubelet ends the node's pods because the
+// machine is shut down, and by what it is known.
+func (n *Node) ShuttingDown() (shutting bool, why string) {
+	return shuttingDown(n.Object(), time.Now())
+}
+
+// shutdownMessage is what a kubelet (1.20 to 1.36) gives as the cause, or one of
+// several causes, why its node is not ready while systemd waits for it.
+const shutdownMessage = "node is shutting down"
+
+// heartbeatAge is how old a condition may be that is still believed. A kubelet
+// writes each at least every 5 minutes; one that was killed, or a machine that
+// came back without its kubelet, leaves the last message standing.
+const heartbeatAge = 10 * time.Minute
+
+func shuttingDown(node *corev1.Node, now time.Time) (shutting bool, why string) {
+	if node == nil {
+		return false, ""
+	}
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse &&
+			strings.Contains(c.Message, shutdownMessage) && now.Sub(c.LastHeartbeatTime.Time) <= heartbeatAge {
+			return true, fmt.Sprintf("the kubelet said at %s: %s", c.LastHeartbeatTime.Format(time.RFC3339), c.Message)
+		}
+	}
+	return false, ""
+}
+
+// A nodeStore is where a reflector puts the Node.
+type nodeStore struct{ *Node }
+
+// Add implements cache.ReflectorStore.
+func (s nodeStore) Add(object any) error { return s.apply(object, s.set) }
+
+// Update implements cache.ReflectorStore.
+func (s nodeStore) Update(object any) error { return s.apply(object, s.set) }
+
+// Delete implements cache.ReflectorStore.
+func (s nodeStore) Delete(object any) error {
+	return s.apply(object, func(*corev1.Node) { s.latest.Store(nil) })
+}
+
+// Resync implements cache.ReflectorStore: nothing here forgets.
+func (s nodeStore) Resync() error { return nil }
+
+// Replace implements cache.ReflectorStore: a complete list of the Nodes of that
+// name.
+func (s nodeStore) Replace(list []any, _ string) error {
+	var own *corev1.Node
+	for _, object := range list {
+		node, ok := object.(*corev1.Node)
+		if !ok {
+			return fmt.Errorf("take in a list of nodes: it holds a %T", object)
+		}
+		if node.Name == s.name {
+			own = node
+		}
+	}
+	if own == nil {
+		s.latest.Store(nil)
+	} else {
+		s.set(own)
+	}
+	s.synced.Store(true)
+	s.tell()
+	return nil
+}
+
+func (s nodeStore) apply(object any, change func(*corev1.Node)) error {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return fmt.Errorf("take in a node: it is a %T", object)
+	}
+	if node.Name == s.name { // whatever is answered: no other node is this one
+		change(node)
+		s.tell()
+	}
+	return nil
+}
+
+func (n *Node) set(node *corev1.Node) {
+	kept := *node
+	kept.ObjectMeta = metadata(node.ObjectMeta)
+	kept.Status.Images = nil
+	n.latest.Store(&kept)
+}
+
+func (n *Node) tell() {
+	if n.changed != nil {
+		n.changed()
+	}
+}

@@ -1,0 +1,44 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Review returns a function that asks the API server whether a bearer token is
+// valid, and whether its user may get a path that is no resource. The function
+// makes at most two requests and stores nothing. It returns an error if the API
+// server does not answer before ctx ends, or refuses to.
+func Review(client kubernetes.Interface) func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
+	return func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
+		who, err := client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+			Spec: authenticationv1.TokenReviewSpec{Token: token},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return false, false, fmt.Errorf("review a token: %w", err)
+		}
+		if !who.Status.Authenticated {
+			return false, false, nil
+		}
+		user := who.Status.User
+		extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+		for key, values := range user.Extra {
+			extra[key] = authorizationv1.ExtraValue(values)
+		}
+		right, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+				NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return true, false, fmt.Errorf("review the rights of %s: %w", user.Username, err)
+		}
+		return true, right.Status.Allowed && !right.Status.Denied, nil
+	}
+}

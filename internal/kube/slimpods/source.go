@@ -1,0 +1,61 @@
+package slimpods
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"plimsoll.dev/plimsoll/internal/kube/reflector"
+)
+
+// A Source is a [reflector.Source] of pods, and what else of a [reflector.Kind] belongs to it.
+type Source struct {
+	typedcore.PodInterface
+	Request func() *rest.Request
+	Example runtime.Object
+}
+
+// From returns the pods of one namespace or, if it is empty, of all. They are decoded
+// as [Pod], over the connection of the client and within its limits. Those of a client
+// of another kind, as tests have, are whole.
+func From(client typedcore.CoreV1Interface, namespace string) Source {
+	s := Source{PodInterface: client.Pods(namespace), Request: reflector.Requests(client.RESTClient(), "pods", namespace), Example: &corev1.Pod{}}
+	connected, is := client.RESTClient().(*rest.RESTClient)
+	if !is || connected == nil {
+		return s
+	}
+	base := connected.Get().URL() // of no resource: that of the API's group and version
+	slim, err := rest.NewRESTClient(base, "", content, connected.GetRateLimiter(), connected.Client)
+	if err == nil {
+		s.Request, s.Example = reflector.Requests(slim, "pods", namespace), &Pod{}
+	}
+	return s
+}
+
+// Watch implements follow.Source.
+func (s Source) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if _, slim := s.Example.(*Pod); !slim {
+		return s.PodInterface.Watch(ctx, o)
+	}
+	o.Watch = true
+	return s.Request().VersionedParams(&o, scheme.ParameterCodec).Watch(ctx)
+}
+
+// content is how answers are asked for and decoded: events of a watch hold a [Pod].
+var content = func() rest.ClientContentConfig {
+	own := runtime.NewScheme()
+	metav1.AddToGroupVersion(own, corev1.SchemeGroupVersion)
+	own.AddKnownTypeWithName(corev1.SchemeGroupVersion.WithKind("Pod"), &Pod{})
+	codecs := serializer.NewCodecFactory(own).WithoutConversion()
+	return rest.ClientContentConfig{
+		AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON, ContentType: runtime.ContentTypeProtobuf,
+		GroupVersion: corev1.SchemeGroupVersion, Negotiator: runtime.NewClientNegotiator(codecs, corev1.SchemeGroupVersion),
+	}
+}()

@@ -1,0 +1,235 @@
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+// Settings say what there is to count.
+type Settings struct {
+	Version  string
+	Revision string // of the source; "unknown" where it is not
+	// Configured signals have series; what the others would show is nothing
+	// that is decided by.
+	Configured signals.Set
+	// Limits are the names of the local-storage limits, which stand in the
+	// place of a signal.
+	Limits []string
+	// LinesLost is how many lines of the log were lost since the start; called
+	// at every scrape.
+	LinesLost func() int64
+}
+
+// Metrics are the instruments of the agent. Their methods may be called from any goroutine
+// and wait for none.
+type Metrics struct {
+	registry   *prometheus.Registry
+	configured signals.Set
+
+	looks                        [2]prometheus.Observer                    // by signal.Kind
+	available, capacity, unknown *readings                                 // by signal.Signal
+	conditions                   *readings                                 // by signal.Condition
+	wakes                        [signals.WakeCount + 1]prometheus.Counter // the timer first
+	sources                      *prometheus.GaugeVec
+
+	evictions       *prometheus.CounterVec
+	rehearsed       *prometheus.CounterVec
+	statsAge        *prometheus.HistogramVec
+	evictionsFailed prometheus.Counter
+	evictionsHeld   *prometheus.CounterVec
+	softRefused     prometheus.Counter
+	crossing, dead  prometheus.Observer
+	freed           [len(freerNames)]prometheus.Counter
+	images          [len(reasonNames)]prometheus.Counter
+	debts           prometheus.Gauge
+	armed           *prometheus.GaugeVec
+	runtimeErrors   prometheus.Counter
+	apiErrors       [len(requestNames)]prometheus.Counter
+}
+
+// New returns instruments at zero. Counters of everything that can happen are
+// there from the start, so that the first one is seen as an increase.
+func New(s Settings) *Metrics {
+	r := prometheus.NewRegistry()
+	m := &Metrics{
+		registry: r, configured: s.Configured,
+		available: table[available].readings(r, signals.Names()), capacity: table[capacity].readings(r, signals.Names()), unknown: table[unknown].readings(r, signals.Names()),
+		conditions: table[condition].readings(r, conditionNames()),
+		evictions:  table[evictions].counters(r), statsAge: table[statsAge].histograms(r),
+		evictionsHeld:   table[evictionsHeld].counters(r),
+		evictionsFailed: table[evictionsFailed].counters(r).WithLabelValues(), softRefused: table[softRefused].counters(r).WithLabelValues(),
+		crossing: table[crossing].histograms(r).WithLabelValues(), dead: table[dead].histograms(r).WithLabelValues(),
+		sources:   table[sources].gauges(r),
+		rehearsed: table[rehearsed].counters(r), armed: table[armed].gauges(r),
+		debts:         table[debts].gauges(r).WithLabelValues(),
+		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
+	}
+	for _, by := range holdNames {
+		m.evictionsHeld.WithLabelValues(by)
+	}
+	looks := table[lookDuration].histograms(r)
+	for k := range m.looks {
+		m.looks[k] = looks.WithLabelValues(signals.Kind(k).String())
+	}
+	for _, cause := range append(s.Configured.Names(), s.Limits...) {
+		m.evictions.WithLabelValues(cause)
+		m.rehearsed.WithLabelValues(cause)
+	}
+	prepare(m.wakes[:], table[wakes].counters(r), append([]string{"timer"}, signals.WakeNames()...))
+	prepare(m.freed[:], table[freed].counters(r), freerNames[:])
+	prepare(m.images[:], table[imagesCollected].counters(r), reasonNames[:])
+	prepare(m.apiErrors[:], table[apiErrors].counters(r), requestNames[:])
+	ofProcess(r, &table[buildInfo], &table[linesLost], s.Version, s.Revision, s.LinesLost)
+	return m
+}
+
+// ofProcess registers what there is to tell of any process of the program.
+func ofProcess(r *prometheus.Registry, build, lost *definition, version, revision string, linesLost func() int64) {
+	build.gauges(r).WithLabelValues(version, revision, runtime.Version()).Set(1)
+	r.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: lost.name, Help: lost.help}, func() float64 { return float64(linesLost()) }),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+}
+
+func prepare(into []prometheus.Counter, from *prometheus.CounterVec, names []string) {
+	for i, name := range names {
+		into[i] = from.WithLabelValues(name)
+	}
+}
+
+func conditionNames() []string {
+	var all signals.ConditionSet
+	for c := range signals.Condition(signals.ConditionCount) {
+		all.Add(c)
+	}
+	return all.Names() // the constants are in the order of their names
+}
+
+// scrapeLimit bounds the memory that scrapes take at once; more are answered
+// with status 503.
+const scrapeLimit = 4
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
+
+// handler serves a registry. Neither compressed, since a compressor's buffers
+// are larger than the text and the reader is near; nor as OpenMetrics, which
+// would add _total to the kubelet's name for evictions.
+func handler(r *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
+		DisableCompression: true, MaxRequestsInFlight: scrapeLimit, CoalesceGather: true, ErrorHandling: promhttp.ContinueOnError,
+	})
+}
+
+// Look records how long the node was observed for. It allocates nothing.
+func (m *Metrics) Look(kind signals.Kind, took time.Duration) { m.looks[kind].Observe(took.Seconds()) }
+
+// Woken counts what woke the agent for a look.
+func (m *Metrics) Woken(by signals.Wakes) {
+	if by == 0 {
+		m.wakes[0].Inc()
+	}
+	for i := range signals.WakeCount {
+		if by.Has(1 << i) {
+			m.wakes[i+1].Inc()
+		}
+	}
+}
+
+// Source says whether notifications from somewhere are waited for.
+func (m *Metrics) Source(name, where string, watched bool) {
+	value := 0.0
+	if watched {
+		value = 1
+	}
+	m.sources.WithLabelValues(name, where).Set(value)
+}
+
+// Observed records what was seen of the configured signals. One that was not
+// looked at, neither known nor with a cause, stays as it was. It allocates
+// nothing.
+func (m *Metrics) Observed(seen *signals.Observations) {
+	for s := range signals.All {
+		o := &seen[s]
+		switch {
+		case !m.configured.Has(s):
+		case o.Known:
+			m.available.values[s].set(float64(o.Available))
+			m.capacity.values[s].set(float64(o.Capacity))
+			m.unknown.values[s].set(0)
+		case o.Cause != "":
+			m.available.values[s].forget()
+			m.capacity.values[s].forget()
+			m.unknown.values[s].set(1)
+		}
+	}
+}
+
+// Conditions records which conditions the agent holds True. It allocates
+// nothing.
+func (m *Metrics) Conditions(held signals.ConditionSet) {
+	for c := range signals.Condition(signals.ConditionCount) {
+		value := 0.0
+		if held.Has(c) {
+			value = 1
+		}
+		m.conditions.values[c].set(value)
+	}
+}
+
+// Evicted counts an eviction, by the name of the signal or of the
+// local-storage limit that it was for.
+func (m *Metrics) Evicted(cause string) { m.evictions.WithLabelValues(cause).Inc() }
+
+// StatsAge records how old the observation was that a pod was evicted for. A
+// limit has none.
+func (m *Metrics) StatsAge(s signals.Signal, age time.Duration) {
+	m.statsAge.WithLabelValues(s.String()).Observe(age.Seconds())
+}
+
+// EvictionFailed counts a pod that was chosen and could not be evicted.
+func (m *Metrics) EvictionFailed() { m.evictionsFailed.Inc() }
+
+// EvictionsHeld counts that evictions are held back from now on, by budget, futile
+// or owner.
+func (m *Metrics) EvictionsHeld(by string) { m.evictionsHeld.WithLabelValues(by).Inc() }
+
+// SoftEvictionRefused counts a refusal for a PodDisruptionBudget.
+func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }
+
+// CrossingToKill records the time from the first look that found a hard
+// threshold crossed to the last SIGKILL.
+func (m *Metrics) CrossingToKill(d time.Duration) { m.crossing.Observe(d.Seconds()) }
+
+// DecisionToDead records the time from the look that decided an immediate
+// eviction until no process of the pod was left.
+func (m *Metrics) DecisionToDead(d time.Duration) { m.dead.Observe(d.Seconds()) }
+
+// Freed adds what was measured to be free afterwards. Less than before, because
+// somebody else filled it meanwhile, counts as nothing.
+func (m *Metrics) Freed(by Freer, bytes int64) { m.freed[by].Add(float64(max(bytes, 0))) }
+
+// ImagesCollected counts images that were deleted; n is not negative.
+func (m *Metrics) ImagesCollected(why Reason, n int) { m.images[why].Add(float64(n)) }
+
+// Rehearsed counts an eviction that a disarmed agent has decided.
+func (m *Metrics) Rehearsed(cause string) { m.rehearsed.WithLabelValues(cause).Inc() }
+
+// Armed records whether the agent acts.
+func (m *Metrics) Armed(armed bool) { m.armed.WithLabelValues().Set(oneIf(armed)) }
+
+// StatusDebts records how many pods' status is owed to the API server.
+func (m *Metrics) StatusDebts(n int) { m.debts.Set(float64(n)) }
+
+// RuntimeFailed counts a request to the container runtime that failed.
+func (m *Metrics) RuntimeFailed() { m.runtimeErrors.Inc() }
+
+// APIFailed counts a request to the API server that failed.
+func (m *Metrics) APIFailed(what Request) { m.apiErrors[what].Inc() }

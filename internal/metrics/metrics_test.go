@@ -1,0 +1,345 @@
+package metrics_test
+
+import (
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/metrics"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md instead of comparing it")
+
+const mebi = 1 << 20
+
+func open() *metrics.Metrics {
+	var configured signals.Set
+	configured.Add(signals.MemoryAvailable)
+	configured.Add(signals.PIDAvailable)
+	return metrics.New(metrics.Settings{
+		Version: "v1", Revision: "abc", Configured: configured,
+		Limits: []string{"emptydirfs.limit"}, LinesLost: func() int64 { return 3 },
+	})
+}
+
+// recordAll records one of everything.
+func recordAll(m *metrics.Metrics) {
+	now := time.Now()
+	m.Look(signals.Regular, 42*time.Microsecond)
+	m.Look(signals.Extra, 7*time.Microsecond)
+	m.Observed(&signals.Observations{
+		signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, now),
+		signals.PIDAvailable:    signals.Unknown("no such file"),
+		signals.NodefsAvailable: signals.Observed(1, 2, now), // not configured
+	})
+	var held signals.ConditionSet
+	held.Add(signals.MemoryPressure)
+	m.Conditions(held)
+	m.Evicted("memory.available")
+	m.Evicted("emptydirfs.limit")
+	m.StatsAge(signals.MemoryAvailable, 20*time.Millisecond)
+	m.EvictionFailed()
+	m.SoftEvictionRefused()
+	m.CrossingToKill(3 * time.Millisecond)
+	m.DecisionToDead(30 * time.Millisecond)
+	m.Woken(0)
+	m.Woken(signals.ByCrossing | signals.ByStall)
+	m.Source("psi", "/proc/pressure/memory", true)
+	m.Freed(metrics.Images, 10*mebi)
+	m.Freed(metrics.Eviction, -mebi)
+	m.ImagesCollected(metrics.Space, 2)
+	m.StatusDebts(1)
+	m.Rehearsed("memory.available")
+	m.Armed(true)
+	m.RuntimeFailed()
+	m.APIFailed(metrics.PatchPodStatus)
+}
+
+func scrape(t *testing.T, m *metrics.Metrics) string {
+	t.Helper()
+	return served(t, m.Handler())
+}
+
+func served(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if answer.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", answer.Code, answer.Body)
+	}
+	return answer.Body.String()
+}
+
+// ours are the scraped samples of our own, without comments.
+func ours(text string) (samples []string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "plimsoll_") {
+			samples = append(samples, strings.TrimSpace(line))
+		}
+	}
+	return samples
+}
+
+func TestEverythingRecordedIsServed(t *testing.T) {
+	m := open()
+	recordAll(m)
+	got := ours(scrape(t, m))
+	for _, want := range []string{
+		`plimsoll_look_duration_seconds_bucket{kind="regular",le="2.5e-05"} 0`,
+		`plimsoll_look_duration_seconds_bucket{kind="regular",le="5e-05"} 1`,
+		`plimsoll_look_duration_seconds_bucket{kind="extra",le="1e-05"} 1`,
+		`plimsoll_signal_available{signal="memory.available"} 1.048576e+08`,
+		`plimsoll_signal_capacity{signal="memory.available"} 5.36870912e+08`,
+		`plimsoll_signal_unknown{signal="memory.available"} 0`,
+		`plimsoll_signal_unknown{signal="pid.available"} 1`,
+		`plimsoll_condition{condition="DiskPressure"} 0`,
+		`plimsoll_condition{condition="MemoryPressure"} 1`,
+		`plimsoll_condition{condition="PIDPressure"} 0`,
+		`plimsoll_evictions{eviction_signal="memory.available"} 1`,
+		`plimsoll_evictions{eviction_signal="emptydirfs.limit"} 1`,
+		`plimsoll_evictions{eviction_signal="pid.available"} 0`,
+		`plimsoll_eviction_stats_age_seconds_bucket{eviction_signal="memory.available",le="0.025"} 1`,
+		`plimsoll_evictions_failed_total 1`,
+		`plimsoll_soft_evictions_refused_total 1`,
+		`plimsoll_crossing_to_kill_seconds_bucket{le="0.005"} 1`,
+		`plimsoll_decision_to_dead_seconds_bucket{le="0.05"} 1`,
+		`plimsoll_freed_bytes_total{by="images"} 1.048576e+07`,
+		`plimsoll_freed_bytes_total{by="eviction"} 0`,
+		`plimsoll_image_garbage_collected_total{reason="space"} 2`,
+		`plimsoll_image_garbage_collected_total{reason="age"} 0`,
+		`plimsoll_status_debts 1`,
+		`plimsoll_runtime_errors_total 1`,
+		`plimsoll_api_errors_total{request="patch_pod_status"} 1`,
+		`plimsoll_api_errors_total{request="write_lease"} 0`,
+		`plimsoll_log_lines_lost_total 3`,
+		`plimsoll_wakes_total{by="timer"} 1`,
+		`plimsoll_wakes_total{by="crossing"} 1`,
+		`plimsoll_wakes_total{by="stall"} 1`,
+		`plimsoll_wakes_total{by="oom"} 0`,
+		`plimsoll_notification_source{source="psi",where="/proc/pressure/memory"} 1`,
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is not served", want)
+		}
+	}
+	for _, line := range got {
+		if strings.Contains(line, "NaN") || strings.Contains(line, "nodefs") || strings.HasPrefix(line, `plimsoll_signal_available{signal="pid`) {
+			t.Errorf("%s is served: it is not known, or not configured", line)
+		}
+	}
+}
+
+func TestWhatIsUnknownHasNoSeries(t *testing.T) {
+	m := open()
+	has := func(series string) bool {
+		return slices.ContainsFunc(ours(scrape(t, m)), func(line string) bool { return strings.HasPrefix(line, series) })
+	}
+	const memory = `plimsoll_signal_available{signal="memory.available"}`
+	if has("plimsoll_signal_") || has("plimsoll_condition") {
+		t.Error("signals or conditions are served before the first look")
+	}
+	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(0, 512*mebi, time.Now())}
+	if m.Observed(&seen); !has(memory + " 0") {
+		t.Error("nothing available is not served as 0")
+	}
+	if m.Observed(&signals.Observations{}); !has(memory + " 0") {
+		t.Error("a signal that was not looked at is forgotten")
+	}
+	seen[signals.MemoryAvailable] = signals.Unknown("gone")
+	if m.Observed(&seen); has(memory) || !has(`plimsoll_signal_unknown{signal="memory.available"} 1`) {
+		t.Error("a signal that became unknown is served")
+	}
+}
+
+func parsed(t *testing.T, text string) map[string]*dto.MetricFamily {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// TestReferenceIsUpToDate holds the reference both to the table and to what is
+// really served.
+func TestReferenceIsUpToDate(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "metrics.md")
+	want := metrics.Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("docs/metrics.md differs from the table of metrics (%v): run go test ./internal/metrics -update", err)
+	}
+	agent, controller, parted := strings.Cut(want, "\n## The controller\n")
+	if !parted {
+		t.Fatal("the reference has no part about the controller")
+	}
+	m := open()
+	recordAll(m)
+	documented(t, agent, scrape(t, m))
+	c := openController()
+	recordController(c)
+	documented(t, controller, served(t, c.Handler()))
+}
+
+// documented holds a part of the reference to what is served.
+func documented(t *testing.T, part, text string) {
+	t.Helper()
+	served := 0
+	for name, family := range parsed(t, text) {
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+			continue
+		}
+		served++
+		row := rowOf(part, name)
+		if !strings.Contains(row, "| "+strings.ToLower(family.GetType().String())+" |") || !strings.Contains(row, family.GetHelp()) {
+			t.Errorf("%s is served as a %s (%s), but documented as %q", name, family.GetType(), family.GetHelp(), row)
+		}
+		for _, l := range family.GetMetric()[0].GetLabel() {
+			if !strings.Contains(row, "`"+l.GetName()+"`: ") {
+				t.Errorf("label %s of %s is not documented", l.GetName(), name)
+			}
+		}
+	}
+	if rows := strings.Count(part, "\n| `"); rows != served {
+		t.Errorf("%d metrics are documented, %d served: this test does not record all, or the table holds one that nobody makes", rows, served)
+	}
+}
+
+// rowOf is the line of the reference about a metric.
+func rowOf(reference, name string) string {
+	for line := range strings.Lines(reference) {
+		if strings.HasPrefix(line, "| `"+name+"` |") {
+			return line
+		}
+	}
+	return ""
+}
+
+// kubelet are names that are the kubelet's behind the prefix, as they are: its
+// counter of evictions came before the rule that names of counters end in
+// _total.
+var kubelet = map[string]string{"plimsoll_evictions": "counter metrics should have"}
+
+func TestNamesFollowTheRulesOfPrometheus(t *testing.T) {
+	m := open()
+	recordAll(m)
+	problems, err := promlint.New(strings.NewReader(scrape(t, m))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if excused, known := kubelet[p.Metric]; strings.HasPrefix(p.Metric, "plimsoll_") && (!known || !strings.Contains(p.Text, excused)) {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// TestNothingIsGlobal: what a library registers globally is not served.
+func TestNothingIsGlobal(t *testing.T) {
+	stray := prometheus.NewCounter(prometheus.CounterOpts{Name: "stray_total", Help: "Registered globally."})
+	prometheus.MustRegister(stray)
+	defer prometheus.Unregister(stray)
+	if text := scrape(t, open()); strings.Contains(text, "stray_total") {
+		t.Error("a metric of the global registry is served")
+	}
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "plimsoll_") {
+			t.Errorf("%s is registered globally", f.GetName())
+		}
+	}
+}
+
+func TestAScraperThatAsksForMoreGetsText(t *testing.T) {
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+	request.Header.Set("Accept-Encoding", "gzip")
+	answer := httptest.NewRecorder()
+	open().Handler().ServeHTTP(answer, request)
+	if kind := answer.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") || answer.Header().Get("Content-Encoding") != "" {
+		t.Errorf("served as %s, encoded %q", kind, answer.Header().Get("Content-Encoding"))
+	}
+	if !strings.Contains(answer.Body.String(), "\nplimsoll_evictions{") {
+		t.Error("the kubelet's name for evictions is not served")
+	}
+}
+
+func TestTheLoopRecordsWithoutAllocating(t *testing.T) {
+	m := open()
+	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, time.Now()), signals.PIDAvailable: signals.Unknown("gone")}
+	var held signals.ConditionSet
+	allocated := testing.AllocsPerRun(1000, func() {
+		m.Look(signals.Extra, 42*time.Microsecond)
+		m.Look(signals.Regular, 42*time.Microsecond)
+		m.Observed(&seen)
+		m.Conditions(held)
+	})
+	if allocated != 0 {
+		t.Errorf("recording a look allocates %.0f times", allocated)
+	}
+}
+
+func TestRecordingWhileBeingScraped(t *testing.T) {
+	m := open()
+	var all sync.WaitGroup
+	const each = 50
+	for range 4 {
+		all.Go(func() {
+			for range each {
+				recordAll(m)
+			}
+		})
+	}
+	for range 20 {
+		if text := scrape(t, m); !strings.Contains(text, "plimsoll_look_duration_seconds_count") {
+			t.Error("a scrape while recording is not whole")
+		}
+	}
+	all.Wait()
+	if got := ours(scrape(t, m)); !slices.Contains(got, "plimsoll_evictions_failed_total 200") {
+		t.Error("not everything was counted")
+	}
+}
+
+func BenchmarkLook(b *testing.B) {
+	m := open()
+	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, time.Now())}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Look(signals.Extra, 42*time.Microsecond)
+		m.Observed(&seen)
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	m := open()
+	recordAll(m)
+	handler, request := m.Handler(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+	}
+}

@@ -1,0 +1,106 @@
+package nodestatus_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// watchedFor is how long nothing may flap beside a real kubelet, which computes
+// its conditions every ten seconds.
+const watchedFor = time.Minute
+
+// flips watches the node and counts how often each condition changed.
+func (r *real) flips(during time.Duration) map[string]int {
+	r.t.Helper()
+	watch, err := r.admin.CoreV1().Nodes().Watch(r.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + r.name})
+	r.must(err)
+	defer watch.Stop()
+	flips, last := map[string]int{}, map[string]corev1.ConditionStatus{}
+	for end := time.After(during); ; {
+		select {
+		case <-end:
+			return flips
+		case event := <-watch.ResultChan():
+			n, ok := event.Object.(*corev1.Node)
+			if !ok {
+				r.t.Fatalf("the watch says %v", event)
+			}
+			for _, c := range n.Status.Conditions {
+				kind := string(c.Type)
+				if before, known := last[kind]; known && before != c.Status {
+					flips[kind]++
+				}
+				last[kind] = c.Status
+			}
+		}
+	}
+}
+
+// TestBesideAKubelet: a kubelet whose soft threshold for memory is at the
+// agent's line and that knows nothing of disks.
+func TestBesideAKubelet(t *testing.T) {
+	t.Parallel()
+	const always = "100000Gi" // no machine has that much: the kubelet sees memory pressure from the start
+	r := startReal(t, cluster.Options{Components: cluster.Kubelet, Node: cluster.NodeOptions{KubeletConfig: map[string]any{
+		"evictionSoft":            map[string]string{"memory.available": always},
+		"evictionSoftGracePeriod": map[string]string{"memory.available": "8760h"},
+	}}})
+	text, err := os.ReadFile(r.c.Node.KubeletConfig)
+	r.must(err)
+	kubelet, err := kubeletconfig.Read(text)
+	r.must(err)
+	lines := []kubeletconfig.Threshold{
+		{Signal: signals.MemoryAvailable, Text: always, Amount: 100000 << 30},
+		{Signal: signals.NodefsAvailable, Text: "10%", Percent: 10},
+		{Signal: signals.PIDAvailable, Text: "1k", Amount: 1000},
+	}
+	owners := nodestatus.Detect(r.object(), &kubelet, lines)
+	if want := (nodestatus.Owners{signals.DiskPressure: nodestatus.OwnTypes, signals.PIDPressure: nodestatus.OwnTypes}); owners != want {
+		t.Fatalf("owners %v, want %v", owners, want)
+	}
+	owners[signals.PIDPressure] = nodestatus.StandardTypes // against all advice: it has to be given up
+
+	c := nodestatus.NewConditions(nodestatus.ConditionParts{Client: r.agent, NodeName: r.name, Transition: transition, Log: r.log,
+		Owner: func(*corev1.Node) nodestatus.Owners { return owners }})
+	r.running(c.Run)
+	var all signals.ConditionSet
+	for condition := range signals.Condition(signals.ConditionCount) {
+		all.Add(condition)
+	}
+	c.Set(all, nodestatus.Crossings{})
+
+	r.awaitStatus(memoryType, corev1.ConditionTrue, 30*time.Second)
+	r.awaitStatus("plimsoll.dev/DiskPressure", corev1.ConditionTrue, 5*time.Second)
+	t.Logf("PIDPressure given up after %s", r.awaitStatus("plimsoll.dev/PIDPressure", corev1.ConditionTrue, 45*time.Second))
+	if !strings.Contains(r.text.String(), "somebody else writes the condition PIDPressure") {
+		t.Errorf("given up in silence: %s", r.text)
+	}
+	if flips := r.flips(watchedFor); len(flips) > 0 {
+		t.Errorf("changes within %s: %v", watchedFor, flips)
+	}
+	n := r.object()
+	if got := condition(n, memoryType); got.Status != corev1.ConditionTrue || condition(n, ownMemory).Type != "" {
+		t.Errorf("of memory the kubelet alone tells, but: %v", n.Status.Conditions)
+	}
+	if got := condition(n, "DiskPressure"); got.Status != corev1.ConditionFalse {
+		t.Errorf("the kubelet's DiskPressure was touched: %v", got)
+	}
+	c.Set(0, nodestatus.Crossings{})
+	r.awaitStatus("plimsoll.dev/DiskPressure", corev1.ConditionFalse, 30*time.Second)
+
+	lease := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: r.agent, NodeName: r.name, Log: r.log,
+		Node: func() *corev1.Node { return nil }, Alive: func(time.Time) error { return nil }})
+	if err := lease.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "refuse to renew the lease of node "+r.name) {
+		t.Errorf("a kubelet's lease is renewed: %v", err)
+	}
+}

@@ -1,0 +1,301 @@
+package nodestatus_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
+)
+
+const (
+	nodeName   = "ship"
+	ownMemory  = "plimsoll.dev/MemoryPressure"
+	memoryType = "MemoryPressure"
+	ourTaint   = "plimsoll.dev/memory-pressure"
+	// transition is short, so that a test sees the end of a condition.
+	transition = 3 * time.Second
+)
+
+// A real API server, an administrator, and an agent with the rights of
+// deploy/rbac that reaches it through a line with faults.
+type real struct {
+	t     *testing.T
+	c     *cluster.Cluster
+	name  string // of the node
+	admin *kubernetes.Clientset
+	agent *kubernetes.Clientset
+	log   *slog.Logger
+	text  *logcapture.Book
+}
+
+func startReal(t *testing.T, o cluster.Options) *real {
+	cluster.Need(t)
+	c := cluster.Make(t, o)
+	admin, err := c.Clients()
+	r := &real{t: t, c: c, name: cluster.NodeName, admin: admin, text: &logcapture.Book{}}
+	r.must(err)
+	r.log = r.text.Logger()
+	r.allow("agent.yaml")
+	r.allow("agent-node-lease.yaml")
+	token, err := c.Token(t.Context(), "plimsoll-system", "plimsoll-agent")
+	r.must(err)
+	r.agent, err = kubernetes.NewForConfig(c.Front.Config(c.Bearer(token)))
+	r.must(err)
+	return r
+}
+
+// startBare starts an API server with a node that nobody looks after.
+func startBare(t *testing.T) *real {
+	r := startReal(t, cluster.Options{Components: cluster.APIServer})
+	r.name = nodeName
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "team", Effect: corev1.TaintEffectNoSchedule}}}}
+	_, err := r.admin.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
+	r.must(err)
+	return r
+}
+
+func (r *real) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *real) allow(file string) {
+	r.t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "deploy", "rbac", file))
+	r.must(err)
+	_, err = r.c.Kubectl(r.t.Context(), "apply", "-f", path)
+	r.must(err)
+}
+
+// object is the Node now.
+func (r *real) object() *corev1.Node {
+	r.t.Helper()
+	n, err := r.admin.CoreV1().Nodes().Get(r.t.Context(), r.name, metav1.GetOptions{})
+	r.must(err)
+	return n
+}
+
+func (r *real) tainted(key string) bool {
+	r.t.Helper()
+	return slices.ContainsFunc(r.object().Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+func condition(n *corev1.Node, kind string) corev1.NodeCondition {
+	for _, c := range n.Status.Conditions {
+		if string(c.Type) == kind {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+// await waits until it is so, and says how long that took.
+func (r *real) await(what string, within time.Duration, so func() bool) time.Duration {
+	r.t.Helper()
+	begun, tick := time.Now(), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		if time.Since(begun) > within {
+			r.t.Fatalf("not within %s: %s; the node is %v, the log\n%s", within, what, r.object().Status.Conditions, r.text)
+		}
+		<-tick.C
+	}
+	return time.Since(begun)
+}
+
+func (r *real) awaitStatus(kind string, status corev1.ConditionStatus, within time.Duration) time.Duration {
+	r.t.Helper()
+	return r.await(kind+" is "+string(status), within, func() bool { return condition(r.object(), kind).Status == status })
+}
+
+// patchStatus is a stranger's write, such as a kubelet's.
+func (r *real) patchStatus(patch string) {
+	r.t.Helper()
+	_, err := r.admin.CoreV1().Nodes().Patch(r.t.Context(), r.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	r.must(err)
+}
+
+// running starts what runs until the test ends.
+func (r *real) running(run func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { run(ctx) })
+	stop = func() { cancel(); all.Wait() }
+	r.t.Cleanup(stop)
+	return stop
+}
+
+func TestRealAPIServer(t *testing.T) {
+	t.Parallel()
+	r := startBare(t)
+	var watched atomic.Pointer[corev1.Node] // the view of an informer, as old as the test wants it
+	watched.Store(r.object())
+	events := nodestatus.NewEvents(r.agent, nodeName, transition)
+	defer events.Close()
+	mode := atomic.Value{}
+	mode.Store(nodestatus.Auto)
+	lines := []kubeletconfig.Threshold{{Signal: signals.MemoryAvailable, Text: "1Gi", Amount: 1 << 30}}
+	c := nodestatus.NewConditions(nodestatus.ConditionParts{
+		Client: r.agent, NodeName: nodeName, Transition: transition, Taint: true, Events: events, Log: r.log,
+		Node:  func() *corev1.Node { return watched.Load() },
+		Owner: func(n *corev1.Node) nodestatus.Owners { return mode.Load().(nodestatus.Mode).Owners(n, nil, lines) },
+	})
+	r.running(c.Run)
+	var pressure signals.ConditionSet
+	pressure.Add(signals.MemoryPressure)
+	crossings := nodestatus.Crossings{signals.MemoryPressure: {Met: true, Signal: signals.MemoryAvailable, Threshold: "1Gi", Available: 900 << 20}}
+
+	// Without a kubelet: the standard types.
+	c.Set(0, nodestatus.Crossings{})
+	r.awaitStatus("PIDPressure", corev1.ConditionFalse, 15*time.Second)
+	c.Set(pressure, crossings)
+	t.Logf("True after %s", r.awaitStatus(memoryType, corev1.ConditionTrue, 2*time.Second))
+	if got := condition(r.object(), memoryType); got.Reason != "KubeletHasInsufficientMemory" {
+		t.Errorf("the condition is %v", got)
+	}
+	c.Set(0, nodestatus.Crossings{})
+	held := r.awaitStatus(memoryType, corev1.ConditionFalse, 30*time.Second)
+	t.Logf("False after %s", held)
+	if held < transition-time.Second {
+		t.Errorf("held for %s only", held)
+	}
+
+	// A stranger writes them: they are given up, not fought for.
+	watched.Store(r.object())
+	now := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
+	r.patchStatus(`{"status":{"conditions":[{"type":"MemoryPressure","status":"False","reason":"Stranger","lastHeartbeatTime":"` + now + `"}]}}`)
+	watched.Store(r.object())
+	c.Set(pressure, crossings)
+	r.awaitStatus(ownMemory, corev1.ConditionTrue, 15*time.Second)
+	if got := condition(r.object(), memoryType); got.Reason != "Stranger" || !strings.Contains(r.text.String(), "somebody else writes the condition MemoryPressure") {
+		t.Errorf("fought for, or in silence: %v\n%s", got, r.text)
+	}
+	if got := condition(r.object(), ownMemory).Message; got != "memory.available is below its threshold: threshold 1Gi, available 900Mi" {
+		t.Errorf("our condition says %q", got)
+	}
+
+	r.mayTaint()
+	r.failAndRecover(func() { c.Set(pressure, crossings) }, func() { c.Set(0, nodestatus.Crossings{}) })
+
+	// Ours are withdrawn when somebody else reports; the taint goes, too.
+	mode.Store(nodestatus.ModeKubelet)
+	r.await("withdrawn", 20*time.Second, func() bool { return condition(r.object(), ownMemory).Type == "" })
+	r.await("the taint is gone", 20*time.Second, func() bool { return !r.tainted(ourTaint) })
+	if !r.tainted("team") {
+		t.Error("somebody else's taint is gone")
+	}
+	if got := condition(r.object(), memoryType).Reason; got != "Stranger" {
+		t.Errorf("the stranger's condition was changed: %s", got)
+	}
+	r.showsPressure()
+}
+
+// mayTaint: the right to taint is missing; then it is there.
+func (r *real) mayTaint() {
+	r.t.Helper()
+	r.await("the missing right is named", 15*time.Second, func() bool { return strings.Contains(r.text.String(), "right to patch nodes") })
+	r.allow("agent-pressure-taint.yaml")
+	r.await("the taint is there beside the others", 20*time.Second, func() bool { return r.tainted(ourTaint) })
+	if !r.tainted("team") {
+		r.t.Error("somebody else's taint is gone")
+	}
+}
+
+// failAndRecover tries every fault of the API server on the way to False.
+func (r *real) failAndRecover(press, ease func()) {
+	r.t.Helper()
+	for _, code := range []int{429, 409, 500} {
+		r.c.Front.Answer(code, func(q *http.Request) bool { return strings.HasSuffix(q.URL.Path, "/status") })
+		ease()
+		r.await("a refused write", 30*time.Second, func() bool { return r.c.Front.Answered(code) > 0 })
+		r.c.Front.Forward()
+		r.awaitStatus(ownMemory, corev1.ConditionFalse, 30*time.Second)
+		press()
+		r.awaitStatus(ownMemory, corev1.ConditionTrue, 30*time.Second)
+	}
+}
+
+// showsPressure looks for what an operator would see.
+func (r *real) showsPressure() {
+	r.t.Helper()
+	list, err := r.admin.CoreV1().Events("default").List(r.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + nodeName})
+	r.must(err)
+	if len(list.Items) == 0 {
+		r.t.Error("no event of the node")
+	}
+	said, err := r.c.Kubectl(r.t.Context(), "describe", "node", nodeName)
+	r.must(err)
+	if !strings.Contains(said, "NodeHasInsufficientMemory") {
+		r.t.Errorf("kubectl describe does not show the pressure:\n%s", said)
+	}
+}
+
+func TestRealLeases(t *testing.T) {
+	t.Parallel()
+	r := startBare(t)
+	object := r.object()
+	heart := nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{
+		Client: r.agent, NodeName: nodeName, Period: 10 * time.Second, Log: r.log,
+		Node: func() *corev1.Node { return object }, Vitals: func() nodestatus.Vitals { return nodestatus.Vitals{Version: "v1"} },
+	})
+	heart.Beat(time.Now().Add(time.Hour)) // a long look ahead, so that the test need not beat
+	r.running(heart.Run)
+	node := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: r.agent, NodeName: nodeName, Log: r.log, Alive: heart.Alive,
+		Node: func() *corev1.Node { return object }})
+	ended := make(chan error, 1)
+	r.running(func(ctx context.Context) { ended <- node.Run(ctx) })
+
+	renewed := func(namespace string) (at time.Time) {
+		l, err := r.admin.CoordinationV1().Leases(namespace).Get(t.Context(), nodeName, metav1.GetOptions{})
+		if err != nil || l.Spec.RenewTime == nil || len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != object.UID {
+			return at
+		}
+		return l.Spec.RenewTime.Time
+	}
+	for _, namespace := range []string{nodestatus.HeartbeatNamespace, corev1.NamespaceNodeLease} {
+		r.await("a lease in "+namespace, 15*time.Second, func() bool { return !renewed(namespace).IsZero() })
+		first := renewed(namespace)
+		r.await("its renewal", 15*time.Second, func() bool { return renewed(namespace).After(first) })
+	}
+
+	// Somebody else writes to the agent's lease: read anew and renewed.
+	_, err := r.admin.CoordinationV1().Leases(nodestatus.HeartbeatNamespace).Patch(t.Context(), nodeName, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"theirs":"x"}}}`), metav1.PatchOptions{})
+	r.must(err)
+	first := renewed(nodestatus.HeartbeatNamespace)
+	r.await("a renewal after a conflict", 15*time.Second, func() bool { return renewed(nodestatus.HeartbeatNamespace).After(first) })
+
+	// A kubelet comes, and touches its lease before the informer tells of it.
+	r.patchStatus(`{"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}}`)
+	_, err = r.admin.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(t.Context(), nodeName, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"kubelet":"here"}}}`), metav1.PatchOptions{})
+	r.must(err)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, nodestatus.ErrKubelet) {
+			t.Errorf("ended by %v", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("a dead kubelet would look alive")
+	}
+}

@@ -1,0 +1,139 @@
+package nodestatus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+const (
+	// LeaseDuration is how long a lease is good for, as the kubelet's.
+	LeaseDuration = 40 * time.Second
+	// RenewPeriod is how often it is renewed; earlier by up to a tenth, so that
+	// the nodes of a cluster do not keep step.
+	RenewPeriod = LeaseDuration / 4
+	// heldBackPeriod is how soon a renewal that was held back is thought of again.
+	heldBackPeriod = time.Second
+	// Tries after a failure come at growing intervals between these two.
+	firstRenewRetry, lastRenewRetry = 200 * time.Millisecond, 7 * time.Second
+)
+
+// A claim is what a lease should say.
+type claim struct {
+	namespace, name, holder string
+	owner                   *corev1.Node // nil: not known yet
+	annotations             map[string]string
+}
+
+// renewed is the lease as it should be written now: old with its time, its
+// holder and our annotations renewed, and what is not ours kept; a new one if
+// old is nil.
+//
+// A time of renewal never steps back a little: who compares it would not see
+// that the node is alive. A time far ahead, left by a clock that was set back,
+// is put right: it would have the node look alive long after its end.
+func renewed(old *coordinationv1.Lease, want *claim, now time.Time) *coordinationv1.Lease {
+	l := old.DeepCopy()
+	if l == nil {
+		l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: want.namespace, Name: want.name}}
+	}
+	if r := l.Spec.RenewTime; r != nil && !now.After(r.Time) && now.Add(LeaseDuration).After(r.Time) {
+		now = r.Add(time.Microsecond)
+	}
+	renewal, seconds, holder := metav1.NewMicroTime(now), int32(LeaseDuration/time.Second), want.holder
+	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != holder {
+		l.Spec.AcquireTime = &renewal
+	}
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &holder, &seconds, &renewal
+	if want.owner != nil {
+		// The lease goes with its Node, or leases of nodes that are gone pile up.
+		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: want.owner.Name, UID: want.owner.UID}}
+	}
+	l.Annotations = annotated(l.Annotations, want.annotations)
+	return l
+}
+
+// annotated replaces the annotations of our own.
+func annotated(old, ours map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, old)
+	maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, prefix) })
+	maps.Copy(all, ours)
+	return all
+}
+
+// A renewer keeps one lease renewed.
+type renewer struct {
+	leases typedcoordinationv1.LeaseInterface
+	what   string // for the log
+	held   *coordinationv1.Lease
+	retry  time.Duration
+}
+
+// renew writes the lease once, and tries again at once where somebody else
+// changed it meanwhile. doubt is asked before a second try.
+func (r *renewer) renew(ctx context.Context, want *claim, doubt func(context.Context) error) error {
+	for try := range mostConflicts {
+		if try > 0 {
+			if err := doubt(ctx); err != nil {
+				return err
+			}
+		}
+		l, err := r.write(ctx, want)
+		if err == nil {
+			r.held = l
+			return nil
+		}
+		deleted := apierrors.IsNotFound(err) && r.held != nil
+		r.held = nil // read it anew
+		if !deleted && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return r.explain(err, want)
+		}
+	}
+	return fmt.Errorf("renew %s: others wrote to the lease %s/%s %d times meanwhile: let one agent run on a node",
+		r.what, want.namespace, want.name, mostConflicts)
+}
+
+func (r *renewer) write(ctx context.Context, want *claim) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	old := r.held
+	if old == nil {
+		var err error
+		old, err = r.leases.Get(ctx, want.name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return r.leases.Create(ctx, renewed(nil, want, time.Now()), metav1.CreateOptions{FieldManager: fieldManager})
+		case err != nil:
+			return nil, err
+		}
+	}
+	return r.leases.Update(ctx, renewed(old, want, time.Now()), metav1.UpdateOptions{FieldManager: fieldManager})
+}
+
+func (r *renewer) explain(err error, want *claim) error {
+	attempt := fmt.Sprintf("renew %s, the lease %s/%s", r.what, want.namespace, want.name)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s: %w: the namespace %s has to exist", attempt, err, want.namespace)
+	}
+	return explain(err, attempt, "get, create and update leases in the namespace "+want.namespace)
+}
+
+// pause is how long to wait after a try.
+func (r *renewer) pause(err error) time.Duration {
+	if err == nil {
+		r.retry = 0
+		return RenewPeriod - rand.N(RenewPeriod/10)
+	}
+	r.retry = min(max(2*r.retry, firstRenewRetry), lastRenewRetry)
+	return r.retry - rand.N(r.retry/4)
+}

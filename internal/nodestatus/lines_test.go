@@ -1,0 +1,71 @@
+package nodestatus_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+)
+
+func TestLinesAreWrittenWholeAndInOrder(t *testing.T) {
+	var out bytes.Buffer
+	l := nodestatus.NewLines(&out)
+	l.JSON(map[string]string{"pod": "default/a<b"})
+	if _, err := io.WriteString(l, "second\n"); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if got, want := out.String(), "{\"pod\":\"default/a<b\"}\nsecond\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// stuck is a stream that takes nothing until it is let go.
+type stuck struct {
+	letGo chan struct{}
+	bytes.Buffer
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	<-s.letGo
+	return s.Buffer.Write(p)
+}
+
+func TestAStuckStreamMakesNobodyWait(t *testing.T) {
+	out := &stuck{letGo: make(chan struct{})}
+	l := nodestatus.NewLines(out)
+	const lines = 1000
+	for range lines {
+		l.JSON("x")
+	}
+	dropped := l.Dropped()
+	if dropped == 0 {
+		t.Fatal("1000 lines fit into a stream that takes none")
+	}
+	close(out.letGo)
+	l.Close()
+	got := strings.Count(out.String(), "\"x\"\n")
+	if got+int(dropped) != lines {
+		t.Errorf("%d lines written and %d dropped of %d", got, dropped, lines)
+	}
+	if lost := l.Lost(); lost != dropped || l.Dropped() != 0 {
+		t.Errorf("%d lines lost since the start and %d not told of, want %d and none", lost, l.Dropped(), dropped)
+	}
+	if !strings.Contains(out.String(), "lines were dropped") {
+		t.Error("nobody was told that lines were dropped")
+	}
+}
+
+func TestWhatCanNotBeEncodedIsSaid(t *testing.T) {
+	var out bytes.Buffer
+	l := nodestatus.NewLines(&out)
+	l.JSON(func() {})
+	l.Close()
+	var line struct{ Error string }
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Error == "" {
+		t.Errorf("%q: %v", out.String(), err)
+	}
+}

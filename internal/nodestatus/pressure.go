@@ -1,0 +1,99 @@
+package nodestatus
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+// prefix is that of every name of our own: condition types, taints,
+// annotations.
+const prefix = "plimsoll.dev/"
+
+// A wording is what a condition says of itself. The standard types say it in
+// the kubelet's words, so that nobody has to learn others.
+type wording struct {
+	kubeletReason, kubeletMessage string
+	event                         string // the kubelet's, for the standard types and ours
+	ownReason                     string // messages of our own types name the signal
+}
+
+// wordings are what is said of each condition: one line for False, one for
+// True. taint is the key of the taint on request.
+var wordings = [signals.ConditionCount]struct {
+	taint   string
+	no, yes wording
+}{
+	signals.DiskPressure: {prefix + "disk-pressure",
+		wording{"KubeletHasNoDiskPressure", "kubelet has no disk pressure", "NodeHasNoDiskPressure", "DiskAboveThresholds"},
+		wording{"KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure", "DiskBelowThreshold"}},
+	signals.MemoryPressure: {prefix + "memory-pressure",
+		wording{"KubeletHasSufficientMemory", "kubelet has sufficient memory available", "NodeHasSufficientMemory", "MemoryAboveThresholds"},
+		wording{"KubeletHasInsufficientMemory", "kubelet has insufficient memory available", "NodeHasInsufficientMemory", "MemoryBelowThreshold"}},
+	signals.PIDPressure: {prefix + "pid-pressure",
+		wording{"KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID", "PIDsAboveThresholds"},
+		wording{"KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID", "PIDsBelowThreshold"}},
+}
+
+func (w *wanted) wording(c signals.Condition) *wording {
+	if w.set.Has(c) {
+		return &wordings[c].yes
+	}
+	return &wordings[c].no
+}
+
+// standardType and ownType are the types of a condition on the Node.
+func standardType(c signals.Condition) corev1.NodeConditionType {
+	return corev1.NodeConditionType(c.String())
+}
+
+func ownType(c signals.Condition) corev1.NodeConditionType {
+	return corev1.NodeConditionType(prefix + c.String())
+}
+
+// A Crossing is why a condition is True: the signal that is below its
+// threshold. The zero value says that none is at the moment.
+type Crossing struct {
+	Met       bool
+	Signal    signals.Signal
+	Threshold string         // as it was written, such as 100Mi or 10%
+	Available signals.Amount // in the signal's unit
+}
+
+// Crossings has one crossing for every condition.
+type Crossings [signals.ConditionCount]Crossing
+
+// wanted is what the node's conditions should say.
+type wanted struct {
+	set       signals.ConditionSet
+	crossings Crossings
+	hung      bool // nobody has looked at the node for a while
+}
+
+// condition is the condition as it should stand on the Node, without times.
+func (w *wanted) condition(c signals.Condition, kind corev1.NodeConditionType, transition time.Duration) corev1.NodeCondition {
+	status := corev1.ConditionFalse
+	if w.set.Has(c) {
+		status = corev1.ConditionTrue
+	}
+	words := w.wording(c)
+	if kind == standardType(c) {
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: words.kubeletReason, Message: words.kubeletMessage}
+	}
+	return corev1.NodeCondition{Type: kind, Status: status, Reason: words.ownReason, Message: w.message(c, transition)}
+}
+
+func (w *wanted) message(c signals.Condition, transition time.Duration) string {
+	x := &w.crossings[c]
+	switch {
+	case !w.set.Has(c):
+		return "every signal is above its thresholds"
+	case !x.Met:
+		return fmt.Sprintf("every signal is above its thresholds; the condition stays for the transition period of %s", transition)
+	}
+	return fmt.Sprintf("%s is below its threshold: threshold %s, available %s",
+		x.Signal, x.Threshold, signals.Format(x.Available, x.Signal.Definition().Unit))
+}

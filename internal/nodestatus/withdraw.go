@@ -1,0 +1,79 @@
+package nodestatus
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+// What a standard condition says that nobody tells of any more. No kubelet is
+// there to say better.
+const (
+	withdrawnReason  = "PlimsollWithdrew"
+	withdrawnMessage = "nobody tells of pressure on this node: plimsoll is disarmed, or has left"
+)
+
+// silent reports whether nothing may be written but what takes back.
+func (c *Conditions) silent() bool { return c.Armed != nil && !c.Armed() }
+
+// Kick has the writer look at once whether it may write. It does not wait.
+func (c *Conditions) Kick() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Withdrawn reports whether nothing of what was written stands on the Node any
+// more.
+func (c *Conditions) Withdrawn() bool { return c.withdrawn.Load() }
+
+// withdraw takes back what was written, once: a condition that nobody keeps up to
+// date would say for ever what was so when it was written.
+func (c *Conditions) withdraw(ctx context.Context) error {
+	if c.withdrawn.Load() {
+		return nil
+	}
+	n, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if d := c.ledger.withdraw(now, n, c.Owner(n), c.Inherited); !d.empty() {
+		if err := c.patchStatus(ctx, d, n, now); err != nil {
+			return err
+		}
+	}
+	if _, tainted := taints(n.Spec.Taints, 0); tainted {
+		if err := c.patchTaints(ctx, 0); err != nil {
+			return err
+		}
+	}
+	c.withdrawn.Store(true)
+	return nil
+}
+
+// withdraw drafts what leaves nothing of the agent's on a Node: types of our own
+// are removed; standard ones that say True become False, where they were written
+// by this ledger or, if they are inherited, by a predecessor's.
+func (l *ledger) withdraw(now time.Time, n *corev1.Node, owners Owners, inherited bool) *draft {
+	d := &draft{}
+	for c := range signals.Condition(signals.ConditionCount) {
+		if own := ownType(c); find(n, own) != nil {
+			d.remove = append(d.remove, own)
+			delete(l.written, own)
+		}
+		p, r := find(n, standardType(c)), l.written[standardType(c)]
+		ours := r != nil && r.ours(p) || r == nil && inherited && owners[c] == StandardTypes
+		if p == nil || p.Status != corev1.ConditionTrue || !ours {
+			continue
+		}
+		d.set = append(d.set, corev1.NodeCondition{Type: p.Type, Status: corev1.ConditionFalse, Reason: withdrawnReason, Message: withdrawnMessage,
+			LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now)})
+	}
+	return d
+}

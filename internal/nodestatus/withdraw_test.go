@@ -1,0 +1,139 @@
+package nodestatus
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
+)
+
+// turn is an Armed that a test turns, and has the writer told of.
+type turn struct{ off atomic.Bool }
+
+func (s *turn) armed() bool { return !s.off.Load() }
+
+func (s *turn) to(c *Conditions, armed bool) {
+	s.off.Store(!armed)
+	c.Kick()
+	synctest.Wait()
+}
+
+func hasTaint(n *corev1.Node, key string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+func TestDisarmingTakesBackWhatWasWritten(t *testing.T) {
+	var s turn
+	run(t, ConditionParts{Armed: s.armed, Taint: true}, func(a *api, c *Conditions, _ *logcapture.Book) {
+		a.change(func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "team", Effect: corev1.TaintEffectNoSchedule})
+		})
+		c.Set(memory, Crossings{})
+		synctest.Wait()
+		if a.status(ownMemory) != yes || !hasTaint(a.node(), "plimsoll.dev/memory-pressure") {
+			t.Fatalf("armed: %+v", a.node())
+		}
+		s.to(c, false)
+		if a.status(ownMemory) != "" || hasTaint(a.node(), "plimsoll.dev/memory-pressure") || !hasTaint(a.node(), "team") || !c.Withdrawn() {
+			t.Errorf("disarmed: %+v", a.node())
+		}
+		written := a.called("patch nodes/status") + a.called("patch nodes")
+		c.Set(0, Crossings{})
+		c.Set(memory, Crossings{})
+		pass(time.Hour)
+		if n := a.called("patch nodes/status") + a.called("patch nodes"); n != written {
+			t.Errorf("%d writes while disarmed", n-written)
+		}
+		s.to(c, true)
+		if a.status(ownMemory) != yes || !hasTaint(a.node(), "plimsoll.dev/memory-pressure") || c.Withdrawn() {
+			t.Errorf("armed again: %+v", a.node())
+		}
+	})
+}
+
+func TestADisarmedAgentOnACleanNodeWritesNothing(t *testing.T) {
+	run(t, ConditionParts{Armed: func() bool { return false }}, func(a *api, c *Conditions, _ *logcapture.Book) {
+		c.Set(memory, Crossings{})
+		pass(time.Hour)
+		if n := a.called("patch nodes/status") + a.called("patch nodes"); n > 0 || !c.Withdrawn() {
+			t.Errorf("%d writes, withdrawn %v", n, c.Withdrawn())
+		}
+	})
+}
+
+func TestAWithdrawalThatFailsIsTriedAgain(t *testing.T) {
+	var s turn
+	run(t, ConditionParts{Armed: s.armed}, func(a *api, c *Conditions, log *logcapture.Book) {
+		c.Set(memory, Crossings{})
+		synctest.Wait()
+		a.fail("patch nodes/status", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n", nil))
+		s.to(c, false)
+		pass(lastRetry)
+		if c.Withdrawn() || a.status(ownMemory) != yes {
+			t.Errorf("withdrawn against the server's will: %+v", a.node())
+		}
+		a.fail("patch nodes/status", nil)
+		pass(lastRetry)
+		if !c.Withdrawn() || a.status(ownMemory) != "" {
+			t.Errorf("not withdrawn:\n%s", log)
+		}
+	})
+}
+
+// A standard condition may be somebody else's, who says True with good reason.
+func TestOnlyOurOwnStandardConditionsAreTakenBack(t *testing.T) {
+	standing := func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: standardMemory, Status: yes, LastHeartbeatTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon)}}
+	}
+	for about, tc := range map[string]struct {
+		owner     Owner
+		inherited bool
+		wrote     bool // this ledger
+		want      corev1.ConditionStatus
+	}{
+		"we wrote it":                     {StandardTypes, false, true, no},
+		"we wrote it, a kubelet came":     {KubeletReports, false, true, no},
+		"a predecessor's, who was armed":  {StandardTypes, true, false, no},
+		"nobody of ours was here":         {StandardTypes, false, false, yes},
+		"the kubelet's, who reports":      {KubeletReports, true, false, yes},
+		"the kubelet's, beside our types": {OwnTypes, true, false, yes},
+	} {
+		l, n := newLedger(period), nodeOf()
+		if standing(n); tc.wrote {
+			n.Status.Conditions = nil
+			d := l.decide(noon, n, memoryOnly(StandardTypes), &wanted{set: memory})
+			l.sent(d, n, noon)
+			l.taken(d)
+			n.Status.Conditions = d.set
+		}
+		d := l.withdraw(noon.Add(time.Minute), n, memoryOnly(tc.owner), tc.inherited)
+		got := yes
+		if i := slices.IndexFunc(d.set, func(c corev1.NodeCondition) bool { return c.Type == standardMemory }); i >= 0 {
+			got = d.set[i].Status
+		}
+		if got != tc.want || len(d.changes) > 0 {
+			t.Errorf("%s: %s, want %s; %+v", about, got, tc.want, d)
+		}
+	}
+}
+
+func TestAChangeOfVitalsIsToldAtOnce(t *testing.T) {
+	beating(t, func(a *api, h *Heartbeat, _ *logcapture.Book, _ func()) {
+		pass(time.Minute)
+		before := a.renewedAt(HeartbeatNamespace)
+		h.Kick()
+		h.Kick() // one renewal is enough for both
+		synctest.Wait()
+		if after := a.renewedAt(HeartbeatNamespace); !after.After(before) || time.Since(after) > time.Millisecond {
+			t.Errorf("renewed at %s, before that at %s", after, before)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+// Package timerqueue keeps moments in order: what is due next, for however many
+// keys.
+//
+// Duties and invariants:
+//
+//   - A key has one moment at most. Setting, moving and removing it take
+//     O(log n); nothing walks over all keys.
+//   - Equal moments stand in the order of their keys, so that the same input
+//     gives the same decisions.
+package timerqueue
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// A Queue holds a moment for each key. The zero value is not usable; see [New].
+type Queue[K cmp.Ordered] struct {
+	heap  []entry[K]
+	index map[K]int // where in the heap
+}
+
+type entry[K cmp.Ordered] struct {
+	at  int64 // ns since 1970: half the size of a time.Time
+	key K
+}
+
+// New makes an empty queue.
+func New[K cmp.Ordered]() *Queue[K] { return &Queue[K]{index: map[K]int{}} }
+
+// Len is how many keys there are.
+func (q *Queue[K]) Len() int { return len(q.heap) }
+
+// Set gives the key its moment, or moves it.
+func (q *Queue[K]) Set(key K, at time.Time) {
+	e := entry[K]{nanos(at), key}
+	i, is := q.index[key]
+	if !is {
+		q.heap = append(q.heap, e)
+		q.index[key] = len(q.heap) - 1
+		q.up(len(q.heap) - 1)
+		return
+	}
+	q.heap[i] = e
+	q.settle(i)
+}
+
+// Beyond these moments nanoseconds since 1970 do not fit into what counts them.
+var (
+	first = time.Unix(0, math.MinInt64)
+	last  = time.Unix(0, math.MaxInt64)
+)
+
+// nanos is the moment as it is kept: somebody may have written down any year.
+func nanos(at time.Time) int64 {
+	switch {
+	case at.Before(first):
+		return math.MinInt64
+	case at.After(last):
+		return math.MaxInt64
+	}
+	return at.UnixNano()
+}
+
+// Remove forgets the key, and reports whether it was there.
+func (q *Queue[K]) Remove(key K) bool {
+	i, is := q.index[key]
+	if !is {
+		return false
+	}
+	last := len(q.heap) - 1
+	q.swap(i, last)
+	q.heap[last] = entry[K]{}
+	q.heap = q.heap[:last]
+	delete(q.index, key)
+	if i < last {
+		q.settle(i)
+	}
+	return true
+}
+
+// At is the key's moment.
+func (q *Queue[K]) At(key K) (at time.Time, ok bool) {
+	i, is := q.index[key]
+	if !is {
+		return time.Time{}, false
+	}
+	return time.Unix(0, q.heap[i].at), true
+}
+
+// Next is the earliest of all, without taking it.
+func (q *Queue[K]) Next() (key K, at time.Time, ok bool) {
+	if len(q.heap) == 0 {
+		return key, at, false
+	}
+	return q.heap[0].key, time.Unix(0, q.heap[0].at), true
+}
+
+// Pop takes the earliest, if its moment is now or before.
+func (q *Queue[K]) Pop(now time.Time) (key K, ok bool) {
+	if len(q.heap) == 0 || q.heap[0].at > nanos(now) {
+		return key, false
+	}
+	key = q.heap[0].key
+	q.Remove(key)
+	return key, true
+}
+
+func (q *Queue[K]) before(i, j int) bool {
+	a, b := &q.heap[i], &q.heap[j]
+	return a.at < b.at || a.at == b.at && a.key < b.key
+}
+
+func (q *Queue[K]) swap(i, j int) {
+	q.heap[i], q.heap[j] = q.heap[j], q.heap[i]
+	q.index[q.heap[i].key], q.index[q.heap[j].key] = i, j
+}
+
+// settle moves an entry that changed to where it belongs.
+func (q *Queue[K]) settle(i int) {
+	if !q.up(i) {
+		q.down(i)
+	}
+}
+
+func (q *Queue[K]) up(i int) (moved bool) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !q.before(i, parent) {
+			break
+		}
+		q.swap(i, parent)
+		i, moved = parent, true
+	}
+	return moved
+}
+
+func (q *Queue[K]) down(i int) {
+	for {
+		least := 2*i + 1
+		if least >= len(q.heap) {
+			return
+		}
+		if right := least + 1; right < len(q.heap) && q.before(right, least) {
+			least = right
+		}
+		if !q.before(least, i) {
+			return
+		}
+		q.swap(i, least)
+		i = least
+	}
+}

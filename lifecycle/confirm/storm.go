@@ -1,0 +1,72 @@
+package confirm
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// enough nodes found dead in succession are nodes that are dead, and not a watch
+// that is stale.
+const enough = 20
+
+// A storm is many nodes that fall silent together, and the breaker that opens
+// for it. The zero value is calm.
+type storm struct {
+	recent []time.Time // suspicions within the window, or somewhat before, oldest first
+	open   bool
+	since  time.Time
+	why    string
+	run    int       // suspects found dead in succession
+	closed time.Time // it was closed without having been explained
+}
+
+// Breaker reports whether the breaker is open, since when, and why.
+func (j *Judge) Breaker() (open bool, since time.Time, why string) {
+	if !j.storm.open {
+		return false, time.Time{}, ""
+	}
+	return true, j.storm.since, j.storm.why
+}
+
+func (s *storm) count(p *Policy, now time.Time) {
+	if p.StormNodes > 0 {
+		s.recent = append(s.recent, now)
+	}
+}
+
+// watch opens the breaker or closes it.
+func (s *storm) watch(j *Judge, nodes int) {
+	if s.open {
+		s.subside(j)
+		return
+	}
+	p := &j.policy
+	from := j.now.Add(-p.StormWindow)
+	first, _ := slices.BinarySearchFunc(s.recent, from, time.Time.Compare)
+	s.recent = s.recent[first:]
+	most := max(float64(p.StormNodes), p.StormShare*float64(nodes))
+	if p.StormNodes == 0 || p.StormLongest <= 0 || float64(len(s.recent)) <= most {
+		return
+	}
+	s.open, s.since, s.run = true, j.now, 0
+	s.why = fmt.Sprintf("%d of %d nodes fell silent within %v, more than %.0f", len(s.recent), nodes, p.StormWindow, most)
+}
+
+// subside closes the breaker when it is explained, or has been open for long
+// enough.
+func (s *storm) subside(j *Judge) {
+	over := !j.now.Before(s.since.Add(j.policy.StormLongest))
+	if !over && !s.due(j) {
+		return
+	}
+	if !s.due(j) {
+		s.closed = j.now // what was read during it was overtaken by it
+	}
+	s.open, s.recent = false, nil
+}
+
+// due reports whether the breaker is open and there is no more reason for it.
+func (s *storm) due(j *Judge) bool {
+	return s.open && s.run >= min(enough, len(j.suspects)-j.dead)
+}

@@ -1,0 +1,175 @@
+package core_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
+)
+
+// A crowd is many nodes that fare well, with pods that tolerate what pods usually
+// tolerate.
+type crowd struct {
+	fleet *core.Fleet
+	names []string
+	nodes map[string]*model.Node
+	now   time.Time
+}
+
+func newCrowd(nodes, zones, podsEach int) *crowd {
+	c := &crowd{fleet: core.New(taintMode()), nodes: map[string]*model.Node{}, now: start}
+	tolerations := usual(300)
+	for i := range nodes {
+		n := &model.Node{Name: fmt.Sprintf("node-%06d", i), UID: fmt.Sprint("uid-", i), Created: start}
+		n.Labels.Region, n.Labels.Zone = "r", fmt.Sprint("z", i%zones)
+		for t := range model.Silenced {
+			n.Conditions[t] = model.Condition{Status: model.False, Heartbeat: start, Transition: start}
+		}
+		n.Conditions[model.Ready].Status = model.True
+		c.names = append(c.names, n.Name)
+		c.nodes[n.Name] = n
+		c.fleet.Node(n, start)
+		c.fleet.Renewed(n.Name, start, start, start)
+		for j := range podsEach {
+			name := fmt.Sprintf("pod-%d-%d", i, j)
+			c.fleet.Pod(&model.Pod{Namespace: "default", Name: name, UID: name, Node: n.Name, Created: start, Tolerations: tolerations, Ready: true}, start)
+		}
+	}
+	c.fleet.Lead(time.Time{}, start)
+	c.settle()
+	return c
+}
+
+// renew renews all leases but those of some.
+func (c *crowd) renew(but map[string]bool) {
+	for _, name := range c.names {
+		if !but[name] {
+			c.fleet.Renewed(name, c.now, c.now, c.now)
+		}
+	}
+}
+
+// settle does what there is to do now, and counts it.
+func (c *crowd) settle() (done int) {
+	for {
+		actions := c.fleet.Act(c.now)
+		if len(actions) == 0 {
+			return done
+		}
+		done += len(actions)
+		for i := range actions {
+			c.carryOut(&actions[i])
+		}
+	}
+}
+
+func (c *crowd) carryOut(a *core.Action) {
+	switch a.Kind {
+	case core.Silence, core.Taint:
+		c.nodes[a.Node] = written(c.nodes[a.Node], a, c.now)
+		c.fleet.Node(c.nodes[a.Node], c.now)
+	case core.Evict:
+		c.fleet.PodGone(a.Pod.UID, c.now)
+	}
+	if a.Kind.Writes() {
+		c.fleet.Finished(a, nil, c.now)
+	}
+}
+
+func BenchmarkRenewedOf150000(b *testing.B) {
+	c := newCrowd(150_000, 3, 0)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		c.now = c.now.Add(66 * time.Microsecond) // 15 000 each second
+		c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now, c.now)
+		n++
+	}
+}
+
+// A second in the life of 150 000 nodes: 15 000 renewals, and decisions whenever
+// Next asks for them.
+func BenchmarkSecondOf150000(b *testing.B) {
+	c := newCrowd(150_000, 3, 0)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		for range 15_000 {
+			c.now = c.now.Add(66666 * time.Nanosecond)
+			c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now, c.now)
+			n++
+			if next, ok := c.fleet.Next(); ok && !next.After(c.now) && c.settle() > 0 {
+				b.Fatal("somebody was taken for dead")
+			}
+		}
+	}
+}
+
+func BenchmarkActIdleOf150000(b *testing.B) {
+	c := newCrowd(150_000, 3, 0)
+	b.ReportAllocs()
+	for b.Loop() {
+		if c.settle() > 0 {
+			b.Fatal("there was something to do")
+		}
+	}
+}
+
+func BenchmarkOneNodeDiesWith110Pods(b *testing.B) {
+	c := newCrowd(2000, 3, 110)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		dead := map[string]bool{c.names[i%len(c.names)]: true}
+		c.now = c.now.Add(39 * second)
+		c.renew(dead)
+		c.now = c.now.Add(10 * second)
+		b.StartTimer()
+		if done := c.settle(); done < 112 {
+			b.Fatalf("only %d things were done", done)
+		}
+		b.StopTimer()
+		c.revive(dead)
+		b.StartTimer()
+	}
+}
+
+// revive has dead nodes come back, and their pods.
+func (c *crowd) revive(dead map[string]bool) {
+	for name := range dead {
+		n := *c.nodes[name]
+		for t := range model.Silenced {
+			n.Conditions[t] = model.Condition{Status: model.False, Heartbeat: c.now, Transition: c.now}
+		}
+		n.Conditions[model.Ready].Status = model.True
+		c.nodes[name] = &n
+		c.fleet.Node(&n, c.now)
+	}
+	c.settle()
+	c.renew(nil)
+	c.settle()
+}
+
+func BenchmarkThousandOfAZoneDieWith30PodsEach(b *testing.B) {
+	c := newCrowd(4000, 3, 30)
+	dead := map[string]bool{}
+	for i := 0; len(dead) < 1000; i += 3 {
+		dead[c.names[i]] = true
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		c.now = c.now.Add(39 * second)
+		c.renew(dead)
+		c.now = c.now.Add(10 * second)
+		b.StartTimer()
+		if done := c.settle(); done < 32_000 {
+			b.Fatalf("only %d things were done", done)
+		}
+		b.StopTimer()
+		c.revive(dead)
+		b.StartTimer()
+	}
+}

@@ -1,0 +1,96 @@
+package core_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
+)
+
+// remains adds to a chaos what becomes of evicted pods: they are marked, by clocks
+// that are wrong, lose their marks, are deleted by others, and made anew.
+func (c *chaos) remains(t troubles) {
+	for i := range 30 {
+		c.at(c.moment(t), func() {
+			p := c.anyPod()
+			if p == nil {
+				return
+			}
+			switch marked := c.now.Add(time.Duration(c.r.IntN(400)-300) * second); c.r.IntN(8) {
+			case 0, 1, 2, 3, 4:
+				c.changePod(p.UID, 0, func(p *model.Pod) { p.Finished, p.Ready, p.Evicted = true, false, &marked })
+			case 5:
+				c.changePod(p.UID, 0, func(p *model.Pod) { p.Evicted = nil })
+			case 6:
+				c.changePod(p.UID, 0, func(p *model.Pod) { p.Deleting = true })
+				c.at(c.now.Sub(start)+20*second, func() { c.removePod(p.UID, 0) })
+			case 7:
+				c.removePod(p.UID, 0)
+				c.podLike(model.Pod{Name: p.Name, UID: fmt.Sprint(p.Name, "-", i), Node: p.Node})
+			}
+		})
+	}
+	for range 3 {
+		c.at(c.moment(t), func() { c.fleet.Unreachable(c.now) })
+	}
+}
+
+// anyPod is one that there is; nil if there is none.
+func (c *chaos) anyPod() (some *model.Pod) {
+	for i := range c.lastPod {
+		p := c.pods[fmt.Sprint("p", 1+(i+c.r.IntN(c.lastPod))%c.lastPod)]
+		if p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// mayGo reports whether a pod may be deleted for what its node's agent did to it.
+func (c *chaos) mayGo(p *model.Pod) bool {
+	return p.Finished && p.Evicted != nil && !p.Deleting &&
+		!c.now.Before(p.Evicted.Add(c.policy.EvictedPodTTL)) && !c.now.Before(p.Created.Add(c.policy.EvictedPodTTL))
+}
+
+func TestOnlyPodsThatAgentsEvictedAreDeletedAndInTheirTime(t *testing.T) {
+	policy := taintMode()
+	policy.EvictedPodTTL = 100 * second
+	deleted := 0
+	inWorlds(t, []core.Policy{policy}, all, func(c *chaos) {
+		c.remains(all)
+		c.check = func(a *core.Action) {
+			if a.Kind == core.ClearPod && !c.mayGo(a.Pod) {
+				c.complain("%s is to be deleted: %+v", a.Pod.UID, a.Pod)
+			}
+		}
+		gone := map[string]bool{}
+		c.applied = func(a *core.Action) {
+			if a.Kind != core.ClearPod || c.pods[a.Pod.UID] == nil {
+				return
+			}
+			if deleted++; gone[a.Pod.UID] {
+				c.complain("%s is deleted a second time", a.Pod.UID)
+			}
+			if gone[a.Pod.UID] = true; c.fleet.Overtaken(a, c.now) {
+				c.complain("%s is deleted though it may stay", a.Pod.UID)
+			}
+		}
+		c.apart = func(_, to time.Time) { c.expectNoneLeft(to) }
+	})
+	if deleted < worlds {
+		t.Errorf("%d pods were deleted in %d worlds: they show nothing", deleted, worlds)
+	}
+}
+
+// expectNoneLeft wants nobody kept for much longer than that: a delete that fails
+// is tried again for as long as it takes.
+func (c *chaos) expectNoneLeft(until time.Time) {
+	const borne = 8 * minute // failures, and outages
+	for uid, p := range c.pods {
+		if p.Evicted != nil && !p.Deleting && until.After(p.Evicted.Add(c.policy.EvictedPodTTL+borne)) && until.After(p.Created.Add(c.policy.EvictedPodTTL+borne)) {
+			c.complain("%s is there still", uid)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+
+	"plimsoll.dev/plimsoll/internal/strictyaml"
+	"plimsoll.dev/plimsoll/lifecycle/model"
+)
+
+// deeds is what an event may hold. Of one that holds several, they are done in
+// this order.
+var deeds = []struct {
+	field string
+	read  func(*reader, strictyaml.Value) []deed
+}{
+	{"deleteNode", (*reader).deleteNode},
+	{"addNode", (*reader).addNode},
+	{"deletePod", (*reader).deletePod},
+	{"addPod", (*reader).addPod},
+	{"updatePod", (*reader).updatePod},
+	{"label", (*reader).label},
+	{"cordon", onNodes("cordoned", func(w *world, n *node) { w.cordon(n, true) })},
+	{"uncordon", onNodes("uncordoned", func(w *world, n *node) { w.cordon(n, false) })},
+	{"untaint", (*reader).untaint},
+	{"taint", (*reader).taint},
+	{"stop", onNodes("stopped", func(_ *world, n *node) { n.renews, n.reports = false, false })},
+	{"stopLease", onNodes("lease renewed no longer", func(_ *world, n *node) { n.renews = false })},
+	{"stopStatus", onNodes("status reported no longer", func(_ *world, n *node) { n.reports = false })},
+	{"resume", onNodes("back", (*world).resume)},
+	{"ready", (*reader).ready},
+	{"condition", (*reader).condition},
+	{"restart", (*reader).restart},
+}
+
+func deedNames() []string {
+	names := make([]string, len(deeds))
+	for i := range deeds {
+		names[i] = deeds[i].field
+	}
+	return names
+}
+
+// onNodes reads a list of nodes to each of which the same happens.
+func onNodes(words string, do func(*world, *node)) func(*reader, strictyaml.Value) []deed {
+	return func(r *reader, v strictyaml.Value) []deed { return each(r.names(v), words, do) }
+}
+
+// each is a deed that happens to each of some nodes that are there.
+func each(names []string, words string, do func(*world, *node)) []deed {
+	return []deed{{inWords(names) + ": " + words, func(w *world) error {
+		for _, name := range names {
+			do(w, w.nodes[name])
+		}
+		return nil
+	}}}
+}
+
+// inWords lists names for a person, and counts them if they are many.
+func inWords(names []string) string {
+	const most = 6
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and " + counted(len(names)-most, "other")
+	}
+	return strings.Join(names, ", ")
+}
+
+// names reads a list of nodes that are there at this point of the file.
+func (r *reader) names(v strictyaml.Value) []string {
+	var names []string
+	for _, item := range v.List() {
+		name := item.Text()
+		switch {
+		case name == "":
+			item.Fault("must be the name of a node")
+		case !r.ever[name]:
+			item.Fault("no node of this file ever has this name")
+		case !r.present[name]:
+			item.Fault("no node has this name at this time")
+		case slices.Contains(names, name):
+			item.Fault("is named twice")
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// text reads a string that may not be left out or empty.
+func text(v strictyaml.Value) string {
+	s := v.Text()
+	if v.Present() && s == "" {
+		v.Fault("must not be empty")
+	}
+	return s
+}
+
+func choice(v strictyaml.Value, choices []string) string {
+	s := v.Text()
+	if v.Present() && !slices.Contains(choices, s) {
+		v.Fault("must be one of %s", strings.Join(choices, ", "))
+	}
+	return s
+}
+
+func (r *reader) addNode(v strictyaml.Value) []deed {
+	n, ok := r.node(v)
+	if !ok {
+		return nil
+	}
+	return []deed{{inWords(n.names) + ": registered", func(w *world) error { w.register(n); return nil }}}
+}
+
+func (r *reader) deleteNode(v strictyaml.Value) []deed {
+	names := r.names(v)
+	for _, name := range names {
+		delete(r.present, name)
+	}
+	return each(names, "deleted", (*world).deregister)
+}
+
+func (r *reader) addPod(v strictyaml.Value) []deed {
+	p, ok := r.pod(v)
+	if r.remember(p); !ok {
+		return nil
+	}
+	path := v.Path()
+	return []deed{{inWords(p.names) + ": bound to " + p.spec.object.Node, func(w *world) error {
+		for _, name := range p.names {
+			if w.pods[name] != nil {
+				return strictyaml.Faults{{Path: path, Value: name, Problem: "there is a pod of this name at this time"}}
+			}
+		}
+		w.create(p)
+		return nil
+	}}}
+}
+
+func (r *reader) updatePod(v strictyaml.Value) []deed {
+	p, ok := r.pod(v)
+	for _, name := range p.names {
+		node, is := r.pods[name]
+		switch {
+		case !is:
+			r.faults.Add(v.Path()+".metadata.name", name, "no pod of this file has this namespace/name by then")
+			ok = false
+		case p.spec.object.Node != "" && p.spec.object.Node != node:
+			r.faults.Add(v.Path()+".spec.nodeName", p.spec.object.Node, "must stay %q: only tolerations can be changed", node)
+			ok = false
+		}
+	}
+	if !ok {
+		return nil
+	}
+	return []deed{{inWords(p.names) + ": tolerations changed", func(w *world) error {
+		for _, name := range p.names {
+			w.tolerate(name, p.spec.object.Tolerations)
+		}
+		return nil
+	}}}
+}
+
+// deletePod reads pods by namespace/name. One that is gone by then is no fault:
+// who writes the file can not know who is evicted.
+func (r *reader) deletePod(v strictyaml.Value) []deed {
+	var names []string
+	for _, item := range v.List() {
+		name := item.Text()
+		if _, is := r.pods[name]; !is {
+			item.Fault("no pod of this file has this namespace/name by then")
+			continue
+		}
+		names = append(names, name)
+	}
+	return []deed{{inWords(names) + ": deleted", func(w *world) error {
+		for _, name := range names {
+			w.remove(name)
+		}
+		return nil
+	}}}
+}
+
+func (r *reader) label(v strictyaml.Value) []deed {
+	o := v.Object("nodes", "key", "value")
+	key, value := text(o.Need("key")), o.Get("value").Text()
+	return each(r.names(o.Need("nodes")), "labelled "+key+"="+value, func(w *world, n *node) { w.label(n, key, value) })
+}
+
+func (r *reader) taint(v strictyaml.Value) []deed {
+	o := v.Object("nodes", "key", "value", "effect")
+	t := model.Taint{Key: text(o.Need("key")), Value: o.Get("value").Text()}
+	t.Effect, _ = model.ParseEffect(choice(o.Need("effect"), effects))
+	return each(r.names(o.Need("nodes")), "tainted "+taintName(t), func(w *world, n *node) { w.taint(n, t) })
+}
+
+// untaint reads a taint by key and effect; without an effect, all of the key are
+// meant. A value is understood, and makes no difference.
+func (r *reader) untaint(v strictyaml.Value) []deed {
+	o := v.Object("nodes", "key", "value", "effect")
+	t := model.Taint{Key: text(o.Need("key")), Value: o.Get("value").Text()}
+	if effect := o.Get("effect"); effect.Present() {
+		t.Effect, _ = model.ParseEffect(choice(effect, effects))
+	}
+	return each(r.names(o.Need("nodes")), "untainted of "+taintName(t), func(w *world, n *node) { w.untaint(n, t) })
+}
+
+// taintName is key=value:effect, as far as there is a value and an effect.
+func taintName(t model.Taint) string {
+	name := t.Key
+	if t.Value != "" {
+		name += "=" + t.Value
+	}
+	if t.Effect != model.AnyEffect {
+		name += ":" + t.Effect.String()
+	}
+	return name
+}
+
+func (r *reader) ready(v strictyaml.Value) []deed {
+	o := v.Object("nodes", "status")
+	return r.says(o, model.Ready, model.Ready.String(), choice(o.Need("status"), statuses))
+}
+
+// condition reads what nodes report of one condition. Those by which nothing is
+// decided may be reported too.
+func (r *reader) condition(v strictyaml.Value) []deed {
+	o := v.Object("nodes", "type", "status")
+	name := text(o.Need("type"))
+	status := choice(o.Need("status"), statuses)
+	t, decides := model.ParseConditionType(name)
+	if !decides {
+		return each(r.names(o.Need("nodes")), name+" reported "+status, func(*world, *node) {})
+	}
+	return r.says(o, t, name, status)
+}
+
+func (r *reader) says(o strictyaml.Object, t model.ConditionType, name, status string) []deed {
+	s := model.ParseStatus(status)
+	return each(r.names(o.Need("nodes")), name+" reported "+status, func(w *world, n *node) { w.say(n, t, s) })
+}
+
+func (r *reader) restart(v strictyaml.Value) []deed {
+	if !v.Bool(false) {
+		return nil
+	}
+	return []deed{{"the controller fails over", func(w *world) error { w.fleet = nil; return nil }}}
+}

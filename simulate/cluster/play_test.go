@@ -1,0 +1,264 @@
+package cluster_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// A play is a random scenario that can be written down as a file, and read by the
+// twin.
+type play struct {
+	grace, startup, timeout, large, until int
+	rate, secondary                       float64
+	manager, based                        bool // enableTaintManager, taintBasedEvictions
+	kept                                  int  // evictedPodTTL
+	nodes                                 []playNode
+	pods                                  []playPod
+	events                                []playEvent
+}
+
+type playNode struct {
+	name, zone string
+	excluded   bool
+}
+
+type playPod struct {
+	name, node       string
+	tolerates        []playToleration
+	daemon, finished bool
+	evicted          bool // by its node's agent
+}
+
+// A playToleration is for the NoExecute taint of a key, or of any if that is
+// empty.
+type playToleration struct {
+	key     string
+	seconds int
+}
+
+const forEver = -1 << 30
+
+type playEvent struct {
+	at    int
+	do    string
+	node  string
+	value string
+	added *playNode
+	pod   *playPod
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// newPlay makes one up. A calm one has large zones in which little happens. Each zone has a node, its anchor, that stays in it: what
+// becomes of the tokens of a zone that vanishes is left open by the contract.
+func newPlay(seed uint64, calm bool) *play {
+	r := rand.New(rand.NewPCG(seed, 5))
+	p := &play{
+		grace: pick(r, 20, 40, 50), startup: 60, timeout: pick(r, 60, 120, 300), large: pick(r, 2, 4, 50), until: 1000,
+		rate: pick(r, 0.1, 0.1, 0.2, 1), secondary: pick(r, 0.01, 0.05), manager: r.IntN(4) > 0, based: r.IntN(4) > 0, kept: pick(r, 0, 50, 333),
+	}
+	zones := []string{"z0", "z1", "z2"}[:1+r.IntN(3)]
+	least, every := 1, pick(r, 20, 60, 150)
+	if calm {
+		least, every = 12, 80
+	}
+	for _, zone := range zones {
+		for i := range least + r.IntN(6) {
+			p.nodes = append(p.nodes, playNode{fmt.Sprintf("%s-%d", zone, i), zone, i > 0 && r.IntN(8) == 0})
+		}
+	}
+	for i := range r.IntN(12) {
+		p.pods = append(p.pods, p.newPod(r, fmt.Sprintf("p%d", i)))
+	}
+	w := &wings{r: r, play: p, zones: zones, pods: len(p.pods), calm: calm}
+	for _, n := range p.nodes {
+		w.on = append(w.on, n.name)
+	}
+	for at := 0; at < 700; at += r.IntN(every) {
+		w.enter(at)
+	}
+	return p
+}
+
+func (p *play) newPod(r *rand.Rand, name string) playPod {
+	pod := playPod{name: "default/" + name, node: p.nodes[r.IntN(len(p.nodes))].name, daemon: r.IntN(5) == 0, finished: r.IntN(5) == 0}
+	pod.evicted = pod.finished && r.IntN(3) > 0
+	if pod.tolerates = tolerations(r); r.IntN(2) == 0 { // as most pods have it
+		seconds := pick(r, 20, 60, 100, 300)
+		pod.tolerates = []playToleration{{"node.kubernetes.io/unreachable", seconds}, {"node.kubernetes.io/not-ready", seconds}, {"k", seconds}}
+	}
+	return pod
+}
+
+func tolerations(r *rand.Rand) (all []playToleration) {
+	for range r.IntN(4) {
+		key := pick(r, "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready", "k", "")
+		all = append(all, playToleration{key, pick(r, -5, 0, 7, 30, 100, 300, forEver)})
+	}
+	return all
+}
+
+// Wings are where events come from.
+type wings struct {
+	r     *rand.Rand
+	play  *play
+	zones []string
+	on    []string // nodes that there are
+	pods  int      // how many there were
+	calm  bool
+}
+
+// enter adds what happens at a time.
+func (w *wings) enter(at int) {
+	r := w.r
+	node := w.on[r.IntN(len(w.on))]
+	e := playEvent{at: at, node: node}
+	e.do = pick(r, "stop", "stop", "stopLease", "stopStatus", "resume", "resume", "resume", "ready", "ready", "pressure",
+		"cordon", "uncordon", "taint", "untaint", "move", "deleteNode", "addNode", "addPod", "deletePod", "updatePod", "blackout", "recovery")
+	anchor := strings.HasSuffix(node, "-0")
+	switch e.do {
+	case "ready", "pressure":
+		e.value = pick(r, "True", "False", "False")
+	case "move":
+		if e.value = pick(r, w.zones...); anchor {
+			return
+		}
+	case "deleteNode":
+		if anchor {
+			return
+		}
+		w.on = slices.DeleteFunc(w.on, func(n string) bool { return n == node })
+	case "addNode":
+		gone := w.play.nodes[r.IntN(len(w.play.nodes))]
+		if slices.Contains(w.on, gone.name) {
+			return
+		}
+		w.on = append(w.on, gone.name)
+		e.added = &gone
+	case "addPod", "updatePod", "deletePod":
+		if !w.enterPod(&e) {
+			return
+		}
+	case "blackout", "recovery": // of many nodes at once
+		if w.calm {
+			return
+		}
+		for _, n := range w.on {
+			if r.IntN(4) > 0 {
+				w.play.events = append(w.play.events, playEvent{at: at, node: n, do: map[string]string{"blackout": "stop", "recovery": "resume"}[e.do]})
+			}
+		}
+		return
+	}
+	w.play.events = append(w.play.events, e)
+}
+
+func (w *wings) enterPod(e *playEvent) bool {
+	if e.do == "addPod" {
+		pod := w.play.newPod(w.r, fmt.Sprintf("p%d", w.pods))
+		w.pods++
+		e.pod = &pod
+		return true
+	}
+	if w.pods == 0 {
+		return false
+	}
+	e.value = fmt.Sprintf("default/p%d", w.r.IntN(w.pods))
+	if e.do == "updatePod" {
+		e.pod = &playPod{name: e.value, tolerates: tolerations(w.r)}
+	}
+	return true
+}
+
+// withFailovers is the play with failovers at these times, which are in order.
+func (p *play) withFailovers(times ...int) *play {
+	with := *p
+	with.events = nil
+	for _, e := range p.events {
+		for ; len(times) > 0 && times[0] <= e.at; times = times[1:] {
+			with.events = append(with.events, playEvent{at: times[0], do: "restart"})
+		}
+		with.events = append(with.events, e)
+	}
+	return &with
+}
+
+// yaml is the play as a file.
+func (p *play) yaml() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nconfig: {nodeMonitorGracePeriod: %ds, nodeStartupGracePeriod: %ds, podEvictionTimeout: %ds, nodeEvictionRate: %g, secondaryNodeEvictionRate: %g, largeClusterSizeThreshold: %d, enableTaintManager: %t, taintBasedEvictions: %t%s}\nnodes:\n",
+		p.grace, p.startup, p.timeout, p.rate, p.secondary, p.large, p.manager, p.based, map[bool]string{true: fmt.Sprintf(", evictedPodTTL: %ds", p.kept)}[p.kept > 0])
+	for _, n := range p.nodes {
+		fmt.Fprintf(&b, "- %s\n", n.yaml())
+	}
+	b.WriteString("pods:\n")
+	for _, pod := range p.pods {
+		fmt.Fprintf(&b, "- %s\n", pod.yaml())
+	}
+	b.WriteString("events:\n")
+	for _, e := range p.events {
+		fmt.Fprintf(&b, "- {at: %ds, %s}\n", e.at, e.yaml())
+	}
+	fmt.Fprintf(&b, "until: %ds\n", p.until)
+	return b.String()
+}
+
+func (n *playNode) yaml() string {
+	labels := "topology.kubernetes.io/zone: " + n.zone
+	if n.excluded {
+		labels += `, node.kubernetes.io/exclude-disruption: ""`
+	}
+	return fmt.Sprintf("{metadata: {name: %s, labels: {%s}}}", n.name, labels)
+}
+
+func (p *playPod) yaml() string {
+	metadata := "name: " + strings.TrimPrefix(p.name, "default/")
+	if p.daemon {
+		metadata += ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: d, controller: true}]"
+	}
+	var tolerations []string
+	for _, t := range p.tolerates {
+		text := "operator: Exists"
+		if t.key != "" {
+			text += ", key: " + t.key
+		}
+		if t.seconds != forEver {
+			text += fmt.Sprintf(", tolerationSeconds: %d", t.seconds)
+		}
+		tolerations = append(tolerations, "{"+text+"}")
+	}
+	spec := "tolerations: [" + strings.Join(tolerations, ", ") + "]"
+	if p.node != "" {
+		spec += ", nodeName: " + p.node
+	}
+	status := map[bool]string{true: "phase: Succeeded", false: "phase: Running"}[p.finished]
+	if p.evicted {
+		status = "phase: Failed, reason: Evicted, conditions: [{type: plimsoll.dev/Evicted, status: \"True\"}]"
+	}
+	return fmt.Sprintf("{metadata: {%s}, spec: {%s}, status: {%s}}", metadata, spec, status)
+}
+
+func (e *playEvent) yaml() string {
+	on := "nodes: [" + e.node + "]"
+	switch e.do {
+	case "ready":
+		return fmt.Sprintf("ready: {%s, status: %q}", on, e.value)
+	case "pressure":
+		return fmt.Sprintf("condition: {%s, type: DiskPressure, status: %q}", on, e.value)
+	case "taint", "untaint":
+		return fmt.Sprintf("%s: {%s, key: k, effect: NoExecute}", e.do, on)
+	case "move":
+		return fmt.Sprintf("label: {%s, key: topology.kubernetes.io/zone, value: %s}", on, e.value)
+	case "addNode":
+		return "addNode: " + e.added.yaml()
+	case "addPod", "updatePod":
+		return e.do + ": " + e.pod.yaml()
+	case "restart":
+		return "restart: true"
+	case "deletePod":
+		return "deletePod: [" + e.value + "]"
+	}
+	return fmt.Sprintf("%s: [%s]", e.do, e.node)
+}

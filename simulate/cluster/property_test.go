@@ -1,0 +1,232 @@
+package cluster_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plays is how many random scenarios are held against the twin.
+func plays() uint64 {
+	if testing.Short() {
+		return 200
+	}
+	return 1000
+}
+
+// What random clusters lead to is what the contract, read once more and written
+// down naively, says.
+func TestTwin(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]uint64{}
+	for seed := range plays() {
+		p := newPlay(seed, seed%4 == 0)
+		want := newTwin(p).run()
+		expectSame(t, p, want)
+		for _, l := range want {
+			kinds[strings.Fields(l)[1]]++
+		}
+	}
+	for _, kind := range []string{"zone", "condition", "taint", "pod-not-ready", "evict", "cancel", "clear-pod"} {
+		if kinds[kind] < plays()/4 {
+			t.Errorf("%d lines of kind %s in %d plays: too few to mean much", kinds[kind], kind, plays())
+		}
+	}
+	t.Log(kinds)
+}
+
+// A failover changes nothing at all where no token is waited for or was just
+// spent, and no node is about to fall silent: whatever timers run, and however
+// often it happens.
+func TestFailovers(t *testing.T) {
+	t.Parallel()
+	tried, taints := 0, 0
+	for seed := range plays() / 4 {
+		p := newPlay(seed, true)
+		want := told(t, p.yaml())
+		calm := calmMoments(p, want)
+		if !p.based || len(calm) == 0 {
+			continue
+		}
+		expectSame(t, p.withFailovers(calm...), want)
+		tried += len(calm)
+		taints += strings.Count(strings.Join(want, "\n"), "NoExecute")
+	}
+	if tried < int(plays()/2) || taints < int(plays()/4) {
+		t.Errorf("%d failovers among %d NoExecute taints: too few to mean much", tried, taints)
+	}
+	t.Logf("%d failovers, %d NoExecute taints", tried, taints)
+}
+
+// calmMoments are times, a minute apart, near which nothing of that happens; none
+// if a zone is ever disrupted, because its empty bucket is seen nowhere.
+func calmMoments(p *play, lines []string) (calm []int) {
+	near := map[int]bool{}
+	for _, l := range lines {
+		now := secondsOf(l)
+		near[now] = true
+		switch {
+		case strings.Contains(l, " zone "):
+			return nil
+		case strings.Contains(l, "Ready Unknown"):
+			for t := now - 11; t <= now; t++ {
+				near[t] = true
+			}
+		case strings.Contains(l, "add node.kubernetes.io/") && strings.HasSuffix(l, ":NoExecute"):
+			pause := int(1/p.rate) + 1
+			for t := now - pause; t <= now+pause; t++ {
+				near[t] = true
+			}
+		}
+	}
+	for t := 60; t < p.until && t < p.events[len(p.events)-1].at; t += 60 {
+		if !near[t] {
+			calm = append(calm, t)
+		}
+	}
+	return calm
+}
+
+// Failovers at any time: who is given up when is within the rate, and everything
+// else is what the twin says that follows from it: no timer moves, nobody is
+// untainted who is not ready, and who is silent is Unknown at its deadline, or
+// one renewal interval after the takeover.
+func TestFailoversAtAnyTime(t *testing.T) {
+	t.Parallel()
+	failovers := 0
+	for seed := range plays() / 4 {
+		p := newPlay(seed, seed%3 == 0)
+		p.based = true
+		if len(p.events) == 0 {
+			continue
+		}
+		r := rand.New(rand.NewPCG(seed, 9))
+		var times []int
+		for at := 5 + r.IntN(100); at < p.events[len(p.events)-1].at; at += 1 + r.IntN(80) {
+			times = append(times, at)
+		}
+		p = p.withFailovers(times...)
+		failovers += len(times)
+		w := newTwin(p)
+		w.turn = turns(told(t, p.yaml()))
+		expectSame(t, p, w.run())
+		expectRate(t, p, w.turn)
+	}
+	t.Logf("%d failovers", failovers)
+}
+
+// turns are the nodes that got a NoExecute taint, and not in place of another.
+func turns(lines []string) map[moved]bool {
+	swapped, all := map[moved]bool{}, map[moved]bool{}
+	for _, op := range []string{"remove", "add"} {
+		for _, l := range lines {
+			f := strings.Fields(l)
+			if f[1] != "taint" || f[3] != op || !strings.HasSuffix(f[4], ":NoExecute") {
+				continue
+			}
+			m := moved{secondsOf(l), f[2]}
+			if op == "remove" {
+				swapped[m] = true
+			} else if !swapped[m] {
+				all[m] = true
+			}
+		}
+	}
+	return all
+}
+
+// expectRate holds the turns of each zone that no node ever leaves or joins
+// against its rate.
+func expectRate(t *testing.T, p *play, all map[moved]bool) {
+	t.Helper()
+	open := map[string]bool{}
+	for _, e := range p.events {
+		if e.do == "move" || e.do == "deleteNode" {
+			open[zoneOf(e.node)], open[e.value] = true, true
+		}
+	}
+	times := map[string][]int{}
+	for m := range all {
+		times[zoneOf(m.node)] = append(times[zoneOf(m.node)], m.at)
+	}
+	for zone, at := range times {
+		slices.Sort(at)
+		for i := range at {
+			for j := i; j < len(at) && !open[zone]; j++ {
+				if float64(j-i+1) > 1+p.rate*float64(at[j]-at[i])+1e-9 {
+					t.Fatalf("zone %s: nodes given up at %v, at a rate of %g, in\n%s", zone, at[i:j+1], p.rate, p.yaml())
+				}
+			}
+		}
+	}
+}
+
+// zoneOf is the zone in which a node of a play begins.
+func zoneOf(node string) string {
+	zone, _, _ := strings.Cut(node, "-")
+	return zone
+}
+
+func secondsOf(line string) (s int) {
+	if _, err := fmt.Sscanf(line, "%ds", &s); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func expectSame(t *testing.T, p *play, want []string) {
+	t.Helper()
+	got := told(t, p.yaml())
+	for i := range max(len(got), len(want)) {
+		if at(got, i) != at(want, i) {
+			t.Fatalf("line %d is\n%s\nwant\n%s\nafter\n%s\nin\n%s", i, at(got, i), at(want, i), strings.Join(got[max(0, i-15):min(i, len(got))], "\n"), p.yaml())
+		}
+	}
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(nothing)"
+}
+
+// told is what a scenario prints in the words of the twin, sorted within each
+// time.
+func told(t *testing.T, file string) (all []string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := read(t, file).WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var same []string
+	last := ""
+	for _, l := range decoded(t, out.String()) {
+		if at := fmt.Sprint(l.keys["at"]); at != last {
+			slices.Sort(same)
+			all = append(all, same...)
+			same, last = nil, at
+		}
+		same = append(same, l.brief())
+	}
+	slices.Sort(same)
+	return append(all, same...)
+}
+
+func (l printed) brief() string {
+	k := l.keys
+	switch k["do"] {
+	case "zone":
+		return fmt.Sprintf("%v zone %q %v %v", k["at"], strings.TrimPrefix(k["zone"].(string), "/"), k["state"], k["rate"])
+	case "condition":
+		return fmt.Sprintf("%v condition %v %v %v %v", k["at"], k["node"], k["type"], k["status"], k["reason"])
+	case "taint":
+		return fmt.Sprintf("%v taint %v %v %v:%v", k["at"], k["node"], k["op"], k["key"], k["effect"])
+	case "evict":
+		return fmt.Sprintf("%v evict %v %v %v", k["at"], k["node"], k["pod"], k["why"])
+	}
+	return fmt.Sprintf("%v %v %v %v", k["at"], k["do"], k["node"], k["pod"])
+}

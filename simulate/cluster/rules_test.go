@@ -1,0 +1,203 @@
+package cluster_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// brief is what a scenario prints, a word or two for each line.
+func brief(t *testing.T, text string) string {
+	t.Helper()
+	if !strings.Contains(text, "config:") {
+		text = "config: {nodeMonitorGracePeriod: 40s}\n" + text
+	}
+	lines, _ := output(t, read(t, head+text))
+	var b strings.Builder
+	for _, l := range decoded(t, lines) {
+		fmt.Fprintf(&b, "%v ", l.keys["at"])
+		for _, key := range []string{"node", "pod", "zone", "state", "rate", "type", "op", "key", "effect", "value"} {
+			if v, is := l.keys[key]; is {
+				fmt.Fprintf(&b, "%v ", v)
+			}
+		}
+		fmt.Fprintf(&b, "%v\n", l.keys["do"])
+	}
+	return strings.NewReplacer("node.kubernetes.io/", "", "default/", "").Replace(b.String())
+}
+
+// only keeps the lines that hold a word.
+func only(lines, word string) string {
+	var kept []string
+	for l := range strings.Lines(lines) {
+		if strings.Contains(l, word) {
+			kept = append(kept, strings.TrimSpace(l))
+		}
+	}
+	return strings.Join(kept, "; ")
+}
+
+// How nodes behave, seen by when they are found to be silent, and what becomes
+// of them.
+func TestNodes(t *testing.T) {
+	const three = "nodes: [{metadata: {name: a}, count: 3}]\nuntil: 20m\nevents: "
+	for _, c := range []struct{ name, file, word, want string }{
+		{"renewals of an instant come after its events",
+			three + "[{at: 60s, stop: [a-0]}]", "Ready", "90s a-0 Ready condition"},
+		{"a node that registers later renews from then on",
+			three + "[{at: 63s, addNode: {metadata: {name: b}}}, {at: 75s, stop: [b]}]", "Ready", "113s b Ready condition"},
+		{"resume starts the periods anew",
+			three + "[{at: 15s, stop: [a-0]}, {at: 17s, resume: [a-0]}, {at: 39s, stop: [a-0]}]", "Ready", "77s a-0 Ready condition"},
+		{"the status is a sign of life, every five minutes",
+			three + "[{at: 65s, stopLease: [a-0]}, {at: 590s, stopStatus: [a-0]}]", "Ready",
+			"100s a-0 Ready condition; 340s a-0 Ready condition"},
+		{"the status alone may be silent",
+			three + "[{at: 65s, stopStatus: [a-0]}]", "a-0", ""},
+		{"what a node reports itself is a sign of life",
+			three + "[{at: 65s, stopLease: [a-0]}, {at: 90s, condition: {nodes: [a-0], type: PIDPressure, status: \"False\"}}]", "Ready", "130s a-0 Ready condition; 340s a-0 Ready condition; 640s a-0 Ready condition; 940s a-0 Ready condition"},
+		{"what somebody else reports of a stopped node is none",
+			three + "[{at: 65s, stop: [a-0]}, {at: 90s, condition: {nodes: [a-0], type: NetworkUnavailable, status: \"True\"}}]", "Ready", "100s a-0 Ready condition"},
+		{"a stopped node that says Ready itself was heard of once",
+			three + "[{at: 65s, stop: [a-0]}, {at: 90s, ready: {nodes: [a-0], status: \"True\"}}]", "Ready", "130s a-0 Ready condition"},
+		{"resume is Ready, whatever was reported before; a pressure stays",
+			three + "[{at: 30s, ready: {nodes: [a-0], status: \"False\"}}, {at: 30s, condition: {nodes: [a-0], type: DiskPressure, status: \"True\"}}, {at: 65s, stop: [a-0]}, {at: 85s, resume: [a-0]}]", "NoSchedule",
+			"30s a-0 add disk-pressure NoSchedule taint; 30s a-0 add not-ready NoSchedule taint; 85s a-0 remove not-ready NoSchedule taint"},
+		{"a node that stops when it registers never reported",
+			three + "[{at: 60s, addNode: {metadata: {name: b}}}, {at: 60s, stop: [b]}]", "NoExecute", "120s b add unreachable NoExecute taint"},
+		{"one that comes back in the same instant did",
+			three + "[{at: 60s, stop: [a-0]}, {at: 60s, resume: [a-0]}]", "a-0", ""},
+		{"a condition of the file is reported from the start, the others as usual",
+			"nodes: [{metadata: {name: a}, status: {conditions: [{type: MemoryPressure, status: \"True\"}]}}]\nuntil: 1m", "a", "0s a add memory-pressure NoSchedule taint"},
+		{"a condition that decides nothing changes nothing",
+			three + "[{at: 30s, condition: {nodes: [a-0], type: KernelDeadlock, status: \"True\"}}]", "a-0", ""},
+		{"a node of the file may register with taints, since then",
+			"nodes: [{metadata: {name: a}, spec: {taints: [{key: k, effect: NoExecute, timeAdded: 2020-01-01T00:00:00Z}]}}]\npods: [{metadata: {name: p}, spec: {nodeName: a, tolerations: [{key: k, operator: Exists, tolerationSeconds: 30}]}}]\nuntil: 1m", "evict", "30s a p evict"},
+		{"an untaint without an effect is for all of the key",
+			"nodes: [{metadata: {name: a}, spec: {taints: [{key: k, effect: NoExecute}, {key: k, effect: NoSchedule}]}}]\nevents: [{at: 1s, untaint: {nodes: [a], key: k}}, {at: 2s, addPod: {metadata: {name: p}, spec: {nodeName: a}}}]\nuntil: 1m", "a", ""},
+		{"a taint in place of another one counts from its own time",
+			three + "[{at: 10s, taint: {nodes: [a-0], key: k, effect: NoExecute}}, {at: 30s, taint: {nodes: [a-0], key: k, value: v, effect: NoExecute}}]\npods: [{metadata: {name: p}, spec: {nodeName: a-0, tolerations: [{key: k, operator: Exists, tolerationSeconds: 60}]}}]", "evict", "90s a-0 p evict"},
+		{"an event at the end does not happen any more, and before it does",
+			"nodes: [{metadata: {name: a}}]\nuntil: 1m\nevents: [{at: 59.999s, cordon: [a]}, {at: 60s, uncordon: [a]}]", "a", "59.999s a add unschedulable NoSchedule taint"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := only(brief(t, c.file), c.word); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// How pods come, go, and are ready.
+func TestPods(t *testing.T) {
+	const three = "nodes: [{metadata: {name: a}, count: 3}]\nuntil: 20m\nevents: "
+	const bare = "\npods: [{metadata: {name: p}, spec: {nodeName: a-0}}]"
+	const patient = "\npods: [{metadata: {name: p}, spec: {nodeName: a-0, tolerations: [{operator: Exists, tolerationSeconds: 60}]}}]"
+	for _, c := range []struct{ name, file, word, want string }{
+		{"ready again with their node, and marked again",
+			three + "[{at: 30s, stop: [a-0]}, {at: 80s, resume: [a-0]}, {at: 100s, stop: [a-0]}]" + patient,
+			"pod-not-ready", "60s a-0 p pod-not-ready; 130s a-0 p pod-not-ready"},
+		{"not ready by the file is never marked",
+			three + "[{at: 30s, stop: [a-0]}]\npods:\n- {metadata: {name: p}, spec: {nodeName: a-0, tolerations: [{operator: Exists}]}, status: {conditions: [{type: Ready, status: \"False\"}]}}\n- {metadata: {name: q}, spec: {nodeName: a-0, tolerations: [{operator: Exists}]}, status: {phase: Pending}}",
+			"pod-not-ready", ""},
+		{"bound to a node that is dead",
+			three + "[{at: 65s, stop: [a-0]}, {at: 200s, addPod: {metadata: {name: p}, spec: {nodeName: a-0, tolerations: [{operator: Exists, tolerationSeconds: 60}]}}}]",
+			"a-0 p", "200s a-0 p pod-not-ready; 260s a-0 p evict"},
+		{"finished pods and those that are being deleted are left alone",
+			three + "[{at: 30s, taint: {nodes: [a-0], key: k, effect: NoExecute}}]\npods:\n- {metadata: {name: p}, spec: {nodeName: a-0}, status: {phase: Failed}}\n- {metadata: {name: q, deletionTimestamp: 2020-01-01T00:00:00Z}, spec: {nodeName: a-0}}",
+			"evict", ""},
+		{"what is left of one that its agent evicted goes in its time, whatever the file says of when it was",
+			"config: {evictedPodTTL: 5m}\n" + three + "[{at: 30s, restart: true}]\npods:\n- {metadata: {name: p}, spec: {nodeName: a-0}, status: {phase: Failed, reason: Evicted, conditions: [{type: plimsoll.dev/Evicted, status: \"True\", lastTransitionTime: 2020-01-01T00:00:00Z}]}}\n- {metadata: {name: p2}, count: 2, spec: {nodeName: a-0}, status: {phase: Succeeded, conditions: [{type: plimsoll.dev/Evicted, status: \"True\"}]}}",
+			" p", "300s a-0 p clear-pod"},
+		{"and stays where nobody says how long it is kept",
+			three + "[]\npods: [{metadata: {name: p}, spec: {nodeName: a-0}, status: {phase: Failed, reason: Evicted, conditions: [{type: plimsoll.dev/Evicted, status: \"True\"}]}}]",
+			" p ", ""},
+		{"gone is gone, and a new one of the name is another pod",
+			three + "[{at: 30s, taint: {nodes: [a-0], key: k, effect: NoExecute}}, {at: 31s, deletePod: [default/p]}, {at: 31s, updatePod: {metadata: {name: p}}}, {at: 40s, addPod: {metadata: {name: p}, spec: {nodeName: a-0}}}]" + bare,
+			"evict", "30s a-0 p evict; 40s a-0 p evict"},
+		{"deleted before its time", three + "[{at: 30s, taint: {nodes: [a-0], key: k, effect: NoExecute}}, {at: 31s, deletePod: [default/p]}]" + patient, "p", ""},
+		{"an unbound one concerns nobody", three + "[{at: 65s, stop: [a-0]}]\npods: [{metadata: {name: p}}]", " p ", ""},
+		{"an operator that is not known tolerates",
+			three + "[{at: 30s, taint: {nodes: [a-0], key: k, effect: NoExecute}}]\npods: [{metadata: {name: p}, spec: {nodeName: a-0, tolerations: [{key: k, operator: Exist, tolerationSeconds: 60}]}}]",
+			"evict", "90s a-0 p evict"},
+		{"a count puts all of them on one node",
+			three + "[{at: 30s, taint: {nodes: [a-0], key: k, effect: NoExecute}}]\npods: [{metadata: {name: p, namespace: web, uid: u}, count: 2, spec: {nodeName: a-0}}]",
+			"evict", "30s a-0 web/p-0 evict; 30s a-0 web/p-1 evict"},
+		{"they outlive their node without a timer, and are ready on its successor",
+			three + "[{at: 30s, taint: {nodes: [a-0], key: k, effect: NoExecute}}, {at: 40s, deleteNode: [a-0]}, {at: 45s, deletePod: [default/q]}, {at: 50s, addNode: {metadata: {name: a-0}}}, {at: 60s, ready: {nodes: [a-0], status: \"False\"}}]" + "\npods: [{metadata: {name: p}, spec: {nodeName: a-0, tolerations: [{operator: Exists, tolerationSeconds: 60}]}}, {metadata: {name: q}, spec: {nodeName: a-0, tolerations: [{operator: Exists}]}}]",
+			"a-0 p", "40s a-0 p cancel; 120s a-0 p evict"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := only(brief(t, c.file), c.word); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// The form of what is printed.
+func TestLines(t *testing.T) {
+	t.Run("the order at one time", func(t *testing.T) {
+		got := brief(t, `
+nodes:
+- {metadata: {name: b, labels: {kubernetes.io/os: linux}}}
+- {metadata: {name: a, labels: {topology.kubernetes.io/zone: z}}}
+pods:
+- {metadata: {name: p, namespace: w}, spec: {nodeName: b}}
+- {metadata: {name: p, namespace: v}, spec: {nodeName: b}}
+events:
+- {at: 0s, condition: {nodes: [b], type: DiskPressure, status: "True"}}
+- {at: 0s, ready: {nodes: [b], status: "False"}}
+until: 1s
+`)
+		want := `0s  FullDisruption 0.1 zone
+0s b add disk-pressure NoSchedule taint
+0s b add not-ready NoExecute taint
+0s b add not-ready NoSchedule taint
+0s b beta.kubernetes.io/os linux label
+0s b v/p evict
+0s b w/p evict
+`
+		if got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	})
+	t.Run("times are in seconds, to the millisecond, and lines of one stand in order", func(t *testing.T) {
+		got := only(brief(t, "nodes: [{metadata: {name: a}, count: 2}]\nuntil: 2h\nevents: [{at: 1.0014s, cordon: [a-1]}, {at: 1001600us, cordon: [a-0]}, {at: 1h0m0.5s, uncordon: [a-0]}]"), "unschedulable")
+		if want := "1.001s a-0 add unschedulable NoSchedule taint; 1.001s a-1 add unschedulable NoSchedule taint; 3600.5s a-0 remove unschedulable NoSchedule taint"; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+	t.Run("no key but those of its kind, in their order", func(t *testing.T) {
+		lines, _ := output(t, read(t, head+`
+nodes: [{metadata: {name: a, labels: {kubernetes.io/os: ""}}}]
+pods: [{metadata: {name: p}, spec: {nodeName: a, tolerations: [{operator: Exists, tolerationSeconds: 30}]}}]
+events: [{at: 0s, taint: {nodes: [a], key: k, effect: NoExecute}}, {at: 5s, untaint: {nodes: [a], key: k}}, {at: 10s, taint: {nodes: [a], key: k, effect: NoExecute}}, {at: 65s, stop: [a]}]
+until: 2m
+`))
+		want := `{"at":"0s","do":"label","node":"a","key":"beta.kubernetes.io/os","value":""}
+{"at":"5s","do":"cancel","node":"a","pod":"default/p"}
+{"at":"40s","do":"evict","node":"a","pod":"default/p","why":"taint"}
+{"at":"110s","do":"zone","zone":"","state":"FullDisruption","rate":0}
+{"at":"110s","do":"condition","node":"a","type":"DiskPressure","status":"Unknown","reason":"NodeStatusUnknown"}
+{"at":"110s","do":"condition","node":"a","type":"MemoryPressure","status":"Unknown","reason":"NodeStatusUnknown"}
+{"at":"110s","do":"condition","node":"a","type":"PIDPressure","status":"Unknown","reason":"NodeStatusUnknown"}
+{"at":"110s","do":"condition","node":"a","type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}
+{"at":"110s","do":"taint","node":"a","op":"add","key":"node.kubernetes.io/unreachable","effect":"NoSchedule"}
+`
+		if lines != want {
+			t.Errorf("%s\nwant\n%s", lines, want)
+		}
+	})
+	t.Run("a new leader tells no zone again that nothing happened to", func(t *testing.T) {
+		got := only(brief(t, "nodes: [{metadata: {name: a}}, {metadata: {name: b, labels: {topology.kubernetes.io/zone: z}}}]\nuntil: 10m\nevents: [{at: 65s, stop: [a]}, {at: 120s, restart: true}, {at: 200s, resume: [a]}, {at: 200s, restart: true}]"), "zone")
+		if want := "100s  FullDisruption 0.1 zone; 200s  Normal 0.1 zone"; got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+	t.Run("nothing at all", func(t *testing.T) {
+		lines, text := output(t, read(t, head+"nodes: []\nuntil: 90s"))
+		if lines != "" || !strings.Contains(text, "0 nodes, 0 pods") || !strings.HasSuffix(text, "nothing happens until 90s\n") {
+			t.Errorf("%q, %q", lines, text)
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/zones"
+)
+
+// A run is a scenario under way.
+type run struct {
+	scenario *Scenario
+	world    *world
+	told     map[string]zoneState // what was told of zones last, by name
+	chapters []chapter
+	happened int // events
+}
+
+// A chapter is what happens at one time, as far as it is printed: to the
+// millisecond.
+type chapter struct {
+	at     string
+	events []string // in words, in their order
+	lines  []Line
+}
+
+type zoneState struct {
+	name string
+	rate float64
+}
+
+var normal = zones.Normal.String()
+
+// run runs the scenario to its end. An error is a fault of the file that only
+// the run could bring to light, or one of the program.
+func (s *Scenario) run() ([]chapter, error) {
+	r := &run{scenario: s, world: newWorld(), told: map[string]zoneState{}}
+	for _, n := range s.nodes {
+		r.world.register(n)
+	}
+	for _, p := range s.pods {
+		r.world.create(p)
+	}
+	end := start.Add(s.until)
+	for r.world.now.Before(end) {
+		if err := r.instant(); err != nil {
+			return nil, err
+		}
+		next, ok := r.next()
+		if !ok {
+			break
+		}
+		r.world.now = next
+	}
+	r.close()
+	return r.chapters, nil
+}
+
+// instant plays one moment: events, what nodes write, what the controller does.
+func (r *run) instant() error {
+	if err := r.happen(); err != nil {
+		return err
+	}
+	r.world.beat()
+	if r.world.fleet == nil {
+		r.takeOver()
+	}
+	if next, ok := r.world.fleet.Next(); r.world.changed || ok && !next.After(r.world.now) {
+		return r.settle()
+	}
+	return nil
+}
+
+// happen has the events of this moment happen.
+func (r *run) happen() error {
+	events := r.scenario.events
+	for ; r.happened < len(events) && !start.Add(events[r.happened].at).After(r.world.now); r.happened++ {
+		for _, d := range events[r.happened].deeds {
+			if err := d.do(r.world); err != nil {
+				return err
+			}
+			c := r.chapter()
+			c.events = append(c.events, d.words)
+		}
+	}
+	return nil
+}
+
+// takeOver starts a new controller: it is told what the API holds, leases
+// first, and nothing else. After a failover its predecessor was at work until
+// now.
+func (r *run) takeOver() {
+	w := r.world
+	w.fleet = core.New(r.scenario.policy)
+	names := slices.Sorted(maps.Keys(w.nodes))
+	for _, name := range names {
+		if lease := w.nodes[name].lease; !lease.IsZero() {
+			w.fleet.Renewed(name, lease, w.now, w.now)
+		}
+	}
+	for _, name := range names {
+		w.fleet.Node(w.nodes[name].object, w.now)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		if p := w.pods[name].object; p.Node != "" {
+			w.fleet.Pod(p, w.now)
+		}
+	}
+	var predecessor time.Time
+	if w.now != start {
+		predecessor = w.now
+	}
+	w.fleet.Lead(predecessor, w.now)
+	w.changed = true
+}
+
+// mostActs bounds how often the controller may act in one moment, each time
+// because of what it did before: if it is reached, the program is at fault.
+const mostActs = 1000
+
+// settle has the controller act until it has nothing more to do now.
+func (r *run) settle() error {
+	for range mostActs {
+		r.world.changed = false
+		actions := r.world.fleet.Act(r.world.now)
+		for i := range actions {
+			r.carryOut(&actions[i])
+		}
+		if len(actions) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the controller does not come to rest at %s: this is a bug of the program, please report it with the scenario", seconds(r.world.now.Sub(start)))
+}
+
+// next is the next moment at which something is due.
+func (r *run) next() (next time.Time, ok bool) {
+	earlier := func(at time.Time, is bool) {
+		if is && (!ok || at.Before(next)) {
+			next, ok = at, true
+		}
+	}
+	earlier(r.world.calendar.next())
+	if r.happened < len(r.scenario.events) {
+		earlier(start.Add(r.scenario.events[r.happened].at), true)
+	}
+	// What the controller wants to do at once it would have done.
+	if at, is := r.world.fleet.Next(); is && at.After(r.world.now) {
+		earlier(at, true)
+	}
+	return next, ok
+}
+
+// note adds a line to what is told of this moment.
+func (r *run) note(l Line) {
+	c := r.chapter()
+	l.At = c.at
+	c.lines = append(c.lines, l)
+}
+
+// chapter is that of this moment.
+func (r *run) chapter() *chapter {
+	at := seconds(r.world.now.Sub(start))
+	if n := len(r.chapters); n == 0 || r.chapters[n-1].at != at {
+		r.close()
+		r.chapters = append(r.chapters, chapter{at: at})
+	}
+	return &r.chapters[len(r.chapters)-1]
+}
+
+// close puts the lines of the last chapter in order.
+func (r *run) close() {
+	if n := len(r.chapters); n > 0 {
+		slices.SortStableFunc(r.chapters[n-1].lines, compare)
+	}
+}

@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/internal/strictyaml"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+)
+
+// Kind is the kind of scenarios about many nodes.
+const Kind = "ClusterScenario"
+
+// mostObjects bounds what `count` makes of a small file: nodes and pods
+// together, those of events included.
+const mostObjects = 1_000_000
+
+// A Scenario is a timeline of a cluster.
+type Scenario struct {
+	policy core.Policy
+	nodes  []named[nodeSpec] // registered at the start
+	pods   []named[podSpec]  // there from the start
+	events []event           // in order of time
+	until  time.Duration     // what is at or after it does not happen
+}
+
+// named is an object of the file and the names that it is there under: more
+// than one with a count.
+type named[T any] struct {
+	names []string
+	spec  T
+}
+
+// An event is what happens to a cluster at one time.
+type event struct {
+	at    time.Duration
+	deeds []deed
+}
+
+// A deed is one thing that happens, in words and in fact. An error is a fault
+// of the file that only the run could bring to light.
+type deed struct {
+	words string
+	do    func(*world) error
+}
+
+// start is when virtual time begins. It is not the zero time, which stands for
+// "never".
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Read reads a scenario whose apiVersion and kind are known to be right. If
+// faults were found, it must not be used.
+func Read(root strictyaml.Value, faults *strictyaml.Faults) *Scenario {
+	doc := root.Object("apiVersion", "kind", "config", "nodes", "pods", "events", "until")
+	r := newReader(faults)
+	s := &Scenario{policy: config.ReadScenario(doc.Get("config"), faults).Policy()}
+	r.learnNodes(doc)
+	s.nodes = r.registered(doc.Need("nodes").List())
+	s.pods = r.created(doc.Get("pods").List())
+	for _, v := range doc.Get("events").List() {
+		s.events = append(s.events, r.event(v))
+	}
+	s.until = r.until(doc.Need("until"))
+	return s
+}
+
+// A reader reads nodes, pods and events, which refer to each other by name.
+type reader struct {
+	faults  *strictyaml.Faults
+	ever    map[string]bool   // nodes of the whole file, by name
+	present map[string]bool   // nodes that there are at this point of the file
+	pods    map[string]string // pods that there were up to here, and their node
+	objects int64             // how many of both were read
+	last    time.Duration     // the event before was at
+}
+
+func newReader(faults *strictyaml.Faults) *reader {
+	return &reader{faults: faults, ever: map[string]bool{}, present: map[string]bool{}, pods: map[string]string{}}
+}
+
+func (r *reader) event(v strictyaml.Value) event {
+	o := v.Object(append([]string{"at"}, deedNames()...)...)
+	e := event{at: r.at(o.Need("at"))}
+	nothing := true
+	for i := range deeds {
+		if w := o.Get(deeds[i].field); w.Present() {
+			e.deeds = append(e.deeds, deeds[i].read(r, w)...)
+			nothing = false
+		}
+	}
+	if nothing {
+		v.Fault("nothing happens: give it one of %s", strings.Join(deedNames(), ", "))
+	}
+	return e
+}
+
+func (r *reader) until(v strictyaml.Value) time.Duration {
+	until := v.Duration(1)
+	if until <= 0 {
+		v.Fault("must be positive")
+	}
+	return until
+}
+
+func (r *reader) at(v strictyaml.Value) time.Duration {
+	at := v.Duration(r.last)
+	switch {
+	case at < 0:
+		v.Fault("must not be negative")
+	case at < r.last:
+		v.Fault("must not be earlier than the event before it, which is at %s", r.last)
+	}
+	r.last = max(r.last, at)
+	return at
+}
+
+// expand is the names that an object stands for: its own, or name-0 … name-(n-1)
+// with a count n above one.
+func (r *reader) expand(v strictyaml.Value, name string, count *int64) []string {
+	n := int64(1)
+	if count != nil {
+		n = *count
+	}
+	r.objects += max(n, 1)
+	switch {
+	case n < 1:
+		r.faults.Add(v.Path()+".count", fmt.Sprint(n), "must be at least 1")
+		return nil
+	case n > mostObjects || r.objects > mostObjects:
+		r.faults.Add(v.Path()+".count", fmt.Sprint(n), "makes more than %d nodes and pods altogether", mostObjects)
+		return nil
+	case n == 1:
+		return []string{name}
+	}
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", name, i)
+	}
+	return names
+}

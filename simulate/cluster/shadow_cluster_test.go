@@ -1,0 +1,292 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// A shadow is a whole cluster, played as plainly as possible: it walks all nodes
+// and pods at every instant, and computes whatever it wants to know anew.
+type shadow struct {
+	settings
+	now    time.Duration
+	nodes  map[string]*shadowNode
+	pods   map[string]*shadowPod
+	mind   *mind
+	former *mind                 // of the controller before, if there was a restart at this instant
+	told   map[string]shadowZone // zones as last printed
+	lines  []line
+	unsure bool // the texts do not say what comes now
+}
+
+type shadowNode struct {
+	name       string
+	created    time.Duration
+	labels     map[string]string
+	cordoned   bool
+	conditions map[string]condition // what the API holds
+	taints     []taint
+	lease      time.Duration // notYet: there is none
+
+	beats, reports      bool
+	beatsFrom, repsFrom time.Duration     // the periods run from here
+	says                map[string]string // what the node itself thinks of itself
+}
+
+type shadowPod struct {
+	key         string
+	created     time.Duration
+	node        string
+	tolerations []toleration
+	finished    bool
+	daemon      bool
+	ready       bool
+	runs        bool // it is ready whenever its node is
+	evicted     bool // by its node's agent
+}
+
+const (
+	notYet = time.Duration(-1 << 62)
+	always = time.Duration(1 << 62)
+)
+
+func names(name string, count int) []string {
+	if count <= 1 {
+		return []string{name}
+	}
+	var all []string
+	for i := range count {
+		all = append(all, fmt.Sprintf("%s-%d", name, i))
+	}
+	return all
+}
+
+func (w *shadow) register(f *fileNode) error {
+	for _, name := range names(f.name, f.count) {
+		if w.nodes[name] != nil {
+			return errors.New("exists")
+		}
+		n := &shadowNode{name: name, created: w.now, labels: map[string]string{}, cordoned: f.cordoned, conditions: map[string]condition{},
+			lease: notYet, beats: true, reports: true, beatsFrom: w.now, repsFrom: w.now,
+			says: map[string]string{"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}}
+		maps.Copy(n.labels, f.labels)
+		for _, c := range f.conditions {
+			n.says[c.kind] = c.status
+		}
+		for _, t := range f.taints {
+			t.added = w.now
+			n.taints = append(n.taints, t)
+		}
+		w.nodes[name] = n
+	}
+	return nil
+}
+
+func (w *shadow) create(f *filePod) error {
+	for _, name := range names(f.name, f.count) {
+		key := "default/" + name
+		if w.pods[key] != nil {
+			return errors.New("exists")
+		}
+		finished := f.phase == "Succeeded" || f.phase == "Failed"
+		runs := !f.unready && (f.phase == "" || f.phase == "Running")
+		w.pods[key] = &shadowPod{key: key, created: w.now, node: f.node, tolerations: f.tolerations, finished: finished, daemon: f.daemon,
+			ready: runs, runs: runs, evicted: f.phase == "Failed" && (f.reason == "Evicted" || f.reason == "") && f.mark == "True"}
+	}
+	return nil
+}
+
+// report writes what the node thinks of itself.
+func (w *shadow) report(n *shadowNode) {
+	for kind, status := range n.says {
+		w.write(n, kind, status)
+	}
+	if n.says["Ready"] == "True" {
+		for _, p := range w.pods {
+			if p.node == n.name && p.runs {
+				p.ready = true
+			}
+		}
+	}
+}
+
+func (w *shadow) write(n *shadowNode, kind, status string) {
+	was, there := n.conditions[kind]
+	is := condition{kind: kind, status: status, heartbeat: w.now, transition: w.now}
+	if there && was.status == status {
+		is.transition = was.transition
+	}
+	n.conditions[kind] = is
+}
+
+// renew is what nodes do by themselves at this instant.
+func (w *shadow) renew() {
+	for _, n := range w.nodes {
+		if n.beats && (w.now-n.beatsFrom)%(10*time.Second) == 0 {
+			n.lease = w.now
+		}
+		if n.reports && (w.now-n.repsFrom)%(5*time.Minute) == 0 {
+			w.report(n)
+		}
+	}
+}
+
+func (n *shadowNode) drop(key, effect string) (was taint, there bool) {
+	for i, t := range n.taints {
+		if t.key == key && t.effect == effect {
+			n.taints = slices.Delete(slices.Clone(n.taints), i, i+1)
+			return t, true
+		}
+	}
+	return taint{}, false
+}
+
+func (n *shadowNode) has(key, effect string) bool {
+	return slices.ContainsFunc(n.taints, func(t taint) bool { return t.key == key && t.effect == effect })
+}
+
+// apply does what an event says.
+func (w *shadow) apply(e *fileEvent) error {
+	switch e.do {
+	case "addNode":
+		return w.register(e.node)
+	case "addPod":
+		return w.create(e.pod)
+	case "updatePod":
+		for _, name := range names(e.pod.name, e.pod.count) {
+			if p := w.pods["default/"+name]; p != nil {
+				p.tolerations = e.pod.tolerations
+			}
+		}
+	case "deletePod":
+		for _, key := range e.names {
+			delete(w.pods, key)
+		}
+	case "deleteNode":
+		for _, name := range e.names {
+			delete(w.nodes, name)
+		}
+	case "restart":
+		w.restart()
+	default:
+		for _, name := range e.names {
+			w.touch(w.nodes[name], e)
+		}
+	}
+	return nil
+}
+
+// touch does what an event says to one of its nodes.
+func (w *shadow) touch(n *shadowNode, e *fileEvent) {
+	switch e.do {
+	case "stop":
+		n.beats, n.reports = false, false
+	case "stopLease":
+		n.beats = false
+	case "stopStatus":
+		n.reports = false
+	case "resume":
+		n.beats, n.reports, n.beatsFrom, n.repsFrom = true, true, w.now, w.now
+		n.says["Ready"] = "True"
+	case "ready":
+		n.says["Ready"] = e.status
+		w.report(n)
+	case "condition":
+		n.says[e.kind] = e.status
+		if n.reports {
+			w.report(n) // a kubelet writes its whole status
+		} else {
+			w.write(n, e.kind, e.status)
+		}
+	case "taint":
+		t := e.taint
+		t.added = w.now
+		n.drop(t.key, t.effect)
+		n.taints = append(n.taints, t)
+	case "untaint":
+		n.drop(e.taint.key, e.taint.effect)
+	case "cordon":
+		n.cordoned = true
+	case "uncordon":
+		n.cordoned = false
+	case "label":
+		n.labels[e.taint.key] = e.taint.value
+	default:
+		panic(e.do)
+	}
+}
+
+// rehearse is the whole story, in lines. An error is a fault of the file that
+// only the run brings to light.
+func (f *file) rehearse() (*shadow, error) {
+	w := &shadow{settings: f.settings, nodes: map[string]*shadowNode{}, pods: map[string]*shadowPod{}, told: map[string]shadowZone{}}
+	w.mind = w.newMind()
+	for i := range f.nodes {
+		if err := w.register(&f.nodes[i]); err != nil {
+			return w, err
+		}
+	}
+	for i := range f.pods {
+		if err := w.create(&f.pods[i]); err != nil {
+			return w, err
+		}
+	}
+	for w.now < f.until {
+		for i := range f.events {
+			if f.events[i].at == w.now {
+				if err := w.apply(&f.events[i]); err != nil {
+					return w, err
+				}
+			}
+		}
+		w.renew()
+		w.control()
+		if w.unsure {
+			return w, nil
+		}
+		next := w.next()
+		for i := range f.events {
+			if at := f.events[i].at; at > w.now {
+				next = min(next, at)
+			}
+		}
+		w.now = next
+	}
+	return w, nil
+}
+
+// next is an instant before which nothing happens by itself; that at some
+// nothing happens either does no harm.
+func (w *shadow) next() time.Duration {
+	next := always
+	after := func(at time.Duration) {
+		if at > w.now {
+			next = min(next, at)
+		}
+	}
+	period := func(from, every time.Duration) { after(from + (w.now-from)/every*every + every) }
+	after(w.mind.born + 10*time.Second)
+	for _, n := range w.nodes {
+		if n.beats {
+			period(n.beatsFrom, 10*time.Second)
+		}
+		if n.reports {
+			period(n.repsFrom, 5*time.Minute)
+		}
+		after(w.deadline(n))
+		after(w.lost(n))
+	}
+	for _, p := range w.pods {
+		if at, leaves := w.leaves(p); leaves {
+			after(at)
+		}
+		after(p.created + w.kept)
+	}
+	for _, z := range w.mind.zones {
+		after(z.token)
+	}
+	return next
+}

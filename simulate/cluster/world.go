@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+	"plimsoll.dev/plimsoll/lifecycle/core"
+	"plimsoll.dev/plimsoll/lifecycle/model"
+)
+
+// A world is what the API holds, with the nodes that write to it. The fleet is
+// told of every change at once: its watch is fresh.
+type world struct {
+	now      time.Time
+	nodes    map[string]*node
+	pods     map[string]*pod   // by namespace/name
+	bound    map[string][]*pod // by the name of the node, whether there is one or not
+	calendar *calendar
+	born     map[string]int // how many objects of a UID there were
+
+	fleet   *core.Fleet // nil: none has started yet, or the last one has failed
+	changed bool        // the fleet was told of something that may call for action
+}
+
+// A node is an object of the API and the machine behind it.
+type node struct {
+	object *model.Node // never changed, only replaced: the fleet has it, too
+	labels map[string]string
+	lease  time.Time // renewTime; zero: there is no lease
+
+	says    [model.ConditionTypes]model.Status // what it reports when it does
+	renews  bool
+	reports bool
+	turn    int // whose beats count: others are from before it resumed
+}
+
+// A pod is an object of the API.
+type pod struct {
+	object *model.Pod // never changed, only replaced
+	runs   bool       // it is Ready when its node is
+}
+
+func newWorld() *world {
+	return &world{
+		now: start, nodes: map[string]*node{}, pods: map[string]*pod{}, bound: map[string][]*pod{},
+		calendar: newCalendar(), born: map[string]int{},
+	}
+}
+
+// uid is one for a new object: it is never that of an earlier one.
+func (w *world) uid(wanted, instead string) string {
+	if wanted == "" {
+		wanted = instead
+	}
+	w.born[wanted]++
+	if n := w.born[wanted]; n > 1 {
+		return fmt.Sprintf("%s#%d", wanted, n)
+	}
+	return wanted
+}
+
+// register makes nodes. Each writes its lease and its status as soon as all
+// events of this instant have happened.
+func (w *world) register(spec named[nodeSpec]) {
+	for _, name := range spec.names {
+		object := spec.spec.object
+		object.Name, object.UID, object.Created = name, w.uid(object.UID, "node/"+name), w.now
+		object.Taints = slices.Clone(object.Taints)
+		for i := range object.Taints {
+			object.Taints[i].Added = w.now
+		}
+		n := &node{labels: spec.spec.labels, says: spec.spec.says}
+		w.nodes[name] = n
+		w.put(n, &object)
+		w.begin(n)
+	}
+}
+
+// deregister deletes a node and its lease. Its pods stay.
+func (w *world) deregister(n *node) {
+	delete(w.nodes, n.object.Name)
+	n.turn++
+	if w.fleet != nil {
+		w.fleet.NodeGone(n.object.Name, w.now)
+		w.fleet.Unleased(n.object.Name, w.now)
+		w.changed = true
+	}
+}
+
+// put replaces a node's object.
+func (w *world) put(n *node, object *model.Node) {
+	n.object = object
+	if w.fleet != nil {
+		w.fleet.Node(object, w.now)
+		w.changed = true
+	}
+}
+
+// change replaces a node's object by one that differs as change says. What
+// change puts into Taints must be a new list.
+func (w *world) change(n *node, change func(*model.Node)) {
+	object := *n.object
+	change(&object)
+	w.put(n, &object)
+}
+
+func (w *world) cordon(n *node, unschedulable bool) {
+	w.change(n, func(o *model.Node) { o.Unschedulable = unschedulable })
+}
+
+func (w *world) label(n *node, key, value string) {
+	n.labels = withLabel(n.labels, key, value)
+	w.change(n, func(o *model.Node) { o.Labels = convert.Labels(n.labels) })
+}
+
+// taint puts a taint on a node, in place of one of the same key and effect.
+func (w *world) taint(n *node, t model.Taint) {
+	t.Added = w.now
+	w.change(n, func(o *model.Node) { o.Taints = append(without(o.Taints, t), t) })
+}
+
+func (w *world) untaint(n *node, t model.Taint) {
+	w.change(n, func(o *model.Node) { o.Taints = without(o.Taints, t) })
+}
+
+// without is a new list of the taints but those of t's key and effect, or of its
+// key if it has no effect.
+func without(taints []model.Taint, t model.Taint) []model.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(other model.Taint) bool {
+		return other.Key == t.Key && (t.Effect == model.AnyEffect || other.Effect == t.Effect)
+	})
+}
+
+// create makes pods.
+func (w *world) create(spec named[podSpec]) {
+	for i, name := range spec.names {
+		object := spec.spec.object
+		if len(spec.names) > 1 {
+			object.Name = fmt.Sprintf("%s-%d", object.Name, i)
+			if object.UID != "" {
+				object.UID = fmt.Sprintf("%s-%d", object.UID, i)
+			}
+		}
+		object.UID, object.Created = w.uid(object.UID, name), w.now
+		if spec.spec.evicted {
+			object.Evicted = &object.Created
+		}
+		p := &pod{runs: spec.spec.runs}
+		w.pods[name] = p
+		w.bound[object.Node] = append(w.bound[object.Node], p)
+		w.putPod(p, &object)
+	}
+}
+
+func (w *world) putPod(p *pod, object *model.Pod) {
+	p.object = object
+	if w.fleet != nil && object.Node != "" {
+		w.fleet.Pod(object, w.now)
+		w.changed = true
+	}
+}
+
+func (w *world) setReady(p *pod, ready bool) {
+	object := *p.object
+	object.Ready = ready
+	w.putPod(p, &object)
+}
+
+// tolerate gives a pod other tolerations, if it is still there.
+func (w *world) tolerate(name string, tolerations []model.Toleration) {
+	if p := w.pods[name]; p != nil {
+		object := *p.object
+		object.Tolerations = tolerations
+		w.putPod(p, &object)
+	}
+}
+
+// remove deletes a pod, if it is still there.
+func (w *world) remove(name string) {
+	p := w.pods[name]
+	if p == nil {
+		return
+	}
+	delete(w.pods, name)
+	on := w.bound[p.object.Node]
+	w.bound[p.object.Node] = slices.DeleteFunc(on, func(other *pod) bool { return other == p })
+	if w.fleet != nil && p.object.Node != "" {
+		w.fleet.PodGone(p.object.UID, w.now)
+		w.changed = true
+	}
+}

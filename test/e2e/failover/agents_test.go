@@ -1,0 +1,109 @@
+package failover
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/test/harness/hollow"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+var getOptions metav1.GetOptions
+
+const (
+	pressure      = "plimsoll.dev/MemoryPressure"
+	pressureTaint = "plimsoll.dev/memory-pressure"
+)
+
+// softly: the pod that a living agent marked is evicted through policy/v1, with
+// the grace period that was asked for; another agent's that is dead counts for
+// nothing.
+func softly(s *stage) {
+	s.controllers(1)
+	n, silent := s.node("asks"), s.node("mute")
+	n.Assist(true)
+	s.poll("its agent is there", func() bool { return s.agentSeen(n) })
+	marked, unheard, spared := s.run(n, hollow.Pod("marked", 0)), s.run(silent, hollow.Pod("unheard", 0)), s.run(n, hollow.Pod("spared", 0))
+	for _, pod := range []*corev1.Pod{unheard, marked} {
+		s.mark(pod)
+	}
+	w := s.first("an eviction", recorder.Of("create", "pods/eviction"))
+	var sent policyv1.Eviction
+	if err := json.Unmarshal(w.Sent, &sent); err != nil || !w.Done() || sent.Name != "marked" {
+		s.Errorf("the eviction: %s, %v", w, err)
+	} else if o := sent.DeleteOptions; o == nil || o.GracePeriodSeconds == nil || *o.GracePeriodSeconds != 7 ||
+		o.Preconditions == nil || o.Preconditions.UID == nil || *o.Preconditions.UID != marked.UID {
+		s.Errorf("the eviction's options: %s", w.Sent)
+	}
+	s.until("its kubelet ends it", func() bool { return s.book.Pod(marked.UID).Gone })
+	pass(s.Context(), slack)
+	for _, pod := range []*corev1.Pod{unheard, spared} {
+		if s.book.Pod(pod.UID).Leaving() {
+			s.Errorf("pod %s was evicted", pod.Name)
+		}
+	}
+	if n := len(s.writes(recorder.Of("create", "pods/eviction"))); n != 1 {
+		s.Errorf("%d evictions were asked for", n)
+	}
+}
+
+// mark asks for a pod's soft eviction as an agent does.
+func (s *stage) mark(pod *corev1.Pod) {
+	s.Helper()
+	now := metav1.Now()
+	patch, err := json.Marshal(map[string]any{"status": corev1.PodStatus{Conditions: []corev1.PodCondition{{
+		Type: "plimsoll.dev/EvictionRequested", Status: corev1.ConditionTrue, Reason: "MemoryPressure", LastTransitionTime: now,
+		Message: "The node was low on resource: memory. [plimsoll.dev cause=memory.available gracePeriodSeconds=7]",
+	}}}})
+	s.must(err)
+	_, err = s.api.CoreV1().Pods(pod.Namespace).Patch(s.Context(), pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	s.must(err)
+}
+
+// leavings: what an agent said of its node is taken back when it is dead, and not
+// before.
+func leavings(s *stage) {
+	s.controllers(1)
+	n, alive := s.node("left"), s.node("kept")
+	for _, node := range []*hollow.Node{n, alive} {
+		node.Assist(true)
+		s.poll("its agent is there", func() bool { return s.agentSeen(node) })
+		s.press(node)
+	}
+	n.Assist(false)
+	s.until("the condition and the taint are gone", func() bool {
+		left := s.book.Node("left")
+		return left.Is(pressure) == "" && left.Taint(pressureTaint, corev1.TaintEffectNoSchedule) == nil
+	})
+	pass(s.Context(), slack)
+	for _, name := range []string{"left", "kept"} {
+		node, want := s.book.Node(name), corev1.ConditionStatus("")
+		if name == "kept" {
+			want = corev1.ConditionTrue
+		}
+		if node.Is(pressure) != want || (node.Taint(pressureTaint, corev1.TaintEffectNoSchedule) != nil) != (name == "kept") {
+			s.Errorf("node %s: %s is %q, taints %v", name, pressure, node.Is(pressure), node.Spec.Taints)
+		}
+		if node.Is(corev1.NodeReady) != corev1.ConditionTrue {
+			s.Errorf("node %s is ready: %q", name, node.Is(corev1.NodeReady))
+		}
+	}
+	s.untouched("left", "kept")
+}
+
+// press reports pressure on a node as its agent does.
+func (s *stage) press(n *hollow.Node) {
+	s.Helper()
+	nodes := s.api.CoreV1().Nodes()
+	condition := `{"status": {"conditions": [{"type": "` + pressure + `", "status": "True", "reason": "Test"}]}}`
+	_, err := nodes.Patch(s.Context(), n.Name, types.StrategicMergePatchType, []byte(condition), metav1.PatchOptions{}, "status")
+	s.must(err)
+	taint := `{"spec": {"taints": [{"key": "` + pressureTaint + `", "effect": "NoSchedule"}]}}`
+	_, err = nodes.Patch(s.Context(), n.Name, types.StrategicMergePatchType, []byte(taint), metav1.PatchOptions{})
+	s.must(err)
+	s.until("there is pressure", func() bool { return s.book.Node(n.Name).Is(pressure) == corev1.ConditionTrue })
+}

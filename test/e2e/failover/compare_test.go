@@ -1,0 +1,205 @@
+package failover
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// soon is how long after its cause the request for it may be, on the same clock.
+const soon = 50 * time.Millisecond
+
+// check compares what was seen with what is due.
+func (t *trial) check() {
+	late := map[string]time.Duration{}
+	evictions := 0
+	for _, d := range t.deaths {
+		evictions += t.compare(d, late)
+	}
+	t.nobodyElse()
+	for _, k := range t.kills {
+		t.Logf("killed %s at %s, followed after %v", k.stage, k.at.Format("15:04:05.000"), k.followed.Sub(k.at).Round(time.Millisecond))
+	}
+	t.Logf("%d deaths of %d nodes, %d evictions, %d leaders killed; at most too late: %v", len(t.deaths), len(t.nodes), evictions, len(t.kills), late)
+	if evictions == 0 {
+		t.Error("nobody was evicted")
+	}
+}
+
+// due is when something happens that is due at a moment, if whoever leads then
+// does it: a leader that was killed just before may not have, and its successor
+// does at once, or for what it must see for itself first, a while later.
+func (t *trial) due(at time.Time, while time.Duration) time.Time {
+	for _, k := range t.kills {
+		begun := slack + requestsEach*t.answered(at, k.at) // for so long it may not be done yet
+		if next := k.followed.Add(while); at.After(k.at.Add(-begun)) && at.Before(next) {
+			at = next
+		}
+	}
+	return at
+}
+
+// requestsEach is how many requests follow on each other until something is done.
+const requestsEach = 5
+
+// answered is how long the API server took at most to answer between two moments:
+// on a machine that is busy with something else, all takes longer.
+func (t *trial) answered(from, to time.Time) (most time.Duration) {
+	for _, p := range t.pulses {
+		if p.Done.After(from) && p.Sent.Before(to) {
+			most = max(most, p.Done.Sub(p.Sent))
+		}
+	}
+	return most
+}
+
+// compare checks one death and counts the evictions.
+func (t *trial) compare(d *death, late map[string]time.Duration) (evictions int) {
+	name := d.node.Name
+	notLater := func(what string, at, due time.Time) {
+		t.Helper()
+		late[what] = max(late[what], at.Sub(due).Round(time.Millisecond))
+		if most := slack + requestsEach*t.answered(due, at); at.After(due.Add(most)) {
+			t.Errorf("%s of %s: %s at %s, %v after it was due, at most %v", name, clock(d.last.Sent), what, clock(at), at.Sub(due), most)
+		}
+	}
+	unknown, ok := t.became(d, "Unknown", "nodes/status", func(n *recorder.Node) bool { return n.Is(corev1.NodeReady) == corev1.ConditionUnknown })
+	tainted, ok2 := t.became(d, "tainted", "nodes", unreachable)
+	if !ok || !ok2 {
+		return 0
+	}
+	notLater("Unknown", unknown, t.due(d.last.Done.Add(grace), renew))
+	notLater("tainted", tainted, t.due(unknown, 0))
+	added := t.added(d)
+	for _, pod := range d.pods {
+		seconds := time.Duration(*pod.Spec.Tolerations[0].TolerationSeconds) * time.Second
+		latest := t.due(tainted.Add(seconds), 0)
+		at, gone := t.left(pod, d)
+		switch {
+		case gone:
+			evictions++
+			notLater("evicted", at, latest)
+			if at.Before(added.Add(seconds)) {
+				t.Errorf("pod %s was deleted %v too early", pod.Name, added.Add(seconds).Sub(at))
+			}
+		case d.back.Sent.After(latest.Add(slack + requestsEach*t.answered(latest, d.back.Sent))):
+			t.Errorf("pod %s was due at %s and never deleted", pod.Name, clock(latest))
+		}
+	}
+	t.freed(d, notLater)
+	return evictions
+}
+
+func clock(at time.Time) string { return at.Format("15:04:05.000") }
+
+func unreachable(n *recorder.Node) bool {
+	return n.Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil
+}
+
+// became is when a node became something in a death, at most once: by the request
+// for it, or, where the server did as it was asked by somebody who was killed
+// before it answered, by what was seen.
+func (t *trial) became(d *death, what, resource string, is func(*recorder.Node) bool) (at time.Time, ok bool) {
+	requests := t.writes(func(w *recorder.Write) bool {
+		return w.Done() && w.Changes() && w.Resource == resource && w.Name == d.node.Name && d.covers(w.At) && is(stateOf(w))
+	})
+	if len(requests) > 1 && what == "Unknown" {
+		t.Errorf("%s of %s became %s %d times", d.node.Name, clock(d.last.Sent), what, len(requests))
+	}
+	if len(requests) > 0 {
+		return requests[0].At, true
+	}
+	for _, n := range t.book.NodeStates(d.node.Name) {
+		if d.covers(n.At) && is(n) {
+			return n.At, true
+		}
+	}
+	t.Errorf("%s of %s never became %s", d.node.Name, clock(d.last.Sent), what)
+	return at, false
+}
+
+// covers reports whether a moment is in the time of a death, or right after it.
+func (d *death) covers(at time.Time) bool {
+	return at.After(d.from) && at.Before(d.back.Done.Add(soon))
+}
+
+// stateOf is the node in the answer to a request.
+func stateOf(w *recorder.Write) *recorder.Node {
+	n := &corev1.Node{}
+	if json.Unmarshal(w.Answer, n) != nil {
+		return nil
+	}
+	return &recorder.Node{Node: n}
+}
+
+// added is since when the taint is there by itself: the same moment whoever leads.
+func (t *trial) added(d *death) (added time.Time) {
+	for _, n := range t.book.NodeStates(d.node.Name) {
+		if !unreachable(n) || !n.At.After(d.from) || !n.At.Before(d.back.Sent) {
+			continue
+		}
+		at := n.Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute).TimeAdded.Time
+		if !added.IsZero() && !at.Equal(added) {
+			t.Errorf("%s: its taint was added at %s, and then at %s", d.node.Name, clock(added), clock(at))
+		}
+		added = at
+	}
+	return added
+}
+
+// left is when a pod was deleted in a death, if it was: at most once.
+func (t *trial) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
+	deletes := t.deleted(pod)
+	if len(deletes) > 1 {
+		t.Errorf("pod %s was deleted %d times", pod.Name, len(deletes))
+	}
+	if len(deletes) > 0 {
+		return deletes[0].At, true
+	}
+	for _, p := range t.book.PodStates(pod.UID) {
+		if p.Leaving() && p.At.Before(d.back.Sent) {
+			return p.At, true
+		}
+	}
+	return at, false
+}
+
+// freed: a node that is back loses its taints.
+func (t *trial) freed(d *death, notLater func(what string, at, due time.Time)) {
+	for _, n := range t.book.NodeStates(d.node.Name) {
+		if n.At.After(d.back.Sent) && n.Tainted(corev1.TaintEffectNoExecute)+n.Tainted(corev1.TaintEffectNoSchedule) == "" {
+			notLater("freed", n.At, t.due(d.back.Done, renew))
+			return
+		}
+	}
+	t.Errorf("%s is back since %s and still tainted", d.node.Name, clock(d.back.Done))
+}
+
+// ours are the taints of the controllers in the answer to a request.
+func ours(w *recorder.Write) string {
+	n := stateOf(w)
+	return strings.Trim(n.Tainted(corev1.TaintEffectNoExecute)+","+n.Tainted(corev1.TaintEffectNoSchedule), ",")
+}
+
+// nobodyElse: no node was taken for dead that was not silent for a grace period.
+func (t *trial) nobodyElse() {
+	for _, w := range t.writes(func(w *recorder.Write) bool {
+		return w.Done() && w.Changes() && (w.Resource == "nodes/status" || w.Resource == "nodes" && ours(w) != "")
+	}) {
+		if !slices.ContainsFunc(t.deaths, func(d *death) bool {
+			return d.node.Name == w.Name && !w.At.Before(d.last.Sent.Add(grace)) && d.covers(w.At)
+		}) {
+			t.Errorf("a node that lives: %s", w)
+		}
+	}
+	for _, r := range t.book.NodeStates("rock") {
+		if r.At.After(t.began) && r.Tainted(corev1.TaintEffectNoExecute) != "" {
+			t.Errorf("the node that never died is tainted at %s", clock(r.At))
+		}
+	}
+}

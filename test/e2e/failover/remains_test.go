@@ -1,0 +1,67 @@
+package failover
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/test/harness/hollow"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// remnants: the object of a pod that its node's agent evicted is deleted when its
+// time is over, whoever leads by then; that of one that only failed stays, and so
+// does one whose mark somebody took away.
+func remnants(s *stage) {
+	const kept = 10 * time.Second
+	s.controllers(2, "--evicted-pod-ttl="+kept.String())
+	n := s.node("needy")
+	hog, failed, spared := s.run(n, hollow.Pod("hog", 0)), s.run(n, hollow.Pod("failed", 0)), s.run(n, hollow.Pod("spared", 0))
+	s.fail(failed)
+	s.fail(spared, corev1.ConditionTrue)
+	since := s.fail(hog, corev1.ConditionTrue)
+	first := s.leader()
+	s.must(first.Kill())
+	s.until("the other one leads", func() bool { l := s.leader(); return l != nil && l != first })
+	s.fail(spared, corev1.ConditionFalse)
+
+	s.until("it is deleted, and gone", func() bool { return len(s.deleted(hog)) > 0 && s.book.Pod(hog.UID).Gone })
+	w := s.deleted(hog)[0]
+	s.during("it is deleted", w.At, since.Add(kept), since.Add(kept))
+	if w.At.Before(since.Add(kept)) {
+		s.Errorf("it is deleted %v before its time", since.Add(kept).Sub(w.At))
+	}
+	var sent metav1.DeleteOptions
+	if err := json.Unmarshal(w.Sent, &sent); err != nil || sent.Preconditions == nil || sent.Preconditions.UID == nil ||
+		*sent.Preconditions.UID != hog.UID || sent.Preconditions.ResourceVersion == nil {
+		s.Errorf("it was deleted with %s, %v: whatever has become of it", w.Sent, err)
+	}
+	pass(s.Context(), slack)
+	for _, pod := range []*corev1.Pod{failed, spared} {
+		if s.book.Pod(pod.UID).Leaving() || len(s.deleted(pod)) > 0 {
+			s.Errorf("pod %s was deleted", pod.Name)
+		}
+	}
+	if n := len(s.writes(recorder.Of("delete", "pods"))); n != 1 {
+		s.Errorf("%d pods were deleted", n)
+	}
+}
+
+// fail has a pod end as after an eviction, with its agent's mark, if there is one,
+// and says since when it has that.
+func (s *stage) fail(pod *corev1.Pod, mark ...corev1.ConditionStatus) (since time.Time) {
+	s.Helper()
+	now := metav1.Now().Rfc3339Copy()
+	status := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
+	for _, m := range mark {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: "plimsoll.dev/Evicted", Status: m, LastTransitionTime: now})
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	s.must(err)
+	_, err = s.api.CoreV1().Pods(pod.Namespace).Patch(s.Context(), pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	s.must(err)
+	return now.Time
+}

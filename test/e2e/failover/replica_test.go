@@ -1,0 +1,165 @@
+package failover
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// A replica is a process of plimsoll controller.
+type replica struct {
+	*cluster.Component
+	identity string // in the lease of the leader
+	began    time.Time
+}
+
+// said is what is read of a line of a controller's.
+type said struct {
+	Msg, Identity, Address               string
+	Decision, Node, Pod, What, Why, Mode string
+	Rehearsed                            bool
+}
+
+// lines are all lines that a replica said until now.
+func (r *replica) lines() (all []said) {
+	text, err := os.ReadFile(r.Log)
+	if err != nil {
+		return nil
+	}
+	for line := range bytes.Lines(text) {
+		var s said
+		if json.Unmarshal(line, &s) == nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// decided reports whether a decision matches.
+func (r *replica) decided(matches func(*said) bool) bool {
+	for _, l := range r.lines() {
+		if l.Decision != "" && matches(&l) {
+			return true
+		}
+	}
+	return false
+}
+
+var launched atomic.Int64
+
+// flags of every controller here. The rates are such that nobody waits for a turn.
+var flags = []string{
+	"controller", "--mode=replace", "--logging-format=json", "--healthz-bind-address=127.0.0.1:0",
+	"--node-monitor-period=1s", "--node-monitor-grace-period=" + grace.String(), "--node-startup-grace-period=5s",
+	"--node-renew-interval=" + renew.String(), "--outage-grace=" + grace.String(), "--agent-grace=3s", "--storm-window=2s",
+	"--node-eviction-rate=100", "--unhealthy-zone-threshold=1",
+	"--leader-elect-lease-duration=" + lease.String(), "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
+}
+
+// start runs a controller, and waits until it is ready to lead. The arguments
+// win.
+func (s *stage) start(ctx context.Context, args ...string) (*replica, error) {
+	r := &replica{began: time.Now()}
+	name := "plimsoll-" + strconv.FormatInt(launched.Add(1), 10)
+	args = append(append(flags[:len(flags):len(flags)], "--kubeconfig="+s.kubeconfig), args...)
+	var err error
+	r.Component, err = s.Launch(ctx, cluster.Program{
+		Name:    name,
+		Command: func() *exec.Cmd { return exec.Command(binary, args...) },
+		Healthy: func(ctx context.Context) error { return ready(ctx, s.Dir+"/logs/"+name+".log") },
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range r.lines() {
+		if l.Identity != "" {
+			r.identity = l.Identity
+		}
+	}
+	if r.identity == "" {
+		return nil, fmt.Errorf("%s does not say who it is:\n%s", name, r.Tail(20))
+	}
+	return r, nil
+}
+
+// ready asks a controller by the address that is in its log.
+func ready(ctx context.Context, log string) error {
+	address := ""
+	for _, l := range (&replica{Component: &cluster.Component{Log: log}}).lines() {
+		if l.Address != "" {
+			address = l.Address
+		}
+	}
+	if address == "" {
+		return errors.New("it does not listen yet")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("it is not ready: %s", answer.Status)
+	}
+	return nil
+}
+
+// controllers starts so many of a story's.
+func (s *stage) controllers(count int, args ...string) []*replica {
+	s.Helper()
+	for range count {
+		r, err := s.start(s.Context(), args...)
+		s.must(err)
+		*s.replicas = append(*s.replicas, r)
+	}
+	s.until("somebody leads", func() bool { return s.leader() != nil })
+	return *s.replicas
+}
+
+// A renewal is a write to the lease of the leader that was done.
+type renewal struct {
+	at     time.Time
+	holder string // empty: it was given up
+}
+
+// renewals of the leadership in this story.
+func (s *stage) renewals() (all []renewal) {
+	for _, w := range s.writes(func(w *recorder.Write) bool { return w.Resource == "leases" && w.Namespace == namespace && w.Done() }) {
+		var l struct {
+			Spec struct{ HolderIdentity string }
+		}
+		if json.Unmarshal(w.Answer, &l) == nil {
+			all = append(all, renewal{w.At, l.Spec.HolderIdentity})
+		}
+	}
+	return all
+}
+
+// leader is who leads as far as is known: it wrote its lease last, and runs.
+func (s *stage) leader() *replica {
+	all := s.renewals()
+	if len(all) == 0 {
+		return nil
+	}
+	for _, r := range *s.replicas {
+		if r.identity == all[len(all)-1].holder && r.Running() {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/hollow"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// Times of these clusters: a tenth of the usual ones.
+const (
+	renew = time.Second     // of leases
+	grace = 4 * time.Second // --node-monitor-grace-period
+	// lease is how long a leader that was killed is taken for alive.
+	lease = 3 * time.Second
+	// slack is how late, or early, anything may happen.
+	slack = time.Second
+	// patience bounds the wait for one thing to happen.
+	patience = 40 * time.Second
+)
+
+// account is whom the controllers act for: everything that they do is in the
+// audit under this name.
+const (
+	namespace = "plimsoll-system"
+	account   = "plimsoll-controller"
+	user      = "system:serviceaccount:" + namespace + ":" + account
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "plimsoll-failover-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "plimsoll")
+	build := exec.Command("go", "build", "-o", binary, "../../../cmd/plimsoll")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the controller: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// A stage is a cluster with the controller's rights in it, hollow nodes, and a
+// book of all that happens.
+type stage struct {
+	*testing.T
+	*cluster.Cluster
+	api        kubernetes.Interface // as the administrator
+	book       *recorder.Book
+	farm       *hollow.Farm
+	kubeconfig string    // of the controllers, through the front
+	began      time.Time // the story
+
+	replicas *[]*replica
+}
+
+func set(t *testing.T) *stage {
+	t.Helper()
+	cluster.Need(t)
+	audit, err := recorder.NewAudit(t.TempDir(), user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{T: t, replicas: &[]*replica{}, began: time.Now()}
+	s.Cluster = cluster.Make(t, cluster.Options{
+		Components: cluster.APIServer,
+		Args:       map[cluster.Components][]string{cluster.APIServer: audit.Flags()},
+	})
+	clients, err := s.Clients()
+	s.must(err)
+	s.api = clients
+	s.book, err = recorder.Keep(context.WithoutCancel(t.Context()), s.api, audit)
+	s.must(err)
+	s.farm, err = hollow.Start(context.WithoutCancel(t.Context()), hollow.Options{Client: s.api, Renew: renew})
+	s.must(err)
+	t.Cleanup(func() {
+		s.farm.Close()
+		if err := s.book.Close(); err != nil {
+			t.Errorf("the book of what happened: %v", err)
+		}
+	})
+	s.grant()
+	return s
+}
+
+// grant gives the controllers their rights, and waits until the authorizer knows
+// of them.
+func (s *stage) grant() {
+	s.Helper()
+	_, err := s.Kubectl(s.Context(), "apply", "-f", filepath.Join("..", "..", "..", "deploy", "rbac", "controller.yaml"))
+	s.must(err)
+	token, err := s.Token(s.Context(), namespace, account)
+	s.must(err)
+	s.kubeconfig, err = s.Kubeconfig(s.Front.Config(s.Bearer(token)))
+	s.must(err)
+	for _, a := range []authorizationv1.ResourceAttributes{
+		{Verb: "list", Resource: "nodes"},
+		{Verb: "list", Resource: "leases", Group: "coordination.k8s.io", Namespace: corev1.NamespaceNodeLease},
+		{Verb: "create", Resource: "leases", Group: "coordination.k8s.io", Namespace: namespace},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &a}}
+		s.poll("the controllers may "+a.Verb+" "+a.Resource, func() bool {
+			answer, err := s.api.AuthorizationV1().SubjectAccessReviews().Create(s.Context(), review, metav1.CreateOptions{})
+			s.must(err)
+			return answer.Status.Allowed
+		})
+	}
+}
+
+// story tells one of several stories of a stage, with nodes and controllers of
+// its own, and checks what holds for all of them.
+func (s *stage) story(name string, tell func(*stage)) {
+	s.Run(name, func(t *testing.T) {
+		own := *s
+		own.T, own.replicas, own.began = t, &[]*replica{}, time.Now()
+		t.Cleanup(own.end)
+		tell(&own)
+	})
+}
+
+func (s *stage) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, r := range *s.replicas {
+		if r.Running() {
+			if err := r.Stop(ctx); err != nil {
+				s.Error(err)
+			}
+		}
+	}
+	for _, w := range s.writes(func(w *recorder.Write) bool { return w.Code == 401 || w.Code == 403 }) {
+		s.Errorf("the controller lacks a right: %s", w)
+	}
+	if s.Failed() {
+		s.tail()
+	}
+	if err := s.farm.Clear(ctx); err != nil {
+		s.Error(err)
+	}
+}
+
+// tail shows what the controllers said, and wrote.
+func (s *stage) tail() {
+	for _, r := range *s.replicas {
+		s.Logf("%s", r.Tail(60))
+	}
+	for _, w := range s.writes((*recorder.Write).Changes) {
+		if w.Resource != "events" && w.Resource != "leases" {
+			s.Logf("%s", w)
+		}
+	}
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// node adds one that is ready.
+func (s *stage) node(name string) *hollow.Node {
+	s.Helper()
+	n, err := s.farm.Add(s.Context(), name, nil)
+	s.must(err)
+	return n
+}
+
+func (s *stage) run(n *hollow.Node, p *corev1.Pod) *corev1.Pod {
+	s.Helper()
+	p, err := n.Run(s.Context(), p)
+	s.must(err)
+	return p
+}
+
+// until waits until the book says so.
+func (s *stage) until(what string, so func() bool) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	if err := s.book.Until(ctx, so); err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// poll is until for what is in no book.
+func (s *stage) poll(what string, so func() bool) {
+	s.Helper()
+	cluster.Poll(s, patience, what, so)
+}
+
+// pass lets time pass in which something must not happen.
+func pass(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// writes are the controllers' requests in this story that match.
+func (s *stage) writes(matches func(*recorder.Write) bool) []*recorder.Write {
+	return s.book.Writes(func(w *recorder.Write) bool { return w.At.After(s.began) && w.User == user && matches(w) })
+}
+
+// during checks that something happened between two moments, give or take the
+// slack.
+func (s *stage) during(what string, at, from, to time.Time) {
+	s.Helper()
+	if at.Before(from.Add(-slack)) || at.After(to.Add(slack)) {
+		const form = "15:04:05.000"
+		s.Errorf("%s at %s, not from %s to %s (±%v)", what, at.Format(form), from.Format(form), to.Format(form), slack)
+	}
+}
+
+// number is an environment's, or what there is without.
+func number(t *testing.T, variable string, without int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return without
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		t.Fatalf("%s=%s: not a number", variable, text)
+	}
+	return n
+}
+
+// deleted are the requests to delete a pod that were done, by its UID.
+func (s *stage) deleted(pod *corev1.Pod) []*recorder.Write {
+	return s.writes(func(w *recorder.Write) bool {
+		return w.Verb == "delete" && w.Resource == "pods" && w.Done() && w.Object().UID == string(pod.UID)
+	})
+}
+
+// first is when the first request was made that matches.
+func (s *stage) first(what string, matches func(*recorder.Write) bool) *recorder.Write {
+	s.Helper()
+	s.until(what, func() bool { return len(s.writes(matches)) > 0 })
+	return s.writes(matches)[0]
+}
+
+// has reports whether there is an event of an object with a message.
+func (s *stage) has(object *corev1.Pod, reason, message string) bool {
+	return slices.ContainsFunc(s.book.Events(object.UID, reason), func(e *corev1.Event) bool { return e.Message == message })
+}

@@ -1,0 +1,83 @@
+package whole
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// Installed disarmed, the agent says what it would do, and touches nothing; armed,
+// it does it.
+func (s *stage) disarmedAndArmed() {
+	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 60*mib), cluster.Hog("greedy", "fill 100MiB"))
+	calm, greedy := pods[0], pods[1]
+	s.do(greedy, "fill "+s.allBut(100*mib))
+	who := s.agent()
+	s.poll("the agent says whom it would evict", func() bool {
+		return slices.ContainsFunc(s.decisions(who), func(d agent.Decision) bool {
+			return d.Decision == agent.WouldEvict && d.UID == greedy.UID() && d.Message != ""
+		})
+	})
+	s.agentBeats(1)
+	if p := s.pod(greedy); p.Status.Phase != corev1.PodRunning || p.Condition(corev1.DisruptionTarget).Status != "" {
+		s.Errorf("the pod was touched: %+v", p.Status)
+	}
+	for _, n := range s.nodeStates(s.began) {
+		for _, c := range n.Status.Conditions {
+			if strings.HasPrefix(string(c.Type), "plimsoll.dev/") {
+				s.Fatalf("the node was touched: %+v", c)
+			}
+		}
+	}
+	s.arm()
+	s.goes(greedy, "memory")
+	s.reported(memoryPressure)
+	s.do(calm, "fill 1MiB")
+}
+
+// arm has the node's agent armed by who administrates, and checks that it says so.
+func (s *stage) arm() {
+	s.Helper()
+	said, err := s.plimsoll("arm", cluster.NodeName)
+	if err != nil {
+		s.Fatalf("plimsoll arm: %v\n%s", err, said)
+	}
+	if lease := s.lease().Annotations; lease["plimsoll.dev/armed"] != "true" {
+		s.Errorf("plimsoll arm said %q, the lease %v", said, lease)
+	}
+}
+
+// lease is the agent's.
+func (s *stage) lease() *coordinationv1.Lease {
+	s.Helper()
+	lease, err := s.api.CoordinationV1().Leases(namespace).Get(context.WithoutCancel(s.Context()), cluster.NodeName, metav1.GetOptions{})
+	s.must(err)
+	return lease
+}
+
+// Disarmed in mid-pressure, it stops: the next pod, which it would evict, stays.
+func (s *stage) disarmedUnderPressure() {
+	pods := s.pods(of("system-node-critical", cluster.Hog("ballast", "fill 50MiB")), cluster.Hog("first", "fill 5MiB"))
+	ballast, first := pods[0], pods[1]
+	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.goes(first, "memory")
+	s.reported(memoryPressure)
+	s.Cleanup(s.arm)
+	if said, err := s.plimsoll("disarm", cluster.NodeName); err != nil || s.lease().Annotations["plimsoll.dev/armed"] != "false" {
+		s.Fatalf("plimsoll disarm: %v\n%s", err, said)
+	}
+	next := s.run(cluster.Hog("next", "fill 5MiB"))
+	who := s.agent()
+	s.poll("the agent would evict the next pod", func() bool {
+		return slices.ContainsFunc(s.decisions(who), func(d agent.Decision) bool { return d.Decision == agent.WouldEvict && d.UID == next.UID() })
+	})
+	s.do(ballast, "release")
+	s.do(next, "fill 1MiB")
+}

@@ -1,0 +1,208 @@
+package whole
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// Without an agent the kubelet evicts, at its own line.
+func (s *stage) agentDead() {
+	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 80*mib), cluster.Hog("greedy", "fill 50MiB"))
+	calm, greedy := pods[0], pods[1]
+	s.takeAgentAway()
+	s.do(greedy, "fill "+s.allBut(35*mib)+" at 500MiB/s")
+	s.goes(greedy, "memory")
+	if said := s.pod(greedy).Status.Message; !strings.Contains(said, "Threshold quantity: "+backstop["allocatableMemory.available"]) {
+		s.Errorf("the kubelet's line is %s: %q", backstop["allocatableMemory.available"], said)
+	}
+	s.reported(corev1.NodeMemoryPressure)
+	s.do(calm, "fill 1MiB")
+}
+
+// elsewhere is a label that no node has.
+const elsewhere = `{"spec":{"template":{"spec":{"nodeSelector":{"plimsoll.test/nowhere":%s}}}}}`
+
+// takeAgentAway leaves the node without one until the story ends.
+func (s *stage) takeAgentAway() {
+	s.Helper()
+	s.Cleanup(s.bringAgentBack)
+	s.patchAgent(strings.Replace(elsewhere, "%s", `"true"`, 1))
+	s.poll("the agent is gone", func() bool {
+		list, err := s.api.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=agent"})
+		s.must(err)
+		return len(list.Items) == 0
+	})
+}
+
+// bringAgentBack waits until the new one has armed itself: what a node says of it
+// is from the one before until then.
+func (s *stage) bringAgentBack() {
+	s.Helper()
+	since := time.Now()
+	s.patchAgent(strings.Replace(elsewhere, "%s", "null", 1))
+	s.poll("the agent is back, and armed", func() bool {
+		lease := s.lease()
+		return lease.Spec.RenewTime.After(since) && lease.Annotations["plimsoll.dev/armed"] == "true"
+	})
+}
+
+func (s *stage) patchAgent(patch string) {
+	s.Helper()
+	_, err := s.api.AppsV1().DaemonSets(namespace).Patch(context.WithoutCancel(s.Context()), releaseName+"-agent", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	s.must(err)
+}
+
+// A kubelet that is silent beside an agent that lives: the node takes no new pods
+// and keeps those it has, and the agent goes on protecting them.
+func (s *stage) kubeletSilent() {
+	pods := s.pods(impatient(cluster.Hog("calm", "fill 50MiB")), cluster.Hog("greedy", "fill 50MiB"))
+	calm, greedy := pods[0], pods[1]
+	silent := time.Now()
+	s.Cleanup(s.kubeletRuns)
+	s.must(s.Node.Kubelet.Stop(s.Context()))
+	s.until("the node is Unknown", func() bool { return s.node().Is(corev1.NodeReady) == corev1.ConditionUnknown })
+	s.until("no new pods come", func() bool { return s.node().Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule) != nil })
+	s.order(greedy, "fill 1GiB at 200MiB/s")
+	s.goes(greedy, "memory")
+	s.agentBeats(3)
+	s.must(s.Node.Kubelet.Restart(s.Context()))
+	s.back()
+	for _, n := range s.nodeStates(silent) {
+		if n.Tainted(corev1.TaintEffectNoExecute) != "" {
+			s.Fatalf("pods had to go at %v, though the agent lives: %v", n.At, n.Spec.Taints)
+		}
+	}
+	if s.pod(calm).Leaving() {
+		s.Errorf("pod %s was deleted", calm.Object.Name)
+	}
+	s.do(calm, "fill 1MiB")
+}
+
+// kubeletRuns starts it where a story left it silent.
+func (s *stage) kubeletRuns() {
+	s.Helper()
+	if !s.Node.Kubelet.Running() {
+		s.must(s.Node.Kubelet.Restart(context.WithoutCancel(s.Context())))
+	}
+}
+
+// agentBeats waits until the agent's lease was renewed so many times.
+func (s *stage) agentBeats(times int) {
+	s.Helper()
+	last := metav1.MicroTime{}
+	for range times + 1 {
+		s.poll("the agent renews its lease", func() bool {
+			lease, err := s.api.CoordinationV1().Leases(namespace).Get(s.Context(), cluster.NodeName, metav1.GetOptions{})
+			s.must(err)
+			renewed := lease.Spec.RenewTime.After(last.Time)
+			last = *lease.Spec.RenewTime
+			return renewed
+		})
+	}
+}
+
+// back waits until the node is as it was before it fell silent.
+func (s *stage) back() {
+	s.Helper()
+	s.until("the node is ready, and takes pods", func() bool {
+		return s.node().Is(corev1.NodeReady) == corev1.ConditionTrue && len(s.node().Spec.Taints) == 0
+	})
+}
+
+// nodeStates are those of the node since a time.
+func (s *stage) nodeStates(since time.Time) (states []*recorder.Node) {
+	for _, n := range s.book.NodeStates(cluster.NodeName) {
+		if n.At.After(since) {
+			states = append(states, n)
+		}
+	}
+	return states
+}
+
+// impatient has a pod stay on a node that is lost for no longer than a second.
+func impatient(pod *corev1.Pod) *corev1.Pod {
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(1)),
+		})
+	}
+	return pod
+}
+
+// Neither kubelet nor agent: the node is given up, its pods are made anew as soon
+// as there is a place, and the place is the node when it returns.
+func (s *stage) nodeDies() {
+	app := s.deployment()
+	before := s.replica(app, "")
+	stays := s.run(cluster.Hog("stays")) // for the 300 s that everybody has
+	agent := s.agent()
+	s.Cleanup(s.kubeletRuns)
+	s.must(s.Node.Kubelet.Kill())
+	s.strike(agent)
+	s.until("the node is Unknown", func() bool { return s.node().Is(corev1.NodeReady) == corev1.ConditionUnknown })
+	s.until("its pods have to go", func() bool { return s.node().Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil })
+	s.until("the pod is deleted", func() bool { return s.book.Pod(before).Leaving() })
+	after := s.replica(app, before)
+	s.must(s.Node.Kubelet.Restart(s.Context()))
+	s.back()
+	s.until("the pod that was given up is gone", func() bool { return s.book.Pod(before).Gone })
+	s.until("its successor runs", func() bool { return s.book.Pod(after).Status.Phase == corev1.PodRunning })
+	s.agent()
+	s.do(stays, "fill 1MiB")
+	s.must(s.api.AppsV1().Deployments(app.Namespace).Delete(s.Context(), app.Name, metav1.DeleteOptions{}))
+}
+
+// strike kills all processes of a pod.
+func (s *stage) strike(p *cluster.Pod) {
+	s.Helper()
+	pids, err := p.PIDs()
+	s.must(err)
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
+			s.Fatalf("kill process %d of %s: %v", pid, p.Object.Name, err)
+		}
+	}
+}
+
+// deployment has one replica that does not wait for a lost node.
+func (s *stage) deployment() *appsv1.Deployment {
+	s.Helper()
+	pod := s.Node.Prepare(impatient(cluster.Hog("app")))
+	labels := map[string]string{"app": "app"}
+	made, err := s.api.AppsV1().Deployments(pod.Namespace).Create(s.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "app"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	return made
+}
+
+// replica waits for a pod of a deployment that is not the one given and is to
+// stay; the first one also has to run.
+func (s *stage) replica(of *appsv1.Deployment, not types.UID) (found types.UID) {
+	s.Helper()
+	s.poll("a pod of "+of.Name, func() bool {
+		list, err := s.api.CoreV1().Pods(of.Namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + of.Name})
+		s.must(err)
+		for _, p := range list.Items {
+			if p.UID != not && p.DeletionTimestamp == nil && (not != "" || p.Status.Phase == corev1.PodRunning) {
+				found = p.UID
+			}
+		}
+		return found != ""
+	})
+	return found
+}

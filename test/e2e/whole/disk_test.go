@@ -1,0 +1,220 @@
+package whole
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// writer is a pod with an emptyDir "data".
+func writer(name string) *corev1.Pod {
+	pod := cluster.Hog(name)
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/volume"}}
+	return pod
+}
+
+// inside is the root of a pod's container as its processes see it: what is
+// written there lies in its writable layer, and below /volume in its emptyDir.
+func (s *stage) inside(p *cluster.Pod) string {
+	s.Helper()
+	var root string
+	s.poll("a process of "+p.Object.Name, func() bool {
+		pids, err := p.PIDs()
+		s.must(err)
+		for _, pid := range pids {
+			member, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			if err == nil && strings.Contains(string(member), p.Containers["main"]) {
+				root = fmt.Sprintf("/proc/%d/root", pid)
+			}
+		}
+		return root != ""
+	})
+	return root
+}
+
+// short is how much is left on a disk that is: little more than the kubelet's line.
+// What earlier stories left as waste is less than what lacks then.
+const short = 60 * mib
+
+// write puts a file of so many bytes into a directory, on the disk and not in
+// memory.
+func (s *stage) write(dir, name string, bytes int64) {
+	s.Helper()
+	f, err := os.Create(filepath.Join(dir, name))
+	if err == nil {
+		_, err = f.Write(make([]byte, bytes))
+		err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+	}
+	if err != nil {
+		s.Fatalf("write %d bytes: %v", bytes, err)
+	}
+}
+
+// leave writes until so many bytes are left on the node's disk.
+func (s *stage) leave(bytes int64, dir string) {
+	s.Helper()
+	free, _ := s.free()
+	s.write(dir, "bulk", max(0, free-bytes))
+}
+
+// litter puts empty files into a directory, until so many inodes are left.
+func (s *stage) litter(left int64, dir string) {
+	s.Helper()
+	_, free := s.free()
+	for i := range free - left {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("litter-%d", i)))
+		s.must(err)
+		s.must(f.Close())
+	}
+}
+
+func (s *stage) inodeHog() {
+	pods := s.pods(writer("calm"), writer("greedy"))
+	calm, greedy := pods[0], pods[1]
+	s.litter(nodeInodes*70/100, calm.EmptyDir("data"))
+	s.litter(nodeInodes*15/100, greedy.EmptyDir("data"))
+	s.goes(greedy, "inodes")
+	s.reported(diskPressure)
+	s.do(calm, "fill 1MiB")
+}
+
+func (s *stage) diskHog() {
+	pods := s.pods(writer("calm"), writer("greedy"))
+	calm, greedy := pods[0], pods[1]
+	s.write(s.inside(calm), "some", 40*mib)
+	s.leave(short, greedy.EmptyDir("data"))
+	s.goes(greedy, "ephemeral-storage")
+	s.reported(diskPressure)
+	s.do(calm, "fill 1MiB")
+}
+
+// Both write, and the one that matters less goes first.
+func (s *stage) diskOrder() {
+	pods := s.pods(of(highPriority, cluster.Hog("idle")), of(lowPriority, writer("less")), of(highPriority, writer("more")))
+	idle, less, more := pods[0], pods[1], pods[2]
+	s.write(s.inside(less), "some", 100*mib)
+	s.leave(short, more.EmptyDir("data"))
+	s.goes(less, "ephemeral-storage")
+	s.reported(diskPressure)
+	s.relieved()
+	s.leave(short, s.inside(more))
+	s.goes(more, "ephemeral-storage")
+	s.inOrder(less, more)
+	s.do(idle, "fill 1MiB")
+}
+
+// Images that nobody uses go before any pod.
+func (s *stage) imagesFirst() {
+	calm := s.run(writer("calm"))
+	images, err := s.Node.MakeImages(s.Context(), "unused", 3, 40*mib) // twice that on disk
+	s.must(err)
+	s.leave(short, calm.EmptyDir("data"))
+	s.reported(diskPressure)
+	s.relieved()
+	if left := s.images("unused"); left == len(images) {
+		s.Errorf("all %d images are still there", left)
+	}
+	for _, image := range images { // no story that follows has waste to live on
+		_, err := s.Node.Images.RemoveImage(s.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+		s.must(err)
+	}
+	s.do(calm, "fill 1MiB")
+}
+
+// images counts those that the runtime has, of those named so.
+func (s *stage) images(prefix string) (n int) {
+	s.Helper()
+	list, err := s.Node.Images.ListImages(s.Context(), &runtimeapi.ListImagesRequest{})
+	s.must(err)
+	for _, image := range list.Images {
+		for _, tag := range image.RepoTags {
+			if strings.HasPrefix(tag, "plimsoll.test/"+prefix) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// What finished pods left in their layers goes before any pod that runs.
+func (s *stage) finishedFirst() {
+	calm := s.run(writer("calm"))
+	once := writer("done")
+	once.Spec.RestartPolicy = corev1.RestartPolicyNever
+	done := s.run(once)
+	s.write(s.inside(done), "left", 200*mib)
+	s.order(done, "exit 0")
+	s.until("the pod is done", func() bool { return s.pod(done).Status.Phase == corev1.PodSucceeded })
+	s.leave(short, calm.EmptyDir("data"))
+	s.reported(diskPressure)
+	s.relieved()
+	if free, _ := s.free(); free < 200*mib {
+		s.Errorf("%d bytes are free: what the finished pod left is still there", free)
+	}
+	s.do(calm, "fill 1MiB")
+}
+
+// keeping limits what a container keeps on disks. It requests nothing: a kubelet
+// that leaves local storage alone offers none.
+func keeping(pod *corev1.Pod, bytes string) *corev1.Pod {
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+		Limits:   corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(bytes)},
+		Requests: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("0")},
+	}
+	return pod
+}
+
+// sized limits the emptyDir of a writer.
+func sized(pod *corev1.Pod, medium corev1.StorageMedium, bytes string) *corev1.Pod {
+	pod.Spec.Volumes[0].EmptyDir = &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: new(resource.MustParse(bytes))}
+	return pod
+}
+
+// Without any pressure: who keeps more than its limit goes, who keeps less and who
+// keeps it in memory stay. The kubelet does not look meanwhile; nor does it evict
+// for anything then, since it measures no disks.
+func (s *stage) storageLimits() {
+	const limit, looks = "20Mi", "localStorageCapacityIsolation"
+	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), map[string]any{looks: true})) })
+	s.must(s.Node.Reconfigure(s.Context(), map[string]any{looks: false}))
+	if _, err := s.Node.AskKubelet(s.Context(), "/stats/summary"); err == nil || !strings.Contains(err.Error(), "500 Internal Server Error") {
+		s.Errorf("what the kubelet measures: %v, want status 500: the doctor relies on it (kubelet-blind)", err)
+	}
+	pods := s.pods(
+		sized(writer("volume"), corev1.StorageMediumDefault, limit), keeping(writer("layer"), limit), keeping(writer("logs"), limit),
+		keeping(sized(writer("within"), corev1.StorageMediumDefault, limit), limit), sized(writer("memory"), corev1.StorageMediumMemory, limit))
+	volume, layer, logs, within, memory := pods[0], pods[1], pods[2], pods[3], pods[4]
+	s.write(within.EmptyDir("data"), "some", 9*mib)
+	s.write(s.inside(within), "some", 9*mib)
+	s.write(filepath.Join(s.inside(memory), "volume"), "all", 20*mib)
+	for _, over := range []struct {
+		pod     *cluster.Pod
+		dir     string
+		message string
+	}{
+		{volume, volume.EmptyDir("data"), `Usage of EmptyDir volume "data" exceeds the limit "20Mi". `},
+		{layer, s.inside(layer), "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. "},
+		{logs, filepath.Join(logs.Logs, "main"), "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. "},
+	} {
+		s.doomed[over.pod.Object.UID] = true
+		s.write(over.dir, "too-much", 24*mib)
+		s.until(over.pod.Object.Name+" is evicted", func() bool { return evicted(s.pod(over.pod)) })
+		if got := s.pod(over.pod).Status.Message; got != over.message {
+			s.Errorf("pod %s: %q", over.pod.Object.Name, got)
+		}
+		s.event(over.pod, over.message)
+	}
+	s.do(within, "fill 1MiB")
+	s.do(memory, "fill 1MiB")
+}

@@ -1,0 +1,152 @@
+package whole
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// BenchmarkFootprint measures what agent and controller cost as pods, idle and
+// under pressure, for as long as FOOTPRINT says each, ten minutes if it says
+// nothing: the figures in docs/performance.md.
+func BenchmarkFootprint(t *testing.B) {
+	period := 10 * time.Minute
+	if text := os.Getenv("FOOTPRINT"); text != "" {
+		var err error
+		if period, err = time.ParseDuration(text); err != nil || period < time.Minute {
+			t.Fatalf("FOOTPRINT=%s: not a duration of a minute at least", text)
+		}
+	}
+	audit, err := recorder.NewAudit(t.TempDir(), account("agent"), account("controller"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := raise(t, audit)
+	s.ship()
+	s.install(agentConfig(map[string]any{ // as it is without a word
+		"monitoringPeriod": "10s", "evictionPressureTransitionPeriod": "5m", "volumeStatsAggPeriod": "1m",
+		"reclaim": "auto", "localStorageLimits": "auto", "dryRun": false,
+	}))
+	for i := range 20 {
+		s.run(asking(cluster.Hog(fmt.Sprintf("idle-%d", i), "fill 2MiB"), 16*mib))
+	}
+	ballast := s.ballast()
+	s.measure("idle", period)
+	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.reported(memoryPressure)
+	s.measure("under pressure", period)
+}
+
+func account(component string) string {
+	return "system:serviceaccount:" + namespace + ":" + releaseName + "-" + component
+}
+
+// measure logs what each component used and wrote in a period.
+func (s *stage) measure(what string, period time.Duration) {
+	s.Helper()
+	began, components := time.Now(), map[string]*usage{"agent": s.usageOf("agent"), "controller": s.usageOf("controller")}
+	tick, end := time.NewTicker(time.Second), time.After(period)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case <-tick.C:
+			for _, u := range components {
+				u.sample(s)
+			}
+		case <-end:
+			over = true
+		}
+	}
+	took := time.Since(began)
+	for name, u := range components {
+		s.Logf("%s, %s, %v: RSS mean %.1f MiB, most %.1f MiB (%d samples); CPU %.2f ms/s; writes an hour: %s",
+			what, name, took.Round(time.Second), u.mean()/mib, float64(slices.Max(u.rss))/mib, len(u.rss),
+			(u.cpu(s)-u.before)*1000/took.Seconds(), s.writes(account(name), began, took))
+	}
+}
+
+// writes says what a user wrote since a time, by kind, scaled to an hour.
+func (s *stage) writes(user string, since time.Time, took time.Duration) string {
+	found := map[string]int{}
+	for _, w := range s.book.Writes(func(w *recorder.Write) bool {
+		return w.User == user && w.At.After(since) && w.Changes()
+	}) {
+		found[w.Verb+" "+w.Resource]++
+	}
+	var all []string
+	for _, kind := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, fmt.Sprintf("%s %.0f", kind, float64(found[kind])*time.Hour.Seconds()/took.Seconds()))
+	}
+	return strings.Join(all, ", ")
+}
+
+// A usage is that of one process.
+type usage struct {
+	pid    int
+	before float64 // seconds of processor time
+	rss    []int64 // bytes
+}
+
+// usageOf begins to measure the only pod of a component.
+func (s *stage) usageOf(component string) *usage {
+	s.Helper()
+	pods := s.own(component)
+	if len(pods) != 1 {
+		s.Fatalf("%d pods of %s", len(pods), component)
+	}
+	pids, err := s.Node.Pod(&pods[0]).PIDs()
+	s.must(err)
+	for _, pid := range pids {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && string(name) == "plimsoll\n" {
+			u := &usage{pid: pid}
+			u.before = u.cpu(s)
+			return u
+		}
+	}
+	s.Fatalf("none of %v is %s", pids, component)
+	return nil
+}
+
+// cpu is what the process has used, in seconds: proc_pid_stat(5), fields 14 and
+// 15, in hundredths.
+func (u *usage) cpu(s *stage) float64 {
+	s.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", u.pid))
+	s.must(err)
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	var ticks int64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		s.must(err)
+		ticks += n
+	}
+	return float64(ticks) / 100
+}
+
+// sample reads the resident set: proc_pid_statm(5), the second field, in pages.
+func (u *usage) sample(s *stage) {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(u.pid), "statm"))
+	s.must(err)
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	s.must(err)
+	u.rss = append(u.rss, pages*int64(os.Getpagesize()))
+}
+
+func (u *usage) mean() float64 {
+	sum := int64(0)
+	for _, rss := range u.rss {
+		sum += rss
+	}
+	return float64(sum) / float64(len(u.rss))
+}

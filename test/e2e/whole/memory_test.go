@@ -1,0 +1,113 @@
+package whole
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// keeper is a critical pod that does nothing: the image of hogs is in use at all
+// times, so that no collection takes it away.
+func (s *stage) keeper() *cluster.Pod {
+	s.Helper()
+	return s.run(of("system-node-critical", cluster.Hog("keeper")))
+}
+
+func (s *stage) memoryHog() {
+	pods := s.pods(asking(cluster.Hog("calm", "fill 100MiB"), 120*mib), cluster.Hog("greedy", "fill 100MiB"))
+	calm, greedy := pods[0], pods[1]
+	s.picture("before")
+	s.order(greedy, "fill 1GiB at 200MiB/s")
+	s.goes(greedy, "memory")
+	s.reported(memoryPressure)
+	s.picture("under pressure")
+	s.do(calm, "fill 1MiB")
+	s.relieved()
+	s.picture("after")
+}
+
+// Two are above their requests, and the one that has less goes first, since it
+// matters less; who keeps within its request never does.
+func (s *stage) memoryOrder() {
+	pods := s.pods(
+		of(lowPriority, asking(cluster.Hog("modest", "fill 150MiB"), 180*mib)),
+		of(lowPriority, cluster.Hog("less", "fill 150MiB")),
+		of(highPriority, cluster.Hog("more", "fill 200MiB")))
+	modest, less, more := pods[0], pods[1], pods[2]
+	// As slow as this a regular look comes before the kubelet's line, wherever its own look falls.
+	s.order(more, "fill 1GiB at 50MiB/s")
+	s.goes(less, "memory")
+	s.goes(more, "memory")
+	s.inOrder(less, more)
+	s.reported(memoryPressure)
+	s.do(modest, "fill 1MiB")
+}
+
+// A static pod that is critical has all the memory: others go, it stays.
+func (s *stage) criticalStays() {
+	pod := s.Node.Prepare(of("system-node-critical", cluster.Hog("static", "fill 100MiB")))
+	pod.UID = types.UID("b9d4e7e6-53c5-4f0e-8f57-2f9a8c1d7a10")
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	pod.Spec.NodeName = cluster.NodeName
+	text, err := yaml.Marshal(pod)
+	s.must(err)
+	manifest := filepath.Join(s.static, "static.yaml")
+	s.must(os.WriteFile(manifest, text, 0o600))
+	static := s.Node.Pod(pod)
+	small := s.run(cluster.Hog("small", "fill 50MiB"))
+	s.do(static, "fill 1MiB")
+	s.order(static, "fill "+s.allBut(100*mib)+" at 200MiB/s")
+	s.goes(small, "memory")
+	s.reported(memoryPressure)
+	s.do(static, "release")
+	s.relieved()
+	s.must(os.Remove(manifest))
+	s.poll("the static pod has ended", func() bool {
+		pids, err := static.PIDs()
+		s.must(err)
+		return len(pids) == 0
+	})
+}
+
+// allBut is how much a pod may take so that so much is left for pods on the node,
+// as hogs are told: between the lines of the agent and of the kubelet, or below.
+func (s *stage) allBut(left int64) string {
+	s.Helper()
+	used, err := s.Node.Sandbox.WorkingSet()
+	s.must(err)
+	return fmt.Sprint(podsMemory - left - used)
+}
+
+// of gives a pod a class of priority.
+func of(class string, pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.PriorityClassName = class
+	return pod
+}
+
+// asking gives it a request of memory.
+func asking(pod *corev1.Pod, bytes int64) *corev1.Pod {
+	pod.Spec.Containers[0].Resources = cluster.Ask(bytes, 0)
+	return pod
+}
+
+// Two run many threads, and the one that matters less goes first. Threads are PIDs,
+// but pods are ranked by processes, as a kubelet does: all have two.
+func (s *stage) pidOrder() {
+	pods := s.pods(
+		of(topPriority, cluster.Hog("calm", "threads 100")),
+		of(lowPriority, cluster.Hog("less", "threads 600")),
+		of(highPriority, cluster.Hog("more", "threads 900")))
+	less, more := pods[1], pods[2]
+	s.order(more, "threads 900")
+	s.goes(less, "pids")
+	s.reported(pidPressure)
+	s.order(more, "threads 700")
+	s.goes(more, "pids")
+	s.inOrder(less, more)
+}

@@ -1,0 +1,238 @@
+package whole
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+const (
+	// namespace is where Plimsoll lives, and its chart's release is called so.
+	namespace   = "plimsoll-system"
+	releaseName = "plimsoll"
+	// tag is the image's.
+	tag       = "whole"
+	reference = "registry.plimsoll.dev/plimsoll:" + tag
+)
+
+// A release is the chart, installed.
+type release struct {
+	helm, kubeconfig, dir string
+	plimsoll              string // the program, for who administrates
+	values                map[string]any
+	said                  string // by helm, last
+}
+
+// ship builds program and image and brings the image to the node.
+func (s *stage) ship() {
+	s.Helper()
+	dir := s.TempDir()
+	r := &release{dir: dir, plimsoll: filepath.Join(dir, "plimsoll")}
+	s.build("go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+tag, "-o", r.plimsoll, "../../../cmd/plimsoll")
+	s.build("go", "-C", "../../../deploy/image", "run", ".", "-version", tag, "-out", dir, "amd64="+r.plimsoll)
+	s.must(s.Node.Load(s.Context(), filepath.Join(dir, "plimsoll.tar"), reference))
+	var err error
+	r.helm, err = cluster.Binary("helm")
+	s.must(err)
+	r.kubeconfig, err = s.Kubeconfig(s.Admin())
+	s.must(err)
+	s.release = r
+}
+
+func (s *stage) build(name string, args ...string) {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), name, args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "SOURCE_DATE_EPOCH=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+}
+
+// values are what this node needs otherwise than the chart has it: its places,
+// the host's network, and what its one node with a machine has to bear alone.
+// Transition periods and graces are a fraction of the usual ones.
+func (s *stage) values() map[string]any {
+	s.Helper()
+	server, err := url.Parse(s.Admin().Host)
+	s.must(err)
+	here := map[string]any{corev1.LabelHostname: cluster.NodeName}
+	return map[string]any{
+		"image":       map[string]any{"tag": tag, "pullPolicy": "Never"},
+		"hostNetwork": true,
+		"extraEnv": []any{
+			map[string]any{"name": "KUBERNETES_SERVICE_HOST", "value": server.Hostname()},
+			map[string]any{"name": "KUBERNETES_SERVICE_PORT", "value": server.Port()},
+		},
+		"agent": map[string]any{
+			"nodeSelector": here,
+			"host": map[string]any{
+				"kubelet": s.Node.KubeletRoot, "podLogs": s.Node.PodLogs,
+				"runtimeSocket": filepath.Dir(s.Node.Socket), "runtimeRoot": s.Node.ContainerdRoot,
+			},
+			"config": map[string]any{
+				"nodeCgroup":                       s.Node.Cgroup,
+				"containerRuntimeEndpoint":         "unix://" + s.Node.Socket,
+				"kubeletConfig":                    s.Node.KubeletConfig,
+				"enforceNodeAllocatable":           []any{"none"},
+				"evictionHard":                     lines,
+				"evictionPressureTransitionPeriod": "5s",
+				"monitoringPeriod":                 "1s",
+				"volumeStatsAggPeriod":             "1s",
+				"imageMinimumGCAge":                "0s",
+				"imageGCHighThresholdPercent":      100,
+				"reclaim":                          "on",
+				"localStorageLimits":               "on",
+				"evictionsPerHour":                 0,
+			},
+		},
+		"controller": map[string]any{
+			"replicas":     1,
+			"nodeSelector": here,
+			"tolerations":  []any{map[string]any{"operator": "Exists"}},
+			"config": map[string]any{
+				"mode":                   "replace",
+				"otherWriterWindow":      "0s",
+				"nodeMonitorGracePeriod": "10s",
+				"nodeRenewInterval":      "2s",
+				"agentGrace":             "15s",
+				"healthzBindAddress":     "", // two of them would want one port of the host's
+			},
+		},
+	}
+}
+
+// lines are the agent's, and no other.
+var lines = map[string]any{
+	"memory.available":            nil, // the chart's
+	"allocatableMemory.available": "150Mi", "nodefs.available": "150Mi", "nodefs.inodesFree": "20%", "pid.available": "600",
+}
+
+// install installs the chart with the values of this node and others on top.
+func (s *stage) install(others ...map[string]any) {
+	s.Helper()
+	s.release.values = merged(append([]map[string]any{s.values()}, others...)...)
+	s.roll("install", "--create-namespace")
+	s.until("no taint keeps pods from the node", func() bool { return s.node() != nil && len(s.node().Spec.Taints) == 0 })
+}
+
+// upgrade changes values, for good.
+func (s *stage) upgrade(others ...map[string]any) {
+	s.Helper()
+	s.release.values = merged(append([]map[string]any{s.release.values}, others...)...)
+	s.roll("upgrade")
+}
+
+// roll has helm do it, and waits until the pods are those of the new values.
+func (s *stage) roll(verb string, args ...string) {
+	s.Helper()
+	text, err := yaml.Marshal(s.release.values)
+	s.must(err)
+	file := filepath.Join(s.release.dir, "values.yaml")
+	s.must(os.WriteFile(file, text, 0o600))
+	s.helm(append([]string{verb, releaseName, "../../../deploy/helm/plimsoll", "--values=" + file, "--wait", "--timeout=90s"}, args...)...)
+}
+
+func (s *stage) helm(args ...string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.release.helm, append(args, "--namespace="+namespace, "--kubeconfig="+s.release.kubeconfig)...)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+s.release.dir, "HELM_CONFIG_HOME="+s.release.dir, "HELM_DATA_HOME="+s.release.dir)
+	out, err := cmd.CombinedOutput()
+	if s.release.said = string(out); err != nil {
+		s.Fatalf("helm %v: %v\n%s", args, err, out)
+	}
+}
+
+// plimsoll runs the program as who administrates the cluster does.
+func (s *stage) plimsoll(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.release.plimsoll, append(args, "--kubeconfig="+s.release.kubeconfig)...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// merged is maps laid over each other, the last on top.
+func merged(layers ...map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, layer := range layers {
+		for key, value := range layer {
+			below, both := all[key].(map[string]any)
+			above, is := value.(map[string]any)
+			if is && both {
+				value = merged(below, above)
+			} else if is {
+				value = maps.Clone(above)
+			}
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// agentConfig are values that change the agent's configuration.
+func agentConfig(fields map[string]any) map[string]any {
+	return map[string]any{"agent": map[string]any{"config": fields}}
+}
+
+// own lists the pods of one of Plimsoll's components that run and are to stay.
+func (s *stage) own(component string) []corev1.Pod {
+	s.Helper()
+	list, err := s.api.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
+	s.must(err)
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil
+	})
+}
+
+// agent is the pod of the agent.
+func (s *stage) agent() *cluster.Pod {
+	s.Helper()
+	var pods []corev1.Pod
+	s.poll("one agent runs", func() bool { pods = s.own("agent"); return len(pods) == 1 })
+	return s.Node.Pod(&pods[0])
+}
+
+// decisions are the lines of an agent's decision log, of all its containers.
+func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
+	s.Helper()
+	logs, err := filepath.Glob(filepath.Join(of.Logs, "agent", "*.log"))
+	s.must(err)
+	slices.Sort(logs)
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		s.must(err)
+		for line := range strings.Lines(string(text)) {
+			_, said, found := strings.Cut(line, " F ") // of CRI: time, stream, whole or partial
+			var d agent.Decision
+			if found && strings.HasPrefix(said, "{") && json.Unmarshal([]byte(said), &d) == nil && d.Decision != "" {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// logs is what Plimsoll's pods said last, for people.
+func (s *stage) logs() string {
+	var all strings.Builder
+	for _, component := range []string{"agent", "controller", "leave"} {
+		fmt.Fprintf(&all, "--- %s:\n%s\n", component, s.show("logs", "--namespace="+namespace, "--selector=app.kubernetes.io/component="+component, "--tail=40", "--prefix=false"))
+	}
+	return all.String()
+}

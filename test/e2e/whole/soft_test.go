@@ -1,0 +1,73 @@
+package whole
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// softly adds a soft line far above the hard one; grace periods are those of the
+// threshold and of pods, in this order.
+func softly(line, grace string, pods int) map[string]any {
+	return agentConfig(map[string]any{
+		"evictionSoft":              map[string]any{"allocatableMemory.available": line},
+		"evictionSoftGracePeriod":   map[string]any{"allocatableMemory.available": grace},
+		"evictionMaxPodGracePeriod": pods,
+	})
+}
+
+// A pod that does not end when it is asked to gets the shorter of its own grace
+// period and the agent's: the agent asks, the controller evicts, the kubelet
+// carries it out.
+func (s *stage) softEviction() {
+	s.upgrade(softly("400Mi", "4s", 6))
+	slow := cluster.Hog("slow", "term ignore", "fill 300MiB")
+	slow.Spec.TerminationGracePeriodSeconds = new(int64(60))
+	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 60*mib), slow)
+	calm, greedy := pods[0], pods[1]
+	s.doomed[greedy.Object.UID] = true
+	s.order(greedy, "fill "+s.allBut(300*mib))
+	s.until("the pod is asked to end", func() bool { return s.pod(greedy).Leaving() })
+	asked := s.first(greedy, (*recorder.Pod).Leaving)
+	if grace := asked.DeletionGracePeriodSeconds; grace == nil || *grace != 6 {
+		s.Errorf("the pod has %v s to end", grace)
+	}
+	if met := s.since(memoryPressure); asked.At.Sub(met) < 3*time.Second {
+		s.Errorf("short since %v, asked to end at %v", met, asked.At)
+	}
+	s.until("the pod is gone", func() bool { return s.pod(greedy).Gone })
+	if took := s.pod(greedy).At.Sub(asked.At); took < 5*time.Second || took >= 60*time.Second { // its own grace period
+		s.Errorf("it had %v to end", took)
+	}
+	s.event(greedy, "The node was low on resource: memory. Threshold quantity: 400Mi")
+	s.do(calm, "fill 1MiB")
+	s.relieved()
+	s.upgrade(agentConfig(map[string]any{"evictionSoft": nil, "evictionSoftGracePeriod": nil}))
+}
+
+// first is the first state of a pod that is so.
+func (s *stage) first(p *cluster.Pod, so func(*recorder.Pod) bool) *recorder.Pod {
+	s.Helper()
+	for _, state := range s.book.PodStates(p.Object.UID) {
+		if so(state) {
+			return state
+		}
+	}
+	s.Fatalf("pod %s was never so", p.Object.Name)
+	return nil
+}
+
+// since is when a condition was first seen True in this story.
+func (s *stage) since(kind corev1.NodeConditionType) time.Time {
+	s.Helper()
+	for _, n := range s.book.NodeStates(cluster.NodeName) {
+		if n.At.After(s.began) && n.Is(kind) == corev1.ConditionTrue {
+			return n.At
+		}
+	}
+	s.Fatalf("%s was never True", kind)
+	return time.Time{}
+}

@@ -1,0 +1,239 @@
+package whole
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+// story tells one of the run, with pods of its own. When it is told, nobody has
+// failed who did not have to, and a new pod starts.
+func (s *stage) story(name string, tell func(*stage)) {
+	s.TB.(*testing.T).Run(name, func(t *testing.T) {
+		own := s.begin(t)
+		tell(own)
+		own.relieved()
+		own.run(cluster.Hog("newcomer"))
+	})
+}
+
+// farewell is the last one, after which nobody looks after the node.
+func (s *stage) farewell(name string, tell func(*stage)) {
+	s.TB.(*testing.T).Run(name, func(t *testing.T) { tell(s.begin(t)) })
+}
+
+func (s *stage) begin(t *testing.T) *stage {
+	own := *s
+	own.TB, own.began, own.cast, own.doomed = t, time.Now(), &[]*cluster.Pod{}, map[types.UID]bool{}
+	t.Cleanup(own.end)
+	return &own
+}
+
+func (s *stage) end() {
+	s.innocentsLive()
+	if s.Failed() {
+		s.Logf("%s", s.logs())
+		s.Logf("%s", s.show("get", "nodes,pods", "--all-namespaces", "--output=wide"))
+		s.Logf("%s", s.show("get", "events", "--all-namespaces", "--sort-by=.metadata.creationTimestamp"))
+		s.Logf("%s", s.show("describe", "node", cluster.NodeName))
+	}
+	s.dismiss()
+}
+
+// dismiss removes the story's pods, all at the same time.
+func (s *stage) dismiss() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var gone sync.WaitGroup
+	for _, p := range *s.cast {
+		gone.Go(func() {
+			if err := p.Remove(ctx); err != nil {
+				s.Error(err)
+			}
+		})
+	}
+	gone.Wait()
+}
+
+// run has a pod scheduled, and waits until it runs.
+func (s *stage) run(pod *corev1.Pod) *cluster.Pod {
+	s.Helper()
+	return s.pods(pod)[0]
+}
+
+// pods has several scheduled, and gives them in their order when all run and have
+// done what their scripts say.
+func (s *stage) pods(pods ...*corev1.Pod) (running []*cluster.Pod) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	for i, p := range pods {
+		p = s.Node.Prepare(p)
+		made, err := s.api.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
+		s.must(err)
+		pods[i] = made
+		*s.cast = append(*s.cast, s.Node.Pod(made))
+	}
+	for i, p := range pods {
+		one, err := s.Node.AddPod(ctx, p) // it is made: this waits
+		if err != nil {
+			s.Fatalf("%v\n%s", err, s.show("describe", "pod", "--namespace="+p.Namespace, p.Name))
+		}
+		(*s.cast)[len(*s.cast)-len(pods)+i] = one
+		s.do(one, "fill 64KiB") // after its script
+		running = append(running, one)
+	}
+	return running
+}
+
+// do has a pod's hog carry out a command.
+func (s *stage) do(p *cluster.Pod, command string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	s.must(p.Do(ctx, command))
+}
+
+// order has it begin with one that it may not survive.
+func (s *stage) order(p *cluster.Pod, command string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	s.must(p.Order(ctx, "main", command))
+}
+
+// pod is the last state of one.
+func (s *stage) pod(p *cluster.Pod) *recorder.Pod { return s.book.Pod(p.Object.UID) }
+
+// goes waits until a pod was evicted for a resource, and checks all that tells of
+// it: status, condition, and the one event.
+func (s *stage) goes(p *cluster.Pod, starved string) {
+	s.Helper()
+	s.doomed[p.Object.UID] = true
+	name := p.Object.Name
+	s.until(name+" is evicted", func() bool { return evicted(s.pod(p)) })
+	got := s.pod(p)
+	if !strings.HasPrefix(got.Status.Message, "The node was low on resource: "+starved+".") {
+		s.Errorf("pod %s: %q", name, got.Status.Message)
+	}
+	if c := got.Condition(corev1.DisruptionTarget); c.Status != corev1.ConditionTrue || c.Reason != "TerminationByKubelet" {
+		s.Errorf("pod %s: %+v", name, got.Status.Conditions)
+	}
+	e := s.event(p, got.Status.Message)
+	if e == nil {
+		return
+	}
+	if e.Annotations["starved_resource"] != starved {
+		s.Errorf("pod %s: the event's annotations are %v", name, e.Annotations)
+	}
+	// Inodes and processes are counted by pod.
+	if (starved == "memory" || starved == "ephemeral-storage") && e.Annotations["offending_containers"] != "main" {
+		s.Errorf("pod %s: the event's annotations are %v", name, e.Annotations)
+	}
+}
+
+// event is the one that tells of a pod's eviction.
+func (s *stage) event(p *cluster.Pod, message string) *corev1.Event {
+	s.Helper()
+	events := func() []*corev1.Event { return s.book.Events(p.Object.UID, "Evicted") }
+	s.until("an event tells of "+p.Object.Name, func() bool { return len(events()) > 0 })
+	found := events()
+	if e := found[0]; len(found) != 1 || e.Count > 1 || !strings.HasPrefix(e.Message, message) {
+		s.Errorf("pod %s: %d events, the first counts %d: %q", p.Object.Name, len(found), e.Count, e.Message)
+	}
+	return found[0]
+}
+
+// inOrder checks that pods were evicted one after the other.
+func (s *stage) inOrder(victims ...*cluster.Pod) {
+	s.Helper()
+	when := func(p *cluster.Pod) time.Time {
+		states := s.book.PodStates(p.Object.UID)
+		i := slices.IndexFunc(states, evicted)
+		if i < 0 {
+			s.Fatalf("pod %s was not evicted", p.Object.Name)
+		}
+		return states[i].At
+	}
+	for i := 1; i < len(victims); i++ {
+		if earlier, later := when(victims[i-1]), when(victims[i]); !earlier.Before(later) {
+			s.Errorf("pod %s was evicted at %v, before %s at %v", victims[i].Object.Name, later, victims[i-1].Object.Name, earlier)
+		}
+	}
+}
+
+// Conditions by which the agent reports beside a kubelet that knows nothing of its
+// lines, and what a kubelet calls them.
+const (
+	memoryPressure corev1.NodeConditionType = "plimsoll.dev/MemoryPressure"
+	diskPressure   corev1.NodeConditionType = "plimsoll.dev/DiskPressure"
+	pidPressure    corev1.NodeConditionType = "plimsoll.dev/PIDPressure"
+)
+
+var pressures = []corev1.NodeConditionType{
+	memoryPressure, diskPressure, pidPressure,
+	corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
+}
+
+// reported waits until the node was under pressure in this story.
+func (s *stage) reported(kind corev1.NodeConditionType) {
+	s.Helper()
+	s.until("the node was under "+string(kind), func() bool {
+		return slices.ContainsFunc(s.book.NodeStates(cluster.NodeName), func(n *recorder.Node) bool {
+			return n.At.After(s.began) && n.Is(kind) == corev1.ConditionTrue
+		})
+	})
+}
+
+// relieved waits until nothing is short any more.
+func (s *stage) relieved() {
+	s.Helper()
+	s.until("the node is under no pressure", func() bool {
+		for _, kind := range pressures {
+			if s.node().Is(kind) == corev1.ConditionTrue {
+				return false
+			}
+		}
+		return len(s.node().Spec.Taints) == 0
+	})
+}
+
+// innocentsLive checks that of the story's pods nobody failed, however briefly,
+// who did not have to, and that who is left still answers.
+func (s *stage) innocentsLive() {
+	s.Helper()
+	for _, p := range *s.cast {
+		uid := p.Object.UID
+		if s.doomed[uid] {
+			s.staysEvicted(p)
+			continue
+		}
+		for _, state := range s.book.PodStates(uid) {
+			if state.Status.Phase == corev1.PodFailed {
+				s.Errorf("pod %s failed: %s: %s", p.Object.Name, state.Status.Reason, state.Status.Message)
+				break
+			}
+		}
+	}
+}
+
+// staysEvicted checks that what was said of a pod's end stands at last. For some
+// hundred milliseconds a kubelet leaves out the reason, as it learns of the end.
+func (s *stage) staysEvicted(p *cluster.Pod) {
+	s.Helper()
+	states := s.book.PodStates(p.Object.UID)
+	if slices.ContainsFunc(states, evicted) && !evicted(states[len(states)-1]) {
+		last := states[len(states)-1]
+		s.Errorf("pod %s was evicted, and is now %s: %q", p.Object.Name, last.Status.Phase, last.Status.Reason)
+	}
+}

@@ -1,0 +1,118 @@
+package whole
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// ballast is a critical pod, which nobody evicts, so that memory is short for as
+// long as it holds it.
+func (s *stage) ballast() *cluster.Pod {
+	s.Helper()
+	return s.run(of("system-node-critical", cluster.Hog("ballast", "fill 50MiB")))
+}
+
+// A new agent goes on with the pressure that the old one found: the condition
+// stays as it was, and ends when memory is back.
+func (s *stage) updatedUnderPressure() {
+	ballast := s.ballast()
+	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.reported(memoryPressure)
+	before, since := s.agent(), s.node().Condition(memoryPressure).LastTransitionTime
+	began := time.Now()
+	s.upgrade(map[string]any{"podAnnotations": map[string]any{"plimsoll.test/round": fmt.Sprint(began.Unix())}})
+	after := s.agent()
+	if before.Object.UID == after.Object.UID {
+		s.Errorf("the agent is still %s", before.Object.Name)
+	}
+	s.agentBeats(1)
+	for _, n := range s.nodeStates(began) {
+		if c := n.Condition(memoryPressure); c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Equal(&since) {
+			s.Fatalf("at %v: %s since %v, before: True since %v", n.At, c.Status, c.LastTransitionTime, since)
+		}
+	}
+	s.do(ballast, "release")
+}
+
+// Where the kubelet has the agent's line as a soft threshold with a grace that
+// never ends, it reports and evicts nobody: the standard condition, the taint that
+// the controller makes of it, and the scheduler follow.
+func (s *stage) kubeletReports() {
+	soft := map[string]any{
+		"evictionSoft":                     map[string]string{"allocatableMemory.available": "150Mi"},
+		"evictionSoftGracePeriod":          map[string]string{"allocatableMemory.available": "8760h"},
+		"evictionPressureTransitionPeriod": "5s",
+	}
+	usual := maps.Clone(soft)
+	for field := range usual {
+		usual[field] = nil
+	}
+	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), usual)) })
+	s.must(s.Node.Reconfigure(s.Context(), soft))
+	s.back()
+	ballast := s.ballast()
+	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.reported(corev1.NodeMemoryPressure)
+	s.until("the taint follows", func() bool {
+		return s.node().Taint(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule) != nil
+	})
+	refused := s.Node.Prepare(cluster.Hog("refused"))
+	refused, err := s.api.CoreV1().Pods(refused.Namespace).Create(s.Context(), refused, metav1.CreateOptions{})
+	s.must(err)
+	s.until("the scheduler finds no place for a best-effort pod", func() bool {
+		c := s.book.Pod(refused.UID).Condition(corev1.PodScheduled)
+		return c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, "untolerated taint")
+	})
+	s.do(ballast, "release")
+	s.relieved()
+	s.until("it finds one now", func() bool { return s.book.Pod(refused.UID).Status.Phase == corev1.PodRunning })
+	*s.cast = append(*s.cast, s.Node.Pod(refused))
+	if states := s.nodeStates(s.began); states[len(states)-1].Is(memoryPressure) == corev1.ConditionTrue {
+		s.Errorf("%s is written, too", memoryPressure)
+	}
+}
+
+// Uninstalled in mid-pressure, it leaves nothing behind: no condition, no taint, no
+// file on the node, no right in the cluster.
+func (s *stage) uninstalled() {
+	ballast := s.ballast()
+	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
+	s.reported(memoryPressure)
+	s.helm("uninstall", releaseName, "--wait", "--timeout=90s")
+	s.until("no condition of ours is left", func() bool {
+		for _, c := range s.node().Status.Conditions {
+			if strings.HasPrefix(string(c.Type), "plimsoll.dev/") {
+				return false
+			}
+		}
+		return len(s.node().Spec.Taints) == 0
+	})
+	s.do(ballast, "release")
+	s.poll("no pod of ours is left", func() bool {
+		list, err := s.api.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{})
+		s.must(err)
+		return len(list.Items) == 0
+	})
+	if left, err := s.Node.Enter(exec.Command("find", "/run/plimsoll", "-type", "f")).CombinedOutput(); err != nil || len(left) > 0 {
+		s.Errorf("files are left: %s %v", left, err)
+	}
+	for _, kinds := range []string{"clusterroles,clusterrolebindings,validatingadmissionpolicies,mutatingadmissionpolicies", "roles,rolebindings,configmaps,daemonsets,deployments,jobs"} {
+		if left := s.show("get", kinds, "--all-namespaces", "--selector=app.kubernetes.io/instance="+releaseName, "--output=name"); left != "" {
+			s.Errorf("left in the cluster:\n%s", left)
+		}
+	}
+	_, err := s.api.CoreV1().ServiceAccounts(namespace).Get(s.Context(), "plimsoll-agent", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		s.Errorf("the agent's account is left: %v", err)
+	}
+}

@@ -1,0 +1,31 @@
+package anypods
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/internal/kube/slimpods"
+)
+
+// A TB is what Decoded needs of a test.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// Decoded decodes a pod from its protobuf, whole and without what is not read.
+func Decoded(t TB, p *corev1.Pod) (whole, slim *corev1.Pod) {
+	t.Helper()
+	encoded, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole = &corev1.Pod{}
+	if err := whole.Unmarshal(encoded); err != nil {
+		t.Fatal(err)
+	}
+	decoded := &slimpods.Pod{}
+	if err := decoded.Unmarshal(encoded); err != nil {
+		t.Fatal(err)
+	}
+	return whole, &decoded.Pod
+}

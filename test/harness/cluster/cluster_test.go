@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+)
+
+// makerVariable turns this binary into a process that starts a cluster with a
+// pod, says where, and waits to be ended.
+const makerVariable = "PLIMSOLL_CLUSTER_MAKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(makerVariable) != "" {
+		makeCluster()
+	}
+	os.Exit(m.Run())
+}
+
+func makeCluster() {
+	catchSignals()
+	c, err := Start(context.Background(), Options{
+		Components: Containerd, Node: NodeOptions{Memory: 256 << 20, Filesystem: Filesystem{Size: 96 << 20}},
+	})
+	if err == nil {
+		_, err = c.Node.AddPod(context.Background(), Hog("left"))
+	}
+	if err != nil {
+		fmt.Println("failed", err)
+		os.Exit(1)
+	}
+	fmt.Println(c.Dir, c.Node.Cgroup)
+	select {}
+}
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// fixed are the places where the components write whatever they are told, and
+// the sysctls that a kubelet sets.
+var fixed = []string{
+	"/run/containerd", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes",
+	"/proc/sys/kernel/panic", "/proc/sys/kernel/panic_on_oops", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/keys/root_maxkeys",
+}
+
+// state says of every fixed place what is there.
+func state() string {
+	var all strings.Builder
+	for _, path := range fixed {
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(&all, "%s %q %v\n", path, text, err)
+	}
+	return all.String()
+}
+
+// leavesNothing checks that nothing of a cluster is there any more.
+func leavesNothing(t *testing.T, dir, nodeCgroup string) {
+	t.Helper()
+	for _, name := range []string{filepath.Base(dir), filepath.Base(nodeCgroup)} {
+		for _, pattern := range []string{cgroupRoot + "/" + name, cgroupRoot + "/*/" + name} {
+			if left, _ := filepath.Glob(pattern); len(left) > 0 {
+				t.Errorf("cgroups are left: %v", left)
+			}
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", dir, err)
+	}
+	if mounts, err := mountsBelow(dir); err != nil || len(mounts) > 0 {
+		t.Errorf("mounts are left: %v, %v", mounts, err)
+	}
+	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, loop := range loops {
+		if text, _ := os.ReadFile(loop); strings.HasPrefix(string(text), dir) {
+			t.Errorf("%s is left for %s", loop, text)
+		}
+	}
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range processes {
+		if text, _ := os.ReadFile(p); strings.Contains(string(text), dir) {
+			t.Errorf("%s is left: %q", p, text)
+		}
+	}
+}
+
+// Whatever ends the maker, nothing is left: it cleans up itself if it can, and a
+// sweep does if it could not.
+func TestNothingOutlivesItsMaker(t *testing.T) {
+	Need(t)
+	for how, sig := range map[string]unix.Signal{"interrupt": unix.SIGINT, "kill": unix.SIGKILL} {
+		t.Run(how, func(t *testing.T) {
+			before := state()
+			cmd, said := sandbox.Maker(t, makerVariable+"="+how, os.Stderr)
+			dir, cgroup, found := strings.Cut(said, " ")
+			if !found || !strings.HasPrefix(dir, os.TempDir()) {
+				t.Fatalf("the maker says %q", said)
+			}
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // it does not end well
+			if sig == unix.SIGKILL {
+				if _, err := os.Stat(dir); err != nil {
+					t.Errorf("there is nothing to sweep: %v", err)
+				}
+				if err := Sweep(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			leavesNothing(t, dir, cgroup)
+			if after := state(); after != before {
+				t.Errorf("fixed places changed from\n%sto\n%s", before, after)
+			}
+		})
+	}
+}
+
+func TestASweepSparesTheLiving(t *testing.T) {
+	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
+	if err := Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Node.AddPod(testContext(t), Hog("spared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Do(testContext(t), "fill 1MiB"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAStartThatFailsLeavesNothing(t *testing.T) {
+	Need(t)
+	before, _ := filepath.Glob(cgroupRoot + "/memory/plimsoll-" + systemName + ".*")
+	c, err := Start(testContext(t), Options{Components: Etcd, Args: map[Components][]string{Etcd: {"--no-such-flag"}}})
+	if err == nil {
+		t.Fatalf("etcd starts with a flag that is none: %v", c.Close())
+	}
+	if !strings.Contains(err.Error(), "no-such-flag") {
+		t.Errorf("the error does not show etcd's log: %v", err)
+	}
+	after, _ := filepath.Glob(cgroupRoot + "/memory/plimsoll-" + systemName + ".*")
+	if len(after) > len(before) {
+		t.Errorf("cgroups are left: %v, before: %v", after, before)
+	}
+}
+
+func TestWhatAComponentNeeds(t *testing.T) {
+	for asked, want := range map[Components]Components{
+		Etcd:                 Etcd,
+		APIServer:            Etcd | APIServer,
+		Scheduler:            Etcd | APIServer | Scheduler,
+		Containerd:           Containerd,
+		Kubelet:              Etcd | APIServer | Containerd | Kubelet,
+		Kubelet | Everything: Everything,
+	} {
+		if got := asked.complete(); got != want {
+			t.Errorf("%b needs %b, want %b", asked, got, want)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+)
+
+// A Component is one program of the cluster, running or not. Its methods may be
+// called from any goroutine.
+type Component struct {
+	Name string
+	// Log is the file of its standard output and error, kept over restarts.
+	Log string
+
+	system  *system
+	command func() *exec.Cmd
+	healthy func(context.Context) error
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	process *sandbox.Process // of cmd
+}
+
+// patience bounds how long a component may take to answer after its start, and
+// to end after SIGTERM.
+const patience = time.Minute
+
+// pollInterval is how often readiness is asked for where nothing tells.
+const pollInterval = 20 * time.Millisecond
+
+// start runs the program and waits until it answers.
+func (c *Component) start(ctx context.Context) error {
+	if err := c.launch(); err != nil {
+		return err
+	}
+	return c.AwaitHealthy(ctx)
+}
+
+func (c *Component) launch() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil && c.process.Alive() {
+		return fmt.Errorf("start %s: it runs already as process %d", c.Name, c.process.PID)
+	}
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := c.command()
+	cmd.Stdout, cmd.Stderr = log, log
+	started, err := c.system.start(cmd)
+	if err != nil {
+		return err
+	}
+	c.cmd, c.process = cmd, started
+	return nil
+}
+
+// AwaitHealthy waits until the component answers as it should.
+func (c *Component) AwaitHealthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := await(ctx, func(ctx context.Context) error {
+		if !c.Running() {
+			return final{errors.New("it ended")}
+		}
+		return c.healthy(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("wait until %s answers: %w\n%s", c.Name, err, c.Tail(tail))
+	}
+	return nil
+}
+
+// PID is the process, 0 if the component does not run.
+func (c *Component) PID() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil || !c.process.Alive() {
+		return 0
+	}
+	return c.process.PID
+}
+
+// Running reports whether the process is there, paused or not.
+func (c *Component) Running() bool { return c.PID() != 0 }
+
+// Stop ends the component by SIGTERM, and waits. One that was paused runs on
+// first.
+func (c *Component) Stop(ctx context.Context) error {
+	if err := c.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	_ = c.signal(syscall.SIGCONT) // it may have ended at once
+	return c.ended(ctx)
+}
+
+// Kill ends the component by SIGKILL, as a crash would, and waits. What a
+// containerd or kubelet started runs on.
+func (c *Component) Kill() error {
+	return errors.Join(c.signal(syscall.SIGKILL), c.ended(context.Background()))
+}
+
+// Pause stops the process (SIGSTOP): connections stay open, and nobody answers.
+func (c *Component) Pause() error { return c.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process run on.
+func (c *Component) Resume() error { return c.signal(syscall.SIGCONT) }
+
+// Restart starts the component again, ending it first by SIGTERM if it runs,
+// and waits until it answers.
+func (c *Component) Restart(ctx context.Context) error {
+	if c.Running() {
+		if err := c.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	return c.start(ctx)
+}
+
+func (c *Component) signal(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil || !c.process.Alive() {
+		return fmt.Errorf("send %v to %s: it does not run", sig, c.Name)
+	}
+	if err := c.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send %v to %s: %w", sig, c.Name, err)
+	}
+	return nil
+}
+
+func (c *Component) ended(ctx context.Context) error {
+	c.mu.Lock()
+	p := c.process
+	c.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the end of %s: %w", c.Name, ctx.Err())
+	case <-time.After(patience):
+		return fmt.Errorf("%s did not end within %v", c.Name, patience)
+	}
+}
+
+// tail is how many lines of a log tell a story.
+const tail = 30
+
+// Tail is the end of the component's log, for people.
+func (c *Component) Tail(lines int) string {
+	text, err := os.ReadFile(c.Log)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("--- %s: %v\n", c.Name, err)
+	}
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return fmt.Sprintf("--- %s, end of %s:\n%s\n", c.Name, filepath.Base(c.Log), strings.Join(all[max(0, len(all)-lines):], "\n"))
+}
+
+// final is an error that waiting does not mend.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// await asks again and again until there is no error, and gives the last one
+// when time is up.
+func await(ctx context.Context, ask func(context.Context) error) error {
+	ticks := time.NewTicker(pollInterval)
+	defer ticks.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil || errors.As(err, new(final)) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-ticks.C:
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// Workload is what runs in the containers of a test cluster: a pause program
+// that waits for a signal, or, where the environment says so, a hog (package
+// hog) that takes its orders from a named pipe and replies into a file beside
+// it: so the test reaches it whatever becomes of the runtime.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/harness/hog"
+)
+
+// The variables that say where a hog's named pipe is: DIRECTORY/POD.CONTAINER.
+const (
+	directory = "PLIMSOLL_ORDERS"
+	pod       = "PLIMSOLL_POD"
+	container = "PLIMSOLL_CONTAINER"
+)
+
+func main() {
+	if dir := os.Getenv(directory); dir != "" {
+		if err := takeOrders(filepath.Join(dir, os.Getenv(pod)+"."+os.Getenv(container))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	hog.RunIfAsked()
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
+	<-ended
+}
+
+// takeOrders makes a named pipe the standard input, and a file the output. The
+// file says so before the pipe is open, so that who finds it open knows whose
+// replies follow. The pipe is open for writing too, so that it does not end with
+// the first who writes.
+func takeOrders(path string) error {
+	if err := become(1, path+".replies", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND); err != nil {
+		return err
+	}
+	fmt.Println("listening")
+	if err := unix.Mkfifo(path, 0o600); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("make the named pipe %s: %w", path, err)
+	}
+	return become(0, path, unix.O_RDWR)
+}
+
+// become opens a file as a standard stream.
+func become(stream int, path string, flags int) error {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	return unix.Dup3(fd, stream, 0)
+}

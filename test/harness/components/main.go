@@ -1,0 +1,210 @@
+// Components builds the real programs that the tests of the agent run against:
+// etcd, the control plane, the kubelet, containerd, runc and helm, each at the
+// version that a go.mod pins. What was built stays in a cache by version, so that it is
+// built once a machine; a build that was interrupted goes on where it was.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A component is one program and how it is built.
+type component struct {
+	name   string
+	module string // directory of the go.mod that pins it, relative to here
+	source string // the module that says its version
+	pkg    string // below source
+	flags  []string
+	stamp  string       // variable for its version; Kubernetes' programs have theirs
+	cgo    bool         // has parts in C; the others share what is compiled without it
+	needs  func() error // what must be installed before
+}
+
+// stripped leaves out the symbol tables: they would double the cache.
+const stripped = "-s -w"
+
+var components = []component{
+	{name: "containerd", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd"},
+	{name: "containerd-shim-runc-v2", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/containerd-shim-runc-v2"},
+	{name: "ctr", module: "containerd", source: "github.com/containerd/containerd/v2", pkg: "cmd/ctr"},
+	{name: "runc", module: "runc", source: "github.com/opencontainers/runc", flags: []string{"-tags", "seccomp"}, cgo: true, needs: libseccomp},
+	{name: "etcd", module: ".", source: "go.etcd.io/etcd/server/v3"},
+	{name: "kube-apiserver", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-apiserver"},
+	{name: "kubectl", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kubectl"},
+	{name: "kubelet", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kubelet"},
+	{name: "kube-controller-manager", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-controller-manager"},
+	{name: "kube-scheduler", module: ".", source: "k8s.io/kubernetes", pkg: "cmd/kube-scheduler"},
+	{name: "helm", module: "helm", source: "helm.sh/helm/v4", pkg: "cmd/helm", stamp: "helm.sh/helm/v4/internal/version.version"},
+}
+
+func main() {
+	out := flag.String("o", filepath.Join("..", "..", "..", "bin", "components"), "directory for the links to the programs")
+	kubernetes := flag.String("kubernetes", "", "build Kubernetes from the pins of the directory kubernetes-`RELEASE`, such as 1.36; empty: from those of this directory")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: components [-o DIRECTORY] [-kubernetes RELEASE] [NAME…]\nRun it in its own directory. It builds the named components, or all of them.")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if err := run(*out, *kubernetes, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "components:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out, kubernetes string, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(components, func(c component) bool { return c.name == name }) {
+			return fmt.Errorf("there is no component %q", name)
+		}
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	for _, c := range components {
+		if len(names) > 0 && !slices.Contains(names, c.name) {
+			continue
+		}
+		if kubernetes != "" && c.module == "." {
+			c.module = "kubernetes-" + kubernetes
+		}
+		version, err := c.provide(out)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", c.name, version, err)
+		}
+	}
+	return nil
+}
+
+// provide builds the component unless it is in the cache, and links to it.
+func (c component) provide(out string) (version string, err error) {
+	pins, err := readPins(c.module)
+	if err != nil {
+		return "", err
+	}
+	if version, err = pins.version(c.source); err != nil {
+		return "", err
+	}
+	flags, err := c.buildFlags(pins)
+	if err != nil {
+		return version, err
+	}
+	cache, err := pins.cache(append([]string{c.cgoEnabled()}, flags...))
+	if err != nil {
+		return version, err
+	}
+	program := filepath.Join(cache, c.name)
+	switch _, err := os.Stat(program); {
+	case err == nil:
+		fmt.Printf("%s %s: cached\n", c.name, version)
+	case errors.Is(err, os.ErrNotExist):
+		begin := time.Now()
+		fmt.Printf("%s %s: building\n", c.name, version)
+		if err := c.build(program, flags); err != nil {
+			return version, err
+		}
+		fmt.Printf("%s %s: built in %.0f s\n", c.name, version, time.Since(begin).Seconds())
+	default:
+		return version, err
+	}
+	return version, link(program, filepath.Join(out, c.name))
+}
+
+// buildFlags tells programs their version. Without it those of Kubernetes call
+// themselves v0.0.0, and clients of other versions would refuse them; helm would
+// not know its patch release.
+func (c component) buildFlags(p *pins) ([]string, error) {
+	ld := stripped
+	if c.kubernetes() {
+		kubernetes, err := p.version("k8s.io/kubernetes")
+		if err != nil {
+			return nil, err
+		}
+		numbers := strings.SplitN(kubernetes, ".", 3)
+		const set = " -X k8s.io/component-base/version."
+		ld += set + "gitVersion=v" + kubernetes + set + "gitMajor=" + numbers[0] + set + "gitMinor=" + numbers[1]
+	}
+	if c.stamp != "" {
+		version, err := p.version(c.source)
+		if err != nil {
+			return nil, err
+		}
+		ld += " -X " + c.stamp + "=v" + version
+	}
+	return append([]string{"build", "-ldflags", ld}, c.flags...), nil
+}
+
+// kubernetes reports whether the component comes from a module that pins Kubernetes.
+func (c component) kubernetes() bool {
+	return c.module == "." || strings.HasPrefix(c.module, "kubernetes-")
+}
+
+// build writes to a name of its own and renames: what has the right name is
+// whole, whoever builds at the same time.
+func (c component) build(program string, flags []string) error {
+	if c.needs != nil {
+		if err := c.needs(); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		return err
+	}
+	unfinished := fmt.Sprintf("%s.%d", program, os.Getpid())
+	defer os.Remove(unfinished)
+	pkg := c.source
+	if c.pkg != "" {
+		pkg += "/" + c.pkg
+	}
+	cmd := exec.Command("go", append(flags, "-o", unfinished, pkg)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.module, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), c.cgoEnabled(), "GOGC=off", "GOMEMLIMIT=1500MiB") // collecting garbage is a third of the compiler's time
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s in %s: %w", strings.Join(cmd.Args, " "), c.module, err)
+	}
+	return os.Rename(unfinished, program)
+}
+
+// cgoEnabled is the one setting of the environment that makes another program.
+func (c component) cgoEnabled() string {
+	if c.cgo {
+		return "CGO_ENABLED=1"
+	}
+	return "CGO_ENABLED=0"
+}
+
+// link replaces a link in one step, so that who runs the program meanwhile
+// always finds one.
+func link(program, name string) error {
+	if at, err := os.Readlink(name); err == nil && at == program {
+		return nil
+	}
+	unfinished := fmt.Sprintf("%s.%d", name, os.Getpid())
+	if err := os.Symlink(program, unfinished); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, name)
+}
+
+// libseccomp is the one library in C that is needed.
+func libseccomp() error {
+	if exec.Command("pkg-config", "--exists", "libseccomp").Run() == nil {
+		return nil
+	}
+	for _, step := range [][]string{
+		{"apt-get", "update", "-qq"},
+		{"apt-get", "install", "-y", "-qq", "--no-install-recommends", "gcc", "libc6-dev", "libseccomp-dev", "pkg-config"},
+	} {
+		if out, err := exec.Command(step[0], step[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: install libseccomp's headers and pkg-config by hand\n%s", strings.Join(step, " "), err, out)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package fakeapiserver
+
+import (
+	"context"
+	"maps"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What a kubelet does by default: it renews its lease each quarter of 40 s, and
+// describes its node each 5 minutes while nothing changes.
+const (
+	Renewal   = 10 * time.Second
+	Statement = 5 * time.Minute
+)
+
+// Beats are heartbeats that were given.
+type Beats struct {
+	Leases, Statuses int
+}
+
+// Beats counts all heartbeats so far.
+func (c *Crowd) Beats() Beats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.beats
+}
+
+// Pace has leases renewed that many times as often as kubelets do.
+func (c *Crowd) Pace(times float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pace = times
+}
+
+// Silence ends the kubelets of these nodes.
+func (c *Crowd) Silence(nodes ...int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, i := range nodes {
+		last := c.leases.heard[i]
+		if told := c.nodes.heard[i]; told.After(last) {
+			last = told
+		}
+		c.silent[i] = last
+	}
+}
+
+// Silent says when the nodes whose kubelets have ended were heard for the last time.
+func (c *Crowd) Silent() map[int]time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.silent)
+}
+
+// Live has the kubelets beat, evenly spread, until ctx ends.
+func (c *Crowd) Live(ctx context.Context) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	leases, nodes := turns{count: c.size.Nodes, every: Renewal}, turns{count: c.size.Nodes, every: Statement}
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		passed := now.Sub(last)
+		last = now
+		c.mu.Lock()
+		for i := range leases.due(passed, c.pace) {
+			c.beats.Leases += c.beat(c.leases, i, now)
+		}
+		for i := range nodes.due(passed, 1) {
+			c.beats.Statuses += c.beat(c.nodes, i, now)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// beat lets a kubelet be heard, and says how often it was. The caller holds the
+// lock.
+func (c *Crowd) beat(s *shelf, i int, now time.Time) int {
+	if _, dead := c.silent[i]; dead {
+		return 0
+	}
+	if o, written := s.written[key(s.names(i))]; written {
+		n, is := o.(*corev1.Node)
+		if !is {
+			return 0 // gone, or a lease that a client has taken over
+		}
+		n = n.DeepCopy()
+		report(n, now)
+		c.put(s, n, modified)
+		return 1
+	}
+	c.version++
+	s.heard[i], s.versions[i] = now, c.version
+	if len(s.watchers) == 0 {
+		s.forgot = c.version
+		return 1
+	}
+	o := s.build(i, now)
+	o.SetResourceVersion(strconv.FormatUint(c.version, 10))
+	s.tell(newEvent(modified, c.version, o))
+	return 1
+}
+
+// turns says whose turn it is, when each of count has one in every period.
+type turns struct {
+	count int
+	every time.Duration
+	next  int
+	owed  float64
+}
+
+// due yields those whose turn came while that time passed, the period being so
+// many times as short.
+func (t *turns) due(passed time.Duration, pace float64) func(yield func(int) bool) {
+	t.owed += pace * float64(t.count) * passed.Seconds() / t.every.Seconds()
+	return func(yield func(int) bool) {
+		for ; t.owed >= 1; t.owed-- {
+			i := t.next
+			t.next = (t.next + 1) % t.count
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}

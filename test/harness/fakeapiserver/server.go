@@ -1,0 +1,41 @@
+package fakeapiserver
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http/httptest"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// A Server answers for a crowd on 127.0.0.1, over TLS and HTTP/2.
+type Server struct {
+	// Kubeconfig is a file by which clients find it.
+	Kubeconfig string
+	http       *httptest.Server
+}
+
+// Serve begins to answer. The kubeconfig is written into dir.
+func (c *Crowd) Serve(dir string) (*Server, error) {
+	s := &Server{Kubeconfig: filepath.Join(dir, "kubeconfig"), http: httptest.NewUnstartedServer(c)}
+	s.http.EnableHTTP2 = true
+	s.http.StartTLS()
+	config := api.Config{
+		Clusters:       map[string]*api.Cluster{"crowd": {Server: s.http.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})}},
+		Contexts:       map[string]*api.Context{"crowd": {Cluster: "crowd"}},
+		CurrentContext: "crowd",
+	}
+	if err := clientcmd.WriteToFile(config, s.Kubeconfig); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("write %s for the clients of the made-up cluster: %w", s.Kubeconfig, err)
+	}
+	return s, nil
+}
+
+// Close ends all watches and stops answering.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}

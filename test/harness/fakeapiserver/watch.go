@@ -1,0 +1,157 @@
+package fakeapiserver
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+type eventKind = watch.EventType
+
+const (
+	added    = watch.Added
+	modified = watch.Modified
+	deleted  = watch.Deleted
+)
+
+// remembered is how many changes of a resource a watch can begin in the past.
+const remembered = 8192
+
+// bookmarks come that often, as from a real server.
+const bookmarks = time.Minute
+
+// An event is a change. What it looks like in a media type is found once,
+// whoever is the first to send it.
+type event struct {
+	kind    eventKind
+	version uint64
+	object  object
+	frames  *frames
+}
+
+func newEvent(kind eventKind, version uint64, o object) event {
+	return event{kind, version, o, &frames{}}
+}
+
+// frames are an event's forms on the wire.
+type frames struct {
+	mu sync.Mutex
+	by [len(formats)][]byte
+}
+
+// in is the event as a frame of that format. Events that nobody shares have no
+// place to keep it.
+func (e *event) in(f *format) ([]byte, error) {
+	if e.frames == nil {
+		return f.frame(e.kind, e.object)
+	}
+	e.frames.mu.Lock()
+	defer e.frames.mu.Unlock()
+	if e.frames.by[f.at] == nil {
+		frame, err := f.frame(e.kind, e.object)
+		if err != nil {
+			return nil, err
+		}
+		e.frames.by[f.at] = frame
+	}
+	return e.frames.by[f.at], nil
+}
+
+// A watcher gets every event after the one that it began with, in order.
+type watcher struct {
+	mu      sync.Mutex
+	queue   []event
+	sending int           // that were taken and are not sent yet
+	woken   chan struct{} // capacity 1
+}
+
+func (w *watcher) push(e event) {
+	w.mu.Lock()
+	w.queue = append(w.queue, e)
+	w.mu.Unlock()
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// take takes the queue over; what it held counts as behind until it is sent.
+func (w *watcher) take() []event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.queue
+	w.queue, w.sending = nil, len(taken)
+	return taken
+}
+
+// sent says that what was taken was sent.
+func (w *watcher) sent() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sending = 0
+}
+
+func (w *watcher) behind() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) + w.sending
+}
+
+// tell hands an event to all watchers. The caller holds the lock of the crowd.
+func (s *shelf) tell(e event) {
+	if len(s.history) >= 2*remembered {
+		s.forgot = s.history[remembered-1].version
+		s.history = slices.Delete(s.history, 0, remembered)
+	}
+	s.history = append(s.history, e)
+	for w := range s.watchers {
+		w.push(e)
+	}
+}
+
+// subscribe begins a watch after a version, or now. now is the version of the
+// present state.
+func (c *Crowd) subscribe(s *shelf, after string) (w *watcher, now uint64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w = &watcher{woken: make(chan struct{}, 1)}
+	if after != "" && after != "0" {
+		v, err := strconv.ParseUint(after, 10, 64)
+		if err != nil {
+			return nil, 0, apierrors.NewBadRequest("resourceVersion: " + err.Error())
+		}
+		if v < s.forgot {
+			return nil, 0, apierrors.NewResourceExpired("too old resource version: " + after)
+		}
+		for _, e := range s.history {
+			if e.version > v {
+				w.push(e)
+			}
+		}
+	}
+	s.watchers[w] = struct{}{}
+	return w, c.version, nil
+}
+
+// Behind is how many changes the slowest watcher has not been sent yet.
+func (c *Crowd) Behind() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := 0
+	for _, s := range c.shelves {
+		for w := range s.watchers {
+			most = max(most, w.behind())
+		}
+	}
+	return most
+}
+
+func (c *Crowd) unsubscribe(s *shelf, w *watcher) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(s.watchers, w)
+}

@@ -1,0 +1,181 @@
+package hollow_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/hollow"
+	"plimsoll.dev/plimsoll/test/harness/recorder"
+)
+
+const renew = 200 * time.Millisecond
+
+// A yard is a farm, and what is told of it.
+type yard struct {
+	*testing.T
+	ctx  context.Context
+	api  kubernetes.Interface
+	farm *hollow.Farm
+	book *recorder.Book
+}
+
+func TestNodesLiveAsTold(t *testing.T) {
+	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	api, err := c.Clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	book, err := recorder.Keep(t.Context(), api, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	farm, err := hollow.Start(t.Context(), hollow.Options{Client: api, Renew: renew})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Namespace(ctx, "plimsoll-system"); err != nil {
+		t.Fatal(err)
+	}
+	y := &yard{t, ctx, api, farm, book}
+	y.livesAndDies()
+	y.reports()
+	y.leases()
+	if err := farm.Clear(ctx); err != nil {
+		t.Error(err)
+	}
+	nodes, err := api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil || len(nodes.Items) > 0 {
+		t.Errorf("after all were cleared: %v, %v", nodes.Items, err)
+	}
+	farm.Close()
+	if err := book.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (y *yard) add(name string) *hollow.Node {
+	y.Helper()
+	n, err := y.farm.Add(y.ctx, name, nil)
+	if err != nil {
+		y.Fatal(err)
+	}
+	return n
+}
+
+func (y *yard) must(err error) {
+	y.Helper()
+	if err != nil {
+		y.Fatal(err)
+	}
+}
+
+func (y *yard) until(what string, so func() bool) {
+	y.Helper()
+	if err := y.book.Until(y.ctx, so); err != nil {
+		y.Fatalf("%s: %v", what, err)
+	}
+}
+
+// run runs a pod and deletes it as a client does.
+func (y *yard) runAndDelete(n *hollow.Node, name string) types.UID {
+	y.Helper()
+	pod, err := n.Run(y.ctx, hollow.Pod(name, 7))
+	y.must(err)
+	y.until("the pod is ready", func() bool {
+		return y.book.Pod(pod.UID).Condition(corev1.PodReady).Status == corev1.ConditionTrue
+	})
+	y.must(y.api.CoreV1().Pods(pod.Namespace).Delete(y.ctx, pod.Name, metav1.DeleteOptions{}))
+	y.until("the pod is leaving", func() bool { return y.book.Pod(pod.UID).Leaving() })
+	return pod.UID
+}
+
+// livesAndDies: pods end while their node lives; a silent node says nothing.
+func (y *yard) livesAndDies() {
+	n := y.add("a")
+	uid := y.runAndDelete(n, "first")
+	y.until("the kubelet ends the pod", func() bool { return y.book.Pod(uid).Gone })
+
+	last, before := n.Stop(), y.renewed("kube-node-lease", "a")
+	if before.Before(last.Sent.Truncate(time.Microsecond)) || before.After(last.Done) {
+		y.Errorf("the lease was renewed at %v, the last sign of life at %v", before, last)
+	}
+	uid = y.runAndDelete(n, "second")
+	wait := time.After(5 * renew)
+	<-wait
+	if after := y.renewed("kube-node-lease", "a"); !after.Equal(before) || len(n.Beats()) == 0 {
+		y.Errorf("the lease of a silent node was renewed at %v and %v", before, after)
+	}
+	if p := y.book.Pod(uid); p.Gone || !p.Leaving() {
+		y.Errorf("on a silent node the pod is %+v", p)
+	}
+	y.must(n.Resume(y.ctx))
+	y.until("the kubelet ends the pod", func() bool { return y.book.Pod(uid).Gone })
+	if !y.renewed("kube-node-lease", "a").After(before) {
+		y.Error("a node that is back does not renew its lease")
+	}
+}
+
+// reports: Ready is what the node says, whatever others write.
+func (y *yard) reports() {
+	n := y.add("b")
+	ready := func(want corev1.ConditionStatus) func() bool {
+		return func() bool { return y.book.Node("b").Is(corev1.NodeReady) == want }
+	}
+	y.until("the node is ready", ready(corev1.ConditionTrue))
+	y.must(n.Report(y.ctx, corev1.ConditionFalse))
+	y.until("the node is not ready", ready(corev1.ConditionFalse))
+	patch := []byte(`{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}`)
+	_, err := y.api.CoreV1().Nodes().Patch(y.ctx, "b", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	y.must(err)
+	y.until("somebody takes it for dead", ready(corev1.ConditionUnknown))
+	y.until("the node reports again", ready(corev1.ConditionFalse))
+}
+
+// leases: clocks may be wrong, and agents have leases of their own.
+func (y *yard) leases() {
+	n := y.add("c")
+	n.Assist(true)
+	n.Skew(-time.Hour)
+	y.must(n.Resume(y.ctx))
+	if ago := time.Since(y.renewed("kube-node-lease", "c")); ago < 55*time.Minute {
+		y.Errorf("a clock that is an hour late renewed %v ago", ago)
+	}
+	count := len(n.Beats())
+	y.must(n.Report(y.ctx, corev1.ConditionTrue))
+	if beats := n.Beats(); len(beats) <= count || time.Since(beats[len(beats)-1].Done) > time.Minute {
+		y.Errorf("signs of life: %v", beats)
+	}
+	n.StopKubelet()
+	tick := time.NewTicker(renew)
+	defer tick.Stop()
+	for seen := map[time.Time]bool{}; len(seen) < 3; <-tick.C { // the agent renews on
+		if y.ctx.Err() != nil {
+			y.Fatal("the agent renews no more")
+		}
+		if at := y.renewed("plimsoll-system", "c"); !at.IsZero() {
+			seen[at] = true
+		}
+	}
+	if n.Living() {
+		y.Error("the kubelet lives")
+	}
+}
+
+func (y *yard) renewed(namespace, name string) time.Time {
+	y.Helper()
+	leases, err := y.api.CoordinationV1().Leases(namespace).List(y.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	y.must(err)
+	if len(leases.Items) == 0 {
+		return time.Time{}
+	}
+	return leases.Items[0].Spec.RenewTime.Time
+}

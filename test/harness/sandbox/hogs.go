@@ -1,0 +1,60 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/hog"
+)
+
+// A Hog is a running hog and its driver.
+type Hog struct {
+	*hog.Driver
+	Process *Process
+}
+
+// StartHog starts a hog in a container and waits until it runs. The binary's
+// main or TestMain must call [hog.RunIfAsked]. Close the driver, or the node.
+func (n *Node) StartHog(ctx context.Context, p *Pod, container string) (*Hog, error) {
+	d, err := hog.New()
+	if err != nil {
+		return nil, err
+	}
+	started, err := n.Start(p, container, d.Cmd)
+	if err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	if err := d.Ready(ctx); err != nil {
+		_ = d.Close()
+		return nil, fmt.Errorf("wait for the hog in pod %s: %w: does main or TestMain call hog.RunIfAsked?", p.UID, err)
+	}
+	return &Hog{Driver: d, Process: started}, nil
+}
+
+// Warm touches so many bytes (at most [MaxLimit] less 64 MiB) once and gives
+// them back, inside a node of its own. Memory that a virtual machine never
+// touched fills several times slower: call this before measuring rates. It says
+// how long the filling took.
+func Warm(ctx context.Context, bytes int64) (took time.Duration, err error) {
+	n, err := NewNode("warm", MaxLimit)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if closeErr := n.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	p, err := n.AddPod("warm", Guaranteed, "main")
+	if err != nil {
+		return 0, err
+	}
+	r, err := n.StartHog(ctx, p, "main")
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	return r.Do(ctx, fmt.Sprintf("fill %d", min(bytes, MaxLimit-64<<20)))
+}

@@ -1,0 +1,157 @@
+package trial_test
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
+)
+
+// aWhile is for how long a pod is watched that a defect would end.
+const aWhile = 2 * time.Second
+
+// disarm makes the file as a person would.
+func disarm(t *testing.T, n *trial.Node) {
+	t.Helper()
+	if err := os.WriteFile(n.DisarmFile(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// arm removes the file.
+func arm(t *testing.T, n *trial.Node) {
+	t.Helper()
+	if err := os.Remove(n.DisarmFile()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell sends a signal to the agent.
+func tell(t *testing.T, a *trial.Agent, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(a.PID, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A regular check that begins once the file is there, or gone, heeds it, be it before
+// the notification of the change: none decides as before.
+func TestAFileIsHeededByTheNextCheck(t *testing.T) {
+	n := node(t, "heeded")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", "--monitoring-period=5ms")
+	heeded := func(change func(*testing.T, *trial.Node), verb agent.Verb) {
+		await(t, a, agent.Nothing) // with -v=2 each check is in the log
+		tell(t, a, syscall.SIGSTOP)
+		change(t, n)
+		since := time.Now()
+		tell(t, a, syscall.SIGCONT) // with a check overdue
+		for d := await(t, a, verb, agent.Nothing); d.Decision != verb; d = await(t, a, verb, agent.Nothing) {
+			if d.Time.After(since) {
+				t.Errorf("a check %s after the change precedes %q", d.Time.Sub(since), verb)
+			}
+		}
+	}
+	for range 20 {
+		heeded(disarm, agent.Disarmed)
+		heeded(arm, agent.Armed)
+	}
+}
+
+// lives checks that a hog goes on for so long.
+func lives(t *testing.T, h *sandbox.Hog, d time.Duration) {
+	t.Helper()
+	select {
+	case <-h.Process.Done():
+		t.Errorf("the pod was ended: %v", h.Process.State())
+	case <-time.After(d):
+	}
+}
+
+// No regular check is due for an hour: the change of the file has the agent decide anew.
+func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
+	n := node(t, "disarmed")
+	hogs := []*sandbox.Hog{addHog(t, n, "big", "", "fill 300MiB"), addHog(t, n, "small", "", "fill 130MiB")}
+	disarm(t, n)
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	d := await(t, a, agent.WouldEvict)
+	if d.Pod != "default/big" || len(d.Ranking) != 2 || len(d.Conditions) != 1 || d.Message == "" {
+		t.Errorf("decision: %+v", d)
+	}
+	lives(t, hogs[0], aWhile)
+	lives(t, hogs[1], 0)
+
+	arm(t, n)
+	await(t, a, agent.Armed)
+	if d := await(t, a, agent.Evicted); d.Pod != "default/big" {
+		t.Errorf("decision: %+v", d)
+	}
+	<-hogs[0].Process.Done()
+	await(t, a, agent.Settled)
+	quiet(t, n, a, hogs[1])
+}
+
+// Nothing is due for a minute, and nobody notices the file before the kill but
+// who looks right before it.
+func TestAFileIsSeenBeforeAKill(t *testing.T) {
+	n := node(t, "unseen")
+	h := addHog(t, n, "hog", "", "fill 300MiB")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	disarm(t, n)
+	if err := h.Send("fill 185MiB at 400MiB/s"); err != nil {
+		t.Fatal(err)
+	}
+	if d := await(t, a, agent.WouldEvict, agent.Evicted); d.Decision != agent.WouldEvict {
+		t.Errorf("decision: %+v", d)
+	}
+	quiet(t, n, a, h)
+}
+
+// It was sent SIGTERM, which it ignores; its grace period ends, and a hard
+// threshold is crossed, and nobody kills it.
+func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
+	n := node(t, "midway")
+	const grace = 3 * time.Second
+	h := addHog(t, n, "stubborn", "{terminationGracePeriodSeconds: 600, containers: [{name: app, image: hog}]}", "term ignore")
+	if _, err := h.Do(within(t, time.Minute), "fill 350MiB"); err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-soft=memory.available<200Mi",
+		"--eviction-soft-grace-period=memory.available=100ms", "--eviction-max-pod-grace-period=3", often)
+	await(t, a, agent.Terminating)
+	disarm(t, n)
+	await(t, a, agent.Disarmed)
+	await(t, a, agent.Withdrawn)
+	if _, err := h.Do(within(t, time.Minute), "fill 80MiB"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, a, agent.WouldEvict)
+	lives(t, h, grace+aWhile)
+	quiet(t, n, a, h)
+}
+
+// The signal is the file's: who starts the agent again has not armed it.
+func TestASignalDisarmsAndLasts(t *testing.T) {
+	n := node(t, "signalled")
+	h := addHog(t, n, "hog", "", "fill 300MiB")
+	args := []string{"--eviction-hard=memory.available<100Mi", trial.NoRegularLook}
+	first := start(t, n, args...)
+	tell(t, first, syscall.SIGUSR1)
+	await(t, first, agent.Disarmed)
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(n.DisarmFile()); err != nil || !strings.Contains(string(text), "SIGUSR1") {
+		t.Errorf("the file: %q, %v", text, err)
+	}
+	if _, err := h.Do(within(t, time.Minute), "fill 130MiB"); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, n, args...)
+	await(t, second, agent.WouldEvict)
+	quiet(t, n, second, h)
+}

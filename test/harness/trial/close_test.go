@@ -1,0 +1,83 @@
+package trial_test
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
+)
+
+// TestNoRegret is the short form of the measurement: workloads come close to the
+// limit, and nobody is evicted whom neither looks every 10 s nor the kernel
+// would have ended. What does go beyond the limit is saved. Where files are page
+// cache, some are streamed, used at random and unpacked.
+func TestNoRegret(t *testing.T) {
+	sandbox.Need(t)
+	inMemory, err := trial.InMemory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := trial.Regret{Binary: binary, Limit: 512 * mib, Seed: 6, Disk: !inMemory, For: 45 * time.Second, Longest: 2 * time.Second,
+		Told: func(what string) { t.Log(what) }}
+	rows, gap, err := r.Run(within(t, 3*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all trial.Row
+	for _, row := range rows {
+		t.Logf("%+v", *row)
+		all.Steps, all.Crossed, all.Doomed = all.Steps+row.Steps, all.Crossed+row.Crossed, all.Doomed+row.Doomed
+		all.Extra, all.Regrets, all.OOMKills = all.Extra+row.Extra, all.Regrets+row.Regrets, all.OOMKills+row.OOMKills
+	}
+	t.Logf("the longest time between two looks of the shadow: %v", gap)
+	if all.Regrets > 0 {
+		t.Errorf("%d evictions that nobody else would have made, in %d steps", all.Regrets, all.Steps)
+	}
+	if all.OOMKills > 0 {
+		t.Errorf("the kernel killed %d times", all.OOMKills)
+	}
+	if all.Crossed <= all.Doomed || all.Doomed == 0 || all.Extra == 0 {
+		t.Errorf("%d steps came under the line, %d of them went on beyond the limit, %d evictions by extra looks: this says nothing", all.Crossed, all.Doomed, all.Extra)
+	}
+}
+
+// TestThrashingAtTheOwnLimitIsNoAlarm: a pod reads again and again what does not
+// fit into its own limit, on a node that has memory to spare.
+func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
+	n := node(t, "thrash")
+	bystander := addHog(t, n, "bystander", "", "fill 20MiB")
+	pod, err := n.AddPod("thrasher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pod.LimitMemory(64 * mib); err != nil {
+		t.Fatal(err)
+	}
+	h, err := n.StartHog(within(t, patience), pod, "app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
+	await(t, a, agent.Nothing)
+	if _, err := h.Do(within(t, 2*time.Minute), "thrash 128MiB in "+t.TempDir()+" for 5s"); err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	for len(a.Decisions) > 0 {
+		d := <-a.Decisions
+		switch {
+		case d.Decision == agent.Nothing && len(d.Conditions) == 0:
+			looks++
+		case d.Decision == agent.Stalled && len(d.Conditions) == 0 && len(d.Stalls) > 0 && d.Stalls[0].Pod == "default/thrasher":
+			t.Logf("%s: %+v", d.Why, d.Stalls) // only where waiting has woken the agent, which takes seconds
+		default:
+			t.Errorf("false alarm: %+v", d)
+		}
+	}
+	if looks < 20 {
+		t.Errorf("%d regular looks in 5 s: this says nothing", looks)
+	}
+	quiet(t, n, a, h, bystander)
+}

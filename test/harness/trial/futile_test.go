@@ -1,0 +1,129 @@
+package trial_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
+)
+
+// TestPodsAreNotTheCause: a process outside of all pods takes the node's memory,
+// slowly and fast. Each pod that goes lets the threshold clear for a moment, and
+// yet no third one goes; who has the memory is named. What the kernel ends then,
+// at the node's own limit, is its choice, and that falls on who has most.
+func TestPodsAreNotTheCause(t *testing.T) {
+	for _, rate := range []string{"20MiB/s", "300MiB/s"} {
+		t.Run(rate, func(t *testing.T) {
+			n := node(t, "futile")
+			var pods []*sandbox.Hog
+			for i := range 5 {
+				pods = append(pods, addHog(t, n, fmt.Sprintf("pod-%d", i), "", "fill 30MiB"))
+			}
+			a := start(t, n, "--eviction-hard=memory.available<100Mi", often)
+			service, err := n.AddService("daemon")
+			if err != nil {
+				t.Fatal(err)
+			}
+			daemon, err := n.StartHog(within(t, patience), service, "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = daemon.Close() }) // ended with the node
+			// As much as there is when four pods are gone, less what is left above
+			// the kernel's own limit.
+			filled := make(chan error, 1)
+			go func() {
+				_, err := daemon.Do(within(t, time.Minute), "fill 330MiB at "+rate)
+				filled <- err
+			}()
+			d := await(t, a, agent.Futile, agent.Failed)
+			if d.Decision != agent.Futile || d.Held != "futile" || len(d.Holders) == 0 || d.Holders[0].Name != "cgroup daemon" || d.Holders[0].Bytes < 200*mib {
+				t.Errorf("decision: %+v", d)
+			}
+			t.Logf("%s: %+v", d.Why, d.Holders)
+			if err := <-filled; err != nil {
+				t.Fatal(err)
+			}
+			if _, err := daemon.Do(within(t, time.Minute), "dip 50MiB for 2s"); err != nil { // twenty regular looks, and doom
+				t.Fatal(err)
+			}
+			dead := 0
+			for _, h := range pods {
+				select {
+				case <-h.Process.Done():
+					dead++
+				default:
+				}
+			}
+			if dead != 2 {
+				t.Errorf("%d pods died", dead)
+			}
+			evicted := 0
+			for len(a.Decisions) > 0 {
+				if d := <-a.Decisions; d.Decision == agent.Evicted {
+					evicted++
+				}
+			}
+			if evicted > 0 {
+				t.Errorf("%d pods were evicted after it was found futile", evicted)
+			}
+		})
+	}
+}
+
+// keptIn waits until the state file holds a text.
+func keptIn(t *testing.T, n *trial.Node, text string) {
+	t.Helper()
+	ctx := within(t, patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		data, err := os.ReadFile(filepath.Join(n.Dir, "state.json"))
+		if err == nil && strings.Contains(string(data), text) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("no %s in the state file: %s, %v", text, data, err)
+		}
+	}
+}
+
+// TestABudgetOutlivesTheAgent: one pod an hour, and the agent dies after the
+// first.
+func TestABudgetOutlivesTheAgent(t *testing.T) {
+	n := node(t, "budget")
+	const args = "--evictions-per-hour=1"
+	addHog(t, n, "first", "", "fill 200MiB")
+	second := addHog(t, n, "second", trial.Requesting("200Mi"), "fill 150MiB")
+	if _, err := second.Do(within(t, time.Minute), "fill 90MiB"); err != nil {
+		t.Fatal(err)
+	}
+	a, err := n.Start(within(t, patience), binary, "--eviction-hard=memory.available<100Mi", args, often)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := await(t, a, agent.Evicted); d.Pod != "default/first" {
+		t.Fatalf("decision: %+v", d)
+	}
+	keptIn(t, n, `"evictions"`)
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Do(within(t, time.Minute), "fill 190MiB"); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, n, "--eviction-hard=memory.available<100Mi", args, often)
+	d := await(t, b, agent.Held, agent.Evicted)
+	if d.Decision != agent.Held || d.Held != "budget" || !strings.Contains(d.Why, "1 evictions within an hour") {
+		t.Errorf("decision: %+v", d)
+	}
+	quiet(t, n, b, second)
+}

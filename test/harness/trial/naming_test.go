@@ -1,0 +1,36 @@
+package trial_test
+
+import (
+	"testing"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
+)
+
+// The whole way, from finding kubepods to the kill, with the names that the
+// systemd driver gives.
+func TestSystemdNames(t *testing.T) {
+	sandbox.Need(t)
+	n, err := trial.NewNode("systemd", 512*mib, sandbox.SystemdNames())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	calm := addHog(t, n, "calm", trial.Requesting("100Mi"), "fill 60MiB")
+	hog := addHog(t, n, "hog", "", "fill 200MiB")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	if err := hog.Send("fill 1GiB"); err != nil {
+		t.Fatal(err)
+	}
+	d := await(t, a, agent.Evicted, agent.Failed)
+	if d.Decision != agent.Evicted || d.Pod != "default/hog" || d.Processes == 0 {
+		t.Errorf("decision: %+v", d)
+	}
+	<-hog.Process.Done()
+	quiet(t, n, a, calm)
+}

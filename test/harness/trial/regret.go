@@ -1,0 +1,258 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+)
+
+// A Regret is a trial of many steps that come close to a node's limit, on the
+// agent as it is by default, and counts evictions that nobody else would have
+// made: neither looks every 10 s nor the kernel.
+//
+// An eviction is judged by the plan of its step and by a shadow that looks at
+// the node every few milliseconds:
+//
+//   - In a step that goes on beyond the limit no eviction is a regret: the
+//     kernel would have killed.
+//   - At a regular look of the agent it is none if the shadow saw the node under
+//     the line in that step: those looks are the ones every 10 s, and what they
+//     find is what anybody would find at that moment.
+//   - Any other is one: an extra look evicted, and memory would have turned
+//     round. This is strict, because a regular look that was still to come in
+//     the step might have evicted too.
+//   - An eviction of anybody but the hog ends the trial.
+type Regret struct {
+	Binary  string
+	Limit   int64         // of the node, in bytes, 400 MiB or more
+	For     time.Duration // the step that is under way is ended
+	Longest time.Duration // time for which a step holds what it took
+	Seed    uint64
+	Disk    bool         // also workloads that write and read files, unless temporary ones are in memory
+	Brinks  bool         // also steps that no observer can tell from doom
+	Args    []string     // of the agent
+	Told    func(string) // is told of every eviction and OOM kill; may be nil
+}
+
+// regretThreshold is the line, in bytes that are left.
+const regretThreshold = 100 * mib
+
+// atRest is what is left between two steps, in bytes.
+const atRest = 170 * mib
+
+// stepPatience bounds a step.
+const stepPatience = 3 * time.Minute
+
+// Run returns what there is even if ctx has ended it, or another error, with a
+// row for each workload in the order in which they came.
+func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err error) {
+	n, err := NewNode("regret", r.Limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	t := &regretting{Regret: r, node: n}
+	if err := t.prepare(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, t.agent.Stop()) }()
+	t.shadow = watch(n.Node, regretThreshold)
+	defer t.shadow.close()
+	for end := time.Now().Add(r.For); err == nil && time.Now().Before(end); {
+		err = t.step(ctx)
+	}
+	return t.rows, t.gap, err
+}
+
+// regretting is a trial under way.
+type regretting struct {
+	Regret
+	node     *Node
+	resident *sandbox.Pod // of the innocent
+	innocent *sandbox.Hog
+	pods     int
+	name     string // of the pod
+	pod      *sandbox.Pod
+	hog      *sandbox.Hog // nil once it has ended
+	agent    *Agent
+	shadow   *shadow
+	course   *course
+	now      past
+	before   past
+	ooms     int64
+	rows     []*Row
+	gap      time.Duration
+}
+
+// past is a step and what became of it.
+type past struct {
+	step  Step
+	begun time.Time
+	seen  Sight
+}
+
+// prepare fills the node with an innocent pod and the hog's, and starts the
+// agent.
+func (t *regretting) prepare(ctx context.Context) error {
+	dir, err := t.scratch()
+	if err != nil {
+		return err
+	}
+	t.course = newCourse(t.Seed, dir, t.Brinks)
+	t.course.threshold, t.course.longest = regretThreshold, t.Longest
+	if t.resident, err = t.node.AddPod("innocent", Requesting("100Mi")); err != nil {
+		return err
+	}
+	if t.innocent, err = t.node.StartHog(ctx, t.resident, "app"); err != nil {
+		return err
+	}
+	t.node.hogs = append(t.node.hogs, t.innocent)
+	if _, err := t.innocent.Do(ctx, "fill 60MiB"); err != nil {
+		return err
+	}
+	t.agent, err = t.node.Start(ctx, t.Binary, append([]string{fmt.Sprintf("--eviction-hard=memory.available<%d", regretThreshold)}, t.Args...)...)
+	return err
+}
+
+// scratch is a directory on a disk; empty if none is asked for, or the temporary
+// directory is in memory: what is written there could not be told from memory.
+func (t *regretting) scratch() (string, error) {
+	if memory, err := InMemory(t.node.Dir); err != nil || memory || !t.Disk {
+		return "", err
+	}
+	dir := filepath.Join(t.node.Dir, "scratch")
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+// step has the hog take one step, and judges what came of it.
+func (t *regretting) step(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, stepPatience)
+	defer cancel()
+	if err := t.rest(ctx); err != nil {
+		return err
+	}
+	room, err := t.room()
+	if err != nil {
+		return err
+	}
+	t.before = t.now
+	t.now = past{step: t.course.next(room), begun: time.Now()}
+	t.shadow.begin(t.pod, t.resident)
+	if beside := t.now.step.Beside; beside != "" {
+		if err := t.innocent.Send(beside); err != nil {
+			return err
+		}
+		defer func() {
+			_, besideErr := t.innocent.Await(ctx, beside)
+			err = errors.Join(err, besideErr)
+		}()
+	}
+	_, err = t.hog.Do(ctx, t.now.step.Order)
+	ended := errors.Is(err, hog.ErrEnded)
+	if err != nil && !ended {
+		return err
+	}
+	if t.now.seen, err = t.shadow.end(); err != nil {
+		return err
+	}
+	return t.account(ctx, ended)
+}
+
+// rest starts the hog unless it lives, with as much memory as leaves the node
+// above the line. It is a new pod, as a controller would make one: the agent
+// would not go on killing the old one for ever.
+func (t *regretting) rest(ctx context.Context) (err error) {
+	if t.hog != nil {
+		return nil
+	}
+	if t.pod != nil {
+		if err := t.node.Forget(t.name); err != nil {
+			return err
+		}
+	}
+	t.pods++
+	t.name = fmt.Sprintf("hog-%d", t.pods)
+	if t.pod, err = t.node.AddPod(t.name, ""); err != nil {
+		return err
+	}
+	if t.hog, err = t.node.StartHog(ctx, t.pod, "app"); err != nil {
+		return err
+	}
+	t.node.hogs = append(t.node.hogs, t.hog)
+	room, err := t.room()
+	if err != nil {
+		return err
+	}
+	_, err = t.hog.Do(ctx, fmt.Sprintf("fill %d", max(room-atRest, 0)))
+	return err
+}
+
+// room is what is left once page cache has given way, in bytes: plans are made by
+// what the kernel will do.
+func (t *regretting) room() (int64, error) {
+	used, err := t.node.Usage()
+	if err != nil {
+		return 0, err
+	}
+	cache, err := pageCache([]*sandbox.Pod{t.pod, t.resident})
+	return t.Limit - used + cache, err
+}
+
+// account adds the step to its row. A hog that has ended was evicted, unless the
+// kernel was faster: that is waited for.
+func (t *regretting) account(ctx context.Context, ended bool) error {
+	row := t.row(&t.now.step)
+	row.Steps++
+	row.Under += t.now.seen.Under
+	row.Least, row.LeastHard = min(row.Least, t.now.seen.Least), min(row.LeastHard, t.now.seen.LeastHard)
+	t.gap = max(t.gap, t.now.seen.LongestGap)
+	if t.now.seen.Under > 0 {
+		row.Crossed++
+	}
+	if t.now.step.Doomed {
+		row.Doomed++
+	}
+	kills, err := t.node.OOMKills()
+	if err != nil {
+		return err
+	}
+	if more := kills - t.ooms; more > 0 {
+		row.OOMKills, t.ooms = row.OOMKills+more, kills
+		t.tell("%s: the kernel killed in %q", row.Workload, t.now.step.Order)
+	} else if ended {
+		if err := t.evicted(ctx); err != nil {
+			return err
+		}
+	}
+	for len(t.agent.Decisions) > 0 {
+		if err := t.judge(<-t.agent.Decisions); err != nil {
+			return err
+		}
+	}
+	if !ended {
+		return nil
+	}
+	<-t.hog.Process.Done()
+	t.hog = nil
+	return t.sweep()
+}
+
+// sweep removes the named files that a hog left when it was killed.
+func (t *regretting) sweep() error {
+	if t.course.dir == "" {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(t.course.dir), os.Mkdir(t.course.dir, 0o700))
+}
+
+func (t *regretting) tell(format string, args ...any) {
+	if t.Told != nil {
+		t.Told(fmt.Sprintf(format, args...))
+	}
+}

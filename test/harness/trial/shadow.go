@@ -1,0 +1,104 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+)
+
+// shadowPace is how often the shadow looks.
+const shadowPace = 4 * time.Millisecond
+
+// A shadow looks at the node beside the agent, and only looks. It measures by
+// itself what a threshold is about: the limit less the working set.
+type shadow struct {
+	threshold int64
+	stop      context.CancelFunc
+	done      chan struct{}
+
+	mu   sync.Mutex
+	pods []*sandbox.Pod // that may have page cache
+	seen Sight
+	last time.Time
+	err  error
+}
+
+// A Sight is what the shadow has seen in a while.
+type Sight struct {
+	Least      int64         // that was left, in bytes
+	LeastHard  int64         // that was left with all page cache given back
+	Under      time.Duration // with less left than the threshold
+	LongestGap time.Duration // between two looks
+}
+
+func watch(n *sandbox.Node, threshold int64) *shadow {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &shadow{threshold: threshold, stop: stop, done: make(chan struct{}), last: time.Now()}
+	go func() {
+		defer close(s.done)
+		for tick := time.NewTicker(shadowPace); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				s.look(n)
+			}
+		}
+	}()
+	return s
+}
+
+func (s *shadow) look(n *sandbox.Node) {
+	used, err := n.WorkingSet()
+	charged, usageErr := n.Usage()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cache, cacheErr := pageCache(s.pods)
+	if err := errors.Join(err, usageErr, cacheErr); err != nil {
+		s.err = fmt.Errorf("the shadow's look at the node: %w", err)
+		return
+	}
+	now := time.Now()
+	gap := now.Sub(s.last)
+	s.last = now
+	s.seen.LongestGap = max(s.seen.LongestGap, gap)
+	left := n.Limit() - used
+	s.seen.Least, s.seen.LeastHard = min(s.seen.Least, left), min(s.seen.LeastHard, n.Limit()-charged+cache)
+	if left < s.threshold {
+		s.seen.Under += gap
+	}
+}
+
+// pageCache is what the kernel takes back from the pods before it kills.
+func pageCache(pods []*sandbox.Pod) (sum int64, err error) {
+	for _, p := range pods {
+		cache, pErr := p.PageCache("app")
+		sum, err = sum+cache, errors.Join(err, pErr)
+	}
+	return sum, err
+}
+
+// begin begins a step of the pods' workloads.
+func (s *shadow) begin(pods ...*sandbox.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods, s.seen = pods, Sight{Least: math.MaxInt64, LeastHard: math.MaxInt64}
+}
+
+// end returns what was seen since its beginning.
+func (s *shadow) end() (Sight, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen, s.err
+}
+
+func (s *shadow) close() {
+	s.stop()
+	<-s.done
+}

@@ -1,0 +1,182 @@
+package trial_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/test/harness/hog"
+	"plimsoll.dev/plimsoll/test/harness/sandbox"
+	"plimsoll.dev/plimsoll/test/harness/trial"
+)
+
+const mib = 1 << 20
+
+var binary string
+
+func TestMain(m *testing.M) {
+	hog.RunIfAsked()
+	os.Exit(run(m))
+}
+
+// run builds the program that is tried.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "plimsoll-trial-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if binary, err = trial.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// patience is when a test takes for never what has not happened.
+const patience = 30 * time.Second
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// node makes a node of 512 MiB that is gone after the test.
+func node(t *testing.T, name string) *trial.Node {
+	t.Helper()
+	sandbox.Need(t)
+	n, err := trial.NewNode(name, 512*mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func addHog(t *testing.T, n *trial.Node, name, spec, does string) *sandbox.Hog {
+	t.Helper()
+	h, err := n.AddHog(t.Context(), name, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if does != "" {
+		if _, err := h.Do(within(t, time.Minute), does); err != nil {
+			t.Fatalf("%s: %s: %v", name, does, err)
+		}
+	}
+	return h
+}
+
+func start(t *testing.T, n *trial.Node, args ...string) *trial.Agent {
+	t.Helper()
+	a, err := n.Start(within(t, patience), binary, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func await(t *testing.T, a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
+	t.Helper()
+	d, err := a.Await(within(t, patience), verbs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
+	sandbox.Need(t)
+	for _, rate := range []int64{100 * mib, 500 * mib, 1000 * mib} {
+		t.Run(fmt.Sprintf("%d MiB a second", rate/mib), func(t *testing.T) {
+			f := trial.Fill{Binary: binary, Limit: 512 * mib, Threshold: 100 * mib, Rate: rate}
+			r, err := f.Run(within(t, time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%+v", r)
+			if !r.Saved() {
+				t.Errorf("not saved: %+v", r)
+			}
+			if r.Early() {
+				t.Errorf("an extra look evicted though memory was not doomed: %+v", r)
+			}
+		})
+	}
+}
+
+// quiet asserts that the agent evicted nobody, nor tried to, while something was
+// done, and that it still runs.
+func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
+	t.Helper()
+	noAlarm(t, a, agent.Evicted, agent.Terminating, agent.Failed)
+	if _, err := trial.CPUTime(a.PID); err != nil {
+		t.Errorf("the agent has ended: %v", err)
+	}
+	for _, h := range hogs {
+		if !h.Process.Alive() {
+			t.Error("a pod is dead")
+		}
+	}
+	if ooms, err := n.OOMKills(); err != nil || ooms != 0 {
+		t.Errorf("kernel OOM kills: %d, %v", ooms, err)
+	}
+}
+
+// noAlarm checks that the agent has not decided so meanwhile.
+func noAlarm(t *testing.T, a *trial.Agent, alarms ...agent.Verb) {
+	t.Helper()
+	for len(a.Decisions) > 0 {
+		if d := <-a.Decisions; slices.Contains(alarms, d.Decision) {
+			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Why)
+		}
+	}
+}
+
+func TestADipIsNoAlarm(t *testing.T) {
+	n := node(t, "dip")
+	h := addHog(t, n, "dipper", "", "fill 380MiB")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
+	for range 2 {
+		if _, err := h.Do(within(t, patience), "dip 60MiB at 50MiB/s for 1s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := await(t, a, agent.Waits, agent.Evicted, agent.Failed); d.Decision != agent.Waits {
+		t.Errorf("the dip was to be seen and waited for: %+v", d)
+	}
+	quiet(t, n, a, h)
+}
+
+func TestPageCacheIsNoAlarm(t *testing.T) {
+	n := node(t, "cache")
+	h := addHog(t, n, "streamer", "", "fill 50MiB")
+	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", often)
+	full := n.Crossing(t.Context(), 100*mib)
+	if _, err := h.Do(within(t, 2*time.Minute), "cache 450MiB in "+t.TempDir()+" fsync"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-full:
+	default:
+		t.Error("the page cache never filled the node: this says nothing")
+	}
+	await(t, a, agent.Nothing)
+	quiet(t, n, a, h)
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/harness/vm/wire"
+)
+
+// environment is what every command finds. PLIMSOLL_VM says that the machine is
+// one of ours: what it does to itself does no harm to anybody.
+var environment = []string{"PATH=/bin", "HOME=/root", "USER=root", "TMPDIR=" + scratch, "PLIMSOLL_VM=1"}
+
+// run runs one command to its end, and reports it.
+func (r *reporter) run(i int, c *wire.Command) error {
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env, cmd.Dir = append(environment[:len(environment):len(environment)], c.Env...), c.Dir
+	printed, err := r.connect(i, cmd)
+	if err != nil {
+		return err
+	}
+	if err := r.say(&wire.Line{Kind: wire.Began, Command: i}); err != nil {
+		return err
+	}
+	begin := time.Now()
+	end := wire.Line{Kind: wire.Ended, Command: i}
+	if err := cmd.Start(); err != nil {
+		end.Status, end.Why = 127, err.Error()
+	} else {
+		var late atomic.Bool
+		timer := time.AfterFunc(c.Limit, func() { late.Store(true); killAll() })
+		end.Status, end.Why, err = reap(cmd.Process.Pid)
+		timer.Stop()
+		if err != nil {
+			return err
+		}
+		if late.Load() {
+			end.Why = fmt.Sprintf("not finished after %v", c.Limit)
+		}
+	}
+	end.Took = time.Since(begin)
+	if err := endAll(); err != nil {
+		return err
+	}
+	if err := printed(); err != nil {
+		return err
+	}
+	return r.say(&end)
+}
+
+// connect gives the command its streams. The function it returns waits until all
+// that was printed is reported; it is called once nothing runs any more.
+func (r *reporter) connect(i int, cmd *exec.Cmd) (printed func() error, err error) {
+	passed := make(chan error, 2)
+	var theirs []*os.File
+	for stream, into := range map[int]func(*os.File){
+		wire.Stdout: func(f *os.File) { cmd.Stdout = f },
+		wire.Stderr: func(f *os.File) { cmd.Stderr = f },
+	} {
+		in, out, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		into(out)
+		theirs = append(theirs, out)
+		go func() { passed <- r.pass(i, stream, in) }()
+	}
+	return func() error {
+		for _, f := range theirs {
+			_ = f.Close() // or their reader waits for ever
+		}
+		return errors.Join(<-passed, <-passed)
+	}, nil
+}
+
+// reap waits for the process, and for all orphans that end before it.
+func reap(pid int) (status int, why string, err error) {
+	for {
+		var ws unix.WaitStatus
+		ended, err := unix.Wait4(-1, &ws, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, "", fmt.Errorf("wait for process %d: %w", pid, err)
+		case ended == pid && ws.Signaled():
+			return 128 + int(ws.Signal()), "ended by " + ws.Signal().String(), nil
+		case ended == pid:
+			return ws.ExitStatus(), "", nil
+		}
+	}
+}
+
+// killAll ends every process but this one, which is init.
+func killAll() { _ = unix.Kill(-1, unix.SIGKILL) } // ESRCH: there is none
+
+// endAll kills and reaps what a command left behind.
+func endAll() error {
+	killAll()
+	for {
+		switch _, err := unix.Wait4(-1, nil, 0, nil); {
+		case errors.Is(err, unix.ECHILD):
+			return nil
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("reap: %w", err)
+		}
+	}
+}

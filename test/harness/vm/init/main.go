@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/harness/vm/wire"
+)
+
+func main() {
+	if os.Getpid() != 1 {
+		fmt.Fprintln(os.Stderr, "init: this is the first process of a virtual machine: boot one with go run ./test/harness/vm")
+		os.Exit(1)
+	}
+	if err := run(); err != nil {
+		fmt.Println("init:", err) // on the console
+	}
+	unix.Sync()
+	_ = unix.Unmount(scratch, 0)
+	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
+		panic(err) // and the kernel with it
+	}
+	select {}
+}
+
+func run() error {
+	if err := mountAll(); err != nil {
+		return err
+	}
+	line, err := openLine()
+	if err != nil {
+		return err
+	}
+	r := &reporter{out: line}
+	err = prepare()
+	if err == nil {
+		err = play(r)
+	}
+	if err != nil {
+		return errors.Join(err, r.say(&wire.Line{Kind: wire.Failed, Why: err.Error()}))
+	}
+	return r.say(&wire.Line{Kind: wire.Finished})
+}
+
+// prepare does what needs the mounts and is worth a report when it fails.
+func prepare() error {
+	return errors.Join(unix.Sethostname([]byte("plimsoll-vm")), loadModules(), mountScratch(), enableControllers(), raiseLoopback())
+}
+
+func play(r *reporter) error {
+	text, err := os.ReadFile(wire.PlanFile)
+	if err != nil {
+		return err
+	}
+	plan, err := wire.DecodePlan(text)
+	if err != nil {
+		return err
+	}
+	if err := r.say(&wire.Line{Kind: wire.Booted}); err != nil {
+		return err
+	}
+	for i := range plan {
+		if err := r.run(i, &plan[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

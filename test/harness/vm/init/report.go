@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll.dev/plimsoll/test/harness/vm/wire"
+)
+
+// serialLine is the machine's second one: the first is the kernel's console.
+const serialLine = "/dev/ttyS1"
+
+// openLine opens the serial line of the report and lets bytes through as they
+// are.
+func openLine() (*os.File, error) {
+	f, err := os.OpenFile(serialLine, os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	term, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err == nil {
+		term.Oflag &^= unix.OPOST
+		err = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, term)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set up %s: %w", serialLine, err)
+	}
+	return f, nil
+}
+
+// A reporter writes the report. Its methods may be called from any goroutine.
+type reporter struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (r *reporter) say(l *wire.Line) error {
+	text, err := l.Encode()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.out.Write(text); err != nil {
+		return fmt.Errorf("report %s: %w", l.Kind, err)
+	}
+	return nil
+}
+
+// pass reports what a command prints until nobody holds the stream any more.
+func (r *reporter) pass(command, stream int, in io.ReadCloser) error {
+	defer in.Close()
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := in.Read(buf)
+		if n > 0 {
+			if err := r.say(&wire.Line{Kind: wire.Printed, Command: command, Stream: stream, Text: buf[:n]}); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil // the end of the stream
+		}
+	}
+}

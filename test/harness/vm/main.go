@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/vm/wire"
+)
+
+// noStatus is returned by run where the command has no status: the machine could
+// not be started, or died.
+const noStatus = 125
+
+const usage = `usage: vm test [-m MIB] [-smp N] [-v] PACKAGE…
+       vm run  [-m MIB] [-smp N] [-put FILE]… [-env NAME=VALUE]… [-limit TIME] -- COMMAND ARGUMENT…
+`
+
+// options are the flags of both modes.
+type options struct {
+	memory  int // MiB
+	cpus    int
+	verbose bool
+	console bool
+	limit   time.Duration
+	put     list
+	env     list
+	args    []string
+}
+
+// A list is a flag that may be given more than once.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, " ") }
+func (l *list) Set(v string) error { *l = append(*l, v); return nil }
+
+var modes = map[string]func(context.Context, *options) (int, error){"run": runCommand, "test": runTests}
+
+func main() {
+	if len(os.Args) < 2 || modes[os.Args[1]] == nil {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	mode := os.Args[1]
+	o := parse(mode, os.Args[2:])
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	status, err := modes[mode](ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "vm:", err)
+	}
+	os.Exit(status)
+}
+
+func parse(mode string, args []string) *options {
+	o := &options{}
+	flags := flag.NewFlagSet("vm "+mode, flag.ExitOnError)
+	flags.IntVar(&o.memory, "m", 2048, "memory of the machine in MiB")
+	flags.IntVar(&o.cpus, "smp", 2, "processors of the machine")
+	flags.BoolVar(&o.console, "console", false, "show the kernel's console at the end, whatever that is")
+	if mode == "test" {
+		flags.BoolVar(&o.verbose, "v", false, "every test by name, as go test -v")
+	} else {
+		flags.Var(&o.put, "put", "a file that the command needs; it lies in the machine where it lies here")
+		flags.Var(&o.env, "env", "NAME=VALUE for the command")
+		flags.DurationVar(&o.limit, "limit", 30*time.Minute, "how long the command may take")
+	}
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	_ = flags.Parse(args) // exits on error
+	o.args = flags.Args()
+	if len(o.args) == 0 {
+		flags.Usage()
+		os.Exit(2)
+	}
+	return o
+}
+
+// runCommand is the mode run.
+func runCommand(ctx context.Context, o *options) (int, error) {
+	i, err := newImage()
+	if err != nil {
+		return noStatus, err
+	}
+	defer i.remove()
+	program, err := i.put(o.args[0])
+	if err != nil {
+		return noStatus, err
+	}
+	for _, name := range o.put {
+		if _, err := i.put(name); err != nil {
+			return noStatus, err
+		}
+	}
+	plan := []wire.Command{{Args: append([]string{program}, o.args[1:]...), Env: o.env, Dir: here, Limit: o.limit}}
+	v, err := i.boot(ctx, o, plan)
+	if err != nil {
+		return noStatus, err
+	}
+	err = v.Err()
+	if errors.As(err, new(*wire.Incomplete)) {
+		return noStatus, err
+	}
+	if status := v.Status(); status != 0 {
+		return status, err
+	}
+	return 0, nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/test/harness/vm/wire"
+)
+
+// A machine that dies without a result has failed, whatever qemu returns.
+func TestAMachineWithoutAResultHasFailed(t *testing.T) {
+	plan := []wire.Command{{Args: []string{"/a"}, Dir: "/", Limit: time.Minute}}
+	begun := `{"kind":"booted"}` + "\n" + `{"kind":"began"}` + "\n"
+	for name, says := range map[string]string{
+		"nothing":      "",
+		"panic":        "Kernel panic - not syncing\n",
+		"dies":         begun,
+		"half a line":  begun + `{"kind":"ended"}` + "\n" + `{"kind":"finished"}`,
+		"cut off":      begun + `{"kind":"ended","status":0}` + "\n" + `{"kind":"fini`,
+		"other status": begun + `{"kind":"ended","status":1}` + "\n" + `{"kind":"finished"}` + "\n",
+	} {
+		m := &machine{verdict: wire.NewVerdict(plan), console: filepath.Join(t.TempDir(), "console")}
+		err := m.run(t.Context(), []string{"printf", "%s", says})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.verdict.Err(); err == nil || errors.As(err, new(*wire.Incomplete)) != (name != "other status") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	m := &machine{verdict: wire.NewVerdict(plan)}
+	if err := m.run(t.Context(), []string{"printf", "%s", "SeaBIOS\n" + begun + `{"kind":"ended"}` + "\n" + `{"kind":"finished"}` + "\n"}); err != nil || m.verdict.Err() != nil || len(m.strange) != 1 {
+		t.Errorf("a good one: %v, %v, strange %q", err, m.verdict.Err(), m.strange)
+	}
+	if err := m.run(t.Context(), []string{"false"}); err == nil {
+		t.Error("qemu itself has failed, and nobody says so")
+	}
+}
+
+func TestLastLines(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                    nil,
+		"\r\n":                nil,
+		"a\r\nb\r\n":          {"a", "b"},
+		"a\r\nb\r\nc\r\nd":    {"b", "c", "d"},
+		"a\n\nb\n\nc\r\n\r\n": {"b", "", "c"},
+	} {
+		if got := lastLines(text, 3); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTheNewestKernelIsTaken(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PLIMSOLL_VM_CACHE", dir)
+	for _, name := range []string{"linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64", "linux-image-5.10.0-99-cloud-amd64", "fetching-1"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"vmlinuz", "1-b.ko", "0-a.ko"} {
+			if err := os.WriteFile(filepath.Join(dir, name, file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	k, err := provide()
+	if err != nil || k.name != "linux-image-6.1.0-56-cloud-amd64" || k.vmlinuz != filepath.Join(dir, k.name, "vmlinuz") {
+		t.Fatalf("%+v, %v", k, err)
+	}
+	if len(k.modules) != 2 || filepath.Base(k.modules[0]) != "0-a.ko" {
+		t.Errorf("modules %v are not in their order", k.modules)
+	}
+}
+
+func TestFilesLieWhereTheyLieHere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	i := &image{t.TempDir()}
+	if err := os.MkdirAll("bin", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("bin/x", []byte("text"), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	absolute, err := filepath.Abs("bin/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"bin/x": "/here/bin/x", "./bin/x": "/here/bin/x", absolute: absolute} {
+		got, err := i.put(name)
+		if err != nil || got != want {
+			t.Errorf("%s lies at %s, %v, want %s", name, got, err, want)
+		}
+		info, err := os.Stat(i.at(want))
+		if err != nil || info.Size() != 4 || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", want, info, err)
+		}
+	}
+	for _, name := range []string{"../x", "bin", "none"} {
+		if got, err := i.put(name); err == nil {
+			t.Errorf("%s was put at %s", name, got)
+		}
+	}
+}
+
+// Every file of the list is there, and what it holds is left out by its name.
+func TestWhatIsLeftOut(t *testing.T) {
+	t.Chdir("../../..")
+	for dir := range leftOut {
+		p := testPackage{dir: dir}
+		pattern, err := p.skips()
+		if err != nil {
+			t.Fatal(err)
+		}
+		skips := regexp.MustCompile(pattern)
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			tests, err := testsIn(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range tests {
+				listed := slices.ContainsFunc(leftOut[dir], func(out omission) bool {
+					matches, _ := filepath.Match(out.files, filepath.Base(file))
+					return matches && (len(out.only) == 0 || slices.Contains(out.only, name))
+				})
+				if skips.MatchString(name) != listed {
+					t.Errorf("%s of %s is left out: %t, want %t", name, file, !listed, listed)
+				}
+			}
+		}
+	}
+	for _, gone := range []omission{{files: "none_test.go"}, {files: "vm_test.go", only: []string{"TestNone"}}} {
+		if names, err := gone.tests("test/harness/vm"); err == nil {
+			t.Errorf("%+v is %v", gone, names)
+		}
+	}
+	if pattern, err := (&testPackage{dir: "internal/kill"}).skips(); err != nil || pattern != "" {
+		t.Errorf("kill leaves out %q, %v", pattern, err)
+	}
+}
+
+func TestThePlanOfTests(t *testing.T) {
+	t.Chdir("../../..")
+	plan, err := testPlan([]testPackage{{"plimsoll.dev/plimsoll/test/harness/hog", "test/harness/hog"}, {"plimsoll.dev/plimsoll/stats", "stats"}}, true)
+	if err != nil || len(plan) != 2 {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	if c := plan[0]; c.Args[0] != "/here/test/harness/hog/hog.test" || c.Dir != "/here/test/harness/hog" || !slices.Contains(c.Env, "CI=true") || !slices.Contains(c.Env, "PLIMSOLL=/here/bin/plimsoll") || !slices.Contains(c.Args, "-test.v") {
+		t.Errorf("%+v", c)
+	}
+	if !strings.Contains(strings.Join(plan[1].Args, " "), "-test.skip=^(Test") {
+		t.Errorf("%+v leaves out nothing", plan[1])
+	}
+	if _, err := wire.EncodePlan(plan); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,294 @@
+package chart_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+// A server is a real API server, and who installs into it.
+type server struct {
+	cluster *cluster.Cluster
+	api     kubernetes.Interface
+	objects dynamic.Interface
+	finder  discovery.DiscoveryInterface
+	helm    *tool
+	jobs    *jobs
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	helm := needTool(t, "helm")
+	s := &server{cluster: cluster.Make(t, cluster.Options{Components: cluster.APIServer}), helm: helm}
+	admin := s.cluster.Admin()
+	admin.QPS = -1
+	api, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.api, s.finder = api, api.Discovery()
+	if s.objects, err = dynamic.NewForConfig(admin); err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.cluster.Kubeconfig(s.cluster.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	helm.args = []string{"--namespace=" + namespace, "--kubeconfig=" + config}
+	s.jobs = s.runJobs(t)
+	return s
+}
+
+// change installs or upgrades.
+func (s *server) change(ctx context.Context, what string, values ...string) (string, error) {
+	args := []string{what, release, chart, "--create-namespace"}
+	if what == "upgrade" {
+		args = args[:3]
+	}
+	for _, v := range values {
+		args = append(args, "--set-json="+v)
+	}
+	return s.helm.run(ctx, args...)
+}
+
+func (s *server) must(t *testing.T, what string, values ...string) string {
+	t.Helper()
+	out, err := s.change(t.Context(), what, values...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// everything is each object of the server, as KIND NAMESPACE/NAME. Some come and
+// go by themselves.
+func (s *server) everything(t *testing.T) (all []string) {
+	t.Helper()
+	lists, err := s.finder.ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listable := discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists)
+	resources, err := discovery.GroupVersionResources(listable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range resources {
+		if slices.Contains([]string{"events", "leases", "namespaces"}, r.Resource) {
+			continue
+		}
+		items, err := s.objects.Resource(r).List(t.Context(), metav1.ListOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("list %v: %v", r, err)
+		}
+		for _, o := range items.Items {
+			all = append(all, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// eventually waits for what the server knows a moment after it was written.
+func (s *server) eventually(ctx context.Context, ask func(context.Context) error) (err error) {
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err = ask(ctx)
+		return err == nil, nil
+	})
+	return err
+}
+
+// mayLeave asks the server for what plimsoll leave --all does, and for as much as
+// a thief of its token would want.
+func (s *server) mayLeave(ctx context.Context) error {
+	for _, c := range []struct {
+		verb, group, resource, name string
+		allowed                     bool
+	}{
+		{"patch", "", "configmaps", "plimsoll-arming", true},
+		{"create", "", "configmaps", "", true},
+		{"list", "coordination.k8s.io", "leases", "", true},
+		{"watch", "coordination.k8s.io", "leases", "", true},
+		{"patch", "", "configmaps", "plimsoll-agent", false},
+		{"get", "", "configmaps", "", false},
+		{"update", "coordination.k8s.io", "leases", "", false},
+		{"get", "", "secrets", "", false},
+		{"list", "", "pods", "", false},
+		{"patch", "", "nodes", "", false},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + namespace + ":plimsoll-leave",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: c.verb, Group: c.group, Resource: c.resource, Name: c.name},
+		}}
+		answer, err := s.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		if answer.Status.Allowed != c.allowed {
+			return fmt.Errorf("its account may %s %s %s: %v, want %v", c.verb, c.resource, c.name, answer.Status.Allowed, c.allowed)
+		}
+	}
+	return nil
+}
+
+func (s *server) daemonSet(t *testing.T) *appsv1.DaemonSet {
+	t.Helper()
+	found, err := s.api.AppsV1().DaemonSets(namespace).Get(t.Context(), "plimsoll-agent", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestOnAServer: each part leaves the server as it was.
+func TestOnAServer(t *testing.T) {
+	s := newServer(t)
+	t.Run("a namespace that refuses the agent", s.refusingNamespace)
+	t.Run("life", s.life)
+	t.Run("the word of arming stays", s.theWordOfArmingStays)
+	t.Run("a word that is older than the release", s.wordsBeforeInstall)
+	t.Run("a word that brakes", s.disarmingUpgrade)
+	t.Run("a faulty configuration changes nothing", s.faultyConfiguration)
+	t.Run("every variant", s.everyVariant)
+}
+
+// life installs, upgrades, rolls back and uninstalls, and nothing is left.
+func (s *server) life(t *testing.T) {
+	before := s.everything(t)
+	s.jobs.ran() // those of other tests
+
+	notes := s.must(t, "install")
+	for _, words := range []string{"The agents are disarmed, except on nodes that were armed by name", "plimsoll arm --all", "The controller observes"} {
+		if !strings.Contains(notes, words) {
+			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
+		}
+	}
+	if diff := cmp.Diff([]string{"plimsoll-config-check"}, s.jobs.ran()); diff != "" {
+		t.Errorf("Jobs before it was installed (-want +got):\n%s", diff)
+	}
+	s.notesWork(t, notes)
+	first := s.daemonSet(t)
+	s.must(t, "upgrade")
+	if again := s.daemonSet(t); again.Generation != first.Generation {
+		t.Errorf("an upgrade without a change makes other pods: %s", cmp.Diff(first.Spec, again.Spec))
+	}
+	s.must(t, "upgrade", `agent.config={"evictionHard":{"memory.available":"700Mi"}}`)
+	if changed := s.daemonSet(t); changed.Generation == first.Generation {
+		t.Error("another configuration does not make other pods: the agents go on with the old one")
+	}
+	s.helm.must(t, "rollback", release, "1")
+	if diff := cmp.Diff(first.Spec, s.daemonSet(t).Spec); diff != "" {
+		t.Errorf("rolled back (-then +now):\n%s", diff)
+	}
+
+	s.jobs.ran()
+	s.helm.must(t, "uninstall", release)
+	if diff := cmp.Diff([]string{"plimsoll-leave"}, s.jobs.ran()); diff != "" {
+		t.Errorf("Jobs before it was uninstalled (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, s.settled(t, before)); diff != "" {
+		t.Errorf("left behind (-before +after):\n%s", diff)
+	}
+}
+
+// refusingNamespace is told of before pods are missed that the server would not
+// make; and it is the server that says which kinds there are.
+func (s *server) refusingNamespace(t *testing.T) {
+	namespaces := s.api.CoreV1().Namespaces()
+	const enforce = "pod-security.kubernetes.io/enforce"
+	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{enforce: "baseline"}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.change(t.Context(), "install")
+	if err := refused(err, "kubectl label namespace "+namespace, enforce+"=privileged"); err != nil {
+		t.Error(err)
+	}
+	_, err = s.change(t.Context(), "install", `agent.enabled=false`, `metrics.rules.enabled=true`)
+	if err := refused(err, "the server has no kind PrometheusRule"); err != nil {
+		t.Error(err)
+	}
+	s.must(t, "install", `agent.enabled=false`)
+	s.helm.must(t, "uninstall", release)
+	if _, err := namespaces.Patch(t.Context(), namespace, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"privileged"}}}`, enforce), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled is everything, once what is being deleted is gone.
+func (s *server) settled(t *testing.T, want []string) (all []string) {
+	t.Helper()
+	_ = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		all = s.everything(t)
+		return slices.Equal(all, want), nil
+	})
+	return all
+}
+
+// theWordOfArmingStays: whoever arms or disarms all nodes says so in an object of
+// the chart's, which must not take it back.
+func (s *server) theWordOfArmingStays(t *testing.T) {
+	configMaps := s.api.CoreV1().ConfigMaps(namespace)
+	word := func() string {
+		t.Helper()
+		found, err := configMaps.Get(t.Context(), "plimsoll-arming", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Data["all"]
+	}
+	say := func(w string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"data":{"all":%q}}`, w)
+		if _, err := configMaps.Patch(t.Context(), "plimsoll-arming", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "plimsoll"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want, when string) {
+		t.Helper()
+		if got := word(); got != want {
+			t.Errorf("%s: the word is %q, want %q", when, got, want)
+		}
+	}
+	s.must(t, "install")
+	expect("", "installed without a word")
+	say("armed")
+	s.must(t, "upgrade", `podAnnotations={"a":"b"}`)
+	expect("armed", "armed by hand, then upgraded")
+	s.helm.must(t, "rollback", release, "1")
+	expect("armed", "armed by hand, then rolled back")
+	s.helm.must(t, "uninstall", release, "--no-hooks")
+
+	tells := func(notes, words string) {
+		t.Helper()
+		if !strings.Contains(notes, words) {
+			t.Errorf("the notes say nothing of %q:\n%s", words, notes)
+		}
+	}
+	tells(s.must(t, "install", `agent.arming.all="armed"`), "The agents are told to act")
+	expect("armed", "installed with a word")
+	say("disarmed")
+	tells(s.must(t, "upgrade", `agent.arming.all="armed"`, `podAnnotations={"a":"b"}`), "The agents are disarmed")
+	expect("disarmed", "installed with a word, disarmed by hand, then upgraded")
+	s.helm.must(t, "uninstall", release, "--no-hooks")
+}

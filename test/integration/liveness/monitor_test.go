@@ -1,0 +1,254 @@
+package liveness
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+// longest is how long a hard threshold may be met before an eviction is tried, and
+// after what the one before has freed, for which there are 30 s, before the next one.
+const longest = 40 * time.Second
+
+// A delay is how long a threshold was met, with a pod to evict, before one was tried.
+type delay struct {
+	took     time.Duration
+	signal   signals.Signal
+	sequence uint64
+}
+
+// A monitor holds what the agent does against what is so on the node. It is called on
+// the agent's goroutine.
+type monitor struct {
+	t              *testing.T
+	seed, sequence uint64
+	node           *node
+	limits         limiter.Policy
+	begun          time.Time
+	verbose        bool // of one sequence alone
+
+	since   [signals.Count]time.Time // of an obligation
+	hog     [signals.Count]string    // by which there is one
+	tried   signals.ConditionSet     // since the look before
+	delays  []delay
+	counts  map[string]int
+	spent   []spent
+	owners  map[string]int
+	pending map[string]int // evictions whose end was not told yet
+	lines   map[string]string
+	asked   *agent.Decision      // the soft eviction under way
+	givenUp map[string]time.Time // pods whose soft eviction was given up on, by UID
+	futile  signals.ConditionSet // whose evictions were found not to help
+}
+
+type spent struct {
+	at             time.Time
+	namespace, uid string
+}
+
+func (m *monitor) Save(eviction.Saved) {}
+
+func (m *monitor) fault(format string, args ...any) {
+	m.t.Helper()
+	m.t.Errorf("seed %d, sequence %d, %s: "+format, append([]any{m.seed, m.sequence, time.Since(m.begun)}, args...)...)
+}
+
+// Report implements agent.Reporter.
+func (m *monitor) Report(d *agent.Decision) {
+	m.counts[string(d.Decision)]++
+	if m.verbose {
+		m.t.Logf("%s %s %s %s: %s %v", time.Since(m.begun), d.Decision, d.Look, d.Pod, d.Why, d.Failed)
+	}
+	if s, err := signals.Parse(d.Signal); err == nil && d.Held == "futile" {
+		m.futile.Add(s.Definition().Condition)
+	}
+	m.soft(d)
+	switch d.Decision {
+	case agent.Evicted, agent.Terminating:
+		m.pending[d.UID]++
+		m.spent = append(m.spent, spent{d.Time, strings.Split(d.Pod, "/")[0], d.UID})
+		maps.DeleteFunc(m.lines, func(kind, _ string) bool {
+			return strings.HasPrefix(kind, "stand-by ") || strings.HasPrefix(kind, "failed ")
+		})
+	case agent.Hurried:
+		m.try(d.Signal)
+	case agent.Settled, agent.Withdrawn:
+		m.settle(d.Signal)
+		if d.Decision == agent.Withdrawn && m.pending[d.UID] > 1 {
+			break // killed for something else: both are waited for
+		}
+		if m.pending[d.UID]--; m.pending[d.UID] <= 0 {
+			delete(m.pending, d.UID)
+		}
+	case agent.StoodBy, agent.Held, agent.Futile, agent.Failed, agent.Waits:
+		m.once(d)
+	}
+	if d.Decision == agent.Withdrawn {
+		for i := len(m.spent) - 1; i >= 0; i-- {
+			if m.spent[i].uid == d.UID {
+				m.spent = append(m.spent[:i:i], m.spent[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+// soft holds soft evictions against the time that a pod has for one: its grace period,
+// five minutes for a budget or a controller, and its grace period once more if it is
+// deleted by then. Then other pods are asked.
+func (m *monitor) soft(d *agent.Decision) {
+	switch d.Decision {
+	case agent.Terminating:
+		if at, given := m.givenUp[d.UID]; given && d.Time.Sub(at) < 50*time.Minute {
+			m.fault("%s was given up on %s ago, and is asked for again", d.Pod, d.Time.Sub(at))
+		}
+		m.asked = d
+	case agent.Withdrawn, agent.Terminated:
+		if m.asked != nil && m.asked.UID == d.UID {
+			m.asked = nil
+		}
+		if d.Decision == agent.Withdrawn && len(d.Failed) > 0 {
+			m.givenUp[d.UID] = d.Time
+			m.counts["given up"]++
+		}
+	}
+}
+
+// settle begins obligations anew: until then what was evicted for them was on its way.
+func (m *monitor) settle(name string) {
+	s, err := signals.Parse(name)
+	for i := range m.since {
+		if err == nil && !m.since[i].IsZero() && signals.Signal(i).Definition().Condition == s.Definition().Condition {
+			m.since[i] = time.Now()
+		}
+	}
+}
+
+func (m *monitor) try(name string) {
+	if s, err := signals.Parse(name); err == nil {
+		m.tried.Add(s.Definition().Condition)
+	}
+}
+
+// Looked implements agent.Reporter.
+func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
+	n := m.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := o.Evicted; e != nil {
+		m.try(e.Cause)
+		m.owners[e.Pod.Owner]++
+	}
+	m.failures(o)
+	for i := range o.Passed {
+		m.failures(&o.Passed[i])
+	}
+	now := time.Now()
+	for i := range hard {
+		s, since := hard[i].Signal, &m.since[hard[i].Signal]
+		if m.tried.Has(s.Definition().Condition) && !since.IsZero() {
+			m.delays = append(m.delays, delay{now.Sub(*since), s, m.sequence})
+			*since = time.Time{}
+		}
+		switch {
+		case !m.obliges(&hard[i]):
+			*since = time.Time{}
+		case since.IsZero():
+			*since = now
+		case m.futile.Has(s.Definition().Condition) && n.grew.After(*since):
+			*since = n.grew // evictions pause for what is taken outside of pods
+		case now.Sub(*since) > longest:
+			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.StoodBy, o.Held.By, o.Failed, blocks(o))
+			*since = now
+		}
+	}
+	m.tried = 0
+	if d := m.asked; d != nil && now.Sub(d.Time) > 2*time.Duration(*d.Grace)*time.Second+6*time.Minute {
+		m.fault("%s is asked for since %s, and no other pod can be", d.Pod, now.Sub(d.Time))
+		m.asked = nil
+	}
+	m.explained(o)
+	for i := range o.Passed {
+		m.explained(&o.Passed[i])
+	}
+	if o.Snapshot.Kind == signals.Regular && o.Verdict.Reason == eviction.NothingMet {
+		clear(m.lines) // from here on reasons are told anew
+	}
+}
+
+// failures counts what was tried in vain.
+func (m *monitor) failures(o *agent.Outcome) {
+	if len(o.Failed) > 0 && o.Verdict.Target != nil {
+		m.tried.Add(o.Verdict.Target.Signal.Definition().Condition)
+	}
+}
+
+// obliges reports whether a hard threshold is met and a pod that may be evicted for it
+// holds what is missing.
+func (m *monitor) obliges(t *eviction.Threshold) bool {
+	available := m.node.available(t.Signal)
+	missing := t.Value.Quantity.Value - available
+	if missing <= 0 {
+		return false
+	}
+	urgent := 2*available < t.Value.Quantity.Value
+	for _, p := range m.node.pods {
+		if p.Protection != signals.Unprotected || p.uses[t.Signal] < missing || !m.hasShare(p, urgent) {
+			continue
+		}
+		request := map[signals.Signal]signals.Amount{signals.MemoryAvailable: p.MemoryRequest.Value, signals.NodefsAvailable: p.StorageRequest.Value}[t.Signal]
+		if m.limited() && p.uses[t.Signal] <= request {
+			continue // behind one that is spared it is a bystander
+		}
+		if !urgent && (m.futile.Has(t.Signal.Definition().Condition) || m.owners[p.Owner] >= 3) {
+			continue
+		}
+		m.hog[t.Signal] = fmt.Sprintf("%s uses %d of %d missing, urgent %v", p.Key(), p.uses[t.Signal], missing, urgent)
+		return true
+	}
+	return false
+}
+
+func (m *monitor) limited() bool { return m.limits != limiter.Policy{} }
+
+// hasShare reports whether a pod's namespace has not had its share of an hour.
+func (m *monitor) hasShare(p *pod, urgent bool) bool {
+	if m.limits.PerHour == 0 {
+		return true
+	}
+	bound, own, namespaces := m.limits.PerHour, 0, map[string]bool{p.Namespace: true}
+	if urgent {
+		bound *= limiter.UrgentBounds
+	}
+	for _, e := range m.spent {
+		if namespaces[e.namespace] = true; e.namespace == p.Namespace {
+			own++
+		}
+	}
+	return own < max(1, bound/len(namespaces))
+}
+
+// explained holds a look that did nothing against the log.
+func (m *monitor) explained(o *agent.Outcome) {
+	t := o.Verdict.Target
+	if t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Reclaiming {
+		return
+	}
+	told := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.String()] }
+	switch {
+	case o.StoodBy == "no pod could be evicted a moment ago":
+	case o.StoodBy != "" && strings.Contains(o.StoodBy, "is on its way") && len(m.pending) > 0:
+	case o.StoodBy != "" && strings.Contains(told(agent.StoodBy), o.StoodBy):
+	case o.StoodBy == "" && o.Held.By != limiter.None && (o.Begun || strings.Contains(told(agent.Held), " "+o.Held.By.String()+" ")):
+	case o.StoodBy == "" && o.Held.By == limiter.None && told(agent.Failed) == t.String():
+	default:
+		m.fault("nothing was done for %s, and the log does not say why: stands by %q, held %q; told %q, under way %v", t, o.StoodBy, o.Held.By, m.lines, m.pending)
+	}
+}

@@ -1,0 +1,290 @@
+package liveness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/evict"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// The signals that run out, with their hard thresholds.
+var hard = []eviction.Threshold{
+	{Signal: signals.MemoryAvailable, Value: quantity(100 * mib)},
+	{Signal: signals.NodefsAvailable, Value: quantity(10 * gib)},
+	{Signal: signals.NodefsInodesFree, Value: quantity(1000)},
+	{Signal: signals.PIDAvailable, Value: quantity(100)},
+}
+
+var capacities = map[signals.Signal]signals.Amount{signals.MemoryAvailable: 4 * gib, signals.NodefsAvailable: 100 * gib, signals.NodefsInodesFree: 100_000, signals.PIDAvailable: 10_000}
+
+func quantity(a signals.Amount) eviction.Value {
+	return eviction.Value{Quantity: signals.Quantity{Value: a}}
+}
+
+// A pod of a random node. What it holds is guarded by the node.
+type pod struct {
+	signals.Pod
+	node *node
+	uses map[signals.Signal]signals.Amount
+
+	empty    bool          // runs no process: files in memory are all it holds
+	stubborn bool          // ignores SIGTERM
+	budget   int           // how its soft eviction is answered
+	unmounts time.Duration // so long after its end what it held comes back
+	again    time.Duration // so long after its eviction its owner makes it again; 0: never
+	ended    chan struct{} // closed when it runs nothing any more
+	over     bool
+}
+
+// The answers to a request for a soft eviction.
+const (
+	allowed = iota
+	neverAllowed
+	neverActedOn
+	answers
+)
+
+// A node plays all ports of the agent.
+type node struct {
+	r        *rand.Rand
+	collects *rand.Rand // of the one collection under way
+	seed     uint64
+	mu       sync.Mutex
+	pods     []*pod    // that run
+	fading   []*pod    // that have ended, and still hold something
+	grew     time.Time // what is held outside of pods
+	made     int
+	wake     chan struct{}
+	ladder   *evict.Ladder
+	slow     time.Duration // the least time between two looks
+	*monitor
+}
+
+func (n *node) uses(s signals.Signal) (sum signals.Amount) {
+	for _, p := range slices.Concat(n.pods, n.fading) {
+		sum += p.uses[s]
+	}
+	return sum
+}
+
+// available is of a signal; the node is locked.
+func (n *node) available(s signals.Signal) signals.Amount { return capacities[s] - n.uses(s) }
+
+func (n *node) add(name string, p *pod) *pod {
+	n.made++
+	p.node, p.Name, p.UID = n, name, fmt.Sprintf("%06d-%s", n.made, name)
+	p.ended = make(chan struct{})
+	p.Volumes = []signals.Volume{{Name: "data", Local: true}}
+	n.pods = append(n.pods, p)
+	return p
+}
+
+// end has a pod run nothing any more; the node is locked.
+func (n *node) end(p *pod) {
+	if p.over {
+		return
+	}
+	p.over = true
+	uses := maps.Clone(p.uses)
+	close(p.ended)
+	n.pods = slices.DeleteFunc(n.pods, func(o *pod) bool { return o == p })
+	n.fading, n.grew = append(n.fading, p), time.Now()
+	delete(p.uses, signals.PIDAvailable)
+	n.later(p.unmounts, func() {
+		n.fading = slices.DeleteFunc(n.fading, func(o *pod) bool { return o == p })
+	})
+	if p.again > 0 {
+		next := *p
+		next.Pod.EndsBy, next.over, next.uses = time.Time{}, false, uses
+		n.later(p.again, func() {
+			for s := range uses { // no more than there is
+				uses[s] = min(uses[s], max(n.available(s), 0))
+			}
+			n.add(p.Name, &next)
+		})
+	}
+}
+
+func (n *node) later(after time.Duration, change func()) {
+	time.AfterFunc(after, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		change()
+	})
+}
+
+// Observe implements agent.Observer.
+func (n *node) Observe(into *signals.Observations, kind signals.Kind) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, t := range hard {
+		if kind == signals.Regular || t.Signal.OfMemory() {
+			into[t.Signal] = signals.Observed(n.available(t.Signal), capacities[t.Signal], time.Now())
+		}
+	}
+}
+
+// Measure implements agent.Pods.
+func (n *node) Measure(context.Context) (all []signals.Candidate) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.pods {
+		copied := p.Pod
+		all = append(all, signals.Candidate{Pod: &copied, Usage: &signals.Usage{
+			Memory:    signals.Of(signals.Bytes(p.uses[signals.MemoryAvailable])),
+			Processes: signals.Of(signals.PIDs(p.uses[signals.PIDAvailable])),
+			Volumes: []signals.VolumeUsage{{Name: "data", FilesystemUsage: signals.FilesystemUsage{
+				Bytes: signals.Of(signals.Bytes(p.uses[signals.NodefsAvailable])), Inodes: signals.Of(signals.Inodes(p.uses[signals.NodefsInodesFree]))}}},
+		}})
+	}
+	return all
+}
+
+func (n *node) Stored() []signals.Candidate { return n.Measure(context.Background()) }
+func (n *node) Refresh(context.Context)     {}
+
+// Collect implements agent.Collector: there is no waste, and it takes a while to know.
+func (n *node) Collect(ctx context.Context, _ []signals.Reclaimer, _ func(*signals.Observations) bool) []signals.Reclaimer {
+	select {
+	case <-time.After(time.Duration(n.collects.IntN(5000)) * time.Millisecond):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// Wait implements agent.Notifier on a machine that is slow: looks come late.
+func (n *node) Wait(until time.Time) signals.Wakes {
+	select {
+	case <-time.After(max(time.Until(until), n.slow)):
+		return 0
+	case <-n.wake:
+		return signals.ByRequest
+	}
+}
+
+func (n *node) Wake() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (n *node) Follow(*signals.Observations, []signals.Line) {}
+
+// Victim implements agent.Victims.
+func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.IndexFunc(n.pods, func(p *pod) bool { return p.UID == e.Pod.UID })
+	if i < 0 {
+		return nil, errors.New("it has ended")
+	}
+	return &victim{n.pods[i], e}, nil
+}
+
+// A victim is a pod as the agent and the ladder end it.
+type victim struct {
+	pod      *pod
+	eviction *eviction.Eviction
+}
+
+func killed(r evict.Result, err error) (agent.Killed, error) {
+	k := agent.Killed{Processes: r.Signalled, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp, Lingering: r.Lingering}
+	if r.Told {
+		k.Status = agent.StatusTold
+	}
+	return k, err
+}
+
+func (v *victim) Immediate(ctx, telling context.Context, wait time.Duration) (agent.Killed, error) {
+	return killed(v.pod.node.ladder.Immediate(ctx, telling, wait, v.eviction, v))
+}
+
+func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
+	return killed(v.pod.node.ladder.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
+}
+
+func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
+	e, err := v.Kill(ctx)
+	return killed(evict.Result{Ended: e}, err)
+}
+
+func (v *victim) Containers() []string { return nil }
+
+func (v *victim) Kill(context.Context) (e evict.Ended, err error) {
+	n := v.pod.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !v.pod.over && !v.pod.empty {
+		e.Signalled = 1
+	}
+	n.end(v.pod)
+	return e, nil
+}
+
+func (v *victim) End(ctx context.Context, _ time.Duration, _ <-chan struct{}) (evict.Ended, error) {
+	return v.Kill(ctx)
+}
+
+func (v *victim) Await(ctx context.Context) error {
+	select {
+	case <-v.pod.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// server answers for the API server.
+type server struct{ node *node }
+
+func (s server) Owe(evict.Notice)                         {}
+func (s server) Tell(context.Context, evict.Notice) error { return nil }
+func (s server) Killed(evict.Notice)                      {}
+func (s server) Spared(evict.Notice)                      {}
+func (s server) Announce(evict.Notice)                    {}
+
+func (s server) Request(_ context.Context, n evict.Notice, grace time.Duration) (evict.Answer, error) {
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	i := slices.IndexFunc(s.node.pods, func(p *pod) bool { return p.UID == n.Eviction.Pod.UID })
+	if i < 0 {
+		return evict.Answer{Accepted: true}, nil
+	}
+	p := s.node.pods[i]
+	switch p.budget {
+	case neverAllowed:
+		return evict.Answer{Retry: 5 * time.Second, Why: "the budget allows no disruption"}, nil
+	case neverActedOn:
+		return evict.Answer{}, nil
+	}
+	p.EndsBy = time.Now().Add(grace)
+	ends := time.Second
+	if p.stubborn {
+		ends = grace
+	}
+	s.node.later(ends, func() { s.node.end(p) })
+	return evict.Answer{Accepted: true}, nil
+}
+
+func (s server) Withdraw(context.Context, evict.Notice) error { return nil }
+
+func (s server) Ending(n evict.Notice) bool {
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	return !slices.ContainsFunc(s.node.pods, func(p *pod) bool { return p.UID == n.Eviction.Pod.UID && p.EndsBy.IsZero() })
+}

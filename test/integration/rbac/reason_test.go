@@ -1,0 +1,176 @@
+package rbac_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+)
+
+const (
+	evictionMessage = "The node was low on resource: memory. "
+	markOfAgent     = `{"type":"plimsoll.dev/Evicted","status":"True","reason":"MemoryPressure","message":"` + evictionMessage + `","lastTransitionTime":"2026-07-01T12:00:00Z"}`
+	disruption      = `{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet","message":"` + evictionMessage + `","lastTransitionTime":"2026-07-01T12:00:00Z"}`
+	notReady        = `{"type":"Ready","status":"False","lastTransitionTime":"2026-07-01T12:00:01Z"}`
+	evictedByAgent  = `{"status":{"phase":"Failed","reason":"Evicted","message":"` + evictionMessage + `","conditions":[` + notReady + `,` + markOfAgent + `,` + disruption + `]}}`
+)
+
+// TestEvicted_KeepsReason has a kubelet's user write over evictions, with the
+// mutating policy in force: reason and message hold, and all else is as written.
+func TestEvicted_KeepsReason(t *testing.T) {
+	w := newWriter(t, "evicted-keeps-reason.yaml")
+	w.inForce("the policy restores a reason", func() bool {
+		w.stand(evictedByAgent)
+		return w.write("kubelet", `{"status":{"reason":null}}`) == nil && w.status().Reason == "Evicted"
+	})
+	for _, c := range []struct {
+		what, stands, writer, writes string
+		want                         func(*corev1.PodStatus) // changes what was written
+	}{
+		{"reason and message are lost", evictedByAgent, "kubelet", `{"status":{"reason":null,"message":null}}`, restored},
+		{"the phase is lost, too", evictedByAgent, "kubelet", `{"status":{"phase":"Running","reason":null,"message":null}}`, restored},
+		{"another reason", evictedByAgent, "kubelet", `{"status":{"reason":"NodeShutdown","message":"other"}}`, restored},
+		{"the conditions are lost", evictedByAgent, "kubelet", `{"status":{"reason":null,"message":null,"conditions":[` + notReady + `]}}`, restored},
+		{"news of a container", evictedByAgent, "kubelet",
+			`{"status":{"reason":null,"message":null,"containerStatuses":[{"name":"app","image":"none","imageID":"none","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":137}}}]}}`, restored},
+		{"nothing is lost", evictedByAgent, "kubelet", `{"status":{"podIP":"192.0.2.9","podIPs":[{"ip":"192.0.2.9"}]}}`, nil},
+
+		{"an administrator's word", evictedByAgent, "admin", `{"status":{"reason":null,"message":null}}`, nil},
+		{"evicted by the kubelet", `{"status":{"phase":"Failed","reason":"Evicted","message":"m","conditions":[` + notReady + `,` + disruption + `]}}`, "kubelet", `{"status":{"reason":null,"message":null}}`, nil},
+		{"a pod that runs again", `{"status":{"phase":"Running","conditions":[` + notReady + `,` + markOfAgent + `]}}`, "kubelet", `{"status":{"phase":"Failed"}}`, nil},
+		{"a mark that is False", `{"status":{"phase":"Failed","reason":"Evicted","conditions":[{"type":"plimsoll.dev/Evicted","status":"False"}]}}`, "kubelet", `{"status":{"reason":null}}`, nil},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			w.t, w.place.t = t, t
+			w.stand(c.stands)
+			want := w.after(c.writes)
+			if c.want != nil {
+				c.want(&want)
+			}
+			w.must(w.write(c.writer, c.writes))
+			w.same(want)
+		})
+	}
+}
+
+// restored is what the policy makes of a status.
+func restored(s *corev1.PodStatus) {
+	var eviction corev1.Pod
+	if err := json.Unmarshal([]byte(evictedByAgent), &eviction); err != nil {
+		panic(err)
+	}
+	s.Phase, s.Reason, s.Message = corev1.PodFailed, "Evicted", evictionMessage
+	s.Conditions = eviction.Status.Conditions
+}
+
+// TestEvicted_KeepsReasonWithoutMutation: where nothing restores a reason, the
+// validating policy accepts news of a kubelet, and refuses a mere loss.
+func TestEvicted_KeepsReasonWithoutMutation(t *testing.T) {
+	w := newWriter(t, "evicted-stays-evicted.yaml")
+	w.inForce("the policy refuses a pod that runs again", func() bool {
+		w.stand(evictedByAgent)
+		return apierrors.IsForbidden(w.write("kubelet", `{"status":{"phase":"Running"}}`))
+	})
+	const lost = `"reason":null,"message":null`
+	for _, c := range []struct {
+		what, stands, writer, writes string
+		refused                      bool
+	}{
+		{"reason and message alone", evictedByAgent, "kubelet", `{"status":{` + lost + `}}`, true},
+		{"the message alone", evictedByAgent, "kubelet", `{"status":{"message":null}}`, true},
+		{"with news of a container", evictedByAgent, "kubelet", `{"status":{` + lost + `,"containerStatuses":[{"name":"app","image":"none","imageID":"none","ready":false,"restartCount":0,"state":{"terminated":{"exitCode":137}}}]}}`, false},
+		{"with news of readiness", evictedByAgent, "kubelet", `{"status":{` + lost + `,"conditions":[{"type":"Ready","status":"False","reason":"PodFailed"},` + markOfAgent + `,` + disruption + `]}}`, false},
+		{"with an address less", evictedByAgent, "kubelet", `{"status":{` + lost + `,"podIP":null,"podIPs":null}}`, false},
+		{"by an administrator", evictedByAgent, "admin", `{"status":{` + lost + `}}`, false},
+		{"of a pod that was not evicted", `{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"m"}}`, "kubelet", `{"status":{` + lost + `}}`, false},
+		{"the same again", evictedByAgent, "kubelet", evictedByAgent, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			w.t, w.place.t = t, t
+			w.stand(c.stands)
+			if err := w.write(c.writer, c.writes); apierrors.IsForbidden(err) != c.refused || !c.refused && err != nil {
+				t.Errorf("refused is %t, want %t: %v", apierrors.IsForbidden(err), c.refused, err)
+			}
+		})
+	}
+	t.Run("of a pod that is deleted", func(t *testing.T) {
+		w.t, w.place.t = t, t
+		w.stand(evictedByAgent)
+		w.must(w.admin.CoreV1().Pods(victims).Delete(t.Context(), w.pod.Name, metav1.DeleteOptions{}))
+		w.must(w.write("kubelet", `{"status":{`+lost+`}}`))
+	})
+}
+
+// A writer writes the status of the pod of a place, as one or the other.
+type writer struct {
+	t *testing.T
+	*place
+	who map[string]kubernetes.Interface
+}
+
+func newWriter(t *testing.T, policy string) *writer {
+	t.Helper()
+	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
+	s := newServer(t, c.Admin(), theAgent)
+	s.apply(t, agentFile)
+	if err := c.Namespace(t.Context(), victims); err != nil {
+		t.Fatal(err)
+	}
+	w := &writer{t: t, place: newPlace(t, s.admin, "bow"), who: map[string]kubernetes.Interface{"admin": s.admin}}
+	w.env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}} // equal keys, which no merge may mind
+	var err error
+	w.who["kubelet"], err = kubernetes.NewForConfig(c.As("system:node:bow", "system:nodes"))
+	w.must(err)
+	_, err = c.Kubectl(t.Context(), "apply", "-f", "../../../deploy/admission/"+policy)
+	w.must(err)
+	return w
+}
+
+func (w *writer) inForce(what string, so func() bool) {
+	w.t.Helper()
+	until(w.t, what, so)
+}
+
+// stand makes a new pod of a status.
+func (w *writer) stand(status string) {
+	w.t.Helper()
+	w.reset()
+	w.patchPod(status)
+}
+
+// after is the status as it would be if all of a patch were taken.
+func (w *writer) after(patch string) corev1.PodStatus {
+	w.t.Helper()
+	pod, err := w.admin.CoreV1().Pods(victims).Patch(w.t.Context(), w.pod.Name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+	w.must(err)
+	return pod.Status
+}
+
+func (w *writer) write(who, patch string) error {
+	_, err := w.who[who].CoreV1().Pods(victims).Patch(w.t.Context(), w.pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	return err
+}
+
+func (w *writer) status() corev1.PodStatus {
+	w.t.Helper()
+	pod, err := w.admin.CoreV1().Pods(victims).Get(w.t.Context(), w.pod.Name, metav1.GetOptions{})
+	w.must(err)
+	return pod.Status
+}
+
+func (w *writer) same(want corev1.PodStatus) {
+	w.t.Helper()
+	byType := cmpopts.SortSlices(func(a, b corev1.PodCondition) bool { return a.Type < b.Type })
+	if diff := cmp.Diff(want, w.status(), byType, cmpopts.EquateApproxTime(0)); diff != "" {
+		w.t.Errorf("the status (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,191 @@
+package rbac_test
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
+)
+
+// A write is one that the agent makes, by the agent's own code, at a place that
+// need not be its own.
+type write struct {
+	what  string
+	right right // file, namespace, group, resource, verb
+	// do makes the write, and returns when ctx ends or there is no more to do.
+	do func(ctx context.Context, client kubernetes.Interface, own, at *place)
+	// before makes the place such that there is something to write.
+	before func(*place)
+	// exception: it can not be bound to a node, which docs/security.md says.
+	exception bool
+}
+
+var (
+	patchNodeStatus = right{agentFile, "", "", "nodes/status", "patch"}
+	patchNodes      = right{"agent-pressure-taint.yaml", "", "", "nodes", "patch"}
+	patchPodStatus  = right{agentFile, "", "", "pods/status", "patch"}
+	createEvents    = right{agentFile, "", "", "events", "create"}
+	patchEvents     = right{agentFile, "", "", "events", "patch"}
+	createEvictions = right{"agent-direct-eviction.yaml", "", "", "pods/eviction", "create"}
+)
+
+func lease(verb string) right {
+	return right{agentFile, namespace, "coordination.k8s.io", "leases", verb}
+}
+
+func nodeLease(verb string) right {
+	return right{"agent-node-lease.yaml", corev1.NamespaceNodeLease, "coordination.k8s.io", "leases", verb}
+}
+
+// writes are all that the agent makes. One that is missing here for a right that
+// the files grant fails the test.
+var writes = []write{
+	{what: "conditions of our own", right: patchNodeStatus, do: tell(nodestatus.OwnTypes, false)},
+	{what: "standard conditions", right: patchNodeStatus, do: tell(nodestatus.StandardTypes, false)},
+	{what: "conditions that are withdrawn", right: patchNodeStatus, do: tell(nodestatus.KubeletReports, false), before: (*place).conditioned},
+	{what: "everything is taken back", right: patchNodeStatus, do: leave, before: (*place).conditioned},
+	{what: "a taint is taken away", right: patchNodes, do: tell(nodestatus.KubeletReports, false), before: (*place).tainted},
+	{what: "a taint is put", right: patchNodes, do: tell(nodestatus.OwnTypes, true)},
+
+	{what: "a pod was evicted", right: patchPodStatus, do: evicted},
+	{what: "a pod was evicted, told late", right: patchPodStatus, do: evictedLate},
+	{what: "a pod above a limit was evicted", right: patchPodStatus, do: aboveLimit},
+	{what: "a pod is evicted again", right: patchPodStatus, do: evicted, before: (*place).evictedBefore},
+	{what: "a soft eviction is asked for", right: patchPodStatus, do: soft("status", podstatus.Soft.Request)},
+	{what: "a soft eviction is withdrawn", right: patchPodStatus, do: withdrawn, before: (*place).marked},
+	{what: "a soft eviction by the agent", right: createEvictions, do: soft("direct", podstatus.Soft.Request), exception: true},
+
+	{what: "an event of a pod", right: createEvents, do: announced, exception: true},
+	{what: "an event of a pod, in its node's name", right: createEvents, do: announcedAsNeighbour},
+	{what: "an event of the node", right: createEvents, do: events(1)},
+	{what: "an event of the node again", right: patchEvents, do: events(2)},
+
+	{what: "a heartbeat begins", right: lease("create"), do: heartbeat},
+	{what: "a heartbeat goes on", right: lease("update"), do: heartbeat, before: (*place).leased},
+	{what: "a node's lease begins", right: nodeLease("create"), do: nodeHeartbeat},
+	{what: "a node's lease goes on", right: nodeLease("update"), do: nodeHeartbeat, before: (*place).leased},
+}
+
+// tell says that memory is short.
+func tell(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.Interface, *place, *place) {
+	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
+		c := nodestatus.NewConditions(nodestatus.ConditionParts{
+			Client: client, NodeName: at.node, Transition: time.Minute, Taint: taint, Log: quiet(),
+			Owner: func(*corev1.Node) nodestatus.Owners { return owner.All() },
+		})
+		var set signals.ConditionSet
+		set.Add(signals.MemoryPressure)
+		c.Set(set, nodestatus.Crossings{signals.MemoryPressure: {Met: true, Signal: signals.MemoryAvailable, Threshold: "100Mi", Available: 1 << 20}})
+		c.Run(ctx)
+	}
+}
+
+// leave is what an agent does that is disarmed, or uninstalled.
+func leave(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	c := nodestatus.NewConditions(nodestatus.ConditionParts{
+		Client: client, NodeName: at.node, Transition: time.Minute, Log: quiet(), Inherited: true,
+		Owner: func(*corev1.Node) nodestatus.Owners { return nodestatus.OwnTypes.All() },
+		Armed: func() bool { return false },
+	})
+	c.Set(0, nodestatus.Crossings{})
+	c.Run(ctx)
+}
+
+// quiet is a log that nobody reads: what comes of a write is recorded.
+func quiet() *slog.Logger { return (&logcapture.Book{}).Logger() }
+
+func (p *place) notice() podstatus.Notice {
+	return podstatus.Notice{
+		UID: string(p.pod.UID), Namespace: p.pod.Namespace, Name: p.pod.Name, Cause: "memory.available",
+		Message: "The node was low on resource: memory. ", DisruptionTarget: true, Decided: time.Now(), ObservedGeneration: p.pod.Generation,
+	}
+}
+
+func teller(client kubernetes.Interface, node string) *podstatus.Teller {
+	return podstatus.New(client, node, quiet(), func([]podstatus.Debt) {}, podstatus.Options{})
+}
+
+func evicted(ctx context.Context, client kubernetes.Interface, own, at *place) {
+	told(ctx, client, own, at.notice())
+}
+
+func aboveLimit(ctx context.Context, client kubernetes.Interface, own, at *place) {
+	n := at.notice()
+	n.DisruptionTarget, n.Cause = false, "emptyDir"
+	told(ctx, client, own, n)
+}
+
+// told tells a status as ahead of a kill. What comes of it is recorded.
+func told(ctx context.Context, client kubernetes.Interface, own *place, n podstatus.Notice) {
+	t := teller(client, own.node)
+	t.Owe(n)
+	_ = t.Evicted(ctx, n)
+}
+
+func evictedLate(ctx context.Context, client kubernetes.Interface, own, at *place) {
+	teller(client, own.node).Run(ctx, []podstatus.Debt{{Notice: at.notice(), Ended: true, Status: true}})
+}
+
+func soft(way string, ask func(podstatus.Soft, context.Context, podstatus.Notice, int64) (podstatus.Answer, error)) func(context.Context, kubernetes.Interface, *place, *place) {
+	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
+		s, err := podstatus.NewSoft(way, client, nil)
+		at.must(err)
+		_, _ = ask(s, ctx, at.notice(), 30)
+	}
+}
+
+func withdrawn(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	s, err := podstatus.NewSoft("status", client, nil)
+	at.must(err)
+	_ = s.Withdraw(ctx, at.notice())
+}
+
+func announced(ctx context.Context, client kubernetes.Interface, own, at *place) {
+	announce(ctx, client, own.node, at)
+}
+
+func announcedAsNeighbour(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	announce(ctx, client, at.node, at)
+}
+
+func announce(ctx context.Context, client kubernetes.Interface, by string, at *place) {
+	t := teller(client, by)
+	t.Announce(at.notice())
+	t.Run(ctx, nil)
+}
+
+// events tells of the same thing so many times.
+func events(times int) func(context.Context, kubernetes.Interface, *place, *place) {
+	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
+		e := nodestatus.NewEvents(client, at.node, time.Minute)
+		defer e.Close()
+		for range times {
+			e.Collection("FreeDiskSpaceFailed", "nothing to collect")
+		}
+		<-ctx.Done()
+	}
+}
+
+func heartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	h := nodestatus.NewHeartbeat(nodestatus.HeartbeatParts{
+		Client: client, NodeName: at.node, Node: at.object, Period: time.Hour, Log: quiet(),
+		Vitals: func() nodestatus.Vitals { return nodestatus.Vitals{Version: "test"} },
+	})
+	h.Beat(time.Now())
+	h.Run(ctx)
+}
+
+func nodeHeartbeat(ctx context.Context, client kubernetes.Interface, _, at *place) {
+	l := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{
+		Client: client, NodeName: at.node, Node: at.object, Log: quiet(),
+		Alive: func(time.Time) error { return nil },
+	})
+	_ = l.Run(ctx)
+}
