@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -20,9 +21,8 @@ type Settings struct {
 type Agent struct {
 	settings  Settings
 	machine   *eviction.Machine
-	cycle     Cycle
+	checker   Checker
 	victims   Victims
-	collector Collector
 	inventory Inventory
 	reporter  Reporter
 	notifier  Notifier
@@ -33,21 +33,19 @@ type Agent struct {
 	arming    Arming
 
 	snapshot    signals.Snapshot
-	attended    signals.Snapshot // the last one while a kill was under way
 	falls       falls
+	watch       memoryWatch // while a kill is under way
 	suspicion   suspicion
-	relief      *relief // under way, or not made use of yet
-	releases    releases
-	newest      *release // of the last eviction
-	graceful    *release // the soft eviction whose end is not told yet, be it waited for or not
+	garbage     garbage
+	inflight    inflight.Set
+	soft        *softRun // the soft eviction whose result is not known yet, be it waited for or not
 	kills       tries
 	vain        tries // soft evictions that nobody has carried out
 	refusals    refusals
-	deleted     deletions
 	nextRegular time.Time
 	retryAt     time.Time // no pod could be evicted: extra looks try again then
+	underway    Underway
 	told        telling
-	killed      Killed
 	woken       signals.Wakes  // what ended the last wait
 	lines       []signals.Line // of the hard and soft memory thresholds
 	stalled     stalled
@@ -105,7 +103,7 @@ type Parts struct {
 // New returns an agent that has not looked yet.
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
-		settings: settings, machine: p.Machine, victims: p.Victims, collector: p.Collector,
+		settings: settings, machine: p.Machine, victims: p.Victims, garbage: garbage{collector: p.Collector},
 		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving, arming: p.Arming,
 		kills: tries{}, vain: tries{}, refusals: refusals{}, stalled: stalled{port: p.Stalls},
 		holders: p.Holders, restraintSaved: p.RestraintSaved,
@@ -118,8 +116,8 @@ func New(settings Settings, p Parts) *Agent {
 	}
 	a.armed, _ = a.arming.Armed()
 	a.told.conditions = p.Machine.Conditions()
-	a.cycle = Cycle{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Reclaimer: a, Killer: a, StandBy: a.standBy, Pending: a.pending,
-		Restraint: p.Restraint, GivesWay: true}
+	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Restraint: p.Restraint, GivesWay: true}
+	a.watch.observer = p.Observer
 	return a
 }
 
@@ -137,7 +135,7 @@ func (a *Agent) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		a.hear()
 		next := a.Step(ctx, time.Now())
-		if time.Until(next) >= restTime && !a.releases.linger() {
+		if time.Until(next) >= restTime && !a.inflight.Exiting() {
 			a.thread.Rest()
 		}
 		a.woken = a.notifier.Wait(next)
@@ -157,8 +155,8 @@ func (a *Agent) hear() {
 	default:
 	}
 	select {
-	case ran := <-a.relieved():
-		a.endRelief(ran)
+	case ran := <-a.collected():
+		a.endGarbage(ran)
 	default:
 	}
 }
@@ -176,8 +174,23 @@ func (a *Agent) leave() {
 	a.saveRestraint()
 }
 
-// Step looks once and returns when the next look is due.
+// Step makes one check and returns when the next one is due. The check plans one step
+// at a time, and nothing but what carries a plan out touches anything.
 func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
+	s := a.observe(now)
+	outcome := a.checker.Begin(s)
+	for plan := a.next(ctx); plan.Action != Wait; plan = a.next(ctx) {
+		a.checker.Apply(plan, a.execute(ctx, plan))
+	}
+	a.conclude(ctx, outcome)
+	if early := now.Add(a.interval(s)); early.Before(a.nextRegular) {
+		return early
+	}
+	return a.nextRegular
+}
+
+// observe takes a snapshot of the node: all of it when a periodic check is due.
+func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	s := &a.snapshot
 	s.At, s.Kind, s.Woken, s.Doubted = now, signals.Extra, a.woken, false
 	a.heed(now)
@@ -189,38 +202,73 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 		}
 		a.adopt(now)
 	}
-	a.cycle.Observer.Observe(&s.Node, a.machine.Observes(s.Kind))
+	a.checker.Observer.Observe(&s.Node, a.machine.Observes(s.Kind))
 	a.falls.note(s)
 	a.settle(s)
 	s.Doubted = a.doubts(s)
 	if s.Kind == signals.Regular {
-		a.deleted.note(a.cycle.Pods.Stored(), now)
+		a.checker.deleted.note(a.checker.Pods.Stored(), now)
 	}
-	a.deleted.until = time.Time{}
-	outcome := a.cycle.Decide(ctx, s)
-	if until := a.deleted.until; !until.IsZero() && until.Before(a.nextRegular) {
+	return s
+}
+
+// next is the next plan, by what is under way now.
+func (a *Agent) next(ctx context.Context) Plan {
+	a.underway = Underway{Draining: a.leaving, RetryAt: a.retryAt, Inflight: &a.inflight, Armed: a.armed, Garbage: &a.garbage, Killed: a.kills, Pending: true}
+	return a.checker.Next(ctx, &a.underway)
+}
+
+// execute carries a plan out.
+func (a *Agent) execute(ctx context.Context, p Plan) Result {
+	switch p.Action {
+	case Finish:
+		a.finish(p.Inflight)
+	case Escalate:
+		a.escalate(p.Inflight, p.Verdict)
+	case CollectGarbage:
+		a.beginGarbage(ctx, p.Verdict, p.Garbage)
+	case Evict:
+		return a.evict(ctx, p.Eviction)
+	}
+	return Result{}
+}
+
+// conclude takes over what a check has led to, and reports it.
+func (a *Agent) conclude(ctx context.Context, o *Outcome) {
+	s := o.Snapshot
+	if until := a.checker.deleted.until; !until.IsZero() && until.Before(a.nextRegular) {
 		a.nextRegular = until
 	}
-	a.forgetRelief(ctx, outcome)
-	if e := outcome.Evicted; e != nil {
-		a.newest.expect(outcome)
-		outcome.Rehearsed = a.newest.rehearsed
-		if outcome.Waits {
-			a.nextRegular = now
+	a.forgetGarbage(ctx, o)
+	if o.Evicted != nil {
+		expect(o)
+		if o.Waits {
+			a.nextRegular = s.At
 		}
-		a.cycle.Spend(outcome)
+		a.checker.Spend(o)
 	}
-	a.report(outcome)
-	a.tellStalls(outcome)
-	a.reporter.Looked(outcome, a.machine.Policy())
+	a.report(o)
+	a.tellStalls(o)
+	a.reporter.Looked(o, a.machine.Policy())
 	a.notifier.Follow(&s.Node, a.memoryLines(s))
 	if s.Kind == signals.Regular {
 		a.inventory.Refresh(ctx)
 	}
-	if extra := now.Add(a.interval(s)); extra.Before(a.nextRegular) {
-		return extra
+}
+
+// expect tells the eviction that has begun what is waited for.
+func expect(o *Outcome) {
+	if o.EndedByLimit {
+		o.Inflight.ExpectLimit(&o.Verdict)
+		return
 	}
-	return a.nextRegular
+	var used signals.Amount
+	for i := range o.Ranking {
+		if o.Ranking[i].Pod == o.Evicted.Pod {
+			used = o.Ranking[i].Key.Usage
+		}
+	}
+	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, used)
 }
 
 // adopt goes on with another policy, once what the node is made of has become
@@ -231,12 +279,12 @@ func (a *Agent) adopt(now time.Time) {
 		return
 	}
 	policy := a.policy()
-	if policy == a.machine.Policy() || a.relief != nil || a.releases != (releases{}) {
+	if policy == a.machine.Policy() || a.garbage.run != nil || a.inflight != (inflight.Set{}) {
 		return
 	}
 	machine := eviction.New(policy)
 	machine.Restore(a.machine.Save(), now)
-	a.machine, a.cycle.Machine = machine, machine
+	a.machine, a.checker.Machine = machine, machine
 }
 
 // failurePace is how soon extra looks try again after no pod could be evicted.
@@ -244,52 +292,24 @@ func (a *Agent) adopt(now time.Time) {
 // processors from those who could free memory.
 const failurePace = 20 * eviction.ShortestInterval
 
-// triedBefore is why an extra look does not try again yet.
-const triedBefore = "no pod could be evicted a moment ago"
-
-// standBy holds an action back while what an earlier eviction frees is on its
-// way. A hard threshold that is met meanwhile ends the grace period of a soft
-// eviction: the pod is condemned already, no other has to die for it. Without
-// a target it is about local-storage limits.
-func (a *Agent) standBy(s *signals.Snapshot, v *eviction.Verdict, target *eviction.Threshold) (reason string) {
-	if a.leaving != nil {
-		if reason = a.leaving(); reason != "" {
-			return reason
-		}
-	}
-	if s.Kind == signals.Extra && s.At.Before(a.retryAt) {
-		return triedBefore
-	}
-	for _, r := range a.releases {
-		if r == nil || !r.holds(target) || s.Kind == signals.Extra && r.hangs(s.At) && !a.finish(r, s) {
-			continue
-		}
-		if a.armed && target != nil && target.Hard() && r.escalate(s.At.Add(longestKillWait)) {
-			a.reporter.Report(a.hurried(r, s, v))
-		}
-		return r.why
-	}
-	return ""
-}
-
-// settle ends the waits for releases that are over. As the kubelet after a
-// cleanup, the agent then decides anew at once.
+// settle ends the waits that are over. As the kubelet after a cleanup, the agent then
+// decides anew at once.
 func (a *Agent) settle(s *signals.Snapshot) {
-	for i, r := range a.releases {
-		if r == nil {
+	for i, e := range a.inflight {
+		if e == nil {
 			continue
 		}
-		r.empty(s.At)
-		if r.waiting() && !a.machine.StillMet(&r.verdict, &s.Node) {
-			r.recall()
+		e.Update(s.At)
+		if e.Unneeded(a.machine, s) {
+			a.soft.recall()
 		}
-		why := r.over(a.machine, s, a.machine.Policy().ReactionReserve)
+		why := e.Over(a.machine, s, a.machine.Policy().ReactionReserve)
 		if why == "" {
 			continue
 		}
-		a.reporter.Report(a.settled(r, s, why))
-		a.releases[i] = nil
-		if why != recoveredMeanwhile && s.Kind == signals.Extra {
+		a.reporter.Report(a.settled(e, s, why))
+		a.inflight[i] = nil
+		if why != inflight.Recovered && s.Kind == signals.Extra {
 			a.nextRegular = s.At
 		}
 	}

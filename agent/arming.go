@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
@@ -43,17 +44,17 @@ func (a *Agent) become(armed bool, why string) {
 	}
 	a.armed = armed
 	a.reporter.Report(a.turned(why))
-	a.stopRelief()
+	a.stopGarbage()
 	if !armed {
-		if soft := a.releases[softPlace]; soft != nil && soft.waiting() {
-			soft.abandon()
+		if e := a.inflight[inflight.Soft]; e != nil && e.State().Soft() {
+			a.soft.abandon()
 		}
 		return
 	}
-	for i, r := range a.releases {
-		if r != nil && r.rehearsed {
-			a.reporter.Report(a.settled(r, &a.snapshot, "armed"))
-			a.releases[i] = nil
+	for i, e := range a.inflight {
+		if e != nil && e.State() == inflight.DryRun {
+			a.reporter.Report(a.settled(e, &a.snapshot, "armed"))
+			a.inflight[i] = nil
 		}
 	}
 	a.nextRegular = a.snapshot.At // whatever was only told about is decided anew, at once
@@ -62,26 +63,15 @@ func (a *Agent) become(armed bool, why string) {
 // revocable reports whether something is under way that a disarmed agent would
 // not go on with.
 func (a *Agent) revocable() bool {
-	soft := a.releases[softPlace]
-	return a.relief != nil && !a.relief.done || soft != nil && soft.waiting()
+	soft := a.inflight[inflight.Soft]
+	return a.garbage.run != nil && !a.garbage.run.done || soft != nil && soft.State().Soft()
 }
 
-// rehearse keeps a release that nothing was done for.
-func (a *Agent) rehearse(r *release) error {
-	r.rehearsed = true
-	a.keep(r)
-	return nil
-}
-
-// abandon takes a soft eviction back as far as it can be. A pod that the API
-// server has deleted ends nevertheless; one of a manifest, which was sent SIGTERM,
-// gets no SIGKILL.
-func (r *release) abandon() {
-	if r.abandoned = true; r.eviction.Pod.FromAPI {
-		r.recall()
-		return
-	}
-	r.cancel()
+// skip adds an eviction that nothing was done for.
+func (a *Agent) skip(e *inflight.Eviction) Result {
+	e.Skip()
+	a.inflight.Add(e)
+	return Result{Inflight: e, DryRun: true}
 }
 
 func (a *Agent) turned(why string) *Decision {
@@ -92,13 +82,13 @@ func (a *Agent) turned(why string) *Decision {
 	return d
 }
 
-// stopRelief ends a relief that was begun in another state: what it has measured
+// stopGarbage ends a collection that was begun in another state: what it has measured
 // and collected, or not collected, is no ground to choose a pod by.
-func (a *Agent) stopRelief() {
-	switch r := a.relief; {
+func (a *Agent) stopGarbage() {
+	switch r := a.garbage.run; {
 	case r == nil:
 	case r.done:
-		a.relief = nil
+		a.garbage.run = nil
 	default:
 		r.stale = true
 		r.cancel()

@@ -69,15 +69,15 @@ type guarded struct {
 	refuses func() bool
 }
 
-func (g *guarded) Immediate(ctx, telling context.Context, wait time.Duration) (Killed, error) {
+func (g *guarded) Immediate(ctx, telling, waiting context.Context, wait time.Duration) (Killed, error) {
 	if g.refuses == nil {
-		return g.Victim.Immediate(ctx, telling, wait)
+		return g.Victim.Immediate(ctx, telling, waiting, wait)
 	}
 	<-telling.Done() // an API server that does not answer
 	if g.refuses() {
 		return Killed{}, ErrDisarmed
 	}
-	return g.Victim.Immediate(ctx, telling, wait)
+	return g.Victim.Immediate(ctx, telling, waiting, wait)
 }
 
 func (g *guarded) Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error) {

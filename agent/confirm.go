@@ -23,7 +23,7 @@ type suspicion struct{ node signals.Observations }
 // that is known so far may be of that.
 func (a *Agent) doubts(s *signals.Snapshot) bool {
 	policy := a.machine.Policy()
-	if s.Kind != signals.Extra || policy.ExtraLooks != eviction.Doomed || s.At.Before(a.retryAt) || a.releases[signals.MemoryPressure] != nil {
+	if s.Kind != signals.Extra || policy.ExtraLooks != eviction.Doomed || s.At.Before(a.retryAt) || a.inflight[signals.MemoryPressure] != nil {
 		return false
 	}
 	doomed := a.machine.Doomed(s)
@@ -38,13 +38,13 @@ func (a *Agent) doubts(s *signals.Snapshot) bool {
 		return true // the older one is waited with
 	}
 	begun := time.Now()
-	a.cycle.Pods.Measure(context.Background())
+	a.checker.Pods.Measure(context.Background())
 	took := time.Since(begun) // once more in another look, and once more to choose a pod
 	if lasts-took < eviction.KillTime+confirmTime+2*took {
 		return false
 	}
 	var seen signals.Observations
-	a.cycle.Observer.Observe(&seen, signals.Extra)
+	a.checker.Observer.Observe(&seen, signals.Extra)
 	for sig := range signals.All {
 		if doomed.Has(sig) && a.suspicion.confirmed(sig, &seen[sig], policy.ReactionReserve) {
 			return false

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
@@ -17,50 +18,51 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if o.Rehearsed || !e.Hard {
 		return
 	}
-	d.Processes = a.killed.Processes
-	if d.Status = a.killed.Status; d.Status != "" {
-		d.ToStatus = millis(a.killed.ToStatus)
+	k := &o.Killed
+	d.Processes = k.Processes
+	if d.Status = k.Status; d.Status != "" {
+		d.ToStatus = millis(k.ToStatus)
 	}
-	d.ToSignal, d.ToEmpty, d.Lingering = millis(a.killed.ToSignal), millis(a.killed.ToEmpty), a.killed.Lingering
-	if r := a.newest; !r.limit && a.snapshot.Node[r.signal].Known {
+	d.ToSignal, d.ToEmpty, d.Lingering = millis(k.ToSignal), millis(k.ToEmpty), k.Lingering
+	if i := o.Inflight; !i.Limit && o.Snapshot.Node[i.Signal].Known {
 		var now signals.Observations
-		a.cycle.Observer.Observe(&now, o.Snapshot.Kind)
-		if now[r.signal].Known {
-			d.Freed = number(now[r.signal].Available - r.before)
+		a.checker.Observer.Observe(&now, o.Snapshot.Kind)
+		if now[i.Signal].Known {
+			d.Freed = number(now[i.Signal].Available - i.Before)
 		}
 	}
 }
 
-func (a *Agent) hurried(r *release, s *signals.Snapshot, v *eviction.Verdict) *Decision {
+func (a *Agent) hurried(e *inflight.Eviction, s *signals.Snapshot, v *eviction.Verdict) *Decision {
 	d := &Decision{Time: s.At, Decision: Hurried, Look: s.Kind.String(), Why: a.machine.Explain(v, s),
-		Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID, Conditions: v.Conditions.Names()}
+		Pod: e.Of.Pod.Key(), UID: e.Of.Pod.UID, Conditions: v.Conditions.Names()}
 	d.observed(v.Target, s)
 	return d
 }
 
-func (a *Agent) settled(r *release, s *signals.Snapshot, why string) *Decision {
-	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: Settled, Why: why, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID,
-		Signal: r.signal.String(), ToEmpty: millis(s.At.Sub(r.since))}
-	if r.limit { // there is no signal to wait for
-		d.Signal = r.eviction.Cause
+func (a *Agent) settled(e *inflight.Eviction, s *signals.Snapshot, why string) *Decision {
+	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: Settled, Why: why, Pod: e.Of.Pod.Key(), UID: e.Of.Pod.UID,
+		Signal: e.Signal.String(), ToEmpty: millis(s.At.Sub(e.Since))}
+	if e.Limit { // there is no signal to wait for
+		d.Signal = e.Of.Cause
 		return d
 	}
-	if o := &s.Node[r.signal]; o.Known {
+	if o := &s.Node[e.Signal]; o.Known {
 		d.Available, d.Capacity = number(o.Available), number(o.Capacity)
-		d.Freed = number(o.Available - r.before)
+		d.Freed = number(o.Available - e.Before)
 	}
 	return d
 }
 
-func (a *Agent) terminatedBy(r *release, t termination, now time.Time) *Decision {
-	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: r.eviction.Pod.Key(), UID: r.eviction.Pod.UID, Signal: r.eviction.Cause,
-		Processes: t.killed.Processes, ToEmpty: millis(now.Sub(r.since)), Lingering: t.killed.Lingering}
+func (a *Agent) terminatedBy(e *inflight.Eviction, t termination, now time.Time) *Decision {
+	d := &Decision{Time: now, Conditions: a.machine.Conditions().Names(), Decision: Terminated, Pod: e.Of.Pod.Key(), UID: e.Of.Pod.UID, Signal: e.Of.Cause,
+		Processes: t.killed.Processes, ToEmpty: millis(now.Sub(e.Since)), Lingering: t.killed.Lingering}
 	if t.killed.Withdrawn {
 		d.Decision = Withdrawn
 	}
 	d.Status = t.killed.Status
 	if t.err != nil {
-		d.Failed = []Place{{r.eviction.Pod.Key(), t.err.Error()}}
+		d.Failed = []Place{{e.Of.Pod.Key(), t.err.Error()}}
 	}
 	return d
 }

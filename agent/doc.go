@@ -1,5 +1,5 @@
-// Package agent is the loop on a node: it waits until a look is due, runs one
-// [Cycle], reports, and saves what must survive a restart.
+// Package agent is the loop on a node: it waits until a check is due, has a [Checker] plan
+// what to do, executes each [Plan], reports, and saves what must survive a restart.
 //
 // Duties and invariants:
 //

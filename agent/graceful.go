@@ -6,70 +6,112 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
-	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
 // longestGrace bounds the grace period of a soft eviction, in seconds: a year.
 const longestGrace = 365 * 24 * 3600
 
+// A softRun is a soft eviction that runs beside the loop.
+type softRun struct {
+	eviction  *inflight.Eviction
+	victim    Victim // to be finished if being hurried does not help
+	finished  <-chan termination
+	hurry     chan struct{} // closed to end the grace period
+	withdraw  chan struct{} // closed once the eviction is unnecessary
+	cancel    context.CancelFunc
+	recalled  bool // withdraw is closed
+	abandoned bool // the agent was disarmed meanwhile
+	replaced  bool // its pod was killed for something else
+}
+
+// termination is how a soft eviction ended.
+type termination struct {
+	killed Killed
+	err    error
+}
+
 // terminate lets the pod end within its grace period, beside the loop. A pod of
 // the API server is asked for politely, which may be refused for as long as a
 // budget says so; how long to wait is the victim's to know.
-func (a *Agent) terminate(ctx context.Context, r *release, victim Victim) {
-	grace := time.Duration(min(r.eviction.GracePeriod, longestGrace)) * time.Second
-	finished, hurry, withdraw := make(chan termination, 1), make(chan struct{}), make(chan struct{})
-	r.finished, r.hurry, r.withdraw, r.victim = finished, hurry, withdraw, victim
-	r.deadline = r.deadline.Add(grace)
-	limit := grace + releaseWait // what can not be ended must not keep the next one from being tried
-	if r.eviction.Pod.FromAPI {
-		r.deadline, limit = time.Time{}, longestGrace*time.Second
+func (a *Agent) terminate(ctx context.Context, e *inflight.Eviction, victim Victim) {
+	pod := e.Of.Pod
+	grace := time.Duration(min(e.Of.GracePeriod, longestGrace)) * time.Second
+	finished := make(chan termination, 1)
+	limit := grace + inflight.FreeTimeout // what can not be ended must not keep the next one from being tried
+	if pod.FromAPI {
+		limit = longestGrace * time.Second
 	}
+	e.Terminate(grace, !pod.FromAPI)
 	bounded, cancel := context.WithTimeout(ctx, limit)
-	r.cancel = cancel
-	if unheard := a.graceful; unheard != nil {
-		a.kills.count(unheard.eviction.Pod, r.since) // it did not end
+	if unknown := a.soft; unknown != nil {
+		a.kills.count(unknown.eviction.Of.Pod, e.Since) // it did not end
 	}
-	a.graceful = r
-	a.keep(r)
+	r := &softRun{eviction: e, victim: victim, finished: finished, hurry: make(chan struct{}), withdraw: make(chan struct{}), cancel: cancel}
+	a.soft = r
+	a.inflight.Add(e)
 	go func() {
 		defer cancel()
-		killed, err := victim.Graceful(bounded, grace, Changes{hurry, withdraw})
+		killed, err := victim.Graceful(bounded, grace, Changes{r.hurry, r.withdraw})
 		finished <- termination{killed, err}
 		a.notifier.Wake()
 	}()
 }
 
-// finish ends a pod that was hurried and is still there, on the loop's own thread,
-// and reports whether to go on waiting for what it holds: until memory is found to
-// fall as before. It may be listed no more, because the API server knows it as
-// failed already: who would be chosen in its place has done nothing.
-func (a *Agent) finish(r *release, s *signals.Snapshot) (wait bool) {
-	if !r.finishing.IsZero() {
-		return s.At.Sub(r.finishing) < eviction.KillTime
+// escalate ends the grace period of the soft eviction under way.
+func (a *Agent) escalate(e *inflight.Eviction, v *eviction.Verdict) {
+	if !e.Escalate(a.snapshot.At) {
+		return
 	}
-	r.finishing = s.At
+	close(a.soft.hurry)
+	a.reporter.Report(a.hurried(e, &a.snapshot, v))
+}
+
+// finish ends a pod that was escalated and is still there, on the loop's own thread. It
+// may be listed no more, because the API server knows it as failed already: who would be
+// chosen in its place has done nothing.
+func (a *Agent) finish(e *inflight.Eviction) {
 	// The other half of the wait is for looks: whether memory falls on has to be known by its end.
 	ctx, cancel := context.WithTimeout(context.Background(), eviction.KillTime/2)
 	defer cancel()
-	killed, err := r.victim.Finish(ctx)
+	killed, err := a.soft.victim.Finish(ctx)
+	e.Finished(a.snapshot.At, err != nil)
 	if killed.Processes > 0 {
 		a.falls = falls{}
 	}
-	return err == nil
+}
+
+// recall withdraws a soft eviction that is not needed any more.
+func (r *softRun) recall() {
+	if !r.recalled {
+		r.recalled = true
+		close(r.withdraw)
+	}
+}
+
+// abandon takes a soft eviction back as far as it can be. A pod that the API
+// server has deleted ends nevertheless; one of a manifest, which was sent SIGTERM,
+// gets no SIGKILL.
+func (r *softRun) abandon() {
+	if r.abandoned = true; r.eviction.Of.Pod.FromAPI {
+		r.recall()
+		return
+	}
+	r.cancel()
 }
 
 // supersede takes a soft eviction back whose pod was now killed for something else:
 // one of the two counts. What the pod holds is waited for all the same.
-func (a *Agent) supersede(by *release) {
-	r := a.graceful
-	if r == nil || r.superseded || r.eviction.Pod.UID != by.eviction.Pod.UID {
+func (a *Agent) supersede(by *inflight.Eviction) {
+	r := a.soft
+	if r == nil || r.replaced || r.eviction.Of.Pod.UID != by.Of.Pod.UID {
 		return
 	}
-	a.withdraw(r) // before the other is noted
-	r.superseded, r.lingering, r.rest, r.hurry = true, by.lingering, by.rest, nil
-	r.gone, r.deadline = by.gone, time.Now().Add(releaseWait)
-	if r.recall(); !r.eviction.Pod.FromAPI {
+	a.withdraw(r.eviction) // before the other is noted
+	r.replaced = true
+	r.eviction.Replace(by, time.Now())
+	if r.recall(); !r.eviction.Of.Pod.FromAPI {
 		r.cancel()
 	}
 }
@@ -77,60 +119,59 @@ func (a *Agent) supersede(by *release) {
 // stillEnding says why no other pod is asked to end yet: one that is not waited for
 // any more is still at it. After a while its end is not heard of any more, either.
 func (a *Agent) stillEnding(now time.Time) error {
-	r := a.graceful
-	if r == nil || now.Sub(r.deadline) >= releaseWait {
+	if a.soft == nil {
+		return nil
+	}
+	until := a.soft.eviction.Deadline().Add(inflight.FreeTimeout)
+	if !now.Before(until) {
 		return nil
 	}
 	return fmt.Errorf("pod %s, whose soft eviction was cut short, has not ended yet, which is waited for for another %s: %w",
-		r.eviction.Pod.Key(), r.deadline.Add(releaseWait).Sub(now).Round(time.Second), ErrNobodyElse)
+		a.soft.eviction.Of.Pod.Key(), until.Sub(now).Round(time.Second), ErrNobodyElse)
 }
 
 // terminated is where the soft eviction under way reports its end; nil if
 // there is none.
 func (a *Agent) terminated() <-chan termination {
-	if a.graceful == nil {
+	if a.soft == nil {
 		return nil
 	}
-	return a.graceful.finished
+	return a.soft.finished
 }
 
 // endTermination notes that the processes of a soft eviction are gone. If they
 // could not be ended, the next regular look decides anew. What was withdrawn costs
 // nothing, whatever the reason; a pod that was asked for in vain is asked for less.
 func (a *Agent) endTermination(t termination) {
-	r := a.graceful
-	a.graceful = nil
-	if r.superseded {
-		r.finished = nil
-		a.reporter.Report(a.terminatedBy(r, termination{killed: Killed{Withdrawn: true}}, time.Now()))
+	r, e, now := a.soft, a.soft.eviction, time.Now()
+	pod := e.Of.Pod
+	if r.replaced {
+		a.soft = nil
+		a.reporter.Report(a.terminatedBy(e, termination{killed: Killed{Withdrawn: true}}, now))
 		return
 	}
-	refused := errors.Is(t.err, ErrDisarmed) && !r.eviction.Pod.FromAPI
+	refused := errors.Is(t.err, ErrDisarmed) && !pod.FromAPI
 	if refused {
 		a.mayAct()
 	}
+	a.soft = nil
 	if refused || r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
 		t = termination{killed: Killed{Withdrawn: true}}
 	}
-	inVain := t.killed.Withdrawn && !refused && r.withdraw != nil // nobody here has recalled it
-	r.finished, r.hurry, r.withdraw = nil, nil, nil               // the deadline goes on
-	if r.deadline.IsZero() {
-		r.deadline = time.Now().Add(releaseWait)
-	}
-	r.lingering, r.gone = t.killed.Lingering, time.Now()
-	a.reporter.Report(a.terminatedBy(r, t, time.Now()))
+	e.EndSoft(now, t.killed.Lingering)
+	a.reporter.Report(a.terminatedBy(e, t, now))
 	if t.killed.Withdrawn {
-		a.withdraw(r)
+		a.withdraw(e)
 	} else {
-		a.kills.count(r.eviction.Pod, time.Now())
+		a.kills.count(pod, now)
 	}
 	switch {
 	case t.killed.GivenUp:
-		a.refusals.count(r.eviction.Pod, time.Now())
-	case inVain:
-		a.vain.count(r.eviction.Pod, time.Now())
+		a.refusals.count(pod, now)
+	case t.killed.Withdrawn && !refused && !r.recalled: // the agent has not withdrawn it
+		a.vain.count(pod, now)
 	}
-	if place := &a.releases[softPlace]; *place == r && (t.err != nil || t.killed.Withdrawn) {
-		*place = nil
+	if t.err != nil || t.killed.Withdrawn {
+		a.inflight.Remove(e)
 	}
 }

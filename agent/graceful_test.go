@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -90,12 +91,12 @@ func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
 	pod := &signals.Pod{UID: "p"}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})
 	a.kills.count(pod, time.Now())
-	a.graceful = newRelease(&eviction.Eviction{Pod: pod}, time.Now())
+	a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: pod}, time.Now()), recalled: true}
 	a.endTermination(termination{killed: Killed{Withdrawn: true}})
 	if got := a.kills["p"].n; got != 1 {
 		t.Errorf("%d kills counted", got)
 	}
-	a.graceful = newRelease(&eviction.Eviction{Pod: pod}, time.Now())
+	a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: pod}, time.Now()), recalled: true}
 	a.endTermination(termination{err: errRefused})
 	if got := a.kills["p"].n; got != 2 || len(a.vain) != 0 {
 		t.Errorf("%d kills counted, %d asked for in vain", got, len(a.vain))
@@ -107,12 +108,10 @@ func TestAPodThatIsTakenBackWasNotAskedForInVain(t *testing.T) {
 	pod := &signals.Pod{UID: "p", FromAPI: true}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})
 	for _, recalled := range []bool{true, false} {
-		r := newRelease(&eviction.Eviction{Pod: pod}, time.Now())
-		r.withdraw = make(chan struct{})
+		a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: pod}, time.Now()), withdraw: make(chan struct{})}
 		if recalled {
-			r.recall()
+			a.soft.recall()
 		}
-		a.graceful = r
 		a.endTermination(termination{killed: Killed{Withdrawn: true}, err: errRefused})
 		if vain := a.vain["p"].n == 1; vain == recalled {
 			t.Errorf("recalled: %v, in vain: %v", recalled, vain)
@@ -147,11 +146,11 @@ func TestAPodThatNeverEndsIsNotListenedToForEver(t *testing.T) {
 func TestAPodThatIsNotListenedToAnyMoreCountsAsKilled(t *testing.T) {
 	w := &world{}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: w})
-	a.graceful = newRelease(&eviction.Eviction{Pod: &signals.Pod{UID: "stuck"}}, time.Now())
+	a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: &signals.Pod{UID: "stuck"}}, time.Now())}
 	next := w.add("next", mib)
-	a.terminate(t.Context(), newRelease(&eviction.Eviction{Pod: &next.Pod}, time.Now()), &worldVictim{w, next.UID, next})
+	a.terminate(t.Context(), inflight.New(&eviction.Eviction{Pod: &next.Pod}, time.Now()), &worldVictim{w, next.UID, next})
 	a.endTermination(<-a.terminated())
-	if a.kills["stuck"].n != 1 || a.kills[next.UID].n != 1 || a.graceful != nil {
+	if a.kills["stuck"].n != 1 || a.kills[next.UID].n != 1 || a.soft != nil {
 		t.Errorf("%+v", a.kills)
 	}
 }

@@ -50,41 +50,6 @@ func TestAPodThatEndsByItselfWhenAskedForLetsTheNextOneBeAsked(t *testing.T) {
 	}
 }
 
-// What is on its way in the node's memory does not help where what pods are allowed
-// runs out, or the other way round.
-func TestEitherMemoryThatRunsOutEndsTheWait(t *testing.T) {
-	const reserve = 500 * time.Millisecond
-	at := time.Unix(9, 0)
-	calm := signals.Observed(400*mib, gib, at)
-	falling := signals.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
-	for about, tc := range map[string]struct {
-		of    signals.Signal
-		see   signals.Signal
-		left  signals.Amount
-		fell  signals.Fall
-		ends  bool
-		since time.Duration
-	}{
-		"nothing falls":            {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, signals.Fall{}, false, time.Second},
-		"its own falls":            {signals.MemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
-		"the pods' falls":          {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, falling, true, time.Second},
-		"the node's falls":         {signals.AllocatableMemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
-		"the pods' is used up":     {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, signals.Fall{}, true, time.Second},
-		"a kill may still help":    {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, falling, false, eviction.KillTime - 1},
-		"memory is of no disk":     {signals.NodefsAvailable, signals.MemoryAvailable, 0, falling, false, time.Second},
-		"a disk is of no memory's": {signals.MemoryAvailable, signals.NodefsAvailable, 0, falling, false, time.Second},
-	} {
-		s := signals.Snapshot{At: at}
-		for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.AllocatableMemoryAvailable, signals.NodefsAvailable} {
-			s.Node[sig] = calm
-		}
-		s.Node[tc.see], s.Fell[tc.see] = signals.Observed(tc.left, gib, at), tc.fell
-		if got := (&release{signal: tc.of, gone: at.Add(-tc.since)}).pressed(&s, reserve); got != tc.ends {
-			t.Errorf("%s: %v", about, got)
-		}
-	}
-}
-
 // Who can not be asked to end keeps nobody from looking at memory.
 func TestOnlyAFailedKillIsWaitedAfter(t *testing.T) {
 	for about, threshold := range map[string]eviction.Threshold{"hard": hard(), "soft": soft()} {

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
@@ -33,14 +34,14 @@ func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 			}
 		}
 	}
-	for _, r := range a.releases {
+	for _, e := range a.inflight {
 		switch {
-		case r == nil:
-		case r.waiting(), r.rehearsed: // its end is told, or nothing will come back
+		case e == nil:
+		case e.State().Soft(), e.State() == inflight.DryRun: // its end is reported, or nothing will come back
 			interval = min(interval, unknownPace)
-		case r.lingering, r.tidying(s.At):
+		case e.State() == inflight.Exiting, e.Unmounting(s.At):
 			interval = min(interval, releasePace)
-		case r.ofDisk(): // disks are not in extra looks
+		case e.OfDisk(): // disks are not in extra looks
 			interval = min(interval, unknownPace)
 		default:
 			interval = eviction.ShortestInterval

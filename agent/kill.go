@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
@@ -13,7 +14,7 @@ import (
 // lingers after it is waited for beside further looks.
 const (
 	shortestKillWait = 2 * eviction.KillTime
-	longestKillWait  = 2 * time.Second
+	longestKillWait  = inflight.EscalationTimeout
 )
 
 // longestPatience is how long the API server is waited for before a pod is
@@ -21,47 +22,45 @@ const (
 // is written may be started again by a kubelet.
 const longestPatience = 2 * time.Second
 
-// Kill implements Killer: at once for a hard eviction, beside the loop for a
-// soft one, not at all in a disarmed agent.
-func (a *Agent) Kill(ctx context.Context, e *eviction.Eviction) error {
-	s := &a.snapshot
-	a.killed = Killed{}
-	r := newRelease(e, s.At)
+// evict ends a pod: at once for a hard eviction, beside the loop for a soft one, not at
+// all in a disarmed agent.
+func (a *Agent) evict(ctx context.Context, e *eviction.Eviction) Result {
+	r := inflight.New(e, a.snapshot.At)
 	if !a.mayAct() {
-		return a.rehearse(r)
+		return a.skip(r)
 	}
-	if err := a.refuse(e, s.At); err != nil {
-		return err
+	if err := a.refuse(e, a.snapshot.At); err != nil {
+		return Result{Err: err}
 	}
 	victim, err := a.victims.Victim(e)
 	if err != nil {
-		return err
+		return Result{Err: err}
 	}
 	if !e.Hard {
 		a.terminate(ctx, r, victim)
-		return nil
+		return Result{Inflight: r}
 	}
 	return a.strike(ctx, r, victim)
 }
 
 // strike is a hard eviction.
-func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
-	s, e := &a.snapshot, r.eviction
+func (a *Agent) strike(ctx context.Context, r *inflight.Eviction, victim Victim) Result {
+	s, e := &a.snapshot, r.Of
 	decided := time.Since(s.At)
 	killed, err := a.immediate(ctx, victim)
 	if err != nil && !a.mayAct() { // disarmed while the API server was waited for
-		return a.rehearse(r)
+		return a.skip(r)
 	}
 	if err != nil {
-		return a.failed(e, killed, err)
+		return Result{Err: a.failed(e, killed, err)}
 	}
 	switch {
 	case killed.Processes > 0, killed.Lingering:
 	case killed.Status == "":
-		return fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())
+		return Result{Err: fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())}
 	case killed.Unmounting:
 		if killed.Status == StatusTold { // else the kubelet does not know of it yet
-			r.tidy = releaseWait
+			r.AwaitUnmount(inflight.FreeTimeout)
 		}
 	default:
 		// The kernel was faster while the API server was waited for, or it ended by
@@ -71,15 +70,12 @@ func (a *Agent) strike(ctx context.Context, r *release, victim Victim) error {
 	killed.ToStatus += decided
 	killed.ToSignal += decided
 	killed.ToEmpty += decided
-	if r.lingering, r.rest = killed.Lingering, killed.Rest; !r.lingering {
-		r.gone = time.Now()
-	}
-	a.killed = killed
+	r.Exits(time.Now(), killed.Lingering, killed.Rest)
 	a.supersede(r)
 	a.kills.count(e.Pod, s.At)
 	a.falls = falls{} // the pod's own filling says nothing about the time after it
-	a.keep(r)
-	return nil
+	a.inflight.Add(r)
+	return Result{Inflight: r, Killed: killed}
 }
 
 // failed is why a kill failed. Where the API server knows of it already, the pod
@@ -118,48 +114,49 @@ const attendPace = eviction.ShortestInterval
 // processor in time. Memory is looked at meanwhile: where it falls, neither the API
 // server nor processes that linger are waited for as long as was planned.
 func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, err error) {
-	bounded, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	telling, hurry := context.WithTimeout(ctx, a.patienceFor(&a.snapshot))
+	waiting, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
+	telling, hurry := context.WithTimeout(ctx, patienceFor(&a.snapshot))
 	defer hurry()
-	begun := time.Now()
+	w := &a.watch
+	w.falls, w.begun, w.arming, w.hurry, w.giveUp = a.falls, time.Now(), a.arming, hurry, giveUp
 	a.lookout.during(
-		func() { killed, err = victim.Immediate(bounded, telling, a.killWait(&a.snapshot)) },
-		func(now time.Time) { a.attend(begun, now, hurry, func() { giveUp(context.DeadlineExceeded) }) })
+		func() { killed, err = victim.Immediate(ctx, telling, waiting, a.killWait(&a.snapshot)) },
+		w.check)
+	a.falls = w.falls
 	return killed, err
 }
 
-// attend looks at memory while a kill is under way. It hurries the kill when memory falls so fast that the API server can not be
-// waited for any more, or nobody may be killed any more, and gives it up when it has
+// A memoryWatch observes memory while the loop is busy with a kill. Until the kill has
+// returned it belongs to the thread that watches, and the loop touches nothing of it.
+type memoryWatch struct {
+	observer Observer
+	snapshot signals.Snapshot
+	falls    falls
+	arming   Arming
+	begun    time.Time
+	hurry    func() // the API server is not waited for any more
+	giveUp   func() // nor are processes
+}
+
+// check hurries the kill when memory falls so fast that the API server can not be
+// waited for any more, or no pod may be killed any more, and gives it up when it has
 // taken as long as it may at the present rate.
-func (a *Agent) attend(begun, now time.Time, hurry, giveUp func()) {
-	s := a.observe(now)
+func (w *memoryWatch) check(now time.Time) {
+	s := &w.snapshot
+	s.At, s.Kind = now, signals.Extra
+	w.observer.Observe(&s.Node, signals.Extra)
+	w.falls.note(s)
 	wait := memoryLasts(s) / 2
-	if a.patienceFor(s) < attendPace {
+	if patienceFor(s) < attendPace {
 		wait = 0
 	}
-	if armed, _ := a.arming.Armed(); !armed || wait == 0 {
-		hurry()
+	if armed, _ := w.arming.Armed(); !armed || wait == 0 {
+		w.hurry()
 	}
-	if now.Sub(begun) >= max(wait, shortestKillWait) {
-		giveUp()
+	if now.Sub(w.begun) >= max(wait, shortestKillWait) {
+		w.giveUp()
 	}
-}
-
-// observe looks at memory while a kill is under way.
-func (a *Agent) observe(now time.Time) *signals.Snapshot {
-	s := &a.attended
-	s.At, s.Kind = now, signals.Extra
-	a.cycle.Observer.Observe(&s.Node, signals.Extra)
-	a.falls.note(s)
-	return s
-}
-
-// keep makes r a release that is waited for. A place is never taken: no
-// threshold is acted for while the release in its place holds it.
-func (a *Agent) keep(r *release) {
-	*a.releases.place(r.eviction) = r
-	a.newest = r
 }
 
 // killWait is how long to wait for a kill: half of what memory lasts at its

@@ -228,7 +228,7 @@ func TestThePatienceWithTheServer(t *testing.T) {
 		var s signals.Snapshot
 		s.Node[signals.MemoryAvailable] = signals.Observed(tc.available, gib, time.Now())
 		s.Fell[signals.MemoryAvailable] = tc.fell
-		if got := (&Agent{}).patienceFor(&s); got != tc.want {
+		if got := patienceFor(&s); got != tc.want {
 			t.Errorf("%d MiB, %+v: %s, want %s", tc.available/mib, tc.fell, got, tc.want)
 		}
 	}

@@ -57,18 +57,18 @@ func (d *deletions) counts(pod *signals.Pod, met time.Time) (until time.Time) {
 // its way, and no second one has to go for it. As long as those that are counted on
 // hold what is missing, they are waited for, whatever others have had their time.
 // Otherwise, or where there is no time to wait, the one that holds most ends at once.
-func (a *Agent) pending(o *Outcome) (first *signals.Candidate, reason string) {
+func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
-	missing := target.Missing(a.cycle.observed(o, target.Signal))
-	a.deleted.note(o.Candidates, now)
+	missing := target.Missing(c.observed(o, target.Signal))
+	c.deleted.note(o.Candidates, now)
 	var expected, counted, most signals.Amount
 	end := now.Add(longestPending)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
-		if r.Pod.EndsBy.IsZero() || r.Key.Usage <= 0 || a.kills[r.Pod.UID].n > 0 {
+		if r.Pod.EndsBy.IsZero() || r.Key.Usage <= 0 || killed[r.Pod.UID].n > 0 {
 			continue
 		}
-		until := a.deleted.counts(r.Pod, a.machine.MetSince(&o.Verdict))
+		until := c.deleted.counts(r.Pod, c.Machine.MetSince(&o.Verdict))
 		overdue, protected := !now.Before(until), r.Pod.Protection != signals.Unprotected
 		if overdue && (protected || !target.Hard()) {
 			continue // counted on no longer, and not to be ended
@@ -88,25 +88,25 @@ func (a *Agent) pending(o *Outcome) (first *signals.Candidate, reason string) {
 	switch {
 	case expected <= 0 || expected < missing:
 		return nil, ""
-	case target.Hard() && (late || a.pressing(o.Snapshot, target)):
+	case target.Hard() && (late || c.pressing(o.Snapshot, target)):
 		return first, "" // none where all of them are protected: the ranking decides
 	}
-	if before := a.deleted.until; before.IsZero() || end.Before(before) {
-		a.deleted.until = end
+	if before := c.deleted.until; before.IsZero() || end.Before(before) {
+		c.deleted.until = end
 	}
 	return nil, deletedHold
 }
 
 // pressing reports whether there is no time to wait for what is on its way.
-func (a *Agent) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
+func (c *Checker) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
 	return s.Kind == signals.Extra || s.Node[t.Signal].Left() <= 0 ||
-		s.Fell[t.Signal].Within(s.Node[t.Signal].Left(), a.machine.Policy().ReactionReserve)
+		s.Fell[t.Signal].Within(s.Node[t.Signal].Left(), c.Machine.Policy().ReactionReserve)
 }
 
 // patienceFor is how long the API server may be waited for before a kill: half
 // of what memory lasts beyond the kill itself. Memory that does not fall
 // leaves the time that an answer takes at worst, memory that is used up none.
-func (a *Agent) patienceFor(s *signals.Snapshot) time.Duration {
+func patienceFor(s *signals.Snapshot) time.Duration {
 	for sig := range signals.All {
 		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Left() <= 0 {
 			return 0 // what is used up does not fall any more

@@ -63,26 +63,12 @@ type Pods interface {
 	Stored() []signals.Candidate
 }
 
-// A Reclaimer makes room on disks before a pod is chosen for them.
-type Reclaimer interface {
-	// Reclaim collects node-level waste for the verdict's target, and returns
-	// what ran, in order. It must not wait: as long as it is not done, no pod is
-	// chosen, and a later look asks again.
-	Reclaim(ctx context.Context, v *eviction.Verdict) (ran []signals.Reclaimer, done bool)
-}
-
 // A Collector does the work of reclaiming, beside the loop.
 type Collector interface {
 	// Collect collects waste until there is enough, by observations that it
 	// makes itself, and then measures what pods keep on disks if there is not.
 	// It returns what ran, and ends early with ctx.
 	Collect(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) []signals.Reclaimer
-}
-
-// A Killer ends one pod. An error means that the pod was not evicted, and the next one
-// is tried, unless it wraps [ErrNobodyElse].
-type Killer interface {
-	Kill(ctx context.Context, e *eviction.Eviction) error
 }
 
 // ErrNobodyElse ends the choice of a look: what failed would fail for the next pods,
@@ -102,9 +88,8 @@ type Victims interface {
 type Victim interface {
 	// Immediate reports the eviction to the API server, for which it waits until telling
 	// ends. Then it sends SIGKILL, and waits for the processes until wait has passed or
-	// ctx ends. A pod that was reported is killed though ctx is cancelled, unless the
-	// cause is [context.DeadlineExceeded]: then its processes are not waited for.
-	Immediate(ctx, telling context.Context, wait time.Duration) (Killed, error)
+	// waiting ends. A pod that was reported is killed though ctx is cancelled.
+	Immediate(ctx, telling, waiting context.Context, wait time.Duration) (Killed, error)
 	// Graceful has the pod end within the grace period.
 	Graceful(ctx context.Context, grace time.Duration, change Changes) (Killed, error)
 	// Finish sends SIGKILL while Graceful, which was hurried, is still at it: what

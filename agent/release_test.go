@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
@@ -47,7 +48,7 @@ func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 		w.writer(900*mib, 1200*time.Millisecond)
 		w.add("other", 60*mib)
 	})
-	if _, why := w.gap(t, "default/writer"); why != recoveredMeanwhile {
+	if _, why := w.gap(t, "default/writer"); why != inflight.Recovered {
 		t.Errorf("settled: %s", why)
 	}
 	w = live(t, 95*time.Second, false, []eviction.Threshold{soft()}, func(w *world) {
@@ -55,7 +56,7 @@ func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 		w.writer(900*mib, 1200*time.Millisecond)
 		w.add("other", 20*mib)
 	})
-	if _, why := w.gap(t, "default/writer"); why != recoveredMeanwhile {
+	if _, why := w.gap(t, "default/writer"); why != inflight.Recovered {
 		t.Errorf("settled: %s", why)
 	}
 	if extra := w.looks[signals.Extra]; extra > 150 {
@@ -71,7 +72,7 @@ func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
 		evicted []string
 		why     string
 	}{
-		"unmounted after a while": {StatusTold, 12 * time.Second, []string{"default/writer"}, recoveredMeanwhile},
+		"unmounted after a while": {StatusTold, 12 * time.Second, []string{"default/writer"}, inflight.Recovered},
 		"never unmounted":         {StatusTold, time.Hour, []string{"default/writer", "default/other"}, "ended"},
 		"status not reported yet": {StatusOwed, 12 * time.Second, []string{"default/writer", "default/other"}, "ended"},
 	} {
@@ -85,8 +86,8 @@ func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
 			if why != c.why {
 				t.Errorf("settled: %s", why)
 			}
-			if longest := releaseWait + 10*time.Second; c.status == StatusTold && len(c.evicted) > 1 && (after < releaseWait || after > longest) {
-				t.Errorf("the next one went after %s, want %s to %s", after, releaseWait, longest)
+			if longest := inflight.FreeTimeout + 10*time.Second; c.status == StatusTold && len(c.evicted) > 1 && (after < inflight.FreeTimeout || after > longest) {
+				t.Errorf("the next one went after %s, want %s to %s", after, inflight.FreeTimeout, longest)
 			}
 			if w.count(Failed) > 0 {
 				t.Errorf("an eviction without processes counts as failed: %v", w.verbs())
@@ -104,7 +105,7 @@ func TestAPodThatFilledMemoryItselfIsWaitedForAsWell(t *testing.T) {
 		leak.files, leak.mounted = gib, time.Second
 		leak.rate, leak.since = 90*mib, time.Now().Add(75*time.Second+100*time.Millisecond)
 	})
-	if _, why := w.gap(t, "default/leak"); why != recoveredMeanwhile || w.count(Hurried) != 1 {
+	if _, why := w.gap(t, "default/leak"); why != inflight.Recovered || w.count(Hurried) != 1 {
 		t.Errorf("settled: %s; told %v", why, w.verbs())
 	}
 }
@@ -121,7 +122,7 @@ func TestFilesInMemoryAreWaitedForWhateverAPodWasKilledFor(t *testing.T) {
 		w.add("other", 20*mib)
 	})
 	w.gap(t, "default/writer", "default/writer")
-	if last := w.told[len(w.told)-1]; last.Decision != Settled || last.Why != recoveredMeanwhile || *last.ToEmpty < 41_200 {
+	if last := w.told[len(w.told)-1]; last.Decision != Settled || last.Why != inflight.Recovered || *last.ToEmpty < 41_200 {
 		t.Errorf("the last was told: %+v", last)
 	}
 }
@@ -131,7 +132,7 @@ func TestFilesInMemoryAreNotWaitedForLong(t *testing.T) {
 		w.writer(900*mib, time.Hour)
 		w.add("other", 60*mib)
 	})
-	if d, why := w.gap(t, "default/writer", "default/other"); why != "ended" || d < tidyWait || d > tidyWait+50*time.Millisecond {
+	if d, why := w.gap(t, "default/writer", "default/other"); why != "ended" || d < inflight.UnmountTimeout || d > inflight.UnmountTimeout+50*time.Millisecond {
 		t.Errorf("the next pod goes after %s; settled: %s", d, why)
 	}
 }
@@ -172,41 +173,5 @@ func TestASoftEvictionDoesNotMakeTheOneBeforeForgotten(t *testing.T) {
 	})
 	if got := w.evicted(); !slices.Equal(got, []string{"default/full", "default/hog"}) {
 		t.Errorf("evicted %v", got)
-	}
-}
-
-func TestOnlyMemoryOutlivesProcesses(t *testing.T) {
-	at := time.Unix(9, 0)
-	for about, tc := range map[string]struct {
-		r    release
-		want bool
-	}{
-		"memory":                 {release{signal: signals.MemoryAvailable, expected: 1}, true},
-		"memory of pods":         {release{signal: signals.AllocatableMemoryAvailable, expected: 1}, true},
-		"memory, for long":       {release{signal: signals.MemoryAvailable, expected: 1, gone: at.Add(-tidyWait)}, false},
-		"memory nobody has seen": {release{signal: signals.MemoryAvailable}, false},
-		"PIDs":                   {release{signal: signals.PIDAvailable, expected: 1}, false},
-		"a disk":                 {release{signal: signals.NodefsAvailable, expected: 1}, false},
-		"a limit, of no signal":  {release{limit: true, expected: 1}, false},
-	} {
-		if tc.r.gone.IsZero() {
-			tc.r.gone = at.Add(time.Millisecond - tidyWait)
-		}
-		if got := tc.r.tidying(at); got != tc.want {
-			t.Errorf("%s: %v", about, got)
-		}
-	}
-}
-
-// What lingers after a kill is known to be gone when the kill that goes on says so.
-func TestRelease_NoLongerLingersWhenTheRestIsGone(t *testing.T) {
-	rest, begun := make(chan struct{}), time.Now()
-	r := &release{lingering: true, rest: rest, gone: begun}
-	if r.empty(begun.Add(time.Second)); !r.lingering || r.gone != begun {
-		t.Errorf("%+v: processes are left", r)
-	}
-	close(rest)
-	if r.empty(begun.Add(2 * time.Second)); r.lingering || r.gone != begun.Add(2*time.Second) {
-		t.Errorf("%+v: they are gone", r)
 	}
 }

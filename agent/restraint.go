@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"plimsoll.dev/plimsoll/agent/inflight"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -17,7 +18,7 @@ type Holders interface {
 }
 
 // clear forgets what evictions have led to for conditions that are over.
-func (c *Cycle) clear(v *eviction.Verdict) {
+func (c *Checker) clear(v *eviction.Verdict) {
 	for condition := range signals.Condition(signals.ConditionCount) {
 		if !v.Conditions.Has(condition) {
 			c.Restraint.Clear(condition)
@@ -26,7 +27,7 @@ func (c *Cycle) clear(v *eviction.Verdict) {
 }
 
 // observed is what was seen last of a signal: after waste was collected, if it was.
-func (c *Cycle) observed(o *Outcome, s signals.Signal) *signals.Observation {
+func (c *Checker) observed(o *Outcome, s signals.Signal) *signals.Observation {
 	if len(o.Reclaimed) > 0 && c.seen[s].Known {
 		return &c.seen[s]
 	}
@@ -35,14 +36,14 @@ func (c *Cycle) observed(o *Outcome, s signals.Signal) *signals.Observation {
 
 // urgent reports whether bounds and back-offs are overridden: what a hard threshold
 // is about is exhausted, or memory is about to be.
-func (c *Cycle) urgent(o *Outcome) bool {
+func (c *Checker) urgent(o *Outcome) bool {
 	t := o.Verdict.Target
 	return t.Hard() && (t.Exhausted(c.observed(o, t.Signal)) || t.Signal.OfMemory() && c.Machine.Doomed(o.Snapshot) != 0)
 }
 
 // pauses reports whether pods do not have to be measured, since evictions have
 // stopped to help and nothing is exhausted.
-func (c *Cycle) pauses(o *Outcome) bool {
+func (c *Checker) pauses(o *Outcome) bool {
 	hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
 	if hold.By == limiter.None || c.urgent(o) {
 		return false
@@ -52,7 +53,7 @@ func (c *Cycle) pauses(o *Outcome) bool {
 }
 
 // hold is why a pod is spared; the zero Hold if it is not.
-func (c *Cycle) hold(o *Outcome, r *ranking.Ranked) limiter.Hold {
+func (c *Checker) hold(o *Outcome, r *ranking.Ranked) limiter.Hold {
 	if c.Restraint == nil {
 		return limiter.Hold{}
 	}
@@ -71,14 +72,14 @@ func (c *Cycle) hold(o *Outcome, r *ranking.Ranked) limiter.Hold {
 
 // isHog reports whether a pod holds all that is missing, and more than it requested:
 // its end alone relieves the node, and the pod itself is the cause.
-func (c *Cycle) isHog(o *Outcome, r *ranking.Ranked) bool {
+func (c *Checker) isHog(o *Outcome, r *ranking.Ranked) bool {
 	t := o.Verdict.Target
 	return r.Key.Exceeds && r.Key.Usage >= t.Missing(c.observed(o, t.Signal))
 }
 
 // lasts reports whether the end of a hog would help although evictions have stopped
 // to: what is held outside of pods grows no more.
-func (c *Cycle) lasts(o *Outcome, r *ranking.Ranked) bool {
+func (c *Checker) lasts(o *Outcome, r *ranking.Ranked) bool {
 	if !c.isHog(o, r) {
 		return false
 	}
@@ -96,7 +97,7 @@ func (o *Outcome) spare(hold limiter.Hold, pod *signals.Pod) {
 }
 
 // sparesAboveLimit reports whether a pod above a local-storage limit is spared.
-func (c *Cycle) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
+func (c *Checker) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
 	hold := c.Restraint.Spent(pod.Namespace, false, o.Snapshot.At)
 	if hold.By == limiter.None {
 		hold = c.Restraint.Looping(pod.Owner, o.Snapshot.At)
@@ -110,7 +111,7 @@ func (c *Cycle) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
 
 // judge asks, before the next pod is chosen for a condition, whether the last
 // eviction for it has helped, and reports whether nobody is chosen for now.
-func (c *Cycle) judge(o *Outcome) (held bool) {
+func (c *Checker) judge(o *Outcome) (held bool) {
 	target := o.Verdict.Target
 	condition := target.Signal.Definition().Condition
 	last := c.Restraint.Awaiting(condition)
@@ -142,7 +143,7 @@ func sight(of *signals.Observation, ranked []ranking.Ranked) limiter.Sight {
 
 // Spend has the restraint remember the eviction of an outcome that was not only
 // rehearsed. It comes once, after the look.
-func (c *Cycle) Spend(o *Outcome) {
+func (c *Checker) Spend(o *Outcome) {
 	e := o.Evicted
 	if c.Restraint == nil || e == nil || o.Rehearsed {
 		return
@@ -191,24 +192,25 @@ func (a *Agent) describeHold(d *Decision, o *Outcome) {
 }
 
 // withdraw has the restraint forget a soft eviction that did not happen.
-func (a *Agent) withdraw(r *release) {
-	a.cycle.Restraint.Withdrawn(r.eviction.Pod.Namespace, r.eviction.Pod.Owner, r.since)
-	a.cycle.Restraint.Forgo(r.eviction.Pod.UID)
+func (a *Agent) withdraw(e *inflight.Eviction) {
+	pod := e.Of.Pod
+	a.checker.Restraint.Withdrawn(pod.Namespace, pod.Owner, e.Since)
+	a.checker.Restraint.Forgo(pod.UID)
 }
 
 // restrained reports whether extra looks would be in vain: memory is short, and
 // evictions for it have stopped to help. A soft eviction has been counted already, and can
 // still be cut short.
 func (a *Agent) restrained(now time.Time) bool {
-	if soft := a.releases[softPlace]; soft != nil && soft.hurry != nil {
+	if soft := a.inflight[inflight.Soft]; soft != nil && soft.State() == inflight.Terminating {
 		return false
 	}
-	return a.machine.Conditions().Has(signals.MemoryPressure) && a.cycle.Restraint.Futile(signals.MemoryPressure, now).By != limiter.None
+	return a.machine.Conditions().Has(signals.MemoryPressure) && a.checker.Restraint.Futile(signals.MemoryPressure, now).By != limiter.None
 }
 
 // saveRestraint hands over what evictions have led to, where that has changed.
 func (a *Agent) saveRestraint() {
-	if a.restraintSaved != nil && a.cycle.Restraint.Moved() {
-		a.restraintSaved(a.cycle.Restraint.Save())
+	if a.restraintSaved != nil && a.checker.Restraint.Moved() {
+		a.restraintSaved(a.checker.Restraint.Save())
 	}
 }

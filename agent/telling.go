@@ -88,11 +88,12 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 		}
 		a.told.recovered = a.snapshot.At
 	case Reclaims:
-		if a.relief == nil { // dropped in the same look, on disarming or for an eviction
+		r := a.garbage.run
+		if r == nil { // dropped in the same look, on disarming or for an eviction
 			return false
 		}
-		told := a.relief.told
-		a.relief.told = true
+		told := r.told
+		r.told = true
 		return !told
 	case Failed:
 		if len(o.Failed) == 0 {
@@ -113,8 +114,8 @@ func (a *Agent) explained(reason string) bool {
 	if reason == triedBefore {
 		return true
 	}
-	for _, r := range a.releases {
-		if r != nil && r.why == reason {
+	for _, e := range a.inflight {
+		if e != nil && e.Reason() == reason {
 			return true
 		}
 	}

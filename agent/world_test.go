@@ -252,7 +252,7 @@ type worldVictim struct {
 	pod *worldPod
 }
 
-func (v *worldVictim) Immediate(ctx, telling context.Context, wait time.Duration) (Killed, error) {
+func (v *worldVictim) Immediate(ctx, telling, waiting context.Context, wait time.Duration) (Killed, error) {
 	if v.pod.FromAPI && v.w.mute {
 		<-telling.Done()
 	}
@@ -262,6 +262,7 @@ func (v *worldVictim) Immediate(ctx, telling context.Context, wait time.Duration
 	case v.w.lingers || v.pod.undead:
 		select {
 		case <-ctx.Done():
+		case <-waiting.Done():
 		case <-time.After(wait):
 		}
 		return Killed{Processes: 1, Lingering: true}, nil

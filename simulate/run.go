@@ -29,10 +29,7 @@ func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) e
 			}
 			w.before = nil
 		}
-		cycle := agent.Cycle{Machine: machine, Observer: w, Pods: w, Reclaimer: w, Killer: w, Restraint: holds}
-		snapshot := w.snapshot()
-		outcome := cycle.Look(context.Background(), snapshot)
-		cycle.Spend(outcome)
+		outcome := w.check(&agent.Checker{Machine: machine, Observer: w, Pods: w, Restraint: holds})
 		if err := each(step, outcome, machine); err != nil {
 			return err
 		}
@@ -101,7 +98,7 @@ func (w *world) remove(name string) {
 
 // snapshot is the step's look with the rates since the step before.
 func (w *world) snapshot() *signals.Snapshot {
-	s := &signals.Snapshot{At: start.Add(w.step.At), Kind: w.step.Kind}
+	s := &signals.Snapshot{At: start.Add(w.step.At), Kind: w.step.Kind, Node: w.step.Node}
 	if w.before == nil {
 		return s
 	}
@@ -135,16 +132,26 @@ func (w *world) Measure(context.Context) []signals.Candidate {
 // Stored implements agent.Pods.
 func (w *world) Stored() []signals.Candidate { return w.Measure(context.Background()) }
 
-// Reclaim implements agent.Reclaimer.
-func (w *world) Reclaim(_ context.Context, v *eviction.Verdict) (ran []signals.Reclaimer, done bool) {
-	w.reclaimed = len(v.Reclaim) > 0
-	return v.Reclaim, true
+// check makes the step's check, whose plans the step answers.
+func (w *world) check(c *agent.Checker) *agent.Outcome {
+	ctx, underway := context.Background(), &agent.Underway{}
+	outcome := c.Begin(w.snapshot())
+	for plan := c.Next(ctx, underway); plan.Action != agent.Wait; plan = c.Next(ctx, underway) {
+		c.Apply(plan, w.execute(plan))
+	}
+	c.Spend(outcome)
+	return outcome
 }
 
-// Kill implements agent.Killer.
-func (w *world) Kill(context.Context, *eviction.Eviction) error {
-	if w.step.KillError != "" {
-		return errors.New(w.step.KillError)
+func (w *world) execute(p agent.Plan) (r agent.Result) {
+	switch p.Action {
+	case agent.CollectGarbage:
+		w.reclaimed = len(p.Garbage) > 0
+		r.Collected, r.Done = p.Garbage, true
+	case agent.Evict:
+		if w.step.KillError != "" {
+			r.Err = errors.New(w.step.KillError)
+		}
 	}
-	return nil
+	return r
 }

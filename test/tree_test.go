@@ -193,10 +193,20 @@ func (t *tree) tracked(test *testing.T) []string {
 // isCore reports whether a package belongs to the functional core.
 func isCore(dir string) bool {
 	switch dir {
-	case "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/timerqueue":
+	case "agent/inflight", "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/timerqueue":
 		return true
 	case "lifecycle/convert":
 		return false
 	}
 	return strings.HasPrefix(dir, "lifecycle/")
+}
+
+// isCheck reports whether a file belongs to a check of the node: it reads through ports,
+// and changes nothing but the state of decisions.
+func isCheck(name string) bool {
+	switch name {
+	case "agent/check.go", "agent/plan.go", "agent/outcome.go", "agent/pending.go", "agent/restraint.go":
+		return true
+	}
+	return false
 }

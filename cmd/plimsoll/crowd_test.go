@@ -56,13 +56,13 @@ type timedVictim struct {
 	c *crowd
 }
 
-func (v *timedVictim) Immediate(ctx, telling context.Context, wait time.Duration) (agent.Killed, error) {
+func (v *timedVictim) Immediate(ctx, telling, waiting context.Context, wait time.Duration) (agent.Killed, error) {
 	first := v.c.begun.IsZero()
 	if first {
 		v.c.begun = time.Now()
 		v.c.last, v.c.killing = v.c.begun, true
 	}
-	killed, err := v.Victim.Immediate(ctx, telling, wait)
+	killed, err := v.Victim.Immediate(ctx, telling, waiting, wait)
 	if first {
 		v.c.processes, v.c.took = killed.Processes, time.Since(v.c.begun)
 	}

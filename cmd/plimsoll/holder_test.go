@@ -117,7 +117,7 @@ func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	killed, err := v.Immediate(ctx, ctx, time.Minute)
+	killed, err := v.Immediate(ctx, ctx, t.Context(), time.Minute)
 	if err != nil || killed.Processes != 0 || killed.Status != agent.StatusTold || !killed.Unmounting || w.server.statuses != 1 {
 		t.Errorf("%+v, %v, %d statuses", killed, err, w.server.statuses)
 	}

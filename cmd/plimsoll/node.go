@@ -203,8 +203,8 @@ type victim struct {
 }
 
 // Immediate implements agent.Victim.
-func (v *victim) Immediate(ctx, telling context.Context, wait time.Duration) (agent.Killed, error) {
-	return v.killed(v.ladder.Immediate(ctx, telling, wait, v.eviction, v))
+func (v *victim) Immediate(ctx, telling, waiting context.Context, wait time.Duration) (agent.Killed, error) {
+	return v.killed(v.ladder.Immediate(ctx, telling, waiting, wait, v.eviction, v))
 }
 
 // Graceful implements agent.Victim.

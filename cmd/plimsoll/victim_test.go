@@ -92,7 +92,9 @@ func TestWhoWasEndedIsNobodysVictim(t *testing.T) {
 // then nobody evicts it once more, for whatever reason, unless it runs again.
 func TestWhoWasEvictedIsNoCandidateUntilItRuns(t *testing.T) {
 	for name, how := range map[string]func(*victim) (agent.Killed, error){
-		"hard": func(v *victim) (agent.Killed, error) { return v.Immediate(t.Context(), t.Context(), time.Minute) },
+		"hard": func(v *victim) (agent.Killed, error) {
+			return v.Immediate(t.Context(), t.Context(), t.Context(), time.Minute)
+		},
 		"soft": func(v *victim) (agent.Killed, error) {
 			return v.Graceful(t.Context(), time.Minute, agent.Changes{})
 		},

@@ -2,7 +2,6 @@ package evict
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"plimsoll.dev/plimsoll/eviction"
@@ -87,19 +86,23 @@ type Result struct {
 	GivenUp    bool          // withdrawn since it was refused, or not acted on, for too long
 }
 
-// Immediate tells the API server, for which it waits until telling ends, and
-// kills, for which it waits that long then. A pod that has ended by itself while the server was waited for counts as
-// killed: it was chosen, and nobody goes in its stead.
-func (l *Ladder) Immediate(ctx, telling context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
-	return l.immediate(ctx, telling, e, p, func(ctx context.Context) (Ended, error) {
+// Immediate reports the eviction to the API server, for which it waits until telling
+// ends, and kills. It waits for the processes for as long as wait, counted from the kill,
+// or until waiting ends. A pod that has ended by itself meanwhile counts as killed: it
+// was chosen, and no other one is evicted in its place.
+func (l *Ladder) Immediate(ctx, telling, waiting context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
+	return l.immediate(ctx, telling, waiting, e, p, func(ctx context.Context) (Ended, error) {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		return p.Kill(ctx)
 	})
 }
 
-func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
+func (l *Ladder) immediate(ctx, telling, waiting context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
 	if l.Status == nil || !e.Pod.FromAPI {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(waiting, cancel)()
 		r.Ended, err = kill(ctx)
 		return r, err
 	}
@@ -107,7 +110,7 @@ func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p
 	r.Told = l.tell(telling, n)
 	r.Owed = !r.Told
 	r.ToTold = time.Since(n.Decided)
-	ctx, cancel := committed(ctx)
+	ctx, cancel := committed(ctx, waiting)
 	defer cancel()
 	r.Ended, err = kill(ctx)
 	if r.Signalled == 0 && err != nil {
@@ -125,27 +128,24 @@ func (l *Ladder) immediate(ctx, telling context.Context, e *eviction.Eviction, p
 // signalTime is what the signals of a kill have at least.
 const signalTime = 50 * time.Millisecond
 
-// committed is ctx without its cancellation: of a pod that was told to be
-// evicted no process may go on because the agent is to stop. A deadline stays, be
-// it passed or brought forward, for which the cause of a cancellation is
-// [context.DeadlineExceeded]; it is for the wait after the signals, which have
-// their time though the server may have used it up.
-func committed(ctx context.Context) (context.Context, context.CancelFunc) {
+// committed is ctx without its cancellation: of a pod that was reported as evicted no
+// process may go on because the agent is to stop. Its deadline and the end of waiting
+// remain, which are for the wait after the signals: those have their time though the
+// server may have used it up.
+func committed(ctx, waiting context.Context) (context.Context, context.CancelFunc) {
 	least := time.Now().Add(signalTime)
-	kept, cancel := context.WithoutCancel(ctx), context.CancelFunc(nil)
-	switch deadline, ok := ctx.Deadline(); {
-	case !ok:
-		kept, cancel = context.WithCancel(kept)
-	case deadline.Before(least):
-		kept, cancel = context.WithDeadline(kept, least)
-	default:
-		kept, cancel = context.WithDeadline(kept, deadline)
+	kept := context.WithoutCancel(ctx)
+	deadline, bounded := ctx.Deadline()
+	if deadline.Before(least) {
+		deadline = least
 	}
-	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			time.AfterFunc(time.Until(least), cancel)
-		}
-	})
+	var cancel context.CancelFunc
+	if bounded {
+		kept, cancel = context.WithDeadline(kept, deadline)
+	} else {
+		kept, cancel = context.WithCancel(kept)
+	}
+	stop := context.AfterFunc(waiting, func() { time.AfterFunc(time.Until(least), cancel) })
 	return kept, func() { stop(); cancel() }
 }
 

@@ -163,7 +163,7 @@ func TestImmediate(t *testing.T) {
 				e.Pod.FromAPI = !tc.manifest
 				telling, cancel := context.WithTimeout(t.Context(), tc.patience)
 				defer cancel()
-				r, err := w.ladder().Immediate(t.Context(), telling, time.Minute, e, w)
+				r, err := w.ladder().Immediate(t.Context(), telling, t.Context(), time.Minute, e, w)
 				if err != nil || r.Told != tc.told || r.Owed != (!tc.told && !tc.manifest) || r.Signalled != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -284,7 +284,7 @@ func TestAManifestsPodGetsSIGTERM(t *testing.T) {
 
 func TestAPodThatCanNotBeKilledOwesNothing(t *testing.T) {
 	w := &world{refuses: true}
-	if r, err := w.ladder().Immediate(t.Context(), t.Context(), time.Minute, fromAPI(), w); err == nil {
+	if r, err := w.ladder().Immediate(t.Context(), t.Context(), t.Context(), time.Minute, fromAPI(), w); err == nil {
 		t.Errorf("%+v", r)
 	}
 	expect(t, w, "owed", "told", "cancelled")
@@ -304,7 +304,7 @@ func TestAPodThatEndsWhileTheServerIsToldIsEvicted(t *testing.T) {
 			w := &world{server: tc.server, empty: true}
 			telling, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			r, err := w.ladder().Immediate(t.Context(), telling, time.Minute, fromAPI(), w)
+			r, err := w.ladder().Immediate(t.Context(), telling, t.Context(), time.Minute, fromAPI(), w)
 			if err != nil || r.Signalled != 0 || r.ToSignal != 0 || r.ToTold == 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -328,7 +328,7 @@ func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				w := &slow{world: &world{server: tc.server}, owing: tc.owing}
-				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
+				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if left := time.Until(w.until); left != signalTime {
@@ -363,7 +363,7 @@ func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		w := &stopping{world: &world{}, stop: stop}
 		l := &Ladder{Status: w}
-		if r, err := l.Immediate(ctx, ctx, time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
+		if r, err := l.Immediate(ctx, ctx, t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -379,11 +379,11 @@ func TestWhoLingersIsNotWaitedForWhereTheTimeIsCutShort(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
-				ctx, giveUp := context.WithCancelCause(ctx)
+				waiting, giveUp := context.WithCancel(t.Context())
 				begun := time.Now()
-				time.AfterFunc(tc.cut, func() { giveUp(context.DeadlineExceeded) })
+				time.AfterFunc(tc.cut, giveUp)
 				w := &world{lingers: true}
-				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), time.Minute, fromAPI(), w); err != nil || !r.Lingering {
+				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), waiting, time.Minute, fromAPI(), w); err != nil || !r.Lingering {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if took := time.Since(begun); took != tc.want {
@@ -401,7 +401,7 @@ func TestImmediate_WaitsForTheKillOnceTheServerHasAnswered(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{lingers: true, server: answer}
 			begun := time.Now()
-			r, err := (&Ladder{Status: w}).Immediate(t.Context(), t.Context(), 300*time.Millisecond, fromAPI(), w)
+			r, err := (&Ladder{Status: w}).Immediate(t.Context(), t.Context(), t.Context(), 300*time.Millisecond, fromAPI(), w)
 			if took := time.Since(begun); err != nil || !r.Lingering || took != answer+300*time.Millisecond {
 				t.Errorf("%+v, %v after %v: want the kill waited for for 300ms", r, err, took)
 			}

@@ -49,7 +49,7 @@ func (l *Ladder) Graceful(ctx context.Context, e *eviction.Eviction, p Processes
 	}
 	telling, cancel := context.WithTimeout(ctx, hurriedPatience)
 	defer cancel()
-	return l.immediate(ctx, telling, e, p, func(ctx context.Context) (Ended, error) {
+	return l.immediate(ctx, telling, context.Background(), e, p, func(ctx context.Context) (Ended, error) {
 		return p.End(ctx, 0, change.Hurry)
 	})
 }

@@ -43,6 +43,7 @@ type asker struct {
 	*Agent
 	t     *testing.T
 	met   signals.Set
+	asked Outcome               // what was asked for in the present look
 	begun [][]signals.Reclaimer // what was collected
 }
 
@@ -76,8 +77,14 @@ func (r *asker) verdict(of signals.Signal, what ...signals.Reclaimer) eviction.V
 
 // ask reports whether room was made for the threshold.
 func (r *asker) ask(of signals.Signal, what ...signals.Reclaimer) (done bool) {
-	v := r.verdict(of, what...)
-	_, done = r.Reclaim(r.t.Context(), &v)
+	o := Outcome{Verdict: r.verdict(of, what...)}
+	begin, _, done := r.garbage.of(&o.Verdict)
+	if begin {
+		r.beginGarbage(r.t.Context(), &o.Verdict, what)
+		return false
+	}
+	o.asked = true
+	r.asked.Passed = append(r.asked.Passed, o)
 	return done
 }
 
@@ -86,7 +93,9 @@ func (r *asker) imagefs() bool { return r.ask(signals.ImagefsAvailable, signals.
 
 // look ends a look, and the relief under way, if there is one.
 func (r *asker) look() {
-	r.forgetRelief(r.t.Context(), &Outcome{Snapshot: &signals.Snapshot{At: time.Now(), Kind: signals.Regular}, Verdict: r.verdict(signals.NodefsAvailable)})
+	r.asked.Snapshot, r.asked.Verdict = &signals.Snapshot{At: time.Now(), Kind: signals.Regular}, r.verdict(signals.NodefsAvailable)
+	r.forgetGarbage(r.t.Context(), &r.asked)
+	r.asked = Outcome{}
 	<-time.After(2 * time.Second)
 	r.hear()
 }
@@ -111,7 +120,7 @@ func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
 		if !r.nodefs() || !r.imagefs() || !r.ask(signals.NodefsAvailable) {
 			t.Error("both were collected")
 		}
-		if r.look(); r.relief != nil {
+		if r.look(); r.garbage.run != nil {
 			t.Error("its result outlives the look that has made use of it")
 		}
 	})
@@ -165,10 +174,10 @@ func TestReclaim_DisarmingInTheLookDropsTheRelief(t *testing.T) {
 		r.nodefs()
 		r.imagefs()
 		r.arming = never{}
-		if r.mayAct() || r.relief != nil || r.isNews(Reclaims, &Outcome{Reclaiming: true}, true) {
-			t.Errorf("left: %+v", r.relief)
+		if r.mayAct() || r.garbage.run != nil || r.isNews(Reclaims, &Outcome{Reclaiming: true}, true) {
+			t.Errorf("left: %+v", r.garbage.run)
 		}
-		if r.nodefs() || r.relief == nil {
+		if r.nodefs() || r.garbage.run == nil {
 			t.Error("a disarmed agent measures anew")
 		}
 		r.look()

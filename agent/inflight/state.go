@@ -1,0 +1,61 @@
+package inflight
+
+// A State is where an eviction stands.
+type State uint8
+
+// The states of an eviction.
+const (
+	// Decided: a pod was chosen, and nothing has been done to it yet.
+	Decided State = iota
+	// DryRun: the agent is disarmed. Nothing was done, and nothing will be freed.
+	DryRun
+	// Terminating: a soft eviction; the pod has its grace period.
+	Terminating
+	// Escalated: a hard threshold has cut the grace period of a soft eviction short.
+	Escalated
+	// Finishing: the pod of an escalated eviction has got SIGKILL from the loop itself.
+	Finishing
+	// Exiting: all processes have got SIGKILL, and some of them still exist.
+	Exiting
+	// Freeing: no process is left, and what the pod held is being freed.
+	Freeing
+)
+
+var stateNames = [...]string{"decided", "dry-run", "terminating", "escalated", "finishing", "exiting", "freeing"}
+
+func (s State) String() string { return stateNames[s] }
+
+// An Event changes the state of an eviction.
+type Event uint8
+
+// The events of an eviction.
+const (
+	Skip      Event = iota // the agent is disarmed
+	Terminate              // a soft eviction begins
+	Escalate               // a hard threshold needs the memory at once
+	Finish                 // the loop sends SIGKILL itself
+	Remain                 // processes exist after the kill, or after the soft eviction
+	Exit                   // no process is left
+)
+
+var eventNames = [...]string{"skip", "terminate", "escalate", "finish", "remain", "exit"}
+
+func (e Event) String() string { return eventNames[e] }
+
+// next is the transition table: a pair that is not in it changes nothing.
+var next = map[State]map[Event]State{
+	Decided:     {Skip: DryRun, Terminate: Terminating, Remain: Exiting, Exit: Freeing},
+	Terminating: {Escalate: Escalated, Remain: Exiting, Exit: Freeing},
+	Escalated:   {Finish: Finishing, Remain: Exiting, Exit: Freeing},
+	Finishing:   {Remain: Exiting, Exit: Freeing},
+	Exiting:     {Exit: Freeing},
+}
+
+// Next returns the state after an event, and whether the table has one for it.
+func (s State) Next(e Event) (State, bool) {
+	to, ok := next[s][e]
+	return to, ok
+}
+
+// Soft reports whether a soft eviction is waited for: its end is not known yet.
+func (s State) Soft() bool { return s == Terminating || s == Escalated || s == Finishing }
