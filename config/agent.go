@@ -5,16 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// Identity of a configuration file.
-const (
-	APIVersion = "plimsoll.dev/v1alpha1"
-	AgentKind  = "AgentConfiguration"
-)
+// AgentKind is the kind of the agent's configuration file.
+const AgentKind = "AgentConfiguration"
 
 // Agent is the configuration of the node agent. Fields that KubeletConfiguration
 // has too have its names, defaults and meanings.
@@ -49,26 +48,7 @@ type Agent struct {
 	Cluster
 	Restraint
 
-	origins
-}
-
-// A Map is a map of settings as it was written.
-type Map struct {
-	Set      bool // written at all: an empty map is not the default
-	Settings []Setting
-}
-
-// A Setting is one entry of a map, and where it was written.
-type Setting struct{ Key, Text, Where string }
-
-// Get returns the entry of that key.
-func (m Map) Get(key string) (Setting, bool) {
-	for _, s := range m.Settings {
-		if s.Key == key {
-			return s, true
-		}
-	}
-	return Setting{}, false
+	Origins
 }
 
 // defaultHard is what holds where evictionHard is left out. PIDs have no
@@ -88,36 +68,40 @@ const (
 	leastFillRate        = signals.Bytes(4 << 30)
 )
 
-// agentKind is all that is particular about the agent's configuration.
-var agentKind = kind[Agent]{
-	name:    AgentKind,
-	options: slices.Concat(nodeOptions, restraintOptions, clusterOptions, agentEndpoints),
-	preset:  NewAgent,
-	origins: func(c *Agent) origins { return c.origins },
-	rules:   (*Agent).validate,
+var agentTable = Table[Agent]{
+	Kind:     AgentKind,
+	Options:  slices.Concat(nodeOptions, restraintOptions, clusterOptions, EndpointOptions(func(c *Agent) *Endpoints { return &c.Endpoints })),
+	Defaults: NewAgent,
+	Origins:  func(c *Agent) Origins { return c.Origins },
+	Validate: (*Agent).validate,
 }
 
-// Load makes the agent's configuration of the defaults, the file at path
-// (unless it is empty) and the flags, in this order. All faults come in one
-// error of type [strictyaml.Faults].
-func Load(path string, flags *Flags) (*Agent, error) { return load(&agentKind, path, flags) }
+// AddFlags registers the flags of the agent and returns what receives their
+// texts.
+func AddFlags(set *pflag.FlagSet) *Flags { return agentTable.AddFlags(set) }
 
-// ParseFile makes a configuration of the defaults and the text of a file.
-func ParseFile(data []byte) (*Agent, error) { return parse(&agentKind, data) }
+// Load returns the agent's configuration: the defaults, overridden by the file at
+// path (if path is not empty), overridden by the flags. Returns [strictyaml.Faults]
+// with every fault if it is not valid, and another error if the file cannot be read.
+func Load(path string, flags *Flags) (*Agent, error) { return agentTable.Load(path, flags) }
 
-// ReadNodeScenario makes a configuration of the fields of a scenario's config. What
-// is left out has its default, but for what restrains the agent, which is off:
-// a story that does not speak of it is about thresholds.
+// ParseFile returns the configuration that the text of a file makes of the defaults.
+// Returns [strictyaml.Faults] with every fault if it is not valid.
+func ParseFile(data []byte) (*Agent, error) { return agentTable.Parse(data) }
+
+// ReadNodeScenario returns the configuration in the field config of a NodeScenario,
+// and adds its faults. Fields that are missing have their defaults, except that the
+// limits on ineffective evictions and on owners are off.
 func ReadNodeScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 	c := NewAgent()
 	c.FutileEvictions, c.OwnerBackOff = 0, 0
-	agentKind.readFields(c, agentKind.options, v.Object(Fields()...))
+	agentTable.ReadFields(c, agentTable.Options, v)
 	c.validate(faults)
 	return c
 }
 
-// Fields lists the names of all fields, in the order of the table.
-func Fields() []string { return names(agentKind.options) }
+// Fields returns the names of all fields, in the order of the reference.
+func Fields() []string { return agentTable.Fields() }
 
 // NewAgent returns the defaults.
 func NewAgent() *Agent {
@@ -137,7 +121,7 @@ func NewAgent() *Agent {
 		LoggingFormat:                    "text",
 		Cluster:                          newCluster(),
 		Restraint:                        newRestraint(),
-		origins:                          origins{},
+		Origins:                          Origins{},
 	}
 }
 

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +16,6 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
-
-var update = flag.Bool("update", false, "write docs/configuration.md instead of comparing it")
 
 const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
 
@@ -197,25 +194,6 @@ func TestFilesThatAreNone(t *testing.T) {
 	} {
 		if _, err := config.ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
-func TestReferenceIsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "docs", "configuration.md")
-	want := config.Reference()
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Errorf("docs/configuration.md differs from the table of options (%v): run go test ./config -update", err)
-	}
-	for _, field := range config.Fields() {
-		if !strings.Contains(want, "`"+field+"`") {
-			t.Errorf("%s is not documented", field)
 		}
 	}
 }

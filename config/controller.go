@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -16,7 +18,7 @@ type Controller struct {
 	Lifecycle
 	Process
 	FeatureGates Map // of kube-controller-manager
-	origins
+	Origins
 }
 
 // Lifecycle is what decides: a scenario may set it, too.
@@ -93,51 +95,49 @@ const (
 	EvictThenDelete = "evict-then-delete"
 )
 
-// A Bound is a number of nodes, or a share of them. The zero value is none.
-type Bound struct {
-	Set   bool
-	Nodes int64
-	Share float64 // between 0 and 1; 0 where Nodes counts
+var controllerTable = Table[Controller]{
+	Kind:     ControllerKind,
+	Options:  slices.Concat(lifecycleOptions, processOptions, controllerEndpoints),
+	Defaults: NewController,
+	Origins:  func(c *Controller) Origins { return c.Origins },
+	Validate: (*Controller).validate,
 }
 
-// controllerKind is all that is particular about the controller's configuration.
-var controllerKind = kind[Controller]{
-	name:    ControllerKind,
-	options: slices.Concat(lifecycleOptions, processOptions, controllerEndpoints),
-	preset:  NewController,
-	origins: func(c *Controller) origins { return c.origins },
-	rules:   (*Controller).validate,
-}
+// AddControllerFlags registers the flags of the controller and returns what receives
+// their texts.
+func AddControllerFlags(set *pflag.FlagSet) *Flags { return controllerTable.AddFlags(set) }
 
-// LoadController makes the controller's configuration as [Load] makes the
-// agent's.
+// LoadController returns the controller's configuration: the defaults, overridden by
+// the file at path (if path is not empty), overridden by the flags. Returns
+// [strictyaml.Faults] with every fault if it is not valid, and another error if the
+// file cannot be read.
 func LoadController(path string, flags *Flags) (*Controller, error) {
-	return load(&controllerKind, path, flags)
+	return controllerTable.Load(path, flags)
 }
 
-// ParseControllerFile makes a configuration of the defaults and the text of a
-// file.
-func ParseControllerFile(data []byte) (*Controller, error) { return parse(&controllerKind, data) }
+// ParseControllerFile returns the configuration that the text of a file makes of the
+// defaults. Returns [strictyaml.Faults] with every fault if it is not valid.
+func ParseControllerFile(data []byte) (*Controller, error) { return controllerTable.Parse(data) }
 
-// ControllerFields lists the names of all fields, in the order of the table.
-func ControllerFields() []string { return names(controllerKind.options) }
+// ControllerFields returns the names of all fields, in the order of the reference.
+func ControllerFields() []string { return controllerTable.Fields() }
 
-// ReadScenario makes a configuration of the fields of a scenario's config. What
-// is left out has its default, except that nothing doubts a silent node: in a
-// scenario the watch is fresh and a live read would agree; and that evicted pods
-// are kept: what is printed of them is no part of what all scenarios print. Periods that do not go
-// together are no faults: what becomes of them can be rehearsed.
-func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Controller {
+// ReadScenario returns the configuration in the field config of a ClusterScenario,
+// which may set the fields of [Lifecycle]. Fields that are missing have their defaults,
+// except that live lease reads and the breaker are off, because in a scenario the watch
+// is always fresh, and that evicted pods are kept. Periods that do not go together are
+// no faults: a scenario may show their effect.
+func ReadScenario(v strictyaml.Value) *Controller {
 	c := NewController()
 	c.LiveLeaseReads, c.StormNodes, c.EvictedPodTTL = false, 0, 0
-	controllerKind.readFields(c, lifecycleOptions, v.Object(names(lifecycleOptions)...))
+	controllerTable.ReadFields(c, lifecycleOptions, v)
 	c.derive()
 	return c
 }
 
 // NewController returns the defaults.
 func NewController() *Controller {
-	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), origins: origins{}}
+	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), Origins: Origins{}}
 }
 
 func newLifecycle() Lifecycle {

@@ -1,114 +1,143 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
+
+var controllerEndpoints = EndpointOptions(func(c *Controller) *Endpoints { return &c.Endpoints })
 
 // lifecycleOptions decide about nodes and pods. The first ten are those of
 // kube-controller-manager, the removed ones with the defaults they had.
-var lifecycleOptions = []option[Controller]{
-	{field: "nodeMonitorPeriod", flag: "node-monitor-period", preset: "5s", setText: wait(func(c *Controller) *time.Duration { return &c.NodeMonitorPeriod }),
-		help: "accepted and not used: deadlines replace scans"},
-	{field: "nodeMonitorGracePeriod", flag: "node-monitor-grace-period", preset: "50s", setText: wait(func(c *Controller) *time.Duration { return &c.NodeMonitorGracePeriod }),
-		help: "how long after its last sign of life a node is Unknown. It should span three renewals of the node's lease (nodeRenewInterval), or one that is lost makes a healthy node Unknown"},
-	{field: "nodeStartupGracePeriod", flag: "node-startup-grace-period", preset: "1m", setText: wait(func(c *Controller) *time.Duration { return &c.NodeStartupGracePeriod }),
-		help: "the same for a node that never reported the condition Ready"},
-	{field: "podEvictionTimeout", flag: "pod-eviction-timeout", preset: "5m", setText: wait(func(c *Controller) *time.Duration { return &c.PodEvictionTimeout }),
-		help: "without taints: how long a node is not ready or silent before its pods are deleted"},
-	{field: "enableTaintManager", flag: "enable-taint-manager", shape: boolean, preset: "true", setBool: func(c *Controller) *bool { return &c.TaintEvictions },
-		help: "evict pods by NoExecute taints and tolerations"},
-	{field: "taintBasedEvictions", flag: "taint-based-evictions", shape: boolean, setBool: func(c *Controller) *bool { return &c.TaintBasedEvictions },
-		help: "taint nodes NoExecute that are not ready or unreachable; if it is not given it is as enableTaintManager. If false, podEvictionTimeout decides"},
-	{field: "nodeEvictionRate", flag: "node-eviction-rate", preset: "0.1", setText: rate(func(c *Controller) *float64 { return &c.NodeEvictionRate }),
-		help: "nodes per second of one zone that are tainted NoExecute (without taints: emptied) while the zone is healthy"},
-	{field: "secondaryNodeEvictionRate", flag: "secondary-node-eviction-rate", preset: "0.01", setText: rate(func(c *Controller) *float64 { return &c.SecondaryNodeEvictionRate }),
-		help: "the same while a zone above largeClusterSizeThreshold is partially disrupted; a smaller one stops"},
-	{field: "largeClusterSizeThreshold", flag: "large-cluster-size-threshold", preset: "50", setText: count(func(c *Controller) *int64 { return &c.LargeClusterSizeThreshold }),
-		help: "nodes above which a zone is large"},
-	{field: "unhealthyZoneThreshold", flag: "unhealthy-zone-threshold", preset: "0.55", setText: anyShare(func(c *Controller) *float64 { return &c.UnhealthyZoneThreshold }),
-		help: "share of nodes that are not ready, and more than two, from which on a zone is partially disrupted; 0: from three nodes on, above 1: never"},
+var lifecycleOptions = []Option[Controller]{
+	{Field: "nodeMonitorPeriod", Flag: "node-monitor-period", Default: "5s", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.NodeMonitorPeriod }),
+		Help: "accepted and not used: deadlines replace scans"},
+	{Field: "nodeMonitorGracePeriod", Flag: "node-monitor-grace-period", Default: "50s", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.NodeMonitorGracePeriod }),
+		Help: "how long after its last sign of life a node is Unknown. It should span three renewals of the node's lease (nodeRenewInterval), or one that is lost makes a healthy node Unknown"},
+	{Field: "nodeStartupGracePeriod", Flag: "node-startup-grace-period", Default: "1m", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.NodeStartupGracePeriod }),
+		Help: "the same for a node that never reported the condition Ready"},
+	{Field: "podEvictionTimeout", Flag: "pod-eviction-timeout", Default: "5m", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.PodEvictionTimeout }),
+		Help: "without taints: how long a node is not ready or silent before its pods are deleted"},
+	{Field: "enableTaintManager", Flag: "enable-taint-manager", Shape: Boolean, Default: "true", Bool: func(c *Controller) *bool { return &c.TaintEvictions },
+		Help: "evict pods by NoExecute taints and tolerations"},
+	{Field: "taintBasedEvictions", Flag: "taint-based-evictions", Shape: Boolean, Bool: func(c *Controller) *bool { return &c.TaintBasedEvictions },
+		Help: "taint nodes NoExecute that are not ready or unreachable; if it is not given it is as enableTaintManager. If false, podEvictionTimeout decides"},
+	{Field: "nodeEvictionRate", Flag: "node-eviction-rate", Default: "0.1", Set: Rate(func(c *Controller) *float64 { return &c.NodeEvictionRate }),
+		Help: "nodes per second of one zone that are tainted NoExecute (without taints: emptied) while the zone is healthy"},
+	{Field: "secondaryNodeEvictionRate", Flag: "secondary-node-eviction-rate", Default: "0.01", Set: Rate(func(c *Controller) *float64 { return &c.SecondaryNodeEvictionRate }),
+		Help: "the same while a zone above largeClusterSizeThreshold is partially disrupted; a smaller one stops"},
+	{Field: "largeClusterSizeThreshold", Flag: "large-cluster-size-threshold", Default: "50", Set: Count(func(c *Controller) *int64 { return &c.LargeClusterSizeThreshold }),
+		Help: "nodes above which a zone is large"},
+	{Field: "unhealthyZoneThreshold", Flag: "unhealthy-zone-threshold", Default: "0.55", Set: Ratio(func(c *Controller) *float64 { return &c.UnhealthyZoneThreshold }),
+		Help: "share of nodes that are not ready, and more than two, from which on a zone is partially disrupted; 0: from three nodes on, above 1: never"},
 
-	{field: "fullyDisruptedRate", flag: "fully-disrupted-rate", setText: optionalRate(func(c *Controller) *float64 { return &c.FullyDisruptedRate }),
-		help: "nodeEvictionRate for a zone without any ready node while another zone has some; empty: as nodeEvictionRate. 0 is the careful choice: nothing is moved out of a zone that is cut off"},
-	{field: "maxUnhealthy", flag: "max-unhealthy", setText: bound(func(c *Controller) *Bound { return &c.MaxUnhealthy }),
-		help: "while more nodes of the cluster than this are not ready, no node is tainted NoExecute and no eviction begins: a number, or a percentage such as 20%; empty: no bound"},
-	{field: "stormCooldown", flag: "storm-cooldown", preset: "0s", setText: wait(func(c *Controller) *time.Duration { return &c.StormCooldown }),
-		help: "how long that stays so after fewer are"},
-	{field: "pauseDisruptedZones", flag: "pause-disrupted-zones", shape: boolean, preset: "false", setBool: func(c *Controller) *bool { return &c.PauseDisrupted },
-		help: "timers of pods that tolerate their node's taint for a time wait while their zone is disrupted"},
+	{Field: "fullyDisruptedRate", Flag: "fully-disrupted-rate", Set: OptionalRate(func(c *Controller) *float64 { return &c.FullyDisruptedRate }),
+		Help: "nodeEvictionRate for a zone without any ready node while another zone has some; empty: as nodeEvictionRate. 0 is the careful choice: nothing is moved out of a zone that is cut off"},
+	{Field: "maxUnhealthy", Flag: "max-unhealthy", Set: bound(func(c *Controller) *Bound { return &c.MaxUnhealthy }),
+		Help: "while more nodes of the cluster than this are not ready, no node is tainted NoExecute and no eviction begins: a number, or a percentage such as 20%; empty: no bound"},
+	{Field: "stormCooldown", Flag: "storm-cooldown", Default: "0s", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.StormCooldown }),
+		Help: "how long that stays so after fewer are"},
+	{Field: "pauseDisruptedZones", Flag: "pause-disrupted-zones", Shape: Boolean, Default: "false", Bool: func(c *Controller) *bool { return &c.PauseDisrupted },
+		Help: "timers of pods that tolerate their node's taint for a time wait while their zone is disrupted"},
 
-	{field: "liveLeaseReads", flag: "live-lease-reads", shape: boolean, preset: "true", setBool: func(c *Controller) *bool { return &c.LiveLeaseReads },
-		help: "ask the API server for the lease of a silent node before it is Unknown: a watch that lags is not a dead node"},
-	{field: "liveLeaseReadsPerSecond", flag: "live-lease-reads-per-second", preset: "50", setText: rate(func(c *Controller) *float64 { return &c.LiveLeaseReadsPerSecond }),
-		help: "how many of these reads are begun in a second; 0: not bounded"},
-	{field: "outageGrace", flag: "outage-grace", preset: "40s", setText: wait(func(c *Controller) *time.Duration { return &c.OutageGrace }),
-		help: "after the API server could not be reached no node is silent before this has passed: so long nodes may need to renew their leases again"},
-	{field: "stormNodes", flag: "storm-nodes", preset: "10", setText: count(func(c *Controller) *int64 { return &c.StormNodes }),
-		help: "the breaker opens when more nodes than this, and more than stormShare of all, fall silent within stormWindow: while it is open no node becomes Unknown; 0: there is no breaker"},
-	{field: "stormShare", flag: "storm-share", preset: "0.05", setText: share(func(c *Controller) *float64 { return &c.StormShare }),
-		help: "see stormNodes; of all nodes"},
-	{field: "stormWindow", flag: "storm-window", preset: "20s", setText: period(func(c *Controller) *time.Duration { return &c.StormWindow }),
-		help: "see stormNodes"},
-	{field: "stormLongest", flag: "storm-longest", preset: "5m", setText: period(func(c *Controller) *time.Duration { return &c.StormLongest }),
-		help: "how long the breaker stays open at most; it closes sooner when live reads show that the nodes are dead"},
-	{field: "recoveriesPerSecond", flag: "recoveries-per-second", preset: "10", setText: rate(func(c *Controller) *float64 { return &c.RecoveriesPerSecond }),
-		help: "nodes per second that lose their NoExecute taints after the breaker was open; 0: all at once"},
+	{Field: "liveLeaseReads", Flag: "live-lease-reads", Shape: Boolean, Default: "true", Bool: func(c *Controller) *bool { return &c.LiveLeaseReads },
+		Help: "ask the API server for the lease of a silent node before it is Unknown: a watch that lags is not a dead node"},
+	{Field: "liveLeaseReadsPerSecond", Flag: "live-lease-reads-per-second", Default: "50", Set: Rate(func(c *Controller) *float64 { return &c.LiveLeaseReadsPerSecond }),
+		Help: "how many of these reads are begun in a second; 0: not bounded"},
+	{Field: "outageGrace", Flag: "outage-grace", Default: "40s", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.OutageGrace }),
+		Help: "after the API server could not be reached no node is silent before this has passed: so long nodes may need to renew their leases again"},
+	{Field: "stormNodes", Flag: "storm-nodes", Default: "10", Set: Count(func(c *Controller) *int64 { return &c.StormNodes }),
+		Help: "the breaker opens when more nodes than this, and more than stormShare of all, fall silent within stormWindow: while it is open no node becomes Unknown; 0: there is no breaker"},
+	{Field: "stormShare", Flag: "storm-share", Default: "0.05", Set: Fraction(func(c *Controller) *float64 { return &c.StormShare }),
+		Help: "see stormNodes; of all nodes"},
+	{Field: "stormWindow", Flag: "storm-window", Default: "20s", Set: PositiveDuration(func(c *Controller) *time.Duration { return &c.StormWindow }),
+		Help: "see stormNodes"},
+	{Field: "stormLongest", Flag: "storm-longest", Default: "5m", Set: PositiveDuration(func(c *Controller) *time.Duration { return &c.StormLongest }),
+		Help: "how long the breaker stays open at most; it closes sooner when live reads show that the nodes are dead"},
+	{Field: "recoveriesPerSecond", Flag: "recoveries-per-second", Default: "10", Set: Rate(func(c *Controller) *float64 { return &c.RecoveriesPerSecond }),
+		Help: "nodes per second that lose their NoExecute taints after the breaker was open; 0: all at once"},
 
-	{field: "secondOpinion", flag: "second-opinion", preset: "30m", setText: wait(func(c *Controller) *time.Duration { return &c.SecondOpinion }),
-		help: "how long the lease of a living Plimsoll agent keeps the pods of a node whose kubelet is silent: it is Unknown and tainted NoSchedule, but not NoExecute; 0s: the agent is not asked"},
-	{field: "agentGrace", flag: "agent-grace", preset: "40s", setText: period(func(c *Controller) *time.Duration { return &c.AgentGrace }),
-		help: "how long after the last renewal of its lease an agent is taken for dead"},
-	{field: "autonomyLongest", flag: "autonomy-longest", preset: "24h", setText: wait(func(c *Controller) *time.Duration { return &c.AutonomyLongest }),
-		help: "the longest time for which an unreachable node keeps its pods by its annotation plimsoll.dev/autonomy-duration or node.openyurt.io/autonomy-duration; 0s: the annotations are ignored"},
-	{field: "evictedPodTTL", flag: "evicted-pod-ttl", preset: "1h", setText: wait(func(c *Controller) *time.Duration { return &c.EvictedPodTTL }),
-		help: "how long the object of a pod is kept that the Plimsoll agent of its node evicted (it is Failed and has the condition plimsoll.dev/Evicted), before it is deleted; 0s: for ever"},
+	{Field: "secondOpinion", Flag: "second-opinion", Default: "30m", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.SecondOpinion }),
+		Help: "how long the lease of a living Plimsoll agent keeps the pods of a node whose kubelet is silent: it is Unknown and tainted NoSchedule, but not NoExecute; 0s: the agent is not asked"},
+	{Field: "agentGrace", Flag: "agent-grace", Default: "40s", Set: PositiveDuration(func(c *Controller) *time.Duration { return &c.AgentGrace }),
+		Help: "how long after the last renewal of its lease an agent is taken for dead"},
+	{Field: "autonomyLongest", Flag: "autonomy-longest", Default: "24h", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.AutonomyLongest }),
+		Help: "the longest time for which an unreachable node keeps its pods by its annotation plimsoll.dev/autonomy-duration or node.openyurt.io/autonomy-duration; 0s: the annotations are ignored"},
+	{Field: "evictedPodTTL", Flag: "evicted-pod-ttl", Default: "1h", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.EvictedPodTTL }),
+		Help: "how long the object of a pod is kept that the Plimsoll agent of its node evicted (it is Failed and has the condition plimsoll.dev/Evicted), before it is deleted; 0s: for ever"},
 }
 
 // processOptions are those of the program around the decisions.
-var processOptions = []option[Controller]{
-	{field: "mode", flag: "mode", preset: Observe, setText: oneOf(func(c *Controller) *string { return &c.Mode }, Observe, Replace),
-		help: "observe (decide and tell, while kube-controller-manager acts) or replace (act; while another controller still writes, see otherWriterWindow, decisions are only told)"},
-	{field: "dryRun", flag: "dry-run", shape: boolean, preset: "false", setBool: func(c *Controller) *bool { return &c.DryRun },
-		help: "write nothing but the lease by which a leader is elected, whatever the mode"},
-	{field: "nodeRenewInterval", flag: "node-renew-interval", preset: "10s", setText: period(func(c *Controller) *time.Duration { return &c.NodeRenewInterval }),
-		help: "how often kubelets renew their leases: a quarter of the kubelet's nodeLeaseDurationSeconds"},
-	{field: "podEvictionMethod", flag: "pod-eviction-method", preset: Delete, setText: oneOf(func(c *Controller) *string { return &c.PodEvictionMethod }, Delete, EvictThenDelete),
-		help: "delete (as upstream), or evict-then-delete: ask by policy/v1 Eviction, which respects PodDisruptionBudgets, and delete when podEvictionWait has passed"},
-	{field: "podEvictionWait", flag: "pod-eviction-wait", preset: "2m", setText: wait(func(c *Controller) *time.Duration { return &c.PodEvictionWait }),
-		help: "how long a PodDisruptionBudget may hold back an eviction that is due"},
+var processOptions = []Option[Controller]{
+	{Field: "mode", Flag: "mode", Default: Observe, Set: OneOf(func(c *Controller) *string { return &c.Mode }, Observe, Replace),
+		Help: "observe (decide and tell, while kube-controller-manager acts) or replace (act; while another controller still writes, see otherWriterWindow, decisions are only told)"},
+	{Field: "dryRun", Flag: "dry-run", Shape: Boolean, Default: "false", Bool: func(c *Controller) *bool { return &c.DryRun },
+		Help: "write nothing but the lease by which a leader is elected, whatever the mode"},
+	{Field: "nodeRenewInterval", Flag: "node-renew-interval", Default: "10s", Set: PositiveDuration(func(c *Controller) *time.Duration { return &c.NodeRenewInterval }),
+		Help: "how often kubelets renew their leases: a quarter of the kubelet's nodeLeaseDurationSeconds"},
+	{Field: "podEvictionMethod", Flag: "pod-eviction-method", Default: Delete, Set: OneOf(func(c *Controller) *string { return &c.PodEvictionMethod }, Delete, EvictThenDelete),
+		Help: "delete (as upstream), or evict-then-delete: ask by policy/v1 Eviction, which respects PodDisruptionBudgets, and delete when podEvictionWait has passed"},
+	{Field: "podEvictionWait", Flag: "pod-eviction-wait", Default: "2m", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.PodEvictionWait }),
+		Help: "how long a PodDisruptionBudget may hold back an eviction that is due"},
 
-	{field: "kubeconfig", flag: "kubeconfig", setText: str(func(c *Controller) *string { return &c.Kubeconfig }),
-		help: "how to reach the API server; empty: as a pod does"},
-	{field: "kubeAPIQPS", flag: "kube-api-qps", preset: "100", setText: requestRate(func(c *Controller) *float64 { return &c.KubeAPIQPS }),
-		help: "requests per second; what protects (Unknown, taints, evictions) goes before what tidies. kube-controller-manager has 20 and 30 for each of its two controllers, which a dead zone of 1 000 nodes keeps busy for long. Negative: not bounded; 0: 5, as in client-go"},
-	{field: "kubeAPIBurst", flag: "kube-api-burst", preset: "200", setText: requestBurst(func(c *Controller) *int64 { return &c.KubeAPIBurst }),
-		help: "requests at once; 0: 10, as in client-go"},
-	{field: "featureGates", flag: "feature-gates", shape: gateMap, setMap: func(c *Controller) *Map { return &c.FeatureGates },
-		help: "accepted and not used: what gates of kube-controller-manager's node controllers switch is always on here, or has a flag"},
-	{field: "eventQPS", flag: "event-qps", preset: "20", setText: rate(func(c *Controller) *float64 { return &c.EventQPS }),
-		help: "events per second, of a budget of their own; more are dropped and counted. 0: none are sent"},
-	{field: "otherWriterWindow", flag: "other-writer-window", preset: "10m", setText: wait(func(c *Controller) *time.Duration { return &c.OtherWriterWindow }),
-		help: "in mode replace: how long another controller must not have written the condition Ready or the taints of any node before decisions are carried out; 0s: nobody looks"},
-	{field: "heartbeatNamespace", flag: "heartbeat-namespace", preset: "plimsoll-system", setText: dnsLabel(func(c *Controller) *string { return &c.HeartbeatNamespace }, mayBeEmpty),
-		help: "where the leases of the agents are; empty: nowhere, and there is no second opinion"},
+	{Field: "kubeconfig", Flag: "kubeconfig", Set: String(func(c *Controller) *string { return &c.Kubeconfig }),
+		Help: "how to reach the API server; empty: as a pod does"},
+	{Field: "kubeAPIQPS", Flag: "kube-api-qps", Default: "100", Set: ClientQPS(func(c *Controller) *float64 { return &c.KubeAPIQPS }),
+		Help: "requests per second; what protects (Unknown, taints, evictions) goes before what tidies. kube-controller-manager has 20 and 30 for each of its two controllers, which a dead zone of 1 000 nodes keeps busy for long. Negative: not bounded; 0: 5, as in client-go"},
+	{Field: "kubeAPIBurst", Flag: "kube-api-burst", Default: "200", Set: ClientBurst(func(c *Controller) *int64 { return &c.KubeAPIBurst }),
+		Help: "requests at once; 0: 10, as in client-go"},
+	{Field: "featureGates", Flag: "feature-gates", Shape: GateMap, Map: func(c *Controller) *Map { return &c.FeatureGates },
+		Help: "accepted and not used: what gates of kube-controller-manager's node controllers switch is always on here, or has a flag"},
+	{Field: "eventQPS", Flag: "event-qps", Default: "20", Set: Rate(func(c *Controller) *float64 { return &c.EventQPS }),
+		Help: "events per second, of a budget of their own; more are dropped and counted. 0: none are sent"},
+	{Field: "otherWriterWindow", Flag: "other-writer-window", Default: "10m", Set: NonNegativeDuration(func(c *Controller) *time.Duration { return &c.OtherWriterWindow }),
+		Help: "in mode replace: how long another controller must not have written the condition Ready or the taints of any node before decisions are carried out; 0s: nobody looks"},
+	{Field: "heartbeatNamespace", Flag: "heartbeat-namespace", Default: "plimsoll-system", Set: OptionalDNSLabel(func(c *Controller) *string { return &c.HeartbeatNamespace }),
+		Help: "where the leases of the agents are; empty: nowhere, and there is no second opinion"},
 
-	{field: "leaderElect", flag: "leader-elect", shape: boolean, preset: "true", setBool: func(c *Controller) *bool { return &c.LeaderElect },
-		help: "act only while holding the lease; the others keep their state up to date and take over"},
-	{field: "leaderElectLeaseDuration", flag: "leader-elect-lease-duration", preset: "15s", setText: period(func(c *Controller) *time.Duration { return &c.LeaseDuration }),
-		help: "how long after its last renewal a leader is taken for dead"},
-	{field: "leaderElectRenewDeadline", flag: "leader-elect-renew-deadline", preset: "10s", setText: period(func(c *Controller) *time.Duration { return &c.RenewDeadline }),
-		help: "how long a leader goes on trying to renew before it steps down"},
-	{field: "leaderElectRetryPeriod", flag: "leader-elect-retry-period", preset: "2s", setText: period(func(c *Controller) *time.Duration { return &c.RetryPeriod }),
-		help: "how often the lease is renewed, and tried to be had"},
-	{field: "leaderElectResourceLock", flag: "leader-elect-resource-lock", preset: "leases", setText: oneOf(func(c *Controller) *string { return &c.ResourceLock }, "leases"),
-		help: "the kind of object that is held; there is one"},
-	{field: "leaderElectResourceName", flag: "leader-elect-resource-name", preset: "plimsoll-controller", setText: dnsLabel(func(c *Controller) *string { return &c.ResourceName }, mustBeGiven),
-		help: "the name of that lease"},
-	{field: "leaderElectResourceNamespace", flag: "leader-elect-resource-namespace", preset: "plimsoll-system", setText: dnsLabel(func(c *Controller) *string { return &c.ResourceNamespace }, mustBeGiven),
-		help: "where that lease is"},
+	{Field: "leaderElect", Flag: "leader-elect", Shape: Boolean, Default: "true", Bool: func(c *Controller) *bool { return &c.LeaderElect },
+		Help: "act only while holding the lease; the others keep their state up to date and take over"},
+	{Field: "leaderElectLeaseDuration", Flag: "leader-elect-lease-duration", Default: "15s", Set: PositiveDuration(func(c *Controller) *time.Duration { return &c.LeaseDuration }),
+		Help: "how long after its last renewal a leader is taken for dead"},
+	{Field: "leaderElectRenewDeadline", Flag: "leader-elect-renew-deadline", Default: "10s", Set: PositiveDuration(func(c *Controller) *time.Duration { return &c.RenewDeadline }),
+		Help: "how long a leader goes on trying to renew before it steps down"},
+	{Field: "leaderElectRetryPeriod", Flag: "leader-elect-retry-period", Default: "2s", Set: PositiveDuration(func(c *Controller) *time.Duration { return &c.RetryPeriod }),
+		Help: "how often the lease is renewed, and tried to be had"},
+	{Field: "leaderElectResourceLock", Flag: "leader-elect-resource-lock", Default: "leases", Set: OneOf(func(c *Controller) *string { return &c.ResourceLock }, "leases"),
+		Help: "the kind of object that is held; there is one"},
+	{Field: "leaderElectResourceName", Flag: "leader-elect-resource-name", Default: "plimsoll-controller", Set: DNSLabel(func(c *Controller) *string { return &c.ResourceName }),
+		Help: "the name of that lease"},
+	{Field: "leaderElectResourceNamespace", Flag: "leader-elect-resource-namespace", Default: "plimsoll-system", Set: DNSLabel(func(c *Controller) *string { return &c.ResourceNamespace }),
+		Help: "where that lease is"},
 
-	{field: "healthzBindAddress", flag: "healthz-bind-address", preset: "127.0.0.1:10360", setText: address(func(c *Controller) *string { return &c.HealthzBindAddress }),
-		help: "IP:PORT of /livez, /readyz, /metrics and /explain?node=NAME, beyond loopback by HTTPS and with tokens; empty: nowhere"},
-	{field: "loggingFormat", flag: "logging-format", preset: "text", setText: oneOf(func(c *Controller) *string { return &c.LoggingFormat }, "text", "json"),
-		help: "format of the log: text or json. Decisions are JSON lines in both"},
-	{field: "verbosity", flag: "v", preset: "0", setText: count(func(c *Controller) *int64 { return &c.Verbosity }),
-		help: "verbosity of the log"},
+	{Field: "healthzBindAddress", Flag: "healthz-bind-address", Default: "127.0.0.1:10360", Set: ListenAddress(func(c *Controller) *string { return &c.HealthzBindAddress }),
+		Help: "IP:PORT of /livez, /readyz, /metrics and /explain?node=NAME, beyond loopback by HTTPS and with tokens; empty: nowhere"},
+	{Field: "loggingFormat", Flag: "logging-format", Default: "text", Set: OneOf(func(c *Controller) *string { return &c.LoggingFormat }, "text", "json"),
+		Help: "format of the log: text or json. Decisions are JSON lines in both"},
+	{Field: "verbosity", Flag: "v", Default: "0", Set: Count(func(c *Controller) *int64 { return &c.Verbosity }),
+		Help: "verbosity of the log"},
+}
+
+// Bound limits a number of nodes, absolutely or as a share of all nodes. The zero
+// value is no limit.
+type Bound struct {
+	Set   bool
+	Nodes int64
+	Share float64 // between 0 and 1; 0 if Nodes is the limit
+}
+
+// bound returns a setter for a number of nodes or a percentage of them. Empty is no
+// limit.
+func bound(of func(*Controller) *Bound) Setter[Controller] {
+	return Checked(of, func(text string) (Bound, bool) {
+		if text == "" {
+			return Bound{}, true
+		}
+		if percent, is := strings.CutSuffix(text, "%"); is {
+			f, ok := ParseNumber(percent)
+			return Bound{Set: true, Share: f / 100}, ok && f > 0 && f <= 100
+		}
+		n, ok := ParseInteger(1)(text)
+		return Bound{Set: true, Nodes: n}, ok
+	}, "must be a whole number of nodes above 0, a percentage above 0% and at most 100%, or empty")
 }

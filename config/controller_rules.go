@@ -19,7 +19,7 @@ const frozenConnection = 45 * time.Second
 func (c *Controller) validate(faults *strictyaml.Faults) {
 	c.derive()
 	c.validateElection(faults)
-	c.Endpoints.validate(c.Where, faults)
+	c.Endpoints.Validate(c.Where, faults)
 	c.validateGates(faults)
 }
 

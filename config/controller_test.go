@@ -293,7 +293,7 @@ func TestControllerWarnings(t *testing.T) {
 func TestReadScenario(t *testing.T) {
 	read := func(text string) (*config.Controller, strictyaml.Faults) {
 		var faults strictyaml.Faults
-		return config.ReadScenario(strictyaml.Parse([]byte(text), &faults), &faults), faults
+		return config.ReadScenario(strictyaml.Parse([]byte(text), &faults)), faults
 	}
 	c, faults := read("{}")
 	preset := config.NewController()

@@ -3,125 +3,138 @@ package config
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// A kind is one kind of configuration: what it is called in a file, its table of
-// options in the order in which it is documented, and its rules.
-type kind[C any] struct {
-	name    string
-	options []option[C]
-	preset  func() *C                    // the defaults
-	origins func(*C) origins             // where it notes who set an option
-	rules   func(*C, *strictyaml.Faults) // what is checked beyond the form of single values
+// Table describes one kind of configuration, held in a value of type C.
+type Table[C any] struct {
+	Kind     string                       // of a file
+	Options  []Option[C]                  // in the order of the reference
+	Defaults func() *C                    // returns a new configuration with all defaults
+	Origins  func(*C) Origins             // returns the map of the configuration, which is not nil
+	Validate func(*C, *strictyaml.Faults) // checks more than the form of single values, and derives values from others
 }
 
-// origins say where options were set, by their fields: the flag, or the place in
-// the file. An option that is not in it has its default.
-type origins map[string]string
-
-// Where names the flag or field that an option came from, the field's name
-// where it has its default.
-func (o origins) Where(field string) string {
-	if w, set := o[field]; set {
-		return w
-	}
-	return field
-}
-
-// Given reports whether an option was set at all.
-func (o origins) Given(field string) bool { return o[field] != "" }
-
-// load makes a configuration of the defaults, the file at path (unless it is
-// empty) and the flags, in this order.
-func load[C any](k *kind[C], path string, flags *Flags) (*C, error) {
-	c := k.preset()
+// Load returns the configuration made of the defaults, the file at path (if path
+// is not empty) and the flags; later ones override earlier ones. Returns
+// [strictyaml.Faults] with every fault if the configuration is not valid, and
+// another error if the file cannot be read.
+func (t *Table[C]) Load(path string, flags *Flags) (*C, error) {
+	c := t.Defaults()
 	var faults strictyaml.Faults
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("read the configuration given by --config: %w", err)
 		}
-		k.readFile(c, data, &faults)
+		t.readFile(c, data, &faults)
 	}
-	for i := range k.options {
-		o := &k.options[i]
-		if given := flags.given(o.field); len(given) > 0 {
-			k.origins(c)[o.field] = "--" + o.flag
+	for i := range t.Options {
+		o := &t.Options[i]
+		if given := flags.given(o.Field); len(given) > 0 {
+			t.Origins(c)[o.Field] = "--" + o.Flag
 			o.fromFlag(c, given, &faults)
 		}
 	}
-	k.rules(c, &faults)
+	t.Validate(c, &faults)
 	return c, faults.Err()
 }
 
-// parse makes a configuration of the defaults and the text of a file.
-func parse[C any](k *kind[C], data []byte) (*C, error) {
-	c := k.preset()
+// Parse returns the configuration made of the defaults and the text of a file.
+// Returns [strictyaml.Faults] with every fault if the configuration is not valid.
+func (t *Table[C]) Parse(data []byte) (*C, error) {
+	c := t.Defaults()
 	var faults strictyaml.Faults
-	k.readFile(c, data, &faults)
-	k.rules(c, &faults)
+	t.readFile(c, data, &faults)
+	t.Validate(c, &faults)
 	return c, faults.Err()
 }
 
-func (k *kind[C]) readFile(c *C, data []byte, faults *strictyaml.Faults) {
-	doc := strictyaml.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, names(k.options)...)...)
+func (t *Table[C]) readFile(c *C, data []byte, faults *strictyaml.Faults) {
+	doc := strictyaml.Parse(data, faults).Object(append([]string{"apiVersion", "kind"}, t.Fields()...)...)
 	if v := doc.Need("apiVersion"); v.Present() && v.Text() != APIVersion {
 		v.Fault("must be %s", APIVersion)
 	}
-	if v := doc.Need("kind"); v.Present() && v.Text() != k.name {
-		v.Fault("must be %s", k.name)
+	if v := doc.Need("kind"); v.Present() && v.Text() != t.Kind {
+		v.Fault("must be %s", t.Kind)
 	}
-	k.readFields(c, k.options, doc)
+	t.readFields(c, t.Options, doc)
 }
 
-// readFields sets the given ones of the kind's options.
-func (k *kind[C]) readFields(c *C, options []option[C], doc strictyaml.Object) {
+// ReadFields sets those of the options that the mapping v has. Other keys are
+// faults of v. Validate is not called.
+func (t *Table[C]) ReadFields(c *C, options []Option[C], v strictyaml.Value) {
+	t.readFields(c, options, v.Object(fields(options)...))
+}
+
+func (t *Table[C]) readFields(c *C, options []Option[C], doc strictyaml.Object) {
 	for i := range options {
-		if v := doc.Get(options[i].field); v.Present() {
-			k.origins(c)[options[i].field] = v.Path()
+		if v := doc.Get(options[i].Field); v.Present() {
+			t.Origins(c)[options[i].Field] = v.Path()
 			options[i].fromFile(c, v)
 		}
 	}
 }
 
-// names lists the fields of options, in their order.
-func names[C any](options []option[C]) []string {
+// Fields returns the fields of all options, in the order of the table.
+func (t *Table[C]) Fields() []string { return fields(t.Options) }
+
+func fields[C any](options []Option[C]) []string {
 	all := make([]string, len(options))
 	for i := range options {
-		all[i] = options[i].field
+		all[i] = options[i].Field
 	}
 	return all
 }
 
-// fromFile sets the option from its field in a file.
-func (o *option[C]) fromFile(c *C, v strictyaml.Value) {
-	switch o.shape {
-	case boolean:
-		*o.setBool(c) = v.Bool(*o.setBool(c))
-	case list:
+// fromFile sets the option to the value of its field in a file.
+func (o *Option[C]) fromFile(c *C, v strictyaml.Value) {
+	switch o.Shape {
+	case Boolean:
+		*o.Bool(c) = v.Bool(*o.Bool(c))
+	case List:
 		items := []string{}
 		for _, item := range v.List() {
 			items = append(items, item.Text())
 		}
-		*o.setList(c) = items
-	case lessMap, equalMap:
+		*o.List(c) = items
+	case LessMap, EqualMap:
 		m := Map{Set: true}
 		for _, e := range v.Entries() {
 			m.Settings = append(m.Settings, Setting{e.Key, e.Value.Text(), e.Value.Path()})
 		}
-		*o.setMap(c) = m
-	case gateMap:
+		*o.Map(c) = m
+	case GateMap:
 		m := Map{Set: true}
 		for _, e := range v.Entries() {
 			m.Settings = append(m.Settings, Setting{e.Key, strconv.FormatBool(e.Value.Bool(false)), e.Value.Path()})
 		}
-		*o.setMap(c) = m
-	case text:
-		if problem := o.setText(c, v.Text()); problem != "" {
+		*o.Map(c) = m
+	case Text:
+		if problem := o.Set(c, v.Text()); problem != "" {
 			v.Fault("%s", problem)
 		}
 	}
+}
+
+// KindOf returns the kind that a configuration file names. The fields are those of
+// all kinds together. Returns [strictyaml.Faults] if the file cannot be parsed, or if
+// it names none of the kinds; unknown fields are reported then, too.
+func KindOf(data []byte, kinds, fields []string) (string, error) {
+	var faults strictyaml.Faults
+	root := strictyaml.Parse(data, &faults)
+	if len(faults) > 0 {
+		return "", faults.Err()
+	}
+	if kind := root.Quiet(&strictyaml.Faults{}).Object().Get("kind").Text(); slices.Contains(kinds, kind) {
+		return kind, nil
+	}
+	if v := root.Object(slices.Concat([]string{"apiVersion", "kind"}, fields)...).Need("kind"); v.Present() {
+		v.Fault("must be %s", strings.Join(kinds, " or "))
+	}
+	return "", faults.Err()
 }

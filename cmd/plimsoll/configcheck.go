@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -90,22 +91,30 @@ func checkFiles(files []string, in io.Reader, out, errs io.Writer) error {
 	return nil
 }
 
-// checkConfig returns the kind of a configuration, what is allowed and seldom meant,
-// and the faults for which the program would not start.
+// checkConfig returns the kind of a configuration and its warnings. Returns an error
+// if the program of that kind would not start with it.
 func checkConfig(data []byte) (kind string, warnings []string, err error) {
-	checked, err := config.Check(data)
+	kind, err = config.KindOf(data, []string{config.AgentKind, config.ControllerKind}, slices.Concat(config.Fields(), config.ControllerFields()))
+	switch {
+	case err != nil:
+		return "", nil, err
+	case kind == config.ControllerKind:
+		c, err := config.ParseControllerFile(data)
+		if err != nil {
+			return kind, nil, err
+		}
+		return kind, c.Warnings(), nil
+	}
+	c, err := config.ParseFile(data)
 	if err != nil {
-		return checked.Kind, nil, err
+		return kind, nil, err
 	}
-	if c := checked.Controller; c != nil {
-		return checked.Kind, c.Warnings(), nil
-	}
-	if given := checked.Agent.ContainerRuntimeEndpoint; given != "" && given != config.NoRuntime {
+	if given := c.ContainerRuntimeEndpoint; given != "" && given != config.NoRuntime {
 		if _, err := cri.ParseEndpoint(given); err != nil {
-			return checked.Kind, nil, fmt.Errorf("containerRuntimeEndpoint: %w", err)
+			return kind, nil, fmt.Errorf("containerRuntimeEndpoint: %w", err)
 		}
 	}
-	return checked.Kind, nil, nil
+	return kind, nil, nil
 }
 
 func readConfig(in io.Reader, name string) ([]byte, error) {
