@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md instead of comparing it")
@@ -27,7 +28,7 @@ reported at once, and a configuration with faults is not used in part.
 // -update it writes the file.
 func TestReference_IsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "docs", "configuration.md")
-	want := configurationHead + config.AgentReference() + "\n" + config.ControllerReference()
+	want := configurationHead + agentconfig.Reference() + "\n" + controllerconfig.Reference()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -37,7 +38,7 @@ func TestReference_IsUpToDate(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("docs/configuration.md differs from the tables of options (%v): run make docs", err)
 	}
-	for _, field := range slices.Concat(config.Fields(), config.ControllerFields()) {
+	for _, field := range slices.Concat(agentconfig.Fields(), controllerconfig.Fields()) {
 		if !strings.Contains(want, "`"+field+"`") {
 			t.Errorf("%s is not documented", field)
 		}

@@ -9,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 // maxConfigBytes bounds what is read of a configuration file.
@@ -94,22 +96,22 @@ func checkFiles(files []string, in io.Reader, out, errs io.Writer) error {
 // checkConfig returns the kind of a configuration and its warnings. Returns an error
 // if the program of that kind would not start with it.
 func checkConfig(data []byte) (kind string, warnings []string, err error) {
-	kind, err = config.KindOf(data, []string{config.AgentKind, config.ControllerKind}, slices.Concat(config.Fields(), config.ControllerFields()))
+	kind, err = options.KindOf(data, []string{agentconfig.Kind, controllerconfig.Kind}, slices.Concat(agentconfig.Fields(), controllerconfig.Fields()))
 	switch {
 	case err != nil:
 		return "", nil, err
-	case kind == config.ControllerKind:
-		c, err := config.ParseControllerFile(data)
+	case kind == controllerconfig.Kind:
+		c, err := controllerconfig.ParseFile(data)
 		if err != nil {
 			return kind, nil, err
 		}
 		return kind, c.Warnings(), nil
 	}
-	c, err := config.ParseFile(data)
+	c, err := agentconfig.ParseFile(data)
 	if err != nil {
 		return kind, nil, err
 	}
-	if given := c.ContainerRuntimeEndpoint; given != "" && given != config.NoRuntime {
+	if given := c.ContainerRuntimeEndpoint; given != "" && given != agentconfig.NoRuntime {
 		if _, err := cri.ParseEndpoint(given); err != nil {
 			return kind, nil, fmt.Errorf("containerRuntimeEndpoint: %w", err)
 		}

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/internal/options"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 func TestConfigCheck(t *testing.T) {
@@ -66,19 +68,19 @@ func TestConfigCheck(t *testing.T) {
 
 // FuzzCheckConfig: a file is valid if it is valid for one of the two programs.
 func FuzzCheckConfig(f *testing.F) {
-	for _, kind := range []string{config.AgentKind, config.ControllerKind, "KubeletConfiguration"} {
+	for _, kind := range []string{agentconfig.Kind, controllerconfig.Kind, "KubeletConfiguration"} {
 		for _, text := range []string{"", "evictionHard: {memory.available: 100Mi}\n", "mode: replace\n", "containerRuntimeEndpoint: none\n"} {
-			f.Add([]byte(config.FileHead(kind) + text))
+			f.Add([]byte(options.FileHead(kind) + text))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		kind, _, err := checkConfig(data)
-		agent, ofAgent := config.ParseFile(data)
-		_, ofController := config.ParseControllerFile(data)
+		agent, ofAgent := agentconfig.ParseFile(data)
+		_, ofController := controllerconfig.ParseFile(data)
 		if ofAgent == nil && agent.ContainerRuntimeEndpoint != "" {
 			return // its form is checked, too
 		}
-		if (err == nil) != (ofAgent == nil || ofController == nil) || err == nil && (kind == config.AgentKind) != (ofAgent == nil) {
+		if (err == nil) != (ofAgent == nil || ofController == nil) || err == nil && (kind == agentconfig.Kind) != (ofAgent == nil) {
 			t.Errorf("kind %q: %v; the agent: %v; the controller: %v", kind, err, ofAgent, ofController)
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
+	"plimsoll.dev/plimsoll/lifecycle/config"
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -27,18 +28,18 @@ func newRestraint() Restraint {
 }
 
 // restraintOptions say whom the agent spares, and when it stops.
-var restraintOptions = []Option[Agent]{
-	{Field: "evictionsPerHour", Flag: "evictions-per-hour", Default: "0", Set: Count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
+var restraintOptions = []options.Option[Agent]{
+	{Field: "evictionsPerHour", Flag: "evictions-per-hour", Default: "0", Set: options.Count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
 		Help: "how many pods may be evicted within any hour, five times as many while a signal is exhausted. A namespace that has had less than its share of the bound, which is divided by the namespaces that lost pods within the hour, is never held. 0 is no bound"},
-	{Field: "futileEvictions", Flag: "futile-evictions", Default: "2", Set: Count(func(c *Agent) *int64 { return &c.FutileEvictions }),
+	{Field: "futileEvictions", Flag: "futile-evictions", Default: "2", Set: options.Count(func(c *Agent) *int64 { return &c.FutileEvictions }),
 		Help: "after how many evictions in a row that freed less than half of what their pods used nobody is evicted for a while: something outside of pods takes it all. A pod that exceeds its request and holds all that is missing of an exhausted signal is evicted once nothing more is taken outside of pods. 0 never stops"},
-	{Field: "futileBackOff", Flag: "futile-back-off", Default: "5m", Set: PositiveDuration(func(c *Agent) *time.Duration { return &c.FutileBackOff }),
+	{Field: "futileBackOff", Flag: "futile-back-off", Default: "5m", Set: options.PositiveDuration(func(c *Agent) *time.Duration { return &c.FutileBackOff }),
 		Help: "for how long at first; it doubles up to 1h while evictions stay futile, until the pressure is over"},
-	{Field: "ownerBackOff", Flag: "owner-back-off", Default: "1m", Set: NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackOff }),
+	{Field: "ownerBackOff", Flag: "owner-back-off", Default: "1m", Set: options.NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackOff }),
 		Help: "how long a pod is spared whose owner's pods were evicted three times within ten minutes, unless memory is doomed or the signal is exhausted: nothing is available, or less than half of the threshold; it doubles up to 30m. 0s switches this off"},
-	{Field: "protectedNamespaces", Flag: "protected-namespaces", Shape: List, List: func(c *Agent) *[]string { return &c.ProtectedNamespaces },
+	{Field: "protectedNamespaces", Flag: "protected-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.ProtectedNamespaces },
 		Help: "namespaces whose pods are never evicted"},
-	{Field: "evictionPolicyNamespaces", Flag: "eviction-policy-namespaces", Shape: List, List: func(c *Agent) *[]string { return &c.EvictionPolicyNamespaces },
+	{Field: "evictionPolicyNamespaces", Flag: "eviction-policy-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.EvictionPolicyNamespaces },
 		Help: "namespaces whose pods may say by the annotations plimsoll.dev/eviction-policy (never, last, default) and plimsoll.dev/eviction-priority (-1000 to 1000) when it is their turn; * is all of them"},
 }
 

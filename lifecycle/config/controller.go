@@ -6,19 +6,20 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// ControllerKind is the kind of the controller's configuration file.
-const ControllerKind = "ControllerConfiguration"
+// Kind is the kind of the controller's configuration file.
+const Kind = "ControllerConfiguration"
 
 // Controller is the configuration of the cluster's side. Options that
 // kube-controller-manager has or had have its names, defaults and meanings.
 type Controller struct {
 	Lifecycle
 	Process
-	FeatureGates Map // of kube-controller-manager
-	Origins
+	FeatureGates options.Map // of kube-controller-manager
+	options.Origins
 }
 
 // Lifecycle is what decides: a scenario may set it, too.
@@ -78,7 +79,7 @@ type Process struct {
 	ResourceNamespace string
 
 	HealthzBindAddress string
-	Endpoints
+	options.Endpoints
 	LoggingFormat string
 	Verbosity     int64
 }
@@ -95,32 +96,32 @@ const (
 	EvictThenDelete = "evict-then-delete"
 )
 
-var controllerTable = Table[Controller]{
-	Kind:     ControllerKind,
+var table = options.Table[Controller]{
+	Kind:     Kind,
 	Options:  slices.Concat(lifecycleOptions, processOptions, controllerEndpoints),
 	Defaults: NewController,
-	Origins:  func(c *Controller) Origins { return c.Origins },
+	Origins:  func(c *Controller) options.Origins { return c.Origins },
 	Validate: (*Controller).validate,
 }
 
-// AddControllerFlags registers the flags of the controller and returns what receives
+// AddFlags registers the flags of the controller and returns what receives
 // their texts.
-func AddControllerFlags(set *pflag.FlagSet) *Flags { return controllerTable.AddFlags(set) }
+func AddFlags(set *pflag.FlagSet) *options.Flags { return table.AddFlags(set) }
 
-// LoadController returns the controller's configuration: the defaults, overridden by
+// Load returns the controller's configuration: the defaults, overridden by
 // the file at path (if path is not empty), overridden by the flags. Returns
 // [strictyaml.Faults] with every fault if it is not valid, and another error if the
 // file cannot be read.
-func LoadController(path string, flags *Flags) (*Controller, error) {
-	return controllerTable.Load(path, flags)
+func Load(path string, flags *options.Flags) (*Controller, error) {
+	return table.Load(path, flags)
 }
 
-// ParseControllerFile returns the configuration that the text of a file makes of the
+// ParseFile returns the configuration that the text of a file makes of the
 // defaults. Returns [strictyaml.Faults] with every fault if it is not valid.
-func ParseControllerFile(data []byte) (*Controller, error) { return controllerTable.Parse(data) }
+func ParseFile(data []byte) (*Controller, error) { return table.Parse(data) }
 
-// ControllerFields returns the names of all fields, in the order of the reference.
-func ControllerFields() []string { return controllerTable.Fields() }
+// Fields returns the names of all fields, in the order of the reference.
+func Fields() []string { return table.Fields() }
 
 // ReadScenario returns the configuration in the field config of a ClusterScenario,
 // which may set the fields of [Lifecycle]. Fields that are missing have their defaults,
@@ -130,14 +131,14 @@ func ControllerFields() []string { return controllerTable.Fields() }
 func ReadScenario(v strictyaml.Value) *Controller {
 	c := NewController()
 	c.LiveLeaseReads, c.StormNodes, c.EvictedPodTTL = false, 0, 0
-	controllerTable.ReadFields(c, lifecycleOptions, v)
+	table.ReadFields(c, lifecycleOptions, v)
 	c.derive()
 	return c
 }
 
 // NewController returns the defaults.
 func NewController() *Controller {
-	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), Origins: Origins{}}
+	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), Origins: options.Origins{}}
 }
 
 func newLifecycle() Lifecycle {

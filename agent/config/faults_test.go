@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )

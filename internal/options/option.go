@@ -1,4 +1,4 @@
-package config
+package options
 
 // APIVersion is the apiVersion of every configuration file and scenario.
 const APIVersion = "plimsoll.dev/v1alpha1"

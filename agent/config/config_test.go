@@ -11,9 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -23,14 +24,8 @@ const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
 // line.
 func load(t *testing.T, text string, args ...string) (*config.Agent, error) {
 	t.Helper()
-	return loadAs(t, head, text, args, config.AddFlags, config.Load)
-}
-
-// loadAs makes a configuration of the kind that the functions are of.
-func loadAs[C any](t *testing.T, head, text string, args []string, add func(*pflag.FlagSet) *config.Flags, load func(string, *config.Flags) (C, error)) (C, error) {
-	t.Helper()
 	set := pflag.NewFlagSet("plimsoll", pflag.ContinueOnError)
-	flags := add(set)
+	flags := config.AddFlags(set)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +36,7 @@ func loadAs[C any](t *testing.T, head, text string, args []string, add func(*pfl
 			t.Fatal(err)
 		}
 	}
-	return load(path, flags)
+	return config.Load(path, flags)
 }
 
 // thresholds lists what a configuration compiles to.
@@ -183,7 +178,7 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 }
 
 func TestFilesThatAreNone(t *testing.T) {
-	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &config.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
+	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &options.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
 		t.Errorf("a missing file: %v", err)
 	}
 	for text, want := range map[string]string{

@@ -6,65 +6,66 @@ import (
 	"path/filepath"
 	"time"
 
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
 // clusterOptions are those of a node in a cluster: where its pods, its runtime
 // and its disks are, what is collected, and what the cluster is told.
-var clusterOptions = []Option[Agent]{
-	{Field: "kubeconfig", Flag: "kubeconfig", Set: String(func(c *Agent) *string { return &c.Kubeconfig }),
+var clusterOptions = []options.Option[Agent]{
+	{Field: "kubeconfig", Flag: "kubeconfig", Set: options.String(func(c *Agent) *string { return &c.Kubeconfig }),
 		Help: "how to reach the API server; empty: as a pod does, where there is a service account, else without one"},
-	{Field: "nodeName", Flag: "hostname-override", Set: String(func(c *Agent) *string { return &c.NodeName }),
+	{Field: "nodeName", Flag: "hostname-override", Set: options.String(func(c *Agent) *string { return &c.NodeName }),
 		Help: "name of the Node object; empty: what the environment variable NODE_NAME says, else the host's name"},
-	{Field: "containerRuntimeEndpoint", Flag: "container-runtime-endpoint", Set: String(func(c *Agent) *string { return &c.ContainerRuntimeEndpoint }),
+	{Field: "containerRuntimeEndpoint", Flag: "container-runtime-endpoint", Set: options.String(func(c *Agent) *string { return &c.ContainerRuntimeEndpoint }),
 		Help: "socket of the container runtime, such as unix:///run/containerd/containerd.sock; empty: the first of the usual ones that exists; none: no runtime"},
-	{Field: "runtimeRequestTimeout", Flag: "runtime-request-timeout", Default: "2m", Set: Duration(func(c *Agent) *time.Duration { return &c.RuntimeRequestTimeout }),
+	{Field: "runtimeRequestTimeout", Flag: "runtime-request-timeout", Default: "2m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.RuntimeRequestTimeout }),
 		Help: "how long the container runtime may take for one answer"},
-	{Field: "statsProvider", Flag: "stats-provider", Default: "cgroup", Set: OneOf(func(c *Agent) *string { return &c.StatsProvider }, "cgroup", "cri", "cadvisor"),
+	{Field: "statsProvider", Flag: "stats-provider", Default: "cgroup", Set: options.OneOf(func(c *Agent) *string { return &c.StatsProvider }, "cgroup", "cri", "cadvisor"),
 		Help: "who measures memory and processes of pods: cgroup (the kernel's files, fresh), cri (the container runtime, every monitoring period), cadvisor (cAdvisor inside the agent, likewise)"},
-	{Field: "hostRoot", Flag: "host-root", Default: "/", Set: String(func(c *Agent) *string { return &c.HostRoot }),
+	{Field: "hostRoot", Flag: "host-root", Default: "/", Set: options.String(func(c *Agent) *string { return &c.HostRoot }),
 		Help: "where the host's root directory is mounted, such as /host in a container; it comes before the three directories that follow, the runtime's socket and its disks"},
-	{Field: "rootDir", Flag: "root-dir", Default: "/var/lib/kubelet", Set: String(func(c *Agent) *string { return &c.RootDir }),
+	{Field: "rootDir", Flag: "root-dir", Default: "/var/lib/kubelet", Set: options.String(func(c *Agent) *string { return &c.RootDir }),
 		Help: "the kubelet's directory: its filesystem is nodefs, and the pods' volumes are in it"},
-	{Field: "podLogsDir", Flag: "pod-logs-dir", Default: "/var/log/pods", Set: String(func(c *Agent) *string { return &c.PodLogsDir }),
+	{Field: "podLogsDir", Flag: "pod-logs-dir", Default: "/var/log/pods", Set: options.String(func(c *Agent) *string { return &c.PodLogsDir }),
 		Help: "where the pods' logs are"},
-	{Field: "kubeletConfig", Flag: "kubelet-config", Default: "/var/lib/kubelet/config.yaml", Set: String(func(c *Agent) *string { return &c.KubeletConfig }),
+	{Field: "kubeletConfig", Flag: "kubelet-config", Default: "/var/lib/kubelet/config.yaml", Set: options.String(func(c *Agent) *string { return &c.KubeletConfig }),
 		Help: "the kubelet's configuration file, read to find out what it reports and enforces itself; there need not be one"},
-	{Field: "kubeletCgroupRoot", Flag: "kubelet-cgroup-root", Set: String(func(c *Agent) *string { return &c.KubeletCgroupRoot }),
+	{Field: "kubeletCgroupRoot", Flag: "kubelet-cgroup-root", Set: options.String(func(c *Agent) *string { return &c.KubeletCgroupRoot }),
 		Help: "cgroup below which the kubelet makes those of pods (its cgroupRoot), such as /kubelet; empty: as the kubelet's configuration file and command line have it"},
-	{Field: "volumeStatsAggPeriod", Flag: "volume-stats-agg-period", Default: "1m", Set: Duration(func(c *Agent) *time.Duration { return &c.VolumeStatsAggPeriod }),
+	{Field: "volumeStatsAggPeriod", Flag: "volume-stats-agg-period", Default: "1m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.VolumeStatsAggPeriod }),
 		Help: "how often what pods keep on disk is measured for local-storage limits; negative: never"},
-	{Field: "localStorageLimits", Flag: "local-storage-limits", Default: "auto", Set: OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
+	{Field: "localStorageLimits", Flag: "local-storage-limits", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
 		Help: "who evicts pods above their local-storage limits: auto leaves it to a kubelet that does, on is the agent, off is nobody here"},
-	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct", "controller"),
+	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: options.OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct", "controller"),
 		Help: "how a soft eviction is asked for: status (a condition of the pod, which the controller sees), direct (the agent posts the Eviction, which needs a right on all pods), controller (a line in the agent's Lease)"},
 
-	{Field: "reclaim", Flag: "reclaim", Default: "auto", Set: OneOf(func(c *Agent) *string { return &c.Reclaim }, "auto", "on", "off"),
+	{Field: "reclaim", Flag: "reclaim", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.Reclaim }, "auto", "on", "off"),
 		Help: "whether the agent collects dead containers and unused images: auto leaves it to a kubelet that is there"},
-	{Field: "imageGCHighThresholdPercent", Flag: "image-gc-high-threshold", Default: "85", Set: Integer(func(c *Agent) *int64 { return &c.ImageGCHighThresholdPercent }),
+	{Field: "imageGCHighThresholdPercent", Flag: "image-gc-high-threshold", Default: "85", Set: options.Integer(func(c *Agent) *int64 { return &c.ImageGCHighThresholdPercent }),
 		Help: "percentage of the image filesystem in use from which on unused images are collected; 100 never"},
-	{Field: "imageGCLowThresholdPercent", Flag: "image-gc-low-threshold", Default: "80", Set: Integer(func(c *Agent) *int64 { return &c.ImageGCLowThresholdPercent }),
+	{Field: "imageGCLowThresholdPercent", Flag: "image-gc-low-threshold", Default: "80", Set: options.Integer(func(c *Agent) *int64 { return &c.ImageGCLowThresholdPercent }),
 		Help: "percentage of the image filesystem in use down to which they are collected"},
-	{Field: "imageMinimumGCAge", Flag: "minimum-image-ttl-duration", Default: "2m", Set: Duration(func(c *Agent) *time.Duration { return &c.ImageMinimumGCAge }),
+	{Field: "imageMinimumGCAge", Flag: "minimum-image-ttl-duration", Default: "2m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.ImageMinimumGCAge }),
 		Help: "an image seen for the first time less than this ago is not collected"},
-	{Field: "imageMaximumGCAge", Flag: "image-maximum-gc-age", Default: "0s", Set: Duration(func(c *Agent) *time.Duration { return &c.ImageMaximumGCAge }),
+	{Field: "imageMaximumGCAge", Flag: "image-maximum-gc-age", Default: "0s", Set: options.Duration(func(c *Agent) *time.Duration { return &c.ImageMaximumGCAge }),
 		Help: "an image that nobody has used for longer is collected whatever is free; 0s switches this off"},
-	{Field: "minimumContainerTTLDuration", Flag: "minimum-container-ttl-duration", Default: "0s", Set: Duration(func(c *Agent) *time.Duration { return &c.MinimumContainerTTLDuration }),
+	{Field: "minimumContainerTTLDuration", Flag: "minimum-container-ttl-duration", Default: "0s", Set: options.Duration(func(c *Agent) *time.Duration { return &c.MinimumContainerTTLDuration }),
 		Help: "a dead container younger than this is not collected"},
-	{Field: "maximumDeadContainersPerContainer", Flag: "maximum-dead-containers-per-container", Default: "1", Set: Integer(func(c *Agent) *int64 { return &c.MaximumDeadContainersPerContainer }),
+	{Field: "maximumDeadContainersPerContainer", Flag: "maximum-dead-containers-per-container", Default: "1", Set: options.Integer(func(c *Agent) *int64 { return &c.MaximumDeadContainersPerContainer }),
 		Help: "how many dead instances of each container are kept; negative: all"},
-	{Field: "maximumDeadContainers", Flag: "maximum-dead-containers", Default: "-1", Set: Integer(func(c *Agent) *int64 { return &c.MaximumDeadContainers }),
+	{Field: "maximumDeadContainers", Flag: "maximum-dead-containers", Default: "-1", Set: options.Integer(func(c *Agent) *int64 { return &c.MaximumDeadContainers }),
 		Help: "how many dead containers are kept altogether; negative: all"},
 
-	{Field: "pressureConditions", Flag: "pressure-conditions", Default: "auto", Set: OneOf(func(c *Agent) *string { return &c.PressureConditions }, "auto", "kubelet", "own", "standard", "off"),
+	{Field: "pressureConditions", Flag: "pressure-conditions", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.PressureConditions }, "auto", "kubelet", "own", "standard", "off"),
 		Help: "who reports pressure on the Node: auto finds out, kubelet leaves it to the kubelet, own are conditions plimsoll.dev/MemoryPressure and so on, standard are MemoryPressure and so on, off is nobody"},
-	{Field: "pressureTaint", Flag: "pressure-taint", Shape: Boolean, Default: "false", Bool: func(c *Agent) *bool { return &c.PressureTaint },
+	{Field: "pressureTaint", Flag: "pressure-taint", Shape: options.Boolean, Default: "false", Bool: func(c *Agent) *bool { return &c.PressureTaint },
 		Help: "taint the Node with plimsoll.dev/memory-pressure:NoSchedule and so on while its conditions are True; keeps replacements of DaemonSet pods away, too"},
-	{Field: "heartbeatNamespace", Flag: "heartbeat-namespace", Default: "plimsoll-system", Set: String(func(c *Agent) *string { return &c.HeartbeatNamespace }),
+	{Field: "heartbeatNamespace", Flag: "heartbeat-namespace", Default: "plimsoll-system", Set: options.String(func(c *Agent) *string { return &c.HeartbeatNamespace }),
 		Help: "where the agent's Lease is, its heartbeat; empty: nowhere"},
-	{Field: "reportNodeLease", Flag: "report-node-lease", Shape: Boolean, Default: "false", Bool: func(c *Agent) *bool { return &c.ReportNodeLease },
+	{Field: "reportNodeLease", Flag: "report-node-lease", Shape: options.Boolean, Default: "false", Bool: func(c *Agent) *bool { return &c.ReportNodeLease },
 		Help: "renew the node's own lease in kube-node-lease; for nodes without a kubelet only, refused where there is one"},
-	{Field: "healthzBindAddress", Flag: "healthz-bind-address", Default: "127.0.0.1:10350", Set: String(func(c *Agent) *string { return &c.HealthzBindAddress }),
+	{Field: "healthzBindAddress", Flag: "healthz-bind-address", Default: "127.0.0.1:10350", Set: options.String(func(c *Agent) *string { return &c.HealthzBindAddress }),
 		Help: "host:port of /livez, /readyz and /metrics, beyond loopback by HTTPS and with tokens; empty: nowhere"},
 }
 
@@ -98,7 +99,7 @@ type Cluster struct {
 	HeartbeatNamespace string
 	ReportNodeLease    bool
 	HealthzBindAddress string
-	Endpoints
+	options.Endpoints
 }
 
 // NoRuntime is the endpoint of a node without a container runtime.

@@ -11,6 +11,7 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
@@ -42,7 +43,7 @@ func (c *Agent) thresholds(faults *strictyaml.Faults) []eviction.Threshold {
 
 // threshold parses one entry; ok is false for a faulty one and for 0% and
 // 100%, which switch a threshold off.
-func threshold(s Setting, faults *strictyaml.Faults) (t eviction.Threshold, ok bool) {
+func threshold(s options.Setting, faults *strictyaml.Faults) (t eviction.Threshold, ok bool) {
 	sig, err := signals.Parse(s.Key)
 	if err != nil {
 		faults.Add(s.Where, s.Text, "%v", err)
@@ -114,8 +115,8 @@ func (c *Agent) reclaims(faults *strictyaml.Faults) map[signals.Signal]eviction.
 
 // bySignal yields the settings of a map in their order; keys that are no
 // signals are faults.
-func bySignal(m Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, Setting] {
-	return func(yield func(signals.Signal, Setting) bool) {
+func bySignal(m options.Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, options.Setting] {
+	return func(yield func(signals.Signal, options.Setting) bool) {
 		for _, s := range m.Settings {
 			sig, err := signals.Parse(s.Key)
 			if err != nil {
@@ -130,7 +131,7 @@ func bySignal(m Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, Settin
 var reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 
 func (c *Agent) validateReserved(faults *strictyaml.Faults) {
-	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
+	for _, m := range []options.Map{c.KubeReserved, c.SystemReserved} {
 		for _, s := range m.Settings {
 			if !slices.Contains(reservable, s.Key) {
 				faults.Add(s.Where, s.Key, "can not be reserved: use one of %s", strings.Join(reservable, ", "))
@@ -146,7 +147,7 @@ func (c *Agent) validateReserved(faults *strictyaml.Faults) {
 // together.
 func (c *Agent) ReservedMemory() signals.Bytes {
 	var total signals.Bytes
-	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
+	for _, m := range []options.Map{c.KubeReserved, c.SystemReserved} {
 		if s, set := m.Get("memory"); set {
 			if q, err := strictyaml.ParseQuantity(s.Text); err == nil {
 				total = signals.Bytes(signals.Amount(total).Plus(signals.Amount(strictyaml.Whole(q))))

@@ -9,25 +9,26 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// AgentKind is the kind of the agent's configuration file.
-const AgentKind = "AgentConfiguration"
+// Kind is the kind of the agent's configuration file.
+const Kind = "AgentConfiguration"
 
 // Agent is the configuration of the node agent. Fields that KubeletConfiguration
 // has too have its names, defaults and meanings.
 type Agent struct {
-	EvictionHard                     Map
-	EvictionSoft                     Map
-	EvictionSoftGracePeriod          Map
-	EvictionMinimumReclaim           Map
+	EvictionHard                     options.Map
+	EvictionSoft                     options.Map
+	EvictionSoftGracePeriod          options.Map
+	EvictionMinimumReclaim           options.Map
 	MergeDefaultEvictionSettings     bool
 	EvictionMaxPodGracePeriod        int64 // seconds
 	EvictionPressureTransitionPeriod time.Duration
 	EnforceNodeAllocatable           []string
-	KubeReserved                     Map
-	SystemReserved                   Map
+	KubeReserved                     options.Map
+	SystemReserved                   options.Map
 	LocalStorageCapacityIsolation    bool
 
 	NodeCgroup       string
@@ -48,12 +49,12 @@ type Agent struct {
 	Cluster
 	Restraint
 
-	Origins
+	options.Origins
 }
 
 // defaultHard is what holds where evictionHard is left out. PIDs have no
 // default threshold, as in the kubelet.
-var defaultHard = []Setting{
+var defaultHard = []options.Setting{
 	{Key: "memory.available", Text: "100Mi"},
 	{Key: "nodefs.available", Text: "10%"},
 	{Key: "nodefs.inodesFree", Text: "5%"},
@@ -68,40 +69,40 @@ const (
 	leastFillRate        = signals.Bytes(4 << 30)
 )
 
-var agentTable = Table[Agent]{
-	Kind:     AgentKind,
-	Options:  slices.Concat(nodeOptions, restraintOptions, clusterOptions, EndpointOptions(func(c *Agent) *Endpoints { return &c.Endpoints })),
+var table = options.Table[Agent]{
+	Kind:     Kind,
+	Options:  slices.Concat(nodeOptions, restraintOptions, clusterOptions, options.EndpointOptions(func(c *Agent) *options.Endpoints { return &c.Endpoints })),
 	Defaults: NewAgent,
-	Origins:  func(c *Agent) Origins { return c.Origins },
+	Origins:  func(c *Agent) options.Origins { return c.Origins },
 	Validate: (*Agent).validate,
 }
 
 // AddFlags registers the flags of the agent and returns what receives their
 // texts.
-func AddFlags(set *pflag.FlagSet) *Flags { return agentTable.AddFlags(set) }
+func AddFlags(set *pflag.FlagSet) *options.Flags { return table.AddFlags(set) }
 
 // Load returns the agent's configuration: the defaults, overridden by the file at
 // path (if path is not empty), overridden by the flags. Returns [strictyaml.Faults]
 // with every fault if it is not valid, and another error if the file cannot be read.
-func Load(path string, flags *Flags) (*Agent, error) { return agentTable.Load(path, flags) }
+func Load(path string, flags *options.Flags) (*Agent, error) { return table.Load(path, flags) }
 
 // ParseFile returns the configuration that the text of a file makes of the defaults.
 // Returns [strictyaml.Faults] with every fault if it is not valid.
-func ParseFile(data []byte) (*Agent, error) { return agentTable.Parse(data) }
+func ParseFile(data []byte) (*Agent, error) { return table.Parse(data) }
 
-// ReadNodeScenario returns the configuration in the field config of a NodeScenario,
+// ReadScenario returns the configuration in the field config of a NodeScenario,
 // and adds its faults. Fields that are missing have their defaults, except that the
 // limits on ineffective evictions and on owners are off.
-func ReadNodeScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
+func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 	c := NewAgent()
 	c.FutileEvictions, c.OwnerBackOff = 0, 0
-	agentTable.ReadFields(c, agentTable.Options, v)
+	table.ReadFields(c, table.Options, v)
 	c.validate(faults)
 	return c
 }
 
 // Fields returns the names of all fields, in the order of the reference.
-func Fields() []string { return agentTable.Fields() }
+func Fields() []string { return table.Fields() }
 
 // NewAgent returns the defaults.
 func NewAgent() *Agent {
@@ -121,7 +122,7 @@ func NewAgent() *Agent {
 		LoggingFormat:                    "text",
 		Cluster:                          newCluster(),
 		Restraint:                        newRestraint(),
-		Origins:                          Origins{},
+		Origins:                          options.Origins{},
 	}
 }
 
@@ -136,7 +137,7 @@ func (c *Agent) FillRate() signals.Bytes {
 }
 
 // hard is evictionHard with the defaults that apply.
-func (c *Agent) hard() []Setting {
+func (c *Agent) hard() []options.Setting {
 	if !c.EvictionHard.Set {
 		return defaultHard
 	}
