@@ -159,6 +159,24 @@ func TestImportsOfOurOwn(t *testing.T) {
 	}
 }
 
+// TestConfigurations_LinkNothingOfTheOtherProgram follows the table of imports, which
+// [TestImportsOfOurOwn] holds the code to.
+func TestConfigurations_LinkNothingOfTheOtherProgram(t *testing.T) {
+	for from, other := range map[string]string{"agent/config": "lifecycle", "lifecycle/config": "agent"} {
+		linked := []string{from}
+		for i := 0; i < len(linked); i++ {
+			for _, p := range mayImport[linked[i]].ours {
+				if p == other || strings.HasPrefix(p, other+"/") {
+					t.Errorf("%s links %s, by %s: the programs share internal/options and nothing else of their configuration", from, p, linked[i])
+				}
+				if !slices.Contains(linked, p) {
+					linked = append(linked, p)
+				}
+			}
+		}
+	}
+}
+
 func TestImportsOfOthers(t *testing.T) {
 	for s := range loaded(t).product {
 		for _, p := range s.imports() {

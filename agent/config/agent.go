@@ -16,8 +16,8 @@ import (
 // Kind is the kind of the agent's configuration file.
 const Kind = "AgentConfiguration"
 
-// Agent is the configuration of the node agent. Fields that KubeletConfiguration
-// has too have its names, defaults and meanings.
+// Agent is the configuration of the agent. Fields that KubeletConfiguration has, too,
+// have its names, defaults and meanings.
 type Agent struct {
 	EvictionHard                     options.Map
 	EvictionSoft                     options.Map
@@ -39,7 +39,7 @@ type Agent struct {
 	ExtraLooks       eviction.ExtraLooks
 	Notifications    string
 	ReactionReserve  time.Duration
-	MaxFillRate      signals.Bytes // per second; 0: by the number of processors
+	MaxFillRate      signals.Bytes // per second; 0: see FillRate
 	StateFile        string
 	ProcRoot         string
 	CgroupRoot       string
@@ -52,8 +52,8 @@ type Agent struct {
 	options.Origins
 }
 
-// defaultHard is what holds where evictionHard is left out. PIDs have no
-// default threshold, as in the kubelet.
+// defaultHard holds the thresholds that apply if evictionHard is not set. PIDs have
+// no default threshold, as in the kubelet.
 var defaultHard = []options.Setting{
 	{Key: "memory.available", Text: "100Mi"},
 	{Key: "nodefs.available", Text: "10%"},
@@ -62,8 +62,8 @@ var defaultHard = []options.Setting{
 	{Key: "imagefs.inodesFree", Text: "5%"},
 }
 
-// The fastest credible fill rate where none is configured: one process was seen
-// to fill warm memory at 2.7 GiB/s, and several share what the memory takes.
+// The fastest credible fill rate if none is configured. One process filled warm memory
+// at 2.7 GiB/s; several processes share the bandwidth of the memory.
 const (
 	fillRatePerProcessor = signals.Bytes(2 << 30)
 	leastFillRate        = signals.Bytes(4 << 30)
@@ -81,18 +81,20 @@ var table = options.Table[Agent]{
 // texts.
 func AddFlags(set *pflag.FlagSet) *options.Flags { return table.AddFlags(set) }
 
-// Load returns the agent's configuration: the defaults, overridden by the file at
-// path (if path is not empty), overridden by the flags. Returns [strictyaml.Faults]
-// with every fault if it is not valid, and another error if the file cannot be read.
+// Load returns the configuration made of the defaults, the file at path (if path is
+// not empty) and the flags; later ones override earlier ones. Returns
+// [strictyaml.Faults] with every fault if the configuration is not valid, and another
+// error if the file cannot be read.
 func Load(path string, flags *options.Flags) (*Agent, error) { return table.Load(path, flags) }
 
-// ParseFile returns the configuration that the text of a file makes of the defaults.
-// Returns [strictyaml.Faults] with every fault if it is not valid.
+// ParseFile returns the configuration made of the defaults and the text of a file.
+// Returns [strictyaml.Faults] with every fault if the configuration is not valid.
 func ParseFile(data []byte) (*Agent, error) { return table.Parse(data) }
 
-// ReadScenario returns the configuration in the field config of a NodeScenario,
-// and adds its faults. Fields that are missing have their defaults, except that the
-// limits on ineffective evictions and on owners are off.
+// ReadScenario returns the configuration that the field config of a NodeScenario
+// holds: v, a mapping of any fields. Faults of fields are added to those of v, faults of
+// fields that do not go together to faults. Missing fields have their defaults, except
+// that the limits on ineffective evictions and on owners are off.
 func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 	c := NewAgent()
 	c.FutileEvictions, c.OwnerBackOff = 0, 0
@@ -104,7 +106,7 @@ func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 // Fields returns the names of all fields, in the order of the reference.
 func Fields() []string { return table.Fields() }
 
-// NewAgent returns the defaults.
+// NewAgent returns a configuration with all defaults.
 func NewAgent() *Agent {
 	return &Agent{
 		EvictionPressureTransitionPeriod: eviction.DefaultTransitionPeriod,
@@ -126,9 +128,8 @@ func NewAgent() *Agent {
 	}
 }
 
-// FillRate is the fastest credible rate at which memory fills, in bytes per
-// second: as configured, else 2 GiB/s for every processor, 4 GiB/s at
-// least.
+// FillRate returns the fastest credible rate at which memory fills, in bytes per
+// second: MaxFillRate, or 2 GiB/s per processor but at least 4 GiB/s if that is 0.
 func (c *Agent) FillRate() signals.Bytes {
 	if c.MaxFillRate > 0 {
 		return c.MaxFillRate
@@ -136,7 +137,7 @@ func (c *Agent) FillRate() signals.Bytes {
 	return max(leastFillRate, fillRatePerProcessor*signals.Bytes(runtime.NumCPU()))
 }
 
-// hard is evictionHard with the defaults that apply.
+// hard returns the settings of evictionHard with the defaults that apply.
 func (c *Agent) hard() []options.Setting {
 	if !c.EvictionHard.Set {
 		return defaultHard

@@ -10,8 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// clusterOptions are those of a node in a cluster: where its pods, its runtime
-// and its disks are, what is collected, and what the cluster is told.
+// clusterOptions are the options of [Cluster].
 var clusterOptions = []options.Option[Agent]{
 	{Field: "kubeconfig", Flag: "kubeconfig", Set: options.String(func(c *Agent) *string { return &c.Kubeconfig }),
 		Help: "how to reach the API server; empty: as a pod does, where there is a service account, else without one"},
@@ -69,18 +68,19 @@ var clusterOptions = []options.Option[Agent]{
 		Help: "host:port of /livez, /readyz and /metrics, beyond loopback by HTTPS and with tokens; empty: nowhere"},
 }
 
-// Cluster is what clusterOptions set.
+// Cluster holds the options of a node in a cluster: the places of its pods, runtime and
+// disks, garbage collection, and reports to the API server.
 type Cluster struct {
 	Kubeconfig               string
 	NodeName                 string
-	ContainerRuntimeEndpoint string // empty: to be found; NoRuntime: there is none
+	ContainerRuntimeEndpoint string // empty: detected; NoRuntime: none
 	RuntimeRequestTimeout    time.Duration
 	StatsProvider            string
 	HostRoot                 string
 	RootDir                  string
 	PodLogsDir               string
 	KubeletConfig            string
-	KubeletCgroupRoot        string // empty: the kubelet's configuration has it
+	KubeletCgroupRoot        string // empty: from the kubelet's configuration
 	VolumeStatsAggPeriod     time.Duration
 	LocalStorageLimits       string
 	SoftEviction             string
@@ -102,7 +102,7 @@ type Cluster struct {
 	options.Endpoints
 }
 
-// NoRuntime is the endpoint of a node without a container runtime.
+// NoRuntime is the ContainerRuntimeEndpoint of a node without a container runtime.
 const NoRuntime = "none"
 
 func newCluster() Cluster {
@@ -130,7 +130,7 @@ func newCluster() Cluster {
 	}
 }
 
-// OnHost is a path of the host as the agent sees it.
+// OnHost returns the path at which the agent reaches a path of the host.
 func (c *Cluster) OnHost(path string) string { return filepath.Join(c.HostRoot, path) }
 
 func (c *Agent) validateCluster(faults *strictyaml.Faults) {
@@ -163,7 +163,7 @@ func (c *Agent) validateCluster(faults *strictyaml.Faults) {
 	}
 }
 
-// validateImageGC holds the rules that a kubelet has for the same fields.
+// validateImageGC applies the rules of the kubelet for the same fields.
 func (c *Agent) validateImageGC(faults *strictyaml.Faults) {
 	inRange := true
 	for _, p := range []struct {

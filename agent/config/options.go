@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// nodeOptions are those of the node itself and of its thresholds.
+// nodeOptions are the options of the node itself and of its thresholds.
 var nodeOptions = []options.Option[Agent]{
 	{Field: "evictionHard", Flag: "eviction-hard", Shape: options.LessMap, Map: func(c *Agent) *options.Map { return &c.EvictionHard },
 		Default: "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",

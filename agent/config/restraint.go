@@ -13,10 +13,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// Restraint is what keeps the agent from evicting.
+// Restraint holds the options that limit evictions.
 type Restraint struct {
-	EvictionsPerHour         int64 // 0: no bound
-	FutileEvictions          int64 // 0: never stop
+	EvictionsPerHour         int64 // 0: no limit
+	FutileEvictions          int64 // in a row; 0: off
 	FutileBackOff            time.Duration
 	OwnerBackOff             time.Duration // 0: off
 	ProtectedNamespaces      []string
@@ -27,7 +27,7 @@ func newRestraint() Restraint {
 	return Restraint{FutileEvictions: 2, FutileBackOff: 5 * time.Minute, OwnerBackOff: time.Minute}
 }
 
-// restraintOptions say whom the agent spares, and when it stops.
+// restraintOptions are the options of [Restraint].
 var restraintOptions = []options.Option[Agent]{
 	{Field: "evictionsPerHour", Flag: "evictions-per-hour", Default: "0", Set: options.Count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
 		Help: "how many pods may be evicted within any hour, five times as many while a signal is exhausted. A namespace that has had less than its share of the bound, which is divided by the namespaces that lost pods within the hour, is never held. 0 is no bound"},
@@ -43,7 +43,7 @@ var restraintOptions = []options.Option[Agent]{
 		Help: "namespaces whose pods may say by the annotations plimsoll.dev/eviction-policy (never, last, default) and plimsoll.dev/eviction-priority (-1000 to 1000) when it is their turn; * is all of them"},
 }
 
-// Policy is what the decisions need.
+// Policy returns the policy of the limiter.
 func (r *Restraint) Policy() limiter.Policy {
 	return limiter.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.FutileEvictions), FutileBackOff: r.FutileBackOff, OwnerBackOff: r.OwnerBackOff}
 }

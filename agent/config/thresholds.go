@@ -15,7 +15,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// thresholds compiles the four eviction maps, noting every fault.
+// thresholds returns the thresholds that the four eviction maps define, and adds their
+// faults.
 func (c *Agent) thresholds(faults *strictyaml.Faults) []eviction.Threshold {
 	graces := c.graces(faults)
 	reclaims := c.reclaims(faults)
@@ -113,8 +114,8 @@ func (c *Agent) reclaims(faults *strictyaml.Faults) map[signals.Signal]eviction.
 	return reclaims
 }
 
-// bySignal yields the settings of a map in their order; keys that are no
-// signals are faults.
+// bySignal yields the settings of a map in their order, and adds a fault for each key
+// that is not a signal.
 func bySignal(m options.Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, options.Setting] {
 	return func(yield func(signals.Signal, options.Setting) bool) {
 		for _, s := range m.Settings {
@@ -143,8 +144,7 @@ func (c *Agent) validateReserved(faults *strictyaml.Faults) {
 	}
 }
 
-// ReservedMemory is what kubeReserved and systemReserved take of the memory
-// together.
+// ReservedMemory returns the memory of kubeReserved and systemReserved together.
 func (c *Agent) ReservedMemory() signals.Bytes {
 	var total signals.Bytes
 	for _, m := range []options.Map{c.KubeReserved, c.SystemReserved} {

@@ -13,18 +13,19 @@ import (
 // Kind is the kind of the controller's configuration file.
 const Kind = "ControllerConfiguration"
 
-// Controller is the configuration of the cluster's side. Options that
-// kube-controller-manager has or had have its names, defaults and meanings.
+// Controller is the configuration of the controller. Options that
+// kube-controller-manager has, or had, have its names, defaults and meanings.
 type Controller struct {
 	Lifecycle
 	Process
-	FeatureGates options.Map // of kube-controller-manager
+	FeatureGates options.Map // of kube-controller-manager; without effect
 	options.Origins
 }
 
-// Lifecycle is what decides: a scenario may set it, too.
+// Lifecycle holds the options on which decisions depend. A ClusterScenario may set
+// them, too.
 type Lifecycle struct {
-	NodeMonitorPeriod         time.Duration // not used: nothing is scanned
+	NodeMonitorPeriod         time.Duration // not used: there are no scans
 	NodeMonitorGracePeriod    time.Duration
 	NodeStartupGracePeriod    time.Duration
 	PodEvictionTimeout        time.Duration
@@ -41,21 +42,21 @@ type Lifecycle struct {
 	PauseDisrupted     bool
 
 	LiveLeaseReads          bool
-	LiveLeaseReadsPerSecond float64 // 0: not bounded
+	LiveLeaseReadsPerSecond float64 // 0: no limit
 	OutageGrace             time.Duration
 	StormNodes              int64   // 0: no breaker
 	StormShare              float64 // of all nodes, between 0 and 1
 	StormWindow             time.Duration
 	StormLongest            time.Duration
-	RecoveriesPerSecond     float64 // 0: not bounded
+	RecoveriesPerSecond     float64 // 0: no limit
 
-	SecondOpinion   time.Duration // 0: none
+	SecondOpinion   time.Duration // 0: agents are not asked
 	AgentGrace      time.Duration
 	AutonomyLongest time.Duration // 0: annotations are ignored
 	EvictedPodTTL   time.Duration // 0: evicted pods are kept for ever
 }
 
-// Process is what the program needs beside that.
+// Process holds the options of the program around the decisions.
 type Process struct {
 	Mode              string // Observe or Replace
 	DryRun            bool
@@ -64,9 +65,9 @@ type Process struct {
 	PodEvictionWait   time.Duration
 
 	Kubeconfig         string
-	KubeAPIQPS         float64 // -1: not bounded
-	KubeAPIBurst       int64
-	EventQPS           float64 // 0: no events
+	KubeAPIQPS         float64 // requests per second; -1: no limit
+	KubeAPIBurst       int64   // requests at once
+	EventQPS           float64 // events per second; 0: no events
 	OtherWriterWindow  time.Duration
 	HeartbeatNamespace string // empty: no leases of agents are read
 
@@ -84,16 +85,16 @@ type Process struct {
 	Verbosity     int64
 }
 
-// The modes: what becomes of decisions.
+// The values of Mode.
 const (
-	Observe = "observe" // they are told
-	Replace = "replace" // they are carried out
+	Observe = "observe" // decisions are reported only
+	Replace = "replace" // decisions are executed
 )
 
-// The methods: how a pod is evicted.
+// The values of PodEvictionMethod.
 const (
-	Delete          = "delete"
-	EvictThenDelete = "evict-then-delete"
+	Delete          = "delete"            // DELETE, as kube-controller-manager does
+	EvictThenDelete = "evict-then-delete" // policy/v1 Eviction, then DELETE after PodEvictionWait
 )
 
 var table = options.Table[Controller]{
@@ -108,26 +109,27 @@ var table = options.Table[Controller]{
 // their texts.
 func AddFlags(set *pflag.FlagSet) *options.Flags { return table.AddFlags(set) }
 
-// Load returns the controller's configuration: the defaults, overridden by
-// the file at path (if path is not empty), overridden by the flags. Returns
-// [strictyaml.Faults] with every fault if it is not valid, and another error if the
-// file cannot be read.
+// Load returns the configuration made of the defaults, the file at path (if path is
+// not empty) and the flags; later ones override earlier ones. Returns
+// [strictyaml.Faults] with every fault if the configuration is not valid, and another
+// error if the file cannot be read.
 func Load(path string, flags *options.Flags) (*Controller, error) {
 	return table.Load(path, flags)
 }
 
-// ParseFile returns the configuration that the text of a file makes of the
-// defaults. Returns [strictyaml.Faults] with every fault if it is not valid.
+// ParseFile returns the configuration made of the defaults and the text of a file.
+// Returns [strictyaml.Faults] with every fault if the configuration is not valid.
 func ParseFile(data []byte) (*Controller, error) { return table.Parse(data) }
 
 // Fields returns the names of all fields, in the order of the reference.
 func Fields() []string { return table.Fields() }
 
-// ReadScenario returns the configuration in the field config of a ClusterScenario,
-// which may set the fields of [Lifecycle]. Fields that are missing have their defaults,
-// except that live lease reads and the breaker are off, because in a scenario the watch
-// is always fresh, and that evicted pods are kept. Periods that do not go together are
-// no faults: a scenario may show their effect.
+// ReadScenario returns the configuration that the field config of a ClusterScenario
+// holds: v, a mapping of the fields of [Lifecycle]. Faults are added to those of v.
+// Missing fields have their defaults with three exceptions: live lease reads and the
+// breaker are off, because the watch of a scenario is always fresh, and evicted pods
+// are never deleted. Periods that do not go together are not faults: a scenario may
+// show their effect.
 func ReadScenario(v strictyaml.Value) *Controller {
 	c := NewController()
 	c.LiveLeaseReads, c.StormNodes, c.EvictedPodTTL = false, 0, 0
@@ -136,7 +138,7 @@ func ReadScenario(v strictyaml.Value) *Controller {
 	return c
 }
 
-// NewController returns the defaults.
+// NewController returns a configuration with all defaults.
 func NewController() *Controller {
 	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), Origins: options.Origins{}}
 }

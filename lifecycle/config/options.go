@@ -9,8 +9,8 @@ import (
 
 var controllerEndpoints = options.EndpointOptions(func(c *Controller) *options.Endpoints { return &c.Endpoints })
 
-// lifecycleOptions decide about nodes and pods. The first ten are those of
-// kube-controller-manager, the removed ones with the defaults they had.
+// lifecycleOptions are the options of [Lifecycle]. The first ten are those of
+// kube-controller-manager; the ones that it removed keep their last defaults.
 var lifecycleOptions = []options.Option[Controller]{
 	{Field: "nodeMonitorPeriod", Flag: "node-monitor-period", Default: "5s", Set: options.NonNegativeDuration(func(c *Controller) *time.Duration { return &c.NodeMonitorPeriod }),
 		Help: "accepted and not used: deadlines replace scans"},
@@ -69,7 +69,7 @@ var lifecycleOptions = []options.Option[Controller]{
 		Help: "how long the object of a pod is kept that the Plimsoll agent of its node evicted (it is Failed and has the condition plimsoll.dev/Evicted), before it is deleted; 0s: for ever"},
 }
 
-// processOptions are those of the program around the decisions.
+// processOptions are the options of [Process] and the feature gates.
 var processOptions = []options.Option[Controller]{
 	{Field: "mode", Flag: "mode", Default: Observe, Set: options.OneOf(func(c *Controller) *string { return &c.Mode }, Observe, Replace),
 		Help: "observe (decide and tell, while kube-controller-manager acts) or replace (act; while another controller still writes, see otherWriterWindow, decisions are only told)"},
