@@ -5,11 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 	"plimsoll.dev/plimsoll/simulate/cluster"
 )
@@ -67,8 +68,8 @@ func Parse(data []byte) (Scenario, strictyaml.Faults) {
 	}
 	head := root.Quiet(&unheard).Object()
 	head.Value = root // its other fields are for who reads this kind
-	if v := head.Need("apiVersion"); v.Present() && v.Text() != config.APIVersion {
-		v.Fault("must be %s", config.APIVersion)
+	if v := head.Need("apiVersion"); v.Present() && v.Text() != options.APIVersion {
+		v.Fault("must be %s", options.APIVersion)
 	}
 	kind := head.Need("kind")
 	read := readers[kind.Text()]
@@ -88,7 +89,7 @@ func Parse(data []byte) (Scenario, strictyaml.Faults) {
 func readNode(root strictyaml.Value, faults *strictyaml.Faults) *NodeScenario {
 	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
 	layout := readLayout(doc.Get("filesystems"))
-	c := config.ReadNodeScenario(doc.Get("config"), faults)
+	c := config.ReadScenario(doc.Get("config"), faults)
 	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false), Restraint: c.Restraint.Policy()}
 	r := reader{layout: layout, faults: faults, known: map[string]bool{}, choices: agentpods.NewChoices(c.ProtectedNamespaces, c.EvictionPolicyNamespaces,
 		func(problem error) { s.Remarks = append(s.Remarks, problem.Error()) })}

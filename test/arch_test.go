@@ -40,6 +40,7 @@ var mayImport = map[string]struct {
 
 	// Languages at the edge.
 	"internal/strictyaml":     {nil, "it reads what users write, whatever it is about"},
+	"internal/options":        {[]string{"internal/strictyaml"}, "it reads options from flags and files; which options there are is decided by each program"},
 	"internal/doctor":         {[]string{"eviction", "internal/kubeletconfig", "eviction/signals"}, "it judges facts; who looked, and how, is decided elsewhere"},
 	"internal/kubeletconfig":  {[]string{"internal/strictyaml", "eviction/signals"}, "it reads what a kubelet is configured to do and says what follows for who shares its node; where files lie is not its business"},
 	"lifecycle/convert":       {[]string{"lifecycle/model"}, "it turns nodes and pods, as core/v1 knows them, into facts, and ends there; what is doubted, shared or made up is decided by who reads"},
@@ -66,14 +67,15 @@ var mayImport = map[string]struct {
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
 	// What drives the core.
-	"config":           {[]string{"eviction", "internal/strictyaml", "lifecycle/agents", "lifecycle/confirm", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "eviction/limiter", "eviction/signals"}, "it compiles what users write into policies"},
+	"agent/config":     {[]string{"eviction", "internal/options", "internal/strictyaml", "eviction/limiter", "eviction/signals"}, "it compiles the agent's configuration into policies; the controller has its own, so that the agent links none of it"},
+	"lifecycle/config": {[]string{"internal/options", "internal/strictyaml", "lifecycle/agents", "lifecycle/confirm", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones"}, "it compiles the controller's configuration into policies; the agent has its own"},
 	"lifecycle":        {[]string{"internal/kube/reflector", "lifecycle/model", "lifecycle/core", "lifecycle/convert", "internal/kube/slimpods"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
 	"agent":            {[]string{"agent/inflight", "eviction", "ranking", "eviction/limiter", "eviction/signals"}, "it is handed its ports and knows none of their implementations"},
-	"simulate/cluster": {[]string{"config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
-	"simulate":         {[]string{"agent", "config", "eviction", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
+	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
+	"simulate":         {[]string{"agent", "agent/config", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "internal/kube/client", "internal/arming", "internal/cgroup", "cgroupnotify", "config", "internal/cri", "internal/doctor", "internal/healthz", "eviction", "internal/strictyaml", "internal/kube/reflector", "internal/kill", "internal/kubeletconfig", "internal/evict", "lifecycle", "lifecycle/model", "lifecycle/core", "lifecycle/zones", "internal/metrics", "internal/kube/agentpods", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "eviction/limiter", "eviction/signals", "simulate", "internal/checkpoint", "stats", "internal/doctor/probe"},
+	"cmd/plimsoll": {[]string{"agent", "internal/kube/client", "internal/arming", "internal/cgroup", "cgroupnotify", "agent/config", "lifecycle/config", "internal/options", "internal/cri", "internal/doctor", "internal/healthz", "eviction", "internal/strictyaml", "internal/kube/reflector", "internal/kill", "internal/kubeletconfig", "internal/evict", "lifecycle", "lifecycle/model", "lifecycle/core", "lifecycle/zones", "internal/metrics", "internal/kube/agentpods", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "eviction/limiter", "eviction/signals", "simulate", "internal/checkpoint", "stats", "internal/doctor/probe"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.
@@ -97,7 +99,7 @@ var mayImport = map[string]struct {
 	"test/harness/vm/wire":          {nil, "it is what both sides of a serial line say"},
 	"test/bench":                    {[]string{"agent", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it measures the binary from outside"},
 	"test/harness/fakeapiserver":    {nil, "it is a cluster for whoever is measured, and knows none of them"},
-	"test/bench/lifecycle":          {[]string{"internal/kube/client", "config", "lifecycle", "test/harness/fakeapiserver"}, "it runs the controller as the program does, by its defaults"},
+	"test/bench/lifecycle":          {[]string{"internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller as the program does, by its defaults"},
 	"test/demo":                     {[]string{"agent", "internal/kube/agentpods", "eviction/signals", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 }
 
@@ -113,14 +115,14 @@ var mayUse = []struct {
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"internal/kube/client", "cmd/", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/kube/client", "cmd/", "config", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/client", "cmd/", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
 	{"k8s.io/client-go/", []string{"internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"cmd/", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
-	{"github.com/spf13/pflag", []string{"config"}, "flags are made from the one table of options"},
+	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config"}, "flags are made from the table of options of each program"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/decisions/002, 013)"},
 	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
 	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package holds the instruments; the others are handed functions (docs/decisions/019)"},
@@ -153,6 +155,24 @@ func TestImportsOfOurOwn(t *testing.T) {
 			ours, is := strings.CutPrefix(p, modulePath)
 			if is && !slices.Contains(rule.ours, ours) {
 				t.Errorf("%s imports %s, but %s may import only %v of ours: %s", s.name, ours, s.dir, rule.ours, rule.why)
+			}
+		}
+	}
+}
+
+// TestConfigurations_LinkNothingOfTheOtherProgram follows the table of imports, which
+// [TestImportsOfOurOwn] holds the code to.
+func TestConfigurations_LinkNothingOfTheOtherProgram(t *testing.T) {
+	for from, other := range map[string]string{"agent/config": "lifecycle", "lifecycle/config": "agent"} {
+		linked := []string{from}
+		for i := 0; i < len(linked); i++ {
+			for _, p := range mayImport[linked[i]].ours {
+				if p == other || strings.HasPrefix(p, other+"/") {
+					t.Errorf("%s links %s, by %s: the programs share internal/options and nothing else of their configuration", from, p, linked[i])
+				}
+				if !slices.Contains(linked, p) {
+					linked = append(linked, p)
+				}
 			}
 		}
 	}

@@ -19,7 +19,7 @@ const (
 
 // excepted from the limits, each for its reason: "FILE" or "FILE FUNCTION".
 var excepted = map[string]string{
-	"config/faults_test.go TestFaultClasses":           "a flat table of faults",
+	"agent/config/faults_test.go TestFaultClasses":     "a flat table of faults",
 	"eviction/departure_test.go TestExtraLooks":        "a flat list of stories: one thought each, and they read best side by side",
 	"eviction/machine_test.go TestRulesOfRegularLooks": "a flat list of stories",
 	"eviction/evict_test.go TestMessages":              "a flat table of messages",

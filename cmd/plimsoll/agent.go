@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	nodesignal "plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/nodestatus"

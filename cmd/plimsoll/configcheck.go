@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 // maxConfigBytes bounds what is read of a configuration file.
@@ -90,22 +93,30 @@ func checkFiles(files []string, in io.Reader, out, errs io.Writer) error {
 	return nil
 }
 
-// checkConfig returns the kind of a configuration, what is allowed and seldom meant,
-// and the faults for which the program would not start.
+// checkConfig returns the kind of a configuration and its warnings. Returns an error
+// if the program of that kind would not start with it.
 func checkConfig(data []byte) (kind string, warnings []string, err error) {
-	checked, err := config.Check(data)
+	kind, err = options.KindOf(data, []string{agentconfig.Kind, controllerconfig.Kind}, slices.Concat(agentconfig.Fields(), controllerconfig.Fields()))
+	switch {
+	case err != nil:
+		return "", nil, err
+	case kind == controllerconfig.Kind:
+		c, err := controllerconfig.ParseFile(data)
+		if err != nil {
+			return kind, nil, err
+		}
+		return kind, c.Warnings(), nil
+	}
+	c, err := agentconfig.ParseFile(data)
 	if err != nil {
-		return checked.Kind, nil, err
+		return kind, nil, err
 	}
-	if c := checked.Controller; c != nil {
-		return checked.Kind, c.Warnings(), nil
-	}
-	if given := checked.Agent.ContainerRuntimeEndpoint; given != "" && given != config.NoRuntime {
+	if given := c.ContainerRuntimeEndpoint; given != "" && given != agentconfig.NoRuntime {
 		if _, err := cri.ParseEndpoint(given); err != nil {
-			return checked.Kind, nil, fmt.Errorf("containerRuntimeEndpoint: %w", err)
+			return kind, nil, fmt.Errorf("containerRuntimeEndpoint: %w", err)
 		}
 	}
-	return checked.Kind, nil, nil
+	return kind, nil, nil
 }
 
 func readConfig(in io.Reader, name string) ([]byte, error) {

@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/internal/options"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 func TestConfigCheck(t *testing.T) {
@@ -60,4 +64,24 @@ func TestConfigCheck(t *testing.T) {
 	if status, _, errs := plimsoll("", "config", "chekc"); status != exitInvalid || !strings.Contains(errs, "check") {
 		t.Errorf("a command that there is not: %d: %s", status, errs)
 	}
+}
+
+// FuzzCheckConfig: a file is valid if it is valid for one of the two programs.
+func FuzzCheckConfig(f *testing.F) {
+	for _, kind := range []string{agentconfig.Kind, controllerconfig.Kind, "KubeletConfiguration"} {
+		for _, text := range []string{"", "evictionHard: {memory.available: 100Mi}\n", "mode: replace\n", "containerRuntimeEndpoint: none\n"} {
+			f.Add([]byte(options.FileHead(kind) + text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kind, _, err := checkConfig(data)
+		agent, ofAgent := agentconfig.ParseFile(data)
+		_, ofController := controllerconfig.ParseFile(data)
+		if ofAgent == nil && agent.ContainerRuntimeEndpoint != "" {
+			return // its form is checked, too
+		}
+		if (err == nil) != (ofAgent == nil || ofController == nil) || err == nil && (kind == agentconfig.Kind) != (ofAgent == nil) {
+			t.Errorf("kind %q: %v; the agent: %v; the controller: %v", kind, err, ofAgent, ofController)
+		}
+	})
 }

@@ -15,12 +15,12 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/lifecycle"
+	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 func controllerCommand() *cobra.Command {
@@ -35,9 +35,9 @@ default, it only tells what it would do. Decisions are JSON lines on standard
 error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 		Args: takesNothing,
 	}
-	flags := config.AddControllerFlags(cmd.Flags())
+	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags win over it")
-	cmd.RunE = untilSignalled(func() (*config.Controller, error) { return config.LoadController(file, flags) }, runController)
+	cmd.RunE = untilSignalled(func() (*config.Controller, error) { return config.Load(file, flags) }, runController)
 	return cmd
 }
 

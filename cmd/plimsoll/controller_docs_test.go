@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/lifecycle"
+	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 // What operators read at night: each key, decision, flag and metric that the
@@ -37,7 +37,7 @@ func TestTheControllersDocumentIsTrue(t *testing.T) {
 		}
 	}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	config.AddControllerFlags(flags)
+	config.AddFlags(flags)
 	others := map[string]bool{"controllers": true} // kube-controller-manager's
 	for _, found := range regexp.MustCompile(`--([a-z][a-z-]+[a-z])`).FindAllStringSubmatch(text, -1) {
 		if flags.Lookup(found[1]) == nil && !others[found[1]] && !strings.Contains(text, found[0]+"-…") {

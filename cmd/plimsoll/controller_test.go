@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/lifecycle/config"
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
@@ -57,11 +57,11 @@ func build(t *testing.T, flags ...string) *tower {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	registered := config.AddControllerFlags(set)
+	registered := config.AddFlags(set)
 	if err := set.Parse(append(flags, "--kubeconfig="+kubeconfig, "--healthz-bind-address=127.0.0.1:0", "--logging-format=json")); err != nil {
 		t.Fatal(err)
 	}
-	options, err := config.LoadController("", registered)
+	options, err := config.Load("", registered)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 // namedFlag is a flag in a text, with its value where that is one word: no
@@ -102,13 +103,13 @@ func refusesValue(flag, value string) bool {
 		return false
 	}
 	agent, controller := pflag.NewFlagSet("agent", pflag.ContinueOnError), pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	ofAgent, ofController := config.AddFlags(agent), config.AddControllerFlags(controller)
+	ofAgent, ofController := agentconfig.AddFlags(agent), controllerconfig.AddFlags(controller)
 	var err error
 	switch { // the flags accept any text, which Load checks
 	case agent.Set(flag, value) == nil:
-		_, err = config.Load("", ofAgent)
+		_, err = agentconfig.Load("", ofAgent)
 	case controller.Set(flag, value) == nil:
-		_, err = config.LoadController("", ofController)
+		_, err = controllerconfig.Load("", ofController)
 	}
 	var faults strictyaml.Faults
 	errors.As(err, &faults)

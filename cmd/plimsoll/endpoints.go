@@ -8,8 +8,8 @@ import (
 	"net"
 	"sync"
 
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/options"
 )
 
 // An opened listener, and the server for it.
@@ -22,7 +22,7 @@ type opened struct {
 // on the socket and on loopback; on other addresses by HTTPS, and what needs a
 // right by reviews. Returns those that could be opened, and the errors of the
 // others.
-func openEndpoints(ctx context.Context, address string, c *config.Endpoints, s healthz.Settings, review healthz.Review) (all []opened, err error) {
+func openEndpoints(ctx context.Context, address string, c *options.Endpoints, s healthz.Settings, review healthz.Review) (all []opened, err error) {
 	if c.HealthSocket != "" {
 		l, failed := healthz.ListenSocket(ctx, c.HealthSocket)
 		if failed == nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/evict"

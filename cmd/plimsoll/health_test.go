@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/options"
 )
 
 // serving opens endpoints as agent and controller do, until the test ends. It
 // returns the addresses of the listeners, in the order in which they were opened.
-func serving(t *testing.T, address string, c *config.Endpoints, live *atomic.Bool, review healthz.Review) (at []string) {
+func serving(t *testing.T, address string, c *options.Endpoints, live *atomic.Bool, review healthz.Review) (at []string) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -55,7 +55,7 @@ func TestHealth_AnswersBesideHangingConnections(t *testing.T) {
 	var live atomic.Bool
 	live.Store(true)
 	socket := filepath.Join(t.TempDir(), "health.sock")
-	at := serving(t, "0.0.0.0:0", &config.Endpoints{HealthSocket: socket}, &live, nil)
+	at := serving(t, "0.0.0.0:0", &options.Endpoints{HealthSocket: socket}, &live, nil)
 	_, port, err := net.SplitHostPort(at[1])
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +115,8 @@ func TestEndpoints_NeedATokenBeyondLoopback(t *testing.T) {
 		answer.Body.Close()
 		return answer.StatusCode
 	}
-	loopback := serving(t, "127.0.0.1:0", &config.Endpoints{}, &live, known)[0]
-	_, port, err := net.SplitHostPort(serving(t, "0.0.0.0:0", &config.Endpoints{}, &live, known)[0])
+	loopback := serving(t, "127.0.0.1:0", &options.Endpoints{}, &live, known)[0]
+	_, port, err := net.SplitHostPort(serving(t, "0.0.0.0:0", &options.Endpoints{}, &live, known)[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/gc"
 )
 

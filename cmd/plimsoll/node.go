@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cgroup"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/cgroupnotify"
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"

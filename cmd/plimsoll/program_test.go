@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 )
 
 // The host's root comes before the runtime's socket, whether it was named or

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"plimsoll.dev/plimsoll/agent"
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/arming"
 )
 

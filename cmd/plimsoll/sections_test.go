@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
@@ -236,8 +237,8 @@ func TestState_ASetClockEndsNoGracePeriod(t *testing.T) {
 }
 
 // soft is a setting for the signal memory.available.
-func soft(text string) config.Map {
-	return config.Map{Set: true, Settings: []config.Setting{{Key: "memory.available", Text: text}}}
+func soft(text string) options.Map {
+	return options.Map{Set: true, Settings: []options.Setting{{Key: "memory.available", Text: text}}}
 }
 
 // A minute ago, by the time since boot, an agent saw a threshold met; the time of day

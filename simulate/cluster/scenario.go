@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
+	"plimsoll.dev/plimsoll/lifecycle/config"
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
@@ -55,7 +55,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func Read(root strictyaml.Value, faults *strictyaml.Faults) *Scenario {
 	doc := root.Object("apiVersion", "kind", "config", "nodes", "pods", "events", "until")
 	r := newReader(faults)
-	s := &Scenario{policy: config.ReadScenario(doc.Get("config"), faults).Policy()}
+	s := &Scenario{policy: config.ReadScenario(doc.Get("config")).Policy()}
 	r.learnNodes(doc)
 	s.nodes = r.registered(doc.Need("nodes").List())
 	s.pods = r.created(doc.Get("pods").List())

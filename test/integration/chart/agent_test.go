@@ -13,7 +13,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 // variants are values that change much; whatever holds of the chart holds of each.
@@ -75,12 +76,12 @@ func checkConfigurations(t *testing.T, all map[string]runtime.Object) {
 			continue
 		}
 		if text := files.Data["agent.yaml"]; text != "" {
-			if _, err := config.ParseFile([]byte(text)); err != nil {
+			if _, err := agentconfig.ParseFile([]byte(text)); err != nil {
 				t.Errorf("%s: the agent refuses its configuration: %v\n%s", name, err, text)
 			}
 		}
 		if text := files.Data["controller.yaml"]; text != "" {
-			if _, err := config.ParseControllerFile([]byte(text)); err != nil {
+			if _, err := controllerconfig.ParseFile([]byte(text)); err != nil {
 				t.Errorf("%s: the controller refuses its configuration: %v\n%s", name, err, text)
 			}
 		}
@@ -200,7 +201,7 @@ func TestWhoCollectsWritesToLogs(t *testing.T) {
 // TestDisarmedByDefault: who installs and says nothing has nobody killed.
 func TestDisarmedByDefault(t *testing.T) {
 	all := needTool(t, "helm").made(t)
-	c, err := config.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
+	c, err := agentconfig.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,11 +222,11 @@ func TestProbes_UseTheSocketAlone(t *testing.T) {
 		all := helm.made(t, values...)
 		agent := find[*appsv1.DaemonSet](t, all, "DaemonSet/plimsoll-agent").Spec.Template.Spec.Containers[0]
 		controller := find[*appsv1.Deployment](t, all, "Deployment/plimsoll-controller").Spec.Template.Spec.Containers[0]
-		c, err := config.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
+		c, err := agentconfig.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := config.ParseControllerFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-controller").Data["controller.yaml"]))
+		l, err := controllerconfig.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-controller").Data["controller.yaml"]))
 		if err != nil {
 			t.Fatal(err)
 		}

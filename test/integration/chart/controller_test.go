@@ -12,9 +12,10 @@ import (
 	clientv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 // TestController_DoctorSeesWhetherItActs: the doctor of a cluster reads command lines,
@@ -71,7 +72,7 @@ func controllerPod(t *testing.T, helm *tool, values []string) *corev1.Pod {
 		if !is {
 			continue
 		}
-		file, err := config.ParseControllerFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/"+d.Name).Data["controller.yaml"]))
+		file, err := controllerconfig.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/"+d.Name).Data["controller.yaml"]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +123,7 @@ func TestAgent_ReadsKubeletConfigOfItsRoot(t *testing.T) {
 		{[]string{`agent.host.kubelet="/data/kubelet"`, `agent.config.kubeletConfig="/etc/kubelet.yaml"`}, "/etc/kubelet.yaml"},
 	} {
 		files := find[*corev1.ConfigMap](t, helm.made(t, c.values...), "ConfigMap/plimsoll-agent")
-		read, err := config.ParseFile([]byte(files.Data["agent.yaml"]))
+		read, err := agentconfig.ParseFile([]byte(files.Data["agent.yaml"]))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"plimsoll.dev/plimsoll/config"
+	agentconfig "plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
 var update = flag.Bool("update", false, "write what is made from other files")
@@ -96,7 +97,7 @@ func TestGeneratedSchema(t *testing.T) {
 		policies = append(policies, policyName(name))
 	}
 	for name, values := range map[string][]string{
-		"agentFields": config.Fields(), "controllerFields": config.ControllerFields(), "policyNames": policies,
+		"agentFields": agentconfig.Fields(), "controllerFields": controllerconfig.Fields(), "policyNames": policies,
 	} {
 		line := regexp.MustCompile(fmt.Sprintf(`"%s": \{"enum": \[.*\]\}`, name))
 		list, err := json.Marshal(values)

@@ -11,10 +11,12 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// thresholds compiles the four eviction maps, noting every fault.
+// thresholds returns the thresholds that the four eviction maps define, and adds their
+// faults.
 func (c *Agent) thresholds(faults *strictyaml.Faults) []eviction.Threshold {
 	graces := c.graces(faults)
 	reclaims := c.reclaims(faults)
@@ -42,7 +44,7 @@ func (c *Agent) thresholds(faults *strictyaml.Faults) []eviction.Threshold {
 
 // threshold parses one entry; ok is false for a faulty one and for 0% and
 // 100%, which switch a threshold off.
-func threshold(s Setting, faults *strictyaml.Faults) (t eviction.Threshold, ok bool) {
+func threshold(s options.Setting, faults *strictyaml.Faults) (t eviction.Threshold, ok bool) {
 	sig, err := signals.Parse(s.Key)
 	if err != nil {
 		faults.Add(s.Where, s.Text, "%v", err)
@@ -112,10 +114,10 @@ func (c *Agent) reclaims(faults *strictyaml.Faults) map[signals.Signal]eviction.
 	return reclaims
 }
 
-// bySignal yields the settings of a map in their order; keys that are no
-// signals are faults.
-func bySignal(m Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, Setting] {
-	return func(yield func(signals.Signal, Setting) bool) {
+// bySignal yields the settings of a map in their order, and adds a fault for each key
+// that is not a signal.
+func bySignal(m options.Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, options.Setting] {
+	return func(yield func(signals.Signal, options.Setting) bool) {
 		for _, s := range m.Settings {
 			sig, err := signals.Parse(s.Key)
 			if err != nil {
@@ -130,7 +132,7 @@ func bySignal(m Map, faults *strictyaml.Faults) iter.Seq2[signals.Signal, Settin
 var reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 
 func (c *Agent) validateReserved(faults *strictyaml.Faults) {
-	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
+	for _, m := range []options.Map{c.KubeReserved, c.SystemReserved} {
 		for _, s := range m.Settings {
 			if !slices.Contains(reservable, s.Key) {
 				faults.Add(s.Where, s.Key, "can not be reserved: use one of %s", strings.Join(reservable, ", "))
@@ -142,11 +144,10 @@ func (c *Agent) validateReserved(faults *strictyaml.Faults) {
 	}
 }
 
-// ReservedMemory is what kubeReserved and systemReserved take of the memory
-// together.
+// ReservedMemory returns the memory of kubeReserved and systemReserved together.
 func (c *Agent) ReservedMemory() signals.Bytes {
 	var total signals.Bytes
-	for _, m := range []Map{c.KubeReserved, c.SystemReserved} {
+	for _, m := range []options.Map{c.KubeReserved, c.SystemReserved} {
 		if s, set := m.Get("memory"); set {
 			if q, err := strictyaml.ParseQuantity(s.Text); err == nil {
 				total = signals.Bytes(signals.Amount(total).Plus(signals.Amount(strictyaml.Whole(q))))

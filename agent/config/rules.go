@@ -9,7 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// Policy compiles what the decisions need. The configuration must be valid.
+// Policy returns the policy of eviction decisions on a node with the layout of
+// filesystems. Returns an error if the configuration is not valid.
 func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
 	var faults strictyaml.Faults
 	settings := eviction.Settings{
@@ -30,8 +31,8 @@ func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
 	return eviction.NewPolicy(settings)
 }
 
-// validate notes what is wrong beyond the form of single values, and puts the
-// defaults of explicit zeros in.
+// validate adds the faults of options that do not go together or are out of range, and
+// replaces zeros that mean the default.
 func (c *Agent) validate(faults *strictyaml.Faults) {
 	c.thresholds(faults)
 	c.validateReserved(faults)

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,13 +11,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/agent/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
-
-var update = flag.Bool("update", false, "write docs/configuration.md instead of comparing it")
 
 const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
 
@@ -26,14 +24,8 @@ const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: AgentConfiguration\n"
 // line.
 func load(t *testing.T, text string, args ...string) (*config.Agent, error) {
 	t.Helper()
-	return loadAs(t, head, text, args, config.AddFlags, config.Load)
-}
-
-// loadAs makes a configuration of the kind that the functions are of.
-func loadAs[C any](t *testing.T, head, text string, args []string, add func(*pflag.FlagSet) *config.Flags, load func(string, *config.Flags) (C, error)) (C, error) {
-	t.Helper()
 	set := pflag.NewFlagSet("plimsoll", pflag.ContinueOnError)
-	flags := add(set)
+	flags := config.AddFlags(set)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +36,7 @@ func loadAs[C any](t *testing.T, head, text string, args []string, add func(*pfl
 			t.Fatal(err)
 		}
 	}
-	return load(path, flags)
+	return config.Load(path, flags)
 }
 
 // thresholds lists what a configuration compiles to.
@@ -186,7 +178,7 @@ func TestAFlagWinsOverTheFile(t *testing.T) {
 }
 
 func TestFilesThatAreNone(t *testing.T) {
-	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &config.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
+	if _, err := config.Load(filepath.Join(t.TempDir(), "missing.yaml"), &options.Flags{}); err == nil || errors.As(err, new(strictyaml.Faults)) || !strings.Contains(err.Error(), "missing.yaml") {
 		t.Errorf("a missing file: %v", err)
 	}
 	for text, want := range map[string]string{
@@ -197,25 +189,6 @@ func TestFilesThatAreNone(t *testing.T) {
 	} {
 		if _, err := config.ParseFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
-func TestReferenceIsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "docs", "configuration.md")
-	want := config.Reference()
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Errorf("docs/configuration.md differs from the table of options (%v): run go test ./config -update", err)
-	}
-	for _, field := range config.Fields() {
-		if !strings.Contains(want, "`"+field+"`") {
-			t.Errorf("%s is not documented", field)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package config
+package options
 
 import (
 	"strings"
@@ -8,10 +8,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// A flagText is what was given for a flag, once or several times.
+// flagText implements [pflag.Value]. It records the texts given for one flag
+// and accepts any: Load reports the faults of all flags at once.
 type flagText struct {
 	preset string
-	shape  shape
+	shape  Shape
 	given  []string
 }
 
@@ -24,51 +25,48 @@ func (f *flagText) Set(text string) error {
 
 func (f *flagText) Type() string {
 	switch f.shape {
-	case boolean:
+	case Boolean:
 		return "bool"
-	case list:
+	case List:
 		return "a,b"
-	case lessMap:
+	case LessMap:
 		return "key<value,..."
-	case equalMap:
+	case EqualMap:
 		return "key=value,..."
-	case gateMap:
+	case GateMap:
 		return "key=bool,..."
 	}
 	return "string"
 }
 
-// Flags are the flags of one table of options, and what was given for them.
+// Flags holds the texts given for the flags of one table. The zero value holds
+// none.
 type Flags struct{ texts map[string]*flagText } // by the option's field
 
-// AddFlags registers a flag for every option of the agent that has one.
-func AddFlags(set *pflag.FlagSet) *Flags { return addFlags(&agentKind, set) }
-
-// AddControllerFlags is AddFlags for the options of the controller.
-func AddControllerFlags(set *pflag.FlagSet) *Flags { return addFlags(&controllerKind, set) }
-
-func addFlags[C any](k *kind[C], set *pflag.FlagSet) *Flags {
+// AddFlags registers a flag for every option that has one, and returns what
+// receives their texts when set is parsed.
+func (t *Table[C]) AddFlags(set *pflag.FlagSet) *Flags {
 	flags := &Flags{map[string]*flagText{}}
-	for i := range k.options {
-		o := &k.options[i]
-		if o.flag == "-" {
+	for i := range t.Options {
+		o := &t.Options[i]
+		if o.Flag == "-" {
 			continue
 		}
-		f := &flagText{preset: o.preset, shape: o.shape}
-		flags.texts[o.field] = f
+		f := &flagText{preset: o.Default, shape: o.Shape}
+		flags.texts[o.Field] = f
 		short := ""
-		if len(o.flag) == 1 {
-			short = o.flag
+		if len(o.Flag) == 1 {
+			short = o.Flag
 		}
-		registered := set.VarPF(f, o.flag, short, o.help)
-		if o.shape == boolean {
+		registered := set.VarPF(f, o.Flag, short, o.Help)
+		if o.Shape == Boolean {
 			registered.NoOptDefVal = "true"
 		}
 	}
 	return flags
 }
 
-// given lists the texts given for the flag of a field, in their order.
+// given returns the texts given for the flag of a field, in their order.
 func (f *Flags) given(field string) []string {
 	if t := f.texts[field]; t != nil {
 		return t.given
@@ -76,40 +74,40 @@ func (f *Flags) given(field string) []string {
 	return nil
 }
 
-// fromFlag sets the option from the texts given for its flag. Maps and lists
-// add up when the flag is repeated; of the others the last one counts.
-func (o *option[C]) fromFlag(c *C, given []string, faults *strictyaml.Faults) {
-	where := "--" + o.flag
+// fromFlag sets the option to the texts given for its flag. Repeated maps and
+// lists add up; of other values the last one counts.
+func (o *Option[C]) fromFlag(c *C, given []string, faults *strictyaml.Faults) {
+	where := "--" + o.Flag
 	last := given[len(given)-1]
-	switch o.shape {
-	case boolean:
+	switch o.Shape {
+	case Boolean:
 		switch last {
 		case "true", "1", "t", "T", "TRUE", "True":
-			*o.setBool(c) = true
+			*o.Bool(c) = true
 		case "false", "0", "f", "F", "FALSE", "False":
-			*o.setBool(c) = false
+			*o.Bool(c) = false
 		default:
 			faults.Add(where, last, "must be true or false")
 		}
-	case list:
+	case List:
 		items := []string{}
 		for item := range parts(given) {
 			items = append(items, item)
 		}
-		*o.setList(c) = items
-	case lessMap:
-		*o.setMap(c) = mapOf(given, "<", where, faults)
-	case equalMap, gateMap:
-		*o.setMap(c) = mapOf(given, "=", where, faults)
-	case text:
-		if problem := o.setText(c, last); problem != "" {
+		*o.List(c) = items
+	case LessMap:
+		*o.Map(c) = mapOf(given, "<", where, faults)
+	case EqualMap, GateMap:
+		*o.Map(c) = mapOf(given, "=", where, faults)
+	case Text:
+		if problem := o.Set(c, last); problem != "" {
 			faults.Add(where, last, "%s", problem)
 		}
 	}
 }
 
-// parts yields what stands between commas, blanks around it and empty ones
-// left out.
+// parts yields the parts between commas, without the blanks around them. Empty
+// parts are left out.
 func parts(given []string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, text := range given {
@@ -122,8 +120,8 @@ func parts(given []string) func(func(string) bool) {
 	}
 }
 
-// mapOf splits key<value or key=value pairs. A key given twice is a fault: the
-// kubelet would take the last one silently.
+// mapOf splits key<value or key=value pairs. A key that is given twice is a
+// fault; the kubelet silently uses the last one.
 func mapOf(given []string, separator, where string, faults *strictyaml.Faults) Map {
 	m := Map{Set: true}
 	for part := range parts(given) {

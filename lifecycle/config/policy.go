@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// Policy compiles what the decisions need. The configuration must be valid.
+// Policy returns the policy of all decisions. The configuration must be valid.
 func (c *Controller) Policy() core.Policy {
 	return core.Policy{
 		Health: heartbeat.Policy{

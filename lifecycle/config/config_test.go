@@ -1,7 +1,9 @@
 package config_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,32 +11,57 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
+	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-const controllerHead = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfiguration\n"
+const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfiguration\n"
 
-// loadController is load for the controller.
-func loadController(t *testing.T, text string, args ...string) (*config.Controller, error) {
+// load makes a configuration of a file's text, "" for no file, and a command
+// line.
+func load(t *testing.T, text string, args ...string) (*config.Controller, error) {
 	t.Helper()
-	return loadAs(t, controllerHead, text, args, config.AddControllerFlags, config.LoadController)
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	flags := config.AddFlags(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	path := ""
+	if text != "" {
+		path = filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(path, []byte(head+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.Load(path, flags)
+}
+
+func oneFault(t *testing.T, err error, where, want string) {
+	t.Helper()
+	var faults strictyaml.Faults
+	if !errors.As(err, &faults) || len(faults) != 1 {
+		t.Errorf("%s: want one fault, have: %v", where, err)
+		return
+	}
+	if !strings.HasPrefix(faults[0].Error(), where) || !strings.Contains(faults[0].Problem, want) {
+		t.Errorf("fault %q does not name %s and %q", faults[0].Error(), where, want)
+	}
 }
 
 func TestControllerDefaultsAreWhatTheTableSays(t *testing.T) {
 	var args []string
 	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	config.AddControllerFlags(set)
+	config.AddFlags(set)
 	set.VisitAll(func(f *pflag.Flag) {
 		if f.DefValue != "" {
 			args = append(args, "--"+f.Name+"="+f.DefValue)
 		}
 	})
-	written, err := loadController(t, "", args...)
+	written, err := load(t, "", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	preset, err := loadController(t, "")
+	preset, err := load(t, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,22 +157,22 @@ func TestControllerFaults(t *testing.T) {
 		{"v", "verbosity", "-1", "not negative"},
 	} {
 		t.Run(tc.field+" "+tc.value, func(t *testing.T) {
-			_, err := loadController(t, "", "--"+tc.flag+"="+tc.value)
+			_, err := load(t, "", "--"+tc.flag+"="+tc.value)
 			oneFault(t, err, "--"+tc.flag, tc.want)
-			_, err = loadController(t, tc.field+`: "`+tc.value+"\"\n")
+			_, err = load(t, tc.field+`: "`+tc.value+"\"\n")
 			oneFault(t, err, tc.field, tc.want)
 		})
 	}
 }
 
 func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
-	text, err := os.ReadFile("controller_test.go")
+	text, err := os.ReadFile("config_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Of these no text is wrong, or only what a boolean has in common with others.
 	free := []string{"featureGates", "pauseDisruptedZones", "liveLeaseReads", "leaderElect", "kubeconfig"}
-	for _, field := range config.ControllerFields() {
+	for _, field := range config.Fields() {
 		if !slices.Contains(free, field) && !strings.Contains(string(text), `", "`+field+`", "`) {
 			t.Errorf("no fault of %s is tried", field)
 		}
@@ -177,7 +204,7 @@ func TestControllerFlags_AcceptsWhatUpstreamAccepts(t *testing.T) {
 		{[]string{"--feature-gates=DogfoodingNodes=true"}, func(c *config.Controller) bool { return true }, "DogfoodingNodes is not known here"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
-			c, err := loadController(t, "", tc.args...)
+			c, err := load(t, "", tc.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,20 +220,20 @@ func TestControllerFlags_AcceptsWhatUpstreamAccepts(t *testing.T) {
 }
 
 func TestFeatureGates(t *testing.T) {
-	c, err := loadController(t, "featureGates: {NodeLease: true, AllAlpha: false}\n")
+	c, err := load(t, "featureGates: {NodeLease: true, AllAlpha: false}\n")
 	if err != nil || len(c.Warnings()) != 1 || !strings.Contains(c.Warnings()[0], "AllAlpha is not known") {
 		t.Errorf("%v, warned %q", err, c.Warnings())
 	}
-	_, err = loadController(t, "", "--feature-gates=NodeLease=perhaps")
+	_, err = load(t, "", "--feature-gates=NodeLease=perhaps")
 	oneFault(t, err, "--feature-gates", "true or false")
-	_, err = loadController(t, "", "--feature-gates=NodeLease")
+	_, err = load(t, "", "--feature-gates=NodeLease")
 	oneFault(t, err, "--feature-gates", "key=value")
-	_, err = loadController(t, "featureGates: {NodeLease: perhaps}\n")
+	_, err = load(t, "featureGates: {NodeLease: perhaps}\n")
 	oneFault(t, err, "featureGates", "true or false")
 }
 
 func TestTheElectionOfOneNeedsNoRules(t *testing.T) {
-	if _, err := loadController(t, "", "--leader-elect=false", "--leader-elect-lease-duration=1s"); err != nil {
+	if _, err := load(t, "", "--leader-elect=false", "--leader-elect-lease-duration=1s"); err != nil {
 		t.Error(err)
 	}
 }
@@ -223,7 +250,7 @@ func TestTheFourModes(t *testing.T) {
 		{[]string{"--taint-based-evictions=false"}, mode{byTaints: true, legacy: true}},
 		{[]string{"--enable-taint-manager=false", "--taint-based-evictions"}, mode{noExecute: true}},
 	} {
-		c, err := loadController(t, "", tc.args...)
+		c, err := load(t, "", tc.args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +270,7 @@ func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
 		"liveLeaseReads": "false", "liveLeaseReadsPerSecond": "7", "outageGrace": "1s", "stormNodes": "3", "stormShare": "0.5", "stormWindow": "1s", "stormLongest": "1m",
 		"recoveriesPerSecond": "3", "secondOpinion": "1m", "agentGrace": "1m", "autonomyLongest": "1h", "evictedPodTTL": "2h", "nodeRenewInterval": "1s",
 	} {
-		c, err := loadController(t, field+": "+text+"\n")
+		c, err := load(t, field+": "+text+"\n")
 		if err != nil {
 			t.Errorf("%s: %v", field, err)
 			continue
@@ -256,7 +283,7 @@ func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
 
 func TestBoundsOfUnhealthyNodes(t *testing.T) {
 	for text, want := range map[string]config.Bound{"": {}, "7": {Set: true, Nodes: 7}, "25%": {Set: true, Share: 0.25}, "100%": {Set: true, Share: 1}} {
-		c, err := loadController(t, "maxUnhealthy: 3\n", "--max-unhealthy="+text)
+		c, err := load(t, "maxUnhealthy: 3\n", "--max-unhealthy="+text)
 		if err != nil || c.MaxUnhealthy != want {
 			t.Errorf("%q: %+v, %v", text, c, err)
 		}
@@ -279,7 +306,7 @@ func TestControllerWarnings(t *testing.T) {
 		{"mode: replace\ndryRun: true\n", "nobody acts"},
 		{"mode: replace\nleaderElect: false\n", "two controllers"},
 	} {
-		c, err := loadController(t, tc.file)
+		c, err := load(t, tc.file)
 		if err != nil {
 			t.Errorf("%s: %v", tc.file, err)
 			continue
@@ -293,7 +320,7 @@ func TestControllerWarnings(t *testing.T) {
 func TestReadScenario(t *testing.T) {
 	read := func(text string) (*config.Controller, strictyaml.Faults) {
 		var faults strictyaml.Faults
-		return config.ReadScenario(strictyaml.Parse([]byte(text), &faults), &faults), faults
+		return config.ReadScenario(strictyaml.Parse([]byte(text), &faults)), faults
 	}
 	c, faults := read("{}")
 	preset := config.NewController()
@@ -318,10 +345,10 @@ func TestReadScenario(t *testing.T) {
 
 func FuzzParseControllerFile(f *testing.F) {
 	for _, seed := range []string{"maxUnhealthy: 20%", "nodeEvictionRate: 1e-6", "nodeRenewInterval: 2562047h47m16.854775807s", "leaderElect: false", "stormShare: 0x1p-2"} {
-		f.Add([]byte(controllerHead + seed))
+		f.Add([]byte(head + seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := config.ParseControllerFile(data)
+		c, err := config.ParseFile(data)
 		if err != nil {
 			return
 		}

@@ -4,24 +4,28 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/internal/options"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// ControllerKind is the kind of the controller's configuration file.
-const ControllerKind = "ControllerConfiguration"
+// Kind is the kind of the controller's configuration file.
+const Kind = "ControllerConfiguration"
 
-// Controller is the configuration of the cluster's side. Options that
-// kube-controller-manager has or had have its names, defaults and meanings.
+// Controller is the configuration of the controller. Options that
+// kube-controller-manager has, or had, have its names, defaults and meanings.
 type Controller struct {
 	Lifecycle
 	Process
-	FeatureGates Map // of kube-controller-manager
-	origins
+	FeatureGates options.Map // of kube-controller-manager; without effect
+	options.Origins
 }
 
-// Lifecycle is what decides: a scenario may set it, too.
+// Lifecycle holds the options on which decisions depend. A ClusterScenario may set
+// them, too.
 type Lifecycle struct {
-	NodeMonitorPeriod         time.Duration // not used: nothing is scanned
+	NodeMonitorPeriod         time.Duration // not used: there are no scans
 	NodeMonitorGracePeriod    time.Duration
 	NodeStartupGracePeriod    time.Duration
 	PodEvictionTimeout        time.Duration
@@ -38,21 +42,21 @@ type Lifecycle struct {
 	PauseDisrupted     bool
 
 	LiveLeaseReads          bool
-	LiveLeaseReadsPerSecond float64 // 0: not bounded
+	LiveLeaseReadsPerSecond float64 // 0: no limit
 	OutageGrace             time.Duration
 	StormNodes              int64   // 0: no breaker
 	StormShare              float64 // of all nodes, between 0 and 1
 	StormWindow             time.Duration
 	StormLongest            time.Duration
-	RecoveriesPerSecond     float64 // 0: not bounded
+	RecoveriesPerSecond     float64 // 0: no limit
 
-	SecondOpinion   time.Duration // 0: none
+	SecondOpinion   time.Duration // 0: agents are not asked
 	AgentGrace      time.Duration
 	AutonomyLongest time.Duration // 0: annotations are ignored
 	EvictedPodTTL   time.Duration // 0: evicted pods are kept for ever
 }
 
-// Process is what the program needs beside that.
+// Process holds the options of the program around the decisions.
 type Process struct {
 	Mode              string // Observe or Replace
 	DryRun            bool
@@ -61,9 +65,9 @@ type Process struct {
 	PodEvictionWait   time.Duration
 
 	Kubeconfig         string
-	KubeAPIQPS         float64 // -1: not bounded
-	KubeAPIBurst       int64
-	EventQPS           float64 // 0: no events
+	KubeAPIQPS         float64 // requests per second; -1: no limit
+	KubeAPIBurst       int64   // requests at once
+	EventQPS           float64 // events per second; 0: no events
 	OtherWriterWindow  time.Duration
 	HeartbeatNamespace string // empty: no leases of agents are read
 
@@ -76,68 +80,67 @@ type Process struct {
 	ResourceNamespace string
 
 	HealthzBindAddress string
-	Endpoints
+	options.Endpoints
 	LoggingFormat string
 	Verbosity     int64
 }
 
-// The modes: what becomes of decisions.
+// The values of Mode.
 const (
-	Observe = "observe" // they are told
-	Replace = "replace" // they are carried out
+	Observe = "observe" // decisions are reported only
+	Replace = "replace" // decisions are executed
 )
 
-// The methods: how a pod is evicted.
+// The values of PodEvictionMethod.
 const (
-	Delete          = "delete"
-	EvictThenDelete = "evict-then-delete"
+	Delete          = "delete"            // DELETE, as kube-controller-manager does
+	EvictThenDelete = "evict-then-delete" // policy/v1 Eviction, then DELETE after PodEvictionWait
 )
 
-// A Bound is a number of nodes, or a share of them. The zero value is none.
-type Bound struct {
-	Set   bool
-	Nodes int64
-	Share float64 // between 0 and 1; 0 where Nodes counts
+var table = options.Table[Controller]{
+	Kind:     Kind,
+	Options:  slices.Concat(lifecycleOptions, processOptions, controllerEndpoints),
+	Defaults: NewController,
+	Origins:  func(c *Controller) options.Origins { return c.Origins },
+	Validate: (*Controller).validate,
 }
 
-// controllerKind is all that is particular about the controller's configuration.
-var controllerKind = kind[Controller]{
-	name:    ControllerKind,
-	options: slices.Concat(lifecycleOptions, processOptions, controllerEndpoints),
-	preset:  NewController,
-	origins: func(c *Controller) origins { return c.origins },
-	rules:   (*Controller).validate,
+// AddFlags registers the flags of the controller and returns what receives
+// their texts.
+func AddFlags(set *pflag.FlagSet) *options.Flags { return table.AddFlags(set) }
+
+// Load returns the configuration made of the defaults, the file at path (if path is
+// not empty) and the flags; later ones override earlier ones. Returns
+// [strictyaml.Faults] with every fault if the configuration is not valid, and another
+// error if the file cannot be read.
+func Load(path string, flags *options.Flags) (*Controller, error) {
+	return table.Load(path, flags)
 }
 
-// LoadController makes the controller's configuration as [Load] makes the
-// agent's.
-func LoadController(path string, flags *Flags) (*Controller, error) {
-	return load(&controllerKind, path, flags)
-}
+// ParseFile returns the configuration made of the defaults and the text of a file.
+// Returns [strictyaml.Faults] with every fault if the configuration is not valid.
+func ParseFile(data []byte) (*Controller, error) { return table.Parse(data) }
 
-// ParseControllerFile makes a configuration of the defaults and the text of a
-// file.
-func ParseControllerFile(data []byte) (*Controller, error) { return parse(&controllerKind, data) }
+// Fields returns the names of all fields, in the order of the reference.
+func Fields() []string { return table.Fields() }
 
-// ControllerFields lists the names of all fields, in the order of the table.
-func ControllerFields() []string { return names(controllerKind.options) }
-
-// ReadScenario makes a configuration of the fields of a scenario's config. What
-// is left out has its default, except that nothing doubts a silent node: in a
-// scenario the watch is fresh and a live read would agree; and that evicted pods
-// are kept: what is printed of them is no part of what all scenarios print. Periods that do not go
-// together are no faults: what becomes of them can be rehearsed.
-func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Controller {
+// ReadScenario returns the configuration that the field config of a ClusterScenario
+// holds: v, a mapping of the fields of [Lifecycle]. Faults are added to those of v.
+// Missing fields have their defaults with three exceptions: live lease reads and the
+// breaker are off, because the watch of a scenario is always fresh, and evicted pods
+// are never deleted. Periods that do not go together are not faults: a scenario may
+// show their effect.
+func ReadScenario(v strictyaml.Value) *Controller {
 	c := NewController()
 	c.LiveLeaseReads, c.StormNodes, c.EvictedPodTTL = false, 0, 0
-	controllerKind.readFields(c, lifecycleOptions, v.Object(names(lifecycleOptions)...))
+	table.ReadFields(c, lifecycleOptions, v)
 	c.derive()
 	return c
 }
 
-// NewController returns the defaults.
+// NewController returns a configuration with all defaults.
 func NewController() *Controller {
-	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), origins: origins{}}
+	return &Controller{Lifecycle: newLifecycle(), Process: newProcess(), Origins: options.Origins{}}
 }
 
 func newLifecycle() Lifecycle {
