@@ -37,7 +37,7 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 FUZZTIME ?= 2m
-RATE     ?= 150MiB
+RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
@@ -68,7 +68,8 @@ components: ## build the real components that tests use: once, cached by version
 components-1.36: ## build the components with Kubernetes 1.36, for what differs between releases (COMPONENTS=components-1.36)
 	$(GO) -C test/harness/components run . -kubernetes 1.36 -o ../../../bin/components-1.36
 
-demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
+demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
+	@$(MAKE) -s build
 	@$(GO) build -o bin/demo ./test/demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
 
