@@ -99,6 +99,7 @@ var mayImport = map[string]struct {
 	"test/bench/lifecycle":          {[]string{"internal/kube/client", "config", "lifecycle", "test/harness/fakeapiserver"}, "it runs the controller as the program does, by its defaults"},
 	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
 	"test/demo/screen":              {[]string{"agent"}, "of the product it knows the form of the decision log"},
+	"test/demo/picture":             {nil, "it renders text, of any program"},
 }
 
 // mayUse says who may import what is not ours: a prefix of the import path,
