@@ -37,11 +37,11 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 FUZZTIME ?= 2m
-RATE     ?= 150MiB
+RATE     ?= 40MiB
 LIMIT    ?= 512MiB
 RUNS     ?= 10
 
-.PHONY: help build image components components-1.36 demo check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
+.PHONY: help build image components components-1.36 demo pictures check test test-unit test-race test-kernel test-v2 test-edge test-cluster e2e lint bench bench-pressure bench-reaction bench-evictions bench-footprint bench-lifecycle trial-failover fuzz vuln docs manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,9 +68,16 @@ components: ## build the real components that tests use: once, cached by version
 components-1.36: ## build the components with Kubernetes 1.36, for what differs between releases (COMPONENTS=components-1.36)
 	$(GO) -C test/harness/components run . -kubernetes 1.36 -o ../../../bin/components-1.36
 
-demo: build ## show an eviction on this machine (root; RATE=150MiB LIMIT=512MiB)
+demo: ## show an eviction on this machine (root; RATE=40MiB LIMIT=512MiB)
+	@$(MAKE) -s build
 	@$(GO) build -o bin/demo ./test/demo
 	@bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT)
+
+pictures: build ## write docs/demo.svg from a run of the demo (root; RATE=40MiB LIMIT=512MiB)
+	$(GO) build -o bin/demo ./test/demo
+	$(GO) build -o bin/picture ./test/demo/picture
+	bin/demo -plimsoll bin/plimsoll -rate $(RATE) -limit $(LIMIT) -color always > bin/demo.ansi
+	bin/picture -in bin/demo.ansi -out docs/demo.svg -command 'make demo' -title 'A pod leaks, Plimsoll evicts it'
 
 check: ## the inner loop: gofmt, vet, what needs no root; less than 3 minutes once it is compiled
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean: $$unformatted"; exit 1; }

@@ -100,7 +100,9 @@ var mayImport = map[string]struct {
 	"test/bench":                    {[]string{"agent", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it measures the binary from outside"},
 	"test/harness/fakeapiserver":    {nil, "it is a cluster for whoever is measured, and knows none of them"},
 	"test/bench/lifecycle":          {[]string{"internal/kube/client", "lifecycle", "lifecycle/config", "test/harness/fakeapiserver"}, "it runs the controller as the program does, by its defaults"},
-	"test/demo":                     {[]string{"agent", "internal/kube/agentpods", "eviction/signals", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
+	"test/demo":                     {[]string{"internal/kube/agentpods", "eviction/signals", "test/demo/screen", "test/harness/hog", "test/harness/sandbox", "test/harness/trial"}, "it shows the binary at work"},
+	"test/demo/screen":              {[]string{"agent"}, "of the product it knows the form of the decision log"},
+	"test/demo/picture":             {nil, "it renders text, of any program"},
 }
 
 // mayUse says who may import what is not ours: a prefix of the import path,

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,27 +18,81 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestTheDemoEndsWell(t *testing.T) {
+// output is a file in place of stdout, no terminal.
+func output(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestRun_EvictsTheLeakingPod(t *testing.T) {
 	sandbox.Need(t)
 	binary, err := trial.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), options{plimsoll: binary, rate: "300MiB", limit: "512"}); err != nil {
-		t.Fatal(err)
+	written := func(kind string) string {
+		to := output(t)
+		if err := run(t.Context(), to, options{plimsoll: binary, rate: "300MiB", limit: "512", color: "auto", output: kind}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(to.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	text := written("text")
+	for _, want := range []string{"⊖", "✗ 1. jobs/leaky", "✓ jobs/leaky evicted", "✓ still running: shop/web, shop/db, jobs/batch", "✓ OOM kills by the kernel: 0"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+	if strings.ContainsAny(text, "\x1b\r{") {
+		t.Errorf("control characters or JSON in the text of a file:\n%q", text)
+	}
+	var r result
+	if err := json.Unmarshal([]byte(written("json")), &r); err != nil {
+		t.Fatalf("with -o json: %v", err)
+	}
+	if r.Evicted != "jobs/leaky" || !slices.Equal(r.Survivors, []string{"shop/web", "shop/db", "jobs/batch"}) || r.Exit <= 0 || r.AvailableAfter < threshold {
+		t.Errorf("result %+v", r)
 	}
 }
 
-func TestTheDemoRefusesWhatItCanNotShow(t *testing.T) {
-	sandbox.Need(t)
+func TestRun_RefusesInvalidOptions(t *testing.T) {
 	for _, o := range []options{
-		{rate: "150MiB", limit: "300MiB"},
-		{rate: "150MiB", limit: "4GiB"},
-		{rate: "slow", limit: "512MiB"},
-		{rate: "1KiB", limit: "512MiB"},
+		{rate: "150MiB", limit: "300MiB", color: "auto", output: "text"},
+		{rate: "150MiB", limit: "4GiB", color: "auto", output: "text"},
+		{rate: "slow", limit: "512MiB", color: "auto", output: "text"},
+		{rate: "1KiB", limit: "512MiB", color: "auto", output: "text"},
+		{rate: "150MiB", limit: "512MiB", color: "blue", output: "text"},
+		{rate: "150MiB", limit: "512MiB", color: "auto", output: "yaml"},
 	} {
-		if err := run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "use") {
+		if err := run(t.Context(), output(t), o); err == nil || !strings.Contains(err.Error(), "use") {
 			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    result
+		want string
+	}{
+		{"the leaking pod alone", result{Evicted: "jobs/leaky"}, ""},
+		{"another pod", result{Evicted: "shop/db"}, "another pod"},
+		{"one more pod", result{Evicted: "jobs/leaky", Lost: []string{"shop/db"}}, "another pod"},
+		{"the kernel", result{Evicted: "jobs/leaky", OOMKills: 1}, "OOM killer"},
+	} {
+		switch err := c.r.verdict("jobs/leaky"); {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
 }
