@@ -90,7 +90,7 @@ func readNode(root strictyaml.Value, faults *strictyaml.Faults) *NodeScenario {
 	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
 	layout := readLayout(doc.Get("filesystems"))
 	c := config.ReadScenario(doc.Get("config"), faults)
-	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false), Restraint: c.Restraint.Policy()}
+	s := &NodeScenario{KeepEvicted: doc.Get("keepEvicted").Bool(false), Restraint: c.Limits.Policy()}
 	r := reader{layout: layout, faults: faults, known: map[string]bool{}, choices: agentpods.NewChoices(c.ProtectedNamespaces, c.EvictionPolicyNamespaces,
 		func(problem error) { s.Remarks = append(s.Remarks, problem.Error()) })}
 	r.learnNames(doc.Get("pods"))

@@ -31,23 +31,23 @@ type Agent struct {
 	SystemReserved                   options.Map
 	LocalStorageCapacityIsolation    bool
 
-	NodeCgroup       string
-	PodManifests     string
-	DryRun           bool
-	DisarmFile       string
-	MonitoringPeriod time.Duration
-	ExtraLooks       eviction.ExtraLooks
-	Notifications    string
-	ReactionReserve  time.Duration
-	MaxFillRate      signals.Bytes // per second; 0: see FillRate
-	StateFile        string
-	ProcRoot         string
-	CgroupRoot       string
-	LoggingFormat    string
-	Verbosity        int64
+	NodeCgroup          string
+	PodManifests        string
+	DryRun              bool
+	DisarmFile          string
+	MonitoringPeriod    time.Duration
+	ExtraLooks          eviction.ExtraLooks
+	KernelNotifications string
+	ReactionReserve     time.Duration
+	MaxFillRate         signals.Bytes // per second; 0: see FillRate
+	StateFile           string
+	ProcRoot            string
+	CgroupRoot          string
+	LoggingFormat       string
+	Verbosity           int64
 
 	Cluster
-	Restraint
+	Limits
 
 	options.Origins
 }
@@ -97,7 +97,7 @@ func ParseFile(data []byte) (*Agent, error) { return table.Parse(data) }
 // that the limits on ineffective evictions and on owners are off.
 func ReadScenario(v strictyaml.Value, faults *strictyaml.Faults) *Agent {
 	c := NewAgent()
-	c.FutileEvictions, c.OwnerBackOff = 0, 0
+	c.MaxIneffectiveEvictions, c.OwnerBackoff = 0, 0
 	table.ReadFields(c, table.Options, v)
 	c.validate(faults)
 	return c
@@ -115,7 +115,7 @@ func NewAgent() *Agent {
 		NodeCgroup:                       "/",
 		DryRun:                           true,
 		MonitoringPeriod:                 10 * time.Second,
-		Notifications:                    "auto",
+		KernelNotifications:              "auto",
 		ReactionReserve:                  eviction.DefaultReactionReserve,
 		DisarmFile:                       "/run/plimsoll/disarm",
 		StateFile:                        "/var/lib/plimsoll/state.json",
@@ -123,7 +123,7 @@ func NewAgent() *Agent {
 		CgroupRoot:                       "/sys/fs/cgroup",
 		LoggingFormat:                    "text",
 		Cluster:                          newCluster(),
-		Restraint:                        newRestraint(),
+		Limits:                           newRestraint(),
 		Origins:                          options.Origins{},
 	}
 }

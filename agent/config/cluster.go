@@ -39,7 +39,7 @@ var clusterOptions = []options.Option[Agent]{
 	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: options.OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct", "controller"),
 		Help: "how a soft eviction is asked for: status (a condition of the pod, which the controller sees), direct (the agent posts the Eviction, which needs a right on all pods), controller (a line in the agent's Lease)"},
 
-	{Field: "reclaim", Flag: "reclaim", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.Reclaim }, "auto", "on", "off"),
+	{Field: "garbageCollection", Flag: "garbage-collection", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.GarbageCollection }, "auto", "on", "off"),
 		Help: "whether the agent collects dead containers and unused images: auto leaves it to a kubelet that is there"},
 	{Field: "imageGCHighThresholdPercent", Flag: "image-gc-high-threshold", Default: "85", Set: options.Integer(func(c *Agent) *int64 { return &c.ImageGCHighThresholdPercent }),
 		Help: "percentage of the image filesystem in use from which on unused images are collected; 100 never"},
@@ -85,7 +85,7 @@ type Cluster struct {
 	LocalStorageLimits       string
 	SoftEviction             string
 
-	Reclaim                           string
+	GarbageCollection                 string
 	ImageGCHighThresholdPercent       int64
 	ImageGCLowThresholdPercent        int64
 	ImageMinimumGCAge                 time.Duration
@@ -117,7 +117,7 @@ func newCluster() Cluster {
 		LocalStorageLimits:    "auto",
 		SoftEviction:          "status",
 
-		Reclaim:                           "auto",
+		GarbageCollection:                 "auto",
 		ImageGCHighThresholdPercent:       85,
 		ImageGCLowThresholdPercent:        80,
 		ImageMinimumGCAge:                 2 * time.Minute,

@@ -105,7 +105,7 @@ func TestDefaultsAreWhatTheTableSays(t *testing.T) {
 		written.LoggingFormat != preset.LoggingFormat || written.FillRate() != preset.FillRate() || written.Verbosity != preset.Verbosity ||
 		!slices.Equal(written.EnforceNodeAllocatable, preset.EnforceNodeAllocatable) || written.EvictionMaxPodGracePeriod != preset.EvictionMaxPodGracePeriod ||
 		written.LocalStorageCapacityIsolation != preset.LocalStorageCapacityIsolation || written.DryRun != preset.DryRun ||
-		written.Cluster != preset.Cluster || written.Restraint.Policy() != preset.Restraint.Policy() ||
+		written.Cluster != preset.Cluster || written.Limits.Policy() != preset.Limits.Policy() ||
 		len(written.ProtectedNamespaces)+len(written.EvictionPolicyNamespaces) != 0 {
 		t.Errorf("the table says\n%+v, the program\n%+v", written, preset)
 	}

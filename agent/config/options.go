@@ -46,7 +46,7 @@ var nodeOptions = []options.Option[Agent]{
 		Help: "time between two regular looks, which decide as the kubelet does"},
 	{Field: "earlyEviction", Flag: "early-eviction", Default: "imminent", Set: earlyEviction,
 		Help: "what a check between two periodic ones may do: imminent (evict only when memory would be exhausted within earlyEvictionHorizon), immediate (decide as a periodic check), never"},
-	{Field: "notifications", Flag: "notifications", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.Notifications }, "auto", "off"),
+	{Field: "kernelNotifications", Flag: "kernel-notifications", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.KernelNotifications }, "auto", "off"),
 		Help: "whether the kernel may ask for a look between two that are due: auto watches whatever this kernel offers (memcg thresholds, memory.events, pressure stall information), off leaves it to the timer alone"},
 	{Field: "earlyEvictionHorizon", Flag: "early-eviction-horizon", Default: "500ms", Set: options.Duration(func(c *Agent) *time.Duration { return &c.ReactionReserve }),
 		Help: "exhaustion is imminent when memory would be gone sooner than this at its present rate"},

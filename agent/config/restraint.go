@@ -13,29 +13,29 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// Restraint holds the options that limit evictions.
-type Restraint struct {
-	EvictionsPerHour         int64 // 0: no limit
-	FutileEvictions          int64 // in a row; 0: off
-	FutileBackOff            time.Duration
-	OwnerBackOff             time.Duration // 0: off
-	ProtectedNamespaces      []string
-	EvictionPolicyNamespaces []string
+// Limits holds the options that limit evictions.
+type Limits struct {
+	EvictionsPerHour           int64 // 0: no limit
+	MaxIneffectiveEvictions    int64 // in a row; 0: off
+	IneffectiveEvictionBackoff time.Duration
+	OwnerBackoff               time.Duration // 0: off
+	ProtectedNamespaces        []string
+	EvictionPolicyNamespaces   []string
 }
 
-func newRestraint() Restraint {
-	return Restraint{FutileEvictions: 2, FutileBackOff: 5 * time.Minute, OwnerBackOff: time.Minute}
+func newRestraint() Limits {
+	return Limits{MaxIneffectiveEvictions: 2, IneffectiveEvictionBackoff: 5 * time.Minute, OwnerBackoff: time.Minute}
 }
 
 // restraintOptions are the options of [Restraint].
 var restraintOptions = []options.Option[Agent]{
 	{Field: "evictionsPerHour", Flag: "evictions-per-hour", Default: "0", Set: options.Count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
 		Help: "how many pods may be evicted within any hour, five times as many while a signal is exhausted. A namespace that has had less than its share of the bound, which is divided by the namespaces that lost pods within the hour, is never held. 0 is no bound"},
-	{Field: "futileEvictions", Flag: "futile-evictions", Default: "2", Set: options.Count(func(c *Agent) *int64 { return &c.FutileEvictions }),
+	{Field: "maxIneffectiveEvictions", Flag: "max-ineffective-evictions", Default: "2", Set: options.Count(func(c *Agent) *int64 { return &c.MaxIneffectiveEvictions }),
 		Help: "after how many evictions in a row that freed less than half of what their pods used nobody is evicted for a while: something outside of pods takes it all. A pod that exceeds its request and holds all that is missing of an exhausted signal is evicted once nothing more is taken outside of pods. 0 never stops"},
-	{Field: "futileBackOff", Flag: "futile-back-off", Default: "5m", Set: options.PositiveDuration(func(c *Agent) *time.Duration { return &c.FutileBackOff }),
+	{Field: "ineffectiveEvictionBackoff", Flag: "ineffective-eviction-backoff", Default: "5m", Set: options.PositiveDuration(func(c *Agent) *time.Duration { return &c.IneffectiveEvictionBackoff }),
 		Help: "for how long at first; it doubles up to 1h while evictions stay futile, until the pressure is over"},
-	{Field: "ownerBackOff", Flag: "owner-back-off", Default: "1m", Set: options.NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackOff }),
+	{Field: "ownerBackoff", Flag: "owner-backoff", Default: "1m", Set: options.NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackoff }),
 		Help: "how long a pod is spared whose owner's pods were evicted three times within ten minutes, unless memory is doomed or the signal is exhausted: nothing is available, or less than half of the threshold; it doubles up to 30m. 0s switches this off"},
 	{Field: "protectedNamespaces", Flag: "protected-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.ProtectedNamespaces },
 		Help: "namespaces whose pods are never evicted"},
@@ -44,8 +44,8 @@ var restraintOptions = []options.Option[Agent]{
 }
 
 // Policy returns the policy of the limiter.
-func (r *Restraint) Policy() limiter.Policy {
-	return limiter.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.FutileEvictions), FutileBackOff: r.FutileBackOff, OwnerBackOff: r.OwnerBackOff}
+func (r *Limits) Policy() limiter.Policy {
+	return limiter.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.MaxIneffectiveEvictions), FutileBackOff: r.IneffectiveEvictionBackoff, OwnerBackOff: r.OwnerBackoff}
 }
 
 func (c *Agent) validateRestraint(faults *strictyaml.Faults) {
@@ -53,15 +53,15 @@ func (c *Agent) validateRestraint(faults *strictyaml.Faults) {
 		field       string
 		is, longest time.Duration
 	}{
-		{"futileBackOff", c.FutileBackOff, limiter.LongestFutile},
-		{"ownerBackOff", c.OwnerBackOff, limiter.LongestOwner},
+		{"ineffectiveEvictionBackoff", c.IneffectiveEvictionBackoff, limiter.LongestFutile},
+		{"ownerBackoff", c.OwnerBackoff, limiter.LongestOwner},
 	} {
 		if d.is > d.longest {
 			faults.Add(c.Where(d.field), d.is.String(), "must be at most %s, up to which it doubles", d.longest)
 		}
 	}
-	if c.FutileEvictions > limiter.MostFutile {
-		faults.Add(c.Where("futileEvictions"), strconv.FormatInt(c.FutileEvictions, 10), "must be at most %d: no more evictions are remembered", limiter.MostFutile)
+	if c.MaxIneffectiveEvictions > limiter.MostFutile {
+		faults.Add(c.Where("maxIneffectiveEvictions"), strconv.FormatInt(c.MaxIneffectiveEvictions, 10), "must be at most %d: no more evictions are remembered", limiter.MostFutile)
 	}
 	for _, l := range []struct {
 		field string

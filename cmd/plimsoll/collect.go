@@ -100,7 +100,7 @@ func (c *collecting) mine() bool { return c.safety.acts() && c.neighbour.reclaim
 // run collects now and then, as long as nobody else does.
 func (c *collecting) run(ctx context.Context) {
 	for ctx.Err() == nil && c.until(ctx, true) {
-		c.log.Info("collecting dead containers and unused images", "reclaim", c.neighbour.config.Reclaim)
+		c.log.Info("collecting dead containers and unused images", "reclaim", c.neighbour.config.GarbageCollection)
 		turn, end := context.WithCancel(ctx)
 		go func() {
 			defer end()

@@ -99,7 +99,7 @@ func controllerSettings(c *config.Controller) (lifecycle.Settings, error) {
 		EvictionMethod: method, EvictionWait: c.PodEvictionWait,
 		QPS: c.KubeAPIQPS, Burst: int(c.KubeAPIBurst), EventQPS: c.EventQPS, RequestTimeout: requestTimeout,
 		AgentNamespace: c.HeartbeatNamespace,
-		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: c.OtherWriterWindow,
+		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: c.ConflictWindow,
 		Election: lifecycle.Election{
 			Enabled: c.LeaderElect, Namespace: c.ResourceNamespace, Name: c.ResourceName, Identity: me,
 			LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,

@@ -175,7 +175,7 @@ func (w *tower) decisions(verb string) (lines []map[string]any) {
 // quick are periods of a cluster whose leases are short.
 var quick = []string{
 	"--node-renew-interval=1s", "--node-monitor-period=1s", "--node-monitor-grace-period=4s", "--node-startup-grace-period=4s",
-	"--other-writer-window=0s", "--outage-grace=2s", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s",
+	"--conflict-window=0s", "--outage-grace=2s", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s",
 }
 
 // One of two nodes falls silent. Under the rights of deploy/rbac and no others, it

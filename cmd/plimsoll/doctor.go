@@ -128,7 +128,7 @@ func nodeSurvey(c *config.Agent, api *client.Connection, runtime *cri.Client, fa
 	}
 	o := probe.NodeOptions{
 		Ours: doctor.Ours{
-			Lines: lines, MaxFillRate: c.FillRate(), Reclaim: c.Reclaim, StorageLimits: cmp.Or(limitsOff(c), c.LocalStorageLimits),
+			Lines: lines, MaxFillRate: c.FillRate(), Reclaim: c.GarbageCollection, StorageLimits: cmp.Or(limitsOff(c), c.LocalStorageLimits),
 			PressureConditions: c.PressureConditions, NodeCgroup: c.NodeCgroup,
 			PodManifests: c.PodManifests, DisarmFile: c.DisarmFile,
 		},

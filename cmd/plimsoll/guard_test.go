@@ -82,7 +82,7 @@ func TestNothingIsRemovedOnceTheFileIsThere(t *testing.T) {
 func TestCollectingEndsAtOnceWhenDisarmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config.NewAgent()
-		c.Reclaim = "on"
+		c.GarbageCollection = "on"
 		log := slog.New(slog.DiscardHandler)
 		collecting := &collecting{safety: flagged(false), neighbour: &neighbour{config: c, log: log}, log: log}
 		begun := time.Now()

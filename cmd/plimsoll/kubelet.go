@@ -93,7 +93,7 @@ func (n *neighbour) there() (there, known bool) {
 // does, only if told to. As long as nobody knows, nothing is removed.
 func (n *neighbour) reclaims() bool {
 	there, known := n.there()
-	return n.config.Reclaim == "on" || n.config.Reclaim == "auto" && known && !there
+	return n.config.GarbageCollection == "on" || n.config.GarbageCollection == "auto" && known && !there
 }
 
 // limits reports whether the agent evicts pods above local-storage limits, so

@@ -13,7 +13,7 @@ import (
 // openNotifier finds out what this kernel notifies of; nil leaves the wait to
 // the time alone, which is enough for what the agent promises.
 func (p *program) openNotifier() *cgroupnotify.Notifier {
-	if p.config.Notifications == "off" {
+	if p.config.KernelNotifications == "off" {
 		p.log.Info("notifications of the kernel are switched off: looks come by the timer alone")
 		return nil
 	}

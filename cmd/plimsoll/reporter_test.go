@@ -54,7 +54,7 @@ func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
 				runtime := &askedRuntime{}
 				log := slog.New(slog.DiscardHandler)
 				c := config.NewAgent()
-				c.Reclaim = "on"
+				c.GarbageCollection = "on"
 				lines := nodestatus.NewLines(io.Discard)
 				defer lines.Close()
 				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), safety: flagged(false), ctx: t.Context(), collecting: &collecting{

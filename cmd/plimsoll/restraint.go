@@ -15,7 +15,7 @@ const savedRestraint = "restraint"
 // openRestraint is a restraint that goes on where its predecessor ended: a restart
 // gives no evictions back.
 func (p *program) openRestraint(now time.Time) *limiter.Restraint {
-	r := limiter.New(p.config.Restraint.Policy())
+	r := limiter.New(p.config.Limits.Policy())
 	if p.state == nil {
 		return r
 	}

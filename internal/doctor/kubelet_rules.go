@@ -44,10 +44,10 @@ var kubeletRules = []rule[Facts]{
 				"localStorageCapacityIsolation of the kubelet ("+f.Kubelet.Value.Source+") is false")
 		}},
 	{Code{"image-gc-both", Warning, "Kubelet and agent both collect images and dead containers: each removes what the other counts on, and by its own thresholds.",
-		"set --reclaim=auto, which leaves it to the kubelet, or switch the kubelet's off: imageGCHighThresholdPercent: 100, imageMaximumGCAge: 0s"},
+		"set --garbage-collection=auto, which leaves it to the kubelet, or switch the kubelet's off: imageGCHighThresholdPercent: 100, imageMaximumGCAge: 0s"},
 		func(f *Facts) []trouble { return one(imagesByBoth(f)) }},
 	{Code{"image-gc-late", Warning, "The kubelet begins to collect images when the agent's line on imagefs has been crossed: pods go before waste does.",
-		"lower imageGCHighThresholdPercent of the kubelet below 100 minus the agent's percentage, or set --reclaim=on and switch the kubelet's off"},
+		"lower imageGCHighThresholdPercent of the kubelet below 100 minus the agent's percentage, or set --garbage-collection=on and switch the kubelet's off"},
 		func(f *Facts) []trouble { return one(imagesLate(f)) }},
 	{Code{"storage-limits-both", Warning, "Kubelet and agent both evict pods above their local-storage limits.",
 		"set --local-storage-limits=auto, which leaves them to the kubelet"},
@@ -207,7 +207,7 @@ func imagesByBoth(f *Facts) string {
 	if !f.Kubelet.Value.Present || f.Ours.Reclaim != "on" || gc.HighPercent >= 100 && gc.MaximumAge == 0 {
 		return ""
 	}
-	return fmt.Sprintf("--reclaim=on, and the kubelet collects images from %d%% on (imageMaximumGCAge %s)", gc.HighPercent, gc.MaximumAge)
+	return fmt.Sprintf("--garbage-collection=on, and the kubelet collects images from %d%% on (imageMaximumGCAge %s)", gc.HighPercent, gc.MaximumAge)
 }
 
 func imagesLate(f *Facts) string {

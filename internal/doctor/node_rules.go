@@ -50,7 +50,7 @@ var machineRules = []rule[Facts]{
 			return when(f.Cgroups.Value.Hybrid, "memory is accounted by cgroup v1, with an empty v2 tree beside it")
 		}},
 	{Code{"psi-off", Warning, "The kernel offers no pressure stall information: nobody wakes the agent when tasks wait for memory.",
-		"start the kernel with psi=1, or set --notifications=off to say that this is wanted"},
+		"start the kernel with psi=1, or set --kernel-notifications=off to say that this is wanted"},
 		func(f *Facts) []trouble { return one(f.StallFault.Value) }},
 	{Code{"swap-on", Warning, "Swap is on: thresholds do not count it, and a node that swaps gets slow before it gets short.",
 		"switch it off (swapoff -a, and take it out of /etc/fstab), or raise the thresholds so that the agent acts before the node swaps"},

@@ -90,7 +90,7 @@ var controllerTable = [...]definition{
 	breakerOpen: {"plimsoll_controller_breaker_open", gauge, nil, nil,
 		"1 while so many nodes fell silent at once that none of them becomes Unknown."},
 	budgetExceeded: {"plimsoll_controller_budget_exceeded", gauge, nil, nil,
-		"1 while more nodes are unready than --max-unhealthy allows, and until --storm-cooldown has passed after that."},
+		"1 while more nodes are unready than --max-unhealthy allows, and until --max-unhealthy-cooldown has passed after that."},
 	leader: {"plimsoll_controller_leader", gauge, nil, nil,
 		"1 while this replica decides, 0 while it stands by."},
 	replacing: {"plimsoll_controller_replacing", gauge, nil, nil,

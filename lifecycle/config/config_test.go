@@ -120,17 +120,17 @@ func TestControllerFaults(t *testing.T) {
 		{"max-unhealthy", "maxUnhealthy", "0%", "above 0%"},
 		{"max-unhealthy", "maxUnhealthy", "NaN%", "percentage"},
 		{"max-unhealthy", "maxUnhealthy", "many", "whole number of nodes"},
-		{"storm-cooldown", "stormCooldown", "-1m", "at least 0s"},
+		{"max-unhealthy-cooldown", "maxUnhealthyCooldown", "-1m", "at least 0s"},
 		{"live-lease-reads-per-second", "liveLeaseReadsPerSecond", "-5", "must be 0 or"},
 		{"outage-grace", "outageGrace", "soon", "duration"},
-		{"storm-nodes", "stormNodes", "1.5", "whole number"},
-		{"storm-share", "stormShare", "5", "between 0 and 1"},
-		{"storm-window", "stormWindow", "0s", "above 0s"},
-		{"storm-longest", "stormLongest", "0s", "above 0s"},
-		{"recoveries-per-second", "recoveriesPerSecond", "1e7", "between 1e-6 and 1e6"},
-		{"second-opinion", "secondOpinion", "-1s", "at least 0s"},
+		{"mass-failure-min-nodes", "massFailureMinNodes", "1.5", "whole number"},
+		{"mass-failure-fraction", "massFailureFraction", "5", "between 0 and 1"},
+		{"mass-failure-window", "massFailureWindow", "0s", "above 0s"},
+		{"mass-failure-max-duration", "massFailureMaxDuration", "0s", "above 0s"},
+		{"untaint-rate", "untaintRate", "1e7", "between 1e-6 and 1e6"},
+		{"agent-alive-grace", "agentAliveGrace", "-1s", "at least 0s"},
 		{"agent-grace", "agentGrace", "0s", "above 0s"},
-		{"autonomy-longest", "autonomyLongest", "-24h", "at least 0s"},
+		{"max-autonomy-duration", "maxAutonomyDuration", "-24h", "at least 0s"},
 		{"evicted-pod-ttl", "evictedPodTTL", "-1s", "at least 0s"},
 		{"mode", "mode", "replicate", "must be one of observe, replace"},
 		{"dry-run", "dryRun", "no", "true or false"},
@@ -141,7 +141,7 @@ func TestControllerFaults(t *testing.T) {
 		{"kube-api-qps", "kubeAPIQPS", "-Inf", "must be negative, 0 or"},
 		{"kube-api-burst", "kubeAPIBurst", "-1", "not negative"},
 		{"event-qps", "eventQPS", "-1", "must be 0 or"},
-		{"other-writer-window", "otherWriterWindow", "-1s", "at least 0s"},
+		{"conflict-window", "conflictWindow", "-1s", "at least 0s"},
 		{"heartbeat-namespace", "heartbeatNamespace", "Plimsoll", "lower case"},
 		{"leader-elect-lease-duration", "leaderElectLeaseDuration", "10s", "must be above leaderElectRenewDeadline, which is 10s"},
 		{"leader-elect-renew-deadline", "leaderElectRenewDeadline", "2.4s", "must be above 1.2 times leaderElectRetryPeriod, which is 2s"},
@@ -266,9 +266,9 @@ func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
 	for field, text := range map[string]string{
 		"nodeMonitorGracePeriod": "55s", "nodeStartupGracePeriod": "2m", "podEvictionTimeout": "6m", "enableTaintManager": "false", "taintBasedEvictions": "false",
 		"nodeEvictionRate": "0.2", "secondaryNodeEvictionRate": "0.02", "largeClusterSizeThreshold": "51", "unhealthyZoneThreshold": "0.6",
-		"fullyDisruptedRate": "0", "maxUnhealthy": "20%", "stormCooldown": "1m", "pauseDisruptedZones": "true",
-		"liveLeaseReads": "false", "liveLeaseReadsPerSecond": "7", "outageGrace": "1s", "stormNodes": "3", "stormShare": "0.5", "stormWindow": "1s", "stormLongest": "1m",
-		"recoveriesPerSecond": "3", "secondOpinion": "1m", "agentGrace": "1m", "autonomyLongest": "1h", "evictedPodTTL": "2h", "nodeRenewInterval": "1s",
+		"fullyDisruptedRate": "0", "maxUnhealthy": "20%", "maxUnhealthyCooldown": "1m", "pauseDisruptedZones": "true",
+		"liveLeaseReads": "false", "liveLeaseReadsPerSecond": "7", "outageGrace": "1s", "massFailureMinNodes": "3", "massFailureFraction": "0.5", "massFailureWindow": "1s", "massFailureMaxDuration": "1m",
+		"untaintRate": "3", "agentAliveGrace": "1m", "agentGrace": "1m", "maxAutonomyDuration": "1h", "evictedPodTTL": "2h", "nodeRenewInterval": "1s",
 	} {
 		c, err := load(t, field+": "+text+"\n")
 		if err != nil {
@@ -299,7 +299,7 @@ func TestControllerWarnings(t *testing.T) {
 		{"enableTaintManager: false\ntaintBasedEvictions: true\n", "nobody evicts"},
 		{"taintBasedEvictions: false\n", "podEvictionTimeout"},
 		{"nodeEvictionRate: 0\n", "no node is ever tainted"},
-		{"liveLeaseReads: false\nstormNodes: 0\n", "a watch that hangs"},
+		{"liveLeaseReads: false\nmassFailureMinNodes: 0\n", "a watch that hangs"},
 		{"liveLeaseReadsPerSecond: 0\n", "leaves nothing"},
 		{"kubeAPIQPS: 20\n", "leaves nothing"},
 		{"heartbeatNamespace: ''\n", "never applies"},
@@ -324,13 +324,13 @@ func TestReadScenario(t *testing.T) {
 	}
 	c, faults := read("{}")
 	preset := config.NewController()
-	preset.LiveLeaseReads, preset.StormNodes, preset.EvictedPodTTL = false, 0, 0
+	preset.LiveLeaseReads, preset.MassFailureMinNodes, preset.EvictedPodTTL = false, 0, 0
 	if faults.Err() != nil || c.Lifecycle != preset.Lifecycle {
 		t.Errorf("left out: %+v, %v", c, faults)
 	}
 	// Nodes of a scenario renew every 10 s, whatever a cautious operator would set.
-	c, faults = read("{nodeMonitorGracePeriod: 20s, nodeEvictionRate: 1, enableTaintManager: false, stormNodes: 5, liveLeaseReads: true, evictedPodTTL: 5m}")
-	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.StormNodes != 5 || !c.LiveLeaseReads || c.EvictedPodTTL != 5*time.Minute {
+	c, faults = read("{nodeMonitorGracePeriod: 20s, nodeEvictionRate: 1, enableTaintManager: false, massFailureMinNodes: 5, liveLeaseReads: true, evictedPodTTL: 5m}")
+	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.MassFailureMinNodes != 5 || !c.LiveLeaseReads || c.EvictedPodTTL != 5*time.Minute {
 		t.Errorf("%+v, %v", c, faults)
 	}
 	c, faults = read("{nodeMonitorGracePeriod: 4s, podEvictionTimeout: 1s}")
@@ -344,7 +344,7 @@ func TestReadScenario(t *testing.T) {
 }
 
 func FuzzParseControllerFile(f *testing.F) {
-	for _, seed := range []string{"maxUnhealthy: 20%", "nodeEvictionRate: 1e-6", "nodeRenewInterval: 2562047h47m16.854775807s", "leaderElect: false", "stormShare: 0x1p-2"} {
+	for _, seed := range []string{"maxUnhealthy: 20%", "nodeEvictionRate: 1e-6", "nodeRenewInterval: 2562047h47m16.854775807s", "leaderElect: false", "massFailureFraction: 0x1p-2"} {
 		f.Add([]byte(head + seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -356,7 +356,7 @@ func FuzzParseControllerFile(f *testing.F) {
 		for about, right := range map[string]bool{
 			"grace":     c.NodeMonitorGracePeriod >= 0 && c.NodeStartupGracePeriod >= 0 && c.NodeRenewInterval > 0,
 			"rates":     c.NodeEvictionRate >= 0 && c.SecondaryNodeEvictionRate >= 0 && (c.KubeAPIQPS > 0 || c.KubeAPIQPS == -1) && c.KubeAPIBurst > 0,
-			"shares":    c.UnhealthyZoneThreshold >= 0 && c.StormShare >= 0 && c.StormShare <= 1,
+			"shares":    c.UnhealthyZoneThreshold >= 0 && c.MassFailureFraction >= 0 && c.MassFailureFraction <= 1,
 			"unhealthy": !c.MaxUnhealthy.Set || (c.MaxUnhealthy.Nodes > 0) != (c.MaxUnhealthy.Share > 0 && c.MaxUnhealthy.Share <= 1),
 		} {
 			if !right {

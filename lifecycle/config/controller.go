@@ -36,24 +36,24 @@ type Lifecycle struct {
 	LargeClusterSizeThreshold int64   // nodes of a zone
 	UnhealthyZoneThreshold    float64 // 0 or more; above 1 is never reached
 
-	FullyDisruptedRate float64 // nodes per second; negative: as NodeEvictionRate
-	MaxUnhealthy       Bound
-	StormCooldown      time.Duration
-	PauseDisrupted     bool
+	FullyDisruptedRate   float64 // nodes per second; negative: as NodeEvictionRate
+	MaxUnhealthy         Bound
+	MaxUnhealthyCooldown time.Duration
+	PauseDisrupted       bool
 
 	LiveLeaseReads          bool
 	LiveLeaseReadsPerSecond float64 // 0: no limit
 	OutageGrace             time.Duration
-	StormNodes              int64   // 0: no breaker
-	StormShare              float64 // of all nodes, between 0 and 1
-	StormWindow             time.Duration
-	StormLongest            time.Duration
-	RecoveriesPerSecond     float64 // 0: no limit
+	MassFailureMinNodes     int64   // 0: no breaker
+	MassFailureFraction     float64 // of all nodes, between 0 and 1
+	MassFailureWindow       time.Duration
+	MassFailureMaxDuration  time.Duration
+	UntaintRate             float64 // 0: no limit
 
-	SecondOpinion   time.Duration // 0: agents are not asked
-	AgentGrace      time.Duration
-	AutonomyLongest time.Duration // 0: annotations are ignored
-	EvictedPodTTL   time.Duration // 0: evicted pods are kept for ever
+	AgentAliveGrace     time.Duration // 0: agents are not asked
+	AgentGrace          time.Duration
+	MaxAutonomyDuration time.Duration // 0: annotations are ignored
+	EvictedPodTTL       time.Duration // 0: evicted pods are kept for ever
 }
 
 // Process holds the options of the program around the decisions.
@@ -68,7 +68,7 @@ type Process struct {
 	KubeAPIQPS         float64 // requests per second; -1: no limit
 	KubeAPIBurst       int64   // requests at once
 	EventQPS           float64 // events per second; 0: no events
-	OtherWriterWindow  time.Duration
+	ConflictWindow     time.Duration
 	HeartbeatNamespace string // empty: no leases of agents are read
 
 	LeaderElect       bool
@@ -132,7 +132,7 @@ func Fields() []string { return table.Fields() }
 // show their effect.
 func ReadScenario(v strictyaml.Value) *Controller {
 	c := NewController()
-	c.LiveLeaseReads, c.StormNodes, c.EvictedPodTTL = false, 0, 0
+	c.LiveLeaseReads, c.MassFailureMinNodes, c.EvictedPodTTL = false, 0, 0
 	table.ReadFields(c, lifecycleOptions, v)
 	c.derive()
 	return c
@@ -161,16 +161,16 @@ func newLifecycle() Lifecycle {
 		LiveLeaseReads:          true,
 		LiveLeaseReadsPerSecond: 50,
 		OutageGrace:             40 * time.Second,
-		StormNodes:              10,
-		StormShare:              0.05,
-		StormWindow:             20 * time.Second,
-		StormLongest:            5 * time.Minute,
-		RecoveriesPerSecond:     10,
+		MassFailureMinNodes:     10,
+		MassFailureFraction:     0.05,
+		MassFailureWindow:       20 * time.Second,
+		MassFailureMaxDuration:  5 * time.Minute,
+		UntaintRate:             10,
 
-		SecondOpinion:   30 * time.Minute,
-		AgentGrace:      40 * time.Second,
-		AutonomyLongest: 24 * time.Hour,
-		EvictedPodTTL:   time.Hour,
+		AgentAliveGrace:     30 * time.Minute,
+		AgentGrace:          40 * time.Second,
+		MaxAutonomyDuration: 24 * time.Hour,
+		EvictedPodTTL:       time.Hour,
 	}
 }
 
@@ -184,7 +184,7 @@ func newProcess() Process {
 		KubeAPIQPS:         100,
 		KubeAPIBurst:       200,
 		EventQPS:           20,
-		OtherWriterWindow:  10 * time.Minute,
+		ConflictWindow:     10 * time.Minute,
 		HeartbeatNamespace: "plimsoll-system",
 
 		LeaderElect:       true,

@@ -63,10 +63,10 @@ func (c *Controller) Warnings() []string {
 		{!c.TaintBasedEvictions && c.TaintEvictions, "enableTaintManager without taintBasedEvictions: pods of dead nodes go by podEvictionTimeout, tolerations count for taints of others only"},
 		{c.NodeEvictionRate == 0, "nodeEvictionRate is 0: no node is ever tainted NoExecute, or emptied, in a healthy zone"},
 		{c.UnhealthyZoneThreshold > 1, fmt.Sprintf("unhealthyZoneThreshold is %g: no zone is ever partially disrupted, so that a large outage is evicted at nodeEvictionRate", c.UnhealthyZoneThreshold)},
-		{!c.LiveLeaseReads && c.StormNodes == 0, "liveLeaseReads is off and stormNodes is 0: a watch that hangs makes every node Unknown"},
+		{!c.LiveLeaseReads && c.MassFailureMinNodes == 0, "liveLeaseReads is off and massFailureMinNodes is 0: a watch that hangs makes every node Unknown"},
 		{c.KubeAPIQPS < 0, "kubeAPIQPS is negative: only the number of workers bounds the requests to the API server"},
 		{c.LiveLeaseReads && c.KubeAPIQPS > 0 && (c.LiveLeaseReadsPerSecond == 0 || c.LiveLeaseReadsPerSecond >= c.KubeAPIQPS), "liveLeaseReadsPerSecond leaves nothing of kubeAPIQPS for writes while many nodes are silent"},
-		{c.SecondOpinion > 0 && c.HeartbeatNamespace == "", "secondOpinion has no heartbeatNamespace to ask the agents in: it never applies"},
+		{c.AgentAliveGrace > 0 && c.HeartbeatNamespace == "", "agentAliveGrace has no heartbeatNamespace to ask the agents in: it never applies"},
 		{c.DryRun && c.Mode == Replace, "dryRun holds back everything that mode replace would write: nobody acts if kube-controller-manager's controllers are off"},
 		{c.Mode == Replace && !c.LeaderElect, "mode replace without leaderElect: two controllers would act at once, so see to it that there is one"},
 	} {
@@ -103,7 +103,7 @@ func (c *Controller) warnOfPeriods() (all []string) {
 // Kubernetes to their replacement here. An empty text means that the feature is always
 // on.
 var gates = map[string]string{
-	"NodeControllerLeaseCircuitBreaker":  "liveLeaseReads and stormNodes decide",
+	"NodeControllerLeaseCircuitBreaker":  "liveLeaseReads and massFailureMinNodes decide",
 	"NodeDisruptionExclusion":            "",
 	"NodeLease":                          "",
 	"SeparateTaintEvictionController":    "",

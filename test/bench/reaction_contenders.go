@@ -31,9 +31,9 @@ const kubeletPhase = 10 * time.Second
 var contenders = []contender{
 	{name: "10s", phase: kubeletPhase, start: agentWith("--early-eviction=never")},
 	{name: "1s", phase: time.Second, start: agentWith("--early-eviction=never", "--monitoring-period=1s")},
-	{name: "adaptive", phase: moment, needs: "--notifications", promises: true, start: agentWith("--notifications=off")},
-	{name: "notified", phase: moment, needs: "--notifications", promises: true, start: agentWith()},
-	{name: "notifier-only", phase: moment, needs: "--notifications", promises: true,
+	{name: "adaptive", phase: moment, needs: "--kernel-notifications", promises: true, start: agentWith("--kernel-notifications=off")},
+	{name: "notified", phase: moment, needs: "--kernel-notifications", promises: true, start: agentWith()},
+	{name: "notifier-only", phase: moment, needs: "--kernel-notifications", promises: true,
 		start: agentWith("--max-fill-rate=1", trial.NoRegularLook, "--early-eviction=immediate")},
 	{name: "loop", phase: 100 * time.Millisecond, start: startLoop},
 	{name: "earlyoom", phase: moment, arena: machine.name, start: startEarlyoom},

@@ -187,7 +187,7 @@ func (w *ward) plants() []wrong {
 		{code: unreported, args: []string{kubelet("evictionHard: {memory.available: 100Mi, nodefs.available: 1%}")}},
 		{code: "kubelet-soft-evicts", status: 3, args: []string{kubelet(strings.NewReplacer("memory.available: 8760h", "memory.available: 1m", "250Mi", "400Mi").Replace(shared))}},
 		{code: "kubelet-no-backstop", args: []string{kubelet(strings.Replace(shared, "100Mi", "0%", 1))}},
-		{code: "image-gc-both", args: []string{kubelet(shared), "--reclaim=on"}},
+		{code: "image-gc-both", args: []string{kubelet(shared), "--garbage-collection=on"}},
 		{code: "storage-limits-both", args: []string{"--local-storage-limits=on"}},
 		{code: "kubelet-blind", args: []string{kubelet(shared + "localStorageCapacityIsolation: false")}},
 		{code: "storage-limits-nobody", args: []string{kubelet(shared + "localStorageCapacityIsolation: false"), "--local-storage-limits=off"}, too: []string{"kubelet-blind"}},

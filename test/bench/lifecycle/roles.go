@@ -60,7 +60,7 @@ func lead(ctx context.Context, c *client.Clients, ready func()) {
 		Mode: lifecycle.Replace, EvictionMethod: lifecycle.Delete, EvictionWait: d.PodEvictionWait,
 		QPS: d.KubeAPIQPS, Burst: int(d.KubeAPIBurst), EventQPS: d.EventQPS, RequestTimeout: requestTimeout,
 		AgentNamespace: d.HeartbeatNamespace,
-		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: d.OtherWriterWindow,
+		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: d.ConflictWindow,
 	}
 	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	lifecycle.New(settings, d.Policy(), lifecycle.Parts{

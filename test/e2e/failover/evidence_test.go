@@ -102,7 +102,7 @@ func whileFrozen(s *stage) {
 // gets no more pods, and keeps those it has until the bound is over.
 func bySecondOpinion(s *stage) {
 	const bound = 4 * time.Second
-	s.controllers(1, "--second-opinion="+bound.String())
+	s.controllers(1, "--agent-alive-grace="+bound.String())
 	n, _ := s.node("assisted"), s.node("rock")
 	pod := s.run(n, hollow.Pod("assisted", 0))
 	n.Assist(true)

@@ -121,7 +121,7 @@ func (t *trial) prepare() {
 
 // replace starts a controller for one that was killed.
 func (t *trial) replace() {
-	r, err := t.start(t.Context(), "--storm-nodes="+strconv.Itoa(mortals))
+	r, err := t.start(t.Context(), "--mass-failure-min-nodes="+strconv.Itoa(mortals))
 	t.must(err)
 	*t.replicas = append(*t.replicas, r)
 }

@@ -34,7 +34,7 @@ func BenchmarkFootprint(t *testing.B) {
 	s.ship()
 	s.install(agentConfig(map[string]any{ // as it is without a word
 		"monitoringPeriod": "10s", "evictionPressureTransitionPeriod": "5m", "volumeStatsAggPeriod": "1m",
-		"reclaim": "auto", "localStorageLimits": "auto", "dryRun": false,
+		"garbageCollection": "auto", "localStorageLimits": "auto", "dryRun": false,
 	}))
 	for i := range 20 {
 		s.run(asking(cluster.Hog(fmt.Sprintf("idle-%d", i), "fill 2MiB"), 16*mib))

@@ -94,7 +94,7 @@ func (s *stage) values() map[string]any {
 				"volumeStatsAggPeriod":             "1s",
 				"imageMinimumGCAge":                "0s",
 				"imageGCHighThresholdPercent":      100,
-				"reclaim":                          "on",
+				"garbageCollection":                "on",
 				"localStorageLimits":               "on",
 				"evictionsPerHour":                 0,
 			},
@@ -105,7 +105,7 @@ func (s *stage) values() map[string]any {
 			"tolerations":  []any{map[string]any{"operator": "Exists"}},
 			"config": map[string]any{
 				"mode":                   "replace",
-				"otherWriterWindow":      "0s",
+				"conflictWindow":         "0s",
 				"nodeMonitorGracePeriod": "10s",
 				"nodeRenewInterval":      "2s",
 				"agentGrace":             "15s",

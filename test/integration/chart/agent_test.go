@@ -191,7 +191,7 @@ func written(c corev1.Container) (paths []string) {
 func TestWhoCollectsWritesToLogs(t *testing.T) {
 	helm := needTool(t, "helm")
 	for reclaim, want := range map[string]bool{"on": true, "auto": false, "off": false} {
-		set := find[*appsv1.DaemonSet](t, helm.made(t, `agent.config={"reclaim":"`+reclaim+`"}`), "DaemonSet/plimsoll-agent")
+		set := find[*appsv1.DaemonSet](t, helm.made(t, `agent.config={"garbageCollection":"`+reclaim+`"}`), "DaemonSet/plimsoll-agent")
 		if got := slices.Contains(written(set.Spec.Template.Spec.Containers[0]), "/host/var/log/pods"); got != want {
 			t.Errorf("reclaim %s: writes to logs %v, want %v", reclaim, got, want)
 		}
