@@ -15,21 +15,21 @@ import (
 type Decision struct {
 	Time       time.Time `json:"time"`
 	Decision   Verb      `json:"decision"`
-	Look       string    `json:"look,omitempty"`  // regular or extra
-	Woken      []string  `json:"woken,omitempty"` // by what, besides the timer
-	Why        string    `json:"why,omitempty"`
+	Look       string    `json:"check,omitempty"`   // periodic or early
+	Woken      []string  `json:"wokenBy,omitempty"` // by what, besides the timer
+	Why        string    `json:"reason,omitempty"`
 	Signal     string    `json:"signal,omitempty"`
 	Threshold  string    `json:"threshold,omitempty"`
 	Available  *int64    `json:"available,omitempty"`
 	Capacity   *int64    `json:"capacity,omitempty"`
-	Cache      *int64    `json:"cache,omitempty"`             // page cache in use that the kernel takes back first
-	Rate       *int64    `json:"ratePerSecond,omitempty"`     // how fast what is left falls
-	Exhaustion *float64  `json:"exhaustedInMillis,omitempty"` // at that rate
-	Met        []string  `json:"met,omitempty"`               // signals
-	Unknown    []string  `json:"unknown,omitempty"`           // signals, with their causes
-	Conditions []string  `json:"conditions"`                  // True after this look
-	Reclaimed  []string  `json:"reclaimed,omitempty"`         // containers, images
-	Pod        string    `json:"pod,omitempty"`               // namespace/name
+	Cache      *int64    `json:"cache,omitempty"`                  // page cache in use that the kernel takes back first
+	Rate       *int64    `json:"ratePerSecond,omitempty"`          // how fast what is left falls
+	Exhaustion *float64  `json:"timeToExhaustionMillis,omitempty"` // at that rate
+	Met        []string  `json:"met,omitempty"`                    // signals
+	Unknown    []string  `json:"unknown,omitempty"`                // signals, with their causes
+	Conditions []string  `json:"conditions"`                       // True after this look
+	Reclaimed  []string  `json:"reclaimed,omitempty"`              // containers, images
+	Pod        string    `json:"pod,omitempty"`                    // namespace/name
 	UID        string    `json:"uid,omitempty"`
 	Grace      *int64    `json:"gracePeriodSeconds,omitempty"` // of a soft eviction
 	Message    string    `json:"message,omitempty"`            // as in the pod's status
@@ -37,15 +37,15 @@ type Decision struct {
 	Failed     []Place   `json:"failed,omitempty"`             // pods whose kill failed, and why
 	Processes  int       `json:"processes,omitempty"`          // signalled
 	Status     Status    `json:"status,omitempty"`             // whether the API server knows: told, or owed
-	ToStatus   *float64  `json:"lookToStatusMillis,omitempty"` // from the look until it knew, or was no longer waited for
-	ToSignal   *float64  `json:"lookToSignalMillis,omitempty"` // from the look to the last SIGKILL
-	ToEmpty    *float64  `json:"lookToEmptyMillis,omitempty"`  // from the look until no process was left
+	ToStatus   *float64  `json:"statusMillis,omitempty"`       // from the look until it knew, or was no longer waited for
+	ToSignal   *float64  `json:"killMillis,omitempty"`         // from the look to the last SIGKILL
+	ToEmpty    *float64  `json:"exitMillis,omitempty"`         // from the look until no process was left
 	Stalls     []Place   `json:"stalls,omitempty"`             // who waited for memory, or met a limit of its own
-	Freed      *int64    `json:"freed,omitempty"`              // how much more is available than at the look
-	Lingering  bool      `json:"lingering,omitempty"`          // processes that got SIGKILL are not gone yet
-	Held       string    `json:"held,omitempty"`               // by budget, futile or owner: somebody is spared
+	Freed      *int64    `json:"freedBytes,omitempty"`         // how much more is available than at the look
+	Lingering  bool      `json:"processesRemain,omitempty"`    // processes that got SIGKILL are not gone yet
+	Held       string    `json:"limitedBy,omitempty"`          // by budget, futile or owner: somebody is spared
 	// Holders of memory, where evictions have stopped to help.
-	Holders []signals.Holder `json:"holders,omitempty"`
+	Holders []signals.Holder `json:"memoryConsumers,omitempty"`
 }
 
 // A Verb is what was decided.
@@ -53,26 +53,26 @@ type Verb string
 
 // The verbs of the decision log.
 const (
-	Nothing     Verb = "look" // nothing to do; told only where every look is asked for
+	Nothing     Verb = "check" // nothing to do; told only where every look is asked for
 	Evicted     Verb = "evict"
-	WouldEvict  Verb = "would-evict" // disarmed
-	Terminating Verb = "terminate"   // a soft eviction begins
-	Terminated  Verb = "terminated"  // and ends
-	Failed      Verb = "failed"      // nobody could be evicted
-	Reclaims    Verb = "reclaim"     // room is being made on disks
-	Withdrawn   Verb = "withdrawn"   // a soft eviction is taken back
-	Recovered   Verb = "recovered"   // on a second look, or by reclaim
-	StoodBy     Verb = "stand-by"    // met, and something else has to end first; told once
-	Waits       Verb = "wait"        // met, but not acted for; told once
-	Hurried     Verb = "hurry"       // a soft eviction is cut short by a hard threshold
-	Settled     Verb = "settled"     // the wait for freed memory is over
+	WouldEvict  Verb = "would-evict"  // disarmed
+	Terminating Verb = "soft-evict"   // a soft eviction begins
+	Terminated  Verb = "terminated"   // and ends
+	Failed      Verb = "failed"       // nobody could be evicted
+	Reclaims    Verb = "gc"           // room is being made on disks
+	Withdrawn   Verb = "withdrawn"    // a soft eviction is taken back
+	Recovered   Verb = "recovered"    // on a second look, or by reclaim
+	StoodBy     Verb = "blocked"      // met, and something else has to end first; told once
+	Waits       Verb = "pending"      // met, but not acted for; told once
+	Hurried     Verb = "escalate"     // a soft eviction is cut short by a hard threshold
+	Settled     Verb = "reclaim-done" // the wait for freed memory is over
 	Changed     Verb = "conditions"
 	Armed       Verb = "armed"
 	Disarmed    Verb = "disarmed"
-	Held        Verb = "held"    // somebody, or everybody, is spared
-	Futile      Verb = "futile"  // evictions have stopped to help, and pause
-	Sight       Verb = "signals" // a signal became unknown, or known again
-	Stalled     Verb = "stall"   // somebody waits for memory, and nothing is to be done
+	Held        Verb = "limited"     // somebody, or everybody, is spared
+	Futile      Verb = "ineffective" // evictions have stopped to help, and pause
+	Sight       Verb = "signals"     // a signal became unknown, or known again
+	Stalled     Verb = "stall"       // somebody waits for memory, and nothing is to be done
 )
 
 // A Place is a pod in a list, and why it is there.

@@ -63,7 +63,7 @@ func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
 		t.Fatalf("evicted %v", got)
 	}
 	for _, d := range w.told {
-		if d.Decision == Evicted && d.Look == "extra" && strings.Join(d.Woken, " ") == "crossing" {
+		if d.Decision == Evicted && d.Look == "early" && strings.Join(d.Woken, " ") == "crossing" {
 			if len(b.lines) != 2 || b.lines[0].At+b.lines[1].At != 400*mib {
 				t.Errorf("lines to follow: %v", b.lines)
 			}

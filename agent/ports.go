@@ -137,6 +137,6 @@ type Status string
 
 // The ways it goes.
 const (
-	StatusTold Status = "told"
-	StatusOwed Status = "owed" // told later
+	StatusTold Status = "reported"
+	StatusOwed Status = "pending" // told later
 )

@@ -46,7 +46,7 @@ func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
 			}
 			i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Futile })
 			d := w.told[i]
-			if d.Held != "futile" || len(d.Holders) != 1 || d.Holders[0].Name != "cgroup daemon" || !strings.Contains(d.Why, "nobody is evicted for 5m0s") || len(d.Ranking) != 6 {
+			if d.Held != "ineffective" || len(d.Holders) != 1 || d.Holders[0].Name != "cgroup daemon" || !strings.Contains(d.Why, "nobody is evicted for 5m0s") || len(d.Ranking) != 6 {
 				t.Errorf("%+v", d)
 			}
 			if len(w.kept.Reliefs) != 1 || w.kept.Reliefs[0].Futile < 2 {
@@ -84,7 +84,7 @@ func TestTheBoundIsToldOnce(t *testing.T) {
 		t.Errorf("told %d times, kept %+v", w.count(Held), w.kept)
 	}
 	for _, d := range w.told {
-		if d.Decision == Held && (d.Held != "budget" || d.Pod != "" || !strings.HasPrefix(d.Why, "1 evictions within an hour")) {
+		if d.Decision == Held && (d.Held != "quota" || d.Pod != "" || !strings.HasPrefix(d.Why, "1 evictions within an hour")) {
 			t.Errorf("%+v", d)
 		}
 	}

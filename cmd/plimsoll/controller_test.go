@@ -204,7 +204,7 @@ func TestTheControllerReplaces(t *testing.T) {
 		for _, line := range []string{
 			`node_collector_evictions_total{zone=""} 1`, `node_collector_unhealthy_nodes_in_zone{zone=""} 1`, `node_collector_zone_health{zone=""} 50`,
 			`taint_eviction_controller_pod_deletions_total 1`, `plimsoll_controller_replacing 1`, `plimsoll_controller_leader 1`,
-			`plimsoll_controller_decisions_total{decision="evict",rehearsed="false"} 1`,
+			`plimsoll_controller_decisions_total{decision="evict",dry_run="false"} 1`,
 		} {
 			if !strings.Contains(text, "\n"+line+"\n") {
 				t.Logf("not served yet: %s", line)
@@ -265,7 +265,7 @@ func TestTheControllerObserves(t *testing.T) {
 		t.Errorf("the pod was touched: %v", err)
 	}
 	_, text := w.ask(t, "/metrics")
-	for _, line := range []string{`plimsoll_controller_replacing 0`, `plimsoll_controller_decisions_total{decision="evict",rehearsed="true"} 1`, `taint_eviction_controller_pod_deletions_total 0`} {
+	for _, line := range []string{`plimsoll_controller_replacing 0`, `plimsoll_controller_decisions_total{decision="evict",dry_run="true"} 1`, `taint_eviction_controller_pod_deletions_total 0`} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("%s is not served", line)
 		}

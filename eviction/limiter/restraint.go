@@ -39,7 +39,7 @@ const (
 	CauseCount
 )
 
-func (c Cause) String() string { return [...]string{"", "budget", "futile", "owner"}[c] }
+func (c Cause) String() string { return [...]string{"", "quota", "ineffective", "owner"}[c] }
 
 // A Hold is that somebody is spared; the zero Hold spares nobody.
 type Hold struct {

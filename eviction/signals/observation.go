@@ -96,7 +96,7 @@ const (
 	Extra
 )
 
-func (k Kind) String() string { return [...]string{"regular", "extra"}[k] }
+func (k Kind) String() string { return [...]string{"periodic", "early"}[k] }
 
 // A Snapshot is one look at the node. It is not changed after it was made.
 type Snapshot struct {

@@ -25,8 +25,8 @@ const (
 
 var freerNames = [...]string{Containers: "containers", Images: "images", Eviction: "eviction"}
 
-// holdNames are what evictions are held back by.
-var holdNames = [...]string{"budget", "futile", "owner"}
+// limitNames are the reasons why evictions are limited.
+var limitNames = [...]string{"quota", "ineffective", "owner"}
 
 // A Request is what the API server was asked for.
 type Request uint8

@@ -71,7 +71,7 @@ func New(s Settings) *Metrics {
 		debts:         table[debts].gauges(r).WithLabelValues(),
 		runtimeErrors: table[runtimeErrors].counters(r).WithLabelValues(),
 	}
-	for _, by := range holdNames {
+	for _, by := range limitNames {
 		m.evictionsHeld.WithLabelValues(by)
 	}
 	looks := table[lookDuration].histograms(r)

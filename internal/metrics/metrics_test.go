@@ -100,9 +100,9 @@ func TestEverythingRecordedIsServed(t *testing.T) {
 	recordAll(m)
 	got := ours(scrape(t, m))
 	for _, want := range []string{
-		`plimsoll_look_duration_seconds_bucket{kind="regular",le="2.5e-05"} 0`,
-		`plimsoll_look_duration_seconds_bucket{kind="regular",le="5e-05"} 1`,
-		`plimsoll_look_duration_seconds_bucket{kind="extra",le="1e-05"} 1`,
+		`plimsoll_check_duration_seconds_bucket{check="periodic",le="2.5e-05"} 0`,
+		`plimsoll_check_duration_seconds_bucket{check="periodic",le="5e-05"} 1`,
+		`plimsoll_check_duration_seconds_bucket{check="early",le="1e-05"} 1`,
 		`plimsoll_signal_available{signal="memory.available"} 1.048576e+08`,
 		`plimsoll_signal_capacity{signal="memory.available"} 5.36870912e+08`,
 		`plimsoll_signal_unknown{signal="memory.available"} 0`,
@@ -116,21 +116,21 @@ func TestEverythingRecordedIsServed(t *testing.T) {
 		`plimsoll_eviction_stats_age_seconds_bucket{eviction_signal="memory.available",le="0.025"} 1`,
 		`plimsoll_evictions_failed_total 1`,
 		`plimsoll_soft_evictions_refused_total 1`,
-		`plimsoll_crossing_to_kill_seconds_bucket{le="0.005"} 1`,
-		`plimsoll_decision_to_dead_seconds_bucket{le="0.05"} 1`,
-		`plimsoll_freed_bytes_total{by="images"} 1.048576e+07`,
-		`plimsoll_freed_bytes_total{by="eviction"} 0`,
+		`plimsoll_threshold_to_kill_duration_seconds_bucket{le="0.005"} 1`,
+		`plimsoll_eviction_exit_duration_seconds_bucket{le="0.05"} 1`,
+		`plimsoll_reclaimed_bytes_total{source="images"} 1.048576e+07`,
+		`plimsoll_reclaimed_bytes_total{source="eviction"} 0`,
 		`plimsoll_image_garbage_collected_total{reason="space"} 2`,
 		`plimsoll_image_garbage_collected_total{reason="age"} 0`,
-		`plimsoll_status_debts 1`,
+		`plimsoll_pending_pod_statuses 1`,
 		`plimsoll_runtime_errors_total 1`,
 		`plimsoll_api_errors_total{request="patch_pod_status"} 1`,
 		`plimsoll_api_errors_total{request="write_lease"} 0`,
-		`plimsoll_log_lines_lost_total 3`,
-		`plimsoll_wakes_total{by="timer"} 1`,
-		`plimsoll_wakes_total{by="crossing"} 1`,
-		`plimsoll_wakes_total{by="stall"} 1`,
-		`plimsoll_wakes_total{by="oom"} 0`,
+		`plimsoll_log_lines_dropped_total 3`,
+		`plimsoll_wakeups_total{source="timer"} 1`,
+		`plimsoll_wakeups_total{source="crossing"} 1`,
+		`plimsoll_wakeups_total{source="stall"} 1`,
+		`plimsoll_wakeups_total{source="oom"} 0`,
 		`plimsoll_notification_source{source="psi",where="/proc/pressure/memory"} 1`,
 	} {
 		if !slices.Contains(got, want) {
@@ -314,7 +314,7 @@ func TestRecordingWhileBeingScraped(t *testing.T) {
 		})
 	}
 	for range 20 {
-		if text := scrape(t, m); !strings.Contains(text, "plimsoll_look_duration_seconds_count") {
+		if text := scrape(t, m); !strings.Contains(text, "plimsoll_check_duration_seconds_count") {
 			t.Error("a scrape while recording is not whole")
 		}
 	}

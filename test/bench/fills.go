@@ -75,7 +75,7 @@ func series(ctx context.Context, o options, rate int64, args []string) (row stri
 			seen = append(seen, r.Rate/mib)
 		}
 		ooms += int(r.OOMKills)
-		if r.Look == "regular" {
+		if r.Look == "periodic" {
 			regular++
 		}
 		if r.Early() {

@@ -177,7 +177,7 @@ func (l looper) finish(context.Context) (d deed, err error) {
 			return d, errors.Join(fmt.Errorf("hear the loop: %w", err), l.cmd.Wait())
 		case d.victim == "":
 			name := strings.TrimPrefix(filepath.Base(k.Pod), "poduid-")
-			d = deed{victim: "default/" + name, look: "regular", looked: k.Looked, signal: k.Signal}
+			d = deed{victim: "default/" + name, look: "periodic", looked: k.Looked, signal: k.Signal}
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (s *stage) counted(address string) {
 	said := ask(s.t, "http://"+address+"/metrics")
 	for _, want := range []string{
 		`plimsoll_evictions{eviction_signal="memory.available"} 1`, `plimsoll_condition{condition="MemoryPressure"} 1`,
-		`plimsoll_crossing_to_kill_seconds_count 1`, `plimsoll_decision_to_dead_seconds_count 1`,
+		`plimsoll_threshold_to_kill_duration_seconds_count 1`, `plimsoll_eviction_exit_duration_seconds_count 1`,
 		`plimsoll_eviction_stats_age_seconds_count{eviction_signal="memory.available"} 1`, `plimsoll_signal_unknown{signal="memory.available"} 0`,
 	} {
 		if !strings.Contains(said, want+"\n") {

@@ -76,7 +76,7 @@ func kind(d *agent.Decision) Kind {
 }
 
 // early reports whether a check of this name is an early one.
-func early(check string) bool { return check == "early" || check == "extra" }
+func early(check string) bool { return check == "early" }
 
 // Imminent reports whether memory is exhausted within the agent's horizon.
 func (d *Decision) Imminent() bool { return d.Exhaustion != nil && *d.Exhaustion <= horizon }

@@ -245,7 +245,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s without figures: %+v, want kind %d", verb, got, want)
 		}
 	}
-	for check, want := range map[string]bool{"early": true, "extra": true, "periodic": false, "regular": false, "": false} {
+	for check, want := range map[string]bool{"early": true, "periodic": false, "": false} {
 		if early(check) != want {
 			t.Errorf("check %q: early is %t", check, !want)
 		}

@@ -40,7 +40,7 @@ const reserve = 500 * time.Millisecond
 // Early reports whether an extra look evicted though memory was not doomed by
 // the default reserve. That must never be.
 func (r *Result) Early() bool {
-	return r.Look == "extra" && (!r.Falling || r.Exhaustion > reserve)
+	return r.Look == "early" && (!r.Falling || r.Exhaustion > reserve)
 }
 
 // Saved reports whether the right pod was evicted and nobody killed by the

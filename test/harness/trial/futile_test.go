@@ -43,7 +43,7 @@ func TestPodsAreNotTheCause(t *testing.T) {
 				filled <- err
 			}()
 			d := await(t, a, agent.Futile, agent.Failed)
-			if d.Decision != agent.Futile || d.Held != "futile" || len(d.Holders) == 0 || d.Holders[0].Name != "cgroup daemon" || d.Holders[0].Bytes < 200*mib {
+			if d.Decision != agent.Futile || d.Held != "ineffective" || len(d.Holders) == 0 || d.Holders[0].Name != "cgroup daemon" || d.Holders[0].Bytes < 200*mib {
 				t.Errorf("decision: %+v", d)
 			}
 			t.Logf("%s: %+v", d.Why, d.Holders)
@@ -122,7 +122,7 @@ func TestABudgetOutlivesTheAgent(t *testing.T) {
 	}
 	b := start(t, n, "--eviction-hard=memory.available<100Mi", args, often)
 	d := await(t, b, agent.Held, agent.Evicted)
-	if d.Decision != agent.Held || d.Held != "budget" || !strings.Contains(d.Why, "1 evictions within an hour") {
+	if d.Decision != agent.Held || d.Held != "quota" || !strings.Contains(d.Why, "1 evictions within an hour") {
 		t.Errorf("decision: %+v", d)
 	}
 	quiet(t, n, b, second)

@@ -35,7 +35,7 @@ func TestTheKernelWakesTheAgentWhenMemoryCrossesItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := await(t, a, agent.Evicted, agent.Failed)
-	if d.Pod != "default/hog" || d.Look != "extra" || !slices.Contains(d.Woken, "crossing") {
+	if d.Pod != "default/hog" || d.Look != "early" || !slices.Contains(d.Woken, "crossing") {
 		t.Errorf("decision: %+v", d)
 	}
 	<-h.Process.Done()
@@ -56,7 +56,7 @@ func TestTheKernelWakesTheAgentWhenTheNodeMeetsALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := await(t, a, agent.Evicted, agent.Failed)
-	if d.Pod != "default/hog" || d.Look != "extra" || !slices.Contains(d.Woken, "limit") {
+	if d.Pod != "default/hog" || d.Look != "early" || !slices.Contains(d.Woken, "limit") {
 		t.Errorf("decision: %+v", d)
 	}
 	<-h.Process.Done()
@@ -119,7 +119,7 @@ func TestStallsWakeTheAgentAndAreNoPressure(t *testing.T) {
 	}
 	stalled := func() bool {
 		text := ask(t, address, "/metrics")
-		return strings.Contains(text, `plimsoll_wakes_total{by="stall"} `) && !strings.Contains(text, `plimsoll_wakes_total{by="stall"} 0`)
+		return strings.Contains(text, `plimsoll_wakeups_total{source="stall"} `) && !strings.Contains(text, `plimsoll_wakeups_total{source="stall"} 0`)
 	}
 	late, tick := time.After(patience), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()

@@ -49,7 +49,7 @@ func (t *regretting) judge(d agent.Decision) error {
 	if d.Pod == "default/innocent" && d.Decision == agent.Evicted {
 		return fmt.Errorf("a pod within its request was evicted by a %s look in %q: %s; %v", d.Look, in.step.Order, d.Why, d.Failed)
 	}
-	if d.Look == "regular" {
+	if d.Look == "periodic" {
 		row.Regular++
 	} else {
 		row.Extra++
@@ -74,7 +74,7 @@ func (p *past) regrets(d *agent.Decision) bool {
 	if p.step.Doomed {
 		return false
 	}
-	return d.Look != "regular" || p.seen.Under == 0
+	return d.Look != "periodic" || p.seen.Under == 0
 }
 
 func (t *regretting) row(s *Step) *Row {

@@ -66,7 +66,7 @@ func (m *monitor) Report(d *agent.Decision) {
 	if m.verbose {
 		m.t.Logf("%s %s %s %s: %s %v", time.Since(m.begun), d.Decision, d.Look, d.Pod, d.Why, d.Failed)
 	}
-	if s, err := signals.Parse(d.Signal); err == nil && d.Held == "futile" {
+	if s, err := signals.Parse(d.Signal); err == nil && d.Held == "ineffective" {
 		m.futile.Add(s.Definition().Condition)
 	}
 	m.soft(d)
@@ -75,7 +75,7 @@ func (m *monitor) Report(d *agent.Decision) {
 		m.pending[d.UID]++
 		m.spent = append(m.spent, spent{d.Time, strings.Split(d.Pod, "/")[0], d.UID})
 		maps.DeleteFunc(m.lines, func(kind, _ string) bool {
-			return strings.HasPrefix(kind, "stand-by ") || strings.HasPrefix(kind, "failed ")
+			return strings.HasPrefix(kind, string(agent.StoodBy)+" ") || strings.HasPrefix(kind, string(agent.Failed)+" ")
 		})
 	case agent.Hurried:
 		m.try(d.Signal)
