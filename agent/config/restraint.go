@@ -30,17 +30,17 @@ func newRestraint() Limits {
 // restraintOptions are the options of [Restraint].
 var restraintOptions = []options.Option[Agent]{
 	{Field: "evictionsPerHour", Flag: "evictions-per-hour", Default: "0", Set: options.Count(func(c *Agent) *int64 { return &c.EvictionsPerHour }),
-		Help: "how many pods may be evicted within any hour, five times as many while a signal is exhausted. A namespace that has had less than its share of the bound, which is divided by the namespaces that lost pods within the hour, is never held. 0 is no bound"},
+		Help: "Maximum number of evicted pods within any hour; five times as many while a signal is exhausted. The quota is divided among the namespaces that lost pods within the hour, and a namespace below its share is never limited. 0: no limit."},
 	{Field: "maxIneffectiveEvictions", Flag: "max-ineffective-evictions", Default: "2", Set: options.Count(func(c *Agent) *int64 { return &c.MaxIneffectiveEvictions }),
-		Help: "after how many evictions in a row that freed less than half of what their pods used nobody is evicted for a while: something outside of pods takes it all. A pod that exceeds its request and holds all that is missing of an exhausted signal is evicted once nothing more is taken outside of pods. 0 never stops"},
+		Help: "Consecutive evictions that free less than half of the memory, disk space or processes of their pods before evictions pause. A pod above its request that holds the whole shortage of an exhausted signal is still evicted once usage outside of pods stops growing. 0: never pause."},
 	{Field: "ineffectiveEvictionBackoff", Flag: "ineffective-eviction-backoff", Default: "5m", Set: options.PositiveDuration(func(c *Agent) *time.Duration { return &c.IneffectiveEvictionBackoff }),
-		Help: "for how long at first; it doubles up to 1h while evictions stay futile, until the pressure is over"},
+		Help: "First pause after ineffective evictions. It doubles up to 1h while evictions stay ineffective, and ends with the pressure."},
 	{Field: "ownerBackoff", Flag: "owner-backoff", Default: "1m", Set: options.NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackoff }),
-		Help: "how long a pod is spared whose owner's pods were evicted three times within ten minutes, unless memory is doomed or the signal is exhausted: nothing is available, or less than half of the threshold; it doubles up to 30m. 0s switches this off"},
+		Help: "Time for which the pods of an owner are spared after three of them were evicted within ten minutes. It doubles up to 30m. Does not apply while exhaustion is imminent, or less than half of the threshold is available. 0s: never."},
 	{Field: "protectedNamespaces", Flag: "protected-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.ProtectedNamespaces },
-		Help: "namespaces whose pods are never evicted"},
+		Help: "Namespaces whose pods are never evicted."},
 	{Field: "evictionPolicyNamespaces", Flag: "eviction-policy-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.EvictionPolicyNamespaces },
-		Help: "namespaces whose pods may say by the annotations plimsoll.dev/eviction-policy (never, last, default) and plimsoll.dev/eviction-priority (-1000 to 1000) when it is their turn; * is all of them"},
+		Help: "Namespaces whose pods may set the annotations plimsoll.dev/eviction-policy (never, last, default) and plimsoll.dev/eviction-priority (-1000 to 1000). *: all namespaces. Anyone who can create pods in them can shift evictions onto other pods."},
 }
 
 // Policy returns the policy of the limiter.

@@ -14,11 +14,11 @@ type Endpoints struct {
 func EndpointOptions[C any](of func(*C) *Endpoints) []Option[C] {
 	return []Option[C]{
 		{Field: "healthSocket", Flag: "health-socket", Set: SocketPath(func(c *C) *string { return &of(c).HealthSocket }),
-			Help: "Unix socket for probes by `plimsoll health`, which other pods can not reach; it serves all endpoints to the user of the process; empty: none"},
+			Help: "Unix socket for probes by `plimsoll health`, unreachable for other pods. It serves all endpoints to the user of the process. Empty: none."},
 		{Field: "tlsCertFile", Flag: "tls-cert-file", Set: String(func(c *C) *string { return &of(c).TLSCertFile }),
-			Help: "PEM file with the certificate of a healthzBindAddress beyond loopback, read again once a minute; empty: a self-signed certificate in memory"},
+			Help: "PEM file with the certificate for a healthzBindAddress beyond loopback, reloaded every minute. Empty: a self-signed certificate in memory."},
 		{Field: "tlsPrivateKeyFile", Flag: "tls-private-key-file", Set: String(func(c *C) *string { return &of(c).TLSPrivateKeyFile }),
-			Help: "PEM file with the private key of tlsCertFile"},
+			Help: "PEM file with the private key of tlsCertFile."},
 	}
 }
 
