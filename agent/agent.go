@@ -118,6 +118,7 @@ func New(settings Settings, p Parts) *Agent {
 	a.told.conditions = p.Machine.Conditions()
 	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Restraint: p.Restraint, GivesWay: true}
 	a.watch.observer = p.Observer
+	a.underway = Underway{Draining: a.leaving, Inflight: &a.inflight, Garbage: &a.garbage, Killed: a.kills, Pending: true}
 	return a
 }
 
@@ -214,7 +215,7 @@ func (a *Agent) observe(now time.Time) *signals.Snapshot {
 
 // next is the next plan, by what is under way now.
 func (a *Agent) next(ctx context.Context) Plan {
-	a.underway = Underway{Draining: a.leaving, RetryAt: a.retryAt, Inflight: &a.inflight, Armed: a.armed, Garbage: &a.garbage, Killed: a.kills, Pending: true}
+	a.underway.RetryAt, a.underway.Armed = a.retryAt, a.armed
 	return a.checker.Next(ctx, &a.underway)
 }
 

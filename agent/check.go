@@ -70,9 +70,13 @@ func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
 	c.outcome = Outcome{Snapshot: s, Verdict: c.Machine.Look(s)}
 	o := &c.outcome
 	c.clear(&o.Verdict)
+	c.deleted.until = time.Time{}
+	if o.Verdict.Target == nil && !o.Verdict.CheckLimits { // nearly always: the rest costs nothing
+		c.settle()
+		return o
+	}
 	c.round = round{first: o.Verdict, at: o.Verdict, before: c.recent}
 	c.passed = c.passed[:0]
-	c.deleted.until = time.Time{}
 	return o
 }
 
@@ -158,10 +162,7 @@ func (c *Checker) nextThreshold() {
 	o := &c.outcome
 	switch {
 	case c.first.Target == nil:
-		if o.Snapshot.Kind == signals.Regular {
-			c.recent = 0
-		}
-		c.stage = atEnd
+		c.settle()
 	case !c.GivesWay:
 		c.stage, c.next = atBlock, 0
 	case c.nextHard():
@@ -173,6 +174,14 @@ func (c *Checker) nextThreshold() {
 		*o, o.Passed = c.passed[0], c.passed[1:]
 		c.stage = atEnd
 	}
+}
+
+// settle ends a check that has no threshold to act for.
+func (c *Checker) settle() {
+	if c.outcome.Snapshot.Kind == signals.Regular {
+		c.recent = 0
+	}
+	c.stage = atEnd
 }
 
 // nextHard moves to the next hard threshold, and reports whether there is one.
@@ -350,7 +359,7 @@ func (c *Checker) evicted(e *eviction.Eviction, r *Result) {
 		}
 		return
 	}
-	o.Evicted, o.Inflight, o.Killed, o.Rehearsed, o.EndedByLimit = e, r.Inflight, r.Killed, r.DryRun, limit
+	o.Evicted, o.Inflight, o.Killed, o.Rehearsed, o.EndedByLimit = e, r.Inflight, &r.Killed, r.DryRun, limit
 	c.recent = 0
 	if t := o.Verdict.Target; t != nil {
 		c.recent.Add(t.Signal.Definition().Condition)

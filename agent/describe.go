@@ -18,7 +18,7 @@ func (a *Agent) describe(d *Decision, o *Outcome) {
 	if o.Rehearsed || !e.Hard {
 		return
 	}
-	k := &o.Killed
+	k := o.Killed
 	d.Processes = k.Processes
 	if d.Status = k.Status; d.Status != "" {
 		d.ToStatus = millis(k.ToStatus)

@@ -23,7 +23,7 @@ type Outcome struct {
 	Ranking      []ranking.Ranked
 	Evicted      *eviction.Eviction
 	Inflight     *inflight.Eviction // what is waited for since, of an agent
-	Killed       Killed             // what was done so far
+	Killed       *Killed            // what was done so far
 	Rehearsed    bool               // it was not: the agent is disarmed
 	Failed       []Failure
 	// Held is why the first pod that may be evicted is spared; Spared is that pod, nil
