@@ -61,6 +61,10 @@ var mayImport = map[string]struct {
 
 	"internal/metrics": {[]string{"eviction/signals"}, "it counts what it is told of; who tells it is put together elsewhere"},
 	"internal/healthz": {nil, "it serves what others found, and looks at nothing itself"},
+	"internal/process": {[]string{"internal/cgroup"}, "it prepares the process of a program, whichever it is"},
+
+	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and makes one file; what follows from it is decided elsewhere"},
+	"internal/doctor/examine":    {[]string{"config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it says where the doctor looks, by an agent's configuration; probe looks, and doctor judges"},
 
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
@@ -72,7 +76,7 @@ var mayImport = map[string]struct {
 	"simulate":         {[]string{"agent", "config", "eviction", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
 	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "internal/kube/client", "internal/arming", "internal/cgroup", "cgroupnotify", "config", "internal/cri", "internal/doctor", "internal/healthz", "eviction", "internal/strictyaml", "internal/kube/reflector", "internal/kill", "internal/kubeletconfig", "internal/evict", "lifecycle", "lifecycle/model", "lifecycle/core", "lifecycle/zones", "internal/metrics", "internal/kube/agentpods", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "eviction/limiter", "eviction/signals", "simulate", "internal/checkpoint", "stats", "internal/doctor/probe"},
+	"cmd/plimsoll": {[]string{"agent", "internal/kube/client", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "cgroupnotify", "config", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/healthz", "internal/process", "eviction", "internal/strictyaml", "internal/kube/reflector", "internal/kill", "internal/kubeletconfig", "internal/evict", "lifecycle", "lifecycle/model", "lifecycle/core", "lifecycle/zones", "internal/metrics", "internal/kube/agentpods", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "eviction/limiter", "eviction/signals", "simulate", "internal/checkpoint", "stats", "internal/doctor/probe"},
 		"it puts the program together, and nothing but the program"},
 
 	// What is not the product: it may use the product, never the other way round.
@@ -115,7 +119,7 @@ var mayUse = []struct {
 	{"k8s.io/apimachinery/", []string{"internal/kube/client", "cmd/", "config", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
 	{"k8s.io/client-go/", []string{"internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"cmd/", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
+	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster"}, "what users write is read in one place"},
 	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},

@@ -11,13 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"k8s.io/klog/v2"
-
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	nodesignal "plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/process"
 )
 
 func agentCommand() *cobra.Command {
@@ -52,9 +51,8 @@ func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
 	spareProcessors()
 	lines := nodestatus.NewLines(errs)
 	defer lines.Close()
-	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
-	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
-	setMemoryLimit(log)
+	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
+	process.SetMemoryLimit(log)
 	p := &program{config: c, log: log, lines: lines}
 	defer p.Close()
 	p.catchDisarmSignal()
@@ -129,14 +127,4 @@ func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger
 				"remedy", fmt.Sprintf("raise the threshold to %dMi, or leave it if nothing here fills that fast", eviction.ThresholdFor(c.FillRate())>>20))
 		}
 	}
-}
-
-// newLogger logs to the lines in the configured format. Decisions do not pass
-// through it.
-func newLogger(format string, verbosity int64, lines io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(verbosity)}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(lines, options))
-	}
-	return slog.New(slog.NewTextHandler(lines, options))
 }

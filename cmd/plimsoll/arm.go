@@ -13,7 +13,9 @@ import (
 
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
@@ -24,18 +26,18 @@ var errNotAll = errors.New("not every node has followed: see above. The word hol
 type armingCommand struct {
 	word        arming.Word
 	done        string // what a node is that has followed
-	local       func(disarmFile) error
+	local       func(disarmfile.File) error
 	short, long string
 	patience    time.Duration
 }
 
 var armingCommands = map[string]armingCommand{
-	"arm": {arming.Arm, "armed", disarmFile.take, "Let agents act: on nodes that are named, on all, or on this one",
+	"arm": {arming.Arm, "armed", disarmfile.File.Remove, "Let agents act: on nodes that are named, on all, or on this one",
 		`Says "armed" to agents, and waits until their leases say that they are. An agent
 whose doctor has found an error refuses, unless the finding is accepted; it arms
 itself as soon as the finding is gone. With --local the disarm file of this node
 is removed, and whatever the cluster and the flags say holds again.`, 30 * time.Second},
-	"disarm": {arming.Disarm, "disarmed", func(f disarmFile) error { return f.put("by plimsoll disarm") }, "Keep agents from acting: they go on to tell what they would do",
+	"disarm": {arming.Disarm, "disarmed", func(f disarmfile.File) error { return f.Create("by plimsoll disarm") }, "Keep agents from acting: they go on to tell what they would do",
 		`Says "disarmed" to agents, and waits until their leases say that they are, which
 takes less than a second. With --local it needs no API server: the disarm file
 of this node is made, which is stronger than any word but "leaving".`, 30 * time.Second},
@@ -99,7 +101,7 @@ func (o *order) run(ctx context.Context) error {
 	if o.here {
 		return o.locally()
 	}
-	clients, err := dialCluster(o.kubeconfig, "plimsoll-"+o.done)
+	clients, err := client.DialAsUser(o.kubeconfig, "plimsoll-"+o.done+"/"+version)
 	if err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func (o *order) valid() error {
 }
 
 func (o *order) locally() error {
-	file := disarmFile(o.file)
+	file := disarmfile.File(o.file)
 	if err := o.local(file); err != nil {
 		return fmt.Errorf("%w: run it as root on the node, or in the agent's pod", err)
 	}
@@ -156,6 +158,6 @@ func (o *order) locally() error {
 		arming.Present: "%s is there: an agent with this --disarm-file touches nothing\n",
 		arming.Absent:  "%s is gone: an agent with this --disarm-file follows the cluster's word and its flags\n",
 	}
-	_, err := fmt.Fprintf(o.out, told[file.look()], o.file)
+	_, err := fmt.Fprintf(o.out, told[file.State()], o.file)
 	return err
 }

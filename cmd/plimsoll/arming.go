@@ -12,7 +12,9 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/doctor/examine"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
@@ -46,7 +48,7 @@ func (p *program) openSafety() {
 		save = func(m arming.Memory) { p.state.Save(savedArming, m) }
 	}
 	p.inherited = remembered.Acted
-	p.safety = newSafety(disarmFile(p.config.DisarmFile), p.config.DryRun, remembered, save, p.log)
+	p.safety = newSafety(disarmfile.File(p.config.DisarmFile), p.config.DryRun, remembered, save, p.log)
 	p.node.safety = p.safety
 	p.heard, p.told = make(chan struct{}, 1), make(chan struct{}, 1)
 	p.safety.onChange(p.tellArming)
@@ -70,7 +72,7 @@ func (p *program) tellArming() {
 // cluster.
 func (p *program) listen(ctx context.Context) {
 	p.metrics.Armed(p.safety.acts())
-	p.crew.Go(func() { p.safety.file.watch(ctx, func() { p.safety.Check() }) })
+	p.crew.Go(func() { watchDisarmFile(ctx, p.safety.file, func() { p.safety.Check() }) })
 	p.crew.Go(func() { p.heedSignals(ctx) })
 	if p.api != nil && p.config.HeartbeatNamespace != "" {
 		p.forAll = client.WatchConfigMap(ctx, p.api, p.config.HeartbeatNamespace, arming.ConfigMap, p.hasSpoken)
@@ -90,7 +92,7 @@ func (p *program) heedSignals(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.signals:
-			if err := p.safety.file.put("by SIGUSR1"); err != nil {
+			if err := p.safety.file.Create("by SIGUSR1"); err != nil {
 				p.log.Error("disarmed by a signal until a restart only", "error", err)
 				p.safety.say(func(w *arming.Words) { w.Signaled = true })
 			}
@@ -186,8 +188,8 @@ const missingRight = "right-missing"
 // findings are the codes of the doctor's errors. Where rights are not asked for, or
 // nobody answers, what was found of them before holds.
 func (p *program) findings(ctx context.Context, rights bool) ([]string, error) {
-	_, fault := runtimeEndpoint(p.config)
-	o, err := nodeSurvey(p.config, p.api, p.client, fault)
+	_, fault := examine.RuntimeEndpoint(p.config)
+	o, err := examine.Options(p.config, p.api, p.client, fault)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,9 @@ func (p *program) serve(ctx context.Context) {
 	if p.api != nil {
 		review = client.Review(p.api.Urgent())
 	}
-	all, err := openEndpoints(ctx, p.config.HealthzBindAddress, &p.config.Endpoints, healthz.Settings{
+	c := p.config
+	addresses := healthz.Addresses{Socket: c.HealthSocket, TCP: c.HealthzBindAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile}
+	all, err := healthz.Open(ctx, addresses, healthz.Settings{
 		Live:    []healthz.Check{{Name: "loop", Err: p.reporter.pulse.Err}},
 		Ready:   p.readiness(),
 		Metrics: p.metrics.Handler(),
@@ -124,7 +126,7 @@ func (p *program) serve(ctx context.Context) {
 	if err != nil {
 		p.log.Error("Failed to open all endpoints", "error", err)
 	}
-	runEndpoints(ctx, all, &p.crew, p.log)
+	all.Run(ctx, &p.crew, p.log)
 }
 
 // readiness is what the agent needs of others.

@@ -13,13 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"k8s.io/klog/v2"
-
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/process"
 	"plimsoll.dev/plimsoll/lifecycle"
 )
 
@@ -45,9 +44,8 @@ error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 func runController(ctx context.Context, c *config.Controller, errs io.Writer) error {
 	lines := nodestatus.NewLinesOf(errs, nodestatus.LargerBacklog)
 	defer lines.Close()
-	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
-	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
-	setMemoryLimit(log)
+	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
+	process.SetMemoryLimit(log)
 	for _, w := range c.Warnings() {
 		log.Warn(w)
 	}
@@ -119,7 +117,7 @@ func identity() (string, error) {
 // serve answers probes, scrapes and questions. Returns an error if an address or the
 // socket can not be opened: whether anything decides would be unknown.
 func (w *watchman) serve(ctx context.Context, c *config.Controller, review healthz.Review, crew *sync.WaitGroup, log *slog.Logger) error {
-	all, err := openEndpoints(ctx, c.HealthzBindAddress, &c.Endpoints, healthz.Settings{
+	all, err := healthz.Open(ctx, healthz.Addresses{Socket: c.HealthSocket, TCP: c.HealthzBindAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile}, healthz.Settings{
 		Live:    []healthz.Check{{Name: "loop", Err: w.controller.Live}},
 		Ready:   []healthz.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},
 		Metrics: w.metrics.Handler(),
@@ -127,12 +125,9 @@ func (w *watchman) serve(ctx context.Context, c *config.Controller, review healt
 		Log:     log,
 	}, review)
 	if err != nil {
-		for _, o := range all {
-			err = errors.Join(err, o.listener.Close())
-		}
-		return err
+		return errors.Join(err, all.Close())
 	}
-	runEndpoints(ctx, all, crew, log)
+	all.Run(ctx, crew, log)
 	return nil
 }
 

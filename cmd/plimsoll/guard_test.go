@@ -12,6 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/evict"
 	"plimsoll.dev/plimsoll/internal/gc"
@@ -42,7 +43,7 @@ func (r *removing) ContainerStatus(context.Context, string) (cri.ContainerStatus
 
 // Nobody has noticed the file but who is about to act.
 func TestNothingIsRemovedOnceTheFileIsThere(t *testing.T) {
-	file := disarmFile(filepath.Join(t.TempDir(), "disarm"))
+	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	inner := &removing{}
 	g := guardedRuntime{inner, spokenTo(file, false)}
 	acts := []func() error{
@@ -58,7 +59,7 @@ func TestNothingIsRemovedOnceTheFileIsThere(t *testing.T) {
 			t.Errorf("armed: %v, %d done", err, inner.removed)
 		}
 	}
-	if err := file.put("by a test"); err != nil {
+	if err := file.Create("by a test"); err != nil {
 		t.Fatal(err)
 	}
 	for _, act := range acts {

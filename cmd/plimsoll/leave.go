@@ -61,7 +61,7 @@ func (p *program) left(ctx context.Context) bool {
 	if p.requests != nil && !p.requests.retire(ctx) {
 		return false
 	}
-	err := p.safety.file.take()
+	err := p.safety.file.Remove()
 	if err == nil && p.state != nil {
 		err = p.state.Erase()
 	}
@@ -69,7 +69,7 @@ func (p *program) left(ctx context.Context) bool {
 		return false
 	}
 	p.safety.say(func(w *arming.Words) {
-		if w.File = p.safety.file.look(); w.Decide().State == arming.Leaving {
+		if w.File = p.safety.file.State(); w.Decide().State == arming.Leaving {
 			w.Left, w.Acted = true, false
 		}
 	})

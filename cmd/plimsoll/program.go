@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/doctor/examine"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 	"plimsoll.dev/plimsoll/internal/gc"
 	"plimsoll.dev/plimsoll/internal/healthz"
@@ -154,9 +153,9 @@ func (p *program) openAPI(ctx context.Context) error {
 // images and layers are. Nothing waits for it.
 func (p *program) openRuntime(ctx context.Context) error {
 	c := p.config
-	endpoint, err := runtimeEndpoint(c)
+	endpoint, err := examine.RuntimeEndpoint(c)
 	switch {
-	case errors.Is(err, errNoRuntime):
+	case errors.Is(err, examine.ErrNoRuntime):
 		p.log.Info("no container runtime: nothing is collected, and writable layers are not measured", "reason", err)
 	case err != nil:
 		return err
@@ -183,29 +182,6 @@ func (p *program) openRuntime(ctx context.Context) error {
 		p.crew.Go(func() { p.apiPods.askRuntime(ctx, p.client) })
 	}
 	return p.openProvider()
-}
-
-var errNoRuntime = errors.New("none was asked for")
-
-// runtimeEndpoint is where the container runtime listens. One that was named
-// has to be a valid endpoint; one that was not need not be there.
-func runtimeEndpoint(c *config.Agent) (string, error) {
-	switch given := c.ContainerRuntimeEndpoint; given {
-	case config.NoRuntime:
-		return "", errNoRuntime
-	case "":
-		endpoint, err := cri.Find(c.HostRoot)
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", errNoRuntime, err)
-		}
-		return endpoint, nil
-	default:
-		endpoint, err := cri.ParseEndpoint(given)
-		if socket, parsed := strings.CutPrefix(endpoint, "unix://"); parsed {
-			return cri.ParseEndpoint(c.OnHost(socket))
-		}
-		return endpoint, err
-	}
 }
 
 // openCollecting prepares to make room on disks.

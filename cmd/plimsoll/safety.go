@@ -10,6 +10,7 @@ import (
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/gc"
 )
@@ -18,7 +19,7 @@ import (
 // agent.Arming. All methods may be called by any goroutine; Armed and Check wait
 // for nobody as long as nothing has changed.
 type safety struct {
-	file disarmFile
+	file disarmfile.File
 	log  *slog.Logger
 	now  atomic.Pointer[standing]
 
@@ -42,8 +43,8 @@ func (s *standing) armed() bool { return s.State == arming.Armed }
 
 // newSafety weighs what is known at the start: the flag, the file, and what was
 // remembered. save is handed what has to survive a restart.
-func newSafety(file disarmFile, dryRun bool, remembered arming.Memory, save func(arming.Memory), log *slog.Logger) *safety {
-	s := &safety{file: file, log: log, save: save, words: arming.Words{Memory: remembered, DryRun: dryRun, File: file.look()}}
+func newSafety(file disarmfile.File, dryRun bool, remembered arming.Memory, save func(arming.Memory), log *slog.Logger) *safety {
+	s := &safety{file: file, log: log, save: save, words: arming.Words{Memory: remembered, DryRun: dryRun, File: file.State()}}
 	s.weigh()
 	return s
 }
@@ -57,8 +58,8 @@ func (s *safety) Armed() (armed bool, why string) {
 // Check implements agent.Arming. What counts is a look that nobody can overtake:
 // one that is older than another's would bring back what is not so any more.
 func (s *safety) Check() (armed bool, why string) {
-	if s.file.look() != s.now.Load().file {
-		s.say(func(w *arming.Words) { w.File = s.file.look() })
+	if s.file.State() != s.now.Load().file {
+		s.say(func(w *arming.Words) { w.File = s.file.State() })
 	}
 	return s.Armed()
 }

@@ -16,12 +16,13 @@ import (
 
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 )
 
 // flagged is a safety that nobody speaks to.
 func flagged(dryRun bool) *safety { return spokenTo("", dryRun) }
 
-func spokenTo(file disarmFile, dryRun bool) *safety {
+func spokenTo(file disarmfile.File, dryRun bool) *safety {
 	return newSafety(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
 }
 
@@ -57,7 +58,7 @@ func TestSafety_DisarmedByDefault(t *testing.T) {
 
 func TestTheFileDisarms(t *testing.T) {
 	dir := t.TempDir()
-	file := disarmFile(filepath.Join(dir, "sub", "disarm"))
+	file := disarmfile.File(filepath.Join(dir, "sub", "disarm"))
 	s, changes := spokenTo(file, false), 0
 	s.onChange(func() { changes++ })
 	steps := []struct {
@@ -66,15 +67,15 @@ func TestTheFileDisarms(t *testing.T) {
 		armed bool
 	}{
 		{"no directory", func() error { return nil }, true},
-		{"made", func() error { return file.put("by a test") }, false},
-		{"made again", func() error { return file.put("by a test") }, false},
-		{"removed", file.take, true},
-		{"removed again", file.take, true},
+		{"made", func() error { return file.Create("by a test") }, false},
+		{"made again", func() error { return file.Create("by a test") }, false},
+		{"removed", file.Remove, true},
+		{"removed again", file.Remove, true},
 		{"a link to nowhere", func() error { return os.Symlink("/nowhere", string(file)) }, false},
-		{"made over a link", func() error { return file.put("by a test") }, false},
-		{"the link removed", file.take, true},
+		{"made over a link", func() error { return file.Create("by a test") }, false},
+		{"the link removed", file.Remove, true},
 		{"a directory", func() error { return os.Mkdir(string(file), 0o700) }, false},
-		{"the directory removed", file.take, true},
+		{"the directory removed", file.Remove, true},
 		{"no directory any more", func() error { return os.Remove(filepath.Dir(string(file))) }, true},
 		{"a file in its place", func() error { return os.WriteFile(filepath.Dir(string(file)), nil, 0o600) }, false},
 	}
@@ -97,16 +98,16 @@ func TestTheFileDisarms(t *testing.T) {
 // Who looked before the file was made, and comes late to say so, takes nothing back
 // of what was seen since.
 func TestNoLookIsOvertaken(t *testing.T) {
-	file := disarmFile(filepath.Join(t.TempDir(), "disarm"))
+	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	s := spokenTo(file, false)
 	var told atomic.Bool
 	s.onChange(func() { told.Store(s.acts()) })
 	for round := range 200 {
-		if err := file.put("by a test"); err != nil {
+		if err := file.Create("by a test"); err != nil {
 			t.Fatal(err)
 		}
 		s.Check()
-		if err := file.take(); err != nil {
+		if err := file.Remove(); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
@@ -115,7 +116,7 @@ func TestNoLookIsOvertaken(t *testing.T) {
 		for range 1000 { // mostly long enough for it to look, and to wait
 			runtime.Gosched()
 		}
-		err := file.put("by a test")
+		err := file.Create("by a test")
 		s.mu.Unlock()
 		late.Wait()
 		if err != nil {
@@ -129,7 +130,7 @@ func TestNoLookIsOvertaken(t *testing.T) {
 
 func TestWithoutAFileASignalIsEnough(t *testing.T) {
 	s := spokenTo("", false)
-	if err := disarmFile("").put("by a test"); err == nil {
+	if err := disarmfile.File("").Create("by a test"); err == nil {
 		t.Error("a file without a name was made")
 	}
 	s.say(func(w *arming.Words) { w.Signaled = true })
@@ -140,24 +141,24 @@ func TestWithoutAFileASignalIsEnough(t *testing.T) {
 
 // Whoever makes the file is heard before anybody looks.
 func TestTheDirectoryIsWatched(t *testing.T) {
-	file := disarmFile(filepath.Join(t.TempDir(), "disarm"))
+	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	heard := make(chan struct{}, 100)
 	s := spokenTo(file, false)
 	s.onChange(func() { heard <- struct{}{} })
 	watched := make(chan struct{}, 100)
-	go file.watch(t.Context(), func() {
+	go watchDisarmFile(t.Context(), file, func() {
 		s.Check()
 		watched <- struct{}{}
 	})
 	<-watched // it looks once it is notified
-	if err := file.put("by a test"); err != nil {
+	if err := file.Create("by a test"); err != nil {
 		t.Fatal(err)
 	}
 	<-heard
 	if s.acts() {
 		t.Error("not disarmed")
 	}
-	if err := file.take(); err != nil {
+	if err := file.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	for !s.acts() {
@@ -181,7 +182,7 @@ func TestWhatIsSaidIsRemembered(t *testing.T) {
 }
 
 func TestManySpeakAndAskAtOnce(t *testing.T) {
-	s := spokenTo(disarmFile(filepath.Join(t.TempDir(), "disarm")), true)
+	s := spokenTo(disarmfile.File(filepath.Join(t.TempDir(), "disarm")), true)
 	var told atomic.Int64
 	s.onChange(func() { told.Add(1) })
 	s.say(func(w *arming.Words) { w.Findings.Known = true })
@@ -226,7 +227,7 @@ func TestWaitingForTheFirstTime(t *testing.T) {
 func BenchmarkCheck(b *testing.B) {
 	for about, dir := range map[string]string{"there is a directory": b.TempDir(), "there is none": "/nowhere"} {
 		b.Run(about, func(b *testing.B) {
-			s := spokenTo(disarmFile(filepath.Join(dir, "disarm")), false)
+			s := spokenTo(disarmfile.File(filepath.Join(dir, "disarm")), false)
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Check()

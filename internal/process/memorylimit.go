@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"log/slog"
@@ -13,10 +13,10 @@ import (
 // memory, in bytes: 30 MiB resident, which the agent locks.
 const programText = 32 << 20
 
-// setMemoryLimit has Go collect garbage more often before the process would exceed
+// SetMemoryLimit has Go collect garbage more often before the process would exceed
 // the limit of its cgroup, unless GOMEMLIMIT is set. Without a limit, or if none can
 // be found, nothing changes.
-func setMemoryLimit(log *slog.Logger) {
+func SetMemoryLimit(log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
