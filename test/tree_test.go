@@ -195,7 +195,7 @@ func isCore(dir string) bool {
 	switch dir {
 	case "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/timerqueue":
 		return true
-	case "lifecycle/convert":
+	case "lifecycle/app", "lifecycle/convert":
 		return false
 	}
 	return strings.HasPrefix(dir, "lifecycle/")

@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+// checks is the boot self-test: every right that the agent will need, tried.
+func (p *program) checks(policy *eviction.Policy) []agent.Check {
+	n := p.node
+	checks := []agent.Check{
+		{What: "reading the node's memory", Try: n.canObserve(signals.MemoryAvailable),
+			Loss: "memory pressure is not seen", Remedy: "mount the host's cgroup file systems and give their place with --cgroup-root"},
+		{What: "reading the number of PIDs", Try: n.canObserve(signals.PIDAvailable),
+			Loss: "PID pressure is not seen", Remedy: "mount the host's /proc and give its place with --proc-root"},
+		{What: "locking the agent's memory", Try: func(context.Context) error { return agent.LockMemory() },
+			Loss: "a look may wait for the disk while memory is short", Remedy: "add the capability IPC_LOCK"},
+		{What: "protecting the agent from the OOM killer", Try: func(context.Context) error { return agent.ProtectFromOOM() },
+			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
+		{What: "having a processor in time", Try: p.takeThread,
+			Loss: "a look or a kill may come late while all processors are busy", Remedy: "add the capability SYS_NICE; where cpu cgroups grant real time (CONFIG_RT_GROUP_SCHED on cgroup v1), give the agent's cpu.rt_runtime_us"},
+		{What: "knowing the node's pods", Try: func(context.Context) error { return p.podsKnown() },
+			Loss: "what is not known is not evicted", Remedy: "as the error says"},
+	}
+	if policy.Configured.Has(signals.AllocatableMemoryAvailable) {
+		checks = append(checks, agent.Check{What: "reading the memory of kubepods", Try: n.canObserve(signals.AllocatableMemoryAvailable),
+			Loss: "allocatableMemory.available is unknown", Remedy: "set a memory limit on kubepods, or give --kube-reserved and --system-reserved; --enforce-node-allocatable=none does without"})
+	}
+	return append(checks, agent.Check{What: "killing a process", Try: n.canKill,
+		Loss: "pods may not be ended, or more slowly", Remedy: "as each line of the error says"})
+}
+
+func (n *node) canObserve(s signals.Signal) func(context.Context) error {
+	return func(context.Context) error {
+		var o signals.Observations
+		n.Observe(&o, signals.Regular)
+		if !o[s].Known {
+			return errors.New(o[s].Cause)
+		}
+		return nil
+	}
+}
+
+func (p *program) takeThread(context.Context) (err error) {
+	p.thread, err = agent.TakeThread()
+	return err
+}
+
+func (n *node) canKill(ctx context.Context) error {
+	var lacks []error
+	for _, lack := range n.killer.SelfTest(ctx) {
+		lacks = append(lacks, lack)
+	}
+	return errors.Join(lacks...)
+}
+
+// remoteChecks are what others have to answer.
+func (p *program) remoteChecks() (checks []agent.Check) {
+	if p.client != nil {
+		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: p.canReachRuntime,
+			Loss: "images and writable layers are not seen, and nothing is collected, until it answers", Remedy: "give its socket with --container-runtime-endpoint"})
+	}
+	if p.api != nil {
+		checks = append(checks, agent.Check{What: "knowing the own Node", Try: p.canReadNode,
+			Loss: "pods and Node are what the state file knew, until the API server answers", Remedy: "apply deploy/rbac, and give the Node's name with --hostname-override"})
+	}
+	return checks
+}
+
+// Patience of the self-test with others.
+const checkWait = 3 * time.Second
+
+func (p *program) canReachRuntime(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	found, err := p.client.Version(ctx)
+	if err != nil {
+		return err
+	}
+	p.log.Info("found the container runtime", "endpoint", p.client.Endpoint(), "runtime", found)
+	return p.node.disks.Locate(ctx)
+}
+
+func (p *program) canReadNode(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	_, err := p.api.Client().CoreV1().Nodes().Get(ctx, p.api.NodeName(), metav1.GetOptions{ResourceVersion: "0"})
+	return err
+}

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/internal/gc"
+)
+
+// What one program collects, no other one does: a kubelet may come, and go,
+// while the agent runs.
+func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime, log := &askedRuntime{}, slog.New(slog.DiscardHandler)
+		c := &collecting{safety: flagged(false), neighbour: &neighbour{config: config.NewAgent(), log: log}, log: log,
+			collector: gc.New(runtime, nil, unowned{}, nil, log, gc.Options{ImageHigh: 100})}
+		ctx, stop := context.WithCancel(t.Context())
+		go c.run(ctx)
+		lists := func() int64 {
+			before := runtime.lists.Load()
+			<-time.After(10 * time.Minute)
+			synctest.Wait()
+			return runtime.lists.Load() - before
+		}
+		if lists() == 0 {
+			t.Error("nobody collects")
+		}
+		c.neighbour.file.Store(true)
+		<-time.After(2 * neighbourPeriod)
+		synctest.Wait()
+		if n := lists(); n != 0 {
+			t.Errorf("%d rounds beside a kubelet", n)
+		}
+		c.neighbour.file.Store(false)
+		if lists() == 0 {
+			t.Error("nobody collects after the kubelet has gone")
+		}
+		stop()
+		synctest.Wait() // and ends
+	})
+}
+
+// A configuration that can not be read is not used, but it is one: there is a
+// kubelet, which collects and enforces limits.
+func TestAKubeletWithAnUnreadableConfigurationIsThere(t *testing.T) {
+	c := config.NewAgent()
+	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")
+	log := slog.New(slog.DiscardHandler)
+	if n := meetNeighbour(c, nil, func(string) {}, log); !n.reclaims() || !n.limits() {
+		t.Error("without a kubelet nobody collects, or enforces limits")
+	}
+	if err := os.WriteFile(c.KubeletConfig, []byte("kind: Unknown\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := meetNeighbour(c, nil, func(string) {}, log); n.reclaims() || n.limits() {
+		t.Errorf("beside a kubelet: reclaims %t, limits %t", n.reclaims(), n.limits())
+	}
+}

@@ -1,0 +1,162 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+)
+
+// A podSource knows the node's active pods; they must not be changed. It does
+// not wait.
+type podSource interface {
+	pods() []signals.Pod
+	// fault is why some may be missing, nil if none are.
+	fault() error
+}
+
+// apiPods are the pods of the API server. Until it has answered, those of the
+// state file serve; where there is none, those that the runtime names.
+type apiPods struct {
+	*client.Pods
+	choices *agentpods.Choices
+	known   bool                   // the state file had some
+	looks   atomic.Pointer[func()] // besides, when pods have changed
+	renewed atomic.Pointer[func()] // likewise
+	runtime atomic.Pointer[[]signals.Pod]
+}
+
+// savedPods is the section of the state file with the last known pods.
+const savedPods = "pods"
+
+func watchPods(ctx context.Context, c *client.Connection, choices *agentpods.Choices, saved *checkpoint.Sections, log *slog.Logger) *apiPods {
+	var known []signals.Pod
+	if saved != nil {
+		if err := saved.Load(savedPods, &known); err != nil {
+			log.Error("the pods known before are not used", "error", err)
+			known = nil
+		}
+	}
+	a := &apiPods{choices: choices, known: len(known) > 0}
+	ready := make(chan struct{})
+	a.Pods = client.WatchPods(ctx, c, known, func() {
+		<-ready
+		if saved != nil {
+			saved.Save(savedPods, savable(a.Active()))
+		}
+		for _, look := range []*func(){a.looks.Load(), a.renewed.Load()} {
+			if look != nil {
+				(*look)()
+			}
+		}
+	})
+	close(ready)
+	return a
+}
+
+// Bounds of the pods in the state file, of which 8 MiB are read at a start: about
+// 4 MiB. A part is a pod, a container or a volume.
+const (
+	maxSavedParts  = 15_000
+	maxPartsOfAPod = 100
+)
+
+// savable are the pods for the state file. A pod of very many containers and volumes
+// is saved without them, so that it leaves room for all other pods. What does not
+// fit is known again once the API server answers.
+func savable(active []signals.Pod) []signals.Pod {
+	saved, parts := make([]signals.Pod, 0, len(active)), 0
+	for _, pod := range active {
+		if len(pod.Containers)+len(pod.Volumes) > maxPartsOfAPod {
+			pod.Containers, pod.Volumes = nil, nil
+		}
+		if parts += 1 + len(pod.Containers) + len(pod.Volumes); parts > maxSavedParts {
+			break
+		}
+		saved = append(saved, pod)
+	}
+	return saved
+}
+
+func (a *apiPods) pods() []signals.Pod {
+	if !a.Synced() && !a.known {
+		if named := a.runtime.Load(); named != nil {
+			return *named
+		}
+	}
+	return a.Active()
+}
+
+func (a *apiPods) fault() error {
+	if a.Synced() || a.known || a.runtime.Load() != nil {
+		return nil
+	}
+	return a.Err()
+}
+
+// hostImages are the images of the pods with access to the node, once the API server
+// has listed the pods; an error if that takes longer than ctx lasts.
+func (a *apiPods) hostImages(ctx context.Context) ([]string, error) {
+	again(ctx, 50*time.Millisecond, func() bool { return !a.Synced() })
+	if !a.Synced() {
+		return nil, cmp.Or(a.Err(), errNotListed)
+	}
+	return a.HostImages(), nil
+}
+
+var errNotListed = errors.New("the API server has not listed the node's pods yet")
+
+// runtimePeriod is how often the runtime is asked for pods while nobody else
+// knows them.
+const runtimePeriod = 10 * time.Second
+
+// askRuntime keeps what the runtime says of pods until the API server has
+// answered.
+func (a *apiPods) askRuntime(ctx context.Context, client *cri.Client) {
+	again(ctx, runtimePeriod, func() bool {
+		if a.Synced() || a.known {
+			return false
+		}
+		if named, err := podsOfRuntime(ctx, client, a.choices); err == nil {
+			a.runtime.Store(&named)
+		}
+		return true
+	})
+}
+
+func podsOfRuntime(ctx context.Context, client *cri.Client, choices *agentpods.Choices) ([]signals.Pod, error) {
+	sandboxes, err := client.Sandboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	containers, err := client.Containers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return agentpods.FromRuntime(sandboxes, containers, choices), nil
+}
+
+// running lists the runtime's IDs of the containers of a pod that run now.
+func running(client *cri.Client) func(ctx context.Context, uid string) ([]string, error) {
+	return func(ctx context.Context, uid string) ([]string, error) {
+		containers, err := client.Containers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var ids []string
+		for _, c := range containers {
+			if c.PodUID == uid && c.State == cri.Running {
+				ids = append(ids, c.ID)
+			}
+		}
+		return ids, nil
+	}
+}

@@ -1,0 +1,224 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+)
+
+// savedDecisions is the section of the state file with timers and conditions.
+const savedDecisions = "decisions"
+
+// reporter implements agent.Reporter: the decision log, the state, the metrics,
+// and what the cluster is told of the node. Its agent.Reporter methods are
+// called by the loop.
+type reporter struct {
+	version    string
+	lines      *nodestatus.Lines
+	state      *checkpoint.Sections // nil: kept in memory only
+	metrics    *metrics.Metrics
+	collecting *collecting
+	safety     *safety
+	ctx        context.Context // of what an eviction sets off beside the loop
+
+	conditions *nodestatus.Conditions // these are nil without an API server
+	events     *nodestatus.Events
+	heartbeat  *nodestatus.Heartbeat // and without a namespace
+
+	pulse  *healthz.Pulse
+	memory healthz.Finding
+
+	held     signals.ConditionSet
+	digested *eviction.Policy // whose digest it is
+	digest   string
+	crossed  [signals.Count]time.Time // since when a hard threshold is crossed
+	vitals   atomic.Pointer[vitals]
+	asked    atomic.Pointer[string] // soft evictions that the controller is asked for
+}
+
+// vitals are what changes with looks of what a heartbeat tells.
+type vitals struct {
+	conditions signals.ConditionSet
+	digest     string
+}
+
+var errNoMemory = errors.New("the node's memory can not be observed")
+
+// Looked implements agent.Reporter. It allocates nothing in an extra look that
+// changes nothing.
+func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
+	s := o.Snapshot
+	r.pulse.Beat()
+	r.metrics.Woken(s.Woken)
+	if r.heartbeat != nil {
+		r.heartbeat.Beat(s.At)
+	}
+	if memory := &s.Node[signals.MemoryAvailable]; memory.Known {
+		r.memory.Set(nil)
+	} else {
+		r.memory.Set(errNoMemory)
+	}
+	r.noteCrossings(s, p)
+	changed := o.Verdict.Conditions != r.held
+	if r.held = o.Verdict.Conditions; changed || s.Kind == signals.Regular {
+		r.metrics.Conditions(r.held)
+		r.tellConditions(s, p)
+	}
+	r.count(o)
+}
+
+// count records what came of a look.
+func (r *reporter) count(o *agent.Outcome) {
+	for range o.Failed {
+		r.metrics.EvictionFailed()
+	}
+	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (limiter.Hold{})) && r.events != nil && r.safety.acts() {
+		r.events.Attempting(t.Signal, o.Snapshot.At)
+	}
+	e := o.Evicted
+	switch {
+	case e == nil:
+		return
+	case o.Rehearsed:
+		r.metrics.Rehearsed(e.Cause)
+		return
+	}
+	s, err := signals.Parse(e.Cause)
+	if err == nil {
+		r.metrics.StatsAge(s, o.Snapshot.At.Sub(o.Snapshot.Node[s].Time))
+	}
+	if e.Hard {
+		r.metrics.Evicted(e.Cause)
+		r.giveBack(e.Cause, e.Pod.UID)
+	}
+}
+
+// giveBack removes what a pod that was ended for a disk has left there, and has
+// the sandbox of any other stopped. What still runs of it is killed with that: a
+// soft eviction has to be over.
+func (r *reporter) giveBack(cause, uid string) {
+	if s, err := signals.Parse(cause); err != nil || s.Definition().Condition == signals.DiskPressure {
+		go r.collecting.remove(r.ctx, uid)
+		return
+	}
+	go r.collecting.stop(r.ctx, uid)
+}
+
+// noteCrossings remembers since when hard thresholds are crossed.
+func (r *reporter) noteCrossings(s *signals.Snapshot, p *eviction.Policy) {
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		o := &s.Node[t.Signal]
+		switch {
+		case !t.Hard() || !o.Known:
+		case o.Available >= t.Value.Of(o.Capacity).Value:
+			r.crossed[t.Signal] = time.Time{}
+		case r.crossed[t.Signal].IsZero():
+			r.crossed[t.Signal] = s.At
+		}
+	}
+}
+
+// tellConditions hands the conditions over, with what is below its threshold.
+func (r *reporter) tellConditions(s *signals.Snapshot, p *eviction.Policy) {
+	if r.conditions == nil {
+		return
+	}
+	var crossings nodestatus.Crossings
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		o, c := &s.Node[t.Signal], &crossings[t.Signal.Definition().Condition]
+		if o.Known && !c.Met && o.Available < t.Value.Of(o.Capacity).Value {
+			*c = nodestatus.Crossing{Met: true, Signal: t.Signal, Threshold: t.Value.String(), Available: o.Available}
+		}
+	}
+	r.conditions.Set(r.held, crossings)
+	if p != r.digested {
+		r.digested, r.digest = p, nodestatus.Digest(reportedLines(p))
+	}
+	r.vitals.Store(&vitals{r.held, r.digest})
+}
+
+// Report implements agent.Reporter.
+func (r *reporter) Report(d *agent.Decision) {
+	r.lines.JSON(d)
+	switch {
+	case d.Decision == agent.Evicted && d.ToSignal != nil:
+		if s, err := signals.Parse(d.Signal); err == nil {
+			toSignal := time.Duration(*d.ToSignal * float64(time.Millisecond))
+			if since := r.crossed[s]; !since.IsZero() {
+				toSignal += d.Time.Sub(since)
+			}
+			r.metrics.CrossingToKill(toSignal)
+		}
+		if !d.Lingering {
+			r.metrics.DecisionToDead(time.Duration(*d.ToEmpty * float64(time.Millisecond)))
+		}
+	case d.Decision == agent.Terminated && len(d.Failed) == 0:
+		r.metrics.Evicted(d.Signal)
+		r.giveBack(d.Signal, d.UID)
+	case d.Held != "":
+		r.reportHold(d)
+	case d.Decision == agent.Settled && d.Freed != nil:
+		if s, err := signals.Parse(d.Signal); err == nil && s.Definition().Unit == signals.UnitBytes {
+			r.metrics.Freed(metrics.Eviction, *d.Freed)
+		}
+	}
+}
+
+// Save implements agent.Reporter.
+func (r *reporter) Save(s eviction.Saved) {
+	if r.state != nil {
+		r.state.Save(savedDecisions, s.At(r.state.Stamp))
+	}
+}
+
+// publish has the controller asked for soft evictions by the heartbeat.
+func (r *reporter) publish(requests []podstatus.Request) {
+	text := podstatus.FormatRequests(requests)
+	r.asked.Store(&text)
+	if r.heartbeat != nil {
+		r.heartbeat.Kick() // the controller acts on it, or must not any more
+	}
+}
+
+// collection tells the cluster what went wrong in collecting waste.
+func (r *reporter) collection(reason, message string) {
+	if r.events != nil && r.safety.acts() {
+		r.events.Collection(reason, message)
+	}
+}
+
+// restored is a machine that goes on where its predecessor ended.
+func restored(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
+	machine := eviction.New(policy)
+	if sections == nil {
+		return machine
+	}
+	saved := sectionOf[eviction.Saved](sections, savedDecisions, "timers and conditions begin anew", log)
+	machine.Restore(saved.At(sections.Moment), time.Now())
+	return machine
+}
+
+// reportedLines are the thresholds as those who report them know them.
+func reportedLines(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
+	for _, t := range p.Thresholds {
+		if line, err := kubeletconfig.ParseThreshold(t.Signal, t.Value.String()); err == nil {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,241 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
+)
+
+// flagged is a safety that nobody speaks to.
+func flagged(dryRun bool) *safety { return spokenTo("", dryRun) }
+
+func spokenTo(file disarmfile.File, dryRun bool) *safety {
+	return newSafety(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
+}
+
+// By hand, under systemd and from the chart an agent that was given no flag touches
+// nothing until it is armed.
+func TestSafety_DisarmedByDefault(t *testing.T) {
+	c, err := config.Load("", config.AddFlags(pflag.NewFlagSet("agent", pflag.ContinueOnError)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := flagged(c.DryRun)
+	if armed, why := s.Check(); armed || !strings.Contains(why, "dryRun") {
+		t.Errorf("armed %v: %s", armed, why)
+	}
+	s.say(func(w *arming.Words) {
+		w.Hear(arming.Voice{Word: "armed"}, arming.Voice{})
+		w.Findings.Known = true
+	})
+	if armed, why := s.Check(); !armed {
+		t.Errorf("not armed by a word: %s", why)
+	}
+}
+
+func TestTheFileDisarms(t *testing.T) {
+	dir := t.TempDir()
+	file := disarmfile.File(filepath.Join(dir, "sub", "disarm"))
+	s, changes := spokenTo(file, false), 0
+	s.onChange(func() { changes++ })
+	steps := []struct {
+		about string
+		do    func() error
+		armed bool
+	}{
+		{"no directory", func() error { return nil }, true},
+		{"made", func() error { return file.Create("by a test") }, false},
+		{"made again", func() error { return file.Create("by a test") }, false},
+		{"removed", file.Remove, true},
+		{"removed again", file.Remove, true},
+		{"a link to nowhere", func() error { return os.Symlink("/nowhere", string(file)) }, false},
+		{"made over a link", func() error { return file.Create("by a test") }, false},
+		{"the link removed", file.Remove, true},
+		{"a directory", func() error { return os.Mkdir(string(file), 0o700) }, false},
+		{"the directory removed", file.Remove, true},
+		{"no directory any more", func() error { return os.Remove(filepath.Dir(string(file))) }, true},
+		{"a file in its place", func() error { return os.WriteFile(filepath.Dir(string(file)), nil, 0o600) }, false},
+	}
+	for _, step := range steps {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.about, err)
+		}
+		if armed, why := s.Check(); armed != step.armed || s.acts() != step.armed {
+			t.Errorf("%s: armed %v (%s)", step.about, armed, why)
+		}
+	}
+	if changes != 7 {
+		t.Errorf("%d changes were told of, want 7", changes)
+	}
+	if _, err := os.Stat("/nowhere"); err == nil {
+		t.Error("the link was followed")
+	}
+}
+
+// Who looked before the file was made, and comes late to say so, takes nothing back
+// of what was seen since.
+func TestNoLookIsOvertaken(t *testing.T) {
+	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
+	s := spokenTo(file, false)
+	var told atomic.Bool
+	s.onChange(func() { told.Store(s.acts()) })
+	for round := range 200 {
+		if err := file.Create("by a test"); err != nil {
+			t.Fatal(err)
+		}
+		s.Check()
+		if err := file.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		var late sync.WaitGroup
+		late.Go(func() { s.Check() })
+		for range 1000 { // mostly long enough for it to look, and to wait
+			runtime.Gosched()
+		}
+		err := file.Create("by a test")
+		s.mu.Unlock()
+		late.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.acts() || told.Load() {
+			t.Fatalf("round %d: the file is there; armed: %v, and told: %v", round, s.acts(), told.Load())
+		}
+	}
+}
+
+func TestWithoutAFileASignalIsEnough(t *testing.T) {
+	s := spokenTo("", false)
+	if err := disarmfile.File("").Create("by a test"); err == nil {
+		t.Error("a file without a name was made")
+	}
+	s.say(func(w *arming.Words) { w.Signaled = true })
+	if armed, _ := s.Check(); armed {
+		t.Error("not disarmed")
+	}
+}
+
+// Whoever makes the file is heard before anybody looks.
+func TestTheDirectoryIsWatched(t *testing.T) {
+	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
+	heard := make(chan struct{}, 100)
+	s := spokenTo(file, false)
+	s.onChange(func() { heard <- struct{}{} })
+	watched := make(chan struct{}, 100)
+	go watchDisarmFile(t.Context(), file, func() {
+		s.Check()
+		watched <- struct{}{}
+	})
+	<-watched // it looks once it is notified
+	if err := file.Create("by a test"); err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+	if s.acts() {
+		t.Error("not disarmed")
+	}
+	if err := file.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	for !s.acts() {
+		<-watched
+	}
+}
+
+func TestWhatIsSaidIsRemembered(t *testing.T) {
+	var saved arming.Memory
+	s := newSafety("", true, arming.Memory{}, func(m arming.Memory) { saved = m }, slog.New(slog.DiscardHandler))
+	s.say(func(w *arming.Words) {
+		w.Hear(arming.Voice{Word: "armed"}, arming.Voice{})
+		w.Findings = arming.Findings{Known: true}
+	})
+	if !s.acts() || !saved.Acted {
+		t.Fatalf("%+v, saved %+v", s.holds(), saved)
+	}
+	if next := newSafety("", true, saved, func(arming.Memory) {}, slog.New(slog.DiscardHandler)); !next.acts() {
+		t.Errorf("a successor that nobody speaks to: %+v", next.holds())
+	}
+}
+
+func TestManySpeakAndAskAtOnce(t *testing.T) {
+	s := spokenTo(disarmfile.File(filepath.Join(t.TempDir(), "disarm")), true)
+	var told atomic.Int64
+	s.onChange(func() { told.Add(1) })
+	s.say(func(w *arming.Words) { w.Findings.Known = true })
+	var crew sync.WaitGroup
+	for range 4 {
+		crew.Go(func() {
+			for range 500 {
+				s.say(func(w *arming.Words) { w.Hear(arming.Voice{Word: "armed"}, arming.Voice{}) })
+				s.say(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
+			}
+		})
+		crew.Go(func() {
+			for range 500 {
+				now := s.holds()
+				if armed, why := s.Check(); why == "" {
+					t.Errorf("armed %v, and nobody knows why", armed)
+				}
+				select {
+				case <-now.next:
+				default:
+				}
+			}
+		})
+	}
+	crew.Wait()
+	if s.acts() || told.Load() == 0 {
+		t.Errorf("%+v after %d changes", s.holds(), told.Load())
+	}
+}
+
+func TestWaitingForTheFirstTime(t *testing.T) {
+	s := flagged(true)
+	begun := make(chan bool)
+	go func() { begun <- s.wait(t.Context()) }()
+	s.say(func(w *arming.Words) { w.DryRun = false })
+	if !<-begun {
+		t.Error("armed, and nobody has heard")
+	}
+}
+
+// What a look costs on the path to a kill.
+func BenchmarkCheck(b *testing.B) {
+	for about, dir := range map[string]string{"there is a directory": b.TempDir(), "there is none": "/nowhere"} {
+		b.Run(about, func(b *testing.B) {
+			s := spokenTo(disarmfile.File(filepath.Join(dir, "disarm")), false)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Check()
+			}
+		})
+	}
+}
+
+func TestTheSignalIsCaught(t *testing.T) {
+	p := &program{}
+	p.catchDisarmSignal()
+	defer p.close[0]()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.signals:
+	case <-time.After(10 * time.Second):
+		t.Fatal("not heard")
+	}
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/evict"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/metrics"
+)
+
+// What the controller is asked for is published as long as there is such a pod.
+func TestARequestEndsWithItsPod(t *testing.T) {
+	var published []podstatus.Request
+	soft, err := podstatus.NewSoft("controller", nil, func(all []podstatus.Request) { published = all })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &requests{soft: soft, pods: &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)},
+		metrics: metrics.New(metrics.Settings{}), safety: flagged(false), log: slog.New(slog.DiscardHandler), standing: map[string]podstatus.Notice{}}
+	pod := signals.Pod{UID: "a-1", Namespace: "default", Name: "p"}
+	n := evict.Notice{Eviction: &eviction.Eviction{Pod: &pod, Cause: "memory.available"}, Decided: time.Now()}
+	if _, err := r.Request(t.Context(), n, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if r.forget(t.Context(), []signals.Pod{pod}); len(published) != 1 {
+		t.Errorf("published %v, want the request", published)
+	}
+	if r.forget(t.Context(), nil); len(published) != 0 {
+		t.Errorf("published %v after the pod has ended", published)
+	}
+}
