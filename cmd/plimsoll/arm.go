@@ -38,7 +38,7 @@ have left.`, time.Minute},
 
 func armingCommandOf(name string) *cobra.Command {
 	c := armingCommands[name]
-	r := rollout.Request{Word: c.word, Version: version}
+	r := rollout.Request{Setting: c.word, Version: version}
 	var here bool
 	var accepted, file string
 	cmd := &cobra.Command{
@@ -57,7 +57,7 @@ func armingCommandOf(name string) *cobra.Command {
 				return invalidError{err}
 			}
 			if here {
-				return rollout.Locally(r.Word, file, r.Out)
+				return rollout.Locally(r.Setting, file, r.Out)
 			}
 			return r.Run(cmd.Context())
 		},
