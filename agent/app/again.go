@@ -7,7 +7,7 @@ import (
 
 // again calls step at once and then every period, as long as it returns true.
 // It reports whether step has ended it, and not ctx.
-func again(ctx context.Context, period time.Duration, step func() (more bool)) (ended bool) {
+func repeat(ctx context.Context, period time.Duration, step func() (more bool)) (ended bool) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for step() {

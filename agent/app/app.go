@@ -46,7 +46,7 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 	defer lines.Close()
 	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
 	process.SetMemoryLimit(log)
-	p := &program{Options: o, config: c, log: log, lines: lines}
+	p := &app{Options: o, config: c, log: log, lines: lines}
 	defer p.Close()
 	p.catchDisarmSignal()
 	signalled := ctx
@@ -56,24 +56,24 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 		return err
 	}
 	defer context.AfterFunc(signalled, func() {
-		p.depart()
+		p.cleanUpIfUninstalled()
 		end()
 	})()
 	policy := p.policies.current()
-	agent.SelfTest(ctx, log, p.checks(policy))
-	p.askOthers(ctx)
+	agent.SelfTest(ctx, log, p.localChecks(policy))
+	p.checkRemote(ctx)
 	policy = p.policies.current()
 	warnOfSmallThresholds(policy, c, log)
-	armed, why := p.safety.Armed()
+	armed, why := p.arming.Armed()
 	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
 		"earlyEviction", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
-	notifier, stalls := p.waits()
+	notifier, stalls := p.wakers()
 	a := agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
-		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,
-		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.leaving,
-		Arming: p.safety, Restraint: p.openRestraint(time.Now()), RestraintSaved: p.saveRestraint, Holders: p.node,
+		Machine: restoredMachine(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.garbage,
+		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.shutdownReason,
+		Arming: p.arming, Restraint: p.openLimiter(time.Now()), RestraintSaved: p.saveLimiter, Holders: p.node,
 	})
-	p.looker.Store(a)
+	p.loop.Store(a)
 	a.Run(ctx)
 	log.Info("stopped")
 	return nil
@@ -81,27 +81,27 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 
 // othersWait is how long runtime and API server may keep the first look waiting:
 // what they know is wanted, and memory may be short already.
-const othersWait = time.Second
+const remoteCheckTimeout = time.Second
 
 // askOthers runs the part of the self-test that others answer.
-func (p *program) askOthers(ctx context.Context) {
+func (a *app) checkRemote(ctx context.Context) {
 	asked := make(chan struct{})
-	p.crew.Go(func() {
+	a.group.Go(func() {
 		defer close(asked)
-		agent.SelfTest(ctx, p.log, p.remoteChecks())
+		agent.SelfTest(ctx, a.log, a.remoteChecks())
 	})
 	select {
 	case <-asked:
-	case <-time.After(othersWait):
+	case <-time.After(remoteCheckTimeout):
 	}
 }
 
 // leaving says that the kubelet ends the node's pods.
-func (p *program) leaving() string {
-	if p.apiNode == nil {
+func (a *app) shutdownReason() string {
+	if a.apiNode == nil {
 		return ""
 	}
-	if shutting, why := p.apiNode.ShuttingDown(); shutting {
+	if shutting, why := a.apiNode.ShuttingDown(); shutting {
 		return why
 	}
 	return ""

@@ -20,119 +20,119 @@ import (
 )
 
 // savedArming is the section of the state file with what was said last.
-const savedArming = "arming"
+const armingSection = "arming"
 
 // ears are those by which the program hears whether it may act, and what it does
 // about that beside the loop.
-type ears struct {
-	safety    *safety
-	inherited bool              // an armed agent was here before this one
-	forAll    *client.ConfigMap // nil without an API server
-	requests  *requests         // likewise
-	looker    atomic.Pointer[agent.Agent]
+type armingWatcher struct {
+	arming        *armingState
+	inherited     bool              // an armed agent was here before this one
+	configMap     *client.ConfigMap // nil without an API server
+	softEvictions *softEvictions    // likewise
+	loop          atomic.Pointer[agent.Agent]
 
-	heard   chan struct{} // one slot: the cluster may have spoken
-	told    chan struct{} // one slot: it says something else
-	signals chan os.Signal
+	clusterChanged chan struct{} // one slot: the cluster may have spoken
+	settingChanged chan struct{} // one slot: it says something else
+	disarmSignals  chan os.Signal
 
-	complained string // of settle
+	lastFault string // of settle
 }
 
 // openSafety weighs what is known before anybody was asked. Whoever is told of a
 // change is in place before anybody is listened to.
-func (p *program) openSafety() {
+func (a *app) openArming() {
 	var remembered arming.Memory
 	save := func(arming.Memory) {}
-	if p.state != nil {
-		remembered = rememberedArming(p.state, p.log)
-		save = func(m arming.Memory) { p.state.Save(savedArming, m) }
+	if a.state != nil {
+		remembered = loadArming(a.state, a.log)
+		save = func(m arming.Memory) { a.state.Save(armingSection, m) }
 	}
-	p.inherited = remembered.Acted
-	p.safety = newSafety(disarmfile.File(p.config.DisarmFile), p.config.DryRun, remembered, save, p.log)
-	p.node.safety = p.safety
-	p.heard, p.told = make(chan struct{}, 1), make(chan struct{}, 1)
-	p.safety.onChange(p.tellArming)
+	a.inherited = remembered.Acted
+	a.arming = newArmingState(disarmfile.File(a.config.DisarmFile), a.config.DryRun, remembered, save, a.log)
+	a.node.arming = a.arming
+	a.clusterChanged, a.settingChanged = make(chan struct{}, 1), make(chan struct{}, 1)
+	a.arming.onChange(a.armingChanged)
 }
 
 // tellArming has everybody look whether he may go on. It does not wait.
-func (p *program) tellArming() {
-	p.metrics.Armed(p.safety.acts())
-	if a := p.looker.Load(); a != nil {
+func (a *app) armingChanged() {
+	a.metrics.Armed(a.arming.armed())
+	if a := a.loop.Load(); a != nil {
 		a.Wake()
 	}
-	if p.reporter.conditions != nil {
-		p.reporter.conditions.Kick()
+	if a.reporter.conditions != nil {
+		a.reporter.conditions.Kick()
 	}
-	if p.reporter.heartbeat != nil {
-		p.reporter.heartbeat.Kick()
+	if a.reporter.heartbeat != nil {
+		a.reporter.heartbeat.Kick()
 	}
 }
 
 // listen begins to hear what is said: by the file, by a signal, and by the
 // cluster.
-func (p *program) listen(ctx context.Context) {
-	p.metrics.Armed(p.safety.acts())
-	p.crew.Go(func() { watchDisarmFile(ctx, p.safety.file, func() { p.safety.Check() }) })
-	p.crew.Go(func() { p.heedSignals(ctx) })
-	if p.api != nil && p.config.HeartbeatNamespace != "" {
-		p.forAll = client.WatchConfigMap(ctx, p.api, p.config.HeartbeatNamespace, arming.ConfigMap, p.hasSpoken)
+func (a *app) watchArming(ctx context.Context) {
+	a.metrics.Armed(a.arming.armed())
+	a.group.Go(func() { watchDisarmFile(ctx, a.arming.file, func() { a.arming.Check() }) })
+	a.group.Go(func() { a.watchSignals(ctx) })
+	if a.api != nil && a.config.HeartbeatNamespace != "" {
+		a.configMap = client.WatchConfigMap(ctx, a.api, a.config.HeartbeatNamespace, arming.ConfigMap, a.noteClusterChange)
 	}
-	if p.api != nil {
-		p.hear()
-		p.crew.Go(func() { p.hearAll(ctx) })
+	if a.api != nil {
+		a.readCluster()
+		a.group.Go(func() { a.watchCluster(ctx) })
 	}
-	p.crew.Go(func() { p.examine(ctx) })
-	p.crew.Go(func() { p.settle(ctx) })
+	a.group.Go(func() { a.examine(ctx) })
+	a.group.Go(func() { a.finish(ctx) })
 }
 
 // heedSignals makes the disarm file for SIGUSR1, so that a restart does not arm.
-func (p *program) heedSignals(ctx context.Context) {
+func (a *app) watchSignals(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.signals:
-			if err := p.safety.file.Create("by SIGUSR1"); err != nil {
-				p.log.Error("disarmed by a signal until a restart only", "error", err)
-				p.safety.say(func(w *arming.Words) { w.Signaled = true })
+		case <-a.disarmSignals:
+			if err := a.arming.file.Create("by SIGUSR1"); err != nil {
+				a.log.Error("disarmed by a signal until a restart only", "error", err)
+				a.arming.update(func(w *arming.Words) { w.Signaled = true })
 			}
-			p.safety.Check()
+			a.arming.Check()
 		}
 	}
 }
 
 // hasSpoken notes that the cluster may say something else. It does not wait.
-func (p *program) hasSpoken() {
+func (a *app) noteClusterChange() {
 	select {
-	case p.heard <- struct{}{}:
+	case a.clusterChanged <- struct{}{}:
 	default:
 	}
 }
 
-func (p *program) hearAll(ctx context.Context) {
+func (a *app) watchCluster(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.heard:
-			p.hear()
+		case <-a.clusterChanged:
+			a.readCluster()
 		}
 	}
 }
 
 // hear takes over what the cluster says. As long as it says nothing, because it
 // can not be asked, what it said last holds.
-func (p *program) hear() {
+func (a *app) readCluster() {
 	var told bool
-	p.safety.say(func(w *arming.Words) {
+	a.arming.update(func(w *arming.Words) {
 		all, node := w.All, w.Node
-		if p.forAll != nil && p.forAll.Synced() {
-			data := p.forAll.Data()
+		if a.configMap != nil && a.configMap.Synced() {
+			data := a.configMap.Data()
 			all = arming.Voice{Word: data[arming.KeyAll], Accepted: data[arming.KeyAccept]}
 		}
-		if p.apiNode.Synced() {
+		if a.apiNode.Synced() {
 			node = arming.Voice{}
-			if object := p.apiNode.Object(); object != nil {
+			if object := a.apiNode.Object(); object != nil {
 				node = arming.Voice{Word: object.Annotations[arming.Annotation], Accepted: object.Annotations[arming.AnnotationAccept]}
 			}
 		}
@@ -141,7 +141,7 @@ func (p *program) hear() {
 	})
 	if told {
 		select {
-		case p.told <- struct{}{}:
+		case a.settingChanged <- struct{}{}:
 		default:
 		}
 	}
@@ -160,22 +160,22 @@ const (
 
 // examine has the doctor look at the node at the start, now and then, and when
 // somebody says another word.
-func (p *program) examine(ctx context.Context) {
+func (a *app) examine(ctx context.Context) {
 	pause := refusedPeriod
 	for looks := 0; ctx.Err() == nil; looks++ {
-		if found, err := p.findings(ctx, looks%rightsEvery == 0); err != nil {
-			p.log.Error("the node could not be examined: what was found before counts", "error", err)
+		if found, err := a.findings(ctx, looks%rightsEvery == 0); err != nil {
+			a.log.Error("the node could not be examined: what was found before counts", "error", err)
 		} else {
-			p.safety.say(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
+			a.arming.update(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
 		}
-		if pause = min(2*pause, examinePeriod); !p.safety.holds().Refuses() {
+		if pause = min(2*pause, examinePeriod); !a.arming.current().Refuses() {
 			pause = examinePeriod
 		}
 		timer := time.NewTimer(pause - rand.N(pause/10))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-p.told:
+		case <-a.settingChanged:
 			looks, pause = -1, refusedPeriod
 		}
 		timer.Stop()
@@ -187,17 +187,17 @@ const missingRight = "right-missing"
 
 // findings are the codes of the doctor's errors. Where rights are not asked for, or
 // nobody answers, what was found of them before holds.
-func (p *program) findings(ctx context.Context, rights bool) ([]string, error) {
-	_, fault := examine.RuntimeEndpoint(p.config)
-	o, err := examine.Options(p.config, p.api, p.client, fault)
+func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
+	_, fault := examine.RuntimeEndpoint(a.config)
+	o, err := examine.Options(a.config, a.api, a.runtime, fault)
 	if err != nil {
 		return nil, err
 	}
 	if !rights {
 		o.Rights = nil
 	}
-	if p.apiPods != nil {
-		o.Images = p.apiPods.hostImages
+	if a.apiPods != nil {
+		o.Images = a.apiPods.hostImages
 	}
 	facts := probe.Node(ctx, o)
 	if err := ctx.Err(); err != nil {
@@ -205,15 +205,15 @@ func (p *program) findings(ctx context.Context, rights bool) ([]string, error) {
 	}
 	found := doctor.Errors(doctor.Examine(facts), nil)
 	answered := rights && (facts.Server == nil || facts.Server.Denied.Known)
-	if !answered && slices.Contains(p.safety.holds().findings, missingRight) {
+	if !answered && slices.Contains(a.arming.current().findings, missingRight) {
 		found = append(found, missingRight)
 	}
 	return found, nil
 }
 
 // catchDisarmSignal keeps SIGUSR1 from ending the agent, from the start on.
-func (p *program) catchDisarmSignal() {
-	p.signals = make(chan os.Signal, 1)
-	signal.Notify(p.signals, syscall.SIGUSR1)
-	p.close = append(p.close, func() { signal.Stop(p.signals) })
+func (a *app) catchDisarmSignal() {
+	a.disarmSignals = make(chan os.Signal, 1)
+	signal.Notify(a.disarmSignals, syscall.SIGUSR1)
+	a.closers = append(a.closers, func() { signal.Stop(a.disarmSignals) })
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // checks is the boot self-test: every right that the agent will need, tried.
-func (p *program) checks(policy *eviction.Policy) []agent.Check {
-	n := p.node
+func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
+	n := a.node
 	checks := []agent.Check{
 		{What: "reading the node's memory", Try: n.canObserve(signals.MemoryAvailable),
 			Loss: "memory pressure is not seen", Remedy: "mount the host's cgroup file systems and give their place with --cgroup-root"},
@@ -24,9 +24,9 @@ func (p *program) checks(policy *eviction.Policy) []agent.Check {
 			Loss: "a look may wait for the disk while memory is short", Remedy: "add the capability IPC_LOCK"},
 		{What: "protecting the agent from the OOM killer", Try: func(context.Context) error { return agent.ProtectFromOOM() },
 			Loss: "the kernel may kill the agent first", Remedy: "run the agent as a node-critical pod, or add the capability SYS_RESOURCE"},
-		{What: "having a processor in time", Try: p.takeThread,
+		{What: "having a processor in time", Try: a.takeThread,
 			Loss: "a look or a kill may come late while all processors are busy", Remedy: "add the capability SYS_NICE; where cpu cgroups grant real time (CONFIG_RT_GROUP_SCHED on cgroup v1), give the agent's cpu.rt_runtime_us"},
-		{What: "knowing the node's pods", Try: func(context.Context) error { return p.podsKnown() },
+		{What: "knowing the node's pods", Try: func(context.Context) error { return a.podsKnown() },
 			Loss: "what is not known is not evicted", Remedy: "as the error says"},
 	}
 	if policy.Configured.Has(signals.AllocatableMemoryAvailable) {
@@ -48,8 +48,8 @@ func (n *node) canObserve(s signals.Signal) func(context.Context) error {
 	}
 }
 
-func (p *program) takeThread(context.Context) (err error) {
-	p.thread, err = agent.TakeThread()
+func (a *app) takeThread(context.Context) (err error) {
+	a.thread, err = agent.TakeThread()
 	return err
 }
 
@@ -62,35 +62,35 @@ func (n *node) canKill(ctx context.Context) error {
 }
 
 // remoteChecks are what others have to answer.
-func (p *program) remoteChecks() (checks []agent.Check) {
-	if p.client != nil {
-		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: p.canReachRuntime,
+func (a *app) remoteChecks() (checks []agent.Check) {
+	if a.runtime != nil {
+		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: a.canReachRuntime,
 			Loss: "images and writable layers are not seen, and nothing is collected, until it answers", Remedy: "give its socket with --container-runtime-endpoint"})
 	}
-	if p.api != nil {
-		checks = append(checks, agent.Check{What: "knowing the own Node", Try: p.canReadNode,
+	if a.api != nil {
+		checks = append(checks, agent.Check{What: "knowing the own Node", Try: a.canReadNode,
 			Loss: "pods and Node are what the state file knew, until the API server answers", Remedy: "apply deploy/rbac, and give the Node's name with --hostname-override"})
 	}
 	return checks
 }
 
 // Patience of the self-test with others.
-const checkWait = 3 * time.Second
+const checkTimeout = 3 * time.Second
 
-func (p *program) canReachRuntime(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, checkWait)
+func (a *app) canReachRuntime(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	found, err := p.client.Version(ctx)
+	found, err := a.runtime.Version(ctx)
 	if err != nil {
 		return err
 	}
-	p.log.Info("found the container runtime", "endpoint", p.client.Endpoint(), "runtime", found)
-	return p.node.disks.Locate(ctx)
+	a.log.Info("found the container runtime", "endpoint", a.runtime.Endpoint(), "runtime", found)
+	return a.node.disks.Locate(ctx)
 }
 
-func (p *program) canReadNode(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, checkWait)
+func (a *app) canReadNode(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	_, err := p.api.Client().CoreV1().Nodes().Get(ctx, p.api.NodeName(), metav1.GetOptions{ResourceVersion: "0"})
+	_, err := a.api.Client().CoreV1().Nodes().Get(ctx, a.api.NodeName(), metav1.GetOptions{ResourceVersion: "0"})
 	return err
 }

@@ -165,6 +165,6 @@ func newCrowd(t *testing.T) *crowd {
 	}
 	t.Cleanup(n.Close)
 	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
-	n.directories, n.safety, n.ladder = stats.OpenDirectories(stats.DirectoryOptions{}), flagged(false), &evict.Ladder{}
+	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), flagged(false), &evict.Ladder{}
 	return &crowd{node: n, settled: make(chan struct{})}
 }

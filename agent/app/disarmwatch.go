@@ -11,7 +11,7 @@ import (
 // filePeriod is how often the directory of the file is looked for, to be notified
 // of what happens there. Whatever is missed is found by the next regular look, and
 // before anything is done that can not be undone.
-const filePeriod = time.Minute
+const disarmFilePeriod = time.Minute
 
 // watchDisarmFile has changed called whenever something happens in the file's directory,
 // until ctx ends.
@@ -19,7 +19,7 @@ func watchDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
 	if f == "" {
 		return
 	}
-	again(ctx, filePeriod, func() bool {
+	repeat(ctx, disarmFilePeriod, func() bool {
 		followDisarmFile(ctx, f, changed)
 		return true
 	})

@@ -8,26 +8,26 @@ import (
 )
 
 // mostEvicted bounds what is remembered of evicted pods.
-const mostEvicted = 1000
+const maxEvicted = 1000
 
 // evicted are the pods that were evicted here, by their UIDs: they are listed until
 // the API server's word of it has come back, which may take longer than the time to
 // the next look. The zero value has none.
-type evicted struct {
+type evictedPods struct {
 	mu      sync.Mutex // a soft eviction ends beside the loop
 	targets map[string]kill.Target
 }
 
-func (e *evicted) note(t kill.Target) {
+func (e *evictedPods) add(t kill.Target) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.targets == nil || len(e.targets) >= mostEvicted {
+	if e.targets == nil || len(e.targets) >= maxEvicted {
 		e.targets = map[string]kill.Target{}
 	}
 	e.targets[t.UID] = t
 }
 
-func (e *evicted) target(uid string) (t kill.Target, found bool) {
+func (e *evictedPods) target(uid string) (t kill.Target, found bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, found = e.targets[uid]
@@ -35,7 +35,7 @@ func (e *evicted) target(uid string) (t kill.Target, found bool) {
 }
 
 // over reports whether a pod was evicted, and nothing of it runs since.
-func (n *node) over(pod *signals.Pod) bool {
+func (n *node) hasEnded(pod *signals.Pod) bool {
 	t, found := n.evicted.target(pod.UID)
 	return found && n.killer.Ended(t)
 }

@@ -70,7 +70,7 @@ func TestNothingIsRemovedOnceTheFileIsThere(t *testing.T) {
 	if inner.removed != len(acts) {
 		t.Errorf("%d done, %d of them disarmed", inner.removed, inner.removed-len(acts))
 	}
-	v := &victim{may: g.safety.may, killer: &kill.Killer{}} // a killer that was not made kills by a panic
+	v := &victim{check: g.arming.check, killer: &kill.Killer{}} // a killer that was not made kills by a panic
 	if ended, err := v.Kill(t.Context()); !errors.Is(err, agent.ErrDisarmed) || ended != (evict.Ended{}) {
 		t.Errorf("%+v, %v", ended, err)
 	}
@@ -85,15 +85,15 @@ func TestCollectingEndsAtOnceWhenDisarmed(t *testing.T) {
 		c := config.NewAgent()
 		c.Reclaim = "on"
 		log := slog.New(slog.DiscardHandler)
-		collecting := &collecting{safety: flagged(false), neighbour: &neighbour{config: c, log: log}, log: log}
+		collecting := &garbageCollector{arming: flagged(false), kubelet: &kubeletDetector{config: c, log: log}, log: log}
 		begun := time.Now()
 		time.AfterFunc(time.Second, func() {
-			collecting.safety.say(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
+			collecting.arming.update(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
 		})
-		if !collecting.until(t.Context(), true) || time.Since(begun) > 0 {
+		if !collecting.awaitEnabled(t.Context(), true) || time.Since(begun) > 0 {
 			t.Errorf("begun after %s", time.Since(begun))
 		}
-		if !collecting.until(t.Context(), false) || time.Since(begun) != time.Second {
+		if !collecting.awaitEnabled(t.Context(), false) || time.Since(begun) != time.Second {
 			t.Errorf("ended after %s", time.Since(begun))
 		}
 	})

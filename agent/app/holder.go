@@ -13,18 +13,18 @@ import (
 
 // leastHeld is the memory or disk space from which on a pod without processes is worth
 // an eviction. A sandbox holds less.
-const leastHeld signals.Bytes = 4 << 20
+const minHeld signals.Bytes = 4 << 20
 
 // holds reports whether a pod without processes holds memory that outlives them: files
 // in memory, as of an emptyDir of medium Memory.
-func (n *node) holds(pod *signals.Pod) bool {
-	return n.cgroups.Held(pod.UID) >= leastHeld && betweenRuns(pod)
+func (n *node) holdsMemory(pod *signals.Pod) bool {
+	return n.cgroups.Held(pod.UID) >= minHeld && betweenRuns(pod)
 }
 
 // stores reports whether a pod without processes holds disk space.
-func stores(c *signals.Candidate) bool {
+func holdsDisk(c *signals.Candidate) bool {
 	used := c.Usage.EphemeralStorage
-	return used.Known && used.Value >= leastHeld && betweenRuns(c.Pod)
+	return used.Known && used.Value >= minHeld && betweenRuns(c.Pod)
 }
 
 // betweenRuns reports whether a pod without processes waits for a container that
@@ -38,14 +38,14 @@ func betweenRuns(pod *signals.Pod) bool {
 // freeable returns why the end of a pod that runs no process would not free what is
 // short of; nil if it would. Files in memory are freed when the kubelet unmounts
 // their volume, and it does so once the API server has the pod failed.
-func (n *node) freeable(pod *signals.Pod, short signals.Signal) error {
+func (n *node) checkFreeable(pod *signals.Pod, short signals.Signal) error {
 	held := signals.Format(signals.Amount(n.cgroups.Held(pod.UID)), signals.UnitBytes)
 	switch {
-	case !short.OfMemory() || !n.holds(pod):
+	case !short.OfMemory() || !n.holdsMemory(pod):
 		return fmt.Errorf("pod %s runs no process but its sandbox's: its end would free nothing", pod.Key())
 	case !pod.EndsBy.IsZero():
 		return fmt.Errorf("pod %s runs no process and is being deleted: the %s it holds are freed when its volumes are unmounted", pod.Key(), held)
-	case !pod.FromAPI || n.ladder.Status == nil:
+	case !pod.FromAPI || n.evictor.Status == nil:
 		return fmt.Errorf("pod %s runs no process: the %s it holds are freed when its volumes are unmounted, and no API server is there to report the eviction to", pod.Key(), held)
 	}
 	return nil
@@ -61,7 +61,7 @@ func (v *victim) awaitUnmount(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		switch held, err := v.held(); {
-		case cgroup.IsGone(err), err == nil && held < leastHeld:
+		case cgroup.IsGone(err), err == nil && held < minHeld:
 			return nil
 		}
 		select {
@@ -73,7 +73,7 @@ func (v *victim) awaitUnmount(ctx context.Context) error {
 }
 
 // heldIn reads what a pod's cgroup is charged for without page cache.
-func heldIn(h cgroup.Hierarchy, t kill.Target) (signals.Bytes, error) {
+func memoryHeld(h cgroup.Hierarchy, t kill.Target) (signals.Bytes, error) {
 	m, err := cgroup.OpenMemory(h, t.Path)
 	if err != nil {
 		return 0, err

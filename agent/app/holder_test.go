@@ -84,7 +84,7 @@ func newHolding(t *testing.T) *holding {
 	}
 	box.Run(t, boxed[1], "main", "fill 60MiB")
 	w.node = &node{hierarchy: h, cgroups: stats.OpenPods(h, box.Path()), source: pods, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, ladder: &evict.Ladder{Status: w.server}, safety: flagged(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
+		killer: k, evictor: &evict.Ladder{Status: w.server}, arming: flagged(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
 	w.provider = w.cgroups
 	t.Cleanup(w.cgroups.Close)
 	return w
@@ -155,12 +155,12 @@ func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
 	w := newHolding(t)
 	pod := &w.pods[0]
 	for want, change := range map[string]func(){
-		"no API server is there":           func() { w.ladder = &evict.Ladder{} },
+		"no API server is there":           func() { w.evictor = &evict.Ladder{} },
 		"no API server is there to report": func() { pod.FromAPI = false },
 		"is being deleted":                 func() { pod.EndsBy = time.Now() },
 		"would free nothing":               func() { pod.Containers[0].ID = "ended-a-moment-ago" },
 	} {
-		*pod, w.ladder = signals.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signals.Container{{Name: "main"}}}, &evict.Ladder{Status: w.server}
+		*pod, w.evictor = signals.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signals.Container{{Name: "main"}}}, &evict.Ladder{Status: w.server}
 		change()
 		if _, err := w.victim(t); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -191,7 +191,7 @@ func TestMeasure_RanksPodWithoutProcessesThatHoldsDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(volume, "file"), make([]byte, 2*leastHeld), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(volume, "file"), make([]byte, 2*minHeld), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.pods[0].Volumes = []signals.Volume{{Name: "cache", Local: true, Directory: "kubernetes.io~empty-dir/cache"}}

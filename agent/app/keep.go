@@ -46,8 +46,8 @@ func (s *sandboxImages) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	of := make(map[string]string, min(len(found), mostSandboxes))
-	for i := range found[:min(len(found), mostSandboxes)] {
+	of := make(map[string]string, min(len(found), maxSandboxes))
+	for i := range found[:min(len(found), maxSandboxes)] {
 		id := found[i].ID
 		image, asked := known[id]
 		if !asked {
@@ -76,12 +76,12 @@ func (s *sandboxImages) keep() []string {
 
 // A keepingRuntime lists images only once it is known which of them sandboxes are
 // made of: until then none is collected.
-type keepingRuntime struct {
+type imageKeepingRuntime struct {
 	gc.Runtime
 	images *sandboxImages
 }
 
-func (k keepingRuntime) Images(ctx context.Context) ([]cri.Image, error) {
+func (k imageKeepingRuntime) Images(ctx context.Context) ([]cri.Image, error) {
 	if err := k.images.refresh(ctx); err != nil {
 		return nil, err
 	}

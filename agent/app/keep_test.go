@@ -68,7 +68,7 @@ func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 			conf.ImageMinimumGCAge = 0
 			n := &node{disks: stats.OpenDisks(stats.DiskOptions{HostRoot: "/", NodeDirectory: "/"})}
 			images := &sandboxImages{source: c.runtime}
-			collector := newCollector(conf, n, c.runtime, images, unowned{}, silent{}, slog.New(slog.DiscardHandler))
+			collector := newCollector(conf, n, c.runtime, images, noOwners{}, silent{}, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 2 {

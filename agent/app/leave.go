@@ -13,29 +13,29 @@ import (
 
 // settlePace is how often a disarmed agent sees whether all that it takes back is
 // gone.
-const settlePace = 250 * time.Millisecond
+const cleanupPeriod = 250 * time.Millisecond
 
 // settle follows what becomes of a disarmed agent's traces: once nothing of it
 // stands in the cluster that is remembered, and one that leaves removes its files,
 // too.
-func (p *program) settle(ctx context.Context) {
+func (a *app) finish(ctx context.Context) {
 	var erased bool
 	for {
-		now := p.safety.holds()
+		now := a.arming.current()
 		if left := now.Reason == arming.HasLeft; erased && !left {
-			p.state.Resume()
+			a.state.Resume()
 			erased = false
 		}
-		pause := time.NewTimer(settlePace)
-		if p.takenBack(ctx, now) {
+		pause := time.NewTimer(cleanupPeriod)
+		if a.withdrawn(ctx, now) {
 			pause.Stop()
-			erased = erased || p.state != nil && now.State == arming.Leaving
+			erased = erased || a.state != nil && now.State == arming.Leaving
 		}
 		select {
 		case <-ctx.Done():
 			pause.Stop()
 			return
-		case <-now.next:
+		case <-now.superseded:
 			pause.Stop()
 		case <-pause.C:
 		}
@@ -43,33 +43,33 @@ func (p *program) settle(ctx context.Context) {
 }
 
 // takenBack reports whether there is nothing left to take back for what holds.
-func (p *program) takenBack(ctx context.Context, now *standing) bool {
+func (a *app) withdrawn(ctx context.Context, now *armingDecision) bool {
 	switch {
 	case now.armed(), now.Reason == arming.HasLeft:
 		return true
-	case p.reporter.conditions != nil && !p.reporter.conditions.Withdrawn():
+	case a.reporter.conditions != nil && !a.reporter.conditions.Withdrawn():
 		return false
 	case now.State == arming.Leaving:
-		return p.left(ctx)
+		return a.cleanUp(ctx)
 	}
-	p.safety.say(func(w *arming.Words) { w.Acted = w.Acted && w.Decide().State == arming.Armed })
+	a.arming.update(func(w *arming.Words) { w.Acted = w.Acted && w.Decide().State == arming.Armed })
 	return true
 }
 
 // left takes the rest back, and says so when nothing stays behind.
-func (p *program) left(ctx context.Context) bool {
-	if p.requests != nil && !p.requests.retire(ctx) {
+func (a *app) cleanUp(ctx context.Context) bool {
+	if a.softEvictions != nil && !a.softEvictions.withdrawAll(ctx) {
 		return false
 	}
-	err := p.safety.file.Remove()
-	if err == nil && p.state != nil {
-		err = p.state.Erase()
+	err := a.arming.file.Remove()
+	if err == nil && a.state != nil {
+		err = a.state.Erase()
 	}
-	if p.complain(err); err != nil {
+	if a.logCleanupFault(err); err != nil {
 		return false
 	}
-	p.safety.say(func(w *arming.Words) {
-		if w.File = p.safety.file.State(); w.Decide().State == arming.Leaving {
+	a.arming.update(func(w *arming.Words) {
+		if w.File = a.arming.file.State(); w.Decide().State == arming.Leaving {
 			w.Left, w.Acted = true, false
 		}
 	})
@@ -77,56 +77,56 @@ func (p *program) left(ctx context.Context) bool {
 }
 
 // complain logs the first of a row of faults.
-func (p *program) complain(err error) {
-	if err != nil && p.complained == "" {
-		p.log.Error("the agent leaves something behind; it is tried again", "error", err)
+func (a *app) logCleanupFault(err error) {
+	if err != nil && a.lastFault == "" {
+		a.log.Error("the agent leaves something behind; it is tried again", "error", err)
 	}
-	if p.complained = ""; err != nil {
-		p.complained = err.Error()
+	if a.lastFault = ""; err != nil {
+		a.lastFault = err.Error()
 	}
 }
 
 // departWait bounds what is done for an agent's DaemonSet that is gone, between
 // SIGTERM and the end.
-const departWait = 5 * time.Second
+const uninstallTimeout = 5 * time.Second
 
 // depart takes everything back when the agent ends for good: its DaemonSet is
 // gone, or going. For any other end, such as an update, all stays as it is. It is
 // tried, not promised: who deletes everything at once takes the rights away, too.
-func (p *program) depart() {
-	ctx, cancel := context.WithTimeout(context.Background(), departWait)
+func (a *app) cleanUpIfUninstalled() {
+	ctx, cancel := context.WithTimeout(context.Background(), uninstallTimeout)
 	defer cancel()
-	if !p.uninstalled(ctx) {
+	if !a.uninstalled(ctx) {
 		return
 	}
-	p.safety.say(func(w *arming.Words) { w.Departing = true })
-	for now := p.safety.holds(); now.Reason != arming.HasLeft; now = p.safety.holds() {
+	a.arming.update(func(w *arming.Words) { w.Departing = true })
+	for now := a.arming.current(); now.Reason != arming.HasLeft; now = a.arming.current() {
 		select {
-		case <-now.next:
+		case <-now.superseded:
 		case <-ctx.Done():
-			p.log.Warn("ended before everything was taken back")
+			a.log.Warn("ended before everything was taken back")
 			return
 		}
 	}
-	if h := p.reporter.heartbeat; h != nil { // the lease is to say so
+	if h := a.reporter.heartbeat; h != nil { // the lease is to say so
 		before, _, _ := h.Counts()
 		h.Kick()
-		again(ctx, settlePace/25, func() bool {
+		repeat(ctx, cleanupPeriod/25, func() bool {
 			renewed, _, _ := h.Counts()
 			return renewed == before
 		})
 	}
 }
 
-func (p *program) uninstalled(ctx context.Context) bool {
+func (a *app) uninstalled(ctx context.Context) bool {
 	namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("PLIMSOLL_DAEMONSET")
-	if namespace == "" || name == "" || p.api == nil {
+	if namespace == "" || name == "" || a.api == nil {
 		return false
 	}
-	set, err := p.api.Client().AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
+	set, err := a.api.Client().AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
-			p.log.Warn("whether the agent is being removed is not known: what it has written stays", "error", err)
+			a.log.Warn("whether the agent is being removed is not known: what it has written stays", "error", err)
 		}
 		return apierrors.IsNotFound(err)
 	}

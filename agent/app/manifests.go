@@ -17,7 +17,7 @@ import (
 
 // filesPeriod is how often every manifest is looked at, in case a change was not
 // notified, as by a network file system.
-const filesPeriod = time.Minute
+const manifestsPeriod = time.Minute
 
 // manifests keeps the pods of a directory up to date beside the loop, which
 // must not wait for a disk.
@@ -25,14 +25,14 @@ type manifests struct {
 	directory *agentpods.Directory
 	log       *slog.Logger
 	latest    atomic.Pointer[[]signals.Pod]
-	told      atomic.Pointer[string] // the fault of the last reading
+	lastFault atomic.Pointer[string] // the fault of the last reading
 }
 
 // openManifests reads the directory once.
 func openManifests(path string, choices *agentpods.Choices, log *slog.Logger) *manifests {
 	m := &manifests{directory: agentpods.NewDirectory(path, choices), log: log}
 	m.latest.Store(&[]signals.Pod{})
-	m.told.Store(new(string))
+	m.lastFault.Store(new(string))
 	m.read()
 	return m
 }
@@ -42,7 +42,7 @@ func (m *manifests) pods() []signals.Pod { return *m.latest.Load() }
 
 // fault implements podSource.
 func (m *manifests) fault() error {
-	if told := *m.told.Load(); told != "" {
+	if told := *m.lastFault.Load(); told != "" {
 		return fmt.Errorf("not all manifests can be used: %s", told)
 	}
 	return nil
@@ -59,7 +59,7 @@ func (m *manifests) watch(ctx context.Context, path string) {
 		defer w.Close()
 		changes, lost = w.Events, w.Errors
 	}
-	tick := time.NewTicker(filesPeriod)
+	tick := time.NewTicker(manifestsPeriod)
 	defer tick.Stop()
 	for {
 		select {
@@ -98,12 +98,12 @@ func (m *manifests) read() {
 	if err != nil {
 		fault = err.Error()
 	}
-	if fault != *m.told.Load() {
+	if fault != *m.lastFault.Load() {
 		for line := range strings.SplitSeq(fault, "\n") {
 			if line != "" {
 				m.log.Error("a pod manifest can not be used: its pod is not evicted", "fault", line)
 			}
 		}
 	}
-	m.told.Store(&fault)
+	m.lastFault.Store(&fault)
 }

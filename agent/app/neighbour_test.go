@@ -18,8 +18,8 @@ import (
 func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runtime, log := &askedRuntime{}, slog.New(slog.DiscardHandler)
-		c := &collecting{safety: flagged(false), neighbour: &neighbour{config: config.NewAgent(), log: log}, log: log,
-			collector: gc.New(runtime, nil, unowned{}, nil, log, gc.Options{ImageHigh: 100})}
+		c := &garbageCollector{arming: flagged(false), kubelet: &kubeletDetector{config: config.NewAgent(), log: log}, log: log,
+			collector: gc.New(runtime, nil, noOwners{}, nil, log, gc.Options{ImageHigh: 100})}
 		ctx, stop := context.WithCancel(t.Context())
 		go c.run(ctx)
 		lists := func() int64 {
@@ -31,13 +31,13 @@ func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
 		if lists() == 0 {
 			t.Error("nobody collects")
 		}
-		c.neighbour.file.Store(true)
-		<-time.After(2 * neighbourPeriod)
+		c.kubelet.file.Store(true)
+		<-time.After(2 * kubeletPeriod)
 		synctest.Wait()
 		if n := lists(); n != 0 {
 			t.Errorf("%d rounds beside a kubelet", n)
 		}
-		c.neighbour.file.Store(false)
+		c.kubelet.file.Store(false)
 		if lists() == 0 {
 			t.Error("nobody collects after the kubelet has gone")
 		}
@@ -52,13 +52,13 @@ func TestAKubeletWithAnUnreadableConfigurationIsThere(t *testing.T) {
 	c := config.NewAgent()
 	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")
 	log := slog.New(slog.DiscardHandler)
-	if n := meetNeighbour(c, nil, func(string) {}, log); !n.reclaims() || !n.limits() {
+	if n := detectKubelet(c, nil, func(string) {}, log); !n.leavesGC() || !n.leavesLimits() {
 		t.Error("without a kubelet nobody collects, or enforces limits")
 	}
 	if err := os.WriteFile(c.KubeletConfig, []byte("kind: Unknown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := meetNeighbour(c, nil, func(string) {}, log); n.reclaims() || n.limits() {
-		t.Errorf("beside a kubelet: reclaims %t, limits %t", n.reclaims(), n.limits())
+	if n := detectKubelet(c, nil, func(string) {}, log); n.leavesGC() || n.leavesLimits() {
+		t.Errorf("beside a kubelet: reclaims %t, limits %t", n.leavesGC(), n.leavesLimits())
 	}
 }

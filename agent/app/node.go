@@ -35,10 +35,10 @@ type node struct {
 	source      podSource     // nil: no pods are known
 	stalls      *stats.Stalls // nil: nobody is woken by them
 	killer      *kill.Killer
-	ladder      *evict.Ladder
-	safety      *safety
+	evictor     *evict.Ladder
+	arming      *armingState
 	sandboxes   *sandboxes
-	evicted     evicted
+	evicted     evictedPods
 	metrics     *metrics.Metrics
 	log         *slog.Logger
 
@@ -66,7 +66,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, ladder: &evict.Ladder{}, sandboxes: newSandboxes(), log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, evictor: &evict.Ladder{}, sandboxes: newSandboxes(), log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -80,7 +80,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 
 // existing is the directory, or what exists of it: where a directory is missing, its
 // filesystem is the one that it would be made on.
-func existing(root, dir string) string {
+func nearestExisting(root, dir string) string {
 	for dir != "/" {
 		if _, err := os.Stat(filepath.Join(root, dir)); err == nil {
 			break
@@ -102,13 +102,13 @@ func (n *node) Close() {
 }
 
 // slowLook is longer than a look at memory takes where it gets its processor.
-const slowLook = eviction.ShortestInterval / 2
+const slowCheck = eviction.ShortestInterval / 2
 
 // Observe implements agent.Observer.
 func (n *node) Observe(into *signals.Observations, kind signals.Kind) {
 	begun := time.Now()
 	n.stats.Look(kind, begun, into)
-	if time.Since(begun) > slowLook { // kept waiting in between: when it was seen is not known well
+	if time.Since(begun) > slowCheck { // kept waiting in between: when it was seen is not known well
 		n.stats.Look(signals.Extra, time.Now(), into)
 	}
 	if kind == signals.Regular {
@@ -136,10 +136,10 @@ func (n *node) Measure(context.Context) []signals.Candidate {
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
-	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.over(c.Pod) })
+	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.hasEnded(c.Pod) })
 	n.directories.Merge(n.candidates)
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool {
-		return c.Usage.Processes.Known && c.Usage.Processes.Value == 0 && !n.holds(c.Pod) && !stores(&c)
+		return c.Usage.Processes.Known && c.Usage.Processes.Value == 0 && !n.holdsMemory(c.Pod) && !holdsDisk(&c)
 	})
 	return n.candidates
 }
@@ -149,7 +149,7 @@ func (n *node) Stored() []signals.Candidate {
 	pods := n.pods()
 	n.stored = n.stored[:0]
 	for i := range pods {
-		if !n.over(&pods[i]) {
+		if !n.hasEnded(&pods[i]) {
 			n.stored = append(n.stored, signals.Candidate{Pod: &pods[i]})
 		}
 	}
@@ -172,27 +172,27 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	if !ok {
 		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", e.Pod.Key(), e.Pod.UID)
 	}
-	v := &victim{may: n.safety.may, ladder: n.ladder, eviction: e, killer: n.killer, evicted: &n.evicted, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
+	v := &victim{check: n.arming.check, evictor: n.evictor, eviction: e, killer: n.killer, evicted: &n.evicted, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
 	for _, c := range found.Containers {
 		v.containers = append(v.containers, c.Name)
 	}
-	v.target.Spare = n.spared(e.Pod.UID, found.Containers)
+	v.target.Spare = n.sparedDirectories(e.Pod.UID, found.Containers)
 	if s, err := signals.Parse(e.Cause); err == nil && s.Definition().Condition != signals.DiskPressure && n.killer.Ended(v.target) {
-		if err := n.freeable(e.Pod, s); err != nil {
+		if err := n.checkFreeable(e.Pod, s); err != nil {
 			return nil, err
 		}
-		v.held = func() (signals.Bytes, error) { return heldIn(n.hierarchy, v.target) }
+		v.held = func() (signals.Bytes, error) { return memoryHeld(n.hierarchy, v.target) }
 	}
 	return v, nil
 }
 
 // A victim is a pod's cgroup, as it was when the pod was measured, and its end.
 type victim struct {
-	may        func() error // asked right before a signal
-	ladder     *evict.Ladder
+	check      func() error // asked right before a signal
+	evictor    *evict.Ladder
 	eviction   *eviction.Eviction
 	killer     *kill.Killer
-	evicted    *evicted
+	evicted    *evictedPods
 	target     kill.Target
 	containers []string
 	// held reads the memory of a pod that runs nothing; nil for one that does.
@@ -204,18 +204,18 @@ type victim struct {
 
 // Immediate implements agent.Victim.
 func (v *victim) Immediate(ctx, telling context.Context, wait time.Duration) (agent.Killed, error) {
-	return v.killed(v.ladder.Immediate(ctx, telling, wait, v.eviction, v))
+	return v.result(v.evictor.Immediate(ctx, telling, wait, v.eviction, v))
 }
 
 // Graceful implements agent.Victim.
 func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
-	return v.killed(v.ladder.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
+	return v.result(v.evictor.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
 }
 
 // killed is what became of the pod, which is noted.
-func (v *victim) killed(r evict.Result, err error) (agent.Killed, error) {
+func (v *victim) result(r evict.Result, err error) (agent.Killed, error) {
 	if err == nil && !r.Withdrawn {
-		v.evicted.note(v.target)
+		v.evicted.add(v.target)
 	}
 	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
 		Unmounting: v.held != nil && r.Signalled == 0}
@@ -233,18 +233,18 @@ func (v *victim) Containers() []string { return v.containers }
 
 // Kill implements ladder.Processes.
 func (v *victim) Kill(ctx context.Context) (evict.Ended, error) {
-	if err := v.may(); err != nil {
+	if err := v.check(); err != nil {
 		return evict.Ended{}, err
 	}
-	return ended(v.killer.Immediate(ctx, v.target))
+	return endedOf(v.killer.Immediate(ctx, v.target))
 }
 
 // End implements ladder.Processes.
 func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (evict.Ended, error) {
-	if err := v.may(); err != nil {
+	if err := v.check(); err != nil {
 		return evict.Ended{}, err
 	}
-	e, err := ended(v.killer.Graceful(ctx, v.target, grace, hurry))
+	e, err := endedOf(v.killer.Graceful(ctx, v.target, grace, hurry))
 	v.finishing.Lock()
 	defer v.finishing.Unlock()
 	e.Signalled = max(e.Signalled, v.finished)
@@ -257,12 +257,12 @@ func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
 	defer v.finishing.Unlock()
 	e, err := v.Kill(ctx)
 	v.finished = e.Signalled
-	return v.killed(evict.Result{Ended: e}, err)
+	return v.result(evict.Result{Ended: e}, err)
 }
 
 // Await implements ladder.Processes.
 func (v *victim) Await(ctx context.Context) error {
-	_, err := ended(kill.Result{}, v.killer.Await(ctx, v.target))
+	_, err := endedOf(kill.Result{}, v.killer.Await(ctx, v.target))
 	if err == nil && v.held != nil {
 		err = v.awaitUnmount(ctx)
 	}
@@ -272,7 +272,7 @@ func (v *victim) Await(ctx context.Context) error {
 // ended tells a kill that has begun from one that could not: of a pod whose
 // processes got their signal what is left counts as lingering, whatever went
 // wrong then; and so does that of a pod where the kill goes on.
-func ended(r kill.Result, err error) (evict.Ended, error) {
+func endedOf(r kill.Result, err error) (evict.Ended, error) {
 	e := evict.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, Rest: r.Rest}
 	switch {
 	case errors.Is(err, kill.ErrGone): // nobody is left: the goal, not a fault

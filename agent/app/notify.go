@@ -12,42 +12,42 @@ import (
 
 // openNotifier finds out what this kernel notifies of; nil leaves the wait to
 // the time alone, which is enough for what the agent promises.
-func (p *program) openNotifier() *cgroupnotify.Notifier {
-	if p.config.Notifications == "off" {
-		p.log.Info("notifications of the kernel are switched off: looks come by the timer alone")
+func (a *app) openNotifier() *cgroupnotify.Notifier {
+	if a.config.Notifications == "off" {
+		a.log.Info("notifications of the kernel are switched off: looks come by the timer alone")
 		return nil
 	}
-	n, err := cgroupnotify.Open(cgroupnotify.Options{ProcRoot: p.config.ProcRoot, Hierarchy: p.node.hierarchy,
-		NodeCgroup: p.config.NodeCgroup, Places: p.node.places, Report: p.tellSource})
+	n, err := cgroupnotify.Open(cgroupnotify.Options{ProcRoot: a.config.ProcRoot, Hierarchy: a.node.hierarchy,
+		NodeCgroup: a.config.NodeCgroup, Places: a.node.places, Report: a.logSource})
 	if err != nil {
-		p.log.Warn("the kernel can not notify the agent: looks come by the timer alone", "error", err)
+		a.log.Warn("the kernel can not notify the agent: looks come by the timer alone", "error", err)
 		return nil
 	}
-	p.close = append(p.close, func() { _ = n.Close() })
-	p.node.stalls = stats.OpenStallsAt(p.node.hierarchy, p.config.NodeCgroup, p.node.places)
+	a.closers = append(a.closers, func() { _ = n.Close() })
+	a.node.stalls = stats.OpenStallsAt(a.node.hierarchy, a.config.NodeCgroup, a.node.places)
 	for _, s := range n.Sources() {
-		p.tellSource(s)
+		a.logSource(s)
 	}
 	return n
 }
 
 // tellSource tells what notifies, or why something does not.
-func (p *program) tellSource(s cgroupnotify.Source) {
-	p.metrics.Source(s.Name, s.Where, s.Err == nil)
+func (a *app) logSource(s cgroupnotify.Source) {
+	a.metrics.Source(s.Name, s.Where, s.Err == nil)
 	if s.Err != nil {
-		p.log.Info("not notified", "source", s.Name, "where", s.Where, "reason", s.Err)
+		a.log.Info("not notified", "source", s.Name, "where", s.Where, "reason", s.Err)
 		return
 	}
-	p.log.Info("notified", "source", s.Name, "where", s.Where)
+	a.log.Info("notified", "source", s.Name, "where", s.Where)
 }
 
 // notifications is a line about what notifies and what does not.
-func (p *program) notifications() string {
-	if p.notifier == nil {
+func (a *app) notifications() string {
+	if a.notifier == nil {
 		return "none, looks come by the timer alone"
 	}
 	var parts []string
-	for _, s := range p.notifier.Sources() {
+	for _, s := range a.notifier.Sources() {
 		part := s.Name + " on " + s.Where
 		if s.Err != nil {
 			part = "not " + part + " (" + s.Err.Error() + ")"
@@ -58,11 +58,11 @@ func (p *program) notifications() string {
 }
 
 // waits is who waits between looks, and who says whose stall it was.
-func (p *program) waits() (agent.Notifier, agent.Stalls) {
-	if p.notifier == nil {
+func (a *app) wakers() (agent.Notifier, agent.Stalls) {
+	if a.notifier == nil {
 		return nil, nil
 	}
-	return p.notifier, p.node
+	return a.notifier, a.node
 }
 
 // Stalls implements agent.Stalls.

@@ -27,32 +27,32 @@ type podSource interface {
 // state file serve; where there is none, those that the runtime names.
 type apiPods struct {
 	*client.Pods
-	choices *agentpods.Choices
-	known   bool                   // the state file had some
-	looks   atomic.Pointer[func()] // besides, when pods have changed
-	renewed atomic.Pointer[func()] // likewise
-	runtime atomic.Pointer[[]signals.Pod]
+	choices         *agentpods.Choices
+	saved           bool                   // the state file had some
+	onChange        atomic.Pointer[func()] // besides, when pods have changed
+	onSandboxChange atomic.Pointer[func()] // likewise
+	fromRuntime     atomic.Pointer[[]signals.Pod]
 }
 
 // savedPods is the section of the state file with the last known pods.
-const savedPods = "pods"
+const podsSection = "pods"
 
 func watchPods(ctx context.Context, c *client.Connection, choices *agentpods.Choices, saved *checkpoint.Sections, log *slog.Logger) *apiPods {
 	var known []signals.Pod
 	if saved != nil {
-		if err := saved.Load(savedPods, &known); err != nil {
+		if err := saved.Load(podsSection, &known); err != nil {
 			log.Error("the pods known before are not used", "error", err)
 			known = nil
 		}
 	}
-	a := &apiPods{choices: choices, known: len(known) > 0}
+	a := &apiPods{choices: choices, saved: len(known) > 0}
 	ready := make(chan struct{})
 	a.Pods = client.WatchPods(ctx, c, known, func() {
 		<-ready
 		if saved != nil {
-			saved.Save(savedPods, savable(a.Active()))
+			saved.Save(podsSection, podsToSave(a.Active()))
 		}
-		for _, look := range []*func(){a.looks.Load(), a.renewed.Load()} {
+		for _, look := range []*func(){a.onChange.Load(), a.onSandboxChange.Load()} {
 			if look != nil {
 				(*look)()
 			}
@@ -72,7 +72,7 @@ const (
 // savable are the pods for the state file. A pod of very many containers and volumes
 // is saved without them, so that it leaves room for all other pods. What does not
 // fit is known again once the API server answers.
-func savable(active []signals.Pod) []signals.Pod {
+func podsToSave(active []signals.Pod) []signals.Pod {
 	saved, parts := make([]signals.Pod, 0, len(active)), 0
 	for _, pod := range active {
 		if len(pod.Containers)+len(pod.Volumes) > maxPartsOfAPod {
@@ -87,8 +87,8 @@ func savable(active []signals.Pod) []signals.Pod {
 }
 
 func (a *apiPods) pods() []signals.Pod {
-	if !a.Synced() && !a.known {
-		if named := a.runtime.Load(); named != nil {
+	if !a.Synced() && !a.saved {
+		if named := a.fromRuntime.Load(); named != nil {
 			return *named
 		}
 	}
@@ -96,7 +96,7 @@ func (a *apiPods) pods() []signals.Pod {
 }
 
 func (a *apiPods) fault() error {
-	if a.Synced() || a.known || a.runtime.Load() != nil {
+	if a.Synced() || a.saved || a.fromRuntime.Load() != nil {
 		return nil
 	}
 	return a.Err()
@@ -105,7 +105,7 @@ func (a *apiPods) fault() error {
 // hostImages are the images of the pods with access to the node, once the API server
 // has listed the pods; an error if that takes longer than ctx lasts.
 func (a *apiPods) hostImages(ctx context.Context) ([]string, error) {
-	again(ctx, 50*time.Millisecond, func() bool { return !a.Synced() })
+	repeat(ctx, 50*time.Millisecond, func() bool { return !a.Synced() })
 	if !a.Synced() {
 		return nil, cmp.Or(a.Err(), errNotListed)
 	}
@@ -121,12 +121,12 @@ const runtimePeriod = 10 * time.Second
 // askRuntime keeps what the runtime says of pods until the API server has
 // answered.
 func (a *apiPods) askRuntime(ctx context.Context, client *cri.Client) {
-	again(ctx, runtimePeriod, func() bool {
-		if a.Synced() || a.known {
+	repeat(ctx, runtimePeriod, func() bool {
+		if a.Synced() || a.saved {
 			return false
 		}
 		if named, err := podsOfRuntime(ctx, client, a.choices); err == nil {
-			a.runtime.Store(&named)
+			a.fromRuntime.Store(&named)
 		}
 		return true
 	})

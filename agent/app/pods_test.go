@@ -23,7 +23,7 @@ func TestSavable_LeavesRoomForAllOtherPods(t *testing.T) {
 		}
 		active = append(active, pod)
 	}
-	saved := savable(active)
+	saved := podsToSave(active)
 	text, err := json.Marshal(saved)
 	if err != nil || len(text) > 4<<20 {
 		t.Errorf("%d bytes, %v: the state file is not read again beyond 8 MiB", len(text), err)
@@ -32,7 +32,7 @@ func TestSavable_LeavesRoomForAllOtherPods(t *testing.T) {
 		t.Errorf("%d pods are saved", len(saved))
 	}
 	many := make([]signals.Pod, 2*maxSavedParts)
-	if len(savable(many)) != maxSavedParts {
-		t.Errorf("%d pods are saved", len(savable(many)))
+	if len(podsToSave(many)) != maxSavedParts {
+		t.Errorf("%d pods are saved", len(podsToSave(many)))
 	}
 }

@@ -28,76 +28,76 @@ import (
 
 // A program is the agent with everything that it is made of. Whatever runs
 // beside the loop is in crew and ends with its ctx.
-type program struct {
+type app struct {
 	Options
-	config *config.Agent
-	log    *slog.Logger
-	lines  *nodestatus.Lines
-	crew   sync.WaitGroup
-	close  []func()
+	config  *config.Agent
+	log     *slog.Logger
+	lines   *nodestatus.Lines
+	group   sync.WaitGroup
+	closers []func()
 
-	choices    *agentpods.Choices
-	node       *node
-	state      *checkpoint.Sections // nil: nothing survives a restart
-	api        *client.Connection   // nil without an API server
-	apiPods    *apiPods             // nil without one, and with manifests
-	apiNode    *client.Node         // nil without one
-	client     *cri.Client          // nil without a runtime
-	runtime    healthz.Finding      // whether it answers
-	neighbour  *neighbour
-	policies   *policies
-	collecting *collecting
-	metrics    *metrics.Metrics
-	reporter   *reporter
-	notifier   *cgroupnotify.Notifier // nil: the time alone
-	thread     *agent.Thread
-	ears
+	choices       *agentpods.Choices
+	node          *node
+	state         *checkpoint.Sections // nil: nothing survives a restart
+	api           *client.Connection   // nil without an API server
+	apiPods       *apiPods             // nil without one, and with manifests
+	apiNode       *client.Node         // nil without one
+	runtime       *cri.Client          // nil without a runtime
+	runtimeHealth healthz.Finding      // whether it answers
+	kubelet       *kubeletDetector
+	policies      *policies
+	garbage       *garbageCollector
+	metrics       *metrics.Metrics
+	reporter      *reporter
+	notifier      *cgroupnotify.Notifier // nil: the time alone
+	thread        *agent.Thread
+	armingWatcher
 }
 
 // open puts the program together: the kernel first, which has to be there, then
 // whatever else there is.
-func (p *program) open(ctx context.Context) (err error) {
-	if p.node, err = openNode(p.config, p.log); err != nil {
+func (a *app) open(ctx context.Context) (err error) {
+	if a.node, err = openNode(a.config, a.log); err != nil {
 		return err
 	}
-	p.close = append(p.close, p.node.Close)
-	p.choices = agentpods.NewChoices(p.config.ProtectedNamespaces, p.config.EvictionPolicyNamespaces, func(problem error) {
-		p.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
+	a.closers = append(a.closers, a.node.Close)
+	a.choices = agentpods.NewChoices(a.config.ProtectedNamespaces, a.config.EvictionPolicyNamespaces, func(problem error) {
+		a.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
 	})
-	p.choices.Exclude(ownPod(os.Getenv(podUIDVariable), ownCgroups))
-	policy, err := p.config.Policy(signals.Single)
+	a.choices.Exclude(ownPod(os.Getenv(podUIDVariable), ownCgroups))
+	policy, err := a.config.Policy(signals.Single)
 	if err != nil {
 		return err
 	}
-	p.metrics = metrics.New(metrics.Settings{Version: p.Version, Revision: p.Revision, Configured: policy.Configured,
-		Limits: []string{eviction.EmptyDirLimit, eviction.PodLimit, eviction.ContainerLimit}, LinesLost: p.lines.Lost})
-	p.node.metrics = p.metrics
-	p.notifier = p.openNotifier()
-	p.state = openState(p.config, p.log)
-	if p.state != nil {
-		p.close = append(p.close, p.state.Close)
+	a.metrics = metrics.New(metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
+		Limits: []string{eviction.EmptyDirLimit, eviction.PodLimit, eviction.ContainerLimit}, LinesLost: a.lines.Lost})
+	a.node.metrics = a.metrics
+	a.notifier = a.openNotifier()
+	a.state = openState(a.config, a.log)
+	if a.state != nil {
+		a.closers = append(a.closers, a.state.Close)
 	}
-	p.openSafety()
-	if err := p.openAPI(ctx); err != nil {
+	a.openArming()
+	if err := a.openAPI(ctx); err != nil {
 		return err
 	}
-	if err := p.openRuntime(ctx); err != nil {
+	if err := a.openRuntime(ctx); err != nil {
 		return err
 	}
-	p.neighbour = meetNeighbour(p.config, p.apiNode, p.node.findPods, p.log)
-	p.crew.Go(func() { p.neighbour.watch(ctx) })
-	p.policies = newPolicies(p.config, p.node.disks, p.neighbour, p.log)
-	if p.config.PodManifests != "" {
-		files := openManifests(p.config.PodManifests, p.choices, p.log)
-		p.node.source = files
-		p.crew.Go(func() { files.watch(ctx, p.config.PodManifests) })
+	a.kubelet = detectKubelet(a.config, a.apiNode, a.node.findPods, a.log)
+	a.group.Go(func() { a.kubelet.watch(ctx) })
+	a.policies = newPolicies(a.config, a.node.disks, a.kubelet, a.log)
+	if a.config.PodManifests != "" {
+		files := openManifests(a.config.PodManifests, a.choices, a.log)
+		a.node.source = files
+		a.group.Go(func() { files.watch(ctx, a.config.PodManifests) })
 	}
-	if err := p.openReporter(ctx); err != nil {
+	if err := a.openReporter(ctx); err != nil {
 		return err
 	}
-	p.openCollecting(ctx)
-	p.listen(ctx)
-	p.node.Refresh(ctx)
+	a.openGC(ctx)
+	a.watchArming(ctx)
+	a.node.Refresh(ctx)
 	return nil
 }
 
@@ -130,131 +130,131 @@ func openState(c *config.Agent, log *slog.Logger) *checkpoint.Sections {
 }
 
 // openAPI connects to the API server, if there is one.
-func (p *program) openAPI(ctx context.Context) error {
-	connection, err := client.Connect(client.Options{Kubeconfig: p.config.Kubeconfig, NodeName: p.config.NodeName,
-		UserAgent: "plimsoll-agent/" + p.Version, Choices: p.choices, Log: p.log})
+func (a *app) openAPI(ctx context.Context) error {
+	connection, err := client.Connect(client.Options{Kubeconfig: a.config.Kubeconfig, NodeName: a.config.NodeName,
+		UserAgent: "plimsoll-agent/" + a.Version, Choices: a.choices, Log: a.log})
 	if err != nil {
 		return err
 	}
 	if !connection.Configured() {
-		p.log.Info("no API server: pods are those of --pod-manifests, and nobody is told of evictions but this log")
+		a.log.Info("no API server: pods are those of --pod-manifests, and nobody is told of evictions but this log")
 		return nil
 	}
-	p.api = connection
-	p.apiNode = client.WatchNode(ctx, connection, p.hasSpoken)
-	if p.config.PodManifests != "" {
+	a.api = connection
+	a.apiNode = client.WatchNode(ctx, connection, a.noteClusterChange)
+	if a.config.PodManifests != "" {
 		return nil
 	}
-	p.apiPods = watchPods(ctx, connection, p.choices, p.state, p.log)
-	p.node.source = p.apiPods
+	a.apiPods = watchPods(ctx, connection, a.choices, a.state, a.log)
+	a.node.source = a.apiPods
 	return nil
 }
 
 // openRuntime finds the container runtime, and what it alone knows: where
 // images and layers are. Nothing waits for it.
-func (p *program) openRuntime(ctx context.Context) error {
-	c := p.config
+func (a *app) openRuntime(ctx context.Context) error {
+	c := a.config
 	endpoint, err := examine.RuntimeEndpoint(c)
 	switch {
 	case errors.Is(err, examine.ErrNoRuntime):
-		p.log.Info("no container runtime: nothing is collected, and writable layers are not measured", "reason", err)
+		a.log.Info("no container runtime: nothing is collected, and writable layers are not measured", "reason", err)
 	case err != nil:
 		return err
 	default:
-		if p.client, err = cri.Open(cri.Options{Endpoint: endpoint, Timeout: c.RuntimeRequestTimeout}); err != nil {
+		if a.runtime, err = cri.Open(cri.Options{Endpoint: endpoint, Timeout: c.RuntimeRequestTimeout}); err != nil {
 			return err
 		}
-		p.close = append(p.close, func() { _ = p.client.Close() })
+		a.closers = append(a.closers, func() { _ = a.runtime.Close() })
 	}
-	disks := stats.DiskOptions{HostRoot: c.HostRoot, NodeDirectory: existing(c.HostRoot, c.RootDir)}
+	disks := stats.DiskOptions{HostRoot: c.HostRoot, NodeDirectory: nearestExisting(c.HostRoot, c.RootDir)}
 	directories := stats.DirectoryOptions{HostRoot: c.HostRoot, KubeletRoot: c.RootDir, PodLogs: c.PodLogsDir}
-	if p.client != nil {
-		disks.Filesystems, directories.Layers = p.client.ImageFilesystems, p.client.ContainerStats
+	if a.runtime != nil {
+		disks.Filesystems, directories.Layers = a.runtime.ImageFilesystems, a.runtime.ContainerStats
 	}
-	p.node.disks, p.node.directories = stats.OpenDisks(disks), stats.OpenDirectories(directories)
-	p.crew.Go(func() { p.node.disks.Run(ctx) })
-	if p.client != nil {
-		p.crew.Go(func() { p.watchRuntime(ctx) })
-		p.crew.Go(func() { p.node.sandboxes.watch(ctx, p.client.Sandboxes) })
+	a.node.disks, a.node.directories = stats.OpenDisks(disks), stats.OpenDirectories(directories)
+	a.group.Go(func() { a.node.disks.Run(ctx) })
+	if a.runtime != nil {
+		a.group.Go(func() { a.watchRuntime(ctx) })
+		a.group.Go(func() { a.node.sandboxes.watch(ctx, a.runtime.Sandboxes) })
 	}
-	if p.client != nil && p.apiPods != nil {
-		renew := p.node.sandboxes.renew
-		p.apiPods.renewed.Store(&renew)
-		p.crew.Go(func() { p.apiPods.askRuntime(ctx, p.client) })
+	if a.runtime != nil && a.apiPods != nil {
+		renew := a.node.sandboxes.renew
+		a.apiPods.onSandboxChange.Store(&renew)
+		a.group.Go(func() { a.apiPods.askRuntime(ctx, a.runtime) })
 	}
-	return p.openProvider()
+	return a.openProvider()
 }
 
 // openCollecting prepares to make room on disks.
-func (p *program) openCollecting(ctx context.Context) {
-	p.collecting = &collecting{node: p.node, neighbour: p.neighbour, pods: p.apiPods, safety: p.safety, begun: time.Now(), log: p.log}
-	p.reporter.collecting = p.collecting
-	p.crew.Go(func() { p.collecting.measureRegularly(ctx, p.config.VolumeStatsAggPeriod) })
-	if p.client == nil {
+func (a *app) openGC(ctx context.Context) {
+	a.garbage = &garbageCollector{node: a.node, kubelet: a.kubelet, pods: a.apiPods, arming: a.arming, begun: time.Now(), log: a.log}
+	a.reporter.garbage = a.garbage
+	a.group.Go(func() { a.garbage.measureRegularly(ctx, a.config.VolumeStatsAggPeriod) })
+	if a.runtime == nil {
 		return
 	}
-	var who gc.Owners = unowned{}
-	if p.apiPods != nil {
-		who = owners{p.apiPods}
+	var who gc.Owners = noOwners{}
+	if a.apiPods != nil {
+		who = podOwners{a.apiPods}
 	}
-	p.collecting.client = p.client
-	p.collecting.collector = newCollector(p.config, p.node, guardedRuntime{p.client, p.safety}, &sandboxImages{source: p.client}, who, collected{p.metrics, p.reporter.collection}, p.log)
-	p.crew.Go(func() { p.collecting.run(ctx) })
+	a.garbage.runtime = a.runtime
+	a.garbage.collector = newCollector(a.config, a.node, guardedRuntime{a.runtime, a.arming}, &sandboxImages{source: a.runtime}, who, gcReporter{a.metrics, a.reporter.reportCollection}, a.log)
+	a.group.Go(func() { a.garbage.run(ctx) })
 }
 
 // openLadder has the API server told of evictions, and asked for polite ones.
-func (p *program) openLadder(ctx context.Context) error {
-	if p.apiPods == nil {
+func (a *app) openEvictor(ctx context.Context) error {
+	if a.apiPods == nil {
 		return nil
 	}
 	var previous []podstatus.Debt
-	if p.state != nil {
-		previous = debtsOf(p.state, p.log)
+	if a.state != nil {
+		previous = loadPendingStatuses(a.state, a.log)
 	}
 	options := podstatus.Options{}
-	if p.client != nil {
-		options.Running = running(p.client)
+	if a.runtime != nil {
+		options.Running = running(a.runtime)
 	}
-	teller := podstatus.New(p.api.Urgent(), p.api.NodeName(), p.log, func(debts []podstatus.Debt) {
-		p.metrics.StatusDebts(len(debts))
-		if p.state != nil {
-			p.state.Save(savedDebts, debts)
+	teller := podstatus.New(a.api.Urgent(), a.api.NodeName(), a.log, func(debts []podstatus.Debt) {
+		a.metrics.StatusDebts(len(debts))
+		if a.state != nil {
+			a.state.Save(statusesSection, debts)
 		}
 	}, options)
-	l, requests, err := ladderOf(p.api, p.config.SoftEviction, teller, p.apiPods, p.metrics, p.reporter.publish, p.log)
+	l, requests, err := newEvictor(a.api, a.config.SoftEviction, teller, a.apiPods, a.metrics, a.reporter.publishSoftEvictions, a.log)
 	if err != nil {
 		return err
 	}
-	requests.safety, p.requests = p.safety, requests
-	p.node.ladder = l
-	p.crew.Go(func() { teller.Run(ctx, previous) })
+	requests.arming, a.softEvictions = a.arming, requests
+	a.node.evictor = l
+	a.group.Go(func() { teller.Run(ctx, previous) })
 	look := func() {
-		teller.Look(p.apiPods.Get)
-		teller.Repair(p.apiPods.Unexplained(), p.apiPods.Has)
+		teller.Look(a.apiPods.Get)
+		teller.Repair(a.apiPods.Unexplained(), a.apiPods.Has)
 	}
-	p.apiPods.looks.Store(&look)
+	a.apiPods.onChange.Store(&look)
 	look() // the pods may have come before
-	p.crew.Go(func() { requests.tidy(ctx) })
+	a.group.Go(func() { requests.run(ctx) })
 	return nil
 }
 
 // crewWait bounds the wait for what runs beside the loop: a request to a runtime
 // or a server that does not answer.
-const crewWait = 5 * time.Second
+const closeTimeout = 5 * time.Second
 
 // Close ends the program. The ctx of open must have ended.
-func (p *program) Close() {
+func (a *app) Close() {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		p.crew.Wait()
+		a.group.Wait()
 	}()
 	select {
 	case <-gone:
-	case <-time.After(crewWait):
-		p.log.Warn("left without waiting for what does not answer")
+	case <-time.After(closeTimeout):
+		a.log.Warn("left without waiting for what does not answer")
 	}
-	for i := len(p.close) - 1; i >= 0; i-- {
-		p.close[i]()
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
 	}
 }

@@ -20,19 +20,19 @@ import (
 )
 
 // savedDecisions is the section of the state file with timers and conditions.
-const savedDecisions = "decisions"
+const decisionsSection = "decisions"
 
 // reporter implements agent.Reporter: the decision log, the state, the metrics,
 // and what the cluster is told of the node. Its agent.Reporter methods are
 // called by the loop.
 type reporter struct {
-	version    string
-	lines      *nodestatus.Lines
-	state      *checkpoint.Sections // nil: kept in memory only
-	metrics    *metrics.Metrics
-	collecting *collecting
-	safety     *safety
-	ctx        context.Context // of what an eviction sets off beside the loop
+	version string
+	lines   *nodestatus.Lines
+	state   *checkpoint.Sections // nil: kept in memory only
+	metrics *metrics.Metrics
+	garbage *garbageCollector
+	arming  *armingState
+	ctx     context.Context // of what an eviction sets off beside the loop
 
 	conditions *nodestatus.Conditions // these are nil without an API server
 	events     *nodestatus.Events
@@ -41,12 +41,12 @@ type reporter struct {
 	pulse  *healthz.Pulse
 	memory healthz.Finding
 
-	held     signals.ConditionSet
-	digested *eviction.Policy // whose digest it is
-	digest   string
-	crossed  [signals.Count]time.Time // since when a hard threshold is crossed
-	vitals   atomic.Pointer[vitals]
-	asked    atomic.Pointer[string] // soft evictions that the controller is asked for
+	lastConditions signals.ConditionSet
+	digested       *eviction.Policy // whose digest it is
+	digest         string
+	crossed        [signals.Count]time.Time // since when a hard threshold is crossed
+	vitals         atomic.Pointer[vitals]
+	softEvictions  atomic.Pointer[string] // soft evictions that the controller is asked for
 }
 
 // vitals are what changes with looks of what a heartbeat tells.
@@ -71,21 +71,21 @@ func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
 	} else {
 		r.memory.Set(errNoMemory)
 	}
-	r.noteCrossings(s, p)
-	changed := o.Verdict.Conditions != r.held
-	if r.held = o.Verdict.Conditions; changed || s.Kind == signals.Regular {
-		r.metrics.Conditions(r.held)
-		r.tellConditions(s, p)
+	r.updateCrossings(s, p)
+	changed := o.Verdict.Conditions != r.lastConditions
+	if r.lastConditions = o.Verdict.Conditions; changed || s.Kind == signals.Regular {
+		r.metrics.Conditions(r.lastConditions)
+		r.reportConditions(s, p)
 	}
-	r.count(o)
+	r.record(o)
 }
 
 // count records what came of a look.
-func (r *reporter) count(o *agent.Outcome) {
+func (r *reporter) record(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
-	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (limiter.Hold{})) && r.events != nil && r.safety.acts() {
+	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (limiter.Hold{})) && r.events != nil && r.arming.armed() {
 		r.events.Attempting(t.Signal, o.Snapshot.At)
 	}
 	e := o.Evicted
@@ -102,23 +102,23 @@ func (r *reporter) count(o *agent.Outcome) {
 	}
 	if e.Hard {
 		r.metrics.Evicted(e.Cause)
-		r.giveBack(e.Cause, e.Pod.UID)
+		r.release(e.Cause, e.Pod.UID)
 	}
 }
 
 // giveBack removes what a pod that was ended for a disk has left there, and has
 // the sandbox of any other stopped. What still runs of it is killed with that: a
 // soft eviction has to be over.
-func (r *reporter) giveBack(cause, uid string) {
+func (r *reporter) release(cause, uid string) {
 	if s, err := signals.Parse(cause); err != nil || s.Definition().Condition == signals.DiskPressure {
-		go r.collecting.remove(r.ctx, uid)
+		go r.garbage.removePod(r.ctx, uid)
 		return
 	}
-	go r.collecting.stop(r.ctx, uid)
+	go r.garbage.stopSandbox(r.ctx, uid)
 }
 
 // noteCrossings remembers since when hard thresholds are crossed.
-func (r *reporter) noteCrossings(s *signals.Snapshot, p *eviction.Policy) {
+func (r *reporter) updateCrossings(s *signals.Snapshot, p *eviction.Policy) {
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
 		o := &s.Node[t.Signal]
@@ -133,7 +133,7 @@ func (r *reporter) noteCrossings(s *signals.Snapshot, p *eviction.Policy) {
 }
 
 // tellConditions hands the conditions over, with what is below its threshold.
-func (r *reporter) tellConditions(s *signals.Snapshot, p *eviction.Policy) {
+func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 	if r.conditions == nil {
 		return
 	}
@@ -145,11 +145,11 @@ func (r *reporter) tellConditions(s *signals.Snapshot, p *eviction.Policy) {
 			*c = nodestatus.Crossing{Met: true, Signal: t.Signal, Threshold: t.Value.String(), Available: o.Available}
 		}
 	}
-	r.conditions.Set(r.held, crossings)
+	r.conditions.Set(r.lastConditions, crossings)
 	if p != r.digested {
-		r.digested, r.digest = p, nodestatus.Digest(reportedLines(p))
+		r.digested, r.digest = p, nodestatus.Digest(reportedThresholds(p))
 	}
-	r.vitals.Store(&vitals{r.held, r.digest})
+	r.vitals.Store(&vitals{r.lastConditions, r.digest})
 }
 
 // Report implements agent.Reporter.
@@ -169,9 +169,9 @@ func (r *reporter) Report(d *agent.Decision) {
 		}
 	case d.Decision == agent.Terminated && len(d.Failed) == 0:
 		r.metrics.Evicted(d.Signal)
-		r.giveBack(d.Signal, d.UID)
+		r.release(d.Signal, d.UID)
 	case d.Held != "":
-		r.reportHold(d)
+		r.reportLimited(d)
 	case d.Decision == agent.Settled && d.Freed != nil:
 		if s, err := signals.Parse(d.Signal); err == nil && s.Definition().Unit == signals.UnitBytes {
 			r.metrics.Freed(metrics.Eviction, *d.Freed)
@@ -182,39 +182,39 @@ func (r *reporter) Report(d *agent.Decision) {
 // Save implements agent.Reporter.
 func (r *reporter) Save(s eviction.Saved) {
 	if r.state != nil {
-		r.state.Save(savedDecisions, s.At(r.state.Stamp))
+		r.state.Save(decisionsSection, s.At(r.state.Stamp))
 	}
 }
 
 // publish has the controller asked for soft evictions by the heartbeat.
-func (r *reporter) publish(requests []podstatus.Request) {
+func (r *reporter) publishSoftEvictions(requests []podstatus.Request) {
 	text := podstatus.FormatRequests(requests)
-	r.asked.Store(&text)
+	r.softEvictions.Store(&text)
 	if r.heartbeat != nil {
 		r.heartbeat.Kick() // the controller acts on it, or must not any more
 	}
 }
 
 // collection tells the cluster what went wrong in collecting waste.
-func (r *reporter) collection(reason, message string) {
-	if r.events != nil && r.safety.acts() {
+func (r *reporter) reportCollection(reason, message string) {
+	if r.events != nil && r.arming.armed() {
 		r.events.Collection(reason, message)
 	}
 }
 
 // restored is a machine that goes on where its predecessor ended.
-func restored(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
+func restoredMachine(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
 	machine := eviction.New(policy)
 	if sections == nil {
 		return machine
 	}
-	saved := sectionOf[eviction.Saved](sections, savedDecisions, "timers and conditions begin anew", log)
+	saved := loadSection[eviction.Saved](sections, decisionsSection, "timers and conditions begin anew", log)
 	machine.Restore(saved.At(sections.Moment), time.Now())
 	return machine
 }
 
 // reportedLines are the thresholds as those who report them know them.
-func reportedLines(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
+func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 	for _, t := range p.Thresholds {
 		if line, err := kubeletconfig.ParseThreshold(t.Signal, t.Value.String()); err == nil {
 			lines = append(lines, line)

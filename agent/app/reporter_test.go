@@ -57,12 +57,12 @@ func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
 				c.Reclaim = "on"
 				lines := nodestatus.NewLines(io.Discard)
 				defer lines.Close()
-				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), safety: flagged(false), ctx: t.Context(), collecting: &collecting{
-					neighbour: &neighbour{config: c, log: log}, log: log, safety: flagged(false),
-					collector: gc.New(runtime, nil, unowned{}, nil, log, gc.Options{}),
+				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: flagged(false), ctx: t.Context(), garbage: &garbageCollector{
+					kubelet: &kubeletDetector{config: c, log: log}, log: log, arming: flagged(false),
+					collector: gc.New(runtime, nil, noOwners{}, nil, log, gc.Options{}),
 				}}
 				cause := signals.NodefsAvailable.String()
-				r.count(&agent.Outcome{Snapshot: &signals.Snapshot{}, Evicted: &eviction.Eviction{Pod: &signals.Pod{UID: "u"}, Cause: cause, Hard: tc.hard}})
+				r.record(&agent.Outcome{Snapshot: &signals.Snapshot{}, Evicted: &eviction.Eviction{Pod: &signals.Pod{UID: "u"}, Cause: cause, Hard: tc.hard}})
 				if tc.ends != nil {
 					tc.ends.Signal, tc.ends.UID = cause, "u"
 					r.Report(tc.ends)

@@ -87,7 +87,7 @@ func TestNeighbour_RestoresPidsMaxOncePerPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	kubelet := meetNeighbour(c, nil, n.findPods, log)
+	kubelet := detectKubelet(c, nil, n.findPods, log)
 	pod.expect(t, "0")
 	configure := func(root string) {
 		text := fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: %s\n", root)

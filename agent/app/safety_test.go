@@ -20,10 +20,10 @@ import (
 )
 
 // flagged is a safety that nobody speaks to.
-func flagged(dryRun bool) *safety { return spokenTo("", dryRun) }
+func flagged(dryRun bool) *armingState { return spokenTo("", dryRun) }
 
-func spokenTo(file disarmfile.File, dryRun bool) *safety {
-	return newSafety(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
+func spokenTo(file disarmfile.File, dryRun bool) *armingState {
+	return newArmingState(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
 }
 
 // By hand, under systemd and from the chart an agent that was given no flag touches
@@ -37,7 +37,7 @@ func TestSafety_DisarmedByDefault(t *testing.T) {
 	if armed, why := s.Check(); armed || !strings.Contains(why, "dryRun") {
 		t.Errorf("armed %v: %s", armed, why)
 	}
-	s.say(func(w *arming.Words) {
+	s.update(func(w *arming.Words) {
 		w.Hear(arming.Voice{Word: "armed"}, arming.Voice{})
 		w.Findings.Known = true
 	})
@@ -73,7 +73,7 @@ func TestTheFileDisarms(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.about, err)
 		}
-		if armed, why := s.Check(); armed != step.armed || s.acts() != step.armed {
+		if armed, why := s.Check(); armed != step.armed || s.armed() != step.armed {
 			t.Errorf("%s: armed %v (%s)", step.about, armed, why)
 		}
 	}
@@ -91,7 +91,7 @@ func TestNoLookIsOvertaken(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	s := spokenTo(file, false)
 	var told atomic.Bool
-	s.onChange(func() { told.Store(s.acts()) })
+	s.onChange(func() { told.Store(s.armed()) })
 	for round := range 200 {
 		if err := file.Create("by a test"); err != nil {
 			t.Fatal(err)
@@ -112,8 +112,8 @@ func TestNoLookIsOvertaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.acts() || told.Load() {
-			t.Fatalf("round %d: the file is there; armed: %v, and told: %v", round, s.acts(), told.Load())
+		if s.armed() || told.Load() {
+			t.Fatalf("round %d: the file is there; armed: %v, and told: %v", round, s.armed(), told.Load())
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestWithoutAFileASignalIsEnough(t *testing.T) {
 	if err := disarmfile.File("").Create("by a test"); err == nil {
 		t.Error("a file without a name was made")
 	}
-	s.say(func(w *arming.Words) { w.Signaled = true })
+	s.update(func(w *arming.Words) { w.Signaled = true })
 	if armed, _ := s.Check(); armed {
 		t.Error("not disarmed")
 	}
@@ -145,29 +145,29 @@ func TestTheDirectoryIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-heard
-	if s.acts() {
+	if s.armed() {
 		t.Error("not disarmed")
 	}
 	if err := file.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	for !s.acts() {
+	for !s.armed() {
 		<-watched
 	}
 }
 
 func TestWhatIsSaidIsRemembered(t *testing.T) {
 	var saved arming.Memory
-	s := newSafety("", true, arming.Memory{}, func(m arming.Memory) { saved = m }, slog.New(slog.DiscardHandler))
-	s.say(func(w *arming.Words) {
+	s := newArmingState("", true, arming.Memory{}, func(m arming.Memory) { saved = m }, slog.New(slog.DiscardHandler))
+	s.update(func(w *arming.Words) {
 		w.Hear(arming.Voice{Word: "armed"}, arming.Voice{})
 		w.Findings = arming.Findings{Known: true}
 	})
-	if !s.acts() || !saved.Acted {
-		t.Fatalf("%+v, saved %+v", s.holds(), saved)
+	if !s.armed() || !saved.Acted {
+		t.Fatalf("%+v, saved %+v", s.current(), saved)
 	}
-	if next := newSafety("", true, saved, func(arming.Memory) {}, slog.New(slog.DiscardHandler)); !next.acts() {
-		t.Errorf("a successor that nobody speaks to: %+v", next.holds())
+	if next := newArmingState("", true, saved, func(arming.Memory) {}, slog.New(slog.DiscardHandler)); !next.armed() {
+		t.Errorf("a successor that nobody speaks to: %+v", next.current())
 	}
 }
 
@@ -175,39 +175,39 @@ func TestManySpeakAndAskAtOnce(t *testing.T) {
 	s := spokenTo(disarmfile.File(filepath.Join(t.TempDir(), "disarm")), true)
 	var told atomic.Int64
 	s.onChange(func() { told.Add(1) })
-	s.say(func(w *arming.Words) { w.Findings.Known = true })
+	s.update(func(w *arming.Words) { w.Findings.Known = true })
 	var crew sync.WaitGroup
 	for range 4 {
 		crew.Go(func() {
 			for range 500 {
-				s.say(func(w *arming.Words) { w.Hear(arming.Voice{Word: "armed"}, arming.Voice{}) })
-				s.say(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
+				s.update(func(w *arming.Words) { w.Hear(arming.Voice{Word: "armed"}, arming.Voice{}) })
+				s.update(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
 			}
 		})
 		crew.Go(func() {
 			for range 500 {
-				now := s.holds()
+				now := s.current()
 				if armed, why := s.Check(); why == "" {
 					t.Errorf("armed %v, and nobody knows why", armed)
 				}
 				select {
-				case <-now.next:
+				case <-now.superseded:
 				default:
 				}
 			}
 		})
 	}
 	crew.Wait()
-	if s.acts() || told.Load() == 0 {
-		t.Errorf("%+v after %d changes", s.holds(), told.Load())
+	if s.armed() || told.Load() == 0 {
+		t.Errorf("%+v after %d changes", s.current(), told.Load())
 	}
 }
 
 func TestWaitingForTheFirstTime(t *testing.T) {
 	s := flagged(true)
 	begun := make(chan bool)
-	go func() { begun <- s.wait(t.Context()) }()
-	s.say(func(w *arming.Words) { w.DryRun = false })
+	go func() { begun <- s.waitArmed(t.Context()) }()
+	s.update(func(w *arming.Words) { w.DryRun = false })
 	if !<-begun {
 		t.Error("armed, and nobody has heard")
 	}
@@ -227,14 +227,14 @@ func BenchmarkCheck(b *testing.B) {
 }
 
 func TestTheSignalIsCaught(t *testing.T) {
-	p := &program{}
+	p := &app{}
 	p.catchDisarmSignal()
-	defer p.close[0]()
+	defer p.closers[0]()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-p.signals:
+	case <-p.disarmSignals:
 	case <-time.After(10 * time.Second):
 		t.Fatal("not heard")
 	}

@@ -13,14 +13,14 @@ import (
 
 const (
 	// mostSandboxes bounds how many sandboxes are known.
-	mostSandboxes = 10_000
+	maxSandboxes = 10_000
 	// sandboxesPeriod is how often the runtime lists them, sandboxesPace how soon again
 	// after pods have changed.
 	sandboxesPeriod, sandboxesPace = 10 * time.Second, time.Second
 	// mostOfSandbox is the memory above which a sandbox is not spared: a process that
 	// only holds namespaces has less, one that runs the containers inside of it (a
 	// kernel in user space, a virtual machine) has more.
-	mostOfSandbox signals.Bytes = 32 << 20
+	maxSandboxMemory signals.Bytes = 32 << 20
 )
 
 // sandboxes are those that the container runtime has, of pods by UID. They are
@@ -50,7 +50,7 @@ func (s *sandboxes) renew() {
 // watch lists the sandboxes until ctx ends. As long as the runtime does not answer,
 // those of its last answer count: a runtime never gives their IDs to containers.
 func (s *sandboxes) watch(ctx context.Context, list func(context.Context) ([]cri.Sandbox, error)) {
-	again(ctx, sandboxesPace, func() bool {
+	repeat(ctx, sandboxesPace, func() bool {
 		if found, err := list(ctx); err == nil {
 			s.set(found)
 		}
@@ -66,9 +66,9 @@ func (s *sandboxes) watch(ctx context.Context, list func(context.Context) ([]cri
 }
 
 func (s *sandboxes) set(found []cri.Sandbox) {
-	of := make(map[string]string, min(len(found), mostSandboxes))
+	of := make(map[string]string, min(len(found), maxSandboxes))
 	for i := range found {
-		if len(of) < mostSandboxes && found[i].UID != "" {
+		if len(of) < maxSandboxes && found[i].UID != "" {
 			of[found[i].ID] = found[i].UID
 		}
 	}
@@ -83,9 +83,9 @@ func (s *sandboxes) has(uid, name string) bool {
 
 // spared are the directories of a pod's that a kill leaves alone: its sandboxes, and
 // those of processes by which a runtime watches containers.
-func (n *node) spared(uid string, directories []cgroup.Container) (names []string) {
+func (n *node) sparedDirectories(uid string, directories []cgroup.Container) (names []string) {
 	for _, d := range directories {
-		if d.Watches() || n.sandboxes.has(uid, d.Name) && n.cgroups.ContainerMemory(uid, d.Name).Value <= mostOfSandbox {
+		if d.Watches() || n.sandboxes.has(uid, d.Name) && n.cgroups.ContainerMemory(uid, d.Name).Value <= maxSandboxMemory {
 			names = append(names, path.Base(d.Path))
 		}
 	}

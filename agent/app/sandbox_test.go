@@ -50,12 +50,12 @@ func TestSpared_SandboxOfRuntimeOnly(t *testing.T) {
 		"what watches containers":          {[]cgroup.Container{{Name: "conmon-9", Path: "/k/p/crio-conmon-9.scope"}}, []string{"crio-conmon-9.scope"}},
 	} {
 		for range 2 {
-			if got := n.spared(sandboxedUID, c.found); !slices.Equal(got, c.want) {
+			if got := n.sparedDirectories(sandboxedUID, c.found); !slices.Equal(got, c.want) {
 				t.Errorf("%s: %q, want %q", name, got, c.want)
 			}
 		}
 	}
-	if got := withSandboxes().spared(sandboxedUID, directories("cri-containerd-", "1", "s")); got != nil {
+	if got := withSandboxes().sparedDirectories(sandboxedUID, directories("cri-containerd-", "1", "s")); got != nil {
 		t.Errorf("%q, of which nothing is known", got)
 	}
 }
@@ -63,7 +63,7 @@ func TestSpared_SandboxOfRuntimeOnly(t *testing.T) {
 // A sandbox in which the containers' memory is, as of a kernel in user space, is not
 // spared: nothing would be freed.
 func TestSpared_NotSandboxThatHoldsMemory(t *testing.T) {
-	for memory, spared := range map[signals.Bytes]bool{1 << 20: true, mostOfSandbox + 1: false} {
+	for memory, spared := range map[signals.Bytes]bool{1 << 20: true, maxSandboxMemory + 1: false} {
 		h := cgroup.At(cgroup.V2, t.TempDir())
 		for _, place := range []string{"", "/s", "/1"} {
 			dir := h.Dir("memory", "/kubepods/pod"+sandboxedUID+place)
@@ -82,7 +82,7 @@ func TestSpared_NotSandboxThatHoldsMemory(t *testing.T) {
 		defer n.cgroups.Close()
 		n.cgroups.MeasureMemory([]signals.Pod{{UID: sandboxedUID}}, nil)
 		found, _ := n.cgroups.Cgroup(sandboxedUID)
-		if got := n.spared(sandboxedUID, found.Containers); (len(got) == 1) != spared {
+		if got := n.sparedDirectories(sandboxedUID, found.Containers); (len(got) == 1) != spared {
 			t.Errorf("of %d bytes: %q", memory, got)
 		}
 	}
@@ -123,12 +123,12 @@ func TestSandboxes_FollowRuntime(t *testing.T) {
 }
 
 func TestSandboxes_Bounded(t *testing.T) {
-	many := make([]cri.Sandbox, 2*mostSandboxes)
+	many := make([]cri.Sandbox, 2*maxSandboxes)
 	for i := range many {
 		many[i] = cri.Sandbox{ID: fmt.Sprint(i), UID: "u"}
 	}
 	var s sandboxes
-	if s.set(many); len(*s.of.Load()) != mostSandboxes {
+	if s.set(many); len(*s.of.Load()) != maxSandboxes {
 		t.Errorf("%d are kept", len(*s.of.Load()))
 	}
 }

@@ -13,7 +13,7 @@ import (
 // sectionOf reads a section of the state file. Of one of another version the fields
 // that can be read are used; of one that can not be read at all, which is logged,
 // nothing is.
-func sectionOf[T any](s *checkpoint.Sections, name, lost string, log *slog.Logger) (section T) {
+func loadSection[T any](s *checkpoint.Sections, name, lost string, log *slog.Logger) (section T) {
 	err := s.Load(name, &section)
 	switch {
 	case errors.As(err, new(*checkpoint.Partly)):
@@ -30,8 +30,8 @@ const unreadable = "unreadable in the state file"
 
 // rememberedArming is what was said of arming before the start. A part of it that
 // can not be read disarms, since it may have been what disarmed.
-func rememberedArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
-	err := s.Load(savedArming, &m)
+func loadArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
+	err := s.Load(armingSection, &m)
 	if err == nil {
 		return m
 	}
@@ -44,13 +44,13 @@ func rememberedArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory
 }
 
 // maxQuotedDebt bounds how much is logged of a debt that can not be read, in bytes.
-const maxQuotedDebt = 2 << 10
+const maxQuotedStatus = 2 << 10
 
 // debtsOf are the statuses and events that are still owed to the API server. Each is
 // read by itself; one that can not be read is logged in full.
-func debtsOf(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.Debt) {
+func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.Debt) {
 	var all []json.RawMessage
-	if err := s.Load(savedDebts, &all); err != nil {
+	if err := s.Load(statusesSection, &all); err != nil {
 		log.Error("what is owed to the API server is lost", "error", err)
 		return nil
 	}
@@ -64,7 +64,7 @@ func debtsOf(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.Debt) 
 			err = nil
 		}
 		if err != nil {
-			log.Error("an eviction that is owed to the API server can not be read, and is not reported", "error", err, "debt", string(raw[:min(len(raw), maxQuotedDebt)]))
+			log.Error("an eviction that is owed to the API server can not be read, and is not reported", "error", err, "debt", string(raw[:min(len(raw), maxQuotedStatus)]))
 			continue
 		}
 		debts = append(debts, d)

@@ -55,27 +55,27 @@ func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 	t.Helper()
 	log, at := book.Logger(), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for what, pair := range map[string][2]any{
-		"decisions": {sectionOf[eviction.Saved](s, savedDecisions, "lost", log), eviction.Saved{
+		"decisions": {loadSection[eviction.Saved](s, decisionsSection, "lost", log), eviction.Saved{
 			Thresholds: []eviction.SavedThreshold{{Threshold: "memory.available<500Mi for 1m30s", FirstObserved: at, Acted: true}},
 			Conditions: []eviction.SavedCondition{{Condition: "MemoryPressure", True: true, LastMet: at.Add(time.Second)}},
 			Unknown:    []eviction.SavedUnknown{{Signal: "nodefs.available", Since: at}},
 		}},
-		"restraint": {sectionOf[limiter.Saved](s, savedRestraint, "lost", log), limiter.Saved{
+		"restraint": {loadSection[limiter.Saved](s, limiterSection, "lost", log), limiter.Saved{
 			Evictions: []time.Time{at}, Reliefs: []limiter.SavedRelief{{Condition: "MemoryPressure", Futile: 1, Holds: 1, Until: at.Add(time.Minute)}},
 			Owners: []limiter.SavedHistory{{Owner: "o", Evictions: []time.Time{at}, Waits: 1, Until: at.Add(time.Minute)}},
 		}},
-		"debts": {debtsOf(s, log), []podstatus.Debt{
+		"debts": {loadPendingStatuses(s, log), []podstatus.Debt{
 			{Notice: podstatus.Notice{UID: "u1", Namespace: "ns", Name: "a", Cause: "memory.available", Message: "m", Annotations: map[string]string{"k": "v"}, DisruptionTarget: true, Decided: at, Killed: []string{"c1"}, ObservedGeneration: 2}, Ended: true, Status: true, Event: true},
 			{Notice: podstatus.Notice{UID: "u2", Namespace: "ns", Name: "b", Cause: "nodefs.available", Message: "m2", Decided: at}, Event: true, Again: true},
 		}},
-		"arming": {rememberedArming(s, log), arming.Memory{All: arming.Voice{Word: "armed", Accepted: "x"}, Node: arming.Voice{Word: "disarmed"}, Findings: arming.Findings{Known: true, Errors: []string{"e"}}, Acted: true}},
+		"arming": {loadArming(s, log), arming.Memory{All: arming.Voice{Word: "armed", Accepted: "x"}, Node: arming.Voice{Word: "disarmed"}, Findings: arming.Findings{Known: true, Errors: []string{"e"}}, Acted: true}},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s: %+v, want %+v", what, pair[0], pair[1])
 		}
 	}
 	var pods []signals.Pod
-	if err := s.Load(savedPods, &pods); err != nil || len(pods) != 2 || pods[0].Containers[0].ID != "c1" || pods[1].Protection != signals.Static {
+	if err := s.Load(podsSection, &pods); err != nil || len(pods) != 2 || pods[0].Containers[0].ID != "c1" || pods[1].Protection != signals.Static {
 		t.Errorf("pods: %+v, %v", pods, err)
 	}
 	if n := book.Count("level="); n > 0 {
@@ -107,7 +107,7 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	first := `{"version": 1, "bootID": "` + goldenBoot + `", "saved": "2026-11-20T10:00:00Z", "state": {"conditions": [{"condition": "DiskPressure", "true": true, "lastMet": "2026-11-20T10:00:00Z"}]}}`
 	s, _, _ = openedState(t, first)
 	defer s.Close()
-	if d := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logcapture.Book{}).Logger()); len(d.Conditions) != 1 || !d.Conditions[0].True {
+	if d := loadSection[eviction.Saved](s, decisionsSection, "lost", (&logcapture.Book{}).Logger()); len(d.Conditions) != 1 || !d.Conditions[0].True {
 		t.Errorf("version 1: %+v", d)
 	}
 }
@@ -144,7 +144,7 @@ func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
 	}
 	s, notice, _ := openedState(t, strings.Replace(example, "d92db08c-2de2-49ae-9712-9e3543189331", goldenBoot, 1))
 	defer s.Close()
-	saved := sectionOf[eviction.Saved](s, savedDecisions, "lost", (&logcapture.Book{}).Logger())
+	saved := loadSection[eviction.Saved](s, decisionsSection, "lost", (&logcapture.Book{}).Logger())
 	if !strings.Contains(notice, "continuing") || len(saved.Thresholds) == 0 || len(saved.Conditions) == 0 {
 		t.Errorf("the example is read as %+v: %s", saved, notice)
 	}
@@ -171,17 +171,17 @@ func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 	).Replace(text)
 	s, _, _ = openedState(t, text)
 	defer s.Close()
-	if d := sectionOf[eviction.Saved](s, savedDecisions, "lost", book.Logger()); len(d.Thresholds) != 1 || d.Thresholds[0].FirstObserved.IsZero() || len(d.Conditions) != 1 || len(d.Unknown) != 1 {
+	if d := loadSection[eviction.Saved](s, decisionsSection, "lost", book.Logger()); len(d.Thresholds) != 1 || d.Thresholds[0].FirstObserved.IsZero() || len(d.Conditions) != 1 || len(d.Unknown) != 1 {
 		t.Errorf("decisions: %+v", d)
 	}
-	debts := debtsOf(s, book.Logger())
+	debts := loadPendingStatuses(s, book.Logger())
 	if len(debts) != 1 || debts[0].Notice.UID != "u1" || !debts[0].Status || debts[0].Ended {
 		t.Errorf("debts: %+v", debts)
 	}
 	if book.Count("not reported") != 1 || book.Count("m2") != 1 {
 		t.Error("a debt that can not be read is not logged")
 	}
-	words := arming.Words{Memory: rememberedArming(s, book.Logger())}
+	words := arming.Words{Memory: loadArming(s, book.Logger())}
 	words.Node = arming.Voice{}
 	if v := words.Decide(); v.State != arming.Disarmed {
 		t.Errorf("arming that can not be read in full: %+v", v)
@@ -216,13 +216,13 @@ func TestState_ASetClockEndsNoGracePeriod(t *testing.T) {
 		held := limiter.Saved{Evictions: []time.Time{begun.Add(30 * time.Second)}, Reliefs: []limiter.SavedRelief{{Until: begun.Add(30 * time.Second)}},
 			Owners: []limiter.SavedHistory{{Evictions: []time.Time{begun.Add(30 * time.Second)}, Until: begun.Add(30 * time.Second)}}}
 		(&reporter{state: first}).Save(saved)
-		(&program{state: first}).saveRestraint(held)
+		(&app{state: first}).saveLimiter(held)
 		first.Close()
 
 		second := sections(65*time.Second, set)
 		now, log := begun.Add(65*time.Second+set), (&logcapture.Book{}).Logger()
-		is := sectionOf[eviction.Saved](second, savedDecisions, "lost", log).At(second.Moment)
-		r := sectionOf[limiter.Saved](second, savedRestraint, "lost", log).At(second.Moment)
+		is := loadSection[eviction.Saved](second, decisionsSection, "lost", log).At(second.Moment)
+		r := loadSection[limiter.Saved](second, limiterSection, "lost", log).At(second.Moment)
 		second.Close()
 		for what, at := range map[string]time.Time{
 			"a threshold": is.Thresholds[0].FirstObserved, "a condition": is.Conditions[0].LastMet, "a signal": is.Unknown[0].Since,
@@ -276,7 +276,7 @@ func TestState_ASoftThresholdWaitsForItsGraceOverARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := restored(policy, sections, (&logcapture.Book{}).Logger()).Look(&signals.Snapshot{At: now.Add(time.Second), Kind: signals.Regular, Node: low})
+		v := restoredMachine(policy, sections, (&logcapture.Book{}).Logger()).Look(&signals.Snapshot{At: now.Add(time.Second), Kind: signals.Regular, Node: low})
 		sections.Close()
 		if (v.Target != nil) != ends {
 			t.Errorf("clock %q: the verdict is %+v", clock, v)

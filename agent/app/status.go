@@ -18,17 +18,17 @@ import (
 
 // savedDebts is the section of the state file with what the API server has to
 // be told yet.
-const savedDebts = "debts"
+const statusesSection = "debts"
 
 // statuses implements ladder.Status.
-type statuses struct {
-	teller  *podstatus.Teller
-	pods    *apiPods
-	metrics *metrics.Metrics
+type statusReporter struct {
+	reporter *podstatus.Teller
+	pods     *apiPods
+	metrics  *metrics.Metrics
 }
 
 // notice is a ladder's notice as the API server gets it.
-func notice(n evict.Notice, pods *apiPods) podstatus.Notice {
+func statusNotice(n evict.Notice, pods *apiPods) podstatus.Notice {
 	e := n.Eviction
 	converted := podstatus.Notice{
 		UID: e.Pod.UID, Namespace: e.Pod.Namespace, Name: e.Pod.Name,
@@ -41,132 +41,132 @@ func notice(n evict.Notice, pods *apiPods) podstatus.Notice {
 	return converted
 }
 
-func (s *statuses) Owe(n evict.Notice) { s.teller.Owe(notice(n, s.pods)) }
+func (s *statusReporter) Owe(n evict.Notice) { s.reporter.Owe(statusNotice(n, s.pods)) }
 
-func (s *statuses) Tell(ctx context.Context, n evict.Notice) error {
-	err := s.teller.Evicted(ctx, notice(n, s.pods))
+func (s *statusReporter) Tell(ctx context.Context, n evict.Notice) error {
+	err := s.reporter.Evicted(ctx, statusNotice(n, s.pods))
 	if err != nil {
 		s.metrics.APIFailed(metrics.PatchPodStatus)
 	}
 	return err
 }
 
-func (s *statuses) Killed(n evict.Notice) { s.teller.Killed(n.Eviction.Pod.UID) }
+func (s *statusReporter) Killed(n evict.Notice) { s.reporter.Killed(n.Eviction.Pod.UID) }
 
-func (s *statuses) Spared(n evict.Notice) { s.teller.Spared(n.Eviction.Pod.UID) }
+func (s *statusReporter) Spared(n evict.Notice) { s.reporter.Spared(n.Eviction.Pod.UID) }
 
-func (s *statuses) Announce(n evict.Notice) { s.teller.Announce(notice(n, s.pods)) }
+func (s *statusReporter) Announce(n evict.Notice) { s.reporter.Announce(statusNotice(n, s.pods)) }
 
 // refusalPause is how long a budget that refuses is left alone at least.
 const refusalPause = 5 * time.Second
 
 // requests implements ladder.Soft, and takes back what nobody asks for any more.
-type requests struct {
+type softEvictions struct {
 	soft    podstatus.Soft
 	pods    *apiPods
 	metrics *metrics.Metrics
-	safety  *safety
+	arming  *armingState
 	log     *slog.Logger
 
-	mu    sync.Mutex
-	asked string // UID of the pod that is asked for now
-	said  string // the last refusal, so that it is said once
+	mu          sync.Mutex
+	current     string // UID of the pod that is asked for now
+	lastRefusal string // the last refusal, so that it is said once
 	// standing are requests that somebody else is to act on, by the pod's UID.
-	standing map[string]podstatus.Notice
+	outstanding map[string]podstatus.Notice
 }
 
-func (r *requests) Request(ctx context.Context, n evict.Notice, grace time.Duration) (evict.Answer, error) {
-	if err := r.safety.may(); err != nil { // a budget may have refused for hours
+func (s *softEvictions) Request(ctx context.Context, n evict.Notice, grace time.Duration) (evict.Answer, error) {
+	if err := s.arming.check(); err != nil { // a budget may have refused for hours
 		return evict.Answer{}, err
 	}
-	r.ask(n.Eviction.Pod.UID)
-	answer, err := r.soft.Request(ctx, notice(n, r.pods), int64(grace/time.Second))
+	s.setCurrent(n.Eviction.Pod.UID)
+	answer, err := s.soft.Request(ctx, statusNotice(n, s.pods), int64(grace/time.Second))
 	if err != nil {
-		r.metrics.APIFailed(metrics.EvictPod)
+		s.metrics.APIFailed(metrics.EvictPod)
 		return evict.Answer{}, err
 	}
 	switch answer.Outcome {
 	case podstatus.Refused:
-		r.metrics.SoftEvictionRefused()
+		s.metrics.SoftEvictionRefused()
 		return evict.Answer{Retry: max(answer.RetryAfter, refusalPause), Why: answer.Message}, nil
 	case podstatus.Asked:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.standing[n.Eviction.Pod.UID] = notice(n, r.pods)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.outstanding[n.Eviction.Pod.UID] = statusNotice(n, s.pods)
 		return evict.Answer{}, nil
 	}
 	return evict.Answer{Accepted: true}, nil
 }
 
-func (r *requests) ask(uid string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.asked != uid {
-		r.asked, r.said = uid, ""
+func (s *softEvictions) setCurrent(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != uid {
+		s.current, s.lastRefusal = uid, ""
 	}
 }
 
-func (r *requests) Withdraw(ctx context.Context, n evict.Notice) error {
-	r.ask("")
-	return r.soft.Withdraw(ctx, notice(n, r.pods))
+func (s *softEvictions) Withdraw(ctx context.Context, n evict.Notice) error {
+	s.setCurrent("")
+	return s.soft.Withdraw(ctx, statusNotice(n, s.pods))
 }
 
 // Ending reports whether the API server has the pod deleted, or knows it no more.
-func (r *requests) Ending(n evict.Notice) bool {
+func (s *softEvictions) Ending(n evict.Notice) bool {
 	uid := n.Eviction.Pod.UID
-	object, known := r.pods.Get(uid)
-	return known && object.DeletionTimestamp != nil || !known && r.pods.State(uid) == client.Gone
+	object, known := s.pods.Get(uid)
+	return known && object.DeletionTimestamp != nil || !known && s.pods.State(uid) == client.Gone
 }
 
 // refused says why a soft eviction does not go ahead.
-func (r *requests) refused(e *eviction.Eviction, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.said != why {
-		r.said = why
-		r.log.Warn("a soft eviction does not go ahead: it is asked for again until its threshold clears, a hard one is crossed, or it is given up on",
+func (s *softEvictions) logRefusal(e *eviction.Eviction, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastRefusal != why {
+		s.lastRefusal = why
+		s.log.Warn("a soft eviction does not go ahead: it is asked for again until its threshold clears, a hard one is crossed, or it is given up on",
 			"pod", e.Pod.Key(), "uid", e.Pod.UID, "cause", e.Cause, "why", why)
 	}
 }
 
 // tidyPeriod is how often marks are looked for that nobody stands behind: of a
 // withdrawal that failed, or of a predecessor.
-const tidyPeriod = 15 * time.Second
+const staleMarksPeriod = 15 * time.Second
 
-func (r *requests) tidy(ctx context.Context) {
-	again(ctx, tidyPeriod, func() bool {
-		r.tidyAll(ctx)
+func (s *softEvictions) run(ctx context.Context) {
+	repeat(ctx, staleMarksPeriod, func() bool {
+		s.removeStaleMarks(ctx)
 		return true
 	})
 }
 
 // forget takes requests back whose pods have ended: where they are published,
 // the controller would go on reading them, and no more than a hundred.
-func (r *requests) forget(ctx context.Context, active []signals.Pod) {
-	r.mu.Lock()
-	standing := maps.Clone(r.standing) // whoever has to hurry does not wait for the server
-	r.mu.Unlock()
+func (s *softEvictions) withdrawEnded(ctx context.Context, active []signals.Pod) {
+	s.mu.Lock()
+	standing := maps.Clone(s.outstanding) // whoever has to hurry does not wait for the server
+	s.mu.Unlock()
 	for uid, n := range standing {
 		ended := !slices.ContainsFunc(active, func(p signals.Pod) bool { return p.UID == uid })
-		if ended && r.soft.Withdraw(ctx, n) == nil {
-			r.mu.Lock()
-			delete(r.standing, uid)
-			r.mu.Unlock()
+		if ended && s.soft.Withdraw(ctx, n) == nil {
+			s.mu.Lock()
+			delete(s.outstanding, uid)
+			s.mu.Unlock()
 		}
 	}
 }
 
 // retire takes all requests back, and reports whether none stands any more, of
 // this agent or of a predecessor.
-func (r *requests) retire(ctx context.Context) (done bool) {
-	r.ask("")
-	r.tidyAll(ctx)
-	r.forget(ctx, nil)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	active := r.pods.Active()
-	return len(r.standing) == 0 && !slices.ContainsFunc(active, func(p signals.Pod) bool {
-		object, known := r.pods.Get(p.UID)
+func (s *softEvictions) withdrawAll(ctx context.Context) (done bool) {
+	s.setCurrent("")
+	s.removeStaleMarks(ctx)
+	s.withdrawEnded(ctx, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	active := s.pods.Active()
+	return len(s.outstanding) == 0 && !slices.ContainsFunc(active, func(p signals.Pod) bool {
+		object, known := s.pods.Get(p.UID)
 		if !known {
 			return false
 		}
@@ -175,19 +175,19 @@ func (r *requests) retire(ctx context.Context) (done bool) {
 	})
 }
 
-func (r *requests) tidyAll(ctx context.Context) {
-	active := r.pods.Active() // another list may take its place meanwhile
+func (s *softEvictions) removeStaleMarks(ctx context.Context) {
+	active := s.pods.Active() // another list may take its place meanwhile
 	for i := range active {
-		r.unmark(ctx, active[i].UID)
+		s.unmark(ctx, active[i].UID)
 	}
-	r.forget(ctx, active)
+	s.withdrawEnded(ctx, active)
 }
 
-func (r *requests) unmark(ctx context.Context, uid string) {
-	r.mu.Lock()
-	stands := r.asked == uid
-	r.mu.Unlock()
-	object, known := r.pods.Get(uid)
+func (s *softEvictions) unmark(ctx context.Context, uid string) {
+	s.mu.Lock()
+	stands := s.current == uid
+	s.mu.Unlock()
+	object, known := s.pods.Get(uid)
 	if stands || !known {
 		return
 	}
@@ -195,17 +195,17 @@ func (r *requests) unmark(ctx context.Context, uid string) {
 	if !is || err != nil {
 		return
 	}
-	if err := r.soft.Withdraw(ctx, podstatus.Notice{UID: marked.UID, Namespace: marked.Namespace, Name: marked.Name, Cause: marked.Cause, Decided: marked.Since}); err != nil {
-		r.metrics.APIFailed(metrics.PatchPodStatus)
+	if err := s.soft.Withdraw(ctx, podstatus.Notice{UID: marked.UID, Namespace: marked.Namespace, Name: marked.Name, Cause: marked.Cause, Decided: marked.Since}); err != nil {
+		s.metrics.APIFailed(metrics.PatchPodStatus)
 	}
 }
 
 // ladderOf makes the ladder of pods that come from the API server.
-func ladderOf(c *client.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Ladder, *requests, error) {
+func newEvictor(c *client.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Ladder, *softEvictions, error) {
 	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &requests{soft: soft, pods: pods, metrics: m, log: log, standing: map[string]podstatus.Notice{}}
-	return &evict.Ladder{Status: &statuses{teller, pods, m}, Soft: r, Refused: r.refused}, r, nil
+	r := &softEvictions{soft: soft, pods: pods, metrics: m, log: log, outstanding: map[string]podstatus.Notice{}}
+	return &evict.Ladder{Status: &statusReporter{teller, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
 }

@@ -20,17 +20,17 @@ func TestARequestEndsWithItsPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &requests{soft: soft, pods: &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)},
-		metrics: metrics.New(metrics.Settings{}), safety: flagged(false), log: slog.New(slog.DiscardHandler), standing: map[string]podstatus.Notice{}}
+	r := &softEvictions{soft: soft, pods: &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)},
+		metrics: metrics.New(metrics.Settings{}), arming: flagged(false), log: slog.New(slog.DiscardHandler), outstanding: map[string]podstatus.Notice{}}
 	pod := signals.Pod{UID: "a-1", Namespace: "default", Name: "p"}
 	n := evict.Notice{Eviction: &eviction.Eviction{Pod: &pod, Cause: "memory.available"}, Decided: time.Now()}
 	if _, err := r.Request(t.Context(), n, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if r.forget(t.Context(), []signals.Pod{pod}); len(published) != 1 {
+	if r.withdrawEnded(t.Context(), []signals.Pod{pod}); len(published) != 1 {
 		t.Errorf("published %v, want the request", published)
 	}
-	if r.forget(t.Context(), nil); len(published) != 0 {
+	if r.withdrawEnded(t.Context(), nil); len(published) != 0 {
 		t.Errorf("published %v after the pod has ended", published)
 	}
 }

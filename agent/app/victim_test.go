@@ -38,7 +38,7 @@ func afterwards(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node,
 	t.Cleanup(func() { _ = k.Close() })
 	listed := podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
 	n = &node{cgroups: stats.OpenPods(h, box.Path()), source: listed, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, ladder: &evict.Ladder{}, safety: flagged(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
+		killer: k, evictor: &evict.Ladder{}, arming: flagged(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
 	n.provider = n.cgroups
 	n.sandboxes.set([]cri.Sandbox{{ID: "pause", UID: pod.UID}})
 	t.Cleanup(n.cgroups.Close)
