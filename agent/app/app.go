@@ -1,9 +1,9 @@
 // Package app puts the agent together and runs it: the loop of package agent, and behind
-// each of its ports what the kernel, the container runtime and the API server are for it.
+// each of its ports the kernel, the container runtime or the API server.
 //
-// It is the one place that knows every implementation on a node, and it decides nothing
-// about evictions. Whatever runs beside the loop ends before [Run] returns, unless it
-// waits for something that does not answer.
+// It is the one place that knows every implementation on a node, and it makes no decision
+// about evictions. What runs beside the loop ends before [Run] returns, unless it waits
+// for a request that is not answered.
 package app
 
 import (
@@ -13,24 +13,24 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/cgroupnotify"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/signals"
 	nodesignal "plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/kube/agentpods"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 	"plimsoll.dev/plimsoll/internal/process"
 )
-
-// spareProcessors gives Go's scheduler two processors more than it would use, for the
-// threads that check memory: the loop's, and the one that goes on while that one kills.
-// Each needs one to go on when it wakes, and while lists are decoded and directories
-// walked on all of them it would wait for up to 10 ms until one is taken away (measured
-// with two busy goroutines on two cores: 4.8 ms in the median, with one to spare
-// 0.06 ms). It also keeps the runtime from reading the CPU limit anew each second, which
-// a program at rest can do without.
-func spareProcessors() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) }
 
 // Options are what an agent is told by its program, and not by its configuration.
 type Options struct {
@@ -79,20 +79,108 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 	return nil
 }
 
-// othersWait is how long runtime and API server may keep the first look waiting:
-// what they know is wanted, and memory may be short already.
-const remoteCheckTimeout = time.Second
+// spareProcessors gives Go's scheduler two processors more than it would use, for the
+// threads that check memory: the loop's, and the one that goes on while that one kills.
+// Each needs one to go on when it wakes, and while lists are decoded and directories
+// walked on all of them it would wait for up to 10 ms until one is taken away (measured
+// with two busy goroutines on two cores: 4.8 ms in the median, with one to spare
+// 0.06 ms). It also keeps the runtime from reading the CPU limit anew each second, which
+// a program at rest can do without.
+func spareProcessors() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) }
 
-// askOthers runs the part of the self-test that others answer.
-func (a *app) checkRemote(ctx context.Context) {
-	asked := make(chan struct{})
-	a.group.Go(func() {
-		defer close(asked)
-		agent.SelfTest(ctx, a.log, a.remoteChecks())
+// A program is the agent with everything that it is made of. Whatever runs
+// beside the loop is in crew and ends with its ctx.
+type app struct {
+	Options
+	config  *config.Agent
+	log     *slog.Logger
+	lines   *nodestatus.Lines
+	group   sync.WaitGroup
+	closers []func()
+
+	choices       *agentpods.Choices
+	node          *node
+	state         *checkpoint.Sections // nil: nothing survives a restart
+	api           *client.Connection   // nil without an API server
+	apiPods       *apiPods             // nil without one, and with manifests
+	apiNode       *client.Node         // nil without one
+	runtime       *cri.Client          // nil without a runtime
+	runtimeHealth healthz.Finding      // whether it answers
+	kubelet       *kubeletDetector
+	policies      *policies
+	garbage       *garbageCollector
+	metrics       *metrics.Metrics
+	reporter      *reporter
+	notifier      *cgroupnotify.Notifier // nil: the time alone
+	thread        *agent.Thread
+	armingWatcher
+}
+
+// open puts the program together: the kernel first, which has to be there, then
+// whatever else there is.
+func (a *app) open(ctx context.Context) (err error) {
+	if a.node, err = openNode(a.config, a.log); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, a.node.Close)
+	a.choices = agentpods.NewChoices(a.config.ProtectedNamespaces, a.config.EvictionPolicyNamespaces, func(problem error) {
+		a.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
 	})
+	a.choices.Exclude(ownPod(os.Getenv(podUIDVariable), ownCgroups))
+	policy, err := a.config.Policy(signals.Single)
+	if err != nil {
+		return err
+	}
+	a.metrics = metrics.New(metrics.Settings{Version: a.Version, Revision: a.Revision, Configured: policy.Configured,
+		Limits: []string{eviction.EmptyDirLimit, eviction.PodLimit, eviction.ContainerLimit}, LinesLost: a.lines.Lost})
+	a.node.metrics = a.metrics
+	a.notifier = a.openNotifier()
+	a.state = openState(a.config, a.log)
+	if a.state != nil {
+		a.closers = append(a.closers, a.state.Close)
+	}
+	a.openArming()
+	if err := a.openAPI(ctx); err != nil {
+		return err
+	}
+	if err := a.openRuntime(ctx); err != nil {
+		return err
+	}
+	a.kubelet = detectKubelet(a.config, a.apiNode, a.node.findPods, a.log)
+	a.group.Go(func() { a.kubelet.watch(ctx) })
+	a.policies = newPolicies(a.config, a.node.disks, a.kubelet, a.log)
+	if a.config.PodManifests != "" {
+		files := openManifests(a.config.PodManifests, a.choices, a.log)
+		a.node.source = files
+		a.group.Go(func() { files.watch(ctx, a.config.PodManifests) })
+	}
+	if err := a.openReporter(ctx); err != nil {
+		return err
+	}
+	a.openGC(ctx)
+	a.watchArming(ctx)
+	a.node.Refresh(ctx)
+	return nil
+}
+
+// crewWait bounds the wait for what runs beside the loop: a request to a runtime
+// or a server that does not answer.
+const closeTimeout = 5 * time.Second
+
+// Close ends the program. The ctx of open must have ended.
+func (a *app) Close() {
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		a.group.Wait()
+	}()
 	select {
-	case <-asked:
-	case <-time.After(remoteCheckTimeout):
+	case <-gone:
+	case <-time.After(closeTimeout):
+		a.log.Warn("left without waiting for what does not answer")
+	}
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
 	}
 }
 
@@ -120,4 +208,19 @@ func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger
 				"remedy", fmt.Sprintf("raise the threshold to %dMi, or leave it if nothing here fills that fast", eviction.ThresholdFor(c.FillRate())>>20))
 		}
 	}
+}
+
+// again calls step at once and then every period, as long as it returns true.
+// It reports whether step has ended it, and not ctx.
+func repeat(ctx context.Context, period time.Duration, step func() (more bool)) (ended bool) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for step() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
 }

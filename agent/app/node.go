@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
@@ -163,123 +161,79 @@ func (n *node) Refresh(context.Context) {
 	n.cgroups.Prepare(n.pods())
 }
 
-// Victim implements agent.Victims. PIDs are not freed by the end of a pod that runs
-// nothing but its sandbox, and memory only if it holds files in memory: one that was
-// ended a moment ago, of which the API server's word is still on its way, or that
-// waits to be started again.
-func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
-	found, ok := n.cgroups.Cgroup(e.Pod.UID)
-	if !ok {
-		return nil, fmt.Errorf("pod %s (UID %s) has no cgroup below the node's kubepods: it has ended, or its manifest has another UID", e.Pod.Key(), e.Pod.UID)
+// Stalls implements agent.Stalls.
+func (n *node) Stalls() []signals.Stall { return n.stalls.Since(n.pods(), time.Now()) }
+
+// Holders implements agent.Holders.
+func (n *node) Holders() []signals.Holder { return n.stats.Holders() }
+
+// mostEvicted bounds what is remembered of evicted pods.
+const maxEvicted = 1000
+
+// evicted are the pods that were evicted here, by their UIDs: they are listed until
+// the API server's word of it has come back, which may take longer than the time to
+// the next look. The zero value has none.
+type evictedPods struct {
+	mu      sync.Mutex // a soft eviction ends beside the loop
+	targets map[string]kill.Target
+}
+
+func (e *evictedPods) add(t kill.Target) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.targets == nil || len(e.targets) >= maxEvicted {
+		e.targets = map[string]kill.Target{}
 	}
-	v := &victim{check: n.arming.check, evictor: n.evictor, eviction: e, killer: n.killer, evicted: &n.evicted, target: kill.Target{UID: found.UID, Path: found.Path, Inode: found.Inode}}
-	for _, c := range found.Containers {
-		v.containers = append(v.containers, c.Name)
-	}
-	v.target.Spare = n.sparedDirectories(e.Pod.UID, found.Containers)
-	if s, err := signals.Parse(e.Cause); err == nil && s.Definition().Condition != signals.DiskPressure && n.killer.Ended(v.target) {
-		if err := n.checkFreeable(e.Pod, s); err != nil {
-			return nil, err
+	e.targets[t.UID] = t
+}
+
+func (e *evictedPods) target(uid string) (t kill.Target, found bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, found = e.targets[uid]
+	return t, found
+}
+
+// over reports whether a pod was evicted, and nothing of it runs since.
+func (n *node) hasEnded(pod *signals.Pod) bool {
+	t, found := n.evicted.target(pod.UID)
+	return found && n.killer.Ended(t)
+}
+
+// findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched,
+// too. Where that adds a place, interrupted kills are undone there first: as long as
+// the place is not searched, no kill of this agent can be under way in it.
+func (n *node) findPods(cgroupRoot string) {
+	for _, tree := range n.places.Trees(cgroupRoot) {
+		if !n.restored[tree.Root()] {
+			n.restored[tree.Root()] = true
+			n.restore(tree)
 		}
-		v.held = func() (signals.Bytes, error) { return memoryHeld(n.hierarchy, v.target) }
 	}
-	return v, nil
-}
-
-// A victim is a pod's cgroup, as it was when the pod was measured, and its end.
-type victim struct {
-	check      func() error // asked right before a signal
-	evictor    *evict.Ladder
-	eviction   *eviction.Eviction
-	killer     *kill.Killer
-	evicted    *evictedPods
-	target     kill.Target
-	containers []string
-	// held reads the memory of a pod that runs nothing; nil for one that does.
-	held func() (signals.Bytes, error)
-
-	finishing sync.Mutex
-	finished  int // processes that Finish has signalled
-}
-
-// Immediate implements agent.Victim.
-func (v *victim) Immediate(ctx, telling context.Context, wait time.Duration) (agent.Killed, error) {
-	return v.result(v.evictor.Immediate(ctx, telling, wait, v.eviction, v))
-}
-
-// Graceful implements agent.Victim.
-func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent.Changes) (agent.Killed, error) {
-	return v.result(v.evictor.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
-}
-
-// killed is what became of the pod, which is noted.
-func (v *victim) result(r evict.Result, err error) (agent.Killed, error) {
-	if err == nil && !r.Withdrawn {
-		v.evicted.add(v.target)
+	if n.places.Under(cgroupRoot) {
+		n.log.Info("Searching the pods' cgroup", "kubeletCgroupRoot", cgroupRoot, "places", n.places.Places())
 	}
-	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
-		Unmounting: v.held != nil && r.Signalled == 0}
-	switch {
-	case r.Told:
-		k.Status = agent.StatusTold
-	case r.Owed:
-		k.Status = agent.StatusOwed
-	}
-	return k, err
 }
 
-// Containers implements ladder.Processes.
-func (v *victim) Containers() []string { return v.containers }
-
-// Kill implements ladder.Processes.
-func (v *victim) Kill(ctx context.Context) (evict.Ended, error) {
-	if err := v.check(); err != nil {
-		return evict.Ended{}, err
+// restore gives pods their pids.max back that an agent before this one was ending when
+// it was killed itself.
+func (n *node) restore(tree cgroup.PodTree) {
+	if n.hierarchy.Version != cgroup.V1 {
+		return
 	}
-	return endedOf(v.killer.Immediate(ctx, v.target))
-}
-
-// End implements ladder.Processes.
-func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (evict.Ended, error) {
-	if err := v.check(); err != nil {
-		return evict.Ended{}, err
+	pods, err := tree.Pods()
+	if err != nil {
+		n.log.Error("Looking for an interrupted kill failed: a pod may be unable to start processes", "error", err)
+		return
 	}
-	e, err := endedOf(v.killer.Graceful(ctx, v.target, grace, hurry))
-	v.finishing.Lock()
-	defer v.finishing.Unlock()
-	e.Signalled = max(e.Signalled, v.finished)
-	return e, err
-}
-
-// Finish implements agent.Victim.
-func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
-	v.finishing.Lock()
-	defer v.finishing.Unlock()
-	e, err := v.Kill(ctx)
-	v.finished = e.Signalled
-	return v.result(evict.Result{Ended: e}, err)
-}
-
-// Await implements ladder.Processes.
-func (v *victim) Await(ctx context.Context) error {
-	_, err := endedOf(kill.Result{}, v.killer.Await(ctx, v.target))
-	if err == nil && v.held != nil {
-		err = v.awaitUnmount(ctx)
+	for _, p := range pods {
+		restored, err := n.killer.Restore(kill.Target{UID: p.UID, Path: p.Path, Inode: p.Inode})
+		switch {
+		case errors.Is(err, kill.ErrGone):
+		case err != nil:
+			n.log.Error("Restoring pids.max failed: the pod cannot start processes", "uid", p.UID, "error", err)
+		case restored:
+			n.log.Warn("Restored pids.max after a kill that was interrupted", "uid", p.UID, "cgroup", p.Path)
+		}
 	}
-	return err
-}
-
-// ended tells a kill that has begun from one that could not: of a pod whose
-// processes got their signal what is left counts as lingering, whatever went
-// wrong then; and so does that of a pod where the kill goes on.
-func endedOf(r kill.Result, err error) (evict.Ended, error) {
-	e := evict.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, Rest: r.Rest}
-	switch {
-	case errors.Is(err, kill.ErrGone): // nobody is left: the goal, not a fault
-		return e, nil
-	case err != nil && (r.Signalled > 0 || r.Rest != nil):
-		e.Lingering = true
-		return e, nil
-	}
-	return e, err
 }

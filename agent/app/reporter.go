@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +17,6 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
-
-// savedDecisions is the section of the state file with timers and conditions.
-const decisionsSection = "decisions"
 
 // reporter implements agent.Reporter: the decision log, the state, the metrics,
 // and what the cluster is told of the node. Its agent.Reporter methods are
@@ -202,17 +198,6 @@ func (r *reporter) reportCollection(reason, message string) {
 	}
 }
 
-// restored is a machine that goes on where its predecessor ended.
-func restoredMachine(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
-	machine := eviction.New(policy)
-	if sections == nil {
-		return machine
-	}
-	saved := loadSection[eviction.Saved](sections, decisionsSection, "timers and conditions begin anew", log)
-	machine.Restore(saved.At(sections.Moment), time.Now())
-	return machine
-}
-
 // reportedLines are the thresholds as those who report them know them.
 func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 	for _, t := range p.Thresholds {
@@ -221,4 +206,41 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 		}
 	}
 	return lines
+}
+
+// openReporter makes what tells others of the node, and what listens to those
+// who ask.
+func (a *app) openReporter(ctx context.Context) error {
+	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming, ctx: ctx,
+		pulse: healthz.NewPulse(a.config.MonitoringPeriod)}
+	if err := a.openEvictor(ctx); err != nil {
+		return err
+	}
+	if a.api != nil {
+		if err := a.openNodeReports(ctx); err != nil {
+			return err
+		}
+	}
+	a.serve(ctx)
+	return nil
+}
+
+// reportHold counts that evictions are held back, and tells the cluster where they
+// have stopped to help.
+func (r *reporter) reportLimited(d *agent.Decision) {
+	r.metrics.EvictionsHeld(d.Held)
+	if d.Decision == agent.Futile && r.events != nil && r.arming.armed() {
+		r.events.Futile(d.Why + consumersText(d.Holders))
+	}
+}
+
+// mostNamed is how many holders an event names.
+const maxNamed = 3
+
+// holdersText names the first holders for a person.
+func consumersText(held []signals.Holder) (text string) {
+	for i, h := range held[:min(len(held), maxNamed)] {
+		text += [...]string{"; held by ", ", "}[min(i, 1)] + h.Name + " " + signals.Format(signals.Amount(h.Bytes), signals.UnitBytes)
+	}
+	return text
 }

@@ -36,7 +36,7 @@ func (a *askedRuntime) Images(context.Context) ([]cri.Image, error) { return nil
 
 // A pod that is to end softly keeps its grace period and its budget, though a
 // disk is full: its layers are given back when it has ended.
-func TestLayersAreGivenBackWhenThePodHasEnded(t *testing.T) {
+func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 	for _, tc := range []struct {
 		about string
 		hard  bool

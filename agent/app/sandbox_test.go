@@ -35,7 +35,7 @@ func withSandboxes(found ...cri.Sandbox) *node {
 
 // What is spared is what the runtime calls the pod's sandbox, whatever the pod's
 // status has of its containers, and whatever was spared before.
-func TestSpared_SandboxOfRuntimeOnly(t *testing.T) {
+func TestSparedDirectories_SandboxOfRuntimeOnly(t *testing.T) {
 	n := withSandboxes(cri.Sandbox{ID: "s", UID: sandboxedUID, Ready: true}, cri.Sandbox{ID: "other", UID: "another"}, cri.Sandbox{ID: "none"})
 	for name, c := range map[string]struct {
 		found []cgroup.Container
@@ -62,7 +62,7 @@ func TestSpared_SandboxOfRuntimeOnly(t *testing.T) {
 
 // A sandbox in which the containers' memory is, as of a kernel in user space, is not
 // spared: nothing would be freed.
-func TestSpared_NotSandboxThatHoldsMemory(t *testing.T) {
+func TestSparedDirectories_NotSandboxThatHoldsMemory(t *testing.T) {
 	for memory, spared := range map[signals.Bytes]bool{1 << 20: true, maxSandboxMemory + 1: false} {
 		h := cgroup.At(cgroup.V2, t.TempDir())
 		for _, place := range []string{"", "/s", "/1"} {

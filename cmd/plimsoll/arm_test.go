@@ -22,7 +22,7 @@ import (
 )
 
 // says is the lease of an agent, renewed now or so long ago.
-func says(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
+func agentLease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{
@@ -32,7 +32,7 @@ func says(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 }
 
 // A desk is an API server of leases, one ConfigMap and Nodes that all exist.
-type desk struct {
+type fakeServer struct {
 	leases []coordinationv1.Lease
 
 	mu      sync.Mutex
@@ -40,9 +40,9 @@ type desk struct {
 	patched int               // Nodes
 }
 
-func newDesk(t *testing.T, leases ...*coordinationv1.Lease) (d *desk, kubeconfig string) {
+func newFakeServer(t *testing.T, leases ...*coordinationv1.Lease) (d *fakeServer, kubeconfig string) {
 	t.Helper()
-	d = &desk{}
+	d = &fakeServer{}
 	for _, l := range leases {
 		d.leases = append(d.leases, *l)
 	}
@@ -61,7 +61,7 @@ func in(namespace string, l *coordinationv1.Lease) *coordinationv1.Lease {
 	return l
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/"), "/")
 	switch {
 	case r.URL.Query().Get("sendInitialEvents") == "true":
@@ -90,7 +90,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (d *desk) configMaps(w http.ResponseWriter, r *http.Request) {
+func (d *fakeServer) configMaps(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
@@ -125,7 +125,7 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 
 // holds returns the text that the ConfigMap was last written with; empty if there
 // is no ConfigMap.
-func (d *desk) holds() string {
+func (d *fakeServer) holds() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.word == nil {
@@ -136,7 +136,7 @@ func (d *desk) holds() string {
 
 // Without an agent the commands fail, and report where there are agents.
 func TestArmingCommands_WithoutAgents(t *testing.T) {
-	elsewhere := []*coordinationv1.Lease{in("prod", says("a", "true", "", 0)), in("prod", says("b", "true", "", 0)), in("kube-node-lease", new(coordinationv1.Lease))}
+	elsewhere := []*coordinationv1.Lease{in("prod", agentLease("a", "true", "", 0)), in("prod", agentLease("b", "true", "", 0)), in("kube-node-lease", new(coordinationv1.Lease))}
 	for about, test := range map[string]struct {
 		leases []*coordinationv1.Lease
 		there  bool // the ConfigMap
@@ -161,11 +161,11 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, ""},
 		"a node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=1s"}, exitFailed,
 			[]string{"for a", "Namespaces with agents: prod (2)"}, ""},
-		"as it should be": {[]*coordinationv1.Lease{in("prod", says("a", "false", "", 0))}, true, []string{"disarm", "--all", "--namespace=prod"}, 0,
+		"as it should be": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--namespace=prod"}, 0,
 			[]string{"1 of 1 nodes: disarmed"}, "disarmed"},
 	} {
 		t.Run(about, func(t *testing.T) {
-			d, kubeconfig := newDesk(t, test.leases...)
+			d, kubeconfig := newFakeServer(t, test.leases...)
 			if test.there {
 				d.word = &corev1.ConfigMap{}
 			}
@@ -214,7 +214,7 @@ func TestArmingCommands_RefuseFlags(t *testing.T) {
 	}
 }
 
-func TestArmingOnTheNode(t *testing.T) {
+func TestArmingCommands_Local(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sub", "disarm")
 	command := func(args ...string) (status int, out string) {
 		var told bytes.Buffer

@@ -8,7 +8,7 @@ import (
 )
 
 // Without an API server there is nothing to do, and that is said.
-func TestAControllerWithoutAServerDoesNotBegin(t *testing.T) {
+func TestController_NeedsServer(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var errs bytes.Buffer
 	if status := run([]string{"controller"}, nil, io.Discard, &errs); status != exitFailed || !strings.Contains(errs.String(), "--kubeconfig") {

@@ -33,7 +33,7 @@ func on(t *testing.T, kernel string) []string {
 		"--state-file=" + root + "/state", "--pod-manifests=" + root + "/pressure", "--disarm-file=" + root + "/disarm", "-o", "json"}
 }
 
-func TestDoctorsExitStatus(t *testing.T) {
+func TestDoctor_ExitStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		kernel string
 		args   []string
@@ -60,7 +60,7 @@ func TestDoctorsExitStatus(t *testing.T) {
 	}
 }
 
-func TestDoctorWritesOneForm(t *testing.T) {
+func TestDoctor_Output(t *testing.T) {
 	_, out, _ := plimsoll("", on(t, "4.19.0")...)
 	var got struct {
 		Errors, Warnings int
@@ -75,7 +75,7 @@ func TestDoctorWritesOneForm(t *testing.T) {
 	}
 }
 
-func TestImport(t *testing.T) {
+func TestImport_KubeletConfig(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "kubelet.yaml")
 	if err := os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 1Gi, nodefs.available: 10%}\n"), 0o644); err != nil {

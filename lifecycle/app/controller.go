@@ -49,11 +49,11 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 	if err != nil {
 		return err
 	}
-	w := &watchman{lines: lines}
+	w := &observer{lines: lines}
 	w.metrics = newControllerMetrics(o, lines, w.census)
 	w.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
 		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
-		Requested: requested, RequestedIn: requestedIn, Decided: w.decided, Meters: metersOf(w.metrics), Log: log,
+		Requested: requested, RequestedIn: requestedIn, Decided: w.logDecision, Meters: metersOf(w.metrics), Log: log,
 	})
 	var crew sync.WaitGroup
 	defer crew.Wait()
@@ -108,7 +108,7 @@ func identity() (string, error) {
 
 // serve answers probes, scrapes and questions. Returns an error if an address or the
 // socket can not be opened: whether anything decides would be unknown.
-func (w *watchman) serve(ctx context.Context, c *config.Controller, review healthz.Review, crew *sync.WaitGroup, log *slog.Logger) error {
+func (w *observer) serve(ctx context.Context, c *config.Controller, review healthz.Review, crew *sync.WaitGroup, log *slog.Logger) error {
 	all, err := healthz.Open(ctx, healthz.Addresses{Socket: c.HealthSocket, TCP: c.HealthzBindAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile}, healthz.Settings{
 		Live:    []healthz.Check{{Name: "loop", Err: w.controller.Live}},
 		Ready:   []healthz.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},

@@ -16,7 +16,7 @@ import (
 
 // What operators read at night: each key, decision, flag and metric that the
 // document names is there, and none is left out that it has to name.
-func TestTheControllersDocumentIsTrue(t *testing.T) {
+func TestDocs_DescribeController(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 		if err != nil {

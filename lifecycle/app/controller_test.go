@@ -28,17 +28,17 @@ import (
 
 // A tower is a controller of this program that runs in the test, under the rights
 // of deploy/rbac, and a cluster of nodes that exist on paper.
-type tower struct {
+type env struct {
 	api  kubernetes.Interface
-	said logcapture.Book
+	log  logcapture.Book
 	http http.Client
 }
 
 // build runs a controller with these flags until the test ends.
-func build(t *testing.T, flags ...string) *tower {
+func newEnv(t *testing.T, flags ...string) *env {
 	t.Helper()
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
-	w := &tower{http: http.Client{Timeout: 10 * time.Second}}
+	w := &env{http: http.Client{Timeout: 10 * time.Second}}
 	var err error
 	if w.api, err = c.Clients(); err != nil {
 		t.Fatal(err)
@@ -65,21 +65,21 @@ func build(t *testing.T, flags ...string) *tower {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { ended <- Run(ctx, options, Options{Out: &w.said}) }()
+	go func() { ended <- Run(ctx, options, Options{Out: &w.log}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the controller ended with %v", err)
 		}
 		if t.Failed() {
-			t.Log(w.said.String())
+			t.Log(w.log.String())
 		}
 	})
 	return w
 }
 
 // node makes a node that is ready and whose lease was renewed just now.
-func (w *tower) node(t *testing.T, name string) {
+func (w *env) node(t *testing.T, name string) {
 	t.Helper()
 	now := metav1.Now()
 	n, err := w.api.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -98,7 +98,7 @@ func (w *tower) node(t *testing.T, name string) {
 }
 
 // beat renews the lease of a node every second until the test ends.
-func (w *tower) beat(t *testing.T, name string) {
+func (w *env) renew(t *testing.T, name string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -116,7 +116,7 @@ func (w *tower) beat(t *testing.T, name string) {
 
 // pod makes a pod that tolerates an unreachable node for two seconds; left to
 // itself, the API server would make it five minutes.
-func (w *tower) pod(t *testing.T, name, node string) {
+func (w *env) pod(t *testing.T, name, node string) {
 	t.Helper()
 	unreachable := corev1.Toleration{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(2))}
 	_, err := w.api.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
@@ -142,11 +142,11 @@ func until(t *testing.T, what string, is func(context.Context) (bool, error)) {
 var listens = regexp.MustCompile(`"address":"([^"]+)"`)
 
 // ask gets what the controller answers to a path.
-func (w *tower) ask(t *testing.T, path string) (status int, text string) {
+func (w *env) ask(t *testing.T, path string) (status int, text string) {
 	t.Helper()
 	var address []string
 	until(t, "the controller listens", func(context.Context) (bool, error) {
-		address = listens.FindStringSubmatch(w.said.String())
+		address = listens.FindStringSubmatch(w.log.String())
 		return address != nil, nil
 	})
 	answer, err := w.http.Get("http://" + address[1] + path)
@@ -162,8 +162,8 @@ func (w *tower) ask(t *testing.T, path string) (status int, text string) {
 }
 
 // decisions are the lines of the decision log with this verb.
-func (w *tower) decisions(verb string) (lines []map[string]any) {
-	for scan := bufio.NewScanner(bytes.NewBufferString(w.said.String())); scan.Scan(); {
+func (w *env) decisions(verb string) (lines []map[string]any) {
+	for scan := bufio.NewScanner(bytes.NewBufferString(w.log.String())); scan.Scan(); {
 		var line map[string]any
 		if json.Unmarshal(scan.Bytes(), &line) == nil && line["decision"] == verb {
 			lines = append(lines, line)
@@ -180,10 +180,10 @@ var quick = []string{
 
 // One of two nodes falls silent. Under the rights of deploy/rbac and no others, it
 // becomes Unknown, is tainted, and loses its pod; who asks is told.
-func TestTheControllerReplaces(t *testing.T) {
-	w := build(t, append(quick, "--mode=replace")...)
+func TestRun_ModeReplace(t *testing.T) {
+	w := newEnv(t, append(quick, "--mode=replace")...)
 	w.node(t, "living")
-	w.beat(t, "living")
+	w.renew(t, "living")
 	w.node(t, "dying")
 	w.pod(t, "web", "dying")
 	until(t, "the pod of the dead node is deleted", func(ctx context.Context) (bool, error) {
@@ -222,7 +222,7 @@ func TestTheControllerReplaces(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	if n := w.said.Count("forbidden"); n > 0 {
+	if n := w.log.Count("forbidden"); n > 0 {
 		t.Errorf("%d requests were forbidden: deploy/rbac/controller.yaml lacks a right", n)
 	}
 }
@@ -247,10 +247,10 @@ func found(n *corev1.Node) string {
 }
 
 // By default everything is told and nothing is done.
-func TestTheControllerObserves(t *testing.T) {
-	w := build(t, quick...)
+func TestRun_ModeObserve(t *testing.T) {
+	w := newEnv(t, quick...)
 	w.node(t, "living")
-	w.beat(t, "living")
+	w.renew(t, "living")
 	w.node(t, "dying")
 	w.pod(t, "web", "dying")
 	until(t, "an eviction is told", func(context.Context) (bool, error) { return len(w.decisions("evict")) == 1, nil })

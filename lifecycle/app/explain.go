@@ -35,7 +35,7 @@ type explanation struct {
 	Failures   int       `json:"failures"`
 }
 
-func explain(e *core.Explanation) explanation {
+func newExplanation(e *core.Explanation) explanation {
 	x := explanation{
 		Node: e.Node, Leads: e.Leads, Ready: e.Ready.String(), Verdict: string(e.Verdict), LastSign: e.LastSign.UTC(), Source: string(e.Source),
 		SilentFrom: e.Silent.UTC(), Unready: e.Since.UTC(), Zone: e.Zone.String(), ZoneRate: e.Rate, Queued: e.Queued, Ahead: e.Ahead,
@@ -48,13 +48,13 @@ func explain(e *core.Explanation) explanation {
 }
 
 // ServeHTTP explains how the node fares that is asked for.
-func (w *watchman) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+func (w *observer) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("node")
 	if name == "" {
 		http.Error(out, "name a node: /explain?node=NAME", http.StatusBadRequest)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), answerWait)
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
 	e, err := w.controller.Explain(ctx, name)
 	switch {
@@ -69,5 +69,5 @@ func (w *watchman) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(explain(&e)) // who went away reads no error
+	_ = encoder.Encode(newExplanation(&e)) // who went away reads no error
 }

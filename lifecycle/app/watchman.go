@@ -15,7 +15,7 @@ import (
 )
 
 // A watchman tells others what the controller thinks and does.
-type watchman struct {
+type observer struct {
 	controller *lifecycle.Controller
 	metrics    *metrics.Controller
 	lines      *nodestatus.Lines
@@ -23,13 +23,13 @@ type watchman struct {
 
 // answerWait bounds the wait of who asks for the owner of the fleet, which
 // answers between two rounds.
-const answerWait = 2 * time.Second
+const answerTimeout = 2 * time.Second
 
 // decided writes a line of the decision log.
-func (w *watchman) decided(d lifecycle.Decision) { w.lines.JSON(d) }
+func (w *observer) logDecision(d lifecycle.Decision) { w.lines.JSON(d) }
 
 // role is what a probe tells of a controller that is well.
-func (w *watchman) role() string {
+func (w *observer) role() string {
 	switch why := w.controller.Rehearses(); {
 	case !w.controller.Leads():
 		return "another replica leads, or nobody yet"
@@ -40,8 +40,8 @@ func (w *watchman) role() string {
 }
 
 // census is what is known of the cluster, for metrics.
-func (w *watchman) census() (metrics.Cluster, bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+func (w *observer) census() (metrics.Cluster, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	n, err := w.controller.Census(ctx)
 	if err != nil || !n.Synced {

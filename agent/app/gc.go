@@ -26,6 +26,35 @@ type garbageCollector struct {
 	log       *slog.Logger
 }
 
+// openCollecting prepares to make room on disks.
+func (a *app) openGC(ctx context.Context) {
+	a.garbage = &garbageCollector{node: a.node, kubelet: a.kubelet, pods: a.apiPods, arming: a.arming, begun: time.Now(), log: a.log}
+	a.reporter.garbage = a.garbage
+	a.group.Go(func() { a.garbage.measureRegularly(ctx, a.config.VolumeStatsAggPeriod) })
+	if a.runtime == nil {
+		return
+	}
+	var who gc.Owners = noOwners{}
+	if a.apiPods != nil {
+		who = podOwners{a.apiPods}
+	}
+	a.garbage.runtime = a.runtime
+	a.garbage.collector = newCollector(a.config, a.node, guardedRuntime{a.runtime, a.arming}, &sandboxImages{source: a.runtime}, who, gcReporter{a.metrics, a.reporter.reportCollection}, a.log)
+	a.group.Go(func() { a.garbage.run(ctx) })
+}
+
+func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxImages, owners gc.Owners, teller gc.Teller, log *slog.Logger) *gc.Collector {
+	return gc.New(imageKeepingRuntime{client, images}, func(context.Context) (available, capacity int64, err error) {
+		return n.disks.Available(signals.Imagefs)
+	}, owners, teller, log, gc.Options{
+		ImageHigh: int(c.ImageGCHighThresholdPercent), ImageLow: int(c.ImageGCLowThresholdPercent),
+		MinimumImageTTL: c.ImageMinimumGCAge, MaximumImageAge: c.ImageMaximumGCAge,
+		MinimumContainerTTL:     c.MinimumContainerTTLDuration,
+		MaximumDeadPerContainer: int(c.MaximumDeadContainersPerContainer), MaximumDead: int(c.MaximumDeadContainers),
+		CallTimeout: c.RuntimeRequestTimeout, PodLogs: c.OnHost(c.PodLogsDir), Keep: images.keep,
+	})
+}
+
 // introduction is how long after its start the agent waits for the API server
 // to say whether there is a kubelet and which pods have ended, before it makes
 // room without knowing: what may be waste would stay, and a pod go for it.
@@ -145,7 +174,7 @@ func (g *garbageCollector) removePod(ctx context.Context, uid string) {
 // stop has the runtime stop the sandbox of a pod that was killed, which was
 // spared (kill.Target). A kubelet does so by itself.
 func (g *garbageCollector) stopSandbox(ctx context.Context, uid string) {
-	if there, known := g.kubelet.present(); g.runtime == nil || there || !known || g.arming.check() != nil {
+	if there, known := g.kubelet.present(); g.runtime == nil || there || !known || g.arming.mayAct() != nil {
 		return
 	}
 	sandboxes, err := g.runtime.Sandboxes(ctx)
@@ -157,18 +186,6 @@ func (g *garbageCollector) stopSandbox(ctx context.Context, uid string) {
 	if err != nil {
 		g.log.Warn("an evicted pod's sandbox is not stopped", "uid", uid, "error", err)
 	}
-}
-
-func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxImages, owners gc.Owners, teller gc.Teller, log *slog.Logger) *gc.Collector {
-	return gc.New(imageKeepingRuntime{client, images}, func(context.Context) (available, capacity int64, err error) {
-		return n.disks.Available(signals.Imagefs)
-	}, owners, teller, log, gc.Options{
-		ImageHigh: int(c.ImageGCHighThresholdPercent), ImageLow: int(c.ImageGCLowThresholdPercent),
-		MinimumImageTTL: c.ImageMinimumGCAge, MaximumImageAge: c.ImageMaximumGCAge,
-		MinimumContainerTTL:     c.MinimumContainerTTLDuration,
-		MaximumDeadPerContainer: int(c.MaximumDeadContainersPerContainer), MaximumDead: int(c.MaximumDeadContainers),
-		CallTimeout: c.RuntimeRequestTimeout, PodLogs: c.OnHost(c.PodLogsDir), Keep: images.keep,
-	})
 }
 
 // owners implements reclaim.Owners by the API server.
@@ -187,7 +204,8 @@ func (o podOwners) Complete() bool { return o.pods.Synced() && o.pods.Err() == n
 type noOwners struct{}
 
 func (noOwners) Pod(string) gc.PodState { return gc.Active }
-func (noOwners) Complete() bool         { return false }
+
+func (noOwners) Complete() bool { return false }
 
 // collected implements reclaim.Teller.
 type gcReporter struct {

@@ -6,13 +6,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
-	"plimsoll.dev/plimsoll/internal/cri"
-	"plimsoll.dev/plimsoll/internal/gc"
 )
 
 // A safety is what keeps the agent from acting, like a weapon's. It implements
@@ -65,7 +62,7 @@ func (s *armingState) Check() (armed bool, why string) {
 }
 
 // may is Check for whoever is about to do something that can not be undone.
-func (s *armingState) check() error {
+func (s *armingState) mayAct() error {
 	if armed, _ := s.Check(); !armed {
 		return agent.ErrDisarmed
 	}
@@ -138,46 +135,4 @@ func (s *armingState) decide() (changed bool) {
 		close(before.superseded)
 	}
 	return true
-}
-
-// A guardedRuntime removes nothing for an agent that may not act. What is asked
-// for at the start of each round is refused, too, so that the round ends there.
-type guardedRuntime struct {
-	gc.Runtime
-	arming *armingState
-}
-
-func (g guardedRuntime) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
-	if err := g.arming.check(); err != nil {
-		return nil, err
-	}
-	return g.Runtime.Sandboxes(ctx)
-}
-
-func (g guardedRuntime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	return g.guarded(func() error { return g.Runtime.StopContainer(ctx, id, grace) })
-}
-
-func (g guardedRuntime) RemoveContainer(ctx context.Context, id string) error {
-	return g.guarded(func() error { return g.Runtime.RemoveContainer(ctx, id) })
-}
-
-func (g guardedRuntime) StopSandbox(ctx context.Context, id string) error {
-	return g.guarded(func() error { return g.Runtime.StopSandbox(ctx, id) })
-}
-
-func (g guardedRuntime) RemoveSandbox(ctx context.Context, id string) error {
-	return g.guarded(func() error { return g.Runtime.RemoveSandbox(ctx, id) })
-}
-
-func (g guardedRuntime) RemoveImage(ctx context.Context, id string) error {
-	return g.guarded(func() error { return g.Runtime.RemoveImage(ctx, id) })
-}
-
-// unless does something that can not be undone, unless the agent is disarmed.
-func (g guardedRuntime) guarded(do func() error) error {
-	if err := g.arming.check(); err != nil {
-		return err
-	}
-	return do()
 }

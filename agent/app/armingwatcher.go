@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -216,4 +217,47 @@ func (a *app) catchDisarmSignal() {
 	a.disarmSignals = make(chan os.Signal, 1)
 	signal.Notify(a.disarmSignals, syscall.SIGUSR1)
 	a.closers = append(a.closers, func() { signal.Stop(a.disarmSignals) })
+}
+
+// filePeriod is how often the directory of the file is looked for, to be notified
+// of what happens there. Whatever is missed is found by the next regular look, and
+// before anything is done that can not be undone.
+const disarmFilePeriod = time.Minute
+
+// watchDisarmFile has changed called whenever something happens in the file's directory,
+// until ctx ends.
+func watchDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
+	if f == "" {
+		return
+	}
+	repeat(ctx, disarmFilePeriod, func() bool {
+		followDisarmFile(ctx, f, changed)
+		return true
+	})
+}
+
+// followDisarmFile returns when the directory is not there (any more), or ctx ends.
+func followDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
+	dir := filepath.Dir(string(f))
+	w, err := watchDirectory(dir)
+	if err != nil {
+		return
+	}
+	defer w.Close()
+	changed() // while nobody watched
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.Errors:
+			return
+		case e := <-w.Events:
+			switch e.Name {
+			case string(f):
+				changed()
+			case dir: // removed, or another was put in its place
+				return
+			}
+		}
+	}
 }

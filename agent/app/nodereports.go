@@ -9,30 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
-	"plimsoll.dev/plimsoll/stats"
 )
-
-// openReporter makes what tells others of the node, and what listens to those
-// who ask.
-func (a *app) openReporter(ctx context.Context) error {
-	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming, ctx: ctx,
-		pulse: healthz.NewPulse(a.config.MonitoringPeriod)}
-	if err := a.openEvictor(ctx); err != nil {
-		return err
-	}
-	if a.api != nil {
-		if err := a.openNodeReports(ctx); err != nil {
-			return err
-		}
-	}
-	a.serve(ctx)
-	return nil
-}
 
 // openReports has the cluster told of the node. A disarmed agent tells nothing but
 // that it lives.
@@ -149,50 +129,4 @@ func (a *app) podsKnown() error {
 		return errNoPods
 	}
 	return a.node.source.fault()
-}
-
-// runtimePulse is how often the runtime is asked whether it is there.
-const runtimeHealthPeriod = 10 * time.Second
-
-func (a *app) watchRuntime(ctx context.Context) {
-	repeat(ctx, runtimeHealthPeriod, func() bool {
-		_, err := a.runtime.Version(ctx)
-		if ctx.Err() != nil {
-			return false
-		}
-		if a.runtimeHealth.Set(err); err != nil {
-			a.metrics.RuntimeFailed()
-		}
-		return true
-	})
-}
-
-// openProvider chooses who measures pods. What another program can not tell in
-// time the cgroups do.
-func (a *app) openProvider() (err error) {
-	c := a.config
-	sampling := stats.Sampling{Period: c.MonitoringPeriod, Capacity: memoryCapacity(c), Otherwise: a.node.cgroups}
-	switch c.StatsProvider {
-	case "cri":
-		if a.runtime == nil {
-			return fmt.Errorf("%s: %q needs a container runtime: give --container-runtime-endpoint", c.Where("statsProvider"), c.StatsProvider)
-		}
-		a.node.provider = stats.OpenCRI(a.runtime, sampling)
-	case "cadvisor":
-		var embedded *stats.CAdvisor
-		if embedded, err = stats.OpenCAdvisor(c.NodeCgroup, sampling); err == nil {
-			a.node.provider = embedded
-		}
-	}
-	return err
-}
-
-// memoryOf is the machine's memory, above which no pod can use any; 0 if it is
-// not known.
-func memoryCapacity(c *config.Agent) signals.Bytes {
-	facts, err := stats.Machine(c.ProcRoot, "/sys")
-	if err != nil && facts.Memory == 0 {
-		return 0
-	}
-	return facts.Memory
 }

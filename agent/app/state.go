@@ -4,11 +4,43 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"time"
 
+	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 )
+
+// openState opens the state file; a fault costs what it would have kept, and
+// not the node.
+func openState(c *config.Agent, log *slog.Logger) *checkpoint.Sections {
+	if c.StateFile == "" {
+		return nil
+	}
+	lost := func(err error) {
+		log.Error("the state does not survive a restart: timers, conditions and debts would begin anew", "error", err)
+	}
+	boot, err := checkpoint.BootID(c.ProcRoot)
+	if err != nil {
+		lost(err)
+		return nil
+	}
+	file, err := checkpoint.Open(c.StateFile, boot)
+	if err != nil {
+		lost(err)
+		return nil
+	}
+	sections, notice, err := checkpoint.OpenSections(file, lost)
+	if err != nil {
+		lost(err)
+		return nil
+	}
+	log.Info(notice, "stateFile", c.StateFile)
+	return sections
+}
 
 // sectionOf reads a section of the state file. Of one of another version the fields
 // that can be read are used; of one that can not be read at all, which is logged,
@@ -23,6 +55,42 @@ func loadSection[T any](s *checkpoint.Sections, name, lost string, log *slog.Log
 		section = *new(T)
 	}
 	return section
+}
+
+// savedDecisions is the section of the state file with timers and conditions.
+const decisionsSection = "decisions"
+
+// restored is a machine that goes on where its predecessor ended.
+func restoredMachine(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
+	machine := eviction.New(policy)
+	if sections == nil {
+		return machine
+	}
+	saved := loadSection[eviction.Saved](sections, decisionsSection, "timers and conditions begin anew", log)
+	machine.Restore(saved.At(sections.Moment), time.Now())
+	return machine
+}
+
+// savedRestraint is the section of the state file with what evictions have led
+// to.
+const limiterSection = "restraint"
+
+// openRestraint is a restraint that goes on where its predecessor ended: a restart
+// gives no evictions back.
+func (a *app) openLimiter(now time.Time) *limiter.Restraint {
+	r := limiter.New(a.config.Restraint.Policy())
+	if a.state == nil {
+		return r
+	}
+	saved := loadSection[limiter.Saved](a.state, limiterSection, "the evictions of the last hour are forgotten", a.log)
+	r.Restore(saved.At(a.state.Moment), now)
+	return r
+}
+
+func (a *app) saveLimiter(s limiter.Saved) {
+	if a.state != nil {
+		a.state.Save(limiterSection, s.At(a.state.Stamp))
+	}
 }
 
 // unreadable is no word of arming: it disarms until the cluster says a word.

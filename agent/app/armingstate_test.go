@@ -28,7 +28,7 @@ func spokenTo(file disarmfile.File, dryRun bool) *armingState {
 
 // By hand, under systemd and from the chart an agent that was given no flag touches
 // nothing until it is armed.
-func TestSafety_DisarmedByDefault(t *testing.T) {
+func TestArmingState_DisarmedByDefault(t *testing.T) {
 	c, err := config.Load("", config.AddFlags(pflag.NewFlagSet("agent", pflag.ContinueOnError)))
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestSafety_DisarmedByDefault(t *testing.T) {
 	}
 }
 
-func TestTheFileDisarms(t *testing.T) {
+func TestArmingState_FileDisarms(t *testing.T) {
 	dir := t.TempDir()
 	file := disarmfile.File(filepath.Join(dir, "sub", "disarm"))
 	s, changes := spokenTo(file, false), 0
@@ -87,7 +87,7 @@ func TestTheFileDisarms(t *testing.T) {
 
 // Who looked before the file was made, and comes late to say so, takes nothing back
 // of what was seen since.
-func TestNoLookIsOvertaken(t *testing.T) {
+func TestArmingState_LatestStateOfFileCounts(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	s := spokenTo(file, false)
 	var told atomic.Bool
@@ -118,7 +118,7 @@ func TestNoLookIsOvertaken(t *testing.T) {
 	}
 }
 
-func TestWithoutAFileASignalIsEnough(t *testing.T) {
+func TestArmingState_SignalWithoutFileDisarms(t *testing.T) {
 	s := spokenTo("", false)
 	if err := disarmfile.File("").Create("by a test"); err == nil {
 		t.Error("a file without a name was made")
@@ -130,7 +130,7 @@ func TestWithoutAFileASignalIsEnough(t *testing.T) {
 }
 
 // Whoever makes the file is heard before anybody looks.
-func TestTheDirectoryIsWatched(t *testing.T) {
+func TestWatchDisarmFile_FollowsDirectory(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	heard := make(chan struct{}, 100)
 	s := spokenTo(file, false)
@@ -156,7 +156,7 @@ func TestTheDirectoryIsWatched(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidIsRemembered(t *testing.T) {
+func TestArmingState_SavesSettings(t *testing.T) {
 	var saved arming.Memory
 	s := newArmingState("", true, arming.Memory{}, func(m arming.Memory) { saved = m }, slog.New(slog.DiscardHandler))
 	s.update(func(w *arming.Words) {
@@ -171,7 +171,7 @@ func TestWhatIsSaidIsRemembered(t *testing.T) {
 	}
 }
 
-func TestManySpeakAndAskAtOnce(t *testing.T) {
+func TestArmingState_ConcurrentUse(t *testing.T) {
 	s := spokenTo(disarmfile.File(filepath.Join(t.TempDir(), "disarm")), true)
 	var told atomic.Int64
 	s.onChange(func() { told.Add(1) })
@@ -203,7 +203,7 @@ func TestManySpeakAndAskAtOnce(t *testing.T) {
 	}
 }
 
-func TestWaitingForTheFirstTime(t *testing.T) {
+func TestArmingState_WaitsUntilArmed(t *testing.T) {
 	s := flagged(true)
 	begun := make(chan bool)
 	go func() { begun <- s.waitArmed(t.Context()) }()
@@ -226,7 +226,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-func TestTheSignalIsCaught(t *testing.T) {
+func TestCatchDisarmSignal(t *testing.T) {
 	p := &app{}
 	p.catchDisarmSignal()
 	defer p.closers[0]()

@@ -15,7 +15,7 @@ import (
 
 // What one program collects, no other one does: a kubelet may come, and go,
 // while the agent runs.
-func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
+func TestGarbageCollector_StopsWhenKubeletAppears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runtime, log := &askedRuntime{}, slog.New(slog.DiscardHandler)
 		c := &garbageCollector{arming: flagged(false), kubelet: &kubeletDetector{config: config.NewAgent(), log: log}, log: log,
@@ -48,7 +48,7 @@ func TestCollectingIsLeftToAKubeletThatComes(t *testing.T) {
 
 // A configuration that can not be read is not used, but it is one: there is a
 // kubelet, which collects and enforces limits.
-func TestAKubeletWithAnUnreadableConfigurationIsThere(t *testing.T) {
+func TestKubeletDetector_UnreadableConfigurationIsPresent(t *testing.T) {
 	c := config.NewAgent()
 	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")
 	log := slog.New(slog.DiscardHandler)

@@ -14,7 +14,7 @@ import (
 )
 
 // What the controller is asked for is published as long as there is such a pod.
-func TestARequestEndsWithItsPod(t *testing.T) {
+func TestSoftEvictions_EndWithTheirPod(t *testing.T) {
 	var published []podstatus.Request
 	soft, err := podstatus.NewSoft("controller", nil, func(all []podstatus.Request) { published = all })
 	if err != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -113,7 +114,7 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 }
 
 // Operators read the file by its example in the documents.
-func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
+func TestState_DocumentedExampleHasThisVersion(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
 	}
 }
 
-func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
+func TestState_LaterVersionIsReadAsFarAsKnown(t *testing.T) {
 	text := strings.Replace(golden(t, "state-v2.json"), `"version": 2`, `"version": 9, "later": [1]`, 1)
 	s, notice, path := openedState(t, text)
 	defer s.Close()
@@ -190,7 +191,7 @@ func TestState_OfALaterVersionServesAsFarAsItIsKnown(t *testing.T) {
 
 // TestState_ASetClockEndsNoGracePeriod: the agent ends, the time of day is set, and
 // the next agent starts 5 s after.
-func TestState_ASetClockEndsNoGracePeriod(t *testing.T) {
+func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {
 		path, begun := filepath.Join(t.TempDir(), "state.json"), time.Now()
 		sections := func(passed, set time.Duration) *checkpoint.Sections {
@@ -242,7 +243,7 @@ func soft(text string) config.Map {
 
 // A minute ago, by the time since boot, an agent saw a threshold met; the time of day
 // was set forward by an hour since.
-func TestState_ASoftThresholdWaitsForItsGraceOverARestart(t *testing.T) {
+func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 	c := config.NewAgent()
 	c.EvictionSoft, c.EvictionSoftGracePeriod = soft("500Mi"), soft("10m")
 	policy, err := c.Policy(signals.Single)
@@ -281,5 +282,54 @@ func TestState_ASoftThresholdWaitsForItsGraceOverARestart(t *testing.T) {
 		if (v.Target != nil) != ends {
 			t.Errorf("clock %q: the verdict is %+v", clock, v)
 		}
+	}
+}
+
+// restarted is a program with the state that the one before it has left.
+func restarted(t *testing.T, path string, log *slog.Logger) *app {
+	t.Helper()
+	file, err := checkpoint.Open(path, "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections, _, err := checkpoint.OpenSections(file, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.NewAgent()
+	c.EvictionsPerHour = 1
+	return &app{config: c, state: sections, log: log}
+}
+
+func TestState_LimiterSurvivesRestart(t *testing.T) {
+	book, path, now := &logcapture.Book{}, filepath.Join(t.TempDir(), "state.json"), time.Now()
+	first := restarted(t, path, book.Logger())
+	r := first.openLimiter(now)
+	if r.Spent("ns", false, now).By != limiter.None {
+		t.Fatal("a new agent has a past")
+	}
+	r.Evicted("ns", "owner", now)
+	first.saveLimiter(r.Save())
+	first.state.Close()
+	second := restarted(t, path, book.Logger())
+	if hold := second.openLimiter(now).Spent("ns", false, now); hold.By != limiter.Budget || hold.Until.Sub(now) != time.Hour {
+		t.Errorf("after a restart: %+v", hold)
+	}
+	second.state.Save(limiterSection, "no restraint at all")
+	second.state.Close()
+	third := restarted(t, path, book.Logger())
+	defer third.state.Close()
+	if third.openLimiter(now).Spent("ns", false, now).By != limiter.None || book.Count("forgotten") != 1 {
+		t.Error("a section that is none is not told of, or used")
+	}
+}
+
+func TestConsumersText(t *testing.T) {
+	held := []signals.Holder{{Name: "cgroup daemon", Bytes: 300 << 20}, {Name: "pods (kubepods)", Bytes: 100 << 20}, {Name: "slab, unreclaimable", Bytes: 3 << 20}, {Name: "page tables", Bytes: 1 << 20}}
+	if got, want := consumersText(held), "; held by cgroup daemon 300Mi, pods (kubepods) 100Mi, slab, unreclaimable 3Mi"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := consumersText(nil); got != "" {
+		t.Errorf("of nobody: %q", got)
 	}
 }

@@ -6,10 +6,53 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/gc"
 )
+
+// A guardedRuntime removes nothing for an agent that may not act. What is asked
+// for at the start of each round is refused, too, so that the round ends there.
+type guardedRuntime struct {
+	gc.Runtime
+	arming *armingState
+}
+
+func (g guardedRuntime) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
+	if err := g.arming.mayAct(); err != nil {
+		return nil, err
+	}
+	return g.Runtime.Sandboxes(ctx)
+}
+
+func (g guardedRuntime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	return g.guarded(func() error { return g.Runtime.StopContainer(ctx, id, grace) })
+}
+
+func (g guardedRuntime) RemoveContainer(ctx context.Context, id string) error {
+	return g.guarded(func() error { return g.Runtime.RemoveContainer(ctx, id) })
+}
+
+func (g guardedRuntime) StopSandbox(ctx context.Context, id string) error {
+	return g.guarded(func() error { return g.Runtime.StopSandbox(ctx, id) })
+}
+
+func (g guardedRuntime) RemoveSandbox(ctx context.Context, id string) error {
+	return g.guarded(func() error { return g.Runtime.RemoveSandbox(ctx, id) })
+}
+
+func (g guardedRuntime) RemoveImage(ctx context.Context, id string) error {
+	return g.guarded(func() error { return g.Runtime.RemoveImage(ctx, id) })
+}
+
+// unless does something that can not be undone, unless the agent is disarmed.
+func (g guardedRuntime) guarded(do func() error) error {
+	if err := g.arming.mayAct(); err != nil {
+		return err
+	}
+	return do()
+}
 
 // An imageSource reports the images of sandboxes, as a container runtime does.
 type imageSource interface {

@@ -82,7 +82,7 @@ func (*crowd) Save(eviction.Saved)                     {}
 
 // A kill of 16,000 processes delays no look at memory, neither before nor after it has
 // had its time: another pod may fill it meanwhile.
-func TestKill_MemoryIsLookedAtBesideACrowd(t *testing.T) {
+func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	c := newCrowd(t)
 	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: eviction.Value{Fraction: 0.9, Percent: "90%"}}}})
 	if err != nil {

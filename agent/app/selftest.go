@@ -12,6 +12,23 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
+// othersWait is how long runtime and API server may keep the first look waiting:
+// what they know is wanted, and memory may be short already.
+const remoteCheckTimeout = time.Second
+
+// askOthers runs the part of the self-test that others answer.
+func (a *app) checkRemote(ctx context.Context) {
+	asked := make(chan struct{})
+	a.group.Go(func() {
+		defer close(asked)
+		agent.SelfTest(ctx, a.log, a.remoteChecks())
+	})
+	select {
+	case <-asked:
+	case <-time.After(remoteCheckTimeout):
+	}
+}
+
 // checks is the boot self-test: every right that the agent will need, tried.
 func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
 	n := a.node

@@ -20,6 +20,52 @@ import (
 // be told yet.
 const statusesSection = "debts"
 
+// openLadder has the API server told of evictions, and asked for polite ones.
+func (a *app) openEvictor(ctx context.Context) error {
+	if a.apiPods == nil {
+		return nil
+	}
+	var previous []podstatus.Debt
+	if a.state != nil {
+		previous = loadPendingStatuses(a.state, a.log)
+	}
+	options := podstatus.Options{}
+	if a.runtime != nil {
+		options.Running = running(a.runtime)
+	}
+	teller := podstatus.New(a.api.Urgent(), a.api.NodeName(), a.log, func(debts []podstatus.Debt) {
+		a.metrics.StatusDebts(len(debts))
+		if a.state != nil {
+			a.state.Save(statusesSection, debts)
+		}
+	}, options)
+	l, requests, err := newEvictor(a.api, a.config.SoftEviction, teller, a.apiPods, a.metrics, a.reporter.publishSoftEvictions, a.log)
+	if err != nil {
+		return err
+	}
+	requests.arming, a.softEvictions = a.arming, requests
+	a.node.evictor = l
+	a.group.Go(func() { teller.Run(ctx, previous) })
+	look := func() {
+		teller.Look(a.apiPods.Get)
+		teller.Repair(a.apiPods.Unexplained(), a.apiPods.Has)
+	}
+	a.apiPods.onChange.Store(&look)
+	look() // the pods may have come before
+	a.group.Go(func() { requests.run(ctx) })
+	return nil
+}
+
+// ladderOf makes the ladder of pods that come from the API server.
+func newEvictor(c *client.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Ladder, *softEvictions, error) {
+	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &softEvictions{soft: soft, pods: pods, metrics: m, log: log, outstanding: map[string]podstatus.Notice{}}
+	return &evict.Ladder{Status: &statusReporter{teller, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
+}
+
 // statuses implements ladder.Status.
 type statusReporter struct {
 	reporter *podstatus.Teller
@@ -76,7 +122,7 @@ type softEvictions struct {
 }
 
 func (s *softEvictions) Request(ctx context.Context, n evict.Notice, grace time.Duration) (evict.Answer, error) {
-	if err := s.arming.check(); err != nil { // a budget may have refused for hours
+	if err := s.arming.mayAct(); err != nil { // a budget may have refused for hours
 		return evict.Answer{}, err
 	}
 	s.setCurrent(n.Eviction.Pod.UID)
@@ -198,14 +244,4 @@ func (s *softEvictions) unmark(ctx context.Context, uid string) {
 	if err := s.soft.Withdraw(ctx, podstatus.Notice{UID: marked.UID, Namespace: marked.Namespace, Name: marked.Name, Cause: marked.Cause, Decided: marked.Since}); err != nil {
 		s.metrics.APIFailed(metrics.PatchPodStatus)
 	}
-}
-
-// ladderOf makes the ladder of pods that come from the API server.
-func newEvictor(c *client.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Ladder, *softEvictions, error) {
-	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := &softEvictions{soft: soft, pods: pods, metrics: m, log: log, outstanding: map[string]podstatus.Notice{}}
-	return &evict.Ladder{Status: &statusReporter{teller, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
 }
