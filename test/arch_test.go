@@ -78,9 +78,9 @@ var mayImport = map[string]struct {
 
 	// The places that know every implementation, one for each program; and the commands.
 	"agent/app": {[]string{"agent", "cgroupnotify", "config", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/nodestatus", "internal/process", "stats"},
-		"it puts the agent together; nothing of the controller is linked with it"},
+		"it puts the agent together; the controller is not linked with it"},
 	"lifecycle/app": {[]string{"config", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/nodestatus", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
-		"it puts the controller together; nothing that looks at a node is linked with it"},
+		"it puts the controller together; the agent is not linked with it"},
 	"cmd/plimsoll": {[]string{"agent/app", "config", "eviction/signals", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/nodestatus", "internal/strictyaml", "lifecycle/app", "simulate"},
 		"it holds commands: flags, help and exit statuses; what they do is done elsewhere"},
 
@@ -161,6 +161,33 @@ func TestImportsOfOurOwn(t *testing.T) {
 			ours, is := strings.CutPrefix(p, modulePath)
 			if is && !slices.Contains(rule.ours, ours) {
 				t.Errorf("%s imports %s, but %s may import only %v of ours: %s", s.name, ours, s.dir, rule.ours, rule.why)
+			}
+		}
+	}
+}
+
+// Each program's composition can be imported and linked without the other program.
+func TestCompositions_AreIndependent(t *testing.T) {
+	tree := loaded(t)
+	imports := map[string][]string{}
+	for s := range tree.product {
+		for _, p := range s.imports() {
+			if ours, is := strings.CutPrefix(p, modulePath); is {
+				imports[s.dir] = append(imports[s.dir], ours)
+			}
+		}
+	}
+	for from, strangers := range map[string][]string{"agent/app": {"lifecycle", "lifecycle/app"}, "lifecycle/app": {"agent", "agent/app", "stats", "internal/kill"}} {
+		linked := map[string]bool{}
+		for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
+			if !linked[queue[0]] {
+				linked[queue[0]] = true
+				queue = append(queue, imports[queue[0]]...)
+			}
+		}
+		for _, p := range strangers {
+			if linked[p] {
+				t.Errorf("%s links %s, which is of the other program: what both need belongs in a package of its own", from, p)
 			}
 		}
 	}

@@ -1,23 +1,20 @@
 // Package app puts the controller together and runs it: package lifecycle between the API
-// server, the metrics, the decision log and the questions of operators.
+// server, the metrics, the decision log and the queries of operators.
 //
-// It decides nothing about nodes and pods. Everything that it starts ends before [Run]
-// returns.
+// It makes no decision about nodes and pods, and everything that it starts ends before
+// [Run] returns.
 package app
 
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"plimsoll.dev/plimsoll/config"
-	"plimsoll.dev/plimsoll/internal/healthz"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/internal/metrics"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
@@ -25,10 +22,10 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle"
 )
 
-// Options are what a controller is told by its program, and not by its configuration.
+// Options are the parameters of a controller that are not in its configuration.
 type Options struct {
 	Version, Revision string    // of the program
-	Out               io.Writer // of the log and of decisions, both in lines
+	Out               io.Writer // receives the log and the decisions, in lines
 }
 
 // Run puts the controller together and runs it until ctx ends. Returns an error if the
@@ -45,33 +42,34 @@ func Run(ctx context.Context, c *config.Controller, o Options) error {
 	if err != nil {
 		return err
 	}
-	settings, err := controllerSettings(c)
+	settings, err := settingsOf(c)
 	if err != nil {
 		return err
 	}
-	w := &observer{lines: lines}
-	w.metrics = newControllerMetrics(o, lines, w.census)
-	w.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
+	obs := &observer{lines: lines}
+	obs.metrics = newMetrics(o, lines, obs.census)
+	obs.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
 		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
-		Requested: requested, RequestedIn: requestedIn, Decided: w.logDecision, Meters: metersOf(w.metrics), Log: log,
+		Requested: requestOfPod, RequestedIn: requestsInLease, Decided: obs.logDecision, Meters: metersOf(obs.metrics), Log: log,
 	})
-	var crew sync.WaitGroup
-	defer crew.Wait()
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	if err := w.serve(ctx, c, client.Review(clients.Writing), &crew, log); err != nil {
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := obs.serve(ctx, c, client.Review(clients.Writing), &group, log); err != nil {
 		return err
 	}
 	log.Info("watching", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
-	w.controller.Run(ctx)
+	obs.controller.Run(ctx)
 	log.Info("stopped")
 	return nil
 }
 
-// requestTimeout of each request that writes, and of live reads.
+// requestTimeout bounds each request that writes, and each live read.
 const requestTimeout = 10 * time.Second
 
-func controllerSettings(c *config.Controller) (lifecycle.Settings, error) {
+// settingsOf converts a configuration. Returns an error if one of its words is unknown.
+func settingsOf(c *config.Controller) (lifecycle.Settings, error) {
 	mode, err := lifecycle.ParseMode(c.Mode)
 	if err != nil {
 		return lifecycle.Settings{}, err
@@ -80,7 +78,7 @@ func controllerSettings(c *config.Controller) (lifecycle.Settings, error) {
 	if err != nil {
 		return lifecycle.Settings{}, err
 	}
-	me, err := identity()
+	id, err := identity()
 	if err != nil {
 		return lifecycle.Settings{}, err
 	}
@@ -91,36 +89,19 @@ func controllerSettings(c *config.Controller) (lifecycle.Settings, error) {
 		AgentNamespace: c.HeartbeatNamespace,
 		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: c.OtherWriterWindow,
 		Election: lifecycle.Election{
-			Enabled: c.LeaderElect, Namespace: c.ResourceNamespace, Name: c.ResourceName, Identity: me,
+			Enabled: c.LeaderElect, Namespace: c.ResourceNamespace, Name: c.ResourceName, Identity: id,
 			LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
 		},
 	}, nil
 }
 
-// identity tells replicas apart, also two on one host.
+// identity returns a name for this replica, unique even among replicas of one host.
 func identity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", fmt.Errorf("find a name for this replica by the host's: %w", err)
 	}
 	return host + "_" + rand.Text(), nil
-}
-
-// serve answers probes, scrapes and questions. Returns an error if an address or the
-// socket can not be opened: whether anything decides would be unknown.
-func (w *observer) serve(ctx context.Context, c *config.Controller, review healthz.Review, crew *sync.WaitGroup, log *slog.Logger) error {
-	all, err := healthz.Open(ctx, healthz.Addresses{Socket: c.HealthSocket, TCP: c.HealthzBindAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile}, healthz.Settings{
-		Live:    []healthz.Check{{Name: "loop", Err: w.controller.Live}},
-		Ready:   []healthz.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},
-		Metrics: w.metrics.Handler(),
-		Explain: w,
-		Log:     log,
-	}, review)
-	if err != nil {
-		return errors.Join(err, all.Close())
-	}
-	all.Run(ctx, crew, log)
-	return nil
 }
 
 func metersOf(m *metrics.Controller) lifecycle.Meters {

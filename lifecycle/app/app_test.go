@@ -26,21 +26,21 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// A tower is a controller of this program that runs in the test, under the rights
-// of deploy/rbac, and a cluster of nodes that exist on paper.
+// An env is a controller that runs in the test, with the rights of deploy/rbac, and a
+// cluster whose nodes are objects only.
 type env struct {
 	api  kubernetes.Interface
 	log  logcapture.Book
 	http http.Client
 }
 
-// build runs a controller with these flags until the test ends.
+// newEnv runs a controller with these flags until the test ends.
 func newEnv(t *testing.T, flags ...string) *env {
 	t.Helper()
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
-	w := &env{http: http.Client{Timeout: 10 * time.Second}}
+	e := &env{http: http.Client{Timeout: 10 * time.Second}}
 	var err error
-	if w.api, err = c.Clients(); err != nil {
+	if e.api, err = c.Clients(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "deploy", "rbac", "controller.yaml")); err != nil {
@@ -65,30 +65,30 @@ func newEnv(t *testing.T, flags ...string) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { ended <- Run(ctx, options, Options{Out: &w.log}) }()
+	go func() { ended <- Run(ctx, options, Options{Out: &e.log}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the controller ended with %v", err)
 		}
 		if t.Failed() {
-			t.Log(w.log.String())
+			t.Log(e.log.String())
 		}
 	})
-	return w
+	return e
 }
 
-// node makes a node that is ready and whose lease was renewed just now.
-func (w *env) node(t *testing.T, name string) {
+// node creates a node that is ready and whose lease was renewed just now.
+func (e *env) node(t *testing.T, name string) {
 	t.Helper()
 	now := metav1.Now()
-	n, err := w.api.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	n, err := e.api.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err == nil {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now}}
-		_, err = w.api.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
+		_, err = e.api.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
 	}
 	if err == nil {
-		_, err = w.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), &coordinationv1.Lease{
+		_, err = e.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, RenewTime: new(metav1.NowMicro())},
 		}, metav1.CreateOptions{})
 	}
@@ -97,15 +97,15 @@ func (w *env) node(t *testing.T, name string) {
 	}
 }
 
-// beat renews the lease of a node every second until the test ends.
-func (w *env) renew(t *testing.T, name string) {
+// renew renews the lease of a node every second until the test ends.
+func (e *env) renew(t *testing.T, name string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			text := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
-			_, err := w.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, name, "application/merge-patch+json", text, metav1.PatchOptions{})
+			_, err := e.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, name, "application/merge-patch+json", text, metav1.PatchOptions{})
 			if err != nil && ctx.Err() == nil {
 				t.Errorf("renew the lease of %s: %v", name, err)
 			}
@@ -114,12 +114,12 @@ func (w *env) renew(t *testing.T, name string) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// pod makes a pod that tolerates an unreachable node for two seconds; left to
-// itself, the API server would make it five minutes.
-func (w *env) pod(t *testing.T, name, node string) {
+// pod creates a pod that tolerates an unreachable node for two seconds. The API server's
+// default is five minutes.
+func (e *env) pod(t *testing.T, name, node string) {
 	t.Helper()
 	unreachable := corev1.Toleration{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(2))}
-	_, err := w.api.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
+	_, err := e.api.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			NodeName: node, Containers: []corev1.Container{{Name: "app", Image: "none"}},
@@ -131,7 +131,7 @@ func (w *env) pod(t *testing.T, name, node string) {
 	}
 }
 
-// until waits for something to be so.
+// until waits for a condition.
 func until(t *testing.T, what string, is func(context.Context) (bool, error)) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, is); err != nil {
@@ -141,15 +141,15 @@ func until(t *testing.T, what string, is func(context.Context) (bool, error)) {
 
 var listens = regexp.MustCompile(`"address":"([^"]+)"`)
 
-// ask gets what the controller answers to a path.
-func (w *env) ask(t *testing.T, path string) (status int, text string) {
+// get returns the controller's answer to a path.
+func (e *env) get(t *testing.T, path string) (status int, text string) {
 	t.Helper()
 	var address []string
 	until(t, "the controller listens", func(context.Context) (bool, error) {
-		address = listens.FindStringSubmatch(w.log.String())
+		address = listens.FindStringSubmatch(e.log.String())
 		return address != nil, nil
 	})
-	answer, err := w.http.Get("http://" + address[1] + path)
+	answer, err := e.http.Get("http://" + address[1] + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +161,9 @@ func (w *env) ask(t *testing.T, path string) (status int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-// decisions are the lines of the decision log with this verb.
-func (w *env) decisions(verb string) (lines []map[string]any) {
-	for scan := bufio.NewScanner(bytes.NewBufferString(w.log.String())); scan.Scan(); {
+// decisions returns the lines of the decision log with this verb.
+func (e *env) decisions(verb string) (lines []map[string]any) {
+	for scan := bufio.NewScanner(bytes.NewBufferString(e.log.String())); scan.Scan(); {
 		var line map[string]any
 		if json.Unmarshal(scan.Bytes(), &line) == nil && line["decision"] == verb {
 			lines = append(lines, line)
@@ -172,35 +172,35 @@ func (w *env) decisions(verb string) (lines []map[string]any) {
 	return lines
 }
 
-// quick are periods of a cluster whose leases are short.
+// quick are the periods of a controller for short leases.
 var quick = []string{
 	"--node-renew-interval=1s", "--node-monitor-period=1s", "--node-monitor-grace-period=4s", "--node-startup-grace-period=4s",
 	"--other-writer-window=0s", "--outage-grace=2s", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s",
 }
 
-// One of two nodes falls silent. Under the rights of deploy/rbac and no others, it
-// becomes Unknown, is tainted, and loses its pod; who asks is told.
+// The lease of one of two nodes expires. With the rights of deploy/rbac and no others the
+// node becomes Unknown, is tainted, and its pod is evicted; /explain reports it.
 func TestRun_ModeReplace(t *testing.T) {
-	w := newEnv(t, append(quick, "--mode=replace")...)
-	w.node(t, "living")
-	w.renew(t, "living")
-	w.node(t, "dying")
-	w.pod(t, "web", "dying")
+	e := newEnv(t, append(quick, "--mode=replace")...)
+	e.node(t, "living")
+	e.renew(t, "living")
+	e.node(t, "dying")
+	e.pod(t, "web", "dying")
 	until(t, "the pod of the dead node is deleted", func(ctx context.Context) (bool, error) {
-		p, err := w.api.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
+		p, err := e.api.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
 		return err == nil && p.DeletionTimestamp != nil, err
 	})
 	for name, want := range map[string]string{"living": "True []", "dying": "Unknown [NoExecute NoSchedule]"} {
 		until(t, name+" is "+want, func(ctx context.Context) (bool, error) {
-			n, err := w.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-			return err == nil && found(n) == want, err
+			n, err := e.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			return err == nil && state(n) == want, err
 		})
 	}
-	if status, text := w.ask(t, "/readyz?verbose"); status != http.StatusOK || !strings.Contains(text, "cluster ok: leads") {
+	if status, text := e.get(t, "/readyz?verbose"); status != http.StatusOK || !strings.Contains(text, "cluster ok: leads") {
 		t.Errorf("ready: %d %s", status, text)
 	}
 	until(t, "what was done is counted", func(context.Context) (bool, error) {
-		_, text := w.ask(t, "/metrics")
+		_, text := e.get(t, "/metrics")
 		for _, line := range []string{
 			`node_collector_evictions_total{zone=""} 1`, `node_collector_unhealthy_nodes_in_zone{zone=""} 1`, `node_collector_zone_health{zone=""} 50`,
 			`taint_eviction_controller_pod_deletions_total 1`, `plimsoll_controller_replacing 1`, `plimsoll_controller_leader 1`,
@@ -213,22 +213,22 @@ func TestRun_ModeReplace(t *testing.T) {
 		}
 		return true, nil
 	})
-	status, text := w.ask(t, "/explain?node=dying")
+	status, text := e.get(t, "/explain?node=dying")
 	if status != http.StatusOK || !strings.Contains(text, `"ready": "Unknown"`) || !strings.Contains(text, `"verdict": "dead"`) {
 		t.Errorf("explained: %d %s", status, text)
 	}
 	for path, want := range map[string]int{"/explain": http.StatusBadRequest, "/explain?node=nobody": http.StatusNotFound, "/livez": http.StatusOK} {
-		if status, text := w.ask(t, path); status != want {
+		if status, text := e.get(t, path); status != want {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	if n := w.log.Count("forbidden"); n > 0 {
+	if n := e.log.Count("forbidden"); n > 0 {
 		t.Errorf("%d requests were forbidden: deploy/rbac/controller.yaml lacks a right", n)
 	}
 }
 
-// found are the status of a node's condition Ready and the effects of its taints.
-func found(n *corev1.Node) string {
+// state returns the status of a node's condition Ready and the effects of its taints.
+func state(n *corev1.Node) string {
 	ready, effects := corev1.ConditionStatus(""), []string{}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -246,31 +246,31 @@ func found(n *corev1.Node) string {
 	return fmt.Sprintf("%s %v", ready, effects)
 }
 
-// By default everything is told and nothing is done.
+// By default everything is reported and nothing is changed.
 func TestRun_ModeObserve(t *testing.T) {
-	w := newEnv(t, quick...)
-	w.node(t, "living")
-	w.renew(t, "living")
-	w.node(t, "dying")
-	w.pod(t, "web", "dying")
-	until(t, "an eviction is told", func(context.Context) (bool, error) { return len(w.decisions("evict")) == 1, nil })
-	if d := w.decisions("evict")[0]; d["rehearsed"] != true || d["pod"] != "default/web" || d["node"] != "dying" {
+	e := newEnv(t, quick...)
+	e.node(t, "living")
+	e.renew(t, "living")
+	e.node(t, "dying")
+	e.pod(t, "web", "dying")
+	until(t, "an eviction is reported", func(context.Context) (bool, error) { return len(e.decisions("evict")) == 1, nil })
+	if d := e.decisions("evict")[0]; d["rehearsed"] != true || d["pod"] != "default/web" || d["node"] != "dying" {
 		t.Errorf("told: %v", d)
 	}
-	n, err := w.api.CoreV1().Nodes().Get(t.Context(), "dying", metav1.GetOptions{})
-	if err != nil || found(n) != "True []" {
-		t.Errorf("the node was touched: %s, %v", found(n), err)
+	n, err := e.api.CoreV1().Nodes().Get(t.Context(), "dying", metav1.GetOptions{})
+	if err != nil || state(n) != "True []" {
+		t.Errorf("the node was touched: %s, %v", state(n), err)
 	}
-	if p, err := w.api.CoreV1().Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || p.DeletionTimestamp != nil {
+	if p, err := e.api.CoreV1().Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || p.DeletionTimestamp != nil {
 		t.Errorf("the pod was touched: %v", err)
 	}
-	_, text := w.ask(t, "/metrics")
+	_, text := e.get(t, "/metrics")
 	for _, line := range []string{`plimsoll_controller_replacing 0`, `plimsoll_controller_decisions_total{decision="evict",rehearsed="true"} 1`, `taint_eviction_controller_pod_deletions_total 0`} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("%s is not served", line)
 		}
 	}
-	if _, text := w.ask(t, "/readyz?verbose"); !strings.Contains(text, "only tells what it decides: the mode is observe") {
+	if _, text := e.get(t, "/readyz?verbose"); !strings.Contains(text, "only tells what it decides: the mode is observe") {
 		t.Errorf("ready: %s", text)
 	}
 }
