@@ -21,7 +21,6 @@ import (
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction"
 	"plimsoll.dev/plimsoll/eviction/signals"
-	nodesignal "plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/checkpoint"
 	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/healthz"
@@ -32,64 +31,67 @@ import (
 	"plimsoll.dev/plimsoll/internal/process"
 )
 
-// Options are what an agent is told by its program, and not by its configuration.
+// Options are the parameters of an agent that are not in its configuration.
 type Options struct {
 	Version, Revision string    // of the program
-	Out               io.Writer // of the log and of decisions, both in lines
+	Out               io.Writer // receives the log and the decisions, in lines
 }
 
-// Run puts the agent together and runs it until ctx ends. Returns an error if something
-// is missing that the agent can not do without, before it looks for the first time.
+// Run puts the agent together and runs it until ctx ends. Returns an error if a part can
+// not be opened that the agent can not do without; it has evicted nothing then.
 func Run(ctx context.Context, c *config.Agent, o Options) error {
 	spareProcessors()
 	lines := nodestatus.NewLines(o.Out)
 	defer lines.Close()
 	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
 	process.SetMemoryLimit(log)
-	p := &app{Options: o, config: c, log: log, lines: lines}
-	defer p.Close()
-	p.catchDisarmSignal()
+	a := &app{Options: o, config: c, log: log, lines: lines}
+	defer a.close()
+	a.catchDisarmSignal()
 	signalled := ctx
 	ctx, end := context.WithCancel(context.WithoutCancel(signalled))
-	defer end() // before Close
-	if err := p.open(ctx); err != nil {
+	defer end() // before close
+	if err := a.open(ctx); err != nil {
 		return err
 	}
 	defer context.AfterFunc(signalled, func() {
-		p.cleanUpIfUninstalled()
+		a.cleanUpIfUninstalled()
 		end()
 	})()
-	policy := p.policies.current()
-	agent.SelfTest(ctx, log, p.localChecks(policy))
-	p.checkRemote(ctx)
-	policy = p.policies.current()
+	agent.SelfTest(ctx, log, a.localChecks(a.policies.current()))
+	a.checkRemote(ctx)
+	policy := a.policies.current()
 	warnOfSmallThresholds(policy, c, log)
-	armed, why := p.arming.Armed()
-	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
-		"earlyEviction", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
-	notifier, stalls := p.wakers()
-	a := agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
-		Machine: restoredMachine(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.garbage,
-		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.shutdownReason,
-		Arming: p.arming, Restraint: p.openLimiter(time.Now()), RestraintSaved: p.saveLimiter, Holders: p.node,
-	})
-	p.loop.Store(a)
-	a.Run(ctx)
+	armed, why := a.arming.Armed()
+	log.Info("watching", "node", c.NodeCgroup, "hierarchy", a.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
+		"earlyEviction", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", a.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
+	loop := a.newLoop(policy)
+	a.loop.Store(loop)
+	loop.Run(ctx)
 	log.Info("stopped")
 	return nil
 }
 
+// newLoop returns the loop with an implementation of each of its ports.
+func (a *app) newLoop(policy *eviction.Policy) *agent.Agent {
+	notifier, stalls := a.wakers()
+	return agent.New(agent.Settings{Period: a.config.MonitoringPeriod, MaxFillRate: a.config.FillRate(), TellLooks: a.config.Verbosity >= 2}, agent.Parts{
+		Machine: restoredMachine(policy, a.state, a.log), Observer: a.node, Pods: a.node, Victims: a.node, Collector: a.garbage,
+		Inventory: a.node, Reporter: a.reporter, Notifier: notifier, Thread: a.thread, Stalls: stalls, Policy: a.policies.current, Leaving: a.shutdownReason,
+		Arming: a.arming, Restraint: a.openLimiter(time.Now()), RestraintSaved: a.saveLimiter, Holders: a.node,
+	})
+}
+
 // spareProcessors gives Go's scheduler two processors more than it would use, for the
-// threads that check memory: the loop's, and the one that goes on while that one kills.
-// Each needs one to go on when it wakes, and while lists are decoded and directories
-// walked on all of them it would wait for up to 10 ms until one is taken away (measured
-// with two busy goroutines on two cores: 4.8 ms in the median, with one to spare
-// 0.06 ms). It also keeps the runtime from reading the CPU limit anew each second, which
-// a program at rest can do without.
+// threads that check memory: that of the loop, and the one that checks during a kill.
+// Each needs a processor when it wakes. While lists are decoded and directories walked on
+// all of them, it would wait for up to 10 ms (measured with two busy goroutines on two
+// cores: 4.8 ms in the median, with a spare processor 0.06 ms). A fixed number also stops
+// the runtime from reading the CPU limit each second.
 func spareProcessors() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) }
 
-// A program is the agent with everything that it is made of. Whatever runs
-// beside the loop is in crew and ends with its ctx.
+// An app is the agent with all of its parts. What runs beside the loop is in group and
+// ends with the ctx of open.
 type app struct {
 	Options
 	config  *config.Agent
@@ -100,29 +102,29 @@ type app struct {
 
 	choices       *agentpods.Choices
 	node          *node
-	state         *checkpoint.Sections // nil: nothing survives a restart
+	state         *checkpoint.Sections // nil: no state survives a restart
 	api           *client.Connection   // nil without an API server
 	apiPods       *apiPods             // nil without one, and with manifests
 	apiNode       *client.Node         // nil without one
 	runtime       *cri.Client          // nil without a runtime
-	runtimeHealth healthz.Finding      // whether it answers
+	runtimeHealth healthz.Finding      // whether the runtime answers
 	kubelet       *kubeletDetector
 	policies      *policies
 	garbage       *garbageCollector
 	metrics       *metrics.Metrics
 	reporter      *reporter
-	notifier      *cgroupnotify.Notifier // nil: the time alone
+	notifier      *cgroupnotify.Notifier // nil: the timer alone wakes the loop
 	thread        *agent.Thread
 	armingWatcher
 }
 
-// open puts the program together: the kernel first, which has to be there, then
-// whatever else there is.
+// open opens all parts: the kernel's files first, which are required, then those that the
+// node and the configuration have. Returns an error if a required part can not be opened.
 func (a *app) open(ctx context.Context) (err error) {
 	if a.node, err = openNode(a.config, a.log); err != nil {
 		return err
 	}
-	a.closers = append(a.closers, a.node.Close)
+	a.closers = append(a.closers, a.node.close)
 	a.choices = agentpods.NewChoices(a.config.ProtectedNamespaces, a.config.EvictionPolicyNamespaces, func(problem error) {
 		a.log.Warn("what a pod says of its own eviction does not count", "problem", problem)
 	})
@@ -163,12 +165,12 @@ func (a *app) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// crewWait bounds the wait for what runs beside the loop: a request to a runtime
-// or a server that does not answer.
+// closeTimeout bounds the wait for the group: a request to a runtime or a server may stay
+// without an answer.
 const closeTimeout = 5 * time.Second
 
-// Close ends the program. The ctx of open must have ended.
-func (a *app) Close() {
+// close waits for the group and closes all parts. The ctx of open must have ended.
+func (a *app) close() {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -184,7 +186,8 @@ func (a *app) Close() {
 	}
 }
 
-// leaving says that the kubelet ends the node's pods.
+// shutdownReason returns why the kubelet terminates all pods of the node; empty if it does
+// not.
 func (a *app) shutdownReason() string {
 	if a.apiNode == nil {
 		return ""
@@ -195,11 +198,11 @@ func (a *app) shutdownReason() string {
 	return ""
 }
 
-// warnOfSmallThresholds tells up to which fill rate a hard memory threshold
-// protects, where that is less than what the machine could fill.
+// warnOfSmallThresholds logs hard memory thresholds that do not protect up to the fill
+// rate of the machine.
 func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger) {
 	for _, t := range p.Thresholds {
-		if t.Signal != nodesignal.MemoryAvailable || !t.Hard() || t.Value.Fraction > 0 {
+		if t.Signal != signals.MemoryAvailable || !t.Hard() || t.Value.Fraction > 0 {
 			continue
 		}
 		if protected := eviction.ProtectedRate(t.Value.Quantity.Value); protected < c.FillRate() {
@@ -210,8 +213,8 @@ func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger
 	}
 }
 
-// again calls step at once and then every period, as long as it returns true.
-// It reports whether step has ended it, and not ctx.
+// repeat calls step at once and then every period, as long as it returns true. It reports
+// whether step has ended it, and not ctx.
 func repeat(ctx context.Context, period time.Duration, step func() (more bool)) (ended bool) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()

@@ -12,23 +12,23 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 )
 
-// A safety is what keeps the agent from acting, like a weapon's. It implements
-// agent.Arming. All methods may be called by any goroutine; Armed and Check wait
-// for nobody as long as nothing has changed.
+// An armingState decides by its inputs whether the agent may act. It implements agent.Arming.
+// All methods may be called by any goroutine. Armed and Check do not wait while nothing
+// changes.
 type armingState struct {
 	file     disarmfile.File
 	log      *slog.Logger
 	decision atomic.Pointer[armingDecision]
 
-	mu        sync.Mutex // of what follows
+	mu        sync.Mutex // of the fields below
 	inputs    arming.Words
 	save      func(arming.Memory)
-	listeners []func() // of every change; they must not wait
+	listeners []func() // called after every change; they must not wait
 
-	notifying sync.Mutex // one after the other, so that the last one tells of what holds
+	notifying sync.Mutex // listeners run one after the other, so that the last call follows the last change
 }
 
-// A standing is what holds until the next one.
+// An armingDecision holds until the next one.
 type armingDecision struct {
 	arming.Verdict
 	file       arming.File
@@ -38,10 +38,10 @@ type armingDecision struct {
 
 func (s *armingDecision) armed() bool { return s.State == arming.Armed }
 
-// newSafety weighs what is known at the start: the flag, the file, and what was
-// remembered. save is handed what has to survive a restart.
-func newArmingState(file disarmfile.File, dryRun bool, remembered arming.Memory, save func(arming.Memory), log *slog.Logger) *armingState {
-	s := &armingState{file: file, log: log, save: save, inputs: arming.Words{Memory: remembered, DryRun: dryRun, File: file.State()}}
+// newArmingState decides by the flag, the file, and the settings of the state file. It calls
+// save with what has to survive a restart.
+func newArmingState(file disarmfile.File, dryRun bool, saved arming.Memory, save func(arming.Memory), log *slog.Logger) *armingState {
+	s := &armingState{file: file, log: log, save: save, inputs: arming.Words{Memory: saved, DryRun: dryRun, File: file.State()}}
 	s.decide()
 	return s
 }
@@ -52,8 +52,8 @@ func (s *armingState) Armed() (armed bool, why string) {
 	return now.armed(), now.Reason
 }
 
-// Check implements agent.Arming. What counts is a look that nobody can overtake:
-// one that is older than another's would bring back what is not so any more.
+// Check implements agent.Arming. The file is looked for again under the lock: an older result
+// must not replace a newer one.
 func (s *armingState) Check() (armed bool, why string) {
 	if s.file.State() != s.decision.Load().file {
 		s.update(func(w *arming.Words) { w.File = s.file.State() })
@@ -61,7 +61,8 @@ func (s *armingState) Check() (armed bool, why string) {
 	return s.Armed()
 }
 
-// may is Check for whoever is about to do something that can not be undone.
+// mayAct is Check for an act that can not be undone. Returns agent.ErrDisarmed if it is not
+// allowed.
 func (s *armingState) mayAct() error {
 	if armed, _ := s.Check(); !armed {
 		return agent.ErrDisarmed
@@ -69,13 +70,13 @@ func (s *armingState) mayAct() error {
 	return nil
 }
 
-// acts is Armed alone.
+// armed is Armed without the reason.
 func (s *armingState) armed() bool { return s.decision.Load().armed() }
 
-// holds is what holds now, and a channel that is closed when it does no more.
+// current returns the decision that holds now.
 func (s *armingState) current() *armingDecision { return s.decision.Load() }
 
-// wait returns when the agent is armed, or false when ctx ends before.
+// waitArmed waits until the agent is armed; false if ctx ends before.
 func (s *armingState) waitArmed(ctx context.Context) (armed bool) {
 	for {
 		now := s.current()
@@ -90,23 +91,23 @@ func (s *armingState) waitArmed(ctx context.Context) (armed bool) {
 	}
 }
 
-// onChange has f called after every change. To be called before anybody says
-// anything.
+// onChange adds a function that is called after every change. It must be called before the
+// first update.
 func (s *armingState) onChange(f func()) { s.listeners = append(s.listeners, f) }
 
-// say changes what is said, and weighs it all anew.
+// update changes the inputs and decides again.
 func (s *armingState) update(change func(*arming.Words)) {
 	if !s.apply(change) {
 		return
 	}
 	s.notifying.Lock()
 	defer s.notifying.Unlock()
-	for _, tell := range s.listeners {
-		tell()
+	for _, call := range s.listeners {
+		call()
 	}
 }
 
-// heard reports whether something else holds than before.
+// apply changes the inputs, decides and saves; it reports whether the decision is another.
 func (s *armingState) apply(change func(*arming.Words)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +121,7 @@ func (s *armingState) apply(change func(*arming.Words)) bool {
 	return changed
 }
 
-// weigh puts a new standing in place if there is one. The lock is held.
+// decide replaces the decision if it has changed. The lock is held.
 func (s *armingState) decide() (changed bool) {
 	verdict, before := s.inputs.Decide(), s.decision.Load()
 	if verdict.State == arming.Armed {

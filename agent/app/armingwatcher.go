@@ -20,27 +20,27 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
-// savedArming is the section of the state file with what was said last.
+// armingSection is the section of the state file with the last settings.
 const armingSection = "arming"
 
-// ears are those by which the program hears whether it may act, and what it does
-// about that beside the loop.
+// An armingWatcher follows the inputs of arming beside the loop: file, signal, cluster and
+// findings.
 type armingWatcher struct {
 	arming        *armingState
-	inherited     bool              // an armed agent was here before this one
+	inherited     bool              // an armed agent ran here before this one
 	configMap     *client.ConfigMap // nil without an API server
 	softEvictions *softEvictions    // likewise
 	loop          atomic.Pointer[agent.Agent]
 
-	clusterChanged chan struct{} // one slot: the cluster may have spoken
-	settingChanged chan struct{} // one slot: it says something else
+	clusterChanged chan struct{} // one slot: the cluster's settings may have changed
+	settingChanged chan struct{} // one slot: they have changed
 	disarmSignals  chan os.Signal
 
-	lastFault string // of settle
+	lastFault string // of cleanUp, as it was logged
 }
 
-// openSafety weighs what is known before anybody was asked. Whoever is told of a
-// change is in place before anybody is listened to.
+// openArming decides by what is known without the cluster. The listener is added before any
+// input is followed.
 func (a *app) openArming() {
 	var remembered arming.Memory
 	save := func(arming.Memory) {}
@@ -55,7 +55,7 @@ func (a *app) openArming() {
 	a.arming.onChange(a.armingChanged)
 }
 
-// tellArming has everybody look whether he may go on. It does not wait.
+// armingChanged has loop, conditions and heartbeat check the decision. It does not wait.
 func (a *app) armingChanged() {
 	a.metrics.Armed(a.arming.armed())
 	if a := a.loop.Load(); a != nil {
@@ -69,8 +69,7 @@ func (a *app) armingChanged() {
 	}
 }
 
-// listen begins to hear what is said: by the file, by a signal, and by the
-// cluster.
+// watchArming starts to follow file, signal, cluster and findings.
 func (a *app) watchArming(ctx context.Context) {
 	a.metrics.Armed(a.arming.armed())
 	a.group.Go(func() { watchDisarmFile(ctx, a.arming.file, func() { a.arming.Check() }) })
@@ -86,7 +85,7 @@ func (a *app) watchArming(ctx context.Context) {
 	a.group.Go(func() { a.finish(ctx) })
 }
 
-// heedSignals makes the disarm file for SIGUSR1, so that a restart does not arm.
+// watchSignals creates the disarm file for SIGUSR1, so that a restart does not arm.
 func (a *app) watchSignals(ctx context.Context) {
 	for {
 		select {
@@ -102,7 +101,7 @@ func (a *app) watchSignals(ctx context.Context) {
 	}
 }
 
-// hasSpoken notes that the cluster may say something else. It does not wait.
+// noteClusterChange has the cluster's settings read again. It does not wait.
 func (a *app) noteClusterChange() {
 	select {
 	case a.clusterChanged <- struct{}{}:
@@ -121,10 +120,10 @@ func (a *app) watchCluster(ctx context.Context) {
 	}
 }
 
-// hear takes over what the cluster says. As long as it says nothing, because it
-// can not be asked, what it said last holds.
+// readCluster reads the settings of ConfigMap and Node. While these can not be read, the last
+// ones hold.
 func (a *app) readCluster() {
-	var told bool
+	var changed bool
 	a.arming.update(func(w *arming.Words) {
 		all, node := w.All, w.Node
 		if a.configMap != nil && a.configMap.Synced() {
@@ -137,10 +136,10 @@ func (a *app) readCluster() {
 				node = arming.Voice{Word: object.Annotations[arming.Annotation], Accepted: object.Annotations[arming.AnnotationAccept]}
 			}
 		}
-		told = all != w.All || node != w.Node
+		changed = all != w.All || node != w.Node
 		w.Hear(all, node)
 	})
-	if told {
+	if changed {
 		select {
 		case a.settingChanged <- struct{}{}:
 		default:
@@ -148,23 +147,22 @@ func (a *app) readCluster() {
 	}
 }
 
-// How often the node is examined: less and less often while that keeps the agent
-// from arming itself though it was told to, down to the pace of all others. What
-// the API server has to be asked for, one question for each right, is asked at the
-// start, when another word is said, and every so many looks: thousands of nodes do
-// the same.
+// The node is examined every examinePeriod. While findings prevent arming, the interval
+// begins at refusedPeriod and doubles up to that. Rights cost the API server one request
+// each, of thousands of nodes: they are checked at the start, after a change of settings,
+// and in every rightsEvery-th examination.
 const (
 	examinePeriod = 10 * time.Minute
 	refusedPeriod = time.Minute
 	rightsEvery   = 6
 )
 
-// examine has the doctor look at the node at the start, now and then, and when
-// somebody says another word.
+// examine has the doctor examine the node at the start, periodically, and after a change of
+// settings.
 func (a *app) examine(ctx context.Context) {
 	pause := refusedPeriod
-	for looks := 0; ctx.Err() == nil; looks++ {
-		if found, err := a.findings(ctx, looks%rightsEvery == 0); err != nil {
+	for n := 0; ctx.Err() == nil; n++ {
+		if found, err := a.findings(ctx, n%rightsEvery == 0); err != nil {
 			a.log.Error("the node could not be examined: what was found before counts", "error", err)
 		} else {
 			a.arming.update(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
@@ -177,17 +175,18 @@ func (a *app) examine(ctx context.Context) {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-a.settingChanged:
-			looks, pause = -1, refusedPeriod
+			n, pause = -1, refusedPeriod
 		}
 		timer.Stop()
 	}
 }
 
-// missingRight is the code of what was found by asking for rights.
+// missingRight is the code of the finding that needs a check of rights.
 const missingRight = "right-missing"
 
-// findings are the codes of the doctor's errors. Where rights are not asked for, or
-// nobody answers, what was found of them before holds.
+// findings returns the codes of the doctor's errors. If rights are not checked, or the API
+// server does not answer, the last finding about them holds. Returns an error if the node
+// can not be examined.
 func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
 	_, fault := examine.RuntimeEndpoint(a.config)
 	o, err := examine.Options(a.config, a.api, a.runtime, fault)
@@ -212,20 +211,19 @@ func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
 	return found, nil
 }
 
-// catchDisarmSignal keeps SIGUSR1 from ending the agent, from the start on.
+// catchDisarmSignal catches SIGUSR1, which would end the process, from the start on.
 func (a *app) catchDisarmSignal() {
 	a.disarmSignals = make(chan os.Signal, 1)
 	signal.Notify(a.disarmSignals, syscall.SIGUSR1)
 	a.closers = append(a.closers, func() { signal.Stop(a.disarmSignals) })
 }
 
-// filePeriod is how often the directory of the file is looked for, to be notified
-// of what happens there. Whatever is missed is found by the next regular look, and
-// before anything is done that can not be undone.
+// disarmFilePeriod is the interval between attempts to watch the directory of the disarm
+// file. The next periodic check finds what is missed meanwhile, and so does the one before
+// each act that can not be undone.
 const disarmFilePeriod = time.Minute
 
-// watchDisarmFile has changed called whenever something happens in the file's directory,
-// until ctx ends.
+// watchDisarmFile calls changed after every change of the disarm file, until ctx ends.
 func watchDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
 	if f == "" {
 		return
@@ -236,7 +234,7 @@ func watchDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
 	})
 }
 
-// followDisarmFile returns when the directory is not there (any more), or ctx ends.
+// followDisarmFile returns when the directory does not exist (any more), or ctx ends.
 func followDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
 	dir := filepath.Dir(string(f))
 	w, err := watchDirectory(dir)
@@ -244,7 +242,7 @@ func followDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
 		return
 	}
 	defer w.Close()
-	changed() // while nobody watched
+	changed() // in case it changed before
 	for {
 		select {
 		case <-ctx.Done():

@@ -11,15 +11,13 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming"
 )
 
-// settlePace is how often a disarmed agent sees whether all that it takes back is
-// gone.
+// cleanupPeriod is the interval between attempts of a disarmed agent to clean up.
 const cleanupPeriod = 250 * time.Millisecond
 
-// settle follows what becomes of a disarmed agent's traces: once nothing of it
-// stands in the cluster that is remembered, and one that leaves removes its files,
-// too.
+// finish follows the withdrawal of a disarmed agent's conditions and taints. Once none is left
+// in the cluster, that is saved. An agent that leaves removes its requests and files too.
 func (a *app) finish(ctx context.Context) {
-	var erased bool
+	var erased bool // the state file, by cleanUp
 	for {
 		now := a.arming.current()
 		if left := now.Reason == arming.HasLeft; erased && !left {
@@ -42,7 +40,7 @@ func (a *app) finish(ctx context.Context) {
 	}
 }
 
-// takenBack reports whether there is nothing left to take back for what holds.
+// withdrawn reports whether nothing is left to withdraw under the decision.
 func (a *app) withdrawn(ctx context.Context, now *armingDecision) bool {
 	switch {
 	case now.armed(), now.Reason == arming.HasLeft:
@@ -56,7 +54,7 @@ func (a *app) withdrawn(ctx context.Context, now *armingDecision) bool {
 	return true
 }
 
-// left takes the rest back, and says so when nothing stays behind.
+// cleanUp withdraws all requests and removes all files. It reports whether nothing is left.
 func (a *app) cleanUp(ctx context.Context) bool {
 	if a.softEvictions != nil && !a.softEvictions.withdrawAll(ctx) {
 		return false
@@ -76,7 +74,7 @@ func (a *app) cleanUp(ctx context.Context) bool {
 	return true
 }
 
-// complain logs the first of a row of faults.
+// logCleanupFault logs the first of consecutive faults.
 func (a *app) logCleanupFault(err error) {
 	if err != nil && a.lastFault == "" {
 		a.log.Error("the agent leaves something behind; it is tried again", "error", err)
@@ -86,13 +84,13 @@ func (a *app) logCleanupFault(err error) {
 	}
 }
 
-// departWait bounds what is done for an agent's DaemonSet that is gone, between
-// SIGTERM and the end.
+// uninstallTimeout bounds the clean-up between SIGTERM and the end of an agent without
+// DaemonSet.
 const uninstallTimeout = 5 * time.Second
 
-// depart takes everything back when the agent ends for good: its DaemonSet is
-// gone, or going. For any other end, such as an update, all stays as it is. It is
-// tried, not promised: who deletes everything at once takes the rights away, too.
+// cleanUpIfUninstalled cleans up when the agent's DaemonSet is deleted or being deleted. At
+// any other end, such as an update, everything stays as it is. It is a best effort: a
+// deletion of all objects at once also removes the rights for it.
 func (a *app) cleanUpIfUninstalled() {
 	ctx, cancel := context.WithTimeout(context.Background(), uninstallTimeout)
 	defer cancel()
@@ -108,7 +106,7 @@ func (a *app) cleanUpIfUninstalled() {
 			return
 		}
 	}
-	if h := a.reporter.heartbeat; h != nil { // the lease is to say so
+	if h := a.reporter.heartbeat; h != nil { // the lease has to report it
 		before, _, _ := h.Counts()
 		h.Kick()
 		repeat(ctx, cleanupPeriod/25, func() bool {

@@ -163,7 +163,7 @@ func newCrowd(t *testing.T) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(n.Close)
+	t.Cleanup(n.close)
 	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
 	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), flagged(false), &evict.Ladder{}
 	return &crowd{node: n, settled: make(chan struct{})}

@@ -38,8 +38,8 @@ func (a *app) openAPI(ctx context.Context) error {
 	return nil
 }
 
-// openRuntime finds the container runtime, and what it alone knows: where
-// images and layers are. Nothing waits for it.
+// openRuntime finds the container runtime, and opens disks and directories with the places
+// of images and layers that it reports. It does not wait for an answer.
 func (a *app) openRuntime(ctx context.Context) error {
 	c := a.config
 	endpoint, err := examine.RuntimeEndpoint(c)
@@ -68,12 +68,12 @@ func (a *app) openRuntime(ctx context.Context) error {
 	if a.runtime != nil && a.apiPods != nil {
 		renew := a.node.sandboxes.renew
 		a.apiPods.onSandboxChange.Store(&renew)
-		a.group.Go(func() { a.apiPods.askRuntime(ctx, a.runtime) })
+		a.group.Go(func() { a.apiPods.followRuntime(ctx, a.runtime) })
 	}
 	return a.openProvider()
 }
 
-// runtimePulse is how often the runtime is asked whether it is there.
+// runtimeHealthPeriod is the interval between checks that the runtime answers.
 const runtimeHealthPeriod = 10 * time.Second
 
 func (a *app) watchRuntime(ctx context.Context) {
@@ -89,8 +89,8 @@ func (a *app) watchRuntime(ctx context.Context) {
 	})
 }
 
-// openProvider chooses who measures pods. What another program can not tell in
-// time the cgroups do.
+// openProvider opens the configured source of pod measurements. Where it has no recent
+// value, the cgroups are read. Returns an error if the source can not be opened.
 func (a *app) openProvider() (err error) {
 	c := a.config
 	sampling := stats.Sampling{Period: c.MonitoringPeriod, Capacity: memoryCapacity(c), Otherwise: a.node.cgroups}
@@ -109,8 +109,8 @@ func (a *app) openProvider() (err error) {
 	return err
 }
 
-// memoryOf is the machine's memory, above which no pod can use any; 0 if it is
-// not known.
+// memoryCapacity returns the machine's memory, an upper bound for each pod; 0 if it is not
+// known.
 func memoryCapacity(c *config.Agent) signals.Bytes {
 	facts, err := stats.Machine(c.ProcRoot, "/sys")
 	if err != nil && facts.Memory == 0 {
@@ -119,8 +119,8 @@ func memoryCapacity(c *config.Agent) signals.Bytes {
 	return facts.Memory
 }
 
-// openNotifier finds out what this kernel notifies of; nil leaves the wait to
-// the time alone, which is enough for what the agent promises.
+// openNotifier opens the notifications that this kernel has. It returns nil if there are
+// none: the timer alone wakes the loop then, and all guarantees hold.
 func (a *app) openNotifier() *cgroupnotify.Notifier {
 	if a.config.Notifications == "off" {
 		a.log.Info("notifications of the kernel are switched off: looks come by the timer alone")
@@ -140,7 +140,7 @@ func (a *app) openNotifier() *cgroupnotify.Notifier {
 	return n
 }
 
-// tellSource tells what notifies, or why something does not.
+// logSource logs a source of notifications, or why it is not available.
 func (a *app) logSource(s cgroupnotify.Source) {
 	a.metrics.Source(s.Name, s.Where, s.Err == nil)
 	if s.Err != nil {
@@ -150,7 +150,7 @@ func (a *app) logSource(s cgroupnotify.Source) {
 	a.log.Info("notified", "source", s.Name, "where", s.Where)
 }
 
-// notifications is a line about what notifies and what does not.
+// notifications describes all sources of notifications in one line.
 func (a *app) notifications() string {
 	if a.notifier == nil {
 		return "none, looks come by the timer alone"
@@ -166,7 +166,8 @@ func (a *app) notifications() string {
 	return strings.Join(parts, ", ")
 }
 
-// waits is who waits between looks, and who says whose stall it was.
+// wakers returns the notifier for the wait between checks, and the source of stalls by pod;
+// both nil without notifications.
 func (a *app) wakers() (agent.Notifier, agent.Stalls) {
 	if a.notifier == nil {
 		return nil, nil

@@ -14,39 +14,40 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
-// collecting implements agent.Collector.
+// A garbageCollector implements agent.Collector: it removes dead containers and unused
+// images by the runtime, and measures the disk usage of pods.
 type garbageCollector struct {
 	node      *node
 	runtime   *cri.Client   // nil without a runtime
 	collector *gc.Collector // likewise
 	kubelet   *kubeletDetector
 	arming    *armingState
-	pods      *apiPods // nil without an API server that knows them
-	begun     time.Time
+	pods      *apiPods // nil without an API server that lists them
+	started   time.Time
 	log       *slog.Logger
 }
 
-// openCollecting prepares to make room on disks.
+// openGC prepares garbage collection, and starts its periodic runs.
 func (a *app) openGC(ctx context.Context) {
-	a.garbage = &garbageCollector{node: a.node, kubelet: a.kubelet, pods: a.apiPods, arming: a.arming, begun: time.Now(), log: a.log}
+	a.garbage = &garbageCollector{node: a.node, kubelet: a.kubelet, pods: a.apiPods, arming: a.arming, started: time.Now(), log: a.log}
 	a.reporter.garbage = a.garbage
 	a.group.Go(func() { a.garbage.measureRegularly(ctx, a.config.VolumeStatsAggPeriod) })
 	if a.runtime == nil {
 		return
 	}
-	var who gc.Owners = noOwners{}
+	var owners gc.Owners = noOwners{}
 	if a.apiPods != nil {
-		who = podOwners{a.apiPods}
+		owners = apiOwners{a.apiPods}
 	}
 	a.garbage.runtime = a.runtime
-	a.garbage.collector = newCollector(a.config, a.node, guardedRuntime{a.runtime, a.arming}, &sandboxImages{source: a.runtime}, who, gcReporter{a.metrics, a.reporter.reportCollection}, a.log)
+	a.garbage.collector = newCollector(a.config, a.node, guardedRuntime{a.runtime, a.arming}, &sandboxImages{source: a.runtime}, owners, gcReporter{a.metrics, a.reporter.reportCollection}, a.log)
 	a.group.Go(func() { a.garbage.run(ctx) })
 }
 
-func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxImages, owners gc.Owners, teller gc.Teller, log *slog.Logger) *gc.Collector {
+func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxImages, owners gc.Owners, reporter gc.Teller, log *slog.Logger) *gc.Collector {
 	return gc.New(imageKeepingRuntime{client, images}, func(context.Context) (available, capacity int64, err error) {
 		return n.disks.Available(signals.Imagefs)
-	}, owners, teller, log, gc.Options{
+	}, owners, reporter, log, gc.Options{
 		ImageHigh: int(c.ImageGCHighThresholdPercent), ImageLow: int(c.ImageGCLowThresholdPercent),
 		MinimumImageTTL: c.ImageMinimumGCAge, MaximumImageAge: c.ImageMaximumGCAge,
 		MinimumContainerTTL:     c.MinimumContainerTTLDuration,
@@ -55,13 +56,13 @@ func newCollector(c *config.Agent, n *node, client gc.Runtime, images *sandboxIm
 	})
 }
 
-// introduction is how long after its start the agent waits for the API server
-// to say whether there is a kubelet and which pods have ended, before it makes
-// room without knowing: what may be waste would stay, and a pod go for it.
+// introductionTime is the longest wait, counted from the start, for the API server to report
+// whether there is a kubelet and which pods have ended. Without that garbage could remain,
+// and a pod be evicted instead.
 const introductionTime = 10 * time.Second
 
-func (g *garbageCollector) awaitKnowledge(ctx context.Context) {
-	repeat(ctx, 50*time.Millisecond, func() bool { return !g.informed() && time.Since(g.begun) < introductionTime })
+func (g *garbageCollector) awaitInformation(ctx context.Context) {
+	repeat(ctx, 50*time.Millisecond, func() bool { return !g.informed() && time.Since(g.started) < introductionTime })
 }
 
 func (g *garbageCollector) informed() bool {
@@ -87,7 +88,7 @@ func (g *garbageCollector) free(ctx context.Context, what []signals.Reclaimer, e
 	if g.collector == nil || len(what) == 0 {
 		return nil, false
 	}
-	g.awaitKnowledge(ctx)
+	g.awaitInformation(ctx)
 	if !g.enabled() {
 		return nil, false
 	}
@@ -101,20 +102,20 @@ func (g *garbageCollector) free(ctx context.Context, what []signals.Reclaimer, e
 	return relief.Ran, relief.Enough
 }
 
-// measure measures what pods keep on disks.
+// measure measures the disk usage of pods.
 func (g *garbageCollector) measure(ctx context.Context) {
 	if err := g.node.directories.Measure(ctx, g.node.pods()); err != nil && ctx.Err() == nil {
 		g.log.Warn("what pods keep on disks is not completely known", "error", err)
 	}
 }
 
-// measureRegularly is for local-storage limits, which are looked at in every
-// regular look.
+// measureRegularly measures disk usage for local-storage limits, which every periodic check
+// evaluates.
 func (g *garbageCollector) measureRegularly(ctx context.Context, period time.Duration) {
 	if period < 0 {
 		return
 	}
-	period = cmp.Or(period, time.Minute) // a kubelet takes 0 for its default
+	period = cmp.Or(period, time.Minute) // for a kubelet 0 means its default
 	repeat(ctx, max(period, time.Second), func() bool {
 		if g.kubelet.leavesLimits() {
 			g.measure(ctx)
@@ -123,32 +124,32 @@ func (g *garbageCollector) measureRegularly(ctx context.Context, period time.Dur
 	})
 }
 
-// mine reports whether the agent is the one who collects, and may.
+// enabled reports whether garbage collection is left to the agent, and the agent is armed.
 func (g *garbageCollector) enabled() bool { return g.arming.armed() && g.kubelet.leavesGC() }
 
-// run collects now and then, as long as nobody else does.
+// run collects periodically while it is enabled, until ctx ends.
 func (g *garbageCollector) run(ctx context.Context) {
 	for ctx.Err() == nil && g.awaitEnabled(ctx, true) {
 		g.log.Info("collecting dead containers and unused images", "reclaim", g.kubelet.config.Reclaim)
-		turn, end := context.WithCancel(ctx)
+		enabled, end := context.WithCancel(ctx)
 		go func() {
 			defer end()
-			if g.awaitEnabled(turn, false) {
+			if g.awaitEnabled(enabled, false) {
 				g.log.Info("dead containers and unused images are not collected any more", "armed", g.arming.armed())
 			}
 		}()
-		g.collector.Run(turn)
+		g.collector.Run(enabled)
 	}
 }
 
-// until waits until the agent is the one who collects, or is not; false if ctx
-// ends before. Being disarmed is heard of at once, a kubelet within its period.
-func (g *garbageCollector) awaitEnabled(ctx context.Context, ours bool) bool {
+// awaitEnabled waits until garbage collection is enabled, or is not; false if ctx ends
+// before. It notices at once that the agent is disarmed, and a kubelet within its period.
+func (g *garbageCollector) awaitEnabled(ctx context.Context, want bool) bool {
 	tick := time.NewTicker(kubeletPeriod)
 	defer tick.Stop()
 	for {
 		changed := g.arming.current().superseded
-		if g.enabled() == ours {
+		if g.enabled() == want {
 			return true
 		}
 		select {
@@ -160,8 +161,8 @@ func (g *garbageCollector) awaitEnabled(ctx context.Context, ours bool) bool {
 	}
 }
 
-// remove gives back the layers of a pod that was evicted for a disk. What it
-// can not remove is left to the next collection.
+// removePod removes the layers of a pod that was evicted for a disk. The next collection
+// retries what fails.
 func (g *garbageCollector) removePod(ctx context.Context, uid string) {
 	if g.collector == nil || !g.enabled() {
 		return
@@ -171,10 +172,10 @@ func (g *garbageCollector) removePod(ctx context.Context, uid string) {
 	}
 }
 
-// stop has the runtime stop the sandbox of a pod that was killed, which was
-// spared (kill.Target). A kubelet does so by itself.
+// stopSandbox has the runtime stop the sandbox of a pod that was killed, which the kill
+// spared (kill.Target). Beside a kubelet, which does that itself, it does nothing.
 func (g *garbageCollector) stopSandbox(ctx context.Context, uid string) {
-	if there, known := g.kubelet.present(); g.runtime == nil || there || !known || g.arming.mayAct() != nil {
+	if present, known := g.kubelet.present(); g.runtime == nil || present || !known || g.arming.mayAct() != nil {
 		return
 	}
 	sandboxes, err := g.runtime.Sandboxes(ctx)
@@ -188,26 +189,26 @@ func (g *garbageCollector) stopSandbox(ctx context.Context, uid string) {
 	}
 }
 
-// owners implements reclaim.Owners by the API server.
-type podOwners struct{ pods *apiPods }
+// apiOwners implements gc.Owners by the API server's pods.
+type apiOwners struct{ pods *apiPods }
 
 var podStates = map[client.PodState]gc.PodState{
 	client.Active: gc.Active, client.Unknown: gc.Active,
 	client.Ended: gc.Ended, client.Evicted: gc.Evicted, client.Gone: gc.Unknown,
 }
 
-func (o podOwners) Pod(uid string) gc.PodState { return podStates[o.pods.State(uid)] }
+func (o apiOwners) Pod(uid string) gc.PodState { return podStates[o.pods.State(uid)] }
 
-func (o podOwners) Complete() bool { return o.pods.Synced() && o.pods.Err() == nil }
+func (o apiOwners) Complete() bool { return o.pods.Synced() && o.pods.Err() == nil }
 
-// unowned are pods of which nobody but the runtime knows.
+// noOwners implements gc.Owners for pods that the runtime alone knows.
 type noOwners struct{}
 
 func (noOwners) Pod(string) gc.PodState { return gc.Active }
 
 func (noOwners) Complete() bool { return false }
 
-// collected implements reclaim.Teller.
+// gcReporter implements gc.Teller by metrics and events.
 type gcReporter struct {
 	metrics *metrics.Metrics
 	event   func(reason, message string)

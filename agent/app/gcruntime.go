@@ -12,8 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/gc"
 )
 
-// A guardedRuntime removes nothing for an agent that may not act. What is asked
-// for at the start of each round is refused, too, so that the round ends there.
+// A guardedRuntime removes nothing while the agent is disarmed. It also refuses the list of
+// sandboxes, which begins each round, so that the round ends there.
 type guardedRuntime struct {
 	gc.Runtime
 	arming *armingState
@@ -46,7 +46,8 @@ func (g guardedRuntime) RemoveImage(ctx context.Context, id string) error {
 	return g.guarded(func() error { return g.Runtime.RemoveImage(ctx, id) })
 }
 
-// unless does something that can not be undone, unless the agent is disarmed.
+// guarded calls do, which can not be undone. Returns agent.ErrDisarmed instead if the agent
+// is disarmed.
 func (g guardedRuntime) guarded(do func() error) error {
 	if err := g.arming.mayAct(); err != nil {
 		return err
@@ -61,8 +62,8 @@ type imageSource interface {
 	ImageOfSandbox(ctx context.Context, id string) (string, error)
 }
 
-// sandboxImages are those of which sandboxes are made. No container names them, so
-// that they look unused. Not every runtime pins them.
+// sandboxImages are the images of sandboxes. No container names them, so that they appear
+// unused, and not every runtime pins them.
 type sandboxImages struct {
 	source imageSource
 
@@ -71,8 +72,8 @@ type sandboxImages struct {
 	of    map[string]string // by the sandbox's ID, as long as the configuration has none
 }
 
-// refresh asks which image new sandboxes are made of. Where the runtime does not report it,
-// the images of the sandboxes there are count; each is asked about once.
+// refresh reads the image of new sandboxes. If the runtime does not report it, the images of
+// the present sandboxes count; each is read once. Returns an error if the runtime fails.
 func (s *sandboxImages) refresh(ctx context.Context) error {
 	configured, err := s.source.SandboxImage(ctx)
 	if err != nil {
@@ -110,15 +111,15 @@ func (s *sandboxImages) set(names []string, of map[string]string) {
 	s.names, s.of = names, of
 }
 
-// keep implements reclaim.Options.
+// keep returns the names of images that are not collected (gc.Options).
 func (s *sandboxImages) keep() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.names
 }
 
-// A keepingRuntime lists images only once it is known which of them sandboxes are
-// made of: until then none is collected.
+// An imageKeepingRuntime lists images only once the images of sandboxes are known. Until
+// then none is collected.
 type imageKeepingRuntime struct {
 	gc.Runtime
 	images *sandboxImages

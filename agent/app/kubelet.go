@@ -19,20 +19,19 @@ import (
 	"plimsoll.dev/plimsoll/stats"
 )
 
-// neighbour is the kubelet beside the agent, if there is one: what it does by
-// itself is left to it.
+// A kubeletDetector finds out whether a kubelet runs beside the agent, and by its
+// configuration which duties are left to it.
 type kubeletDetector struct {
 	config        *config.Agent
 	node          *client.Node            // nil without an API server
-	searchPods    func(cgroupRoot string) // for pods, below the kubelet's cgroup root too
+	searchPods    func(cgroupRoot string) // also below the kubelet's cgroup root
 	kubeletConfig atomic.Pointer[kubeletconfig.Config]
-	file          atomic.Bool // there is one, whether it can be used or not
-	lastFault     string      // of the last reading, as it was told
+	file          atomic.Bool // the configuration file exists, readable or not
+	lastFault     string      // of the last reading, as it was logged
 	log           *slog.Logger
 }
 
-// neighbourPeriod is how often the kubelet's configuration is read again: it
-// changes when somebody works on the node.
+// kubeletPeriod is the interval between readings of the kubelet's configuration.
 const kubeletPeriod = time.Minute
 
 func detectKubelet(c *config.Agent, node *client.Node, search func(cgroupRoot string), log *slog.Logger) *kubeletDetector {
@@ -48,8 +47,7 @@ func (k *kubeletDetector) watch(ctx context.Context) {
 	})
 }
 
-// read takes over the kubelet's configuration. One that can not be read stays
-// what it was.
+// read reads the kubelet's configuration. If that fails, the last one stays in place.
 func (k *kubeletDetector) read() {
 	sources, err := probe.KubeletSources(k.config.ProcRoot, k.config.HostRoot, k.config.KubeletConfig)
 	k.file.Store(!errors.Is(err, fs.ErrNotExist))
@@ -74,12 +72,12 @@ func (k *kubeletDetector) read() {
 	}
 }
 
-// thresholds are the kubelet's, nil if they are not known.
+// thresholds returns the kubelet's configuration; nil if it is not known.
 func (k *kubeletDetector) thresholds() *kubeletconfig.Config { return k.kubeletConfig.Load() }
 
-// there reports whether there is a kubelet; known is false as long as the API
-// server has not said.
-func (k *kubeletDetector) present() (there, known bool) {
+// present reports whether there is a kubelet; known is false until the API server has
+// answered.
+func (k *kubeletDetector) present() (present, known bool) {
 	switch {
 	case k.file.Load():
 		return true, true
@@ -89,25 +87,26 @@ func (k *kubeletDetector) present() (there, known bool) {
 	return k.node.KubeletVersion() != "", k.node.Synced()
 }
 
-// reclaims reports whether the agent collects waste: beside a kubelet, which
-// does, only if told to. As long as nobody knows, nothing is removed.
+// leavesGC reports whether garbage collection is left to the agent: without a kubelet, or if
+// the configuration demands it. While that is not known, nothing is removed.
 func (k *kubeletDetector) leavesGC() bool {
-	there, known := k.present()
-	return k.config.Reclaim == "on" || k.config.Reclaim == "auto" && known && !there
+	present, known := k.present()
+	return k.config.Reclaim == "on" || k.config.Reclaim == "auto" && known && !present
 }
 
-// limits reports whether the agent evicts pods above local-storage limits, so
-// that of two only one does.
+// leavesLimits reports whether eviction of pods above local-storage limits is left to the
+// agent, so that only one of the two does it.
 func (k *kubeletDetector) leavesLimits() bool {
 	if !k.config.LocalStorageCapacityIsolation || k.config.LocalStorageLimits == "off" {
 		return false
 	}
-	there, known := k.present()
+	present, known := k.present()
 	kubelet := k.thresholds()
-	return k.config.LocalStorageLimits == "on" || known && !there || kubelet != nil && !kubelet.StorageLimits
+	return k.config.LocalStorageLimits == "on" || known && !present || kubelet != nil && !kubelet.StorageLimits
 }
 
-// policies are what is decided by, for what the node turns out to be made of.
+// policies are the eviction policies of the configuration, compiled for the layout of the
+// node's filesystems and for the kubelet beside the agent.
 type policies struct {
 	config   *config.Agent
 	disks    *stats.Disks
@@ -126,13 +125,13 @@ type policyKey struct {
 func newPolicies(c *config.Agent, disks *stats.Disks, n *kubeletDetector, log *slog.Logger) *policies {
 	p := &policies{config: c, disks: disks, kubelet: n, log: log, compiled: map[policyKey]*eviction.Policy{}}
 	if first, err := c.Policy(p.last.layout); err == nil {
-		p.latest.Store(first) // those beside the loop may ask before it begins
+		p.latest.Store(first) // published may be called before the first check
 	}
 	return p
 }
 
-// current is the policy for now. A layout that is not known any more stays what
-// it was. The configuration was compiled before: it has no faults.
+// current returns the policy of the present layout. If the layout is no longer known, the
+// last one counts. The configuration was compiled before, so that it has no faults.
 func (p *policies) current() *eviction.Policy {
 	key := policyKey{p.last.layout, p.kubelet.leavesLimits()}
 	if layout, known := p.disks.Layout(); known {
@@ -156,5 +155,5 @@ func (p *policies) current() *eviction.Policy {
 	return policy
 }
 
-// shown is the current policy for those beside the loop.
+// published returns the latest policy to goroutines beside the loop.
 func (p *policies) published() *eviction.Policy { return p.latest.Load() }

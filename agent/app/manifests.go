@@ -15,12 +15,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-// filesPeriod is how often every manifest is looked at, in case a change was not
-// notified, as by a network file system.
+// manifestsPeriod is the interval between readings of all manifests, for changes without a
+// notification, as on a network file system.
 const manifestsPeriod = time.Minute
 
-// manifests keeps the pods of a directory up to date beside the loop, which
-// must not wait for a disk.
+// manifests are the pods of a directory, read beside the loop, which must not wait for a
+// disk.
 type manifests struct {
 	directory *agentpods.Directory
 	log       *slog.Logger
@@ -37,19 +37,18 @@ func openManifests(path string, choices *agentpods.Choices, log *slog.Logger) *m
 	return m
 }
 
-// pods are those of the latest reading. Any goroutine may ask.
+// pods returns the pods of the latest reading. Any goroutine may call it.
 func (m *manifests) pods() []signals.Pod { return *m.latest.Load() }
 
 // fault implements podSource.
 func (m *manifests) fault() error {
-	if told := *m.lastFault.Load(); told != "" {
-		return fmt.Errorf("not all manifests can be used: %s", told)
+	if fault := *m.lastFault.Load(); fault != "" {
+		return fmt.Errorf("not all manifests can be used: %s", fault)
 	}
 	return nil
 }
 
-// watch reads what changes until ctx ends: when the kernel says that something
-// did, which costs nothing while nothing does.
+// watch reads manifests after each change that the kernel notifies, until ctx ends.
 func (m *manifests) watch(ctx context.Context, path string) {
 	var changes <-chan fsnotify.Event
 	var lost <-chan error // notifications
@@ -92,7 +91,7 @@ func (m *manifests) read() {
 		m.log.Info("read the pod manifests", "pods", len(found))
 	}
 	if err == nil && !changed {
-		return // a fault that was told stays one
+		return // the last fault stays in place
 	}
 	fault := ""
 	if err != nil {

@@ -20,18 +20,18 @@ import (
 	"plimsoll.dev/plimsoll/stats"
 )
 
-// A node is the agent's ports onto a real node.
+// A node implements the ports of the loop that observe the node, and opens its victims.
 type node struct {
 	hierarchy   cgroup.Hierarchy
 	places      *cgroup.PodPlaces
 	restored    map[string]bool // places in which interrupted kills were undone
 	stats       *stats.Node
-	cgroups     *stats.Pods // where pods are, whoever measures them
+	cgroups     *stats.Pods // where pods are, whatever measures them
 	provider    stats.Provider
 	disks       *stats.Disks
 	directories *stats.Directories
 	source      podSource     // nil: no pods are known
-	stalls      *stats.Stalls // nil: nobody is woken by them
+	stalls      *stats.Stalls // nil: stalls wake nothing
 	killer      *kill.Killer
 	evictor     *evict.Ladder
 	arming      *armingState
@@ -41,11 +41,12 @@ type node struct {
 	log         *slog.Logger
 
 	candidates []signals.Candidate
-	read       []signals.Candidate // where another provider measures
+	read       []signals.Candidate // the cgroups' values where another provider measures
 	stored     []signals.Candidate
 }
 
-// openNode opens what the kernel shows of the node.
+// openNode opens the kernel's files of the node. Returns an error if memory or cgroups can
+// not be observed.
 func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	policy, err := c.Policy(signals.Single)
 	if err != nil {
@@ -76,8 +77,8 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	return n, nil
 }
 
-// existing is the directory, or what exists of it: where a directory is missing, its
-// filesystem is the one that it would be made on.
+// nearestExisting returns the directory, or its nearest parent that exists: a missing
+// directory would be created on the filesystem of that one.
 func nearestExisting(root, dir string) string {
 	for dir != "/" {
 		if _, err := os.Stat(filepath.Join(root, dir)); err == nil {
@@ -88,7 +89,7 @@ func nearestExisting(root, dir string) string {
 	return dir
 }
 
-func (n *node) Close() {
+func (n *node) close() {
 	if err := n.killer.Close(); err != nil {
 		n.log.Error("close the killer", "error", err)
 	}
@@ -99,14 +100,14 @@ func (n *node) Close() {
 	n.stats.Close()
 }
 
-// slowLook is longer than a look at memory takes where it gets its processor.
+// slowCheck is longer than a check of memory takes with a processor of its own.
 const slowCheck = eviction.ShortestInterval / 2
 
 // Observe implements agent.Observer.
 func (n *node) Observe(into *signals.Observations, kind signals.Kind) {
 	begun := time.Now()
 	n.stats.Look(kind, begun, into)
-	if time.Since(begun) > slowCheck { // kept waiting in between: when it was seen is not known well
+	if time.Since(begun) > slowCheck { // it waited in between: the time of the observation is not known well
 		n.stats.Look(signals.Extra, time.Now(), into)
 	}
 	if kind == signals.Regular {
@@ -123,18 +124,18 @@ func (n *node) pods() []signals.Pod {
 	return n.source.pods()
 }
 
-// Measure implements agent.Pods. A pod without a cgroup is not active, nor is one
-// without processes, unless it holds memory or disk space: it has ended, or has not
-// begun. Nor is one that was evicted, whoever has heard of it.
+// Measure implements agent.Pods. It omits pods without a cgroup, pods that were evicted,
+// and pods without processes, unless they hold memory or disk space: these have ended or
+// have not begun.
 func (n *node) Measure(context.Context) []signals.Candidate {
 	pods := n.pods()
 	if n.provider != stats.Provider(n.cgroups) {
-		// Where to find whoever is chosen; and what the next look holds late counters
-		// against. Before the provider, who may hand out what the cgroups say.
+		// The victim's cgroup has to be known, and the next check compares late counters
+		// with these. Before the provider, which may return the cgroups' values.
 		n.read = n.cgroups.MeasureMemory(pods, n.read[:0])
 	}
 	n.candidates = n.provider.Measure(pods, n.candidates[:0])
-	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.hasEnded(c.Pod) })
+	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool { return c.Usage == nil || n.wasEvicted(c.Pod) })
 	n.directories.Merge(n.candidates)
 	n.candidates = slices.DeleteFunc(n.candidates, func(c signals.Candidate) bool {
 		return c.Usage.Processes.Known && c.Usage.Processes.Value == 0 && !n.holdsMemory(c.Pod) && !holdsDisk(&c)
@@ -147,7 +148,7 @@ func (n *node) Stored() []signals.Candidate {
 	pods := n.pods()
 	n.stored = n.stored[:0]
 	for i := range pods {
-		if !n.hasEnded(&pods[i]) {
+		if !n.wasEvicted(&pods[i]) {
 			n.stored = append(n.stored, signals.Candidate{Pod: &pods[i]})
 		}
 	}
@@ -155,8 +156,8 @@ func (n *node) Stored() []signals.Candidate {
 	return n.stored
 }
 
-// Refresh implements agent.Inventory: it opens what a measurement will read, so
-// that none of it has to be opened under pressure.
+// Refresh implements agent.Inventory: it opens the files of measurements, so that none has
+// to be opened under pressure.
 func (n *node) Refresh(context.Context) {
 	n.cgroups.Prepare(n.pods())
 }
@@ -167,12 +168,11 @@ func (n *node) Stalls() []signals.Stall { return n.stalls.Since(n.pods(), time.N
 // Holders implements agent.Holders.
 func (n *node) Holders() []signals.Holder { return n.stats.Holders() }
 
-// mostEvicted bounds what is remembered of evicted pods.
+// maxEvicted bounds the number of evicted pods that are known.
 const maxEvicted = 1000
 
-// evicted are the pods that were evicted here, by their UIDs: they are listed until
-// the API server's word of it has come back, which may take longer than the time to
-// the next look. The zero value has none.
+// evictedPods are the pods that this agent has evicted, by UID. The API server may list them
+// as running for longer than the time to the next check. The zero value is empty.
 type evictedPods struct {
 	mu      sync.Mutex // a soft eviction ends beside the loop
 	targets map[string]kill.Target
@@ -194,15 +194,15 @@ func (e *evictedPods) target(uid string) (t kill.Target, found bool) {
 	return t, found
 }
 
-// over reports whether a pod was evicted, and nothing of it runs since.
-func (n *node) hasEnded(pod *signals.Pod) bool {
+// wasEvicted reports whether a pod was evicted and has had no process since.
+func (n *node) wasEvicted(pod *signals.Pod) bool {
 	t, found := n.evicted.target(pod.UID)
 	return found && n.killer.Ended(t)
 }
 
-// findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched,
-// too. Where that adds a place, interrupted kills are undone there first: as long as
-// the place is not searched, no kill of this agent can be under way in it.
+// findPods sets the kubelet's cgroup root, below which the pods' cgroup is searched too. In
+// a new place it first undoes interrupted kills: before the place is searched, no kill of
+// this agent can be under way in it.
 func (n *node) findPods(cgroupRoot string) {
 	for _, tree := range n.places.Trees(cgroupRoot) {
 		if !n.restored[tree.Root()] {
@@ -215,8 +215,8 @@ func (n *node) findPods(cgroupRoot string) {
 	}
 }
 
-// restore gives pods their pids.max back that an agent before this one was ending when
-// it was killed itself.
+// restore restores the pids.max of pods that an earlier agent was killing when it was killed
+// itself.
 func (n *node) restore(tree cgroup.PodTree) {
 	if n.hierarchy.Version != cgroup.V1 {
 		return

@@ -104,7 +104,7 @@ func TestOpenNode_RestoresPidsMax(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Close()
+	n.close()
 	pod.expect(t, "42")
 }
 
@@ -127,7 +127,7 @@ func TestKubeletDetector_RestoresPidsMaxOncePerPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Close()
+	defer n.close()
 	kubelet := detectKubelet(c, nil, n.findPods, log)
 	pod.expect(t, "0")
 	configure := func(root string) {

@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// openReports has the cluster told of the node. A disarmed agent tells nothing but
-// that it lives.
+// openNodeReports opens events, conditions and leases of the node. A disarmed agent renews
+// its lease only. Returns an error if the mode of conditions is unknown.
 func (a *app) openNodeReports(ctx context.Context) error {
 	c, client, name := a.config, a.api.Client(), a.api.NodeName()
 	mode, err := nodestatus.ParseMode(c.PressureConditions)
@@ -40,16 +40,15 @@ func (a *app) openNodeReports(ctx context.Context) error {
 			Node: a.apiNode.Object, Period: c.MonitoringPeriod, Vitals: a.reporter.currentVitals, Log: a.log})
 		a.group.Go(func() { a.reporter.heartbeat.Run(ctx) })
 	}
-	a.group.Go(func() { a.reporter.conditions.Run(ctx) }) // now that there is a heartbeat to ask
+	a.group.Go(func() { a.reporter.conditions.Run(ctx) }) // after the heartbeat, which it reads
 	if c.ReportNodeLease {
 		a.reportNodeLease(ctx)
 	}
 	return nil
 }
 
-// reportNodeLease renews the node's lease from the first time on that the agent is
-// armed. It does not end with that: a node whose heartbeat stops is given up, with
-// all its pods.
+// reportNodeLease renews the node's lease once the agent has been armed for the first time,
+// and goes on when it is disarmed: a node whose lease expires loses all its pods.
 func (a *app) reportNodeLease(ctx context.Context) {
 	lease := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: a.api.Client(), NodeName: a.api.NodeName(), Node: a.apiNode.Object,
 		Alive: a.reporter.heartbeatAlive, Log: a.log})
@@ -63,24 +62,24 @@ func (a *app) reportNodeLease(ctx context.Context) {
 	})
 }
 
-// tellVitals is what a heartbeat tells of the agent.
+// currentVitals returns the state of the agent for a heartbeat.
 func (r *reporter) currentVitals() nodestatus.Vitals {
-	standing := r.arming.current()
-	v := nodestatus.Vitals{Version: r.version, Armed: standing.armed(), ArmedReason: standing.Reason, Findings: standing.findings}
+	decision := r.arming.current()
+	v := nodestatus.Vitals{Version: r.version, Armed: decision.armed(), ArmedReason: decision.Reason, Findings: decision.findings}
 	if namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME"); name != "" {
 		v.Pod = namespace + "/" + name
 	}
 	if now := r.vitals.Load(); now != nil {
 		v.Conditions, v.Thresholds = now.conditions, now.digest
 	}
-	if asked := r.softEvictions.Load(); asked != nil {
-		v.SoftEvictions = *asked
+	if requested := r.softEvictions.Load(); requested != nil {
+		v.SoftEvictions = *requested
 	}
 	return v
 }
 
-// heartbeatAlive says what is wrong with the agent, whose life is the node's
-// where there is no kubelet.
+// heartbeatAlive returns an error if the loop or the heartbeat has stopped. Without a kubelet
+// that means that the node is lost.
 func (r *reporter) heartbeatAlive(now time.Time) error {
 	if r.heartbeat == nil {
 		return r.pulse.Err()
@@ -88,8 +87,8 @@ func (r *reporter) heartbeatAlive(now time.Time) error {
 	return r.heartbeat.Alive(now)
 }
 
-// serve answers /livez, /readyz and /metrics. What can not be opened is logged: the
-// node is protected all the same.
+// serve serves /livez, /readyz and /metrics. An address that can not be opened is logged:
+// the node is protected without it.
 func (a *app) serve(ctx context.Context) {
 	var review healthz.Review
 	if a.api != nil {
@@ -109,7 +108,7 @@ func (a *app) serve(ctx context.Context) {
 	all.Run(ctx, &a.group, a.log)
 }
 
-// readiness is what the agent needs of others.
+// readiness returns the checks of /readyz.
 func (a *app) readiness() []healthz.Check {
 	checks := []healthz.Check{{Name: "memory", Err: a.reporter.memory.Err}, {Name: "pods", Err: a.podsKnown},
 		{Name: "notifications", Err: func() error { return nil }, Note: a.notifications}}

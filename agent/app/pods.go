@@ -18,26 +18,25 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
-// A podSource knows the node's active pods; they must not be changed. It does
-// not wait.
+// A podSource returns the node's active pods, which must not be changed. It does not wait.
 type podSource interface {
 	pods() []signals.Pod
-	// fault is why some may be missing, nil if none are.
+	// fault returns why pods may be missing; nil if none are.
 	fault() error
 }
 
-// apiPods are the pods of the API server. Until it has answered, those of the
-// state file serve; where there is none, those that the runtime names.
+// apiPods are the pods of the API server. Until it has answered, the pods of the state file
+// count; without a state file, those that the runtime lists.
 type apiPods struct {
 	*client.Pods
 	choices         *agentpods.Choices
-	saved           bool                   // the state file had some
+	saved           bool                   // pods were loaded from the state file
 	onChange        atomic.Pointer[func()] // besides, when pods have changed
 	onSandboxChange atomic.Pointer[func()] // likewise
 	fromRuntime     atomic.Pointer[[]signals.Pod]
 }
 
-// savedPods is the section of the state file with the last known pods.
+// podsSection is the section of the state file with the last known pods.
 const podsSection = "pods"
 
 func watchPods(ctx context.Context, c *client.Connection, choices *agentpods.Choices, saved *checkpoint.Sections, log *slog.Logger) *apiPods {
@@ -72,9 +71,9 @@ const (
 	maxPartsOfAPod = 100
 )
 
-// savable are the pods for the state file. A pod of very many containers and volumes
-// is saved without them, so that it leaves room for all other pods. What does not
-// fit is known again once the API server answers.
+// podsToSave returns the pods for the state file. A pod of very many containers and volumes
+// is saved without them, so that it leaves room for all other pods. Pods that do not fit
+// are known again once the API server answers.
 func podsToSave(active []signals.Pod) []signals.Pod {
 	saved, parts := make([]signals.Pod, 0, len(active)), 0
 	for _, pod := range active {
@@ -105,8 +104,8 @@ func (a *apiPods) fault() error {
 	return a.Err()
 }
 
-// hostImages are the images of the pods with access to the node, once the API server
-// has listed the pods; an error if that takes longer than ctx lasts.
+// hostImages waits for the API server's list of pods and returns the images of those with
+// access to the node. Returns an error if ctx ends before.
 func (a *apiPods) hostImages(ctx context.Context) ([]string, error) {
 	repeat(ctx, 50*time.Millisecond, func() bool { return !a.Synced() })
 	if !a.Synced() {
@@ -117,13 +116,12 @@ func (a *apiPods) hostImages(ctx context.Context) ([]string, error) {
 
 var errNotListed = errors.New("the API server has not listed the node's pods yet")
 
-// runtimePeriod is how often the runtime is asked for pods while nobody else
-// knows them.
+// runtimePeriod is the interval between lists of the runtime's pods while no other source
+// has any.
 const runtimePeriod = 10 * time.Second
 
-// askRuntime keeps what the runtime says of pods until the API server has
-// answered.
-func (a *apiPods) askRuntime(ctx context.Context, client *cri.Client) {
+// followRuntime lists the runtime's pods until the API server has answered.
+func (a *apiPods) followRuntime(ctx context.Context, client *cri.Client) {
 	repeat(ctx, runtimePeriod, func() bool {
 		if a.Synced() || a.saved {
 			return false
@@ -147,7 +145,7 @@ func podsOfRuntime(ctx context.Context, client *cri.Client, choices *agentpods.C
 	return agentpods.FromRuntime(sandboxes, containers, choices), nil
 }
 
-// running lists the runtime's IDs of the containers of a pod that run now.
+// running returns a function that lists the IDs of a pod's running containers.
 func running(client *cri.Client) func(ctx context.Context, uid string) ([]string, error) {
 	return func(ctx context.Context, uid string) ([]string, error) {
 		containers, err := client.Containers(ctx)

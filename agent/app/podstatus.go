@@ -16,11 +16,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
-// savedDebts is the section of the state file with what the API server has to
-// be told yet.
+// statusesSection is the section of the state file with pending pod statuses and events.
 const statusesSection = "debts"
 
-// openLadder has the API server told of evictions, and asked for polite ones.
+// openEvictor prepares reports of pod statuses and requests of soft evictions. Returns an
+// error if the way of soft evictions is unknown.
 func (a *app) openEvictor(ctx context.Context) error {
 	if a.apiPods == nil {
 		return nil
@@ -56,7 +56,7 @@ func (a *app) openEvictor(ctx context.Context) error {
 	return nil
 }
 
-// ladderOf makes the ladder of pods that come from the API server.
+// newEvictor returns the evictor of pods that come from the API server.
 func newEvictor(c *client.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Ladder, *softEvictions, error) {
 	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
 	if err != nil {
@@ -66,14 +66,14 @@ func newEvictor(c *client.Connection, way string, teller *podstatus.Teller, pods
 	return &evict.Ladder{Status: &statusReporter{teller, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
 }
 
-// statuses implements ladder.Status.
+// A statusReporter implements evict.Status by patches of pod statuses.
 type statusReporter struct {
 	reporter *podstatus.Teller
 	pods     *apiPods
 	metrics  *metrics.Metrics
 }
 
-// notice is a ladder's notice as the API server gets it.
+// statusNotice converts an eviction for the API server.
 func statusNotice(n evict.Notice, pods *apiPods) podstatus.Notice {
 	e := n.Eviction
 	converted := podstatus.Notice{
@@ -103,10 +103,11 @@ func (s *statusReporter) Spared(n evict.Notice) { s.reporter.Spared(n.Eviction.P
 
 func (s *statusReporter) Announce(n evict.Notice) { s.reporter.Announce(statusNotice(n, s.pods)) }
 
-// refusalPause is how long a budget that refuses is left alone at least.
+// refusalPause is the shortest wait after a disruption budget has refused.
 const refusalPause = 5 * time.Second
 
-// requests implements ladder.Soft, and takes back what nobody asks for any more.
+// softEvictions implements evict.Soft by requests to the API server, and withdraws those that
+// are obsolete.
 type softEvictions struct {
 	soft    podstatus.Soft
 	pods    *apiPods
@@ -115,9 +116,9 @@ type softEvictions struct {
 	log     *slog.Logger
 
 	mu          sync.Mutex
-	current     string // UID of the pod that is asked for now
-	lastRefusal string // the last refusal, so that it is said once
-	// standing are requests that somebody else is to act on, by the pod's UID.
+	current     string // UID of the pod of the present request
+	lastRefusal string // so that each is logged once
+	// outstanding are requests that the controller has to carry out, by the pod's UID.
 	outstanding map[string]podstatus.Notice
 }
 
@@ -157,14 +158,14 @@ func (s *softEvictions) Withdraw(ctx context.Context, n evict.Notice) error {
 	return s.soft.Withdraw(ctx, statusNotice(n, s.pods))
 }
 
-// Ending reports whether the API server has the pod deleted, or knows it no more.
+// Ending reports whether the pod is being deleted, or is deleted.
 func (s *softEvictions) Ending(n evict.Notice) bool {
 	uid := n.Eviction.Pod.UID
 	object, known := s.pods.Get(uid)
 	return known && object.DeletionTimestamp != nil || !known && s.pods.State(uid) == client.Gone
 }
 
-// refused says why a soft eviction does not go ahead.
+// logRefusal logs why a soft eviction does not go ahead.
 func (s *softEvictions) logRefusal(e *eviction.Eviction, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +176,8 @@ func (s *softEvictions) logRefusal(e *eviction.Eviction, why string) {
 	}
 }
 
-// tidyPeriod is how often marks are looked for that nobody stands behind: of a
-// withdrawal that failed, or of a predecessor.
+// staleMarksPeriod is the interval between searches for stale marks: of a withdrawal that
+// failed, or of an earlier agent.
 const staleMarksPeriod = 15 * time.Second
 
 func (s *softEvictions) run(ctx context.Context) {
@@ -186,11 +187,11 @@ func (s *softEvictions) run(ctx context.Context) {
 	})
 }
 
-// forget takes requests back whose pods have ended: where they are published,
-// the controller would go on reading them, and no more than a hundred.
+// withdrawEnded withdraws the requests of pods that have ended: the controller reads no more
+// than a hundred of an agent.
 func (s *softEvictions) withdrawEnded(ctx context.Context, active []signals.Pod) {
 	s.mu.Lock()
-	standing := maps.Clone(s.outstanding) // whoever has to hurry does not wait for the server
+	standing := maps.Clone(s.outstanding) // an immediate eviction does not wait for the server
 	s.mu.Unlock()
 	for uid, n := range standing {
 		ended := !slices.ContainsFunc(active, func(p signals.Pod) bool { return p.UID == uid })
@@ -202,8 +203,8 @@ func (s *softEvictions) withdrawEnded(ctx context.Context, active []signals.Pod)
 	}
 }
 
-// retire takes all requests back, and reports whether none stands any more, of
-// this agent or of a predecessor.
+// withdrawAll withdraws all requests, and reports whether none is left, of this agent or of
+// an earlier one.
 func (s *softEvictions) withdrawAll(ctx context.Context) (done bool) {
 	s.setCurrent("")
 	s.removeStaleMarks(ctx)
@@ -217,12 +218,12 @@ func (s *softEvictions) withdrawAll(ctx context.Context) (done bool) {
 			return false
 		}
 		_, marked, err := podstatus.Marked(object)
-		return marked && err == nil // what is no mark of ours stays
+		return marked && err == nil // an unreadable mark stays
 	})
 }
 
 func (s *softEvictions) removeStaleMarks(ctx context.Context) {
-	active := s.pods.Active() // another list may take its place meanwhile
+	active := s.pods.Active() // another list may replace it meanwhile
 	for i := range active {
 		s.unmark(ctx, active[i].UID)
 	}

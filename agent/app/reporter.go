@@ -18,34 +18,33 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// reporter implements agent.Reporter: the decision log, the state, the metrics,
-// and what the cluster is told of the node. Its agent.Reporter methods are
-// called by the loop.
+// A reporter implements agent.Reporter by the decision log, the state file, metrics, and the
+// node's conditions, events and heartbeat. The loop calls its methods.
 type reporter struct {
 	version string
 	lines   *nodestatus.Lines
-	state   *checkpoint.Sections // nil: kept in memory only
+	state   *checkpoint.Sections // nil: nothing survives a restart
 	metrics *metrics.Metrics
 	garbage *garbageCollector
 	arming  *armingState
-	ctx     context.Context // of what an eviction sets off beside the loop
+	ctx     context.Context // of goroutines that an eviction starts beside the loop
 
 	conditions *nodestatus.Conditions // these are nil without an API server
 	events     *nodestatus.Events
-	heartbeat  *nodestatus.Heartbeat // and without a namespace
+	heartbeat  *nodestatus.Heartbeat // nil without a namespace too
 
 	pulse  *healthz.Pulse
 	memory healthz.Finding
 
 	lastConditions signals.ConditionSet
-	digested       *eviction.Policy // whose digest it is
+	digested       *eviction.Policy // the policy of digest
 	digest         string
 	crossed        [signals.Count]time.Time // since when a hard threshold is crossed
 	vitals         atomic.Pointer[vitals]
-	softEvictions  atomic.Pointer[string] // soft evictions that the controller is asked for
+	softEvictions  atomic.Pointer[string] // requested of the controller
 }
 
-// vitals are what changes with looks of what a heartbeat tells.
+// vitals are the part of a heartbeat that changes with checks.
 type vitals struct {
 	conditions signals.ConditionSet
 	digest     string
@@ -53,8 +52,8 @@ type vitals struct {
 
 var errNoMemory = errors.New("the node's memory can not be observed")
 
-// Looked implements agent.Reporter. It allocates nothing in an extra look that
-// changes nothing.
+// Looked implements agent.Reporter. It does not allocate in an early check that changes
+// nothing.
 func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
 	s := o.Snapshot
 	r.pulse.Beat()
@@ -76,7 +75,7 @@ func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
 	r.record(o)
 }
 
-// count records what came of a look.
+// record counts the outcome of a check.
 func (r *reporter) record(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
@@ -102,9 +101,8 @@ func (r *reporter) record(o *agent.Outcome) {
 	}
 }
 
-// giveBack removes what a pod that was ended for a disk has left there, and has
-// the sandbox of any other stopped. What still runs of it is killed with that: a
-// soft eviction has to be over.
+// release removes the layers of a pod that was evicted for a disk, and has the sandbox of
+// any other stopped. That kills what still runs of the pod: a soft eviction has to be over.
 func (r *reporter) release(cause, uid string) {
 	if s, err := signals.Parse(cause); err != nil || s.Definition().Condition == signals.DiskPressure {
 		go r.garbage.removePod(r.ctx, uid)
@@ -113,7 +111,7 @@ func (r *reporter) release(cause, uid string) {
 	go r.garbage.stopSandbox(r.ctx, uid)
 }
 
-// noteCrossings remembers since when hard thresholds are crossed.
+// updateCrossings records since when hard thresholds are crossed.
 func (r *reporter) updateCrossings(s *signals.Snapshot, p *eviction.Policy) {
 	for i := range p.Thresholds {
 		t := &p.Thresholds[i]
@@ -128,7 +126,7 @@ func (r *reporter) updateCrossings(s *signals.Snapshot, p *eviction.Policy) {
 	}
 }
 
-// tellConditions hands the conditions over, with what is below its threshold.
+// reportConditions sets the node's conditions, with the signals below their thresholds.
 func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 	if r.conditions == nil {
 		return
@@ -182,23 +180,23 @@ func (r *reporter) Save(s eviction.Saved) {
 	}
 }
 
-// publish has the controller asked for soft evictions by the heartbeat.
+// publishSoftEvictions requests soft evictions of the controller by the heartbeat.
 func (r *reporter) publishSoftEvictions(requests []podstatus.Request) {
 	text := podstatus.FormatRequests(requests)
 	r.softEvictions.Store(&text)
 	if r.heartbeat != nil {
-		r.heartbeat.Kick() // the controller acts on it, or must not any more
+		r.heartbeat.Kick() // the controller acts on it, or has to stop
 	}
 }
 
-// collection tells the cluster what went wrong in collecting waste.
+// reportCollection reports a failure of garbage collection as an event.
 func (r *reporter) reportCollection(reason, message string) {
 	if r.events != nil && r.arming.armed() {
 		r.events.Collection(reason, message)
 	}
 }
 
-// reportedLines are the thresholds as those who report them know them.
+// reportedThresholds returns the thresholds in the form in which they are reported.
 func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 	for _, t := range p.Thresholds {
 		if line, err := kubeletconfig.ParseThreshold(t.Signal, t.Value.String()); err == nil {
@@ -208,8 +206,8 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 	return lines
 }
 
-// openReporter makes what tells others of the node, and what listens to those
-// who ask.
+// openReporter opens everything that reports: events, conditions and leases, pod statuses,
+// probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
 	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming, ctx: ctx,
 		pulse: healthz.NewPulse(a.config.MonitoringPeriod)}
@@ -225,8 +223,8 @@ func (a *app) openReporter(ctx context.Context) error {
 	return nil
 }
 
-// reportHold counts that evictions are held back, and tells the cluster where they
-// have stopped to help.
+// reportLimited counts evictions that the limiter blocks, and creates an event if evictions
+// are ineffective.
 func (r *reporter) reportLimited(d *agent.Decision) {
 	r.metrics.EvictionsHeld(d.Held)
 	if d.Decision == agent.Futile && r.events != nil && r.arming.armed() {
@@ -234,12 +232,12 @@ func (r *reporter) reportLimited(d *agent.Decision) {
 	}
 }
 
-// mostNamed is how many holders an event names.
+// maxNamed is the number of memory consumers in an event.
 const maxNamed = 3
 
-// holdersText names the first holders for a person.
-func consumersText(held []signals.Holder) (text string) {
-	for i, h := range held[:min(len(held), maxNamed)] {
+// consumersText describes the first memory consumers for an event.
+func consumersText(consumers []signals.Holder) (text string) {
+	for i, h := range consumers[:min(len(consumers), maxNamed)] {
 		text += [...]string{"; held by ", ", "}[min(i, 1)] + h.Name + " " + signals.Format(signals.Amount(h.Bytes), signals.UnitBytes)
 	}
 	return text

@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// mostSandboxes bounds how many sandboxes are known.
+	// maxSandboxes bounds the number of sandboxes that are known.
 	maxSandboxes = 10_000
-	// sandboxesPeriod is how often the runtime lists them, sandboxesPace how soon again
-	// after pods have changed.
-	sandboxesPeriod, sandboxesPace = 10 * time.Second, time.Second
-	// mostOfSandbox is the memory above which a sandbox is not spared: a process that
-	// only holds namespaces has less, one that runs the containers inside of it (a
-	// kernel in user space, a virtual machine) has more.
+	// sandboxesPeriod is the interval between lists of the runtime, sandboxesMinInterval
+	// the shortest one after a change of pods.
+	sandboxesPeriod, sandboxesMinInterval = 10 * time.Second, time.Second
+	// maxSandboxMemory is the memory above which a sandbox is not spared. A process that
+	// only holds namespaces has less. One that runs the containers inside of it (a kernel
+	// in user space, a virtual machine) has more.
 	maxSandboxMemory signals.Bytes = 32 << 20
 )
 
-// sandboxes are those that the container runtime has, of pods by UID. They are
-// listed beside the loop. The zero value has none.
+// sandboxes are the pod sandboxes of the container runtime, listed beside the loop. The zero
+// value has none.
 //
-// A sandbox that is not known is not spared: to end it with its pod costs at worst
-// the reason in the pod's status (docs/decisions/017), while a container that is
-// taken for a sandbox lives on in a pod that is reported as evicted. So nothing is
-// inferred from what is beside the containers of a status, which may be older than
-// a container's restart, and nothing is kept that the runtime does not list. With
-// CRI-O's drop_infra_ctr there is no cgroup of that ID, and none is spared.
+// A sandbox that is not known is not spared. To end it with its pod costs at worst the
+// reason in the pod's status (docs/decisions/017), while a container that is mistaken for a
+// sandbox would run on in a pod that is reported as evicted. So nothing is inferred from a
+// status, which may be older than a container's restart, and a sandbox that the runtime no
+// longer lists is dropped. With CRI-O's drop_infra_ctr there is no cgroup of that ID, and
+// none is spared.
 type sandboxes struct {
 	of    atomic.Pointer[map[string]string]
-	stale chan struct{} // one slot: pods have changed; nil: only the time counts
+	stale chan struct{} // one slot: pods have changed; nil: the period alone counts
 }
 
 func newSandboxes() *sandboxes { return &sandboxes{stale: make(chan struct{}, 1)} }
 
-// renew has the sandboxes listed soon. It does not wait.
+// renew requests a list soon. It does not wait.
 func (s *sandboxes) renew() {
 	select {
 	case s.stale <- struct{}{}:
@@ -47,10 +47,10 @@ func (s *sandboxes) renew() {
 	}
 }
 
-// watch lists the sandboxes until ctx ends. As long as the runtime does not answer,
-// those of its last answer count: a runtime never gives their IDs to containers.
+// watch lists the sandboxes until ctx ends. While the runtime does not answer, the last list
+// counts: a runtime never gives a sandbox's ID to a container.
 func (s *sandboxes) watch(ctx context.Context, list func(context.Context) ([]cri.Sandbox, error)) {
-	repeat(ctx, sandboxesPace, func() bool {
+	repeat(ctx, sandboxesMinInterval, func() bool {
 		if found, err := list(ctx); err == nil {
 			s.set(found)
 		}
@@ -75,14 +75,14 @@ func (s *sandboxes) set(found []cri.Sandbox) {
 	s.of.Store(&of)
 }
 
-// has reports whether a cgroup's name is that of a sandbox of the pod.
+// has reports whether a cgroup belongs to a sandbox of the pod, by its name.
 func (s *sandboxes) has(uid, name string) bool {
 	of := s.of.Load()
 	return of != nil && uid != "" && (*of)[name] == uid
 }
 
-// spared are the directories of a pod's that a kill leaves alone: its sandboxes, and
-// those of processes by which a runtime watches containers.
+// sparedDirectories returns the directories of a pod that a kill spares: its sandboxes, and
+// processes by which a runtime watches containers.
 func (n *node) sparedDirectories(uid string, directories []cgroup.Container) (names []string) {
 	for _, d := range directories {
 		if d.Watches() || n.sandboxes.has(uid, d.Name) && n.cgroups.ContainerMemory(uid, d.Name).Value <= maxSandboxMemory {

@@ -116,7 +116,7 @@ func TestSandboxes_FollowRuntime(t *testing.T) {
 		synctest.Wait()
 		before := asked
 		n.sandboxes.renew()
-		if <-time.After(2 * sandboxesPace); asked != before+1 {
+		if <-time.After(2 * sandboxesMinInterval); asked != before+1 {
 			t.Errorf("asked %d times after pods have changed", asked-before)
 		}
 	})

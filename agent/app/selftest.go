@@ -12,24 +12,24 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// othersWait is how long runtime and API server may keep the first look waiting:
-// what they know is wanted, and memory may be short already.
+// remoteCheckTimeout bounds the delay of the first check by runtime and API server: their
+// answers are useful, but memory may be short already.
 const remoteCheckTimeout = time.Second
 
-// askOthers runs the part of the self-test that others answer.
+// checkRemote runs the part of the self-test that needs runtime and API server.
 func (a *app) checkRemote(ctx context.Context) {
-	asked := make(chan struct{})
+	done := make(chan struct{})
 	a.group.Go(func() {
-		defer close(asked)
+		defer close(done)
 		agent.SelfTest(ctx, a.log, a.remoteChecks())
 	})
 	select {
-	case <-asked:
+	case <-done:
 	case <-time.After(remoteCheckTimeout):
 	}
 }
 
-// checks is the boot self-test: every right that the agent will need, tried.
+// localChecks returns the self-test of every right on the node that the agent will need.
 func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
 	n := a.node
 	checks := []agent.Check{
@@ -78,7 +78,7 @@ func (n *node) canKill(ctx context.Context) error {
 	return errors.Join(lacks...)
 }
 
-// remoteChecks are what others have to answer.
+// remoteChecks returns the self-test of what needs an answer of runtime or API server.
 func (a *app) remoteChecks() (checks []agent.Check) {
 	if a.runtime != nil {
 		checks = append(checks, agent.Check{What: "speaking to the container runtime", Try: a.canReachRuntime,
@@ -91,7 +91,7 @@ func (a *app) remoteChecks() (checks []agent.Check) {
 	return checks
 }
 
-// Patience of the self-test with others.
+// checkTimeout bounds each request of the self-test.
 const checkTimeout = 3 * time.Second
 
 func (a *app) canReachRuntime(ctx context.Context) error {

@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/evict/podstatus"
 )
 
-// openState opens the state file; a fault costs what it would have kept, and
-// not the node.
+// openState opens the state file. After a fault, which is logged, it returns nil: the agent
+// runs without one.
 func openState(c *config.Agent, log *slog.Logger) *checkpoint.Sections {
 	if c.StateFile == "" {
 		return nil
@@ -42,9 +42,8 @@ func openState(c *config.Agent, log *slog.Logger) *checkpoint.Sections {
 	return sections
 }
 
-// sectionOf reads a section of the state file. Of one of another version the fields
-// that can be read are used; of one that can not be read at all, which is logged,
-// nothing is.
+// loadSection reads a section of the state file. Of another version's section the readable
+// fields count. If none can be read, it logs the message lost and returns the zero value.
 func loadSection[T any](s *checkpoint.Sections, name, lost string, log *slog.Logger) (section T) {
 	err := s.Load(name, &section)
 	switch {
@@ -57,10 +56,10 @@ func loadSection[T any](s *checkpoint.Sections, name, lost string, log *slog.Log
 	return section
 }
 
-// savedDecisions is the section of the state file with timers and conditions.
+// decisionsSection is the section of the state file with timers and conditions.
 const decisionsSection = "decisions"
 
-// restored is a machine that goes on where its predecessor ended.
+// restoredMachine returns a machine with the timers and conditions of the state file.
 func restoredMachine(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
 	machine := eviction.New(policy)
 	if sections == nil {
@@ -71,12 +70,11 @@ func restoredMachine(policy *eviction.Policy, sections *checkpoint.Sections, log
 	return machine
 }
 
-// savedRestraint is the section of the state file with what evictions have led
-// to.
+// limiterSection is the section of the state file with the effects of evictions.
 const limiterSection = "restraint"
 
-// openRestraint is a restraint that goes on where its predecessor ended: a restart
-// gives no evictions back.
+// openLimiter returns the limiter with the evictions of the state file, so that a restart
+// does not reset its limits.
 func (a *app) openLimiter(now time.Time) *limiter.Restraint {
 	r := limiter.New(a.config.Restraint.Policy())
 	if a.state == nil {
@@ -93,11 +91,11 @@ func (a *app) saveLimiter(s limiter.Saved) {
 	}
 }
 
-// unreadable is no word of arming: it disarms until the cluster says a word.
+// unreadable is no valid setting: it disarms until the cluster has one.
 const unreadable = "unreadable in the state file"
 
-// rememberedArming is what was said of arming before the start. A part of it that
-// can not be read disarms, since it may have been what disarmed.
+// loadArming returns the settings of the state file. An unreadable part disarms, since it
+// may have been the setting that disarmed.
 func loadArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
 	err := s.Load(armingSection, &m)
 	if err == nil {
@@ -111,11 +109,11 @@ func loadArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
 	return m
 }
 
-// maxQuotedDebt bounds how much is logged of a debt that can not be read, in bytes.
+// maxQuotedStatus bounds the logged part of an unreadable pending status, in bytes.
 const maxQuotedStatus = 2 << 10
 
-// debtsOf are the statuses and events that are still owed to the API server. Each is
-// read by itself; one that can not be read is logged in full.
+// loadPendingStatuses returns the pod statuses and events that the API server has not
+// accepted yet. Each is read by itself, and logged if it can not be read.
 func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.Debt) {
 	var all []json.RawMessage
 	if err := s.Load(statusesSection, &all); err != nil {
@@ -128,7 +126,7 @@ func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []pods
 		n := &d.Notice
 		if err != nil && errors.As(err, new(*json.UnmarshalTypeError)) && n.UID != "" && n.Name != "" && n.Namespace != "" && !n.Decided.IsZero() {
 			log.Warn("a part of what is owed to the API server can not be read: the rest is used", "pod", n.Pod(), "error", err)
-			d.Status, d.Event, d.Ended = true, true, false // in doubt it is owed; the pod is read before it is told
+			d.Status, d.Event, d.Ended = true, true, false // in doubt it is pending; the pod is read before it is patched
 			err = nil
 		}
 		if err != nil {

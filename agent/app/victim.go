@@ -16,10 +16,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/kill"
 )
 
-// Victim implements agent.Victims. PIDs are not freed by the end of a pod that runs
-// nothing but its sandbox, and memory only if it holds files in memory: one that was
-// ended a moment ago, of which the API server's word is still on its way, or that
-// waits to be started again.
+// Victim implements agent.Victims. A pod that runs its sandbox only has ended a moment ago,
+// or waits for a restart. Its end frees no PIDs, and memory only if it holds files in
+// memory. Returns an error if the end of the pod would free nothing.
 func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	found, ok := n.cgroups.Cgroup(e.Pod.UID)
 	if !ok {
@@ -39,16 +38,17 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	return v, nil
 }
 
-// A victim is a pod's cgroup, as it was when the pod was measured, and its end.
+// A victim implements agent.Victim and evict.Processes: it ends the processes in a pod's
+// cgroup as that was when the pod was measured.
 type victim struct {
-	mayAct     func() error // asked right before a signal
+	mayAct     func() error // called right before a signal; an error prevents it
 	evictor    *evict.Ladder
 	eviction   *eviction.Eviction
 	killer     *kill.Killer
 	evicted    *evictedPods
 	target     kill.Target
 	containers []string
-	// held reads the memory of a pod that runs nothing; nil for one that does.
+	// held reads the memory of a pod without processes; nil for one that has some.
 	held func() (signals.Bytes, error)
 
 	finishing sync.Mutex
@@ -65,7 +65,7 @@ func (v *victim) Graceful(ctx context.Context, grace time.Duration, change agent
 	return v.result(v.evictor.Graceful(ctx, v.eviction, v, grace, evict.Changes(change)))
 }
 
-// killed is what became of the pod, which is noted.
+// result converts the result of an eviction, and adds the pod to those that were evicted.
 func (v *victim) result(r evict.Result, err error) (agent.Killed, error) {
 	if err == nil && !r.Withdrawn {
 		v.evicted.add(v.target)
@@ -81,10 +81,10 @@ func (v *victim) result(r evict.Result, err error) (agent.Killed, error) {
 	return k, err
 }
 
-// Containers implements ladder.Processes.
+// Containers implements evict.Processes.
 func (v *victim) Containers() []string { return v.containers }
 
-// Kill implements ladder.Processes.
+// Kill implements evict.Processes.
 func (v *victim) Kill(ctx context.Context) (evict.Ended, error) {
 	if err := v.mayAct(); err != nil {
 		return evict.Ended{}, err
@@ -92,7 +92,7 @@ func (v *victim) Kill(ctx context.Context) (evict.Ended, error) {
 	return endedOf(v.killer.Immediate(ctx, v.target))
 }
 
-// End implements ladder.Processes.
+// End implements evict.Processes.
 func (v *victim) End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (evict.Ended, error) {
 	if err := v.mayAct(); err != nil {
 		return evict.Ended{}, err
@@ -113,7 +113,7 @@ func (v *victim) Finish(ctx context.Context) (agent.Killed, error) {
 	return v.result(evict.Result{Ended: e}, err)
 }
 
-// Await implements ladder.Processes.
+// Await implements evict.Processes.
 func (v *victim) Await(ctx context.Context) error {
 	_, err := endedOf(kill.Result{}, v.killer.Await(ctx, v.target))
 	if err == nil && v.held != nil {
@@ -122,13 +122,12 @@ func (v *victim) Await(ctx context.Context) error {
 	return err
 }
 
-// ended tells a kill that has begun from one that could not: of a pod whose
-// processes got their signal what is left counts as lingering, whatever went
-// wrong then; and so does that of a pod where the kill goes on.
+// endedOf converts the result of a kill. Returns the error of a kill that could not begin.
+// After the first signal, and while the kill goes on, an error means that processes remain.
 func endedOf(r kill.Result, err error) (evict.Ended, error) {
 	e := evict.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, Rest: r.Rest}
 	switch {
-	case errors.Is(err, kill.ErrGone): // nobody is left: the goal, not a fault
+	case errors.Is(err, kill.ErrGone): // no process is left: the goal, not a fault
 		return e, nil
 	case err != nil && (r.Signalled > 0 || r.Rest != nil):
 		e.Lingering = true
@@ -137,33 +136,32 @@ func endedOf(r kill.Result, err error) (evict.Ended, error) {
 	return e, err
 }
 
-// leastHeld is the memory or disk space from which on a pod without processes is worth
-// an eviction. A sandbox holds less.
+// minHeld is the least memory or disk space for which a pod without processes is evicted. A
+// sandbox holds less.
 const minHeld signals.Bytes = 4 << 20
 
-// holds reports whether a pod without processes holds memory that outlives them: files
-// in memory, as of an emptyDir of medium Memory.
+// holdsMemory reports whether a pod without processes holds memory that outlives them, such
+// as files in an emptyDir of medium Memory.
 func (n *node) holdsMemory(pod *signals.Pod) bool {
 	return n.cgroups.Held(pod.UID) >= minHeld && betweenRuns(pod)
 }
 
-// stores reports whether a pod without processes holds disk space.
+// holdsDisk reports whether a pod without processes holds disk space.
 func holdsDisk(c *signals.Candidate) bool {
 	used := c.Usage.EphemeralStorage
 	return used.Known && used.Value >= minHeld && betweenRuns(c.Pod)
 }
 
-// betweenRuns reports whether a pod without processes waits for a container that
-// crashes to be started again. A container that is said to run has ended a moment ago:
-// whether the pod has succeeded is not reported yet, and its volumes may be about to
-// be removed.
+// betweenRuns reports whether a pod without processes waits for the restart of a container.
+// A container that is reported as running has ended a moment ago: the pod may have
+// succeeded, and its volumes may be about to be removed.
 func betweenRuns(pod *signals.Pod) bool {
 	return !slices.ContainsFunc(pod.Containers, func(c signals.Container) bool { return c.ID != "" })
 }
 
-// freeable returns why the end of a pod that runs no process would not free what is
-// short of; nil if it would. Files in memory are freed when the kubelet unmounts
-// their volume, and it does so once the API server has the pod failed.
+// checkFreeable returns an error if the end of a pod without processes would not free the
+// resource that is short. Files in memory are freed when the kubelet unmounts their volume,
+// after the pod has failed at the API server.
 func (n *node) checkFreeable(pod *signals.Pod, short signals.Signal) error {
 	held := signals.Format(signals.Amount(n.cgroups.Held(pod.UID)), signals.UnitBytes)
 	switch {
@@ -177,13 +175,13 @@ func (n *node) checkFreeable(pod *signals.Pod, short signals.Signal) error {
 	return nil
 }
 
-// unmountPace is how often memory is read that an unmount of volumes is about to
-// free.
-const unmountPace = 500 * time.Millisecond
+// unmountPeriod is the interval between reads of memory that an unmount is to free.
+const unmountPeriod = 500 * time.Millisecond
 
-// awaitUnmount waits until a pod without processes has given its memory back.
+// awaitUnmount waits until the memory of a pod without processes is free. Returns an error
+// if ctx ends before.
 func (v *victim) awaitUnmount(ctx context.Context) error {
-	tick := time.NewTicker(unmountPace)
+	tick := time.NewTicker(unmountPeriod)
 	defer tick.Stop()
 	for {
 		switch held, err := v.held(); {
@@ -198,7 +196,7 @@ func (v *victim) awaitUnmount(ctx context.Context) error {
 	}
 }
 
-// heldIn reads what a pod's cgroup is charged for without page cache.
+// memoryHeld reads the memory charged to a pod's cgroup without page cache.
 func memoryHeld(h cgroup.Hierarchy, t kill.Target) (signals.Bytes, error) {
 	m, err := cgroup.OpenMemory(h, t.Path)
 	if err != nil {

@@ -232,7 +232,7 @@ func TestVictim_AwaitsUnmount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 2*unmountPace)
+	short, cancel := context.WithTimeout(t.Context(), 2*unmountPeriod)
 	defer cancel()
 	if err := v.(*victim).Await(short); err == nil {
 		t.Error("over while the file is there")
