@@ -19,21 +19,21 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
 )
 
-// flagged is a safety that nobody speaks to.
-func flagged(dryRun bool) *armingState { return spokenTo("", dryRun) }
+// stateWithoutFile returns a state with the flag as its only input.
+func stateWithoutFile(dryRun bool) *armingState { return newTestState("", dryRun) }
 
-func spokenTo(file disarmfile.File, dryRun bool) *armingState {
+func newTestState(file disarmfile.File, dryRun bool) *armingState {
 	return newArmingState(file, dryRun, arming.Memory{}, func(arming.Memory) {}, slog.New(slog.DiscardHandler))
 }
 
-// By hand, under systemd and from the chart an agent that was given no flag touches
-// nothing until it is armed.
+// An agent without flags changes nothing until it is armed: by hand, under systemd and from
+// the chart.
 func TestArmingState_DisarmedByDefault(t *testing.T) {
 	c, err := config.Load("", config.AddFlags(pflag.NewFlagSet("agent", pflag.ContinueOnError)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := flagged(c.DryRun)
+	s := stateWithoutFile(c.DryRun)
 	if armed, why := s.Check(); armed || !strings.Contains(why, "dryRun") {
 		t.Errorf("armed %v: %s", armed, why)
 	}
@@ -49,7 +49,7 @@ func TestArmingState_DisarmedByDefault(t *testing.T) {
 func TestArmingState_FileDisarms(t *testing.T) {
 	dir := t.TempDir()
 	file := disarmfile.File(filepath.Join(dir, "sub", "disarm"))
-	s, changes := spokenTo(file, false), 0
+	s, changes := newTestState(file, false), 0
 	s.onChange(func() { changes++ })
 	steps := []struct {
 		about string
@@ -85,11 +85,11 @@ func TestArmingState_FileDisarms(t *testing.T) {
 	}
 }
 
-// Who looked before the file was made, and comes late to say so, takes nothing back
-// of what was seen since.
+// A check that began before the file was created must not replace the result of a later
+// one.
 func TestArmingState_LatestStateOfFileCounts(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
-	s := spokenTo(file, false)
+	s := newTestState(file, false)
 	var told atomic.Bool
 	s.onChange(func() { told.Store(s.armed()) })
 	for round := range 200 {
@@ -119,7 +119,7 @@ func TestArmingState_LatestStateOfFileCounts(t *testing.T) {
 }
 
 func TestArmingState_SignalWithoutFileDisarms(t *testing.T) {
-	s := spokenTo("", false)
+	s := newTestState("", false)
 	if err := disarmfile.File("").Create("by a test"); err == nil {
 		t.Error("a file without a name was made")
 	}
@@ -129,11 +129,11 @@ func TestArmingState_SignalWithoutFileDisarms(t *testing.T) {
 	}
 }
 
-// Whoever makes the file is heard before anybody looks.
+// A new file takes effect without a check.
 func TestWatchDisarmFile_FollowsDirectory(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
 	heard := make(chan struct{}, 100)
-	s := spokenTo(file, false)
+	s := newTestState(file, false)
 	s.onChange(func() { heard <- struct{}{} })
 	watched := make(chan struct{}, 100)
 	go watchDisarmFile(t.Context(), file, func() {
@@ -172,7 +172,7 @@ func TestArmingState_SavesSettings(t *testing.T) {
 }
 
 func TestArmingState_ConcurrentUse(t *testing.T) {
-	s := spokenTo(disarmfile.File(filepath.Join(t.TempDir(), "disarm")), true)
+	s := newTestState(disarmfile.File(filepath.Join(t.TempDir(), "disarm")), true)
 	var told atomic.Int64
 	s.onChange(func() { told.Add(1) })
 	s.update(func(w *arming.Words) { w.Findings.Known = true })
@@ -204,7 +204,7 @@ func TestArmingState_ConcurrentUse(t *testing.T) {
 }
 
 func TestArmingState_WaitsUntilArmed(t *testing.T) {
-	s := flagged(true)
+	s := stateWithoutFile(true)
 	begun := make(chan bool)
 	go func() { begun <- s.waitArmed(t.Context()) }()
 	s.update(func(w *arming.Words) { w.DryRun = false })
@@ -213,11 +213,11 @@ func TestArmingState_WaitsUntilArmed(t *testing.T) {
 	}
 }
 
-// What a look costs on the path to a kill.
+// BenchmarkCheck measures the check on the path to a kill.
 func BenchmarkCheck(b *testing.B) {
 	for about, dir := range map[string]string{"there is a directory": b.TempDir(), "there is none": "/nowhere"} {
 		b.Run(about, func(b *testing.B) {
-			s := spokenTo(disarmfile.File(filepath.Join(dir, "disarm")), false)
+			s := newTestState(disarmfile.File(filepath.Join(dir, "disarm")), false)
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Check()

@@ -22,9 +22,9 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// A crowd is a node whose only pod has 16,001 processes. It counts how often memory is
-// looked at from the first kill until what that frees is back.
-type crowd struct {
+// manyProcesses is a node whose only pod has 16,001 processes. It counts observations of
+// memory from the first kill until the memory is free.
+type manyProcesses struct {
 	*node
 	killing, over bool // set and read by the loop and the thread that it waits for
 	begun, last   time.Time
@@ -36,7 +36,7 @@ type crowd struct {
 }
 
 // Observe implements agent.Observer.
-func (c *crowd) Observe(into *signals.Observations, kind signals.Kind) {
+func (c *manyProcesses) Observe(into *signals.Observations, kind signals.Kind) {
 	c.stats.Look(kind, time.Now(), into)
 	if c.killing {
 		now := time.Now()
@@ -46,14 +46,14 @@ func (c *crowd) Observe(into *signals.Observations, kind signals.Kind) {
 }
 
 // Victim implements agent.Victims.
-func (c *crowd) Victim(e *eviction.Eviction) (agent.Victim, error) {
+func (c *manyProcesses) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	v, err := c.node.Victim(e)
 	return &timedVictim{v, c}, err
 }
 
 type timedVictim struct {
 	agent.Victim
-	c *crowd
+	c *manyProcesses
 }
 
 func (v *timedVictim) Immediate(ctx, telling context.Context, wait time.Duration) (agent.Killed, error) {
@@ -70,20 +70,20 @@ func (v *timedVictim) Immediate(ctx, telling context.Context, wait time.Duration
 }
 
 // Report implements agent.Reporter.
-func (c *crowd) Report(d *agent.Decision) {
+func (c *manyProcesses) Report(d *agent.Decision) {
 	if d.Decision == agent.Settled && !c.over {
 		c.killing, c.over, c.whole = false, true, time.Since(c.begun)
 		close(c.settled)
 	}
 }
 
-func (*crowd) Looked(*agent.Outcome, *eviction.Policy) {}
-func (*crowd) Save(eviction.Saved)                     {}
+func (*manyProcesses) Looked(*agent.Outcome, *eviction.Policy) {}
+func (*manyProcesses) Save(eviction.Saved)                     {}
 
-// A kill of 16,000 processes delays no look at memory, neither before nor after it has
-// had its time: another pod may fill it meanwhile.
+// A kill of 16,000 processes delays no observation of memory, neither before nor after its
+// deadline: another pod may fill the memory meanwhile.
 func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
-	c := newCrowd(t)
+	c := newManyProcesses(t)
 	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: eviction.Value{Fraction: 0.9, Percent: "90%"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -107,16 +107,15 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	if c.processes == 0 {
 		t.Error("nothing was killed")
 	}
-	// One is due every 5 ms during the call and every 20 ms behind it. A thread that has
-	// no real-time class gets to one in a hundred.
+	// One is due every 5 ms during the call and every 20 ms after it. A thread without a
+	// real-time class makes one in a hundred.
 	if due := int(c.whole / (4 * eviction.ShortestInterval)); c.looks < due/2 {
 		t.Errorf("%d looks during a kill of %s, at least %d were due", c.looks, c.whole, due)
 	}
 }
 
-// newCrowd has the pod share the processors as pods do: as one, however many its
-// processes are.
-func newCrowd(t *testing.T) *crowd {
+// newManyProcesses starts the pod. Its processes share the CPU weight of one pod.
+func newManyProcesses(t *testing.T) *manyProcesses {
 	t.Helper()
 	sandbox.Need(t)
 	h, err := cgroup.Detect("/sys/fs/cgroup")
@@ -165,6 +164,6 @@ func newCrowd(t *testing.T) *crowd {
 	}
 	t.Cleanup(n.close)
 	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
-	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), flagged(false), &evict.Ladder{}
-	return &crowd{node: n, settled: make(chan struct{})}
+	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), stateWithoutFile(false), &evict.Ladder{}
+	return &manyProcesses{node: n, settled: make(chan struct{})}
 }

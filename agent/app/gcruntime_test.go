@@ -22,40 +22,42 @@ import (
 	"plimsoll.dev/plimsoll/stats"
 )
 
-// A removing runtime counts what it is told to end or to remove.
-type removing struct {
+// A countingRuntime counts requests to stop or remove something.
+type countingRuntime struct {
 	gc.Runtime // nil: nothing else is asked
 	removed    int
 }
 
-func (r *removing) note() error {
+func (r *countingRuntime) note() error {
 	r.removed++
 	return nil
 }
 
-func (r *removing) Sandboxes(context.Context) ([]cri.Sandbox, error) { return nil, r.note() }
+func (r *countingRuntime) Sandboxes(context.Context) ([]cri.Sandbox, error) { return nil, r.note() }
 
-func (r *removing) StopContainer(context.Context, string, time.Duration) error { return r.note() }
+func (r *countingRuntime) StopContainer(context.Context, string, time.Duration) error {
+	return r.note()
+}
 
-func (r *removing) RemoveContainer(context.Context, string) error { return r.note() }
+func (r *countingRuntime) RemoveContainer(context.Context, string) error { return r.note() }
 
-func (r *removing) StopSandbox(context.Context, string) error { return r.note() }
+func (r *countingRuntime) StopSandbox(context.Context, string) error { return r.note() }
 
-func (r *removing) RemoveSandbox(context.Context, string) error { return r.note() }
+func (r *countingRuntime) RemoveSandbox(context.Context, string) error { return r.note() }
 
-func (r *removing) RemoveImage(context.Context, string) error { return r.note() }
+func (r *countingRuntime) RemoveImage(context.Context, string) error { return r.note() }
 
-func (r *removing) Images(context.Context) ([]cri.Image, error) { return nil, nil }
+func (r *countingRuntime) Images(context.Context) ([]cri.Image, error) { return nil, nil }
 
-func (r *removing) ContainerStatus(context.Context, string) (cri.ContainerStatus, error) {
+func (r *countingRuntime) ContainerStatus(context.Context, string) (cri.ContainerStatus, error) {
 	return cri.ContainerStatus{}, nil
 }
 
-// Nobody has noticed the file but who is about to act.
+// The file is found right before the act.
 func TestGuardedRuntime_RemovesNothingWhileDisarmed(t *testing.T) {
 	file := disarmfile.File(filepath.Join(t.TempDir(), "disarm"))
-	inner := &removing{}
-	g := guardedRuntime{inner, spokenTo(file, false)}
+	inner := &countingRuntime{}
+	g := guardedRuntime{inner, newTestState(file, false)}
 	acts := []func() error{
 		func() error { _, err := g.Sandboxes(t.Context()); return err },
 		func() error { return g.StopContainer(t.Context(), "c", 0) },
@@ -89,13 +91,13 @@ func TestGuardedRuntime_RemovesNothingWhileDisarmed(t *testing.T) {
 	}
 }
 
-// The neighbour is looked at once a minute, a word is heard at once.
+// The kubelet is detected once a minute, a setting takes effect at once.
 func TestGarbageCollector_StopsWhenDisarmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config.NewAgent()
 		c.Reclaim = "on"
 		log := slog.New(slog.DiscardHandler)
-		collecting := &garbageCollector{arming: flagged(false), kubelet: &kubeletDetector{config: c, log: log}, log: log}
+		collecting := &garbageCollector{arming: stateWithoutFile(false), kubelet: &kubeletDetector{config: c, log: log}, log: log}
 		begun := time.Now()
 		time.AfterFunc(time.Second, func() {
 			collecting.arming.update(func(w *arming.Words) { w.Hear(arming.Voice{Word: "disarmed"}, arming.Voice{}) })
@@ -109,10 +111,10 @@ func TestGarbageCollector_StopsWhenDisarmed(t *testing.T) {
 	})
 }
 
-// A pausing runtime has two images that no container names, of which sandboxes are
-// made of one. Its configuration names it, its sandboxes do, or neither.
-type pausing struct {
-	*removing
+// A runtimeWithSandboxes has two images that no container names. One is the image of its
+// sandboxes: by its configuration, by the sandboxes, or not known.
+type runtimeWithSandboxes struct {
+	*countingRuntime
 	configured string
 	sandboxes  map[string]string
 	fault      error
@@ -120,57 +122,59 @@ type pausing struct {
 	gone       []string
 }
 
-func (p *pausing) SandboxImage(context.Context) (string, error) { return p.configured, p.fault }
+func (p *runtimeWithSandboxes) SandboxImage(context.Context) (string, error) {
+	return p.configured, p.fault
+}
 
-func (p *pausing) ImageOfSandbox(_ context.Context, id string) (string, error) {
+func (p *runtimeWithSandboxes) ImageOfSandbox(_ context.Context, id string) (string, error) {
 	p.asked++
 	return p.sandboxes[id], nil
 }
 
-func (p *pausing) Sandboxes(context.Context) (all []cri.Sandbox, err error) {
+func (p *runtimeWithSandboxes) Sandboxes(context.Context) (all []cri.Sandbox, err error) {
 	for id := range p.sandboxes {
 		all = append(all, cri.Sandbox{ID: id, UID: "u", Ready: true})
 	}
 	return all, nil
 }
 
-func (p *pausing) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
+func (p *runtimeWithSandboxes) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
 
-func (p *pausing) Images(context.Context) ([]cri.Image, error) {
+func (p *runtimeWithSandboxes) Images(context.Context) ([]cri.Image, error) {
 	all := []cri.Image{{ID: "sha256:pause", Tags: []string{"registry.k8s.io/pause:3.10"}}, {ID: "sha256:old", Tags: []string{"example.com/old:1"}}}
 	return slices.DeleteFunc(all, func(i cri.Image) bool { return slices.Contains(p.gone, i.ID) }), nil
 }
 
-func (p *pausing) RemoveImage(_ context.Context, id string) error {
+func (p *runtimeWithSandboxes) RemoveImage(_ context.Context, id string) error {
 	p.gone = append(p.gone, id)
 	return nil
 }
 
-type silent struct{}
+type discardReporter struct{}
 
-func (silent) Event(string, string) {}
+func (discardReporter) Event(string, string) {}
 
-func (silent) Collected(string, int) {}
+func (discardReporter) Collected(string, int) {}
 
-func (silent) Freed(signals.Reclaimer, int64) {}
+func (discardReporter) Freed(signals.Reclaimer, int64) {}
 
 func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 	for name, c := range map[string]struct {
-		runtime *pausing
+		runtime *runtimeWithSandboxes
 		gone    []string
 	}{
-		"by the configuration": {&pausing{configured: "registry.k8s.io/pause:3.10"}, []string{"sha256:old"}},
-		"by a sandbox":         {&pausing{sandboxes: map[string]string{"a": "sha256:pause", "b": ""}}, []string{"sha256:old"}},
-		"no answer":            {&pausing{fault: errors.New("no answer")}, nil},
-		"unknown":              {&pausing{}, []string{"sha256:old", "sha256:pause"}},
+		"by the configuration": {&runtimeWithSandboxes{configured: "registry.k8s.io/pause:3.10"}, []string{"sha256:old"}},
+		"by a sandbox":         {&runtimeWithSandboxes{sandboxes: map[string]string{"a": "sha256:pause", "b": ""}}, []string{"sha256:old"}},
+		"no answer":            {&runtimeWithSandboxes{fault: errors.New("no answer")}, nil},
+		"unknown":              {&runtimeWithSandboxes{}, []string{"sha256:old", "sha256:pause"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.runtime.removing = &removing{}
+			c.runtime.countingRuntime = &countingRuntime{}
 			conf := config.NewAgent()
 			conf.ImageMinimumGCAge = 0
 			n := &node{disks: stats.OpenDisks(stats.DiskOptions{HostRoot: "/", NodeDirectory: "/"})}
 			images := &sandboxImages{source: c.runtime}
-			collector := newCollector(conf, n, c.runtime, images, noOwners{}, silent{}, slog.New(slog.DiscardHandler))
+			collector := newCollector(conf, n, c.runtime, images, noOwners{}, discardReporter{}, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 2 {

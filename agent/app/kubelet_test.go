@@ -13,12 +13,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/gc"
 )
 
-// What one program collects, no other one does: a kubelet may come, and go,
-// while the agent runs.
+// Only one program collects garbage: a kubelet may appear and disappear while the agent
+// runs.
 func TestGarbageCollector_StopsWhenKubeletAppears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		runtime, log := &askedRuntime{}, slog.New(slog.DiscardHandler)
-		c := &garbageCollector{arming: flagged(false), kubelet: &kubeletDetector{config: config.NewAgent(), log: log}, log: log,
+		runtime, log := &listCounter{}, slog.New(slog.DiscardHandler)
+		c := &garbageCollector{arming: stateWithoutFile(false), kubelet: &kubeletDetector{config: config.NewAgent(), log: log}, log: log,
 			collector: gc.New(runtime, nil, noOwners{}, nil, log, gc.Options{ImageHigh: 100})}
 		ctx, stop := context.WithCancel(t.Context())
 		go c.run(ctx)
@@ -46,8 +46,8 @@ func TestGarbageCollector_StopsWhenKubeletAppears(t *testing.T) {
 	})
 }
 
-// A configuration that can not be read is not used, but it is one: there is a
-// kubelet, which collects and enforces limits.
+// An unreadable configuration is not used, but shows that there is a kubelet, which collects
+// garbage and enforces limits.
 func TestKubeletDetector_UnreadableConfigurationIsPresent(t *testing.T) {
 	c := config.NewAgent()
 	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")

@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// Whoever measures pods, their cgroups are read before one is evicted: the look
-// that confirms it needs counters that are up to date.
+// Cgroups are read before an eviction whatever measures pods: the check that confirms it
+// needs recent counters.
 func TestMeasure_ReadsCgroupsBesideProvider(t *testing.T) {
 	h := cgroup.At(cgroup.V2, t.TempDir())
 	pod := h.Dir("memory", "/kubepods/podab")
@@ -29,7 +29,7 @@ func TestMeasure_ReadsCgroupsBesideProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := &node{cgroups: stats.OpenPods(h, "/"), provider: others{}, source: onePod{}, directories: stats.OpenDirectories(stats.DirectoryOptions{})}
+	n := &node{cgroups: stats.OpenPods(h, "/"), provider: cgrouplessProvider{}, source: onePod{}, directories: stats.OpenDirectories(stats.DirectoryOptions{})}
 	defer n.cgroups.Close()
 	if got := n.Measure(t.Context()); len(got) != 1 {
 		t.Errorf("%+v", got)
@@ -45,18 +45,18 @@ func (onePod) pods() []signals.Pod { return []signals.Pod{{UID: "ab"}} }
 
 func (onePod) fault() error { return nil }
 
-// others measure without a look at cgroups.
-type others struct{ stats.Provider }
+// cgrouplessProvider measures without cgroups.
+type cgrouplessProvider struct{ stats.Provider }
 
-func (others) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
+func (cgrouplessProvider) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	for i := range pods {
 		into = append(into, signals.Candidate{Pod: &pods[i], Usage: &signals.Usage{}})
 	}
 	return into
 }
 
-// onV1 is an empty node on cgroup v1.
-func onV1(t *testing.T) *sandbox.Node {
+// newNodeV1 returns an empty node on cgroup v1.
+func newNodeV1(t *testing.T) *sandbox.Node {
 	t.Helper()
 	sandbox.Need(t)
 	h, err := cgroup.Detect("/sys/fs/cgroup")
@@ -69,11 +69,11 @@ func onV1(t *testing.T) *sandbox.Node {
 	return sandbox.Make(t, "restore", 64<<20)
 }
 
-// An interrupted is a pod with what an agent leaves behind that is killed during a kill:
-// its directory in the pids tree.
-type interrupted string
+// An interruptedKill is the directory, in the pids tree, of a pod whose kill was interrupted
+// by the end of the agent.
+type interruptedKill string
 
-func (dir interrupted) interrupt(t *testing.T) {
+func (dir interruptedKill) interrupt(t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(string(dir), "pids.max"), []byte("0"), 0); err != nil {
 		t.Fatal(err)
@@ -83,22 +83,21 @@ func (dir interrupted) interrupt(t *testing.T) {
 	}
 }
 
-func (dir interrupted) expect(t *testing.T, want string) {
+func (dir interruptedKill) expect(t *testing.T, want string) {
 	t.Helper()
 	if text, err := os.ReadFile(filepath.Join(string(dir), "pids.max")); string(text) != want+"\n" || err != nil {
 		t.Errorf("pids.max is %q, %v, want %s", text, err, want)
 	}
 }
 
-// What an agent has left behind that was killed during a kill is restored at the start
-// of the next one.
+// The next agent restores the state after an interrupted kill.
 func TestOpenNode_RestoresPidsMax(t *testing.T) {
-	box := onV1(t)
+	box := newNodeV1(t)
 	made, err := box.AddPod("6f1d0d7c-2b4e-4a51-9c8a-000000000004", sandbox.BestEffort, "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := interrupted(made.Dir("pids"))
+	pod := interruptedKill(made.Dir("pids"))
 	pod.interrupt(t)
 	n, err := openNode(&config.Agent{ProcRoot: "/proc", CgroupRoot: "/sys/fs/cgroup", NodeCgroup: box.Path()}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -108,17 +107,17 @@ func TestOpenNode_RestoresPidsMax(t *testing.T) {
 	pod.expect(t, "42")
 }
 
-// Where pods are below the kubelet's own cgroup root, its configuration says so. Once
-// they are searched there, a pids.max of 0 may be that of a kill under way.
+// The kubelet's configuration may add a cgroup root. Once pods are searched there, a pids.max
+// of 0 may belong to a kill under way.
 func TestKubeletDetector_RestoresPidsMaxOncePerPlace(t *testing.T) {
-	box := onV1(t)
+	box := newNodeV1(t)
 	const below = "kubelet/kubepods/besteffort/pod6f1d0d7c-2b4e-4a51-9c8a-000000000005"
 	for _, controller := range []string{"memory", "pids"} {
 		if err := os.MkdirAll(filepath.Join(box.Dir(controller), below), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pod := interrupted(filepath.Join(box.Dir("pids"), below))
+	pod := interruptedKill(filepath.Join(box.Dir("pids"), below))
 	pod.interrupt(t)
 	c := &config.Agent{ProcRoot: "/proc", CgroupRoot: "/sys/fs/cgroup", NodeCgroup: box.Path()}
 	c.HostRoot, c.KubeletConfig = "/", filepath.Join(t.TempDir(), "config.yaml")

@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
-// What the controller is asked for is published as long as there is such a pod.
+// A request to the controller is published as long as its pod exists.
 func TestSoftEvictions_EndWithTheirPod(t *testing.T) {
 	var published []podstatus.Request
 	soft, err := podstatus.NewSoft("controller", nil, func(all []podstatus.Request) { published = all })
@@ -21,7 +21,7 @@ func TestSoftEvictions_EndWithTheirPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &softEvictions{soft: soft, pods: &apiPods{Pods: client.WatchPods(t.Context(), &client.Connection{}, nil, nil)},
-		metrics: metrics.New(metrics.Settings{}), arming: flagged(false), log: slog.New(slog.DiscardHandler), outstanding: map[string]podstatus.Notice{}}
+		metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), log: slog.New(slog.DiscardHandler), outstanding: map[string]podstatus.Notice{}}
 	pod := signals.Pod{UID: "a-1", Namespace: "default", Name: "p"}
 	n := evict.Notice{Eviction: &eviction.Eviction{Pod: &pod, Cause: "memory.available"}, Decided: time.Now()}
 	if _, err := r.Request(t.Context(), n, time.Minute); err != nil {

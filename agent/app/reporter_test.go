@@ -18,24 +18,23 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// An askedRuntime counts how often somebody wanted to remove a pod, which
-// begins with a list.
-type askedRuntime struct {
+// A listCounter counts lists of sandboxes, with which the removal of a pod begins.
+type listCounter struct {
 	gc.Runtime // nil: nothing else is asked
 	lists      atomic.Int64
 }
 
-func (a *askedRuntime) Sandboxes(context.Context) ([]cri.Sandbox, error) {
+func (a *listCounter) Sandboxes(context.Context) ([]cri.Sandbox, error) {
 	a.lists.Add(1)
 	return nil, nil
 }
 
-func (a *askedRuntime) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
+func (a *listCounter) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
 
-func (a *askedRuntime) Images(context.Context) ([]cri.Image, error) { return nil, nil }
+func (a *listCounter) Images(context.Context) ([]cri.Image, error) { return nil, nil }
 
-// A pod that is to end softly keeps its grace period and its budget, though a
-// disk is full: its layers are given back when it has ended.
+// A soft eviction for a full disk keeps grace period and budget: the layers are removed when
+// the pod has ended.
 func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 	for _, tc := range []struct {
 		about string
@@ -51,14 +50,14 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				runtime := &askedRuntime{}
+				runtime := &listCounter{}
 				log := slog.New(slog.DiscardHandler)
 				c := config.NewAgent()
 				c.Reclaim = "on"
 				lines := nodestatus.NewLines(io.Discard)
 				defer lines.Close()
-				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: flagged(false), ctx: t.Context(), garbage: &garbageCollector{
-					kubelet: &kubeletDetector{config: c, log: log}, log: log, arming: flagged(false),
+				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), ctx: t.Context(), garbage: &garbageCollector{
+					kubelet: &kubeletDetector{config: c, log: log}, log: log, arming: stateWithoutFile(false),
 					collector: gc.New(runtime, nil, noOwners{}, nil, log, gc.Options{}),
 				}}
 				cause := signals.NodefsAvailable.String()

@@ -19,7 +19,7 @@ import (
 
 const sandboxedUID = "6f1d0d7c-2b4e-4a51-9c8a-000000000007"
 
-// directories are cgroups of a pod as a runtime names them, by their IDs.
+// directories returns the cgroups of a pod for these IDs.
 func directories(prefix string, ids ...string) (all []cgroup.Container) {
 	for _, id := range ids {
 		all = append(all, cgroup.Container{Name: id, Path: "/kubepods.slice/pod/" + prefix + id + ".scope"})
@@ -33,8 +33,7 @@ func withSandboxes(found ...cri.Sandbox) *node {
 	return n
 }
 
-// What is spared is what the runtime calls the pod's sandbox, whatever the pod's
-// status has of its containers, and whatever was spared before.
+// Only sandboxes that the runtime lists now are spared, regardless of the pod's status.
 func TestSparedDirectories_SandboxOfRuntimeOnly(t *testing.T) {
 	n := withSandboxes(cri.Sandbox{ID: "s", UID: sandboxedUID, Ready: true}, cri.Sandbox{ID: "other", UID: "another"}, cri.Sandbox{ID: "none"})
 	for name, c := range map[string]struct {
@@ -60,7 +59,7 @@ func TestSparedDirectories_SandboxOfRuntimeOnly(t *testing.T) {
 	}
 }
 
-// A sandbox in which the containers' memory is, as of a kernel in user space, is not
+// A sandbox that holds the containers' memory, such as a kernel in user space, is not
 // spared: nothing would be freed.
 func TestSparedDirectories_NotSandboxThatHoldsMemory(t *testing.T) {
 	for memory, spared := range map[signals.Bytes]bool{1 << 20: true, maxSandboxMemory + 1: false} {
@@ -88,8 +87,8 @@ func TestSparedDirectories_NotSandboxThatHoldsMemory(t *testing.T) {
 	}
 }
 
-// The list is renewed beside the loop. What the runtime lists no more is spared no
-// more, and a runtime that does not answer changes nothing.
+// The list is read again beside the loop. A sandbox that is no longer listed is no longer
+// spared, and a runtime that does not answer changes nothing.
 func TestSandboxes_FollowRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := [][]cri.Sandbox{{{ID: "s", UID: "u"}}, nil, {{ID: "s2", UID: "u"}}}

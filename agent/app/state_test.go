@@ -21,11 +21,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// goldenBoot is the boot of the files in testdata.
+// goldenBoot is the boot ID of the files in testdata.
 const goldenBoot = "0f7bd3f0-6c6d-4f0e-8d7e-0c8c1b1f7a11"
 
-// openedState is a state file with that text, opened. The caller closes it.
-func openedState(t *testing.T, text string) (s *checkpoint.Sections, notice, path string) {
+// openTestState opens a state file with that text. The caller closes it.
+func openTestState(t *testing.T, text string) (s *checkpoint.Sections, notice, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "state.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -51,7 +51,7 @@ func golden(t *testing.T, name string) string {
 	return string(text)
 }
 
-// checkGolden holds all that an agent takes from the state to what testdata has.
+// checkGolden compares everything that an agent loads with testdata.
 func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 	t.Helper()
 	log, at := book.Logger(), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -84,13 +84,13 @@ func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 	}
 }
 
-// A golden file is as the agent of that version wrote it. It is never changed: a
-// new version gets a file of its own.
+// A golden file was written by an agent of that version. It is never changed: a new version
+// gets a file of its own.
 func TestState_OlderVersionsAreMigrated(t *testing.T) {
-	current, _, _ := openedState(t, golden(t, "state-v3.json"))
+	current, _, _ := openTestState(t, golden(t, "state-v3.json"))
 	defer current.Close()
 	checkGolden(t, current, &logcapture.Book{})
-	s, notice, path := openedState(t, golden(t, "state-v2.json"))
+	s, notice, path := openTestState(t, golden(t, "state-v2.json"))
 	checkGolden(t, s, &logcapture.Book{})
 	if !strings.Contains(notice, "continuing") {
 		t.Errorf("%q", notice)
@@ -101,19 +101,19 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"version": 3`) {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	again, _, _ := openedState(t, string(text)) // the sections that were not saved again are still there
+	again, _, _ := openTestState(t, string(text)) // the sections that were not saved again are still there
 	defer again.Close()
 	checkGolden(t, again, &logcapture.Book{})
 
 	first := `{"version": 1, "bootID": "` + goldenBoot + `", "saved": "2026-11-20T10:00:00Z", "state": {"conditions": [{"condition": "DiskPressure", "true": true, "lastMet": "2026-11-20T10:00:00Z"}]}}`
-	s, _, _ = openedState(t, first)
+	s, _, _ = openTestState(t, first)
 	defer s.Close()
 	if d := loadSection[eviction.Saved](s, decisionsSection, "lost", (&logcapture.Book{}).Logger()); len(d.Conditions) != 1 || !d.Conditions[0].True {
 		t.Errorf("version 1: %+v", d)
 	}
 }
 
-// Operators read the file by its example in the documents.
+// The example in the documents has the form of the file.
 func TestState_DocumentedExampleHasThisVersion(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
@@ -143,7 +143,7 @@ func TestState_DocumentedExampleHasThisVersion(t *testing.T) {
 			t.Errorf("the example has no section %s", name)
 		}
 	}
-	s, notice, _ := openedState(t, strings.Replace(example, "d92db08c-2de2-49ae-9712-9e3543189331", goldenBoot, 1))
+	s, notice, _ := openTestState(t, strings.Replace(example, "d92db08c-2de2-49ae-9712-9e3543189331", goldenBoot, 1))
 	defer s.Close()
 	saved := loadSection[eviction.Saved](s, decisionsSection, "lost", (&logcapture.Book{}).Logger())
 	if !strings.Contains(notice, "continuing") || len(saved.Thresholds) == 0 || len(saved.Conditions) == 0 {
@@ -153,7 +153,7 @@ func TestState_DocumentedExampleHasThisVersion(t *testing.T) {
 
 func TestState_LaterVersionIsReadAsFarAsKnown(t *testing.T) {
 	text := strings.Replace(golden(t, "state-v2.json"), `"version": 2`, `"version": 9, "later": [1]`, 1)
-	s, notice, path := openedState(t, text)
+	s, notice, path := openTestState(t, text)
 	defer s.Close()
 	checkGolden(t, s, &logcapture.Book{})
 	if !strings.Contains(notice, "version 9") || !strings.Contains(notice, path+".later") {
@@ -170,7 +170,7 @@ func TestState_LaterVersionIsReadAsFarAsKnown(t *testing.T) {
 		`"ended": true`, `"ended": "yes"`, // of the first debt
 		`"uid": "u2"`, `"uid": 7`, // of the second
 	).Replace(text)
-	s, _, _ = openedState(t, text)
+	s, _, _ = openTestState(t, text)
 	defer s.Close()
 	if d := loadSection[eviction.Saved](s, decisionsSection, "lost", book.Logger()); len(d.Thresholds) != 1 || d.Thresholds[0].FirstObserved.IsZero() || len(d.Conditions) != 1 || len(d.Unknown) != 1 {
 		t.Errorf("decisions: %+v", d)
@@ -189,7 +189,7 @@ func TestState_LaterVersionIsReadAsFarAsKnown(t *testing.T) {
 	}
 }
 
-// TestState_ASetClockEndsNoGracePeriod: the agent ends, the time of day is set, and
+// TestState_ClockChangeEndsNoGracePeriod: the agent ends, the time of day is set, and
 // the next agent starts 5 s after.
 func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {
@@ -236,13 +236,13 @@ func TestState_ClockChangeEndsNoGracePeriod(t *testing.T) {
 	}
 }
 
-// soft is a setting for the signal memory.available.
+// soft returns a setting for the signal memory.available.
 func soft(text string) config.Map {
 	return config.Map{Set: true, Settings: []config.Setting{{Key: "memory.available", Text: text}}}
 }
 
-// A minute ago, by the time since boot, an agent saw a threshold met; the time of day
-// was set forward by an hour since.
+// By the time since boot, an agent found a threshold met a minute ago. Since then the time of
+// day was set forward by an hour.
 func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 	c := config.NewAgent()
 	c.EvictionSoft, c.EvictionSoftGracePeriod = soft("500Mi"), soft("10m")
@@ -285,8 +285,8 @@ func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 	}
 }
 
-// restarted is a program with the state that the one before it has left.
-func restarted(t *testing.T, path string, log *slog.Logger) *app {
+// restart returns an app with the state file of an earlier one.
+func restart(t *testing.T, path string, log *slog.Logger) *app {
 	t.Helper()
 	file, err := checkpoint.Open(path, "boot")
 	if err != nil {
@@ -303,7 +303,7 @@ func restarted(t *testing.T, path string, log *slog.Logger) *app {
 
 func TestState_LimiterSurvivesRestart(t *testing.T) {
 	book, path, now := &logcapture.Book{}, filepath.Join(t.TempDir(), "state.json"), time.Now()
-	first := restarted(t, path, book.Logger())
+	first := restart(t, path, book.Logger())
 	r := first.openLimiter(now)
 	if r.Spent("ns", false, now).By != limiter.None {
 		t.Fatal("a new agent has a past")
@@ -311,13 +311,13 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 	r.Evicted("ns", "owner", now)
 	first.saveLimiter(r.Save())
 	first.state.Close()
-	second := restarted(t, path, book.Logger())
+	second := restart(t, path, book.Logger())
 	if hold := second.openLimiter(now).Spent("ns", false, now); hold.By != limiter.Budget || hold.Until.Sub(now) != time.Hour {
 		t.Errorf("after a restart: %+v", hold)
 	}
 	second.state.Save(limiterSection, "no restraint at all")
 	second.state.Close()
-	third := restarted(t, path, book.Logger())
+	third := restart(t, path, book.Logger())
 	defer third.state.Close()
 	if third.openLimiter(now).Spent("ns", false, now).By != limiter.None || book.Count("forgotten") != 1 {
 		t.Error("a section that is none is not told of, or used")

@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// afterwards is a node with one pod that runs nothing but its sandbox, after its only
-// container was ended by that victim.
-func afterwards(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node, box *sandbox.Node, pod *sandbox.Pod, e *eviction.Eviction) {
+// endedPod returns a node with one pod that runs its sandbox only, after how has ended its
+// container.
+func endedPod(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node, box *sandbox.Node, pod *sandbox.Pod, e *eviction.Eviction) {
 	t.Helper()
 	sandbox.Need(t)
 	h, err := cgroup.Detect("/sys/fs/cgroup")
@@ -49,7 +49,7 @@ func afterwards(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node,
 	t.Cleanup(func() { _ = k.Close() })
 	listed := podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
 	n = &node{cgroups: stats.OpenPods(h, box.Path()), source: listed, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, evictor: &evict.Ladder{}, arming: flagged(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
+		killer: k, evictor: &evict.Ladder{}, arming: stateWithoutFile(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
 	n.provider = n.cgroups
 	n.sandboxes.set([]cri.Sandbox{{ID: "pause", UID: pod.UID}})
 	t.Cleanup(n.cgroups.Close)
@@ -81,10 +81,10 @@ func (p podList) pods() []signals.Pod { return p }
 
 func (podList) fault() error { return nil }
 
-// Whoever ended it: a pod that runs nothing but its sandbox is not evicted for
-// memory. Of disks it may hold as much as before.
+// A pod that runs its sandbox only is not evicted for memory, whatever has ended it. It may
+// use as much disk as before.
 func TestVictim_EndedPodIsNoVictim(t *testing.T) {
-	n, _, _, e := afterwards(t, func(v *victim) (agent.Killed, error) {
+	n, _, _, e := endedPod(t, func(v *victim) (agent.Killed, error) {
 		r, err := v.Kill(t.Context())
 		return agent.Killed{Processes: r.Signalled}, err
 	})
@@ -100,8 +100,8 @@ func TestVictim_EndedPodIsNoVictim(t *testing.T) {
 	}
 }
 
-// The API server's word that a pod was evicted may come after the next look: until
-// then nobody evicts it once more, for whatever reason, unless it runs again.
+// The API server may report an eviction after the next check. Until then the pod is not
+// evicted again for any reason, unless it runs again.
 func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
 	for name, how := range map[string]func(*victim) (agent.Killed, error){
 		"hard": func(v *victim) (agent.Killed, error) { return v.Immediate(t.Context(), t.Context(), time.Minute) },
@@ -111,7 +111,7 @@ func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
 		"hurried": func(v *victim) (agent.Killed, error) { return v.Finish(t.Context()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, box, pod, _ := afterwards(t, how)
+			n, box, pod, _ := endedPod(t, how)
 			if stored, measured := n.Stored(), n.Measure(t.Context()); len(stored) != 0 || len(measured) != 0 {
 				t.Errorf("%+v, %+v", stored, measured)
 			}
@@ -123,32 +123,32 @@ func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
 	}
 }
 
-// reported is an API server that answers at once.
-type reported struct{ statuses int }
+// countingStatus is an API server that answers at once.
+type countingStatus struct{ statuses int }
 
-func (r *reported) Owe(evict.Notice) {}
+func (r *countingStatus) Owe(evict.Notice) {}
 
-func (r *reported) Tell(context.Context, evict.Notice) error {
+func (r *countingStatus) Tell(context.Context, evict.Notice) error {
 	r.statuses++
 	return nil
 }
 
-func (r *reported) Killed(evict.Notice) {}
+func (r *countingStatus) Killed(evict.Notice) {}
 
-func (r *reported) Spared(evict.Notice) {}
+func (r *countingStatus) Spared(evict.Notice) {}
 
-func (r *reported) Announce(evict.Notice) {}
+func (r *countingStatus) Announce(evict.Notice) {}
 
-// A holding is a node with a pod that runs nothing and holds files in memory, and one
-// that runs and holds less.
-type holding struct {
+// A nodeWithHeldMemory has a pod without processes that holds files in memory, and one that
+// runs and holds less.
+type nodeWithHeldMemory struct {
 	*node
 	pods   podList
 	file   string // of the first pod, in memory
-	server *reported
+	server *countingStatus
 }
 
-func newHolding(t *testing.T) *holding {
+func newNodeWithHeldMemory(t *testing.T) *nodeWithHeldMemory {
 	t.Helper()
 	sandbox.Need(t)
 	h, err := cgroup.Detect("/sys/fs/cgroup")
@@ -171,7 +171,7 @@ func newHolding(t *testing.T) *holding {
 		pods = append(pods, signals.Pod{UID: uid, Namespace: "default", Name: name, FromAPI: true, Containers: []signals.Container{{Name: "main"}}})
 	}
 	pods[1].Containers[0].ID = "main"
-	w := &holding{pods: pods, server: &reported{}, file: filepath.Join("/dev/shm", box.Path()[1:]+"-held")}
+	w := &nodeWithHeldMemory{pods: pods, server: &countingStatus{}, file: filepath.Join("/dev/shm", box.Path()[1:]+"-held")}
 	t.Cleanup(func() { _ = os.Remove(w.file) })
 	dd, err := box.Start(boxed[0], "main", exec.Command("dd", "if=/dev/zero", "of="+w.file, "bs=1M", "count=120"))
 	if err != nil {
@@ -183,14 +183,14 @@ func newHolding(t *testing.T) *holding {
 	}
 	box.Run(t, boxed[1], "main", "fill 60MiB")
 	w.node = &node{hierarchy: h, cgroups: stats.OpenPods(h, box.Path()), source: pods, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, evictor: &evict.Ladder{Status: w.server}, arming: flagged(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
+		killer: k, evictor: &evict.Ladder{Status: w.server}, arming: stateWithoutFile(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
 	w.provider = w.cgroups
 	t.Cleanup(w.cgroups.Close)
 	return w
 }
 
-// ranked are the pods in the order in which they are evicted for memory.
-func (w *holding) ranked(t *testing.T) (names []string) {
+// ranked returns the pods in the order in which they are evicted for memory.
+func (w *nodeWithHeldMemory) ranked(t *testing.T) (names []string) {
 	t.Helper()
 	for _, r := range ranking.Rank(w.Measure(t.Context()), signals.MemoryAvailable, 0) {
 		names = append(names, r.Pod.Name)
@@ -198,7 +198,7 @@ func (w *holding) ranked(t *testing.T) (names []string) {
 	return names
 }
 
-func (w *holding) victim(t *testing.T) (agent.Victim, error) {
+func (w *nodeWithHeldMemory) victim(t *testing.T) (agent.Victim, error) {
 	t.Helper()
 	w.Measure(t.Context())
 	return w.Victim(&eviction.Eviction{Pod: &w.pods[0], Cause: signals.MemoryAvailable.String(), Hard: true})
@@ -206,7 +206,7 @@ func (w *holding) victim(t *testing.T) (agent.Victim, error) {
 
 // A pod is between two runs of its container.
 func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
-	w := newHolding(t)
+	w := newNodeWithHeldMemory(t)
 	if got := strings.Join(w.ranked(t), " "); got != "holder innocent" {
 		t.Fatalf("ranked %q", got)
 	}
@@ -225,9 +225,9 @@ func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
 	}
 }
 
-// A soft eviction lasts until the memory is back, not until the processes are gone.
+// A soft eviction lasts until the memory is free, not until the processes have ended.
 func TestVictim_AwaitsUnmount(t *testing.T) {
-	w := newHolding(t)
+	w := newNodeWithHeldMemory(t)
 	v, err := w.victim(t)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestVictim_AwaitsUnmount(t *testing.T) {
 }
 
 func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
-	w := newHolding(t)
+	w := newNodeWithHeldMemory(t)
 	pod := &w.pods[0]
 	for want, change := range map[string]func(){
 		"no API server is there":           func() { w.evictor = &evict.Ladder{} },
@@ -267,19 +267,19 @@ func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
 	}
 }
 
-// Whether a container has succeeded that ended a moment ago is not reported yet.
+// The success of a container that ended a moment ago is not reported yet.
 func TestMeasure_LeavesOutPodThatEndedJustNow(t *testing.T) {
-	w := newHolding(t)
+	w := newNodeWithHeldMemory(t)
 	w.pods[0].Containers[0].ID = "ended-a-moment-ago"
 	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
 		t.Errorf("ranked %q", got)
 	}
 }
 
-// As after a crash on CRI-O, which keeps no sandbox process: what the pod wrote to its
-// volume is still on the disk.
+// After a crash on CRI-O, which has no sandbox process, the pod's volume is still on the
+// disk.
 func TestMeasure_RanksPodWithoutProcessesThatHoldsDisk(t *testing.T) {
-	w := newHolding(t)
+	w := newNodeWithHeldMemory(t)
 	if err := os.Remove(w.file); err != nil {
 		t.Fatal(err)
 	}
