@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"plimsoll.dev/plimsoll/config"
@@ -132,13 +133,15 @@ func (g *garbageCollector) run(ctx context.Context) {
 	for ctx.Err() == nil && g.awaitEnabled(ctx, true) {
 		g.log.Info("collecting dead containers and unused images", "reclaim", g.kubelet.config.Reclaim)
 		enabled, end := context.WithCancel(ctx)
-		go func() {
+		var watch sync.WaitGroup
+		watch.Go(func() {
 			defer end()
 			if g.awaitEnabled(enabled, false) {
 				g.log.Info("dead containers and unused images are not collected any more", "armed", g.arming.armed())
 			}
-		}()
+		})
 		g.collector.Run(enabled)
+		watch.Wait()
 	}
 }
 

@@ -27,7 +27,7 @@ type reporter struct {
 	metrics *metrics.Metrics
 	garbage *garbageCollector
 	arming  *armingState
-	ctx     context.Context // of goroutines that an eviction starts beside the loop
+	beside  func(run func(context.Context)) // runs it beside the loop, until the agent ends
 
 	conditions *nodestatus.Conditions // these are nil without an API server
 	events     *nodestatus.Events
@@ -105,10 +105,10 @@ func (r *reporter) record(o *agent.Outcome) {
 // any other stopped. That kills what still runs of the pod: a soft eviction has to be over.
 func (r *reporter) release(cause, uid string) {
 	if s, err := signals.Parse(cause); err != nil || s.Definition().Condition == signals.DiskPressure {
-		go r.garbage.removePod(r.ctx, uid)
+		r.beside(func(ctx context.Context) { r.garbage.removePod(ctx, uid) })
 		return
 	}
-	go r.garbage.stopSandbox(r.ctx, uid)
+	r.beside(func(ctx context.Context) { r.garbage.stopSandbox(ctx, uid) })
 }
 
 // updateCrossings records since when hard thresholds are crossed.
@@ -209,8 +209,9 @@ func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
 // openReporter opens everything that reports: events, conditions and leases, pod statuses,
 // probes and metrics.
 func (a *app) openReporter(ctx context.Context) error {
-	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming, ctx: ctx,
-		pulse: healthz.NewPulse(a.config.MonitoringPeriod)}
+	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming,
+		beside: func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
+		pulse:  healthz.NewPulse(a.config.MonitoringPeriod)}
 	if err := a.openEvictor(ctx); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 				c.Reclaim = "on"
 				lines := nodestatus.NewLines(io.Discard)
 				defer lines.Close()
-				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), ctx: t.Context(), garbage: &garbageCollector{
+				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), beside: func(run func(context.Context)) { go run(t.Context()) }, garbage: &garbageCollector{
 					kubelet: &kubeletDetector{config: c, log: log}, log: log, arming: stateWithoutFile(false),
 					collector: gc.New(runtime, nil, noOwners{}, nil, log, gc.Options{}),
 				}}
