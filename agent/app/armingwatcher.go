@@ -14,6 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
+	"plimsoll.dev/plimsoll/internal/cri"
 	"plimsoll.dev/plimsoll/internal/doctor"
 	"plimsoll.dev/plimsoll/internal/doctor/examine"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
@@ -188,7 +189,7 @@ const missingRight = "right-missing"
 // server does not answer, the last finding about them holds. Returns an error if the node
 // can not be examined.
 func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
-	_, fault := examine.RuntimeEndpoint(a.config)
+	_, fault := cri.Locate(a.config.ContainerRuntimeEndpoint, a.config.HostRoot)
 	o, err := examine.Options(a.config, a.api, a.runtime, fault)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"plimsoll.dev/plimsoll/config"
 	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/cri"
-	"plimsoll.dev/plimsoll/internal/doctor/examine"
 	"plimsoll.dev/plimsoll/internal/kube/client"
 	"plimsoll.dev/plimsoll/stats"
 )
@@ -42,9 +41,9 @@ func (a *app) openAPI(ctx context.Context) error {
 // of images and layers that it reports. It does not wait for an answer.
 func (a *app) openRuntime(ctx context.Context) error {
 	c := a.config
-	endpoint, err := examine.RuntimeEndpoint(c)
+	endpoint, err := cri.Locate(c.ContainerRuntimeEndpoint, c.HostRoot)
 	switch {
-	case errors.Is(err, examine.ErrNoRuntime):
+	case errors.Is(err, cri.ErrNoRuntime):
 		a.log.Info("no container runtime: nothing is collected, and writable layers are not measured", "reason", err)
 	case err != nil:
 		return err

@@ -21,7 +21,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// says is the lease of an agent, renewed now or so long ago.
+// agentLease returns the lease of an agent, renewed now or so long ago.
 func agentLease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
@@ -31,7 +31,7 @@ func agentLease(node, armed, reason string, ago time.Duration) *coordinationv1.L
 	}
 }
 
-// A desk is an API server of leases, one ConfigMap and Nodes that all exist.
+// A fakeServer is an API server of leases and one ConfigMap, with every Node.
 type fakeServer struct {
 	leases []coordinationv1.Lease
 

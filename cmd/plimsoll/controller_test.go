@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Without an API server there is nothing to do, and that is said.
+// Without an API server the controller does not start, and reports that.
 func TestController_NeedsServer(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var errs bytes.Buffer

@@ -1,13 +1,34 @@
+// Package process prepares the process of a program: its log, and Go's share of the memory
+// limit.
+//
+// Agent and controller do both at their start, before anything else runs. Nothing here
+// depends on the program.
 package process
 
 import (
+	"io"
 	"log/slog"
 	"math"
 	"os"
 	"runtime/debug"
 
+	"k8s.io/klog/v2"
+
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
+
+// NewLogger returns a logger that writes to lines, as JSON if the format is json, else
+// as text. Libraries of Kubernetes log through it too. Decisions do not pass through it.
+func NewLogger(format string, verbosity int64, lines io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(verbosity)}
+	var handler slog.Handler = slog.NewTextHandler(lines, options)
+	if format == "json" {
+		handler = slog.NewJSONHandler(lines, options)
+	}
+	log := slog.New(handler)
+	klog.SetSlogLogger(log)
+	return log
+}
 
 // programText is what the program's own code takes of a memory limit besides Go's
 // memory, in bytes: 30 MiB resident, which the agent locks.

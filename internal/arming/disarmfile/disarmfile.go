@@ -1,8 +1,8 @@
-// Package disarmfile looks for, makes and removes the file whose existence keeps an agent
-// from acting.
+// Package disarmfile looks for, creates and removes the file whose existence disarms an
+// agent.
 //
-// It needs no API server: agent and commands agree on a path alone. A file that can not
-// be looked for is neither there nor absent, but hidden.
+// It needs no API server: agent and commands share nothing but the path. If the lookup of
+// the file fails, its state is [arming.Hidden].
 package disarmfile
 
 import (
@@ -16,12 +16,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming"
 )
 
-// A File is the path of the file whose existence disarms; empty: there is
-// none.
+// A File is the path of the disarm file; an empty one means that there is no such file.
 type File string
 
 // State looks for the file by one system call, the lookup of a name in a file system of
-// memory. A link that leads nowhere is there, too.
+// memory. A link to a missing file is present too.
 func (f File) State() arming.File {
 	if f == "" {
 		return arming.Absent
@@ -36,7 +35,8 @@ func (f File) State() arming.File {
 	return arming.Hidden
 }
 
-// Create makes the file, and its directory where it is missing.
+// Create creates the file, and its directory if that is missing. Returns an error if it can
+// not, or if the path is empty.
 func (f File) Create(why string) error {
 	if f == "" {
 		return errors.New("make the disarm file: there is none, by --disarm-file")
@@ -55,7 +55,7 @@ func (f File) Create(why string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Remove removes the file. That there is none is no error.
+// Remove removes the file. Returns an error if it exists and can not be removed.
 func (f File) Remove() error {
 	if f == "" {
 		return nil

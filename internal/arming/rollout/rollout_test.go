@@ -62,7 +62,7 @@ func TestOutcomeOf(t *testing.T) {
 		}
 		got := r.outcomeOf("n", s, begun)
 		if tc.want.node = "n"; tc.want.reason == "" {
-			tc.want.reason = got.reason // as the test of its text says
+			tc.want.reason = got.reason
 		}
 		if nodes, complete := s.nodes(); got != tc.want || !complete || len(nodes) == 0 != tc.absent || got.reason == "" {
 			t.Errorf("%s: %+v, want %+v; nodes %v", tc.about, got, tc.want, nodes)

@@ -1,15 +1,16 @@
-// Package examine has the doctor look at a node or a cluster for the configuration of an
-// agent, and writes what was found.
+// Package examine has the doctor examine a node or a cluster for the configuration of an
+// agent, and writes the findings.
 //
-// Facts come from package probe, what they mean from package doctor: this one says where
-// to look, and changes nothing.
+// Package probe reads facts, package doctor judges them. This package only derives from the
+// configuration where to look. It changes nothing.
 package examine
 
 import (
 	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -24,14 +25,15 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// Node looks at this node as an agent of that configuration finds it.
+// Node examines this node as an agent with that configuration would find it. Returns an
+// error if the configuration can not be used.
 func Node(ctx context.Context, c *config.Agent, version string) ([]doctor.Finding, error) {
 	api, err := client.Connect(client.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "plimsoll-doctor/" + version})
 	if err != nil {
 		return nil, err
 	}
 	var runtime *cri.Client
-	endpoint, fault := RuntimeEndpoint(c)
+	endpoint, fault := cri.Locate(c.ContainerRuntimeEndpoint, c.HostRoot)
 	if fault == nil {
 		if runtime, err = cri.Open(cri.Options{Endpoint: endpoint, Timeout: c.RuntimeRequestTimeout}); err != nil {
 			return nil, err
@@ -46,8 +48,8 @@ func Node(ctx context.Context, c *config.Agent, version string) ([]doctor.Findin
 	return doctor.Examine(probe.Node(ctx, o)), nil
 }
 
-// Options says where an agent of that configuration looks. The runtime is nil
-// with the fault that is why.
+// Options returns where an agent with that configuration looks. If the runtime is nil, fault
+// is the reason. Returns an error if the thresholds are not valid.
 func Options(c *config.Agent, api *client.Connection, runtime *cri.Client, fault error) (probe.NodeOptions, error) {
 	lines, err := ourLines(c)
 	if err != nil {
@@ -63,7 +65,7 @@ func Options(c *config.Agent, api *client.Connection, runtime *cri.Client, fault
 		KubeletConfig: c.KubeletConfig, KubeletCgroupRoot: c.KubeletCgroupRoot, KubeletRoot: c.RootDir, StateFile: c.StateFile, Runtime: runtime,
 	}
 	if runtime == nil && fault != nil && c.ContainerRuntimeEndpoint != config.NoRuntime {
-		o.RuntimeFault = strings.TrimPrefix(fault.Error(), ErrNoRuntime.Error()+": ")
+		o.RuntimeFault = strings.TrimPrefix(fault.Error(), cri.ErrNoRuntime.Error()+": ")
 	}
 	if api != nil && api.Configured() {
 		o.Client, o.NodeName = api.Client(), api.NodeName()
@@ -83,8 +85,8 @@ func limitsOff(c *config.Agent) string {
 	return ""
 }
 
-// ourLines are the thresholds of a configuration, without those that follow from
-// what the node's disks turn out to be.
+// ourLines returns the thresholds of a configuration, without those that depend on the
+// layout of the node's filesystems.
 func ourLines(c *config.Agent) (lines []doctor.Line, err error) {
 	policy, err := c.Policy(signals.Single)
 	if err != nil {
@@ -99,7 +101,8 @@ func ourLines(c *config.Agent) (lines []doctor.Line, err error) {
 	return lines, nil
 }
 
-// Cluster looks at a cluster from outside.
+// Cluster examines a cluster from outside of its nodes. Returns an error if the API server is
+// not known.
 func Cluster(ctx context.Context, c *config.Agent, version string) ([]doctor.Finding, error) {
 	clients, err := client.DialAsUser(c.Kubeconfig, "plimsoll-doctor/"+version)
 	if err != nil {
@@ -108,26 +111,32 @@ func Cluster(ctx context.Context, c *config.Agent, version string) ([]doctor.Fin
 	return doctor.ExamineCluster(probe.Cluster(ctx, probe.ClusterOptions{Client: clients.Electing, Namespace: cmp.Or(c.HeartbeatNamespace, "plimsoll-system")})), nil
 }
 
-// ErrNoRuntime is the error of [RuntimeEndpoint] on a node without a container runtime.
-var ErrNoRuntime = errors.New("none was asked for")
-
-// RuntimeEndpoint is where the container runtime listens. One that was named
-// has to be a valid endpoint; one that was not need not be there.
-func RuntimeEndpoint(c *config.Agent) (string, error) {
-	switch given := c.ContainerRuntimeEndpoint; given {
-	case config.NoRuntime:
-		return "", ErrNoRuntime
-	case "":
-		endpoint, err := cri.Find(c.HostRoot)
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", ErrNoRuntime, err)
-		}
-		return endpoint, nil
-	default:
-		endpoint, err := cri.ParseEndpoint(given)
-		if socket, parsed := strings.CutPrefix(endpoint, "unix://"); parsed {
-			return cri.ParseEndpoint(c.OnHost(socket))
-		}
-		return endpoint, err
+// WriteJSON writes findings as one JSON object.
+func WriteJSON(out io.Writer, found []doctor.Finding) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if found == nil {
+		found = []doctor.Finding{} // a list without entries, for scripts
 	}
+	return encoder.Encode(struct {
+		Errors   int              `json:"errors"`
+		Warnings int              `json:"warnings"`
+		Findings []doctor.Finding `json:"findings"`
+	}{doctor.Count(found, doctor.Error), doctor.Count(found, doctor.Warning), found})
+}
+
+// WriteText writes findings as text, each with its remedy.
+func WriteText(out io.Writer, found []doctor.Finding) error {
+	var b strings.Builder
+	for _, f := range found {
+		where := ""
+		if f.Node != "" {
+			where = ", node " + f.Node
+		}
+		fmt.Fprintf(&b, "%s %s%s\n  %s\n  Remedy: %s\n", f.Severity, f.Code, where, f.What, f.Remedy)
+	}
+	fmt.Fprintf(&b, "%d errors, %d warnings, %d infos\n", doctor.Count(found, doctor.Error), doctor.Count(found, doctor.Warning), doctor.Count(found, doctor.Info))
+	_, err := io.WriteString(out, b.String())
+	return err
 }

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"plimsoll.dev/plimsoll/config"
+	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// What an agent is configured to do becomes what a doctor compares with.
-func TestOurs(t *testing.T) {
+// The doctor compares with the configuration of the agent.
+func TestOptions_HaveConfiguration(t *testing.T) {
 	c, err := config.ParseFile([]byte(`{apiVersion: plimsoll.dev/v1alpha1, kind: AgentConfiguration,
 evictionHard: {memory.available: 500Mi, containerfs.available: 5%}, evictionSoft: {nodefs.available: 10%}, evictionSoftGracePeriod: {nodefs.available: 1m},
 localStorageCapacityIsolation: false, softEviction: direct, pressureConditions: kubelet}`))
@@ -29,23 +30,9 @@ localStorageCapacityIsolation: false, softEviction: direct, pressureConditions: 
 	}
 }
 
-// The host's root comes before the runtime's socket, whether it was named or
-// found.
-func TestARuntimeThatWasNamedIsTheHosts(t *testing.T) {
-	for _, tc := range []struct{ root, given, want string }{
-		{"/", "unix:///run/crio/crio.sock", "unix:///run/crio/crio.sock"},
-		{"/host", "unix:///run/crio/crio.sock", "unix:///host/run/crio/crio.sock"},
-		{"/host", "/run/crio/crio.sock", "unix:///host/run/crio/crio.sock"},
-	} {
-		c := config.NewAgent()
-		c.HostRoot, c.ContainerRuntimeEndpoint = tc.root, tc.given
-		if got, err := RuntimeEndpoint(c); got != tc.want || err != nil {
-			t.Errorf("%s below %s: %q, %v, want %q", tc.given, tc.root, got, err, tc.want)
-		}
-	}
-	c := config.NewAgent()
-	c.ContainerRuntimeEndpoint = "tcp://127.0.0.1:1"
-	if got, err := RuntimeEndpoint(c); err == nil {
-		t.Errorf("%q is no socket", got)
+// The configuration and the runtime's package have the same word for no runtime.
+func TestNoRuntime(t *testing.T) {
+	if _, err := cri.Locate(config.NoRuntime, "/"); !errors.Is(err, cri.ErrNoRuntime) {
+		t.Errorf("%q: %v", config.NoRuntime, err)
 	}
 }
