@@ -81,7 +81,7 @@ var mayImport = map[string]struct {
 		"it puts the agent together; the controller is not linked with it"},
 	"lifecycle/app": {[]string{"config", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/nodestatus", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
 		"it puts the controller together; the agent is not linked with it"},
-	"cmd/plimsoll": {[]string{"agent/app", "config", "eviction/signals", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/nodestatus", "internal/strictyaml", "lifecycle/app", "simulate"},
+	"cmd/plimsoll": {[]string{"agent/app", "config", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/nodestatus", "internal/strictyaml", "lifecycle/app", "simulate"},
 		"it holds commands: flags, help and exit statuses; what they do is done elsewhere"},
 
 	// What is not the product: it may use the product, never the other way round.

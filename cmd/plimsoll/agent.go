@@ -20,11 +20,11 @@ met, garbage is collected for a disk, and then the pod that hurts most is evicte
 The agent starts disarmed, and only reports what it would do, until plimsoll arm
 or with --dry-run=false. Decisions are JSON lines on standard error. SIGTERM and
 SIGINT end the agent; the pods stay as they are.`,
-		Args: takesNothing,
+		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags win over it")
-	cmd.RunE = untilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) },
+	cmd.RunE = runUntilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) },
 		func(ctx context.Context, c *config.Agent, out io.Writer) error {
 			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
 		})

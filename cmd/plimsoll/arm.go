@@ -12,12 +12,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// A command of arming is a line of this table.
+// An armingCommand is one of the commands that change the arming of agents.
 type armingCommand struct {
-	word        arming.Word
-	local       bool // works on the disarm file of this node, too
+	setting     arming.Word
+	local       bool // has --local, for the disarm file of this node
 	short, long string
-	patience    time.Duration
+	timeout     time.Duration
 }
 
 var armingCommands = map[string]armingCommand{
@@ -36,9 +36,9 @@ requests back, and remove their files. Waits until their leases say that they
 have left.`, time.Minute},
 }
 
-func armingCommandOf(name string) *cobra.Command {
+func newArmingCommand(name string) *cobra.Command {
 	c := armingCommands[name]
-	r := rollout.Request{Setting: c.word, Version: version}
+	r := rollout.Request{Setting: c.setting, Version: version}
 	var here bool
 	var accepted, file string
 	cmd := &cobra.Command{
@@ -66,15 +66,15 @@ func armingCommandOf(name string) *cobra.Command {
 	f.BoolVar(&r.All, "all", false, "for all nodes")
 	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "how to reach the API server; empty: what KUBECONFIG names, ~/.kube/config, or the pod's service account")
 	f.StringVar(&r.Namespace, "namespace", nodestatus.HeartbeatNamespace, "where the agents' leases are, and the ConfigMap "+arming.ConfigMap)
-	f.DurationVar(&r.Timeout, "timeout", c.patience, "how long to wait for the agents")
+	f.DurationVar(&r.Timeout, "timeout", c.timeout, "how long to wait for the agents")
 	if c.local {
 		f.BoolVar(&here, "local", false, "for this node, by the disarm file alone")
 		f.StringVar(&file, "disarm-file", config.NewAgent().DisarmFile, "the agent's --disarm-file; with --local")
 	}
-	if c.word == arming.Leave {
+	if c.setting == arming.Leave {
 		f.BoolVar(&r.AllowNone, "allow-none", false, "with --all: exit with status 0 if no agent has a lease")
 	}
-	if c.word == arming.Arm {
+	if c.setting == arming.Arm {
 		f.StringVar(&accepted, "accept-findings", "", "codes of the doctor's findings, with commas, in spite of which to arm; instead of those accepted before")
 	}
 	return cmd

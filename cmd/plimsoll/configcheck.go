@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// maxConfigBytes bounds what is read of a configuration file.
+// maxConfigBytes bounds the size of a configuration file.
 const maxConfigBytes = 1 << 20
 
 var (
@@ -52,8 +52,8 @@ valid.`,
 	return cmd
 }
 
-// checkFiles checks every file, whatever is wrong with those before it. Returns an
-// invalidError if one is not valid, else errUnreadable if one can not be read.
+// checkFiles checks every file, and goes on after faults. Returns an invalidError if a file is
+// not valid, else errUnreadable if one can not be read.
 func checkFiles(files []string, in io.Reader, out, errs io.Writer) error {
 	var unreadable, invalid bool
 	for _, name := range files {
@@ -90,8 +90,8 @@ func checkFiles(files []string, in io.Reader, out, errs io.Writer) error {
 	return nil
 }
 
-// checkConfig returns the kind of a configuration, what is allowed and seldom meant,
-// and the faults for which the program would not start.
+// checkConfig returns the kind of a configuration, and warnings of what is allowed but seldom
+// intended. Returns an error if the program would not start with it.
 func checkConfig(data []byte) (kind string, warnings []string, err error) {
 	checked, err := config.Check(data)
 	if err != nil {

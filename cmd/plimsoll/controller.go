@@ -20,11 +20,11 @@ bounded rate and evicts their pods by tolerations, as kube-controller-manager's
 node-lifecycle and taint-eviction controllers do. With --mode=observe, the
 default, it only tells what it would do. Decisions are JSON lines on standard
 error. SIGTERM and SIGINT end the controller; another replica takes over.`,
-		Args: takesNothing,
+		Args: noArguments,
 	}
 	flags := config.AddControllerFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags win over it")
-	cmd.RunE = untilSignalled(func() (*config.Controller, error) { return config.LoadController(file, flags) },
+	cmd.RunE = runUntilSignalled(func() (*config.Controller, error) { return config.LoadController(file, flags) },
 		func(ctx context.Context, c *config.Controller, out io.Writer) error {
 			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
 		})

@@ -14,21 +14,22 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// errFound ends a doctor that found errors; what they are it has written.
-var errFound = errors.New("this is not as it has to be: see the errors above")
+// errFindings is the error of a doctor that found errors, which it has written.
+var errFindings = errors.New("this is not as it has to be: see the errors above")
 
-// errBlind ends a doctor that found no error but could not look everywhere.
-var errBlind = errors.New("not everything could be looked at: see the findings whose code begins with unknown-")
+// errIncomplete is the error of a doctor that found no error but could not examine
+// everything.
+var errIncomplete = errors.New("not everything could be looked at: see the findings whose code begins with unknown-")
 
-// examination is what a doctor is asked for.
-type examination struct {
+// doctorOptions are the flags of plimsoll doctor.
+type doctorOptions struct {
 	file    string
 	cluster bool
 	output  string
 }
 
 func doctorCommand() *cobra.Command {
-	var x examination
+	var x doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what keeps Plimsoll from protecting this node, or with --cluster a cluster, and say what to do",
@@ -40,7 +41,7 @@ and takes no longer than 10 s. docs/doctor.md has a table of all findings.
 
 Exit status: 0 nothing worse than warnings, 1 not everything could be looked at,
 2 invalid flags or configuration, 3 errors were found.`,
-		Args: takesNothing,
+		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&x.file, "config", "", "the agent's configuration file; flags win over it")
@@ -62,7 +63,7 @@ Exit status: 0 nothing worse than warnings, 1 not everything could be looked at,
 	return cmd
 }
 
-func (x *examination) run(ctx context.Context, c *config.Agent, out io.Writer) error {
+func (x *doctorOptions) run(ctx context.Context, c *config.Agent, out io.Writer) error {
 	look := examine.Node
 	if x.cluster {
 		look = examine.Cluster
@@ -80,9 +81,9 @@ func (x *examination) run(ctx context.Context, c *config.Agent, out io.Writer) e
 	}
 	switch {
 	case doctor.Blind(found) && doctor.Worst(found) != doctor.Error:
-		return errBlind
+		return errIncomplete
 	case doctor.Worst(found) == doctor.Error:
-		return errFound
+		return errFindings
 	}
 	return nil
 }

@@ -41,8 +41,8 @@ func TestDoctor_ExitStatus(t *testing.T) {
 		says   string
 	}{
 		"clean":              {"6.1.0", nil, 0, ""},
-		"no source of pods":  {"6.1.0", []string{"--pod-manifests="}, exitFound, "errors above"},
-		"an error":           {"4.19.0", nil, exitFound, "errors above"},
+		"no source of pods":  {"6.1.0", []string{"--pod-manifests="}, exitFindings, "errors above"},
+		"an error":           {"4.19.0", nil, exitFindings, "errors above"},
 		"not a flag":         {"6.1.0", []string{"--colour"}, exitInvalid, "--colour"},
 		"not a format":       {"6.1.0", []string{"-o", "xml"}, exitInvalid, "must be text or json"},
 		"faulty thresholds":  {"6.1.0", []string{"--eviction-hard=memory.available<lots"}, exitInvalid, "must be a quantity"},
