@@ -22,9 +22,9 @@ V2      := $(KERNEL) ./stats
 RACE    := ./agent ./cgroupnotify ./internal/healthz ./internal/kube/reflector ./internal/evict ./lifecycle ./internal/metrics ./internal/checkpoint ./test/harness/hog
 # Packages that speak to the real components, under the race detector.
 EDGE    := ./internal/nodestatus ./internal/kube/client ./internal/evict/podstatus ./stats ./internal/gc ./internal/cri
-# What is tried on whole clusters, and the program before a real API server: what
+# What is tried on whole clusters, and the programs before a real API server: what
 # takes longest first, since they are tried ABREAST.
-CLUSTER := ./test/e2e ./test/e2e/failover ./test/integration/chart ./test/harness/cluster ./test/e2e/image ./cmd/plimsoll ./test/integration/rbac ./test/harness/hollow ./test/harness/recorder
+CLUSTER := ./test/e2e ./test/e2e/failover ./test/integration/chart ./test/harness/cluster ./test/e2e/image ./agent/app ./lifecycle/app ./test/integration/rbac ./test/harness/hollow ./test/harness/recorder
 # A whole node, which has the machine to itself: its hogs race the agent in earnest.
 WHOLE   := ./test/e2e/whole
 # How many packages that mostly wait for real components are tried at a time.

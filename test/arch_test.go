@@ -63,6 +63,11 @@ var mayImport = map[string]struct {
 
 	"internal/metrics": {[]string{"eviction/signals"}, "it counts what it is told of; who tells it is put together elsewhere"},
 	"internal/healthz": {nil, "it serves what others found, and looks at nothing itself"},
+	"internal/process": {[]string{"internal/cgroup"}, "it prepares the process of a program, whichever it is"},
+
+	"internal/arming/disarmfile": {[]string{"internal/arming"}, "it reads and makes one file; what follows from it is decided elsewhere"},
+	"internal/arming/rollout":    {[]string{"internal/arming", "internal/arming/disarmfile", "internal/doctor", "internal/kube/client", "internal/kube/reflector", "internal/nodestatus"}, "it writes a word of arming and waits for the agents' leases; what a word means is decided elsewhere"},
+	"internal/doctor/examine":    {[]string{"agent/config", "internal/arming", "internal/cri", "internal/doctor", "internal/healthz", "internal/kube/client", "internal/kubeletconfig", "internal/doctor/probe", "eviction/signals"}, "it says where the doctor looks, by an agent's configuration; probe looks, and doctor judges"},
 
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
@@ -74,9 +79,13 @@ var mayImport = map[string]struct {
 	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
 	"simulate":         {[]string{"agent", "agent/config", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
-	// The one place that knows every implementation.
-	"cmd/plimsoll": {[]string{"agent", "internal/kube/client", "internal/arming", "internal/cgroup", "cgroupnotify", "agent/config", "lifecycle/config", "internal/options", "internal/cri", "internal/doctor", "internal/healthz", "eviction", "internal/strictyaml", "internal/kube/reflector", "internal/kill", "internal/kubeletconfig", "internal/evict", "lifecycle", "lifecycle/model", "lifecycle/core", "lifecycle/zones", "internal/metrics", "internal/kube/agentpods", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "eviction/limiter", "eviction/signals", "simulate", "internal/checkpoint", "stats", "internal/doctor/probe"},
-		"it puts the program together, and nothing but the program"},
+	// The places that know every implementation, one for each program; and the commands.
+	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/nodestatus", "internal/process", "stats"},
+		"it puts the agent together; the controller is not linked with it"},
+	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/nodestatus", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
+		"it puts the controller together; the agent is not linked with it"},
+	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/nodestatus", "internal/strictyaml", "lifecycle/app", "simulate"},
+		"it holds commands: flags, help and exit statuses; what they do is done elsewhere"},
 
 	// What is not the product: it may use the product, never the other way round.
 	"test/harness/hog":              {nil, "a workload knows nothing of who will end it"},
@@ -116,13 +125,13 @@ var mayUse = []struct {
 	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types end where they come in (docs/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
-	{"k8s.io/api/", []string{"internal/kube/client", "cmd/", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
-	{"k8s.io/apimachinery/", []string{"internal/kube/client", "cmd/", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
+	{"k8s.io/api/", []string{"internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
+	{"k8s.io/apimachinery/", []string{"internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
 	{"k8s.io/client-go/", []string{"internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
-	{"k8s.io/klog/", []string{"cmd/", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
+	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster"}, "what users write is read in one place"},
-	{"github.com/fsnotify/fsnotify", []string{"cmd/"}, "it says when manifests changed (docs/decisions/010)"},
+	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it says when manifests changed (docs/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config"}, "flags are made from the table of options of each program"},
 	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/decisions/002, 013)"},
@@ -143,7 +152,7 @@ func TestImportsOfOurOwn(t *testing.T) {
 		}
 		for _, p := range rule.ours {
 			if slices.Contains(shell, dir) && slices.Contains(shell, p) {
-				t.Errorf("the table lets %s import %s: both are shell packages, which are strangers to each other; let agent define a port and hand it over in cmd/plimsoll", dir, p)
+				t.Errorf("the table lets %s import %s: both are shell packages, which are strangers to each other; let agent define a port and hand it over in agent/app", dir, p)
 			}
 		}
 	}
@@ -162,19 +171,28 @@ func TestImportsOfOurOwn(t *testing.T) {
 	}
 }
 
-// TestConfigurations_LinkNothingOfTheOtherProgram follows the table of imports, which
-// [TestImportsOfOurOwn] holds the code to.
-func TestConfigurations_LinkNothingOfTheOtherProgram(t *testing.T) {
-	for from, other := range map[string]string{"agent/config": "lifecycle", "lifecycle/config": "agent"} {
-		linked := []string{from}
-		for i := 0; i < len(linked); i++ {
-			for _, p := range mayImport[linked[i]].ours {
-				if p == other || strings.HasPrefix(p, other+"/") {
-					t.Errorf("%s links %s, by %s: the programs share internal/options and nothing else of their configuration", from, p, linked[i])
-				}
-				if !slices.Contains(linked, p) {
-					linked = append(linked, p)
-				}
+// Each program's composition can be imported and linked without the other program.
+func TestCompositions_AreIndependent(t *testing.T) {
+	tree := loaded(t)
+	imports := map[string][]string{}
+	for s := range tree.product {
+		for _, p := range s.imports() {
+			if ours, is := strings.CutPrefix(p, modulePath); is {
+				imports[s.dir] = append(imports[s.dir], ours)
+			}
+		}
+	}
+	for from, strangers := range map[string][]string{"agent/app": {"lifecycle", "lifecycle/app", "lifecycle/config", "lifecycle/core"}, "agent/config": {"lifecycle/config", "lifecycle/core"}, "lifecycle/config": {"agent", "agent/config"}, "lifecycle/app": {"agent", "agent/app", "stats", "internal/kill"}} {
+		linked := map[string]bool{}
+		for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
+			if !linked[queue[0]] {
+				linked[queue[0]] = true
+				queue = append(queue, imports[queue[0]]...)
+			}
+		}
+		for _, p := range strangers {
+			if linked[p] {
+				t.Errorf("%s links %s, which is of the other program: what both need belongs in a package of its own", from, p)
 			}
 		}
 	}

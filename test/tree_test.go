@@ -195,7 +195,7 @@ func isCore(dir string) bool {
 	switch dir {
 	case "agent/inflight", "eviction", "eviction/signals", "eviction/limiter", "ranking", "internal/arming", "internal/timerqueue":
 		return true
-	case "lifecycle/convert", "lifecycle/config":
+	case "lifecycle/app", "lifecycle/convert", "lifecycle/config":
 		return false
 	}
 	return strings.HasPrefix(dir, "lifecycle/")

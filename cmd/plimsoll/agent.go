@@ -2,22 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"runtime"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"k8s.io/klog/v2"
-
-	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/agent/app"
 	"plimsoll.dev/plimsoll/agent/config"
-	"plimsoll.dev/plimsoll/eviction"
-	nodesignal "plimsoll.dev/plimsoll/eviction/signals"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
 func agentCommand() *cobra.Command {
@@ -30,113 +20,13 @@ met, garbage is collected for a disk, and then the pod that hurts most is evicte
 The agent starts disarmed, and only reports what it would do, until plimsoll arm
 or with --dry-run=false. Decisions are JSON lines on standard error. SIGTERM and
 SIGINT end the agent; the pods stay as they are.`,
-		Args: takesNothing,
+		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags win over it")
-	cmd.RunE = untilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) }, runAgent)
+	cmd.RunE = runUntilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) },
+		func(ctx context.Context, c *config.Agent, out io.Writer) error {
+			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
+		})
 	return cmd
-}
-
-// spareProcessors gives Go's scheduler two processors more than it would use, for the
-// threads that check memory: the loop's, and the one that goes on while that one kills.
-// Each needs one to go on when it wakes, and while lists are decoded and directories
-// walked on all of them it would wait for up to 10 ms until one is taken away (measured
-// with two busy goroutines on two cores: 4.8 ms in the median, with one to spare
-// 0.06 ms). It also keeps the runtime from reading the CPU limit anew each second, which
-// a program at rest can do without.
-func spareProcessors() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) }
-
-// runAgent puts the agent together and runs it until ctx ends.
-func runAgent(ctx context.Context, c *config.Agent, errs io.Writer) error {
-	spareProcessors()
-	lines := nodestatus.NewLines(errs)
-	defer lines.Close()
-	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
-	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
-	setMemoryLimit(log)
-	p := &program{config: c, log: log, lines: lines}
-	defer p.Close()
-	p.catchDisarmSignal()
-	signalled := ctx
-	ctx, end := context.WithCancel(context.WithoutCancel(signalled))
-	defer end() // before Close
-	if err := p.open(ctx); err != nil {
-		return err
-	}
-	defer context.AfterFunc(signalled, func() {
-		p.depart()
-		end()
-	})()
-	policy := p.policies.current()
-	agent.SelfTest(ctx, log, p.checks(policy))
-	p.askOthers(ctx)
-	policy = p.policies.current()
-	warnOfSmallThresholds(policy, c, log)
-	armed, why := p.safety.Armed()
-	log.Info("watching", "node", c.NodeCgroup, "hierarchy", p.node.hierarchy.Version.String(), "thresholds", fmt.Sprint(policy.Thresholds),
-		"earlyEviction", c.ExtraLooks.String(), "maxFillRate", c.FillRate(), "notifications", p.notifications(), "armed", armed, "why", why, "pid", os.Getpid())
-	notifier, stalls := p.waits()
-	a := agent.New(agent.Settings{Period: c.MonitoringPeriod, MaxFillRate: c.FillRate(), TellLooks: c.Verbosity >= 2}, agent.Parts{
-		Machine: restored(policy, p.state, log), Observer: p.node, Pods: p.node, Victims: p.node, Collector: p.collecting,
-		Inventory: p.node, Reporter: p.reporter, Notifier: notifier, Thread: p.thread, Stalls: stalls, Policy: p.policies.current, Leaving: p.leaving,
-		Arming: p.safety, Restraint: p.openRestraint(time.Now()), RestraintSaved: p.saveRestraint, Holders: p.node,
-	})
-	p.looker.Store(a)
-	a.Run(ctx)
-	log.Info("stopped")
-	return nil
-}
-
-// othersWait is how long runtime and API server may keep the first look waiting:
-// what they know is wanted, and memory may be short already.
-const othersWait = time.Second
-
-// askOthers runs the part of the self-test that others answer.
-func (p *program) askOthers(ctx context.Context) {
-	asked := make(chan struct{})
-	p.crew.Go(func() {
-		defer close(asked)
-		agent.SelfTest(ctx, p.log, p.remoteChecks())
-	})
-	select {
-	case <-asked:
-	case <-time.After(othersWait):
-	}
-}
-
-// leaving says that the kubelet ends the node's pods.
-func (p *program) leaving() string {
-	if p.apiNode == nil {
-		return ""
-	}
-	if shutting, why := p.apiNode.ShuttingDown(); shutting {
-		return why
-	}
-	return ""
-}
-
-// warnOfSmallThresholds tells up to which fill rate a hard memory threshold
-// protects, where that is less than what the machine could fill.
-func warnOfSmallThresholds(p *eviction.Policy, c *config.Agent, log *slog.Logger) {
-	for _, t := range p.Thresholds {
-		if t.Signal != nodesignal.MemoryAvailable || !t.Hard() || t.Value.Fraction > 0 {
-			continue
-		}
-		if protected := eviction.ProtectedRate(t.Value.Quantity.Value); protected < c.FillRate() {
-			log.Warn("memory that fills faster than the threshold allows for can be gone before a kill helps",
-				"threshold", t.String(), "protectsUpToBytesPerSecond", protected, "maxFillRate", c.FillRate(),
-				"remedy", fmt.Sprintf("raise the threshold to %dMi, or leave it if nothing here fills that fast", eviction.ThresholdFor(c.FillRate())>>20))
-		}
-	}
-}
-
-// newLogger logs to the lines in the configured format. Decisions do not pass
-// through it.
-func newLogger(format string, verbosity int64, lines io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo - slog.Level(verbosity)}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(lines, options))
-	}
-	return slog.New(slog.NewTextHandler(lines, options))
 }

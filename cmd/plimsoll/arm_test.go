@@ -2,22 +2,27 @@ package main
 
 import (
 	"bytes"
-	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll.dev/plimsoll/internal/arming"
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// says is the lease of an agent, renewed now or so long ago.
-func says(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
+// agentLease returns the lease of an agent, renewed now or so long ago.
+func agentLease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{
@@ -26,72 +31,190 @@ func says(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 	}
 }
 
-func TestWhatBecomesOfAWord(t *testing.T) {
-	begun := time.Now().Add(-2 * hearingTime)
-	other := says("no-agent", "", "", 0)
-	other.Annotations = nil
-	for _, tc := range []struct {
-		about  string
-		word   arming.Word
-		lease  *coordinationv1.Lease
-		again  bool // it was renewed while it was listened to
-		fate   fate
-		absent bool
-	}{
-		{"armed", arming.Arm, says("n", "true", "told", 0), false, fate{followed: true, final: true, why: "told"}, false},
-		{"may not have heard yet", arming.Arm, says("n", "false", "refused: a", 0), false, fate{why: "refused: a"}, false},
-		{"has heard, and refuses", arming.Arm, says("n", "false", "refused: a", 0), true, fate{final: true, why: "refused: a"}, false},
-		{"not disarmed yet", arming.Disarm, says("n", "true", "told", 0), true, fate{why: "told"}, false},
-		{"disarmed", arming.Disarm, says("n", "false", "told", 0), false, fate{followed: true, final: true, why: "told"}, false},
-		{"leaving", arming.Leave, says("n", "false", "told", 0), true, fate{why: "told"}, false},
-		{"left", arming.Leave, says("n", "false", "left", 0), false, fate{followed: true, final: true, why: "left"}, false},
-		{"dead, to be armed", arming.Arm, says("n", "false", "", time.Hour), false, fate{final: true}, false},
-		{"dead, and armed when it was alive", arming.Arm, says("n", "true", "told", time.Hour), false, fate{final: true}, false},
-		{"dead, and disarmed when it was alive", arming.Disarm, says("n", "false", "told", time.Hour), false, fate{followed: true, final: true, why: "told"}, false},
-		{"too old to be disarmed", arming.Disarm, says("n", "", "", 0), true, fate{}, false},
-		{"dead, to leave", arming.Leave, says("n", "false", "", time.Hour), false, fate{final: true, excused: true}, false},
-		{"a clock an hour late, but alive", arming.Leave, says("n", "false", "", time.Hour), true, fate{}, false},
-		{"no agent", arming.Disarm, other, false, fate{absent: true}, true},
-	} {
-		r, o := newRoll(), order{armingCommand: armingCommand{word: tc.word}, namespace: "ns"}
-		if err := r.Replace([]any{tc.lease}, "1"); err != nil {
-			t.Fatal(err)
-		}
-		if tc.again {
-			if err := r.Update(tc.lease); err != nil {
-				t.Fatal(err)
+// A fakeServer is an API server of leases and one ConfigMap, with every Node.
+type fakeServer struct {
+	leases []coordinationv1.Lease
+
+	mu      sync.Mutex
+	word    *corev1.ConfigMap // nil: there is none
+	patched int               // Nodes
+}
+
+func newFakeServer(t *testing.T, leases ...*coordinationv1.Lease) (d *fakeServer, kubeconfig string) {
+	t.Helper()
+	d = &fakeServer{}
+	for _, l := range leases {
+		d.leases = append(d.leases, *l)
+	}
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: tuesday\ncontexts: [{name: tuesday, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: %q}}]\n", server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return d, kubeconfig
+}
+
+func in(namespace string, l *coordinationv1.Lease) *coordinationv1.Lease {
+	l.Namespace = namespace
+	return l
+}
+
+func (d *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	namespace, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/"), "/")
+	switch {
+	case r.URL.Query().Get("sendInitialEvents") == "true":
+		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+	case r.URL.Query().Get("watch") != "":
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	case r.URL.Path == "/apis/coordination.k8s.io/v1/leases":
+		answer(w, &coordinationv1.LeaseList{TypeMeta: kindOf("coordination.k8s.io/v1", "LeaseList"), Items: d.leases})
+	case strings.HasSuffix(r.URL.Path, "/leases"):
+		list := &coordinationv1.LeaseList{TypeMeta: kindOf("coordination.k8s.io/v1", "LeaseList"), ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+		for _, l := range d.leases {
+			if name, one := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name="); l.Namespace == namespace && (!one || name == l.Name) {
+				list.Items = append(list.Items, l)
 			}
 		}
-		got := o.fateOf("n", r, begun)
-		if tc.fate.node = "n"; tc.fate.why == "" {
-			tc.fate.why = got.why // as the test of its text says
+		answer(w, list)
+	case strings.HasPrefix(r.URL.Path, "/api/v1/nodes/"):
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.patched++
+		answer(w, &corev1.Node{TypeMeta: kindOf("v1", "Node")})
+	default:
+		d.configMaps(w, r)
+	}
+}
+
+func (d *fakeServer) configMaps(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	switch {
+	case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/nowhere/"):
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	case r.Method == http.MethodPost:
+		d.word = &corev1.ConfigMap{Data: map[string]string{"made": string(body)}}
+		answer(w, &corev1.ConfigMap{TypeMeta: kindOf("v1", "ConfigMap")})
+	case r.Method == http.MethodPatch && d.word != nil:
+		d.word.Data = map[string]string{"patched": string(body)}
+		answer(w, &corev1.ConfigMap{TypeMeta: kindOf("v1", "ConfigMap")})
+	default:
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	}
+}
+
+func kindOf(version, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: version, Kind: kind}
+}
+
+func answer(w http.ResponseWriter, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(object)
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(&metav1.Status{TypeMeta: kindOf("v1", "Status"), Status: metav1.StatusFailure, Code: int32(code), Reason: reason})
+}
+
+// holds returns the text that the ConfigMap was last written with; empty if there
+// is no ConfigMap.
+func (d *fakeServer) holds() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.word == nil {
+		return ""
+	}
+	return d.word.Data["made"] + d.word.Data["patched"]
+}
+
+// Without an agent the commands fail, and report where there are agents.
+func TestArmingCommands_WithoutAgents(t *testing.T) {
+	elsewhere := []*coordinationv1.Lease{in("prod", agentLease("a", "true", "", 0)), in("prod", agentLease("b", "true", "", 0)), in("kube-node-lease", new(coordinationv1.Lease))}
+	for about, test := range map[string]struct {
+		leases []*coordinationv1.Lease
+		there  bool // the ConfigMap
+		args   []string
+		status int
+		says   []string // on standard output or error
+		word   string   // in the ConfigMap afterwards
+	}{
+		"disarm in the wrong namespace": {elsewhere, false, []string{"disarm", "--all"}, exitFailed,
+			[]string{"no agent has a lease in the namespace plimsoll-system of the context tuesday (http://127.0.0.1:", `"disarmed" is written`, "Namespaces with agents: prod (2). Give --namespace"}, "disarmed"},
+		"disarm in the wrong cluster": {nil, true, []string{"disarm", "--all"}, exitFailed,
+			[]string{"No namespace of this cluster has agents. Check the context"}, "disarmed"},
+		"disarm in a namespace that does not exist": {elsewhere, false, []string{"disarm", "--all", "--namespace=nowhere"}, exitFailed,
+			[]string{"in the namespace nowhere", `"disarmed" is not written`, "prod (2)"}, ""},
+		"arm before anything is installed": {nil, false, []string{"arm", "--all"}, exitFailed,
+			[]string{`"armed" is not written`}, ""},
+		"arm what has no agents yet": {nil, true, []string{"arm", "--all"}, exitFailed,
+			[]string{`"armed" is written, and no agent follows it yet`}, "armed"},
+		"leave":                       {elsewhere, false, []string{"leave", "--all"}, exitFailed, []string{`"leaving" is not written`, "prod (2)"}, ""},
+		"leave, and none is expected": {nil, true, []string{"leave", "--all", "--allow-none"}, 0, []string{"nothing to take back"}, "leaving"},
+		"a node without an agent": {elsewhere, false, []string{"disarm", "c", "--namespace=prod", "--timeout=1s"}, exitFailed,
+			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, ""},
+		"a node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=1s"}, exitFailed,
+			[]string{"for a", "Namespaces with agents: prod (2)"}, ""},
+		"as it should be": {[]*coordinationv1.Lease{in("prod", agentLease("a", "false", "", 0))}, true, []string{"disarm", "--all", "--namespace=prod"}, 0,
+			[]string{"1 of 1 nodes: disarmed"}, "disarmed"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			d, kubeconfig := newFakeServer(t, test.leases...)
+			if test.there {
+				d.word = &corev1.ConfigMap{}
+			}
+			begun := time.Now()
+			status, out, errs := plimsoll("", append(test.args, "--kubeconfig="+kubeconfig)...)
+			if said := out + errs; status != test.status || strings.Contains(said, "0 of 0") {
+				t.Errorf("status %d, want %d, after %s:\n%s", status, test.status, time.Since(begun), said)
+			}
+			for _, words := range test.says {
+				if !strings.Contains(out+errs, words) {
+					t.Errorf("no %q in\n%s%s", words, out, errs)
+				}
+			}
+			if held := d.holds(); (held == "") != (test.word == "") || !strings.Contains(held, test.word) {
+				t.Errorf("the ConfigMap holds %q, want %q", held, test.word)
+			}
+		})
+	}
+}
+
+func TestArmingCommands_RefuseFlags(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	for _, test := range []struct {
+		args   string
+		status int
+		says   []string
+		not    string
+	}{
+		{"leave", exitInvalid, []string{"name the nodes, or give --all"}, "--local"},
+		{"disarm", exitInvalid, []string{"--all and --local"}, ""},
+		{"arm --all --accept-findings=nonsense,clock-skew-large,rubbish", exitInvalid, []string{"nonsense is no finding", "rubbish is no finding", "right-missing"}, "clock-skew-large is no"},
+		{"arm n --accept-findings=clock-skew-large", exitFailed, []string{"--kubeconfig", "KUBECONFIG", "~/.kube/config", "service account"}, ""},
+		{"doctor --cluster", exitFailed, []string{"--kubeconfig", "KUBECONFIG", "~/.kube/config", "service account"}, ""},
+	} {
+		status, _, errs := plimsoll("", strings.Fields(test.args)...)
+		if status != test.status || test.not != "" && strings.Contains(errs, test.not) {
+			t.Errorf("%s: %d: %s", test.args, status, errs)
 		}
-		if names, complete := r.names(); got != tc.fate || !complete || len(names) == 0 != tc.absent || got.why == "" {
-			t.Errorf("%s: %+v, want %+v; names %v", tc.about, got, tc.fate, names)
+		for _, words := range test.says {
+			if !strings.Contains(errs, words) {
+				t.Errorf("%s: no %q in %s", test.args, words, errs)
+			}
 		}
 	}
 }
 
-func TestWhoDidNotFollowIsNamedWithARemedy(t *testing.T) {
-	var out bytes.Buffer
-	o := order{armingCommand: armingCommands["arm"], out: &out}
-	err := o.tell([]fate{{node: "a", followed: true, why: "told"}, {node: "b", why: "refused: clock-skew-large, right-missing"}, {node: "c", why: "the disarm file is there"}})
-	if err == nil {
-		t.Error("all is well")
-	}
-	for _, want := range []string{"a: armed (told)\n", "b: not armed: refused: clock-skew-large, right-missing\n", "c: not armed: the disarm file is there\n",
-		"--accept-findings=clock-skew-large", "--accept-findings=right-missing", "Remedy: ", "1 of 3 nodes: armed\n"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, &out)
-		}
-	}
-	out.Reset()
-	if err := o.tell([]fate{{node: "a", final: true, excused: true, why: "dead"}}); err != nil {
-		t.Errorf("nobody is there to follow: %v", err)
-	}
-}
-
-func TestArmingOnTheNode(t *testing.T) {
+func TestArmingCommands_Local(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sub", "disarm")
 	command := func(args ...string) (status int, out string) {
 		var told bytes.Buffer
@@ -114,29 +237,5 @@ func TestArmingOnTheNode(t *testing.T) {
 		if status, out := command(args...); status != exitInvalid {
 			t.Errorf("%v: %d: %s", args, status, out)
 		}
-	}
-}
-
-func TestTheLeasesOfOthersAreRefused(t *testing.T) {
-	r := newRoll()
-	for _, err := range []error{r.Add("x"), r.Delete("x"), r.Replace([]any{"x"}, "1")} {
-		if err == nil {
-			t.Error("taken in")
-		}
-	}
-	if _, complete := r.names(); complete {
-		t.Error("complete by what was no list")
-	}
-	if err := r.Add(says("n", "true", "", 0)); err != nil || r.Resync() != nil {
-		t.Fatal(err)
-	}
-	if err := r.Delete(says("n", "true", "", 0)); err != nil {
-		t.Fatal(err)
-	}
-	o := order{armingCommand: armingCommands["arm"], all: true, namespace: "ns"}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if found := o.await(ctx, r, time.Now()); len(found) != 0 {
-		t.Errorf("%+v", found)
 	}
 }

@@ -2,24 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"k8s.io/klog/v2"
-
-	"plimsoll.dev/plimsoll/internal/healthz"
-	"plimsoll.dev/plimsoll/internal/kube/client"
-	"plimsoll.dev/plimsoll/internal/metrics"
-	"plimsoll.dev/plimsoll/internal/nodestatus"
-	"plimsoll.dev/plimsoll/lifecycle"
+	"plimsoll.dev/plimsoll/lifecycle/app"
 	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
@@ -33,112 +20,13 @@ bounded rate and evicts their pods by tolerations, as kube-controller-manager's
 node-lifecycle and taint-eviction controllers do. With --mode=observe, the
 default, it only tells what it would do. Decisions are JSON lines on standard
 error. SIGTERM and SIGINT end the controller; another replica takes over.`,
-		Args: takesNothing,
+		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags win over it")
-	cmd.RunE = untilSignalled(func() (*config.Controller, error) { return config.Load(file, flags) }, runController)
+	cmd.RunE = runUntilSignalled(func() (*config.Controller, error) { return config.Load(file, flags) },
+		func(ctx context.Context, c *config.Controller, out io.Writer) error {
+			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
+		})
 	return cmd
-}
-
-// runController puts the controller together and runs it until ctx ends.
-func runController(ctx context.Context, c *config.Controller, errs io.Writer) error {
-	lines := nodestatus.NewLinesOf(errs, nodestatus.LargerBacklog)
-	defer lines.Close()
-	log := newLogger(c.LoggingFormat, c.Verbosity, lines)
-	klog.SetSlogLogger(log) // libraries of Kubernetes log through it
-	setMemoryLimit(log)
-	for _, w := range c.Warnings() {
-		log.Warn(w)
-	}
-	clients, err := client.Dial(client.Options{Kubeconfig: c.Kubeconfig, Timeout: c.RenewDeadline / 2, UserAgent: "plimsoll-controller/" + version})
-	if err != nil {
-		return err
-	}
-	settings, err := controllerSettings(c)
-	if err != nil {
-		return err
-	}
-	w := &watchman{lines: lines}
-	w.metrics = newControllerMetrics(lines, w.census)
-	w.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
-		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
-		Requested: requested, RequestedIn: requestedIn, Decided: w.decided, Meters: metersOf(w.metrics), Log: log,
-	})
-	var crew sync.WaitGroup
-	defer crew.Wait()
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	if err := w.serve(ctx, c, client.Review(clients.Writing), &crew, log); err != nil {
-		return err
-	}
-	log.Info("watching", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
-	w.controller.Run(ctx)
-	log.Info("stopped")
-	return nil
-}
-
-// requestTimeout of each request that writes, and of live reads.
-const requestTimeout = 10 * time.Second
-
-func controllerSettings(c *config.Controller) (lifecycle.Settings, error) {
-	mode, err := lifecycle.ParseMode(c.Mode)
-	if err != nil {
-		return lifecycle.Settings{}, err
-	}
-	method, err := lifecycle.ParseMethod(c.PodEvictionMethod)
-	if err != nil {
-		return lifecycle.Settings{}, err
-	}
-	me, err := identity()
-	if err != nil {
-		return lifecycle.Settings{}, err
-	}
-	return lifecycle.Settings{
-		Mode: mode, DryRun: c.DryRun,
-		EvictionMethod: method, EvictionWait: c.PodEvictionWait,
-		QPS: c.KubeAPIQPS, Burst: int(c.KubeAPIBurst), EventQPS: c.EventQPS, RequestTimeout: requestTimeout,
-		AgentNamespace: c.HeartbeatNamespace,
-		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: c.ConflictWindow,
-		Election: lifecycle.Election{
-			Enabled: c.LeaderElect, Namespace: c.ResourceNamespace, Name: c.ResourceName, Identity: me,
-			LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
-		},
-	}, nil
-}
-
-// identity tells replicas apart, also two on one host.
-func identity() (string, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("find a name for this replica by the host's: %w", err)
-	}
-	return host + "_" + rand.Text(), nil
-}
-
-// serve answers probes, scrapes and questions. Returns an error if an address or the
-// socket can not be opened: whether anything decides would be unknown.
-func (w *watchman) serve(ctx context.Context, c *config.Controller, review healthz.Review, crew *sync.WaitGroup, log *slog.Logger) error {
-	all, err := openEndpoints(ctx, c.HealthzBindAddress, &c.Endpoints, healthz.Settings{
-		Live:    []healthz.Check{{Name: "loop", Err: w.controller.Live}},
-		Ready:   []healthz.Check{{Name: "cluster", Err: w.controller.Ready, Note: w.role}},
-		Metrics: w.metrics.Handler(),
-		Explain: w,
-		Log:     log,
-	}, review)
-	if err != nil {
-		for _, o := range all {
-			err = errors.Join(err, o.listener.Close())
-		}
-		return err
-	}
-	runEndpoints(ctx, all, crew, log)
-	return nil
-}
-
-func metersOf(m *metrics.Controller) lifecycle.Meters {
-	return lifecycle.Meters{
-		Decided: m.Decided, Tainted: m.Tainted, PodDeleted: m.PodDeleted, Request: m.Request,
-		EventDropped: m.EventDropped, Looked: m.Looked, Leading: m.Leading,
-	}
 }

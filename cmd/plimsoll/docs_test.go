@@ -60,7 +60,7 @@ func TestDocs_NameFlagsThatExist(t *testing.T) {
 	}
 }
 
-func TestDocs_AValueThatIsNoneIsFound(t *testing.T) {
+func TestDocs_InvalidValueIsFound(t *testing.T) {
 	for text, want := range map[string]bool{
 		"`--early-eviction=off`": true, "`--early-eviction=never`": false, "--mode=replaced,": false, "--mode=replaced\n": true, "--mode=replace\n": false,
 		"--dry-run=no ": true, "--dry-run=false ": false, "`--eviction-soft=key<value,…`": false, "--proc-root=here ": false,

@@ -33,7 +33,7 @@ func on(t *testing.T, kernel string) []string {
 		"--state-file=" + root + "/state", "--pod-manifests=" + root + "/pressure", "--disarm-file=" + root + "/disarm", "-o", "json"}
 }
 
-func TestDoctorsExitStatus(t *testing.T) {
+func TestDoctor_ExitStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		kernel string
 		args   []string
@@ -41,8 +41,8 @@ func TestDoctorsExitStatus(t *testing.T) {
 		says   string
 	}{
 		"clean":              {"6.1.0", nil, 0, ""},
-		"no source of pods":  {"6.1.0", []string{"--pod-manifests="}, exitFound, "errors above"},
-		"an error":           {"4.19.0", nil, exitFound, "errors above"},
+		"no source of pods":  {"6.1.0", []string{"--pod-manifests="}, exitFindings, "errors above"},
+		"an error":           {"4.19.0", nil, exitFindings, "errors above"},
 		"not a flag":         {"6.1.0", []string{"--colour"}, exitInvalid, "--colour"},
 		"not a format":       {"6.1.0", []string{"-o", "xml"}, exitInvalid, "must be text or json"},
 		"faulty thresholds":  {"6.1.0", []string{"--eviction-hard=memory.available<lots"}, exitInvalid, "must be a quantity"},
@@ -60,7 +60,7 @@ func TestDoctorsExitStatus(t *testing.T) {
 	}
 }
 
-func TestDoctorWritesOneForm(t *testing.T) {
+func TestDoctor_Output(t *testing.T) {
 	_, out, _ := plimsoll("", on(t, "4.19.0")...)
 	var got struct {
 		Errors, Warnings int
@@ -75,28 +75,7 @@ func TestDoctorWritesOneForm(t *testing.T) {
 	}
 }
 
-// What an agent is configured to do becomes what a doctor compares with.
-func TestOurs(t *testing.T) {
-	c, err := config.ParseFile([]byte(`{apiVersion: plimsoll.dev/v1alpha1, kind: AgentConfiguration,
-evictionHard: {memory.available: 500Mi, containerfs.available: 5%}, evictionSoft: {nodefs.available: 10%}, evictionSoftGracePeriod: {nodefs.available: 1m},
-localStorageCapacityIsolation: false, softEviction: direct, pressureConditions: kubelet}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := nodeSurvey(c, nil, nil, errNoPods)
-	if err != nil || o.RuntimeFault == "" || o.Ours.StorageLimits != "off" || len(o.Rights) > 0 {
-		t.Errorf("%+v, %v", o, err)
-	}
-	var lines []string
-	for _, l := range o.Ours.Lines {
-		lines = append(lines, l.String()+" "+l.Grace.String())
-	}
-	if got, want := strings.Join(lines, ", "), "memory.available<500Mi 0s, allocatableMemory.available<500Mi 0s, nodefs.available<10% 1m0s"; got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
-}
-
-func TestImport(t *testing.T) {
+func TestImport_KubeletConfig(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "kubelet.yaml")
 	if err := os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 1Gi, nodefs.available: 10%}\n"), 0o644); err != nil {
@@ -131,50 +110,6 @@ func TestImport(t *testing.T) {
 	} {
 		if status, _, errs := plimsoll("", append([]string{"import-kubelet-config"}, test.args...)...); status != test.status || !strings.Contains(errs, test.says) {
 			t.Errorf("%v: status %d: %s", test.args, status, errs)
-		}
-	}
-}
-
-// As with kubectl, each of the files may hold a part, and one that is missing is none.
-func TestDialCluster_MergesTheFilesOfKUBECONFIG(t *testing.T) {
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	context := file("context", "current-context: b\ncontexts: [{name: b, context: {cluster: b, user: u}}]\n")
-	clusters := file("clusters", "current-context: a\nclusters: [{name: a, cluster: {server: 'https://a.test'}}, {name: b, cluster: {server: 'https://b.test'}}]\n"+
-		"contexts: [{name: a, context: {cluster: a, user: u}}]\nusers: [{name: u, user: {token: t}}]\n")
-	missing := filepath.Join(dir, "missing")
-	for name, tc := range map[string]struct {
-		files           []string
-		given           string
-		context, server string
-		fault           string
-	}{
-		"the first file chooses the context":  {files: []string{missing, context, clusters}, context: "b", server: "https://b.test"},
-		"a later file that chooses another":   {files: []string{clusters, context}, context: "a", server: "https://a.test"},
-		"an empty entry":                      {files: []string{"", clusters}, context: "a", server: "https://a.test"},
-		"--kubeconfig wins":                   {files: []string{context, clusters}, given: clusters, context: "a", server: "https://a.test"},
-		"no file exists":                      {files: []string{missing, missing + "-too"}, fault: missing + "-too: file does not exist"},
-		"a --kubeconfig that does not exist":  {files: []string{clusters}, given: missing, fault: "missing"},
-		"a context without a cluster is none": {files: []string{context}, fault: "use the kubeconfig " + context},
-	} {
-		t.Setenv("KUBECONFIG", strings.Join(tc.files, string(filepath.ListSeparator)))
-		clients, err := dialCluster(tc.given, "test")
-		switch {
-		case tc.fault != "":
-			if err == nil || !strings.Contains(err.Error(), tc.fault) {
-				t.Errorf("%s: %v, want %s", name, err, tc.fault)
-			}
-		case err != nil:
-			t.Errorf("%s: %v", name, err)
-		case clients.Context != tc.context || clients.Server != tc.server:
-			t.Errorf("%s: the context is %s at %s", name, clients.Context, clients.Server)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-// healthSocket is where the chart has agent and controller serve.
+// healthSocket is the socket of agent and controller in the chart.
 const healthSocket = "/run/plimsoll/health.sock"
 
-// errUnhealthy is the error of a probe that was answered and failed.
+// errUnhealthy is the error of a check that was answered and failed.
 var errUnhealthy = errors.New("the check failed")
 
 func healthCommand() *cobra.Command {
@@ -54,10 +54,10 @@ Kubelets run it as an exec probe.`,
 	return cmd
 }
 
-// healthPath is the path of what is asked for.
-func healthPath(asked string) string {
-	if strings.HasPrefix(asked, "/") {
-		return asked
+// healthPath returns the path of a check.
+func healthPath(check string) string {
+	if strings.HasPrefix(check, "/") {
+		return check
 	}
-	return "/" + asked + "?verbose"
+	return "/" + check + "?verbose"
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"plimsoll.dev/plimsoll/agent/config"
-	"plimsoll.dev/plimsoll/eviction/signals"
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// importing is what an import is asked for.
-type importing struct {
+// importOptions are the flags of plimsoll import-kubelet-config.
+type importOptions struct {
 	dropIns   string
 	flags     string
 	capacity  map[string]string
@@ -32,7 +31,7 @@ const (
 )
 
 func importCommand() *cobra.Command {
-	var i importing
+	var i importOptions
 	cmd := &cobra.Command{
 		Use:   "import-kubelet-config FILE",
 		Short: "Make an agent's configuration, and what has to change for the kubelet beside it, of a kubelet's configuration",
@@ -65,8 +64,8 @@ configuration (a line on standard error for every fault).`,
 	return cmd
 }
 
-func (i *importing) run(file string, out, errs io.Writer) error {
-	shared, err := i.share(file)
+func (i *importOptions) run(file string, out, errs io.Writer) error {
+	shared, err := i.convert(file)
 	if errors.As(err, new(strictyaml.Faults)) {
 		return invalidError{err}
 	}
@@ -82,8 +81,8 @@ func (i *importing) run(file string, out, errs io.Writer) error {
 	return nil
 }
 
-func (i *importing) share(file string) (shared kubeletconfig.Shared, err error) {
-	capacity, err := capacities(i.capacity)
+func (i *importOptions) convert(file string) (shared kubeletconfig.Shared, err error) {
+	capacity, err := kubeletconfig.ParseCapacity("--capacity", i.capacity)
 	if err != nil {
 		return shared, err
 	}
@@ -99,36 +98,12 @@ func (i *importing) share(file string) (shared kubeletconfig.Shared, err error) 
 	if shared, err = sources.Share(capacity); err != nil {
 		return shared, err
 	}
-	// What the agent would refuse a kubelet would refuse too, though at its start.
+	// The agent would refuse an invalid configuration only at its start.
 	_, err = config.ParseFile(shared.Agent)
 	return shared, err
 }
 
-// capacityOf are the signals whose percentages refer to a resource of a Node.
-var capacityOf = map[string]signals.Signal{
-	"memory":            signals.MemoryAvailable,
-	"ephemeral-storage": signals.NodefsAvailable,
-}
-
-func capacities(given map[string]string) (kubeletconfig.Capacity, error) {
-	var faults strictyaml.Faults
-	known := map[signals.Signal]signals.Amount{}
-	for key, text := range given {
-		s, is := capacityOf[key]
-		q, err := strictyaml.ParseQuantity(text)
-		switch {
-		case !is:
-			faults.Add("--capacity", key, "must be memory or ephemeral-storage")
-		case err != nil || q.Sign() <= 0:
-			faults.Add("--capacity="+key, text, "must be a positive quantity, such as 16Gi")
-		default:
-			known[s] = signals.Amount(strictyaml.Whole(q))
-		}
-	}
-	return func(s signals.Signal) signals.Amount { return known[s] }, faults.Err()
-}
-
-func (i *importing) write(shared kubeletconfig.Shared, out io.Writer) error {
+func (i *importOptions) write(shared kubeletconfig.Shared, out io.Writer) error {
 	if i.directory == "" {
 		_, err := fmt.Fprintf(out, "%s---\n%s", shared.Agent, shared.Kubelet)
 		return err

@@ -1,5 +1,5 @@
 // Command plimsoll keeps a Kubernetes node alive under pressure, looks after the
-// nodes of a cluster, and rehearses how it would.
+// nodes of a cluster, and simulates both.
 package main
 
 import (
@@ -19,12 +19,12 @@ import (
 
 // Exit statuses beyond 0. A command that ends otherwise fails with 1.
 const (
-	exitFailed  = 1
-	exitInvalid = 2 // what the user gave is not valid; every fault is on standard error
-	exitFound   = 3 // doctor found errors
+	exitFailed   = 1
+	exitInvalid  = 2 // the input is not valid; every fault is on standard error
+	exitFindings = 3 // doctor found errors
 )
 
-// An invalidError is the fault of what the user gave.
+// An invalidError is an error of flags, arguments or configuration.
 type invalidError struct{ error }
 
 func (e invalidError) Unwrap() error { return e.error }
@@ -48,8 +48,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if errors.As(err, new(invalidError)) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitInvalid
 	}
-	if errors.Is(err, errFound) {
-		return exitFound
+	if errors.Is(err, errFindings) {
+		return exitFindings
 	}
 	return exitFailed
 }
@@ -63,22 +63,22 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
-	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), armingCommandOf("arm"), armingCommandOf("disarm"), armingCommandOf("leave"),
+	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), newArmingCommand("arm"), newArmingCommand("disarm"), newArmingCommand("leave"),
 		configCommand(), importCommand(), healthCommand(), versionCommand())
 	return root
 }
 
-// takesNothing refuses arguments beyond flags.
-func takesNothing(cmd *cobra.Command, args []string) error {
+// noArguments returns an invalidError if there are arguments beside flags.
+func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return invalidError{fmt.Errorf("plimsoll %s takes no arguments beside flags: %q was given", cmd.Name(), args[0])}
 	}
 	return nil
 }
 
-// untilSignalled is a command that runs with its configuration until SIGTERM or
-// SIGINT. Faults of the configuration are the user's.
-func untilSignalled[C any](load func() (C, error), run func(context.Context, C, io.Writer) error) func(*cobra.Command, []string) error {
+// runUntilSignalled returns the body of a command that runs with its configuration until
+// SIGTERM or SIGINT.
+func runUntilSignalled[C any](load func() (C, error), run func(context.Context, C, io.Writer) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, err := load()
 		if errors.As(err, new(strictyaml.Faults)) {

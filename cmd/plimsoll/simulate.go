@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/simulate"
 )
 
-// maxScenarioBytes bounds what is read of a scenario file.
+// maxScenarioBytes bounds the size of a scenario file.
 const maxScenarioBytes = 64 << 20
 
 func simulateCommand() *cobra.Command {
@@ -36,14 +36,14 @@ scenario (a line on standard error for every fault).`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return rehearse(cmd, args[0], output)
+			return runScenario(cmd, args[0], output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text for people, json for one object a line")
 	return cmd
 }
 
-func rehearse(cmd *cobra.Command, name, output string) error {
+func runScenario(cmd *cobra.Command, name, output string) error {
 	if output != "text" && output != "json" {
 		return invalidError{fmt.Errorf("--output: %q: must be text or json", output)}
 	}

@@ -17,7 +17,7 @@ func plimsoll(in string, args ...string) (status int, out, errs string) {
 	return status, o.String(), e.String()
 }
 
-func TestSimulatePrintsWhatIsExpected(t *testing.T) {
+func TestSimulate_Output(t *testing.T) {
 	want, err := os.ReadFile(strings.TrimSuffix(example, ".yaml") + ".expected.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestSimulatePrintsWhatIsExpected(t *testing.T) {
 	}
 }
 
-func TestSimulateRunsClusters(t *testing.T) {
+func TestSimulate_ClusterScenario(t *testing.T) {
 	const example = "../../examples/clusters/one-dead-node.yaml"
 	status, out, errs := plimsoll("", "simulate", "-o", "json", example)
 	if want := `{"at":"110s","do":"pod-not-ready","node":"a-0","pod":"default/batch"}` + "\n"; status != 0 || errs != "" || !strings.Contains(out, want) {
@@ -45,7 +45,7 @@ func TestSimulateRunsClusters(t *testing.T) {
 	}
 }
 
-func TestSimulateReadsStandardInput(t *testing.T) {
+func TestSimulate_StandardInput(t *testing.T) {
 	data, err := os.ReadFile(example)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestSimulateReadsStandardInput(t *testing.T) {
 	}
 }
 
-func TestSimulateFailsWithAStatusThatSaysWhy(t *testing.T) {
+func TestSimulate_ExitStatus(t *testing.T) {
 	dir := t.TempDir()
 	for _, tc := range []struct {
 		about  string

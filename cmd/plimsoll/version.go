@@ -8,22 +8,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version and commit are set by the linker (see the Makefile); commit where the
-// build is not to ask git.
+// version and commit are set by the linker (see the Makefile). An empty commit is that of the
+// build information.
 var version, commit = "devel", ""
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  takesNothing,
+		Args:  noArguments,
 		Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprintf(cmd.OutOrStdout(), "plimsoll %s (revision %s, %s, %s/%s)\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
 }
 
-// revision is that of the source, as the build has stamped it.
+// revision returns the commit of the source.
 func revision() string {
 	if commit != "" {
 		return commit

@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,33 @@ var sockets = []string{
 	"run/k3s/containerd/containerd.sock",
 	"run/k0s/containerd.sock",
 	"var/snap/microk8s/common/run/containerd.sock",
+}
+
+// None instead of an endpoint means that no runtime is used.
+const None = "none"
+
+// ErrNoRuntime is the error of [Locate] on a node without a container runtime.
+var ErrNoRuntime = errors.New("none was asked for")
+
+// Locate returns the endpoint of the runtime on a host that is mounted at root. A given
+// endpoint must be valid; if none is given, it is found. Returns ErrNoRuntime if given is
+// [None], or if no runtime is found.
+func Locate(given, root string) (string, error) {
+	switch given {
+	case None:
+		return "", ErrNoRuntime
+	case "":
+		endpoint, err := Find(root)
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", ErrNoRuntime, err)
+		}
+		return endpoint, nil
+	}
+	endpoint, err := ParseEndpoint(given)
+	if socket, parsed := strings.CutPrefix(endpoint, "unix://"); parsed {
+		return ParseEndpoint(filepath.Join(root, socket))
+	}
+	return endpoint, err
 }
 
 // Find looks for a runtime's socket in the usual places below root: "/", or where

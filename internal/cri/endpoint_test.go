@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -129,5 +130,26 @@ func TestFindDoesNotGuess(t *testing.T) {
 	root := host(t, "run/containerd/containerd.sock", "run/cri-dockerd.sock")
 	if got, err := Find(root); err == nil || !strings.Contains(err.Error(), "several") || !strings.Contains(err.Error(), flag) {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// The host's root comes before the runtime's socket, whether it was given or found.
+func TestLocate_IsBelowRoot(t *testing.T) {
+	for _, tc := range []struct{ root, given, want string }{
+		{"/", "unix:///run/crio/crio.sock", "unix:///run/crio/crio.sock"},
+		{"/host", "unix:///run/crio/crio.sock", "unix:///host/run/crio/crio.sock"},
+		{"/host", "/run/crio/crio.sock", "unix:///host/run/crio/crio.sock"},
+	} {
+		if got, err := Locate(tc.given, tc.root); got != tc.want || err != nil {
+			t.Errorf("%s below %s: %q, %v, want %q", tc.given, tc.root, got, err, tc.want)
+		}
+	}
+	if got, err := Locate("tcp://127.0.0.1:1", "/"); err == nil {
+		t.Errorf("%q is no socket", got)
+	}
+	for _, given := range []string{None, ""} {
+		if got, err := Locate(given, t.TempDir()); !errors.Is(err, ErrNoRuntime) {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
 	}
 }

@@ -180,3 +180,30 @@ func (p *sharing) linesOf(s signals.Signal) (lines []Threshold) {
 	}
 	return lines
 }
+
+// capacityOf are the signals whose percentages refer to a resource of a Node.
+var capacityOf = map[string]signals.Signal{
+	"memory":            signals.MemoryAvailable,
+	"ephemeral-storage": signals.NodefsAvailable,
+}
+
+// ParseCapacity returns the capacity of a machine by quantities of resources, as a Node's
+// status.capacity has them. Returns [strictyaml.Faults] at the place if a resource is
+// unknown, or a quantity is not positive.
+func ParseCapacity(place string, given map[string]string) (Capacity, error) {
+	var faults strictyaml.Faults
+	known := map[signals.Signal]signals.Amount{}
+	for key, text := range given {
+		s, is := capacityOf[key]
+		q, err := strictyaml.ParseQuantity(text)
+		switch {
+		case !is:
+			faults.Add(place, key, "must be memory or ephemeral-storage")
+		case err != nil || q.Sign() <= 0:
+			faults.Add(place+"="+key, text, "must be a positive quantity, such as 16Gi")
+		default:
+			known[s] = signals.Amount(strictyaml.Whole(q))
+		}
+	}
+	return func(s signals.Signal) signals.Amount { return known[s] }, faults.Err()
+}

@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/arming/disarmfile"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/doctor"
+	"plimsoll.dev/plimsoll/internal/doctor/examine"
+	"plimsoll.dev/plimsoll/internal/doctor/probe"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+)
+
+// armingSection is the section of the state file with the last settings.
+const armingSection = "arming"
+
+// An armingWatcher follows the inputs of arming beside the loop: file, signal, cluster and
+// findings.
+type armingWatcher struct {
+	arming        *armingState
+	inherited     bool              // an armed agent ran here before this one
+	configMap     *client.ConfigMap // nil without an API server
+	softEvictions *softEvictions    // likewise
+	loop          atomic.Pointer[agent.Agent]
+
+	clusterChanged chan struct{} // one slot: the cluster's settings may have changed
+	settingChanged chan struct{} // one slot: they have changed
+	disarmSignals  chan os.Signal
+
+	lastFault string // of cleanUp, as it was logged
+}
+
+// openArming decides by what is known without the cluster. The listener is added before any
+// input is followed.
+func (a *app) openArming() {
+	var remembered arming.Memory
+	save := func(arming.Memory) {}
+	if a.state != nil {
+		remembered = loadArming(a.state, a.log)
+		save = func(m arming.Memory) { a.state.Save(armingSection, m) }
+	}
+	a.inherited = remembered.Acted
+	a.arming = newArmingState(disarmfile.File(a.config.DisarmFile), a.config.DryRun, remembered, save, a.log)
+	a.node.arming = a.arming
+	a.clusterChanged, a.settingChanged = make(chan struct{}, 1), make(chan struct{}, 1)
+	a.arming.onChange(a.armingChanged)
+}
+
+// armingChanged has loop, conditions and heartbeat check the decision. It does not wait.
+func (a *app) armingChanged() {
+	a.metrics.Armed(a.arming.armed())
+	if a := a.loop.Load(); a != nil {
+		a.Wake()
+	}
+	if a.reporter.conditions != nil {
+		a.reporter.conditions.Kick()
+	}
+	if a.reporter.heartbeat != nil {
+		a.reporter.heartbeat.Kick()
+	}
+}
+
+// watchArming starts to follow file, signal, cluster and findings.
+func (a *app) watchArming(ctx context.Context) {
+	a.metrics.Armed(a.arming.armed())
+	a.group.Go(func() { watchDisarmFile(ctx, a.arming.file, func() { a.arming.Check() }) })
+	a.group.Go(func() { a.watchSignals(ctx) })
+	if a.api != nil && a.config.HeartbeatNamespace != "" {
+		a.configMap = client.WatchConfigMap(ctx, a.api, a.config.HeartbeatNamespace, arming.ConfigMap, a.noteClusterChange)
+	}
+	if a.api != nil {
+		a.readCluster()
+		a.group.Go(func() { a.watchCluster(ctx) })
+	}
+	a.group.Go(func() { a.examine(ctx) })
+	a.group.Go(func() { a.finish(ctx) })
+}
+
+// watchSignals creates the disarm file for SIGUSR1, so that a restart does not arm.
+func (a *app) watchSignals(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.disarmSignals:
+			if err := a.arming.file.Create("by SIGUSR1"); err != nil {
+				a.log.Error("disarmed by a signal until a restart only", "error", err)
+				a.arming.update(func(w *arming.Words) { w.Signaled = true })
+			}
+			a.arming.Check()
+		}
+	}
+}
+
+// noteClusterChange has the cluster's settings read again. It does not wait.
+func (a *app) noteClusterChange() {
+	select {
+	case a.clusterChanged <- struct{}{}:
+	default:
+	}
+}
+
+func (a *app) watchCluster(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.clusterChanged:
+			a.readCluster()
+		}
+	}
+}
+
+// readCluster reads the settings of ConfigMap and Node. While these can not be read, the last
+// ones hold.
+func (a *app) readCluster() {
+	var changed bool
+	a.arming.update(func(w *arming.Words) {
+		all, node := w.All, w.Node
+		if a.configMap != nil && a.configMap.Synced() {
+			data := a.configMap.Data()
+			all = arming.Voice{Word: data[arming.KeyAll], Accepted: data[arming.KeyAccept]}
+		}
+		if a.apiNode.Synced() {
+			node = arming.Voice{}
+			if object := a.apiNode.Object(); object != nil {
+				node = arming.Voice{Word: object.Annotations[arming.Annotation], Accepted: object.Annotations[arming.AnnotationAccept]}
+			}
+		}
+		changed = all != w.All || node != w.Node
+		w.Hear(all, node)
+	})
+	if changed {
+		select {
+		case a.settingChanged <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// The node is examined every examinePeriod. While findings prevent arming, the interval
+// begins at refusedPeriod and doubles up to that. Rights cost the API server one request
+// each, of thousands of nodes: they are checked at the start, after a change of settings,
+// and in every rightsEvery-th examination.
+const (
+	examinePeriod = 10 * time.Minute
+	refusedPeriod = time.Minute
+	rightsEvery   = 6
+)
+
+// examine has the doctor examine the node at the start, periodically, and after a change of
+// settings.
+func (a *app) examine(ctx context.Context) {
+	pause := refusedPeriod
+	for n := 0; ctx.Err() == nil; n++ {
+		if found, err := a.findings(ctx, n%rightsEvery == 0); err != nil {
+			a.log.Error("the node could not be examined: what was found before counts", "error", err)
+		} else {
+			a.arming.update(func(w *arming.Words) { w.Findings = arming.Findings{Known: true, Errors: found} })
+		}
+		if pause = min(2*pause, examinePeriod); !a.arming.current().Refuses() {
+			pause = examinePeriod
+		}
+		timer := time.NewTimer(pause - rand.N(pause/10))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-a.settingChanged:
+			n, pause = -1, refusedPeriod
+		}
+		timer.Stop()
+	}
+}
+
+// missingRight is the code of the finding that needs a check of rights.
+const missingRight = "right-missing"
+
+// findings returns the codes of the doctor's errors. If rights are not checked, or the API
+// server does not answer, the last finding about them holds. Returns an error if the node
+// can not be examined.
+func (a *app) findings(ctx context.Context, rights bool) ([]string, error) {
+	_, fault := cri.Locate(a.config.ContainerRuntimeEndpoint, a.config.HostRoot)
+	o, err := examine.Options(a.config, a.api, a.runtime, fault)
+	if err != nil {
+		return nil, err
+	}
+	if !rights {
+		o.Rights = nil
+	}
+	if a.apiPods != nil {
+		o.Images = a.apiPods.hostImages
+	}
+	facts := probe.Node(ctx, o)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found := doctor.Errors(doctor.Examine(facts), nil)
+	answered := rights && (facts.Server == nil || facts.Server.Denied.Known)
+	if !answered && slices.Contains(a.arming.current().findings, missingRight) {
+		found = append(found, missingRight)
+	}
+	return found, nil
+}
+
+// catchDisarmSignal catches SIGUSR1, which would end the process, from the start on.
+func (a *app) catchDisarmSignal() {
+	a.disarmSignals = make(chan os.Signal, 1)
+	signal.Notify(a.disarmSignals, syscall.SIGUSR1)
+	a.closers = append(a.closers, func() { signal.Stop(a.disarmSignals) })
+}
+
+// disarmFilePeriod is the interval between attempts to watch the directory of the disarm
+// file. The next periodic check finds what is missed meanwhile, and so does the one before
+// each act that can not be undone.
+const disarmFilePeriod = time.Minute
+
+// watchDisarmFile calls changed after every change of the disarm file, until ctx ends.
+func watchDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
+	if f == "" {
+		return
+	}
+	repeat(ctx, disarmFilePeriod, func() bool {
+		followDisarmFile(ctx, f, changed)
+		return true
+	})
+}
+
+// followDisarmFile returns when the directory does not exist (any more), or ctx ends.
+func followDisarmFile(ctx context.Context, f disarmfile.File, changed func()) {
+	dir := filepath.Dir(string(f))
+	w, err := watchDirectory(dir)
+	if err != nil {
+		return
+	}
+	defer w.Close()
+	changed() // in case it changed before
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.Errors:
+			return
+		case e := <-w.Events:
+			switch e.Name {
+			case string(f):
+				changed()
+			case dir: // removed, or another was put in its place
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/internal/gc"
+)
+
+// Only one program collects garbage: a kubelet may appear and disappear while the agent
+// runs.
+func TestGarbageCollector_StopsWhenKubeletAppears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime, log := &listCounter{}, slog.New(slog.DiscardHandler)
+		c := &garbageCollector{arming: stateWithoutFile(false), kubelet: &kubeletDetector{config: config.NewAgent(), log: log}, log: log,
+			collector: gc.New(runtime, nil, noOwners{}, nil, log, gc.Options{ImageHigh: 100})}
+		ctx, stop := context.WithCancel(t.Context())
+		go c.run(ctx)
+		lists := func() int64 {
+			before := runtime.lists.Load()
+			<-time.After(10 * time.Minute)
+			synctest.Wait()
+			return runtime.lists.Load() - before
+		}
+		if lists() == 0 {
+			t.Error("nobody collects")
+		}
+		c.kubelet.file.Store(true)
+		<-time.After(2 * kubeletPeriod)
+		synctest.Wait()
+		if n := lists(); n != 0 {
+			t.Errorf("%d rounds beside a kubelet", n)
+		}
+		c.kubelet.file.Store(false)
+		if lists() == 0 {
+			t.Error("nobody collects after the kubelet has gone")
+		}
+		stop()
+		synctest.Wait() // and ends
+	})
+}
+
+// An unreadable configuration is not used, but shows that there is a kubelet, which collects
+// garbage and enforces limits.
+func TestKubeletDetector_UnreadableConfigurationIsPresent(t *testing.T) {
+	c := config.NewAgent()
+	c.KubeletConfig = filepath.Join(t.TempDir(), "config.yaml")
+	log := slog.New(slog.DiscardHandler)
+	if n := detectKubelet(c, nil, func(string) {}, log); !n.leavesGC() || !n.leavesLimits() {
+		t.Error("without a kubelet nobody collects, or enforces limits")
+	}
+	if err := os.WriteFile(c.KubeletConfig, []byte("kind: Unknown\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := detectKubelet(c, nil, func(string) {}, log); n.leavesGC() || n.leavesLimits() {
+		t.Errorf("beside a kubelet: reclaims %t, limits %t", n.leavesGC(), n.leavesLimits())
+	}
+}

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"plimsoll.dev/plimsoll/eviction/signals"
+)
+
+func TestPodsToSave_LeavesRoomForAllOtherPods(t *testing.T) {
+	var active []signals.Pod
+	for i := range 500 {
+		pod := signals.Pod{UID: fmt.Sprint("uid-", i), Name: fmt.Sprint("p", i)}
+		parts := 10
+		if i < 400 {
+			parts = 250
+		}
+		for k := range parts {
+			name := fmt.Sprintf("%063d", k)
+			pod.Containers = append(pod.Containers, signals.Container{Name: name, ID: name})
+			pod.Volumes = append(pod.Volumes, signals.Volume{Name: name, Local: true, Directory: "kubernetes.io~empty-dir/" + name})
+		}
+		active = append(active, pod)
+	}
+	saved := podsToSave(active)
+	text, err := json.Marshal(saved)
+	if err != nil || len(text) > 4<<20 {
+		t.Errorf("%d bytes, %v: the state file is not read again beyond 8 MiB", len(text), err)
+	}
+	if len(saved) != 500 || len(saved[499].Volumes) != 10 || len(active[0].Volumes) != 250 {
+		t.Errorf("%d pods are saved", len(saved))
+	}
+	many := make([]signals.Pod, 2*maxSavedParts)
+	if len(podsToSave(many)) != maxSavedParts {
+		t.Errorf("%d pods are saved", len(podsToSave(many)))
+	}
+}
+
+func TestOwnPod_ByEnvironmentOrCgroup(t *testing.T) {
+	const uid = "1b2c3d4e-0000-4000-8000-000000000001"
+	for name, tc := range map[string]struct{ given, cgroups, want string }{
+		"given":              {uid, "0::/kubepods/poda-b\n", uid},
+		"by cgroupfs, v1":    {"", "12:memory:/kubepods/burstable/pod" + uid + "/0123\n11:pids:/x\n", uid},
+		"by systemd, v2":     {"", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b2c3d4e_0000_4000_8000_000000000001.slice/cri-containerd-0123.scope\n", uid},
+		"in a namespace":     {"", "0::/\n", ""},
+		"outside of pods":    {"", "0::/system.slice/plimsoll-agent.service\n", ""},
+		"named like a pod":   {"", "0::/podman/0123\n", ""},
+		"no list":            {"", "", ""},
+		"an empty given one": {" ", "0::/\n", ""},
+	} {
+		file := filepath.Join(t.TempDir(), "cgroup")
+		if err := os.WriteFile(file, []byte(tc.cgroups), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := ownPod(tc.given, file); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	if got := ownPod("", filepath.Join(t.TempDir(), "none")); got != "" {
+		t.Errorf("without a list: %q", got)
+	}
+}

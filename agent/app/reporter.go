@@ -1,0 +1,245 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+	"plimsoll.dev/plimsoll/internal/healthz"
+	"plimsoll.dev/plimsoll/internal/kubeletconfig"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+)
+
+// A reporter implements agent.Reporter by the decision log, the state file, metrics, and the
+// node's conditions, events and heartbeat. The loop calls its methods.
+type reporter struct {
+	version string
+	lines   *nodestatus.Lines
+	state   *checkpoint.Sections // nil: nothing survives a restart
+	metrics *metrics.Metrics
+	garbage *garbageCollector
+	arming  *armingState
+	beside  func(run func(context.Context)) // runs it beside the loop, until the agent ends
+
+	conditions *nodestatus.Conditions // these are nil without an API server
+	events     *nodestatus.Events
+	heartbeat  *nodestatus.Heartbeat // nil without a namespace too
+
+	pulse  *healthz.Pulse
+	memory healthz.Finding
+
+	lastConditions signals.ConditionSet
+	digested       *eviction.Policy // the policy of digest
+	digest         string
+	crossed        [signals.Count]time.Time // since when a hard threshold is crossed
+	vitals         atomic.Pointer[vitals]
+	softEvictions  atomic.Pointer[string] // requested of the controller
+}
+
+// vitals are the part of a heartbeat that changes with checks.
+type vitals struct {
+	conditions signals.ConditionSet
+	digest     string
+}
+
+var errNoMemory = errors.New("the node's memory can not be observed")
+
+// Looked implements agent.Reporter. It does not allocate in an early check that changes
+// nothing.
+func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
+	s := o.Snapshot
+	r.pulse.Beat()
+	r.metrics.Woken(s.Woken)
+	if r.heartbeat != nil {
+		r.heartbeat.Beat(s.At)
+	}
+	if memory := &s.Node[signals.MemoryAvailable]; memory.Known {
+		r.memory.Set(nil)
+	} else {
+		r.memory.Set(errNoMemory)
+	}
+	r.updateCrossings(s, p)
+	changed := o.Verdict.Conditions != r.lastConditions
+	if r.lastConditions = o.Verdict.Conditions; changed || s.Kind == signals.Regular {
+		r.metrics.Conditions(r.lastConditions)
+		r.reportConditions(s, p)
+	}
+	r.record(o)
+}
+
+// record counts the outcome of a check.
+func (r *reporter) record(o *agent.Outcome) {
+	for range o.Failed {
+		r.metrics.EvictionFailed()
+	}
+	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (limiter.Hold{})) && r.events != nil && r.arming.armed() {
+		r.events.Attempting(t.Signal, o.Snapshot.At)
+	}
+	e := o.Evicted
+	switch {
+	case e == nil:
+		return
+	case o.Rehearsed:
+		r.metrics.Rehearsed(e.Cause)
+		return
+	}
+	s, err := signals.Parse(e.Cause)
+	if err == nil {
+		r.metrics.StatsAge(s, o.Snapshot.At.Sub(o.Snapshot.Node[s].Time))
+	}
+	if e.Hard {
+		r.metrics.Evicted(e.Cause)
+		r.release(e.Cause, e.Pod.UID)
+	}
+}
+
+// release removes the layers of a pod that was evicted for a disk, and has the sandbox of
+// any other stopped. That kills what still runs of the pod: a soft eviction has to be over.
+func (r *reporter) release(cause, uid string) {
+	if s, err := signals.Parse(cause); err != nil || s.Definition().Condition == signals.DiskPressure {
+		r.beside(func(ctx context.Context) { r.garbage.removePod(ctx, uid) })
+		return
+	}
+	r.beside(func(ctx context.Context) { r.garbage.stopSandbox(ctx, uid) })
+}
+
+// updateCrossings records since when hard thresholds are crossed.
+func (r *reporter) updateCrossings(s *signals.Snapshot, p *eviction.Policy) {
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		o := &s.Node[t.Signal]
+		switch {
+		case !t.Hard() || !o.Known:
+		case o.Available >= t.Value.Of(o.Capacity).Value:
+			r.crossed[t.Signal] = time.Time{}
+		case r.crossed[t.Signal].IsZero():
+			r.crossed[t.Signal] = s.At
+		}
+	}
+}
+
+// reportConditions sets the node's conditions, with the signals below their thresholds.
+func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
+	if r.conditions == nil {
+		return
+	}
+	var crossings nodestatus.Crossings
+	for i := range p.Thresholds {
+		t := &p.Thresholds[i]
+		o, c := &s.Node[t.Signal], &crossings[t.Signal.Definition().Condition]
+		if o.Known && !c.Met && o.Available < t.Value.Of(o.Capacity).Value {
+			*c = nodestatus.Crossing{Met: true, Signal: t.Signal, Threshold: t.Value.String(), Available: o.Available}
+		}
+	}
+	r.conditions.Set(r.lastConditions, crossings)
+	if p != r.digested {
+		r.digested, r.digest = p, nodestatus.Digest(reportedThresholds(p))
+	}
+	r.vitals.Store(&vitals{r.lastConditions, r.digest})
+}
+
+// Report implements agent.Reporter.
+func (r *reporter) Report(d *agent.Decision) {
+	r.lines.JSON(d)
+	switch {
+	case d.Decision == agent.Evicted && d.ToSignal != nil:
+		if s, err := signals.Parse(d.Signal); err == nil {
+			toSignal := time.Duration(*d.ToSignal * float64(time.Millisecond))
+			if since := r.crossed[s]; !since.IsZero() {
+				toSignal += d.Time.Sub(since)
+			}
+			r.metrics.CrossingToKill(toSignal)
+		}
+		if !d.Lingering {
+			r.metrics.DecisionToDead(time.Duration(*d.ToEmpty * float64(time.Millisecond)))
+		}
+	case d.Decision == agent.Terminated && len(d.Failed) == 0:
+		r.metrics.Evicted(d.Signal)
+		r.release(d.Signal, d.UID)
+	case d.Held != "":
+		r.reportLimited(d)
+	case d.Decision == agent.Settled && d.Freed != nil:
+		if s, err := signals.Parse(d.Signal); err == nil && s.Definition().Unit == signals.UnitBytes {
+			r.metrics.Freed(metrics.Eviction, *d.Freed)
+		}
+	}
+}
+
+// Save implements agent.Reporter.
+func (r *reporter) Save(s eviction.Saved) {
+	if r.state != nil {
+		r.state.Save(decisionsSection, s.At(r.state.Stamp))
+	}
+}
+
+// publishSoftEvictions requests soft evictions of the controller by the heartbeat.
+func (r *reporter) publishSoftEvictions(requests []podstatus.Request) {
+	text := podstatus.FormatRequests(requests)
+	r.softEvictions.Store(&text)
+	if r.heartbeat != nil {
+		r.heartbeat.Kick() // the controller acts on it, or has to stop
+	}
+}
+
+// reportCollection reports a failure of garbage collection as an event.
+func (r *reporter) reportCollection(reason, message string) {
+	if r.events != nil && r.arming.armed() {
+		r.events.Collection(reason, message)
+	}
+}
+
+// reportedThresholds returns the thresholds in the form in which they are reported.
+func reportedThresholds(p *eviction.Policy) (lines []kubeletconfig.Threshold) {
+	for _, t := range p.Thresholds {
+		if line, err := kubeletconfig.ParseThreshold(t.Signal, t.Value.String()); err == nil {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// openReporter opens everything that reports: events, conditions and leases, pod statuses,
+// probes and metrics.
+func (a *app) openReporter(ctx context.Context) error {
+	a.reporter = &reporter{version: a.Version, lines: a.lines, state: a.state, metrics: a.metrics, arming: a.arming,
+		beside: func(run func(context.Context)) { a.group.Go(func() { run(ctx) }) },
+		pulse:  healthz.NewPulse(a.config.MonitoringPeriod)}
+	if err := a.openEvictor(ctx); err != nil {
+		return err
+	}
+	if a.api != nil {
+		if err := a.openNodeReports(ctx); err != nil {
+			return err
+		}
+	}
+	a.serve(ctx)
+	return nil
+}
+
+// reportLimited counts evictions that the limiter blocks, and creates an event if evictions
+// are ineffective.
+func (r *reporter) reportLimited(d *agent.Decision) {
+	r.metrics.EvictionsHeld(d.Held)
+	if d.Decision == agent.Futile && r.events != nil && r.arming.armed() {
+		r.events.Futile(d.Why + consumersText(d.Holders))
+	}
+}
+
+// maxNamed is the number of memory consumers in an event.
+const maxNamed = 3
+
+// consumersText describes the first memory consumers for an event.
+func consumersText(consumers []signals.Holder) (text string) {
+	for i, h := range consumers[:min(len(consumers), maxNamed)] {
+		text += [...]string{"; held by ", ", "}[min(i, 1)] + h.Name + " " + signals.Format(signals.Amount(h.Bytes), signals.UnitBytes)
+	}
+	return text
+}

@@ -1,0 +1,76 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"plimsoll.dev/plimsoll/agent"
+	"plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/signals"
+	"plimsoll.dev/plimsoll/internal/cri"
+	"plimsoll.dev/plimsoll/internal/gc"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+)
+
+// A listCounter counts lists of sandboxes, with which the removal of a pod begins.
+type listCounter struct {
+	gc.Runtime // nil: nothing else is asked
+	lists      atomic.Int64
+}
+
+func (a *listCounter) Sandboxes(context.Context) ([]cri.Sandbox, error) {
+	a.lists.Add(1)
+	return nil, nil
+}
+
+func (a *listCounter) Containers(context.Context) ([]cri.Container, error) { return nil, nil }
+
+func (a *listCounter) Images(context.Context) ([]cri.Image, error) { return nil, nil }
+
+// A soft eviction for a full disk keeps grace period and budget: the layers are removed when
+// the pod has ended.
+func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
+	for _, tc := range []struct {
+		about string
+		hard  bool
+		ends  *agent.Decision
+		want  int64
+	}{
+		{"at once", true, nil, 1},
+		{"asked to end", false, nil, 0},
+		{"taken back", false, &agent.Decision{Decision: agent.Withdrawn}, 0},
+		{"could not be ended", false, &agent.Decision{Decision: agent.Terminated, Failed: []agent.Place{{}}}, 0},
+		{"ended softly", false, &agent.Decision{Decision: agent.Terminated}, 1},
+	} {
+		t.Run(tc.about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runtime := &listCounter{}
+				log := slog.New(slog.DiscardHandler)
+				c := config.NewAgent()
+				c.GarbageCollection = "on"
+				lines := nodestatus.NewLines(io.Discard)
+				defer lines.Close()
+				r := &reporter{lines: lines, metrics: metrics.New(metrics.Settings{}), arming: stateWithoutFile(false), beside: func(run func(context.Context)) { go run(t.Context()) }, garbage: &garbageCollector{
+					kubelet: &kubeletDetector{config: c, log: log}, log: log, arming: stateWithoutFile(false),
+					collector: gc.New(runtime, nil, noOwners{}, nil, log, gc.Options{}),
+				}}
+				cause := signals.NodefsAvailable.String()
+				r.record(&agent.Outcome{Snapshot: &signals.Snapshot{}, Evicted: &eviction.Eviction{Pod: &signals.Pod{UID: "u"}, Cause: cause, Hard: tc.hard}})
+				if tc.ends != nil {
+					tc.ends.Signal, tc.ends.UID = cause, "u"
+					r.Report(tc.ends)
+				}
+				synctest.Wait()
+				if n := runtime.lists.Load(); n != tc.want {
+					t.Errorf("the pod's containers were removed %d times, want %d", n, tc.want)
+				}
+			})
+		})
+	}
+}

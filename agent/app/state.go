@@ -1,0 +1,139 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"plimsoll.dev/plimsoll/agent/config"
+	"plimsoll.dev/plimsoll/eviction"
+	"plimsoll.dev/plimsoll/eviction/limiter"
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/checkpoint"
+	"plimsoll.dev/plimsoll/internal/evict/podstatus"
+)
+
+// openState opens the state file. After a fault, which is logged, it returns nil: the agent
+// runs without one.
+func openState(c *config.Agent, log *slog.Logger) *checkpoint.Sections {
+	if c.StateFile == "" {
+		return nil
+	}
+	lost := func(err error) {
+		log.Error("the state does not survive a restart: timers, conditions and debts would begin anew", "error", err)
+	}
+	boot, err := checkpoint.BootID(c.ProcRoot)
+	if err != nil {
+		lost(err)
+		return nil
+	}
+	file, err := checkpoint.Open(c.StateFile, boot)
+	if err != nil {
+		lost(err)
+		return nil
+	}
+	sections, notice, err := checkpoint.OpenSections(file, lost)
+	if err != nil {
+		lost(err)
+		return nil
+	}
+	log.Info(notice, "stateFile", c.StateFile)
+	return sections
+}
+
+// loadSection reads a section of the state file. Of another version's section the readable
+// fields count. If none can be read, it logs the message lost and returns the zero value.
+func loadSection[T any](s *checkpoint.Sections, name, lost string, log *slog.Logger) (section T) {
+	err := s.Load(name, &section)
+	switch {
+	case errors.As(err, new(*checkpoint.Partly)):
+		log.Warn("a part of the state file can not be read: the rest is used", "section", name, "error", err)
+	case err != nil:
+		log.Error(lost, "error", err)
+		section = *new(T)
+	}
+	return section
+}
+
+// decisionsSection is the section of the state file with timers and conditions.
+const decisionsSection = "decisions"
+
+// restoredMachine returns a machine with the timers and conditions of the state file.
+func restoredMachine(policy *eviction.Policy, sections *checkpoint.Sections, log *slog.Logger) *eviction.Machine {
+	machine := eviction.New(policy)
+	if sections == nil {
+		return machine
+	}
+	saved := loadSection[eviction.Saved](sections, decisionsSection, "timers and conditions begin anew", log)
+	machine.Restore(saved.At(sections.Moment), time.Now())
+	return machine
+}
+
+// limiterSection is the section of the state file with the effects of evictions.
+const limiterSection = "restraint"
+
+// openLimiter returns the limiter with the evictions of the state file, so that a restart
+// does not reset its limits.
+func (a *app) openLimiter(now time.Time) *limiter.Restraint {
+	r := limiter.New(a.config.Limits.Policy())
+	if a.state == nil {
+		return r
+	}
+	saved := loadSection[limiter.Saved](a.state, limiterSection, "the evictions of the last hour are forgotten", a.log)
+	r.Restore(saved.At(a.state.Moment), now)
+	return r
+}
+
+func (a *app) saveLimiter(s limiter.Saved) {
+	if a.state != nil {
+		a.state.Save(limiterSection, s.At(a.state.Stamp))
+	}
+}
+
+// unreadable is no valid setting: it disarms until the cluster has one.
+const unreadable = "unreadable in the state file"
+
+// loadArming returns the settings of the state file. An unreadable part disarms, since it
+// may have been the setting that disarmed.
+func loadArming(s *checkpoint.Sections, log *slog.Logger) (m arming.Memory) {
+	err := s.Load(armingSection, &m)
+	if err == nil {
+		return m
+	}
+	log.Error("what was said of arming can not be read: disarmed until the cluster says a word", "error", err, "remedy", "say the word anew, or remove the section from the state file")
+	if !errors.As(err, new(*checkpoint.Partly)) {
+		m = arming.Memory{}
+	}
+	m.All.Word = unreadable
+	return m
+}
+
+// maxQuotedStatus bounds the logged part of an unreadable pending status, in bytes.
+const maxQuotedStatus = 2 << 10
+
+// loadPendingStatuses returns the pod statuses and events that the API server has not
+// accepted yet. Each is read by itself, and logged if it can not be read.
+func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.Debt) {
+	var all []json.RawMessage
+	if err := s.Load(statusesSection, &all); err != nil {
+		log.Error("what is owed to the API server is lost", "error", err)
+		return nil
+	}
+	for _, raw := range all {
+		var d podstatus.Debt
+		err := json.Unmarshal(raw, &d)
+		n := &d.Notice
+		if err != nil && errors.As(err, new(*json.UnmarshalTypeError)) && n.UID != "" && n.Name != "" && n.Namespace != "" && !n.Decided.IsZero() {
+			log.Warn("a part of what is owed to the API server can not be read: the rest is used", "pod", n.Pod(), "error", err)
+			d.Status, d.Event, d.Ended = true, true, false // in doubt it is pending; the pod is read before it is patched
+			err = nil
+		}
+		if err != nil {
+			log.Error("an eviction that is owed to the API server can not be read, and is not reported", "error", err, "debt", string(raw[:min(len(raw), maxQuotedStatus)]))
+			continue
+		}
+		debts = append(debts, d)
+	}
+	return debts
+}

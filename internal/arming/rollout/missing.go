@@ -1,0 +1,110 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+)
+
+// A noAgentsError is the error of a request that found no agent: none at all, or none on
+// the nodes.
+type noAgentsError struct {
+	written bool     // the setting is written all the same
+	nodes   []string // empty: all were asked for
+}
+
+func (noAgentsError) Error() string { return "no agent was found" }
+
+const (
+	// searchTime bounds the search for agents in other namespaces.
+	searchTime = 20 * time.Second
+	// leasesPerPage and maxPages bound what is read of a cluster's leases.
+	leasesPerPage, maxPages = 500, 400
+	// maxNamespaces is the number of namespaces with agents that are named.
+	maxNamespaces = 10
+)
+
+// countAgents returns how many leases of agents each namespace has. An empty namespace
+// means all of them.
+func countAgents(ctx context.Context, clients *client.Clients, namespace string) (map[string]int, error) {
+	found := map[string]int{}
+	options := metav1.ListOptions{Limit: leasesPerPage}
+	for range maxPages {
+		list, err := clients.Writing.CoordinationV1().Leases(namespace).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			if l := &list.Items[i]; l.Annotations[nodestatus.AnnotationVersion] != "" {
+				found[l.Namespace]++
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			break
+		}
+	}
+	return found, nil
+}
+
+// noAgents returns the error that names where agents were looked for, and where there
+// are some. It is nil if the request allows for none.
+func (r *Request) noAgents(clients *client.Clients, none noAgentsError) error {
+	if r.AllowNone && len(none.nodes) == 0 {
+		_, err := fmt.Fprintf(r.Out, "no agent has a lease in the namespace %s: nothing to take back\n", r.Namespace)
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "no agent has a lease in the namespace %s of %s", r.Namespace, clusterName(clients))
+	if len(none.nodes) > 0 {
+		fmt.Fprintf(&b, " for %s", strings.Join(none.nodes, ", "))
+	}
+	if none.written {
+		fmt.Fprintf(&b, ": %q is written, and no agent follows it yet\n", r.Setting)
+	} else {
+		fmt.Fprintf(&b, ": %q is not written\n", r.Setting)
+	}
+	b.WriteString(r.otherNamespaces(clients))
+	return fmt.Errorf("%s", b.String())
+}
+
+// clusterName names the cluster by its context and server.
+func clusterName(clients *client.Clients) string {
+	if clients.Context == "" {
+		return "the server " + clients.Server
+	}
+	return fmt.Sprintf("the context %s (%s)", clients.Context, clients.Server)
+}
+
+// otherNamespaces returns a sentence about the namespaces that have agents.
+func (r *Request) otherNamespaces(clients *client.Clients) string {
+	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
+	defer cancel()
+	found, err := countAgents(ctx, clients, metav1.NamespaceAll)
+	if err != nil {
+		return fmt.Sprintf("Other namespaces were not searched: %v. Check --namespace and the context", err)
+	}
+	here := found[r.Namespace]
+	delete(found, r.Namespace)
+	var places []string
+	for _, namespace := range slices.Sorted(maps.Keys(found)) {
+		places = append(places, fmt.Sprintf("%s (%d)", namespace, found[namespace]))
+	}
+	if more := len(places) - maxNamespaces; more > 0 {
+		places = append(places[:maxNamespaces], fmt.Sprintf("and %d more", more))
+	}
+	switch {
+	case len(places) > 0:
+		return "Namespaces with agents: " + strings.Join(places, ", ") + ". Give --namespace"
+	case here > 0:
+		return fmt.Sprintf("The namespace %s has leases of %d other agents. Check the names of the nodes", r.Namespace, here)
+	}
+	return "No namespace of this cluster has agents. Check the context, and whether the agents run"
+}

@@ -1,0 +1,124 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+)
+
+// lease returns the lease of an agent, renewed now or so long ago.
+func lease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
+	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{
+			nodestatus.AnnotationVersion: "v1", nodestatus.AnnotationArmed: armed, nodestatus.AnnotationArmedReason: reason}},
+		Spec: coordinationv1.LeaseSpec{RenewTime: &renewed},
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
+	begun := time.Now().Add(-2 * reactionTime)
+	other := lease("no-agent", "", "", 0)
+	other.Annotations = nil
+	for _, tc := range []struct {
+		about   string
+		setting arming.Word
+		lease   *coordinationv1.Lease
+		again   bool // it was updated during the watch
+		want    outcome
+		absent  bool
+	}{
+		{"armed", arming.Arm, lease("n", "true", "told", 0), false, outcome{followed: true, final: true, reason: "told"}, false},
+		{"may not have reacted yet", arming.Arm, lease("n", "false", "refused: a", 0), false, outcome{reason: "refused: a"}, false},
+		{"has reacted, and refuses", arming.Arm, lease("n", "false", "refused: a", 0), true, outcome{final: true, reason: "refused: a"}, false},
+		{"not disarmed yet", arming.Disarm, lease("n", "true", "told", 0), true, outcome{reason: "told"}, false},
+		{"disarmed", arming.Disarm, lease("n", "false", "told", 0), false, outcome{followed: true, final: true, reason: "told"}, false},
+		{"leaving", arming.Leave, lease("n", "false", "told", 0), true, outcome{reason: "told"}, false},
+		{"left", arming.Leave, lease("n", "false", "left", 0), false, outcome{followed: true, final: true, reason: "left"}, false},
+		{"dead, to be armed", arming.Arm, lease("n", "false", "", time.Hour), false, outcome{final: true}, false},
+		{"dead, and armed when it was alive", arming.Arm, lease("n", "true", "told", time.Hour), false, outcome{final: true}, false},
+		{"dead, and disarmed when it was alive", arming.Disarm, lease("n", "false", "told", time.Hour), false, outcome{followed: true, final: true, reason: "told"}, false},
+		{"too old to be disarmed", arming.Disarm, lease("n", "", "", 0), true, outcome{}, false},
+		{"dead, to leave", arming.Leave, lease("n", "false", "", time.Hour), false, outcome{final: true, ignored: true}, false},
+		{"a clock an hour late, but alive", arming.Leave, lease("n", "false", "", time.Hour), true, outcome{}, false},
+		{"no agent", arming.Disarm, other, false, outcome{absent: true}, true},
+	} {
+		s, r := newLeases(), Request{Setting: tc.setting, Namespace: "ns"}
+		if err := s.Replace([]any{tc.lease}, "1"); err != nil {
+			t.Fatal(err)
+		}
+		if tc.again {
+			if err := s.Update(tc.lease); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := r.outcomeOf("n", s, begun)
+		if tc.want.node = "n"; tc.want.reason == "" {
+			tc.want.reason = got.reason
+		}
+		if nodes, complete := s.nodes(); got != tc.want || !complete || len(nodes) == 0 != tc.absent || got.reason == "" {
+			t.Errorf("%s: %+v, want %+v; nodes %v", tc.about, got, tc.want, nodes)
+		}
+	}
+}
+
+func TestReport_NamesNodesThatDoNotFollowWithRemedies(t *testing.T) {
+	var out bytes.Buffer
+	r := Request{Setting: arming.Arm, Out: &out}
+	err := r.report([]outcome{{node: "a", followed: true, reason: "told"}, {node: "b", reason: "refused: clock-skew-large, right-missing"}, {node: "c", reason: "the disarm file is there"}})
+	if err == nil {
+		t.Error("all is well")
+	}
+	for _, want := range []string{"a: armed (told)\n", "b: not armed: refused: clock-skew-large, right-missing\n", "c: not armed: the disarm file is there\n",
+		"--accept-findings=clock-skew-large", "--accept-findings=right-missing", "Remedy: ", "1 of 3 nodes: armed\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	out.Reset()
+	if err := r.report([]outcome{{node: "a", final: true, ignored: true, reason: "dead"}}); err != nil {
+		t.Errorf("the agent is dead: %v", err)
+	}
+}
+
+func TestLeases_RefuseOtherObjects(t *testing.T) {
+	s := newLeases()
+	for _, err := range []error{s.Add("x"), s.Delete("x"), s.Replace([]any{"x"}, "1")} {
+		if err == nil {
+			t.Error("stored")
+		}
+	}
+	if _, complete := s.nodes(); complete {
+		t.Error("complete without a list")
+	}
+	if err := s.Add(lease("n", "true", "", 0)); err != nil || s.Resync() != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(lease("n", "true", "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	r := Request{Setting: arming.Arm, All: true, Namespace: "ns"}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found := r.await(ctx, s, time.Now()); len(found) != 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
+// A ConfigMap that exists before the chart is installed is one that Helm adopts.
+func TestConfigMap_IsAdoptedByHelm(t *testing.T) {
+	r := Request{Setting: arming.Disarm, Namespace: "ns"}
+	made := r.configMap(r.entries("all", "accept"))
+	if made.Labels["app.kubernetes.io/managed-by"] != "Helm" || made.Annotations["meta.helm.sh/release-name"] != "plimsoll" ||
+		made.Annotations["meta.helm.sh/release-namespace"] != "ns" || made.Annotations["helm.sh/resource-policy"] != "keep" || made.Data["all"] != "disarmed" {
+		t.Errorf("%+v", made)
+	}
+}

@@ -1,0 +1,97 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plimsoll.dev/plimsoll/internal/arming"
+	"plimsoll.dev/plimsoll/internal/kube/client"
+)
+
+// fieldManager owns the fields that a request writes.
+const fieldManager = "plimsoll-arming"
+
+// write writes the setting: by one request for all nodes, or by one for each named node.
+// A node that does not exist does not keep it from the others. Returns the errors of all.
+func (r *Request) write(ctx context.Context, clients *client.Clients) error {
+	if r.All {
+		return r.writeForAll(ctx, clients)
+	}
+	entries := r.entries(arming.Annotation, arming.AnnotationAccept)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": entries}})
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, node := range r.Nodes {
+		if _, err := clients.Writing.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+			faults = append(faults, fmt.Errorf("say %q to the node %s: %w", r.Setting, node, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// writeForAll writes the ConfigMap, and creates it if there is none. Without an agent it
+// is created for [arming.Disarm] only: any other setting would bind an installation that
+// comes later.
+func (r *Request) writeForAll(ctx context.Context, clients *client.Clients) error {
+	entries := r.entries(arming.KeyAll, arming.KeyAccept)
+	patch, err := json.Marshal(map[string]any{"data": entries})
+	if err != nil {
+		return err
+	}
+	maps := clients.Writing.CoreV1().ConfigMaps(r.Namespace)
+	write := func() error {
+		_, err := maps.Patch(ctx, arming.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		return err
+	}
+	if err = write(); apierrors.IsNotFound(err) {
+		if r.Setting != arming.Disarm {
+			if found, err := countAgents(ctx, clients, r.Namespace); err == nil && len(found) == 0 {
+				return noAgentsError{written: false}
+			}
+		}
+		_, err = maps.Create(ctx, r.configMap(entries), metav1.CreateOptions{FieldManager: fieldManager})
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			err = write()
+		case apierrors.IsNotFound(err): // the namespace
+			return noAgentsError{written: false}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("say %q to all nodes in the ConfigMap %s/%s: %w", r.Setting, r.Namespace, arming.ConfigMap, err)
+	}
+	return nil
+}
+
+// configMap returns the ConfigMap as a chart that is installed later adopts it:
+// with the ownership that Helm asks for, in the name of the documented release. The
+// chart leaves it alone if its release has another name, and an upgrade does not
+// delete it.
+func (r *Request) configMap(entries map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{Data: entries, ObjectMeta: metav1.ObjectMeta{
+		Name:   arming.ConfigMap,
+		Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+		Annotations: map[string]string{
+			"meta.helm.sh/release-name":      "plimsoll",
+			"meta.helm.sh/release-namespace": r.Namespace,
+			"helm.sh/resource-policy":        "keep",
+		},
+	}}
+}
+
+func (r *Request) entries(key, acceptKey string) map[string]string {
+	entries := map[string]string{key: r.Setting.String()}
+	if r.Accepted != nil {
+		entries[acceptKey] = *r.Accepted
+	}
+	return entries
+}

@@ -1,0 +1,112 @@
+// Package app puts the controller together and runs it: package lifecycle between the API
+// server, the metrics, the decision log and the queries of operators.
+//
+// It makes no decision about nodes and pods, and everything that it starts ends before
+// [Run] returns.
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"plimsoll.dev/plimsoll/internal/kube/client"
+	"plimsoll.dev/plimsoll/internal/metrics"
+	"plimsoll.dev/plimsoll/internal/nodestatus"
+	"plimsoll.dev/plimsoll/internal/process"
+	"plimsoll.dev/plimsoll/lifecycle"
+	"plimsoll.dev/plimsoll/lifecycle/config"
+)
+
+// Options are the parameters of a controller that are not in its configuration.
+type Options struct {
+	Version, Revision string    // of the program
+	Out               io.Writer // receives the log and the decisions, in lines
+}
+
+// Run puts the controller together and runs it until ctx ends. Returns an error if the
+// configuration names no API server, or an address can not be opened.
+func Run(ctx context.Context, c *config.Controller, o Options) error {
+	lines := nodestatus.NewLinesOf(o.Out, nodestatus.LargerBacklog)
+	defer lines.Close()
+	log := process.NewLogger(c.LoggingFormat, c.Verbosity, lines)
+	process.SetMemoryLimit(log)
+	for _, w := range c.Warnings() {
+		log.Warn(w)
+	}
+	clients, err := client.Dial(client.Options{Kubeconfig: c.Kubeconfig, Timeout: c.RenewDeadline / 2, UserAgent: "plimsoll-controller/" + o.Version})
+	if err != nil {
+		return err
+	}
+	settings, err := settingsOf(c)
+	if err != nil {
+		return err
+	}
+	obs := &observer{lines: lines}
+	obs.metrics = newMetrics(o, lines, obs.census)
+	obs.controller = lifecycle.New(settings, c.Policy(), lifecycle.Parts{
+		Watching: clients.Watching, Writing: clients.Writing, Electing: clients.Electing,
+		Requested: requestOfPod, RequestedIn: requestsInLease, Decided: obs.logDecision, Meters: metersOf(obs.metrics), Log: log,
+	})
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := obs.serve(ctx, c, client.Review(clients.Writing), &group, log); err != nil {
+		return err
+	}
+	log.Info("watching", "server", clients.Server, "mode", c.Mode, "dryRun", c.DryRun, "identity", settings.Election.Identity, "pid", os.Getpid())
+	obs.controller.Run(ctx)
+	log.Info("stopped")
+	return nil
+}
+
+// requestTimeout bounds each request that writes, and each live read.
+const requestTimeout = 10 * time.Second
+
+// settingsOf converts a configuration. Returns an error if one of its words is unknown.
+func settingsOf(c *config.Controller) (lifecycle.Settings, error) {
+	mode, err := lifecycle.ParseMode(c.Mode)
+	if err != nil {
+		return lifecycle.Settings{}, err
+	}
+	method, err := lifecycle.ParseMethod(c.PodEvictionMethod)
+	if err != nil {
+		return lifecycle.Settings{}, err
+	}
+	id, err := identity()
+	if err != nil {
+		return lifecycle.Settings{}, err
+	}
+	return lifecycle.Settings{
+		Mode: mode, DryRun: c.DryRun,
+		EvictionMethod: method, EvictionWait: c.PodEvictionWait,
+		QPS: c.KubeAPIQPS, Burst: int(c.KubeAPIBurst), EventQPS: c.EventQPS, RequestTimeout: requestTimeout,
+		AgentNamespace: c.HeartbeatNamespace,
+		OtherWriters:   lifecycle.DefaultOtherWriters, OtherWriterWindow: c.ConflictWindow,
+		Election: lifecycle.Election{
+			Enabled: c.LeaderElect, Namespace: c.ResourceNamespace, Name: c.ResourceName, Identity: id,
+			LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
+		},
+	}, nil
+}
+
+// identity returns a name for this replica, unique even among replicas of one host.
+func identity() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("find a name for this replica by the host's: %w", err)
+	}
+	return host + "_" + rand.Text(), nil
+}
+
+func metersOf(m *metrics.Controller) lifecycle.Meters {
+	return lifecycle.Meters{
+		Decided: m.Decided, Tainted: m.Tainted, PodDeleted: m.PodDeleted, Request: m.Request,
+		EventDropped: m.EventDropped, Looked: m.Looked, Leading: m.Leading,
+	}
+}

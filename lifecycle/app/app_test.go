@@ -1,0 +1,276 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"plimsoll.dev/plimsoll/lifecycle/config"
+	"plimsoll.dev/plimsoll/test/harness/cluster"
+	"plimsoll.dev/plimsoll/test/harness/logcapture"
+)
+
+// An env is a controller that runs in the test, with the rights of deploy/rbac, and a
+// cluster whose nodes are objects only.
+type env struct {
+	api  kubernetes.Interface
+	log  logcapture.Book
+	http http.Client
+}
+
+// newEnv runs a controller with these flags until the test ends.
+func newEnv(t *testing.T, flags ...string) *env {
+	t.Helper()
+	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
+	e := &env{http: http.Client{Timeout: 10 * time.Second}}
+	var err error
+	if e.api, err = c.Clients(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "deploy", "rbac", "controller.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	token, err := c.Token(t.Context(), "plimsoll-system", "plimsoll-controller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := c.Kubeconfig(c.Bearer(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	registered := config.AddFlags(set)
+	if err := set.Parse(append(flags, "--kubeconfig="+kubeconfig, "--healthz-bind-address=127.0.0.1:0", "--logging-format=json")); err != nil {
+		t.Fatal(err)
+	}
+	options, err := config.Load("", registered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- Run(ctx, options, Options{Out: &e.log}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the controller ended with %v", err)
+		}
+		if t.Failed() {
+			t.Log(e.log.String())
+		}
+	})
+	return e
+}
+
+// node creates a node that is ready and whose lease was renewed just now.
+func (e *env) node(t *testing.T, name string) {
+	t.Helper()
+	now := metav1.Now()
+	n, err := e.api.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err == nil {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now}}
+		_, err = e.api.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		_, err = e.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, RenewTime: new(metav1.NowMicro())},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// renew renews the lease of a node every second until the test ends.
+func (e *env) renew(t *testing.T, name string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			text := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
+			_, err := e.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, name, "application/merge-patch+json", text, metav1.PatchOptions{})
+			if err != nil && ctx.Err() == nil {
+				t.Errorf("renew the lease of %s: %v", name, err)
+			}
+		}, time.Second)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
+// pod creates a pod that tolerates an unreachable node for two seconds. The API server's
+// default is five minutes.
+func (e *env) pod(t *testing.T, name, node string) {
+	t.Helper()
+	unreachable := corev1.Toleration{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(2))}
+	_, err := e.api.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: node, Containers: []corev1.Container{{Name: "app", Image: "none"}},
+			TerminationGracePeriodSeconds: new(int64(1000)), Tolerations: []corev1.Toleration{unreachable},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, is func(context.Context) (bool, error)) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, is); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+var listens = regexp.MustCompile(`"address":"([^"]+)"`)
+
+// get returns the controller's answer to a path.
+func (e *env) get(t *testing.T, path string) (status int, text string) {
+	t.Helper()
+	var address []string
+	until(t, "the controller listens", func(context.Context) (bool, error) {
+		address = listens.FindStringSubmatch(e.log.String())
+		return address != nil, nil
+	})
+	answer, err := e.http.Get("http://" + address[1] + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// decisions returns the lines of the decision log with this verb.
+func (e *env) decisions(verb string) (lines []map[string]any) {
+	for scan := bufio.NewScanner(bytes.NewBufferString(e.log.String())); scan.Scan(); {
+		var line map[string]any
+		if json.Unmarshal(scan.Bytes(), &line) == nil && line["decision"] == verb {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// quick are the periods of a controller for short leases.
+var quick = []string{
+	"--node-renew-interval=1s", "--node-monitor-period=1s", "--node-monitor-grace-period=4s", "--node-startup-grace-period=4s",
+	"--conflict-window=0s", "--outage-grace=2s", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s",
+}
+
+// The lease of one of two nodes expires. With the rights of deploy/rbac and no others the
+// node becomes Unknown, is tainted, and its pod is evicted; /explain reports it.
+func TestRun_ModeReplace(t *testing.T) {
+	e := newEnv(t, append(quick, "--mode=replace")...)
+	e.node(t, "living")
+	e.renew(t, "living")
+	e.node(t, "dying")
+	e.pod(t, "web", "dying")
+	until(t, "the pod of the dead node is deleted", func(ctx context.Context) (bool, error) {
+		p, err := e.api.CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && p.DeletionTimestamp != nil, err
+	})
+	for name, want := range map[string]string{"living": "True []", "dying": "Unknown [NoExecute NoSchedule]"} {
+		until(t, name+" is "+want, func(ctx context.Context) (bool, error) {
+			n, err := e.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			return err == nil && state(n) == want, err
+		})
+	}
+	if status, text := e.get(t, "/readyz?verbose"); status != http.StatusOK || !strings.Contains(text, "cluster ok: leads") {
+		t.Errorf("ready: %d %s", status, text)
+	}
+	until(t, "what was done is counted", func(context.Context) (bool, error) {
+		_, text := e.get(t, "/metrics")
+		for _, line := range []string{
+			`node_collector_evictions_total{zone=""} 1`, `node_collector_unhealthy_nodes_in_zone{zone=""} 1`, `node_collector_zone_health{zone=""} 50`,
+			`taint_eviction_controller_pod_deletions_total 1`, `plimsoll_controller_replacing 1`, `plimsoll_controller_leader 1`,
+			`plimsoll_controller_decisions_total{decision="evict",dry_run="false"} 1`,
+		} {
+			if !strings.Contains(text, "\n"+line+"\n") {
+				t.Logf("not served yet: %s", line)
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	status, text := e.get(t, "/explain?node=dying")
+	if status != http.StatusOK || !strings.Contains(text, `"ready": "Unknown"`) || !strings.Contains(text, `"verdict": "dead"`) {
+		t.Errorf("explained: %d %s", status, text)
+	}
+	for path, want := range map[string]int{"/explain": http.StatusBadRequest, "/explain?node=nobody": http.StatusNotFound, "/livez": http.StatusOK} {
+		if status, text := e.get(t, path); status != want {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if n := e.log.Count("forbidden"); n > 0 {
+		t.Errorf("%d requests were forbidden: deploy/rbac/controller.yaml lacks a right", n)
+	}
+}
+
+// state returns the status of a node's condition Ready and the effects of its taints.
+func state(n *corev1.Node) string {
+	ready, effects := corev1.ConditionStatus(""), []string{}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			ready = c.Status
+		}
+	}
+	for _, taint := range n.Spec.Taints {
+		if taint.Key == corev1.TaintNodeUnreachable {
+			effects = append(effects, string(taint.Effect))
+		}
+	}
+	if len(effects) == 2 && effects[0] > effects[1] {
+		effects[0], effects[1] = effects[1], effects[0]
+	}
+	return fmt.Sprintf("%s %v", ready, effects)
+}
+
+// By default everything is reported and nothing is changed.
+func TestRun_ModeObserve(t *testing.T) {
+	e := newEnv(t, quick...)
+	e.node(t, "living")
+	e.renew(t, "living")
+	e.node(t, "dying")
+	e.pod(t, "web", "dying")
+	until(t, "an eviction is reported", func(context.Context) (bool, error) { return len(e.decisions("evict")) == 1, nil })
+	if d := e.decisions("evict")[0]; d["rehearsed"] != true || d["pod"] != "default/web" || d["node"] != "dying" {
+		t.Errorf("told: %v", d)
+	}
+	n, err := e.api.CoreV1().Nodes().Get(t.Context(), "dying", metav1.GetOptions{})
+	if err != nil || state(n) != "True []" {
+		t.Errorf("the node was touched: %s, %v", state(n), err)
+	}
+	if p, err := e.api.CoreV1().Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil || p.DeletionTimestamp != nil {
+		t.Errorf("the pod was touched: %v", err)
+	}
+	_, text := e.get(t, "/metrics")
+	for _, line := range []string{`plimsoll_controller_replacing 0`, `plimsoll_controller_decisions_total{decision="evict",dry_run="true"} 1`, `taint_eviction_controller_pod_deletions_total 0`} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("%s is not served", line)
+		}
+	}
+	if _, text := e.get(t, "/readyz?verbose"); !strings.Contains(text, "only tells what it decides: the mode is observe") {
+		t.Errorf("ready: %s", text)
+	}
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"plimsoll.dev/plimsoll/lifecycle"
+	"plimsoll.dev/plimsoll/lifecycle/config"
+)
+
+// What operators read at night: each key, decision, flag and metric that the
+// document names is there, and none is left out that it has to name.
+func TestDocs_DescribeController(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	text, metrics := read("controller.md"), read("metrics.md")
+	words := append(keys(lifecycle.Decision{}), keys(explanation{})...)
+	for _, word := range append(words, lifecycle.Decisions()...) {
+		if !strings.Contains(text, "`"+word+"`") {
+			t.Errorf("docs/controller.md does not say what `%s` is", word)
+		}
+	}
+	for _, name := range regexp.MustCompile(`(plimsoll_controller|node_collector|taint_eviction_controller)_\w+`).FindAllString(text, -1) {
+		if !strings.Contains(metrics, "| `"+name+"` |") {
+			t.Errorf("docs/controller.md names the metric %s, which there is not", name)
+		}
+	}
+	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	others := map[string]bool{"controllers": true} // kube-controller-manager's
+	for _, found := range regexp.MustCompile(`--([a-z][a-z-]+[a-z])`).FindAllStringSubmatch(text, -1) {
+		if flags.Lookup(found[1]) == nil && !others[found[1]] && !strings.Contains(text, found[0]+"-…") {
+			t.Errorf("docs/controller.md names the flag %s, which there is not", found[0])
+		}
+	}
+}
+
+// keys are those of a struct in JSON.
+func keys(of any) (names []string) {
+	for field := range reflect.TypeOf(of).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
