@@ -14,7 +14,7 @@ import (
 type Settings struct {
 	Period      time.Duration // between two regular looks
 	MaxFillRate signals.Bytes // per second
-	TellLooks   bool          // report regular looks that led to nothing, too
+	LogChecks   bool          // report regular looks that led to nothing, too
 }
 
 // An Agent looks after one node. Its methods are called from one goroutine.
@@ -27,39 +27,39 @@ type Agent struct {
 	reporter  Reporter
 	notifier  Notifier
 	thread    *Thread // nil: any
-	lookout   *lookout
+	watcher   *memoryWatcher
 	policy    func() *eviction.Policy
-	leaving   func() string
+	draining  func() string
 	arming    Arming
 
-	snapshot    signals.Snapshot
-	falls       falls
-	watch       memoryWatch // while a kill is under way
-	suspicion   suspicion
-	garbage     garbage
-	inflight    inflight.Set
-	soft        *softRun // the soft eviction whose result is not known yet, be it waited for or not
-	kills       tries
-	vain        tries // soft evictions that nobody has carried out
-	refusals    refusals
-	nextRegular time.Time
-	retryAt     time.Time // no pod could be evicted: extra looks try again then
-	underway    Underway
-	told        telling
-	woken       signals.Wakes  // what ended the last wait
-	lines       []signals.Line // of the hard and soft memory thresholds
-	stalled     stalled
-	armed       bool
+	snapshot     signals.Snapshot
+	rates        rateEstimator
+	watch        memoryWatch // while a kill is under way
+	confirmation confirmation
+	garbage      garbage
+	inflight     inflight.Set
+	soft         *softRun // the soft eviction whose result is not known yet, be it waited for or not
+	kills        tries
+	unanswered   tries // soft evictions that nobody has carried out
+	refusals     refusals
+	nextRegular  time.Time
+	retryAt      time.Time // no pod could be evicted: extra looks try again then
+	underway     Underway
+	logged       reportLog
+	wokenBy      signals.Wakes  // what ended the last wait
+	lines        []signals.Line // of the hard and soft memory thresholds
+	stalls       stallReports
+	armed        bool
 
-	holders        Holders
-	restraintSaved func(limiter.Saved)
+	consumers    Consumers
+	limiterSaved func(limiter.Saved)
 }
 
 // A Reporter is told what was decided, after it was done. It must not wait.
 type Reporter interface {
-	// Looked comes after every look, whatever it led to. What it is handed is
+	// Checked comes after every look, whatever it led to. What it is handed is
 	// valid until it returns.
-	Looked(o *Outcome, p *eviction.Policy)
+	Checked(o *Outcome, p *eviction.Policy)
 	// Report comes where there is something to tell.
 	Report(d *Decision)
 	// Save is handed what must survive a restart, after every regular look and
@@ -86,27 +86,27 @@ type Parts struct {
 	// made of may be known late, or change. It returns the same pointer as long
 	// as nothing has changed.
 	Policy func() *eviction.Policy
-	// Leaving, if set, says why the node is about to go, empty as long as it
+	// Draining, if set, says why the node is about to go, empty as long as it
 	// stays: pods are then ended in an order of somebody else's.
-	Leaving func() string
+	Draining func() string
 	// Arming says whether the agent may act; nil: it may. One that may not decides,
 	// ranks and reports all the same, and touches nothing.
 	Arming Arming
-	// Restraint, if set, may spare pods; RestraintSaved is handed what it has to
+	// Limiter, if set, may spare pods; RestraintSaved is handed what it has to
 	// remember over a restart, and Holders, if set, is asked who holds the memory
 	// that evictions do not free.
-	Restraint      *limiter.Restraint
-	RestraintSaved func(limiter.Saved)
-	Holders        Holders
+	Limiter      *limiter.Limiter
+	LimiterSaved func(limiter.Saved)
+	Consumers    Consumers
 }
 
 // New returns an agent that has not looked yet.
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, garbage: garbage{collector: p.Collector},
-		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, leaving: p.Leaving, arming: p.Arming,
-		kills: tries{}, vain: tries{}, refusals: refusals{}, stalled: stalled{port: p.Stalls},
-		holders: p.Holders, restraintSaved: p.RestraintSaved,
+		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, draining: p.Draining, arming: p.Arming,
+		kills: tries{}, unanswered: tries{}, refusals: refusals{}, stalls: stallReports{port: p.Stalls},
+		consumers: p.Consumers, limiterSaved: p.LimiterSaved,
 	}
 	if a.notifier == nil {
 		a.notifier = timer(a.thread)
@@ -115,10 +115,10 @@ func New(settings Settings, p Parts) *Agent {
 		a.arming = always{}
 	}
 	a.armed, _ = a.arming.Armed()
-	a.told.conditions = p.Machine.Conditions()
-	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Restraint: p.Restraint, GivesWay: true}
+	a.logged.conditions = p.Machine.Conditions()
+	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true}
 	a.watch.observer = p.Observer
-	a.underway = Underway{Draining: a.leaving, Inflight: &a.inflight, Garbage: &a.garbage, Killed: a.kills, Pending: true}
+	a.underway = Underway{Draining: a.draining, Inflight: &a.inflight, Garbage: &a.garbage, Killed: a.kills, Pending: true}
 	return a
 }
 
@@ -129,27 +129,27 @@ func (a *Agent) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, a.notifier.Wake)
 	defer stop()
 	if a.thread != nil {
-		a.lookout, _ = newLookout(a.thread) // without one a goroutine does it, later
-		defer a.lookout.Close()
+		a.watcher, _ = newMemoryWatcher(a.thread) // without one a goroutine does it, later
+		defer a.watcher.Close()
 	}
 	a.nextRegular = time.Now()
 	for ctx.Err() == nil {
-		a.hear()
+		a.collectResults()
 		next := a.Step(ctx, time.Now())
 		if time.Until(next) >= restTime && !a.inflight.Exiting() {
 			a.thread.Rest()
 		}
-		a.woken = a.notifier.Wait(next)
+		a.wokenBy = a.notifier.Wait(next)
 		a.thread.Hurry()
 	}
-	a.leave()
+	a.shutDown()
 }
 
 // Wake has the agent look now. Any goroutine may call it.
 func (a *Agent) Wake() { a.notifier.Wake() }
 
-// hear takes over what has ended beside the loop; whoever ends there wakes it.
-func (a *Agent) hear() {
+// collectResults takes over what has ended beside the loop; whoever ends there wakes it.
+func (a *Agent) collectResults() {
 	select {
 	case t := <-a.terminated():
 		a.endTermination(t)
@@ -162,17 +162,17 @@ func (a *Agent) hear() {
 	}
 }
 
-// leave saves the state, and lets a soft eviction put its pod in order.
-func (a *Agent) leave() {
+// shutDown saves the state, and lets a soft eviction put its pod in order.
+func (a *Agent) shutDown() {
 	if soft := a.terminated(); soft != nil {
 		select {
 		case t := <-soft:
 			a.endTermination(t)
-		case <-time.After(longestKillWait):
+		case <-time.After(maxKillWait):
 		}
 	}
 	a.reporter.Save(a.machine.Save())
-	a.saveRestraint()
+	a.saveLimiter()
 }
 
 // Step makes one check and returns when the next one is due. The check plans one step
@@ -193,21 +193,21 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 // observe takes a snapshot of the node: all of it when a periodic check is due.
 func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	s := &a.snapshot
-	s.At, s.Kind, s.Woken, s.Doubted = now, signals.Extra, a.woken, false
-	a.heed(now)
+	s.At, s.Kind, s.Woken, s.NeedsConfirmation = now, signals.Early, a.wokenBy, false
+	a.checkArming(now)
 	if !now.Before(a.nextRegular) {
-		s.Kind = signals.Regular
+		s.Kind = signals.Periodic
 		a.nextRegular = a.nextRegular.Add(a.settings.Period)
 		if a.nextRegular.Before(now) { // the machine slept, or the clock jumped
 			a.nextRegular = now.Add(a.settings.Period)
 		}
-		a.adopt(now)
+		a.adoptPolicy(now)
 	}
 	a.checker.Observer.Observe(&s.Node, a.machine.Observes(s.Kind))
-	a.falls.note(s)
-	a.settle(s)
-	s.Doubted = a.doubts(s)
-	if s.Kind == signals.Regular {
+	a.rates.note(s)
+	a.endWaits(s)
+	s.NeedsConfirmation = a.needsConfirmation(s)
+	if s.Kind == signals.Periodic {
 		a.checker.deleted.note(a.checker.Pods.Stored(), now)
 	}
 	return s
@@ -243,16 +243,16 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	a.forgetGarbage(ctx, o)
 	if o.Evicted != nil {
 		expect(o)
-		if o.Waits {
+		if o.OthersWait {
 			a.nextRegular = s.At
 		}
 		a.checker.Spend(o)
 	}
 	a.report(o)
-	a.tellStalls(o)
-	a.reporter.Looked(o, a.machine.Policy())
+	a.reportStalls(o)
+	a.reporter.Checked(o, a.machine.Policy())
 	a.notifier.Follow(&s.Node, a.memoryLines(s))
-	if s.Kind == signals.Regular {
+	if s.Kind == signals.Periodic {
 		a.inventory.Refresh(ctx)
 	}
 }
@@ -272,10 +272,10 @@ func expect(o *Outcome) {
 	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, used)
 }
 
-// adopt goes on with another policy, once what the node is made of has become
+// adoptPolicy goes on with another policy, once what the node is made of has become
 // known: timers and conditions are kept. What is under way speaks of the
 // thresholds of the old one, so that its end is waited for.
-func (a *Agent) adopt(now time.Time) {
+func (a *Agent) adoptPolicy(now time.Time) {
 	if a.policy == nil {
 		return
 	}
@@ -291,11 +291,11 @@ func (a *Agent) adopt(now time.Time) {
 // failurePace is how soon extra looks try again after no pod could be evicted.
 // Measuring and ranking hundreds of pods at the pace of looks would take the
 // processors from those who could free memory.
-const failurePace = 20 * eviction.ShortestInterval
+const failurePace = 20 * eviction.MinInterval
 
-// settle ends the waits that are over. As the kubelet after a cleanup, the agent then
+// endWaits ends the waits that are over. As the kubelet after a cleanup, the agent then
 // decides anew at once.
-func (a *Agent) settle(s *signals.Snapshot) {
+func (a *Agent) endWaits(s *signals.Snapshot) {
 	for i, e := range a.inflight {
 		if e == nil {
 			continue
@@ -304,13 +304,13 @@ func (a *Agent) settle(s *signals.Snapshot) {
 		if e.Unneeded(a.machine, s) {
 			a.soft.recall()
 		}
-		why := e.Over(a.machine, s, a.machine.Policy().ReactionReserve)
+		why := e.Over(a.machine, s, a.machine.Policy().EarlyEvictionHorizon)
 		if why == "" {
 			continue
 		}
-		a.reporter.Report(a.settled(e, s, why))
+		a.reporter.Report(a.reclaimDone(e, s, why))
 		a.inflight[i] = nil
-		if why != inflight.Recovered && s.Kind == signals.Extra {
+		if why != inflight.Recovered && s.Kind == signals.Early {
 			a.nextRegular = s.At
 		}
 	}

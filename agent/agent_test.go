@@ -15,11 +15,11 @@ func TestANodeWithRoomIsLookedAtSeldom(t *testing.T) {
 		w.capacity = 64 << 30
 		w.add("calm", 1<<30)
 	})
-	if regular := w.looks[signals.Regular]; regular != 7 {
+	if regular := w.looks[signals.Periodic]; regular != 7 {
 		t.Errorf("%d regular looks in 65 s", regular)
 	}
 	// 63 GiB at 4 GiB/s last 15.7 s: the regular looks are enough.
-	if extra := w.looks[signals.Extra]; extra != 0 {
+	if extra := w.looks[signals.Early]; extra != 0 {
 		t.Errorf("%d extra looks though memory can not be gone between regular ones", extra)
 	}
 	if len(w.told) != 0 || w.saves != 8 {
@@ -59,7 +59,7 @@ func TestADipThatIsNotDoomHarmsNobody(t *testing.T) {
 	if got := w.evicted(); len(got) != 0 {
 		t.Errorf("evicted %v", got)
 	}
-	if n := w.count(Waits); n != 1 {
+	if n := w.count(Pending); n != 1 {
 		t.Errorf("told %d times that it waits, not once", n)
 	}
 }
@@ -167,8 +167,8 @@ func TestBlindnessIsToldOnce(t *testing.T) {
 		from, until := time.Now().Add(15*time.Second), time.Now().Add(35*time.Second)
 		w.blind = func() bool { return time.Now().After(from) && time.Now().Before(until) }
 	})
-	if w.count(Sight) != 2 {
-		t.Fatalf("told %d times, not when it began and when it ended", w.count(Sight))
+	if w.count(SignalsChanged) != 2 {
+		t.Fatalf("told %d times, not when it began and when it ended", w.count(SignalsChanged))
 	}
 	if d := w.told[0]; len(d.Unknown) != 1 || d.Unknown[0] != "memory.available: it is dark" {
 		t.Errorf("told %q", d.Unknown)
@@ -200,11 +200,11 @@ func TestASoftEvictionRunsBesideTheLoop(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
 		t.Errorf("evicted %v", got)
 	}
-	if w.count(Terminated) != 1 || w.count(Settled) != 1 {
-		t.Errorf("terminated %d, settled %d", w.count(Terminated), w.count(Settled))
+	if w.count(Terminated) != 1 || w.count(ReclaimDone) != 1 {
+		t.Errorf("terminated %d, settled %d", w.count(Terminated), w.count(ReclaimDone))
 	}
-	if w.looks[signals.Regular] < 18 {
-		t.Errorf("%d regular looks in 3 minutes: the loop waited for the pod", w.looks[signals.Regular])
+	if w.looks[signals.Periodic] < 18 {
+		t.Errorf("%d regular looks in 3 minutes: the loop waited for the pod", w.looks[signals.Periodic])
 	}
 }
 
@@ -220,8 +220,8 @@ func TestAHardThresholdHurriesTheSoftEviction(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
 		t.Errorf("evicted %v: a was condemned already, nobody else has to die", got)
 	}
-	if w.count(Hurried) != 1 {
-		t.Errorf("hurried %d times", w.count(Hurried))
+	if w.count(Escalated) != 1 {
+		t.Errorf("hurried %d times", w.count(Escalated))
 	}
 }
 
@@ -238,7 +238,7 @@ func TestDoomedMemoryDoesNotWaitForAHurriedPod(t *testing.T) {
 	var hurried, killed time.Time
 	for _, d := range w.told {
 		switch {
-		case d.Decision == Hurried:
+		case d.Decision == Escalated:
 			hurried = d.Time
 		case d.Decision == Evicted && d.Pod == "default/leak":
 			killed = d.Time
@@ -270,24 +270,24 @@ func TestTheLoopEndsWithItsContext(t *testing.T) {
 		w.ending = time.Hour
 		w.add("a", 800*mib)
 	})
-	if len(w.pods) != 1 || w.count(Terminating) != 1 {
+	if len(w.pods) != 1 || w.count(SoftEvicting) != 1 {
 		t.Errorf("a graceful end under way when the agent stops is left to its successor: %d pods, %v", len(w.pods), w.evicted())
 	}
 }
 
 func TestRatesAreTakenOverTheWindow(t *testing.T) {
-	var f falls
+	var f rateEstimator
 	begin := time.Unix(1, 0)
-	look := func(at time.Duration, available signals.Amount) signals.Fall {
+	look := func(at time.Duration, available signals.Amount) signals.Rate {
 		s := &signals.Snapshot{At: begin.Add(at)}
 		s.Node[signals.MemoryAvailable] = signals.Observed(available, 1<<30, s.At)
 		f.note(s)
-		return s.Fell[signals.MemoryAvailable]
+		return s.Rates[signals.MemoryAvailable]
 	}
-	if got := look(0, 1000); got != (signals.Fall{}) {
+	if got := look(0, 1000); got != (signals.Rate{}) {
 		t.Errorf("the first look knows no rate: %v", got)
 	}
-	if got, want := look(5*time.Second, 900), (signals.Fall{By: 100, Over: 5 * time.Second}); got != want {
+	if got, want := look(5*time.Second, 900), (signals.Rate{By: 100, Over: 5 * time.Second}); got != want {
 		t.Errorf("since the look before: %v, want %v", got, want)
 	}
 	for i := range 200 { // a burst every 50 ms: 2 a millisecond on average
@@ -298,7 +298,7 @@ func TestRatesAreTakenOverTheWindow(t *testing.T) {
 	}
 	s := &signals.Snapshot{At: begin.Add(7 * time.Second)}
 	f.note(s)
-	if s.Fell[signals.MemoryAvailable] != (signals.Fall{}) {
+	if s.Rates[signals.MemoryAvailable] != (signals.Rate{}) {
 		t.Error("an unknown observation has a rate")
 	}
 }

@@ -20,7 +20,7 @@ func (steady) Stored() []signals.Candidate                 { return nil }
 func (steady) Victim(*eviction.Eviction) (Victim, error)   { return nil, nil }
 func (steady) Refresh(context.Context)                     {}
 func (steady) Report(*Decision)                            {}
-func (steady) Looked(*Outcome, *eviction.Policy)           {}
+func (steady) Checked(*Outcome, *eviction.Policy)          {}
 func (steady) Save(eviction.Saved)                         {}
 
 func steadyAgent(tb testing.TB, available signals.Amount) *Agent {
@@ -28,7 +28,7 @@ func steadyAgent(tb testing.TB, available signals.Amount) *Agent {
 	policy, err := eviction.NewPolicy(eviction.Settings{
 		Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable,
 			Value: eviction.Value{Quantity: signals.Quantity{Value: 100 << 20, Text: "100Mi"}}}},
-		TransitionPeriod: 5 * time.Minute, ReactionReserve: 500 * time.Millisecond,
+		TransitionPeriod: 5 * time.Minute, EarlyEvictionHorizon: 500 * time.Millisecond,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -14,15 +14,15 @@ func (always) Armed() (armed bool, why string) { return true, "" }
 
 func (always) Check() (armed bool, why string) { return true, "" }
 
-// heed asks at a look whether the agent may act. What has to be looked at for
+// checkArming asks at a look whether the agent may act. What has to be looked at for
 // that, beyond what others have heard, is looked at regularly and while something
 // is under way that can still be taken back.
-func (a *Agent) heed(now time.Time) {
+func (a *Agent) checkArming(now time.Time) {
 	ask := a.arming.Armed
 	if !now.Before(a.nextRegular) || a.revocable() {
 		ask = a.arming.Check
 	}
-	a.become(ask())
+	a.setArmed(ask())
 }
 
 // mayAct asks right before something that can not be undone. Being armed is
@@ -30,20 +30,20 @@ func (a *Agent) heed(now time.Time) {
 func (a *Agent) mayAct() bool {
 	if a.armed {
 		if armed, why := a.arming.Check(); !armed {
-			a.become(armed, why)
+			a.setArmed(armed, why)
 		}
 	}
 	return a.armed
 }
 
-// become goes on as armed or disarmed. Timers, conditions and waits for what was
+// setArmed goes on as armed or disarmed. Timers, conditions and waits for what was
 // freed already are the same for both.
-func (a *Agent) become(armed bool, why string) {
+func (a *Agent) setArmed(armed bool, why string) {
 	if armed == a.armed {
 		return
 	}
 	a.armed = armed
-	a.reporter.Report(a.turned(why))
+	a.reporter.Report(a.armingChanged(why))
 	a.stopGarbage()
 	if !armed {
 		if e := a.inflight[inflight.Soft]; e != nil && e.State().Soft() {
@@ -53,7 +53,7 @@ func (a *Agent) become(armed bool, why string) {
 	}
 	for i, e := range a.inflight {
 		if e != nil && e.State() == inflight.DryRun {
-			a.reporter.Report(a.settled(e, &a.snapshot, "armed"))
+			a.reporter.Report(a.reclaimDone(e, &a.snapshot, "armed"))
 			a.inflight[i] = nil
 		}
 	}
@@ -74,8 +74,8 @@ func (a *Agent) skip(e *inflight.Eviction) Result {
 	return Result{Inflight: e, DryRun: true}
 }
 
-func (a *Agent) turned(why string) *Decision {
-	d := &Decision{Time: a.snapshot.At, Decision: Disarmed, Why: why, Conditions: a.machine.Conditions().Names()}
+func (a *Agent) armingChanged(why string) *Decision {
+	d := &Decision{Time: a.snapshot.At, Decision: Disarmed, Reason: why, Conditions: a.machine.Conditions().Names()}
 	if a.armed {
 		d.Decision = Armed
 	}
@@ -97,7 +97,7 @@ func (a *Agent) stopGarbage() {
 
 // collectable is what is collected of what there is: nothing in a disarmed agent,
 // which has pods measured all the same.
-func (a *Agent) collectable(what []signals.Reclaimer) []signals.Reclaimer {
+func (a *Agent) collectable(what []signals.Garbage) []signals.Garbage {
 	if !a.mayAct() {
 		return nil
 	}

@@ -90,7 +90,7 @@ func (g *guarded) Graceful(ctx context.Context, grace time.Duration, change Chan
 // verbs are what was told, looks and conditions left out.
 func (w *world) verbs() (all []Verb) {
 	for _, d := range w.told {
-		if d.Decision != Changed && d.Decision != Waits {
+		if d.Decision != ConditionsChanged && d.Decision != Pending {
 			all = append(all, d.Decision)
 		}
 	}
@@ -109,7 +109,7 @@ func TestDisarmedUnderPressureOnlyTells(t *testing.T) {
 	if got := w.verbs(); !slices.Equal(got, []Verb{WouldEvict}) || v.asked != 0 || len(w.pods) != 1 {
 		t.Errorf("told %v, %d victims were asked for, %d pods are left", got, v.asked, len(w.pods))
 	}
-	if d := w.told[0]; d.Pod != "default/big" || len(d.Conditions) != 1 || len(d.Ranking) != 1 || d.ToSignal != nil {
+	if d := w.told[0]; d.Pod != "default/big" || len(d.Conditions) != 1 || len(d.Ranking) != 1 || d.KillTime != nil {
 		t.Errorf("decision: %+v", d)
 	}
 }
@@ -159,7 +159,7 @@ func TestASoftEvictionIsWithdrawnOnDisarming(t *testing.T) {
 		p.polite, p.FromAPI = true, true
 	})
 	// While disarmed it is only told; armed again the timer that has run goes on.
-	want := []Verb{Terminating, Disarmed, Withdrawn, WouldEvict, Armed, Settled, Terminating}
+	want := []Verb{SoftEvicting, Disarmed, Withdrawn, WouldEvict, Armed, ReclaimDone, SoftEvicting}
 	if got := w.verbs(); len(got) < len(want) || !slices.Equal(got[:len(want)], want) || len(w.pods) != 1 {
 		t.Fatalf("told %v\nwant %v", got, want)
 	}
@@ -181,7 +181,7 @@ func TestASoftEvictionThatCanNotBeginAnyMoreIsWithdrawn(t *testing.T) {
 		}}
 		w.add("calm", 800*mib)
 	})
-	if got := w.verbs(); !slices.Equal(got, []Verb{Terminating, Disarmed, Withdrawn, WouldEvict}) || len(w.pods) != 1 {
+	if got := w.verbs(); !slices.Equal(got, []Verb{SoftEvicting, Disarmed, Withdrawn, WouldEvict}) || len(w.pods) != 1 {
 		t.Errorf("told %v, %d pods are left", got, len(w.pods))
 	}
 }
@@ -195,7 +195,7 @@ func TestAPodThatWasAskedToEndIsNotKilledOnDisarming(t *testing.T) {
 		other := w.add("other", mib)
 		other.rate, other.since, other.until, other.then = 100*mib, time.Now().Add(91*time.Second), time.Now().Add(93*time.Second), 190*mib
 	})
-	if len(w.pods) != 2 || w.count(Withdrawn) != 1 || w.count(Hurried) != 0 || w.count(Evicted) != 0 {
+	if len(w.pods) != 2 || w.count(Withdrawn) != 1 || w.count(Escalated) != 0 || w.count(Evicted) != 0 {
 		t.Errorf("%d pods are left, told %v", len(w.pods), w.verbs())
 	}
 }
@@ -209,7 +209,7 @@ func TestArmingBeginsWithCollecting(t *testing.T) {
 		s.turn(time.Second, true)
 		w.add("calm", 100*mib)
 	})
-	if got := w.verbs(); !slices.Equal(got, []Verb{Reclaims, Armed, Reclaims}) || w.waste != 0 || len(w.pods) != 1 {
+	if got := w.verbs(); !slices.Equal(got, []Verb{CollectingGarbage, Armed, CollectingGarbage}) || w.waste != 0 || len(w.pods) != 1 {
 		t.Errorf("told %v, %d GiB of waste are left", got, w.waste/gib)
 	}
 }
@@ -218,7 +218,7 @@ func TestCollectingStopsOnDisarming(t *testing.T) {
 	var ended time.Duration
 	w := turned(t, 9*time.Second, eviction.Settings{Thresholds: full()}, func(w *world, s *toggle, p *Parts) {
 		begun := time.Now()
-		p.Collector = collects(func(ctx context.Context, what []signals.Reclaimer) {
+		p.Collector = collects(func(ctx context.Context, what []signals.Garbage) {
 			if len(what) == 0 {
 				<-time.After(time.Second) // measuring takes its time
 				return
@@ -233,14 +233,14 @@ func TestCollectingStopsOnDisarming(t *testing.T) {
 	if ended != 2*time.Second {
 		t.Errorf("it collected until %s after the start", ended)
 	}
-	if got := w.verbs(); !slices.Equal(got, []Verb{Reclaims, Disarmed, Reclaims, WouldEvict}) {
+	if got := w.verbs(); !slices.Equal(got, []Verb{CollectingGarbage, Disarmed, CollectingGarbage, WouldEvict}) {
 		t.Errorf("told %v", got)
 	}
 }
 
-type collects func(context.Context, []signals.Reclaimer)
+type collects func(context.Context, []signals.Garbage)
 
-func (c collects) Collect(ctx context.Context, what []signals.Reclaimer, _ func(*signals.Observations) bool) []signals.Reclaimer {
+func (c collects) Collect(ctx context.Context, what []signals.Garbage, _ func(*signals.Observations) bool) []signals.Garbage {
 	c(ctx, what)
 	return what
 }
@@ -253,7 +253,7 @@ func TestArmedInMidPressureActsAtOnce(t *testing.T) {
 		s.turn(5*time.Second, true)
 		w.add("big", 950*mib)
 	})
-	if got := w.verbs(); !slices.Equal(got, []Verb{WouldEvict, Armed, Settled, Evicted, Settled}) {
+	if got := w.verbs(); !slices.Equal(got, []Verb{WouldEvict, Armed, ReclaimDone, Evicted, ReclaimDone}) {
 		t.Fatalf("told %v", got)
 	}
 	for _, d := range w.told {

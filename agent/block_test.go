@@ -47,7 +47,7 @@ func TestPending_LongGraceIsBounded(t *testing.T) {
 			if len(first) == 0 || first[0].Pod != "default/going" || first[0].Time.Sub(begun) > 40*time.Second {
 				t.Fatalf("told %v", w.verbs())
 			}
-			if held := w.lines(StoodBy); len(held) != 1 || !strings.Contains(held[0].Why, "being deleted") || held[0].Threshold == "" || len(held[0].Ranking) != 2 {
+			if held := w.lines(Blocked); len(held) != 1 || !strings.Contains(held[0].Reason, "being deleted") || held[0].Threshold == "" || len(held[0].Ranking) != 2 {
 				t.Errorf("the block was told %d times: %+v", len(held), held)
 			}
 		})
@@ -79,7 +79,7 @@ func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
 	if len(got) == 0 {
 		t.Fatalf("told %v", w.verbs())
 	}
-	if after := got[0].Time.Sub(begun); after != longestWait {
+	if after := got[0].Time.Sub(begun); after != maxWait {
 		t.Errorf("evicted after %s; told %v", after, w.verbs())
 	}
 }
@@ -103,8 +103,8 @@ func TestPending_OverdueDeletedPodIsSparedWhereAnotherHoldsWhatIsMissing(t *test
 			})
 			first := w.lines(Evicted)
 			switch {
-			case leaves && len(first) == 0 && w.count(StoodBy) == 1:
-			case !leaves && len(first) == 1 && first[0].Pod == "default/filler" && first[0].Time.Sub(begun) == 50*time.Second+longestWait:
+			case leaves && len(first) == 0 && w.count(Blocked) == 1:
+			case !leaves && len(first) == 1 && first[0].Pod == "default/filler" && first[0].Time.Sub(begun) == 50*time.Second+maxWait:
 			default:
 				t.Errorf("evicted %v; told %v", w.evicted(), w.verbs())
 			}
@@ -141,9 +141,9 @@ func TestPending_ProtectedPodIsNotWaitedForLonger(t *testing.T) {
 func TestStandBy_ShutdownIsToldOnce(t *testing.T) {
 	w := liveIn(t, 55*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
 		w.add("big", 950*mib)
-		p.Leaving = func() string { return "the node is shutting down" }
+		p.Draining = func() string { return "the node is shutting down" }
 	})
-	if got := w.lines(StoodBy); len(got) != 1 || got[0].Why != "the node is shutting down" {
+	if got := w.lines(Blocked); len(got) != 1 || got[0].Reason != "the node is shutting down" {
 		t.Errorf("told %v", w.verbs())
 	}
 }
@@ -155,7 +155,7 @@ func TestFailed_WithoutAnyTryIsToldOnce(t *testing.T) {
 		w.add("static", 950*mib).Protection = signals.Static
 		w.later(45*time.Second, func() { w.add("small", mib) })
 	})
-	if want := []Verb{Failed, Evicted, Settled, Failed}; !slices.Equal(w.verbs(), want) {
+	if want := []Verb{Failed, Evicted, ReclaimDone, Failed}; !slices.Equal(w.verbs(), want) {
 		t.Errorf("told %v, want %v", w.verbs(), want)
 	}
 }
@@ -192,7 +192,7 @@ func TestSpare_ExhaustedSignalSparesNoOwner(t *testing.T) {
 		available signals.Amount
 		want      int
 	}{"nothing": {-5 * gib, 4}, "less than half": {-gib, 4}, "more than half": {6 * gib, 3}} {
-		w := restrained(t, 4*time.Minute, limiter.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
+		w := restrained(t, 4*time.Minute, limiter.Policy{OwnerBackoff: 30 * time.Minute}, full(), func(w *world) {
 			crashLoop(w, tc.available, 0)
 		})
 		if got := w.count(Evicted); got != tc.want {
@@ -209,7 +209,7 @@ func TestSpare_HogBehindGoes(t *testing.T) {
 		request signals.Amount
 		goes    bool
 	}{"a hog": {3 * gib, 0, true}, "above its request": {3 * gib, 2 * gib, true}, "holds too little": {2 * gib, 0, false}, "within its request": {20 * gib, 21 * gib, false}} {
-		w := restrained(t, 4*time.Minute, limiter.Policy{OwnerBackOff: 30 * time.Minute}, full(), func(w *world) {
+		w := restrained(t, 4*time.Minute, limiter.Policy{OwnerBackoff: 30 * time.Minute}, full(), func(w *world) {
 			crashLoop(w, 2*gib, 5*gib) // 7 GiB are available with the fourth, and 3 are missing
 			w.disk += tc.hog
 			p := w.add("behind", mib)
@@ -256,7 +256,7 @@ func TestBudget_ExhaustionHasItsOwnBound(t *testing.T) {
 			w.later(time.Duration(i)*time.Minute, func() { w.add(fmt.Sprintf("p-%d", i), 1020*mib) })
 		}
 	})
-	if got := len(w.evicted()); got != limiter.UrgentBounds || w.count(Held) != 1 {
+	if got := len(w.evicted()); got != limiter.UrgentBounds || w.count(Limited) != 1 {
 		t.Errorf("%d evictions; told %v", got, w.verbs())
 	}
 }
@@ -272,7 +272,7 @@ func TestFutile_HoldSparesNoHogWithoutGrowthOutsideOfPods(t *testing.T) {
 		}
 		w.add("hog", 500*mib)
 	})
-	if got := w.evicted(); len(got) != 3 || got[2] != "default/hog" || w.count(Futile) != 1 {
+	if got := w.evicted(); len(got) != 3 || got[2] != "default/hog" || w.count(Ineffective) != 1 {
 		t.Errorf("evicted %v; told %v", got, w.verbs())
 	}
 }
@@ -314,11 +314,11 @@ func TestWait_UnconfirmedFallHasItsOwnReason(t *testing.T) {
 		hog.rate, hog.since = 300*mib, time.Now().Add(time.Second)
 	})
 	unconfirmed := 0
-	for _, d := range w.lines(Waits) {
-		if strings.Contains(d.Why, "not doomed") && d.Exhaustion != nil && *d.Exhaustion <= 500 {
-			t.Errorf("said to be not doomed: %s", d.Why)
+	for _, d := range w.lines(Pending) {
+		if strings.Contains(d.Reason, "not doomed") && d.TimeToExhaustion != nil && *d.TimeToExhaustion <= 500 {
+			t.Errorf("said to be not doomed: %s", d.Reason)
 		}
-		if strings.Contains(d.Why, "has to confirm") {
+		if strings.Contains(d.Reason, "has to confirm") {
 			unconfirmed++
 		}
 	}

@@ -22,8 +22,8 @@ type Checker struct {
 	Machine  *eviction.Machine
 	Observer Observer
 	Pods     Pods
-	// Restraint, if set, may spare the pod that would be chosen, or all of them.
-	Restraint *limiter.Restraint
+	// Limiter, if set, may spare the pod that would be chosen, or all of them.
+	Limiter *limiter.Limiter
 	// GivesWay: a threshold that nothing can be done for gives way to a hard one behind
 	// it.
 	GivesWay bool
@@ -67,7 +67,7 @@ const (
 // Begin evaluates the thresholds by a snapshot of observations. The outcome is valid
 // until the next check.
 func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
-	c.outcome = Outcome{Snapshot: s, Verdict: c.Machine.Look(s)}
+	c.outcome = Outcome{Snapshot: s, Verdict: c.Machine.Evaluate(s)}
 	o := &c.outcome
 	c.clear(&o.Verdict)
 	c.deleted.until = time.Time{}
@@ -178,7 +178,7 @@ func (c *Checker) nextThreshold() {
 
 // settle ends a check that has no threshold to act for.
 func (c *Checker) settle() {
-	if c.outcome.Snapshot.Kind == signals.Regular {
+	if c.outcome.Snapshot.Kind == signals.Periodic {
 		c.recent = 0
 	}
 	c.stage = atEnd
@@ -216,7 +216,7 @@ func (c *Checker) pass() {
 	case c.soft:
 		o.Passed = c.passed
 	case !o.idle():
-		o.Passed, o.Waits = c.passed, c.turn == 0 && c.before != 0
+		o.Passed, o.OthersWait = c.passed, c.turn == 0 && c.before != 0
 	default:
 		c.passed = append(c.passed, *o)
 		c.stage = atThreshold
@@ -235,7 +235,7 @@ func (c *Checker) block(u *Underway) Plan {
 	case b.escalate != nil:
 		return Plan{Action: Escalate, Inflight: b.escalate, Verdict: &o.Verdict}
 	case b.reason != "":
-		o.StoodBy = b.reason
+		o.Blocked = b.reason
 		c.pass()
 		return Plan{}
 	}
@@ -252,7 +252,7 @@ func (c *Checker) collect(u *Underway) Plan {
 	}
 	begin, ran, done := u.Garbage.of(v)
 	if begin {
-		return Plan{Action: CollectGarbage, Verdict: v, Garbage: v.Reclaim}
+		return Plan{Action: CollectGarbage, Verdict: v, Garbage: v.Garbage}
 	}
 	c.outcome.asked = true
 	c.collected(ran, done)
@@ -260,13 +260,13 @@ func (c *Checker) collect(u *Underway) Plan {
 }
 
 // collected goes on with a pod where collecting is done and was not enough.
-func (c *Checker) collected(ran []signals.Reclaimer, done bool) {
+func (c *Checker) collected(ran []signals.Garbage, done bool) {
 	o := &c.outcome
-	o.Reclaimed, o.Reclaiming = ran, !done
+	o.Collected, o.Collecting = ran, !done
 	if len(ran) > 0 {
 		o.Recovered = c.recovered(o.Snapshot, &o.Verdict)
 	}
-	if c.stage = atRanking; o.Reclaiming || o.Recovered {
+	if c.stage = atRanking; o.Collecting || o.Recovered {
 		c.pass()
 	}
 }
@@ -290,7 +290,7 @@ func (c *Checker) rank(ctx context.Context, u *Underway) Plan {
 		return Plan{}
 	}
 	first, reason := c.pending(o, u.Killed)
-	if o.StoodBy = reason; reason != "" {
+	if o.Blocked = reason; reason != "" {
 		c.pass()
 		return Plan{}
 	}
@@ -359,7 +359,7 @@ func (c *Checker) evicted(e *eviction.Eviction, r *Result) {
 		}
 		return
 	}
-	o.Evicted, o.Inflight, o.Killed, o.Rehearsed, o.EndedByLimit = e, r.Inflight, &r.Killed, r.DryRun, limit
+	o.Evicted, o.Inflight, o.Killed, o.DryRun, o.EndedByLimit = e, r.Inflight, &r.Killed, r.DryRun, limit
 	c.recent = 0
 	if t := o.Verdict.Target; t != nil {
 		c.recent.Add(t.Signal.Definition().Condition)
@@ -375,5 +375,5 @@ func (c *Checker) evicted(e *eviction.Eviction, r *Result) {
 func (c *Checker) recovered(s *signals.Snapshot, v *eviction.Verdict) bool {
 	c.seen = signals.Observations{}
 	c.Observer.Observe(&c.seen, c.Machine.Observes(s.Kind))
-	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillDoomed(s, &c.seen)
+	return !c.Machine.StillMet(v, &c.seen) || !c.Machine.StillImminent(s, &c.seen)
 }

@@ -10,31 +10,31 @@ import (
 
 // confirmTime is the least time between the two observations by which a fall is
 // confirmed before a pod is killed for it.
-const confirmTime = 2 * eviction.ShortestInterval
+const confirmTime = 2 * eviction.MinInterval
 
-// A suspicion is what was observed when memory was found doomed, by counters that
+// A confirmation is what was observed when memory was found doomed, by counters that
 // are up to date: those of all pods were read just before.
-type suspicion struct{ node signals.Observations }
+type confirmation struct{ node signals.Observations }
 
-// doubts reports whether doomed memory is looked at once more before anything
+// needsConfirmation reports whether doomed memory is looked at once more before anything
 // follows from it, a condition included: where it lasts longer than a kill and
 // two such looks take, the fall must show between two observations that are up to
 // date. Cgroups that have others below them count page cache late, and the rate
 // that is known so far may be of that.
-func (a *Agent) doubts(s *signals.Snapshot) bool {
+func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 	policy := a.machine.Policy()
-	if s.Kind != signals.Extra || policy.ExtraLooks != eviction.Doomed || s.At.Before(a.retryAt) || a.inflight[signals.MemoryPressure] != nil {
+	if s.Kind != signals.Early || policy.EarlyEviction != eviction.Imminent || s.At.Before(a.retryAt) || a.inflight[signals.MemoryPressure] != nil {
 		return false
 	}
-	doomed := a.machine.Doomed(s)
+	doomed := a.machine.Imminent(s)
 	if doomed == 0 {
 		return false
 	}
-	lasts := shortest(s, doomed)
+	lasts := earliestExhaustion(s, doomed)
 	if lasts < eviction.KillTime+2*confirmTime {
 		return false
 	}
-	if a.suspicion.young(doomed, s) {
+	if a.confirmation.young(doomed, s) {
 		return true // the older one is waited with
 	}
 	begun := time.Now()
@@ -44,24 +44,24 @@ func (a *Agent) doubts(s *signals.Snapshot) bool {
 		return false
 	}
 	var seen signals.Observations
-	a.checker.Observer.Observe(&seen, signals.Extra)
+	a.checker.Observer.Observe(&seen, signals.Early)
 	for sig := range signals.All {
-		if doomed.Has(sig) && a.suspicion.confirmed(sig, &seen[sig], policy.ReactionReserve) {
+		if doomed.Has(sig) && a.confirmation.confirmed(sig, &seen[sig], policy.EarlyEvictionHorizon) {
 			return false
 		}
 	}
 	return true
 }
 
-// shortest is how long what was found doomed lasts: the least of it, and nothing
+// earliestExhaustion is how long what was found doomed lasts: the least of it, and nothing
 // where it is used up.
-func shortest(s *signals.Snapshot, doomed signals.Set) (lasts time.Duration) {
+func earliestExhaustion(s *signals.Snapshot, doomed signals.Set) (lasts time.Duration) {
 	lasts = 1<<63 - 1
 	for sig := range signals.All {
 		if !doomed.Has(sig) {
 			continue
 		}
-		of, falling := s.Fell[sig].Lasts(s.Node[sig].Left())
+		of, falling := s.Rates[sig].TimeToExhaustion(s.Node[sig].Headroom())
 		if !falling {
 			return 0
 		}
@@ -72,7 +72,7 @@ func shortest(s *signals.Snapshot, doomed signals.Set) (lasts time.Duration) {
 
 // young reports whether what is doomed was suspected too short a time ago to tell
 // a fall from it.
-func (u *suspicion) young(doomed signals.Set, s *signals.Snapshot) bool {
+func (u *confirmation) young(doomed signals.Set, s *signals.Snapshot) bool {
 	for sig := range signals.All {
 		if seen := &u.node[sig]; doomed.Has(sig) && (!seen.Known || s.At.Sub(seen.Time) >= confirmTime) {
 			return false
@@ -82,13 +82,13 @@ func (u *suspicion) young(doomed signals.Set, s *signals.Snapshot) bool {
 }
 
 // confirmed reports whether the fall shows since an earlier observation.
-func (u *suspicion) confirmed(sig signals.Signal, now *signals.Observation, reserve time.Duration) bool {
+func (u *confirmation) confirmed(sig signals.Signal, now *signals.Observation, reserve time.Duration) bool {
 	before := u.node[sig]
 	over := now.Time.Sub(before.Time)
 	if before.Known && over < confirmTime {
 		return false // the older one is waited with
 	}
 	u.node[sig] = *now
-	fall := signals.Fall{By: before.Left() - now.Left(), Over: over}
-	return before.Known && now.Known && over < time.Second && fall.Within(now.Left(), reserve)
+	fall := signals.Rate{By: before.Headroom() - now.Headroom(), Over: over}
+	return before.Known && now.Known && over < time.Second && fall.Within(now.Headroom(), reserve)
 }

@@ -23,8 +23,8 @@ func TestAFallThatIsNoneEvictsNobody(t *testing.T) {
 	if got := w.evicted(); len(got) > 0 {
 		t.Errorf("evicted %v", got)
 	}
-	if w.looks[signals.Extra] < 100 {
-		t.Errorf("%d extra looks: this says nothing", w.looks[signals.Extra])
+	if w.looks[signals.Early] < 100 {
+		t.Errorf("%d extra looks: this says nothing", w.looks[signals.Early])
 	}
 }
 
@@ -40,7 +40,7 @@ func TestAFallThatIsOneIsConfirmed(t *testing.T) {
 	}
 	// Doomed as soon as it is crossed: 100 MiB last a third of a second.
 	crossed := signals.Amount(100 * mib)
-	if late := crossed - w.least; late < 0 || late > rate/1000*signals.Amount(4*eviction.ShortestInterval/time.Millisecond) {
+	if late := crossed - w.least; late < 0 || late > rate/1000*signals.Amount(4*eviction.MinInterval/time.Millisecond) {
 		t.Errorf("decided when %d MiB were left", w.least/mib)
 	}
 }

@@ -13,39 +13,39 @@ import (
 // signal (bytes, inodes, PIDs), durations in milliseconds. docs/operations.md
 // describes every key.
 type Decision struct {
-	Time       time.Time `json:"time"`
-	Decision   Verb      `json:"decision"`
-	Look       string    `json:"check,omitempty"`   // periodic or early
-	Woken      []string  `json:"wokenBy,omitempty"` // by what, besides the timer
-	Why        string    `json:"reason,omitempty"`
-	Signal     string    `json:"signal,omitempty"`
-	Threshold  string    `json:"threshold,omitempty"`
-	Available  *int64    `json:"available,omitempty"`
-	Capacity   *int64    `json:"capacity,omitempty"`
-	Cache      *int64    `json:"cache,omitempty"`                  // page cache in use that the kernel takes back first
-	Rate       *int64    `json:"ratePerSecond,omitempty"`          // how fast what is left falls
-	Exhaustion *float64  `json:"timeToExhaustionMillis,omitempty"` // at that rate
-	Met        []string  `json:"met,omitempty"`                    // signals
-	Unknown    []string  `json:"unknown,omitempty"`                // signals, with their causes
-	Conditions []string  `json:"conditions"`                       // True after this look
-	Reclaimed  []string  `json:"reclaimed,omitempty"`              // containers, images
-	Pod        string    `json:"pod,omitempty"`                    // namespace/name
-	UID        string    `json:"uid,omitempty"`
-	Grace      *int64    `json:"gracePeriodSeconds,omitempty"` // of a soft eviction
-	Message    string    `json:"message,omitempty"`            // as in the pod's status
-	Ranking    []Place   `json:"ranking,omitempty"`            // the first of them
-	Failed     []Place   `json:"failed,omitempty"`             // pods whose kill failed, and why
-	Processes  int       `json:"processes,omitempty"`          // signalled
-	Status     Status    `json:"status,omitempty"`             // whether the API server knows: told, or owed
-	ToStatus   *float64  `json:"statusMillis,omitempty"`       // from the look until it knew, or was no longer waited for
-	ToSignal   *float64  `json:"killMillis,omitempty"`         // from the look to the last SIGKILL
-	ToEmpty    *float64  `json:"exitMillis,omitempty"`         // from the look until no process was left
-	Stalls     []Place   `json:"stalls,omitempty"`             // who waited for memory, or met a limit of its own
-	Freed      *int64    `json:"freedBytes,omitempty"`         // how much more is available than at the look
-	Lingering  bool      `json:"processesRemain,omitempty"`    // processes that got SIGKILL are not gone yet
-	Held       string    `json:"limitedBy,omitempty"`          // by budget, futile or owner: somebody is spared
-	// Holders of memory, where evictions have stopped to help.
-	Holders []signals.Holder `json:"memoryConsumers,omitempty"`
+	Time             time.Time   `json:"time"`
+	Decision         Verb        `json:"decision"`
+	Check            string      `json:"check,omitempty"`   // periodic or early
+	WokenBy          []string    `json:"wokenBy,omitempty"` // by what, besides the timer
+	Reason           string      `json:"reason,omitempty"`
+	Signal           string      `json:"signal,omitempty"`
+	Threshold        string      `json:"threshold,omitempty"`
+	Available        *int64      `json:"available,omitempty"`
+	Capacity         *int64      `json:"capacity,omitempty"`
+	Cache            *int64      `json:"cache,omitempty"`                  // page cache in use that the kernel takes back first
+	Rate             *int64      `json:"ratePerSecond,omitempty"`          // how fast what is left falls
+	TimeToExhaustion *float64    `json:"timeToExhaustionMillis,omitempty"` // at that rate
+	Met              []string    `json:"met,omitempty"`                    // signals
+	Unknown          []string    `json:"unknown,omitempty"`                // signals, with their causes
+	Conditions       []string    `json:"conditions"`                       // True after this look
+	Reclaimed        []string    `json:"reclaimed,omitempty"`              // containers, images
+	Pod              string      `json:"pod,omitempty"`                    // namespace/name
+	UID              string      `json:"uid,omitempty"`
+	Grace            *int64      `json:"gracePeriodSeconds,omitempty"` // of a soft eviction
+	Message          string      `json:"message,omitempty"`            // as in the pod's status
+	Ranking          []PodReason `json:"ranking,omitempty"`            // the first of them
+	Failed           []PodReason `json:"failed,omitempty"`             // pods whose kill failed, and why
+	Processes        int         `json:"processes,omitempty"`          // signalled
+	Status           Status      `json:"status,omitempty"`             // whether the API server knows: told, or owed
+	StatusTime       *float64    `json:"statusMillis,omitempty"`       // from the look until it knew, or was no longer waited for
+	KillTime         *float64    `json:"killMillis,omitempty"`         // from the look to the last SIGKILL
+	ExitTime         *float64    `json:"exitMillis,omitempty"`         // from the look until no process was left
+	Stalls           []PodReason `json:"stalls,omitempty"`             // who waited for memory, or met a limit of its own
+	FreedBytes       *int64      `json:"freedBytes,omitempty"`         // how much more is available than at the look
+	ProcessesRemain  bool        `json:"processesRemain,omitempty"`    // processes that got SIGKILL are not gone yet
+	LimitedBy        string      `json:"limitedBy,omitempty"`          // by budget, futile or owner: somebody is spared
+	// MemoryConsumers of memory, where evictions have stopped to help.
+	MemoryConsumers []signals.Consumer `json:"memoryConsumers,omitempty"`
 }
 
 // A Verb is what was decided.
@@ -53,92 +53,92 @@ type Verb string
 
 // The verbs of the decision log.
 const (
-	Nothing     Verb = "check" // nothing to do; told only where every look is asked for
-	Evicted     Verb = "evict"
-	WouldEvict  Verb = "would-evict"  // disarmed
-	Terminating Verb = "soft-evict"   // a soft eviction begins
-	Terminated  Verb = "terminated"   // and ends
-	Failed      Verb = "failed"       // nobody could be evicted
-	Reclaims    Verb = "gc"           // room is being made on disks
-	Withdrawn   Verb = "withdrawn"    // a soft eviction is taken back
-	Recovered   Verb = "recovered"    // on a second look, or by reclaim
-	StoodBy     Verb = "blocked"      // met, and something else has to end first; told once
-	Waits       Verb = "pending"      // met, but not acted for; told once
-	Hurried     Verb = "escalate"     // a soft eviction is cut short by a hard threshold
-	Settled     Verb = "reclaim-done" // the wait for freed memory is over
-	Changed     Verb = "conditions"
-	Armed       Verb = "armed"
-	Disarmed    Verb = "disarmed"
-	Held        Verb = "limited"     // somebody, or everybody, is spared
-	Futile      Verb = "ineffective" // evictions have stopped to help, and pause
-	Sight       Verb = "signals"     // a signal became unknown, or known again
-	Stalled     Verb = "stall"       // somebody waits for memory, and nothing is to be done
+	Nothing           Verb = "check" // nothing to do; told only where every look is asked for
+	Evicted           Verb = "evict"
+	WouldEvict        Verb = "would-evict"  // disarmed
+	SoftEvicting      Verb = "soft-evict"   // a soft eviction begins
+	Terminated        Verb = "terminated"   // and ends
+	Failed            Verb = "failed"       // nobody could be evicted
+	CollectingGarbage Verb = "gc"           // room is being made on disks
+	Withdrawn         Verb = "withdrawn"    // a soft eviction is taken back
+	Recovered         Verb = "recovered"    // on a second look, or by reclaim
+	Blocked           Verb = "blocked"      // met, and something else has to end first; told once
+	Pending           Verb = "pending"      // met, but not acted for; told once
+	Escalated         Verb = "escalate"     // a soft eviction is cut short by a hard threshold
+	ReclaimDone       Verb = "reclaim-done" // the wait for freed memory is over
+	ConditionsChanged Verb = "conditions"
+	Armed             Verb = "armed"
+	Disarmed          Verb = "disarmed"
+	Limited           Verb = "limited"     // somebody, or everybody, is spared
+	Ineffective       Verb = "ineffective" // evictions have stopped to help, and pause
+	SignalsChanged    Verb = "signals"     // a signal became unknown, or known again
+	Stalled           Verb = "stall"       // somebody waits for memory, and nothing is to be done
 )
 
-// A Place is a pod in a list, and why it is there.
-type Place struct {
+// A PodReason is a pod in a list, and why it is there.
+type PodReason struct {
 	Pod    string `json:"pod"`
 	Reason string `json:"reason"`
 }
 
-// mostPlaces is how many pods of a ranking are told: the first are what
+// maxPlaces is how many pods of a ranking are told: the first are what
 // matters, and a line stays short on a node with hundreds.
-const mostPlaces = 10
+const maxPlaces = 10
 
 // report tells what a look led to, and saves the state where it may have
 // changed.
 func (a *Agent) report(o *Outcome) {
-	verb, regular := a.verb(o), o.Snapshot.Kind == signals.Regular
-	changed := o.Verdict.Conditions != a.told.conditions
-	blinded := o.Verdict.Unknown != a.told.unknown
-	a.told.conditions, a.told.unknown = o.Verdict.Conditions, o.Verdict.Unknown
+	verb, regular := a.verb(o), o.Snapshot.Kind == signals.Periodic
+	changed := o.Verdict.Conditions != a.logged.conditions
+	blinded := o.Verdict.Unknown != a.logged.unknown
+	a.logged.conditions, a.logged.unknown = o.Verdict.Conditions, o.Verdict.Unknown
 	switch {
-	case a.isNews(verb, o, regular):
+	case a.isReported(verb, o, regular):
 		a.reporter.Report(a.decision(o, verb))
 	case changed:
-		a.reporter.Report(a.decision(o, Changed))
+		a.reporter.Report(a.decision(o, ConditionsChanged))
 	case blinded:
-		a.reporter.Report(a.decision(o, Sight))
+		a.reporter.Report(a.decision(o, SignalsChanged))
 	}
-	a.tellPassed(o)
+	a.reportPassed(o)
 	switch {
 	case o.Verdict.Target == nil:
 	case verb == Failed && !o.Verdict.Target.Hard(): // who is not asked to end may have to be killed
-	case verb == Failed, verb == Held, verb == Futile:
+	case verb == Failed, verb == Limited, verb == Ineffective:
 		a.retryAt = o.Snapshot.At.Add(failurePace)
 	case verb == Recovered: // what was no doom may be one soon
-		a.retryAt = o.Snapshot.At.Add(eviction.CalmInterval)
+		a.retryAt = o.Snapshot.At.Add(eviction.RelaxedInterval)
 	}
 	if regular || changed || o.Acted() {
 		a.reporter.Save(a.machine.Save())
 	}
-	a.saveRestraint()
+	a.saveLimiter()
 }
 
 func (a *Agent) verb(o *Outcome) Verb {
 	switch {
-	case o.Rehearsed:
+	case o.DryRun:
 		return WouldEvict
 	case o.Evicted != nil && !o.Evicted.Hard:
-		return Terminating
+		return SoftEvicting
 	case o.Evicted != nil:
 		return Evicted
 	case o.Recovered:
 		return Recovered
-	case o.StoodBy != "":
-		return StoodBy
-	case o.Reclaiming:
-		return Reclaims
-	case o.Begun:
-		return Futile
+	case o.Blocked != "":
+		return Blocked
+	case o.Collecting:
+		return CollectingGarbage
+	case o.LimitBegun:
+		return Ineffective
 	case len(o.Failed) > 0: // also behind a pod that is spared, or above a limit
 		return Failed
-	case o.Held.By != limiter.None:
-		return Held
+	case o.Limit.By != limiter.None:
+		return Limited
 	case o.Verdict.Target != nil:
 		return Failed
 	case o.Verdict.Reason != eviction.NothingMet && o.Verdict.Reason != eviction.Ignored:
-		return Waits
+		return Pending
 	}
 	return Nothing
 }
@@ -146,23 +146,23 @@ func (a *Agent) verb(o *Outcome) Verb {
 func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	s := o.Snapshot
 	d := &Decision{
-		Time: s.At, Decision: verb, Look: s.Kind.String(),
-		Woken:      s.Woken.Names(),
-		Why:        a.machine.Explain(&o.Verdict, s),
+		Time: s.At, Decision: verb, Check: s.Kind.String(),
+		WokenBy:    s.Woken.Names(),
+		Reason:     a.machine.Explain(&o.Verdict, s),
 		Met:        o.Verdict.Met.Names(),
 		Conditions: o.Verdict.Conditions.Names(),
-		Ranking:    places(o.Ranking),
+		Ranking:    podReasons(o.Ranking),
 	}
 	for sig := range signals.All {
 		if o.Verdict.Unknown.Has(sig) {
 			d.Unknown = append(d.Unknown, sig.String()+": "+s.Node[sig].Cause)
 		}
 	}
-	for _, r := range o.Reclaimed {
+	for _, r := range o.Collected {
 		d.Reclaimed = append(d.Reclaimed, r.String())
 	}
 	for _, f := range o.Failed {
-		d.Failed = append(d.Failed, Place{f.Pod.Key(), f.Err.Error()})
+		d.Failed = append(d.Failed, PodReason{f.Pod.Key(), f.Err.Error()})
 	}
 	policy := a.machine.Policy()
 	if t := o.Verdict.About(policy); t != nil {
@@ -173,10 +173,10 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	switch {
 	case o.Evicted != nil:
 		a.describe(d, o)
-	case verb == Held, verb == Futile:
+	case verb == Limited, verb == Ineffective:
 		a.describeHold(d, o)
-	case verb == StoodBy:
-		d.Why = o.StoodBy
+	case verb == Blocked:
+		d.Reason = o.Blocked
 	}
 	return d
 }
@@ -192,18 +192,18 @@ func (d *Decision) observed(t *eviction.Threshold, s *signals.Snapshot) {
 	if seen.Cache > 0 {
 		d.Cache = number(seen.Cache)
 	}
-	if fell := s.Fell[t.Signal]; fell.Over > 0 {
+	if fell := s.Rates[t.Signal]; fell.Over > 0 {
 		d.Rate = number(signals.Amount(fell.PerSecond()))
-		if lasts, falling := fell.Lasts(seen.Left()); falling {
-			d.Exhaustion = millis(lasts)
+		if lasts, falling := fell.TimeToExhaustion(seen.Headroom()); falling {
+			d.TimeToExhaustion = millis(lasts)
 		}
 	}
 }
 
-func places(ranked []ranking.Ranked) []Place {
-	var list []Place
-	for i := range ranked[:min(len(ranked), mostPlaces)] {
-		list = append(list, Place{ranked[i].Pod.Key(), ranked[i].Key.Reason()})
+func podReasons(ranked []ranking.Ranked) []PodReason {
+	var list []PodReason
+	for i := range ranked[:min(len(ranked), maxPlaces)] {
+		list = append(list, PodReason{ranked[i].Pod.Key(), ranked[i].Key.Reason()})
 	}
 	return list
 }

@@ -14,7 +14,7 @@ import (
 // of one. After three of those it is the next one's turn.
 func TestAFailedKillThatWasToldEndsTheLook(t *testing.T) {
 	w := live(t, 35*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
-		w.killErr, w.killTold = errRefused, StatusTold
+		w.killErr, w.killTold = errRefused, StatusReported
 		w.add("a", 400*mib)
 		w.add("b", 300*mib)
 		w.add("c", 290*mib)
@@ -40,7 +40,7 @@ func TestAFailedKillThatWasToldEndsTheLook(t *testing.T) {
 // Memory is short as well, and nobody is tried for that in the same look.
 func TestAFailedKillThatWasToldEndsTheLookAtLimits(t *testing.T) {
 	w := liveIn(t, 9*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
-		w.killErr, w.killTold, w.disk = errRefused, StatusTold, 100*gib
+		w.killErr, w.killTold, w.disk = errRefused, StatusReported, 100*gib
 		for _, name := range []string{"a", "b"} {
 			p := w.add(name, 490*mib)
 			p.disk = 2 * gib

@@ -10,7 +10,7 @@ import (
 // course is what is left of memory, look by look, every 5 ms, in MiB.
 func rateAfter(t *testing.T, left ...signals.Amount) float64 {
 	t.Helper()
-	var f falls
+	var f rateEstimator
 	var s signals.Snapshot
 	at := time.Unix(1000, 0)
 	for _, l := range left {
@@ -19,7 +19,7 @@ func rateAfter(t *testing.T, left ...signals.Amount) float64 {
 		f.note(&s)
 		at = at.Add(5 * time.Millisecond)
 	}
-	return s.Fell[signals.MemoryAvailable].PerSecond() / mib
+	return s.Rates[signals.MemoryAvailable].PerSecond() / mib
 }
 
 func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
@@ -47,7 +47,7 @@ func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
 }
 
 func TestALookThatWasKeptWaitingSeesNoFasterFall(t *testing.T) {
-	var f falls
+	var f rateEstimator
 	var s signals.Snapshot
 	at := time.Unix(1000, 0)
 	for i := range signals.Amount(30) {
@@ -60,7 +60,7 @@ func TestALookThatWasKeptWaitingSeesNoFasterFall(t *testing.T) {
 		s.Node[signals.MemoryAvailable] = signals.Observed(left*mib, 1<<30, seen)
 		f.note(&s)
 	}
-	if rate := s.Fell[signals.MemoryAvailable].PerSecond() / mib; rate < 999 || rate > 1001 {
+	if rate := s.Rates[signals.MemoryAvailable].PerSecond() / mib; rate < 999 || rate > 1001 {
 		t.Errorf("%.0f MiB a second, want 1000", rate)
 	}
 }

@@ -18,10 +18,10 @@ type garbage struct {
 
 // A collection is under way, or its result is not used up yet.
 type collection struct {
-	met      signals.Set              // the signals it is for
-	what     []signals.Reclaimer      // what they need; a disarmed agent collects nothing of it
-	finished chan []signals.Reclaimer // what ran
-	ran      []signals.Reclaimer
+	met      signals.Set            // the signals it is for
+	what     []signals.Garbage      // what they need; a disarmed agent collects nothing of it
+	finished chan []signals.Garbage // what ran
+	ran      []signals.Garbage
 	done     bool
 	told     bool
 	cancel   context.CancelFunc
@@ -33,7 +33,7 @@ type collection struct {
 // what ran, and whether it is done. The result is for each threshold that it was for:
 // one that is held must not use it up. A threshold that needs more waits for the next
 // collection.
-func (g *garbage) of(v *eviction.Verdict) (begin bool, ran []signals.Reclaimer, done bool) {
+func (g *garbage) of(v *eviction.Verdict) (begin bool, ran []signals.Garbage, done bool) {
 	switch {
 	case g == nil:
 		return true, nil, false
@@ -49,10 +49,10 @@ func (g *garbage) of(v *eviction.Verdict) (begin bool, ran []signals.Reclaimer, 
 
 // beginGarbage begins to collect for all disk thresholds of a look. A disarmed agent
 // collects nothing, but pods have to be measured to be ranked.
-func (a *Agent) beginGarbage(ctx context.Context, v *eviction.Verdict, what []signals.Reclaimer) {
+func (a *Agent) beginGarbage(ctx context.Context, v *eviction.Verdict, what []signals.Garbage) {
 	collect := a.collectable(what)
 	bounded, cancel := context.WithCancel(ctx)
-	r := &collection{met: v.Met, what: what, finished: make(chan []signals.Reclaimer, 1), cancel: cancel}
+	r := &collection{met: v.Met, what: what, finished: make(chan []signals.Garbage, 1), cancel: cancel}
 	a.garbage.run = r
 	machine, verdict := a.machine, *v
 	go func() {
@@ -68,18 +68,18 @@ func (a *Agent) beginGarbage(ctx context.Context, v *eviction.Verdict, what []si
 // already, so that collecting has not ended before there was enough for it, too.
 func (r *collection) isFor(v *eviction.Verdict) bool {
 	return r.met.Has(v.Target.Signal) &&
-		!slices.ContainsFunc(v.Reclaim, func(k signals.Reclaimer) bool { return !slices.Contains(r.what, k) })
+		!slices.ContainsFunc(v.Garbage, func(k signals.Garbage) bool { return !slices.Contains(r.what, k) })
 }
 
 // merged are the reclaimers of both, in the order in which they run.
-func merged(a, b []signals.Reclaimer) []signals.Reclaimer {
+func merged(a, b []signals.Garbage) []signals.Garbage {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
 // collected is where a collection under way reports its end; nil if there is none.
-func (a *Agent) collected() <-chan []signals.Reclaimer {
+func (a *Agent) collected() <-chan []signals.Garbage {
 	if r := a.garbage.run; r != nil && !r.done {
 		return r.finished
 	}
@@ -88,7 +88,7 @@ func (a *Agent) collected() <-chan []signals.Reclaimer {
 
 // endGarbage notes what ran. Whether it was enough is looked at now, and not
 // only when the next look is due.
-func (a *Agent) endGarbage(ran []signals.Reclaimer) {
+func (a *Agent) endGarbage(ran []signals.Garbage) {
 	r := a.garbage.run
 	r.ran, r.done, r.ended = ran, true, time.Now()
 	if r.stale {
@@ -122,7 +122,7 @@ func (a *Agent) forgetGarbage(ctx context.Context, o *Outcome) {
 		a.beginGarbage(ctx, &o.Verdict, wanted)
 	case short, served:
 		a.garbage.run = nil
-	case o.Snapshot.Kind != signals.Regular:
+	case o.Snapshot.Kind != signals.Periodic:
 	case o.Evicted == nil, o.Snapshot.At.Sub(r.ended) >= collectionAge:
 		a.garbage.run = nil
 	}
@@ -130,14 +130,14 @@ func (a *Agent) forgetGarbage(ctx context.Context, o *Outcome) {
 
 // use returns what the thresholds of a check have made of the result: whether it has
 // served one of them, and whether it was short of what another one wanted.
-func (r *collection) use(o *Outcome) (served, short bool, wanted []signals.Reclaimer) {
+func (r *collection) use(o *Outcome) (served, short bool, wanted []signals.Garbage) {
 	note := func(o *Outcome) {
 		switch {
 		case !o.asked:
 		case r.isFor(&o.Verdict):
 			served = true
 		default:
-			short, wanted = true, merged(wanted, o.Verdict.Reclaim)
+			short, wanted = true, merged(wanted, o.Verdict.Garbage)
 		}
 	}
 	note(o)

@@ -17,7 +17,7 @@ import (
 func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
 	thresholds := append(full(), eviction.Threshold{Signal: signals.NodefsInodesFree, Value: quantity(1000)})
 	var at time.Time
-	w := restrained(t, 5*time.Minute, limiter.Policy{OwnerBackOff: 30 * time.Minute}, thresholds, func(w *world) {
+	w := restrained(t, 5*time.Minute, limiter.Policy{OwnerBackoff: 30 * time.Minute}, thresholds, func(w *world) {
 		crashLoop(w, 6*gib, 0)
 		w.inodes = 100_000
 		at = time.Now().Add(3 * time.Minute)
@@ -30,8 +30,8 @@ func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
 	if len(got) == 0 || got[len(got)-1].Pod != "default/inodes" || got[len(got)-1].Time.Sub(at) > 15*time.Second {
 		t.Errorf("evicted %v; told %v", w.evicted(), w.verbs())
 	}
-	if w.count(Held) != 1 {
-		t.Errorf("the owner's pod was told to be spared %d times", w.count(Held))
+	if w.count(Limited) != 1 {
+		t.Errorf("the owner's pod was told to be spared %d times", w.count(Limited))
 	}
 	if w.collected > 40 {
 		t.Errorf("collected %d times", w.collected)
@@ -43,16 +43,16 @@ type asker struct {
 	*Agent
 	t     *testing.T
 	met   signals.Set
-	asked Outcome               // what was asked for in the present look
-	begun [][]signals.Reclaimer // what was collected
+	asked Outcome             // what was asked for in the present look
+	begun [][]signals.Garbage // what was collected
 }
 
 // reliefs runs a story of thresholds on nodefs and imagefs.
-func reliefs(t *testing.T, story func(*asker)) (begun [][]signals.Reclaimer) {
+func reliefs(t *testing.T, story func(*asker)) (begun [][]signals.Garbage) {
 	t.Helper()
 	r := &asker{}
 	synctest.Test(t, func(t *testing.T) {
-		collector := collects(func(_ context.Context, what []signals.Reclaimer) {
+		collector := collects(func(_ context.Context, what []signals.Garbage) {
 			r.begun = append(r.begun, what)
 			<-time.After(time.Second)
 		})
@@ -71,12 +71,12 @@ func (r *asker) see(met ...signals.Signal) {
 	}
 }
 
-func (r *asker) verdict(of signals.Signal, what ...signals.Reclaimer) eviction.Verdict {
-	return eviction.Verdict{Met: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Reclaim: what}
+func (r *asker) verdict(of signals.Signal, what ...signals.Garbage) eviction.Verdict {
+	return eviction.Verdict{Met: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Garbage: what}
 }
 
 // ask reports whether room was made for the threshold.
-func (r *asker) ask(of signals.Signal, what ...signals.Reclaimer) (done bool) {
+func (r *asker) ask(of signals.Signal, what ...signals.Garbage) (done bool) {
 	o := Outcome{Verdict: r.verdict(of, what...)}
 	begin, _, done := r.garbage.of(&o.Verdict)
 	if begin {
@@ -93,11 +93,11 @@ func (r *asker) imagefs() bool { return r.ask(signals.ImagefsAvailable, signals.
 
 // look ends a look, and the relief under way, if there is one.
 func (r *asker) look() {
-	r.asked.Snapshot, r.asked.Verdict = &signals.Snapshot{At: time.Now(), Kind: signals.Regular}, r.verdict(signals.NodefsAvailable)
+	r.asked.Snapshot, r.asked.Verdict = &signals.Snapshot{At: time.Now(), Kind: signals.Periodic}, r.verdict(signals.NodefsAvailable)
 	r.forgetGarbage(r.t.Context(), &r.asked)
 	r.asked = Outcome{}
 	<-time.After(2 * time.Second)
-	r.hear()
+	r.collectResults()
 }
 
 // What was collected for one filesystem is not enough for another: the next relief is
@@ -124,7 +124,7 @@ func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
 			t.Error("its result outlives the look that has made use of it")
 		}
 	})
-	want := [][]signals.Reclaimer{{signals.DeadContainers}, {signals.DeadContainers, signals.UnusedImages}}
+	want := [][]signals.Garbage{{signals.DeadContainers}, {signals.DeadContainers, signals.UnusedImages}}
 	if !slices.EqualFunc(begun, want, slices.Equal) {
 		t.Errorf("collected %v, want %v", begun, want)
 	}
@@ -174,7 +174,7 @@ func TestReclaim_DisarmingInTheLookDropsTheRelief(t *testing.T) {
 		r.nodefs()
 		r.imagefs()
 		r.arming = never{}
-		if r.mayAct() || r.garbage.run != nil || r.isNews(Reclaims, &Outcome{Reclaiming: true}, true) {
+		if r.mayAct() || r.garbage.run != nil || r.isReported(CollectingGarbage, &Outcome{Collecting: true}, true) {
 			t.Errorf("left: %+v", r.garbage.run)
 		}
 		if r.nodefs() || r.garbage.run == nil {

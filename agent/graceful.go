@@ -10,15 +10,15 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// longestGrace bounds the grace period of a soft eviction, in seconds: a year.
-const longestGrace = 365 * 24 * 3600
+// maxGrace bounds the grace period of a soft eviction, in seconds: a year.
+const maxGrace = 365 * 24 * 3600
 
 // A softRun is a soft eviction that runs beside the loop.
 type softRun struct {
 	eviction  *inflight.Eviction
 	victim    Victim // to be finished if being hurried does not help
 	finished  <-chan termination
-	hurry     chan struct{} // closed to end the grace period
+	escalate  chan struct{} // closed to end the grace period
 	withdraw  chan struct{} // closed once the eviction is unnecessary
 	cancel    context.CancelFunc
 	recalled  bool // withdraw is closed
@@ -37,23 +37,23 @@ type termination struct {
 // budget says so; how long to wait is the victim's to know.
 func (a *Agent) terminate(ctx context.Context, e *inflight.Eviction, victim Victim) {
 	pod := e.Of.Pod
-	grace := time.Duration(min(e.Of.GracePeriod, longestGrace)) * time.Second
+	grace := time.Duration(min(e.Of.GracePeriod, maxGrace)) * time.Second
 	finished := make(chan termination, 1)
 	limit := grace + inflight.FreeTimeout // what can not be ended must not keep the next one from being tried
 	if pod.FromAPI {
-		limit = longestGrace * time.Second
+		limit = maxGrace * time.Second
 	}
 	e.Terminate(grace, !pod.FromAPI)
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	if unknown := a.soft; unknown != nil {
 		a.kills.count(unknown.eviction.Of.Pod, e.Since) // it did not end
 	}
-	r := &softRun{eviction: e, victim: victim, finished: finished, hurry: make(chan struct{}), withdraw: make(chan struct{}), cancel: cancel}
+	r := &softRun{eviction: e, victim: victim, finished: finished, escalate: make(chan struct{}), withdraw: make(chan struct{}), cancel: cancel}
 	a.soft = r
 	a.inflight.Add(e)
 	go func() {
 		defer cancel()
-		killed, err := victim.Graceful(bounded, grace, Changes{r.hurry, r.withdraw})
+		killed, err := victim.Graceful(bounded, grace, Changes{r.escalate, r.withdraw})
 		finished <- termination{killed, err}
 		a.notifier.Wake()
 	}()
@@ -64,8 +64,8 @@ func (a *Agent) escalate(e *inflight.Eviction, v *eviction.Verdict) {
 	if !e.Escalate(a.snapshot.At) {
 		return
 	}
-	close(a.soft.hurry)
-	a.reporter.Report(a.hurried(e, &a.snapshot, v))
+	close(a.soft.escalate)
+	a.reporter.Report(a.escalated(e, &a.snapshot, v))
 }
 
 // finish ends a pod that was escalated and is still there, on the loop's own thread. It
@@ -78,7 +78,7 @@ func (a *Agent) finish(e *inflight.Eviction) {
 	killed, err := a.soft.victim.Finish(ctx)
 	e.Finished(a.snapshot.At, err != nil)
 	if killed.Processes > 0 {
-		a.falls = falls{}
+		a.rates = rateEstimator{}
 	}
 }
 
@@ -101,9 +101,9 @@ func (r *softRun) abandon() {
 	r.cancel()
 }
 
-// supersede takes a soft eviction back whose pod was now killed for something else:
+// replaceSoft takes a soft eviction back whose pod was now killed for something else:
 // one of the two counts. What the pod holds is waited for all the same.
-func (a *Agent) supersede(by *inflight.Eviction) {
+func (a *Agent) replaceSoft(by *inflight.Eviction) {
 	r := a.soft
 	if r == nil || r.replaced || r.eviction.Of.Pod.UID != by.Of.Pod.UID {
 		return
@@ -127,7 +127,7 @@ func (a *Agent) stillEnding(now time.Time) error {
 		return nil
 	}
 	return fmt.Errorf("pod %s, whose soft eviction was cut short, has not ended yet, which is waited for for another %s: %w",
-		a.soft.eviction.Of.Pod.Key(), until.Sub(now).Round(time.Second), ErrNobodyElse)
+		a.soft.eviction.Of.Pod.Key(), until.Sub(now).Round(time.Second), ErrStopChoosing)
 }
 
 // terminated is where the soft eviction under way reports its end; nil if
@@ -155,10 +155,10 @@ func (a *Agent) endTermination(t termination) {
 		a.mayAct()
 	}
 	a.soft = nil
-	if refused || r.abandoned && (t.killed.Lingering || errors.Is(t.err, context.Canceled)) {
+	if refused || r.abandoned && (t.killed.ProcessesRemain || errors.Is(t.err, context.Canceled)) {
 		t = termination{killed: Killed{Withdrawn: true}}
 	}
-	e.EndSoft(now, t.killed.Lingering)
+	e.EndSoft(now, t.killed.ProcessesRemain)
 	a.reporter.Report(a.terminatedBy(e, t, now))
 	if t.killed.Withdrawn {
 		a.withdraw(e)
@@ -169,7 +169,7 @@ func (a *Agent) endTermination(t termination) {
 	case t.killed.GivenUp:
 		a.refusals.count(pod, now)
 	case t.killed.Withdrawn && !refused && !r.recalled: // the agent has not withdrawn it
-		a.vain.count(pod, now)
+		a.unanswered.count(pod, now)
 	}
 	if t.err != nil || t.killed.Withdrawn {
 		a.inflight.Remove(e)

@@ -22,7 +22,7 @@ func TestTheEndOfAPodThatIsNotWaitedForAnyMoreIsTold(t *testing.T) {
 		other := w.add("other", 10*mib)
 		other.rate, other.since, other.until, other.then = 60*mib, time.Now().Add(68*time.Second), time.Now().Add(70*time.Second+time.Millisecond), 10*mib
 	})
-	want := []Verb{Terminating, Hurried, Settled, Failed, Terminated}
+	want := []Verb{SoftEvicting, Escalated, ReclaimDone, Failed, Terminated}
 	if got := w.verbs(); !slices.Equal(got, want) || len(w.pods) != 1 {
 		t.Fatalf("told %v, want %v; %d pods are left", got, want, len(w.pods))
 	}
@@ -49,7 +49,7 @@ func unanswered(p *worldPod) {
 // Whoever carries soft evictions out is away. After that memory runs short: the hog,
 // which nobody has touched, goes, and all that restrains evictions is left.
 func TestAPodThatWasAskedForInVainCanBeKilled(t *testing.T) {
-	p := limiter.Policy{PerHour: 1, OwnerBackOff: 10 * time.Minute}
+	p := limiter.Policy{PerHour: 1, OwnerBackoff: 10 * time.Minute}
 	w := restrained(t, 24*time.Minute, p, []eviction.Threshold{hard(), soft()}, func(w *world) {
 		hog := w.add("hog", 800*mib)
 		unanswered(hog)
@@ -74,7 +74,7 @@ func TestAPodThatWasAskedForInVainCanBeKilled(t *testing.T) {
 // for no more often.
 func TestAPodIsNotAskedForInVainForEver(t *testing.T) {
 	k, p, at := tries{}, &signals.Pod{UID: "p"}, time.Unix(0, 0)
-	for range mostKills {
+	for range maxKills {
 		if k.exhausted(p, at) {
 			t.Fatalf("after %d", k["p"].n)
 		}
@@ -98,8 +98,8 @@ func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
 	}
 	a.soft = &softRun{eviction: inflight.New(&eviction.Eviction{Pod: pod}, time.Now()), recalled: true}
 	a.endTermination(termination{err: errRefused})
-	if got := a.kills["p"].n; got != 2 || len(a.vain) != 0 {
-		t.Errorf("%d kills counted, %d asked for in vain", got, len(a.vain))
+	if got := a.kills["p"].n; got != 2 || len(a.unanswered) != 0 {
+		t.Errorf("%d kills counted, %d asked for in vain", got, len(a.unanswered))
 	}
 }
 
@@ -113,7 +113,7 @@ func TestAPodThatIsTakenBackWasNotAskedForInVain(t *testing.T) {
 			a.soft.recall()
 		}
 		a.endTermination(termination{killed: Killed{Withdrawn: true}, err: errRefused})
-		if vain := a.vain["p"].n == 1; vain == recalled {
+		if vain := a.unanswered["p"].n == 1; vain == recalled {
 			t.Errorf("recalled: %v, in vain: %v", recalled, vain)
 		}
 	}
@@ -127,14 +127,14 @@ func TestAPodThatNeverEndsIsNotListenedToForEver(t *testing.T) {
 		stuck := w.add("stuck", 800*mib)
 		stuck.FromAPI, stuck.asked = true, func(ctx context.Context, _ Changes) (Killed, error) {
 			<-ctx.Done()
-			return Killed{Processes: 1, Lingering: true}, nil
+			return Killed{Processes: 1, ProcessesRemain: true}, nil
 		}
 		other := w.add("other", 10*mib)
 		other.rate, other.since, other.until, other.then = 60*mib, time.Now().Add(68*time.Second), time.Now().Add(70*time.Second+time.Millisecond), 10*mib
 	})
 	var asked []time.Duration
 	for _, d := range w.told {
-		if d.Decision == Terminating {
+		if d.Decision == SoftEvicting {
 			asked = append(asked, d.Time.Sub(begun))
 		}
 	}
@@ -173,21 +173,21 @@ func TestAPodThatIsEvictedForSomethingElseIsEvictedOnce(t *testing.T) {
 		},
 		"a manifest's": func(ctx context.Context, _ Changes) (Killed, error) {
 			<-ctx.Done()
-			return Killed{Processes: 1, Lingering: true}, ctx.Err()
+			return Killed{Processes: 1, ProcessesRemain: true}, ctx.Err()
 		},
 	} {
 		t.Run(about, func(t *testing.T) {
 			policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
 			w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *world, parts *Parts) {
-				parts.Restraint = limiter.New(limiter.Policy{PerHour: 9, Futile: 2, FutileBackOff: time.Hour, OwnerBackOff: time.Hour})
-				parts.RestraintSaved = w.keep
+				parts.Limiter = limiter.New(limiter.Policy{PerHour: 9, Futile: 2, FutileBackOff: time.Hour, OwnerBackoff: time.Hour})
+				parts.LimiterSaved = w.keep
 				w.disk = 100 * gib
 				p := w.add("both", 800*mib)
 				p.FromAPI, p.asked, p.Owner = about != "a manifest's", asked, "o"
 				p.Volumes = []signals.Volume{{Name: "data", Local: true, SizeLimit: signals.Quantity{Value: gib}}}
 				w.later(95*time.Second, func() { p.disk = 2 * gib })
 			})
-			if got := w.verbs(); w.count(Terminating) != 1 || w.count(Evicted) != 1 || w.count(Withdrawn) != 1 || w.count(Terminated) != 0 {
+			if got := w.verbs(); w.count(SoftEvicting) != 1 || w.count(Evicted) != 1 || w.count(Withdrawn) != 1 || w.count(Terminated) != 0 {
 				t.Errorf("told %v", got)
 			}
 			if k := &w.kept; len(k.Evictions) != 1 || len(k.Owners) != 1 || len(k.Owners[0].Evictions) != 1 {
@@ -247,7 +247,7 @@ func TestASupersededEvictionIsNotHurried(t *testing.T) {
 		other := w.add("other", 10*mib)
 		other.rate, other.since, other.until, other.then = 10*mib, time.Now().Add(95*time.Second), time.Now().Add(109*time.Second), 150*mib
 	})
-	if want := []Verb{Terminating, Evicted, Withdrawn}; !slices.Equal(w.verbs(), want) {
+	if want := []Verb{SoftEvicting, Evicted, Withdrawn}; !slices.Equal(w.verbs(), want) {
 		t.Errorf("told %v, want %v", w.verbs(), want)
 	}
 }

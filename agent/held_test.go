@@ -27,7 +27,7 @@ func TestAHardThresholdIsNotHiddenByASoftOneThatIsHeld(t *testing.T) {
 			hard = append(hard, d.Pod+" "+d.Signal)
 		}
 	}
-	if len(hard) == 0 || hard[0] != "default/bomb pid.available" || w.count(Terminating) != 1 {
+	if len(hard) == 0 || hard[0] != "default/bomb pid.available" || w.count(SoftEvicting) != 1 {
 		t.Errorf("hard %v; told %v", hard, w.verbs())
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // releasePace is how often processes that do not go are looked at, unless memory
 // asks for looks more often.
-const releasePace = 4 * eviction.ShortestInterval
+const releasePace = 4 * eviction.MinInterval
 
 // unknownPace is how soon memory that could not be observed is looked at again,
 // and a release that is waited for by other means.
@@ -21,14 +21,14 @@ const unknownPace = time.Second
 func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 	interval := a.settings.Period
 	policy := a.machine.Policy()
-	if policy.ExtraLooks != eviction.Off && !a.restrained(s.At) {
+	if policy.EarlyEviction != eviction.Never && !a.evictionsPaused(s.At) {
 		for i := range policy.Thresholds {
 			t := &policy.Thresholds[i]
 			if !t.Hard() || !t.Signal.OfMemory() {
 				continue
 			}
 			if o := &s.Node[t.Signal]; o.Known {
-				interval = min(interval, eviction.Interval(o.Available, s.Fell[t.Signal], a.settings.MaxFillRate, a.settings.Period))
+				interval = min(interval, eviction.Interval(o.Available, s.Rates[t.Signal], a.settings.MaxFillRate, a.settings.Period))
 			} else if t.Signal == signals.MemoryAvailable {
 				interval = min(interval, unknownPace)
 			}
@@ -44,7 +44,7 @@ func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 		case e.OfDisk(): // disks are not in extra looks
 			interval = min(interval, unknownPace)
 		default:
-			interval = eviction.ShortestInterval
+			interval = eviction.MinInterval
 		}
 	}
 	return interval

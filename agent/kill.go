@@ -13,14 +13,14 @@ import (
 // Bounds of the wait for the processes of an immediate kill to be gone. What
 // lingers after it is waited for beside further looks.
 const (
-	shortestKillWait = 2 * eviction.KillTime
-	longestKillWait  = inflight.EscalationTimeout
+	minKillWait = 2 * eviction.KillTime
+	maxKillWait = inflight.EscalationTimeout
 )
 
-// longestPatience is how long the API server is waited for before a pod is
+// maxPatience is how long the API server is waited for before a pod is
 // killed while memory leaves the time: a pod that is killed before its status
 // is written may be started again by a kubelet.
-const longestPatience = 2 * time.Second
+const maxPatience = 2 * time.Second
 
 // evict ends a pod: at once for a hard eviction, beside the loop for a soft one, not at
 // all in a disarmed agent.
@@ -40,11 +40,11 @@ func (a *Agent) evict(ctx context.Context, e *eviction.Eviction) Result {
 		a.terminate(ctx, r, victim)
 		return Result{Inflight: r}
 	}
-	return a.strike(ctx, r, victim)
+	return a.evictHard(ctx, r, victim)
 }
 
-// strike is a hard eviction.
-func (a *Agent) strike(ctx context.Context, r *inflight.Eviction, victim Victim) Result {
+// evictHard is a hard eviction.
+func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Victim) Result {
 	s, e := &a.snapshot, r.Of
 	decided := time.Since(s.At)
 	killed, err := a.immediate(ctx, victim)
@@ -55,25 +55,25 @@ func (a *Agent) strike(ctx context.Context, r *inflight.Eviction, victim Victim)
 		return Result{Err: a.failed(e, killed, err)}
 	}
 	switch {
-	case killed.Processes > 0, killed.Lingering:
+	case killed.Processes > 0, killed.ProcessesRemain:
 	case killed.Status == "":
 		return Result{Err: fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())}
 	case killed.Unmounting:
-		if killed.Status == StatusTold { // else the kubelet does not know of it yet
+		if killed.Status == StatusReported { // else the kubelet does not know of it yet
 			r.AwaitUnmount(inflight.FreeTimeout)
 		}
 	default:
 		// The kernel was faster while the API server was waited for, or it ended by
 		// itself: what it held is on its way, and nobody goes in its stead.
-		killed.Lingering = true
+		killed.ProcessesRemain = true
 	}
-	killed.ToStatus += decided
-	killed.ToSignal += decided
-	killed.ToEmpty += decided
-	r.Exits(time.Now(), killed.Lingering, killed.Rest)
-	a.supersede(r)
+	killed.StatusTime += decided
+	killed.SignalTime += decided
+	killed.ExitTime += decided
+	r.Exits(time.Now(), killed.ProcessesRemain, killed.Rest)
+	a.replaceSoft(r)
 	a.kills.count(e.Pod, s.At)
-	a.falls = falls{} // the pod's own filling says nothing about the time after it
+	a.rates = rateEstimator{} // the pod's own filling says nothing about the time after it
 	a.inflight.Add(r)
 	return Result{Inflight: r, Killed: killed}
 }
@@ -83,23 +83,23 @@ func (a *Agent) strike(ctx context.Context, r *inflight.Eviction, victim Victim)
 // keeps this one alive may keep all of them.
 func (a *Agent) failed(e *eviction.Eviction, killed Killed, err error) error {
 	err = fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
-	if killed.Status != StatusTold {
+	if killed.Status != StatusReported {
 		return err
 	}
 	a.kills.count(e.Pod, a.snapshot.At)
-	return fmt.Errorf("%w; the API server was told that it is evicted, and so %w", err, ErrNobodyElse)
+	return fmt.Errorf("%w; the API server was told that it is evicted, and so %w", err, ErrStopChoosing)
 }
 
 // refuse says why a pod is not evicted now; nil if it may be.
 func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 	if a.kills.exhausted(e.Pod, now) {
-		return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", e.Pod.Key(), mostKills, killsForget)
+		return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", e.Pod.Key(), maxKills, killsForget)
 	}
 	if e.Hard {
 		return nil
 	}
-	if a.vain.exhausted(e.Pod, now) {
-		return fmt.Errorf("pod %s was asked to end %d times in vain, each within %s of the time before: another one is asked", e.Pod.Key(), mostKills, killsForget)
+	if a.unanswered.exhausted(e.Pod, now) {
+		return fmt.Errorf("pod %s was asked to end %d times in vain, each within %s of the time before: another one is asked", e.Pod.Key(), maxKills, killsForget)
 	}
 	if until := a.refusals[e.Pod.UID].until; now.Before(until) {
 		return fmt.Errorf("pod %s was given up on, as its soft eviction was not carried out in time: it is asked for again after %s, and another one before", e.Pod.Key(), until.UTC().Format(time.RFC3339))
@@ -108,7 +108,7 @@ func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 }
 
 // attendPace is how often memory is looked at while a kill is under way.
-const attendPace = eviction.ShortestInterval
+const attendPace = eviction.MinInterval
 
 // immediate kills, on the loop's own thread, which is the one that gets its
 // processor in time. Memory is looked at meanwhile: where it falls, neither the API
@@ -119,11 +119,11 @@ func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, er
 	telling, hurry := context.WithTimeout(ctx, patienceFor(&a.snapshot))
 	defer hurry()
 	w := &a.watch
-	w.falls, w.begun, w.arming, w.hurry, w.giveUp = a.falls, time.Now(), a.arming, hurry, giveUp
-	a.lookout.during(
+	w.rates, w.begun, w.arming, w.hurry, w.giveUp = a.rates, time.Now(), a.arming, hurry, giveUp
+	a.watcher.during(
 		func() { killed, err = victim.Immediate(ctx, telling, waiting, a.killWait(&a.snapshot)) },
 		w.check)
-	a.falls = w.falls
+	a.rates = w.rates
 	return killed, err
 }
 
@@ -132,7 +132,7 @@ func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, er
 type memoryWatch struct {
 	observer Observer
 	snapshot signals.Snapshot
-	falls    falls
+	rates    rateEstimator
 	arming   Arming
 	begun    time.Time
 	hurry    func() // the API server is not waited for any more
@@ -144,17 +144,17 @@ type memoryWatch struct {
 // taken as long as it may at the present rate.
 func (w *memoryWatch) check(now time.Time) {
 	s := &w.snapshot
-	s.At, s.Kind = now, signals.Extra
-	w.observer.Observe(&s.Node, signals.Extra)
-	w.falls.note(s)
-	wait := memoryLasts(s) / 2
+	s.At, s.Kind = now, signals.Early
+	w.observer.Observe(&s.Node, signals.Early)
+	w.rates.note(s)
+	wait := timeToExhaustion(s) / 2
 	if patienceFor(s) < attendPace {
 		wait = 0
 	}
 	if armed, _ := w.arming.Armed(); !armed || wait == 0 {
 		w.hurry()
 	}
-	if now.Sub(w.begun) >= max(wait, shortestKillWait) {
+	if now.Sub(w.begun) >= max(wait, minKillWait) {
 		w.giveUp()
 	}
 }
@@ -163,5 +163,5 @@ func (w *memoryWatch) check(now time.Time) {
 // present rate, and no longer than until the next look is due, so that another
 // pod can be ended in time.
 func (a *Agent) killWait(s *signals.Snapshot) time.Duration {
-	return max(min(longestKillWait, a.interval(s), memoryLasts(s)/2), shortestKillWait)
+	return max(min(maxKillWait, a.interval(s), timeToExhaustion(s)/2), minKillWait)
 }

@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lookout looks at memory while the loop's thread is busy with a kill. It is a thread
+// A memoryWatcher looks at memory while the loop's thread is busy with a kill. It is a thread
 // that is kept ready, waits in system calls alone, and comes before the loop's: to
 // start a goroutine, or to wake one that waits for a channel, takes a thread of Go's
 // that has no real-time class. Beside 16,000 processes that end that took 0.6 s.
-type lookout struct {
+type memoryWatcher struct {
 	begin, end, done event
 	look             func(now time.Time) // set before begin; nil ends the thread
 }
 
-// newLookout starts a lookout on a thread of its own that comes before that one. Close
+// newMemoryWatcher starts a lookout on a thread of its own that comes before that one. Close
 // ends it.
-func newLookout(thread *Thread) (*lookout, error) {
-	l := &lookout{}
+func newMemoryWatcher(thread *Thread) (*memoryWatcher, error) {
+	l := &memoryWatcher{}
 	var errs [3]error
 	for i, b := range []*event{&l.begin, &l.end, &l.done} {
 		*b, errs[i] = newEvent()
@@ -32,7 +32,7 @@ func newLookout(thread *Thread) (*lookout, error) {
 	return l, nil
 }
 
-func (l *lookout) run(thread *Thread) {
+func (l *memoryWatcher) run(thread *Thread) {
 	thread.Hurry()
 	defer thread.Rest()
 	for l.begin.wait(-1); l.look != nil; l.begin.wait(-1) {
@@ -46,9 +46,9 @@ func (l *lookout) run(thread *Thread) {
 
 // during calls f, and look every [attendPace] until f has returned. They share nothing
 // but what is for any goroutine. Without a lookout it takes a goroutine.
-func (l *lookout) during(f func(), look func(now time.Time)) {
+func (l *memoryWatcher) during(f func(), look func(now time.Time)) {
 	if l == nil {
-		beside(f, look)
+		runBeside(f, look)
 		return
 	}
 	l.look = look
@@ -58,8 +58,8 @@ func (l *lookout) during(f func(), look func(now time.Time)) {
 	l.done.wait(-1)
 }
 
-// beside is during on any goroutine.
-func beside(f func(), look func(now time.Time)) {
+// runBeside is during on any goroutine.
+func runBeside(f func(), look func(now time.Time)) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -80,7 +80,7 @@ func beside(f func(), look func(now time.Time)) {
 }
 
 // Close ends the thread.
-func (l *lookout) Close() {
+func (l *memoryWatcher) Close() {
 	if l == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (l *lookout) Close() {
 	l.closeEvents()
 }
 
-func (l *lookout) closeEvents() {
+func (l *memoryWatcher) closeEvents() {
 	for _, b := range []event{l.begin, l.end, l.done} {
 		_ = unix.Close(int(b))
 	}

@@ -10,7 +10,7 @@ func TestLookout_LooksUntilTheWorkIsDone(t *testing.T) {
 	granted, _ := TakeThread() // what is not granted is tried as well
 	for name, thread := range map[string]*Thread{"granted": granted, "not granted": {}} {
 		t.Run(name, func(t *testing.T) {
-			l, err := newLookout(thread)
+			l, err := newMemoryWatcher(thread)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -24,7 +24,7 @@ func TestLookout_LooksUntilTheWorkIsDone(t *testing.T) {
 }
 
 // tryLookout has work that ends with the third look, after which there is none.
-func tryLookout(t *testing.T, l *lookout) {
+func tryLookout(t *testing.T, l *memoryWatcher) {
 	t.Helper()
 	looks, third := 0, make(chan struct{})
 	before := time.Now()

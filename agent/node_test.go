@@ -21,7 +21,7 @@ func TestWasteGoesBeforePodsDo(t *testing.T) {
 		w.disk, w.waste, w.collects = 8*gib, 5*gib, 3*time.Second
 		w.add("calm", 100*mib)
 	})
-	if got := w.evicted(); len(got) != 0 || w.collected != 1 || w.count(Reclaims) != 1 || w.count(Recovered) != 0 {
+	if got := w.evicted(); len(got) != 0 || w.collected != 1 || w.count(CollectingGarbage) != 1 || w.count(Recovered) != 0 {
 		t.Errorf("evicted %v, collected %d times, told %+v", got, w.collected, w.told)
 	}
 }
@@ -54,7 +54,7 @@ func TestDiskSpaceOnItsWayIsWaitedFor(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) {
 		t.Errorf("evicted %v", got)
 	}
-	if extra := w.looks[signals.Extra]; extra > 500 {
+	if extra := w.looks[signals.Early]; extra > 500 {
 		t.Errorf("%d extra looks, which see no disk, while a disk is waited for", extra)
 	}
 }
@@ -104,8 +104,8 @@ func TestALimitWaitsForWhatIsOnItsWay(t *testing.T) {
 		t.Errorf("evicted %v: both are above their limits", got)
 	}
 	for _, d := range w.told {
-		if d.Freed != nil || d.Decision == Settled && d.Signal != eviction.EmptyDirLimit {
-			t.Errorf("%s for %q, freed %v: a limit is about no signal of the node", d.Decision, d.Signal, d.Freed)
+		if d.FreedBytes != nil || d.Decision == ReclaimDone && d.Signal != eviction.EmptyDirLimit {
+			t.Errorf("%s for %q, freed %v: a limit is about no signal of the node", d.Decision, d.Signal, d.FreedBytes)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestASoftEvictionIsWithdrawnWhenItsThresholdClears(t *testing.T) {
 		other := w.add("other", 200*mib)
 		other.rate, other.since, other.until, other.then = 1, time.Now(), time.Now().Add(100*time.Second), 10*mib
 	})
-	if w.count(Terminating) != 1 || w.count(Withdrawn) != 1 || len(w.pods) != 2 {
+	if w.count(SoftEvicting) != 1 || w.count(Withdrawn) != 1 || len(w.pods) != 2 {
 		t.Errorf("told %+v", w.told)
 	}
 }
@@ -168,7 +168,7 @@ func TestASoftEvictionIsWithdrawnWhenItsThresholdClears(t *testing.T) {
 func TestANodeThatShutsDownIsLeftAlone(t *testing.T) {
 	w := liveIn(t, 25*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
 		w.add("big", 950*mib)
-		p.Leaving = func() string { return "node is shutting down" }
+		p.Draining = func() string { return "node is shutting down" }
 	})
 	if got := w.evicted(); len(got) != 0 {
 		t.Errorf("evicted %v", got)
@@ -188,7 +188,7 @@ func TestAPolicyIsAdoptedWithItsTimers(t *testing.T) {
 			return late
 		}
 	})
-	if w.count(Terminating) != 1 {
+	if w.count(SoftEvicting) != 1 {
 		t.Errorf("told %+v: the grace period began before the policy changed", w.told)
 	}
 }
@@ -206,28 +206,28 @@ func TestAPolicyIsAdoptedWhenNothingIsUnderWay(t *testing.T) {
 		}
 		p.Policy = func() *eviction.Policy { return policies[min(int(time.Since(begun)/time.Second), 3)] }
 	})
-	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) || w.count(Reclaims) != 1 {
+	if got := w.evicted(); !slices.Equal(got, []string{"default/big"}) || w.count(CollectingGarbage) != 1 {
 		t.Errorf("evicted %v, told %+v", got, w.told)
 	}
 }
 
 // Memory that is used up can not fall, which does not mean that there is time.
 func TestThePatienceWithTheServer(t *testing.T) {
-	falling := signals.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
+	falling := signals.Rate{By: 100 * mib, Over: 100 * time.Millisecond}
 	for _, tc := range []struct {
 		available signals.Amount
-		fell      signals.Fall
+		fell      signals.Rate
 		want      time.Duration
 	}{
-		{100 * mib, signals.Fall{}, longestPatience},
+		{100 * mib, signals.Rate{}, maxPatience},
 		{100 * mib, falling, 25 * time.Millisecond},
 		{20 * mib, falling, 0},
-		{0, signals.Fall{}, 0},
-		{-mib, signals.Fall{}, 0},
+		{0, signals.Rate{}, 0},
+		{-mib, signals.Rate{}, 0},
 	} {
 		var s signals.Snapshot
 		s.Node[signals.MemoryAvailable] = signals.Observed(tc.available, gib, time.Now())
-		s.Fell[signals.MemoryAvailable] = tc.fell
+		s.Rates[signals.MemoryAvailable] = tc.fell
 		if got := patienceFor(&s); got != tc.want {
 			t.Errorf("%d MiB, %+v: %s, want %s", tc.available/mib, tc.fell, got, tc.want)
 		}

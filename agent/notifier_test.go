@@ -53,7 +53,7 @@ func (s *stallers) Stalls() []signals.Stall { s.asked++; return s.found }
 
 func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
 	var b *bell
-	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard(), soft()}, ExtraLooks: eviction.Immediate},
+	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard(), soft()}, EarlyEviction: eviction.Immediate},
 		func(w *world, p *Parts) {
 			b = ringing(p, signals.ByCrossing, 3*time.Second, 1)
 			hog := w.add("hog", 100*mib)
@@ -63,7 +63,7 @@ func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
 		t.Fatalf("evicted %v", got)
 	}
 	for _, d := range w.told {
-		if d.Decision == Evicted && d.Look == "early" && strings.Join(d.Woken, " ") == "crossing" {
+		if d.Decision == Evicted && d.Check == "early" && strings.Join(d.WokenBy, " ") == "crossing" {
 			if len(b.lines) != 2 || b.lines[0].At+b.lines[1].At != 400*mib {
 				t.Errorf("lines to follow: %v", b.lines)
 			}
@@ -83,7 +83,7 @@ func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
 		p.Stalls = &s
 		ringing(p, signals.ByStall, 500*time.Millisecond, 100)
 	})
-	if len(w.evicted()) > 0 || w.count(Changed) > 0 || w.count(Stalled) != 1 {
+	if len(w.evicted()) > 0 || w.count(ConditionsChanged) > 0 || w.count(Stalled) != 1 {
 		t.Fatalf("it is told once, and nothing is done: %+v", w.told)
 	}
 	if s.asked > 6 || s.asked < 5 {
@@ -94,8 +94,8 @@ func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
 			continue
 		}
 		for _, want := range []string{"default/thrasher waits at a limit of its own, which is no pressure of the node", "woken by stall", "above its threshold of 100Mi"} {
-			if !strings.Contains(d.Why, want) {
-				t.Errorf("%q is not in %q", want, d.Why)
+			if !strings.Contains(d.Reason, want) {
+				t.Errorf("%q is not in %q", want, d.Reason)
 			}
 		}
 		if len(d.Stalls) != 1 || d.Stalls[0].Reason != "waited for memory for 1.4s of 2s, met its own memory limit 5123 times, limit 64Mi" {
@@ -119,7 +119,7 @@ func TestNobodyIsAskedForStallsWhileMemoryRunsOut(t *testing.T) {
 
 func TestNobodyIsAskedForStallsWhereTheNodeIsShort(t *testing.T) {
 	var s stallers
-	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, ExtraLooks: eviction.Immediate}, func(w *world, p *Parts) {
+	w := liveIn(t, 9*time.Second, noTimer, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, EarlyEviction: eviction.Immediate}, func(w *world, p *Parts) {
 		hog := w.add("hog", 0)
 		hog.rate, hog.since = 300*mib, time.Now()
 		p.Stalls = &s

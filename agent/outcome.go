@@ -15,33 +15,33 @@ type Outcome struct {
 	// EndedByLimit: a pod above a local-storage limit was evicted, and the
 	// target was not acted for.
 	EndedByLimit bool
-	StoodBy      string // why the target was not acted for, empty if it was
-	Reclaimed    []signals.Reclaimer
-	Reclaiming   bool // room is being made; a later look goes on
+	Blocked      string // why the target was not acted for, empty if it was
+	Collected    []signals.Garbage
+	Collecting   bool // room is being made; a later look goes on
 	Recovered    bool // found on a second look, before a pod was evicted
 	Candidates   []signals.Candidate
 	Ranking      []ranking.Ranked
 	Evicted      *eviction.Eviction
 	Inflight     *inflight.Eviction // what is waited for since, of an agent
 	Killed       *Killed            // what was done so far
-	Rehearsed    bool               // it was not: the agent is disarmed
+	DryRun       bool               // it was not: the agent is disarmed
 	Failed       []Failure
-	// Held is why the first pod that may be evicted is spared; Spared is that pod, nil
+	// Limit is why the first pod that may be evicted is spared; Spared is that pod, nil
 	// if the hold is of more than one. Begun: the hold has begun with this look.
-	Held   limiter.Hold
-	Spared *signals.Pod
-	Begun  bool
+	Limit      limiter.Limit
+	SparedPod  *signals.Pod
+	LimitBegun bool
 	// Passed are the outcomes of other hard targets that nothing could be done for.
 	Passed []Outcome
 	// Waits: another condition, which a pod was evicted for before, has had no turn.
-	Waits bool
+	OthersWait bool
 
 	asked bool // it has asked for the result of collecting
 }
 
 // Acted reports whether anything was done or tried.
 func (o *Outcome) Acted() bool {
-	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Reclaimed) > 0
+	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
 // idle reports whether no pod was ended for the target, nor one tried so that no other

@@ -10,8 +10,8 @@ import (
 // Bounds of the wait for deleted pods: none of them keeps a hard threshold from being
 // acted for by a long grace period, nor do several, one after the other.
 const (
-	longestPending = 30 * time.Second // since a pod's deletion was seen
-	longestWait    = 20 * time.Second // since the threshold was seen to be met
+	maxPending = 30 * time.Second // since a pod's deletion was seen
+	maxWait    = 20 * time.Second // since the threshold was seen to be met
 )
 
 // deletedHold is why deleted pods keep a threshold from being acted for.
@@ -46,8 +46,8 @@ func (d *deletions) note(pods []signals.Candidate, now time.Time) {
 // since a time.
 func (d *deletions) counts(pod *signals.Pod, met time.Time) (until time.Time) {
 	since := d.since[pod.UID]
-	until = since.Add(min(longestPending, max(pod.EndsBy.Sub(since), 0)))
-	if end := met.Add(longestWait); end.Before(until) {
+	until = since.Add(min(maxPending, max(pod.EndsBy.Sub(since), 0)))
+	if end := met.Add(maxWait); end.Before(until) {
 		return end
 	}
 	return until
@@ -62,7 +62,7 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 	missing := target.Missing(c.observed(o, target.Signal))
 	c.deleted.note(o.Candidates, now)
 	var expected, counted, most signals.Amount
-	end := now.Add(longestPending)
+	end := now.Add(maxPending)
 	for i := range o.Ranking {
 		r := &o.Ranking[i]
 		if r.Pod.EndsBy.IsZero() || r.Key.Usage <= 0 || killed[r.Pod.UID].n > 0 {
@@ -99,8 +99,8 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 
 // pressing reports whether there is no time to wait for what is on its way.
 func (c *Checker) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
-	return s.Kind == signals.Extra || s.Node[t.Signal].Left() <= 0 ||
-		s.Fell[t.Signal].Within(s.Node[t.Signal].Left(), c.Machine.Policy().ReactionReserve)
+	return s.Kind == signals.Early || s.Node[t.Signal].Headroom() <= 0 ||
+		s.Rates[t.Signal].Within(s.Node[t.Signal].Headroom(), c.Machine.Policy().EarlyEvictionHorizon)
 }
 
 // patienceFor is how long the API server may be waited for before a kill: half
@@ -108,19 +108,19 @@ func (c *Checker) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
 // leaves the time that an answer takes at worst, memory that is used up none.
 func patienceFor(s *signals.Snapshot) time.Duration {
 	for sig := range signals.All {
-		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Left() <= 0 {
+		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Headroom() <= 0 {
 			return 0 // what is used up does not fall any more
 		}
 	}
-	return max(min(longestPatience, (memoryLasts(s)-eviction.KillTime)/2), 0)
+	return max(min(maxPatience, (timeToExhaustion(s)-eviction.KillTime)/2), 0)
 }
 
-// memoryLasts is how long memory lasts at its present rate, the node's or what pods
+// timeToExhaustion is how long memory lasts at its present rate, the node's or what pods
 // are allowed; for ever if it does not fall.
-func memoryLasts(s *signals.Snapshot) (lasts time.Duration) {
+func timeToExhaustion(s *signals.Snapshot) (lasts time.Duration) {
 	lasts = 1<<63 - 1
 	for sig := range signals.All {
-		if of, falling := s.Fell[sig].Lasts(s.Node[sig].Left()); falling && sig.OfMemory() {
+		if of, falling := s.Rates[sig].TimeToExhaustion(s.Node[sig].Headroom()); falling && sig.OfMemory() {
 			lasts = min(lasts, of)
 		}
 	}

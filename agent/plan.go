@@ -30,17 +30,17 @@ const (
 // to [Checker.Apply], and the check goes on from there.
 type Plan struct {
 	Action   Action
-	Inflight *inflight.Eviction  // of Finish and Escalate
-	Verdict  *eviction.Verdict   // of Escalate and CollectGarbage: for which threshold
-	Garbage  []signals.Reclaimer // of CollectGarbage, in order
-	Eviction *eviction.Eviction  // of Evict
+	Inflight *inflight.Eviction // of Finish and Escalate
+	Verdict  *eviction.Verdict  // of Escalate and CollectGarbage: for which threshold
+	Garbage  []signals.Garbage  // of CollectGarbage, in order
+	Eviction *eviction.Eviction // of Evict
 }
 
 // A Result is what the execution of a [Plan] led to.
 type Result struct {
 	// Collected is what ran, once collecting is Done. Otherwise it runs beside the loop,
 	// and a later check goes on.
-	Collected []signals.Reclaimer
+	Collected []signals.Garbage
 	Done      bool
 
 	// Inflight is the eviction that has begun, and Killed what was done so far. DryRun:
@@ -84,7 +84,7 @@ func (u *Underway) blocks(s *signals.Snapshot, target *eviction.Threshold) block
 			return blocker{reason: reason}
 		}
 	}
-	if s.Kind == signals.Extra && s.At.Before(u.RetryAt) {
+	if s.Kind == signals.Early && s.At.Before(u.RetryAt) {
 		return blocker{reason: triedBefore}
 	}
 	if u.Inflight == nil {
@@ -94,7 +94,7 @@ func (u *Underway) blocks(s *signals.Snapshot, target *eviction.Threshold) block
 		if e == nil || !e.Holds(target) {
 			continue
 		}
-		if s.Kind == signals.Extra && e.Hangs(s.At) {
+		if s.Kind == signals.Early && e.Hangs(s.At) {
 			if e.ToFinish() {
 				return blocker{finish: e}
 			}

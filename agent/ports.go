@@ -68,14 +68,14 @@ type Collector interface {
 	// Collect collects waste until there is enough, by observations that it
 	// makes itself, and then measures what pods keep on disks if there is not.
 	// It returns what ran, and ends early with ctx.
-	Collect(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) []signals.Reclaimer
+	Collect(ctx context.Context, what []signals.Garbage, enough func(*signals.Observations) bool) []signals.Garbage
 }
 
-// ErrNobodyElse ends the choice of a look: what failed would fail for the next pods,
+// ErrStopChoosing ends the choice of a look: what failed would fail for the next pods,
 // too, or has done something that must not be done to one after the other.
-var ErrNobodyElse = errors.New("nobody else is tried in this look")
+var ErrStopChoosing = errors.New("nobody else is tried in this look")
 
-func endsChoice(err error) bool { return errors.Is(err, ErrNobodyElse) }
+func endsChoice(err error) bool { return errors.Is(err, ErrStopChoosing) }
 
 // Victims finds what there is to end of a pod.
 type Victims interface {
@@ -99,8 +99,8 @@ type Victim interface {
 
 // Changes reach a graceful eviction under way.
 type Changes struct {
-	// Hurry is closed when the pod has to end at once.
-	Hurry <-chan struct{}
+	// Escalate is closed when the pod has to end at once.
+	Escalate <-chan struct{}
 	// Withdraw is closed when nobody has to end any more; a pod that has been
 	// asked to end already ends nevertheless.
 	Withdraw <-chan struct{}
@@ -108,12 +108,12 @@ type Changes struct {
 
 // Killed is what a kill did.
 type Killed struct {
-	Processes int           // signalled
-	ToSignal  time.Duration // until the last SIGKILL was sent
-	ToEmpty   time.Duration // until no process was left
+	Processes  int           // signalled
+	SignalTime time.Duration // until the last SIGKILL was sent
+	ExitTime   time.Duration // until no process was left
 	// Status says whether the API server knows; empty where it has not to.
-	Status   Status
-	ToStatus time.Duration // until it knew, or was no longer waited for
+	Status     Status
+	StatusTime time.Duration // until it knew, or was no longer waited for
 	// Unmounting: the pod ran no process, and the memory it holds is freed when its
 	// volumes are unmounted, which follows from the status.
 	Unmounting bool
@@ -121,10 +121,10 @@ type Killed struct {
 	Withdrawn bool
 	// GivenUp: withdrawn, since it was not carried out within the time for that.
 	GivenUp bool
-	// Lingering processes have got their signal but were not gone when ctx
+	// ProcessesRemain processes have got their signal but were not gone when ctx
 	// ended; they still hold their memory. Rest, if set, is closed when they are gone.
-	Lingering bool
-	Rest      <-chan struct{}
+	ProcessesRemain bool
+	Rest            <-chan struct{}
 }
 
 // An Inventory is brought up to date between looks, when there is time.
@@ -137,6 +137,6 @@ type Status string
 
 // The ways it goes.
 const (
-	StatusTold Status = "reported"
-	StatusOwed Status = "pending" // told later
+	StatusReported Status = "reported"
+	StatusPending  Status = "pending" // told later
 )

@@ -28,11 +28,11 @@ func (w *world) gap(t *testing.T, pods ...string) (d time.Duration, why string) 
 	var at []time.Time
 	for _, d := range w.told {
 		switch d.Decision {
-		case Evicted, Terminating:
+		case Evicted, SoftEvicting:
 			at = append(at, d.Time)
-		case Settled:
+		case ReclaimDone:
 			if why == "" {
-				why = d.Why
+				why = d.Reason
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 	if _, why := w.gap(t, "default/writer"); why != inflight.Recovered {
 		t.Errorf("settled: %s", why)
 	}
-	if extra := w.looks[signals.Extra]; extra > 150 {
+	if extra := w.looks[signals.Early]; extra > 150 {
 		t.Errorf("%d extra looks while files are waited for", extra)
 	}
 }
@@ -72,9 +72,9 @@ func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
 		evicted []string
 		why     string
 	}{
-		"unmounted after a while": {StatusTold, 12 * time.Second, []string{"default/writer"}, inflight.Recovered},
-		"never unmounted":         {StatusTold, time.Hour, []string{"default/writer", "default/other"}, "ended"},
-		"status not reported yet": {StatusOwed, 12 * time.Second, []string{"default/writer", "default/other"}, "ended"},
+		"unmounted after a while": {StatusReported, 12 * time.Second, []string{"default/writer"}, inflight.Recovered},
+		"never unmounted":         {StatusReported, time.Hour, []string{"default/writer", "default/other"}, "ended"},
+		"status not reported yet": {StatusPending, 12 * time.Second, []string{"default/writer", "default/other"}, "ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := live(t, 95*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
@@ -86,7 +86,7 @@ func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
 			if why != c.why {
 				t.Errorf("settled: %s", why)
 			}
-			if longest := inflight.FreeTimeout + 10*time.Second; c.status == StatusTold && len(c.evicted) > 1 && (after < inflight.FreeTimeout || after > longest) {
+			if longest := inflight.FreeTimeout + 10*time.Second; c.status == StatusReported && len(c.evicted) > 1 && (after < inflight.FreeTimeout || after > longest) {
 				t.Errorf("the next one went after %s, want %s to %s", after, inflight.FreeTimeout, longest)
 			}
 			if w.count(Failed) > 0 {
@@ -105,7 +105,7 @@ func TestAPodThatFilledMemoryItselfIsWaitedForAsWell(t *testing.T) {
 		leak.files, leak.mounted = gib, time.Second
 		leak.rate, leak.since = 90*mib, time.Now().Add(75*time.Second+100*time.Millisecond)
 	})
-	if _, why := w.gap(t, "default/leak"); why != inflight.Recovered || w.count(Hurried) != 1 {
+	if _, why := w.gap(t, "default/leak"); why != inflight.Recovered || w.count(Escalated) != 1 {
 		t.Errorf("settled: %s; told %v", why, w.verbs())
 	}
 }
@@ -122,7 +122,7 @@ func TestFilesInMemoryAreWaitedForWhateverAPodWasKilledFor(t *testing.T) {
 		w.add("other", 20*mib)
 	})
 	w.gap(t, "default/writer", "default/writer")
-	if last := w.told[len(w.told)-1]; last.Decision != Settled || last.Why != inflight.Recovered || *last.ToEmpty < 41_200 {
+	if last := w.told[len(w.told)-1]; last.Decision != ReclaimDone || last.Reason != inflight.Recovered || *last.ExitTime < 41_200 {
 		t.Errorf("the last was told: %+v", last)
 	}
 }

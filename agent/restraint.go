@@ -10,25 +10,25 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// Holders tells who holds the node's memory.
-type Holders interface {
-	// Holders returns them, the largest first. What one holds may be a part of what
+// Consumers tells who holds the node's memory.
+type Consumers interface {
+	// Consumers returns them, the largest first. What one holds may be a part of what
 	// another does.
-	Holders() []signals.Holder
+	Consumers() []signals.Consumer
 }
 
 // clear forgets what evictions have led to for conditions that are over.
 func (c *Checker) clear(v *eviction.Verdict) {
 	for condition := range signals.Condition(signals.ConditionCount) {
 		if !v.Conditions.Has(condition) {
-			c.Restraint.Clear(condition)
+			c.Limiter.Clear(condition)
 		}
 	}
 }
 
 // observed is what was seen last of a signal: after waste was collected, if it was.
 func (c *Checker) observed(o *Outcome, s signals.Signal) *signals.Observation {
-	if len(o.Reclaimed) > 0 && c.seen[s].Known {
+	if len(o.Collected) > 0 && c.seen[s].Known {
 		return &c.seen[s]
 	}
 	return &o.Snapshot.Node[s]
@@ -38,13 +38,13 @@ func (c *Checker) observed(o *Outcome, s signals.Signal) *signals.Observation {
 // is about is exhausted, or memory is about to be.
 func (c *Checker) urgent(o *Outcome) bool {
 	t := o.Verdict.Target
-	return t.Hard() && (t.Exhausted(c.observed(o, t.Signal)) || t.Signal.OfMemory() && c.Machine.Doomed(o.Snapshot) != 0)
+	return t.Hard() && (t.Exhausted(c.observed(o, t.Signal)) || t.Signal.OfMemory() && c.Machine.Imminent(o.Snapshot) != 0)
 }
 
 // pauses reports whether pods do not have to be measured, since evictions have
 // stopped to help and nothing is exhausted.
 func (c *Checker) pauses(o *Outcome) bool {
-	hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
+	hold := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
 	if hold.By == limiter.None || c.urgent(o) {
 		return false
 	}
@@ -53,21 +53,21 @@ func (c *Checker) pauses(o *Outcome) bool {
 }
 
 // hold is why a pod is spared; the zero Hold if it is not.
-func (c *Checker) hold(o *Outcome, r *ranking.Ranked) limiter.Hold {
-	if c.Restraint == nil {
-		return limiter.Hold{}
+func (c *Checker) hold(o *Outcome, r *ranking.Ranked) limiter.Limit {
+	if c.Limiter == nil {
+		return limiter.Limit{}
 	}
 	urgent, now := c.urgent(o), o.Snapshot.At
-	if hold := c.Restraint.Spent(r.Pod.Namespace, urgent, now); hold.By != limiter.None {
+	if hold := c.Limiter.Spent(r.Pod.Namespace, urgent, now); hold.By != limiter.None {
 		return hold
 	}
-	if hold := c.Restraint.Futile(o.Verdict.Target.Signal.Definition().Condition, now); hold.By != limiter.None && !(urgent && c.lasts(o, r)) {
+	if hold := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, now); hold.By != limiter.None && !(urgent && c.lasts(o, r)) {
 		return hold
 	}
 	if urgent {
-		return limiter.Hold{}
+		return limiter.Limit{}
 	}
-	return c.Restraint.Looping(r.Pod.Owner, now)
+	return c.Limiter.RestartLoop(r.Pod.Owner, now)
 }
 
 // isHog reports whether a pod holds all that is missing, and more than it requested:
@@ -85,22 +85,22 @@ func (c *Checker) lasts(o *Outcome, r *ranking.Ranked) bool {
 	}
 	sig := o.Verdict.Target.Signal
 	seen := sight(c.observed(o, sig), o.Ranking)
-	return c.Restraint.Lasts(sig, r.Key.Usage, o.Snapshot.At, &seen)
+	return c.Limiter.Lasts(sig, r.Key.Usage, o.Snapshot.At, &seen)
 }
 
 // spare notes the first hold of a choice: of more pods than one unless it is an
 // owner's.
-func (o *Outcome) spare(hold limiter.Hold, pod *signals.Pod) {
-	if o.Held, o.Spared = hold, nil; hold.By == limiter.Owner {
-		o.Spared = pod
+func (o *Outcome) spare(hold limiter.Limit, pod *signals.Pod) {
+	if o.Limit, o.SparedPod = hold, nil; hold.By == limiter.Owner {
+		o.SparedPod = pod
 	}
 }
 
 // sparesAboveLimit reports whether a pod above a local-storage limit is spared.
 func (c *Checker) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
-	hold := c.Restraint.Spent(pod.Namespace, false, o.Snapshot.At)
+	hold := c.Limiter.Spent(pod.Namespace, false, o.Snapshot.At)
 	if hold.By == limiter.None {
-		hold = c.Restraint.Looping(pod.Owner, o.Snapshot.At)
+		hold = c.Limiter.RestartLoop(pod.Owner, o.Snapshot.At)
 	}
 	if hold.By == limiter.None {
 		return false
@@ -114,7 +114,7 @@ func (c *Checker) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
 func (c *Checker) judge(o *Outcome) (held bool) {
 	target := o.Verdict.Target
 	condition := target.Signal.Definition().Condition
-	last := c.Restraint.Awaiting(condition)
+	last := c.Limiter.Awaiting(condition)
 	if last == nil {
 		return false
 	}
@@ -127,9 +127,9 @@ func (c *Checker) judge(o *Outcome) (held bool) {
 		ranked = ranking.Rank(o.Candidates, last.Signal, last.Signal.In(c.Machine.Policy().Layout).Measure)
 	}
 	seen := sight(now, ranked)
-	o.Held = c.Restraint.Judge(condition, o.Snapshot.At, &seen)
-	o.Begun = o.Held.By != limiter.None
-	return o.Begun
+	o.Limit = c.Limiter.Judge(condition, o.Snapshot.At, &seen)
+	o.LimitBegun = o.Limit.By != limiter.None
+	return o.LimitBegun
 }
 
 // sight is what was seen of a resource.
@@ -145,10 +145,10 @@ func sight(of *signals.Observation, ranked []ranking.Ranked) limiter.Sight {
 // rehearsed. It comes once, after the look.
 func (c *Checker) Spend(o *Outcome) {
 	e := o.Evicted
-	if c.Restraint == nil || e == nil || o.Rehearsed {
+	if c.Limiter == nil || e == nil || o.DryRun {
 		return
 	}
-	c.Restraint.Evicted(e.Pod.Namespace, e.Pod.Owner, o.Snapshot.At)
+	c.Limiter.Evicted(e.Pod.Namespace, e.Pod.Owner, o.Snapshot.At)
 	if o.EndedByLimit {
 		return // there is no amount to wait for
 	}
@@ -163,54 +163,54 @@ func (c *Checker) Spend(o *Outcome) {
 			kill.Expected = o.Ranking[i].Key.Usage
 		}
 	}
-	c.Restraint.Expect(&kill)
+	c.Limiter.Expect(&kill)
 }
 
-// WhyHeld says in words who is spared, and why; empty if nobody is.
-func (o *Outcome) WhyHeld() string {
-	text := o.Held.Explain(o.Snapshot.At)
-	if len(o.Ranking) > 0 && !o.Begun { // above a limit each pod is its own fault
+// LimitReason says in words who is spared, and why; empty if nobody is.
+func (o *Outcome) LimitReason() string {
+	text := o.Limit.Explain(o.Snapshot.At)
+	if len(o.Ranking) > 0 && !o.LimitBegun { // above a limit each pod is its own fault
 		text += "; no pod behind it exceeds its request and holds all that is missing"
 	}
-	if o.Spared == nil {
+	if o.SparedPod == nil {
 		return text
 	}
-	return o.Spared.Key() + ": " + text
+	return o.SparedPod.Key() + ": " + text
 }
 
 // describeHold fills in who is spared and, where evictions have stopped to help,
 // who holds the memory.
 func (a *Agent) describeHold(d *Decision, o *Outcome) {
-	d.Held, d.Why = o.Held.By.String(), o.WhyHeld()
-	if o.Spared != nil {
-		d.Pod, d.UID = o.Spared.Key(), o.Spared.UID
+	d.LimitedBy, d.Reason = o.Limit.By.String(), o.LimitReason()
+	if o.SparedPod != nil {
+		d.Pod, d.UID = o.SparedPod.Key(), o.SparedPod.UID
 	}
-	if d.Decision != Futile || o.Held.Condition != signals.MemoryPressure || a.holders == nil {
+	if d.Decision != Ineffective || o.Limit.Condition != signals.MemoryPressure || a.consumers == nil {
 		return
 	}
-	d.Holders = a.holders.Holders()
+	d.MemoryConsumers = a.consumers.Consumers()
 }
 
 // withdraw has the restraint forget a soft eviction that did not happen.
 func (a *Agent) withdraw(e *inflight.Eviction) {
 	pod := e.Of.Pod
-	a.checker.Restraint.Withdrawn(pod.Namespace, pod.Owner, e.Since)
-	a.checker.Restraint.Forgo(pod.UID)
+	a.checker.Limiter.Withdrawn(pod.Namespace, pod.Owner, e.Since)
+	a.checker.Limiter.Cancel(pod.UID)
 }
 
-// restrained reports whether extra looks would be in vain: memory is short, and
+// evictionsPaused reports whether extra looks would be in vain: memory is short, and
 // evictions for it have stopped to help. A soft eviction has been counted already, and can
 // still be cut short.
-func (a *Agent) restrained(now time.Time) bool {
+func (a *Agent) evictionsPaused(now time.Time) bool {
 	if soft := a.inflight[inflight.Soft]; soft != nil && soft.State() == inflight.Terminating {
 		return false
 	}
-	return a.machine.Conditions().Has(signals.MemoryPressure) && a.checker.Restraint.Futile(signals.MemoryPressure, now).By != limiter.None
+	return a.machine.Conditions().Has(signals.MemoryPressure) && a.checker.Limiter.Ineffective(signals.MemoryPressure, now).By != limiter.None
 }
 
-// saveRestraint hands over what evictions have led to, where that has changed.
-func (a *Agent) saveRestraint() {
-	if a.restraintSaved != nil && a.checker.Restraint.Moved() {
-		a.restraintSaved(a.checker.Restraint.Save())
+// saveLimiter hands over what evictions have led to, where that has changed.
+func (a *Agent) saveLimiter() {
+	if a.limiterSaved != nil && a.checker.Limiter.Moved() {
+		a.limiterSaved(a.checker.Limiter.Save())
 	}
 }

@@ -16,7 +16,7 @@ import (
 func restrained(t *testing.T, d time.Duration, p limiter.Policy, thresholds []eviction.Threshold, story func(*world)) *world {
 	t.Helper()
 	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *world, parts *Parts) {
-		parts.Restraint, parts.RestraintSaved, parts.Holders = limiter.New(p), w.keep, w
+		parts.Limiter, parts.LimiterSaved, parts.Consumers = limiter.New(p), w.keep, w
 		story(w)
 	})
 }
@@ -41,18 +41,18 @@ func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
 				}
 				w.daemon(rate, 714*mib)
 			})
-			if w.count(Futile) != 1 || len(w.evicted()) != 2 {
-				t.Fatalf("evicted %v, %d times found futile", w.evicted(), w.count(Futile))
+			if w.count(Ineffective) != 1 || len(w.evicted()) != 2 {
+				t.Fatalf("evicted %v, %d times found futile", w.evicted(), w.count(Ineffective))
 			}
-			i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Futile })
+			i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Ineffective })
 			d := w.told[i]
-			if d.Held != "ineffective" || len(d.Holders) != 1 || d.Holders[0].Name != "cgroup daemon" || !strings.Contains(d.Why, "nobody is evicted for 5m0s") || len(d.Ranking) != 6 {
+			if d.LimitedBy != "ineffective" || len(d.MemoryConsumers) != 1 || d.MemoryConsumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "nobody is evicted for 5m0s") || len(d.Ranking) != 6 {
 				t.Errorf("%+v", d)
 			}
 			if len(w.kept.Reliefs) != 1 || w.kept.Reliefs[0].Futile < 2 {
 				t.Errorf("kept over a restart: %+v", w.kept)
 			}
-			if extra := w.looks[signals.Extra]; rate == 900*mib && extra > 2000 {
+			if extra := w.looks[signals.Early]; rate == 900*mib && extra > 2000 {
 				t.Errorf("%d extra looks, though nobody may be evicted", extra)
 			}
 		})
@@ -66,8 +66,8 @@ func TestAPodThatTakesWhatAnotherLeavesIsEvicted(t *testing.T) {
 		leak := w.add("leak", 700*mib)
 		leak.rate, leak.since = 40*mib, time.Now()
 	})
-	if got := w.evicted(); !slices.Equal(got, []string{"default/small", "default/other", "default/leak"}) || w.count(Futile) != 0 {
-		t.Errorf("evicted %v, found futile %d times", got, w.count(Futile))
+	if got := w.evicted(); !slices.Equal(got, []string{"default/small", "default/other", "default/leak"}) || w.count(Ineffective) != 0 {
+		t.Errorf("evicted %v, found futile %d times", got, w.count(Ineffective))
 	}
 }
 
@@ -80,11 +80,11 @@ func TestTheBoundIsToldOnce(t *testing.T) {
 	if got := w.evicted(); !slices.Equal(got, []string{"default/a"}) {
 		t.Fatalf("evicted %v", got)
 	}
-	if w.count(Held) != 1 || len(w.kept.Evictions) != 1 {
-		t.Errorf("told %d times, kept %+v", w.count(Held), w.kept)
+	if w.count(Limited) != 1 || len(w.kept.Evictions) != 1 {
+		t.Errorf("told %d times, kept %+v", w.count(Limited), w.kept)
 	}
 	for _, d := range w.told {
-		if d.Decision == Held && (d.Held != "quota" || d.Pod != "" || !strings.HasPrefix(d.Why, "1 evictions within an hour")) {
+		if d.Decision == Limited && (d.LimitedBy != "quota" || d.Pod != "" || !strings.HasPrefix(d.Reason, "1 evictions within an hour")) {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -92,13 +92,13 @@ func TestTheBoundIsToldOnce(t *testing.T) {
 
 // What a disarmed agent rehearses is neither counted nor judged.
 func TestRehearsedEvictionsSpendNothing(t *testing.T) {
-	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
+	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackoff: time.Minute}
 	w := liveIn(t, 3*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, parts *Parts) {
-		parts.Restraint, parts.RestraintSaved, parts.Arming = limiter.New(p), w.keep, never{}
+		parts.Limiter, parts.LimiterSaved, parts.Arming = limiter.New(p), w.keep, never{}
 		w.add("a", 950*mib).Owner = "o"
 	})
-	if n := w.count(WouldEvict); n < 3 || w.count(Held)+w.count(Futile) != 0 || len(w.kept.Evictions) != 0 {
-		t.Errorf("rehearsed %d, held %d, kept %+v", n, w.count(Held), w.kept)
+	if n := w.count(WouldEvict); n < 3 || w.count(Limited)+w.count(Ineffective) != 0 || len(w.kept.Evictions) != 0 {
+		t.Errorf("rehearsed %d, held %d, kept %+v", n, w.count(Limited), w.kept)
 	}
 }
 
@@ -108,7 +108,7 @@ func (never) Armed() (bool, string) { return false, "as the test will have it" }
 func (never) Check() (bool, string) { return false, "as the test will have it" }
 
 func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
-	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute}
+	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackoff: time.Minute}
 	w := restrained(t, 5*time.Minute, p, []eviction.Threshold{soft()}, func(w *world) {
 		w.ending = time.Hour
 		a := w.add("a", 800*mib)
@@ -116,8 +116,8 @@ func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
 		other := w.add("b", 10*mib) // ends on its own, and the threshold clears
 		other.rate, other.since, other.until, other.then = 1, time.Now(), time.Now().Add(90*time.Second), -500*mib
 	})
-	if w.count(Terminating) != 1 || w.count(Withdrawn) != 1 || len(w.kept.Evictions)+len(w.kept.Owners[0].Evictions) != 0 {
-		t.Errorf("told %d, withdrawn %d, kept %+v", w.count(Terminating), w.count(Withdrawn), w.kept)
+	if w.count(SoftEvicting) != 1 || w.count(Withdrawn) != 1 || len(w.kept.Evictions)+len(w.kept.Owners[0].Evictions) != 0 {
+		t.Errorf("told %d, withdrawn %d, kept %+v", w.count(SoftEvicting), w.count(Withdrawn), w.kept)
 	}
 }
 
@@ -131,10 +131,10 @@ func TestTheLastEvictionOfAnHourIsHurriedAsAnyOther(t *testing.T) {
 			leak := w.add("leak", 800*mib)
 			leak.rate, leak.since = 90*mib, time.Now().Add(75*time.Second+100*time.Millisecond)
 		})
-		if w.count(Terminating) != 1 || w.count(Hurried) != 1 {
-			t.Fatalf("%d an hour: asked %d times, hurried %d times", perHour, w.count(Terminating), w.count(Hurried))
+		if w.count(SoftEvicting) != 1 || w.count(Escalated) != 1 {
+			t.Fatalf("%d an hour: asked %d times, hurried %d times", perHour, w.count(SoftEvicting), w.count(Escalated))
 		}
-		i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Hurried })
+		i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Escalated })
 		left[perHour] = *w.told[i].Available
 	}
 	if left[1] != left[0] || left[1] < 40*mib {
@@ -143,7 +143,7 @@ func TestTheLastEvictionOfAnHourIsHurriedAsAnyOther(t *testing.T) {
 }
 
 func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
-	p := limiter.Policy{OwnerBackOff: 10 * time.Minute}
+	p := limiter.Policy{OwnerBackoff: 10 * time.Minute}
 	for doomed, want := range map[bool][]string{
 		false: {"default/leak-0", "default/leak-1", "default/leak-2"},
 		true:  {"default/leak-0", "default/leak-1", "default/leak-2", "default/leak-3"},
@@ -163,11 +163,11 @@ func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
 		if got := w.evicted(); !slices.Equal(got, want) {
 			t.Errorf("doomed: %v: evicted %v", doomed, got)
 		}
-		if n := w.count(Held); !doomed && n != 1 {
+		if n := w.count(Limited); !doomed && n != 1 {
 			t.Errorf("told %d times that it is spared", n)
 		}
 		for _, d := range w.told {
-			if d.Decision == Held && (d.Held != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Why, "no pod behind it exceeds its request")) {
+			if d.Decision == Limited && (d.LimitedBy != "owner" || d.Pod != "default/leak-3" || !strings.Contains(d.Reason, "no pod behind it exceeds its request")) {
 				t.Errorf("%+v", d)
 			}
 		}

@@ -24,36 +24,36 @@ const stallsRepeat = 10 * time.Minute
 // stallWakes are the wakes that somebody's waiting explains.
 const stallWakes = signals.ByStall | signals.ByLimit | signals.ByOOM
 
-// stalled remembers what was told of stalls.
-type stalled struct {
+// stallReports remembers what was told of stalls.
+type stallReports struct {
 	port  Stalls
 	asked time.Time
 	told  time.Time
 	names string // of whom
 }
 
-// tellStalls tells who waits for memory, after a look that this has woken and
+// reportStalls tells who waits for memory, after a look that this has woken and
 // that found nothing to act for. Memory that is short and falls is looked at
 // instead: to find out takes several looks' time.
-func (a *Agent) tellStalls(o *Outcome) {
+func (a *Agent) reportStalls(o *Outcome) {
 	s := o.Snapshot
-	if a.stalled.port == nil || !s.Woken.Any(stallWakes) || o.Verdict.Target != nil || s.At.Sub(a.stalled.asked) < stallPace {
+	if a.stalls.port == nil || !s.Woken.Any(stallWakes) || o.Verdict.Target != nil || s.At.Sub(a.stalls.asked) < stallPace {
 		return
 	}
-	if a.interval(s) < eviction.CalmInterval {
+	if a.interval(s) < eviction.RelaxedInterval {
 		return
 	}
-	a.stalled.asked = s.At
-	found := a.stalled.port.Stalls()
+	a.stalls.asked = s.At
+	found := a.stalls.port.Stalls()
 	names := strings.Join(slices.Sorted(slices.Values(stallNames(found))), " ")
-	if len(found) == 0 || names == a.stalled.names && s.At.Sub(a.stalled.told) < stallsRepeat {
+	if len(found) == 0 || names == a.stalls.names && s.At.Sub(a.stalls.told) < stallsRepeat {
 		return
 	}
-	a.stalled.names, a.stalled.told = names, s.At
+	a.stalls.names, a.stalls.told = names, s.At
 	d := a.decision(o, Stalled)
-	d.Why = a.whyStalled(found, s)
-	for i := range found[:min(len(found), mostPlaces)] {
-		d.Stalls = append(d.Stalls, Place{found[i].Name(), reasonOf(&found[i])})
+	d.Reason = a.whyStalled(found, s)
+	for i := range found[:min(len(found), maxPlaces)] {
+		d.Stalls = append(d.Stalls, PodReason{found[i].Name(), reasonOf(&found[i])})
 	}
 	a.reporter.Report(d)
 }

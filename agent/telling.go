@@ -8,9 +8,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// telling is what was told last, so that looks that led to nothing new are
+// reportLog is what was told last, so that looks that led to nothing new are
 // silent: they come hundreds of times a second while memory is short.
-type telling struct {
+type reportLog struct {
 	conditions signals.ConditionSet
 	unknown    signals.Set
 	recovered  time.Time
@@ -24,7 +24,7 @@ type telling struct {
 type block struct {
 	kind      int // 0 is none
 	threshold *eviction.Threshold
-	hold      limiter.Hold
+	hold      limiter.Limit
 	reason    string
 }
 
@@ -36,12 +36,12 @@ const (
 	blockKinds
 )
 
-// isNewBlock reports whether a block is another one than the last of its kind, and
+// isNewReason reports whether a block is another one than the last of its kind, and
 // notes it.
-func (a *Agent) isNewBlock(b block) bool {
+func (a *Agent) isNewReason(b block) bool {
 	thresholds := a.machine.Policy().Thresholds
-	if len(a.told.blocks) != len(thresholds)+1 { // another policy
-		a.told.blocks = make([][blockKinds]block, len(thresholds)+1)
+	if len(a.logged.blocks) != len(thresholds)+1 { // another policy
+		a.logged.blocks = make([][blockKinds]block, len(thresholds)+1)
 	}
 	about := len(thresholds)
 	for i := range thresholds {
@@ -50,44 +50,44 @@ func (a *Agent) isNewBlock(b block) bool {
 		}
 	}
 	b.hold.N = 0 // when it is over tells one hold from another
-	last := &a.told.blocks[about][b.kind]
+	last := &a.logged.blocks[about][b.kind]
 	before := *last
 	*last = b
 	return b != before
 }
 
-// tellPassed tells what keeps other hard thresholds from being acted for.
-func (a *Agent) tellPassed(o *Outcome) {
+// reportPassed tells what keeps other hard thresholds from being acted for.
+func (a *Agent) reportPassed(o *Outcome) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
-		if verb := a.verb(p); a.isNews(verb, p, p.Snapshot.Kind == signals.Regular) {
+		if verb := a.verb(p); a.isReported(verb, p, p.Snapshot.Kind == signals.Periodic) {
 			a.reporter.Report(a.decision(p, verb))
 		}
 	}
 }
 
-// isNews reports whether an outcome is told. That a threshold is met but not
+// isReported reports whether an outcome is told. That a threshold is met but not
 // acted for is told once for each reason, until a regular look finds nothing met.
-func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
+func (a *Agent) isReported(verb Verb, o *Outcome, regular bool) bool {
 	policy := a.machine.Policy()
 	switch verb {
 	case Nothing:
 		if regular {
-			clear(a.told.blocks)
+			clear(a.logged.blocks)
 		}
-		return a.settings.TellLooks && regular
-	case Waits:
-		return a.isNewBlock(block{kind: int(o.Verdict.Reason), threshold: o.Verdict.About(policy)})
-	case StoodBy:
-		return !a.explained(o.StoodBy) && a.isNewBlock(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.StoodBy})
-	case Held, Futile:
-		return a.isNewBlock(block{kind: holdBlock, threshold: o.Verdict.Target, hold: o.Held})
+		return a.settings.LogChecks && regular
+	case Pending:
+		return a.isNewReason(block{kind: int(o.Verdict.Reason), threshold: o.Verdict.About(policy)})
+	case Blocked:
+		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
+	case Limited, Ineffective:
+		return a.isNewReason(block{kind: holdBlock, threshold: o.Verdict.Target, hold: o.Limit})
 	case Recovered: // a stream at the line does so again and again
-		if !regular && a.snapshot.At.Sub(a.told.recovered) < unknownPace {
+		if !regular && a.snapshot.At.Sub(a.logged.recovered) < unknownPace {
 			return false
 		}
-		a.told.recovered = a.snapshot.At
-	case Reclaims:
+		a.logged.recovered = a.snapshot.At
+	case CollectingGarbage:
 		r := a.garbage.run
 		if r == nil { // dropped in the same look, on disarming or for an eviction
 			return false
@@ -97,20 +97,20 @@ func (a *Agent) isNews(verb Verb, o *Outcome, regular bool) bool {
 		return !told
 	case Failed:
 		if len(o.Failed) == 0 {
-			return a.isNewBlock(block{kind: failedBlock, threshold: o.Verdict.Target})
+			return a.isNewReason(block{kind: failedBlock, threshold: o.Verdict.Target})
 		}
 		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
-	case Evicted, Terminating, WouldEvict: // what blocks after this is told anew
-		for s := range a.told.blocks {
-			a.told.blocks[s][standBlock], a.told.blocks[s][failedBlock] = block{}, block{}
+	case Evicted, SoftEvicting, WouldEvict: // what blocks after this is told anew
+		for s := range a.logged.blocks {
+			a.logged.blocks[s][standBlock], a.logged.blocks[s][failedBlock] = block{}, block{}
 		}
 	}
 	return true
 }
 
-// explained reports whether an earlier line says why the agent stands by: the one of
+// isExplained reports whether an earlier line says why the agent stands by: the one of
 // the eviction that is under way, or the one of the look before.
-func (a *Agent) explained(reason string) bool {
+func (a *Agent) isExplained(reason string) bool {
 	if reason == triedBefore {
 		return true
 	}

@@ -11,7 +11,7 @@ import (
 // every time, or does not die, does not keep the next pod from being tried. Nor is
 // it asked to end more often where nobody sees to that.
 const (
-	mostKills   = 3
+	maxKills    = 3
 	killsForget = 10 * time.Minute
 )
 
@@ -28,7 +28,7 @@ type tried struct {
 // counts all the same.
 func (k tries) exhausted(pod *signals.Pod, now time.Time) bool {
 	maps.DeleteFunc(k, func(_ string, t tried) bool { return now.Sub(t.last) >= killsForget })
-	return k[pod.UID].n >= mostKills
+	return k[pod.UID].n >= maxKills
 }
 
 // count notes one more.
@@ -40,8 +40,8 @@ func (k tries) count(pod *signals.Pod, now time.Time) {
 // controller acted on it, is asked for again after firstRefusal, doubled each time up
 // to longestRefusal: other pods are asked meanwhile.
 const (
-	firstRefusal   = time.Hour
-	longestRefusal = 24 * time.Hour
+	firstRefusal = time.Hour
+	maxRefusal   = 24 * time.Hour
 )
 
 // refusals are the pods that were given up on, by UID.
@@ -54,11 +54,11 @@ type refusal struct {
 
 // count notes that a pod was given up on.
 func (r refusals) count(pod *signals.Pod, now time.Time) {
-	maps.DeleteFunc(r, func(_ string, f refusal) bool { return now.Sub(f.until) >= longestRefusal })
+	maps.DeleteFunc(r, func(_ string, f refusal) bool { return now.Sub(f.until) >= maxRefusal })
 	n := r[pod.UID].n + 1
-	wait := longestRefusal
+	wait := maxRefusal
 	if doublings := n - 1; doublings < 8 {
-		wait = min(firstRefusal<<doublings, longestRefusal)
+		wait = min(firstRefusal<<doublings, maxRefusal)
 	}
 	r[pod.UID] = refusal{n, now.Add(wait)}
 }

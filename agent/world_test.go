@@ -145,13 +145,13 @@ func (w *world) Observe(into *signals.Observations, kind signals.Kind) {
 	if w.blind != nil && w.blind() {
 		into[signals.MemoryAvailable] = signals.Unknown("it is dark")
 	}
-	if kind == signals.Regular && w.pids > 0 {
+	if kind == signals.Periodic && w.pids > 0 {
 		into[signals.PIDAvailable] = signals.Observed(w.pids, 1000, time.Now())
 	}
-	if kind == signals.Regular && w.disk > 0 {
+	if kind == signals.Periodic && w.disk > 0 {
 		into[signals.NodefsAvailable] = signals.Observed(w.room(), 100<<30, time.Now())
 	}
-	if kind == signals.Regular && w.inodes > 0 {
+	if kind == signals.Periodic && w.inodes > 0 {
 		into[signals.NodefsInodesFree] = signals.Observed(w.inodesFree(), w.inodes, time.Now())
 	}
 }
@@ -177,7 +177,7 @@ func (w *world) inodesFree() signals.Amount {
 	return left
 }
 
-func (w *world) Collect(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) []signals.Reclaimer {
+func (w *world) Collect(ctx context.Context, what []signals.Garbage, enough func(*signals.Observations) bool) []signals.Garbage {
 	select {
 	case <-time.After(w.collects):
 	case <-ctx.Done():
@@ -190,7 +190,7 @@ func (w *world) Collect(ctx context.Context, what []signals.Reclaimer, enough fu
 	}
 	w.mu.Unlock()
 	var now signals.Observations
-	w.Observe(&now, signals.Regular)
+	w.Observe(&now, signals.Periodic)
 	w.t.Logf("enough: %v", enough(&now))
 	return what
 }
@@ -227,11 +227,11 @@ func (w *world) Stored() (all []signals.Candidate) {
 	return w.Measure(context.Background())
 }
 
-func (w *world) Refresh(context.Context)           {}
-func (w *world) Looked(*Outcome, *eviction.Policy) {}
-func (w *world) Report(d *Decision)                { w.told = append(w.told, d) }
-func (w *world) Holders() []signals.Holder {
-	return []signals.Holder{{Name: "cgroup daemon", Bytes: signals.Bytes(w.outside())}}
+func (w *world) Refresh(context.Context)            {}
+func (w *world) Checked(*Outcome, *eviction.Policy) {}
+func (w *world) Report(d *Decision)                 { w.told = append(w.told, d) }
+func (w *world) Consumers() []signals.Consumer {
+	return []signals.Consumer{{Name: "cgroup daemon", Bytes: signals.Bytes(w.outside())}}
 }
 func (w *world) keep(s limiter.Saved) { w.kept = s }
 func (w *world) Save(eviction.Saved)  { w.saves++ }
@@ -265,13 +265,13 @@ func (v *worldVictim) Immediate(ctx, telling, waiting context.Context, wait time
 		case <-waiting.Done():
 		case <-time.After(wait):
 		}
-		return Killed{Processes: 1, Lingering: true}, nil
+		return Killed{Processes: 1, ProcessesRemain: true}, nil
 	case v.pod.holder != "":
 		v.w.remove(v.uid)
 		return Killed{Status: v.pod.holder, Unmounting: true}, nil
 	case v.pod.slips > 0:
 		v.w.fade(v.pod)
-		return Killed{Status: StatusTold}, nil
+		return Killed{Status: StatusReported}, nil
 	}
 	v.w.remove(v.uid)
 	return Killed{Processes: 1}, nil
@@ -296,7 +296,7 @@ func (v *worldVictim) Graceful(ctx context.Context, grace time.Duration, change 
 	}
 	select {
 	case <-time.After(min(grace, v.w.ending)):
-	case <-change.Hurry:
+	case <-change.Escalate:
 		<-time.After(v.w.hurries)
 	case <-change.Withdraw:
 		if v.pod.polite {
@@ -314,7 +314,7 @@ func (v *worldVictim) Finish(ctx context.Context) (Killed, error) {
 	v.w.finished++
 	if v.pod.undead {
 		<-ctx.Done()
-		return Killed{Processes: 1, Lingering: true}, nil
+		return Killed{Processes: 1, ProcessesRemain: true}, nil
 	}
 	v.w.remove(v.uid)
 	return Killed{Processes: 1}, nil
@@ -332,7 +332,7 @@ func (w *world) count(v Verb) (n int) {
 
 func (w *world) evicted() (pods []string) {
 	for _, d := range w.told {
-		if d.Decision == Evicted || d.Decision == Terminating || d.Decision == WouldEvict {
+		if d.Decision == Evicted || d.Decision == SoftEvicting || d.Decision == WouldEvict {
 			pods = append(pods, d.Pod)
 		}
 	}
@@ -388,7 +388,7 @@ func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Se
 
 func newPolicy(t *testing.T, s eviction.Settings) *eviction.Policy {
 	t.Helper()
-	s.MaxPodGracePeriod, s.TransitionPeriod, s.ReactionReserve = 60, 5*time.Minute, 500*time.Millisecond
+	s.MaxPodGracePeriod, s.TransitionPeriod, s.EarlyEvictionHorizon = 60, 5*time.Minute, 500*time.Millisecond
 	policy, err := eviction.NewPolicy(s)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ type events struct {
 // An eventsFile is one of the two files.
 type eventsFile struct {
 	pace pace
-	ear  *ear // nil: not open
+	ear  *handler // nil: not open
 	was  cgroup.MemoryEvents
 }
 

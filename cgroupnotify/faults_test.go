@@ -19,7 +19,7 @@ type nuisance struct {
 	wakes         signals.Wakes
 	heard, failed int
 	set           *set
-	ear           *ear
+	ear           *handler
 	pace          pace
 }
 

@@ -42,15 +42,15 @@ const absurd = 1 << 62
 // way to it; leastSlack, in bytes, how far it may always be: the kernel itself
 // checks only every 128 pages on each CPU.
 const (
-	slack      = 8
-	leastSlack = 1 << 20
+	slack    = 8
+	minSlack = 1 << 20
 )
 
 // moved reports whether a level is so far from the armed one that it has to be
 // armed anew. The nearer the usage, the more exact: a line far away costs
 // nothing while page cache comes and goes.
 func moved(wanted, armed, usage uint64) bool {
-	return distance(wanted, armed) > max(leastSlack, distance(wanted, usage)/slack)
+	return distance(wanted, armed) > max(minSlack, distance(wanted, usage)/slack)
 }
 
 func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }

@@ -74,10 +74,10 @@ func TestArmedLevelsStayNear(t *testing.T) {
 			armed = wanted
 		}
 		way := wanted - usage
-		if off := distance(wanted, armed); off > max(leastSlack, way/slack) {
+		if off := distance(wanted, armed); off > max(minSlack, way/slack) {
 			t.Fatalf("%d off, with %d to go", off, way)
 		}
-		if moved(wanted+way/10, wanted, usage) && way/10 > leastSlack {
+		if moved(wanted+way/10, wanted, usage) && way/10 > minSlack {
 			t.Fatalf("armed again for %d with %d to go", way/10, way)
 		}
 	}

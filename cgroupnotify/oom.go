@@ -16,7 +16,7 @@ type oom struct {
 	c      *watched
 	source *Source
 	pace   pace
-	ear    *ear
+	ear    *handler
 }
 
 func newOOM(c *watched) *oom {

@@ -24,7 +24,7 @@ type pressure struct {
 	c      *watched // nil: the machine
 	source *Source
 	pace   pace
-	ear    *ear
+	ear    *handler
 }
 
 func (n *Notifier) newMachinePressure() *pressure {

@@ -12,8 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A speaker is whose descriptor the kernel makes ready.
-type speaker interface {
+// A source is whose descriptor the kernel makes ready.
+type source interface {
 	// hear takes what there is to take from a descriptor that epoll has found in
 	// this state, and says what to wake for; nothing is fine.
 	hear(fd int, state uint32) (signals.Wakes, error)
@@ -22,10 +22,10 @@ type speaker interface {
 	fail(err error)
 }
 
-// An ear is one descriptor in the set. It is heard once (EPOLLONESHOT), and then
+// An handler is one descriptor in the set. It is heard once (EPOLLONESHOT), and then
 // only when it was armed again: whatever state it is in, nothing spins.
-type ear struct {
-	of     speaker
+type handler struct {
+	of     source
 	fd     int // -1 once it was removed
 	events uint32
 	pace   *pace
@@ -45,7 +45,7 @@ type set struct {
 	swallowed    bool     // see park
 	bell         *os.File // so that a ring after the close hits nothing
 	bellFD       int
-	ears         []*ear // by slot; nil where one is free
+	ears         []*handler // by slot; nil where one is free
 
 	events [16]unix.EpollEvent // scratch, so that no wait allocates
 	event  unix.EpollEvent
@@ -121,8 +121,8 @@ func (s *set) control(op, fd, slot int, events uint32) error {
 // add has a descriptor heard, which then is the set's to close, also on error.
 // Eventfds become readable (EPOLLIN), files of the kernel have a priority event
 // (EPOLLPRI) and are always readable; errors are told unasked.
-func (s *set) add(of speaker, fd int, p *pace, events uint32) (*ear, error) {
-	e := &ear{of, fd, events | unix.EPOLLONESHOT, p, true}
+func (s *set) add(of source, fd int, p *pace, events uint32) (*handler, error) {
+	e := &handler{of, fd, events | unix.EPOLLONESHOT, p, true}
 	slot := 0
 	for slot < len(s.ears) && s.ears[slot] != nil {
 		slot++
@@ -140,7 +140,7 @@ func (s *set) add(of speaker, fd int, p *pace, events uint32) (*ear, error) {
 
 // remove forgets an ear and closes its descriptor; nil is none. It leaves the
 // epoll set first: a process that is being started may hold a copy of it.
-func (s *set) remove(e *ear) {
+func (s *set) remove(e *handler) {
 	if e == nil || e.fd < 0 {
 		return
 	}

@@ -22,9 +22,9 @@ type thresholds struct {
 // new one.
 type line struct {
 	pace  pace
-	level uint64 // of usage, in bytes
-	ear   *ear   // nil: not armed
-	next  *ear   // at the new level, while it is being registered
+	level uint64   // of usage, in bytes
+	ear   *handler // nil: not armed
+	next  *handler // at the new level, while it is being registered
 	done  chan error
 	wants uint64 // the new level
 }

@@ -120,8 +120,8 @@ func (s *set) hearPressure() (woken signals.Wakes) {
 // pass lets the time pass where epoll itself fails, which no kernel is known to
 // do: the loop goes on without notifications, and without spinning.
 func (s *set) pass(left time.Duration) {
-	const mostMillis = 1000
-	millis := min(left.Milliseconds()+1, mostMillis)
+	const maxMillis = 1000
+	millis := min(left.Milliseconds()+1, maxMillis)
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(s.bellFD), Events: unix.POLLIN}}, int(max(millis, 0)))
 }
 
@@ -139,7 +139,7 @@ func (s *set) heard(event *unix.EpollEvent) signals.Wakes {
 }
 
 // listen hears one ear. It counts against its pace also when it was for nothing.
-func (s *set) listen(e *ear, state uint32) signals.Wakes {
+func (s *set) listen(e *handler, state uint32) signals.Wakes {
 	e.armed = false
 	e.pace.take(time.Now())
 	woken, err := e.of.hear(e.fd, state)

@@ -24,39 +24,39 @@ func calm(k signals.Kind) *signals.Snapshot {
 	s := &signals.Snapshot{At: epoch, Kind: k}
 	for i := range s.Node {
 		s.Node[i] = signals.Observed(900, 1000, epoch)
-		s.Fell[i] = signals.Fall{By: 1, Over: time.Second}
+		s.Rates[i] = signals.Rate{By: 1, Over: time.Second}
 	}
 	return s
 }
 
 func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
-	unknown, crossed, waiting := calm(signals.Regular), calm(signals.Extra), calm(signals.Regular)
+	unknown, crossed, waiting := calm(signals.Periodic), calm(signals.Early), calm(signals.Periodic)
 	unknown.Node[signals.NodefsAvailable] = signals.Observation{}
 	crossed.Node[signals.MemoryAvailable].Available = 50
 	for i := range waiting.Node {
 		waiting.Node[i].Available = 450
 	}
 	for about, s := range map[string]*signals.Snapshot{
-		"regular": calm(signals.Regular), "extra": calm(signals.Extra), "a signal unknown": unknown,
+		"regular": calm(signals.Periodic), "extra": calm(signals.Early), "a signal unknown": unknown,
 		"crossed but not doomed": crossed, "soft thresholds in their grace period": waiting,
 	} {
 		m := eviction.New(compile(t, everything()))
-		if v := m.Look(s); v.Target != nil {
+		if v := m.Evaluate(s); v.Target != nil {
 			t.Fatalf("%s: acts for %s", about, v.Target)
 		}
-		if n := testing.AllocsPerRun(1000, func() { m.Look(s) }); n != 0 {
+		if n := testing.AllocsPerRun(1000, func() { m.Evaluate(s) }); n != 0 {
 			t.Errorf("%s: %v allocations", about, n)
 		}
 	}
-	m, s := eviction.New(compile(t, everything())), calm(signals.Regular)
+	m, s := eviction.New(compile(t, everything())), calm(signals.Periodic)
 	s.Node[signals.MemoryAvailable].Available = 50
-	if n := testing.AllocsPerRun(1000, func() { m.Look(s) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { m.Evaluate(s) }); n != 0 {
 		t.Errorf("a look that acts: %v allocations", n)
 	}
 }
 
 func TestPaceAllocatesNothing(t *testing.T) {
-	f := signals.Fall{By: 1 << 40, Over: time.Second}
+	f := signals.Rate{By: 1 << 40, Over: time.Second}
 	if n := testing.AllocsPerRun(1000, func() {
 		f.Within(1<<50, eviction.Interval(1<<30, f, 1<<31, time.Minute))
 	}); n != 0 {
@@ -74,7 +74,7 @@ func BenchmarkLookNothingToDo(b *testing.B) {
 		name     string
 		settings eviction.Settings
 	}{{"defaults", defaults}, {"everything", everything()}} {
-		for _, k := range []signals.Kind{signals.Regular, signals.Extra} {
+		for _, k := range []signals.Kind{signals.Periodic, signals.Early} {
 			b.Run(fmt.Sprintf("%s/%s", set.name, k), func(b *testing.B) {
 				set.settings.TransitionPeriod = eviction.DefaultTransitionPeriod
 				policy, err := eviction.NewPolicy(set.settings)
@@ -84,7 +84,7 @@ func BenchmarkLookNothingToDo(b *testing.B) {
 				m, s := eviction.New(policy), calm(k)
 				b.ReportAllocs()
 				for b.Loop() {
-					m.Look(s)
+					m.Evaluate(s)
 				}
 			})
 		}

@@ -30,19 +30,19 @@ func TestPageCacheInUseIsNoDoom(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			policy, err := eviction.NewPolicy(eviction.Settings{
 				Thresholds:       []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: 100 * mib}}}},
-				TransitionPeriod: time.Minute, ReactionReserve: 500 * time.Millisecond,
+				TransitionPeriod: time.Minute, EarlyEvictionHorizon: 500 * time.Millisecond,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := signals.Snapshot{At: time.Unix(1000, 0), Kind: signals.Extra}
+			s := signals.Snapshot{At: time.Unix(1000, 0), Kind: signals.Early}
 			if c.regular {
-				s.Kind = signals.Regular
+				s.Kind = signals.Periodic
 			}
 			s.Node[signals.MemoryAvailable] = signals.Observed(c.available, 1<<30, s.At)
 			s.Node[signals.MemoryAvailable].Cache = c.cache
-			s.Fell[signals.MemoryAvailable] = signals.Fall{By: c.fell, Over: 100 * time.Millisecond}
-			v := eviction.New(policy).Look(&s)
+			s.Rates[signals.MemoryAvailable] = signals.Rate{By: c.fell, Over: 100 * time.Millisecond}
+			v := eviction.New(policy).Evaluate(&s)
 			if acts := v.Target != nil; acts != c.acts {
 				t.Errorf("acts: %v, %s", acts, v.Reason)
 			}

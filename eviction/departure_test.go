@@ -126,7 +126,7 @@ func TestRestoreDropsWhatIsNoLongerConfigured(t *testing.T) {
 	s.At = epoch
 	s.Node[signals.MemoryAvailable] = signals.Observed(1, 100, epoch)
 	s.Node[signals.PIDAvailable] = signals.Observed(1, 100, epoch)
-	old.Look(&s)
+	old.Evaluate(&s)
 	saved := old.Save()
 	saved.Thresholds = append(saved.Thresholds, eviction.SavedThreshold{Threshold: "moon.available<1Gi", FirstObserved: epoch, Acted: true})
 	saved.Conditions = append(saved.Conditions, eviction.SavedCondition{Condition: "MoonPressure", True: true, LastMet: epoch})
@@ -277,11 +277,11 @@ func TestExtraLooks(t *testing.T) {
 			25s!  memory=9000 -> cond=Memory
 			26s   memory=9000 -> -
 		`},
-		{"immediate: every look is a regular one", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000"), hard("pids", "10")}, ExtraLooks: eviction.Immediate}, `
+		{"immediate: every look is a regular one", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000"), hard("pids", "10")}, EarlyEviction: eviction.Immediate}, `
 			0s!   memory=999 pids=100 -> met=memory act=memory<1k cond=Memory
 			1s!   memory=9000 pids=1  -> met=pids act=pids<10 cond=Memory,PID
 		`},
-		{"off: they are ignored", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000")}, ExtraLooks: eviction.Off}, `
+		{"off: they are ignored", eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "1000")}, EarlyEviction: eviction.Never}, `
 			0s    memory=9000 -> -
 			1s!   memory=0    -> -
 			2s!   memory=?    -> unknown=memory

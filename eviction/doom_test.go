@@ -14,7 +14,7 @@ func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
 	const mib = 1 << 20
 	policy, err := eviction.NewPolicy(eviction.Settings{
 		Thresholds:       []eviction.Threshold{{Signal: signals.MemoryAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: 100 * mib}}}},
-		TransitionPeriod: time.Minute, ReactionReserve: 500 * time.Millisecond,
+		TransitionPeriod: time.Minute, EarlyEvictionHorizon: 500 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -37,14 +37,14 @@ func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
 		{name: "a regular look acts on what is crossed", regular: true, available: 60 * mib, cache: 100 * mib, still: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := signals.Snapshot{At: at, Kind: signals.Extra}
+			s := signals.Snapshot{At: at, Kind: signals.Early}
 			if c.regular {
-				s.Kind = signals.Regular
+				s.Kind = signals.Periodic
 			}
 			s.Node[signals.MemoryAvailable] = signals.Observed(60*mib, 1<<30, at)
-			s.Fell[signals.MemoryAvailable] = signals.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
+			s.Rates[signals.MemoryAvailable] = signals.Rate{By: 100 * mib, Over: 100 * time.Millisecond}
 			m := eviction.New(policy)
-			if v := m.Look(&s); v.Target == nil {
+			if v := m.Evaluate(&s); v.Target == nil {
 				t.Fatal("it was no doom to begin with")
 			}
 			var now signals.Observations
@@ -53,7 +53,7 @@ func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
 			if c.unknown {
 				now[signals.MemoryAvailable] = signals.Unknown("gone")
 			}
-			if still := m.StillDoomed(&s, &now); still != c.still {
+			if still := m.StillImminent(&s, &now); still != c.still {
 				t.Errorf("still doomed: %v", still)
 			}
 		})

@@ -247,12 +247,12 @@ func TestViolatorsComeInOrderOfUID(t *testing.T) {
 		t.Errorf("order %v", order)
 	}
 	look := func(s eviction.Settings, k signals.Kind) bool {
-		return eviction.New(compile(t, s)).Look(&signals.Snapshot{At: epoch, Kind: k}).CheckLimits
+		return eviction.New(compile(t, s)).Evaluate(&signals.Snapshot{At: epoch, Kind: k}).CheckLimits
 	}
-	if !look(eviction.Settings{StorageLimits: true}, signals.Regular) || look(eviction.Settings{}, signals.Regular) {
+	if !look(eviction.Settings{StorageLimits: true}, signals.Periodic) || look(eviction.Settings{}, signals.Periodic) {
 		t.Error("limits are checked in every regular look, if at all")
 	}
-	if look(eviction.Settings{StorageLimits: true}, signals.Extra) {
+	if look(eviction.Settings{StorageLimits: true}, signals.Early) {
 		t.Error("an extra look leaves limits alone")
 	}
 }

@@ -37,8 +37,8 @@ func (m *Machine) Policy() *Policy { return m.policy }
 // Conditions are the pressure conditions that are True after the last look.
 func (m *Machine) Conditions() signals.ConditionSet { return m.conditions }
 
-// Look holds the thresholds against a snapshot and says what follows.
-func (m *Machine) Look(s *signals.Snapshot) Verdict {
+// Evaluate holds the thresholds against a snapshot and says what follows.
+func (m *Machine) Evaluate(s *signals.Snapshot) Verdict {
 	v := Verdict{Unknown: m.unknown(&s.Node)}
 	full := m.regular(s.Kind)
 	scope := m.scope(s, &v)
@@ -62,13 +62,13 @@ func (m *Machine) Look(s *signals.Snapshot) Verdict {
 // regular ones need every signal.
 func (m *Machine) Observes(k signals.Kind) signals.Kind {
 	if m.regular(k) {
-		return signals.Regular
+		return signals.Periodic
 	}
 	return k
 }
 
 func (m *Machine) regular(k signals.Kind) bool {
-	return k == signals.Regular || m.policy.ExtraLooks == Immediate
+	return k == signals.Periodic || m.policy.EarlyEviction == Immediate
 }
 
 // scope returns the thresholds that a look may decide for: all in a regular
@@ -77,70 +77,70 @@ func (m *Machine) scope(s *signals.Snapshot, v *Verdict) thresholdSet {
 	switch {
 	case m.regular(s.Kind):
 		return m.policy.all
-	case m.policy.ExtraLooks == Off:
+	case m.policy.EarlyEviction == Never:
 		v.Reason = Ignored
 		return 0
-	case m.doomed(s, v):
+	case m.imminent(s, v):
 		return m.policy.hardMemory
 	}
 	return 0
 }
 
-// doomed reports whether a hard memory threshold is crossed and what is left of
+// imminent reports whether a hard memory threshold is crossed and what is left of
 // the memory would be gone within the reaction reserve at the rate it fell. Page
 // cache in active use is part of that: a stream through files, which crosses
 // thresholds as fast as a program that fills memory, is none's doom.
-func (m *Machine) doomed(s *signals.Snapshot, v *Verdict) bool {
+func (m *Machine) imminent(s *signals.Snapshot, v *Verdict) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
 		o := &s.Node[t.Signal]
 		if !m.policy.hardMemory.has(i) || !o.Known || !t.met(o) {
 			continue
 		}
-		doomed := o.Left() <= 0 || s.Fell[t.Signal].Within(o.Left(), m.policy.ReactionReserve)
-		if v.Reason = NotDoomed; doomed || v.Doomed == 0 {
+		doomed := o.Headroom() <= 0 || s.Rates[t.Signal].Within(o.Headroom(), m.policy.EarlyEvictionHorizon)
+		if v.Reason = NotImminent; doomed || v.Imminent == 0 {
 			v.about = i
 		}
 		if doomed {
-			v.Doomed.Add(t.Signal)
+			v.Imminent.Add(t.Signal)
 		}
 	}
-	if s.Doubted && v.Doomed != 0 {
-		v.Doomed, v.Reason = 0, Unconfirmed
+	if s.NeedsConfirmation && v.Imminent != 0 {
+		v.Imminent, v.Reason = 0, Unconfirmed
 	}
-	return v.Doomed != 0
+	return v.Imminent != 0
 }
 
-// Doomed is the signals that an extra look would act for.
-func (m *Machine) Doomed(s *signals.Snapshot) signals.Set {
+// Imminent is the signals that an extra look would act for.
+func (m *Machine) Imminent(s *signals.Snapshot) signals.Set {
 	var v Verdict
-	m.doomed(s, &v)
-	return v.Doomed
+	m.imminent(s, &v)
+	return v.Imminent
 }
 
-// StillDoomed reports whether memory that an extra look found doomed is so by a
+// StillImminent reports whether memory that an extra look found doomed is so by a
 // later observation, too: the fall goes on from where it was taken. What is
 // unknown now is as it was.
-func (m *Machine) StillDoomed(s *signals.Snapshot, now *signals.Observations) bool {
+func (m *Machine) StillImminent(s *signals.Snapshot, now *signals.Observations) bool {
 	if m.regular(s.Kind) {
 		return true
 	}
-	later := signals.Snapshot{Node: *now, Fell: s.Fell}
+	later := signals.Snapshot{Node: *now, Rates: s.Rates}
 	for sig := range signals.All {
 		before, now := &s.Node[sig], &now[sig]
-		switch fell := &later.Fell[sig]; {
+		switch fell := &later.Rates[sig]; {
 		case !before.Known || !sig.OfMemory():
 		case !now.Known:
 			later.Node[sig] = *before
-		case now.Basis != before.Basis: // the fall was taken from what was off
-			*fell = signals.Fall{}
+		case now.Epoch != before.Epoch: // the fall was taken from what was off
+			*fell = signals.Rate{}
 		default:
-			fell.By += before.Left() - now.Left()
+			fell.By += before.Headroom() - now.Headroom()
 			fell.Over += now.Time.Sub(before.Time)
 		}
 	}
 	var v Verdict
-	return m.doomed(&later, &v)
+	return m.imminent(&later, &v)
 }
 
 func (m *Machine) unknown(node *signals.Observations) (set signals.Set) {

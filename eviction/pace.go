@@ -9,15 +9,15 @@ import (
 
 // Constants of the pace of extra looks.
 const (
-	// ShortestInterval is the least time between two looks. The look itself
+	// MinInterval is the least time between two looks. The look itself
 	// costs tens of microseconds, and waking up for it about as much again.
-	ShortestInterval = 5 * time.Millisecond
-	// CalmInterval is the least time between two looks while memory does not
+	MinInterval = 5 * time.Millisecond
+	// RelaxedInterval is the least time between two looks while memory does not
 	// fall. Waking up for a look costs a Go program in a virtual machine 140-200
 	// µs of CPU time, the look included: at the shortest interval, memory that is
 	// parked right above a threshold would cost 3-4 % of a core for a fill that
 	// may never begin; at this one below 1 %.
-	CalmInterval = 5 * ShortestInterval
+	RelaxedInterval = 5 * MinInterval
 	// KillTime is how long a kill takes from the look that decides it to the
 	// memory being free: 12-29 ms in the median where the processors are not
 	// contended; the rest is reserve.
@@ -47,29 +47,29 @@ const calm = 10 * time.Second
 // of at least the fill rate × (KillTime + ShortestInterval): 100Mi serve up to
 // 1.8 GiB/s. What holds together with the rule for doomed memory is stated,
 // with its proof, beside the test of it.
-func Interval(available signals.Amount, fell signals.Fall, maxFillRate signals.Bytes, period time.Duration) time.Duration {
+func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.Bytes, period time.Duration) time.Duration {
 	if maxFillRate <= 0 {
 		return period
 	}
-	shortest := ShortestInterval
+	shortest := MinInterval
 	if !fell.Within(available, calm) {
-		shortest = CalmInterval
+		shortest = RelaxedInterval
 	}
 	lasts := float64(available) / float64(maxFillRate) * float64(time.Second)
-	spare := lasts - float64(KillTime+ShortestInterval)
+	spare := lasts - float64(KillTime+MinInterval)
 	spare = math.Max(float64(shortest), math.Min(spare, float64(period)))
-	return min(time.Duration(spare), max(period, ShortestInterval))
+	return min(time.Duration(spare), max(period, MinInterval))
 }
 
 // ProtectedRate is the fastest fill, in bytes per second, that a hard memory
 // threshold of that many bytes is large enough for: a kill and a look take
 // their time.
 func ProtectedRate(threshold signals.Amount) signals.Bytes {
-	return signals.Bytes(float64(threshold) / (KillTime + ShortestInterval).Seconds())
+	return signals.Bytes(float64(threshold) / (KillTime + MinInterval).Seconds())
 }
 
 // ThresholdFor is the smallest hard memory threshold in bytes that protects up
 // to a fill rate in bytes per second.
 func ThresholdFor(rate signals.Bytes) signals.Amount {
-	return signals.Amount(float64(rate) * (KillTime + ShortestInterval).Seconds())
+	return signals.Amount(float64(rate) * (KillTime + MinInterval).Seconds())
 }

@@ -32,7 +32,7 @@ import (
 // measures at least the present rate.
 const (
 	window  = eviction.RateWindow
-	allowed = window + eviction.KillTime + 2*eviction.CalmInterval
+	allowed = window + eviction.KillTime + 2*eviction.RelaxedInterval
 )
 
 // A course is memory over time, in pieces of constant rate.
@@ -91,7 +91,7 @@ type world struct {
 // below the threshold, giving back, bursts from what is just enough.
 func (w world) randomCourse(r *rand.Rand) course {
 	c := course{left: w.threshold * (0.2 + 3*r.Float64())}
-	fastest := min(w.rate, w.threshold/float64(eviction.KillTime+eviction.ShortestInterval))
+	fastest := min(w.rate, w.threshold/float64(eviction.KillTime+eviction.MinInterval))
 	present := 0.0
 	for len(c.pieces) < 60 && c.left > w.threshold/1000 {
 		most := min(fastest, c.left/float64(w.burst)) // that the fill may speed up to
@@ -145,8 +145,8 @@ func (w world) watch(c course) (left time.Duration, lost bool, trace string) {
 				break
 			}
 		}
-		fall := signals.Fall{By: signals.Amount(base.a - a), Over: t - base.at}
-		if a < w.threshold && (t >= nextRegular || fall.Within(signals.Amount(a), eviction.DefaultReactionReserve)) {
+		fall := signals.Rate{By: signals.Amount(base.a - a), Over: t - base.at}
+		if a < w.threshold && (t >= nextRegular || fall.Within(signals.Amount(a), eviction.DefaultEarlyEvictionHorizon)) {
 			return gone - t, gone-t < eviction.KillTime, fmt.Sprintf("acts at %s with %.0f left, gone at %s", t, a, gone)
 		}
 		if t >= nextRegular {
@@ -164,7 +164,7 @@ func TestMemoryIsNeverGoneBeforeAKillHelps(t *testing.T) {
 	for i := range *timelinesFlag {
 		r := rand.New(rand.NewPCG(seed, i))
 		w := world{rate: float64(uint64(1)<<(26+r.IntN(8))) / 1e9, period: 10 * time.Second, burst: allowed}
-		w.threshold = w.rate * float64(eviction.KillTime+eviction.ShortestInterval) * (0.5 + 8*r.Float64())
+		w.threshold = w.rate * float64(eviction.KillTime+eviction.MinInterval) * (0.5 + 8*r.Float64())
 		c := w.randomCourse(r)
 		left, lost, trace := w.watch(c)
 		if lost {
@@ -201,17 +201,17 @@ func TestIntervalStaysWithinItsBounds(t *testing.T) {
 	}{
 		{64 * gib, 4 * gib, 10 * time.Second, 10 * time.Second},
 		{4 * gib, 4 * gib, 10 * time.Second, 945 * time.Millisecond},
-		{0, 4 * gib, 10 * time.Second, eviction.CalmInterval},
-		{-mib, 4 * gib, 10 * time.Second, eviction.CalmInterval},
+		{0, 4 * gib, 10 * time.Second, eviction.RelaxedInterval},
+		{-mib, 4 * gib, 10 * time.Second, eviction.RelaxedInterval},
 		{4 * gib, 0, 10 * time.Second, 10 * time.Second},
 		{4 * gib, -1, 10 * time.Second, 10 * time.Second},
 		{1<<63 - 1, 1, 10 * time.Second, 10 * time.Second},
-		{4 * gib, 4 * gib, time.Millisecond, eviction.ShortestInterval},
-		{60 * mib, 1000 * mib, 10 * time.Second, eviction.CalmInterval},
-		{65 * mib, 1000 * mib, 10 * time.Second, eviction.CalmInterval},
+		{4 * gib, 4 * gib, time.Millisecond, eviction.MinInterval},
+		{60 * mib, 1000 * mib, 10 * time.Second, eviction.RelaxedInterval},
+		{65 * mib, 1000 * mib, 10 * time.Second, eviction.RelaxedInterval},
 		{80 * mib, 1000 * mib, 10 * time.Second, 25 * time.Millisecond},
 	} {
-		if got := eviction.Interval(tc.available, signals.Fall{}, tc.rate, tc.period); got != tc.want {
+		if got := eviction.Interval(tc.available, signals.Rate{}, tc.rate, tc.period); got != tc.want {
 			t.Errorf("Interval(%d, %d, %s) = %s, want %s", tc.available, tc.rate, tc.period, got, tc.want)
 		}
 	}
@@ -223,13 +223,13 @@ func TestLooksAreDenserWhileMemoryFalls(t *testing.T) {
 		fell signals.Amount // in a second
 		want time.Duration
 	}{
-		{0, eviction.CalmInterval},
-		{-left, eviction.CalmInterval},
-		{left/10 - 1, eviction.CalmInterval},
-		{left / 10, eviction.ShortestInterval},
-		{left, eviction.ShortestInterval},
+		{0, eviction.RelaxedInterval},
+		{-left, eviction.RelaxedInterval},
+		{left/10 - 1, eviction.RelaxedInterval},
+		{left / 10, eviction.MinInterval},
+		{left, eviction.MinInterval},
 	} {
-		fall := signals.Fall{By: tc.fell, Over: time.Second}
+		fall := signals.Rate{By: tc.fell, Over: time.Second}
 		if got := eviction.Interval(left, fall, 4<<30, 10*time.Second); got != tc.want {
 			t.Errorf("falling by %d a second: %s, want %s", tc.fell, got, tc.want)
 		}

@@ -9,30 +9,30 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// ExtraLooks says what looks between two regular ones may do.
-type ExtraLooks uint8
+// EarlyEviction says what looks between two regular ones may do.
+type EarlyEviction uint8
 
 // The choices for extra looks.
 const (
 	// Doomed: they act only on memory that would be gone before a kill could
 	// still help.
-	Doomed ExtraLooks = iota
+	Imminent EarlyEviction = iota
 	// Immediate: they are regular looks, as the kubelet's with its memcg
 	// notification.
 	Immediate
 	// Off: they are ignored.
-	Off
+	Never
 )
 
-var extraLooksNames = [...]string{"imminent", "immediate", "never"}
+var earlyEvictionNames = [...]string{"imminent", "immediate", "never"}
 
-func (e ExtraLooks) String() string { return extraLooksNames[e] }
+func (e EarlyEviction) String() string { return earlyEvictionNames[e] }
 
-// ParseExtraLooks returns the choice of that name.
-func ParseExtraLooks(name string) (ExtraLooks, error) {
-	for i, n := range extraLooksNames {
+// ParseEarlyEviction returns the choice of that name.
+func ParseEarlyEviction(name string) (EarlyEviction, error) {
+	for i, n := range earlyEvictionNames {
 		if n == name {
-			return ExtraLooks(i), nil
+			return EarlyEviction(i), nil
 		}
 	}
 	return 0, fmt.Errorf("unknown choice %q for early evictions: use imminent, immediate or never", name)
@@ -40,8 +40,8 @@ func ParseExtraLooks(name string) (ExtraLooks, error) {
 
 // Defaults of the policy, where the configuration says nothing.
 const (
-	DefaultTransitionPeriod = 5 * time.Minute
-	DefaultReactionReserve  = 500 * time.Millisecond
+	DefaultTransitionPeriod     = 5 * time.Minute
+	DefaultEarlyEvictionHorizon = 500 * time.Millisecond
 )
 
 // A Policy is the compiled configuration of the decisions. Make it with
@@ -51,12 +51,12 @@ type Policy struct {
 	Thresholds []Threshold
 	Configured signals.Set
 
-	Layout            signals.Layout
-	TransitionPeriod  time.Duration // how long a condition stays True at least
-	MaxPodGracePeriod int64         // seconds, soft evictions; negative defers to the pod
-	StorageLimits     bool          // evict pods above their local-storage limits
-	ExtraLooks        ExtraLooks
-	ReactionReserve   time.Duration // memory that is gone sooner is doomed
+	Layout               signals.Layout
+	TransitionPeriod     time.Duration // how long a condition stays True at least
+	MaxPodGracePeriod    int64         // seconds, soft evictions; negative defers to the pod
+	StorageLimits        bool          // evict pods above their local-storage limits
+	EarlyEviction        EarlyEviction
+	EarlyEvictionHorizon time.Duration // memory that is gone sooner is doomed
 
 	hardMemory thresholdSet
 	all        thresholdSet
@@ -64,14 +64,14 @@ type Policy struct {
 
 // Settings are what a policy is compiled from.
 type Settings struct {
-	Thresholds        []Threshold
-	BindAllocatable   bool // hard memory thresholds also bind allocatableMemory.available
-	Layout            signals.Layout
-	TransitionPeriod  time.Duration
-	MaxPodGracePeriod int64
-	StorageLimits     bool
-	ExtraLooks        ExtraLooks
-	ReactionReserve   time.Duration
+	Thresholds           []Threshold
+	BindAllocatable      bool // hard memory thresholds also bind allocatableMemory.available
+	Layout               signals.Layout
+	TransitionPeriod     time.Duration
+	MaxPodGracePeriod    int64
+	StorageLimits        bool
+	EarlyEviction        EarlyEviction
+	EarlyEvictionHorizon time.Duration
 }
 
 // NewPolicy compiles settings: hard memory thresholds are copied to
@@ -79,12 +79,12 @@ type Settings struct {
 // those of nodefs or imagefs; configured ones are never used.
 func NewPolicy(s Settings) (*Policy, error) {
 	p := &Policy{
-		Layout:            s.Layout,
-		TransitionPeriod:  s.TransitionPeriod,
-		MaxPodGracePeriod: s.MaxPodGracePeriod,
-		StorageLimits:     s.StorageLimits,
-		ExtraLooks:        s.ExtraLooks,
-		ReactionReserve:   s.ReactionReserve,
+		Layout:               s.Layout,
+		TransitionPeriod:     s.TransitionPeriod,
+		MaxPodGracePeriod:    s.MaxPodGracePeriod,
+		StorageLimits:        s.StorageLimits,
+		EarlyEviction:        s.EarlyEviction,
+		EarlyEvictionHorizon: s.EarlyEvictionHorizon,
 	}
 	for _, t := range s.Thresholds {
 		if _, derived := t.Signal.ContainerfsFollows(s.Layout); derived {

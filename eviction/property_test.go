@@ -106,11 +106,11 @@ func (l timeline) policy() (*eviction.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	extraLooks, err := eviction.ParseExtraLooks(l.extraLooks)
+	extraLooks, err := eviction.ParseEarlyEviction(l.extraLooks)
 	if err != nil {
 		return nil, err
 	}
-	s := eviction.Settings{BindAllocatable: l.enforced, Layout: layout, TransitionPeriod: l.transition, ExtraLooks: extraLooks, ReactionReserve: l.reserve}
+	s := eviction.Settings{BindAllocatable: l.enforced, Layout: layout, TransitionPeriod: l.transition, EarlyEviction: extraLooks, EarlyEvictionHorizon: l.reserve}
 	for _, c := range l.configured {
 		s.Thresholds = append(s.Thresholds, c.threshold())
 	}
@@ -146,7 +146,7 @@ func (l timeline) compare() string {
 			twin.forget()
 		}
 		snapshot := step.snapshot(twin.before)
-		got, want := machine.Look(snapshot), twin.look(step)
+		got, want := machine.Evaluate(snapshot), twin.look(step)
 		if problem := differ(policy, machine, &got, want, snapshot, step); problem != "" {
 			return fmt.Sprintf("step %d at %s: %s", i, step.at, problem)
 		}
@@ -221,7 +221,7 @@ func TestInvariants(t *testing.T) {
 				state = encoded(t, m)
 			}
 			snapshot := step.snapshot(before)
-			v := m.Look(snapshot)
+			v := m.Evaluate(snapshot)
 			before = step
 
 			if acts := v.Target != nil; acts && (!v.Met.Has(v.Target.Signal) || !snapshot.Node[v.Target.Signal].Known) {

@@ -83,8 +83,8 @@ func compile(t *testing.T, s eviction.Settings) *eviction.Policy {
 	if s.TransitionPeriod == 0 {
 		s.TransitionPeriod = eviction.DefaultTransitionPeriod
 	}
-	if s.ReactionReserve == 0 {
-		s.ReactionReserve = eviction.DefaultReactionReserve
+	if s.EarlyEvictionHorizon == 0 {
+		s.EarlyEvictionHorizon = eviction.DefaultEarlyEvictionHorizon
 	}
 	policy, err := eviction.NewPolicy(s)
 	if err != nil {
@@ -104,10 +104,10 @@ type teller struct {
 }
 
 func (t *teller) look(words []string) (string, error) {
-	s := &signals.Snapshot{Kind: signals.Regular}
+	s := &signals.Snapshot{Kind: signals.Periodic}
 	when, extra := strings.CutSuffix(words[0], "!")
 	if extra {
-		s.Kind = signals.Extra
+		s.Kind = signals.Early
 	}
 	at, err := time.ParseDuration(when)
 	if err != nil {
@@ -136,12 +136,12 @@ func (t *teller) look(words []string) (string, error) {
 	if t.before != nil {
 		for sig := range signals.All {
 			if a, b := t.before.Node[sig], s.Node[sig]; a.Known && b.Known {
-				s.Fell[sig] = signals.Fall{By: a.Available - b.Available, Over: s.At.Sub(t.before.At)}
+				s.Rates[sig] = signals.Rate{By: a.Available - b.Available, Over: s.At.Sub(t.before.At)}
 			}
 		}
 	}
 	t.before, t.snapshot = s, s
-	t.verdict = t.machine.Look(s)
+	t.verdict = t.machine.Evaluate(s)
 	return brief(&t.verdict), nil
 }
 
@@ -212,7 +212,7 @@ func brief(v *eviction.Verdict) string {
 	for _, c := range v.Conditions.Names() {
 		conditions = append(conditions, strings.TrimSuffix(c, "Pressure"))
 	}
-	for _, r := range v.Reclaim {
+	for _, r := range v.Garbage {
 		reclaim = append(reclaim, r.String())
 	}
 	add("met", met)

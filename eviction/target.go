@@ -27,7 +27,7 @@ func (m *Machine) act(v *Verdict, from int, of func(*Threshold) bool) bool {
 	for i := from; i < len(m.policy.Thresholds); i++ {
 		if t := &m.policy.Thresholds[i]; v.ready.has(i) && of(t) {
 			v.Target, v.Reason, v.about = t, Act, i
-			v.Reclaim = t.Signal.In(m.policy.Layout).Reclaim
+			v.Garbage = t.Signal.In(m.policy.Layout).Reclaim
 			return true
 		}
 	}

@@ -292,7 +292,7 @@ func (c twinThreshold) threshold() eviction.Threshold {
 func (s *twinStep) snapshot(before *twinStep) *signals.Snapshot {
 	snapshot := &signals.Snapshot{At: epoch.Add(s.at)}
 	if s.extra {
-		snapshot.Kind = signals.Extra
+		snapshot.Kind = signals.Early
 	}
 	fill(&snapshot.Node, s.seen)
 	for sig := range signals.All {
@@ -302,7 +302,7 @@ func (s *twinStep) snapshot(before *twinStep) *signals.Snapshot {
 		now, known := s.seen[sig.String()]
 		then, was := before.seen[sig.String()]
 		if known && was {
-			snapshot.Fell[sig] = signals.Fall{By: signals.Amount(then.available - now.available), Over: s.at - before.at}
+			snapshot.Rates[sig] = signals.Rate{By: signals.Amount(then.available - now.available), Over: s.at - before.at}
 		}
 	}
 	return snapshot

@@ -11,13 +11,13 @@ import (
 type Verdict struct {
 	Met        signals.Set // thresholds met with their grace passed
 	Unknown    signals.Set // configured signals without an observation
-	Doomed     signals.Set // what an extra look acts for: Target may be of another signal
+	Imminent   signals.Set // what an extra look acts for: Target may be of another signal
 	Conditions signals.ConditionSet
 	// CheckLimits asks for local-storage limits to be checked, before Target.
 	CheckLimits bool
 	// Target is the threshold to act for; nil to wait.
 	Target  *Threshold
-	Reclaim []signals.Reclaimer // what to collect before a pod is evicted
+	Garbage []signals.Garbage // what to collect before a pod is evicted
 	Reason  Reason
 
 	past  thresholdSet // all thresholds met with their grace passed
@@ -32,7 +32,7 @@ type Reason uint8
 const (
 	NothingMet  Reason = iota
 	Ignored            // an extra look while extra looks are off
-	NotDoomed          // an extra look: crossed, but there is time until the next regular one
+	NotImminent        // an extra look: crossed, but there is time until the next regular one
 	Unconfirmed        // an extra look: crossed and doomed, by a fall that is not confirmed yet
 	Grace              // soft threshold still in its grace period
 	Stale              // met, but by a sample that was used before
@@ -55,8 +55,8 @@ func (m *Machine) Explain(v *Verdict, s *signals.Snapshot) string {
 	switch v.Reason {
 	case Grace:
 		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.about]), t.Grace)
-	case NotDoomed, Unconfirmed:
-		if lasts, falling := s.Fell[t.Signal].Lasts(o.Left()); falling {
+	case NotImminent, Unconfirmed:
+		if lasts, falling := s.Rates[t.Signal].TimeToExhaustion(o.Headroom()); falling {
 			text += fmt.Sprintf(", lasts %s at the present rate", lasts.Round(time.Millisecond))
 		} else {
 			text += ", not falling"

@@ -62,7 +62,7 @@ func lineOf(step *Step, o *agent.Outcome) Line {
 	if o.Verdict.Target != nil && !o.EndedByLimit {
 		line.Signal = o.Verdict.Target.Signal.String()
 	}
-	for _, r := range o.Reclaimed {
+	for _, r := range o.Collected {
 		line.Reclaimed = append(line.Reclaimed, r.String())
 	}
 	for i := range o.Ranking {

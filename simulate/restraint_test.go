@@ -87,14 +87,14 @@ func (w *restraintTwin) expect(at time.Duration, restart bool, available, outsid
 	case available >= lowest:
 		return limiter.None, ""
 	case at < w.until && !urgent:
-		return limiter.Futile, ""
+		return limiter.Ineffective, ""
 	}
 	if w.open {
 		w.open, w.quiet = false, &twinQuiet{at, outside}
 		if w.book(outside - w.outside); w.row() >= w.policy.Futile {
 			w.holds++
 			w.until = at + min(time.Hour, w.policy.FutileBackOff<<min(w.holds-1, 10))
-			return limiter.Futile, ""
+			return limiter.Ineffective, ""
 		}
 		w.until = 0
 	}
@@ -125,10 +125,10 @@ func (w *restraintTwin) spares(p *signals.Pod, at time.Duration, urgent, hog boo
 	}
 	switch {
 	case bound > 0 && w.within(at) >= bound:
-		return limiter.Budget
+		return limiter.Quota
 	case at < w.until && !(hog && w.lasts(at, uses, outside)):
-		return limiter.Futile
-	case w.policy.OwnerBackOff > 0 && at < w.spared[p.Owner].until && !urgent:
+		return limiter.Ineffective
+	case w.policy.OwnerBackoff > 0 && at < w.spared[p.Owner].until && !urgent:
 		return limiter.Owner
 	}
 	return limiter.None
@@ -189,7 +189,7 @@ func (w *restraintTwin) goes(owner string, at time.Duration) {
 	}
 	if wait.n > 0 || len(times) >= 2 && at-times[len(times)-2] <= 10*time.Minute {
 		wait.n++
-		wait.until = at + min(30*time.Minute, w.policy.OwnerBackOff<<min(wait.n-1, 10))
+		wait.until = at + min(30*time.Minute, w.policy.OwnerBackoff<<min(wait.n-1, 10))
 		w.spared[owner] = wait
 	}
 }
@@ -197,16 +197,16 @@ func (w *restraintTwin) goes(owner string, at time.Duration) {
 func randomTale(t *testing.T, r *rand.Rand) *simulate.NodeScenario {
 	t.Helper()
 	policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: []eviction.Threshold{{Signal: signals.MemoryAvailable,
-		Value: eviction.Value{Quantity: signals.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, ReactionReserve: 500 * time.Millisecond})
+		Value: eviction.Value{Quantity: signals.Quantity{Value: lowest}}}}, TransitionPeriod: pressure, EarlyEvictionHorizon: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &simulate.NodeScenario{Policy: policy, Restraint: limiter.Policy{
-		PerHour: r.IntN(6), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(10)) * time.Minute, OwnerBackOff: time.Duration(r.IntN(4)) * time.Minute}}
+		PerHour: r.IntN(6), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(10)) * time.Minute, OwnerBackoff: time.Duration(r.IntN(4)) * time.Minute}}
 	at, used := time.Duration(0), map[string]int64{}
 	for i := range 50 {
 		at += time.Duration(1+r.IntN(5)*r.IntN(5)*r.IntN(30)) * time.Second
-		step := simulate.Step{At: at, Kind: signals.Regular, Usage: map[string]*signals.Usage{}, Restart: r.IntN(12) == 0}
+		step := simulate.Step{At: at, Kind: signals.Periodic, Usage: map[string]*signals.Usage{}, Restart: r.IntN(12) == 0}
 		for range 1 + r.IntN(2) {
 			p := signals.Pod{UID: fmt.Sprintf("%02d-%d", i, len(used)), Namespace: "default", Name: fmt.Sprintf("p%d", len(used)), Owner: fmt.Sprint("owner", r.IntN(3)), Priority: int32(r.IntN(2))}
 			if r.IntN(protected) == 0 {
@@ -255,10 +255,10 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 				}
 				active = slices.DeleteFunc(active, func(p signals.Pod) bool { return p.Key() == evicted })
 			}
-			if held[o.Held.By]++; o.Held.By != cause || evicted != goes {
-				t.Fatalf("seed %d, timeline %d, %s, %+v: held by %q, evicted %q; the twin %q, %q", seed, n, step.At, s.Restraint, o.Held.By, evicted, cause, goes)
+			if held[o.Limit.By]++; o.Limit.By != cause || evicted != goes {
+				t.Fatalf("seed %d, timeline %d, %s, %+v: held by %q, evicted %q; the twin %q, %q", seed, n, step.At, s.Restraint, o.Limit.By, evicted, cause, goes)
 			}
-			if left := o.Held.Until.Sub(o.Snapshot.At); cause != limiter.None && (left <= 0 || left > time.Hour) {
+			if left := o.Limit.Until.Sub(o.Snapshot.At); cause != limiter.None && (left <= 0 || left > time.Hour) {
 				t.Errorf("a hold by %s lasts %s", cause, left)
 			}
 			return nil
@@ -268,7 +268,7 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 		}
 		withinBound(t, s.Restraint.PerHour*limiter.UrgentBounds, evictions)
 	}
-	for _, by := range []limiter.Cause{limiter.None, limiter.Budget, limiter.Futile, limiter.Owner} {
+	for _, by := range []limiter.Cause{limiter.None, limiter.Quota, limiter.Ineffective, limiter.Owner} {
 		if held[by] < 20 {
 			t.Errorf("%q was the cause %d times: this says little", by, held[by])
 		}

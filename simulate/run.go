@@ -29,7 +29,7 @@ func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) e
 			}
 			w.before = nil
 		}
-		outcome := w.check(&agent.Checker{Machine: machine, Observer: w, Pods: w, Restraint: holds})
+		outcome := w.check(&agent.Checker{Machine: machine, Observer: w, Pods: w, Limiter: holds})
 		if err := each(step, outcome, machine); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) e
 }
 
 // restart gives new decisions what the old ones would have saved to disk.
-func (s *NodeScenario) restart(old *eviction.Machine, holds *limiter.Restraint, now time.Time) (*eviction.Machine, *limiter.Restraint, error) {
+func (s *NodeScenario) restart(old *eviction.Machine, holds *limiter.Limiter, now time.Time) (*eviction.Machine, *limiter.Limiter, error) {
 	decided, err := overDisk(old.Save())
 	if err != nil {
 		return nil, nil, err
@@ -105,7 +105,7 @@ func (w *world) snapshot() *signals.Snapshot {
 	for sig := range signals.All {
 		before, now := &w.before.Node[sig], &w.step.Node[sig]
 		if before.Known && now.Known {
-			s.Fell[sig] = signals.Fall{By: before.Available - now.Available, Over: w.step.At - w.before.At}
+			s.Rates[sig] = signals.Rate{By: before.Available - now.Available, Over: w.step.At - w.before.At}
 		}
 	}
 	return s

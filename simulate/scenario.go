@@ -177,16 +177,16 @@ func (r *reader) at(v strictyaml.Value) time.Duration {
 
 func readKind(v strictyaml.Value) signals.Kind {
 	if !v.Present() {
-		return signals.Regular
+		return signals.Periodic
 	}
 	switch v.Text() {
 	case "periodic":
-		return signals.Regular
+		return signals.Periodic
 	case "early":
-		return signals.Extra
+		return signals.Early
 	}
 	v.Fault("must be periodic or early")
-	return signals.Regular
+	return signals.Periodic
 }
 
 func (r *reader) checkName(v strictyaml.Value, name string) {

@@ -46,7 +46,7 @@ const indent = "          "
 func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	var b strings.Builder
 	kind := ""
-	if step.Kind == signals.Extra {
+	if step.Kind == signals.Early {
 		kind = "(extra look) "
 	}
 	if step.Restart {
@@ -61,8 +61,8 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	if o.Verdict.Reason != eviction.NothingMet {
 		say("%s", m.Explain(&o.Verdict, o.Snapshot))
 	}
-	if len(o.Reclaimed) > 0 {
-		say("reclaim: %s", joined(o.Reclaimed))
+	if len(o.Collected) > 0 {
+		say("reclaim: %s", joined(o.Collected))
 	}
 	if o.Recovered {
 		say("recovered: no pod is evicted")
@@ -70,7 +70,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	for i := range o.Ranking {
 		say("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.Ranking[i].Key.Reason())
 	}
-	if why := o.WhyHeld(); why != "" {
+	if why := o.LimitReason(); why != "" {
 		say("held: %s", why)
 	}
 	for _, f := range o.Failed {
@@ -80,7 +80,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	case e != nil:
 		say("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
 		say("  %s", strings.TrimSpace(e.Message))
-	case o.Held.By != limiter.None: // said above
+	case o.Limit.By != limiter.None: // said above
 	case o.Verdict.Target != nil && !o.Recovered:
 		say("nobody can be evicted")
 	}

@@ -18,10 +18,10 @@ func BenchmarkLook(b *testing.B) {
 		o    Options
 		kind signals.Kind
 	}{
-		{"machine/regular", Options{}, signals.Regular},
-		{"machine/extra", Options{}, signals.Extra},
-		{"cgroup/regular", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Regular},
-		{"cgroup/extra", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Extra},
+		{"machine/regular", Options{}, signals.Periodic},
+		{"machine/extra", Options{}, signals.Early},
+		{"cgroup/regular", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Periodic},
+		{"cgroup/extra", Options{NodeCgroup: box.Path(), KubeReserved: mib}, signals.Early},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			n := openNode(b, c.o)

@@ -152,7 +152,7 @@ func readingOf(info *v2.ContainerInfo) reading {
 	if m := last.Memory; m != nil && m.Usage > 0 && m.WorkingSet <= absurd {
 		r.memory = signals.Of(signals.Bytes(m.WorkingSet))
 	}
-	if p := last.Processes; p != nil && p.ProcessCount <= mostPIDs {
+	if p := last.Processes; p != nil && p.ProcessCount <= maxPIDs {
 		r.processes = signals.Of(signals.PIDs(p.ProcessCount))
 	}
 	return r

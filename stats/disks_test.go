@@ -331,7 +331,7 @@ func TestNoInodeLimitIsNeverPressure(t *testing.T) {
 		s := signals.Snapshot{At: at}
 		s.Node[signals.NodefsInodesFree] = signals.Observed(free, limit, at)
 		s.Node[signals.ContainerfsInodesFree] = s.Node[signals.NodefsInodesFree]
-		return machine.Look(&s)
+		return machine.Evaluate(&s)
 	}
 	if v := look(noon, 0, 1000); v.Target == nil || !v.Conditions.Has(signals.DiskPressure) {
 		t.Fatalf("without free inodes: %+v", v)

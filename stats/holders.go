@@ -12,8 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// mostHolders is how many are named: who holds most is among the first.
-const mostHolders = 10
+// maxHolders is how many are named: who holds most is among the first.
+const maxHolders = 10
 
 // kept are the lines of /proc/meminfo that say what the kernel keeps of the
 // machine's memory, or files in memory do.
@@ -35,19 +35,19 @@ var keptBelow = map[string]string{
 	"kernel_stack":       "kernel stacks",
 }
 
-// Holders names who holds the node's memory, the largest first: the cgroups below
+// Consumers names who holds the node's memory, the largest first: the cgroups below
 // the node, pods in one, and what the kernel keeps. Who shares memory with a
 // cgroup is in both. What can not be read is left out. It reads two files for each
 // cgroup below the node: it is for when something is to be explained.
-func (n *Node) Holders() []signals.Holder {
+func (n *Node) Consumers() []signals.Consumer {
 	found := append(n.groups(), n.kernel()...)
-	slices.SortStableFunc(found, func(a, b signals.Holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	found = slices.DeleteFunc(found, func(h signals.Holder) bool { return h.Bytes == 0 })
-	return found[:min(len(found), mostHolders)]
+	slices.SortStableFunc(found, func(a, b signals.Consumer) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	found = slices.DeleteFunc(found, func(h signals.Consumer) bool { return h.Bytes == 0 })
+	return found[:min(len(found), maxHolders)]
 }
 
 // groups are the cgroups below the node, and what is in none of them.
-func (n *Node) groups() (found []signals.Holder) {
+func (n *Node) groups() (found []signals.Consumer) {
 	entries, err := os.ReadDir(n.options.Hierarchy.Dir("memory", n.options.NodeCgroup))
 	if err != nil {
 		return nil
@@ -68,13 +68,13 @@ func (n *Node) groups() (found []signals.Holder) {
 		if at == pods.Root() {
 			name = "pods (" + e.Name() + ")"
 		}
-		found = append(found, signals.Holder{Name: name, Bytes: held})
+		found = append(found, signals.Consumer{Name: name, Bytes: held})
 	}
 	if n.IsMachine() { // the machine's own is what the kernel says of it
 		return found
 	}
 	if all, ok := n.heldBy(n.options.NodeCgroup); ok && all > below {
-		found = append(found, signals.Holder{Name: "cgroup " + n.options.NodeCgroup + " itself", Bytes: all - below})
+		found = append(found, signals.Consumer{Name: "cgroup " + n.options.NodeCgroup + " itself", Bytes: all - below})
 	}
 	return found
 }
@@ -94,7 +94,7 @@ func (n *Node) heldBy(at string) (signals.Bytes, bool) {
 }
 
 // kernel is what no process holds, or what files in memory do.
-func (n *Node) kernel() (found []signals.Holder) {
+func (n *Node) kernel() (found []signals.Consumer) {
 	if n.IsMachine() {
 		text, err := n.meminfo.Read(n.buf)
 		if err != nil {
@@ -102,7 +102,7 @@ func (n *Node) kernel() (found []signals.Holder) {
 		}
 		for _, k := range kept {
 			if bytes, err := meminfoLine(text, []byte(k.line)); err == nil {
-				found = append(found, signals.Holder{Name: k.name, Bytes: bytes})
+				found = append(found, signals.Consumer{Name: k.name, Bytes: bytes})
 			}
 		}
 		return found
@@ -119,7 +119,7 @@ func (n *Node) kernel() (found []signals.Holder) {
 			continue
 		}
 		if bytes, err := strconv.ParseUint(value, 10, 62); err == nil {
-			found = append(found, signals.Holder{Name: name, Bytes: signals.Bytes(bytes)})
+			found = append(found, signals.Consumer{Name: name, Bytes: signals.Bytes(bytes)})
 		}
 	}
 	return found

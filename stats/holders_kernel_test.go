@@ -26,7 +26,7 @@ func TestHoldersAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer n.Close()
-			held := n.Holders()
+			held := n.Consumers()
 			t.Logf("%+v", held)
 			if len(held) < 2 || held[0].Name != "cgroup daemon" || !strings.HasPrefix(held[1].Name, "pods (kubepods") {
 				t.Fatalf("holders %+v", held)
@@ -36,7 +36,7 @@ func TestHoldersAreNamed(t *testing.T) {
 					t.Errorf("%s holds %d MiB, filled were %d", held[i].Name, got/mib, want/mib)
 				}
 			}
-			if slices.ContainsFunc(held, func(h signals.Holder) bool { return h.Bytes == 0 }) {
+			if slices.ContainsFunc(held, func(h signals.Consumer) bool { return h.Bytes == 0 }) {
 				t.Errorf("who holds nothing is named: %+v", held)
 			}
 		})
@@ -51,12 +51,12 @@ func TestHoldersOfTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	held := n.Holders()
+	held := n.Consumers()
 	t.Logf("%+v", held)
-	if !slices.ContainsFunc(held, func(h signals.Holder) bool { return h.Name == "slab, unreclaimable" }) {
+	if !slices.ContainsFunc(held, func(h signals.Consumer) bool { return h.Name == "slab, unreclaimable" }) {
 		t.Errorf("the kernel's slab is not named: %+v", held)
 	}
-	if !slices.IsSortedFunc(held, func(a, b signals.Holder) int { return int(b.Bytes - a.Bytes) }) || len(held) > mostHolders {
+	if !slices.IsSortedFunc(held, func(a, b signals.Consumer) int { return int(b.Bytes - a.Bytes) }) || len(held) > maxHolders {
 		t.Errorf("not the largest first: %+v", held)
 	}
 }

@@ -50,9 +50,9 @@ func TestLookSeesWhatAHogTakes(t *testing.T) {
 	p := addPod(t, box, "hog", sandbox.Burstable, "main")
 	n := openNode(t, Options{NodeCgroup: box.Path(), KubeReserved: 100 * mib})
 	var before, after signals.Observations
-	n.Look(signals.Regular, noon, &before)
+	n.Look(signals.Periodic, noon, &before)
 	box.Run(t, p, "main", "fill 128MiB")
-	n.Look(signals.Regular, noon, &after)
+	n.Look(signals.Periodic, noon, &after)
 	for s, capacity := range map[signals.Signal]signals.Amount{signals.MemoryAvailable: 512 * mib, signals.AllocatableMemoryAvailable: 412 * mib} {
 		fell := before[s].Available - after[s].Available
 		if !before[s].Known || !after[s].Known || after[s].Capacity != capacity || fell < 128*mib || fell > 160*mib {
@@ -68,7 +68,7 @@ func TestLookAtThisMachine(t *testing.T) {
 	sandbox.Need(t)
 	n := openNode(t, Options{})
 	var got signals.Observations
-	n.Look(signals.Regular, noon, &got)
+	n.Look(signals.Periodic, noon, &got)
 	total, err := machine.GetMachineMemoryCapacity()
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestLooksAllocateNothing(t *testing.T) {
 	for name, o := range map[string]Options{"machine": {}, "cgroup": {NodeCgroup: box.Path(), KubeReserved: mib}} {
 		n := openNode(t, o)
 		var into signals.Observations
-		for _, kind := range []signals.Kind{signals.Regular, signals.Extra} {
+		for _, kind := range []signals.Kind{signals.Periodic, signals.Early} {
 			if allocs := testing.AllocsPerRun(100, func() { n.Look(kind, noon, &into) }); allocs != 0 {
 				t.Errorf("%s: a %s look allocates %v times", name, kind, allocs)
 			}
@@ -155,12 +155,12 @@ func TestVanishedNodeIsUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got signals.Observations
-	n.Look(signals.Regular, noon, &got)
+	n.Look(signals.Periodic, noon, &got)
 	expectUnknown(t, got, signals.MemoryAvailable, "does not exist")
 	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "does not exist")
 	expectUnknown(t, got, signals.PIDAvailable, "does not exist")
 	text := got[signals.MemoryAvailable].Cause
-	if n.Look(signals.Extra, noon, &got); got[signals.MemoryAvailable].Cause != text {
+	if n.Look(signals.Early, noon, &got); got[signals.MemoryAvailable].Cause != text {
 		t.Errorf("cause became %q", got[signals.MemoryAvailable].Cause)
 	}
 }

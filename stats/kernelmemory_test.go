@@ -39,7 +39,7 @@ func TestKernelMemoryIsNotAvailable(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(proc, "meminfo"), line.ReplaceAll(text, []byte(meminfo)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, _ := look(t, o, signals.Extra)
+			got, _ := look(t, o, signals.Early)
 			return got
 		}
 		plenty := says("MemAvailable: 4000000 kB\n")[signals.MemoryAvailable]

@@ -76,12 +76,12 @@ func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signals.
 const (
 	lagShare = 10
 	lagLeast = 3
-	mostLag  = 20 * time.Millisecond
+	maxLag   = 20 * time.Millisecond
 )
 
 // rest is how long the pods are not read again.
 func (p *Pods) rest() time.Duration {
-	return min(lagShare*p.counting, max(mostLag, lagLeast*p.counting))
+	return min(lagShare*p.counting, max(maxLag, lagLeast*p.counting))
 }
 
 // usageOf is the usage of the node or of kubepods with counters that are up to
@@ -94,7 +94,7 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at ti
 	}
 	p := n.pods
 	// A pod is about to be chosen: what it goes by is used here, too, while it is new.
-	fresh := p.countedAt.After(c.used) && at.Sub(p.countedAt) < mostLag
+	fresh := p.countedAt.After(c.used) && at.Sub(p.countedAt) < maxLag
 	stands := c.stands(m, &u, limit)
 	switch rests := at.Sub(p.countedAt) < p.rest(); {
 	case fresh:

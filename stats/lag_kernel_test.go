@@ -60,7 +60,7 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 		}
 		collected := pods.countedAt
 		var seen signals.Observations
-		n.Look(signals.Extra, time.Now(), &seen)
+		n.Look(signals.Early, time.Now(), &seen)
 		if looked++; looked%after != 0 {
 			continue
 		}
@@ -69,7 +69,7 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 			t.Fatalf("%v, %+v", err, seen[signals.MemoryAvailable])
 		}
 		left := 512*mib - signals.Amount(u.Usage-u.ActiveFile-u.InactiveFile)
-		off := seen[signals.MemoryAvailable].Left() - left
+		off := seen[signals.MemoryAvailable].Headroom() - left
 		came := signals.Amount(u.Usage) - signals.Amount(before) // between the two, however far they are apart
 		worst, most = max(worst, off-max(came, 0), -off), max(most, signals.Amount(u.File))
 		if pods.countedAt != collected {

@@ -50,7 +50,7 @@ func (w *laggingNode) set(dir string, usage, anon, inactive uint64) {
 func (w *laggingNode) uses(what string, want uint64) signals.Observation {
 	w.t.Helper()
 	var seen signals.Observations
-	w.n.Look(signals.Extra, time.Now(), &seen)
+	w.n.Look(signals.Early, time.Now(), &seen)
 	o := seen[signals.AllocatableMemoryAvailable]
 	got := tib - int64(o.Available)
 	if off := got - int64(want); !o.Known || max(off, -off) > int64(2*unnoticed) {
@@ -107,7 +107,7 @@ func TestARateIsTakenBetweenCorrections(t *testing.T) {
 	w.set(w.kubepods, 22*unit, 5*unit, 15*unit)
 	w.set(w.pod, 22*unit, 12*unit, 10*unit)
 	w.pods.MeasureMemory([]signals.Pod{{UID: "ab"}}, nil)
-	if second := w.uses("after a measurement", 12*unit); second.Basis != first.Basis {
+	if second := w.uses("after a measurement", 12*unit); second.Epoch != first.Epoch {
 		t.Errorf("no rate is taken from %+v to %+v", first, second)
 	}
 }

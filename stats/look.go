@@ -25,7 +25,7 @@ const (
 // the node "/" on cgroup v1 it reads four files of memory (five if kubepods
 // exists) and, when regular, four of /proc.
 func (n *Node) Look(kind signals.Kind, at time.Time, into *signals.Observations) {
-	if kind == signals.Regular {
+	if kind == signals.Periodic {
 		n.refresh()
 		into[signals.PIDAvailable] = n.lookPIDs(at)
 		for s := signals.NodefsAvailable; s <= signals.ContainerfsInodesFree; s++ {
@@ -90,7 +90,7 @@ func (n *Node) lookMemory(capacity signals.Amount, at time.Time) signals.Observa
 // usage before it kills is told apart: it is used, as the kubelet counts.
 func observed(capacity signals.Amount, u cgroup.MemoryUsage, at time.Time, basis uint32) signals.Observation {
 	o := signals.Observed(capacity-signals.Amount(u.WorkingSet()), capacity, at)
-	o.Cache, o.Basis = signals.Amount(min(u.ActiveFile, u.WorkingSet())), basis
+	o.Cache, o.Epoch = signals.Amount(min(u.ActiveFile, u.WorkingSet())), basis
 	return o
 }
 

@@ -56,7 +56,7 @@ func expect(t *testing.T, got signals.Observations, s signals.Signal, available,
 
 func TestPageCacheInUseIsToldApart(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
-		got, _ := look(t, o, signals.Extra)
+		got, _ := look(t, o, signals.Early)
 		if got[signals.MemoryAvailable].Cache != 300*mib || got[signals.AllocatableMemoryAvailable].Cache != 50*mib {
 			t.Errorf("cache: %+v", got)
 		}
@@ -74,7 +74,7 @@ func expectUnknown(t *testing.T, got signals.Observations, s signals.Signal, cau
 // inactive page cache; kubepods has 600 of 800 MiB, 50 inactive.
 func TestLookAtTheMachine(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
-		got, n := look(t, o, signals.Regular)
+		got, n := look(t, o, signals.Periodic)
 		expect(t, got, signals.MemoryAvailable, memTotal4-1700*mib, memTotal4)
 		expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 		expect(t, got, signals.PIDAvailable, 32768-183, 32768)
@@ -91,7 +91,7 @@ func TestLookAtTheMachine(t *testing.T) {
 func TestLookAtACgroup(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup = "node"
-		got, _ := look(t, o, signals.Regular)
+		got, _ := look(t, o, signals.Periodic)
 		expect(t, got, signals.MemoryAvailable, 624*mib, 1024*mib)
 		expectUnknown(t, got, signals.AllocatableMemoryAvailable, "--kube-reserved")
 		if o.Hierarchy.Version == cgroup.V1 {
@@ -105,13 +105,13 @@ func TestLookAtACgroup(t *testing.T) {
 func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup, o.KubeReserved, o.SystemReserved = "/node", 200*mib, 24*mib
-		got, _ := look(t, o, signals.Regular)
+		got, _ := look(t, o, signals.Periodic)
 		expect(t, got, signals.AllocatableMemoryAvailable, 500*mib, 800*mib)
 		o.KubeReserved = 1000 * mib
-		got, _ = look(t, o, signals.Regular)
+		got, _ = look(t, o, signals.Periodic)
 		expectUnknown(t, got, signals.AllocatableMemoryAvailable, "leave nothing")
 		o.NodeCgroup = "/" // kubepods has a limit here: it counts, not the reservations
-		got, _ = look(t, o, signals.Regular)
+		got, _ = look(t, o, signals.Periodic)
 		expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 	})
 }
@@ -125,17 +125,17 @@ func TestTheMachineIsUnknownWithoutEveryCounter(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, o.ProcRoot, "meminfo", strings.Replace(string(text), "\n"+key+":", "\nNo"+key+":", 1))
-		got, _ := look(t, o, signals.Extra)
+		got, _ := look(t, o, signals.Early)
 		expectUnknown(t, got, signals.MemoryAvailable, key)
 	}
 }
 
 func TestExtraLooksReadOnlyMemory(t *testing.T) {
-	_, n := look(t, fixture(cgroup.V1, "cgroupfs"), signals.Regular)
+	_, n := look(t, fixture(cgroup.V1, "cgroupfs"), signals.Periodic)
 	var got signals.Observations
 	before := signals.Observed(7, 9, noon.Add(-time.Second))
 	got[signals.PIDAvailable] = before
-	n.Look(signals.Extra, noon, &got)
+	n.Look(signals.Early, noon, &got)
 	if got[signals.PIDAvailable] != before {
 		t.Errorf("pid.available became %+v", got[signals.PIDAvailable])
 	}
@@ -179,7 +179,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 			o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 			o.NodeCgroup, o.KubeReserved = "/node", 224*mib
 			write(t, o.Hierarchy.Dir("memory", "/node"), c.file, c.text)
-			got, _ := look(t, o, signals.Regular)
+			got, _ := look(t, o, signals.Periodic)
 			for _, s := range c.unknown {
 				expectUnknown(t, got, s, c.cause)
 			}
@@ -196,10 +196,10 @@ func TestBrokenProcIsUnknown(t *testing.T) {
 		"sys/kernel/threads-max": signals.PIDAvailable,
 	} {
 		o := tree(t, fixture(cgroup.V1, "cgroupfs"))
-		_, n := look(t, o, signals.Regular)
+		_, n := look(t, o, signals.Periodic)
 		write(t, o.ProcRoot, file, "nonsense\n")
 		var got signals.Observations
-		n.Look(signals.Regular, noon, &got)
+		n.Look(signals.Periodic, noon, &got)
 		expectUnknown(t, got, s, file)
 	}
 }
@@ -207,7 +207,7 @@ func TestBrokenProcIsUnknown(t *testing.T) {
 func TestAvailableMayBeNegative(t *testing.T) {
 	o := tree(t, fixture(cgroup.V1, "cgroupfs"))
 	write(t, o.Hierarchy.Dir("memory", "/kubepods"), "memory.limit_in_bytes", "104857600\n")
-	got, _ := look(t, o, signals.Regular)
+	got, _ := look(t, o, signals.Periodic)
 	expect(t, got, signals.AllocatableMemoryAvailable, -450*mib, 100*mib)
 }
 
@@ -215,7 +215,7 @@ func TestLimitAboveTheMachineCountsAsTheMachine(t *testing.T) {
 	o := tree(t, fixture(cgroup.V2, "cgroupfs"))
 	o.NodeCgroup = "/node"
 	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.max", "1099511627776\n")
-	got, _ := look(t, o, signals.Regular)
+	got, _ := look(t, o, signals.Periodic)
 	expect(t, got, signals.MemoryAvailable, memTotal4-400*mib, memTotal4)
 }
 
@@ -226,10 +226,10 @@ func TestUnlimitedNodeHasItsAncestorsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.NodeCgroup = "/node/inner"
-	got, _ := look(t, o, signals.Regular)
+	got, _ := look(t, o, signals.Periodic)
 	expect(t, got, signals.MemoryAvailable, 724*mib, 1024*mib)
 	write(t, o.Hierarchy.Dir("memory", "/node"), "memory.limit_in_bytes", "9223372036854771712\n")
-	got, _ = look(t, o, signals.Regular)
+	got, _ = look(t, o, signals.Periodic)
 	expect(t, got, signals.MemoryAvailable, memTotal4-300*mib, memTotal4)
 }
 
@@ -239,14 +239,14 @@ func TestKubepodsMayComeLater(t *testing.T) {
 	if err := os.Rename(kubepods, aside); err != nil {
 		t.Fatal(err)
 	}
-	got, n := look(t, o, signals.Regular)
+	got, n := look(t, o, signals.Periodic)
 	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "kubepods")
 	if err := os.Rename(aside, kubepods); err != nil {
 		t.Fatal(err)
 	}
-	n.Look(signals.Extra, noon, &got) // does not search
+	n.Look(signals.Early, noon, &got) // does not search
 	expectUnknown(t, got, signals.AllocatableMemoryAvailable, "kubepods")
-	n.Look(signals.Regular, noon, &got)
+	n.Look(signals.Periodic, noon, &got)
 	expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 }
 

@@ -39,7 +39,7 @@ func TestPods_MoveToCgroupRootOfKubelet(t *testing.T) {
 		t.Helper()
 		measured := pods.Measure(list, nil)
 		var seen signals.Observations
-		node.Look(signals.Regular, time.Now(), &seen)
+		node.Look(signals.Periodic, time.Now(), &seen)
 		if o := seen[signals.AllocatableMemoryAvailable]; (measured[0].Usage != nil) != found || int64(o.Capacity) != capacity {
 			t.Errorf("%+v, %+v, want found %t of %d bytes", measured[0].Usage, o, found, capacity)
 		}

@@ -105,7 +105,7 @@ func (s *sampler) believe(usages map[string]signals.Usage, now time.Time) (fault
 				err = e
 			}
 		}
-		if p := u.Processes.Value; p < 0 || p > mostPIDs {
+		if p := u.Processes.Value; p < 0 || p > maxPIDs {
 			u.Processes = signals.Measured[signals.PIDs]{}
 			err = fmt.Errorf("%d processes", p)
 		}
@@ -117,8 +117,8 @@ func (s *sampler) believe(usages map[string]signals.Usage, now time.Time) (fault
 	return fault
 }
 
-// mostPIDs is PID_MAX_LIMIT of include/linux/threads.h.
-const mostPIDs = 1 << 22
+// maxPIDs is PID_MAX_LIMIT of include/linux/threads.h.
+const maxPIDs = 1 << 22
 
 // limit makes memory unknown that the machine does not have.
 func (s *sampler) limit(memory *signals.Measured[signals.Bytes]) error {

@@ -164,12 +164,12 @@ func (r *round) visit(key string, find func() (watched, error)) {
 	r.all = append(r.all, comparison{w, before, now})
 }
 
-// leastShare of the time counts as waiting: what memory.pressure itself writes
+// minShare of the time counts as waiting: what memory.pressure itself writes
 // as 0.00 % does not.
-const leastShare = 1e-4
+const minShare = 1e-4
 
 func stalled(s *signals.Stall) bool {
-	return s.AtMax > 0 || s.AtHigh > 0 || s.OOMKills > 0 || share(s) >= leastShare
+	return s.AtMax > 0 || s.AtHigh > 0 || s.OOMKills > 0 || share(s) >= minShare
 }
 
 // share is the part of the time in which a task waited for memory, 0 if that is

@@ -97,7 +97,7 @@ func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look, calm, kill := eviction.ShortestInterval, eviction.CalmInterval, eviction.KillTime
+	look, calm, kill := eviction.MinInterval, eviction.RelaxedInterval, eviction.KillTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 	for _, want := range []string{
 		"no sooner than " + millis(look) + " (" + millis(calm) + " while memory does not fall)",
@@ -105,7 +105,7 @@ func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
 		"fill rate ≤ threshold / " + millis(kill+look),
 		"r × " + millis(eviction.RateWindow+kill+2*calm),
 		"`--early-eviction-horizon` is at least " + millis(kill+look),
-		"(" + millis(eviction.DefaultReactionReserve) + ")",
+		"(" + millis(eviction.DefaultEarlyEvictionHorizon) + ")",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("docs/operations.md does not say %q any more: the constants of eviction/pace.go changed, or the text did; thresholds are sized by it", want)

@@ -11,10 +11,10 @@ import (
 
 // Limits in lines. What is longer is doing two things, or is a table.
 const (
-	mostInFunction     = 70
-	mostInCoreFunction = 40
-	mostInFile         = 400
-	mostInTestFile     = 600
+	maxInFunction     = 70
+	maxInCoreFunction = 40
+	maxInFile         = 400
+	maxInTestFile     = 600
 )
 
 // excepted from the limits, each for its reason: "FILE" or "FILE FUNCTION".
@@ -34,9 +34,9 @@ func TestSizes(t *testing.T) {
 		return found
 	}
 	for _, s := range tree.sources {
-		limit := mostInFile
+		limit := maxInFile
 		if s.test {
-			limit = mostInTestFile
+			limit = maxInTestFile
 		}
 		if n := s.lines(); n > limit && !allowed(s.name) {
 			t.Errorf("%s has %d lines, at most %d: split it by what it does", s.name, n, limit)
@@ -52,9 +52,9 @@ func TestSizes(t *testing.T) {
 
 func (t *tree) checkFunctions(test *testing.T, s *source, allowed func(string) bool) {
 	test.Helper()
-	limit := mostInFunction
+	limit := maxInFunction
 	if !s.test && (isCore(s.dir) || isCheck(s.name)) {
-		limit = mostInCoreFunction
+		limit = maxInCoreFunction
 	}
 	for _, d := range s.file.Decls {
 		f, ok := d.(*ast.FuncDecl)

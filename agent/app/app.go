@@ -75,10 +75,10 @@ func Run(ctx context.Context, c *config.Agent, o Options) error {
 // newLoop returns the loop with an implementation of each of its ports.
 func (a *app) newLoop(policy *eviction.Policy) *agent.Agent {
 	notifier, stalls := a.wakers()
-	return agent.New(agent.Settings{Period: a.config.MonitoringPeriod, MaxFillRate: a.config.FillRate(), TellLooks: a.config.Verbosity >= 2}, agent.Parts{
+	return agent.New(agent.Settings{Period: a.config.MonitoringPeriod, MaxFillRate: a.config.FillRate(), LogChecks: a.config.Verbosity >= 2}, agent.Parts{
 		Machine: restoredMachine(policy, a.state, a.log), Observer: a.node, Pods: a.node, Victims: a.node, Collector: a.garbage,
-		Inventory: a.node, Reporter: a.reporter, Notifier: notifier, Thread: a.thread, Stalls: stalls, Policy: a.policies.current, Leaving: a.shutdownReason,
-		Arming: a.arming, Restraint: a.openLimiter(time.Now()), RestraintSaved: a.saveLimiter, Holders: a.node,
+		Inventory: a.node, Reporter: a.reporter, Notifier: notifier, Thread: a.thread, Stalls: stalls, Policy: a.policies.current, Draining: a.shutdownReason,
+		Arming: a.arming, Limiter: a.openLimiter(time.Now()), LimiterSaved: a.saveLimiter, Consumers: a.node,
 	})
 }
 

@@ -71,14 +71,14 @@ func (v *timedVictim) Immediate(ctx, telling, waiting context.Context, wait time
 
 // Report implements agent.Reporter.
 func (c *manyProcesses) Report(d *agent.Decision) {
-	if d.Decision == agent.Settled && !c.over {
+	if d.Decision == agent.ReclaimDone && !c.over {
 		c.killing, c.over, c.whole = false, true, time.Since(c.begun)
 		close(c.settled)
 	}
 }
 
-func (*manyProcesses) Looked(*agent.Outcome, *eviction.Policy) {}
-func (*manyProcesses) Save(eviction.Saved)                     {}
+func (*manyProcesses) Checked(*agent.Outcome, *eviction.Policy) {}
+func (*manyProcesses) Save(eviction.Saved)                      {}
 
 // A kill of 16,000 processes delays no observation of memory, neither before nor after its
 // deadline: another pod may fill the memory meanwhile.
@@ -109,7 +109,7 @@ func TestKill_MemoryIsObservedDuringKill(t *testing.T) {
 	}
 	// One is due every 5 ms during the call and every 20 ms after it. A thread without a
 	// real-time class makes one in a hundred.
-	if due := int(c.whole / (4 * eviction.ShortestInterval)); c.looks < due/2 {
+	if due := int(c.whole / (4 * eviction.MinInterval)); c.looks < due/2 {
 		t.Errorf("%d looks during a kill of %s, at least %d were due", c.looks, c.whole, due)
 	}
 }
@@ -164,6 +164,6 @@ func newManyProcesses(t *testing.T) *manyProcesses {
 	}
 	t.Cleanup(n.close)
 	n.source = podList{{UID: uid, Namespace: "default", Name: "crowd", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
-	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), stateWithoutFile(false), &evict.Ladder{}
+	n.directories, n.arming, n.evictor = stats.OpenDirectories(stats.DirectoryOptions{}), stateWithoutFile(false), &evict.Evictor{}
 	return &manyProcesses{node: n, settled: make(chan struct{})}
 }

@@ -72,7 +72,7 @@ func (g *garbageCollector) informed() bool {
 }
 
 // Collect implements agent.Collector.
-func (g *garbageCollector) Collect(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) []signals.Reclaimer {
+func (g *garbageCollector) Collect(ctx context.Context, what []signals.Garbage, enough func(*signals.Observations) bool) []signals.Garbage {
 	begun := time.Now()
 	ran, done := g.free(ctx, what, enough)
 	if done {
@@ -85,7 +85,7 @@ func (g *garbageCollector) Collect(ctx context.Context, what []signals.Reclaimer
 	return ran
 }
 
-func (g *garbageCollector) free(ctx context.Context, what []signals.Reclaimer, enough func(*signals.Observations) bool) (ran []signals.Reclaimer, done bool) {
+func (g *garbageCollector) free(ctx context.Context, what []signals.Garbage, enough func(*signals.Observations) bool) (ran []signals.Garbage, done bool) {
 	if g.collector == nil || len(what) == 0 {
 		return nil, false
 	}
@@ -219,11 +219,11 @@ type gcReporter struct {
 
 var (
 	collectedFor = map[string]metrics.Reason{"space": metrics.Space, "age": metrics.Age}
-	freedBy      = map[signals.Reclaimer]metrics.Freer{signals.DeadContainers: metrics.Containers, signals.UnusedImages: metrics.Images}
+	freedBy      = map[signals.Garbage]metrics.Freer{signals.DeadContainers: metrics.Containers, signals.UnusedImages: metrics.Images}
 )
 
 func (c gcReporter) Event(reason, message string) { c.event(reason, message) }
 
 func (c gcReporter) Collected(kind string, n int) { c.metrics.ImagesCollected(collectedFor[kind], n) }
 
-func (c gcReporter) Freed(what signals.Reclaimer, bytes int64) { c.metrics.Freed(freedBy[what], bytes) }
+func (c gcReporter) Freed(what signals.Garbage, bytes int64) { c.metrics.Freed(freedBy[what], bytes) }

@@ -156,7 +156,7 @@ func (discardReporter) Event(string, string) {}
 
 func (discardReporter) Collected(string, int) {}
 
-func (discardReporter) Freed(signals.Reclaimer, int64) {}
+func (discardReporter) Freed(signals.Garbage, int64) {}
 
 func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -178,7 +178,7 @@ func TestCollector_KeepsImageOfSandboxes(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 2 {
-				collector.Relieve(ctx, []signals.Reclaimer{signals.UnusedImages}, func() bool { return false })
+				collector.Relieve(ctx, []signals.Garbage{signals.UnusedImages}, func() bool { return false })
 			}
 			if slices.Sort(c.runtime.gone); !slices.Equal(c.runtime.gone, c.gone) {
 				t.Errorf("removed %v, want %v", c.runtime.gone, c.gone)

@@ -33,7 +33,7 @@ type node struct {
 	source      podSource     // nil: no pods are known
 	stalls      *stats.Stalls // nil: stalls wake nothing
 	killer      *kill.Killer
-	evictor     *evict.Ladder
+	evictor     *evict.Evictor
 	arming      *armingState
 	sandboxes   *sandboxes
 	evicted     evictedPods
@@ -65,7 +65,7 @@ func openNode(c *config.Agent, log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, evictor: &evict.Ladder{}, sandboxes: newSandboxes(), log: log}
+	n := &node{hierarchy: options.Hierarchy, places: options.Places, restored: map[string]bool{}, stats: observed, evictor: &evict.Evictor{}, sandboxes: newSandboxes(), log: log}
 	if n.killer, err = kill.New(n.hierarchy); err != nil {
 		observed.Close()
 		return nil, err
@@ -101,16 +101,16 @@ func (n *node) close() {
 }
 
 // slowCheck is longer than a check of memory takes with a processor of its own.
-const slowCheck = eviction.ShortestInterval / 2
+const slowCheck = eviction.MinInterval / 2
 
 // Observe implements agent.Observer.
 func (n *node) Observe(into *signals.Observations, kind signals.Kind) {
 	begun := time.Now()
 	n.stats.Look(kind, begun, into)
 	if time.Since(begun) > slowCheck { // it waited in between: the time of the observation is not known well
-		n.stats.Look(signals.Extra, time.Now(), into)
+		n.stats.Look(signals.Early, time.Now(), into)
 	}
-	if kind == signals.Regular {
+	if kind == signals.Periodic {
 		n.disks.Observe(into)
 	}
 	n.metrics.Look(kind, time.Since(begun))
@@ -165,8 +165,8 @@ func (n *node) Refresh(context.Context) {
 // Stalls implements agent.Stalls.
 func (n *node) Stalls() []signals.Stall { return n.stalls.Since(n.pods(), time.Now()) }
 
-// Holders implements agent.Holders.
-func (n *node) Holders() []signals.Holder { return n.stats.Holders() }
+// Consumers implements agent.Holders.
+func (n *node) Consumers() []signals.Consumer { return n.stats.Consumers() }
 
 // maxEvicted bounds the number of evicted pods that are known.
 const maxEvicted = 1000

@@ -25,7 +25,7 @@ func (a *app) openEvictor(ctx context.Context) error {
 	if a.apiPods == nil {
 		return nil
 	}
-	var previous []podstatus.Debt
+	var previous []podstatus.PendingStatus
 	if a.state != nil {
 		previous = loadPendingStatuses(a.state, a.log)
 	}
@@ -33,7 +33,7 @@ func (a *app) openEvictor(ctx context.Context) error {
 	if a.runtime != nil {
 		options.Running = running(a.runtime)
 	}
-	teller := podstatus.New(a.api.Urgent(), a.api.NodeName(), a.log, func(debts []podstatus.Debt) {
+	teller := podstatus.New(a.api.Urgent(), a.api.NodeName(), a.log, func(debts []podstatus.PendingStatus) {
 		a.metrics.StatusDebts(len(debts))
 		if a.state != nil {
 			a.state.Save(statusesSection, debts)
@@ -57,18 +57,18 @@ func (a *app) openEvictor(ctx context.Context) error {
 }
 
 // newEvictor returns the evictor of pods that come from the API server.
-func newEvictor(c *client.Connection, way string, teller *podstatus.Teller, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Ladder, *softEvictions, error) {
+func newEvictor(c *client.Connection, way string, teller *podstatus.Reporter, pods *apiPods, m *metrics.Metrics, publish func([]podstatus.Request), log *slog.Logger) (*evict.Evictor, *softEvictions, error) {
 	soft, err := podstatus.NewSoft(way, c.Urgent(), publish)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := &softEvictions{soft: soft, pods: pods, metrics: m, log: log, outstanding: map[string]podstatus.Notice{}}
-	return &evict.Ladder{Status: &statusReporter{teller, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
+	return &evict.Evictor{Status: &statusReporter{teller, pods, m}, Soft: r, Refused: r.logRefusal}, r, nil
 }
 
 // A statusReporter implements evict.Status by patches of pod statuses.
 type statusReporter struct {
-	reporter *podstatus.Teller
+	reporter *podstatus.Reporter
 	pods     *apiPods
 	metrics  *metrics.Metrics
 }
@@ -87,9 +87,9 @@ func statusNotice(n evict.Notice, pods *apiPods) podstatus.Notice {
 	return converted
 }
 
-func (s *statusReporter) Owe(n evict.Notice) { s.reporter.Owe(statusNotice(n, s.pods)) }
+func (s *statusReporter) Enqueue(n evict.Notice) { s.reporter.Enqueue(statusNotice(n, s.pods)) }
 
-func (s *statusReporter) Tell(ctx context.Context, n evict.Notice) error {
+func (s *statusReporter) Report(ctx context.Context, n evict.Notice) error {
 	err := s.reporter.Evicted(ctx, statusNotice(n, s.pods))
 	if err != nil {
 		s.metrics.APIFailed(metrics.PatchPodStatus)
@@ -97,9 +97,9 @@ func (s *statusReporter) Tell(ctx context.Context, n evict.Notice) error {
 	return err
 }
 
-func (s *statusReporter) Killed(n evict.Notice) { s.reporter.Killed(n.Eviction.Pod.UID) }
+func (s *statusReporter) Commit(n evict.Notice) { s.reporter.Commit(n.Eviction.Pod.UID) }
 
-func (s *statusReporter) Spared(n evict.Notice) { s.reporter.Spared(n.Eviction.Pod.UID) }
+func (s *statusReporter) Cancel(n evict.Notice) { s.reporter.Cancel(n.Eviction.Pod.UID) }
 
 func (s *statusReporter) Announce(n evict.Notice) { s.reporter.Announce(statusNotice(n, s.pods)) }
 

@@ -52,9 +52,9 @@ type vitals struct {
 
 var errNoMemory = errors.New("the node's memory can not be observed")
 
-// Looked implements agent.Reporter. It does not allocate in an early check that changes
+// Checked implements agent.Reporter. It does not allocate in an early check that changes
 // nothing.
-func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
+func (r *reporter) Checked(o *agent.Outcome, p *eviction.Policy) {
 	s := o.Snapshot
 	r.pulse.Beat()
 	r.metrics.Woken(s.Woken)
@@ -68,7 +68,7 @@ func (r *reporter) Looked(o *agent.Outcome, p *eviction.Policy) {
 	}
 	r.updateCrossings(s, p)
 	changed := o.Verdict.Conditions != r.lastConditions
-	if r.lastConditions = o.Verdict.Conditions; changed || s.Kind == signals.Regular {
+	if r.lastConditions = o.Verdict.Conditions; changed || s.Kind == signals.Periodic {
 		r.metrics.Conditions(r.lastConditions)
 		r.reportConditions(s, p)
 	}
@@ -80,14 +80,14 @@ func (r *reporter) record(o *agent.Outcome) {
 	for range o.Failed {
 		r.metrics.EvictionFailed()
 	}
-	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.StoodBy == "" && o.Held == (limiter.Hold{})) && r.events != nil && r.arming.armed() {
+	if t := o.Verdict.Target; t != nil && (o.Evicted != nil || o.Blocked == "" && o.Limit == (limiter.Limit{})) && r.events != nil && r.arming.armed() {
 		r.events.Attempting(t.Signal, o.Snapshot.At)
 	}
 	e := o.Evicted
 	switch {
 	case e == nil:
 		return
-	case o.Rehearsed:
+	case o.DryRun:
 		r.metrics.Rehearsed(e.Cause)
 		return
 	}
@@ -150,25 +150,25 @@ func (r *reporter) reportConditions(s *signals.Snapshot, p *eviction.Policy) {
 func (r *reporter) Report(d *agent.Decision) {
 	r.lines.JSON(d)
 	switch {
-	case d.Decision == agent.Evicted && d.ToSignal != nil:
+	case d.Decision == agent.Evicted && d.KillTime != nil:
 		if s, err := signals.Parse(d.Signal); err == nil {
-			toSignal := time.Duration(*d.ToSignal * float64(time.Millisecond))
+			toSignal := time.Duration(*d.KillTime * float64(time.Millisecond))
 			if since := r.crossed[s]; !since.IsZero() {
 				toSignal += d.Time.Sub(since)
 			}
 			r.metrics.CrossingToKill(toSignal)
 		}
-		if !d.Lingering {
-			r.metrics.DecisionToDead(time.Duration(*d.ToEmpty * float64(time.Millisecond)))
+		if !d.ProcessesRemain {
+			r.metrics.DecisionToDead(time.Duration(*d.ExitTime * float64(time.Millisecond)))
 		}
 	case d.Decision == agent.Terminated && len(d.Failed) == 0:
 		r.metrics.Evicted(d.Signal)
 		r.release(d.Signal, d.UID)
-	case d.Held != "":
+	case d.LimitedBy != "":
 		r.reportLimited(d)
-	case d.Decision == agent.Settled && d.Freed != nil:
+	case d.Decision == agent.ReclaimDone && d.FreedBytes != nil:
 		if s, err := signals.Parse(d.Signal); err == nil && s.Definition().Unit == signals.UnitBytes {
-			r.metrics.Freed(metrics.Eviction, *d.Freed)
+			r.metrics.Freed(metrics.Eviction, *d.FreedBytes)
 		}
 	}
 }
@@ -227,9 +227,9 @@ func (a *app) openReporter(ctx context.Context) error {
 // reportLimited counts evictions that the limiter blocks, and creates an event if evictions
 // are ineffective.
 func (r *reporter) reportLimited(d *agent.Decision) {
-	r.metrics.EvictionsHeld(d.Held)
-	if d.Decision == agent.Futile && r.events != nil && r.arming.armed() {
-		r.events.Futile(d.Why + consumersText(d.Holders))
+	r.metrics.EvictionsHeld(d.LimitedBy)
+	if d.Decision == agent.Ineffective && r.events != nil && r.arming.armed() {
+		r.events.Futile(d.Reason + consumersText(d.MemoryConsumers))
 	}
 }
 
@@ -237,7 +237,7 @@ func (r *reporter) reportLimited(d *agent.Decision) {
 const maxNamed = 3
 
 // consumersText describes the first memory consumers for an event.
-func consumersText(consumers []signals.Holder) (text string) {
+func consumersText(consumers []signals.Consumer) (text string) {
 	for i, h := range consumers[:min(len(consumers), maxNamed)] {
 		text += [...]string{"; held by ", ", "}[min(i, 1)] + h.Name + " " + signals.Format(signals.Amount(h.Bytes), signals.UnitBytes)
 	}

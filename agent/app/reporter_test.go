@@ -45,7 +45,7 @@ func TestReporter_RemovesLayersWhenPodHasEnded(t *testing.T) {
 		{"at once", true, nil, 1},
 		{"asked to end", false, nil, 0},
 		{"taken back", false, &agent.Decision{Decision: agent.Withdrawn}, 0},
-		{"could not be ended", false, &agent.Decision{Decision: agent.Terminated, Failed: []agent.Place{{}}}, 0},
+		{"could not be ended", false, &agent.Decision{Decision: agent.Terminated, Failed: []agent.PodReason{{}}}, 0},
 		{"ended softly", false, &agent.Decision{Decision: agent.Terminated}, 1},
 	} {
 		t.Run(tc.about, func(t *testing.T) {

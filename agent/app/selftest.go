@@ -57,7 +57,7 @@ func (a *app) localChecks(policy *eviction.Policy) []agent.Check {
 func (n *node) canObserve(s signals.Signal) func(context.Context) error {
 	return func(context.Context) error {
 		var o signals.Observations
-		n.Observe(&o, signals.Regular)
+		n.Observe(&o, signals.Periodic)
 		if !o[s].Known {
 			return errors.New(o[s].Cause)
 		}

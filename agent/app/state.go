@@ -75,7 +75,7 @@ const limiterSection = "restraint"
 
 // openLimiter returns the limiter with the evictions of the state file, so that a restart
 // does not reset its limits.
-func (a *app) openLimiter(now time.Time) *limiter.Restraint {
+func (a *app) openLimiter(now time.Time) *limiter.Limiter {
 	r := limiter.New(a.config.Limits.Policy())
 	if a.state == nil {
 		return r
@@ -114,14 +114,14 @@ const maxQuotedStatus = 2 << 10
 
 // loadPendingStatuses returns the pod statuses and events that the API server has not
 // accepted yet. Each is read by itself, and logged if it can not be read.
-func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.Debt) {
+func loadPendingStatuses(s *checkpoint.Sections, log *slog.Logger) (debts []podstatus.PendingStatus) {
 	var all []json.RawMessage
 	if err := s.Load(statusesSection, &all); err != nil {
 		log.Error("what is owed to the API server is lost", "error", err)
 		return nil
 	}
 	for _, raw := range all {
-		var d podstatus.Debt
+		var d podstatus.PendingStatus
 		err := json.Unmarshal(raw, &d)
 		n := &d.Notice
 		if err != nil && errors.As(err, new(*json.UnmarshalTypeError)) && n.UID != "" && n.Name != "" && n.Namespace != "" && !n.Decided.IsZero() {

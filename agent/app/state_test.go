@@ -66,7 +66,7 @@ func checkGolden(t *testing.T, s *checkpoint.Sections, book *logcapture.Book) {
 			Evictions: []time.Time{at}, Reliefs: []limiter.SavedRelief{{Condition: "MemoryPressure", Futile: 1, Holds: 1, Until: at.Add(time.Minute)}},
 			Owners: []limiter.SavedHistory{{Owner: "o", Evictions: []time.Time{at}, Waits: 1, Until: at.Add(time.Minute)}},
 		}},
-		"debts": {loadPendingStatuses(s, log), []podstatus.Debt{
+		"debts": {loadPendingStatuses(s, log), []podstatus.PendingStatus{
 			{Notice: podstatus.Notice{UID: "u1", Namespace: "ns", Name: "a", Cause: "memory.available", Message: "m", Annotations: map[string]string{"k": "v"}, DisruptionTarget: true, Decided: at, Killed: []string{"c1"}, ObservedGeneration: 2}, Ended: true, Status: true, Event: true},
 			{Notice: podstatus.Notice{UID: "u2", Namespace: "ns", Name: "b", Cause: "nodefs.available", Message: "m2", Decided: at}, Event: true, Again: true},
 		}},
@@ -256,7 +256,7 @@ func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 	machine, then := eviction.New(policy), now.Add(-61*time.Minute).Round(0)
 	before := low
 	before[signals.MemoryAvailable].Time = then
-	machine.Look(&signals.Snapshot{At: then, Kind: signals.Regular, Node: before})
+	machine.Evaluate(&signals.Snapshot{At: then, Kind: signals.Periodic, Node: before})
 	decisions, err := json.Marshal(machine.Save())
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestState_GracePeriodContinuesAfterRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := restoredMachine(policy, sections, (&logcapture.Book{}).Logger()).Look(&signals.Snapshot{At: now.Add(time.Second), Kind: signals.Regular, Node: low})
+		v := restoredMachine(policy, sections, (&logcapture.Book{}).Logger()).Evaluate(&signals.Snapshot{At: now.Add(time.Second), Kind: signals.Periodic, Node: low})
 		sections.Close()
 		if (v.Target != nil) != ends {
 			t.Errorf("clock %q: the verdict is %+v", clock, v)
@@ -313,7 +313,7 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 	first.saveLimiter(r.Save())
 	first.state.Close()
 	second := restart(t, path, book.Logger())
-	if hold := second.openLimiter(now).Spent("ns", false, now); hold.By != limiter.Budget || hold.Until.Sub(now) != time.Hour {
+	if hold := second.openLimiter(now).Spent("ns", false, now); hold.By != limiter.Quota || hold.Until.Sub(now) != time.Hour {
 		t.Errorf("after a restart: %+v", hold)
 	}
 	second.state.Save(limiterSection, "no restraint at all")
@@ -326,7 +326,7 @@ func TestState_LimiterSurvivesRestart(t *testing.T) {
 }
 
 func TestConsumersText(t *testing.T) {
-	held := []signals.Holder{{Name: "cgroup daemon", Bytes: 300 << 20}, {Name: "pods (kubepods)", Bytes: 100 << 20}, {Name: "slab, unreclaimable", Bytes: 3 << 20}, {Name: "page tables", Bytes: 1 << 20}}
+	held := []signals.Consumer{{Name: "cgroup daemon", Bytes: 300 << 20}, {Name: "pods (kubepods)", Bytes: 100 << 20}, {Name: "slab, unreclaimable", Bytes: 3 << 20}, {Name: "page tables", Bytes: 1 << 20}}
 	if got, want := consumersText(held), "; held by cgroup daemon 300Mi, pods (kubepods) 100Mi, slab, unreclaimable 3Mi"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

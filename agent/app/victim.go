@@ -42,7 +42,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 // cgroup as that was when the pod was measured.
 type victim struct {
 	mayAct     func() error // called right before a signal; an error prevents it
-	evictor    *evict.Ladder
+	evictor    *evict.Evictor
 	eviction   *eviction.Eviction
 	killer     *kill.Killer
 	evicted    *evictedPods
@@ -70,13 +70,13 @@ func (v *victim) result(r evict.Result, err error) (agent.Killed, error) {
 	if err == nil && !r.Withdrawn {
 		v.evicted.add(v.target)
 	}
-	k := agent.Killed{Processes: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, ToStatus: r.ToTold, Lingering: r.Lingering, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
+	k := agent.Killed{Processes: r.Signalled, SignalTime: r.SignalTime, ExitTime: r.ExitTime, StatusTime: r.StatusTime, ProcessesRemain: r.ProcessesRemain, Rest: r.Rest, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp,
 		Unmounting: v.held != nil && r.Signalled == 0}
 	switch {
-	case r.Told:
-		k.Status = agent.StatusTold
-	case r.Owed:
-		k.Status = agent.StatusOwed
+	case r.Reported:
+		k.Status = agent.StatusReported
+	case r.Pending:
+		k.Status = agent.StatusPending
 	}
 	return k, err
 }
@@ -125,12 +125,12 @@ func (v *victim) Await(ctx context.Context) error {
 // endedOf converts the result of a kill. Returns the error of a kill that could not begin.
 // After the first signal, and while the kill goes on, an error means that processes remain.
 func endedOf(r kill.Result, err error) (evict.Ended, error) {
-	e := evict.Ended{Signalled: r.Signalled, ToSignal: r.ToSignal, ToEmpty: r.ToEmpty, Rest: r.Rest}
+	e := evict.Ended{Signalled: r.Signalled, SignalTime: r.ToSignal, ExitTime: r.ToEmpty, Rest: r.Rest}
 	switch {
 	case errors.Is(err, kill.ErrGone): // no process is left: the goal, not a fault
 		return e, nil
 	case err != nil && (r.Signalled > 0 || r.Rest != nil):
-		e.Lingering = true
+		e.ProcessesRemain = true
 		return e, nil
 	}
 	return e, err

@@ -49,7 +49,7 @@ func endedPod(t *testing.T, how func(*victim) (agent.Killed, error)) (n *node, b
 	t.Cleanup(func() { _ = k.Close() })
 	listed := podList{{UID: pod.UID, Namespace: "default", Name: "p", Containers: []signals.Container{{Name: "main", ID: "main"}}}}
 	n = &node{cgroups: stats.OpenPods(h, box.Path()), source: listed, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, evictor: &evict.Ladder{}, arming: stateWithoutFile(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
+		killer: k, evictor: &evict.Evictor{}, arming: stateWithoutFile(false), sandboxes: &sandboxes{}, hierarchy: h, log: slog.New(slog.DiscardHandler)}
 	n.provider = n.cgroups
 	n.sandboxes.set([]cri.Sandbox{{ID: "pause", UID: pod.UID}})
 	t.Cleanup(n.cgroups.Close)
@@ -104,7 +104,9 @@ func TestVictim_EndedPodIsNoVictim(t *testing.T) {
 // evicted again for any reason, unless it runs again.
 func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
 	for name, how := range map[string]func(*victim) (agent.Killed, error){
-		"hard": func(v *victim) (agent.Killed, error) { return v.Immediate(t.Context(), t.Context(), t.Context(), time.Minute) },
+		"hard": func(v *victim) (agent.Killed, error) {
+			return v.Immediate(t.Context(), t.Context(), t.Context(), time.Minute)
+		},
 		"soft": func(v *victim) (agent.Killed, error) {
 			return v.Graceful(t.Context(), time.Minute, agent.Changes{})
 		},
@@ -126,16 +128,16 @@ func TestMeasure_EvictedPodIsNoCandidateUntilItRuns(t *testing.T) {
 // countingStatus is an API server that answers at once.
 type countingStatus struct{ statuses int }
 
-func (r *countingStatus) Owe(evict.Notice) {}
+func (r *countingStatus) Enqueue(evict.Notice) {}
 
-func (r *countingStatus) Tell(context.Context, evict.Notice) error {
+func (r *countingStatus) Report(context.Context, evict.Notice) error {
 	r.statuses++
 	return nil
 }
 
-func (r *countingStatus) Killed(evict.Notice) {}
+func (r *countingStatus) Commit(evict.Notice) {}
 
-func (r *countingStatus) Spared(evict.Notice) {}
+func (r *countingStatus) Cancel(evict.Notice) {}
 
 func (r *countingStatus) Announce(evict.Notice) {}
 
@@ -183,7 +185,7 @@ func newNodeWithHeldMemory(t *testing.T) *nodeWithHeldMemory {
 	}
 	box.Run(t, boxed[1], "main", "fill 60MiB")
 	w.node = &node{hierarchy: h, cgroups: stats.OpenPods(h, box.Path()), source: pods, directories: stats.OpenDirectories(stats.DirectoryOptions{}),
-		killer: k, evictor: &evict.Ladder{Status: w.server}, arming: stateWithoutFile(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
+		killer: k, evictor: &evict.Evictor{Status: w.server}, arming: stateWithoutFile(false), sandboxes: &sandboxes{}, log: slog.New(slog.DiscardHandler)}
 	w.provider = w.cgroups
 	t.Cleanup(w.cgroups.Close)
 	return w
@@ -217,7 +219,7 @@ func TestVictim_PodWithoutProcessesThatHoldsMemory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	killed, err := v.Immediate(ctx, ctx, t.Context(), time.Minute)
-	if err != nil || killed.Processes != 0 || killed.Status != agent.StatusTold || !killed.Unmounting || w.server.statuses != 1 {
+	if err != nil || killed.Processes != 0 || killed.Status != agent.StatusReported || !killed.Unmounting || w.server.statuses != 1 {
 		t.Errorf("%+v, %v, %d statuses", killed, err, w.server.statuses)
 	}
 	if got := strings.Join(w.ranked(t), " "); got != "innocent" {
@@ -254,12 +256,12 @@ func TestVictim_SkipsPodWhoseMemoryCanNotBeFreed(t *testing.T) {
 	w := newNodeWithHeldMemory(t)
 	pod := &w.pods[0]
 	for want, change := range map[string]func(){
-		"no API server is there":           func() { w.evictor = &evict.Ladder{} },
+		"no API server is there":           func() { w.evictor = &evict.Evictor{} },
 		"no API server is there to report": func() { pod.FromAPI = false },
 		"is being deleted":                 func() { pod.EndsBy = time.Now() },
 		"would free nothing":               func() { pod.Containers[0].ID = "ended-a-moment-ago" },
 	} {
-		*pod, w.evictor = signals.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signals.Container{{Name: "main"}}}, &evict.Ladder{Status: w.server}
+		*pod, w.evictor = signals.Pod{UID: pod.UID, Namespace: "default", Name: "holder", FromAPI: true, Containers: []signals.Container{{Name: "main"}}}, &evict.Evictor{Status: w.server}
 		change()
 		if _, err := w.victim(t); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

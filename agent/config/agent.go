@@ -36,7 +36,7 @@ type Agent struct {
 	DryRun              bool
 	DisarmFile          string
 	MonitoringPeriod    time.Duration
-	ExtraLooks          eviction.ExtraLooks
+	ExtraLooks          eviction.EarlyEviction
 	KernelNotifications string
 	ReactionReserve     time.Duration
 	MaxFillRate         signals.Bytes // per second; 0: see FillRate
@@ -66,7 +66,7 @@ var defaultHard = []options.Setting{
 // at 2.7 GiB/s; several processes share the bandwidth of the memory.
 const (
 	fillRatePerProcessor = signals.Bytes(2 << 30)
-	leastFillRate        = signals.Bytes(4 << 30)
+	minFillRate          = signals.Bytes(4 << 30)
 )
 
 var table = options.Table[Agent]{
@@ -116,7 +116,7 @@ func NewAgent() *Agent {
 		DryRun:                           true,
 		MonitoringPeriod:                 10 * time.Second,
 		KernelNotifications:              "auto",
-		ReactionReserve:                  eviction.DefaultReactionReserve,
+		ReactionReserve:                  eviction.DefaultEarlyEvictionHorizon,
 		DisarmFile:                       "/run/plimsoll/disarm",
 		StateFile:                        "/var/lib/plimsoll/state.json",
 		ProcRoot:                         "/proc",
@@ -134,7 +134,7 @@ func (c *Agent) FillRate() signals.Bytes {
 	if c.MaxFillRate > 0 {
 		return c.MaxFillRate
 	}
-	return max(leastFillRate, fillRatePerProcessor*signals.Bytes(runtime.NumCPU()))
+	return max(minFillRate, fillRatePerProcessor*signals.Bytes(runtime.NumCPU()))
 }
 
 // hard returns the settings of evictionHard with the defaults that apply.

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("thresholds %v, want %v", got, want)
 	}
 	if c.EvictionPressureTransitionPeriod != 5*time.Minute || c.EvictionMaxPodGracePeriod != 0 || !c.LocalStorageCapacityIsolation ||
-		c.MonitoringPeriod != 10*time.Second || c.ExtraLooks != eviction.Doomed || c.ReactionReserve != 500*time.Millisecond || !c.DryRun {
+		c.MonitoringPeriod != 10*time.Second || c.ExtraLooks != eviction.Imminent || c.ReactionReserve != 500*time.Millisecond || !c.DryRun {
 		t.Errorf("%+v", c)
 	}
 	if c.FillRate() < 2<<30 {

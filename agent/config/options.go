@@ -65,7 +65,7 @@ var nodeOptions = []options.Option[Agent]{
 }
 
 func earlyEviction(c *Agent, text string) (problem string) {
-	choice, err := eviction.ParseExtraLooks(text)
+	choice, err := eviction.ParseEarlyEviction(text)
 	if err != nil {
 		return err.Error()
 	}

@@ -45,7 +45,7 @@ var restraintOptions = []options.Option[Agent]{
 
 // Policy returns the policy of the limiter.
 func (r *Limits) Policy() limiter.Policy {
-	return limiter.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.MaxIneffectiveEvictions), FutileBackOff: r.IneffectiveEvictionBackoff, OwnerBackOff: r.OwnerBackoff}
+	return limiter.Policy{PerHour: int(r.EvictionsPerHour), Futile: int(r.MaxIneffectiveEvictions), FutileBackOff: r.IneffectiveEvictionBackoff, OwnerBackoff: r.OwnerBackoff}
 }
 
 func (c *Agent) validateRestraint(faults *strictyaml.Faults) {
@@ -53,15 +53,15 @@ func (c *Agent) validateRestraint(faults *strictyaml.Faults) {
 		field       string
 		is, longest time.Duration
 	}{
-		{"ineffectiveEvictionBackoff", c.IneffectiveEvictionBackoff, limiter.LongestFutile},
-		{"ownerBackoff", c.OwnerBackoff, limiter.LongestOwner},
+		{"ineffectiveEvictionBackoff", c.IneffectiveEvictionBackoff, limiter.MaxFutile},
+		{"ownerBackoff", c.OwnerBackoff, limiter.MaxOwner},
 	} {
 		if d.is > d.longest {
 			faults.Add(c.Where(d.field), d.is.String(), "must be at most %s, up to which it doubles", d.longest)
 		}
 	}
-	if c.MaxIneffectiveEvictions > limiter.MostFutile {
-		faults.Add(c.Where("maxIneffectiveEvictions"), strconv.FormatInt(c.MaxIneffectiveEvictions, 10), "must be at most %d: no more evictions are remembered", limiter.MostFutile)
+	if c.MaxIneffectiveEvictions > limiter.MaxIneffectiveLimit {
+		faults.Add(c.Where("maxIneffectiveEvictions"), strconv.FormatInt(c.MaxIneffectiveEvictions, 10), "must be at most %d: no more evictions are remembered", limiter.MaxIneffectiveLimit)
 	}
 	for _, l := range []struct {
 		field string

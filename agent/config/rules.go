@@ -14,13 +14,13 @@ import (
 func (c *Agent) Policy(layout signals.Layout) (*eviction.Policy, error) {
 	var faults strictyaml.Faults
 	settings := eviction.Settings{
-		Thresholds:        c.thresholds(&faults),
-		Layout:            layout,
-		TransitionPeriod:  c.EvictionPressureTransitionPeriod,
-		MaxPodGracePeriod: c.EvictionMaxPodGracePeriod,
-		StorageLimits:     c.LocalStorageCapacityIsolation,
-		ExtraLooks:        c.ExtraLooks,
-		ReactionReserve:   c.ReactionReserve,
+		Thresholds:           c.thresholds(&faults),
+		Layout:               layout,
+		TransitionPeriod:     c.EvictionPressureTransitionPeriod,
+		MaxPodGracePeriod:    c.EvictionMaxPodGracePeriod,
+		StorageLimits:        c.LocalStorageCapacityIsolation,
+		EarlyEviction:        c.ExtraLooks,
+		EarlyEvictionHorizon: c.ReactionReserve,
 	}
 	for _, key := range c.EnforceNodeAllocatable {
 		settings.BindAllocatable = settings.BindAllocatable || key == "pods"
@@ -43,8 +43,8 @@ func (c *Agent) validate(faults *strictyaml.Faults) {
 	case c.EvictionPressureTransitionPeriod == 0:
 		c.EvictionPressureTransitionPeriod = eviction.DefaultTransitionPeriod
 	}
-	if c.MonitoringPeriod < eviction.ShortestInterval {
-		faults.Add(c.Where("monitoringPeriod"), c.MonitoringPeriod.String(), "must be at least %s", eviction.ShortestInterval)
+	if c.MonitoringPeriod < eviction.MinInterval {
+		faults.Add(c.Where("monitoringPeriod"), c.MonitoringPeriod.String(), "must be at least %s", eviction.MinInterval)
 	}
 	if c.ReactionReserve < 0 {
 		faults.Add(c.Where("earlyEvictionHorizon"), c.ReactionReserve.String(), "must not be negative")

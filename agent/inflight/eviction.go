@@ -240,7 +240,7 @@ func (e *Eviction) pressed(s *signals.Snapshot, horizon time.Duration) bool {
 		if sig != e.Signal && !(sig.OfMemory() && e.Signal.OfMemory()) {
 			continue
 		}
-		if s.Fell[sig].Within(o.Left(), horizon) || e.state != Exiting && sig.OfMemory() && o.Known && o.Left() <= 0 {
+		if s.Rates[sig].Within(o.Headroom(), horizon) || e.state != Exiting && sig.OfMemory() && o.Known && o.Headroom() <= 0 {
 			return true
 		}
 	}

@@ -19,20 +19,20 @@ func TestPressed_EitherMemory(t *testing.T) {
 	const horizon = 500 * time.Millisecond
 	at := time.Unix(9, 0)
 	calm := signals.Observed(400*mib, gib, at)
-	falling := signals.Fall{By: 100 * mib, Over: 100 * time.Millisecond}
+	falling := signals.Rate{By: 100 * mib, Over: 100 * time.Millisecond}
 	for about, tc := range map[string]struct {
 		of    signals.Signal
 		see   signals.Signal
 		left  signals.Amount
-		fell  signals.Fall
+		fell  signals.Rate
 		ends  bool
 		since time.Duration
 	}{
-		"nothing falls":            {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, signals.Fall{}, false, time.Second},
+		"nothing falls":            {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, signals.Rate{}, false, time.Second},
 		"its own falls":            {signals.MemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
 		"the pods' falls":          {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 100 * mib, falling, true, time.Second},
 		"the node's falls":         {signals.AllocatableMemoryAvailable, signals.MemoryAvailable, 100 * mib, falling, true, time.Second},
-		"the pods' is used up":     {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, signals.Fall{}, true, time.Second},
+		"the pods' is used up":     {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, signals.Rate{}, true, time.Second},
 		"a kill may still help":    {signals.MemoryAvailable, signals.AllocatableMemoryAvailable, 0, falling, false, eviction.KillTime - 1},
 		"memory is of no disk":     {signals.NodefsAvailable, signals.MemoryAvailable, 0, falling, false, time.Second},
 		"a disk is of no memory's": {signals.MemoryAvailable, signals.NodefsAvailable, 0, falling, false, time.Second},
@@ -41,7 +41,7 @@ func TestPressed_EitherMemory(t *testing.T) {
 		for _, sig := range []signals.Signal{signals.MemoryAvailable, signals.AllocatableMemoryAvailable, signals.NodefsAvailable} {
 			s.Node[sig] = calm
 		}
-		s.Node[tc.see], s.Fell[tc.see] = signals.Observed(tc.left, gib, at), tc.fell
+		s.Node[tc.see], s.Rates[tc.see] = signals.Observed(tc.left, gib, at), tc.fell
 		e := Eviction{Signal: tc.of, gone: at.Add(-tc.since)}
 		if got := e.pressed(&s, horizon); got != tc.ends {
 			t.Errorf("%s: %v", about, got)

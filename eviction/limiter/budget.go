@@ -11,20 +11,20 @@ type spending struct {
 	namespace string // empty in a state that was saved without it
 }
 
-func (r *Restraint) spend(namespace string, now time.Time) {
+func (r *Limiter) spend(namespace string, now time.Time) {
 	r.spent = append(r.spent, spending{now, namespace})
 	r.shares[namespace]++
 }
 
 // refund removes the eviction of a namespace that was noted at a time.
-func (r *Restraint) refund(namespace string, at time.Time) {
+func (r *Limiter) refund(namespace string, at time.Time) {
 	if i := slices.IndexFunc(r.spent, func(s spending) bool { return s.namespace == namespace && s.at.Equal(at) }); i >= 0 {
 		r.release(namespace)
 		r.spent = slices.Delete(slices.Clone(r.spent), i, i+1)
 	}
 }
 
-func (r *Restraint) release(namespace string) {
+func (r *Limiter) release(namespace string) {
 	if r.shares[namespace]--; r.shares[namespace] == 0 {
 		delete(r.shares, namespace)
 	}
@@ -36,9 +36,9 @@ func (r *Restraint) release(namespace string) {
 // one namespace cost never holds another one that has had less than its share.
 // Urgent evictions, for what is exhausted, have a bound of UrgentBounds times as
 // many.
-func (r *Restraint) Spent(namespace string, urgent bool, now time.Time) Hold {
+func (r *Limiter) Spent(namespace string, urgent bool, now time.Time) Limit {
 	if r == nil || r.policy.PerHour == 0 {
-		return Hold{}
+		return Limit{}
 	}
 	r.forget(now)
 	bound := r.policy.PerHour
@@ -51,17 +51,17 @@ func (r *Restraint) Spent(namespace string, urgent bool, now time.Time) Hold {
 	}
 	share := max(1, bound/namespaces)
 	if len(r.spent) < bound || had < share {
-		return Hold{}
+		return Limit{}
 	}
 	until := r.spent[len(r.spent)-bound].at
 	if own := r.nth(namespace, had-share); own.Before(until) {
 		until = own
 	}
-	return Hold{By: Budget, Namespace: namespace, N: len(r.spent), Until: until.Add(window)}
+	return Limit{By: Quota, Namespace: namespace, N: len(r.spent), Until: until.Add(window)}
 }
 
 // nth is the time of a namespace's eviction, counted from 0.
-func (r *Restraint) nth(namespace string, n int) (at time.Time) {
+func (r *Limiter) nth(namespace string, n int) (at time.Time) {
 	for i := range r.spent {
 		if r.spent[i].namespace != namespace {
 			continue
@@ -75,7 +75,7 @@ func (r *Restraint) nth(namespace string, n int) (at time.Time) {
 }
 
 // forget drops evictions that no hour which ends now or later has in it.
-func (r *Restraint) forget(now time.Time) {
+func (r *Limiter) forget(now time.Time) {
 	n := 0
 	for n < len(r.spent) && now.Sub(r.spent[n].at) >= window {
 		r.release(r.spent[n].namespace)

@@ -50,23 +50,23 @@ type account struct {
 
 func (a *account) futile() bool { return a.left < a.expected/2+a.expected%2 }
 
-// MostFutile is the largest [Policy.Futile] that there can be: no more evictions are
+// MaxIneffectiveLimit is the largest [Policy.Futile] that there can be: no more evictions are
 // remembered.
-const MostFutile = 100
+const MaxIneffectiveLimit = 100
 
 // Expect notes an eviction, of which [Restraint.Judge] says later whether it
 // helped. Of a pod of which nothing was seen, any amount is enough.
-func (r *Restraint) Expect(k *Kill) {
+func (r *Limiter) Expect(k *Kill) {
 	if r == nil || r.policy.Futile == 0 {
 		return
 	}
 	f := &r.relief[k.Signal.Definition().Condition]
 	f.last = k
-	f.accounts = append(f.accounts[max(0, len(f.accounts)-MostFutile+1):], account{k.UID, max(k.Expected, 1), max(k.Expected, 0)})
+	f.accounts = append(f.accounts[max(0, len(f.accounts)-MaxIneffectiveLimit+1):], account{k.UID, max(k.Expected, 1), max(k.Expected, 0)})
 }
 
-// Forgo drops an eviction that did not happen.
-func (r *Restraint) Forgo(uid string) {
+// Cancel drops an eviction that did not happen.
+func (r *Limiter) Cancel(uid string) {
 	if r == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (r *Restraint) Forgo(uid string) {
 
 // Awaiting is the last eviction for a condition, until it was judged; nil if there
 // is none.
-func (r *Restraint) Awaiting(c signals.Condition) *Kill {
+func (r *Limiter) Awaiting(c signals.Condition) *Kill {
 	if r == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (r *Restraint) Awaiting(c signals.Condition) *Kill {
 // Judge holds what is seen now, when somebody would be evicted for a condition
 // again, against what was seen before the last one. It returns the hold that
 // begins with that, if one does. An eviction that helped ends a hold.
-func (r *Restraint) Judge(c signals.Condition, now time.Time, seen *Sight) Hold {
+func (r *Limiter) Judge(c signals.Condition, now time.Time, seen *Sight) Limit {
 	f := &r.relief[c]
 	f.take(grown(&f.last.Before, seen))
 	f.quiet = nil
@@ -98,11 +98,11 @@ func (r *Restraint) Judge(c signals.Condition, now time.Time, seen *Sight) Hold 
 	f.last, r.moved = nil, true
 	if f.row() < r.policy.Futile {
 		f.until = time.Time{}
-		return Hold{}
+		return Limit{}
 	}
 	f.holds++
-	f.until = now.Add(doubled(r.policy.FutileBackOff, f.holds, LongestFutile))
-	return r.Futile(c, now)
+	f.until = now.Add(doubled(r.policy.FutileBackOff, f.holds, MaxFutile))
+	return r.Ineffective(c, now)
 }
 
 // take books what was taken outside of pods on the last eviction first, and what
@@ -133,18 +133,18 @@ func (f relief) judged() relief {
 	return f
 }
 
-// Futile is the hold of evictions for a condition that have stopped to help.
-func (r *Restraint) Futile(c signals.Condition, now time.Time) Hold {
+// Ineffective is the hold of evictions for a condition that have stopped to help.
+func (r *Limiter) Ineffective(c signals.Condition, now time.Time) Limit {
 	if r == nil || !now.Before(r.relief[c].until) {
-		return Hold{}
+		return Limit{}
 	}
 	f := r.relief[c].judged()
-	return Hold{By: Futile, Condition: c, N: f.row(), Until: f.until}
+	return Limit{By: Ineffective, Condition: c, N: f.row(), Until: f.until}
 }
 
 // Clear forgets what evictions for a condition have led to: it is False again.
 // It reports whether there was anything to forget.
-func (r *Restraint) Clear(c signals.Condition) bool {
+func (r *Limiter) Clear(c signals.Condition) bool {
 	if r == nil || len(r.relief[c].accounts) == 0 && r.relief[c].holds == 0 {
 		return false
 	}

@@ -13,7 +13,7 @@ type history struct {
 // note counts an eviction of an owner's pod. An owner whose pod is evicted again
 // within the window after its wait goes on in its loop; after that it begins
 // anew.
-func (r *Restraint) note(owner string, now time.Time) {
+func (r *Limiter) note(owner string, now time.Time) {
 	for name, h := range r.owners {
 		if h.over(now) {
 			delete(r.owners, name)
@@ -29,7 +29,7 @@ func (r *Restraint) note(owner string, now time.Time) {
 	h.evicted = h.evicted[max(0, len(h.evicted)-loop-1):] // one more, should this be withdrawn
 	if n := len(h.evicted); h.waits > 0 || n >= loop && now.Sub(h.evicted[n-loop]) <= loopWindow {
 		h.waits++
-		h.until = now.Add(doubled(r.policy.OwnerBackOff, h.waits, LongestOwner))
+		h.until = now.Add(doubled(r.policy.OwnerBackoff, h.waits, MaxOwner))
 	}
 }
 
@@ -55,15 +55,15 @@ func (h *history) withdraw(at time.Time) {
 	}
 }
 
-// Looping is the hold of pods whose owner brings them back to be evicted again;
+// RestartLoop is the hold of pods whose owner brings them back to be evicted again;
 // "" is no owner.
-func (r *Restraint) Looping(owner string, now time.Time) Hold {
+func (r *Limiter) RestartLoop(owner string, now time.Time) Limit {
 	if r == nil || owner == "" {
-		return Hold{}
+		return Limit{}
 	}
 	h := r.owners[owner]
 	if h == nil || !now.Before(h.until) {
-		return Hold{}
+		return Limit{}
 	}
-	return Hold{By: Owner, N: h.waits + loop - 1, Until: h.until}
+	return Limit{By: Owner, N: h.waits + loop - 1, Until: h.until}
 }

@@ -23,7 +23,7 @@ type quiet struct {
 // hold of futile evictions: what is held outside of pods has grown so little within
 // the hold that it would take more than lastTime to take half of it. Without growth
 // the hog is a pod, which the hold is not for.
-func (r *Restraint) Lasts(of signals.Signal, used signals.Amount, now time.Time, seen *Sight) bool {
+func (r *Limiter) Lasts(of signals.Signal, used signals.Amount, now time.Time, seen *Sight) bool {
 	f := &r.relief[of.Definition().Condition]
 	q, begun := f.quiet[of]
 	if !begun {

@@ -12,16 +12,16 @@ type Policy struct {
 	PerHour       int           // evictions, shared by namespaces; 0: no bound
 	Futile        int           // in a row; 0: whether evictions help is not asked
 	FutileBackOff time.Duration // first; doubles up to LongestFutile
-	OwnerBackOff  time.Duration // first; doubles up to LongestOwner. 0: off
+	OwnerBackoff  time.Duration // first; doubles up to LongestOwner. 0: off
 }
 
 // Bounds of back-offs, and what makes pods of one owner a loop.
 const (
-	LongestFutile = time.Hour
-	LongestOwner  = 30 * time.Minute
-	window        = time.Hour // of the bound
-	loop          = 3         // evictions
-	loopWindow    = 10 * time.Minute
+	MaxFutile  = time.Hour
+	MaxOwner   = 30 * time.Minute
+	window     = time.Hour // of the bound
+	loop       = 3         // evictions
+	loopWindow = 10 * time.Minute
 	// UrgentBounds is how many times [Policy.PerHour] is allowed while what is short
 	// is exhausted.
 	UrgentBounds = 5
@@ -32,17 +32,17 @@ type Cause uint8
 
 // The causes.
 const (
-	None   Cause = iota
-	Budget       // as many as an hour may have
-	Futile       // the last ones did not help
-	Owner        // its owner's pods come back and are evicted again and again
+	None        Cause = iota
+	Quota             // as many as an hour may have
+	Ineffective       // the last ones did not help
+	Owner             // its owner's pods come back and are evicted again and again
 	CauseCount
 )
 
 func (c Cause) String() string { return [...]string{"", "quota", "ineffective", "owner"}[c] }
 
-// A Hold is that somebody is spared; the zero Hold spares nobody.
-type Hold struct {
+// A Limit is that somebody is spared; the zero Hold spares nobody.
+type Limit struct {
 	By        Cause
 	Condition signals.Condition // of Futile: whose relief is waited with
 	Namespace string            // of Budget: the one that has had its share
@@ -51,12 +51,12 @@ type Hold struct {
 }
 
 // Explain says the hold in words.
-func (h Hold) Explain(now time.Time) string {
+func (h Limit) Explain(now time.Time) string {
 	left := h.Until.Sub(now).Round(time.Millisecond)
 	switch h.By {
-	case Budget:
+	case Quota:
 		return fmt.Sprintf("%d evictions within an hour, and no more are allowed for namespace %s, which has had its share: none of its pods is evicted for %s", h.N, h.Namespace, left)
-	case Futile:
+	case Ineffective:
 		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, which something outside of pods took: nobody is evicted for %s, unless the pressure is over before", h.N, h.Condition, left)
 	case Owner:
 		return fmt.Sprintf("%d pods of its owner were evicted, one after the other: it is spared for %s", h.N, left)
@@ -64,9 +64,9 @@ func (h Hold) Explain(now time.Time) string {
 	return ""
 }
 
-// Restraint remembers evictions. It is owned by one goroutine; a nil one
+// Limiter remembers evictions. It is owned by one goroutine; a nil one
 // restrains nothing.
-type Restraint struct {
+type Limiter struct {
 	policy Policy
 	spent  []spending     // evictions within the window, in their order
 	shares map[string]int // how many of them each namespace has had
@@ -76,13 +76,13 @@ type Restraint struct {
 }
 
 // New returns a restraint that has seen no eviction.
-func New(p Policy) *Restraint {
-	return &Restraint{policy: p, shares: map[string]int{}, owners: map[string]*history{}}
+func New(p Policy) *Limiter {
+	return &Limiter{policy: p, shares: map[string]int{}, owners: map[string]*history{}}
 }
 
 // Evicted notes that a pod of a namespace and of an owner, "" for none, was evicted
 // or is about to.
-func (r *Restraint) Evicted(namespace, owner string, now time.Time) {
+func (r *Limiter) Evicted(namespace, owner string, now time.Time) {
 	if r == nil {
 		return
 	}
@@ -91,13 +91,13 @@ func (r *Restraint) Evicted(namespace, owner string, now time.Time) {
 		r.forget(now)
 		r.spend(namespace, now)
 	}
-	if r.policy.OwnerBackOff > 0 && owner != "" {
+	if r.policy.OwnerBackoff > 0 && owner != "" {
 		r.note(owner, now)
 	}
 }
 
 // Withdrawn takes back an eviction that was noted at a time and did not happen.
-func (r *Restraint) Withdrawn(namespace, owner string, at time.Time) {
+func (r *Limiter) Withdrawn(namespace, owner string, at time.Time) {
 	if r == nil {
 		return
 	}

@@ -56,7 +56,7 @@ func TestWhatMakesAnEvictionFutile(t *testing.T) {
 				t.Fatal("what is asked for is not remembered")
 			}
 			hold := r.Judge(signals.MemoryPressure, at(0), &now)
-			if got := hold.By == limiter.Futile; got != tc.want {
+			if got := hold.By == limiter.Ineffective; got != tc.want {
 				t.Errorf("futile: %v", got)
 			}
 			if r.Awaiting(signals.MemoryPressure) != nil {
@@ -72,7 +72,7 @@ func TestAnEvictionOfWhichNothingWasExpected(t *testing.T) {
 		r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Minute})
 		r.Expect(&limiter.Kill{Signal: signals.PIDAvailable, UID: "a", Before: limiter.Sight{Left: 90, Total: 1000, Shares: shares(-1, 200)}})
 		hold := r.Judge(signals.PIDPressure, at(0), &limiter.Sight{Left: left, Total: 1000, Shares: shares(0, 200)[1:]})
-		if got := hold.By == limiter.Futile; got != want {
+		if got := hold.By == limiter.Ineffective; got != want {
 			t.Errorf("%d left: futile: %v", left, got)
 		}
 	}
@@ -102,7 +102,7 @@ func TestWhatIsTakenIsBookedBackwards(t *testing.T) {
 			r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: sight.Shares[0].UID, Expected: 100, Before: sight})
 			rest := shares(100, 100, 100, 100+tc.grow[i])[i+1:]
 			sight = limiter.Sight{Left: tc.left[i], Total: 1000, Shares: rest}
-			if r.Judge(signals.MemoryPressure, at(0), &sight).By == limiter.Futile {
+			if r.Judge(signals.MemoryPressure, at(0), &sight).By == limiter.Ineffective {
 				got = i + 1
 			}
 		}
@@ -113,7 +113,7 @@ func TestWhatIsTakenIsBookedBackwards(t *testing.T) {
 }
 
 // judged has an eviction end in a judgement.
-func judged(r *limiter.Restraint, now time.Time, futile bool) limiter.Hold {
+func judged(r *limiter.Limiter, now time.Time, futile bool) limiter.Limit {
 	r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a", Expected: 100, Before: limiter.Sight{Total: 1000, Shares: shares(100)}})
 	left := signals.Amount(100)
 	if futile {
@@ -124,7 +124,7 @@ func judged(r *limiter.Restraint, now time.Time, futile bool) limiter.Hold {
 
 func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
 	r := limiter.New(limiter.Policy{Futile: 2, FutileBackOff: 5 * time.Minute})
-	if hold := judged(r, at(0), true); hold != (limiter.Hold{}) {
+	if hold := judged(r, at(0), true); hold != (limiter.Limit{}) {
 		t.Fatalf("one is no row: %+v", hold)
 	}
 	now := start
@@ -133,10 +133,10 @@ func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
 		if got := hold.Until.Sub(now); got != want*time.Minute || hold.N != i+2 {
 			t.Errorf("hold %d lasts %s, after %d", i, got, hold.N)
 		}
-		if r.Futile(signals.MemoryPressure, hold.Until.Add(-1)).By != limiter.Futile || r.Futile(signals.MemoryPressure, hold.Until).By != limiter.None {
+		if r.Ineffective(signals.MemoryPressure, hold.Until.Add(-1)).By != limiter.Ineffective || r.Ineffective(signals.MemoryPressure, hold.Until).By != limiter.None {
 			t.Errorf("hold %d does not end when it says", i)
 		}
-		if r.Futile(signals.DiskPressure, now).By != limiter.None {
+		if r.Ineffective(signals.DiskPressure, now).By != limiter.None {
 			t.Error("disks are held for memory")
 		}
 		now = hold.Until
@@ -147,7 +147,7 @@ func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
 	if hold := judged(r, now, true); hold.Until.Sub(now) != time.Hour || hold.N != 2 {
 		t.Errorf("under the same pressure the next row begins with %s", hold.Until.Sub(now))
 	}
-	if !r.Clear(signals.MemoryPressure) || r.Futile(signals.MemoryPressure, now).By != limiter.None || r.Clear(signals.MemoryPressure) {
+	if !r.Clear(signals.MemoryPressure) || r.Ineffective(signals.MemoryPressure, now).By != limiter.None || r.Clear(signals.MemoryPressure) {
 		t.Error("pressure that is over holds on")
 	}
 	judged(r, now, true)
@@ -157,14 +157,14 @@ func TestFutileHoldsDoubleUpToAnHour(t *testing.T) {
 }
 
 func TestWithdrawnEvictionsAreGivenBack(t *testing.T) {
-	r := limiter.New(limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackOff: time.Minute})
+	r := limiter.New(limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackoff: time.Minute})
 	r.Evicted("ns", "o", at(0))
 	r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a"})
-	if r.Spent("ns", false, at(1)).By != limiter.Budget {
+	if r.Spent("ns", false, at(1)).By != limiter.Quota {
 		t.Fatal("an eviction that has begun does not count")
 	}
 	r.Withdrawn("ns", "o", at(0))
-	r.Forgo("a")
+	r.Cancel("a")
 	if r.Spent("ns", false, at(1)).By != limiter.None || r.Awaiting(signals.MemoryPressure) != nil {
 		t.Error("it counts although nobody went")
 	}
@@ -172,42 +172,42 @@ func TestWithdrawnEvictionsAreGivenBack(t *testing.T) {
 		r.Evicted("ns", "o", at(time.Duration(i)*time.Second))
 	}
 	r.Withdrawn("ns", "o", at(2*time.Second))
-	if hold := r.Looping("o", at(3*time.Second)); hold.By != limiter.None {
+	if hold := r.RestartLoop("o", at(3*time.Second)); hold.By != limiter.None {
 		t.Errorf("two are no loop: %+v", hold)
 	}
 }
 
 func TestARestraintThatIsNoneRestrainsNothing(t *testing.T) {
-	for name, r := range map[string]*limiter.Restraint{"nil": nil, "zero policy": limiter.New(limiter.Policy{})} {
+	for name, r := range map[string]*limiter.Limiter{"nil": nil, "zero policy": limiter.New(limiter.Policy{})} {
 		for i := range 100 {
 			r.Evicted("ns", "o", at(time.Duration(i)))
 			r.Expect(&limiter.Kill{})
 		}
 		now := at(time.Second)
-		if r.Spent("ns", false, now) != (limiter.Hold{}) || r.Futile(0, now) != (limiter.Hold{}) || r.Looping("o", now) != (limiter.Hold{}) || r.Awaiting(0) != nil {
+		if r.Spent("ns", false, now) != (limiter.Limit{}) || r.Ineffective(0, now) != (limiter.Limit{}) || r.RestartLoop("o", now) != (limiter.Limit{}) || r.Awaiting(0) != nil {
 			t.Errorf("%s: somebody is held", name)
 		}
 		r.Withdrawn("ns", "o", now)
-		r.Forgo("a")
+		r.Cancel("a")
 		r.Clear(0)
 	}
-	if r := limiter.New(limiter.Policy{OwnerBackOff: time.Minute}); true {
+	if r := limiter.New(limiter.Policy{OwnerBackoff: time.Minute}); true {
 		for range 9 {
 			r.Evicted("ns", "", start)
 		}
-		if r.Looping("", start).By != limiter.None {
+		if r.RestartLoop("", start).By != limiter.None {
 			t.Error("pods of nobody are held for each other")
 		}
 	}
 }
 
 func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
-	r := limiter.New(limiter.Policy{PerHour: 3, Futile: 2, FutileBackOff: time.Minute, OwnerBackOff: time.Minute})
+	r := limiter.New(limiter.Policy{PerHour: 3, Futile: 2, FutileBackOff: time.Minute, OwnerBackoff: time.Minute})
 	r.Evicted("ns", "o", start)
 	if n := testing.AllocsPerRun(100, func() {
 		r.Spent("ns", false, start)
-		r.Futile(signals.MemoryPressure, start)
-		r.Looping("o", start)
+		r.Ineffective(signals.MemoryPressure, start)
+		r.RestartLoop("o", start)
 		r.Awaiting(signals.MemoryPressure)
 		r.Clear(signals.MemoryPressure)
 		r.Moved()
@@ -217,11 +217,11 @@ func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
 }
 
 func TestHoldsExplainThemselves(t *testing.T) {
-	for hold, want := range map[limiter.Hold]string{
+	for hold, want := range map[limiter.Limit]string{
 		{}: "",
-		{By: limiter.Budget, Namespace: "ns", N: 3, Until: at(time.Minute)}:                       "3 evictions within an hour, and no more are allowed for namespace ns, which has had its share: none of its pods is evicted for 1m0s",
-		{By: limiter.Futile, Condition: signals.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, which something outside of pods took: nobody is evicted for 5m0s, unless the pressure is over before",
-		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                    "4 pods of its owner were evicted, one after the other: it is spared for 1m30s",
+		{By: limiter.Quota, Namespace: "ns", N: 3, Until: at(time.Minute)}:                             "3 evictions within an hour, and no more are allowed for namespace ns, which has had its share: none of its pods is evicted for 1m0s",
+		{By: limiter.Ineffective, Condition: signals.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, which something outside of pods took: nobody is evicted for 5m0s, unless the pressure is over before",
+		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                         "4 pods of its owner were evicted, one after the other: it is spared for 1m30s",
 	} {
 		if got := hold.Explain(start); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -240,7 +240,7 @@ func TestSpent_SharePerNamespace(t *testing.T) {
 		r.Evicted("cheap", "", at(time.Duration(i)))
 	}
 	now, others := at(time.Minute), 0
-	if r.Spent("cheap", false, now).By != limiter.Budget {
+	if r.Spent("cheap", false, now).By != limiter.Quota {
 		t.Error("the namespace has more than the bound of an hour")
 	}
 	for r.Spent("hog", false, now).By == limiter.None {
@@ -265,7 +265,7 @@ func TestSpent_UrgentHasItsOwnBound(t *testing.T) {
 	for ; n < 100 && r.Spent("ns", true, start).By == limiter.None; n++ {
 		r.Evicted("ns", "", start)
 	}
-	if n != 2*limiter.UrgentBounds || r.Spent("ns", false, start).By != limiter.Budget {
+	if n != 2*limiter.UrgentBounds || r.Spent("ns", false, start).By != limiter.Quota {
 		t.Errorf("%d urgent evictions", n)
 	}
 }
@@ -277,7 +277,7 @@ func TestSaved_WithoutNamespaces(t *testing.T) {
 		t.Error("evictions of unknown namespaces hold one that had none")
 	}
 	r.Evicted("a", "", at(3))
-	if r.Spent("a", false, at(3)).By != limiter.Budget {
+	if r.Spent("a", false, at(3)).By != limiter.Quota {
 		t.Error("evictions of unknown namespaces do not count")
 	}
 }
@@ -287,7 +287,7 @@ func TestLasts_SignalsOfOneConditionTakeTurns(t *testing.T) {
 	r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Hour})
 	seen := &limiter.Sight{Left: 400, Total: 1000, Shares: shares(400, 100)}
 	r.Expect(&limiter.Kill{Signal: signals.NodefsAvailable, UID: "c", Expected: 100, Before: limiter.Sight{Left: 500, Total: 1000, Shares: shares(400, 100)}})
-	if hold := r.Judge(signals.DiskPressure, at(0), seen); hold.By != limiter.Futile {
+	if hold := r.Judge(signals.DiskPressure, at(0), seen); hold.By != limiter.Ineffective {
 		t.Fatalf("not futile: %+v", hold)
 	}
 	for _, of := range []signals.Signal{signals.NodefsAvailable, signals.NodefsInodesFree} {
@@ -309,7 +309,7 @@ func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
 			return &limiter.Sight{Left: 500 - outside, Total: 1000, Shares: shares(400, 100)}
 		}
 		r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "c", Expected: 100, Before: *seen(0)})
-		if hold := r.Judge(signals.MemoryPressure, at(0), seen(100)); hold.By != limiter.Futile {
+		if hold := r.Judge(signals.MemoryPressure, at(0), seen(100)); hold.By != limiter.Ineffective {
 			t.Fatalf("not futile: %+v", hold)
 		}
 		if r.Lasts(signals.MemoryAvailable, 400, at(0), seen(100)) || r.Lasts(signals.MemoryAvailable, 400, at(9*time.Second), seen(100)) {
@@ -318,7 +318,7 @@ func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
 		if got := r.Lasts(signals.MemoryAvailable, 400, at(10*time.Second), seen(100+taken)); got != want {
 			t.Errorf("%d taken: %v", taken, got)
 		}
-		if judged(r, at(time.Minute), false).By != limiter.None || r.Futile(signals.MemoryPressure, at(time.Minute)).By != limiter.None {
+		if judged(r, at(time.Minute), false).By != limiter.None || r.Ineffective(signals.MemoryPressure, at(time.Minute)).By != limiter.None {
 			t.Error("an eviction that helped does not end the hold")
 		}
 	}

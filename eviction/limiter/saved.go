@@ -36,7 +36,7 @@ type SavedHistory struct {
 }
 
 // Moved reports whether there is something to save since it was asked before.
-func (r *Restraint) Moved() bool {
+func (r *Limiter) Moved() bool {
 	if r == nil || !r.moved {
 		return false
 	}
@@ -45,7 +45,7 @@ func (r *Restraint) Moved() bool {
 }
 
 // Save returns what has to survive a restart. It shares nothing with r.
-func (r *Restraint) Save() Saved {
+func (r *Limiter) Save() Saved {
 	var s Saved
 	for _, e := range r.spent {
 		s.Evictions, s.Namespaces = append(s.Evictions, e.at), append(s.Namespaces, e.namespace)
@@ -86,7 +86,7 @@ func (s Saved) At(of func(time.Time) time.Time) Saved {
 // Restore continues from a saved state. Times get the monotonic reading of now.
 // An eviction of the future, which a clock that was set back leaves behind, or of no
 // time, counts as of now; a hold never lasts longer than the longest.
-func (r *Restraint) Restore(s Saved, now time.Time) {
+func (r *Limiter) Restore(s Saved, now time.Time) {
 	past := func(t time.Time) time.Time {
 		if t.IsZero() {
 			return now
@@ -103,15 +103,15 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 	for _, saved := range s.Reliefs {
 		for c := range signals.Condition(signals.ConditionCount) {
 			if c.String() == saved.Condition && r.policy.Futile > 0 {
-				r.relief[c] = relief{accounts: spent(saved.Futile), holds: saved.Holds, until: within(saved.Until, LongestFutile)}
+				r.relief[c] = relief{accounts: spent(saved.Futile), holds: saved.Holds, until: within(saved.Until, MaxFutile)}
 			}
 		}
 	}
-	if r.policy.OwnerBackOff == 0 {
+	if r.policy.OwnerBackoff == 0 {
 		return
 	}
 	for _, saved := range s.Owners {
-		h := &history{waits: saved.Waits, until: within(saved.Until, LongestOwner)}
+		h := &history{waits: saved.Waits, until: within(saved.Until, MaxOwner)}
 		for _, t := range saved.Evictions {
 			h.evicted = append(h.evicted, past(t))
 		}
@@ -121,7 +121,7 @@ func (r *Restraint) Restore(s Saved, now time.Time) {
 
 // restoreSpent counts the saved evictions of the hour, at the times that past makes of
 // theirs.
-func (r *Restraint) restoreSpent(s Saved, past func(time.Time) time.Time) {
+func (r *Limiter) restoreSpent(s Saved, past func(time.Time) time.Time) {
 	if r.policy.PerHour == 0 {
 		return
 	}
@@ -137,7 +137,7 @@ func (r *Restraint) restoreSpent(s Saved, past func(time.Time) time.Time) {
 
 // spent are the accounts of as many evictions of which nothing is left.
 func spent(n int) []account {
-	accounts := make([]account, min(max(n, 0), MostFutile))
+	accounts := make([]account, min(max(n, 0), MaxIneffectiveLimit))
 	for i := range accounts {
 		accounts[i].expected = 1
 	}

@@ -32,9 +32,9 @@ type twinVerdict struct {
 	futile, clear bool // clear: the pressure was over
 }
 
-func (w *twin) spent(namespace string, urgent bool, now time.Time) limiter.Hold {
+func (w *twin) spent(namespace string, urgent bool, now time.Time) limiter.Limit {
 	if w.policy.PerHour == 0 {
-		return limiter.Hold{}
+		return limiter.Limit{}
 	}
 	bound := w.policy.PerHour
 	if urgent {
@@ -53,7 +53,7 @@ func (w *twin) spent(namespace string, urgent bool, now time.Time) limiter.Hold 
 	}
 	share := max(1, bound/len(namespaces))
 	if all < bound || own < share {
-		return limiter.Hold{}
+		return limiter.Limit{}
 	}
 	for _, e := range w.evicted { // one of them is the first to be long enough ago
 		until, all, own := e.at.Add(time.Hour), 0, 0
@@ -66,7 +66,7 @@ func (w *twin) spent(namespace string, urgent bool, now time.Time) limiter.Hold 
 			}
 		}
 		if until.After(now) && (all < bound || own < share) {
-			return limiter.Hold{By: limiter.Budget, Namespace: namespace, N: w.within(now), Until: until}
+			return limiter.Limit{By: limiter.Quota, Namespace: namespace, N: w.within(now), Until: until}
 		}
 	}
 	panic("a bound that holds for ever")
@@ -81,7 +81,7 @@ func (w *twin) within(now time.Time) (n int) {
 	return n
 }
 
-func (w *twin) futile(now time.Time) limiter.Hold {
+func (w *twin) futile(now time.Time) limiter.Limit {
 	row, wait := 0, time.Duration(0)
 	var until time.Time
 	for _, v := range w.verdict {
@@ -103,14 +103,14 @@ func (w *twin) futile(now time.Time) limiter.Hold {
 		until = v.at.Add(wait)
 	}
 	if !now.Before(until) {
-		return limiter.Hold{}
+		return limiter.Limit{}
 	}
-	return limiter.Hold{By: limiter.Futile, Condition: signals.MemoryPressure, N: row, Until: until}
+	return limiter.Limit{By: limiter.Ineffective, Condition: signals.MemoryPressure, N: row, Until: until}
 }
 
-func (w *twin) looping(owner string, now time.Time) limiter.Hold {
-	if w.policy.OwnerBackOff == 0 {
-		return limiter.Hold{}
+func (w *twin) looping(owner string, now time.Time) limiter.Limit {
+	if w.policy.OwnerBackoff == 0 {
+		return limiter.Limit{}
 	}
 	var times []time.Time // of what may be one loop
 	var wait time.Duration
@@ -133,20 +133,20 @@ func (w *twin) looping(owner string, now time.Time) limiter.Hold {
 			continue
 		}
 		if wait = 2 * wait; wait == 0 {
-			wait = w.policy.OwnerBackOff
+			wait = w.policy.OwnerBackoff
 		}
 		wait = min(wait, 30*time.Minute)
 		until = e.at.Add(wait)
 		n++
 	}
 	if !now.Before(until) {
-		return limiter.Hold{}
+		return limiter.Limit{}
 	}
-	return limiter.Hold{By: limiter.Owner, N: n + 2, Until: until}
+	return limiter.Limit{By: limiter.Owner, N: n + 2, Until: until}
 }
 
 // restarted is a successor that was handed what is saved.
-func restarted(t *testing.T, r *limiter.Restraint, p limiter.Policy, now time.Time) *limiter.Restraint {
+func restarted(t *testing.T, r *limiter.Limiter, p limiter.Policy, now time.Time) *limiter.Limiter {
 	t.Helper()
 	data, err := json.Marshal(r.Save())
 	if err != nil {
@@ -161,7 +161,7 @@ func restarted(t *testing.T, r *limiter.Restraint, p limiter.Policy, now time.Ti
 	return successor
 }
 
-func same(a, b limiter.Hold) bool {
+func same(a, b limiter.Limit) bool {
 	return a.By == b.By && a.Condition == b.Condition && a.Namespace == b.Namespace && a.N == b.N && a.Until.Equal(b.Until)
 }
 
@@ -174,7 +174,7 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 	for i := range uint64(2_000) {
 		r := rand.New(rand.NewPCG(seed, i))
 		p := limiter.Policy{PerHour: r.IntN(5), Futile: r.IntN(4), FutileBackOff: time.Duration(1+r.IntN(20)) * time.Minute,
-			OwnerBackOff: time.Duration(r.IntN(4)) * time.Minute}
+			OwnerBackoff: time.Duration(r.IntN(4)) * time.Minute}
 		tested, w := limiter.New(p), &twin{policy: p}
 		now := start
 		for step := range 60 {
@@ -202,10 +202,10 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 			case 5:
 				tested = restarted(t, tested, p, now)
 			}
-			for _, pair := range [][2]limiter.Hold{
+			for _, pair := range [][2]limiter.Limit{
 				{tested.Spent("a", false, now), w.spent("a", false, now)}, {tested.Spent("b", true, now), w.spent("b", true, now)},
-				{tested.Spent("d", false, now), w.spent("d", false, now)}, {tested.Futile(signals.MemoryPressure, now), w.futile(now)},
-				{tested.Looping("x", now), w.looping("x", now)}, {tested.Looping("y", now), w.looping("y", now)},
+				{tested.Spent("d", false, now), w.spent("d", false, now)}, {tested.Ineffective(signals.MemoryPressure, now), w.futile(now)},
+				{tested.RestartLoop("x", now), w.looping("x", now)}, {tested.RestartLoop("y", now), w.looping("y", now)},
 			} {
 				held[pair[0].By]++
 				if !same(pair[0], pair[1]) {
@@ -214,7 +214,7 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 			}
 		}
 	}
-	for _, by := range []limiter.Cause{limiter.Budget, limiter.Futile, limiter.Owner} {
+	for _, by := range []limiter.Cause{limiter.Quota, limiter.Ineffective, limiter.Owner} {
 		if held[by] < 1000 {
 			t.Errorf("%s was held %d times: this says little", by, held[by])
 		}
@@ -224,7 +224,7 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 // A clock that was set back must not make a hold last longer than any does, nor
 // give evictions back.
 func TestAClockThatWasSetBack(t *testing.T) {
-	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Hour, OwnerBackOff: 30 * time.Minute}
+	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Hour, OwnerBackoff: 30 * time.Minute}
 	r := limiter.New(p)
 	for range 3 {
 		r.Evicted("ns", "o", start)
@@ -232,7 +232,7 @@ func TestAClockThatWasSetBack(t *testing.T) {
 	judged(r, start, true)
 	before := start.Add(-48 * time.Hour)
 	s := restarted(t, r, p, before)
-	for _, h := range []limiter.Hold{s.Spent("ns", false, before), s.Futile(signals.MemoryPressure, before), s.Looping("o", before)} {
+	for _, h := range []limiter.Limit{s.Spent("ns", false, before), s.Ineffective(signals.MemoryPressure, before), s.RestartLoop("o", before)} {
 		if left := h.Until.Sub(before); left <= 0 || left > time.Hour {
 			t.Errorf("%s lasts %s", h.By, left)
 		}

@@ -72,7 +72,7 @@ func TestSumsStayAtTheLargestAmount(t *testing.T) {
 
 // naiveWithin is available / (by / over) <= reserve in whole numbers of any
 // size.
-func naiveWithin(f signals.Fall, available signals.Amount, reserve time.Duration) bool {
+func naiveWithin(f signals.Rate, available signals.Amount, reserve time.Duration) bool {
 	if f.By <= 0 || f.Over <= 0 {
 		return false
 	}
@@ -85,7 +85,7 @@ func TestFallWithinIsExact(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 50_000 {
-		f := signals.Fall{By: signals.Amount(random(r)), Over: time.Duration(random(r))}
+		f := signals.Rate{By: signals.Amount(random(r)), Over: time.Duration(random(r))}
 		available, reserve := signals.Amount(random(r)), time.Duration(random(r))
 		if r.IntN(2) == 0 && f.By > 0 && f.Over > 0 && f.By < 1<<31 && reserve >= 0 && reserve < 1<<31 {
 			// At the boundary: available × over is within one step of reserve × by.
@@ -98,9 +98,9 @@ func TestFallWithinIsExact(t *testing.T) {
 	}
 }
 
-func naiveLasts(t *testing.T, f signals.Fall, available signals.Amount) {
+func naiveLasts(t *testing.T, f signals.Rate, available signals.Amount) {
 	t.Helper()
-	got, falling := f.Lasts(available)
+	got, falling := f.TimeToExhaustion(available)
 	if falling != (f.By > 0 && f.Over > 0) {
 		t.Fatalf("%+v.Lasts: falling %v", f, falling)
 	}
@@ -118,10 +118,10 @@ func naiveLasts(t *testing.T, f signals.Fall, available signals.Amount) {
 }
 
 func TestFallTellsItsRate(t *testing.T) {
-	if got := (signals.Fall{By: 100, Over: 500 * time.Millisecond}).PerSecond(); got != 200 {
+	if got := (signals.Rate{By: 100, Over: 500 * time.Millisecond}).PerSecond(); got != 200 {
 		t.Errorf("100 in half a second are %v per second", got)
 	}
-	if got := (signals.Fall{By: 100}).PerSecond(); got != 0 {
+	if got := (signals.Rate{By: 100}).PerSecond(); got != 0 {
 		t.Errorf("the rate over no time is %v", got)
 	}
 }

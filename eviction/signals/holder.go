@@ -1,8 +1,8 @@
 package signals
 
-// A Holder is somebody who holds memory of the node, as a person would look for
+// A Consumer is somebody who holds memory of the node, as a person would look for
 // it: a cgroup beside those of pods, or what the kernel keeps.
-type Holder struct {
+type Consumer struct {
 	Name  string `json:"name"`
 	Bytes Bytes  `json:"bytes"`
 }

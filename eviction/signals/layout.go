@@ -39,19 +39,19 @@ func ParseLayout(name string) (Layout, error) {
 	return 0, fmt.Errorf("unknown layout of filesystems %q: use single, dedicated or split", name)
 }
 
-// A Reclaimer is node-level waste that can be collected before a pod is
+// A Garbage is node-level waste that can be collected before a pod is
 // evicted.
-type Reclaimer uint8
+type Garbage uint8
 
 // The reclaimers, in the order in which they run.
 const (
-	DeadContainers Reclaimer = iota
+	DeadContainers Garbage = iota
 	UnusedImages
 )
 
 var reclaimerNames = [...]string{"containers", "images"}
 
-func (r Reclaimer) String() string { return reclaimerNames[r] }
+func (r Garbage) String() string { return reclaimerNames[r] }
 
 // Storage is a set of the places where a pod keeps bytes and inodes.
 type Storage uint8
@@ -68,14 +68,14 @@ func (s Storage) Has(place Storage) bool { return s&place != 0 }
 
 // A FilesystemPlan is what pressure on a filesystem leads to in a layout.
 type FilesystemPlan struct {
-	Reclaim []Reclaimer
+	Reclaim []Garbage
 	Measure Storage // which of a pod's usage can relieve it
 }
 
 var (
-	both       = []Reclaimer{DeadContainers, UnusedImages}
-	containers = []Reclaimer{DeadContainers}
-	images     = []Reclaimer{UnusedImages}
+	both       = []Garbage{DeadContainers, UnusedImages}
+	containers = []Garbage{DeadContainers}
+	images     = []Garbage{UnusedImages}
 )
 
 // plans is the table of filesystem pressure. A nodefs without reclaimers in

@@ -14,9 +14,9 @@ type Observation struct {
 	// before it kills for memory: files in active use, in bytes. 0 where it is
 	// not known, and for all signals but those of memory.
 	Cache Amount
-	// Basis changes where it turned out that what was observed before was off:
+	// Epoch changes where it turned out that what was observed before was off:
 	// no rate can be taken between observations of different bases.
-	Basis uint32
+	Epoch uint32
 	Time  time.Time
 	Known bool
 	Cause string // why it is unknown
@@ -30,23 +30,23 @@ func Observed(available, capacity Amount, at time.Time) Observation {
 // Unknown is the absence of an observation, and why.
 func Unknown(cause string) Observation { return Observation{Cause: cause} }
 
-// Left is what is left before the kernel kills for it. A stream through page
+// Headroom is what is left before the kernel kills for it. A stream through page
 // cache takes what is available, and none of this.
-func (o *Observation) Left() Amount { return o.Available.Plus(o.Cache) }
+func (o *Observation) Headroom() Amount { return o.Available.Plus(o.Cache) }
 
 // Observations holds one observation for every signal.
 type Observations [Count]Observation
 
-// A Fall is by how much an available amount fell over some time; growth is
+// A Rate is by how much an available amount fell over some time; growth is
 // negative. The zero value says that nothing is known about it.
-type Fall struct {
+type Rate struct {
 	By   Amount
 	Over time.Duration
 }
 
-// Lasts is how long the available amount lasts at the rate of the fall;
+// TimeToExhaustion is how long the available amount lasts at the rate of the fall;
 // ok is false while it is not falling.
-func (f Fall) Lasts(available Amount) (d time.Duration, ok bool) {
+func (f Rate) TimeToExhaustion(available Amount) (d time.Duration, ok bool) {
 	if f.By <= 0 || f.Over <= 0 {
 		return 0, false
 	}
@@ -63,7 +63,7 @@ func (f Fall) Lasts(available Amount) (d time.Duration, ok bool) {
 
 // Within reports whether the available amount is gone within the reserve at
 // the rate of the fall: available / rate <= reserve, in exact arithmetic.
-func (f Fall) Within(available Amount, reserve time.Duration) bool {
+func (f Rate) Within(available Amount, reserve time.Duration) bool {
 	if f.By <= 0 || f.Over <= 0 {
 		return false
 	}
@@ -77,7 +77,7 @@ func (f Fall) Within(available Amount, reserve time.Duration) bool {
 
 // PerSecond is the rate of the fall in units per second, 0 while nothing is
 // known about it.
-func (f Fall) PerSecond() float64 {
+func (f Rate) PerSecond() float64 {
 	if f.Over <= 0 {
 		return 0
 	}
@@ -89,11 +89,11 @@ type Kind uint8
 
 // The kinds of looks.
 const (
-	// Regular looks come every monitoring period and decide as the kubelet does.
-	Regular Kind = iota
-	// Extra looks come in between, when memory moves fast or a notification
+	// Periodic looks come every monitoring period and decide as the kubelet does.
+	Periodic Kind = iota
+	// Early looks come in between, when memory moves fast or a notification
 	// wakes the agent. They act only on doomed memory.
-	Extra
+	Early
 )
 
 func (k Kind) String() string { return [...]string{"periodic", "early"}[k] }
@@ -105,8 +105,8 @@ type Snapshot struct {
 	Woken Wakes // what ended the wait for this look
 	// Doubted: the falls are not confirmed yet, and there is time to. Nothing is
 	// doomed by them.
-	Doubted bool
-	Node    Observations
-	// Fell is how what is left of memory moved since an earlier look.
-	Fell [Count]Fall
+	NeedsConfirmation bool
+	Node              Observations
+	// Rates is how what is left of memory moved since an earlier look.
+	Rates [Count]Rate
 }

@@ -136,12 +136,12 @@ type voice struct {
 	word Word
 }
 
-// longestQuote bounds how much of a word that can not be read is told.
-const longestQuote = 40
+// maxQuote bounds how much of a word that can not be read is told.
+const maxQuote = 40
 
 func (v *voice) String() string {
 	if v.word == Unreadable {
-		return fmt.Sprintf("%s says %.*q, which is no word", v.who, longestQuote, v.text)
+		return fmt.Sprintf("%s says %.*q, which is no word", v.who, maxQuote, v.text)
 	}
 	return v.who + " says " + v.word.String()
 }

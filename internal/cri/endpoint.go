@@ -89,9 +89,9 @@ func contains(seen []os.FileInfo, info os.FileInfo) bool {
 	return false
 }
 
-// longestPath is how long the kernel lets the path of a socket be: sun_path of
+// maxPath is how long the kernel lets the path of a socket be: sun_path of
 // unix(7) without the final zero.
-const longestPath = 107
+const maxPath = 107
 
 // ParseEndpoint returns the endpoint that a user wrote, unix:///path or the bare
 // absolute path of a socket, as unix:///path.
@@ -110,8 +110,8 @@ func ParseEndpoint(text string) (string, error) {
 		fault = "has no absolute path"
 	case strings.HasSuffix(path, "/"):
 		fault = "is a directory, not a socket"
-	case len(filepath.Clean(path)) > longestPath:
-		fault = fmt.Sprintf("has a path of more than %d bytes, which no socket can have", longestPath)
+	case len(filepath.Clean(path)) > maxPath:
+		fault = fmt.Sprintf("has a path of more than %d bytes, which no socket can have", maxPath)
 	}
 	if fault != "" {
 		return "", fmt.Errorf("container runtime endpoint %q %s: write unix:///run/containerd/containerd.sock or the like", text, fault)

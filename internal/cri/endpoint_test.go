@@ -10,13 +10,13 @@ import (
 )
 
 func TestParseEndpoint(t *testing.T) {
-	long := "/" + strings.Repeat("x", longestPath)
+	long := "/" + strings.Repeat("x", maxPath)
 	for text, want := range map[string]string{
 		"unix:///run/containerd/containerd.sock": "unix:///run/containerd/containerd.sock",
 		"/run/crio/crio.sock":                    "unix:///run/crio/crio.sock",
 		"unix:/run/crio/crio.sock":               "unix:///run/crio/crio.sock",
 		"unix:////run/./crio/crio.sock":          "unix:///run/crio/crio.sock",
-		long[:longestPath]:                       "unix://" + long[:longestPath],
+		long[:maxPath]:                           "unix://" + long[:maxPath],
 	} {
 		if got, err := ParseEndpoint(text); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)

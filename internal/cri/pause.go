@@ -37,14 +37,14 @@ type verboseImages struct {
 	Image        string `json:"image"`
 }
 
-// longestImage bounds an image's name: a registry, a repository, a tag and a digest.
-const longestImage = 1024
+// maxImage bounds an image's name: a registry, a repository, a tag and a digest.
+const maxImage = 1024
 
 // nameIn reads a name from a verbose status, whose form every runtime chooses by itself:
 // what can not be read is not there.
 func nameIn(text string, field func(verboseImages) string) string {
 	var v verboseImages
-	if json.Unmarshal([]byte(text), &v) != nil || len(field(v)) > longestImage {
+	if json.Unmarshal([]byte(text), &v) != nil || len(field(v)) > maxImage {
 		return ""
 	}
 	return field(v)

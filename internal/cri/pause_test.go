@@ -22,7 +22,7 @@ func TestSandboxImage_Forms(t *testing.T) {
 		"CRI-O without infra":       {`{"sandboxImage":"` + pause + `"}`, `{"runtimeSpec":{}}`, pause, ""},
 		"another form":              {`{"sandboxImage":["x"]}`, `"info"`, "", ""},
 		"none":                      {"", "", "", ""},
-		"longer than any name's is": {`{"sandboxImage":"` + strings.Repeat("x", longestImage+1) + `"}`, "", "", ""},
+		"longer than any name's is": {`{"sandboxImage":"` + strings.Repeat("x", maxImage+1) + `"}`, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := (&fake{info: func(sandbox string) map[string]string {

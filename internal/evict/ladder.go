@@ -22,9 +22,9 @@ type Processes interface {
 
 // Ended is what became of a pod's processes.
 type Ended struct {
-	Signalled         int
-	ToSignal, ToEmpty time.Duration // from the call
-	Lingering         bool          // not gone when ctx ended
+	Signalled            int
+	SignalTime, ExitTime time.Duration // from the call
+	ProcessesRemain      bool          // not gone when ctx ended
 	// Rest is closed when what lingers is gone; nil if nothing more is done about it.
 	Rest <-chan struct{}
 }
@@ -38,14 +38,14 @@ type Notice struct {
 
 // Status tells the API server that a pod was evicted. Nothing but Tell may wait.
 type Status interface {
-	// Owe writes down that the server has to be told.
-	Owe(Notice)
-	// Tell tells it, and thereby pays what is owed.
-	Tell(context.Context, Notice) error
-	// Killed has what is still owed paid later; Spared cancels it, because the
+	// Enqueue writes down that the server has to be told.
+	Enqueue(Notice)
+	// Report tells it, and thereby pays what is owed.
+	Report(context.Context, Notice) error
+	// Commit has what is still owed paid later; Spared cancels it, because the
 	// pod was not killed after all.
-	Killed(Notice)
-	Spared(Notice)
+	Commit(Notice)
+	Cancel(Notice)
 	// Announce tells others of a pod that the server itself ends.
 	Announce(Notice)
 }
@@ -68,8 +68,8 @@ type Soft interface {
 	Ending(n Notice) bool
 }
 
-// A Ladder ends pods; one at once and one politely at a time.
-type Ladder struct {
+// A Evictor ends pods; one at once and one politely at a time.
+type Evictor struct {
 	Status Status // nil without an API server
 	Soft   Soft   // nil without an API server
 	// Refused, if set, is told why a soft eviction does not go ahead, each time
@@ -80,17 +80,17 @@ type Ladder struct {
 // A Result is what came of ending a pod.
 type Result struct {
 	Ended
-	Told, Owed bool          // what the API server knows; neither where it has not to
-	ToTold     time.Duration // until it knew, or was no longer waited for
-	Withdrawn  bool          // it was not evicted: what was asked for is taken back
-	GivenUp    bool          // withdrawn since it was refused, or not acted on, for too long
+	Reported, Pending bool          // what the API server knows; neither where it has not to
+	StatusTime        time.Duration // until it knew, or was no longer waited for
+	Withdrawn         bool          // it was not evicted: what was asked for is taken back
+	GivenUp           bool          // withdrawn since it was refused, or not acted on, for too long
 }
 
 // Immediate reports the eviction to the API server, for which it waits until telling
 // ends, and kills. It waits for the processes for as long as wait, counted from the kill,
 // or until waiting ends. A pod that has ended by itself meanwhile counts as killed: it
 // was chosen, and no other one is evicted in its place.
-func (l *Ladder) Immediate(ctx, telling, waiting context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
+func (l *Evictor) Immediate(ctx, telling, waiting context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
 	return l.immediate(ctx, telling, waiting, e, p, func(ctx context.Context) (Ended, error) {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
@@ -98,7 +98,7 @@ func (l *Ladder) Immediate(ctx, telling, waiting context.Context, wait time.Dura
 	})
 }
 
-func (l *Ladder) immediate(ctx, telling, waiting context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
+func (l *Evictor) immediate(ctx, telling, waiting context.Context, e *eviction.Eviction, p Processes, kill func(context.Context) (Ended, error)) (r Result, err error) {
 	if l.Status == nil || !e.Pod.FromAPI {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -107,32 +107,32 @@ func (l *Ladder) immediate(ctx, telling, waiting context.Context, e *eviction.Ev
 		return r, err
 	}
 	n := Notice{e, time.Now(), p.Containers()}
-	r.Told = l.tell(telling, n)
-	r.Owed = !r.Told
-	r.ToTold = time.Since(n.Decided)
-	ctx, cancel := committed(ctx, waiting)
+	r.Reported = l.report(telling, n)
+	r.Pending = !r.Reported
+	r.StatusTime = time.Since(n.Decided)
+	ctx, cancel := uncancelled(ctx, waiting)
 	defer cancel()
 	r.Ended, err = kill(ctx)
 	if r.Signalled == 0 && err != nil {
-		l.Status.Spared(n)
+		l.Status.Cancel(n)
 		return r, err
 	}
-	l.Status.Killed(n)
+	l.Status.Commit(n)
 	if r.Signalled > 0 {
-		r.ToSignal += r.ToTold
+		r.SignalTime += r.StatusTime
 	}
-	r.ToEmpty += r.ToTold
+	r.ExitTime += r.StatusTime
 	return r, err
 }
 
 // signalTime is what the signals of a kill have at least.
 const signalTime = 50 * time.Millisecond
 
-// committed is ctx without its cancellation: of a pod that was reported as evicted no
+// uncancelled is ctx without its cancellation: of a pod that was reported as evicted no
 // process may go on because the agent is to stop. Its deadline and the end of waiting
 // remain, which are for the wait after the signals: those have their time though the
 // server may have used it up.
-func committed(ctx, waiting context.Context) (context.Context, context.CancelFunc) {
+func uncancelled(ctx, waiting context.Context) (context.Context, context.CancelFunc) {
 	least := time.Now().Add(signalTime)
 	kept := context.WithoutCancel(ctx)
 	deadline, bounded := ctx.Deadline()
@@ -149,15 +149,15 @@ func committed(ctx, waiting context.Context) (context.Context, context.CancelFun
 	return kept, func() { stop(); cancel() }
 }
 
-// tell reports whether the API server knows. A request that is given up may
+// report reports whether the API server knows. A request that is given up may
 // have been served nevertheless: whoever pays the debt looks before.
-func (l *Ladder) tell(ctx context.Context, n Notice) (told bool) {
-	l.Status.Owe(n)
+func (l *Evictor) report(ctx context.Context, n Notice) (told bool) {
+	l.Status.Enqueue(n)
 	if ctx.Err() != nil {
 		return false
 	}
 	answer := make(chan error, 1)
-	go func() { answer <- l.Status.Tell(ctx, n) }()
+	go func() { answer <- l.Status.Report(ctx, n) }()
 	select {
 	case err := <-answer:
 		return err == nil

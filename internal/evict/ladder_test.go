@@ -43,12 +43,12 @@ func (w *world) happened() []string {
 	return slices.Clone(w.events)
 }
 
-func (w *world) Owe(Notice)      { w.note("owed") }
-func (w *world) Killed(Notice)   { w.note("due") }
-func (w *world) Spared(Notice)   { w.note("cancelled") }
+func (w *world) Enqueue(Notice)  { w.note("owed") }
+func (w *world) Commit(Notice)   { w.note("due") }
+func (w *world) Cancel(Notice)   { w.note("cancelled") }
 func (w *world) Announce(Notice) { w.note("announced") }
 
-func (w *world) Tell(ctx context.Context, n Notice) error {
+func (w *world) Report(ctx context.Context, n Notice) error {
 	if err := w.reach(ctx); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (w *world) Kill(ctx context.Context) (Ended, error) {
 	if w.lingers {
 		<-ctx.Done()
 	}
-	return Ended{Signalled: 1, Lingering: w.lingers}, nil
+	return Ended{Signalled: 1, ProcessesRemain: w.lingers}, nil
 }
 
 func (w *world) End(_ context.Context, grace time.Duration, _ <-chan struct{}) (Ended, error) {
@@ -126,8 +126,8 @@ func (w *world) Await(ctx context.Context) error {
 	}
 }
 
-func (w *world) ladder() *Ladder {
-	return &Ladder{Status: w, Soft: w, Refused: func(_ *eviction.Eviction, why string) { w.note("refused: " + why) }}
+func (w *world) ladder() *Evictor {
+	return &Evictor{Status: w, Soft: w, Refused: func(_ *eviction.Eviction, why string) { w.note("refused: " + why) }}
 }
 
 func fromAPI() *eviction.Eviction {
@@ -164,7 +164,7 @@ func TestImmediate(t *testing.T) {
 				telling, cancel := context.WithTimeout(t.Context(), tc.patience)
 				defer cancel()
 				r, err := w.ladder().Immediate(t.Context(), telling, t.Context(), time.Minute, e, w)
-				if err != nil || r.Told != tc.told || r.Owed != (!tc.told && !tc.manifest) || r.Signalled != 1 {
+				if err != nil || r.Reported != tc.told || r.Pending != (!tc.told && !tc.manifest) || r.Signalled != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if took := time.Since(begun); took != tc.takes {
@@ -197,7 +197,7 @@ func TestAnAcceptedRequestIsNotWithdrawn(t *testing.T) {
 		time.AfterFunc(time.Second, func() { close(withdraw) })
 		time.AfterFunc(20*time.Second, func() { close(w.ends) })
 		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
-		if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
+		if err != nil || r.Withdrawn || r.ExitTime != 20*time.Second {
 			t.Errorf("%+v, %v", r, err)
 		}
 		expect(t, w, "asked", "announced")
@@ -216,7 +216,7 @@ func TestARequestThatSomebodyCarriesOutIsAnEviction(t *testing.T) {
 				defer time.AfterFunc(recovers, func() { close(withdraw) }).Stop()
 				time.AfterFunc(20*time.Second, func() { close(w.ends) })
 				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: withdraw})
-				if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
+				if err != nil || r.Withdrawn || r.ExitTime != 20*time.Second {
 					t.Errorf("%+v, %v", r, err)
 				}
 				expect(t, w, "asked", "announced")
@@ -241,8 +241,8 @@ func TestHurryEndsTheWaitForWhatever(t *testing.T) {
 				w, begun := &world{server: tc.server, answers: tc.answers}, time.Now()
 				hurry := make(chan struct{})
 				time.AfterFunc(5*time.Second, func() { close(hurry) })
-				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Hour, Changes{Hurry: hurry})
-				if err != nil || r.Signalled != 1 || time.Since(begun) > 5*time.Second+hurriedPatience {
+				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Hour, Changes{Escalate: hurry})
+				if err != nil || r.Signalled != 1 || time.Since(begun) > 5*time.Second+escalatedPatience {
 					t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
 				}
 				expect(t, w, tc.want...)
@@ -255,7 +255,7 @@ func TestAPodThatDoesNotEndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begun := &world{answers: []Answer{{Accepted: true}}}, time.Now()
 		_, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
-		if err == nil || time.Since(begun) != time.Minute+tidyTime {
+		if err == nil || time.Since(begun) != time.Minute+cleanupTime {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
@@ -305,7 +305,7 @@ func TestAPodThatEndsWhileTheServerIsToldIsEvicted(t *testing.T) {
 			telling, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			r, err := w.ladder().Immediate(t.Context(), telling, t.Context(), time.Minute, fromAPI(), w)
-			if err != nil || r.Signalled != 0 || r.ToSignal != 0 || r.ToTold == 0 {
+			if err != nil || r.Signalled != 0 || r.SignalTime != 0 || r.StatusTime == 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
 			expect(t, w, tc.want...)
@@ -328,7 +328,7 @@ func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				w := &slow{world: &world{server: tc.server}, owing: tc.owing}
-				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
+				if r, err := (&Evictor{Status: w}).Immediate(ctx, t.Context(), t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if left := time.Until(w.until); left != signalTime {
@@ -347,9 +347,9 @@ type slow struct {
 	until time.Time // of the kill
 }
 
-func (s *slow) Owe(n Notice) {
+func (s *slow) Enqueue(n Notice) {
 	<-time.After(s.owing)
-	s.world.Owe(n)
+	s.world.Enqueue(n)
 }
 
 func (s *slow) Kill(ctx context.Context) (Ended, error) {
@@ -362,7 +362,7 @@ func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		w := &stopping{world: &world{}, stop: stop}
-		l := &Ladder{Status: w}
+		l := &Evictor{Status: w}
 		if r, err := l.Immediate(ctx, ctx, t.Context(), time.Minute, fromAPI(), w); err != nil || r.Signalled != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -383,7 +383,7 @@ func TestWhoLingersIsNotWaitedForWhereTheTimeIsCutShort(t *testing.T) {
 				begun := time.Now()
 				time.AfterFunc(tc.cut, giveUp)
 				w := &world{lingers: true}
-				if r, err := (&Ladder{Status: w}).Immediate(ctx, t.Context(), waiting, time.Minute, fromAPI(), w); err != nil || !r.Lingering {
+				if r, err := (&Evictor{Status: w}).Immediate(ctx, t.Context(), waiting, time.Minute, fromAPI(), w); err != nil || !r.ProcessesRemain {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if took := time.Since(begun); took != tc.want {
@@ -401,8 +401,8 @@ func TestImmediate_WaitsForTheKillOnceTheServerHasAnswered(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{lingers: true, server: answer}
 			begun := time.Now()
-			r, err := (&Ladder{Status: w}).Immediate(t.Context(), t.Context(), t.Context(), 300*time.Millisecond, fromAPI(), w)
-			if took := time.Since(begun); err != nil || !r.Lingering || took != answer+300*time.Millisecond {
+			r, err := (&Evictor{Status: w}).Immediate(t.Context(), t.Context(), t.Context(), 300*time.Millisecond, fromAPI(), w)
+			if took := time.Since(begun); err != nil || !r.ProcessesRemain || took != answer+300*time.Millisecond {
 				t.Errorf("%+v, %v after %v: want the kill waited for for 300ms", r, err, took)
 			}
 		})
@@ -415,9 +415,9 @@ type stopping struct {
 	stop func()
 }
 
-func (s *stopping) Tell(ctx context.Context, n Notice) error {
+func (s *stopping) Report(ctx context.Context, n Notice) error {
 	defer s.stop()
-	return s.world.Tell(ctx, n)
+	return s.world.Report(ctx, n)
 }
 
 func TestARequestThatNobodyActsOnIsTakenBack(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// hurriedPatience is how long the API server is waited for when a hard
+	// escalatedPatience is how long the API server is waited for when a hard
 	// threshold was crossed during a soft eviction: it was reached before.
-	hurriedPatience = 200 * time.Millisecond
-	// tidyTime is what a pod that has used up its grace period may take to be
+	escalatedPatience = 200 * time.Millisecond
+	// cleanupTime is what a pod that has used up its grace period may take to be
 	// gone, as the kubelet allows for its cleanup.
-	tidyTime = 30 * time.Second
+	cleanupTime = 30 * time.Second
 	// unansweredTime is how long a request may be refused by a budget, or not acted
 	// on, beside the pod's grace period. Then the pod is given up on: other pods
 	// wait for it.
@@ -24,33 +24,33 @@ const (
 	requestTime = 10 * time.Second
 	// retryTime is the pause after a request that failed.
 	retryTime = 5 * time.Second
-	// wordTime is how long the API server's word may take of who has ended a pod
+	// finalAnswerTime is how long the API server's word may take of who has ended a pod
 	// that was only asked for: a watch is a moment behind what it tells of.
-	wordTime = 2 * time.Second
+	finalAnswerTime = 2 * time.Second
 )
 
 // Changes reach a graceful end under way.
 type Changes struct {
-	Hurry    <-chan struct{} // closed when the pod has to end at once
+	Escalate <-chan struct{} // closed when the pod has to end at once
 	Withdraw <-chan struct{} // closed when nobody has to end any more
 }
 
 // Graceful has the pod end within its grace period.
-func (l *Ladder) Graceful(ctx context.Context, e *eviction.Eviction, p Processes, grace time.Duration, change Changes) (Result, error) {
+func (l *Evictor) Graceful(ctx context.Context, e *eviction.Eviction, p Processes, grace time.Duration, change Changes) (Result, error) {
 	if l.Soft == nil || !e.Pod.FromAPI {
-		ended, err := p.End(ctx, grace, change.Hurry)
+		ended, err := p.End(ctx, grace, change.Escalate)
 		return Result{Ended: ended}, err
 	}
-	s := &softEviction{Ladder: l, notice: Notice{e, time.Now(), p.Containers()}, grace: grace,
+	s := &softEviction{Evictor: l, notice: Notice{e, time.Now(), p.Containers()}, grace: grace,
 		answers: make(chan reply, 1), ask: unset(), late: unset()}
 	r, hurry, err := s.run(ctx, p, change)
 	if !hurry {
 		return r, err
 	}
-	telling, cancel := context.WithTimeout(ctx, hurriedPatience)
+	telling, cancel := context.WithTimeout(ctx, escalatedPatience)
 	defer cancel()
 	return l.immediate(ctx, telling, context.Background(), e, p, func(ctx context.Context) (Ended, error) {
-		return p.End(ctx, 0, change.Hurry)
+		return p.End(ctx, 0, change.Escalate)
 	})
 }
 
@@ -63,7 +63,7 @@ func unset() *time.Timer {
 
 // A softEviction is one that is asked for.
 type softEviction struct {
-	*Ladder
+	*Evictor
 	notice    Notice
 	grace     time.Duration
 	answers   chan reply
@@ -103,19 +103,19 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 		select {
 		case err := <-gone:
 			gone = nil
-			r.ToEmpty = time.Since(begun)
-			return s.ended(ctx, r, err, change.Hurry)
-		case <-change.Hurry:
+			r.ExitTime = time.Since(begun)
+			return s.ended(ctx, r, err, change.Escalate)
+		case <-change.Escalate:
 			return r, true, nil
 		case <-change.Withdraw:
 			change.Withdraw = nil
-			if !s.hush() {
-				return s.takeBack(ctx, r, nil)
+			if !s.stopAsking() {
+				return s.withdraw(ctx, r, nil)
 			}
 		case <-s.ask.C:
 			s.request(asking)
 		case a := <-s.answers:
-			s.heed(a)
+			s.handle(a)
 		case <-s.late.C:
 			return s.overdue(ctx, r)
 		}
@@ -133,35 +133,35 @@ func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-c
 		return r, true, nil
 	default:
 	}
-	if s.lastWord(ctx, hurry) {
+	if s.awaitFinalAnswer(ctx, hurry) {
 		return r, false, err
 	}
-	return s.takeBack(ctx, r, err)
+	return s.withdraw(ctx, r, err)
 }
 
-// lastWord waits for what the API server has to say of a pod that is gone, and
+// awaitFinalAnswer waits for what the API server has to say of a pod that is gone, and
 // reports whether it was asked to end. Who has to hurry does not wait.
-func (s *softEviction) lastWord(ctx context.Context, hurry <-chan struct{}) bool {
-	word, cancel := context.WithTimeout(ctx, wordTime)
+func (s *softEviction) awaitFinalAnswer(ctx context.Context, hurry <-chan struct{}) bool {
+	word, cancel := context.WithTimeout(ctx, finalAnswerTime)
 	defer cancel()
 	select {
 	case <-hurry:
 	case <-word.Done():
 	}
-	return s.hush()
+	return s.stopAsking()
 }
 
 // overdue gives up a pod that should have ended by now.
 func (s *softEviction) overdue(ctx context.Context, r Result) (Result, bool, error) {
 	pod := s.notice.Eviction.Pod.Key()
-	if s.hush() {
-		return r, false, fmt.Errorf("pod %s was asked to end and has not after its grace period of %s and %s more", pod, s.grace, tidyTime)
+	if s.stopAsking() {
+		return r, false, fmt.Errorf("pod %s was asked to end and has not after its grace period of %s and %s more", pod, s.grace, cleanupTime)
 	}
 	r.GivenUp = true
 	if s.why != "" {
-		return s.takeBack(ctx, r, fmt.Errorf("the soft eviction of pod %s was refused for %s: %s", pod, s.grace+unansweredTime, s.why))
+		return s.withdraw(ctx, r, fmt.Errorf("the soft eviction of pod %s was refused for %s: %s", pod, s.grace+unansweredTime, s.why))
 	}
-	return s.takeBack(ctx, r, fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?", pod, s.grace+unansweredTime))
+	return s.withdraw(ctx, r, fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?", pod, s.grace+unansweredTime))
 }
 
 // request asks; the answer comes later.
@@ -175,9 +175,9 @@ func (s *softEviction) request(ctx context.Context) {
 	}()
 }
 
-// heed asks again after a refusal or a failure; once the pod is ending its time
+// handle asks again after a refusal or a failure; once the pod is ending its time
 // runs.
-func (s *softEviction) heed(a reply) {
+func (s *softEviction) handle(a reply) {
 	s.asking = false
 	switch {
 	case a.err != nil:
@@ -204,9 +204,9 @@ func (s *softEviction) limit() {
 	}
 }
 
-// hush ends the asking, so that nothing is asked for after it was taken back, and
+// stopAsking ends the asking, so that nothing is asked for after it was taken back, and
 // reports whether the pod is ending: an answer that was on its way may say so.
-func (s *softEviction) hush() (ending bool) {
+func (s *softEviction) stopAsking() (ending bool) {
 	s.quit()
 	if s.asking {
 		s.asking = false
@@ -220,7 +220,7 @@ func (s *softEviction) hush() (ending bool) {
 func (s *softEviction) accept() {
 	s.accepted = true
 	s.ask.Stop()
-	s.late.Reset(s.grace + tidyTime)
+	s.late.Reset(s.grace + cleanupTime)
 	if s.Status != nil {
 		s.Status.Announce(s.notice)
 	}
@@ -241,9 +241,9 @@ func (s *softEviction) refused(why string) {
 	}
 }
 
-// takeBack withdraws what was asked for: the pod is not evicted, for the reason
+// withdraw withdraws what was asked for: the pod is not evicted, for the reason
 // that why tells, if any.
-func (s *softEviction) takeBack(ctx context.Context, r Result, why error) (Result, bool, error) {
+func (s *softEviction) withdraw(ctx context.Context, r Result, why error) (Result, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	r.Withdrawn = true

@@ -48,7 +48,7 @@ func TestAPodThatEndsByItselfIsNotEvicted(t *testing.T) {
 				w, begun := own(tc.answers...), time.Now()
 				w.await = tc.await
 				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{})
-				if !errors.Is(err, tc.await) || !r.Withdrawn || time.Since(begun) != 20*time.Second+wordTime {
+				if !errors.Is(err, tc.await) || !r.Withdrawn || time.Since(begun) != 20*time.Second+finalAnswerTime {
 					t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
 				}
 				expect(t, w, tc.want...)
@@ -87,7 +87,7 @@ func TestTheServersWordOfAnEvictionMayBeLate(t *testing.T) {
 				cleared := make(chan struct{}) // by what the pod held
 				time.AfterFunc(20500*time.Millisecond, func() { close(cleared) })
 				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: cleared})
-				if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
+				if err != nil || r.Withdrawn || r.ExitTime != 20*time.Second {
 					t.Errorf("%+v, %v", r, err)
 				}
 				expect(t, w, tc.want...)
@@ -117,7 +117,7 @@ func TestAPodThatIsEndingIsNotAskedFor(t *testing.T) {
 		w.delete(5 * time.Second)
 		time.AfterFunc(6*time.Second, func() { close(cleared) })
 		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: cleared})
-		if err != nil || r.Withdrawn || r.ToEmpty != 20*time.Second {
+		if err != nil || r.Withdrawn || r.ExitTime != 20*time.Second {
 			t.Errorf("%+v, %v", r, err)
 		}
 		expect(t, w, "asked", "refused: no", "announced")
@@ -153,7 +153,7 @@ func TestAHurryAfterThePodsOwnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begun, hurry := own(Answer{}), time.Now(), make(chan struct{})
 		time.AfterFunc(20500*time.Millisecond, func() { close(hurry) })
-		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Hurry: hurry})
+		r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Escalate: hurry})
 		if err != nil || !r.Withdrawn || time.Since(begun) != 20500*time.Millisecond {
 			t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
 		}
@@ -171,8 +171,8 @@ func TestAnEndBesideAHurryIsAnEviction(t *testing.T) {
 			time.AfterFunc(20*time.Second, func() { close(hurry) })
 			l := w.ladder()
 			l.Refused = func(*eviction.Eviction, string) { <-time.After(21 * time.Second) } // nobody looks
-			r, err := l.Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Hurry: hurry})
-			if err != nil || r.Withdrawn || !r.Told {
+			r, err := l.Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Escalate: hurry})
+			if err != nil || r.Withdrawn || !r.Reported {
 				t.Errorf("%+v, %v", r, err)
 			}
 			expect(t, w, "asked", "owed", "told", "ended in 0s", "due")

@@ -79,10 +79,10 @@ func (r *real) Pod(uid string) PodState {
 	return r.pods[uid]
 }
 
-func (r *real) Complete() bool                 { return true }
-func (r *real) Event(reason, message string)   { r.note(reason + ": " + message) }
-func (r *real) Collected(kind string, n int)   { r.note(fmt.Sprint(kind, " ", n)) }
-func (r *real) Freed(signals.Reclaimer, int64) {}
+func (r *real) Complete() bool               { return true }
+func (r *real) Event(reason, message string) { r.note(reason + ": " + message) }
+func (r *real) Collected(kind string, n int) { r.note(fmt.Sprint(kind, " ", n)) }
+func (r *real) Freed(signals.Garbage, int64) {}
 
 func (r *real) note(line string) {
 	r.mu.Lock()

@@ -60,7 +60,7 @@ type Teller interface {
 	Collected(kind string, n int)
 	// Freed says what a relief, or a periodic round for space, measured. Late
 	// frees are in it; what others wrote meanwhile is subtracted; never negative.
-	Freed(what signals.Reclaimer, bytes int64)
+	Freed(what signals.Garbage, bytes int64)
 }
 
 // The kinds of [Teller.Collected], as the kubelet's metric names them.

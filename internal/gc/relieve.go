@@ -9,8 +9,8 @@ import (
 
 // A Relief is what was done against pressure.
 type Relief struct {
-	Ran                           []signals.Reclaimer // in order, those that found nothing included
-	Containers, Sandboxes, Images int                 // removed
+	Ran                           []signals.Garbage // in order, those that found nothing included
+	Containers, Sandboxes, Images int               // removed
 	// FreedBytes is by how much the available space of the image filesystem grew
 	// while something was removed, whoever else wrote meanwhile; 0 if it shrank.
 	FreedBytes int64
@@ -22,7 +22,7 @@ type Relief struct {
 // so; it is asked before the first removal and after each, and has to measure
 // afresh every time. A runtime that frees late is waited for, 13 s in all. A periodic round under way ends for it; other
 // reliefs are waited for.
-func (c *Collector) Relieve(ctx context.Context, what []signals.Reclaimer, enough func() bool) Relief {
+func (c *Collector) Relieve(ctx context.Context, what []signals.Garbage, enough func() bool) Relief {
 	if err := c.turns.relief(ctx); err != nil {
 		return Relief{Err: fmt.Errorf("collect waste: wait for another relief to end: %w", err)}
 	}
@@ -50,14 +50,14 @@ type relief struct {
 	*sweep
 }
 
-var reliefs = map[signals.Reclaimer]func(*relief, context.Context) (removed int, err error){
+var reliefs = map[signals.Garbage]func(*relief, context.Context) (removed int, err error){
 	signals.DeadContainers: (*relief).ofContainers,
 	signals.UnusedImages:   (*relief).ofImages,
 }
 
 // run collects one kind, waits for what was removed to show, with all the
 // patience that is left if it is the final kind, and tells what it has measured.
-func (r *relief) run(ctx context.Context, kind signals.Reclaimer, final bool) error {
+func (r *relief) run(ctx context.Context, kind signals.Garbage, final bool) error {
 	before, _, err := r.c.measure(ctx)
 	if err != nil {
 		return fmt.Errorf("collect %s: %w", kind, err)
@@ -81,7 +81,7 @@ func (r *relief) run(ctx context.Context, kind signals.Reclaimer, final bool) er
 }
 
 // wait waits for what was removed to show.
-func (r *relief) wait(ctx context.Context, kind signals.Reclaimer, before int64, final bool) error {
+func (r *relief) wait(ctx context.Context, kind signals.Garbage, before int64, final bool) error {
 	if kind == signals.DeadContainers && r.Containers > 0 { // images settle one by one; sandboxes hold nothing
 		if err := r.settle(ctx, before, 0); err != nil {
 			return err

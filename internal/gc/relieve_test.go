@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	everything     = []signals.Reclaimer{signals.DeadContainers, signals.UnusedImages}
-	onlyImages     = []signals.Reclaimer{signals.UnusedImages}
-	onlyContainers = []signals.Reclaimer{signals.DeadContainers}
+	everything     = []signals.Garbage{signals.DeadContainers, signals.UnusedImages}
+	onlyImages     = []signals.Garbage{signals.UnusedImages}
+	onlyContainers = []signals.Garbage{signals.DeadContainers}
 )
 
 // seenLongAgo has the collector see the images, and waits until none is new.
@@ -127,7 +127,7 @@ func TestContainersFreedLateSpareImages(t *testing.T) {
 
 // The last thing removed is waited for with all patience that is left.
 func TestTheLastRemovalIsWaitedForLonger(t *testing.T) {
-	for _, what := range [][]signals.Reclaimer{onlyContainers, onlyImages} {
+	for _, what := range [][]signals.Garbage{onlyContainers, onlyImages} {
 		in(t, func(t *testing.T, w *world) {
 			c := w.collector(nil)
 			if what[0] == signals.DeadContainers {

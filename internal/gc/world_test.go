@@ -46,7 +46,7 @@ type world struct {
 
 	events []string
 	counts map[string]int
-	freed  map[signals.Reclaimer]int64
+	freed  map[signals.Garbage]int64
 }
 
 type freed struct {
@@ -61,7 +61,7 @@ func in(t *testing.T, story func(t *testing.T, w *world)) {
 		story(t, &world{
 			t: t, mounts: map[string][]string{}, layers: map[string]int64{}, capacity: 1000 * mib, available: 1000 * mib, begun: time.Now(),
 			fail: map[string]error{}, hang: map[string]bool{}, on: func(string) {}, pods: known{}, complete: true,
-			counts: map[string]int{}, freed: map[signals.Reclaimer]int64{},
+			counts: map[string]int{}, freed: map[signals.Garbage]int64{},
 		})
 	})
 }
@@ -245,7 +245,7 @@ func (w *world) Collected(kind string, n int) {
 	w.counts[kind] += n
 }
 
-func (w *world) Freed(what signals.Reclaimer, bytes int64) {
+func (w *world) Freed(what signals.Garbage, bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.freed[what] += bytes

@@ -17,7 +17,7 @@ import (
 // Bounds for one request. Clients are near and ask for little; a request that takes
 // longer is broken, or meant to. [Limits] bound the number of clients.
 const (
-	mostHeader   = 8 << 10         // bytes
+	maxHeader    = 8 << 10         // bytes
 	headerWait   = 2 * time.Second // for a request to arrive
 	answerWait   = 5 * time.Second // for an answer to be taken, from the end of the header on
 	shutdownWait = 2 * time.Second // for answers under way when the server ends
@@ -70,7 +70,7 @@ func New(s Settings) *Server {
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: headerWait, ReadTimeout: headerWait, WriteTimeout: answerWait,
-		MaxHeaderBytes: mostHeader, ConnContext: withConn,
+		MaxHeaderBytes: maxHeader, ConnContext: withConn,
 		ErrorLog: log.New(&faults{log: s.Log, pace: bucket{rate: faultRate, burst: faultBurst}}, "", 0),
 	}
 	// One request a connection: idle ones would use up the number of clients.

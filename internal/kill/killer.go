@@ -105,7 +105,7 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 		m.freezer, _ = openMount(h.Dir("freezer", "/"))
 		m.blind = !inHostPIDNamespace()
 	}
-	k := &Killer{mounts: m, released: true, longest: longestWait, rests: rests{ending: make(chan struct{})}}
+	k := &Killer{mounts: m, released: true, longest: maxWait, rests: rests{ending: make(chan struct{})}}
 	k.patient, err = newWorkspace()
 	for i := range k.urgent {
 		if err == nil {

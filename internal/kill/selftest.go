@@ -143,7 +143,7 @@ func (k *Killer) tryVisible() []Lack {
 func awaitExit(ctx context.Context, pidfd int) error {
 	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for ctx.Err() == nil {
-		n, err := unix.Poll(poll, int(longestWait/time.Millisecond))
+		n, err := unix.Poll(poll, int(maxWait/time.Millisecond))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostSparing is in how many rounds that found somebody new anybody is spared at
+// maxSparing is in how many rounds that found somebody new anybody is spared at
 // most: whoever fights a kill is ended altogether. Who only takes long to die does
 // not fight.
-const mostSparing = 4
+const maxSparing = 4
 
 // A spare is an open directory whose processes are left alone.
 type spare struct {
@@ -45,7 +45,7 @@ func (a *attempt) openSpares() {
 func (a *attempt) leaveOut(pids *[]int) error {
 	a.sparing = false
 	w := a.w
-	if len(w.spares) == 0 || a.fought >= mostSparing {
+	if len(w.spares) == 0 || a.fought >= maxSparing {
 		return nil
 	}
 	if err := a.listSpared(); err != nil {

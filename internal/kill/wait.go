@@ -13,12 +13,12 @@ import (
 
 // Bounds of one wait for exits.
 const (
-	// longestWait is when the pod is listed again though a process has not
+	// maxWait is when the pod is listed again though a process has not
 	// exited: a runtime may have put new ones into it, and ctx may have ended.
-	longestWait = 100 * time.Millisecond
-	// shortestWait is the pause where nothing is left that could be waited for:
+	maxWait = 100 * time.Millisecond
+	// minWait is the pause where nothing is left that could be waited for:
 	// v1 does not tell when a dying task leaves its cgroup.
-	shortestWait = time.Millisecond
+	minWait = time.Millisecond
 	// namedStragglers is how many processes a timeout describes.
 	namedStragglers = 5
 )
@@ -37,7 +37,7 @@ func (a *attempt) awaitExits(ctx context.Context) {
 		until = deadline
 	}
 	if !w.waiting() && (a.events < 0 || !a.stillPopulated()) {
-		_, _ = unix.Poll(w.poll[:1], int(shortestWait.Milliseconds()))
+		_, _ = unix.Poll(w.poll[:1], int(minWait.Milliseconds()))
 		return
 	}
 	for left := time.Until(until); left > 0 && !a.late(ctx); left = time.Until(until) {

@@ -59,7 +59,7 @@ type Controller struct {
 	decisions, requests      *prometheus.CounterVec
 	requestWait, requestTime prometheus.ObserverVec
 	eventsDropped            prometheus.Counter
-	mostUrgent               string
+	maxUrgent                string
 }
 
 // NewController returns instruments at zero.
@@ -82,7 +82,7 @@ func NewController(s ControllerSettings) *Controller {
 	}
 	for i, class := range s.Classes {
 		if i == 0 {
-			m.mostUrgent = class
+			m.maxUrgent = class
 		}
 		for _, result := range s.Results {
 			m.requests.WithLabelValues(class, result)
@@ -117,7 +117,7 @@ func (m *Controller) Request(class, result string, waited, took time.Duration) {
 	m.requests.WithLabelValues(class, result).Inc()
 	m.requestWait.WithLabelValues(class).Observe(waited.Seconds())
 	m.requestTime.WithLabelValues(class).Observe(took.Seconds())
-	if class == m.mostUrgent {
+	if class == m.maxUrgent {
 		m.nodeUpdates.Observe((waited + took).Seconds())
 	}
 }
@@ -125,8 +125,8 @@ func (m *Controller) Request(class, result string, waited, took time.Duration) {
 // EventDropped counts an event that was not sent.
 func (m *Controller) EventDropped() { m.eventsDropped.Inc() }
 
-// Looked records how long it took to decide about all nodes.
-func (m *Controller) Looked(took time.Duration) { m.allUpdates.Observe(took.Seconds()) }
+// Checked records how long it took to decide about all nodes.
+func (m *Controller) Checked(took time.Duration) { m.allUpdates.Observe(took.Seconds()) }
 
 // Leading says whether this replica decides.
 func (m *Controller) Leading(is bool) { m.leader.Set(oneIf(is)) }

@@ -42,7 +42,7 @@ func recordController(m *metrics.Controller) {
 	m.Request("protect", "ok", 3*time.Millisecond, 20*time.Millisecond)
 	m.Request("tidy", "declined", 2*time.Second, time.Millisecond)
 	m.EventDropped()
-	m.Looked(40 * time.Microsecond)
+	m.Checked(40 * time.Microsecond)
 	m.Leading(true)
 }
 

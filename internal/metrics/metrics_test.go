@@ -40,8 +40,8 @@ func open() *metrics.Metrics {
 // recordAll records one of everything.
 func recordAll(m *metrics.Metrics) {
 	now := time.Now()
-	m.Look(signals.Regular, 42*time.Microsecond)
-	m.Look(signals.Extra, 7*time.Microsecond)
+	m.Look(signals.Periodic, 42*time.Microsecond)
+	m.Look(signals.Early, 7*time.Microsecond)
 	m.Observed(&signals.Observations{
 		signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, now),
 		signals.PIDAvailable:    signals.Unknown("no such file"),
@@ -292,8 +292,8 @@ func TestTheLoopRecordsWithoutAllocating(t *testing.T) {
 	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, time.Now()), signals.PIDAvailable: signals.Unknown("gone")}
 	var held signals.ConditionSet
 	allocated := testing.AllocsPerRun(1000, func() {
-		m.Look(signals.Extra, 42*time.Microsecond)
-		m.Look(signals.Regular, 42*time.Microsecond)
+		m.Look(signals.Early, 42*time.Microsecond)
+		m.Look(signals.Periodic, 42*time.Microsecond)
 		m.Observed(&seen)
 		m.Conditions(held)
 	})
@@ -329,7 +329,7 @@ func BenchmarkLook(b *testing.B) {
 	seen := signals.Observations{signals.MemoryAvailable: signals.Observed(100*mebi, 512*mebi, time.Now())}
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Look(signals.Extra, 42*time.Microsecond)
+		m.Look(signals.Early, 42*time.Microsecond)
 		m.Observed(&seen)
 	}
 }

@@ -82,7 +82,7 @@ type renewer struct {
 // renew writes the lease once, and tries again at once where somebody else
 // changed it meanwhile. doubt is asked before a second try.
 func (r *renewer) renew(ctx context.Context, want *claim, doubt func(context.Context) error) error {
-	for try := range mostConflicts {
+	for try := range maxConflicts {
 		if try > 0 {
 			if err := doubt(ctx); err != nil {
 				return err
@@ -100,7 +100,7 @@ func (r *renewer) renew(ctx context.Context, want *claim, doubt func(context.Con
 		}
 	}
 	return fmt.Errorf("renew %s: others wrote to the lease %s/%s %d times meanwhile: let one agent run on a node",
-		r.what, want.namespace, want.name, mostConflicts)
+		r.what, want.namespace, want.name, maxConflicts)
 }
 
 func (r *renewer) write(ctx context.Context, want *claim) (*coordinationv1.Lease, error) {

@@ -51,9 +51,9 @@ func newLedger(transition time.Duration) *ledger {
 	return &ledger{transition: transition, written: map[corev1.NodeConditionType]*trace{}}
 }
 
-// mostRemembered bounds what is remembered of a type: more than one only for
+// maxRemembered bounds what is remembered of a type: more than one only for
 // answers that were lost and views of the Node that lag behind.
-const mostRemembered = 16
+const maxRemembered = 16
 
 // A trace is what the Node may say of one type without anybody else having
 // written: what was written, and what was there before, for a write may have
@@ -75,7 +75,7 @@ func (r *trace) ours(p *corev1.NodeCondition) bool {
 }
 
 func (r *trace) remember(view corev1.NodeCondition) {
-	if len(r.views) == mostRemembered {
+	if len(r.views) == maxRemembered {
 		r.views = slices.Delete(r.views, 0, 1)
 	}
 	r.views = append(r.views, view)

@@ -34,11 +34,11 @@ func (c *Conditions) writeTaints(ctx context.Context, d *draft, n *corev1.Node) 
 	c.tainted = err
 }
 
-// mostConflicts bounds the tries to write what others write at the same time.
-const mostConflicts = 3
+// maxConflicts bounds the tries to write what others write at the same time.
+const maxConflicts = 3
 
 func (c *Conditions) patchTaints(ctx context.Context, pressed signals.ConditionSet) error {
-	for range mostConflicts {
+	for range maxConflicts {
 		n, err := c.read(ctx) // a patch that names a version is made of the newest
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func (c *Conditions) patchTaints(ctx context.Context, pressed signals.ConditionS
 			return explain(err, "write the taints of the node "+c.NodeName, "patch nodes")
 		}
 	}
-	return fmt.Errorf("write the taints of the node %s: others wrote to it %d times meanwhile", c.NodeName, mostConflicts)
+	return fmt.Errorf("write the taints of the node %s: others wrote to it %d times meanwhile", c.NodeName, maxConflicts)
 }
 
 // taints are a Node's taints with those of our own put right: one for each

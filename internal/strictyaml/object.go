@@ -45,15 +45,15 @@ func decode(document, object any) (problems []string) {
 	return problems
 }
 
-// mostLeaves bounds the search for a fault, which decodes once for every leaf.
-const mostLeaves = 500
+// maxLeaves bounds the search for a fault, which decodes once for every leaf.
+const maxLeaves = 500
 
 // blame finds the faults in a document that can not be decoded: it puts the
 // document together again leaf by leaf and leaves out each one that spoils it.
 // It returns false if it found none.
 func (v Value) blame(object any) (found bool) {
 	leaves := v.leaves(nil)
-	if len(leaves) > mostLeaves {
+	if len(leaves) > maxLeaves {
 		return false
 	}
 	var good []leaf

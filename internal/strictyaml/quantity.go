@@ -15,7 +15,7 @@ import (
 // What a quantity may be made of. Kubernetes takes any exponent and then counts
 // with as many digits: 1.5e99999999 keeps it busy for hours.
 const (
-	longestQuantity = 64 // characters
+	maxQuantity     = 64 // characters
 	largestExponent = 30
 )
 
@@ -34,7 +34,7 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 }
 
 func reasonable(text string) error {
-	if len(text) > longestQuantity {
+	if len(text) > maxQuantity {
 		return errors.New("is too long for a quantity")
 	}
 	if m := exponent.FindStringSubmatch(text); m != nil {

@@ -88,9 +88,9 @@ func (f falseAlarm) run(ctx context.Context, o options, i int) (waits, evictions
 	}
 	for len(a.Decisions) > 0 {
 		switch d := <-a.Decisions; d.Decision {
-		case agent.Waits:
+		case agent.Pending:
 			waits = 1
-		case agent.Evicted, agent.Terminating, agent.Failed, agent.Recovered:
+		case agent.Evicted, agent.SoftEvicting, agent.Failed, agent.Recovered:
 			fmt.Fprintf(os.Stderr, "false alarm: %+v\n", d)
 			evictions++
 		}

@@ -106,9 +106,9 @@ func (a agentRacer) finish(ctx context.Context) (d deed, err error) {
 	case err != nil:
 		return deed{}, errors.Join(err, stopped)
 	}
-	d = deed{victim: told.Pod, look: told.Look, looked: told.Time}
-	if told.ToSignal != nil {
-		d.signal = told.Time.Add(time.Duration(*told.ToSignal * float64(time.Millisecond)))
+	d = deed{victim: told.Pod, look: told.Check, looked: told.Time}
+	if told.KillTime != nil {
+		d.signal = told.Time.Add(time.Duration(*told.KillTime * float64(time.Millisecond)))
 	}
 	return d, stopped
 }

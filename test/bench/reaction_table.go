@@ -30,7 +30,7 @@ var columns = []struct {
 	{"look to SIGKILL", func(rs []result) string {
 		return span(each(rs, func(r *result) *float64 { return r.LookToSignal }), "%.2f")
 	}},
-	{"least left, MiB: median (least)", func(rs []result) string { return leastLeft(rs) }},
+	{"least left, MiB: median (least)", func(rs []result) string { return minLeft(rs) }},
 	{"CPU waiting, % of a core", func(rs []result) string {
 		return middleOf(rs, func(r *result) *float64 { return &r.CPUWaiting }, "%.2f")
 	}},
@@ -169,7 +169,7 @@ func middleOf(runs []result, of func(*result) *float64, form string) string {
 	return fmt.Sprintf(form, percentile(values, 50))
 }
 
-func leastLeft(runs []result) string {
+func minLeft(runs []result) string {
 	values := ofSaved(runs, func(r *result) *float64 { return &r.Least })
 	if len(values) == 0 {
 		return "-"

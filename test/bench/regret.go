@@ -29,7 +29,7 @@ func regret(ctx context.Context, o options) error {
 	var all, brink trial.Row
 	for _, row := range rows {
 		fmt.Printf("| %s | %d | %d | %d | %s | %d (%d) | %d | %d | %d | %d |\n", row.Workload, row.Steps, row.Doomed, row.Crossed,
-			row.Under.Round(time.Second), row.Least/mib, row.LeastHard/mib, row.Regular, row.Extra, row.OOMKills, row.Regrets)
+			row.Under.Round(time.Second), row.Least/mib, row.MinHard/mib, row.Regular, row.Extra, row.OOMKills, row.Regrets)
 		into := &all
 		if row.Brink {
 			into = &brink

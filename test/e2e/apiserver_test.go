@@ -46,11 +46,11 @@ func (s *stage) order(p *cluster.Pod, command string) {
 func (s *stage) owed(a *trial.Agent, p *cluster.Pod) *agent.Decision {
 	s.t.Helper()
 	d := s.await(a, agent.Evicted, agent.Failed)
-	if d.UID != p.UID() || d.Decision != agent.Evicted || d.Status != agent.StatusOwed {
+	if d.UID != p.UID() || d.Decision != agent.Evicted || d.Status != agent.StatusPending {
 		s.t.Fatalf("decision: %+v", d)
 	}
-	if d.Exhaustion != nil && *d.ToSignal > *d.Exhaustion {
-		s.t.Errorf("killed after %v ms, memory was exhausted after %v", *d.ToSignal, *d.Exhaustion)
+	if d.TimeToExhaustion != nil && *d.KillTime > *d.TimeToExhaustion {
+		s.t.Errorf("killed after %v ms, memory was exhausted after %v", *d.KillTime, *d.TimeToExhaustion)
 	}
 	s.noOOM()
 	return d
@@ -95,7 +95,7 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 			fault.begins(s)
 			s.order(greedy, fast)
 			d := s.owed(a, greedy)
-			s.await(a, agent.Settled)
+			s.await(a, agent.ReclaimDone)
 			fault.ends(s)
 			s.paid(greedy, d)
 			s.running(calm)
@@ -191,7 +191,7 @@ func (s *stage) quiet(a *trial.Agent) {
 	s.t.Helper()
 	s.must(a.Stop())
 	for d := range a.Decisions {
-		if d.Decision == agent.Evicted || d.Decision == agent.Failed || d.Decision == agent.Terminating {
+		if d.Decision == agent.Evicted || d.Decision == agent.Failed || d.Decision == agent.SoftEvicting {
 			s.t.Errorf("decision: %+v", d)
 		}
 	}

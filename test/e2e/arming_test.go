@@ -185,7 +185,7 @@ func (s *stage) pressed(environment ...string) (*trial.Agent, *cluster.Pod) {
 	greedy := s.add(guarded())
 	args := append(softly, "--pressure-taint", "--pressure-conditions=own")
 	a := s.startIn(environment, args...)
-	s.await(a, agent.Terminating)
+	s.await(a, agent.SoftEvicting)
 	s.until("the agent has left its traces", func() bool { return len(s.traces(greedy)) == allTraces })
 	return a, greedy
 }

@@ -142,7 +142,7 @@ func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, 
 	} else {
 		s.vacate(place(s, greedy)) // volumes and logs are removed by whoever runs the pod
 	}
-	if d := s.await(a, agent.Settled); d.Why != "recovered" {
+	if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
 		s.t.Errorf("settled: %+v", d)
 	}
 	s.only(greedy)
@@ -161,7 +161,7 @@ func TestInodePressure(t *testing.T) {
 	if d.Signal != "nodefs.inodesFree" {
 		t.Errorf("decision: %+v", d)
 	}
-	if d := s.await(a, agent.Settled); d.Why != "recovered" {
+	if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
 		t.Errorf("settled: %+v", d)
 	}
 	s.only(greedy)
@@ -200,12 +200,12 @@ func TestWasteSuffices(t *testing.T) {
 // relieved awaits that room is made, and checks that no pod had to go for it.
 func (s *stage) relieved(a *trial.Agent) *agent.Decision {
 	s.t.Helper()
-	d := s.await(a, agent.Reclaims, agent.Evicted, agent.Failed)
-	if d.Decision != agent.Reclaims || !slices.Contains(d.Conditions, "DiskPressure") {
+	d := s.await(a, agent.CollectingGarbage, agent.Evicted, agent.Failed)
+	if d.Decision != agent.CollectingGarbage || !slices.Contains(d.Conditions, "DiskPressure") {
 		s.t.Fatalf("decision: %+v", d)
 	}
-	d = s.await(a, agent.Changed, agent.Evicted, agent.Failed, agent.Reclaims) // after the transition period
-	if d.Decision != agent.Changed || len(d.Conditions) > 0 {
+	d = s.await(a, agent.ConditionsChanged, agent.Evicted, agent.Failed, agent.CollectingGarbage) // after the transition period
+	if d.Decision != agent.ConditionsChanged || len(d.Conditions) > 0 {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.quiet(a)

@@ -68,7 +68,7 @@ func TestAnAPIServerThatRefuses(t *testing.T) {
 			s.Front.Drop()
 			s.order(greedy, fast)
 			d := s.owed(a, greedy)
-			s.await(a, agent.Settled)
+			s.await(a, agent.ReclaimDone)
 			for _, kind := range []string{"watch pods", "PATCH pods", "PATCH nodes", "POST leases"} {
 				s.until("a request is refused: "+kind, func() bool { return o.count(kind) > 0 })
 			}
@@ -144,7 +144,7 @@ func TestARuntimeThatIsAway(t *testing.T) {
 			s.order(greedy, fault.fill)
 			s.evicts(a, greedy, "memory")
 			s.noOOM()
-			s.await(a, agent.Settled)
+			s.await(a, agent.ReclaimDone)
 			s.only(greedy)
 			s.running(calm)
 		})

@@ -79,11 +79,11 @@ func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	}
 	a := s.start("--eviction-hard=memory.available<400Mi")
 	d := s.await(a, agent.Evicted, agent.Failed)
-	if d.Decision != agent.Evicted || d.UID != holder.UID() || d.Processes != 0 || d.Status != agent.StatusTold {
+	if d.Decision != agent.Evicted || d.UID != holder.UID() || d.Processes != 0 || d.Status != agent.StatusReported {
 		t.Fatalf("%+v", d)
 	}
 	begun := d.Time
-	if d = s.await(a, agent.Settled, agent.Evicted, agent.Failed); d.Decision != agent.Settled || d.Why != "recovered" {
+	if d = s.await(a, agent.ReclaimDone, agent.Evicted, agent.Failed); d.Decision != agent.ReclaimDone || d.Reason != "recovered" {
 		t.Errorf("%+v", d)
 	}
 	t.Logf("the memory is back after %s", d.Time.Sub(begun).Round(time.Millisecond))

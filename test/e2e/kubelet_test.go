@@ -83,13 +83,13 @@ func evictedFor(t *testing.T, by protection) {
 			t.Fatal(err)
 		}
 		d := s.await(a, agent.Evicted, agent.Failed)
-		if d.Pod != "default/"+p.Object.Name || d.ToEmpty == nil {
+		if d.Pod != "default/"+p.Object.Name || d.ExitTime == nil {
 			t.Fatalf("eviction %d: %+v", i-ahead, d)
 		}
-		if d.Status == agent.StatusTold {
+		if d.Status == agent.StatusReported {
 			told++
 		}
-		toDead, messages[p.Object.Name] = append(toDead, *d.ToEmpty), d.Message
+		toDead, messages[p.Object.Name] = append(toDead, *d.ExitTime), d.Message
 	}
 	s.settled(done)
 	v.window(watched())

@@ -48,7 +48,7 @@ func TestLocalStorageLimits(t *testing.T) {
 			s.write(tc.place(s, calm), 30*mib)
 			s.write(tc.place(s, greedy), 30*mib)
 			d := s.await(a, agent.Evicted, agent.Failed)
-			if d.UID != greedy.UID() || d.Message != tc.message || d.Status != agent.StatusTold {
+			if d.UID != greedy.UID() || d.Message != tc.message || d.Status != agent.StatusReported {
 				s.t.Fatalf("decision: %+v", d)
 			}
 			s.overLimit(greedy, d.Message)

@@ -27,14 +27,14 @@ func TestMemoryPressure(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.await(a, agent.Evicted, agent.Failed)
-	if d.Pod != "default/greedy" || d.Status != agent.StatusTold {
+	if d.Pod != "default/greedy" || d.Status != agent.StatusReported {
 		t.Errorf("decision: %+v", d)
 	}
 	evicted(t, s.get(greedy), d.Message)
 	if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != d.Message || events[0].Annotations["starved_resource"] != "memory" {
 		t.Errorf("events: %+v", events)
 	}
-	s.await(a, agent.Settled)
+	s.await(a, agent.ReclaimDone)
 	s.running(calm)
 }
 
@@ -45,14 +45,14 @@ func TestPIDPressure(t *testing.T) {
 	s.knows(calm, greedy)
 	s.order(greedy, "fork 280")
 	d := s.evicts(a, greedy, "pids")
-	if d.Signal != "pid.available" || d.Lingering {
+	if d.Signal != "pid.available" || d.ProcessesRemain {
 		t.Errorf("decision: %+v", d)
 	}
 	s.until("all its processes are gone, the sandbox that was spared too", func() bool {
 		pids, err := greedy.PIDs()
 		return err == nil && len(pids) == 0
 	})
-	s.await(a, agent.Settled)
+	s.await(a, agent.ReclaimDone)
 	s.only(greedy)
 	s.running(calm)
 }

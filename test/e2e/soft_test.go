@@ -70,7 +70,7 @@ func (s *stage) budgetRefuses() {
 	address := free(s.t)
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(append(softly, "--soft-eviction=direct", "--healthz-bind-address="+address)...)
-	begun := s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	begun := s.await(a, agent.SoftEvicting, agent.Evicted, agent.Failed)
 	if begun.UID != greedy.UID() || begun.Grace == nil || *begun.Grace != 20 {
 		s.t.Fatalf("decision: %+v", begun)
 	}
@@ -89,7 +89,7 @@ func (s *stage) budgetRefuses() {
 	if d := s.await(a, agent.Terminated, agent.Withdrawn); d.Decision != agent.Terminated || len(d.Failed) > 0 {
 		s.t.Errorf("decision: %+v", d)
 	}
-	s.await(a, agent.Settled)
+	s.await(a, agent.ReclaimDone)
 	if events := s.events(greedy, "Evicted"); len(events) != 1 || events[0].Message != begun.Message {
 		s.t.Errorf("events: %+v", events)
 	}
@@ -104,12 +104,12 @@ func (s *stage) hardCrossing() {
 	s.budget(0)
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(append(softly, "--soft-eviction=direct")...)
-	begun := s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	begun := s.await(a, agent.SoftEvicting, agent.Evicted, agent.Failed)
 	s.order(greedy, fast)
-	if d := s.await(a, agent.Hurried, agent.Evicted, agent.Failed); d.Decision != agent.Hurried || d.UID != greedy.UID() {
+	if d := s.await(a, agent.Escalated, agent.Evicted, agent.Failed); d.Decision != agent.Escalated || d.UID != greedy.UID() {
 		s.t.Errorf("decision: %+v", d)
 	}
-	if d := s.await(a, agent.Terminated); len(d.Failed) > 0 || d.Processes == 0 || d.Status != agent.StatusTold {
+	if d := s.await(a, agent.Terminated); len(d.Failed) > 0 || d.Processes == 0 || d.Status != agent.StatusReported {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()
@@ -121,7 +121,7 @@ func (s *stage) hardCrossing() {
 func (s *stage) markWithdrawn() {
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(softly...)
-	begun := s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	begun := s.await(a, agent.SoftEvicting, agent.Evicted, agent.Failed)
 	marked := func() (podstatus.Request, bool) {
 		request, is, err := podstatus.Marked(s.get(greedy))
 		s.must(err)
@@ -145,7 +145,7 @@ func (s *stage) markWithdrawn() {
 func (s *stage) requestPublished() {
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(guarded())
 	a := s.start(append(softly, "--soft-eviction=controller")...)
-	s.await(a, agent.Terminating, agent.Evicted, agent.Failed)
+	s.await(a, agent.SoftEvicting, agent.Evicted, agent.Failed)
 	published := func() []podstatus.Request {
 		lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 		s.must(err)

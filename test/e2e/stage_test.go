@@ -232,7 +232,7 @@ func (s *stage) evicts(a *trial.Agent, p *cluster.Pod, starved string) *agent.De
 	if d.UID != p.UID() || d.Decision != agent.Evicted {
 		s.t.Fatalf("not pod %s: %+v", p.Object.Name, d)
 	}
-	if d.Status != agent.StatusTold {
+	if d.Status != agent.StatusReported {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.told(p, d.Message, starved)

@@ -123,7 +123,7 @@ func TestDisksWhileTheRuntimeHangs(t *testing.T) {
 		s.must(s.Node.Containerd.Restart(s.t.Context()))
 		s.write(inLayer(s, greedy), 270*mib)
 		s.evicts(a, greedy, "ephemeral-storage")
-		if d := s.await(a, agent.Settled); d.Why != "recovered" {
+		if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
 			s.t.Errorf("settled: %+v", d)
 		}
 		s.only(greedy)
@@ -142,7 +142,7 @@ func (s *stage) beingDeleted() {
 	s.knows(going, greedy)
 	s.order(greedy, "fill 180MiB at 200MiB/s")
 	d := s.await(a, agent.Evicted, agent.Failed)
-	if d.UID != going.UID() || d.Status != agent.StatusTold {
+	if d.UID != going.UID() || d.Status != agent.StatusReported {
 		s.t.Errorf("decision: %+v", d)
 	}
 	s.noOOM()

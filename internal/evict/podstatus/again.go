@@ -19,7 +19,7 @@ type confirmation struct {
 
 // confirm begins to look after a status that was told; of a pod that was spared a
 // kubelet is right to take it back. The lock is held.
-func (t *Teller) confirm(e *entry) {
+func (t *Reporter) confirm(e *entry) {
 	if e.spared {
 		return
 	}
@@ -39,7 +39,7 @@ func (t *Teller) confirm(e *entry) {
 // soon as it learns of that end: the status is told again at once, unless a
 // container has started already. Look does not wait, and nearly always costs
 // next to nothing.
-func (t *Teller) Look(get func(uid string) (*corev1.Pod, bool)) {
+func (t *Reporter) Look(get func(uid string) (*corev1.Pod, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for uid, c := range t.unconfirmed {
@@ -55,10 +55,10 @@ func (t *Teller) Look(get func(uid string) (*corev1.Pod, bool)) {
 
 // tellAgain owes the status once more. What was seen may be older than what was
 // told: whoever pays reads the pod first. The lock is held.
-func (t *Teller) tellAgain(n Notice) {
+func (t *Reporter) tellAgain(n Notice) {
 	e := t.ledger.find(n.identity())
 	if e == nil {
-		e = &entry{debt: Debt{Notice: n, Ended: true}}
+		e = &entry{debt: PendingStatus{Notice: n, Ended: true}}
 		t.ledger.entries = append(t.ledger.entries, e)
 	}
 	if e.debt.Status || !e.debt.Ended {

@@ -16,11 +16,11 @@ func takenBack(t *testing.T, o Options, container corev1.ContainerStatus) (*worl
 	w, n := newWorld(t, o), notice("p")
 	n.Decided = time.Now()
 	w.put(running(n))
-	w.Owe(n)
+	w.Enqueue(n)
 	if err := w.Evicted(context.Background(), n); err != nil {
 		t.Fatal(err)
 	}
-	w.Killed(n.UID)
+	w.Commit(n.UID)
 	w.kubeletSays(container)
 	return w, n
 }
@@ -95,11 +95,11 @@ func TestAPodThatWasSparedIsNotToldAgain(t *testing.T) {
 				w.put(running(n))
 				defer w.run(nil)()
 				w.broken(answeredAfter(late))
-				w.Owe(n)
+				w.Enqueue(n)
 				told := make(chan error, 1)
 				go func() { told <- w.Evicted(t.Context(), n) }()
 				wait(t, late/2)
-				w.Spared(n.UID)
+				w.Cancel(n.UID)
 				if err := <-told; err != nil {
 					t.Fatal(err)
 				}

@@ -86,8 +86,8 @@ func namespaceEnds(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// longestRetryAfter bounds what a server may ask for.
-const longestRetryAfter = 5 * time.Minute
+// maxRetryAfter bounds what a server may ask for.
+const maxRetryAfter = 5 * time.Minute
 
 // retryAfter is how long the server asks to be left alone, 0 if it does not.
 func retryAfter(err error) time.Duration {
@@ -96,7 +96,7 @@ func retryAfter(err error) time.Duration {
 		return 0
 	}
 	asked := time.Duration(status.Status().Details.RetryAfterSeconds) * time.Second
-	return min(max(asked, 0), longestRetryAfter)
+	return min(max(asked, 0), maxRetryAfter)
 }
 
 // causeMessage is the message of the first cause of a type, empty if there is

@@ -49,7 +49,7 @@ func TestOnARealServer(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *real){
 			"status": r.and((*real).status), "rights": r.and((*real).rights), "precondition": r.and((*real).precondition),
 			"ledger": r.and((*real).ledger), "lost answer": r.and((*real).lostAnswer), "dying namespace": r.and((*real).dyingNamespace),
-			"longest name": r.and((*real).longestName), "mark": r.and((*real).mark), "eviction": r.and((*real).eviction),
+			"longest name": r.and((*real).maxName), "mark": r.and((*real).mark), "eviction": r.and((*real).eviction),
 			"eviction of another UID": r.and((*real).evictionOfAnother),
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func (r *real) teller(t *testing.T, config *rest.Config) *world {
 	}
 	w := &world{t: t, lines: &logcapture.Book{}}
 	var mu sync.Mutex
-	w.Teller = New(client, "node-1", w.lines.Logger(), func(d []Debt) {
+	w.Reporter = New(client, "node-1", w.lines.Logger(), func(d []PendingStatus) {
 		mu.Lock()
 		defer mu.Unlock()
 		w.saved = d
@@ -220,7 +220,7 @@ func (r *real) may(t *testing.T, config *rest.Config, rules []rbacv1.PolicyRule)
 func (r *real) status(t *testing.T) {
 	w := r.teller(t, r.narrow(t, "only-patch", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}}))
 	n := r.run(t, "status", nil)
-	w.Owe(n)
+	w.Enqueue(n)
 	if err := w.Evicted(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func (r *real) status(t *testing.T) {
 
 	limit := r.run(t, "limit", nil)
 	limit.DisruptionTarget, limit.Message = false, `Usage of EmptyDir volume "cache" exceeds the limit "1Mi". `
-	w.Owe(limit)
+	w.Enqueue(limit)
 	if err := w.Evicted(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func (r *real) status(t *testing.T) {
 		if name == "older" {
 			r.run(t, name, nil)
 		}
-		w.Owe(other)
+		w.Enqueue(other)
 		if err := w.Evicted(t.Context(), other); !errors.Is(err, ErrGone) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -257,11 +257,11 @@ func marks(c corev1.PodCondition) bool { return c.Type == Evicted && c.Status ==
 func (r *real) rights(t *testing.T) {
 	w := r.teller(t, r.account(t, "plimsoll-system", "nobody"))
 	n := r.run(t, "rights", nil)
-	w.Owe(n)
+	w.Enqueue(n)
 	if err := w.Evicted(t.Context(), n); !apierrors.IsForbidden(err) {
 		t.Errorf("error %v", err)
 	}
-	w.Killed(n.UID)
+	w.Commit(n.UID)
 	defer w.run(nil)()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -311,8 +311,8 @@ func (r *real) ledger(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []Notice{late, again} {
-		w.Owe(n)
-		w.Killed(n.UID)
+		w.Enqueue(n)
+		w.Commit(n.UID)
 	}
 	defer w.run(nil)()
 	w.paid(20 * time.Second)
@@ -359,12 +359,12 @@ func (r *real) lostAnswer(t *testing.T) {
 		return &losing{RoundTripper: next, lost: map[string]bool{}}
 	})
 	w, n := r.teller(t, config), r.run(t, "lost", nil)
-	w.Owe(n)
+	w.Enqueue(n)
 	if err := w.Evicted(t.Context(), n); err == nil {
 		t.Error("no error though no answer came")
 	}
 	version := r.pod(t, "lost").ResourceVersion
-	w.Killed(n.UID)
+	w.Commit(n.UID)
 	defer w.run(nil)()
 	w.paid(20 * time.Second)
 	r.expectTold(t, n, 1)
@@ -380,11 +380,11 @@ func (r *real) dyingNamespace(t *testing.T) {
 	}
 	w, n := r.teller(t, r.agent), notice("dying")
 	n.Namespace = "dying"
-	w.Owe(n)
-	w.Killed(n.UID)
+	w.Enqueue(n)
+	w.Commit(n.UID)
 	n.Namespace, n.UID = "unheard-of", "0c0d"
-	w.Owe(n)
-	w.Killed(n.UID)
+	w.Enqueue(n)
+	w.Commit(n.UID)
 	defer w.run(nil)()
 	w.paid(20 * time.Second)
 	if w.lines.Count("its namespace is gone") != 2 || w.lines.Count("deploy/rbac") != 0 {
@@ -392,11 +392,11 @@ func (r *real) dyingNamespace(t *testing.T) {
 	}
 }
 
-func (r *real) longestName(t *testing.T) {
-	name := strings.Repeat("a", 235) + "-" + strings.Repeat("b", longestName-236)
+func (r *real) maxName(t *testing.T) {
+	name := strings.Repeat("a", 235) + "-" + strings.Repeat("b", maxName-236)
 	w, n := r.teller(t, r.agent), r.run(t, name, nil)
-	w.Owe(n)
-	w.Killed(n.UID)
+	w.Enqueue(n)
+	w.Commit(n.UID)
 	defer w.run(nil)()
 	w.paid(20 * time.Second)
 	r.expectTold(t, n, 1)
@@ -513,7 +513,7 @@ func (r *real) outage(t *testing.T, name string, begin func() error, end func(co
 	if err := begin(); err != nil {
 		t.Fatal(err)
 	}
-	w.Owe(n)
+	w.Enqueue(n)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
 	// A server that refuses says so before; nothing else ends the wait for one that hangs.
@@ -524,7 +524,7 @@ func (r *real) outage(t *testing.T, name string, begin func() error, end func(co
 	if err != nil {
 		t.Fatal(err)
 	}
-	var previous []Debt
+	var previous []PendingStatus
 	if err := json.Unmarshal(file, &previous); err != nil {
 		t.Fatal(err)
 	}

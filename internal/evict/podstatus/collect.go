@@ -12,14 +12,14 @@ import (
 const (
 	// requestTimeout bounds a request of the collection.
 	requestTimeout = 10 * time.Second
-	// mostReads is how often a pod that changes under our hands is read again at
+	// maxReads is how often a pod that changes under our hands is read again at
 	// once.
-	mostReads = 3
+	maxReads = 3
 )
 
 // Run collects the debts until ctx ends: those that a predecessor left, and
 // those whose kill is over. It is called once, before the first Owe.
-func (t *Teller) Run(ctx context.Context, previous []Debt) {
+func (t *Reporter) Run(ctx context.Context, previous []PendingStatus) {
 	t.inherit(previous)
 	for ctx.Err() == nil {
 		t.mu.Lock()
@@ -38,7 +38,7 @@ func (t *Teller) Run(ctx context.Context, previous []Debt) {
 
 // await waits for a change of the ledger, or for the time to pass if it is not
 // negative.
-func (t *Teller) await(ctx context.Context, wait time.Duration) {
+func (t *Reporter) await(ctx context.Context, wait time.Duration) {
 	var passed <-chan time.Time
 	if wait >= 0 {
 		timer := time.NewTimer(wait)
@@ -53,7 +53,7 @@ func (t *Teller) await(ctx context.Context, wait time.Duration) {
 }
 
 // inherit puts the debts of a predecessor before those that arose meanwhile.
-func (t *Teller) inherit(previous []Debt) {
+func (t *Reporter) inherit(previous []PendingStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.ledger.entries
@@ -74,17 +74,17 @@ func (t *Teller) inherit(previous []Debt) {
 
 // A payment is one part of a debt.
 type payment struct {
-	owed  func(*Debt) *bool
-	ready func(*Debt) bool
+	owed  func(*PendingStatus) *bool
+	ready func(*PendingStatus) bool
 	right string
-	pay   func(*Teller, context.Context, *Debt) outcome
+	pay   func(*Reporter, context.Context, *PendingStatus) outcome
 }
 
 // payments in their order: the status is what controllers act on, and whoever
 // pays it finds out whether there was a kill to tell of.
 var payments = []payment{
-	{func(d *Debt) *bool { return &d.Status }, func(d *Debt) bool { return d.Status }, patchStatus, (*Teller).payStatus},
-	{func(d *Debt) *bool { return &d.Event }, func(d *Debt) bool { return d.Event && (d.Ended || !d.Status) }, createEvents, (*Teller).payEvent},
+	{func(d *PendingStatus) *bool { return &d.Status }, func(d *PendingStatus) bool { return d.Status }, patchStatus, (*Reporter).payStatus},
+	{func(d *PendingStatus) *bool { return &d.Event }, func(d *PendingStatus) bool { return d.Event && (d.Ended || !d.Status) }, createEvents, (*Reporter).payEvent},
 }
 
 // An outcome is what paying one part came to. Of done and gone the part is
@@ -99,7 +99,7 @@ type outcome struct {
 }
 
 // collect tries to pay what is owed of one debt.
-func (t *Teller) collect(ctx context.Context, e *entry) {
+func (t *Reporter) collect(ctx context.Context, e *entry) {
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -124,7 +124,7 @@ func (t *Teller) collect(ctx context.Context, e *entry) {
 
 // settle notes an outcome, and reports whether the server is there to be asked
 // for more.
-func (t *Teller) settle(e *entry, p *payment, o outcome) (more bool) {
+func (t *Reporter) settle(e *entry, p *payment, o outcome) (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -151,7 +151,7 @@ func (t *Teller) settle(e *entry, p *payment, o outcome) (more bool) {
 	return true
 }
 
-func (t *Teller) settled(e *entry, p *payment, o outcome) {
+func (t *Reporter) settled(e *entry, p *payment, o outcome) {
 	delete(t.complained, p.right)
 	if p.right == patchStatus {
 		delete(t.complained, getPods)
@@ -162,7 +162,7 @@ func (t *Teller) settled(e *entry, p *payment, o outcome) {
 		t.log.Info("a debt of an eviction lapses", append(about(&e.debt), "right", p.right, "why", o.why)...)
 	case p.right == patchStatus && e.debt.Repair:
 		t.log.Info("Restored reason and message of an evicted pod, which its kubelet had written over", append(about(&e.debt),
-			"repeats", t.repairs[e.debt.Notice.UID].pause > shortestRepair, "remedy", "apply deploy/admission/evicted-keeps-reason.yaml where the API server has MutatingAdmissionPolicy")...)
+			"repeats", t.repairs[e.debt.Notice.UID].pause > minRepair, "remedy", "apply deploy/admission/evicted-keeps-reason.yaml where the API server has MutatingAdmissionPolicy")...)
 	case p.right == patchStatus && e.debt.Again:
 		t.log.Info("the status of an evicted pod was told again: a kubelet had written over it", about(&e.debt)...)
 		t.confirm(e)
@@ -179,9 +179,9 @@ func (t *Teller) settled(e *entry, p *payment, o outcome) {
 
 // payStatus tells a status late: it reads, judges, and writes on condition that
 // nobody wrote in between.
-func (t *Teller) payStatus(ctx context.Context, d *Debt) outcome {
+func (t *Reporter) payStatus(ctx context.Context, d *PendingStatus) outcome {
 	var err error
-	for range mostReads {
+	for range maxReads {
 		var o outcome
 		if o = t.tryStatus(ctx, d); o.answer != changed {
 			return o
@@ -191,7 +191,7 @@ func (t *Teller) payStatus(ctx context.Context, d *Debt) outcome {
 	return outcome{answer: refused, err: err}
 }
 
-func (t *Teller) tryStatus(ctx context.Context, d *Debt) outcome {
+func (t *Reporter) tryStatus(ctx context.Context, d *PendingStatus) outcome {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	n := &d.Notice
@@ -224,7 +224,7 @@ func (t *Teller) tryStatus(ctx context.Context, d *Debt) outcome {
 }
 
 // payEvent creates the event. That it exists is as good: we were here before.
-func (t *Teller) payEvent(ctx context.Context, d *Debt) outcome {
+func (t *Reporter) payEvent(ctx context.Context, d *PendingStatus) outcome {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	err := create(ctx, t.client, event(&d.Notice, t.node))

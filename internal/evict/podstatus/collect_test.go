@@ -22,8 +22,8 @@ func owed(t *testing.T, options Options, f fault) (*world, Notice) {
 	n.Decided = time.Now()
 	w.put(running(n))
 	w.broken(f)
-	w.Owe(n)
-	w.Killed(n.UID)
+	w.Enqueue(n)
+	w.Commit(n.UID)
 	return w, n
 }
 
@@ -93,15 +93,15 @@ func TestPausesGrow(t *testing.T) {
 		w, _ := owed(t, Options{}, refusedConnection)
 		defer w.run(nil)()
 		wait(t, time.Hour)
-		pause := shortestDelay
+		pause := minDelay
 		for i := 1; i < len(w.at); i++ {
 			got := w.at[i].Sub(w.at[i-1])
 			if got < pause || got > pause+pause/4+1 {
 				t.Fatalf("pause %d is %v, expected %v and a quarter at most", i, got, pause)
 			}
-			pause = min(2*pause, longestDelay)
+			pause = min(2*pause, maxDelay)
 		}
-		if len(w.at) < 100 || pause != longestDelay {
+		if len(w.at) < 100 || pause != maxDelay {
 			t.Errorf("%d requests, the last pause %v", len(w.at), pause)
 		}
 		if w.lines.Count("given up") != 0 {
@@ -143,8 +143,8 @@ func TestOneDebtDoesNotKeepTheOthers(t *testing.T) {
 				defer w.run(nil)()
 				other := notice("q")
 				w.with(func() { w.put(running(other)) })
-				w.Owe(other)
-				w.Killed(other.UID)
+				w.Enqueue(other)
+				w.Commit(other.UID)
 				wait(t, 15*time.Second)
 				if debts := w.Outstanding(); len(debts) != 1 || debts[0].Notice.Name != "p" {
 					t.Errorf("owed: %+v", debts)
@@ -261,20 +261,20 @@ func TestASuccessorPays(t *testing.T) {
 				w, n := newWorld(t, Options{Running: node(tc.running...)}), notice("p")
 				n.Decided = time.Now()
 				w.put(running(n))
-				w.Owe(n)
+				w.Enqueue(n)
 				if tc.confirmed {
-					w.Killed(n.UID)
+					w.Commit(n.UID)
 				}
 				file, err := json.Marshal(w.saved)
 				if err != nil {
 					t.Fatal(err)
 				}
-				var previous []Debt
+				var previous []PendingStatus
 				if err := json.Unmarshal(file, &previous); err != nil {
 					t.Fatal(err)
 				}
-				successor := New(w.client, "node-1", w.Teller.log, func(d []Debt) { w.saved = d }, w.options)
-				w.Teller = successor
+				successor := New(w.client, "node-1", w.Reporter.log, func(d []PendingStatus) { w.saved = d }, w.options)
+				w.Reporter = successor
 				defer w.run(previous)()
 				wait(t, 2*time.Minute)
 				if statuses, events := w.counts(); statuses != tc.statuses || events != tc.events || len(w.saved) != 0 {
@@ -292,7 +292,7 @@ func TestNoWordOfTheKill(t *testing.T) {
 		w, n := newWorld(t, Options{}), notice("p")
 		w.put(running(n))
 		defer w.run(nil)()
-		w.Owe(n)
+		w.Enqueue(n)
 		wait(t, killTime-time.Millisecond)
 		if got := w.arrived(); len(got) != 0 {
 			t.Fatalf("requests %q before the kill", got)
@@ -319,7 +319,7 @@ func TestFaultyDebtsInTheStateFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{}), notice("p")
 		w.put(running(n))
-		defer w.run([]Debt{{Status: true}, {Notice: n, Ended: true, Status: true, Event: true}})()
+		defer w.run([]PendingStatus{{Status: true}, {Notice: n, Ended: true, Status: true, Event: true}})()
 		wait(t, time.Second)
 		w.expectPaid(n)
 		if w.lines.Count("names no pod") != 1 {
@@ -356,11 +356,11 @@ func TestAPromptRequestUnderWayIsWaitedFor(t *testing.T) {
 			return serve(), nil
 		}))
 		defer w.run(nil)()
-		w.Owe(n)
+		w.Enqueue(n)
 		answer := make(chan error, 1)
 		go func() { answer <- w.Evicted(t.Context(), n) }()
 		synctest.Wait()
-		w.Killed(n.UID)
+		w.Commit(n.UID)
 		wait(t, 59*time.Second)
 		if got := w.arrived(); !slices.Equal(got, []string{"PATCH shop/pods/p/status"}) {
 			t.Errorf("requests %q", got)

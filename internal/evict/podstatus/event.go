@@ -16,8 +16,8 @@ const component = "plimsoll"
 
 // Lengths of an object's name: the API's limit, and what is ours at its end.
 const (
-	longestName = 253
-	hashDigits  = 16
+	maxName    = 253
+	hashDigits = 16
 )
 
 // event is the event of an eviction, as the kubelet's but for the reporter.
@@ -46,7 +46,7 @@ func event(n *Notice, node string) *corev1.Event {
 func eventName(n *Notice) string {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(n.UID), uint64(n.Decided.UnixNano())))
 	name := n.Name
-	if room := longestName - 1 - hashDigits; len(name) > room {
+	if room := maxName - 1 - hashDigits; len(name) > room {
 		name = strings.TrimRight(name[:room], "-.")
 	}
 	return name + "." + hex.EncodeToString(sum[:hashDigits/2])

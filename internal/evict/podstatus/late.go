@@ -20,7 +20,7 @@ const (
 
 // A sight is what is known of the pod when its status is to be told late.
 type sight struct {
-	debt *Debt
+	debt *PendingStatus
 	pod  *corev1.Pod
 	// running are the containers that the node's own runtime sees running now; a
 	// pod's status may be many seconds behind it. Asked is false if nobody could

@@ -122,7 +122,7 @@ func TestLateLook(t *testing.T) {
 		{"killed, and does not die", changes{onNode("containerd://id-p")}, stands},
 	} {
 		n := notice("p")
-		s := &sight{debt: &Debt{Notice: n, Ended: true, Status: true, Event: true}, pod: running(n), at: decided.Add(time.Minute)}
+		s := &sight{debt: &PendingStatus{Notice: n, Ended: true, Status: true, Event: true}, pod: running(n), at: decided.Add(time.Minute)}
 		for _, change := range tc.with {
 			change(s)
 		}

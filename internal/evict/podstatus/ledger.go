@@ -8,11 +8,11 @@ import (
 
 // Times of the collection.
 const (
-	// shortestDelay doubles with every failure; a fifth of the wait at most is
+	// minDelay doubles with every failure; a fifth of the wait at most is
 	// chance, so that the agents of a cluster do not come all at once when the
 	// server is back. The longest wait is 30 s.
-	shortestDelay = 250 * time.Millisecond
-	longestDelay  = 24 * time.Second
+	minDelay = 250 * time.Millisecond
+	maxDelay = 24 * time.Second
 	// lawless is how long a server that has just started may not know its own
 	// RBAC rules, and forbids everything: only then a right counts as missing.
 	lawless = 10 * time.Second
@@ -25,20 +25,20 @@ const (
 	patience = time.Hour
 )
 
-// mostDebts bounds the ledger, and with it the state file: about 2 KiB each.
-const mostDebts = 1000
+// maxDebts bounds the ledger, and with it the state file: about 2 KiB each.
+const maxDebts = 1000
 
 // A backoff is how long to wait after a failure: twice as long as last time.
 type backoff struct{ delay time.Duration }
 
 func (b *backoff) next() time.Duration {
-	b.delay = min(max(2*b.delay, shortestDelay), longestDelay)
+	b.delay = min(max(2*b.delay, minDelay), maxDelay)
 	return b.delay + rand.N(b.delay/4+1)
 }
 
 // An entry is one debt and how collecting it goes.
 type entry struct {
-	debt    Debt
+	debt    PendingStatus
 	told    bool // the status, promptly
 	spared  bool // the pod was not killed
 	telling int  // prompt requests under way
@@ -54,14 +54,14 @@ func (e *entry) over() bool {
 	return !e.debt.Status && !e.debt.Event || e.spared && e.telling == 0 && !e.told
 }
 
-// A ledger holds the debts in the order in which they arose. It reads no clock.
-type ledger struct {
+// A queue holds the debts in the order in which they arose. It reads no clock.
+type queue struct {
 	entries []*entry
 	quiet   time.Time // the server is left alone until then
 	backoff backoff   // of the server as a whole
 }
 
-func (l *ledger) find(id identity) *entry {
+func (l *queue) find(id identity) *entry {
 	for _, e := range l.entries {
 		if e.debt.Notice.identity() == id {
 			return e
@@ -71,7 +71,7 @@ func (l *ledger) find(id identity) *entry {
 }
 
 // latest is the newest entry of a pod.
-func (l *ledger) latest(uid string) *entry {
+func (l *queue) latest(uid string) *entry {
 	for _, e := range slices.Backward(l.entries) {
 		if e.debt.Notice.UID == uid {
 			return e
@@ -84,7 +84,7 @@ func (l *ledger) latest(uid string) *entry {
 // pod, which has obviously run again, and the oldest of too many. Where the same
 // containers are to be killed once more, an earlier kill that nobody has seen
 // never was.
-func (l *ledger) add(e *entry) (superseded, dropped []*entry) {
+func (l *queue) add(e *entry) (superseded, dropped []*entry) {
 	for _, older := range l.entries {
 		if e.debt.Status && older.debt.Status && older.debt.Notice.UID == e.debt.Notice.UID {
 			older.debt.Status = false
@@ -96,7 +96,7 @@ func (l *ledger) add(e *entry) (superseded, dropped []*entry) {
 	}
 	l.entries = append(l.entries, e)
 	l.forget()
-	for len(l.entries) > mostDebts {
+	for len(l.entries) > maxDebts {
 		dropped = append(dropped, l.entries[0])
 		l.entries = slices.Delete(l.entries, 0, 1)
 	}
@@ -104,15 +104,15 @@ func (l *ledger) add(e *entry) (superseded, dropped []*entry) {
 }
 
 // forget lets go of what is settled.
-func (l *ledger) forget() { l.entries = slices.DeleteFunc(l.entries, (*entry).over) }
+func (l *queue) forget() { l.entries = slices.DeleteFunc(l.entries, (*entry).over) }
 
-func (l *ledger) remove(e *entry) {
+func (l *queue) remove(e *entry) {
 	l.entries = slices.DeleteFunc(l.entries, func(x *entry) bool { return x == e })
 }
 
 // next returns the entry that is longest due, or how long nothing will be; a
 // negative wait is until something changes.
-func (l *ledger) next(now time.Time) (*entry, time.Duration) {
+func (l *queue) next(now time.Time) (*entry, time.Duration) {
 	var first *entry
 	for _, e := range l.entries {
 		if e.telling == 0 && (first == nil || e.due.Before(first.due)) {
@@ -129,10 +129,10 @@ func (l *ledger) next(now time.Time) (*entry, time.Duration) {
 }
 
 // heard notes that the server answers again.
-func (l *ledger) heard() { l.quiet, l.backoff = time.Time{}, backoff{} }
+func (l *queue) heard() { l.quiet, l.backoff = time.Time{}, backoff{} }
 
 // rest leaves the server alone for as long as it asks for.
-func (l *ledger) rest(until time.Time) {
+func (l *queue) rest(until time.Time) {
 	if until.After(l.quiet) {
 		l.quiet = until
 	}
@@ -141,14 +141,14 @@ func (l *ledger) rest(until time.Time) {
 // unheard leaves the server alone for a while, at least as long as it asks for.
 // The entry goes to the end of the line, so that one request that the server
 // never answers does not keep the others from it.
-func (l *ledger) unheard(e *entry, now time.Time, asked time.Duration) {
+func (l *queue) unheard(e *entry, now time.Time, asked time.Duration) {
 	l.rest(now.Add(max(l.backoff.next(), asked)))
 	e.due = now
 }
 
 // delayed puts an entry off after the server refused it, and reports whether
 // its patience is at an end.
-func (l *ledger) delayed(e *entry, now time.Time, asked time.Duration) (end bool) {
+func (l *queue) delayed(e *entry, now time.Time, asked time.Duration) (end bool) {
 	if e.refused.IsZero() {
 		e.refused = now
 	}
@@ -160,8 +160,8 @@ func (l *ledger) delayed(e *entry, now time.Time, asked time.Duration) (end bool
 
 // outstanding are the debts, oldest first. Their notices are shared: nobody
 // changes one that was entered.
-func (l *ledger) outstanding() []Debt {
-	debts := make([]Debt, len(l.entries))
+func (l *queue) outstanding() []PendingStatus {
+	debts := make([]PendingStatus, len(l.entries))
 	for i, e := range l.entries {
 		debts[i] = e.debt
 	}

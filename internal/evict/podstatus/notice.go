@@ -63,8 +63,8 @@ func bare(id string) string {
 	return id
 }
 
-// A Debt is what is still owed of one notice.
-type Debt struct {
+// A PendingStatus is what is still owed of one notice.
+type PendingStatus struct {
 	Notice Notice `json:"notice"`
 	// Ended: the kill is known to have happened. It is false in what a program
 	// left that ended between the decision and the kill, or right after it.
@@ -78,7 +78,7 @@ type Debt struct {
 }
 
 // clone shares nothing with d, so that whoever gave it may change what is theirs.
-func (d Debt) clone() Debt {
+func (d PendingStatus) clone() PendingStatus {
 	d.Notice.Annotations = maps.Clone(d.Notice.Annotations)
 	d.Notice.Killed = slices.Clone(d.Notice.Killed)
 	return d

@@ -10,8 +10,8 @@ import (
 // Between two repairs of one pod, doubling: a kubelet that knows no reason repeats
 // its status every 10 s, and only an admission policy ends that (docs/decisions/017).
 const (
-	shortestRepair = time.Second
-	longestRepair  = time.Hour
+	minRepair = time.Second
+	maxRepair = time.Hour
 )
 
 // A repair is what was done about the lost reason of one pod.
@@ -26,7 +26,7 @@ type repair struct {
 // the node's pods as the API server has them, are all that have failed without reason
 // or message; there reports whether the node has a pod. Repair is to be called whenever
 // pods have changed. It does not wait, and makes one repair for one change of a pod.
-func (t *Teller) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid string) bool) {
+func (t *Reporter) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid string) bool) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,9 +45,9 @@ func (t *Teller) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid string
 
 // repair enqueues the repair of one pod, unless one is enqueued for that version.
 // The lock is held.
-func (t *Teller) repair(n Notice, version string, now time.Time) {
+func (t *Reporter) repair(n Notice, version string, now time.Time) {
 	r := t.repairs[n.UID]
-	if r.version == version || len(t.ledger.entries) >= mostDebts {
+	if r.version == version || len(t.ledger.entries) >= maxDebts {
 		return
 	}
 	if e := t.ledger.latest(n.UID); e != nil && e.debt.Status {
@@ -57,13 +57,13 @@ func (t *Teller) repair(n Notice, version string, now time.Time) {
 	if r.next.After(now) {
 		due = r.next
 	}
-	r.version, r.pause = version, min(max(2*r.pause, shortestRepair), longestRepair)
+	r.version, r.pause = version, min(max(2*r.pause, minRepair), maxRepair)
 	r.next = due.Add(r.pause)
 	t.repairs[n.UID] = r
 	if c, known := t.unconfirmed[n.UID]; known {
 		n = c.notice // it names the containers that were killed
 	}
-	t.ledger.entries = append(t.ledger.entries, &entry{debt: Debt{Notice: n, Ended: true, Status: true, Again: true, Repair: true}, due: due})
+	t.ledger.entries = append(t.ledger.entries, &entry{debt: PendingStatus{Notice: n, Ended: true, Status: true, Again: true, Repair: true}, due: due})
 	t.changed()
 }
 
@@ -82,7 +82,7 @@ func lostReason(pod *corev1.Pod, killed []string, now time.Time) (n Notice, lost
 			continue
 		}
 		n = Notice{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: c.Message, Decided: c.LastTransitionTime.Time, Killed: killed}
-		return n, !(&sight{debt: &Debt{Notice: n, Repair: true}, pod: pod, asked: true, at: now}).startedSince()
+		return n, !(&sight{debt: &PendingStatus{Notice: n, Repair: true}, pod: pod, asked: true, at: now}).startedSince()
 	}
 	return n, false
 }

@@ -28,9 +28,9 @@ type Request struct {
 
 // Bounds of what is accepted.
 const (
-	longestGrace = 365 * 24 * 3600 // s
-	longestUID   = 128             // bytes
-	mostRequests = 100
+	maxGrace    = 365 * 24 * 3600 // s
+	maxUID      = 128             // bytes
+	maxRequests = 100
 )
 
 // fieldNames are the fields of the compact form after namespace/name, in order.
@@ -100,14 +100,14 @@ func (r *Request) check() error {
 	if faults := validation.IsDNS1123Subdomain(r.Name); len(faults) > 0 {
 		return fmt.Errorf("pod name %q: %s", r.Name, faults[0])
 	}
-	if r.UID == "" || len(r.UID) > longestUID || strings.Trim(r.UID, "0123456789abcdefABCDEF-") != "" {
+	if r.UID == "" || len(r.UID) > maxUID || strings.Trim(r.UID, "0123456789abcdefABCDEF-") != "" {
 		return fmt.Errorf("uid %q: not one that an API server gives", r.UID)
 	}
 	if _, err := signals.Parse(r.Cause); err != nil {
 		return fmt.Errorf("cause: %w", err)
 	}
-	if r.GracePeriodSeconds < 1 || r.GracePeriodSeconds > longestGrace {
-		return fmt.Errorf("a grace period of %d s: must be from 1 to %d", r.GracePeriodSeconds, longestGrace)
+	if r.GracePeriodSeconds < 1 || r.GracePeriodSeconds > maxGrace {
+		return fmt.Errorf("a grace period of %d s: must be from 1 to %d", r.GracePeriodSeconds, maxGrace)
 	}
 	return nil
 }
@@ -130,9 +130,9 @@ func ParseRequests(text string) ([]Request, error) {
 	if text == "" {
 		return nil, nil
 	}
-	texts := strings.SplitN(text, between, mostRequests+1)
-	if len(texts) > mostRequests {
-		return nil, fmt.Errorf("read eviction requests: more than %d", mostRequests)
+	texts := strings.SplitN(text, between, maxRequests+1)
+	if len(texts) > maxRequests {
+		return nil, fmt.Errorf("read eviction requests: more than %d", maxRequests)
 	}
 	all := make([]Request, len(texts))
 	for i, t := range texts {

@@ -259,20 +259,20 @@ var (
 // A world is a teller, its server, and what was handed to the store.
 type world struct {
 	*server
-	*Teller
+	*Reporter
 	t     *testing.T
 	lines *logcapture.Book
-	saved []Debt
+	saved []PendingStatus
 }
 
 func newWorld(t *testing.T, options Options) *world {
 	w := &world{server: newServer(), t: t, lines: &logcapture.Book{}}
-	w.Teller = New(w.connect(t), "node-1", w.lines.Logger(), func(d []Debt) { w.saved = d }, options)
+	w.Reporter = New(w.connect(t), "node-1", w.lines.Logger(), func(d []PendingStatus) { w.saved = d }, options)
 	return w
 }
 
 // run starts to collect, and returns what ends it.
-func (w *world) run(previous []Debt) (stop func()) {
+func (w *world) run(previous []PendingStatus) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() {

@@ -13,7 +13,7 @@ func TestSight_SlimPods(t *testing.T) {
 	judged := map[standing]int{}
 	for seed := range int64(1000) {
 		whole, slim := anypods.Decoded(t, anypods.Pod(seed, "n1"))
-		d := &Debt{Ended: true, Repair: seed%4 == 0, Notice: Notice{UID: string(whole.UID), Decided: time.Unix(1700000050, 0)}}
+		d := &PendingStatus{Ended: true, Repair: seed%4 == 0, Notice: Notice{UID: string(whole.UID), Decided: time.Unix(1700000050, 0)}}
 		if n := len(whole.Status.ContainerStatuses); n > 0 {
 			if end := whole.Status.ContainerStatuses[0].LastTerminationState.Terminated; end != nil {
 				d.Notice.Killed = []string{end.ContainerID}

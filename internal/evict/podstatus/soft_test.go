@@ -208,11 +208,11 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		" ", text + " ", text + ";", text + "; ", "; " + text, text + " " + text,
 		strings.Replace(text, "shop/", "", 1), strings.Replace(text, "shop/", "Shop/", 1), strings.Replace(text, "shop/", "/", 1),
 		strings.Replace(text, "p.1", "p/1", 1), strings.Replace(text, "uid=0a-0b", "uid=", 1), strings.Replace(text, "uid=0a-0b", "uid=x;y", 1),
-		strings.Replace(text, "uid=0a-0b", "uid="+strings.Repeat("a", longestUID+1), 1),
+		strings.Replace(text, "uid=0a-0b", "uid="+strings.Repeat("a", maxUID+1), 1),
 		strings.Replace(text, "memory.available", "memory", 1), strings.Replace(text, "grace=30", "grace=030", 1),
 		strings.Replace(text, "grace=30", "grace=0", 1), strings.Replace(text, "grace=30", "grace=31536001", 1),
 		strings.Replace(text, "00Z", "00.5Z", 1), strings.Replace(text, "00Z", "00+01:00", 1), strings.Replace(text, "since", "until", 1),
-		strings.Repeat(text+between, mostRequests) + text,
+		strings.Repeat(text+between, maxRequests) + text,
 	} {
 		if got, err := ParseRequests(bad); err == nil {
 			t.Errorf("%q was read as %+v", bad, got)

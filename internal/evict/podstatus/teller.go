@@ -20,19 +20,19 @@ type Options struct {
 	Running func(ctx context.Context, uid string) ([]string, error)
 }
 
-// A Teller tells the API server of evicted pods. Its methods may be called at
+// A Reporter tells the API server of evicted pods. Its methods may be called at
 // the same time.
-type Teller struct {
+type Reporter struct {
 	client  kubernetes.Interface
 	node    string
 	log     *slog.Logger
-	store   func([]Debt)
+	store   func([]PendingStatus)
 	options Options
 
 	wake chan struct{}
 
 	mu     sync.Mutex
-	ledger ledger
+	ledger queue
 	// complained: the lack of a right was said, by what it is for.
 	complained map[string]bool
 	// unconfirmed are statuses that were told lately, by the pod's UID.
@@ -45,28 +45,28 @@ type Teller struct {
 // limit of its own on requests per second: the kill waits behind it. store is
 // handed all debts whenever they change; it must not wait, call back, or change
 // them.
-func New(client kubernetes.Interface, node string, log *slog.Logger, store func([]Debt), options Options) *Teller {
-	return &Teller{
+func New(client kubernetes.Interface, node string, log *slog.Logger, store func([]PendingStatus), options Options) *Reporter {
+	return &Reporter{
 		client: client, node: node, log: log, store: store, options: options,
 		wake:       make(chan struct{}, 1),
 		complained: map[string]bool{}, unconfirmed: map[string]confirmation{}, repairs: map[string]repair{},
 	}
 }
 
-// Owe enters what will be owed of a pod that is about to be killed, and hands
+// Enqueue enters what will be owed of a pod that is about to be killed, and hands
 // it to the store. Nothing is sent: that is for Evicted, and for Run once
 // Killed or Spared was called, or 5 s have passed.
-func (t *Teller) Owe(n Notice) {
-	t.enter(&entry{debt: Debt{Notice: n, Status: true, Event: true}, due: time.Now().Add(killTime)})
+func (t *Reporter) Enqueue(n Notice) {
+	t.enter(&entry{debt: PendingStatus{Notice: n, Status: true, Event: true}, due: time.Now().Add(killTime)})
 }
 
 // Announce owes the event alone: of a pod that others end, after a soft
 // eviction was accepted.
-func (t *Teller) Announce(n Notice) {
-	t.enter(&entry{debt: Debt{Notice: n, Ended: true, Event: true}})
+func (t *Reporter) Announce(n Notice) {
+	t.enter(&entry{debt: PendingStatus{Notice: n, Ended: true, Event: true}})
 }
 
-func (t *Teller) enter(e *entry) {
+func (t *Reporter) enter(e *entry) {
 	e.debt = e.debt.clone()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *Teller) enter(e *entry) {
 
 // changed lets go of what is settled, hands the rest to the store, and has Run
 // look. The lock is held, so that the store gets the states in their order.
-func (t *Teller) changed() {
+func (t *Reporter) changed() {
 	t.ledger.forget()
 	t.store(t.ledger.outstanding())
 	select {
@@ -94,18 +94,18 @@ func (t *Teller) changed() {
 	}
 }
 
-// Killed says that the kill of the pod that was owed last under this UID has
+// Commit says that the kill of the pod that was owed last under this UID has
 // happened: what is still owed is collected.
-func (t *Teller) Killed(uid string) {
+func (t *Reporter) Commit(uid string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over(uid, func(e *entry) { e.debt.Ended = true })
 }
 
-// Spared says that the pod was not killed after all: the debt is cancelled,
+// Cancel says that the pod was not killed after all: the debt is cancelled,
 // unless the status was told. Then the event explains what a kubelet may make
 // of it: it takes the status back, which is right, or ends the pod.
-func (t *Teller) Spared(uid string) {
+func (t *Reporter) Cancel(uid string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.unconfirmed, uid)
@@ -113,7 +113,7 @@ func (t *Teller) Spared(uid string) {
 }
 
 // over notes how a kill ended. The lock is held.
-func (t *Teller) over(uid string, note func(*entry)) {
+func (t *Reporter) over(uid string, note func(*entry)) {
 	if e := t.ledger.latest(uid); e != nil && !e.debt.Ended && !e.spared {
 		note(e)
 		e.due = time.Now()
@@ -125,7 +125,7 @@ func (t *Teller) over(uid string, note func(*entry)) {
 // needs no right but patch on pods/status. On success the status is paid; after
 // an error it stays owed, except that of [ErrGone] it is not. The notice must be
 // owed, and the kill not be over.
-func (t *Teller) Evicted(ctx context.Context, n Notice) error {
+func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 	e, err := t.begin(&n)
 	if e == nil || err != nil {
 		return err
@@ -156,7 +156,7 @@ func (t *Teller) Evicted(ctx context.Context, n Notice) error {
 }
 
 // begin claims the entry for a prompt request; nil if the status is paid.
-func (t *Teller) begin(n *Notice) (*entry, error) {
+func (t *Reporter) begin(n *Notice) (*entry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch e := t.ledger.find(n.identity()); {
@@ -173,14 +173,14 @@ func (t *Teller) begin(n *Notice) (*entry, error) {
 }
 
 // Debts is how many evictions are not told in full.
-func (t *Teller) Debts() int {
+func (t *Reporter) Debts() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.ledger.entries)
 }
 
 // Outstanding are the debts, oldest first; they are not to be changed.
-func (t *Teller) Outstanding() []Debt {
+func (t *Reporter) Outstanding() []PendingStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ledger.outstanding()
@@ -194,7 +194,7 @@ const (
 )
 
 // complain says once that a right is missing. The lock is held.
-func (t *Teller) complain(right string, err error) {
+func (t *Reporter) complain(right string, err error) {
 	if !t.complained[right] {
 		t.complained[right] = true
 		t.log.Error("the API server does not let the agent tell of evictions: apply the rules in deploy/rbac to its service account",
@@ -203,7 +203,7 @@ func (t *Teller) complain(right string, err error) {
 }
 
 // about is what the log says of a debt: all that was known.
-func about(d *Debt) []any {
+func about(d *PendingStatus) []any {
 	n := &d.Notice
 	return []any{"pod", n.Pod(), "uid", n.UID, "cause", n.Cause, "decided", n.Decided, "message", n.Message,
 		"status", d.Status, "event", d.Event}

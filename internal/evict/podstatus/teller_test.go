@@ -82,7 +82,7 @@ func TestPromptStatus(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, n := newWorld(t, Options{}), notice("p")
 				w.put(running(n))
-				w.Owe(n)
+				w.Enqueue(n)
 				w.broken(tc.fault)
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
@@ -112,7 +112,7 @@ func TestPromptStatus(t *testing.T) {
 func TestOtherConditionsStay(t *testing.T) {
 	w, n := newWorld(t, Options{}), notice("p")
 	w.put(running(n))
-	w.Owe(n)
+	w.Enqueue(n)
 	if err := w.Evicted(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +139,13 @@ func TestAPodThatWasSpared(t *testing.T) {
 				w, n := newWorld(t, Options{}), notice("p")
 				w.put(running(n))
 				defer w.run(nil)()
-				w.Owe(n)
+				w.Enqueue(n)
 				if tc.told {
 					w.broken(tc.fault)
 					_ = w.Evicted(t.Context(), n)
 					w.broken(nil)
 				}
-				w.Spared(n.UID)
+				w.Cancel(n.UID)
 				wait(t, time.Minute)
 				if _, events := w.counts(); events != tc.events || w.Debts() != 0 {
 					t.Errorf("%d events, %d debts", events, w.Debts())
@@ -168,9 +168,9 @@ func TestOweAndAskOnce(t *testing.T) {
 	if err := w.Evicted(t.Context(), n); err == nil {
 		t.Error("a status that nobody owes was told")
 	}
-	w.Owe(n)
-	w.Owe(n)
-	w.Owe(Notice{Name: "nobody"})
+	w.Enqueue(n)
+	w.Enqueue(n)
+	w.Enqueue(Notice{Name: "nobody"})
 	if w.Debts() != 1 || len(w.saved) != 1 {
 		t.Fatalf("%d debts, the store has %+v", w.Debts(), w.saved)
 	}
@@ -182,11 +182,11 @@ func TestOweAndAskOnce(t *testing.T) {
 	if statuses, _ := w.counts(); statuses != 1 {
 		t.Errorf("told %d times", statuses)
 	}
-	w.Killed(n.UID)
+	w.Commit(n.UID)
 	later := n
 	later.Decided = decided.Add(time.Minute)
-	w.Owe(later)
-	w.Killed(n.UID)
+	w.Enqueue(later)
+	w.Commit(n.UID)
 	if err := w.Evicted(t.Context(), later); err == nil {
 		t.Error("a prompt status after the kill was sent without a look")
 	}
@@ -194,13 +194,13 @@ func TestOweAndAskOnce(t *testing.T) {
 
 func TestALedgerHasAnEnd(t *testing.T) {
 	w := newWorld(t, Options{})
-	for i := range mostDebts + 1 {
+	for i := range maxDebts + 1 {
 		n := notice("p")
 		n.Decided, n.Killed = decided.Add(time.Duration(i)*time.Second), nil
-		w.Owe(n)
+		w.Enqueue(n)
 	}
 	debts := w.Outstanding()
-	if len(debts) != mostDebts || !debts[0].Notice.Decided.Equal(decided.Add(time.Second)) {
+	if len(debts) != maxDebts || !debts[0].Notice.Decided.Equal(decided.Add(time.Second)) {
 		t.Errorf("%d debts, the first decided at %s", len(debts), debts[0].Notice.Decided)
 	}
 	if w.lines.Count("too many evictions are untold") != 1 {

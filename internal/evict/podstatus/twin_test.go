@@ -101,7 +101,7 @@ func (w *twin) disturb(uid string, replaced bool) {
 func (w *twin) successor() {
 	w.stop()
 	previous := w.saved
-	w.Teller = New(w.client, "node-1", w.log, func(d []Debt) { w.saved = d }, w.options)
+	w.Reporter = New(w.client, "node-1", w.log, func(d []PendingStatus) { w.saved = d }, w.options)
 	w.stop = w.run(previous)
 	synctest.Wait()
 }
@@ -119,7 +119,7 @@ func (w *twin) evict(pod *corev1.Pod) {
 	w.disturb(n.UID, false)
 	f := &fate{n: n}
 	w.with(func() { w.fates = append(w.fates, f) })
-	w.Owe(n)
+	w.Enqueue(n)
 	if w.rand.IntN(8) == 0 {
 		w.successor() // before the kill
 		return
@@ -132,7 +132,7 @@ func (w *twin) evict(pod *corev1.Pod) {
 	}
 	switch w.rand.IntN(8) {
 	case 0:
-		w.Spared(n.UID)
+		w.Cancel(n.UID)
 		w.takeBack(n.Name)
 		return
 	case 1:
@@ -141,7 +141,7 @@ func (w *twin) evict(pod *corev1.Pod) {
 		return
 	}
 	w.kill(f)
-	w.Killed(n.UID)
+	w.Commit(n.UID)
 }
 
 // takeBack is what a kubelet does about a pod that runs and was told to have

@@ -17,8 +17,8 @@ const (
 	PriorityAnnotation = "plimsoll.dev/eviction-priority"
 )
 
-// mostEvictionPriority bounds what PriorityAnnotation may say, either way.
-const mostEvictionPriority = 1000
+// maxEvictionPriority bounds what PriorityAnnotation may say, either way.
+const maxEvictionPriority = 1000
 
 // Choices are who is spared by the operator's will, and whose own will counts: a
 // pod that could protect itself anywhere would have others die for it. Any
@@ -79,7 +79,7 @@ func (c *Choices) Apply(pod *signals.Pod, annotations map[string]string) {
 	}
 	if text, given := annotations[PriorityAnnotation]; given {
 		n, err := strconv.ParseInt(text, 10, 16)
-		if err != nil || n < -mostEvictionPriority || n > mostEvictionPriority {
+		if err != nil || n < -maxEvictionPriority || n > maxEvictionPriority {
 			c.problem(pod, PriorityAnnotation, text, "use a whole number from -1000 to 1000")
 			return
 		}
@@ -108,8 +108,8 @@ func (c *Choices) hears(namespace string) bool {
 	return c != nil && (c.heard[signals.EveryNamespace] || c.heard[namespace])
 }
 
-// mostTold bounds what is remembered of problems that were told.
-const mostTold = 1000
+// maxTold bounds what is remembered of problems that were told.
+const maxTold = 1000
 
 func (c *Choices) problem(pod *signals.Pod, annotation, text, remedy string) {
 	c.mu.Lock()
@@ -118,7 +118,7 @@ func (c *Choices) problem(pod *signals.Pod, annotation, text, remedy string) {
 	if c.told[key] {
 		return
 	}
-	if len(c.told) >= mostTold {
+	if len(c.told) >= maxTold {
 		clear(c.told)
 	}
 	c.told[key] = true

@@ -47,7 +47,7 @@ func (b *budget) fit(uid types.UID, pod *signals.Pod, kind kindOfPod) (shortened
 	b.release(uid)
 	s := share{kind, parts(pod)}
 	grows := s.kind != before.kind || s.parts > before.parts
-	if grows && s.parts*maxShare > maxParts[s.kind]-b.used[s.kind] && s.parts > leastParts {
+	if grows && s.parts*maxShare > maxParts[s.kind]-b.used[s.kind] && s.parts > minParts {
 		agentpods.Shorten(pod)
 		s.parts, shortened = parts(pod), true
 	}
@@ -58,9 +58,9 @@ func (b *budget) fit(uid types.UID, pod *signals.Pod, kind kindOfPod) (shortened
 	return shortened
 }
 
-// leastParts are those of a pod that is not shortened, as next to nothing would be
+// minParts are those of a pod that is not shortened, as next to nothing would be
 // gained.
-const leastParts = 4
+const minParts = 4
 
 func (b *budget) release(uid types.UID) {
 	s := b.shares[uid]

@@ -160,7 +160,7 @@ func TestBudget_IsFreeOnceThePodsAreGone(t *testing.T) {
 	all := full()
 	p, _ := watchAll(t, all)
 	last := all[199]
-	if got := kept(t, p, last.Name); parts(&got) > leastParts {
+	if got := kept(t, p, last.Name); parts(&got) > minParts {
 		t.Fatalf("%d parts are kept", parts(&got))
 	}
 	for _, object := range all[:150] {

@@ -45,18 +45,18 @@ type Pod struct {
 // Read translates an entry of the decision log.
 func Read(d *agent.Decision) Decision {
 	read := Decision{
-		Kind: kind(d), Time: d.Time, Early: early(d.Look),
-		Available: value(d.Available), Exhaustion: duration(d.Exhaustion),
-		Pod: d.Pod, Processes: d.Processes, Freed: d.Freed,
+		Kind: kind(d), Time: d.Time, Early: early(d.Check),
+		Available: value(d.Available), Exhaustion: duration(d.TimeToExhaustion),
+		Pod: d.Pod, Processes: d.Processes, Freed: d.FreedBytes,
 	}
-	if exit := duration(d.ToEmpty); exit != nil {
+	if exit := duration(d.ExitTime); exit != nil {
 		read.Exit = *exit
 	}
 	read.Ranking, read.Failed = pods(d.Ranking), pods(d.Failed)
 	return read
 }
 
-func pods(places []agent.Place) (list []Pod) {
+func pods(places []agent.PodReason) (list []Pod) {
 	for _, p := range places {
 		list = append(list, Pod{p.Pod, p.Reason})
 	}
@@ -65,9 +65,9 @@ func pods(places []agent.Place) (list []Pod) {
 
 func kind(d *agent.Decision) Kind {
 	switch {
-	case d.Decision == agent.Evicted && d.ToEmpty != nil:
+	case d.Decision == agent.Evicted && d.ExitTime != nil:
 		return Evicted
-	case d.Decision == agent.Waits:
+	case d.Decision == agent.Pending:
 		return Waits
 	case d.Decision == agent.Failed:
 		return Failed

@@ -233,14 +233,14 @@ func TestColored(t *testing.T) {
 func TestRead(t *testing.T) {
 	millis, available, now := 412.5, int64(20*mib), time.Now()
 	d := Read(&agent.Decision{
-		Time: now, Decision: agent.Evicted, Look: "early", Available: &available, Exhaustion: &millis, Pod: "jobs/leaky",
-		Processes: 3, ToEmpty: &millis, Freed: &available, Ranking: []agent.Place{{Pod: "jobs/leaky", Reason: "uses 1Mi"}},
+		Time: now, Decision: agent.Evicted, Check: "early", Available: &available, TimeToExhaustion: &millis, Pod: "jobs/leaky",
+		Processes: 3, ExitTime: &millis, FreedBytes: &available, Ranking: []agent.PodReason{{Pod: "jobs/leaky", Reason: "uses 1Mi"}},
 	})
 	if d.Kind != Evicted || !d.Early || d.Available != available || !d.Time.Equal(now) || d.Exit != 412500*time.Microsecond || !d.Imminent() ||
 		d.Pod != "jobs/leaky" || d.Processes != 3 || *d.Freed != available || len(d.Ranking) != 1 || d.Ranking[0] != (Pod{"jobs/leaky", "uses 1Mi"}) {
 		t.Errorf("decision %+v", d)
 	}
-	for verb, want := range map[agent.Verb]Kind{agent.Waits: Waits, agent.Failed: Failed, agent.Evicted: Other, agent.Nothing: Other} {
+	for verb, want := range map[agent.Verb]Kind{agent.Pending: Waits, agent.Failed: Failed, agent.Evicted: Other, agent.Nothing: Other} {
 		if got := Read(&agent.Decision{Decision: verb}); got.Kind != want || got.Imminent() {
 			t.Errorf("%s without figures: %+v, want kind %d", verb, got, want)
 		}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// mostBody is what a server takes at most, in bytes.
-const mostBody = 3 << 20
+// maxBody is what a server takes at most, in bytes.
+const maxBody = 3 << 20
 
 // writes by method: each makes of the present object, nil where there is none,
 // and the body of the call the next one.
@@ -84,7 +84,7 @@ func unlessChanged(q *query, present, o object) error {
 }
 
 func read(r *http.Request) (body []byte, mediaType string, err error) {
-	if body, err = io.ReadAll(io.LimitReader(r.Body, mostBody)); err != nil {
+	if body, err = io.ReadAll(io.LimitReader(r.Body, maxBody)); err != nil {
 		return nil, "", apierrors.NewBadRequest("read the body: " + err.Error())
 	}
 	mediaType, _, err = mime.ParseMediaType(r.Header.Get("Content-Type"))

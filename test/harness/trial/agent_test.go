@@ -33,17 +33,17 @@ func TestASoftEvictionLetsThePodEnd(t *testing.T) {
 	h := addHog(t, n, "hog", "{terminationGracePeriodSeconds: 20, containers: [{name: app, image: hog}]}", "fill 350MiB")
 	a := start(t, n, "--eviction-hard=", "--eviction-soft=memory.available<200Mi",
 		"--eviction-soft-grace-period=memory.available=300ms", "--eviction-max-pod-grace-period=10", often)
-	if d := await(t, a, agent.Terminating, agent.Evicted); d.Decision != agent.Terminating || *d.Grace != 10 {
+	if d := await(t, a, agent.SoftEvicting, agent.Evicted); d.Decision != agent.SoftEvicting || *d.Grace != 10 {
 		t.Errorf("a soft eviction is polite, and capped: %+v", d)
 	}
-	if d := await(t, a, agent.Terminated); len(d.Failed) > 0 || d.Lingering {
+	if d := await(t, a, agent.Terminated); len(d.Failed) > 0 || d.ProcessesRemain {
 		t.Errorf("its end: %+v", d)
 	}
 	<-h.Process.Done()
 	if status, ok := h.Process.State().Sys().(syscall.WaitStatus); !ok || status.Signal() == syscall.SIGKILL {
 		t.Errorf("the pod was killed (%v), though it ends at SIGTERM", h.Process.State())
 	}
-	await(t, a, agent.Settled)
+	await(t, a, agent.ReclaimDone)
 }
 
 func TestAHardThresholdDoesNotWaitForASoftEviction(t *testing.T) {
@@ -55,18 +55,18 @@ func TestAHardThresholdDoesNotWaitForASoftEviction(t *testing.T) {
 	other := addHog(t, n, "other", trial.Requesting("200Mi"), "fill 80MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-soft=memory.available<200Mi",
 		"--eviction-soft-grace-period=memory.available=100ms", "--eviction-max-pod-grace-period=600", often)
-	if d := await(t, a, agent.Terminating); d.Pod != "default/stubborn" {
+	if d := await(t, a, agent.SoftEvicting); d.Pod != "default/stubborn" {
 		t.Fatalf("decision: %+v", d)
 	}
 	if _, err := other.Do(t.Context(), "fill 90MiB at 100MiB/s"); err != nil {
 		t.Fatal(err)
 	}
-	if d := await(t, a, agent.Hurried, agent.Evicted); d.Decision != agent.Hurried || d.Pod != "default/stubborn" {
+	if d := await(t, a, agent.Escalated, agent.Evicted); d.Decision != agent.Escalated || d.Pod != "default/stubborn" {
 		t.Errorf("decision: %+v", d)
 	}
 	await(t, a, agent.Terminated)
 	<-stubborn.Process.Done()
-	await(t, a, agent.Settled)
+	await(t, a, agent.ReclaimDone)
 	quiet(t, n, a, other)
 }
 
@@ -126,13 +126,13 @@ func TestAGracePeriodSurvivesACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, first, agent.Waits)
+	await(t, first, agent.Pending)
 	before := saved(t, n)
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, n, soft...)
-	d := await(t, second, agent.Waits)
+	d := await(t, second, agent.Pending)
 	after := saved(t, n)
 	if got, want := after.Thresholds[0].FirstObserved, before.Thresholds[0].FirstObserved; !got.Equal(want) {
 		t.Errorf("the grace period began at %s, after the crash at %s", want, got)

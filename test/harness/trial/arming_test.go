@@ -91,7 +91,7 @@ func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
 		t.Errorf("decision: %+v", d)
 	}
 	<-hogs[0].Process.Done()
-	await(t, a, agent.Settled)
+	await(t, a, agent.ReclaimDone)
 	quiet(t, n, a, hogs[1])
 }
 
@@ -122,7 +122,7 @@ func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 	}
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "--eviction-soft=memory.available<200Mi",
 		"--eviction-soft-grace-period=memory.available=100ms", "--eviction-max-pod-grace-period=3", often)
-	await(t, a, agent.Terminating)
+	await(t, a, agent.SoftEvicting)
 	disarm(t, n)
 	await(t, a, agent.Disarmed)
 	await(t, a, agent.Withdrawn)

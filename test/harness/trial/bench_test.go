@@ -22,7 +22,7 @@ func (n kernelNode) Observe(into *signals.Observations, kind signals.Kind) {
 }
 func (kernelNode) Measure(context.Context) []signals.Candidate { panic("pods are not read") }
 func (kernelNode) Stored() []signals.Candidate                 { panic("pods are not read") }
-func (kernelNode) Looked(*agent.Outcome, *eviction.Policy)     {}
+func (kernelNode) Checked(*agent.Outcome, *eviction.Policy)    {}
 func (kernelNode) Refresh(context.Context)                     {}
 func (kernelNode) Report(*agent.Decision)                      {}
 func (kernelNode) Save(eviction.Saved)                         {}
@@ -63,7 +63,7 @@ func benchmarkPass(b *testing.B, pods int, period time.Duration) {
 			{Signal: signals.MemoryAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: 100 * mib}}},
 			{Signal: signals.PIDAvailable, Value: eviction.Value{Quantity: signals.Quantity{Value: 100}}},
 		},
-		BindAllocatable: true, TransitionPeriod: time.Minute, ReactionReserve: time.Second / 2,
+		BindAllocatable: true, TransitionPeriod: time.Minute, EarlyEvictionHorizon: time.Second / 2,
 	})
 	if err != nil {
 		b.Fatal(err)

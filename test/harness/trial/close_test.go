@@ -71,7 +71,7 @@ func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
 		case d.Decision == agent.Nothing && len(d.Conditions) == 0:
 			looks++
 		case d.Decision == agent.Stalled && len(d.Conditions) == 0 && len(d.Stalls) > 0 && d.Stalls[0].Pod == "default/thrasher":
-			t.Logf("%s: %+v", d.Why, d.Stalls) // only where waiting has woken the agent, which takes seconds
+			t.Logf("%s: %+v", d.Reason, d.Stalls) // only where waiting has woken the agent, which takes seconds
 		default:
 			t.Errorf("false alarm: %+v", d)
 		}

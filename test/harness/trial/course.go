@@ -67,11 +67,11 @@ const mib = 1 << 20
 
 // How close memory comes.
 const (
-	deepest   = 25 * mib  // left at the least
-	shallow   = 140 * mib // left at the most
-	fastest   = 400 * mib // a second, of what stays above the line
-	leastLast = 700 * time.Millisecond
-	mostLast  = 2 * time.Second
+	deepest = 25 * mib  // left at the least
+	shallow = 140 * mib // left at the most
+	fastest = 400 * mib // a second, of what stays above the line
+	minLast = 700 * time.Millisecond
+	maxLast = 2 * time.Second
 )
 
 // A course draws steps for a node, the same ones for the same seed as far as
@@ -120,7 +120,7 @@ func (c *course) next(room int64) Step {
 // reserve; on the brink 0.1 to 0.4 s.
 func (c *course) approach(verb string, brink bool) string {
 	left := c.between(deepest, shallow)
-	least, most := leastLast, mostLast
+	least, most := minLast, maxLast
 	if brink {
 		left = c.between(deepest, c.threshold/2)
 		least, most = reserve/5, reserve*4/5

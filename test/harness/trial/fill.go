@@ -131,12 +131,12 @@ func (r *Result) decided(ctx context.Context, a *Agent) error {
 	if err != nil {
 		return err
 	}
-	r.Evicted, r.Look = d.Pod, d.Look
-	if d.Exhaustion != nil {
-		r.Falling, r.Exhaustion = true, time.Duration(*d.Exhaustion*float64(time.Millisecond))
+	r.Evicted, r.Look = d.Pod, d.Check
+	if d.TimeToExhaustion != nil {
+		r.Falling, r.Exhaustion = true, time.Duration(*d.TimeToExhaustion*float64(time.Millisecond))
 	}
-	if d.ToEmpty != nil {
-		r.LookToEmpty = time.Duration(*d.ToEmpty * float64(time.Millisecond))
+	if d.ExitTime != nil {
+		r.LookToEmpty = time.Duration(*d.ExitTime * float64(time.Millisecond))
 	}
 	return nil
 }

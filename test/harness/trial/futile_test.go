@@ -42,11 +42,11 @@ func TestPodsAreNotTheCause(t *testing.T) {
 				_, err := daemon.Do(within(t, time.Minute), "fill 330MiB at "+rate)
 				filled <- err
 			}()
-			d := await(t, a, agent.Futile, agent.Failed)
-			if d.Decision != agent.Futile || d.Held != "ineffective" || len(d.Holders) == 0 || d.Holders[0].Name != "cgroup daemon" || d.Holders[0].Bytes < 200*mib {
+			d := await(t, a, agent.Ineffective, agent.Failed)
+			if d.Decision != agent.Ineffective || d.LimitedBy != "ineffective" || len(d.MemoryConsumers) == 0 || d.MemoryConsumers[0].Name != "cgroup daemon" || d.MemoryConsumers[0].Bytes < 200*mib {
 				t.Errorf("decision: %+v", d)
 			}
-			t.Logf("%s: %+v", d.Why, d.Holders)
+			t.Logf("%s: %+v", d.Reason, d.MemoryConsumers)
 			if err := <-filled; err != nil {
 				t.Fatal(err)
 			}
@@ -121,8 +121,8 @@ func TestABudgetOutlivesTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := start(t, n, "--eviction-hard=memory.available<100Mi", args, often)
-	d := await(t, b, agent.Held, agent.Evicted)
-	if d.Decision != agent.Held || d.Held != "quota" || !strings.Contains(d.Why, "1 evictions within an hour") {
+	d := await(t, b, agent.Limited, agent.Evicted)
+	if d.Decision != agent.Limited || d.LimitedBy != "quota" || !strings.Contains(d.Reason, "1 evictions within an hour") {
 		t.Errorf("decision: %+v", d)
 	}
 	quiet(t, n, b, second)

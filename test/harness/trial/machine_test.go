@@ -206,7 +206,7 @@ func (m *machine) fill(a *trial.Agent, n int, rate string) {
 		if d.Decision != agent.Evicted || d.Pod == "default/calm" {
 			m.t.Errorf("decision: %+v", d)
 		}
-		m.t.Logf("after %.1f s (%s look): %s, rate %v, killed after %v ms", d.Time.Sub(begun).Seconds(), d.Look, d.Why, number(d.Rate), number(d.ToEmpty))
+		m.t.Logf("after %.1f s (%s look): %s, rate %v, killed after %v ms", d.Time.Sub(begun).Seconds(), d.Check, d.Reason, number(d.Rate), number(d.ExitTime))
 	}
 	for _, h := range hogs {
 		<-h.dead

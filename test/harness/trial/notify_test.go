@@ -35,7 +35,7 @@ func TestTheKernelWakesTheAgentWhenMemoryCrossesItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := await(t, a, agent.Evicted, agent.Failed)
-	if d.Pod != "default/hog" || d.Look != "early" || !slices.Contains(d.Woken, "crossing") {
+	if d.Pod != "default/hog" || d.Check != "early" || !slices.Contains(d.WokenBy, "crossing") {
 		t.Errorf("decision: %+v", d)
 	}
 	<-h.Process.Done()
@@ -56,7 +56,7 @@ func TestTheKernelWakesTheAgentWhenTheNodeMeetsALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := await(t, a, agent.Evicted, agent.Failed)
-	if d.Pod != "default/hog" || d.Look != "early" || !slices.Contains(d.Woken, "limit") {
+	if d.Pod != "default/hog" || d.Check != "early" || !slices.Contains(d.WokenBy, "limit") {
 		t.Errorf("decision: %+v", d)
 	}
 	<-h.Process.Done()
@@ -134,8 +134,8 @@ func TestStallsWakeTheAgentAndAreNoPressure(t *testing.T) {
 	if d.Decision != agent.Stalled || len(d.Conditions) != 0 || len(d.Stalls) == 0 || d.Stalls[0].Pod != "default/throttled" {
 		t.Errorf("decision: %+v", d)
 	}
-	if !strings.Contains(d.Why, "default/throttled waits at a limit of its own, which is no pressure of the node") {
-		t.Errorf("why: %s", d.Why)
+	if !strings.Contains(d.Reason, "default/throttled waits at a limit of its own, which is no pressure of the node") {
+		t.Errorf("why: %s", d.Reason)
 	}
 	quiet(t, n, a, h)
 }

@@ -210,8 +210,8 @@ func (t *regretting) account(ctx context.Context, ended bool) error {
 	row := t.row(&t.now.step)
 	row.Steps++
 	row.Under += t.now.seen.Under
-	row.Least, row.LeastHard = min(row.Least, t.now.seen.Least), min(row.LeastHard, t.now.seen.LeastHard)
-	t.gap = max(t.gap, t.now.seen.LongestGap)
+	row.Least, row.MinHard = min(row.Least, t.now.seen.Least), min(row.MinHard, t.now.seen.MinHard)
+	t.gap = max(t.gap, t.now.seen.MaxGap)
 	if t.now.seen.Under > 0 {
 		row.Crossed++
 	}

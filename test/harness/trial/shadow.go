@@ -30,10 +30,10 @@ type shadow struct {
 
 // A Sight is what the shadow has seen in a while.
 type Sight struct {
-	Least      int64         // that was left, in bytes
-	LeastHard  int64         // that was left with all page cache given back
-	Under      time.Duration // with less left than the threshold
-	LongestGap time.Duration // between two looks
+	Least   int64         // that was left, in bytes
+	MinHard int64         // that was left with all page cache given back
+	Under   time.Duration // with less left than the threshold
+	MaxGap  time.Duration // between two looks
 }
 
 func watch(n *sandbox.Node, threshold int64) *shadow {
@@ -67,9 +67,9 @@ func (s *shadow) look(n *sandbox.Node) {
 	now := time.Now()
 	gap := now.Sub(s.last)
 	s.last = now
-	s.seen.LongestGap = max(s.seen.LongestGap, gap)
+	s.seen.MaxGap = max(s.seen.MaxGap, gap)
 	left := n.Limit() - used
-	s.seen.Least, s.seen.LeastHard = min(s.seen.Least, left), min(s.seen.LeastHard, n.Limit()-charged+cache)
+	s.seen.Least, s.seen.MinHard = min(s.seen.Least, left), min(s.seen.MinHard, n.Limit()-charged+cache)
 	if left < s.threshold {
 		s.seen.Under += gap
 	}
@@ -88,7 +88,7 @@ func pageCache(pods []*sandbox.Pod) (sum int64, err error) {
 func (s *shadow) begin(pods ...*sandbox.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pods, s.seen = pods, Sight{Least: math.MaxInt64, LeastHard: math.MaxInt64}
+	s.pods, s.seen = pods, Sight{Least: math.MaxInt64, MinHard: math.MaxInt64}
 }
 
 // end returns what was seen since its beginning.

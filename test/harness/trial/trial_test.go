@@ -125,7 +125,7 @@ func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
 // done, and that it still runs.
 func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	t.Helper()
-	noAlarm(t, a, agent.Evicted, agent.Terminating, agent.Failed)
+	noAlarm(t, a, agent.Evicted, agent.SoftEvicting, agent.Failed)
 	if _, err := trial.CPUTime(a.PID); err != nil {
 		t.Errorf("the agent has ended: %v", err)
 	}
@@ -144,7 +144,7 @@ func noAlarm(t *testing.T, a *trial.Agent, alarms ...agent.Verb) {
 	t.Helper()
 	for len(a.Decisions) > 0 {
 		if d := <-a.Decisions; slices.Contains(alarms, d.Decision) {
-			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Why)
+			t.Errorf("false alarm: %s %s: %s", d.Decision, d.Pod, d.Reason)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestADipIsNoAlarm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if d := await(t, a, agent.Waits, agent.Evicted, agent.Failed); d.Decision != agent.Waits {
+	if d := await(t, a, agent.Pending, agent.Evicted, agent.Failed); d.Decision != agent.Pending {
 		t.Errorf("the dip was to be seen and waited for: %+v", d)
 	}
 	quiet(t, n, a, h)

@@ -11,18 +11,18 @@ import (
 
 // A Row is what came of all steps of a workload.
 type Row struct {
-	Workload  string
-	Brink     bool
-	Steps     int
-	Crossed   int           // steps that came under the line
-	Under     time.Duration // in all
-	Least     int64         // that was left in a step, in bytes
-	LeastHard int64         // that was left with all page cache given back
-	Regular   int           // evictions by looks every 10 s
-	Extra     int           // evictions by looks between them
-	OOMKills  int64
-	Regrets   int
-	Doomed    int // steps that went on beyond the limit
+	Workload string
+	Brink    bool
+	Steps    int
+	Crossed  int           // steps that came under the line
+	Under    time.Duration // in all
+	Least    int64         // that was left in a step, in bytes
+	MinHard  int64         // that was left with all page cache given back
+	Regular  int           // evictions by looks every 10 s
+	Extra    int           // evictions by looks between them
+	OOMKills int64
+	Regrets  int
+	Doomed   int // steps that went on beyond the limit
 }
 
 // evicted waits for the decision that ended the hog.
@@ -47,9 +47,9 @@ func (t *regretting) judge(d agent.Decision) error {
 	}
 	row := t.row(&in.step)
 	if d.Pod == "default/innocent" && d.Decision == agent.Evicted {
-		return fmt.Errorf("a pod within its request was evicted by a %s look in %q: %s; %v", d.Look, in.step.Order, d.Why, d.Failed)
+		return fmt.Errorf("a pod within its request was evicted by a %s look in %q: %s; %v", d.Check, in.step.Order, d.Reason, d.Failed)
 	}
-	if d.Look == "periodic" {
+	if d.Check == "periodic" {
 		row.Regular++
 	} else {
 		row.Extra++
@@ -59,8 +59,8 @@ func (t *regretting) judge(d agent.Decision) error {
 		row.Regrets++
 		verdict = "REGRET"
 	}
-	t.tell("%s: %s, %s look, in %q, %v after its begin, least left %d MiB, %d with the page cache: %s", verdict, d.Decision, d.Look, in.step.Order,
-		d.Time.Sub(in.begun).Round(time.Millisecond), in.seen.Least/mib, in.seen.LeastHard/mib, d.Why)
+	t.tell("%s: %s, %s look, in %q, %v after its begin, least left %d MiB, %d with the page cache: %s", verdict, d.Decision, d.Check, in.step.Order,
+		d.Time.Sub(in.begun).Round(time.Millisecond), in.seen.Least/mib, in.seen.MinHard/mib, d.Reason)
 	if in.regrets(&d) {
 		whole, err := json.Marshal(d)
 		t.tell("the whole decision: %s", whole)
@@ -74,7 +74,7 @@ func (p *past) regrets(d *agent.Decision) bool {
 	if p.step.Doomed {
 		return false
 	}
-	return d.Look != "periodic" || p.seen.Under == 0
+	return d.Check != "periodic" || p.seen.Under == 0
 }
 
 func (t *regretting) row(s *Step) *Row {
@@ -83,7 +83,7 @@ func (t *regretting) row(s *Step) *Row {
 			return r
 		}
 	}
-	r := &Row{Workload: s.Workload, Brink: s.Brink, Least: t.Limit, LeastHard: t.Limit}
+	r := &Row{Workload: s.Workload, Brink: s.Brink, Least: t.Limit, MinHard: t.Limit}
 	t.rows = append(t.rows, r)
 	return r
 }

@@ -11,12 +11,12 @@ import (
 
 // once holds a line against the one before: the same reason is not repeated.
 func (m *monitor) once(d *agent.Decision) {
-	kind, text := string(d.Decision)+" "+d.Threshold, d.Threshold+" "+d.Held+" "+ends(d)
+	kind, text := string(d.Decision)+" "+d.Threshold, d.Threshold+" "+d.LimitedBy+" "+ends(d)
 	switch d.Decision {
-	case agent.Futile: // the first line of a hold
-		kind = string(agent.Held) + " " + d.Threshold
-	case agent.Waits:
-		kind += " " + reasonIn(d.Why)
+	case agent.Ineffective: // the first line of a hold
+		kind = string(agent.Limited) + " " + d.Threshold
+	case agent.Pending:
+		kind += " " + reasonIn(d.Reason)
 		text = d.Threshold
 	case agent.Failed:
 		if len(d.Failed) > 0 {
@@ -25,7 +25,7 @@ func (m *monitor) once(d *agent.Decision) {
 		text = d.Threshold
 	}
 	if m.lines[kind] == text {
-		m.fault("told twice: %s %s", d.Decision, d.Why)
+		m.fault("told twice: %s %s", d.Decision, d.Reason)
 	}
 	m.lines[kind] = text
 }
@@ -38,7 +38,7 @@ var (
 // ends is why nothing is done, with the time until which, not how long that is: so two
 // lines about one hold are equal, and two holds are told from each other.
 func ends(d *agent.Decision) string {
-	text := durations.ReplaceAllStringFunc(numbers.ReplaceAllString(d.Why, "$1"), func(found string) string {
+	text := durations.ReplaceAllStringFunc(numbers.ReplaceAllString(d.Reason, "$1"), func(found string) string {
 		left, err := time.ParseDuration(strings.TrimPrefix(found, "for "))
 		if err != nil {
 			return found
@@ -52,7 +52,7 @@ func ends(d *agent.Decision) string {
 func blocks(o *agent.Outcome) (all []string) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
-		all = append(all, fmt.Sprintf("%s: %s%s%v%v", p.Verdict.Target, p.StoodBy, p.WhyHeld(), p.Reclaiming, p.Failed))
+		all = append(all, fmt.Sprintf("%s: %s%s%v%v", p.Verdict.Target, p.Blocked, p.LimitReason(), p.Collecting, p.Failed))
 	}
 	return all
 }

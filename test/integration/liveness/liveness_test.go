@@ -79,8 +79,8 @@ func sequence(t *testing.T, seed, i uint64) *monitor {
 		r := rand.New(rand.NewPCG(seed, i))
 		n := &node{r: r, seed: r.Uint64(), collects: rand.New(rand.NewPCG(seed+1, i)), monitor: m, wake: make(chan struct{}, 1), slow: time.Duration(100+r.IntN(400)) * time.Millisecond}
 		m.node, m.begun = n, time.Now()
-		n.ladder = &evict.Ladder{Status: server{n}, Soft: server{n}}
-		m.limits = limiter.Policy{PerHour: []int{0, 3, 6}[r.IntN(3)], Futile: []int{0, 2}[r.IntN(2)], FutileBackOff: 5 * time.Minute, OwnerBackOff: 10 * time.Minute}
+		n.ladder = &evict.Evictor{Status: server{n}, Soft: server{n}}
+		m.limits = limiter.Policy{PerHour: []int{0, 3, 6}[r.IntN(3)], Futile: []int{0, 2}[r.IntN(2)], FutileBackOff: 5 * time.Minute, OwnerBackoff: 10 * time.Minute}
 		length := 5 * time.Minute
 		soft := r.IntN(8) == 0
 		thresholds := slices.Clone(hard)
@@ -89,7 +89,7 @@ func sequence(t *testing.T, seed, i uint64) *monitor {
 			thresholds = append(thresholds, eviction.Threshold{Signal: signals.MemoryAvailable, Value: quantity(400 * mib), Grace: 30 * time.Second})
 		}
 		policy, err := eviction.NewPolicy(eviction.Settings{Thresholds: thresholds, TransitionPeriod: 5 * time.Minute,
-			ReactionReserve: 500 * time.Millisecond, MaxPodGracePeriod: 60})
+			EarlyEvictionHorizon: 500 * time.Millisecond, MaxPodGracePeriod: 60})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func sequence(t *testing.T, seed, i uint64) *monitor {
 		defer cancel()
 		agent.New(agent.Settings{Period: 10 * time.Second, MaxFillRate: gib}, agent.Parts{
 			Machine: eviction.New(policy), Observer: n, Pods: n, Victims: n, Collector: n, Inventory: n, Reporter: n, Notifier: n,
-			Restraint: limiter.New(m.limits),
+			Limiter: limiter.New(m.limits),
 		}).Run(ctx)
 		synctest.Wait()
 	})

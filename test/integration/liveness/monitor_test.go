@@ -64,22 +64,22 @@ func (m *monitor) fault(format string, args ...any) {
 func (m *monitor) Report(d *agent.Decision) {
 	m.counts[string(d.Decision)]++
 	if m.verbose {
-		m.t.Logf("%s %s %s %s: %s %v", time.Since(m.begun), d.Decision, d.Look, d.Pod, d.Why, d.Failed)
+		m.t.Logf("%s %s %s %s: %s %v", time.Since(m.begun), d.Decision, d.Check, d.Pod, d.Reason, d.Failed)
 	}
-	if s, err := signals.Parse(d.Signal); err == nil && d.Held == "ineffective" {
+	if s, err := signals.Parse(d.Signal); err == nil && d.LimitedBy == "ineffective" {
 		m.futile.Add(s.Definition().Condition)
 	}
 	m.soft(d)
 	switch d.Decision {
-	case agent.Evicted, agent.Terminating:
+	case agent.Evicted, agent.SoftEvicting:
 		m.pending[d.UID]++
 		m.spent = append(m.spent, spent{d.Time, strings.Split(d.Pod, "/")[0], d.UID})
 		maps.DeleteFunc(m.lines, func(kind, _ string) bool {
-			return strings.HasPrefix(kind, string(agent.StoodBy)+" ") || strings.HasPrefix(kind, string(agent.Failed)+" ")
+			return strings.HasPrefix(kind, string(agent.Blocked)+" ") || strings.HasPrefix(kind, string(agent.Failed)+" ")
 		})
-	case agent.Hurried:
+	case agent.Escalated:
 		m.try(d.Signal)
-	case agent.Settled, agent.Withdrawn:
+	case agent.ReclaimDone, agent.Withdrawn:
 		m.settle(d.Signal)
 		if d.Decision == agent.Withdrawn && m.pending[d.UID] > 1 {
 			break // killed for something else: both are waited for
@@ -87,7 +87,7 @@ func (m *monitor) Report(d *agent.Decision) {
 		if m.pending[d.UID]--; m.pending[d.UID] <= 0 {
 			delete(m.pending, d.UID)
 		}
-	case agent.StoodBy, agent.Held, agent.Futile, agent.Failed, agent.Waits:
+	case agent.Blocked, agent.Limited, agent.Ineffective, agent.Failed, agent.Pending:
 		m.once(d)
 	}
 	if d.Decision == agent.Withdrawn {
@@ -105,7 +105,7 @@ func (m *monitor) Report(d *agent.Decision) {
 // deleted by then. Then other pods are asked.
 func (m *monitor) soft(d *agent.Decision) {
 	switch d.Decision {
-	case agent.Terminating:
+	case agent.SoftEvicting:
 		if at, given := m.givenUp[d.UID]; given && d.Time.Sub(at) < 50*time.Minute {
 			m.fault("%s was given up on %s ago, and is asked for again", d.Pod, d.Time.Sub(at))
 		}
@@ -137,8 +137,8 @@ func (m *monitor) try(name string) {
 	}
 }
 
-// Looked implements agent.Reporter.
-func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
+// Checked implements agent.Reporter.
+func (m *monitor) Checked(o *agent.Outcome, _ *eviction.Policy) {
 	n := m.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -165,7 +165,7 @@ func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
 		case m.futile.Has(s.Definition().Condition) && n.grew.After(*since):
 			*since = n.grew // evictions pause for what is taken outside of pods
 		case now.Sub(*since) > longest:
-			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.StoodBy, o.Held.By, o.Failed, blocks(o))
+			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.Blocked, o.Limit.By, o.Failed, blocks(o))
 			*since = now
 		}
 	}
@@ -178,7 +178,7 @@ func (m *monitor) Looked(o *agent.Outcome, _ *eviction.Policy) {
 	for i := range o.Passed {
 		m.explained(&o.Passed[i])
 	}
-	if o.Snapshot.Kind == signals.Regular && o.Verdict.Reason == eviction.NothingMet {
+	if o.Snapshot.Kind == signals.Periodic && o.Verdict.Reason == eviction.NothingMet {
 		clear(m.lines) // from here on reasons are told anew
 	}
 }
@@ -238,17 +238,17 @@ func (m *monitor) hasShare(p *pod, urgent bool) bool {
 // explained holds a look that did nothing against the log.
 func (m *monitor) explained(o *agent.Outcome) {
 	t := o.Verdict.Target
-	if t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Reclaiming {
+	if t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Collecting {
 		return
 	}
 	told := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.String()] }
 	switch {
-	case o.StoodBy == "no pod could be evicted a moment ago":
-	case o.StoodBy != "" && strings.Contains(o.StoodBy, "is on its way") && len(m.pending) > 0:
-	case o.StoodBy != "" && strings.Contains(told(agent.StoodBy), o.StoodBy):
-	case o.StoodBy == "" && o.Held.By != limiter.None && (o.Begun || strings.Contains(told(agent.Held), " "+o.Held.By.String()+" ")):
-	case o.StoodBy == "" && o.Held.By == limiter.None && told(agent.Failed) == t.String():
+	case o.Blocked == "no pod could be evicted a moment ago":
+	case o.Blocked != "" && strings.Contains(o.Blocked, "is on its way") && len(m.pending) > 0:
+	case o.Blocked != "" && strings.Contains(told(agent.Blocked), o.Blocked):
+	case o.Blocked == "" && o.Limit.By != limiter.None && (o.LimitBegun || strings.Contains(told(agent.Limited), " "+o.Limit.By.String()+" ")):
+	case o.Blocked == "" && o.Limit.By == limiter.None && told(agent.Failed) == t.String():
 	default:
-		m.fault("nothing was done for %s, and the log does not say why: stands by %q, held %q; told %q, under way %v", t, o.StoodBy, o.Held.By, m.lines, m.pending)
+		m.fault("nothing was done for %s, and the log does not say why: stands by %q, held %q; told %q, under way %v", t, o.Blocked, o.Limit.By, m.lines, m.pending)
 	}
 }

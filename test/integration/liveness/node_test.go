@@ -69,7 +69,7 @@ type node struct {
 	grew     time.Time // what is held outside of pods
 	made     int
 	wake     chan struct{}
-	ladder   *evict.Ladder
+	ladder   *evict.Evictor
 	slow     time.Duration // the least time between two looks
 	*monitor
 }
@@ -132,7 +132,7 @@ func (n *node) Observe(into *signals.Observations, kind signals.Kind) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, t := range hard {
-		if kind == signals.Regular || t.Signal.OfMemory() {
+		if kind == signals.Periodic || t.Signal.OfMemory() {
 			into[t.Signal] = signals.Observed(n.available(t.Signal), capacities[t.Signal], time.Now())
 		}
 	}
@@ -158,7 +158,7 @@ func (n *node) Stored() []signals.Candidate { return n.Measure(context.Backgroun
 func (n *node) Refresh(context.Context)     {}
 
 // Collect implements agent.Collector: there is no waste, and it takes a while to know.
-func (n *node) Collect(ctx context.Context, _ []signals.Reclaimer, _ func(*signals.Observations) bool) []signals.Reclaimer {
+func (n *node) Collect(ctx context.Context, _ []signals.Garbage, _ func(*signals.Observations) bool) []signals.Garbage {
 	select {
 	case <-time.After(time.Duration(n.collects.IntN(5000)) * time.Millisecond):
 	case <-ctx.Done():
@@ -203,9 +203,9 @@ type victim struct {
 }
 
 func killed(r evict.Result, err error) (agent.Killed, error) {
-	k := agent.Killed{Processes: r.Signalled, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp, Lingering: r.Lingering}
-	if r.Told {
-		k.Status = agent.StatusTold
+	k := agent.Killed{Processes: r.Signalled, Withdrawn: r.Withdrawn, GivenUp: r.GivenUp, ProcessesRemain: r.ProcessesRemain}
+	if r.Reported {
+		k.Status = agent.StatusReported
 	}
 	return k, err
 }
@@ -252,11 +252,11 @@ func (v *victim) Await(ctx context.Context) error {
 // server answers for the API server.
 type server struct{ node *node }
 
-func (s server) Owe(evict.Notice)                         {}
-func (s server) Tell(context.Context, evict.Notice) error { return nil }
-func (s server) Killed(evict.Notice)                      {}
-func (s server) Spared(evict.Notice)                      {}
-func (s server) Announce(evict.Notice)                    {}
+func (s server) Enqueue(evict.Notice)                       {}
+func (s server) Report(context.Context, evict.Notice) error { return nil }
+func (s server) Commit(evict.Notice)                        {}
+func (s server) Cancel(evict.Notice)                        {}
+func (s server) Announce(evict.Notice)                      {}
 
 func (s server) Request(_ context.Context, n evict.Notice, grace time.Duration) (evict.Answer, error) {
 	s.node.mu.Lock()

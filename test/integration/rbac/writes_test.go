@@ -108,8 +108,8 @@ func (p *place) notice() podstatus.Notice {
 	}
 }
 
-func teller(client kubernetes.Interface, node string) *podstatus.Teller {
-	return podstatus.New(client, node, quiet(), func([]podstatus.Debt) {}, podstatus.Options{})
+func teller(client kubernetes.Interface, node string) *podstatus.Reporter {
+	return podstatus.New(client, node, quiet(), func([]podstatus.PendingStatus) {}, podstatus.Options{})
 }
 
 func evicted(ctx context.Context, client kubernetes.Interface, own, at *place) {
@@ -125,12 +125,12 @@ func aboveLimit(ctx context.Context, client kubernetes.Interface, own, at *place
 // told tells a status as ahead of a kill. What comes of it is recorded.
 func told(ctx context.Context, client kubernetes.Interface, own *place, n podstatus.Notice) {
 	t := teller(client, own.node)
-	t.Owe(n)
+	t.Enqueue(n)
 	_ = t.Evicted(ctx, n)
 }
 
 func evictedLate(ctx context.Context, client kubernetes.Interface, own, at *place) {
-	teller(client, own.node).Run(ctx, []podstatus.Debt{{Notice: at.notice(), Ended: true, Status: true}})
+	teller(client, own.node).Run(ctx, []podstatus.PendingStatus{{Notice: at.notice(), Ended: true, Status: true}})
 }
 
 func soft(way string, ask func(podstatus.Soft, context.Context, podstatus.Notice, int64) (podstatus.Answer, error)) func(context.Context, kubernetes.Interface, *place, *place) {
