@@ -43,7 +43,7 @@ func ends(d *agent.Decision) string {
 		if err != nil {
 			return found
 		}
-		return "until " + d.Time.Add(left).Round(10*time.Millisecond).String()
+		return "until " + d.Time.Add(left).Round(time.Millisecond).String()
 	})
 	return text
 }
