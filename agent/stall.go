@@ -30,6 +30,7 @@ type stalled struct {
 	asked time.Time
 	told  time.Time
 	names string // of whom
+	own   bool   // limits of a pod's own explained it
 }
 
 // tellStalls tells who waits for memory, after a look that this has woken and
@@ -46,10 +47,15 @@ func (a *Agent) tellStalls(o *Outcome) {
 	a.stalled.asked = s.At
 	found := a.stalled.port.Stalls()
 	names := strings.Join(slices.Sorted(slices.Values(stallNames(found))), " ")
-	if len(found) == 0 || names == a.stalled.names && s.At.Sub(a.stalled.told) < stallsRepeat {
+	if len(found) == 0 {
 		return
 	}
-	a.stalled.names, a.stalled.told = names, s.At
+	// What was not explained when it was told may be now: whoever waits first may meet a limit of its own later.
+	own := found[0].Own()
+	if names == a.stalled.names && (a.stalled.own || !own) && s.At.Sub(a.stalled.told) < stallsRepeat {
+		return
+	}
+	a.stalled.names, a.stalled.own, a.stalled.told = names, own, s.At
 	d := a.decision(o, Stalled)
 	d.Why = a.whyStalled(found, s)
 	for i := range found[:min(len(found), mostPlaces)] {

@@ -151,7 +151,7 @@ func (a *Agent) Await(ctx context.Context, verbs ...agent.Verb) (*agent.Decision
 				}
 			}
 		case <-ctx.Done():
-			return nil, fmt.Errorf("await %v: %w", verbs, ctx.Err())
+			return nil, fmt.Errorf("await %v: %w; the agent's log:\n%s", verbs, ctx.Err(), a.Log())
 		}
 	}
 }
