@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,29 @@ func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
 		if len(d.Stalls) != 1 || d.Stalls[0].Reason != "waited for memory for 1.4s of 2s, met its own memory limit 5123 times, limit 64Mi" {
 			t.Errorf("stalls: %+v", d.Stalls)
 		}
+	}
+}
+
+// What was not explained is told again once a limit of the pod's own explains it.
+func TestStalls_AreToldAgainOnceALimitExplainsThem(t *testing.T) {
+	var s stallers
+	w := liveIn(t, 55*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {
+		pod := &w.add("thrasher", 64*mib).Pod
+		stall := signals.Stall{Pod: pod, Limit: 64 * mib, Waited: signals.Of(time.Second), Over: 2 * time.Second}
+		s.found = []signals.Stall{stall}
+		w.later(15*time.Second, func() { stall.AtMax = 7; s.found = []signals.Stall{stall} })
+		w.later(35*time.Second, func() { stall.AtMax = 0; s.found = []signals.Stall{stall} })
+		p.Stalls = &s
+		ringing(p, signals.ByStall, 500*time.Millisecond, 100)
+	})
+	var told []bool
+	for _, d := range w.told {
+		if d.Decision == Stalled {
+			told = append(told, strings.Contains(d.Reason, "waits at a limit of its own"))
+		}
+	}
+	if !slices.Equal(told, []bool{false, true}) {
+		t.Errorf("told as explained by limits: %v", told)
 	}
 }
 

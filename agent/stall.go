@@ -30,6 +30,7 @@ type stallReports struct {
 	asked time.Time
 	told  time.Time
 	names string // of whom
+	own   bool   // limits of a pod's own explained it
 }
 
 // reportStalls tells who waits for memory, after a look that this has woken and
@@ -46,10 +47,15 @@ func (a *Agent) reportStalls(o *Outcome) {
 	a.stalls.asked = s.At
 	found := a.stalls.port.Stalls()
 	names := strings.Join(slices.Sorted(slices.Values(stallNames(found))), " ")
-	if len(found) == 0 || names == a.stalls.names && s.At.Sub(a.stalls.told) < stallsRepeat {
+	if len(found) == 0 {
 		return
 	}
-	a.stalls.names, a.stalls.told = names, s.At
+	// What was not explained when it was told may be now: whoever waits first may meet a limit of its own later.
+	own := found[0].Own()
+	if names == a.stalls.names && (a.stalls.own || !own) && s.At.Sub(a.stalls.told) < stallsRepeat {
+		return
+	}
+	a.stalls.names, a.stalls.own, a.stalls.told = names, own, s.At
 	d := a.decision(o, Stalled)
 	d.Reason = a.whyStalled(found, s)
 	for i := range found[:min(len(found), maxPlaces)] {

@@ -139,6 +139,7 @@ func (a *Agent) await(signal string) error {
 
 // Await returns the first decision with one of the verbs.
 func (a *Agent) Await(ctx context.Context, verbs ...agent.Verb) (*agent.Decision, error) {
+	var others strings.Builder
 	for {
 		select {
 		case d, running := <-a.Decisions:
@@ -150,8 +151,9 @@ func (a *Agent) Await(ctx context.Context, verbs ...agent.Verb) (*agent.Decision
 					return &d, nil
 				}
 			}
+			fmt.Fprintf(&others, "%s %s %s: %s %v\n", d.Time.Format(time.TimeOnly+".000"), d.Decision, d.Pod, d.Reason, d.Failed)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("await %v: %w", verbs, ctx.Err())
+			return nil, fmt.Errorf("await %v: %w; decided was\n%s; the agent's log:\n%s", verbs, ctx.Err(), others.String(), a.Log())
 		}
 	}
 }

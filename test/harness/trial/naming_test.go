@@ -24,7 +24,8 @@ func TestSystemdNames(t *testing.T) {
 	calm := addHog(t, n, "calm", trial.Requesting("100Mi"), "fill 60MiB")
 	hog := addHog(t, n, "hog", "", "fill 200MiB")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", trial.NoRegularLook)
-	if err := hog.Send("fill 1GiB"); err != nil {
+	// No race: it is late after a stall of the machine, and never faster than this.
+	if err := hog.Send("dip 400MiB at 100MiB/s for 1m"); err != nil {
 		t.Fatal(err)
 	}
 	d := await(t, a, agent.Evicted, agent.Failed)

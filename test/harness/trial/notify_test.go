@@ -130,7 +130,11 @@ func TestStallsWakeTheAgentAndAreNoPressure(t *testing.T) {
 			t.Fatal("no stall woke the agent")
 		}
 	}
+	// Stalls of the machine are everybody's: what waits beside the node may wake the agent before the pod meets its limit.
 	d := await(t, a, agent.Stalled, agent.Evicted, agent.Failed)
+	for ; d.Decision == agent.Stalled && strings.Contains(d.Reason, "not explained by limits"); d = await(t, a, agent.Stalled, agent.Evicted, agent.Failed) {
+		t.Logf("beside the pod: %s", d.Reason)
+	}
 	if d.Decision != agent.Stalled || len(d.Conditions) != 0 || len(d.Stalls) == 0 || d.Stalls[0].Pod != "default/throttled" {
 		t.Errorf("decision: %+v", d)
 	}
