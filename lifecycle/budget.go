@@ -61,8 +61,8 @@ func newBudget(qps float64, burst int) *budget {
 	return &budget{every: every, most: time.Duration(max(burst, 1)-1) * every}
 }
 
-// turn waits for a turn; ctx ends the wait.
-func (b *budget) turn(ctx context.Context, r rank) error {
+// take waits for a turn; ctx ends the wait.
+func (b *budget) take(ctx context.Context, r rank) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (b *budget) leave(r rank, mine chan struct{}) {
 	}
 }
 
-// giveBack takes a turn back that was not used.
-func (b *budget) giveBack() {
+// putBack takes a turn back that was not used.
+func (b *budget) putBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next = b.next.Add(-b.every)

@@ -14,20 +14,20 @@ import (
 
 // A Controller follows a cluster and acts for it. Make one with [New].
 type Controller struct {
-	settings Settings
-	parts    Parts
-	log      *slog.Logger
-	clock    *clock // of the goroutine that owns the fleet
-	mail     *mailbox
-	doubts   *doubts
-	rivals   rivals
-	events   *events
-	budget   *budget
-	lock     *lock // nil without elections
-	pods     *store[*model.Pod]
-	feeds    []feed
-	links    []*link
-	lists    int // that must be complete before anything is decided
+	settings     Settings
+	parts        Parts
+	log          *slog.Logger
+	clock        *clock // of the goroutine that owns the fleet
+	inbox        *inbox
+	warnings     *warnings
+	otherWriters otherWriters
+	events       *events
+	budget       *budget
+	lock         *lock // nil without elections
+	pods         *store[*model.Pod]
+	feeds        []feed
+	links        []*link
+	lists        int // that must be complete before anything is decided
 
 	// Of the goroutine that owns the fleet.
 	fleet       *core.Fleet
@@ -37,7 +37,7 @@ type Controller struct {
 	complete    int             // lists that were complete once
 	term        context.Context // of the present leadership; nil before the first
 	predecessor time.Time
-	hands       *executor  // nil: this process does not decide
+	executor    *executor  // nil: this process does not decide
 	other       otherWrite // the latest of all nodes
 
 	state atomic.Pointer[state]
@@ -48,7 +48,7 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	log := cmp.Or(p.Log, slog.Default())
 	c := &Controller{
 		settings: s, parts: p, log: log, clock: newClock(),
-		mail: newMailbox(), doubts: &doubts{log: log}, rivals: s.OtherWriters,
+		inbox: newInbox(), warnings: &warnings{log: log}, otherWriters: s.OtherWriters,
 		fleet: core.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
@@ -56,7 +56,7 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	if s.Election.Enabled {
 		c.lock = c.newLock()
 	}
-	c.state.Store(&state{turned: time.Now()})
+	c.state.Store(&state{finishedAt: time.Now()})
 	return c
 }
 
@@ -70,10 +70,10 @@ func (c *Controller) Run(ctx context.Context) {
 		waits = append(waits, feed(following))
 	}
 	for ctx.Err() == nil {
-		c.pause(ctx, c.turn())
+		c.wait(ctx, c.step())
 	}
-	now, _ := c.clock.tell()
-	c.rest(now) // before the lease is given to somebody else
+	now, _ := c.clock.advance()
+	c.stopLeading(now) // before the lease is given to somebody else
 	c.publish(now)
 	stop()
 	for _, wait := range waits {
@@ -81,123 +81,123 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// turn is one round of the owner of the fleet: it reads its mail, sees whether it
+// step is one round of the owner of the fleet: it reads its mail, sees whether it
 // may decide, decides, and hands out what follows. It returns when it wants to be
 // woken at the latest.
-func (c *Controller) turn() (next time.Time) {
-	now, missed := c.clock.tell()
+func (c *Controller) step() (next time.Time) {
+	now, missed := c.clock.advance()
 	if missed > 0 {
 		c.log.Warn("the clock went on while nobody watched: nobody is given up before nodes had time to renew", "by", missed)
 		c.fleet.Unreachable(now)
 	}
-	c.readMail(now)
-	c.takeOffice(now)
-	if c.hands != nil {
+	c.readInbox(now)
+	c.startLeading(now)
+	if c.executor != nil {
 		began := time.Now()
 		actions := c.fleet.Act(now)
 		c.parts.Meters.looked(time.Since(began))
 		for i := range actions {
-			c.handOut(&actions[i], now)
+			c.dispatch(&actions[i], now)
 		}
 	}
 	return c.publish(now)
 }
 
-// readMail takes in what has come. Renewals go first: who asks in a letter whether a
+// readInbox takes in what has come. Renewals go first: who asks in a letter whether a
 // node is to be written to asks about one that may have renewed. They count from
 // when they came, however long they lay there.
-func (c *Controller) readMail(now time.Time) {
-	mail := c.mail.collect()
-	for i := range mail.nodes {
-		if r := &mail.nodes[i]; r.at.IsZero() {
+func (c *Controller) readInbox(now time.Time) {
+	batch := c.inbox.collect()
+	for i := range batch.nodes {
+		if r := &batch.nodes[i]; r.at.IsZero() {
 			c.fleet.Unleased(r.name, now)
 		} else {
-			c.fleet.Renewed(r.name, r.at, c.clock.of(c.mail.moment(r.came)), now)
+			c.fleet.Renewed(r.name, r.at, c.clock.of(c.inbox.moment(r.received)), now)
 		}
 	}
-	for i := range mail.agents {
-		if r := &mail.agents[i]; r.at.IsZero() {
+	for i := range batch.agents {
+		if r := &batch.agents[i]; r.at.IsZero() {
 			c.fleet.AgentUnleased(r.name, now)
 		} else {
-			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.mail.moment(r.came)), now)
+			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.inbox.moment(r.received)), now)
 		}
 	}
-	for _, l := range mail.letters {
-		l.read(c, now)
+	for _, e := range batch.events {
+		e.apply(c, now)
 	}
 }
 
-// takeOffice begins to decide once everything is known and this process leads,
+// startLeading begins to decide once everything is known and this process leads,
 // ends it with the leadership, and begins anew when decisions are to be carried
 // out that were only rehearsed, or the other way round.
-func (c *Controller) takeOffice(now time.Time) {
+func (c *Controller) startLeading(now time.Time) {
 	leads := c.term != nil && c.term.Err() == nil && c.complete >= c.lists
 	rehearse := c.reasonToRehearse(now) != ""
-	if c.hands != nil && (!leads || c.hands.term != c.term || c.rehearsal.on != rehearse) {
-		c.rest(now)
+	if c.executor != nil && (!leads || c.executor.term != c.term || c.rehearsal.on != rehearse) {
+		c.stopLeading(now)
 	}
-	if !leads || c.hands != nil {
+	if !leads || c.executor != nil {
 		return
 	}
 	c.rehearsal.on = rehearse
-	c.hands = newExecutor(c)
+	c.executor = newExecutor(c)
 	c.fleet.Lead(c.predecessor, now)
 	c.predecessor = time.Time{} // whoever begins anew in the same term succeeds nobody
 	c.parts.Meters.leading(true)
 	c.log.Info("decisions begin", "carried out", !rehearse, "because", c.reasonToRehearse(now), "nodes", len(c.nodes))
 }
 
-// rest ends what is under way, and all belief in what was only rehearsed.
-func (c *Controller) rest(now time.Time) {
-	if c.hands == nil {
+// stopLeading ends what is under way, and all belief in what was only rehearsed.
+func (c *Controller) stopLeading(now time.Time) {
+	if c.executor == nil {
 		return
 	}
-	c.hands.stop()
-	c.readMail(now) // what was done before the end is known before the rest
-	for a := range c.hands.open {
-		c.fleet.Finished(a, core.ErrOvertaken, now)
+	c.executor.stop()
+	c.readInbox(now) // what was done before the end is known before the rest
+	for a := range c.executor.open {
+		c.fleet.Finished(a, core.ErrObsolete, now)
 	}
-	c.hands = nil
-	c.fleet.Rest(now)
+	c.executor = nil
+	c.fleet.StopLeading(now)
 	c.rehearsal.end(c, now)
 	c.parts.Meters.leading(false)
 	c.log.Info("decisions end: this process follows, and decides nothing")
 }
 
-// handOut tells of an action and sees to it that it is done.
-func (c *Controller) handOut(a *core.Action, now time.Time) {
-	c.announce(a, now)
+// dispatch tells of an action and sees to it that it is done.
+func (c *Controller) dispatch(a *core.Action, now time.Time) {
+	c.report(a, now)
 	switch {
 	case a.Kind.Writes() && c.rehearsal.on:
 		c.rehearsal.play(c, a, now)
 	case a.Kind.Writes() || a.Kind == core.ReadLease:
-		c.hands.take(a)
+		c.executor.add(a)
 	}
 }
 
 // finish tells the fleet how an action went, and everybody if it failed.
 func (c *Controller) finish(a *core.Action, err error, now time.Time) {
-	c.hands.close(a)
+	c.executor.close(a)
 	c.fleet.Finished(a, err, now)
-	if err != nil && !errors.Is(err, core.ErrOvertaken) {
-		c.tellFailure(a, err, now)
+	if err != nil && !errors.Is(err, core.ErrObsolete) {
+		c.reportFailure(a, err, now)
 	}
 }
 
 // Between two rounds: at most so long that one which does not end can be told from
 // one which waits; at least so long that rounds which lead to nothing cost little.
 const (
-	longestSleep  = 10 * time.Second
-	shortestSleep = time.Millisecond
+	maxSleep = 10 * time.Second
+	minSleep = time.Millisecond
 )
 
-// pause sleeps until the time, or until there is mail.
-func (c *Controller) pause(ctx context.Context, until time.Time) {
-	timer := time.NewTimer(max(shortestSleep, min(c.clock.until(until), longestSleep)))
+// wait sleeps until the time, or until there is mail.
+func (c *Controller) wait(ctx context.Context, until time.Time) {
+	timer := time.NewTimer(max(minSleep, min(c.clock.until(until), maxSleep)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.mail.some:
+	case <-c.inbox.some:
 	case <-ctx.Done():
 	case <-c.termEnds():
 	}
@@ -205,8 +205,8 @@ func (c *Controller) pause(ctx context.Context, until time.Time) {
 
 // termEnds is closed when the leadership is lost that is exercised now.
 func (c *Controller) termEnds() <-chan struct{} {
-	if c.hands == nil {
+	if c.executor == nil {
 		return nil
 	}
-	return c.hands.term.Done()
+	return c.executor.term.Done()
 }

@@ -17,7 +17,7 @@ import (
 // elections this process leads.
 func (c *Controller) elect(ctx context.Context) func() {
 	if c.lock == nil {
-		c.mail.put(elected{term: ctx})
+		c.inbox.put(elected{term: ctx})
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -38,8 +38,8 @@ func (c *Controller) runFor(ctx context.Context) {
 		Lock: c.lock, Name: s.Name, ReleaseOnCancel: true,
 		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(term context.Context) { c.mail.put(elected{term, c.lock.before()}) },
-			OnStoppedLeading: c.mail.wake,
+			OnStartedLeading: func(term context.Context) { c.inbox.put(elected{term, c.lock.before()}) },
+			OnStoppedLeading: c.inbox.wake,
 		},
 	})
 	if err != nil { // the settings were not validated
@@ -77,7 +77,7 @@ type lock struct {
 // Get implements resourcelock.Interface.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	l.tell(ctx, err)
+	l.observe(ctx, err)
 	if err == nil {
 		l.mu.Lock()
 		l.former = record.RenewTime.Time
@@ -99,7 +99,7 @@ func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 func (l *lock) hold(ctx context.Context, write func() error) error {
 	began := time.Now()
 	err := write()
-	l.tell(ctx, err)
+	l.observe(ctx, err)
 	if err == nil {
 		l.mu.Lock()
 		l.renewed = began
@@ -108,13 +108,13 @@ func (l *lock) hold(ctx context.Context, write func() error) error {
 	return err
 }
 
-// tell tells the link of failures; that there is no lease yet, or that somebody
+// observe tells the link of failures; that there is no lease yet, or that somebody
 // else was faster, is none.
-func (l *lock) tell(ctx context.Context, err error) {
+func (l *lock) observe(ctx context.Context, err error) {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		err = nil
 	}
-	l.link.tell(ctx, err)
+	l.link.observe(ctx, err)
 }
 
 // before is when the former leader renewed its lease last, by its own clock and

@@ -22,13 +22,13 @@ type executor struct {
 	parts    *Parts
 	events   *events
 	budget   *budget
-	mail     *mailbox
+	inbox    *inbox
 	lock     *lock
 	backlogs [classes]*backlog
 
 	// Of the owner of the fleet.
-	open  map[*core.Action]bool // taken and not finished
-	lines map[string][]*errand  // by node: writes to it, the one under way and those that wait for it
+	open   map[*core.Action]bool // taken and not finished
+	queues map[string][]*task    // by node: writes to it, the one under way and those that wait for it
 }
 
 // workers is how many actions of a class are under way at once: enough to use the
@@ -38,7 +38,7 @@ var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 func newExecutor(c *Controller) *executor {
 	e := &executor{
 		term: c.term, settings: &c.settings, parts: &c.parts, events: c.events,
-		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*core.Action]bool{}, lines: map[string][]*errand{},
+		budget: c.budget, inbox: c.inbox, lock: c.lock, open: map[*core.Action]bool{}, queues: map[string][]*task{},
 	}
 	e.ctx, e.cancel = context.WithCancel(c.term)
 	for class, n := range workers {
@@ -56,38 +56,38 @@ func (e *executor) stop() {
 	e.wg.Wait()
 }
 
-// take takes an action over, and does not wait.
-func (e *executor) take(a *core.Action) {
-	x := &errand{executor: e, Action: a, class: classOf(a), taken: time.Now()}
+// add takes an action over, and does not wait.
+func (e *executor) add(a *core.Action) {
+	t := &task{executor: e, Action: a, class: classOf(a), added: time.Now()}
 	e.open[a] = true
 	if writesNode(a) {
-		x.patience, x.hasten = context.WithCancel(e.ctx)
-		line := e.lines[a.Node]
-		e.lines[a.Node] = append(line, x)
+		t.patience, t.expedite = context.WithCancel(e.ctx)
+		line := e.queues[a.Node]
+		e.queues[a.Node] = append(line, t)
 		if len(line) > 0 {
-			e.hurry(line[0], x.class)
+			e.expedite(line[0], t.class)
 			return
 		}
 	}
-	e.backlogs[x.class].put(x)
+	e.backlogs[t.class].put(t)
 }
 
-// hurry has an errand go on as what waits for it would.
-func (e *executor) hurry(x *errand, as class) {
+// expedite has an errand go on as what waits for it would.
+func (e *executor) expedite(t *task, as class) {
 	switch {
-	case x.class <= as:
-	case e.backlogs[x.class].remove(x):
-		x.class = as
-		e.backlogs[as].put(x)
+	case t.class <= as:
+	case e.backlogs[t.class].remove(t):
+		t.class = as
+		e.backlogs[as].put(t)
 	default:
-		x.hasten()
+		t.expedite()
 	}
 }
 
 // writesNode: two such writes to one node at once would only get into each other's
 // way, and the taint would come before its reason.
 func writesNode(a *core.Action) bool {
-	return a.Kind == core.Silence || a.Kind == core.Taint || a.Kind == core.ClearAgent
+	return a.Kind == core.MarkUnknown || a.Kind == core.Taint || a.Kind == core.CleanUpAgent
 }
 
 // close takes in that an action is finished, and begins what waited for it.
@@ -96,13 +96,13 @@ func (e *executor) close(a *core.Action) {
 	if !writesNode(a) {
 		return
 	}
-	line := e.lines[a.Node]
-	line[0].hasten() // nothing of it is to be freed later
+	line := e.queues[a.Node]
+	line[0].expedite() // nothing of it is to be freed later
 	if line = line[1:]; len(line) == 0 {
-		delete(e.lines, a.Node)
+		delete(e.queues, a.Node)
 		return
 	}
-	e.lines[a.Node] = line
+	e.queues[a.Node] = line
 	for _, behind := range line[1:] {
 		line[0].class = min(line[0].class, behind.class)
 	}
@@ -112,7 +112,7 @@ func (e *executor) close(a *core.Action) {
 // classOf is how urgent an action is.
 func classOf(a *core.Action) class {
 	switch a.Kind {
-	case core.Silence, core.ReadLease:
+	case core.MarkUnknown, core.ReadLease:
 		return protect
 	case core.Evict, core.SoftEvict:
 		return evict
@@ -132,43 +132,43 @@ func classOf(a *core.Action) class {
 
 func (e *executor) work(b *backlog) {
 	for {
-		x, ok := b.next(e.ctx)
+		t, ok := b.next(e.ctx)
 		if !ok {
 			return
 		}
-		if x.Kind == core.ReadLease {
-			at, err := x.readLease()
-			e.mail.put(leaseRead{e, x.Action, at, err})
-		} else if x.begin() {
-			e.mail.put(finished{e, x.Action, deeds[x.Kind](x)})
+		if t.Kind == core.ReadLease {
+			at, err := t.readLease()
+			e.inbox.put(leaseRead{e, t.Action, at, err})
+		} else if t.begin() {
+			e.inbox.put(finished{e, t.Action, taskFuncs[t.Kind](t)})
 		}
 	}
 }
 
-// deeds are how actions are carried out.
-var deeds = map[core.Kind]func(*errand) error{
-	core.Silence:      (*errand).silence,
-	core.Taint:        (*errand).taint,
-	core.MarkNotReady: (*errand).markNotReady,
-	core.Evict:        (*errand).evict,
-	core.SoftEvict:    (*errand).softEvict,
-	core.ClearAgent:   (*errand).clearAgent,
-	core.ClearPod:     (*errand).clearPod,
+// taskFuncs are how actions are carried out.
+var taskFuncs = map[core.Kind]func(*task) error{
+	core.MarkUnknown:      (*task).markUnknown,
+	core.Taint:            (*task).taint,
+	core.MarkNotReady:     (*task).markNotReady,
+	core.Evict:            (*task).evict,
+	core.SoftEvict:        (*task).softEvict,
+	core.CleanUpAgent:     (*task).cleanUpAgent,
+	core.DeleteEvictedPod: (*task).deleteEvictedPod,
 }
 
 // A backlog holds errands that nobody has begun yet.
 type backlog struct {
 	mu   sync.Mutex
-	all  []*errand
+	all  []*task
 	some chan struct{} // has a token while there are any
 }
 
 func newBacklog() *backlog { return &backlog{some: make(chan struct{}, 1)} }
 
-func (b *backlog) put(x *errand) {
+func (b *backlog) put(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all = append(b.all, x)
+	b.all = append(b.all, t)
 	b.signal()
 }
 
@@ -181,40 +181,40 @@ func (b *backlog) signal() {
 }
 
 // next takes the oldest errand out, and waits for one.
-func (b *backlog) next(ctx context.Context) (*errand, bool) {
+func (b *backlog) next(ctx context.Context) (*task, bool) {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, false
 		case <-b.some:
 		}
-		if x := b.pop(); x != nil && ctx.Err() == nil {
-			return x, true
+		if t := b.pop(); t != nil && ctx.Err() == nil {
+			return t, true
 		}
 	}
 }
 
 // remove takes out an errand that nobody has begun, and reports whether it was one.
-func (b *backlog) remove(x *errand) bool {
+func (b *backlog) remove(t *task) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.Index(b.all, x)
+	i := slices.Index(b.all, t)
 	if i >= 0 {
 		b.all = slices.Delete(b.all, i, i+1)
 	}
 	return i >= 0
 }
 
-func (b *backlog) pop() *errand {
+func (b *backlog) pop() *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.all) == 0 {
 		return nil
 	}
-	x := b.all[0]
+	t := b.all[0]
 	b.all[0], b.all = nil, b.all[1:]
 	if len(b.all) > 0 {
 		b.signal()
 	}
-	return x
+	return t
 }

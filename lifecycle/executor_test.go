@@ -90,7 +90,7 @@ func TestARenewalThatHasArrivedCounts(t *testing.T) {
 		}
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
-		r.until(51*time.Second - lingering/2) // its conditions are written, its taints have the next turn
+		r.until(51*time.Second - renewalDelay/2) // its conditions are written, its taints have the next turn
 		r.renew(corev1.NamespaceNodeLease, "a")
 		r.until(52 * time.Second)
 		if n := r.live("a"); conditionOf(n, corev1.NodeReady).Status != corev1.ConditionUnknown || taintsOf(n) != "" {
@@ -222,8 +222,8 @@ func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
 		c.term = t.Context()
 		e := newExecutor(c)
 		for i := range 100 {
-			e.take(&core.Action{Kind: core.ReadLease, Node: fmt.Sprint(i)})
-			e.take(&core.Action{Kind: core.Evict, Node: "a", Pod: &model.Pod{Name: fmt.Sprint(i)}})
+			e.add(&core.Action{Kind: core.ReadLease, Node: fmt.Sprint(i)})
+			e.add(&core.Action{Kind: core.Evict, Node: "a", Pod: &model.Pod{Name: fmt.Sprint(i)}})
 		}
 		synctest.Wait()
 		begun := time.Now()
@@ -255,7 +255,7 @@ func TestABacklogKeepsItsOrder(t *testing.T) {
 		})
 	}
 	for i := range n {
-		b.put(&errand{waited: time.Duration(i)})
+		b.put(&task{waited: time.Duration(i)})
 	}
 	seen := map[time.Duration]bool{}
 	for range n {
@@ -267,7 +267,7 @@ func TestABacklogKeepsItsOrder(t *testing.T) {
 		t.Errorf("of %d errands %d were taken", n, len(seen))
 	}
 	for i := range 100 {
-		b.put(&errand{waited: time.Duration(i)})
+		b.put(&task{waited: time.Duration(i)})
 	}
 	for i := range 100 {
 		if x, ok := b.next(t.Context()); !ok || x.waited != time.Duration(i) {

@@ -22,38 +22,38 @@ import (
 
 // send makes one request when it is its turn, within the timeout. The client's own
 // retries are off: they would wait in silence, beside the budget.
-func (x *errand) send(r *rest.Request, into runtime.Object) error {
-	if err := x.await(); err != nil {
+func (t *task) send(r *rest.Request, into runtime.Object) error {
+	if err := t.await(); err != nil {
 		return err
 	}
-	x.paid, x.sure = false, false
+	t.paid, t.granted = false, false
 	began := time.Now()
-	if !x.lock.holds(began) {
+	if !t.lock.holds(began) {
 		return errNotLeading
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, x.settings.RequestTimeout)
+	ctx, cancel := context.WithTimeout(t.ctx, t.settings.RequestTimeout)
 	defer cancel()
 	answer := r.MaxRetries(0).Do(ctx)
 	err := answer.Error()
 	if err == nil && into != nil {
 		err = answer.Into(into)
 	}
-	x.parts.Meters.request(x.class, x.waited, time.Since(began), resultOf(err))
+	t.parts.Meters.request(t.class, t.waited, time.Since(began), resultOf(err))
 	return err
 }
 
-func (x *errand) core() rest.Interface { return x.parts.Writing.CoreV1().RESTClient() }
+func (t *task) core() rest.Interface { return t.parts.Writing.CoreV1().RESTClient() }
 
 // readLease gets the node's lease past any cache; no time: there is none.
-func (x *errand) readLease() (renewed time.Time, err error) {
+func (t *task) readLease() (renewed time.Time, err error) {
 	l := &coordinationv1.Lease{}
-	r := x.parts.Writing.CoordinationV1().RESTClient().Get().
-		Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(x.Node)
-	switch err := x.send(r, l); {
+	r := t.parts.Writing.CoordinationV1().RESTClient().Get().
+		Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(t.Node)
+	switch err := t.send(r, l); {
 	case isGone(err):
 		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, fmt.Errorf("read the lease of node %s: %w", x.Node, err)
+		return time.Time{}, fmt.Errorf("read the lease of node %s: %w", t.Node, err)
 	case l.Spec.RenewTime == nil:
 		return time.Time{}, nil
 	}
@@ -61,107 +61,107 @@ func (x *errand) readLease() (renewed time.Time, err error) {
 }
 
 // readNode gets the node past any cache.
-func (x *errand) readNode() (*corev1.Node, error) {
+func (t *task) readNode() (*corev1.Node, error) {
 	n := &corev1.Node{}
-	if err := x.send(x.core().Get().Resource("nodes").Name(x.Node), n); err != nil {
-		return nil, fmt.Errorf("read node %s: %w", x.Node, err)
+	if err := t.send(t.core().Get().Resource("nodes").Name(t.Node), n); err != nil {
+		return nil, fmt.Errorf("read node %s: %w", t.Node, err)
 	}
-	if uid := x.object().UID; uid != "" && string(n.UID) != uid {
-		return nil, fmt.Errorf("read node %s: it is another one by now: UID %s instead of %s", x.Node, n.UID, uid)
+	if uid := t.object().UID; uid != "" && string(n.UID) != uid {
+		return nil, fmt.Errorf("read node %s: it is another one by now: UID %s instead of %s", t.Node, n.UID, uid)
 	}
 	return n, nil
 }
 
 // readPod gets what is read of the pod past any cache; nil if it is gone.
-func (x *errand) readPod() (*corev1.Pod, error) {
+func (t *task) readPod() (*corev1.Pod, error) {
 	p := &slimpods.Pod{}
-	err := x.send(x.core().Get().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name), p)
+	err := t.send(t.core().Get().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name), p)
 	switch {
 	case isGone(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read pod %s: %w", x.Pod.Key(), err)
-	case string(p.UID) != x.Pod.UID:
+		return nil, fmt.Errorf("read pod %s: %w", t.Pod.Key(), err)
+	case string(p.UID) != t.Pod.UID:
 		return nil, nil
 	}
 	return &p.Pod, nil
 }
 
 // patchNode patches the node, or its status.
-func (x *errand) patchNode(kind types.PatchType, subresource string, body any) error {
+func (t *task) patchNode(kind types.PatchType, subresource string, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("encode a patch of node %s: %w", x.Node, err)
+		return fmt.Errorf("encode a patch of node %s: %w", t.Node, err)
 	}
-	r := x.core().Patch(kind).Resource("nodes").Name(x.Node)
+	r := t.core().Patch(kind).Resource("nodes").Name(t.Node)
 	if subresource != "" {
 		r = r.SubResource(subresource)
 	}
-	if err := x.send(r.Body(text), nil); err != nil {
-		return fmt.Errorf("patch node %s %s: %w", x.Node, subresource, err)
+	if err := t.send(r.Body(text), nil); err != nil {
+		return fmt.Errorf("patch node %s %s: %w", t.Node, subresource, err)
 	}
 	return nil
 }
 
 // patchPodStatus patches the status of the pod. That it is gone is no error.
-func (x *errand) patchPodStatus(s podStatus) (gone bool, err error) {
-	text, err := json.Marshal(podPatch{Metadata: precondition{UID: x.Pod.UID}, Status: s})
+func (t *task) patchPodStatus(s podStatus) (gone bool, err error) {
+	text, err := json.Marshal(podPatch{Metadata: precondition{UID: t.Pod.UID}, Status: s})
 	if err != nil {
-		return false, fmt.Errorf("encode a patch of pod %s: %w", x.Pod.Key(), err)
+		return false, fmt.Errorf("encode a patch of pod %s: %w", t.Pod.Key(), err)
 	}
-	err = x.send(x.core().Patch(types.StrategicMergePatchType).Namespace(x.Pod.Namespace).
-		Resource("pods").Name(x.Pod.Name).SubResource("status").Body(text), nil)
+	err = t.send(t.core().Patch(types.StrategicMergePatchType).Namespace(t.Pod.Namespace).
+		Resource("pods").Name(t.Pod.Name).SubResource("status").Body(text), nil)
 	switch {
 	case isGone(err) || isOtherUID(err):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("patch the status of pod %s: %w", x.Pod.Key(), err)
+		return false, fmt.Errorf("patch the status of pod %s: %w", t.Pod.Key(), err)
 	}
 	return false, nil
 }
 
 // deletePod deletes the pod with its own grace period. That it is gone is no error.
-func (x *errand) deletePod() error { return x.deletePodAt(nil) }
+func (t *task) deletePod() error { return t.deletePodAt(nil) }
 
 // deletePodAt does so if it still has the version; nil: whichever it has.
-func (x *errand) deletePodAt(version *string) error {
-	if err := x.confirm(); err != nil {
+func (t *task) deletePodAt(version *string) error {
+	if err := t.confirm(); err != nil {
 		return err
 	}
-	uid := types.UID(x.Pod.UID)
-	err := x.send(x.core().Delete().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).
+	uid := types.UID(t.Pod.UID)
+	err := t.send(t.core().Delete().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: version}}), nil)
-	return x.ended("delete", err)
+	return t.ended("delete", err)
 }
 
 // askToEvict creates a policy/v1 Eviction, with the pod's own grace period where
 // none is given. That the pod is gone is no error.
-func (x *errand) askToEvict(grace *int64) error {
-	if err := x.confirm(); err != nil {
+func (t *task) askToEvict(grace *int64) error {
+	if err := t.confirm(); err != nil {
 		return err
 	}
-	uid := types.UID(x.Pod.UID)
-	err := x.send(x.core().Post().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).SubResource("eviction").
+	uid := types.UID(t.Pod.UID)
+	err := t.send(t.core().Post().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).SubResource("eviction").
 		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
 		Body(&policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: x.Pod.Namespace, Name: x.Pod.Name},
+			ObjectMeta:    metav1.ObjectMeta{Namespace: t.Pod.Namespace, Name: t.Pod.Name},
 			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid}},
 		}), nil)
-	return x.ended("ask for the eviction of", err)
+	return t.ended("ask for the eviction of", err)
 }
 
 // ended is what became of a request to end the pod: a conflict is about its UID,
 // unless the pod is there.
-func (x *errand) ended(doing string, err error) error {
+func (t *task) ended(doing string, err error) error {
 	if err == nil || isGone(err) {
 		return nil
 	}
 	if apierrors.IsConflict(err) {
-		if p, failed := x.readPod(); failed == nil && p == nil {
+		if p, failed := t.readPod(); failed == nil && p == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s pod %s: %w", doing, x.Pod.Key(), err)
+	return fmt.Errorf("%s pod %s: %w", doing, t.Pod.Key(), err)
 }
 
 // A result is how a request ended.

@@ -11,19 +11,19 @@ import (
 
 // A state is what others may know of the owner of the fleet, from its last round.
 type state struct {
-	turned  time.Time // when that was over
-	synced  bool
-	leads   bool
-	rehears string // why decisions are not carried out, empty if they are
+	finishedAt time.Time // when that was over
+	synced     bool
+	leads      bool
+	dryRun     string // why decisions are not carried out, empty if they are
 }
 
 // publish ends a round: it says how it left things, and when the next one has to
 // begin.
 func (c *Controller) publish(now time.Time) (next time.Time) {
 	why := c.reasonToRehearse(now)
-	c.state.Store(&state{turned: time.Now(), synced: c.complete >= c.lists, leads: c.hands != nil, rehears: why})
-	next = now.Add(longestSleep)
-	if at, ok := c.fleet.Next(); ok && at.Before(next) && c.hands != nil {
+	c.state.Store(&state{finishedAt: time.Now(), synced: c.complete >= c.lists, leads: c.executor != nil, dryRun: why})
+	next = now.Add(maxSleep)
+	if at, ok := c.fleet.Next(); ok && at.Before(next) && c.executor != nil {
 		next = at
 	}
 	if at := c.other.At.Add(c.settings.OtherWriterWindow); at.After(now) && at.Before(next) {
@@ -47,12 +47,12 @@ func (c *Controller) reasonToRehearse(now time.Time) string {
 	return ""
 }
 
-// hung is how long a round may last. It makes no request and waits for nobody.
-const hung = time.Minute
+// maxStall is how long a round may last. It makes no request and waits for nobody.
+const maxStall = time.Minute
 
 // Live reports what is wrong with the process: nil as long as it goes round.
 func (c *Controller) Live() error {
-	if since := time.Since(c.state.Load().turned); since > longestSleep+hung {
+	if since := time.Since(c.state.Load().finishedAt); since > maxSleep+maxStall {
 		return fmt.Errorf("the loop that decides has not come round for %s: restart it", since.Round(time.Second))
 	}
 	return nil
@@ -81,13 +81,13 @@ func (c *Controller) Ready() error {
 func (c *Controller) Leads() bool { return c.state.Load().leads }
 
 // Rehearses says why decisions are only told; empty: they are carried out.
-func (c *Controller) Rehearses() string { return c.state.Load().rehears }
+func (c *Controller) Rehearses() string { return c.state.Load().dryRun }
 
 // Explain says how a node fares, and what happens to it next. It waits for the
 // owner of the fleet, ctx for how long.
 func (c *Controller) Explain(ctx context.Context, node string) (core.Explanation, error) {
 	answer := make(chan core.Explanation, 1)
-	c.mail.put(inquiry{node, answer})
+	c.inbox.put(inquiry{node, answer})
 	select {
 	case e := <-answer:
 		return e, nil
@@ -97,7 +97,7 @@ func (c *Controller) Explain(ctx context.Context, node string) (core.Explanation
 }
 
 func (c *Controller) link(what string) *link {
-	l := &link{what: what, log: c.log, fails: func() { c.mail.put(unreachable{}) }}
+	l := &link{what: what, log: c.log, fails: func() { c.inbox.put(unreachable{}) }}
 	c.links = append(c.links, l)
 	return l
 }

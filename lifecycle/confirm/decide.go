@@ -6,13 +6,13 @@ import (
 )
 
 // Decide says what follows, in a cluster of so many nodes.
-func (j *Judge) Decide(nodes int, now time.Time) Findings {
-	j.now = now
-	j.storm.watch(j, nodes)
-	j.revisit()
-	f := Findings{Floor: j.outage.tell(), Dead: j.sentence()}
-	for j.policy.LiveReads {
-		name, ok := j.nextToRead()
+func (c *Checker) Decide(nodes int, now time.Time) Findings {
+	c.now = now
+	c.storm.watch(c, nodes)
+	c.revisit()
+	f := Findings{NotBefore: c.outage.tell(), Lost: c.confirmed()}
+	for c.policy.LiveReads {
+		name, ok := c.nextToRead()
 		if !ok {
 			break
 		}
@@ -23,29 +23,29 @@ func (j *Judge) Decide(nodes int, now time.Time) Findings {
 
 // revisit has those read again whose lease was read before an outage was over, or
 // before the breaker closed unexplained.
-func (j *Judge) revisit() {
-	for j.policy.LiveReads {
-		name, read, ok := j.agreed.Next()
-		if !ok || !read.Before(j.countsFrom()) {
+func (c *Checker) revisit() {
+	for c.policy.LiveReads {
+		name, read, ok := c.agreed.Next()
+		if !ok || !read.Before(c.countsFrom()) {
 			return
 		}
-		j.agreed.Remove(name)
-		j.line(name, j.suspects[name])
+		c.agreed.Remove(name)
+		c.line(name, c.suspects[name])
 	}
 }
 
-// sentence tells who is dead.
-func (j *Judge) sentence() (dead []string) {
-	if j.storm.open || j.outage.on || j.now.Before(j.outage.floor) {
+// confirmed tells who is dead.
+func (c *Checker) confirmed() (dead []string) {
+	if c.storm.open || c.outage.on || c.now.Before(c.outage.notBefore) {
 		return nil
 	}
 	for {
-		name, ok := j.agreed.Pop(j.now)
+		name, ok := c.agreed.Pop(c.now)
 		if !ok {
 			break
 		}
-		j.suspects[name].dead = true
-		j.dead++
+		c.suspects[name].confirmed = true
+		c.lost++
 		dead = append(dead, name)
 	}
 	slices.Sort(dead)
@@ -53,27 +53,27 @@ func (j *Judge) sentence() (dead []string) {
 }
 
 // nextToRead takes the next suspect whose lease may be read now.
-func (j *Judge) nextToRead() (name string, ok bool) {
+func (c *Checker) nextToRead() (name string, ok bool) {
 	for {
-		name, ok = j.later.Pop(j.now)
+		name, ok = c.later.Pop(c.now)
 		if !ok {
 			break
 		}
-		j.line(name, j.suspects[name])
+		c.line(name, c.suspects[name])
 	}
-	if j.readsFrom().After(j.now) {
+	if c.readsFrom().After(c.now) {
 		return "", false
 	}
-	p, _, ok := j.turn.Next()
+	p, _, ok := c.turn.Next()
 	if !ok {
 		return "", false
 	}
-	j.turn.Remove(p)
+	c.turn.Remove(p)
 	name = p.name()
-	j.suspects[name].tries++
-	j.flying[name] = j.now
-	if j.policy.ReadsPerSecond > 0 {
-		j.nextRead = j.now.Add(pause(j.policy.ReadsPerSecond))
+	c.suspects[name].tries++
+	c.flying[name] = c.now
+	if c.policy.ReadsPerSecond > 0 {
+		c.nextRead = c.now.Add(pause(c.policy.ReadsPerSecond))
 	}
 	return name, true
 }
@@ -86,16 +86,16 @@ func pause(rate float64) time.Duration {
 
 // readsFrom is when a read may begin: when the rate allows it, and not in
 // vain. During an outage reads are how its end is noticed.
-func (j *Judge) readsFrom() time.Time {
-	if !j.outage.on && j.outage.floor.After(j.nextRead) {
-		return j.outage.floor
+func (c *Checker) readsFrom() time.Time {
+	if !c.outage.on && c.outage.notBefore.After(c.nextRead) {
+		return c.outage.notBefore
 	}
-	return j.nextRead
+	return c.nextRead
 }
 
 // line puts a suspect among those whose lease is read as soon as possible.
-func (j *Judge) line(name string, s *suspect) {
-	j.turn.Set(placeOf(name), time.Unix(int64(s.tries), 0))
+func (c *Checker) line(name string, s *suspect) {
+	c.turn.Set(placeOf(name), time.Unix(int64(s.tries), 0))
 }
 
 // placeOf is a name behind its hash (FNV-1a, 64 bits, mixed once more so that
@@ -118,29 +118,29 @@ func (p place) name() string { return string(p[8:]) }
 // Next is when Decide could come to something, if nothing is taken in until
 // then: perhaps too early, never too late. ok is false when there is nothing to
 // wait for.
-func (j *Judge) Next() (at time.Time, ok bool) {
+func (c *Checker) Next() (at time.Time, ok bool) {
 	soonest := func(t time.Time) {
-		if t = later(t, j.now); !ok || t.Before(at) {
+		if t = later(t, c.now); !ok || t.Before(at) {
 			at, ok = t, true
 		}
 	}
-	if j.outage.untold {
-		soonest(j.now)
+	if c.outage.untold {
+		soonest(c.now)
 	}
-	if j.storm.due(j) {
-		soonest(j.now)
+	if c.storm.due(c) {
+		soonest(c.now)
 	}
-	if j.storm.open {
-		soonest(j.storm.since.Add(j.policy.StormLongest))
+	if c.storm.open {
+		soonest(c.storm.since.Add(c.policy.StormLongest))
 	}
-	if j.agreed.Len() > 0 && !j.storm.open && !j.outage.on {
-		soonest(j.outage.floor)
+	if c.agreed.Len() > 0 && !c.storm.open && !c.outage.on {
+		soonest(c.outage.notBefore)
 	}
-	if j.turn.Len() > 0 {
-		soonest(j.readsFrom())
+	if c.turn.Len() > 0 {
+		soonest(c.readsFrom())
 	}
-	if _, t, some := j.later.Next(); some {
-		soonest(later(t, j.readsFrom()))
+	if _, t, some := c.later.Next(); some {
+		soonest(later(t, c.readsFrom()))
 	}
 	return at, ok
 }

@@ -16,63 +16,63 @@ func (f *Fleet) Act(now time.Time) []Action {
 	if !f.leading {
 		return nil
 	}
-	f.wake()
-	reads := f.weigh()
+	f.popTimers()
+	reads := f.detect()
 	var out []Action
-	f.order()
-	for _, h := range f.touch.hosts {
-		out = f.judge(h, out)
+	f.sortTouched()
+	for _, node := range f.touched.nodes {
+		out = f.evaluate(node, out)
 	}
-	out = f.assess(out)
-	f.queue()
-	f.order()
-	for _, h := range f.touch.hosts {
-		out = f.retaint(h, out)
-		f.drive(h)
+	out = f.updateZones(out)
+	f.updateQueues()
+	f.sortTouched()
+	for _, node := range f.touched.nodes {
+		out = f.changeTaints(node, out)
+		f.updateEvictingTaints(node)
 	}
-	out = f.care(out)
+	out = f.updatePods(out)
 	out = f.evict(out)
-	for _, h := range f.touch.hosts {
-		f.setAlarm(h)
+	for _, node := range f.touched.nodes {
+		f.setTimer(node)
 	}
-	f.touch.clear()
-	out = f.clear(f.ask(out))
-	out = append(append(out, reads...), f.tells...)
-	f.tells = nil
+	f.touched.clear()
+	out = f.deleteEvictedPods(f.agentActions(out))
+	out = append(append(out, reads...), f.events...)
+	f.events = nil
 	return out
 }
 
 // touched are the hosts and pods that the next Act looks at.
 type touched struct {
-	hosts []*host
+	nodes []*nodeState
 	pods  []*pod
 }
 
 // clear forgets them.
 func (t *touched) clear() {
-	for _, h := range t.hosts {
-		h.looking = false
+	for _, node := range t.nodes {
+		node.touched = false
 	}
 	for _, p := range t.pods {
-		p.looking = false
+		p.touched = false
 	}
-	clear(t.hosts)
+	clear(t.nodes)
 	clear(t.pods)
-	t.hosts, t.pods = t.hosts[:0], t.pods[:0]
+	t.nodes, t.pods = t.nodes[:0], t.pods[:0]
 }
 
-// order puts the hosts into the order of their names.
-func (f *Fleet) order() {
-	slices.SortFunc(f.touch.hosts, func(a, b *host) int { return cmp.Compare(a.name, b.name) })
+// sortTouched puts the hosts into the order of their names.
+func (f *Fleet) sortTouched() {
+	slices.SortFunc(f.touched.nodes, func(a, b *nodeState) int { return cmp.Compare(a.name, b.name) })
 }
 
-// wake looks at what is due.
-func (f *Fleet) wake() {
-	for name, ok := f.alarms.Pop(f.now); ok; name, ok = f.alarms.Pop(f.now) {
-		f.look(f.hosts[name])
+// popTimers looks at what is due.
+func (f *Fleet) popTimers() {
+	for name, ok := f.nodeTimers.Pop(f.now); ok; name, ok = f.nodeTimers.Pop(f.now) {
+		f.touch(f.nodes[name])
 	}
-	for uid, ok := f.again.Pop(f.now); ok; uid, ok = f.again.Pop(f.now) {
-		f.lookPod(f.pods[uid])
+	for uid, ok := f.podRetries.Pop(f.now); ok; uid, ok = f.podRetries.Pop(f.now) {
+		f.touchPod(f.pods[uid])
 	}
 }
 
@@ -82,7 +82,7 @@ func (f *Fleet) Next() (at time.Time, ok bool) {
 	if !f.leading {
 		return time.Time{}, false
 	}
-	if len(f.touch.hosts)+len(f.touch.pods)+len(f.tells) > 0 || f.takeover != nil {
+	if len(f.touched.nodes)+len(f.touched.pods)+len(f.events) > 0 || f.takeover != nil {
 		return f.now, true
 	}
 	soonest := func(t time.Time, some bool) {
@@ -90,33 +90,33 @@ func (f *Fleet) Next() (at time.Time, ok bool) {
 			at, ok = t, true
 		}
 	}
-	soonest(f.health.Next())
-	soonest(f.evidence.Next())
+	soonest(f.heartbeats.Next())
+	soonest(f.checker.Next())
 	soonest(f.zones.Next())
 	soonest(f.timers.Next())
 	soonest(f.agents.Next())
-	soonest(f.clears())
+	soonest(f.nextEvictedPod())
 	soonest(f.budgets.next(&f.policy))
 	soonest(f.recovery.due())
-	_, t, some := f.alarms.Next()
+	_, t, some := f.nodeTimers.Next()
 	soonest(t, some)
-	_, t, some = f.again.Next()
+	_, t, some = f.podRetries.Next()
 	soonest(t, some)
 	return at, ok
 }
 
-// tell adds to what the next Act tells; of the cluster without a host.
-func (f *Fleet) tell(h *host, e Event, format string, values ...any) {
-	a := Action{Kind: Tell, Event: e, Message: fmt.Sprintf(format, values...), at: f.now}
-	if h != nil {
-		a.Node, a.Object = h.name, h.object
+// addEvent adds to what the next Act tells; of the cluster without a host.
+func (f *Fleet) addEvent(node *nodeState, e Event, format string, values ...any) {
+	a := Action{Kind: ReportEvent, Event: e, Message: fmt.Sprintf(format, values...), at: f.now}
+	if node != nil {
+		a.Node, a.Object = node.name, node.object
 	}
-	f.tells = append(f.tells, a)
+	f.events = append(f.events, a)
 }
 
-// write is an action on a host that writes.
-func (f *Fleet) write(k Kind, h *host, w *write) Action {
-	return Action{Kind: k, Node: h.name, Object: h.object, id: f.start(w), at: f.now}
+// newWrite is an action on a host that writes.
+func (f *Fleet) newWrite(k Kind, node *nodeState, w *write) Action {
+	return Action{Kind: k, Node: node.name, Object: node.object, id: f.start(w), at: f.now}
 }
 
 // earliest is the first of the moments that are not zero; zero if all are.
@@ -138,4 +138,4 @@ func notAfter(now, t time.Time) time.Time {
 }
 
 // place is the zone that a host is in.
-func (h *host) place() model.Place { return h.object.Labels.Place() }
+func (node *nodeState) place() model.Place { return node.object.Labels.Place() }

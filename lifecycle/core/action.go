@@ -14,8 +14,8 @@ type Kind uint8
 
 // The kinds, in the order in which one call of Act returns them.
 const (
-	// Silence sets the Conditions of Node to Unknown: one write of its status.
-	Silence Kind = iota
+	// MarkUnknown sets the Conditions of Node to Unknown: one write of its status.
+	MarkUnknown Kind = iota
 	// Zone tells that a zone's state or rate changed.
 	Zone
 	// Taint changes taints and labels of Node: Add and Remove (by key and effect),
@@ -31,16 +31,16 @@ const (
 	// SoftEvict asks for the eviction of Pod as the agent of its node wants it
 	// (facts.Pod.Asked): policy/v1 Eviction, which a budget may refuse.
 	SoftEvict
-	// ClearAgent removes the conditions and taints that a dead agent left on Node.
-	ClearAgent
-	// ClearPod deletes the object of Pod, which has failed because the agent on its
+	// CleanUpAgent removes the conditions and taints that a dead agent left on Node.
+	CleanUpAgent
+	// DeleteEvictedPod deletes the object of Pod, which has failed because the agent on its
 	// node evicted it, and has been kept for long enough since.
-	ClearPod
+	DeleteEvictedPod
 	// ReadLease asks for a live read of the lease of Node; [Fleet.LeaseRead] takes
 	// the answer.
 	ReadLease
-	// Tell tells what happened, Event, and to which Node (none: to the cluster).
-	Tell
+	// ReportEvent tells what happened, Event, and to which Node (none: to the cluster).
+	ReportEvent
 	kinds
 )
 
@@ -53,7 +53,7 @@ func (k Kind) String() string { return kindNames[k] }
 // finished once, see [Fleet.Finished].
 func (k Kind) Writes() bool {
 	switch k {
-	case Silence, Taint, MarkNotReady, Evict, SoftEvict, ClearAgent, ClearPod:
+	case MarkUnknown, Taint, MarkNotReady, Evict, SoftEvict, CleanUpAgent, DeleteEvictedPod:
 		return true
 	}
 	return false
@@ -68,7 +68,7 @@ type Action struct {
 	Object *model.Node
 	Pod    *model.Pod
 
-	Conditions []Silenced           // of Silence, in the order of types
+	Conditions []UnknownCondition   // of Silence, in the order of types
 	Add        []model.Taint        // of Taint
 	Remove     []model.Taint        // of Taint: by key and effect
 	Labels     []taints.LabelChange // of Taint, in the order of keys
@@ -102,9 +102,9 @@ func (a *Action) freshKey(taints []model.Taint) string {
 // Again reports whether an Evict or a MarkNotReady has failed before.
 func (a *Action) Again() bool { return a.First.Before(a.at) && !a.First.IsZero() }
 
-// Silenced is a condition that becomes Unknown. Of one that the node never had,
+// UnknownCondition is a condition that becomes Unknown. Of one that the node never had,
 // the heartbeat is the node's creation; of others it is kept.
-type Silenced struct {
+type UnknownCondition struct {
 	Type    model.ConditionType
 	Reason  string // facts.ReasonStatusUnknown or facts.ReasonStatusNeverUpdated
 	Message string
@@ -145,6 +145,6 @@ var eventNames = [events]string{"RegisteredNode", "RemovingNode", "NodeNotReady"
 // String is the event's reason as the API has it.
 func (e Event) String() string { return eventNames[e] }
 
-// ErrOvertaken finishes an action that was not carried out because
+// ErrObsolete finishes an action that was not carried out because
 // [Fleet.Overtaken] said so. It is no failure: nothing is backed off.
-var ErrOvertaken = errors.New("no longer wanted")
+var ErrObsolete = errors.New("no longer wanted")

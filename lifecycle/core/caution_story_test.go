@@ -79,7 +79,7 @@ func TestSecondOpinion(t *testing.T) {
 			w.at(5*second, func() { w.stop("a") })
 			said := ""
 			w.check = func(a *core.Action) {
-				if a.Kind == core.Silence {
+				if a.Kind == core.MarkUnknown {
 					said = a.Conditions[0].Message
 				}
 			}

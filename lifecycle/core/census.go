@@ -29,20 +29,20 @@ type ZoneCensus struct {
 
 // Census counts. It walks over the nodes that something is the matter with.
 func (f *Fleet) Census() Census {
-	c := Census{Pods: len(f.pods), Kept: f.remains.Len(), Leads: f.leading}
+	c := Census{Pods: len(f.pods), Kept: f.evictedPods.Len(), Leads: f.leading}
 	if !f.leading {
 		return c
 	}
-	c.Timers, c.BreakerOpen, c.BudgetExceeded = f.timers.Len(), f.budgets.breaker, f.budgets.strained
-	for _, h := range f.silent {
-		if !h.lost {
+	c.Timers, c.BreakerOpen, c.BudgetExceeded = f.timers.Len(), f.budgets.breaker, f.budgets.exceeded
+	for _, node := range f.silentNodes {
+		if !node.lost {
 			c.Suspects++
 		}
 	}
 	waiting := map[model.Place]int{}
-	for _, h := range f.concerned {
-		if h.waiting {
-			waiting[h.place()]++
+	for _, node := range f.affected {
+		if node.waiting {
+			waiting[node.place()]++
 		}
 	}
 	f.zones.Each(func(p model.Place, s zones.State, rate float64, size, unready int) {

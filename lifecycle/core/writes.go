@@ -7,38 +7,38 @@ import (
 
 // A write is what is under way or is to be tried again. The zero value is neither.
 type write struct {
-	id    uint64    // of the action under way; 0: none
-	fails int       // in succession
-	first time.Time // when the first of them began, and still when the next one is under way
-	from  time.Time // not again before; zero: at once
+	id        uint64    // of the action under way; 0: none
+	fails     int       // in succession
+	first     time.Time // when the first of them began, and still when the next one is under way
+	notBefore time.Time // not again before; zero: at once
 
 	spends    bool // a token of the zone, if it succeeds
-	execution bool // it changes taints that drive pods off
-	// fresh is the key of the NoExecute taint that it adds and that replaces none.
-	fresh string
+	noExecute bool // it changes taints that drive pods off
+	// freshKey is the key of the NoExecute taint that it adds and that replaces none.
+	freshKey string
 }
 
 // Between a write that failed and the next attempt: doubling.
 const (
-	shortest = 100 * time.Millisecond
-	longest  = 30 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 30 * time.Second
 )
 
-// settled is how long after a delete that succeeded a pod that is still there,
+// deleteRetry is how long after a delete that succeeded a pod that is still there,
 // and not ending, is deleted again.
-const settled = 30 * time.Second
+const deleteRetry = 30 * time.Second
 
 func (w *write) underWay() bool { return w.id != 0 }
 
-// may reports whether a write may begin.
-func (w *write) may(now time.Time) bool { return w.id == 0 && !w.from.After(now) }
+// mayStart reports whether a write may begin.
+func (w *write) mayStart(now time.Time) bool { return w.id == 0 && !w.notBefore.After(now) }
 
-// end takes in what came of a write.
-func (w *write) end(err error, now time.Time) {
+// finish takes in what came of a write.
+func (w *write) finish(err error, now time.Time) {
 	fails, first := w.fails+1, w.first
 	*w = write{}
-	if err != nil && !errors.Is(err, ErrOvertaken) {
-		w.fails, w.first, w.from = fails, first, now.Add(min(shortest<<min(fails-1, 20), longest))
+	if err != nil && !errors.Is(err, ErrObsolete) {
+		w.fails, w.first, w.notBefore = fails, first, now.Add(min(minBackoff<<min(fails-1, 20), maxBackoff))
 	}
 }
 
@@ -60,14 +60,14 @@ func (f *Fleet) start(w *write) uint64 {
 func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 	f.now = now
 	switch a.Kind {
-	case Silence, Taint:
+	case MarkUnknown, Taint:
 		f.finishNode(a, err)
 	case MarkNotReady, Evict:
 		f.finishPod(a, err)
-	case SoftEvict, ClearAgent:
+	case SoftEvict, CleanUpAgent:
 		f.finishTask(a, err)
-	case ClearPod:
-		f.remains.Finished(a.Pod.UID, err, now)
+	case DeleteEvictedPod:
+		f.evictedPods.Finished(a.Pod.UID, err, now)
 	case ReadLease:
 		if err != nil {
 			f.LeaseRead(a.Node, time.Time{}, err, now)
@@ -76,14 +76,14 @@ func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 }
 
 func (f *Fleet) finishNode(a *Action, err error) {
-	h := f.hosts[a.Node]
-	if h == nil {
+	node := f.nodes[a.Node]
+	if node == nil {
 		f.refund(a, err)
 		return
 	}
-	w := &h.spec
-	if a.Kind == Silence {
-		w = &h.status
+	w := &node.taintWrite
+	if a.Kind == MarkUnknown {
+		w = &node.statusWrite
 	}
 	if w.id != a.id {
 		if !w.spends { // of a node that was deleted since; whoever took its name may have a token by now
@@ -94,11 +94,11 @@ func (f *Fleet) finishNode(a *Action, err error) {
 	if w.spends {
 		f.refund(a, err)
 	}
-	w.end(err, f.now)
+	w.finish(err, f.now)
 	if err == nil {
-		h.believe(a, f.now)
+		node.addPendingWrite(a, f.now)
 	}
-	f.look(h)
+	f.touch(node)
 }
 
 // refund gives the token back that an action did not use.
@@ -110,52 +110,52 @@ func (f *Fleet) refund(a *Action, err error) {
 
 func (f *Fleet) finishPod(a *Action, err error) {
 	uid := a.Pod.UID
-	hands, p := f.hands[uid], f.pods[uid]
-	if hands == nil || p == nil {
+	writes, p := f.podWrites[uid], f.pods[uid]
+	if writes == nil || p == nil {
 		return
 	}
-	w := &hands.evict
+	w := &writes.evict
 	if a.Kind == MarkNotReady {
-		w = &hands.mark
+		w = &writes.mark
 	}
 	if w.id != a.id {
 		return
 	}
-	w.end(err, f.now)
+	w.finish(err, f.now)
 	switch {
 	case a.Kind == MarkNotReady:
 		p.marked = err == nil
 	case err == nil:
-		hands.deleted, p.timed = true, false
-		w.from = f.now.Add(settled)
+		writes.deleted, p.scheduled = true, false
+		w.notBefore = f.now.Add(deleteRetry)
 	}
-	f.afterwards(uid, hands)
-	f.lookPod(p)
+	f.scheduleRetry(uid, writes)
+	f.touchPod(p)
 }
 
-// hands are the writes to a pod.
-type hands struct {
+// podWrites are the writes to a pod.
+type podWrites struct {
 	mark, evict write
 	deleted     bool // an Evict succeeded
 }
 
-// handsOn are the writes to the pod, made if there are none.
-func (f *Fleet) handsOn(uid string) *hands {
-	w := f.hands[uid]
+// writesOf are the writes to the pod, made if there are none.
+func (f *Fleet) writesOf(uid string) *podWrites {
+	w := f.podWrites[uid]
 	if w == nil {
-		w = &hands{}
-		f.hands[uid] = w
+		w = &podWrites{}
+		f.podWrites[uid] = w
 	}
 	return w
 }
 
-// afterwards forgets writes that are over, and wakes for those to be repeated.
-func (f *Fleet) afterwards(uid string, w *hands) {
-	if *w == (hands{}) {
-		delete(f.hands, uid)
+// scheduleRetry forgets writes that are over, and wakes for those to be repeated.
+func (f *Fleet) scheduleRetry(uid string, w *podWrites) {
+	if *w == (podWrites{}) {
+		delete(f.podWrites, uid)
 		return
 	}
-	if at := earliest(w.mark.from, w.evict.from); !at.IsZero() {
-		f.again.Set(uid, at)
+	if at := earliest(w.mark.notBefore, w.evict.notBefore); !at.IsZero() {
+		f.podRetries.Set(uid, at)
 	}
 }

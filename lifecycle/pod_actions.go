@@ -25,9 +25,9 @@ const (
 
 // markNotReady takes the pod out of the endpoints of its services. Only the status of
 // its condition Ready changes: reason and message stay those of its kubelet.
-func (x *errand) markNotReady() error {
-	x.tell(eventPodNotReady)
-	_, err := x.patchPodStatus(podStatus{Conditions: []condition{{
+func (t *task) markNotReady() error {
+	t.recordEvent(eventPodNotReady)
+	_, err := t.patchPodStatus(podStatus{Conditions: []condition{{
 		Type: string(corev1.PodReady), Status: string(corev1.ConditionFalse),
 		LastTransitionTime: stamp(time.Now()),
 	}}})
@@ -35,36 +35,36 @@ func (x *errand) markNotReady() error {
 }
 
 // evict ends the pod: it is told why, then it is deleted.
-func (x *errand) evict() error {
-	ways := map[core.Why]func(*errand) error{core.ByTaint: (*errand).evictByTaint, core.NodeLost: (*errand).evictLost}
-	err := ways[x.Why](x)
+func (t *task) evict() error {
+	ways := map[core.Why]func(*task) error{core.ByTaint: (*task).evictByTaint, core.NodeLost: (*task).evictLost}
+	err := ways[t.Why](t)
 	if err == nil {
-		x.parts.Meters.podDeleted(time.Since(x.taken))
+		t.parts.Meters.podDeleted(time.Since(t.added))
 	}
 	return err
 }
 
-func (x *errand) evictByTaint() error {
-	if x.settings.EvictionMethod == EvictThenDelete {
-		return x.evictThenDelete()
+func (t *task) evictByTaint() error {
+	if t.settings.EvictionMethod == EvictThenDelete {
+		return t.evictThenDelete()
 	}
-	if gone, err := x.disrupt(); gone || err != nil {
+	if gone, err := t.disrupt(); gone || err != nil {
 		return err
 	}
-	return x.deletePod()
+	return t.deletePod()
 }
 
-// tell tells of the pod in an event, once however often it is tried.
-func (x *errand) tell(w wording) {
-	if !x.Again() {
-		x.events.pod(x.Pod, w)
+// recordEvent tells of the pod in an event, once however often it is tried.
+func (t *task) recordEvent(w wording) {
+	if !t.Again() {
+		t.events.pod(t.Pod, w)
 	}
 }
 
 // disrupt says why the pod will end: in an event, and in its status.
-func (x *errand) disrupt() (gone bool, err error) {
-	x.tell(eventMarking)
-	return x.patchPodStatus(podStatus{Conditions: []condition{{
+func (t *task) disrupt() (gone bool, err error) {
+	t.recordEvent(eventMarking)
+	return t.patchPodStatus(podStatus{Conditions: []condition{{
 		Type: string(corev1.DisruptionTarget), Status: string(corev1.ConditionTrue),
 		Reason: reasonByTaint, Message: messageByTaint, LastTransitionTime: stamp(time.Now()),
 	}}})
@@ -74,22 +74,22 @@ func (x *errand) disrupt() (gone bool, err error) {
 // is borne. Since when they do is written down in the pod for a successor, unless
 // that is of an eviction that was called off; but kube-controller-manager takes it
 // back after two minutes.
-func (x *errand) evictThenDelete() error {
-	live, err := x.readPod()
+func (t *task) evictThenDelete() error {
+	live, err := t.readPod()
 	if live == nil {
 		return err
 	}
-	since := x.First
-	if told, is := disruptedSince(live); is && !told.Before(x.Due.Truncate(time.Second)) {
+	since := t.First
+	if told, is := disruptedSince(live); is && !told.Before(t.Due.Truncate(time.Second)) {
 		since = told
-	} else if gone, err := x.disrupt(); gone || err != nil {
+	} else if gone, err := t.disrupt(); gone || err != nil {
 		return err
 	}
-	err = x.askToEvict(nil)
-	if overdue := time.Since(since) >= x.settings.EvictionWait; err == nil || errors.Is(err, core.ErrOvertaken) || !overdue {
+	err = t.askToEvict(nil)
+	if overdue := time.Since(since) >= t.settings.EvictionWait; err == nil || errors.Is(err, core.ErrObsolete) || !overdue {
 		return err
 	}
-	return x.deletePod()
+	return t.deletePod()
 }
 
 // disruptedSince is when the pod was first told that it has to go for a taint.
@@ -104,34 +104,34 @@ func disruptedSince(p *corev1.Pod) (since time.Time, told bool) {
 }
 
 // evictLost ends a pod with its node, in the mode without taints.
-func (x *errand) evictLost() error {
-	x.tell(eventLost)
-	gone, err := x.patchPodStatus(podStatus{Reason: reasonLost, Message: fmt.Sprintf(messageLost, x.Node, x.Pod.Name)})
+func (t *task) evictLost() error {
+	t.recordEvent(eventLost)
+	gone, err := t.patchPodStatus(podStatus{Reason: reasonLost, Message: fmt.Sprintf(messageLost, t.Node, t.Pod.Name)})
 	if gone || err != nil {
 		return err
 	}
-	return x.deletePod()
+	return t.deletePod()
 }
 
 // softEvict asks for what the node's agent has asked for.
-func (x *errand) softEvict() error {
-	if x.Pod.Asked == nil {
+func (t *task) softEvict() error {
+	if t.Pod.Asked == nil {
 		return nil // withdrawn
 	}
-	return x.askToEvict(&x.Pod.Asked.GraceSeconds)
+	return t.askToEvict(&t.Pod.Asked.GraceSeconds)
 }
 
-// clearPod deletes what is left of a pod that its node's agent evicted, if it bears
+// deleteEvictedPod deletes what is left of a pod that its node's agent evicted, if it bears
 // the mark still: it is read before, since nothing of it is urgent, and deleted as
 // it was read.
-func (x *errand) clearPod() error {
-	live, err := x.readPod()
+func (t *task) deleteEvictedPod() error {
+	live, err := t.readPod()
 	if live == nil {
 		return err
 	}
 	since, marked := convert.Evicted(live)
-	if !marked || !since.Equal(*x.Pod.Evicted) || live.DeletionTimestamp != nil {
-		return core.ErrOvertaken
+	if !marked || !since.Equal(*t.Pod.Evicted) || live.DeletionTimestamp != nil {
+		return core.ErrObsolete
 	}
-	return x.deletePodAt(&live.ResourceVersion)
+	return t.deletePodAt(&live.ResourceVersion)
 }

@@ -27,18 +27,18 @@ func (r *rig) hand(a *core.Action) error {
 	x := r.errand(c, a)
 	sending, stop := context.WithCancel(r.t.Context())
 	wait := c.events.run(sending)
-	err := deeds[a.Kind](x)
+	err := taskFuncs[a.Kind](x)
 	synctest.Wait()
 	stop()
 	wait()
 	return err
 }
 
-func (r *rig) errand(c *Controller, a *core.Action) *errand {
-	x := &errand{Action: a, class: classOf(a), taken: time.Now(), executor: &executor{
-		ctx: r.t.Context(), settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, mail: c.mail,
+func (r *rig) errand(c *Controller, a *core.Action) *task {
+	x := &task{Action: a, class: classOf(a), added: time.Now(), executor: &executor{
+		ctx: r.t.Context(), settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, inbox: c.inbox,
 	}}
-	go agreeing(r.t.Context(), c.mail)
+	go agreeing(r.t.Context(), c.inbox)
 	r.with(func() {
 		if n := r.things["nodes"]["/"+a.Node]; n != nil {
 			x.version = n.GetResourceVersion()
@@ -48,14 +48,14 @@ func (r *rig) errand(c *Controller, a *core.Action) *errand {
 }
 
 // agreeing says that everything still is to be done.
-func agreeing(ctx context.Context, m *mailbox) {
+func agreeing(ctx context.Context, m *inbox) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.some:
 		}
-		for _, l := range m.collect().letters {
+		for _, l := range m.collect().events {
 			if a, is := l.(asked); is {
 				a.answer <- permission{granted: true}
 			}
@@ -73,7 +73,7 @@ func (r *rig) seenPod(p *corev1.Pod) *model.Pod {
 }
 
 func silenceOf(n *model.Node) *core.Action {
-	return &core.Action{Kind: core.Silence, Node: n.Name, Object: n, Conditions: []core.Silenced{
+	return &core.Action{Kind: core.MarkUnknown, Node: n.Name, Object: n, Conditions: []core.UnknownCondition{
 		{Type: model.Ready, Reason: model.ReasonStatusUnknown, Message: "m"},
 		{Type: model.PIDPressure, Reason: model.ReasonStatusNeverUpdated, Message: "never"},
 	}}
@@ -122,7 +122,7 @@ func (r *rig) seenRequests() (all []string) {
 }
 
 func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
-	for _, kind := range []core.Kind{core.Silence, core.Taint} {
+	for _, kind := range []core.Kind{core.MarkUnknown, core.Taint} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			n := r.seen(r.node("a"))
@@ -133,7 +133,7 @@ func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
 			}
 			x := r.errand(New(r.settings, r.policy, r.parts()), a)
 			r.node("a") // its kubelet reports, and nobody here has seen it yet
-			if err := deeds[kind](x); !errors.Is(err, errReported) {
+			if err := taskFuncs[kind](x); !errors.Is(err, errReported) {
 				t.Errorf("%s: %v", kind, err)
 			}
 			if live := r.live("a"); conditionOf(live, corev1.NodeReady).Status != corev1.ConditionTrue || live.Spec.Taints != nil {
@@ -151,7 +151,7 @@ func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 		key  string
 		want error
 	}{
-		{core.Silence, "", errReported},
+		{core.MarkUnknown, "", errReported},
 		{core.Taint, model.KeyUnreachable, errReported},
 		{core.Taint, model.KeyNotReady, nil},
 	} {
@@ -164,7 +164,7 @@ func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 			}
 			x := r.errand(New(r.settings, r.policy, r.parts()), a)
 			r.node("a", func(n *corev1.Node) { n.Status.Conditions = readyConditions(corev1.ConditionFalse, metav1.Now()) })
-			if err := deeds[c.kind](x); !errors.Is(err, c.want) {
+			if err := taskFuncs[c.kind](x); !errors.Is(err, c.want) {
 				t.Errorf("%s %s: %v", c.kind, c.key, err)
 			}
 			if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionFalse {
@@ -184,7 +184,7 @@ func TestSilenceOutlastsOtherWriters(t *testing.T) {
 			other.Annotations = map[string]string{"k": "v"}
 			r.store("nodes", other)
 		})
-		if err := x.silence(); err != nil {
+		if err := x.markUnknown(); err != nil {
 			t.Error(err)
 		}
 		live := r.live("a")
@@ -282,7 +282,7 @@ func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
 				corev1.NodeCondition{Type: "their.dev/MemoryPressure", Status: corev1.ConditionTrue})
 			n.Spec.Taints = []corev1.Taint{{Key: ours + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 		})
-		if err := r.hand(&core.Action{Kind: core.ClearAgent, Node: "a", Object: r.seen(n)}); err != nil {
+		if err := r.hand(&core.Action{Kind: core.CleanUpAgent, Node: "a", Object: r.seen(n)}); err != nil {
 			t.Fatal(err)
 		}
 		live := r.live("a")

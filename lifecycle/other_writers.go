@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/convert"
 )
 
-// rivals are the field managers that do what this controller does.
-type rivals []string
+// otherWriters are the field managers that do what this controller does.
+type otherWriters []string
 
 // An otherWrite is the last one of a rival to a node. The zero value is none.
 type otherWrite struct {
@@ -24,7 +24,7 @@ type otherWrite struct {
 // It reads what the API server keeps about who wrote which field; a rival that has
 // written other fields of the same part of the object since looks younger than it
 // is, as attaching volumes does to a node that is Unknown.
-func (r rivals) of(n *corev1.Node) (last otherWrite) {
+func (r otherWriters) of(n *corev1.Node) (last otherWrite) {
 	for i := range n.ManagedFields {
 		m := &n.ManagedFields[i]
 		if m.Time == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {

@@ -22,23 +22,23 @@ const tries = 4
 // errReported is why a node is not given up after all.
 var errReported = errors.New("the node has reported meanwhile")
 
-// silence sets conditions of the node to Unknown. It costs one request unless
+// markUnknown sets conditions of the node to Unknown. It costs one request unless
 // somebody wrote to the node since it was seen last: then the node is read, and
 // left alone if it was its kubelet.
-func (x *errand) silence() error {
-	version := x.version
+func (t *task) markUnknown() error {
+	version := t.version
 	return retry(func(fresh bool) error {
 		if fresh || version == "" {
-			live, err := x.readNode()
+			live, err := t.readNode()
 			if err != nil {
 				return err
 			}
-			if reported(live, x.object()) != "" {
-				return fmt.Errorf("set conditions of node %s to Unknown: %w", x.Node, errReported)
+			if reported(live, t.object()) != "" {
+				return fmt.Errorf("set conditions of node %s to Unknown: %w", t.Node, errReported)
 			}
 			version = live.ResourceVersion
 		}
-		return x.patchNode(types.StrategicMergePatchType, "status", x.unknown(version, time.Now()))
+		return t.patchNode(types.StrategicMergePatchType, "status", t.unknown(version, time.Now()))
 	})
 }
 
@@ -55,11 +55,11 @@ func retry(write func(fresh bool) error) error {
 }
 
 // unknown is the patch of silence.
-func (x *errand) unknown(version string, now time.Time) statusPatch {
-	n := x.object()
+func (t *task) unknown(version string, now time.Time) statusPatch {
+	n := t.object()
 	p := statusPatch{Metadata: precondition{UID: n.UID, ResourceVersion: version}}
-	for i := range x.Conditions {
-		s := &x.Conditions[i]
+	for i := range t.Conditions {
+		s := &t.Conditions[i]
 		one := condition{
 			Type: s.Type.String(), Status: string(corev1.ConditionUnknown),
 			Reason: s.Reason, Message: s.Message, LastTransitionTime: stamp(now),
@@ -86,38 +86,38 @@ func reported(live *corev1.Node, seen *model.Node) corev1.ConditionStatus {
 
 // taint changes taints and labels in one patch, made from what is there at this
 // moment: nothing that others wrote is lost.
-func (x *errand) taint() error {
+func (t *task) taint() error {
 	err := retry(func(bool) error {
-		live, err := x.readNode()
+		live, err := t.readNode()
 		if err != nil {
 			return err
 		}
-		if said := reported(live, x.object()); x.givesUp() && said != "" && !x.agrees(said) {
-			return fmt.Errorf("taint node %s: %w", x.Node, errReported)
+		if said := reported(live, t.object()); t.givesUp() && said != "" && !t.agrees(said) {
+			return fmt.Errorf("taint node %s: %w", t.Node, errReported)
 		}
 		p := specPatch{}
 		p.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
-		p.Metadata.Labels = x.labelsMissing(live)
-		if taints := changed(live.Spec.Taints, x.stamped(time.Now()), x.Remove); !slices.EqualFunc(taints, live.Spec.Taints, sameTaint) {
+		p.Metadata.Labels = t.labelsMissing(live)
+		if taints := changed(live.Spec.Taints, t.stamped(time.Now()), t.Remove); !slices.EqualFunc(taints, live.Spec.Taints, sameTaint) {
 			p.Spec = &taintList{taints}
 		}
 		if p.Spec == nil && len(p.Metadata.Labels) == 0 {
 			return nil // it is so already
 		}
-		return x.patchNode(types.MergePatchType, "", p)
+		return t.patchNode(types.MergePatchType, "", p)
 	})
-	if err == nil && x.givesUp() && !x.swaps() {
-		x.parts.Meters.givenUp(x.object().Labels.Place().String())
+	if err == nil && t.givesUp() && !t.swaps() {
+		t.parts.Meters.givenUp(t.object().Labels.Place().String())
 	}
 	return err
 }
 
 // stamped are the taints to add, as they are written at this moment: a fresh one may
 // have waited for its turn since it was decided.
-func (x *errand) stamped(now time.Time) []model.Taint {
-	add := slices.Clone(x.Add)
+func (t *task) stamped(now time.Time) []model.Taint {
+	add := slices.Clone(t.Add)
 	for i := range add {
-		if x.Fresh(&add[i]) {
+		if t.Fresh(&add[i]) {
 			add[i].Added = now
 		}
 	}
@@ -125,23 +125,23 @@ func (x *errand) stamped(now time.Time) []model.Taint {
 }
 
 // givesUp: it is one of the taints that drive pods off a node which is not ready.
-func (x *errand) givesUp() bool { return slices.ContainsFunc(x.Add, drives) }
+func (t *task) givesUp() bool { return slices.ContainsFunc(t.Add, drives) }
 
 // agrees: what the node said is what it is given up for.
-func (x *errand) agrees(said corev1.ConditionStatus) bool {
-	return said == corev1.ConditionFalse && slices.ContainsFunc(x.Add, func(t model.Taint) bool { return t.Key == model.KeyNotReady })
+func (t *task) agrees(said corev1.ConditionStatus) bool {
+	return said == corev1.ConditionFalse && slices.ContainsFunc(t.Add, func(t model.Taint) bool { return t.Key == model.KeyNotReady })
 }
 
 // swaps: the node was given up before, for the other reason.
-func (x *errand) swaps() bool { return slices.ContainsFunc(x.Remove, drives) }
+func (t *task) swaps() bool { return slices.ContainsFunc(t.Remove, drives) }
 
 func drives(t model.Taint) bool {
 	return t.Is(model.KeyNotReady, model.NoExecute) || t.Is(model.KeyUnreachable, model.NoExecute)
 }
 
-func (x *errand) labelsMissing(live *corev1.Node) map[string]string {
+func (t *task) labelsMissing(live *corev1.Node) map[string]string {
 	missing := map[string]string{}
-	for _, l := range x.Labels {
+	for _, l := range t.Labels {
 		if value, is := live.Labels[l.Key]; !is || value != l.Value {
 			missing[l.Key] = l.Value
 		}
@@ -179,10 +179,10 @@ func taintOf(t model.Taint) corev1.Taint {
 
 func sameTaint(a, b corev1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }
 
-// clearAgent takes away what a dead agent said of its node.
-func (x *errand) clearAgent() error {
+// cleanUpAgent takes away what a dead agent said of its node.
+func (t *task) cleanUpAgent() error {
 	return retry(func(bool) error {
-		live, err := x.readNode()
+		live, err := t.readNode()
 		if err != nil {
 			return err
 		}
@@ -196,14 +196,14 @@ func (x *errand) clearAgent() error {
 		if left := withoutOurs(live.Spec.Taints); len(left) < len(live.Spec.Taints) {
 			s := specPatch{Spec: &taintList{left}}
 			s.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
-			if err := x.patchNode(types.MergePatchType, "", s); err != nil {
+			if err := t.patchNode(types.MergePatchType, "", s); err != nil {
 				return err
 			}
 		}
 		if len(p.Status.Conditions) == 0 {
 			return nil
 		}
-		return x.patchNode(types.StrategicMergePatchType, "status", p)
+		return t.patchNode(types.StrategicMergePatchType, "status", p)
 	})
 }
 

@@ -32,18 +32,18 @@ const (
 // Findings are what Decide comes to.
 type Findings struct {
 	Read []string // begin a live read of these leases; each is to be answered once
-	Dead []string // in the order of names
-	// Floor is told once after an outage: nobody is to fall silent before it. Zero:
+	Lost []string // in the order of names
+	// NotBefore is told once after an outage: nobody is to fall silent before it. Zero:
 	// there was none.
-	Floor time.Time
+	NotBefore time.Time
 }
 
-// A Judge holds the suspects. Of its calls' now none is earlier than the one
+// A Checker holds the suspects. Of its calls' now none is earlier than the one
 // before.
-type Judge struct {
+type Checker struct {
 	policy   Policy
 	suspects map[string]*suspect
-	dead     int // of the suspects
+	lost     int // of the suspects
 
 	later  *timerqueue.Queue[string] // suspects to be read at a moment
 	turn   *timerqueue.Queue[place]  // suspects to be read as soon as the rate allows it, by how often they were asked
@@ -60,119 +60,119 @@ type Judge struct {
 
 // A suspect is a node that is silent.
 type suspect struct {
-	since time.Time
-	tries int  // reads that began
-	fails int  // those that failed, since one did not
-	dead  bool // told as such
+	since     time.Time
+	tries     int  // reads that began
+	fails     int  // those that failed, since one did not
+	confirmed bool // told as such
 }
 
 // A place is that of a suspect among those that wait for a read.
 type place string
 
 // New makes a judge without suspects.
-func New(p Policy) *Judge {
-	return &Judge{policy: p, suspects: map[string]*suspect{}, flying: map[string]time.Time{},
+func New(p Policy) *Checker {
+	return &Checker{policy: p, suspects: map[string]*suspect{}, flying: map[string]time.Time{},
 		later: timerqueue.New[string](), turn: timerqueue.New[place](), agreed: timerqueue.New[string]()}
 }
 
 // Anew is a judge without suspects, who knows of the same outages: whoever takes
 // over when the API server is back has to give nodes time to renew as well.
-func (j *Judge) Anew() *Judge {
-	fresh := New(j.policy)
-	fresh.now, fresh.outage = j.now, j.outage
+func (c *Checker) Anew() *Checker {
+	fresh := New(c.policy)
+	fresh.now, fresh.outage = c.now, c.outage
 	return fresh
 }
 
-// Suspect takes in that a node fell silent. Of one that is suspected or dead
+// Add takes in that a node fell silent. Of one that is suspected or dead
 // already it is no news.
-func (j *Judge) Suspect(name string, now time.Time) {
-	j.now = now
-	if j.suspects[name] != nil {
+func (c *Checker) Add(name string, now time.Time) {
+	c.now = now
+	if c.suspects[name] != nil {
 		return
 	}
 	s := &suspect{since: now}
-	j.suspects[name] = s
-	j.storm.count(&j.policy, now)
-	if !j.policy.LiveReads {
-		j.agreed.Set(name, now)
-	} else if _, flies := j.flying[name]; !flies { // else it is asked when that answer, which says nothing of now, is there
-		j.line(name, s)
+	c.suspects[name] = s
+	c.storm.count(&c.policy, now)
+	if !c.policy.LiveReads {
+		c.agreed.Set(name, now)
+	} else if _, flies := c.flying[name]; !flies { // else it is asked when that answer, which says nothing of now, is there
+		c.line(name, s)
 	}
 }
 
 // Clear takes in that a node was heard again, or is gone.
-func (j *Judge) Clear(name string) {
-	s := j.suspects[name]
+func (c *Checker) Clear(name string) {
+	s := c.suspects[name]
 	if s == nil {
 		return
 	}
-	if s.dead {
-		j.dead--
+	if s.confirmed {
+		c.lost--
 	}
-	delete(j.suspects, name)
-	j.later.Remove(name)
-	j.agreed.Remove(name)
-	j.turn.Remove(placeOf(name))
+	delete(c.suspects, name)
+	c.later.Remove(name)
+	c.agreed.Remove(name)
+	c.turn.Remove(placeOf(name))
 }
 
 // Heard takes in that our own watch of leases delivered something, whatever it
 // was, at a moment before now, or now. It is O(1) and allocates nothing.
-func (j *Judge) Heard(at, now time.Time) {
-	j.now = now
-	j.outage.heard = later(j.outage.heard, at)
-	if j.outage.on {
-		j.recovered(now)
+func (c *Checker) Heard(at, now time.Time) {
+	c.now = now
+	c.outage.heard = later(c.outage.heard, at)
+	if c.outage.on {
+		c.recovered(now)
 	}
 }
 
 // Answered takes in what a read came to. An answer of nobody's read says only
 // that the API server answers.
-func (j *Judge) Answered(name string, a Answer, now time.Time) {
-	j.now = now
-	began, flew := j.flying[name]
-	delete(j.flying, name)
-	j.reached(a, began, now)
+func (c *Checker) Answered(name string, a Answer, now time.Time) {
+	c.now = now
+	began, flew := c.flying[name]
+	delete(c.flying, name)
+	c.reached(a, began, now)
 	if a == Renewed {
-		j.storm.run = 0
+		c.storm.run = 0
 	}
-	if s := j.suspects[name]; s != nil && flew && !s.dead {
-		j.weigh(name, s, a, began)
+	if s := c.suspects[name]; s != nil && flew && !s.confirmed {
+		c.evaluate(name, s, a, began)
 	}
 }
 
-// weigh says what an answer is worth for the suspect itself.
-func (j *Judge) weigh(name string, s *suspect, a Answer, began time.Time) {
+// evaluate says what an answer is worth for the suspect itself.
+func (c *Checker) evaluate(name string, s *suspect, a Answer, began time.Time) {
 	switch {
 	case a == Failed:
 		s.fails++
-		j.later.Set(name, j.now.Add(patience(s.fails)))
+		c.later.Set(name, c.now.Add(retryDelay(s.fails)))
 	case a == Renewed: // whoever asked clears it; until then it is only a little later
 		s.fails = 0
-		j.later.Set(name, j.now.Add(shortest))
-	case !j.counts(s, began):
+		c.later.Set(name, c.now.Add(minRetry))
+	case !c.counts(s, began):
 		s.fails = 0
-		j.line(name, s)
+		c.line(name, s)
 	default:
 		s.fails = 0
-		j.storm.run++
-		j.agreed.Set(name, began)
+		c.storm.run++
+		c.agreed.Set(name, began)
 	}
 }
 
 // counts reports whether a read that began then says something of the suspect.
-func (j *Judge) counts(s *suspect, began time.Time) bool {
-	return !began.Before(s.since) && !began.Before(j.countsFrom())
+func (c *Checker) counts(s *suspect, began time.Time) bool {
+	return !began.Before(s.since) && !began.Before(c.countsFrom())
 }
 
 // countsFrom is when a read must have begun at the earliest to be worth anything.
-func (j *Judge) countsFrom() time.Time { return later(j.outage.floor, j.storm.closed) }
+func (c *Checker) countsFrom() time.Time { return later(c.outage.notBefore, c.storm.closed) }
 
 // Between one read that failed and the next of the same lease.
 const (
-	shortest = time.Second
-	longest  = 10 * time.Second
+	minRetry = time.Second
+	maxRetry = 10 * time.Second
 )
 
-func patience(fails int) time.Duration {
-	return min(shortest<<min(fails-1, 10), longest)
+func retryDelay(fails int) time.Duration {
+	return min(minRetry<<min(fails-1, 10), maxRetry)
 }

@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// lingering is how long a renewal may wait to be read with others: each time that
+// renewalDelay is how long a renewal may wait to be read with others: each time that
 // the owner of the fleet is woken costs some 100 µs, many times what a renewal
 // does. It moves no deadline: a renewal counts from when it came, and who comes
 // round for a deadline reads before deciding. Who was silent is heard again later
 // by that at most.
-const lingering = time.Second
+const renewalDelay = time.Second
 
-// A letter is something that the owner of the fleet has to know.
-type letter interface {
-	read(c *Controller, now time.Time)
+// A event is something that the owner of the fleet has to know.
+type event interface {
+	apply(c *Controller, now time.Time)
 }
 
 // A renewal is that of the lease named after a node; a zero time: it is gone.
 type renewal struct {
-	name string
-	at   time.Time
-	came time.Duration // after the mailbox was made
+	name     string
+	at       time.Time
+	received time.Duration // after the mailbox was made
 }
 
 // renewals are in the order in which they came.
 type renewals []renewal
 
-// mostHeld is how many renewals are held before it is seen which of them are
+// maxHeld is how many renewals are held before it is seen which of them are
 // outdated. It takes an owner of the fleet who does not come round.
-const mostHeld = 1 << 17
+const maxHeld = 1 << 17
 
 // add appends a renewal. Of one lease the last one counts, so that however long
 // nobody reads them, no more are held than there are leases and as many again.
 func (r renewals) add(one renewal) renewals {
-	if len(r) >= mostHeld && len(r) == cap(r) {
+	if len(r) >= maxHeld && len(r) == cap(r) {
 		r = r.latest()
 	}
 	return append(r, one)
@@ -56,49 +56,49 @@ func (r renewals) latest() renewals {
 	return kept
 }
 
-// A post is what a mailbox held, in the order in which it came.
-type post struct {
-	letters       []letter
+// A batch is what a mailbox held, in the order in which it came.
+type batch struct {
+	events        []event
 	nodes, agents renewals
 }
 
-// A mailbox takes what many goroutines have learnt, for the one that owns the
+// A inbox takes what many goroutines have learnt, for the one that owns the
 // fleet. Nobody waits for it.
-type mailbox struct {
+type inbox struct {
 	made     time.Time
 	some     chan struct{} // has a token while something is worth waking for
 	renewals atomic.Uint64 // of leases of nodes, since the start
 
 	mu      sync.Mutex
-	held    post
-	spare   post
-	linger  *time.Timer
+	held    batch
+	spare   batch
+	delay   *time.Timer
 	delayed bool // linger runs
 }
 
-func newMailbox() *mailbox {
-	return &mailbox{made: time.Now(), some: make(chan struct{}, 1)}
+func newInbox() *inbox {
+	return &inbox{made: time.Now(), some: make(chan struct{}, 1)}
 }
 
 // put takes a letter.
-func (m *mailbox) put(l letter) {
+func (m *inbox) put(l event) {
 	m.mu.Lock()
-	m.held.letters = append(m.held.letters, l)
+	m.held.events = append(m.held.events, l)
 	m.mu.Unlock()
 	m.wake()
 }
 
-// leave takes a letter that need not be read before a renewal would be; it is told
+// putLater takes a letter that need not be read before a renewal would be; it is told
 // when it came.
-func (m *mailbox) leave(write func(came time.Duration) letter) {
+func (m *inbox) putLater(write func(came time.Duration) event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held.letters = append(m.held.letters, write(time.Since(m.made)))
+	m.held.events = append(m.held.events, write(time.Since(m.made)))
 	m.wakeLater()
 }
 
 // renewed takes a renewal of a node's lease, or of its agent's.
-func (m *mailbox) renewed(agents bool, name string, at time.Time) {
+func (m *inbox) renewed(agents bool, name string, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	one := renewal{name, at, time.Since(m.made)}
@@ -112,52 +112,52 @@ func (m *mailbox) renewed(agents bool, name string, at time.Time) {
 }
 
 // wakeLater has what came read when it has lingered. The mailbox is locked.
-func (m *mailbox) wakeLater() {
+func (m *inbox) wakeLater() {
 	if m.delayed {
 		return
 	}
 	m.delayed = true
-	if m.linger == nil {
-		m.linger = time.AfterFunc(lingering, m.wake)
+	if m.delay == nil {
+		m.delay = time.AfterFunc(renewalDelay, m.wake)
 	} else {
-		m.linger.Reset(lingering)
+		m.delay.Reset(renewalDelay)
 	}
 }
 
-func (m *mailbox) wake() {
+func (m *inbox) wake() {
 	select {
 	case m.some <- struct{}{}:
 	default: // the one that is there tells of this, too
 	}
 }
 
-// mostSpare is how much room of a post is kept to be filled again: for what 150 000
+// maxSpare is how much room of a post is kept to be filled again: for what 150 000
 // nodes renew while a renewal lingers.
-const mostSpare = 1 << 15
+const maxSpare = 1 << 15
 
 // moment is when something came, by the process's own clock.
-func (m *mailbox) moment(came time.Duration) time.Time { return m.made.Add(came) }
+func (m *inbox) moment(came time.Duration) time.Time { return m.made.Add(came) }
 
 // collect empties the mailbox. What it returns is valid until the next call.
-func (m *mailbox) collect() post {
+func (m *inbox) collect() batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	full := m.held
 	m.held, m.spare = m.spare.emptied(), full
 	if m.delayed {
-		m.linger.Stop() // what it would wake for is read
+		m.delay.Stop() // what it would wake for is read
 	}
 	m.delayed = false
 	return full
 }
 
-func (p post) emptied() post {
-	return post{emptied(p.letters), emptied(p.nodes), emptied(p.agents)}
+func (p batch) emptied() batch {
+	return batch{emptied(p.events), emptied(p.nodes), emptied(p.agents)}
 }
 
 // emptied holds nothing, and has room where that costs little.
 func emptied[E any](all []E) []E {
-	if cap(all) > mostSpare {
+	if cap(all) > maxSpare {
 		return nil
 	}
 	clear(all)

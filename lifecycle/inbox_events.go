@@ -11,16 +11,16 @@ import (
 // nodeSeen: a node is new, or changed.
 type nodeSeen struct{ *sighting }
 
-func (l nodeSeen) read(c *Controller, now time.Time) { c.see(l.sighting, now, now) }
+func (e nodeSeen) apply(c *Controller, now time.Time) { c.see(e.sighting, now, now) }
 
 // nodeBeat: a node reported that all is as it was. It came before it is read.
 type nodeBeat struct {
 	*sighting
-	came time.Duration // after the mailbox was made
+	received time.Duration // after the mailbox was made
 }
 
-func (l nodeBeat) read(c *Controller, now time.Time) {
-	c.see(l.sighting, c.clock.of(c.mail.moment(l.came)), now)
+func (e nodeBeat) apply(c *Controller, now time.Time) {
+	c.see(e.sighting, c.clock.of(c.inbox.moment(e.received)), now)
 }
 
 // see takes in a node that came at a moment before now, or now.
@@ -35,17 +35,17 @@ func (c *Controller) see(s *sighting, came, now time.Time) {
 // nodeGone: the node of this name is gone.
 type nodeGone string
 
-func (l nodeGone) read(c *Controller, now time.Time) {
-	delete(c.nodes, string(l))
-	c.rehearsal.nodeGone(string(l))
-	c.fleet.NodeGone(string(l), now)
+func (e nodeGone) apply(c *Controller, now time.Time) {
+	delete(c.nodes, string(e))
+	c.rehearsal.nodeGone(string(e))
+	c.fleet.NodeGone(string(e), now)
 }
 
 // podSeen: a pod is new, or changed.
 type podSeen struct{ *model.Pod }
 
-func (l podSeen) read(c *Controller, now time.Time) {
-	if p := c.asked(l.Pod); c.rehearsal.pod(p) {
+func (e podSeen) apply(c *Controller, now time.Time) {
+	if p := c.asked(e.Pod); c.rehearsal.pod(p) {
 		c.fleet.Pod(p, now)
 	}
 }
@@ -53,20 +53,20 @@ func (l podSeen) read(c *Controller, now time.Time) {
 // podGone: the pod of this UID is gone.
 type podGone string
 
-func (l podGone) read(c *Controller, now time.Time) {
-	c.rehearsal.podGone(string(l))
-	c.fleet.PodGone(string(l), now)
+func (e podGone) apply(c *Controller, now time.Time) {
+	c.rehearsal.podGone(string(e))
+	c.fleet.PodGone(string(e), now)
 }
 
 // listed: one more list was complete.
 type listed struct{}
 
-func (listed) read(c *Controller, _ time.Time) { c.complete++ }
+func (listed) apply(c *Controller, _ time.Time) { c.complete++ }
 
 // unreachable: a request failed whose success would mean nothing.
 type unreachable struct{}
 
-func (unreachable) read(c *Controller, now time.Time) { c.fleet.Unreachable(now) }
+func (unreachable) apply(c *Controller, now time.Time) { c.fleet.Unreachable(now) }
 
 // elected: this process leads until the term's context ends.
 type elected struct {
@@ -74,7 +74,7 @@ type elected struct {
 	predecessor time.Time // when the former leader was last at work; zero: not known
 }
 
-func (l elected) read(c *Controller, _ time.Time) { c.term, c.predecessor = l.term, l.predecessor }
+func (e elected) apply(c *Controller, _ time.Time) { c.term, c.predecessor = e.term, e.predecessor }
 
 // leaseRead answers an action of the kind ReadLease.
 type leaseRead struct {
@@ -84,10 +84,10 @@ type leaseRead struct {
 	err    error
 }
 
-func (l leaseRead) read(c *Controller, now time.Time) {
-	if l.by == c.hands {
-		c.hands.close(l.action)
-		c.fleet.LeaseRead(l.action.Node, l.at, l.err, now)
+func (e leaseRead) apply(c *Controller, now time.Time) {
+	if e.by == c.executor {
+		c.executor.close(e.action)
+		c.fleet.LeaseRead(e.action.Node, e.at, e.err, now)
 	}
 }
 
@@ -98,9 +98,9 @@ type finished struct {
 	err    error
 }
 
-func (l finished) read(c *Controller, now time.Time) {
-	if l.by == c.hands {
-		c.finish(l.action, l.err, now)
+func (e finished) apply(c *Controller, now time.Time) {
+	if e.by == c.executor {
+		c.finish(e.action, e.err, now)
 	}
 }
 
@@ -119,19 +119,19 @@ type permission struct {
 	version string // of the node, as it was seen last
 }
 
-func (l asked) read(c *Controller, now time.Time) {
-	if l.by != c.hands || c.fleet.Overtaken(l.action, now) {
-		if l.by == c.hands && !l.again {
-			c.finish(l.action, core.ErrOvertaken, now)
+func (e asked) apply(c *Controller, now time.Time) {
+	if e.by != c.executor || c.fleet.Obsolete(e.action, now) {
+		if e.by == c.executor && !e.again {
+			c.finish(e.action, core.ErrObsolete, now)
 		}
-		l.answer <- permission{}
+		e.answer <- permission{}
 		return
 	}
 	p := permission{granted: true}
-	if s := c.nodes[l.action.Node]; s != nil {
+	if s := c.nodes[e.action.Node]; s != nil {
 		p.version = s.version
 	}
-	l.answer <- p
+	e.answer <- p
 }
 
 // inquiry: somebody wants to know how a node fares.
@@ -140,4 +140,4 @@ type inquiry struct {
 	answer chan<- core.Explanation
 }
 
-func (l inquiry) read(c *Controller, now time.Time) { l.answer <- c.fleet.Explain(l.node, now) }
+func (e inquiry) apply(c *Controller, now time.Time) { e.answer <- c.fleet.Explain(e.node, now) }

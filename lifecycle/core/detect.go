@@ -1,0 +1,173 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/model"
+)
+
+// What is said with conditions that become Unknown.
+const (
+	neverPosted   = "Kubelet never posted node status."
+	stoppedPosted = "Kubelet stopped posting node status."
+	agentLives    = " The node's Plimsoll agent is alive: its pods stay for the time being."
+)
+
+// detect finds who fell silent and who of them is dead, and asks for the reads
+// that it takes to know.
+func (f *Fleet) detect() (reads []Action) {
+	for _, name := range f.heartbeats.Silent(f.now) {
+		if node := f.nodes[name]; node != nil && node.object != nil {
+			f.suspect(node)
+		}
+	}
+	findings := f.checker.Decide(f.nodeCount, f.now)
+	if !findings.NotBefore.IsZero() {
+		f.heartbeats.NotBefore(findings.NotBefore)
+	}
+	for _, name := range findings.Lost {
+		f.declareLost(f.nodes[name])
+	}
+	for _, name := range findings.Read {
+		reads = append(reads, Action{Kind: ReadLease, Node: name, at: f.now})
+	}
+	f.reportBreaker()
+	return reads
+}
+
+// suspect takes in that a host is silent. It takes no evidence if the API says so
+// already: whoever wrote that had it, and what is old news is no storm.
+func (f *Fleet) suspect(node *nodeState) {
+	node.silent = true
+	f.silentNodes[node.name] = node
+	if node.unknownBySilence() && !node.heard {
+		f.declareLost(node)
+		return
+	}
+	f.checker.Add(node.name, f.now)
+	f.touch(node)
+}
+
+// declareLost is the verdict: a silent host is dead.
+func (f *Fleet) declareLost(node *nodeState) {
+	node.heard = false
+	if !node.lost {
+		node.lost, node.lostAt, node.lastReport = true, f.now, node.object.Conditions[model.Ready]
+	}
+	f.touch(node)
+}
+
+// evaluate brings what is believed of a host up to date, counts it, and returns its
+// conditions if they are to be written.
+func (f *Fleet) evaluate(node *nodeState, out []Action) []Action {
+	if node.object == nil {
+		return out
+	}
+	node.dropOutdatedWrites(f.now)
+	if node.lost && node.lossUnpublished() {
+		node.lost = false
+	}
+	node.refreshView()
+	f.countNode(node)
+	if node.ready() != model.True || node.hasNoExecute() {
+		f.affected[node.name] = node
+	} else {
+		delete(f.affected, node.name)
+	}
+	if node.lost && node.silent && node.statusWrite.mayStart(f.now) {
+		if conditions := f.unknownConditions(node); len(conditions) > 0 {
+			a := f.newWrite(MarkUnknown, node, &node.statusWrite)
+			a.Conditions = conditions
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// lossUnpublished reports whether a host was heard again before anybody was told that
+// it was lost. After that it takes a Ready that it writes itself.
+func (node *nodeState) lossUnpublished() bool {
+	believed := func(b pendingWrite) bool { return b.action.Kind == MarkUnknown }
+	return !node.silent && !node.statusWrite.underWay() && !slices.ContainsFunc(node.pendingWrites, believed) &&
+		node.object.Conditions[model.Ready].Status != model.Unknown
+}
+
+// unknownConditions are the conditions that are not Unknown in the API yet.
+func (f *Fleet) unknownConditions(node *nodeState) (conditions []UnknownCondition) {
+	for t := range model.Silenced {
+		c := &node.object.Conditions[t]
+		wrote := func(b pendingWrite) bool {
+			return slices.ContainsFunc(b.action.Conditions, func(s UnknownCondition) bool { return s.Type == t })
+		}
+		if c.Status == model.Unknown || slices.ContainsFunc(node.pendingWrites, wrote) {
+			continue
+		}
+		s := UnknownCondition{t, model.ReasonStatusUnknown, stoppedPosted}
+		if c.Status == model.Absent {
+			s.Reason, s.Message = model.ReasonStatusNeverUpdated, neverPosted
+		}
+		if f.policy.SecondOpinion > 0 && f.agents.Alive(node.name, f.now) {
+			s.Message += agentLives
+		}
+		conditions = append(conditions, s)
+	}
+	return conditions
+}
+
+// countNode says to zones and budgets what the host is, and keeps since when it is
+// not ready.
+func (f *Fleet) countNode(node *nodeState) {
+	was, is := node.counts, membership{node.ready(), !node.object.Labels.Excluded, true}
+	f.zones.Set(node.name, node.place(), is.ready == model.True, is.counted)
+	if node.unreadySince.IsZero() && node.unready() {
+		node.unreadySince = f.unreadyStart(node)
+	}
+	if was == is {
+		return
+	}
+	f.budgets.count(was, is)
+	node.counts = is
+	node.evicted = node.evicted && is.ready == was.ready // else it has a new time to run out
+	switch {
+	case is.ready == model.True:
+		f.recovered(node)
+		return
+	case was.ready == model.True && node.unready():
+		f.addEvent(node, NodeNotReady, "Node %s status is now: NodeNotReady", node.name)
+	}
+	node.freed = false
+	f.recovery.waiting.Remove(node.name)
+}
+
+// unreadyStart is since when a host is not ready: what the API says of one that is seen
+// for the first time, as it was decided then; the end of its grace for one that
+// was lost; and now for one that says so itself.
+func (f *Fleet) unreadyStart(node *nodeState) time.Time {
+	r := &node.object.Conditions[model.Ready]
+	switch {
+	case !node.counts.known && (r.Status == model.False || r.Status == model.Unknown):
+		return notAfter(f.now, r.Transition)
+	case node.lost:
+		return notAfter(f.now, f.graceEnd(node))
+	}
+	return f.now
+}
+
+// graceEnd is when a host's grace is over, if it is not heard of again.
+func (f *Fleet) graceEnd(node *nodeState) time.Time {
+	last, ok := f.heartbeats.Last(node.name)
+	if !ok {
+		return time.Time{}
+	}
+	if node.object.Conditions[model.Ready].Status == model.Absent {
+		return last.Add(f.policy.Health.StartupGrace)
+	}
+	return last.Add(f.policy.Health.Grace)
+}
+
+// recovered ends what was decided about a host's pods because it was not ready.
+func (f *Fleet) recovered(node *nodeState) {
+	node.unreadySince, node.evicted, node.reportedSecondOpinion, node.heard = time.Time{}, false, false, false
+	node.resetMarks()
+}

@@ -1,0 +1,39 @@
+package core
+
+import "time"
+
+// deleteEvictedPods returns the evicted pods whose objects are to be deleted now. None is while
+// what is observed may be out of date.
+func (f *Fleet) deleteEvictedPods(out []Action) []Action {
+	if sees, _ := f.checker.Sees(f.now); !sees {
+		return out
+	}
+	for _, p := range f.evictedPods.Due(f.now) {
+		f.lastID++
+		a := Action{Kind: DeleteEvictedPod, Node: p.Node, Pod: p, id: f.lastID, at: f.now}
+		if node := f.nodes[p.Node]; node != nil {
+			a.Object = node.object
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// nextEvictedPod is when clear could have something to return; ok is false if only an
+// observation can lead to that.
+func (f *Fleet) nextEvictedPod() (at time.Time, ok bool) {
+	if at, ok = f.evictedPods.Next(); !ok {
+		return at, false
+	}
+	sees, from := f.checker.Sees(f.now)
+	if !sees {
+		return latest(at, from), !from.IsZero()
+	}
+	return at, true
+}
+
+// keepsEvictedPod reports whether an evicted pod may stay for the time being after all.
+func (f *Fleet) keepsEvictedPod(a *Action) bool {
+	sees, _ := f.checker.Sees(f.now)
+	return !sees || !f.evictedPods.Wanted(a.Pod.UID, f.now)
+}

@@ -1,0 +1,142 @@
+package core
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/model"
+)
+
+// A nodeState is a node with its pods: what was observed of it, and what was decided.
+// It may have pods before, and after, it has an object.
+type nodeState struct {
+	name          string
+	object        *model.Node // as observed; nil: there is none
+	view          *model.Node // the object with what we know better; often the object itself
+	pods          []*pod      // in no order
+	pendingWrites []pendingWrite
+	taintTimes    []taintTime // of NoExecute taints
+	readyTime     taintTime   // the transition of Ready, if it is dated ahead
+
+	// The verdict.
+	silent                bool            // health said so
+	heard                 bool            // it was silent and is, or was, heard again; until it is lost once more
+	lost                  bool            // and there is evidence: its conditions are Unknown
+	lastReport            model.Condition // its own Ready when it was lost
+	lostAt                time.Time       // when it was lost
+	unreadySince          time.Time       // not ready since; zero: it is ready
+	counts                membership      // what it counts as in its zone and the cluster
+	reportedSecondOpinion bool            // SecondOpinion was told
+
+	// Its turn to lose its pods.
+	waiting bool // in its zone's queue
+	turn    bool // it was given a token, in this very Act
+	freed   bool // a recovery: its taints may go
+
+	statusWrite, taintWrite write // a Silence, a Taint
+
+	// Its pods.
+	markingPods    bool          // they are not ready any more
+	evicted        bool          // its turn came in the mode without taints
+	evictingTaints []model.Taint // by which they are evicted
+	taintsHeld     bool          // some taints drive nobody off for the moment
+	timersStale    bool          // its timers have to be set again, whatever changed
+
+	touched bool // in the list of those to be looked at
+}
+
+// A membership is what a host counts as.
+type membership struct {
+	ready   model.Status
+	counted bool
+	known   bool // false: it does not count at all
+}
+
+// ensureNode is that of the name, made if there is none.
+func (f *Fleet) ensureNode(name string) *nodeState {
+	node := f.nodes[name]
+	if node == nil {
+		node = &nodeState{name: name}
+		f.nodes[name] = node
+	}
+	return node
+}
+
+// dropEmpty forgets a host without an object and pods.
+func (f *Fleet) dropEmpty(node *nodeState) {
+	if node.object == nil && len(node.pods) == 0 && f.nodes[node.name] == node {
+		delete(f.nodes, node.name)
+		f.nodeTimers.Remove(node.name)
+	}
+}
+
+// touch puts a host among those that the next Act looks at.
+func (f *Fleet) touch(node *nodeState) {
+	if f.leading && !node.touched {
+		node.touched = true
+		f.touched.nodes = append(f.touched.nodes, node)
+	}
+}
+
+// resetNode ends all that was decided about a host whose object is gone, or is
+// another now: nothing is inherited.
+func (f *Fleet) resetNode(node *nodeState) {
+	f.nodeCount--
+	if f.leading {
+		f.addEvent(node, RemovingNode, "")
+		f.dequeue(node)
+		f.zones.Remove(node.name)
+		f.checker.Clear(node.name)
+		f.budgets.count(node.counts, membership{})
+		f.recovery.waiting.Remove(node.name)
+		f.nodeTimers.Remove(node.name)
+		delete(f.silentNodes, node.name)
+		delete(f.affected, node.name)
+	}
+	for _, p := range node.pods {
+		p.marked = false
+	}
+	*node = nodeState{name: node.name, pods: node.pods, evictingTaints: node.evictingTaints, touched: node.touched}
+	f.touch(node)
+}
+
+// ready is the host's effective Ready.
+func (node *nodeState) ready() model.Status {
+	if node.view == nil {
+		return model.Absent
+	}
+	return node.view.Conditions[model.Ready].Status
+}
+
+// unready reports whether the host says, or is said, not to be ready.
+func (node *nodeState) unready() bool {
+	r := node.ready()
+	return r == model.False || r == model.Unknown
+}
+
+// unknownBySilence reports whether the host's Ready is Unknown because it was not heard,
+// and not because it says so itself.
+func (node *nodeState) unknownBySilence() bool {
+	if node.ready() != model.Unknown {
+		return false
+	}
+	return node.lost || node.view.Conditions[model.Ready].Unheard()
+}
+
+// hasNoExecute reports whether the host has one of our NoExecute taints.
+func (node *nodeState) hasNoExecute() bool {
+	if node.view == nil {
+		return false
+	}
+	for i := range node.view.Taints {
+		if ownNoExecute(&node.view.Taints[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownNoExecute reports whether the taint is one of the two that drive pods off a node
+// that died.
+func ownNoExecute(t *model.Taint) bool {
+	return t.Is(model.KeyNotReady, model.NoExecute) || t.Is(model.KeyUnreachable, model.NoExecute)
+}
