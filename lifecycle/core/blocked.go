@@ -73,7 +73,7 @@ func (f *Fleet) heartbeatResumed(node *nodeState) (heard bool, until time.Time) 
 	switch until = f.graceEnd(node); {
 	case !node.unknownBySilence():
 		return false, time.Time{}
-	case node.heard:
+	case node.health.resumed():
 		return true, time.Time{}
 	}
 	return until.After(f.now), until

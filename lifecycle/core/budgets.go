@@ -48,7 +48,9 @@ func (f *Fleet) updateZones(out []Action) []Action {
 	f.budgets.allDisrupted = full
 	if f.updateExceeded() || changed || f.policy.PauseDisrupted && len(changes) > 0 {
 		for _, node := range f.affected {
-			node.evicted = node.evicted && !full
+			if full {
+				queueTable.move(&node.queue, zonesDisrupted)
+			}
 			f.touch(node)
 		}
 	}
@@ -114,7 +116,7 @@ func (f *Fleet) grantUntaints() {
 		name, _, _ := r.waiting.Next()
 		r.waiting.Remove(name)
 		node := f.nodes[name]
-		node.freed = true
+		queueTable.move(&node.queue, untaintAllowed)
 		f.touch(node)
 		r.next = f.now.Add(time.Duration(float64(time.Second) / f.policy.RecoveriesPerSecond))
 	}

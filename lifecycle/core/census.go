@@ -35,13 +35,13 @@ func (f *Fleet) Census() Census {
 	}
 	c.Timers, c.BreakerOpen, c.BudgetExceeded = f.timers.Len(), f.budgets.breaker, f.budgets.exceeded
 	for _, node := range f.silentNodes {
-		if !node.lost {
+		if !node.health.lost() {
 			c.Suspects++
 		}
 	}
 	waiting := map[model.Place]int{}
 	for _, node := range f.affected {
-		if node.waiting {
+		if node.queue == stateQueued {
 			waiting[node.place()]++
 		}
 	}

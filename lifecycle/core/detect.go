@@ -39,9 +39,9 @@ func (f *Fleet) detect() (reads []Action) {
 // suspect takes in that a host is silent. It takes no evidence if the API says so
 // already: whoever wrote that had it, and what is old news is no storm.
 func (f *Fleet) suspect(node *nodeState) {
-	node.silent = true
+	healthTable.move(&node.health, heartbeatsMissed)
 	f.silentNodes[node.name] = node
-	if node.unknownBySilence() && !node.heard {
+	if node.unknownBySilence() && !node.health.resumed() {
 		f.declareLost(node)
 		return
 	}
@@ -51,9 +51,8 @@ func (f *Fleet) suspect(node *nodeState) {
 
 // declareLost is the verdict: a silent host is dead.
 func (f *Fleet) declareLost(node *nodeState) {
-	node.heard = false
-	if !node.lost {
-		node.lost, node.lostAt, node.lastReport = true, f.now, node.object.Conditions[model.Ready]
+	if wasLost := node.health.lost(); healthTable.move(&node.health, lossConfirmed) && !wasLost {
+		node.lostAt, node.lastReport = f.now, node.object.Conditions[model.Ready]
 	}
 	f.touch(node)
 }
@@ -65,8 +64,8 @@ func (f *Fleet) evaluate(node *nodeState, out []Action) []Action {
 		return out
 	}
 	node.dropOutdatedWrites(f.now)
-	if node.lost && node.lossUnpublished() {
-		node.lost = false
+	if node.health == stateRecovering && node.lossUnpublished() {
+		healthTable.move(&node.health, lossWithdrawn)
 	}
 	node.refreshView()
 	f.countNode(node)
@@ -75,7 +74,7 @@ func (f *Fleet) evaluate(node *nodeState, out []Action) []Action {
 	} else {
 		delete(f.affected, node.name)
 	}
-	if node.lost && node.silent && node.statusWrite.mayStart(f.now) {
+	if node.health.lost() && node.health.silent() && node.statusWrite.mayStart(f.now) {
 		if conditions := f.unknownConditions(node); len(conditions) > 0 {
 			a := f.newWrite(MarkUnknown, node, &node.statusWrite)
 			a.Conditions = conditions
@@ -89,7 +88,7 @@ func (f *Fleet) evaluate(node *nodeState, out []Action) []Action {
 // it was lost. After that it takes a Ready that it writes itself.
 func (node *nodeState) lossUnpublished() bool {
 	believed := func(b pendingWrite) bool { return b.action.Kind == MarkUnknown }
-	return !node.silent && !node.statusWrite.underWay() && !slices.ContainsFunc(node.pendingWrites, believed) &&
+	return !node.statusWrite.underWay() && !slices.ContainsFunc(node.pendingWrites, believed) &&
 		node.object.Conditions[model.Ready].Status != model.Unknown
 }
 
@@ -128,7 +127,9 @@ func (f *Fleet) countNode(node *nodeState) {
 	}
 	f.budgets.count(was, is)
 	node.counts = is
-	node.evicted = node.evicted && is.ready == was.ready // else it has a new time to run out
+	if is.ready != was.ready {
+		queueTable.move(&node.queue, readinessChanged)
+	}
 	switch {
 	case is.ready == model.True:
 		f.recovered(node)
@@ -136,7 +137,6 @@ func (f *Fleet) countNode(node *nodeState) {
 	case was.ready == model.True && node.unready():
 		f.addEvent(node, NodeNotReady, "Node %s status is now: NodeNotReady", node.name)
 	}
-	node.freed = false
 	f.recovery.waiting.Remove(node.name)
 }
 
@@ -148,7 +148,7 @@ func (f *Fleet) unreadyStart(node *nodeState) time.Time {
 	switch {
 	case !node.counts.known && (r.Status == model.False || r.Status == model.Unknown):
 		return notAfter(f.now, r.Transition)
-	case node.lost:
+	case node.health.lost():
 		return notAfter(f.now, f.graceEnd(node))
 	}
 	return f.now
@@ -168,6 +168,7 @@ func (f *Fleet) graceEnd(node *nodeState) time.Time {
 
 // recovered ends what was decided about a host's pods because it was not ready.
 func (f *Fleet) recovered(node *nodeState) {
-	node.unreadySince, node.evicted, node.reportedSecondOpinion, node.heard = time.Time{}, false, false, false
+	node.unreadySince, node.reportedSecondOpinion = time.Time{}, false
+	healthTable.move(&node.health, readyAgain)
 	node.resetMarks()
 }

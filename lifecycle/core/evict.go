@@ -53,7 +53,7 @@ func (f *Fleet) holdsBack(node *nodeState, t *model.Taint) bool {
 		return true
 	}
 	why, _ := f.sparedBy(node)
-	return why == HeartbeatResumed && node.heard || why == Autonomous && t.Key == model.KeyUnreachable
+	return why == HeartbeatResumed && node.health.resumed() || why == Autonomous && t.Key == model.KeyUnreachable
 }
 
 // taintsInFlight reports whether the taints that drive pods off the host are being

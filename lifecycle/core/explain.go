@@ -67,7 +67,7 @@ func (f *Fleet) Explain(name string, now time.Time) Explanation {
 	}
 	e.Known, e.Pods, e.Zone = true, len(node.pods), node.place()
 	node.refreshView()
-	e.Ready, e.Since, e.Health = node.ready(), node.unreadySince, node.health()
+	e.Ready, e.Since, e.Health = node.ready(), node.unreadySince, node.reportedHealth()
 	if last, ok := f.heartbeats.Last(name); ok {
 		e.LastSign, e.Silent, e.Source = last, f.graceEnd(node), node.source(last)
 	}
@@ -77,11 +77,11 @@ func (f *Fleet) Explain(name string, now time.Time) Explanation {
 	return e
 }
 
-func (node *nodeState) health() Health {
+func (node *nodeState) reportedHealth() Health {
 	switch {
-	case node.lost && node.silent:
+	case node.health.lost() && node.health.silent():
 		return Unreachable
-	case node.silent:
+	case node.health.silent():
 		return Suspected
 	case node.unknownBySilence():
 		return Recovering
@@ -101,8 +101,8 @@ func (node *nodeState) source(last time.Time) Source {
 
 func (f *Fleet) explainDecisions(node *nodeState, e *Explanation) {
 	e.State, e.Rate = f.zones.State(e.Zone)
-	e.Queued, e.Failures = node.waiting, max(node.taintWrite.fails, node.statusWrite.fails)
-	if node.waiting {
+	e.Queued, e.Failures = node.queue == stateQueued, max(node.taintWrite.fails, node.statusWrite.fails)
+	if e.Queued {
 		e.Ahead = f.aheadOf(node)
 		e.Turn = f.expectedToken(e)
 	}
@@ -120,7 +120,7 @@ func (f *Fleet) explainDecisions(node *nodeState, e *Explanation) {
 // aheadOf counts those of a host's zone that wait longer.
 func (f *Fleet) aheadOf(node *nodeState) (n int) {
 	for _, other := range f.affected {
-		if other == node || !other.waiting || other.place() != node.place() {
+		if other == node || other.queue != stateQueued || other.place() != node.place() {
 			continue
 		}
 		if age := other.unreadySince.Compare(node.unreadySince); age < 0 || age == 0 && other.name < node.name {
@@ -147,7 +147,7 @@ func (f *Fleet) expectedToken(e *Explanation) time.Time {
 func (f *Fleet) next(node *nodeState, e *Explanation) string {
 	at, legacy := f.legacyDeadline(node)
 	switch {
-	case node.silent && !node.lost:
+	case node.health.silent() && !node.health.lost():
 		return "its lease is read, and it is Unknown if that was not renewed"
 	case node.statusWrite.underWay() || node.taintWrite.underWay():
 		return "what is being written to it comes back"

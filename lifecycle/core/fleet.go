@@ -197,10 +197,10 @@ func (f *Fleet) LeaseRead(name string, renewTime time.Time, err error, now time.
 
 // endSilence ends the silence of a host that was heard.
 func (f *Fleet) endSilence(node *nodeState) {
-	if !node.silent || f.heartbeats.IsSilent(node.name) {
+	if !node.health.silent() || f.heartbeats.IsSilent(node.name) {
 		return
 	}
-	node.silent, node.heard = false, true
+	healthTable.move(&node.health, heartbeatReceived)
 	delete(f.silentNodes, node.name)
 	f.checker.Clear(node.name)
 	f.touch(node)

@@ -16,7 +16,7 @@ func (f *Fleet) legacyDue(node *nodeState) bool {
 // legacyDeadline is when a host has been dead for PodEvictionTimeout: since its last sign
 // of life, or since it said itself that it is not ready.
 func (f *Fleet) legacyDeadline(node *nodeState) (at time.Time, ok bool) {
-	if !f.policy.LegacyEvictions || node.evicted {
+	if !f.policy.LegacyEvictions || node.queue == statePodsEvicted {
 		return time.Time{}, false
 	}
 	switch node.ready() {
@@ -46,7 +46,7 @@ func (p *pod) movable() bool { return !p.object.Daemon && !p.object.Finished && 
 
 // evictAllPods evicts all pods of a host whose turn it is.
 func (f *Fleet) evictAllPods(node *nodeState) {
-	node.turn, node.evicted = false, true
+	queueTable.move(&node.queue, podsEvicted)
 	f.addEvent(node, DeletingAllPods, "Deleting all Pods from Node %s.", node.name)
 	for _, p := range node.pods {
 		f.touchPod(p)
@@ -55,7 +55,7 @@ func (f *Fleet) evictAllPods(node *nodeState) {
 
 // evictWithNode evicts a pod of a host whose turn has come, now or long ago.
 func (f *Fleet) evictWithNode(p *pod, leaving []departure) []departure {
-	if !p.node.evicted || !p.movable() {
+	if p.node.queue != statePodsEvicted || !p.movable() {
 		return leaving
 	}
 	if writes := f.podWrites[p.object.UID]; writes != nil && !writes.evict.mayStart(f.now) {

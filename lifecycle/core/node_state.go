@@ -6,42 +6,36 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A nodeState is a node with its pods: what was observed of it, and what was decided.
-// It may have pods before, and after, it has an object.
+// A nodeState is a node with its pods: the latest observations, and what was decided.
+// Pods may be observed before the object of their node, and after its deletion.
+//
+// The booleans are no states of the node: one limits an event to one, two hold the
+// latest result of a computation, so that pods are visited only if it changes, and two
+// mark work for the next call of Act.
 type nodeState struct {
 	name          string
 	object        *model.Node // as observed; nil: there is none
-	view          *model.Node // the object with what we know better; often the object itself
+	view          *model.Node // the object with pending writes, exact times and the loss; often the object itself
 	pods          []*pod      // in no order
 	pendingWrites []pendingWrite
 	taintTimes    []taintTime // of NoExecute taints
-	readyTime     taintTime   // the transition of Ready, if it is dated ahead
+	readyTime     taintTime   // of the transition of Ready, if it is dated ahead
 
-	// The verdict.
-	silent                bool            // health said so
-	heard                 bool            // it was silent and is, or was, heard again; until it is lost once more
-	lost                  bool            // and there is evidence: its conditions are Unknown
-	lastReport            model.Condition // its own Ready when it was lost
-	lostAt                time.Time       // when it was lost
-	unreadySince          time.Time       // not ready since; zero: it is ready
-	counts                membership      // what it counts as in its zone and the cluster
-	reportedSecondOpinion bool            // SecondOpinion was told
+	health                healthState
+	lostAt                time.Time       // when the loss was confirmed
+	lastReport            model.Condition // the node's own Ready at that time
+	unreadySince          time.Time       // zero: the node is ready
+	counts                membership      // in its zone and the cluster
+	reportedSecondOpinion bool            // the event SecondOpinion was reported since the node was ready
 
-	// Its turn to lose its pods.
-	waiting bool // in its zone's queue
-	turn    bool // it was given a token, in this very Act
-	freed   bool // a recovery: its taints may go
+	queue                   queueState
+	statusWrite, taintWrite write // of MarkUnknown and of Taint
 
-	statusWrite, taintWrite write // a Silence, a Taint
-
-	// Its pods.
-	markingPods    bool          // they are not ready any more
-	evicted        bool          // its turn came in the mode without taints
-	evictingTaints []model.Taint // by which they are evicted
-	taintsHeld     bool          // some taints drive nobody off for the moment
-	timersStale    bool          // its timers have to be set again, whatever changed
-
-	touched bool // in the list of those to be looked at
+	markingPods    bool          // result of updateMarking: pods are marked not ready
+	evictingTaints []model.Taint // results of updateEvictingTaints: the taints that evict pods,
+	taintsHeld     bool          // and whether others do not at present
+	timersStale    bool          // timers of all pods are set again, whatever changed
+	touched        bool          // the node is in the list of touched ones
 }
 
 // A membership is what a host counts as.
@@ -119,7 +113,7 @@ func (node *nodeState) unknownBySilence() bool {
 	if node.ready() != model.Unknown {
 		return false
 	}
-	return node.lost || node.view.Conditions[model.Ready].Unheard()
+	return node.health.lost() || node.view.Conditions[model.Ready].Unheard()
 }
 
 // hasNoExecute reports whether the host has one of our NoExecute taints.

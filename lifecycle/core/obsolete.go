@@ -36,9 +36,9 @@ func (f *Fleet) Obsolete(a *Action, now time.Time) bool {
 func (f *Fleet) nodeActionObsolete(node *nodeState, a *Action) bool {
 	switch {
 	case a.Kind == ReadLease:
-		return !node.silent
+		return !node.health.silent()
 	case a.Kind == MarkUnknown:
-		return node.statusWrite.id != a.id || !node.silent || !node.lost
+		return node.statusWrite.id != a.id || !node.health.silent() || !node.health.lost()
 	case node.taintWrite.id != a.id:
 		return true
 	}
@@ -78,7 +78,7 @@ func (f *Fleet) podActionObsolete(p *pod, a *Action) bool {
 	case a.Kind == MarkNotReady:
 		return !p.object.Ready || node.ready() != model.Unknown || heard
 	case a.Why == NodeLost:
-		return !node.evicted || !node.unready() || heard
+		return node.queue != statePodsEvicted || !node.unready() || heard
 	}
 	driving, _ := f.evictingTaints(node)
 	at, ok := evictions.Deadline(p.object, driving)

@@ -24,14 +24,14 @@ func (node *nodeState) observe(n *model.Node, now time.Time) {
 	node.object = n
 	node.updateTaintTimes(now)
 	node.updateReadyTime(now)
-	back := node.lost && node.reportedSinceLost()
+	back := node.health.lost() && node.reportedSinceLost()
 	r := n.Conditions[model.Ready].Status
 	reports := r == model.True || r == model.False
 	if reports && (back || was != nil && was.Conditions[model.Ready].Status != r) {
 		node.resetMarks() // also if it is Unknown again before anything followed from that
 	}
 	if back {
-		node.lost = false
+		healthTable.move(&node.health, readyReported)
 		node.pendingWrites = slices.DeleteFunc(node.pendingWrites, func(b pendingWrite) bool { return b.action.Kind == MarkUnknown })
 	}
 	for len(node.pendingWrites) > 0 && reflects(n, node.pendingWrites[0].action) {

@@ -55,7 +55,7 @@ func (f *Fleet) PodGone(uid string, now time.Time) {
 	f.timers.Cancel(uid)
 	node := p.node
 	node.detach(p)
-	if node.waiting {
+	if node.queue == stateQueued {
 		f.touch(node) // perhaps for a pod that is no longer there
 	}
 	f.dropEmpty(node)
@@ -87,7 +87,7 @@ func (f *Fleet) touchPod(p *pod) {
 // nothing follows from it.
 func (f *Fleet) touchChangedPod(p *pod) {
 	node := p.node
-	if p.scheduled || node.markingPods || node.evicted || node.taintsHeld || len(node.evictingTaints) > 0 {
+	if p.scheduled || node.markingPods || node.queue == statePodsEvicted || node.taintsHeld || len(node.evictingTaints) > 0 {
 		f.touchPod(p)
 	}
 	if f.policy.LegacyEvictions && !node.unreadySince.IsZero() {

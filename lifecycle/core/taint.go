@@ -15,7 +15,7 @@ func (f *Fleet) updateQueues() {
 	for names := f.zones.Take(f.now); len(names) > 0; names = f.zones.Take(f.now) {
 		for _, name := range names {
 			node := f.nodes[name]
-			node.waiting, node.turn = false, true
+			queueTable.move(&node.queue, tokenGranted)
 			f.touch(node)
 			if f.policy.LegacyEvictions {
 				f.evictAllPods(node)
@@ -41,15 +41,14 @@ func (f *Fleet) requeue(node *nodeState) {
 		return
 	}
 	f.zones.Wait(node.name, node.unreadySince)
-	node.waiting = true
+	queueTable.move(&node.queue, enqueued)
 }
 
 // dequeue takes a host out of the queue.
 func (f *Fleet) dequeue(node *nodeState) {
-	if node.waiting {
+	if queueTable.move(&node.queue, dequeued) {
 		f.zones.Leave(node.name)
 	}
-	node.waiting = false
 }
 
 // needsToken reports whether a token of its zone is what a host lacks.
@@ -85,7 +84,7 @@ func (f *Fleet) changeTaints(node *nodeState, out []Action) []Action {
 	a.Labels = labels
 	node.taintWrite.noExecute, node.taintWrite.spends, a.spends = !execution.Empty(), spends, spends
 	node.taintWrite.freshKey = a.freshKey(execution.Add)
-	node.turn = false
+	queueTable.move(&node.queue, tokenSpent)
 	f.dequeue(node) // until this is written; see lineUp
 	return append(out, a)
 }
@@ -108,7 +107,7 @@ func (f *Fleet) noExecuteChange(node *nodeState) (change taints.Change, spends b
 			change = taints.Execution(node.view, want, f.now)
 		}
 		return change, false
-	case node.turn:
+	case node.queue == stateTokenGranted:
 		return taints.Execution(node.view, want, f.now), true
 	}
 	return change, false
@@ -119,10 +118,10 @@ func (f *Fleet) noExecuteChange(node *nodeState) (change taints.Change, spends b
 func (f *Fleet) untaint(node *nodeState) (change taints.Change) {
 	change = taints.Execution(node.view, "", f.now)
 	if change.Empty() {
-		node.freed = false
+		queueTable.move(&node.queue, untainted)
 		return change
 	}
-	if !f.recovery.limited || node.freed {
+	if !f.recovery.limited || node.queue == stateUntaintAllowed {
 		return change
 	}
 	if _, waits := f.recovery.waiting.At(node.name); !waits {

@@ -109,7 +109,7 @@ func (node *nodeState) updateReadyTime(now time.Time) {
 // since, and that nobody hears of it.
 func (node *nodeState) refreshView() {
 	node.view = node.object
-	known := !node.lost && len(node.pendingWrites) == 0 && len(node.taintTimes) == 0 && node.readyTime.since.IsZero()
+	known := !node.health.lost() && len(node.pendingWrites) == 0 && len(node.taintTimes) == 0 && node.readyTime.since.IsZero()
 	if node.object == nil || known {
 		return
 	}
@@ -128,7 +128,7 @@ func (node *nodeState) refreshView() {
 			}
 		}
 	}
-	if node.lost {
+	if node.health.lost() {
 		setUnknown(&n, node.lostAt)
 	}
 	node.view = &n
