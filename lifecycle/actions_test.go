@@ -27,7 +27,7 @@ func (r *rig) hand(a *core.Action) error {
 	x := r.errand(c, a)
 	sending, stop := context.WithCancel(r.t.Context())
 	wait := c.events.run(sending)
-	err := taskFuncs[a.Kind](x)
+	err := taskFuncs[a.Kind](x, r.t.Context())
 	synctest.Wait()
 	stop()
 	wait()
@@ -36,7 +36,7 @@ func (r *rig) hand(a *core.Action) error {
 
 func (r *rig) errand(c *Controller, a *core.Action) *task {
 	x := &task{Action: a, class: classOf(a), added: time.Now(), executor: &executor{
-		ctx: r.t.Context(), settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, inbox: c.inbox,
+		settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, inbox: c.inbox,
 	}}
 	go agreeing(r.t.Context(), c.inbox)
 	r.with(func() {
@@ -133,7 +133,7 @@ func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
 			}
 			x := r.errand(New(r.settings, r.policy, r.parts()), a)
 			r.node("a") // its kubelet reports, and nobody here has seen it yet
-			if err := taskFuncs[kind](x); !errors.Is(err, errReported) {
+			if err := taskFuncs[kind](x, t.Context()); !errors.Is(err, errReported) {
 				t.Errorf("%s: %v", kind, err)
 			}
 			if live := r.live("a"); conditionOf(live, corev1.NodeReady).Status != corev1.ConditionTrue || live.Spec.Taints != nil {
@@ -164,7 +164,7 @@ func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 			}
 			x := r.errand(New(r.settings, r.policy, r.parts()), a)
 			r.node("a", func(n *corev1.Node) { n.Status.Conditions = readyConditions(corev1.ConditionFalse, metav1.Now()) })
-			if err := taskFuncs[c.kind](x); !errors.Is(err, c.want) {
+			if err := taskFuncs[c.kind](x, t.Context()); !errors.Is(err, c.want) {
 				t.Errorf("%s %s: %v", c.kind, c.key, err)
 			}
 			if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionFalse {
@@ -184,7 +184,7 @@ func TestSilenceOutlastsOtherWriters(t *testing.T) {
 			other.Annotations = map[string]string{"k": "v"}
 			r.store("nodes", other)
 		})
-		if err := x.markUnknown(); err != nil {
+		if err := x.markUnknown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		live := r.live("a")
@@ -477,7 +477,7 @@ func TestLiveReads(t *testing.T) {
 		r.node("a")
 		read := func(node string) (time.Time, error) {
 			x := r.errand(New(r.settings, r.policy, r.parts()), &core.Action{Kind: core.ReadLease, Node: node})
-			return x.readLease()
+			return x.readLease(r.t.Context())
 		}
 		if at, err := read("a"); err != nil || !at.Equal(r.begun) {
 			t.Errorf("a lease: %s, %v", at, err)

@@ -63,8 +63,20 @@ func newBudget(qps float64, burst int) *budget {
 
 // take waits for a turn; ctx ends the wait.
 func (b *budget) take(ctx context.Context, r rank) error {
+	_, err := b.takeUnless(ctx, r, nil)
+	return err
+}
+
+// takeUnless does so unless the request becomes urgent, which ends the wait without a
+// turn and without an error.
+func (b *budget) takeUnless(ctx context.Context, r rank, urgent <-chan struct{}) (taken bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
+	}
+	select {
+	case <-urgent:
+		return false, nil
+	default:
 	}
 	mine := make(chan struct{})
 	b.mu.Lock()
@@ -73,10 +85,13 @@ func (b *budget) take(ctx context.Context, r rank) error {
 	b.mu.Unlock()
 	select {
 	case <-mine:
-		return nil
+		return true, nil
+	case <-urgent:
+		b.leave(r, mine)
+		return false, nil
 	case <-ctx.Done():
 		b.leave(r, mine)
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 

@@ -34,8 +34,8 @@ type Controller struct {
 	nodes       map[string]*sighting
 	asks        map[string]asking // by node
 	rehearsal   *rehearsal
-	complete    int             // lists that were complete once
-	term        context.Context // of the present leadership; nil before the first
+	complete    int   // lists that were complete once
+	term        *term // nil before the first
 	predecessor time.Time
 	executor    *executor  // nil: this process does not decide
 	other       otherWrite // the latest of all nodes
@@ -70,7 +70,7 @@ func (c *Controller) Run(ctx context.Context) {
 		waits = append(waits, feed(following))
 	}
 	for ctx.Err() == nil {
-		c.wait(ctx, c.step())
+		c.wait(ctx, c.step(following))
 	}
 	now, _ := c.clock.advance()
 	c.stopLeading(now) // before the lease is given to somebody else
@@ -84,14 +84,14 @@ func (c *Controller) Run(ctx context.Context) {
 // step is one round of the owner of the fleet: it reads its mail, sees whether it
 // may decide, decides, and hands out what follows. It returns when it wants to be
 // woken at the latest.
-func (c *Controller) step() (next time.Time) {
+func (c *Controller) step(ctx context.Context) (next time.Time) {
 	now, missed := c.clock.advance()
 	if missed > 0 {
 		c.log.Warn("the clock went on while nobody watched: nobody is given up before nodes had time to renew", "by", missed)
 		c.fleet.Unreachable(now)
 	}
 	c.readInbox(now)
-	c.startLeading(now)
+	c.startLeading(ctx, now)
 	if c.executor != nil {
 		began := time.Now()
 		actions := c.fleet.Act(now)
@@ -130,8 +130,8 @@ func (c *Controller) readInbox(now time.Time) {
 // startLeading begins to decide once everything is known and this process leads,
 // ends it with the leadership, and begins anew when decisions are to be carried
 // out that were only rehearsed, or the other way round.
-func (c *Controller) startLeading(now time.Time) {
-	leads := c.term != nil && c.term.Err() == nil && c.complete >= c.lists
+func (c *Controller) startLeading(ctx context.Context, now time.Time) {
+	leads := c.term != nil && !c.term.over() && c.complete >= c.lists
 	rehearse := c.reasonToRehearse(now) != ""
 	if c.executor != nil && (!leads || c.executor.term != c.term || c.rehearsal.on != rehearse) {
 		c.stopLeading(now)
@@ -140,7 +140,7 @@ func (c *Controller) startLeading(now time.Time) {
 		return
 	}
 	c.rehearsal.on = rehearse
-	c.executor = newExecutor(c)
+	c.executor = newExecutor(ctx, c)
 	c.fleet.Lead(c.predecessor, now)
 	c.predecessor = time.Time{} // whoever begins anew in the same term succeeds nobody
 	c.parts.Meters.leading(true)
@@ -208,5 +208,5 @@ func (c *Controller) termEnds() <-chan struct{} {
 	if c.executor == nil {
 		return nil
 	}
-	return c.executor.term.Done()
+	return c.executor.term.ended
 }

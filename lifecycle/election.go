@@ -12,12 +12,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// A term is one period of leadership.
+type term struct {
+	ended <-chan struct{} // closed when the leadership is lost; nil: it cannot be
+}
+
+// over reports whether the leadership is lost.
+func (t *term) over() bool {
+	select {
+	case <-t.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // elect runs for the leadership until ctx ends, again whenever it was lost, and
 // returns what waits for its end: then the leadership is given up. Without
 // elections this process leads.
 func (c *Controller) elect(ctx context.Context) func() {
 	if c.lock == nil {
-		c.inbox.put(elected{term: ctx})
+		c.inbox.put(elected{term: &term{}})
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -38,7 +53,7 @@ func (c *Controller) runFor(ctx context.Context) {
 		Lock: c.lock, Name: s.Name, ReleaseOnCancel: true,
 		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(term context.Context) { c.inbox.put(elected{term, c.lock.before()}) },
+			OnStartedLeading: func(ctx context.Context) { c.inbox.put(elected{&term{ended: ctx.Done()}, c.lock.before()}) },
 			OnStoppedLeading: c.inbox.wake,
 		},
 	})

@@ -13,9 +13,8 @@ import (
 // An executor carries out actions during one term of leadership. Actions of one
 // class begin in the order in which they were taken.
 type executor struct {
-	term   context.Context // of the leadership
-	ctx    context.Context // ends with it, or by stop
-	cancel context.CancelFunc
+	term   *term
+	cancel context.CancelFunc // of all tasks
 	wg     sync.WaitGroup
 
 	settings *Settings
@@ -35,19 +34,31 @@ type executor struct {
 // budget up with a server that takes a second for each answer.
 var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 
-func newExecutor(c *Controller) *executor {
+// newExecutor starts an executor. Its tasks end with ctx, with the present term, or by
+// stop.
+func newExecutor(ctx context.Context, c *Controller) *executor {
 	e := &executor{
 		term: c.term, settings: &c.settings, parts: &c.parts, events: c.events,
 		budget: c.budget, inbox: c.inbox, lock: c.lock, open: map[*core.Action]bool{}, queues: map[string][]*task{},
 	}
-	e.ctx, e.cancel = context.WithCancel(c.term)
+	ctx, e.cancel = context.WithCancel(ctx)
+	e.wg.Go(func() { e.endWithTerm(ctx) })
 	for class, n := range workers {
 		e.backlogs[class] = newBacklog()
 		for range n {
-			e.wg.Go(func() { e.work(e.backlogs[class]) })
+			e.wg.Go(func() { e.work(ctx, e.backlogs[class]) })
 		}
 	}
 	return e
+}
+
+// endWithTerm ends all tasks as soon as the leadership is lost.
+func (e *executor) endWithTerm(ctx context.Context) {
+	select {
+	case <-e.term.ended:
+		e.cancel()
+	case <-ctx.Done():
+	}
 }
 
 // stop ends what is under way and waits for its end, which no request holds up.
@@ -61,7 +72,7 @@ func (e *executor) add(a *core.Action) {
 	t := &task{executor: e, Action: a, class: classOf(a), added: time.Now()}
 	e.open[a] = true
 	if writesNode(a) {
-		t.patience, t.expedite = context.WithCancel(e.ctx)
+		t.urgent = make(chan struct{})
 		line := e.queues[a.Node]
 		e.queues[a.Node] = append(line, t)
 		if len(line) > 0 {
@@ -96,9 +107,8 @@ func (e *executor) close(a *core.Action) {
 	if !writesNode(a) {
 		return
 	}
-	line := e.queues[a.Node]
-	line[0].expedite() // nothing of it is to be freed later
-	if line = line[1:]; len(line) == 0 {
+	line := e.queues[a.Node][1:]
+	if len(line) == 0 {
 		delete(e.queues, a.Node)
 		return
 	}
@@ -130,23 +140,23 @@ func classOf(a *core.Action) class {
 	return tidy
 }
 
-func (e *executor) work(b *backlog) {
+func (e *executor) work(ctx context.Context, b *backlog) {
 	for {
-		t, ok := b.next(e.ctx)
+		t, ok := b.next(ctx)
 		if !ok {
 			return
 		}
 		if t.Kind == core.ReadLease {
-			at, err := t.readLease()
+			at, err := t.readLease(ctx)
 			e.inbox.put(leaseRead{e, t.Action, at, err})
-		} else if t.begin() {
-			e.inbox.put(finished{e, t.Action, taskFuncs[t.Kind](t)})
+		} else if t.begin(ctx) {
+			e.inbox.put(finished{e, t.Action, taskFuncs[t.Kind](t, ctx)})
 		}
 	}
 }
 
 // taskFuncs are how actions are carried out.
-var taskFuncs = map[core.Kind]func(*task) error{
+var taskFuncs = map[core.Kind]func(*task, context.Context) error{
 	core.MarkUnknown:      (*task).markUnknown,
 	core.Taint:            (*task).taint,
 	core.MarkNotReady:     (*task).markNotReady,

@@ -164,11 +164,11 @@ func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
 		x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
 		x.lock = &lock{lasts: 15 * time.Second, renewed: time.Now()}
 		r.until(15*time.Second - 1)
-		if _, err := x.readPod(); err != nil {
+		if _, err := x.readPod(t.Context()); err != nil {
 			t.Errorf("while it leads: %v", err)
 		}
 		r.until(15 * time.Second)
-		if err := x.evict(); !errors.Is(err, errNotLeading) || r.livePod("web") == nil {
+		if err := x.evict(t.Context()); !errors.Is(err, errNotLeading) || r.livePod("web") == nil {
 			t.Errorf("after that: %v", err)
 		}
 	})
@@ -219,8 +219,8 @@ func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
 		r := newRig(t)
 		r.fault = hanging
 		c := New(r.settings, r.policy, r.parts())
-		c.term = t.Context()
-		e := newExecutor(c)
+		c.term = &term{}
+		e := newExecutor(t.Context(), c)
 		for i := range 100 {
 			e.add(&core.Action{Kind: core.ReadLease, Node: fmt.Sprint(i)})
 			e.add(&core.Action{Kind: core.Evict, Node: "a", Pod: &model.Pod{Name: fmt.Sprint(i)}})

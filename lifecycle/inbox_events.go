@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"context"
 	"time"
 
 	"plimsoll.dev/plimsoll/lifecycle/core"
@@ -68,9 +67,9 @@ type unreachable struct{}
 
 func (unreachable) apply(c *Controller, now time.Time) { c.fleet.Unreachable(now) }
 
-// elected: this process leads until the term's context ends.
+// elected: this process leads until the term ends.
 type elected struct {
-	term        context.Context
+	term        *term
 	predecessor time.Time // when the former leader was last at work; zero: not known
 }
 

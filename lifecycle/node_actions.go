@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,11 +26,11 @@ var errReported = errors.New("the node has reported meanwhile")
 // markUnknown sets conditions of the node to Unknown. It costs one request unless
 // somebody wrote to the node since it was seen last: then the node is read, and
 // left alone if it was its kubelet.
-func (t *task) markUnknown() error {
+func (t *task) markUnknown(ctx context.Context) error {
 	version := t.version
 	return retry(func(fresh bool) error {
 		if fresh || version == "" {
-			live, err := t.readNode()
+			live, err := t.readNode(ctx)
 			if err != nil {
 				return err
 			}
@@ -38,7 +39,7 @@ func (t *task) markUnknown() error {
 			}
 			version = live.ResourceVersion
 		}
-		return t.patchNode(types.StrategicMergePatchType, "status", t.unknown(version, time.Now()))
+		return t.patchNode(ctx, types.StrategicMergePatchType, "status", t.unknown(version, time.Now()))
 	})
 }
 
@@ -86,9 +87,9 @@ func reported(live *corev1.Node, seen *model.Node) corev1.ConditionStatus {
 
 // taint changes taints and labels in one patch, made from what is there at this
 // moment: nothing that others wrote is lost.
-func (t *task) taint() error {
+func (t *task) taint(ctx context.Context) error {
 	err := retry(func(bool) error {
-		live, err := t.readNode()
+		live, err := t.readNode(ctx)
 		if err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func (t *task) taint() error {
 		if p.Spec == nil && len(p.Metadata.Labels) == 0 {
 			return nil // it is so already
 		}
-		return t.patchNode(types.MergePatchType, "", p)
+		return t.patchNode(ctx, types.MergePatchType, "", p)
 	})
 	if err == nil && t.givesUp() && !t.swaps() {
 		t.parts.Meters.givenUp(t.object().Labels.Place().String())
@@ -180,9 +181,9 @@ func taintOf(t model.Taint) corev1.Taint {
 func sameTaint(a, b corev1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }
 
 // cleanUpAgent takes away what a dead agent said of its node.
-func (t *task) cleanUpAgent() error {
+func (t *task) cleanUpAgent(ctx context.Context) error {
 	return retry(func(bool) error {
-		live, err := t.readNode()
+		live, err := t.readNode(ctx)
 		if err != nil {
 			return err
 		}
@@ -196,14 +197,14 @@ func (t *task) cleanUpAgent() error {
 		if left := withoutOurs(live.Spec.Taints); len(left) < len(live.Spec.Taints) {
 			s := specPatch{Spec: &taintList{left}}
 			s.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
-			if err := t.patchNode(types.MergePatchType, "", s); err != nil {
+			if err := t.patchNode(ctx, types.MergePatchType, "", s); err != nil {
 				return err
 			}
 		}
 		if len(p.Status.Conditions) == 0 {
 			return nil
 		}
-		return t.patchNode(types.StrategicMergePatchType, "status", p)
+		return t.patchNode(ctx, types.StrategicMergePatchType, "status", p)
 	})
 }
 

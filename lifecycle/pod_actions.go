@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -25,9 +26,9 @@ const (
 
 // markNotReady takes the pod out of the endpoints of its services. Only the status of
 // its condition Ready changes: reason and message stay those of its kubelet.
-func (t *task) markNotReady() error {
+func (t *task) markNotReady(ctx context.Context) error {
 	t.recordEvent(eventPodNotReady)
-	_, err := t.patchPodStatus(podStatus{Conditions: []condition{{
+	_, err := t.patchPodStatus(ctx, podStatus{Conditions: []condition{{
 		Type: string(corev1.PodReady), Status: string(corev1.ConditionFalse),
 		LastTransitionTime: stamp(time.Now()),
 	}}})
@@ -35,23 +36,23 @@ func (t *task) markNotReady() error {
 }
 
 // evict ends the pod: it is told why, then it is deleted.
-func (t *task) evict() error {
-	ways := map[core.Why]func(*task) error{core.ByTaint: (*task).evictByTaint, core.NodeLost: (*task).evictLost}
-	err := ways[t.Why](t)
+func (t *task) evict(ctx context.Context) error {
+	ways := map[core.Why]func(*task, context.Context) error{core.ByTaint: (*task).evictByTaint, core.NodeLost: (*task).evictLost}
+	err := ways[t.Why](t, ctx)
 	if err == nil {
 		t.parts.Meters.podDeleted(time.Since(t.added))
 	}
 	return err
 }
 
-func (t *task) evictByTaint() error {
+func (t *task) evictByTaint(ctx context.Context) error {
 	if t.settings.EvictionMethod == EvictThenDelete {
-		return t.evictThenDelete()
+		return t.evictThenDelete(ctx)
 	}
-	if gone, err := t.disrupt(); gone || err != nil {
+	if gone, err := t.disrupt(ctx); gone || err != nil {
 		return err
 	}
-	return t.deletePod()
+	return t.deletePod(ctx)
 }
 
 // recordEvent tells of the pod in an event, once however often it is tried.
@@ -62,9 +63,9 @@ func (t *task) recordEvent(w wording) {
 }
 
 // disrupt says why the pod will end: in an event, and in its status.
-func (t *task) disrupt() (gone bool, err error) {
+func (t *task) disrupt(ctx context.Context) (gone bool, err error) {
 	t.recordEvent(eventMarking)
-	return t.patchPodStatus(podStatus{Conditions: []condition{{
+	return t.patchPodStatus(ctx, podStatus{Conditions: []condition{{
 		Type: string(corev1.DisruptionTarget), Status: string(corev1.ConditionTrue),
 		Reason: reasonByTaint, Message: messageByTaint, LastTransitionTime: stamp(time.Now()),
 	}}})
@@ -74,22 +75,22 @@ func (t *task) disrupt() (gone bool, err error) {
 // is borne. Since when they do is written down in the pod for a successor, unless
 // that is of an eviction that was called off; but kube-controller-manager takes it
 // back after two minutes.
-func (t *task) evictThenDelete() error {
-	live, err := t.readPod()
+func (t *task) evictThenDelete(ctx context.Context) error {
+	live, err := t.readPod(ctx)
 	if live == nil {
 		return err
 	}
 	since := t.First
 	if told, is := disruptedSince(live); is && !told.Before(t.Due.Truncate(time.Second)) {
 		since = told
-	} else if gone, err := t.disrupt(); gone || err != nil {
+	} else if gone, err := t.disrupt(ctx); gone || err != nil {
 		return err
 	}
-	err = t.askToEvict(nil)
+	err = t.askToEvict(ctx, nil)
 	if overdue := time.Since(since) >= t.settings.EvictionWait; err == nil || errors.Is(err, core.ErrObsolete) || !overdue {
 		return err
 	}
-	return t.deletePod()
+	return t.deletePod(ctx)
 }
 
 // disruptedSince is when the pod was first told that it has to go for a taint.
@@ -104,28 +105,28 @@ func disruptedSince(p *corev1.Pod) (since time.Time, told bool) {
 }
 
 // evictLost ends a pod with its node, in the mode without taints.
-func (t *task) evictLost() error {
+func (t *task) evictLost(ctx context.Context) error {
 	t.recordEvent(eventLost)
-	gone, err := t.patchPodStatus(podStatus{Reason: reasonLost, Message: fmt.Sprintf(messageLost, t.Node, t.Pod.Name)})
+	gone, err := t.patchPodStatus(ctx, podStatus{Reason: reasonLost, Message: fmt.Sprintf(messageLost, t.Node, t.Pod.Name)})
 	if gone || err != nil {
 		return err
 	}
-	return t.deletePod()
+	return t.deletePod(ctx)
 }
 
 // softEvict asks for what the node's agent has asked for.
-func (t *task) softEvict() error {
+func (t *task) softEvict(ctx context.Context) error {
 	if t.Pod.Asked == nil {
 		return nil // withdrawn
 	}
-	return t.askToEvict(&t.Pod.Asked.GraceSeconds)
+	return t.askToEvict(ctx, &t.Pod.Asked.GraceSeconds)
 }
 
 // deleteEvictedPod deletes what is left of a pod that its node's agent evicted, if it bears
 // the mark still: it is read before, since nothing of it is urgent, and deleted as
 // it was read.
-func (t *task) deleteEvictedPod() error {
-	live, err := t.readPod()
+func (t *task) deleteEvictedPod(ctx context.Context) error {
+	live, err := t.readPod(ctx)
 	if live == nil {
 		return err
 	}
@@ -133,5 +134,5 @@ func (t *task) deleteEvictedPod() error {
 	if !marked || !since.Equal(*t.Pod.Evicted) || live.DeletionTimestamp != nil {
 		return core.ErrObsolete
 	}
-	return t.deletePodAt(&live.ResourceVersion)
+	return t.deletePodAt(ctx, &live.ResourceVersion)
 }

@@ -22,8 +22,8 @@ import (
 
 // send makes one request when it is its turn, within the timeout. The client's own
 // retries are off: they would wait in silence, beside the budget.
-func (t *task) send(r *rest.Request, into runtime.Object) error {
-	if err := t.await(); err != nil {
+func (t *task) send(ctx context.Context, r *rest.Request, into runtime.Object) error {
+	if err := t.await(ctx); err != nil {
 		return err
 	}
 	t.paid, t.granted = false, false
@@ -31,7 +31,7 @@ func (t *task) send(r *rest.Request, into runtime.Object) error {
 	if !t.lock.holds(began) {
 		return errNotLeading
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, t.settings.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.settings.RequestTimeout)
 	defer cancel()
 	answer := r.MaxRetries(0).Do(ctx)
 	err := answer.Error()
@@ -45,11 +45,11 @@ func (t *task) send(r *rest.Request, into runtime.Object) error {
 func (t *task) core() rest.Interface { return t.parts.Writing.CoreV1().RESTClient() }
 
 // readLease gets the node's lease past any cache; no time: there is none.
-func (t *task) readLease() (renewed time.Time, err error) {
+func (t *task) readLease(ctx context.Context) (renewed time.Time, err error) {
 	l := &coordinationv1.Lease{}
 	r := t.parts.Writing.CoordinationV1().RESTClient().Get().
 		Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(t.Node)
-	switch err := t.send(r, l); {
+	switch err := t.send(ctx, r, l); {
 	case isGone(err):
 		return time.Time{}, nil
 	case err != nil:
@@ -61,9 +61,9 @@ func (t *task) readLease() (renewed time.Time, err error) {
 }
 
 // readNode gets the node past any cache.
-func (t *task) readNode() (*corev1.Node, error) {
+func (t *task) readNode(ctx context.Context) (*corev1.Node, error) {
 	n := &corev1.Node{}
-	if err := t.send(t.core().Get().Resource("nodes").Name(t.Node), n); err != nil {
+	if err := t.send(ctx, t.core().Get().Resource("nodes").Name(t.Node), n); err != nil {
 		return nil, fmt.Errorf("read node %s: %w", t.Node, err)
 	}
 	if uid := t.object().UID; uid != "" && string(n.UID) != uid {
@@ -73,9 +73,9 @@ func (t *task) readNode() (*corev1.Node, error) {
 }
 
 // readPod gets what is read of the pod past any cache; nil if it is gone.
-func (t *task) readPod() (*corev1.Pod, error) {
+func (t *task) readPod(ctx context.Context) (*corev1.Pod, error) {
 	p := &slimpods.Pod{}
-	err := t.send(t.core().Get().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name), p)
+	err := t.send(ctx, t.core().Get().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name), p)
 	switch {
 	case isGone(err):
 		return nil, nil
@@ -88,7 +88,7 @@ func (t *task) readPod() (*corev1.Pod, error) {
 }
 
 // patchNode patches the node, or its status.
-func (t *task) patchNode(kind types.PatchType, subresource string, body any) error {
+func (t *task) patchNode(ctx context.Context, kind types.PatchType, subresource string, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode a patch of node %s: %w", t.Node, err)
@@ -97,19 +97,19 @@ func (t *task) patchNode(kind types.PatchType, subresource string, body any) err
 	if subresource != "" {
 		r = r.SubResource(subresource)
 	}
-	if err := t.send(r.Body(text), nil); err != nil {
+	if err := t.send(ctx, r.Body(text), nil); err != nil {
 		return fmt.Errorf("patch node %s %s: %w", t.Node, subresource, err)
 	}
 	return nil
 }
 
 // patchPodStatus patches the status of the pod. That it is gone is no error.
-func (t *task) patchPodStatus(s podStatus) (gone bool, err error) {
+func (t *task) patchPodStatus(ctx context.Context, s podStatus) (gone bool, err error) {
 	text, err := json.Marshal(podPatch{Metadata: precondition{UID: t.Pod.UID}, Status: s})
 	if err != nil {
 		return false, fmt.Errorf("encode a patch of pod %s: %w", t.Pod.Key(), err)
 	}
-	err = t.send(t.core().Patch(types.StrategicMergePatchType).Namespace(t.Pod.Namespace).
+	err = t.send(ctx, t.core().Patch(types.StrategicMergePatchType).Namespace(t.Pod.Namespace).
 		Resource("pods").Name(t.Pod.Name).SubResource("status").Body(text), nil)
 	switch {
 	case isGone(err) || isOtherUID(err):
@@ -121,43 +121,43 @@ func (t *task) patchPodStatus(s podStatus) (gone bool, err error) {
 }
 
 // deletePod deletes the pod with its own grace period. That it is gone is no error.
-func (t *task) deletePod() error { return t.deletePodAt(nil) }
+func (t *task) deletePod(ctx context.Context) error { return t.deletePodAt(ctx, nil) }
 
 // deletePodAt does so if it still has the version; nil: whichever it has.
-func (t *task) deletePodAt(version *string) error {
-	if err := t.confirm(); err != nil {
+func (t *task) deletePodAt(ctx context.Context, version *string) error {
+	if err := t.confirm(ctx); err != nil {
 		return err
 	}
 	uid := types.UID(t.Pod.UID)
-	err := t.send(t.core().Delete().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).
+	err := t.send(ctx, t.core().Delete().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: version}}), nil)
-	return t.ended("delete", err)
+	return t.ended(ctx, "delete", err)
 }
 
 // askToEvict creates a policy/v1 Eviction, with the pod's own grace period where
 // none is given. That the pod is gone is no error.
-func (t *task) askToEvict(grace *int64) error {
-	if err := t.confirm(); err != nil {
+func (t *task) askToEvict(ctx context.Context, grace *int64) error {
+	if err := t.confirm(ctx); err != nil {
 		return err
 	}
 	uid := types.UID(t.Pod.UID)
-	err := t.send(t.core().Post().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).SubResource("eviction").
+	err := t.send(ctx, t.core().Post().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).SubResource("eviction").
 		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
 		Body(&policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: t.Pod.Namespace, Name: t.Pod.Name},
 			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid}},
 		}), nil)
-	return t.ended("ask for the eviction of", err)
+	return t.ended(ctx, "ask for the eviction of", err)
 }
 
 // ended is what became of a request to end the pod: a conflict is about its UID,
 // unless the pod is there.
-func (t *task) ended(doing string, err error) error {
+func (t *task) ended(ctx context.Context, doing string, err error) error {
 	if err == nil || isGone(err) {
 		return nil
 	}
 	if apierrors.IsConflict(err) {
-		if p, failed := t.readPod(); failed == nil && p == nil {
+		if p, failed := t.readPod(ctx); failed == nil && p == nil {
 			return nil
 		}
 	}

@@ -14,52 +14,60 @@ import (
 type task struct {
 	*executor
 	*core.Action
-	class  class
-	added  time.Time
-	waited time.Duration // for the turn that is paid
-	paid   bool          // the next request has its turn already
-	begun  bool          // it had a turn
-	// patience ends when something more urgent waits for this, by hasten. Of writes to
-	// nodes.
-	patience context.Context
-	expedite context.CancelFunc
-	granted  bool   // it was asked whether it is wanted, and nothing was sent since
-	version  string // of the node when the errand began
+	class   class
+	added   time.Time
+	waited  time.Duration // for the turn that is paid
+	paid    bool          // the next request has its turn already
+	begun   bool          // it had a turn
+	granted bool          // it was asked whether it is wanted, and nothing was sent since
+	version string        // of the node when the errand began
+	// urgent is closed when something more urgent waits for this. Of writes to nodes;
+	// nil for others.
+	urgent    chan struct{}
+	expedited bool // urgent is closed; of the owner of the fleet
 }
 
 // begin waits for the first request's turn, and asks only then whether the action
 // still is to be: hours may have passed since it was decided.
-func (t *task) begin() (wanted bool) {
-	if t.await() != nil {
+func (t *task) begin(ctx context.Context) (wanted bool) {
+	if t.await(ctx) != nil {
 		return false
 	}
-	p := t.ask(false)
+	p := t.ask(ctx, false)
 	t.version = p.version
 	return p.granted
 }
 
 // confirm asks once more before a request that can not be undone: minutes may have
 // passed between two turns, and the pod's node may be back.
-func (t *task) confirm() error {
+func (t *task) confirm(ctx context.Context) error {
 	if t.granted {
 		return nil
 	}
-	if err := t.await(); err != nil {
+	if err := t.await(ctx); err != nil {
 		return err
 	}
-	if p := t.ask(true); !p.granted {
-		return cmp.Or(t.ctx.Err(), core.ErrObsolete)
+	if p := t.ask(ctx, true); !p.granted {
+		return cmp.Or(ctx.Err(), core.ErrObsolete)
 	}
 	return nil
 }
 
+// expedite has a task that is under way go before others.
+func (t *task) expedite() {
+	if !t.expedited {
+		t.expedited = true
+		close(t.urgent)
+	}
+}
+
 // ask asks the owner of the fleet, on a turn that is given back if the answer is no.
-func (t *task) ask(again bool) (p permission) {
+func (t *task) ask(ctx context.Context, again bool) (p permission) {
 	answer := make(chan permission, 1)
 	t.inbox.put(asked{by: t.executor, action: t.Action, again: again, answer: answer})
 	select {
 	case p = <-answer:
-	case <-t.ctx.Done():
+	case <-ctx.Done():
 	}
 	if t.granted = p.granted; !p.granted {
 		t.paid = false
@@ -69,12 +77,12 @@ func (t *task) ask(again bool) (p permission) {
 }
 
 // await waits for the turn of one request, unless there is one.
-func (t *task) await() error {
+func (t *task) await(ctx context.Context) error {
 	if t.paid {
 		return nil
 	}
 	began := time.Now()
-	if err := t.queue(); err != nil {
+	if err := t.queue(ctx); err != nil {
 		return err
 	}
 	t.waited, t.paid, t.begun = time.Since(began), true, true
@@ -83,15 +91,12 @@ func (t *task) await() error {
 
 // queue waits for a turn, and goes before others as soon as something waits for it
 // that does.
-func (t *task) queue() error {
-	if t.patience == nil {
-		return t.budget.take(t.ctx, rankOf(t.class, t.begun))
-	}
-	err := t.budget.take(t.patience, rankOf(t.class, t.begun))
-	if err == nil || t.ctx.Err() != nil {
+func (t *task) queue(ctx context.Context) error {
+	taken, err := t.budget.takeUnless(ctx, rankOf(t.class, t.begun), t.urgent)
+	if taken || err != nil {
 		return err
 	}
-	return t.budget.take(t.ctx, rankOf(protect, t.begun))
+	return t.budget.take(ctx, rankOf(protect, t.begun))
 }
 
 // errNotLeading is why nothing more is written by a process that was held up for
