@@ -1,5 +1,5 @@
 // Package lifecycle is the imperative shell of plimsoll controller: it feeds a
-// [fleet.Fleet] with what the API server tells of nodes, pods and leases, and
+// [core.Fleet] with what the API server tells of nodes, pods and leases, and
 // carries out what the fleet decides.
 //
 // Duties and invariants:

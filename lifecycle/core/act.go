@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Act decides what is to be done now, in the order in which it is to be done.
-// While another leads that is nothing. It costs what changed and what is due.
+// Act returns the actions that are due now, in their order; none while another process
+// leads. Its cost is that of what changed and what is due.
 func (f *Fleet) Act(now time.Time) []Action {
 	f.now = now
 	if !f.leading {
@@ -42,13 +42,13 @@ func (f *Fleet) Act(now time.Time) []Action {
 	return out
 }
 
-// touched are the hosts and pods that the next Act looks at.
+// A touched lists the nodes and pods that the next call of Act evaluates.
 type touched struct {
 	nodes []*nodeState
 	pods  []*pod
 }
 
-// clear forgets them.
+// clear empties the lists.
 func (t *touched) clear() {
 	for _, node := range t.nodes {
 		node.touched = false
@@ -61,12 +61,12 @@ func (t *touched) clear() {
 	t.nodes, t.pods = t.nodes[:0], t.pods[:0]
 }
 
-// sortTouched puts the hosts into the order of their names.
+// sortTouched sorts the touched nodes by name.
 func (f *Fleet) sortTouched() {
 	slices.SortFunc(f.touched.nodes, func(a, b *nodeState) int { return cmp.Compare(a.name, b.name) })
 }
 
-// popTimers looks at what is due.
+// popTimers touches the nodes and pods with a timer that is due.
 func (f *Fleet) popTimers() {
 	for name, ok := f.nodeTimers.Pop(f.now); ok; name, ok = f.nodeTimers.Pop(f.now) {
 		f.touch(f.nodes[name])
@@ -76,8 +76,8 @@ func (f *Fleet) popTimers() {
 	}
 }
 
-// Next is when Act could have something to do, if nothing is observed until then:
-// perhaps too early, never too late. ok is false if only an observation can.
+// Next returns when Act could have actions, if nothing is observed until then: perhaps
+// too early, never too late. ok is false if only an observation can lead to one.
 func (f *Fleet) Next() (at time.Time, ok bool) {
 	if !f.leading {
 		return time.Time{}, false
@@ -105,7 +105,8 @@ func (f *Fleet) Next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// addEvent adds to what the next Act tells; of the cluster without a host.
+// addEvent adds an event to the actions of the next Act; node is nil for one about the
+// cluster.
 func (f *Fleet) addEvent(node *nodeState, e Event, format string, values ...any) {
 	a := Action{Kind: ReportEvent, Event: e, Message: fmt.Sprintf(format, values...), at: f.now}
 	if node != nil {
@@ -114,12 +115,12 @@ func (f *Fleet) addEvent(node *nodeState, e Event, format string, values ...any)
 	f.events = append(f.events, a)
 }
 
-// newWrite is an action on a host that writes.
+// newWrite returns an action of a kind that writes to a node, and starts its write.
 func (f *Fleet) newWrite(k Kind, node *nodeState, w *write) Action {
 	return Action{Kind: k, Node: node.name, Object: node.object, id: f.start(w), at: f.now}
 }
 
-// earliest is the first of the moments that are not zero; zero if all are.
+// earliest returns the first of the times that are not zero; zero if all are.
 func earliest(moments ...time.Time) (first time.Time) {
 	for _, t := range moments {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
@@ -129,7 +130,7 @@ func earliest(moments ...time.Time) (first time.Time) {
 	return first
 }
 
-// notAfter is t, or now if t is later or was never written down.
+// notAfter returns t, or now if t is zero or later than now.
 func notAfter(now, t time.Time) time.Time {
 	if t.IsZero() || t.After(now) {
 		return now
@@ -137,5 +138,5 @@ func notAfter(now, t time.Time) time.Time {
 	return t
 }
 
-// place is the zone that a host is in.
+// place returns the zone of the node.
 func (node *nodeState) place() model.Place { return node.object.Labels.Place() }

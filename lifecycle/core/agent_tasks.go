@@ -2,7 +2,7 @@ package core
 
 import "plimsoll.dev/plimsoll/lifecycle/agents"
 
-// agentActions returns what is to be done for the agents on the nodes.
+// agentActions appends what the agents of nodes asked for, or left behind.
 func (f *Fleet) agentActions(out []Action) []Action {
 	for _, t := range f.agents.Act(f.now) {
 		a := Action{Kind: CleanUpAgent, Node: t.ClearNode, at: f.now}
@@ -29,8 +29,8 @@ func (f *Fleet) finishTask(a *Action, err error) {
 	f.agents.Finished(t, err, f.now)
 }
 
-// taskObsolete reports whether what an agent asked for, or left, need not be done any
-// more.
+// taskObsolete reports whether a request of an agent was withdrawn, or a cleanup after
+// one is not needed any more.
 func (f *Fleet) taskObsolete(a *Action) bool {
 	t := f.agentTasks[a.id]
 	if t == (agents.Task{}) {

@@ -7,10 +7,10 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Block is why a node that died does not stand in its zone's queue.
+// A Block is the reason why an unready node is not in the queue of its zone.
 type Block uint8
 
-// The holds. NotHeld is none.
+// The reasons. NotBlocked is none.
 const (
 	NotBlocked Block = iota
 	AllDisrupted
@@ -32,11 +32,11 @@ var blockTexts = [blocks]string{
 	BackingOff:       "writing its taints failed",
 }
 
-// String says it for people, "" for NotHeld.
+// String returns the reason in words, "" for NotBlocked.
 func (h Block) String() string { return blockTexts[h] }
 
-// blockedBy says why a host does not stand in the queue, and until when that is so; a
-// zero time if that is up to others.
+// blockedBy returns why a node is not in the queue, and until when; zero if no time
+// ends that.
 func (f *Fleet) blockedBy(node *nodeState) (why Block, until time.Time) {
 	if why, until = f.sparedBy(node); why != NotBlocked {
 		return why, until
@@ -52,8 +52,8 @@ func (f *Fleet) blockedBy(node *nodeState) (why Block, until time.Time) {
 	return f.secondOpinion(node)
 }
 
-// sparedBy says why nothing happens to the pods of a host that is not heard of:
-// they are not even marked.
+// sparedBy returns why the pods of an unreachable node are not even marked, and until
+// when; zero if no time ends that.
 func (f *Fleet) sparedBy(node *nodeState) (why Block, until time.Time) {
 	if !node.unknownBySilence() {
 		return NotBlocked, time.Time{}
@@ -67,8 +67,9 @@ func (f *Fleet) sparedBy(node *nodeState) (why Block, until time.Time) {
 	return NotBlocked, time.Time{}
 }
 
-// heartbeatResumed reports whether a host whose Ready is Unknown was heard within its
-// grace: it is about to write it itself. Until when is zero if that is up to it.
+// heartbeatResumed reports whether a heartbeat was received within the grace period of
+// a node that is Unknown: its kubelet is about to report Ready. until is zero if no
+// time ends that.
 func (f *Fleet) heartbeatResumed(node *nodeState) (heard bool, until time.Time) {
 	switch until = f.graceEnd(node); {
 	case !node.unknownBySilence():
@@ -79,7 +80,8 @@ func (f *Fleet) heartbeatResumed(node *nodeState) (heard bool, until time.Time) 
 	return until.After(f.now), until
 }
 
-// secondOpinion asks the host's agent.
+// secondOpinion reports whether the node's agent is alive, for as long as the policy
+// lets it block evictions.
 func (f *Fleet) secondOpinion(node *nodeState) (why Block, until time.Time) {
 	if f.policy.SecondOpinion <= 0 || !node.unknownBySilence() {
 		return NotBlocked, time.Time{}
@@ -92,8 +94,8 @@ func (f *Fleet) secondOpinion(node *nodeState) (why Block, until time.Time) {
 	return AgentAlive, earliest(last, silent)
 }
 
-// autonomy is until when a host's pods stay though it is not heard of; ever says
-// that they always do.
+// autonomy returns until when the pods of an unreachable node stay; ever reports that
+// they always do.
 func (f *Fleet) autonomy(node *nodeState) (until time.Time, ever bool) {
 	lasts := min(node.object.Autonomy, f.policy.AutonomyLongest)
 	last, ok := f.heartbeats.Last(node.name)
@@ -106,8 +108,8 @@ func (f *Fleet) autonomy(node *nodeState) (until time.Time, ever bool) {
 	return last.Add(lasts), false
 }
 
-// paused reports whether the host's zone is disrupted, and evictions wait for
-// that to end.
+// paused reports whether evictions of the node's pods wait for the end of a disruption
+// of its zone.
 func (f *Fleet) paused(node *nodeState) bool {
 	if !f.policy.PauseDisrupted {
 		return false

@@ -7,13 +7,13 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// budgets are what holds for the whole cluster.
+// budgets are the limits that count the nodes of the whole cluster.
 type budgets struct {
-	counted, unready int // those that count for zones
+	counted, unready int // nodes that count for zones
 	allDisrupted     bool
-	exceeded         bool      // MostUnhealthy is exceeded, or was until shortly
-	belowSince       time.Time // not exceeded since; zero: it is
-	breaker          bool      // it was open when it was looked at last
+	exceeded         bool      // MostUnhealthy is exceeded, or was within StormCooldown
+	belowSince       time.Time // since when it is not exceeded; zero: it is
+	breaker          bool      // it was open at the latest check
 }
 
 func (b *budgets) count(was, is membership) {
@@ -35,8 +35,8 @@ func (b *budgets) next(p *Policy) (at time.Time, ok bool) {
 	return b.belowSince.Add(p.StormCooldown), b.exceeded && !b.belowSince.IsZero()
 }
 
-// updateZones finds states and rates of zones, and what holds for the whole cluster,
-// and has all looked at that are concerned by what changed.
+// updateZones updates the states and rates of zones and the limits of the cluster, and
+// touches the nodes that a change affects.
 func (f *Fleet) updateZones(out []Action) []Action {
 	f.adopt()
 	changes := f.zones.Update(f.now)
@@ -59,8 +59,8 @@ func (f *Fleet) updateZones(out []Action) []Action {
 	return out
 }
 
-// updateExceeded compares the unready nodes with what is allowed, and reports whether
-// that came out differently than before.
+// updateExceeded compares the number of unready nodes with MostUnhealthy, and reports
+// whether the result changed.
 func (f *Fleet) updateExceeded() (changed bool) {
 	b := &f.budgets
 	if f.policy.MostUnhealthy.exceeded(b.unready, b.counted) {
@@ -83,7 +83,7 @@ func (f *Fleet) updateExceeded() (changed bool) {
 	return true
 }
 
-// reportBreaker tells when the breaker of the evidence opens and closes.
+// reportBreaker adds an event when the breaker of the checker opened or closed.
 func (f *Fleet) reportBreaker() {
 	open, _, why := f.checker.Breaker()
 	if open == f.budgets.breaker {
@@ -98,18 +98,18 @@ func (f *Fleet) reportBreaker() {
 	f.addEvent(nil, BreakerClosed, "")
 }
 
-// recovery spreads the return of nodes to service after the breaker was open: all
-// pods that come back at once are a storm of their own.
+// A recovery limits the rate of untainted nodes after the breaker was open: all pods
+// that come back at once would be a storm of their own.
 type recovery struct {
 	limited bool
-	waiting *timerqueue.Queue[string] // hosts, by when they recovered
-	next    time.Time                 // the next may go
+	waiting *timerqueue.Queue[string] // nodes, by the time of their recovery
+	next    time.Time                 // the next node may be untainted
 }
 
-// due is when the next host may be freed.
+// due returns when the next node may be untainted.
 func (r *recovery) due() (at time.Time, ok bool) { return r.next, r.waiting.Len() > 0 }
 
-// grantUntaints frees the hosts whose turn it is.
+// grantUntaints allows nodes to be untainted, as far as the rate does.
 func (f *Fleet) grantUntaints() {
 	r := &f.recovery
 	for r.waiting.Len() > 0 && !r.next.After(f.now) {

@@ -7,15 +7,15 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// What is said with conditions that become Unknown.
+// Messages of conditions that become Unknown.
 const (
 	neverPosted   = "Kubelet never posted node status."
 	stoppedPosted = "Kubelet stopped posting node status."
 	agentLives    = " The node's Plimsoll agent is alive: its pods stay for the time being."
 )
 
-// detect finds who fell silent and who of them is dead, and asks for the reads
-// that it takes to know.
+// detect marks nodes with missing heartbeats as suspected and handles confirmed losses.
+// It returns the reads of leases that confirmations take.
 func (f *Fleet) detect() (reads []Action) {
 	for _, name := range f.heartbeats.Silent(f.now) {
 		if node := f.nodes[name]; node != nil && node.object != nil {
@@ -36,8 +36,8 @@ func (f *Fleet) detect() (reads []Action) {
 	return reads
 }
 
-// suspect takes in that a host is silent. It takes no evidence if the API says so
-// already: whoever wrote that had it, and what is old news is no storm.
+// suspect handles missing heartbeats of a node. The loss needs no check if the API
+// shows it: the writer of that has confirmed it, and old news is no storm.
 func (f *Fleet) suspect(node *nodeState) {
 	healthTable.move(&node.health, heartbeatsMissed)
 	f.silentNodes[node.name] = node
@@ -49,7 +49,7 @@ func (f *Fleet) suspect(node *nodeState) {
 	f.touch(node)
 }
 
-// declareLost is the verdict: a silent host is dead.
+// declareLost handles the confirmed loss of a node.
 func (f *Fleet) declareLost(node *nodeState) {
 	if wasLost := node.health.lost(); healthTable.move(&node.health, lossConfirmed) && !wasLost {
 		node.lostAt, node.lastReport = f.now, node.object.Conditions[model.Ready]
@@ -57,8 +57,8 @@ func (f *Fleet) declareLost(node *nodeState) {
 	f.touch(node)
 }
 
-// evaluate brings what is believed of a host up to date, counts it, and returns its
-// conditions if they are to be written.
+// evaluate updates the view of a node and its counts, and appends the write of its
+// conditions if one is due.
 func (f *Fleet) evaluate(node *nodeState, out []Action) []Action {
 	if node.object == nil {
 		return out
@@ -84,15 +84,15 @@ func (f *Fleet) evaluate(node *nodeState, out []Action) []Action {
 	return out
 }
 
-// lossUnpublished reports whether a host was heard again before anybody was told that
-// it was lost. After that it takes a Ready that it writes itself.
+// lossUnpublished reports whether nothing of a loss was written, so that a heartbeat is
+// enough to withdraw it. After a write only a Ready of the node itself ends it.
 func (node *nodeState) lossUnpublished() bool {
 	believed := func(b pendingWrite) bool { return b.action.Kind == MarkUnknown }
 	return !node.statusWrite.underWay() && !slices.ContainsFunc(node.pendingWrites, believed) &&
 		node.object.Conditions[model.Ready].Status != model.Unknown
 }
 
-// unknownConditions are the conditions that are not Unknown in the API yet.
+// unknownConditions returns the conditions that the API does not show as Unknown yet.
 func (f *Fleet) unknownConditions(node *nodeState) (conditions []UnknownCondition) {
 	for t := range model.Silenced {
 		c := &node.object.Conditions[t]
@@ -114,8 +114,8 @@ func (f *Fleet) unknownConditions(node *nodeState) (conditions []UnknownConditio
 	return conditions
 }
 
-// countNode says to zones and budgets what the host is, and keeps since when it is
-// not ready.
+// countNode updates the counts of the node's zone and of the cluster, and since when
+// the node is unready.
 func (f *Fleet) countNode(node *nodeState) {
 	was, is := node.counts, membership{node.ready(), !node.object.Labels.Excluded, true}
 	f.zones.Set(node.name, node.place(), is.ready == model.True, is.counted)
@@ -140,9 +140,8 @@ func (f *Fleet) countNode(node *nodeState) {
 	f.recovery.waiting.Remove(node.name)
 }
 
-// unreadyStart is since when a host is not ready: what the API says of one that is seen
-// for the first time, as it was decided then; the end of its grace for one that
-// was lost; and now for one that says so itself.
+// unreadyStart returns since when a node is unready: as the API shows it for one that
+// is seen for the first time; the end of its grace period for a lost one; else now.
 func (f *Fleet) unreadyStart(node *nodeState) time.Time {
 	r := &node.object.Conditions[model.Ready]
 	switch {
@@ -154,7 +153,7 @@ func (f *Fleet) unreadyStart(node *nodeState) time.Time {
 	return f.now
 }
 
-// graceEnd is when a host's grace is over, if it is not heard of again.
+// graceEnd returns when a node's grace period ends without a further heartbeat.
 func (f *Fleet) graceEnd(node *nodeState) time.Time {
 	last, ok := f.heartbeats.Last(node.name)
 	if !ok {
@@ -166,7 +165,7 @@ func (f *Fleet) graceEnd(node *nodeState) time.Time {
 	return last.Add(f.policy.Health.Grace)
 }
 
-// recovered ends what was decided about a host's pods because it was not ready.
+// recovered resets what was decided about a node because it was unready.
 func (f *Fleet) recovered(node *nodeState) {
 	node.unreadySince, node.reportedSecondOpinion = time.Time{}, false
 	healthTable.move(&node.health, readyAgain)

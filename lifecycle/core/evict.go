@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// updateEvictingTaints finds by which taints a host's pods are evicted, and looks at them all if
-// that changed.
+// updateEvictingTaints finds the taints that evict the node's pods, and touches all of
+// them if that changed.
 func (f *Fleet) updateEvictingTaints(node *nodeState) {
 	driving, held := f.evictingTaints(node)
 	if !node.timersStale && held == node.taintsHeld && slices.Equal(driving, node.evictingTaints) {
@@ -22,8 +22,8 @@ func (f *Fleet) updateEvictingTaints(node *nodeState) {
 	}
 }
 
-// evictingTaints are the taints by which a host's pods are evicted; held says that there
-// are others, by which they are not for the moment.
+// evictingTaints returns the taints that evict the node's pods; held reports that
+// others do not at present.
 func (f *Fleet) evictingTaints(node *nodeState) (driving []model.Taint, held bool) {
 	if !f.policy.TaintEvictions || node.object == nil {
 		return nil, false
@@ -34,7 +34,7 @@ func (f *Fleet) evictingTaints(node *nodeState) (driving []model.Taint, held boo
 		case !ownNoExecute(&t) || !f.policy.NoExecute:
 			driving = append(driving, t)
 		case node.ready() == model.True || f.budgets.allDisrupted:
-			// It is on its way out, and drives nobody off any more.
+			// It is about to be removed, and evicts no pods any more.
 		case f.holdsBack(node, &t):
 			held = true
 		default:
@@ -45,9 +45,9 @@ func (f *Fleet) evictingTaints(node *nodeState) (driving []model.Taint, held boo
 	return driving, held
 }
 
-// holdsBack reports whether one of our taints drives nobody off for the moment.
-// That a lease is dated within the grace, after a takeover, is not enough: it is
-// the node's clock that says so, and the taint is there.
+// holdsBack reports whether one of our taints evicts no pods at present. After a
+// takeover, the date of a lease within the grace period is not enough for that: the
+// node's clock wrote it, and the taint is there.
 func (f *Fleet) holdsBack(node *nodeState, t *model.Taint) bool {
 	if f.budgets.exceeded || f.paused(node) {
 		return true
@@ -56,16 +56,15 @@ func (f *Fleet) holdsBack(node *nodeState, t *model.Taint) bool {
 	return why == HeartbeatResumed && node.health.resumed() || why == Autonomous && t.Key == model.KeyUnreachable
 }
 
-// taintsInFlight reports whether the taints that drive pods off the host are being
-// written: by which ones they go, if they do, is known after that, and all of its
-// pods are looked at then.
+// taintsInFlight reports whether a write of the taints that evict pods is under way.
+// Its result decides whether and when the pods go, so all of them are touched after it.
 func (node *nodeState) taintsInFlight() bool {
 	is := node.taintWrite.underWay() && node.taintWrite.noExecute
 	node.timersStale = node.timersStale || is
 	return is
 }
 
-// A departure is the end of a pod, or the end of what would have been one.
+// A departure is the eviction of a pod, or the end of a scheduled one.
 type departure struct {
 	at        time.Time
 	pod       *pod
@@ -73,12 +72,12 @@ type departure struct {
 	calledOff bool
 }
 
-// schedule sets a pod's timer by what holds now, and returns a departure if that
-// calls one off.
+// schedule sets or cancels a pod's timer, and appends a departure if that cancels its
+// eviction.
 func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 	uid, writes := p.object.UID, f.podWrites[p.object.UID]
 	if writes != nil && writes.evict.underWay() {
-		return leaving // it is decided, and what comes of it is known soon
+		return leaving // its result is known soon
 	}
 	if p.node.taintsInFlight() {
 		return leaving
@@ -93,7 +92,7 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 		return leaving
 	}
 	f.timers.Cancel(uid)
-	if p.scheduled && writes != nil { // another one begins anew
+	if p.scheduled && writes != nil { // a later eviction starts without backoff
 		writes.evict = write{}
 		f.scheduleRetry(uid, writes)
 	}
@@ -104,7 +103,7 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 	return leaving
 }
 
-// due are the pods whose time has come.
+// due appends the pods with a timer that is due.
 func (f *Fleet) due(leaving []departure) []departure {
 	for _, uid := range f.timers.Due(f.now) {
 		p := f.pods[uid]
@@ -118,7 +117,7 @@ func (f *Fleet) due(leaving []departure) []departure {
 	return leaving
 }
 
-// evict returns what becomes of pods whose time has come, or never will.
+// evict appends the evictions of the pods that are due, and their cancellations.
 func (f *Fleet) evict(out []Action) []Action {
 	f.departures = f.due(f.departures)
 	slices.SortStableFunc(f.departures, func(a, b departure) int { return cmp.Or(a.at.Compare(b.at), byKey(a.pod, b.pod)) })

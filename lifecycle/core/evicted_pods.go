@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// deleteEvictedPods returns the evicted pods whose objects are to be deleted now. None is while
-// what is observed may be out of date.
+// deleteEvictedPods appends the deletions of evicted pods that are due; none while the
+// observations may be out of date.
 func (f *Fleet) deleteEvictedPods(out []Action) []Action {
 	if sees, _ := f.checker.Sees(f.now); !sees {
 		return out
@@ -19,8 +19,8 @@ func (f *Fleet) deleteEvictedPods(out []Action) []Action {
 	return out
 }
 
-// nextEvictedPod is when clear could have something to return; ok is false if only an
-// observation can lead to that.
+// nextEvictedPod returns when deleteEvictedPods could have something to append; ok is
+// false if only an observation can lead to that.
 func (f *Fleet) nextEvictedPod() (at time.Time, ok bool) {
 	if at, ok = f.evictedPods.Next(); !ok {
 		return at, false
@@ -32,7 +32,7 @@ func (f *Fleet) nextEvictedPod() (at time.Time, ok bool) {
 	return at, true
 }
 
-// keepsEvictedPod reports whether an evicted pod may stay for the time being after all.
+// keepsEvictedPod reports whether an evicted pod must not be deleted at present.
 func (f *Fleet) keepsEvictedPod(a *Action) bool {
 	sees, _ := f.checker.Sees(f.now)
 	return !sees || !f.evictedPods.Wanted(a.Pod.UID, f.now)

@@ -13,36 +13,36 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Fleet is all nodes and pods, and what was decided about them. It is not safe
-// for concurrent use. See [New].
+// A Fleet holds all nodes and pods, and the decisions about them. It is not safe for
+// concurrent use. See [New].
 type Fleet struct {
 	policy Policy
 
-	// What is observed, whoever leads.
+	// Observations, also while another process leads.
 	heartbeats  *heartbeat.Watch
 	agents      *agents.Watch
 	evictedPods *podgc.Watch
 	nodes       map[string]*nodeState
-	nodeCount   int             // hosts with an object
+	nodeCount   int             // nodes with an object
 	pods        map[string]*pod // by UID
 
-	// What is decided, by the leader only.
+	// Decisions, of the leader only.
 	checker  *confirm.Checker
 	zones    *zones.Zones
 	timers   *evictions.Timers
 	budgets  budgets
 	recovery recovery
-	takeover *takeover // nil: it is over
+	takeover *takeover // nil: there is none to make
 
 	leading bool
 	now     time.Time // of the latest call
 
-	silentNodes map[string]*nodeState // health says so
+	silentNodes map[string]*nodeState // their heartbeats are missing
 	affected    map[string]*nodeState // not ready, or with one of our NoExecute taints
 
-	nodeTimers *timerqueue.Queue[string] // hosts to be looked at again, by name
-	podRetries *timerqueue.Queue[string] // pods to be looked at again, by UID
-	podWrites  map[string]*podWrites     // writes to pods under way or to be repeated, by UID
+	nodeTimers *timerqueue.Queue[string] // nodes to be evaluated at a time, by name
+	podRetries *timerqueue.Queue[string] // pods to be evaluated at a time, by UID
+	podWrites  map[string]*podWrites     // under way or to be repeated, by UID
 	agentTasks map[uint64]agents.Task    // under way
 	touched    touched
 
@@ -51,7 +51,7 @@ type Fleet struct {
 	lastID     uint64      // of writes
 }
 
-// New makes a fleet that has seen nothing and does not lead.
+// New returns a fleet without observations that does not lead.
 func New(p Policy) *Fleet {
 	f := &Fleet{
 		policy:      p,
@@ -68,7 +68,7 @@ func New(p Policy) *Fleet {
 	return f
 }
 
-// resetDecisions forgets all decisions, and no outage.
+// resetDecisions discards all decisions. Outages that were observed stay.
 func (f *Fleet) resetDecisions() {
 	f.checker = f.checker.Anew()
 	f.zones = zones.New(f.policy.Zones)
@@ -82,12 +82,12 @@ func (f *Fleet) resetDecisions() {
 	f.events = nil
 }
 
-// Node takes in a node that was seen for the first time or changed. The value is
-// kept, and must not be changed afterwards.
+// Node handles a node that is new or changed. The value is stored, and must not be
+// changed afterwards.
 func (f *Fleet) Node(n *model.Node, now time.Time) { f.NodeSeen(n, now, now) }
 
-// NodeSeen does the same for a node that was seen at a moment before now, which is
-// when it was heard if this is a sign of life.
+// NodeSeen does the same for a node that was observed before now: a sign of life in it
+// counts from that moment.
 func (f *Fleet) NodeSeen(n *model.Node, seen, now time.Time) {
 	f.now = now
 	node := f.ensureNode(n.Name)
@@ -111,7 +111,7 @@ func (f *Fleet) NodeSeen(n *model.Node, seen, now time.Time) {
 	f.touch(node)
 }
 
-// NodeGone takes in that a node's object was deleted. Its pods are still there.
+// NodeGone handles the deletion of a node's object. Its pods stay.
 func (f *Fleet) NodeGone(name string, now time.Time) {
 	f.now = now
 	f.heartbeats.Forget(name)
@@ -124,11 +124,10 @@ func (f *Fleet) NodeGone(name string, now time.Time) {
 	f.dropEmpty(node)
 }
 
-// Renewed takes in a node's lease with this renewTime, whether it changed or not,
-// that was seen at a moment before now, or now: the node is silent a grace after
-// that, however late this is called. Of one node's moments none is earlier than the
-// one before. It may come before its node. It is O(1), and allocates nothing for a
-// node that is known and not silent.
+// Renewed handles a node's lease with this renewTime, changed or not, that was observed
+// at a moment before now, or now: the grace period begins then, however late the call
+// is. The moments of one node never decrease. The lease may be observed before its
+// node. Renewed is O(1), and allocates nothing for a node that is known and not silent.
 func (f *Fleet) Renewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
 	f.heartbeats.Renewed(name, renewTime, seen)
@@ -141,13 +140,13 @@ func (f *Fleet) Renewed(name string, renewTime, seen, now time.Time) {
 	}
 }
 
-// Unleased takes in that a node's lease was deleted.
+// Unleased handles the deletion of a node's lease.
 func (f *Fleet) Unleased(name string, now time.Time) {
 	f.now = now
 	f.heartbeats.Unleased(name, now)
 }
 
-// AgentRenewed takes in the lease of the node's Plimsoll agent, see [Fleet.Renewed].
+// AgentRenewed handles the lease of the node's Plimsoll agent, see [Fleet.Renewed].
 func (f *Fleet) AgentRenewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
 	f.agents.Renewed(name, renewTime, seen)
@@ -158,7 +157,7 @@ func (f *Fleet) AgentRenewed(name string, renewTime, seen, now time.Time) {
 	}
 }
 
-// AgentUnleased takes in that the lease of the node's Plimsoll agent was deleted.
+// AgentUnleased handles the deletion of the lease of the node's Plimsoll agent.
 func (f *Fleet) AgentUnleased(name string, now time.Time) {
 	f.now = now
 	f.agents.Unleased(name, now)
@@ -167,15 +166,15 @@ func (f *Fleet) AgentUnleased(name string, now time.Time) {
 	}
 }
 
-// Unreachable takes in that the API server does not answer: a list, a watch or
-// the election failed.
+// Unreachable handles an API server that does not answer: a list, a watch or the
+// election failed.
 func (f *Fleet) Unreachable(now time.Time) {
 	f.now = now
 	f.checker.Unreachable(now)
 }
 
-// LeaseRead takes in what a live read of a node's lease came to, which a
-// ReadLease asked for: a zero renewTime without an error says that there is none.
+// LeaseRead handles the result of a ReadLease: a zero renewTime without an error means
+// that there is no lease.
 func (f *Fleet) LeaseRead(name string, renewTime time.Time, err error, now time.Time) {
 	f.now = now
 	if err != nil {
@@ -195,7 +194,7 @@ func (f *Fleet) LeaseRead(name string, renewTime time.Time, err error, now time.
 	}
 }
 
-// endSilence ends the silence of a host that was heard.
+// endSilence handles a sign of life of a silent node.
 func (f *Fleet) endSilence(node *nodeState) {
 	if !node.health.silent() || f.heartbeats.IsSilent(node.name) {
 		return

@@ -6,15 +6,15 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// legacyDue reports whether a host that is not ready has been so for long enough to
-// lose its pods, and has any to lose.
+// legacyDue reports whether a node has been unready for PodEvictionTimeout and has pods
+// to evict.
 func (f *Fleet) legacyDue(node *nodeState) bool {
 	at, ok := f.legacyDeadline(node)
 	return ok && !at.After(f.now) && f.hasMovablePods(node)
 }
 
-// legacyDeadline is when a host has been dead for PodEvictionTimeout: since its last sign
-// of life, or since it said itself that it is not ready.
+// legacyDeadline returns when a node will have been unready for PodEvictionTimeout:
+// since its last sign of life, or since it reported False.
 func (f *Fleet) legacyDeadline(node *nodeState) (at time.Time, ok bool) {
 	if !f.policy.LegacyEvictions || node.queue == statePodsEvicted {
 		return time.Time{}, false
@@ -30,7 +30,7 @@ func (f *Fleet) legacyDeadline(node *nodeState) (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// hasMovablePods reports whether a host has pods that eviction is for.
+// hasMovablePods reports whether a node has pods to evict.
 func (f *Fleet) hasMovablePods(node *nodeState) bool {
 	for _, p := range node.pods {
 		if p.movable() {
@@ -40,11 +40,11 @@ func (f *Fleet) hasMovablePods(node *nodeState) bool {
 	return false
 }
 
-// movable reports whether a pod is evicted with its node: those of DaemonSets
-// would come back to it.
+// movable reports whether a pod is evicted with its node. One of a DaemonSet would be
+// recreated there.
 func (p *pod) movable() bool { return !p.object.Daemon && !p.object.Finished && !p.object.Deleting }
 
-// evictAllPods evicts all pods of a host whose turn it is.
+// evictAllPods spends a node's token on the eviction of all its pods.
 func (f *Fleet) evictAllPods(node *nodeState) {
 	queueTable.move(&node.queue, podsEvicted)
 	f.addEvent(node, DeletingAllPods, "Deleting all Pods from Node %s.", node.name)
@@ -53,7 +53,7 @@ func (f *Fleet) evictAllPods(node *nodeState) {
 	}
 }
 
-// evictWithNode evicts a pod of a host whose turn has come, now or long ago.
+// evictWithNode appends the departure of a pod of such a node.
 func (f *Fleet) evictWithNode(p *pod, leaving []departure) []departure {
 	if p.node.queue != statePodsEvicted || !p.movable() {
 		return leaving

@@ -38,14 +38,14 @@ type nodeState struct {
 	touched        bool          // the node is in the list of touched ones
 }
 
-// A membership is what a host counts as.
+// A membership is what a node counts as in its zone and the cluster.
 type membership struct {
 	ready   model.Status
 	counted bool
 	known   bool // false: it does not count at all
 }
 
-// ensureNode is that of the name, made if there is none.
+// ensureNode returns the node of the name, and creates it if there is none.
 func (f *Fleet) ensureNode(name string) *nodeState {
 	node := f.nodes[name]
 	if node == nil {
@@ -55,7 +55,7 @@ func (f *Fleet) ensureNode(name string) *nodeState {
 	return node
 }
 
-// dropEmpty forgets a host without an object and pods.
+// dropEmpty drops a node without an object and pods.
 func (f *Fleet) dropEmpty(node *nodeState) {
 	if node.object == nil && len(node.pods) == 0 && f.nodes[node.name] == node {
 		delete(f.nodes, node.name)
@@ -63,7 +63,7 @@ func (f *Fleet) dropEmpty(node *nodeState) {
 	}
 }
 
-// touch puts a host among those that the next Act looks at.
+// touch has the next call of Act evaluate a node.
 func (f *Fleet) touch(node *nodeState) {
 	if f.leading && !node.touched {
 		node.touched = true
@@ -71,8 +71,8 @@ func (f *Fleet) touch(node *nodeState) {
 	}
 }
 
-// resetNode ends all that was decided about a host whose object is gone, or is
-// another now: nothing is inherited.
+// resetNode discards everything but the pods of a node whose object is gone, or was
+// replaced by another of its name.
 func (f *Fleet) resetNode(node *nodeState) {
 	f.nodeCount--
 	if f.leading {
@@ -93,7 +93,7 @@ func (f *Fleet) resetNode(node *nodeState) {
 	f.touch(node)
 }
 
-// ready is the host's effective Ready.
+// ready returns the effective Ready of the node, of its view.
 func (node *nodeState) ready() model.Status {
 	if node.view == nil {
 		return model.Absent
@@ -101,14 +101,14 @@ func (node *nodeState) ready() model.Status {
 	return node.view.Conditions[model.Ready].Status
 }
 
-// unready reports whether the host says, or is said, not to be ready.
+// unready reports whether the effective Ready is False or Unknown.
 func (node *nodeState) unready() bool {
 	r := node.ready()
 	return r == model.False || r == model.Unknown
 }
 
-// unknownBySilence reports whether the host's Ready is Unknown because it was not heard,
-// and not because it says so itself.
+// unknownBySilence reports whether Ready is Unknown for missing heartbeats, and not by
+// the node's own report.
 func (node *nodeState) unknownBySilence() bool {
 	if node.ready() != model.Unknown {
 		return false
@@ -116,7 +116,7 @@ func (node *nodeState) unknownBySilence() bool {
 	return node.health.lost() || node.view.Conditions[model.Ready].Unheard()
 }
 
-// hasNoExecute reports whether the host has one of our NoExecute taints.
+// hasNoExecute reports whether the node has one of our NoExecute taints.
 func (node *nodeState) hasNoExecute() bool {
 	if node.view == nil {
 		return false
@@ -129,8 +129,8 @@ func (node *nodeState) hasNoExecute() bool {
 	return false
 }
 
-// ownNoExecute reports whether the taint is one of the two that drive pods off a node
-// that died.
+// ownNoExecute reports whether the taint is one of the two that evict pods of an
+// unready node.
 func ownNoExecute(t *model.Taint) bool {
 	return t.Is(model.KeyNotReady, model.NoExecute) || t.Is(model.KeyUnreachable, model.NoExecute)
 }

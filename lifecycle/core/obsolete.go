@@ -7,10 +7,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Obsolete reports whether an action that Act returned is no longer wanted,
-// because of what was observed since. Who lets actions wait asks this right
-// before carrying one out, and finishes those that are overtaken with
-// [ErrOvertaken].
+// Obsolete reports whether an action that Act returned is no longer wanted, because of
+// what was observed since. An executor that queues actions calls it right before it
+// carries one out, and finishes an obsolete one with [ErrObsolete].
 func (f *Fleet) Obsolete(a *Action, now time.Time) bool {
 	f.now = now
 	if !f.leading {
@@ -31,8 +30,8 @@ func (f *Fleet) Obsolete(a *Action, now time.Time) bool {
 	return false
 }
 
-// nodeActionObsolete reports whether a host is no longer in the state for which the action
-// was decided.
+// nodeActionObsolete reports whether a node left the state that the action was decided
+// for.
 func (f *Fleet) nodeActionObsolete(node *nodeState, a *Action) bool {
 	switch {
 	case a.Kind == ReadLease:
@@ -56,8 +55,8 @@ func (f *Fleet) nodeActionObsolete(node *nodeState, a *Action) bool {
 	return false
 }
 
-// taintUnfounded reports whether there is no reason any more to add a taint that says
-// that the host is not ready, or not heard of.
+// taintUnfounded reports whether there is no reason left to add a taint for a node that
+// is not ready or unreachable.
 func (f *Fleet) taintUnfounded(node *nodeState, t *model.Taint) bool {
 	if t.Key != model.KeyNotReady && t.Key != model.KeyUnreachable {
 		return false
@@ -66,7 +65,7 @@ func (f *Fleet) taintUnfounded(node *nodeState, t *model.Taint) bool {
 	return model.KeyOf(node.ready()) != t.Key || heard || t.Effect == model.NoExecute && f.budgets.allDisrupted
 }
 
-// podActionObsolete reports whether a pod may stay as it is after all.
+// podActionObsolete reports whether a pod may stay as it is.
 func (f *Fleet) podActionObsolete(p *pod, a *Action) bool {
 	node := p.node
 	heard := false

@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// watchLag is how long an object that does not show a write of ours is taken for
-// older than the write. Watches lag by less.
+// watchLag is how long an object that does not show a write of ours counts as older
+// than the write. Watches lag by less.
 const watchLag = 10 * time.Second
 
 // A pendingWrite is a write that succeeded and that the object does not show yet.
@@ -18,7 +18,7 @@ type pendingWrite struct {
 	until  time.Time
 }
 
-// observe takes in the host's object.
+// observe stores the node's object and drops the pending writes that it shows.
 func (node *nodeState) observe(n *model.Node, now time.Time) {
 	was := node.object
 	node.object = n
@@ -28,7 +28,7 @@ func (node *nodeState) observe(n *model.Node, now time.Time) {
 	r := n.Conditions[model.Ready].Status
 	reports := r == model.True || r == model.False
 	if reports && (back || was != nil && was.Conditions[model.Ready].Status != r) {
-		node.resetMarks() // also if it is Unknown again before anything followed from that
+		node.resetMarks() // also if it is Unknown again before the next Act
 	}
 	if back {
 		healthTable.move(&node.health, readyReported)
@@ -40,18 +40,19 @@ func (node *nodeState) observe(n *model.Node, now time.Time) {
 	node.refreshView()
 }
 
-// reportedSinceLost reports whether the host itself wrote Ready since it was lost.
+// reportedSinceLost reports whether the node itself wrote Ready since it was lost.
 func (node *nodeState) reportedSinceLost() bool {
 	r := node.object.Conditions[model.Ready]
 	own := r.Reason != model.ReasonStatusUnknown && r.Reason != model.ReasonStatusNeverUpdated
 	return r.Status != model.Absent && own && !sameReport(&r, &node.lastReport)
 }
 
+// sameReport reports whether two conditions are the same write of a node.
 func sameReport(a, b *model.Condition) bool {
 	return a.Status == b.Status && a.Heartbeat.Equal(b.Heartbeat) && a.Transition.Equal(b.Transition)
 }
 
-// addPendingWrite takes in that a write of the host succeeded.
+// addPendingWrite stores a write that succeeded.
 func (node *nodeState) addPendingWrite(a *Action, now time.Time) {
 	if node.object != nil && (len(node.pendingWrites) > 0 || !reflects(node.object, a)) {
 		node.pendingWrites = append(node.pendingWrites, pendingWrite{a, now, now.Add(watchLag)})
@@ -59,7 +60,7 @@ func (node *nodeState) addPendingWrite(a *Action, now time.Time) {
 	}
 }
 
-// dropOutdatedWrites drops what should have been seen by now.
+// dropOutdatedWrites drops the pending writes that the object should have shown by now.
 func (node *nodeState) dropOutdatedWrites(now time.Time) {
 	for len(node.pendingWrites) > 0 && !node.pendingWrites[0].until.After(now) {
 		node.pendingWrites = node.pendingWrites[1:]
@@ -69,7 +70,7 @@ func (node *nodeState) dropOutdatedWrites(now time.Time) {
 	}
 }
 
-// setUnknown makes those conditions Unknown that a node does not report any more.
+// setUnknown sets the conditions to Unknown that a lost node does not report any more.
 func setUnknown(n *model.Node, since time.Time) {
 	for t := range model.Silenced {
 		if c := &n.Conditions[t]; c.Status != model.Unknown {
@@ -78,7 +79,7 @@ func setUnknown(n *model.Node, since time.Time) {
 	}
 }
 
-// unknownCondition is a condition whose node fell silent.
+// unknownCondition returns a condition of a node that is lost.
 func unknownCondition(c *model.Condition, since time.Time) model.Condition {
 	s := model.Condition{Status: model.Unknown, Heartbeat: c.Heartbeat, Transition: since, Reason: model.ReasonStatusUnknown}
 	if c.Status == model.Absent {
@@ -94,8 +95,8 @@ func reflects(n *model.Node, a *Action) bool {
 	return !applyTo(a, a.at, &after)
 }
 
-// applyTo does to a node what the action does to its object at that moment, and
-// reports whether that changed anything. The node's taints must not be shared.
+// applyTo changes a node as the action changes its object at that moment, and reports
+// whether that made a difference. The node's taints must not be shared.
 func applyTo(a *Action, at time.Time, n *model.Node) (changed bool) {
 	for i := range a.Conditions {
 		c := &n.Conditions[a.Conditions[i].Type]
@@ -116,6 +117,7 @@ func applyTo(a *Action, at time.Time, n *model.Node) (changed bool) {
 	return applyLabels(a, &n.Labels) || changed
 }
 
+// applyLabels does the same to labels.
 func applyLabels(a *Action, l *model.Labels) (changed bool) {
 	for _, c := range a.Labels {
 		label := &l.OldOS

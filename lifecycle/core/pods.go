@@ -8,18 +8,18 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A pod is one that is bound to a node. There are millions: it is small.
+// A pod is one that is bound to a node. It is small, since there are millions.
 type pod struct {
 	object    *model.Pod
-	node      *nodeState // nil: it is gone
-	index     int32      // among its host's pods
-	marked    bool       // not ready, since its host is not
-	scheduled bool       // its eviction is to come
-	touched   bool       // in the list of those to be looked at
+	node      *nodeState // nil: the pod is gone
+	index     int32      // among its node's pods
+	marked    bool       // as not ready, because its node is Unknown
+	scheduled bool       // it has an eviction to come
+	touched   bool       // it is in the list of touched ones
 }
 
-// Pod takes in a pod that is bound to a node, seen for the first time or changed.
-// The value is kept, and must not be changed afterwards.
+// Pod handles a pod that is bound to a node and is new or changed. The value is stored,
+// and must not be changed afterwards.
 func (f *Fleet) Pod(p *model.Pod, now time.Time) {
 	f.now = now
 	f.agents.Pod(p, now)
@@ -40,7 +40,7 @@ func (f *Fleet) Pod(p *model.Pod, now time.Time) {
 	f.touchChangedPod(known)
 }
 
-// PodGone takes in that a pod's object was deleted.
+// PodGone handles the deletion of a pod's object.
 func (f *Fleet) PodGone(uid string, now time.Time) {
 	f.now = now
 	f.agents.Gone(uid)
@@ -56,7 +56,7 @@ func (f *Fleet) PodGone(uid string, now time.Time) {
 	node := p.node
 	node.detach(p)
 	if node.queue == stateQueued {
-		f.touch(node) // perhaps for a pod that is no longer there
+		f.touch(node) // perhaps it was queued for this pod
 	}
 	f.dropEmpty(node)
 }
@@ -75,7 +75,7 @@ func (node *nodeState) detach(p *pod) {
 	p.node = nil
 }
 
-// touchPod puts a pod among those that the next Act looks at.
+// touchPod has the next call of Act evaluate a pod.
 func (f *Fleet) touchPod(p *pod) {
 	if f.leading && p != nil && !p.touched {
 		p.touched = true
@@ -83,20 +83,20 @@ func (f *Fleet) touchPod(p *pod) {
 	}
 }
 
-// touchChangedPod looks at a pod that changed, unless its node fares well: then
-// nothing follows from it.
+// touchChangedPod touches a pod that changed, unless nothing follows for pods of its
+// node.
 func (f *Fleet) touchChangedPod(p *pod) {
 	node := p.node
 	if p.scheduled || node.markingPods || node.queue == statePodsEvicted || node.taintsHeld || len(node.evictingTaints) > 0 {
 		f.touchPod(p)
 	}
 	if f.policy.LegacyEvictions && !node.unreadySince.IsZero() {
-		f.touch(node) // it may have waited for a pod
+		f.touch(node) // it may have had no pod to evict
 	}
 }
 
-// updateMarking begins to mark the pods of a host whose Ready became Unknown, and ends it.
-// A host that reports False has a kubelet that writes the readiness of its pods.
+// updateMarking starts to mark the pods of a node whose Ready became Unknown, and stops
+// it. The kubelet of a node that reports False writes the readiness of its pods.
 func (f *Fleet) updateMarking(node *nodeState) {
 	should := node.ready() == model.Unknown
 	if should {
@@ -111,8 +111,8 @@ func (f *Fleet) updateMarking(node *nodeState) {
 	node.markingPods = should
 }
 
-// resetMarks forgets that the host's pods were marked: its kubelet has reported since,
-// and writes the readiness of its pods.
+// resetMarks discards the marks of the node's pods: its kubelet reported since, and
+// writes the readiness of its pods.
 func (node *nodeState) resetMarks() {
 	node.markingPods = false
 	for _, p := range node.pods {
@@ -120,8 +120,7 @@ func (node *nodeState) resetMarks() {
 	}
 }
 
-// updatePods marks pods as not ready, and sets timers of pods, as far as something
-// changed about them.
+// updatePods marks the touched pods as not ready and sets their timers.
 func (f *Fleet) updatePods(out []Action) []Action {
 	for _, node := range f.touched.nodes {
 		f.updateMarking(node)
@@ -141,16 +140,16 @@ func byKey(a, b *pod) int {
 	return cmp.Or(cmp.Compare(a.object.Namespace, b.object.Namespace), cmp.Compare(a.object.Name, b.object.Name), cmp.Compare(a.object.UID, b.object.UID))
 }
 
-// marksPod reports whether a pod of a host that is Unknown is to be marked: any, if the
-// controller turned Ready to Unknown; if the host reported that itself, only a pod
-// that was created there since.
+// marksPod reports whether to mark a pod of a node that is Unknown. If the controller
+// wrote Unknown, that is every pod; if the node reported it, every pod that was created
+// since.
 func (node *nodeState) marksPod(p *pod) bool {
 	r := &node.view.Conditions[model.Ready]
 	return r.Unheard() || !p.object.Created.Before(r.Transition)
 }
 
-// mark says that a pod is not ready, once as long as its host is not: if its
-// kubelet has another opinion, it is the kubelet's pod.
+// mark appends the write that sets a pod to not ready, once in the time that its node
+// is Unknown: a kubelet that writes another value afterwards is right.
 func (f *Fleet) mark(p *pod, out []Action) []Action {
 	if !p.node.markingPods || p.marked || !p.object.Ready || p.object.Finished || !p.node.marksPod(p) {
 		return out

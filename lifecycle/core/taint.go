@@ -7,7 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/taints"
 )
 
-// updateQueues says who waits for a turn in its zone, and takes those whose turn it is.
+// updateQueues puts touched nodes into the queues of their zones or removes them, and
+// grants the tokens that are available.
 func (f *Fleet) updateQueues() {
 	for _, node := range f.touched.nodes {
 		f.requeue(node)
@@ -24,14 +25,14 @@ func (f *Fleet) updateQueues() {
 	}
 }
 
-// requeue puts a host into its zone's queue, or takes it out, by whether it has
-// anything to wait for.
+// requeue puts a node into its zone's queue if it needs a token and could use one, and
+// removes it otherwise.
 func (f *Fleet) requeue(node *nodeState) {
 	if node.object == nil {
 		return
 	}
-	// While its taints are being written it could not use a token, and who keeps one
-	// for later exceeds the rate then.
+	// While its taints are being written it could not use a token, and one that is saved
+	// for later would exceed the rate then.
 	if why, _ := f.blockedBy(node); why != NotBlocked || node.taintWrite.underWay() || !f.needsToken(node) {
 		if why == AgentAlive && !node.reportedSecondOpinion {
 			node.reportedSecondOpinion = true
@@ -44,14 +45,14 @@ func (f *Fleet) requeue(node *nodeState) {
 	queueTable.move(&node.queue, enqueued)
 }
 
-// dequeue takes a host out of the queue.
+// dequeue removes a node from its zone's queue.
 func (f *Fleet) dequeue(node *nodeState) {
 	if queueTable.move(&node.queue, dequeued) {
 		f.zones.Leave(node.name)
 	}
 }
 
-// needsToken reports whether a token of its zone is what a host lacks.
+// needsToken reports whether a token of its zone is what a node lacks.
 func (f *Fleet) needsToken(node *nodeState) bool {
 	switch {
 	case !node.unready():
@@ -62,8 +63,8 @@ func (f *Fleet) needsToken(node *nodeState) bool {
 	return f.policy.LegacyEvictions && f.legacyDue(node)
 }
 
-// changeTaints returns what is to change of a host's taints and labels, if that can be
-// written now.
+// changeTaints appends the write of a node's taints and labels, if there is one to make
+// and it may start.
 func (f *Fleet) changeTaints(node *nodeState, out []Action) []Action {
 	if node.object == nil || !node.taintWrite.mayStart(f.now) {
 		return out
@@ -85,11 +86,11 @@ func (f *Fleet) changeTaints(node *nodeState, out []Action) []Action {
 	node.taintWrite.noExecute, node.taintWrite.spends, a.spends = !execution.Empty(), spends, spends
 	node.taintWrite.freshKey = a.freshKey(execution.Add)
 	queueTable.move(&node.queue, tokenSpent)
-	f.dequeue(node) // until this is written; see lineUp
+	f.dequeue(node) // until this is written; see requeue
 	return append(out, a)
 }
 
-// noExecuteChange is how a host's NoExecute taints are to change now, and whether that
+// noExecuteChange returns the change of a node's NoExecute taints, and whether that
 // spends its token.
 func (f *Fleet) noExecuteChange(node *nodeState) (change taints.Change, spends bool) {
 	if !f.policy.NoExecute {
@@ -113,8 +114,8 @@ func (f *Fleet) noExecuteChange(node *nodeState) (change taints.Change, spends b
 	return change, false
 }
 
-// untaint removes the NoExecute taints of a host that recovered, if it need not
-// wait for others to do so first.
+// untaint returns the removal of the NoExecute taints of a ready node, unless the rate
+// of recoveries delays it.
 func (f *Fleet) untaint(node *nodeState) (change taints.Change) {
 	change = taints.Execution(node.view, "", f.now)
 	if change.Empty() {

@@ -7,17 +7,16 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A taintTime is since when a NoExecute taint counts, where its timeAdded is not exact:
-// the API holds whole seconds, or nothing at all.
+// A taintTime is the time since when a NoExecute taint counts, where its timeAdded is
+// not exact: the API stores whole seconds, or none.
 type taintTime struct {
 	key   string
 	stamp time.Time // timeAdded; zero: the object has none
 	since time.Time
-	own   bool // of a write that succeeded and that the object does not show yet
+	own   bool // of a pending write
 }
 
-// updateTaintTimes brings the moments of the host's NoExecute taints up to date with its
-// object.
+// updateTaintTimes derives the times of the NoExecute taints of the node's object.
 func (node *nodeState) updateTaintTimes(now time.Time) {
 	var dated []taintTime
 	for i := range node.object.Taints {
@@ -38,7 +37,8 @@ func (node *nodeState) updateTaintTimes(now time.Time) {
 	node.taintTimes = dated
 }
 
-// taintSince is since when a taint of the object counts; zero: since its timeAdded.
+// taintSince returns since when a taint of the object counts; zero if that is its
+// timeAdded.
 func (node *nodeState) taintSince(t *model.Taint, now time.Time) time.Time {
 	if since := node.knownSince(t); !since.IsZero() {
 		return since
@@ -49,8 +49,8 @@ func (node *nodeState) taintSince(t *model.Taint, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// knownSince is the moment that is known of a taint, or of the one that it replaced;
-// zero if none is.
+// knownSince returns the known time of a taint, or of the one that it replaced; zero if
+// there is none.
 func (node *nodeState) knownSince(t *model.Taint) (since time.Time) {
 	for _, m := range node.taintTimes {
 		switch {
@@ -63,8 +63,8 @@ func (node *nodeState) knownSince(t *model.Taint) (since time.Time) {
 	return since
 }
 
-// restoreTimeAdded gives taints that replace another one the timeAdded that the object has of
-// that, in place of the moment since when it counts.
+// restoreTimeAdded sets the timeAdded of taints that replace another one to what the
+// object shows of that, in place of the exact time.
 func (node *nodeState) restoreTimeAdded(taints []model.Taint) {
 	for i := range taints {
 		t := &taints[i]
@@ -76,8 +76,8 @@ func (node *nodeState) restoreTimeAdded(taints []model.Taint) {
 	}
 }
 
-// addTaintTimes stores that a write of taints succeeded at this moment: the pods of the
-// host have their time from then on, not from when the write was decided.
+// addTaintTimes stores that a write of taints succeeded now: the tolerations of the
+// node's pods run from then on, not from the decision.
 func (node *nodeState) addTaintTimes(a *Action, now time.Time) {
 	for i := range a.Add {
 		t := &a.Add[i]
@@ -94,7 +94,7 @@ func (node *nodeState) addTaintTimes(a *Action, now time.Time) {
 	}
 }
 
-// updateReadyTime remembers when a transition of Ready was seen that is dated later: a
+// updateReadyTime stores when a transition of Ready was observed that is dated later: a
 // clock that is ahead moves no timer.
 func (node *nodeState) updateReadyTime(now time.Time) {
 	switch at := node.object.Conditions[model.Ready].Transition; {
@@ -105,8 +105,8 @@ func (node *nodeState) updateReadyTime(now time.Time) {
 	}
 }
 
-// refreshView puts together what is known of the host: the object, what was written
-// since, and that nobody hears of it.
+// refreshView builds the view of the node: its object with exact times, pending writes
+// and a confirmed loss.
 func (node *nodeState) refreshView() {
 	node.view = node.object
 	known := !node.health.lost() && len(node.pendingWrites) == 0 && len(node.taintTimes) == 0 && node.readyTime.since.IsZero()

@@ -6,30 +6,30 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A takeover is what is made up for when the lead begins, of what the API does
-// not say.
+// A takeover holds what a new leader has to infer about the former one, since the API
+// does not store it.
 type takeover struct {
-	predecessorAlive time.Time // the former leader was surely at work then; zero: nobody knows
+	predecessorAlive time.Time // the former leader was certainly running then; zero: not known
 	zones            map[model.Place]*zoneHistory
-	// Of the nodes that count: when the first of those that are ready became so, and
-	// when the last of the others ceased to be.
+	// Of the nodes that count: when the first of the ready ones became ready, and when
+	// the last of the others became unready.
 	firstReady, lastUnready time.Time
 }
 
-// An zoneHistory is what a zone's nodes tell of its tokens.
+// A zoneHistory is what the nodes of a zone show of its tokens.
 type zoneHistory struct {
-	spent   time.Time // its last token, as far as can be seen
-	changed time.Time // a node's Ready changed last
-	waits   bool      // a node has waited for a token, under the former leader
+	spent   time.Time // the latest token, as far as the nodes show it
+	changed time.Time // the latest change of a node's Ready
+	waits   bool      // a node has waited for a token of the former leader
 }
 
-// waitMargin is by how much a node has to have waited before the former leader is
-// believed to have had no token for it, and not only no time.
+// waitMargin is how long a node must have waited before the former leader counts as
+// without a token for it, and not only as late.
 const waitMargin = time.Second
 
-// Lead begins decisions: everything of interest has been observed.
-// predecessorAlive is when the former leader was surely at work; zero if there
-// was none, or nobody knows. It looks at all nodes and pods.
+// Lead starts decisions; everything of interest has been observed. predecessorAlive is
+// when the former leader was certainly running; zero if there was none, or that is not
+// known. Lead visits all nodes and pods.
 func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 	f.now, f.leading = now, true
 	f.resetDecisions()
@@ -42,18 +42,19 @@ func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 		}
 	}
 	for uid, w := range f.podWrites {
-		f.scheduleRetry(uid, w) // what failed in an earlier term is still to be waited for
+		f.scheduleRetry(uid, w) // backoff of an earlier term still counts
 	}
 }
 
-// StopLeading ends decisions: another leads. Writes under way are still to be finished.
+// StopLeading ends decisions: another process leads. Writes under way are still to be
+// finished.
 func (f *Fleet) StopLeading(now time.Time) {
 	f.now, f.leading = now, false
 	f.resetDecisions()
 }
 
-// resetForTerm forgets what an earlier lead decided about a host. Writes that are under
-// way stay so.
+// resetForTerm discards what an earlier term decided about a node, but not the writes
+// that are under way.
 func (node *nodeState) resetForTerm() {
 	*node = nodeState{name: node.name, object: node.object, view: node.object, pods: node.pods, taintTimes: node.taintTimes, readyTime: node.readyTime, statusWrite: node.statusWrite, taintWrite: node.taintWrite}
 	node.taintWrite.spends = false
@@ -62,8 +63,8 @@ func (node *nodeState) resetForTerm() {
 	}
 }
 
-// adopt takes over the tokens that were spent: each NoExecute taint tells of one,
-// and each node that lost all pods that it could, in the mode without taints.
+// adopt takes over the tokens that were spent. Each NoExecute taint stands for one; so
+// does, in the mode without taints, each node that lost all pods to evict.
 func (f *Fleet) adopt() {
 	if f.takeover == nil {
 		return
@@ -80,6 +81,7 @@ func (f *Fleet) adopt() {
 	}
 }
 
+// adopt adds a node to the history of its zone.
 func (t *takeover) adopt(f *Fleet, node *nodeState) {
 	z := t.zones[node.place()]
 	if z == nil {
@@ -107,7 +109,7 @@ func (t *takeover) adopt(f *Fleet, node *nodeState) {
 	z.waits = z.waits || t.waits(f, node)
 }
 
-// waits reports whether a host stood in the former leader's queue.
+// waits reports whether a node was in the former leader's queue.
 func (t *takeover) waits(f *Fleet, node *nodeState) bool {
 	if t.predecessorAlive.IsZero() || !f.needsToken(node) {
 		return false
@@ -122,7 +124,7 @@ func (t *takeover) waits(f *Fleet, node *nodeState) bool {
 	return since.Before(t.predecessorAlive.Add(-waitMargin))
 }
 
-// taintedAt is when the host got its NoExecute taint; zero without one.
+// taintedAt returns when the node got its NoExecute taint; zero without one.
 func (node *nodeState) taintedAt() (at time.Time) {
 	for i := range node.view.Taints {
 		if t := &node.view.Taints[i]; ownNoExecute(t) && t.Added.After(at) {
@@ -132,10 +134,10 @@ func (node *nodeState) taintedAt() (at time.Time) {
 	return at
 }
 
-// emptyBuckets empties the buckets of zones in which a node has waited though there
-// seems to be a token: the former leader had none, because the zone's rate
-// changed. It did when a node of it changed its Ready, at the latest then; or when
-// nobody was ready anywhere until the first of those came back who are now.
+// emptyBuckets empties the token buckets of zones in which a node has waited although a
+// token seemed available: the former leader had none, because the rate of the zone had
+// changed. That was at the latest when a node of the zone changed its Ready; or, if no
+// node at all was ready before, when the first ready one became so.
 func (f *Fleet) emptyBuckets() {
 	if f.takeover == nil {
 		return
@@ -157,14 +159,14 @@ func (f *Fleet) emptyBuckets() {
 	f.takeover = nil
 }
 
-// seemedToHaveToken reports whether a zone had a token under the former leader, by what
-// can be seen of the last one.
+// seemedToHaveToken reports whether a zone had a token under the former leader, as far
+// as the last one that was spent shows.
 func (f *Fleet) seemedToHaveToken(place model.Place, z *zoneHistory) bool {
 	_, rate := f.zones.State(place)
 	return rate > 0 && f.takeover.predecessorAlive.Add(-waitMargin).Sub(z.spent).Seconds() >= 1/rate
 }
 
-// latest is the later of two moments.
+// latest returns the later of two times.
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

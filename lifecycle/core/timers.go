@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// setTimer has a host looked at again when something about it is due that nobody
-// will observe.
+// setTimer has a node evaluated again when something is due that no observation
+// reports.
 func (f *Fleet) setTimer(node *nodeState) {
 	if node.object == nil {
 		return
@@ -22,7 +22,7 @@ func (f *Fleet) setTimer(node *nodeState) {
 	f.nodeTimers.Set(node.name, at)
 }
 
-// ifFuture is the moment, if it is to come; else zero.
+// ifFuture returns a time that is to come; else zero.
 func (f *Fleet) ifFuture(t time.Time) time.Time {
 	if !t.After(f.now) {
 		return time.Time{}
@@ -30,7 +30,7 @@ func (f *Fleet) ifFuture(t time.Time) time.Time {
 	return t
 }
 
-// nextLegacyDeadline is when a host will have been dead for long enough to lose its pods.
+// nextLegacyDeadline returns the legacy deadline of a node if it is to come; else zero.
 func (f *Fleet) nextLegacyDeadline(node *nodeState) time.Time {
 	at, ok := f.legacyDeadline(node)
 	if !ok {

@@ -5,35 +5,36 @@ import (
 	"time"
 )
 
-// A write is what is under way or is to be tried again. The zero value is neither.
+// A write is one that is under way or is to be tried again. The zero value is neither.
 type write struct {
 	id        uint64    // of the action under way; 0: none
-	fails     int       // in succession
-	first     time.Time // when the first of them began, and still when the next one is under way
-	notBefore time.Time // not again before; zero: at once
+	fails     int       // successive ones
+	first     time.Time // start of the first of them, also while the next one is under way
+	notBefore time.Time // start of the next attempt; zero: at once
 
 	spends    bool // a token of the zone, if it succeeds
-	noExecute bool // it changes taints that drive pods off
-	// freshKey is the key of the NoExecute taint that it adds and that replaces none.
+	noExecute bool // it changes taints that evict pods
+	// freshKey is the key of the fresh NoExecute taint that it adds, see [Action.Fresh].
 	freshKey string
 }
 
-// Between a write that failed and the next attempt: doubling.
+// Bounds of the backoff of failed writes, which doubles.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 30 * time.Second
 )
 
-// deleteRetry is how long after a delete that succeeded a pod that is still there,
-// and not ending, is deleted again.
+// deleteRetry is how long after its successful delete a pod is deleted again that is
+// still there and not ending.
 const deleteRetry = 30 * time.Second
 
+// underWay reports whether the write has started and is not finished.
 func (w *write) underWay() bool { return w.id != 0 }
 
-// mayStart reports whether a write may begin.
+// mayStart reports whether a write may start.
 func (w *write) mayStart(now time.Time) bool { return w.id == 0 && !w.notBefore.After(now) }
 
-// finish takes in what came of a write.
+// finish stores the result of a write.
 func (w *write) finish(err error, now time.Time) {
 	fails, first := w.fails+1, w.first
 	*w = write{}
@@ -42,7 +43,7 @@ func (w *write) finish(err error, now time.Time) {
 	}
 }
 
-// start begins a write and gives it its number.
+// start begins a write and returns its number.
 func (f *Fleet) start(w *write) uint64 {
 	f.lastID++
 	w.id = f.lastID
@@ -52,11 +53,11 @@ func (f *Fleet) start(w *write) uint64 {
 	return w.id
 }
 
-// Finished takes in what came of an action that writes, once; err is nil if it
-// was carried out, [ErrOvertaken] if it was not tried, else why it failed. Success
-// is believed until the object itself says otherwise; what failed is decided
-// anew after a while. An object that is gone is success. A ReadLease that could
-// not be tried may be finished with an error in place of an answer.
+// Finished handles the result of an action that writes, once. err is nil if it was
+// carried out, [ErrObsolete] if it was not tried, else the failure. A success counts
+// until the object itself shows something else; a failure is decided anew after a
+// delay. An object that is gone is a success. A ReadLease that could not be tried may
+// be finished with an error in place of an answer.
 func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 	f.now = now
 	switch a.Kind {
@@ -86,7 +87,7 @@ func (f *Fleet) finishNode(a *Action, err error) {
 		w = &node.statusWrite
 	}
 	if w.id != a.id {
-		if !w.spends { // of a node that was deleted since; whoever took its name may have a token by now
+		if !w.spends { // of a node that was deleted since; another of its name may have a token by now
 			f.refund(a, err)
 		}
 		return
@@ -101,7 +102,7 @@ func (f *Fleet) finishNode(a *Action, err error) {
 	f.touch(node)
 }
 
-// refund gives the token back that an action did not use.
+// refund puts the token back that an action did not use.
 func (f *Fleet) refund(a *Action, err error) {
 	if err != nil && a.spends {
 		f.zones.GiveBack(a.Node, f.now)
@@ -133,13 +134,13 @@ func (f *Fleet) finishPod(a *Action, err error) {
 	f.touchPod(p)
 }
 
-// podWrites are the writes to a pod.
+// The podWrites are the writes to a pod.
 type podWrites struct {
 	mark, evict write
 	deleted     bool // an Evict succeeded
 }
 
-// writesOf are the writes to the pod, made if there are none.
+// writesOf returns the writes to the pod, and creates them if there are none.
 func (f *Fleet) writesOf(uid string) *podWrites {
 	w := f.podWrites[uid]
 	if w == nil {
@@ -149,7 +150,7 @@ func (f *Fleet) writesOf(uid string) *podWrites {
 	return w
 }
 
-// scheduleRetry forgets writes that are over, and wakes for those to be repeated.
+// scheduleRetry drops writes that are over, and sets the timer of those to be repeated.
 func (f *Fleet) scheduleRetry(uid string, w *podWrites) {
 	if *w == (podWrites{}) {
 		delete(f.podWrites, uid)
