@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Controller follows a cluster and acts for it. Make one with [New].
+// A Controller follows a cluster and acts on it. Make one with [New].
 type Controller struct {
 	settings     Settings
 	parts        Parts
@@ -27,7 +27,7 @@ type Controller struct {
 	pods         *store[*model.Pod]
 	feeds        []feed
 	links        []*link
-	lists        int // that must be complete before anything is decided
+	lists        int // to be complete before any decision
 
 	// Of the goroutine that owns the fleet.
 	fleet       *core.Fleet
@@ -37,13 +37,13 @@ type Controller struct {
 	complete    int   // lists that were complete once
 	term        *term // nil before the first
 	predecessor time.Time
-	executor    *executor  // nil: this process does not decide
+	executor    *executor  // nil: this process makes no decisions
 	other       otherWrite // the latest of all nodes
 
 	state atomic.Pointer[state]
 }
 
-// New prepares a controller that decides by the policy. It makes no request.
+// New returns a controller that decides by the policy. It makes no request.
 func New(s Settings, policy core.Policy, p Parts) *Controller {
 	log := cmp.Or(p.Log, slog.Default())
 	c := &Controller{
@@ -60,9 +60,8 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	return c
 }
 
-// Run follows the cluster and decides whenever this process leads, until ctx ends.
-// Then it finishes what it began and gives the leadership up. It is to be called
-// once.
+// Run follows the cluster, and decides while this process leads, until ctx ends. Then
+// it finishes what it began and releases the leadership. It must be called once.
 func (c *Controller) Run(ctx context.Context) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	waits := []func(){c.elect(following), c.events.run(following)}
@@ -73,7 +72,7 @@ func (c *Controller) Run(ctx context.Context) {
 		c.wait(ctx, c.step(following))
 	}
 	now, _ := c.clock.advance()
-	c.stopLeading(now) // before the lease is given to somebody else
+	c.stopLeading(now) // before the lease is released
 	c.publish(now)
 	stop()
 	for _, wait := range waits {
@@ -81,9 +80,9 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// step is one round of the owner of the fleet: it reads its mail, sees whether it
-// may decide, decides, and hands out what follows. It returns when it wants to be
-// woken at the latest.
+// step is one round of the owner of the fleet: it applies the inbox, starts or stops
+// leading, decides, and dispatches the actions. Tasks that it starts end with ctx. It
+// returns when the next round must begin at the latest.
 func (c *Controller) step(ctx context.Context) (next time.Time) {
 	now, missed := c.clock.advance()
 	if missed > 0 {
@@ -103,9 +102,9 @@ func (c *Controller) step(ctx context.Context) (next time.Time) {
 	return c.publish(now)
 }
 
-// readInbox takes in what has come. Renewals go first: who asks in a letter whether a
-// node is to be written to asks about one that may have renewed. They count from
-// when they came, however long they lay there.
+// readInbox applies what was received. Renewals come first: an event that asks whether
+// a write to a node is wanted may concern one that has renewed. A renewal counts from
+// the time it was received.
 func (c *Controller) readInbox(now time.Time) {
 	batch := c.inbox.collect()
 	for i := range batch.nodes {
@@ -127,9 +126,9 @@ func (c *Controller) readInbox(now time.Time) {
 	}
 }
 
-// startLeading begins to decide once everything is known and this process leads,
-// ends it with the leadership, and begins anew when decisions are to be carried
-// out that were only rehearsed, or the other way round.
+// startLeading starts decisions once every list is complete and this process leads. It
+// ends them with the term, and restarts them when the controller switches between dry
+// run and writing.
 func (c *Controller) startLeading(ctx context.Context, now time.Time) {
 	leads := c.term != nil && !c.term.over() && c.complete >= c.lists
 	rehearse := c.reasonToRehearse(now) != ""
@@ -142,18 +141,18 @@ func (c *Controller) startLeading(ctx context.Context, now time.Time) {
 	c.rehearsal.on = rehearse
 	c.executor = newExecutor(ctx, c)
 	c.fleet.Lead(c.predecessor, now)
-	c.predecessor = time.Time{} // whoever begins anew in the same term succeeds nobody
+	c.predecessor = time.Time{} // a restart in the same term has no predecessor
 	c.parts.Meters.leading(true)
 	c.log.Info("decisions begin", "carried out", !rehearse, "because", c.reasonToRehearse(now), "nodes", len(c.nodes))
 }
 
-// stopLeading ends what is under way, and all belief in what was only rehearsed.
+// stopLeading ends the tasks under way, and discards the results of a dry run.
 func (c *Controller) stopLeading(now time.Time) {
 	if c.executor == nil {
 		return
 	}
 	c.executor.stop()
-	c.readInbox(now) // what was done before the end is known before the rest
+	c.readInbox(now) // results from before the end are applied first
 	for a := range c.executor.open {
 		c.fleet.Finished(a, core.ErrObsolete, now)
 	}
@@ -164,7 +163,7 @@ func (c *Controller) stopLeading(now time.Time) {
 	c.log.Info("decisions end: this process follows, and decides nothing")
 }
 
-// dispatch tells of an action and sees to it that it is done.
+// dispatch reports an action and has it carried out.
 func (c *Controller) dispatch(a *core.Action, now time.Time) {
 	c.report(a, now)
 	switch {
@@ -175,7 +174,7 @@ func (c *Controller) dispatch(a *core.Action, now time.Time) {
 	}
 }
 
-// finish tells the fleet how an action went, and everybody if it failed.
+// finish passes the result of an action to the fleet, and reports a failure.
 func (c *Controller) finish(a *core.Action, err error, now time.Time) {
 	c.executor.close(a)
 	c.fleet.Finished(a, err, now)
@@ -184,14 +183,14 @@ func (c *Controller) finish(a *core.Action, err error, now time.Time) {
 	}
 }
 
-// Between two rounds: at most so long that one which does not end can be told from
-// one which waits; at least so long that rounds which lead to nothing cost little.
+// Bounds of the time between two rounds: the upper one distinguishes a loop that hangs
+// from one that waits, the lower one limits the cost of rounds without a result.
 const (
 	maxSleep = 10 * time.Second
 	minSleep = time.Millisecond
 )
 
-// wait sleeps until the time, or until there is mail.
+// wait blocks until the time, or until the inbox has something.
 func (c *Controller) wait(ctx context.Context, until time.Time) {
 	timer := time.NewTimer(max(minSleep, min(c.clock.until(until), maxSleep)))
 	defer timer.Stop()
@@ -203,7 +202,7 @@ func (c *Controller) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// termEnds is closed when the leadership is lost that is exercised now.
+// termEnds returns the channel that is closed when the present leadership is lost.
 func (c *Controller) termEnds() <-chan struct{} {
 	if c.executor == nil {
 		return nil

@@ -27,9 +27,8 @@ func (t *term) over() bool {
 	}
 }
 
-// elect runs for the leadership until ctx ends, again whenever it was lost, and
-// returns what waits for its end: then the leadership is given up. Without
-// elections this process leads.
+// elect runs for the leadership until ctx ends, again whenever it was lost, and returns
+// a function that waits until it is released. Without elections this process leads.
 func (c *Controller) elect(ctx context.Context) func() {
 	if c.lock == nil {
 		c.inbox.put(elected{term: &term{}})
@@ -38,7 +37,7 @@ func (c *Controller) elect(ctx context.Context) func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ctx := klog.NewContext(ctx, klog.Logger{}) // what it would log at each attempt is told by the link
+		ctx := klog.NewContext(ctx, klog.Logger{}) // the link logs failures, not each attempt
 		for ctx.Err() == nil {
 			c.runFor(ctx)
 		}
@@ -77,16 +76,16 @@ func (c *Controller) newLock() *lock {
 	}
 }
 
-// A lock is the lease of the leader, and what can be learnt from it: when the
-// former leader was at work last, and whether the own leadership is sure.
+// A lock is the lease of the leader. It records when the former leader renewed it last,
+// and until when no other process can lead.
 type lock struct {
 	resourcelock.Interface
 	link  *link
 	lasts time.Duration
 
 	mu      sync.Mutex
-	former  time.Time // when whoever had it when it was looked at last had renewed it
-	renewed time.Time // when a renewal of our own that succeeded was begun
+	former  time.Time // renewal by the holder at the latest read
+	renewed time.Time // start of our own latest successful renewal
 }
 
 // Get implements resourcelock.Interface.
@@ -123,8 +122,7 @@ func (l *lock) hold(ctx context.Context, write func() error) error {
 	return err
 }
 
-// observe tells the link of failures; that there is no lease yet, or that somebody
-// else was faster, is none.
+// observe passes failures on to the link. A missing lease and a conflict are none.
 func (l *lock) observe(ctx context.Context, err error) {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		err = nil
@@ -132,7 +130,7 @@ func (l *lock) observe(ctx context.Context, err error) {
 	l.link.observe(ctx, err)
 }
 
-// before is when the former leader renewed its lease last, by its own clock and
+// before returns when the former leader renewed its lease last, by its own clock and
 // not later than now; zero if there was none.
 func (l *lock) before() time.Time {
 	l.mu.Lock()
@@ -143,15 +141,15 @@ func (l *lock) before() time.Time {
 	return l.former
 }
 
-// holds reports whether nobody else can have become the leader yet. It is asked
-// before each write: a process that was stopped for a while has not noticed yet.
-// Without elections nobody else ever can.
+// holds reports whether no other process can have become the leader yet. It is checked
+// before each write, because a process that was stopped for a while has not noticed
+// yet. Without elections it is always true.
 func (l *lock) holds(now time.Time) bool {
 	if l == nil {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	byTheWall := now.Round(0).Sub(l.renewed.Round(0)) // of a machine that slept, that counts more
+	byTheWall := now.Round(0).Sub(l.renewed.Round(0)) // includes the sleep of a machine
 	return max(now.Sub(l.renewed), byTheWall) < l.lasts
 }

@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// An executor carries out actions during one term of leadership. Actions of one
-// class begin in the order in which they were taken.
+// An executor carries out actions during one term of leadership. Actions of one class
+// start in the order in which they were added.
 type executor struct {
 	term   *term
 	cancel context.CancelFunc // of all tasks
@@ -26,12 +26,12 @@ type executor struct {
 	backlogs [classes]*backlog
 
 	// Of the owner of the fleet.
-	open   map[*core.Action]bool // taken and not finished
-	queues map[string][]*task    // by node: writes to it, the one under way and those that wait for it
+	open   map[*core.Action]bool // added and not finished
+	queues map[string][]*task    // by node: the write to it that is under way, and those that wait for it
 }
 
-// workers is how many actions of a class are under way at once: enough to use the
-// budget up with a server that takes a second for each answer.
+// workers is the number of actions of a class that are under way at once: enough to use
+// the whole budget with a server that takes a second for each answer.
 var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 
 // newExecutor starts an executor. Its tasks end with ctx, with the present term, or by
@@ -61,13 +61,13 @@ func (e *executor) endWithTerm(ctx context.Context) {
 	}
 }
 
-// stop ends what is under way and waits for its end, which no request holds up.
+// stop ends all tasks and waits for that. No request delays it.
 func (e *executor) stop() {
 	e.cancel()
 	e.wg.Wait()
 }
 
-// add takes an action over, and does not wait.
+// add adds an action, and does not block.
 func (e *executor) add(a *core.Action) {
 	t := &task{executor: e, Action: a, class: classOf(a), added: time.Now()}
 	e.open[a] = true
@@ -83,7 +83,7 @@ func (e *executor) add(a *core.Action) {
 	e.backlogs[t.class].put(t)
 }
 
-// expedite has an errand go on as what waits for it would.
+// expedite moves a task to the class of a task that waits for it.
 func (e *executor) expedite(t *task, as class) {
 	switch {
 	case t.class <= as:
@@ -95,13 +95,14 @@ func (e *executor) expedite(t *task, as class) {
 	}
 }
 
-// writesNode: two such writes to one node at once would only get into each other's
-// way, and the taint would come before its reason.
+// writesNode reports whether an action writes to a node. Such writes to one node run
+// one after the other: at once they would conflict, and the taint would precede its
+// reason.
 func writesNode(a *core.Action) bool {
 	return a.Kind == core.MarkUnknown || a.Kind == core.Taint || a.Kind == core.CleanUpAgent
 }
 
-// close takes in that an action is finished, and begins what waited for it.
+// close removes a finished action, and starts the task that waited for it.
 func (e *executor) close(a *core.Action) {
 	delete(e.open, a)
 	if !writesNode(a) {
@@ -119,7 +120,7 @@ func (e *executor) close(a *core.Action) {
 	e.backlogs[line[0].class].put(line[0])
 }
 
-// classOf is how urgent an action is.
+// classOf returns the urgency of an action.
 func classOf(a *core.Action) class {
 	switch a.Kind {
 	case core.MarkUnknown, core.ReadLease:
@@ -131,7 +132,7 @@ func classOf(a *core.Action) class {
 	case core.Taint:
 		noExecute := func(t model.Taint) bool { return t.Effect == model.NoExecute }
 		switch {
-		case len(a.Add) > 0, slices.ContainsFunc(a.Remove, noExecute): // which calls evictions off
+		case len(a.Add) > 0, slices.ContainsFunc(a.Remove, noExecute): // which cancels evictions
 			return protect
 		case len(a.Remove) > 0:
 			return repair
@@ -140,6 +141,7 @@ func classOf(a *core.Action) class {
 	return tidy
 }
 
+// work carries out the tasks of a backlog until ctx ends.
 func (e *executor) work(ctx context.Context, b *backlog) {
 	for {
 		t, ok := b.next(ctx)
@@ -155,7 +157,7 @@ func (e *executor) work(ctx context.Context, b *backlog) {
 	}
 }
 
-// taskFuncs are how actions are carried out.
+// taskFuncs carry out the kinds of actions.
 var taskFuncs = map[core.Kind]func(*task, context.Context) error{
 	core.MarkUnknown:      (*task).markUnknown,
 	core.Taint:            (*task).taint,
@@ -166,11 +168,11 @@ var taskFuncs = map[core.Kind]func(*task, context.Context) error{
 	core.DeleteEvictedPod: (*task).deleteEvictedPod,
 }
 
-// A backlog holds errands that nobody has begun yet.
+// A backlog holds tasks that no worker has started yet.
 type backlog struct {
 	mu   sync.Mutex
 	all  []*task
-	some chan struct{} // has a token while there are any
+	some chan struct{} // has a token while there are tasks
 }
 
 func newBacklog() *backlog { return &backlog{some: make(chan struct{}, 1)} }
@@ -182,7 +184,7 @@ func (b *backlog) put(t *task) {
 	b.signal()
 }
 
-// signal is called by who holds mu.
+// signal wakes a worker. The caller holds mu.
 func (b *backlog) signal() {
 	select {
 	case b.some <- struct{}{}:
@@ -190,7 +192,7 @@ func (b *backlog) signal() {
 	}
 }
 
-// next takes the oldest errand out, and waits for one.
+// next removes the oldest task, and waits for one. ok is false when ctx has ended.
 func (b *backlog) next(ctx context.Context) (*task, bool) {
 	for {
 		select {
@@ -204,7 +206,7 @@ func (b *backlog) next(ctx context.Context) (*task, bool) {
 	}
 }
 
-// remove takes out an errand that nobody has begun, and reports whether it was one.
+// remove removes a task, and reports whether no worker had started it.
 func (b *backlog) remove(t *task) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// renewalDelay is how long a renewal may wait to be read with others: each time that
-// the owner of the fleet is woken costs some 100 µs, many times what a renewal
-// does. It moves no deadline: a renewal counts from when it came, and who comes
-// round for a deadline reads before deciding. Who was silent is heard again later
-// by that at most.
+// renewalDelay is how long a renewal may wait to be applied with others: each wakeup of
+// the owner of the fleet costs some 100 µs, many times the cost of a renewal. It moves
+// no deadline: a renewal counts from the time it was received, and a round that is due
+// applies the inbox before it decides. Only the end of a silence is noticed later, by
+// that at most.
 const renewalDelay = time.Second
 
-// A event is something that the owner of the fleet has to know.
+// An event is something that the owner of the fleet has to know.
 type event interface {
 	apply(c *Controller, now time.Time)
 }
 
-// A renewal is that of the lease named after a node; a zero time: it is gone.
+// A renewal is that of the lease named after a node; a zero time means that the lease
+// is gone.
 type renewal struct {
 	name     string
 	at       time.Time
-	received time.Duration // after the mailbox was made
+	received time.Duration // after the inbox was made
 }
 
-// renewals are in the order in which they came.
+// The renewals are in the order in which they were received.
 type renewals []renewal
 
-// maxHeld is how many renewals are held before it is seen which of them are
-// outdated. It takes an owner of the fleet who does not come round.
+// maxHeld is the number of renewals above which outdated ones are dropped. It is
+// reached only if the owner of the fleet is late.
 const maxHeld = 1 << 17
 
-// add appends a renewal. Of one lease the last one counts, so that however long
-// nobody reads them, no more are held than there are leases and as many again.
+// add appends a renewal. The last one of a lease counts: at most twice as many are held
+// as there are leases, however late they are applied.
 func (r renewals) add(one renewal) renewals {
 	if len(r) >= maxHeld && len(r) == cap(r) {
 		r = r.latest()
@@ -41,7 +42,7 @@ func (r renewals) add(one renewal) renewals {
 	return append(r, one)
 }
 
-// latest are the last ones of each lease.
+// latest returns the last renewal of each lease.
 func (r renewals) latest() renewals {
 	last := make(map[string]int, len(r))
 	for i := range r {
@@ -56,31 +57,31 @@ func (r renewals) latest() renewals {
 	return kept
 }
 
-// A batch is what a mailbox held, in the order in which it came.
+// A batch is the content of an inbox, in the order in which it was received.
 type batch struct {
 	events        []event
 	nodes, agents renewals
 }
 
-// A inbox takes what many goroutines have learnt, for the one that owns the
-// fleet. Nobody waits for it.
+// An inbox collects what many goroutines observe, for the one that owns the fleet. Its
+// methods do not block.
 type inbox struct {
 	made     time.Time
-	some     chan struct{} // has a token while something is worth waking for
+	some     chan struct{} // has a token while the owner is to be woken
 	renewals atomic.Uint64 // of leases of nodes, since the start
 
 	mu      sync.Mutex
 	held    batch
 	spare   batch
 	delay   *time.Timer
-	delayed bool // linger runs
+	delayed bool // delay runs
 }
 
 func newInbox() *inbox {
 	return &inbox{made: time.Now(), some: make(chan struct{}, 1)}
 }
 
-// put takes a letter.
+// put adds an event.
 func (m *inbox) put(l event) {
 	m.mu.Lock()
 	m.held.events = append(m.held.events, l)
@@ -88,8 +89,8 @@ func (m *inbox) put(l event) {
 	m.wake()
 }
 
-// putLater takes a letter that need not be read before a renewal would be; it is told
-// when it came.
+// putLater adds an event that may wait as long as a renewal. It is created with the
+// time it was received.
 func (m *inbox) putLater(write func(came time.Duration) event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +98,7 @@ func (m *inbox) putLater(write func(came time.Duration) event) {
 	m.wakeLater()
 }
 
-// renewed takes a renewal of a node's lease, or of its agent's.
+// renewed adds a renewal of a node's lease, or of its agent's.
 func (m *inbox) renewed(agents bool, name string, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +112,7 @@ func (m *inbox) renewed(agents bool, name string, at time.Time) {
 	m.wakeLater()
 }
 
-// wakeLater has what came read when it has lingered. The mailbox is locked.
+// wakeLater wakes the owner after renewalDelay. The caller holds mu.
 func (m *inbox) wakeLater() {
 	if m.delayed {
 		return
@@ -127,30 +128,31 @@ func (m *inbox) wakeLater() {
 func (m *inbox) wake() {
 	select {
 	case m.some <- struct{}{}:
-	default: // the one that is there tells of this, too
+	default: // the owner is about to be woken
 	}
 }
 
-// maxSpare is how much room of a post is kept to be filled again: for what 150 000
-// nodes renew while a renewal lingers.
+// maxSpare is the capacity of a batch that is reused: enough for the renewals of
+// 150,000 nodes within renewalDelay.
 const maxSpare = 1 << 15
 
-// moment is when something came, by the process's own clock.
+// moment returns when something was received, by the process's own clock.
 func (m *inbox) moment(came time.Duration) time.Time { return m.made.Add(came) }
 
-// collect empties the mailbox. What it returns is valid until the next call.
+// collect empties the inbox. The result is valid until the next call.
 func (m *inbox) collect() batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	full := m.held
 	m.held, m.spare = m.spare.emptied(), full
 	if m.delayed {
-		m.delay.Stop() // what it would wake for is read
+		m.delay.Stop() // its events are collected
 	}
 	m.delayed = false
 	return full
 }
 
+// emptied returns an empty slice, with the capacity of all unless that is large.
 func (p batch) emptied() batch {
 	return batch{emptied(p.events), emptied(p.nodes), emptied(p.agents)}
 }

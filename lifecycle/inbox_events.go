@@ -7,22 +7,23 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// nodeSeen: a node is new, or changed.
+// A nodeSeen is a node that is new or changed.
 type nodeSeen struct{ *sighting }
 
 func (e nodeSeen) apply(c *Controller, now time.Time) { c.see(e.sighting, now, now) }
 
-// nodeBeat: a node reported that all is as it was. It came before it is read.
+// A nodeBeat is a report of a node without a change but its heartbeats. It counts from
+// the time it was received.
 type nodeBeat struct {
 	*sighting
-	received time.Duration // after the mailbox was made
+	received time.Duration // after the inbox was made
 }
 
 func (e nodeBeat) apply(c *Controller, now time.Time) {
 	c.see(e.sighting, c.clock.of(c.inbox.moment(e.received)), now)
 }
 
-// see takes in a node that came at a moment before now, or now.
+// see passes a node on that was received at a moment before now, or now.
 func (c *Controller) see(s *sighting, came, now time.Time) {
 	c.nodes[s.node.Name] = s
 	if s.other.At.After(c.other.At) {
@@ -31,7 +32,7 @@ func (c *Controller) see(s *sighting, came, now time.Time) {
 	c.fleet.NodeSeen(c.rehearsal.node(s.node), came, now)
 }
 
-// nodeGone: the node of this name is gone.
+// A nodeGone is the name of a deleted node.
 type nodeGone string
 
 func (e nodeGone) apply(c *Controller, now time.Time) {
@@ -40,7 +41,7 @@ func (e nodeGone) apply(c *Controller, now time.Time) {
 	c.fleet.NodeGone(string(e), now)
 }
 
-// podSeen: a pod is new, or changed.
+// A podSeen is a pod that is new or changed.
 type podSeen struct{ *model.Pod }
 
 func (e podSeen) apply(c *Controller, now time.Time) {
@@ -49,7 +50,7 @@ func (e podSeen) apply(c *Controller, now time.Time) {
 	}
 }
 
-// podGone: the pod of this UID is gone.
+// A podGone is the UID of a deleted pod.
 type podGone string
 
 func (e podGone) apply(c *Controller, now time.Time) {
@@ -57,29 +58,30 @@ func (e podGone) apply(c *Controller, now time.Time) {
 	c.fleet.PodGone(string(e), now)
 }
 
-// listed: one more list was complete.
+// A listed is the completion of one more list.
 type listed struct{}
 
 func (listed) apply(c *Controller, _ time.Time) { c.complete++ }
 
-// unreachable: a request failed whose success would mean nothing.
+// An unreachable is a failed request to the API server, whose success would mean
+// nothing.
 type unreachable struct{}
 
 func (unreachable) apply(c *Controller, now time.Time) { c.fleet.Unreachable(now) }
 
-// elected: this process leads until the term ends.
+// An elected is the start of a term of this process.
 type elected struct {
 	term        *term
-	predecessor time.Time // when the former leader was last at work; zero: not known
+	predecessor time.Time // when the former leader was last running; zero: not known
 }
 
 func (e elected) apply(c *Controller, _ time.Time) { c.term, c.predecessor = e.term, e.predecessor }
 
-// leaseRead answers an action of the kind ReadLease.
+// A leaseRead is the result of an action of the kind ReadLease.
 type leaseRead struct {
 	by     *executor
 	action *core.Action
-	at     time.Time // of its last renewal; zero: there is none
+	at     time.Time // of the latest renewal; zero: there is no lease
 	err    error
 }
 
@@ -90,7 +92,7 @@ func (e leaseRead) apply(c *Controller, now time.Time) {
 	}
 }
 
-// finished: an action was carried out, or failed.
+// A finished is the result of any other action.
 type finished struct {
 	by     *executor
 	action *core.Action
@@ -103,8 +105,9 @@ func (e finished) apply(c *Controller, now time.Time) {
 	}
 }
 
-// asked: an executor is about to carry out an action, and asks whether it still
-// is to be. Who asks again has begun, and will tell how it went.
+// An asked is the question of an executor whether an action is still wanted, right
+// before it carries it out. If it is asked again, the task has begun and reports its
+// own result.
 type asked struct {
 	by     *executor
 	action *core.Action
@@ -112,10 +115,10 @@ type asked struct {
 	answer chan<- permission
 }
 
-// A permission is what an executor needs to begin.
+// A permission is the answer to that.
 type permission struct {
 	granted bool
-	version string // of the node, as it was seen last
+	version string // of the node, as observed last
 }
 
 func (e asked) apply(c *Controller, now time.Time) {
@@ -133,7 +136,7 @@ func (e asked) apply(c *Controller, now time.Time) {
 	e.answer <- p
 }
 
-// inquiry: somebody wants to know how a node fares.
+// An inquiry asks for the state of a node.
 type inquiry struct {
 	node   string
 	answer chan<- core.Explanation

@@ -9,21 +9,21 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/convert"
 )
 
-// otherWriters are the field managers that do what this controller does.
+// The otherWriters are the field managers of controllers that do the same.
 type otherWriters []string
 
-// An otherWrite is the last one of a rival to a node. The zero value is none.
+// An otherWrite is the latest write of one of them to a node. The zero value is none.
 type otherWrite struct {
-	By   string // the field manager
-	What string // the field
+	By   string // field manager
+	What string // field
 	Node string
 	At   time.Time
 }
 
-// of finds the last write of a rival to the node's condition Ready or its taints.
-// It reads what the API server keeps about who wrote which field; a rival that has
-// written other fields of the same part of the object since looks younger than it
-// is, as attaching volumes does to a node that is Unknown.
+// of returns the latest write of another controller to the node's condition Ready or
+// its taints. It reads the field managers that the API server stores; one that has
+// since written other fields of the same part of the object looks younger than it is,
+// as attaching volumes does to a node that is Unknown.
 func (r otherWriters) of(n *corev1.Node) (last otherWrite) {
 	for i := range n.ManagedFields {
 		m := &n.ManagedFields[i]

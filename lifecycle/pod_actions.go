@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// What is written to pods, in the words of Kubernetes' own controllers.
+// Reasons and messages of pods, as Kubernetes' own controllers write them.
 const (
 	reasonNotReady  = "NodeNotReady"
 	messageNotReady = "Node is not ready"
@@ -24,7 +24,7 @@ const (
 	messageLost = "Node %v which was running pod %v is unresponsive"
 )
 
-// markNotReady takes the pod out of the endpoints of its services. Only the status of
+// markNotReady removes the pod from the endpoints of its services. Only the status of
 // its condition Ready changes: reason and message stay those of its kubelet.
 func (t *task) markNotReady(ctx context.Context) error {
 	t.recordEvent(eventPodNotReady)
@@ -35,7 +35,7 @@ func (t *task) markNotReady(ctx context.Context) error {
 	return err
 }
 
-// evict ends the pod: it is told why, then it is deleted.
+// evict writes the reason into the pod's status and deletes the pod.
 func (t *task) evict(ctx context.Context) error {
 	ways := map[core.Why]func(*task, context.Context) error{core.ByTaint: (*task).evictByTaint, core.NodeLost: (*task).evictLost}
 	err := ways[t.Why](t, ctx)
@@ -55,14 +55,14 @@ func (t *task) evictByTaint(ctx context.Context) error {
 	return t.deletePod(ctx)
 }
 
-// recordEvent tells of the pod in an event, once however often it is tried.
+// recordEvent sends an event about the pod, once for all attempts.
 func (t *task) recordEvent(w wording) {
 	if !t.Again() {
 		t.events.pod(t.Pod, w)
 	}
 }
 
-// disrupt says why the pod will end: in an event, and in its status.
+// disrupt reports the reason of the pod's end in an event and in its status.
 func (t *task) disrupt(ctx context.Context) (gone bool, err error) {
 	t.recordEvent(eventMarking)
 	return t.patchPodStatus(ctx, podStatus{Conditions: []condition{{
@@ -71,10 +71,10 @@ func (t *task) disrupt(ctx context.Context) (gone bool, err error) {
 	}}})
 }
 
-// evictThenDelete asks first, and deletes when budgets have refused for as long as
-// is borne. Since when they do is written down in the pod for a successor, unless
-// that is of an eviction that was called off; but kube-controller-manager takes it
-// back after two minutes.
+// evictThenDelete requests an eviction, and deletes the pod when budgets have refused
+// that for EvictionWait. A condition of the pod stores since when, for a successor,
+// unless it is of a cancelled eviction; kube-controller-manager removes it after two
+// minutes.
 func (t *task) evictThenDelete(ctx context.Context) error {
 	live, err := t.readPod(ctx)
 	if live == nil {
@@ -93,7 +93,7 @@ func (t *task) evictThenDelete(ctx context.Context) error {
 	return t.deletePod(ctx)
 }
 
-// disruptedSince is when the pod was first told that it has to go for a taint.
+// disruptedSince returns when the pod got the condition of an eviction for a taint.
 func disruptedSince(p *corev1.Pod) (since time.Time, told bool) {
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
@@ -104,7 +104,7 @@ func disruptedSince(p *corev1.Pod) (since time.Time, told bool) {
 	return time.Time{}, false
 }
 
-// evictLost ends a pod with its node, in the mode without taints.
+// evictLost deletes a pod with its node, in the mode without taints.
 func (t *task) evictLost(ctx context.Context) error {
 	t.recordEvent(eventLost)
 	gone, err := t.patchPodStatus(ctx, podStatus{Reason: reasonLost, Message: fmt.Sprintf(messageLost, t.Node, t.Pod.Name)})
@@ -114,7 +114,7 @@ func (t *task) evictLost(ctx context.Context) error {
 	return t.deletePod(ctx)
 }
 
-// softEvict asks for what the node's agent has asked for.
+// softEvict requests the eviction that the node's agent asked for.
 func (t *task) softEvict(ctx context.Context) error {
 	if t.Pod.Asked == nil {
 		return nil // withdrawn
@@ -122,8 +122,8 @@ func (t *task) softEvict(ctx context.Context) error {
 	return t.askToEvict(ctx, &t.Pod.Asked.GraceSeconds)
 }
 
-// deleteEvictedPod deletes what is left of a pod that its node's agent evicted, if it bears
-// the mark still: it is read before, since nothing of it is urgent, and deleted as
+// deleteEvictedPod deletes the object of a pod that its node's agent evicted, if it
+// still has the mark. Since that is not urgent, the pod is read first, and deleted as
 // it was read.
 func (t *task) deleteEvictedPod(ctx context.Context) error {
 	live, err := t.readPod(ctx)

@@ -20,8 +20,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
-// send makes one request when it is its turn, within the timeout. The client's own
-// retries are off: they would wait in silence, beside the budget.
+// send makes one request on its turn, within the timeout. The client's own retries are
+// off: they would wait outside of the budget.
 func (t *task) send(ctx context.Context, r *rest.Request, into runtime.Object) error {
 	if err := t.await(ctx); err != nil {
 		return err
@@ -44,7 +44,8 @@ func (t *task) send(ctx context.Context, r *rest.Request, into runtime.Object) e
 
 func (t *task) core() rest.Interface { return t.parts.Writing.CoreV1().RESTClient() }
 
-// readLease gets the node's lease past any cache; no time: there is none.
+// readLease returns when the node's lease was renewed, past any cache; zero if there is
+// none.
 func (t *task) readLease(ctx context.Context) (renewed time.Time, err error) {
 	l := &coordinationv1.Lease{}
 	r := t.parts.Writing.CoordinationV1().RESTClient().Get().
@@ -60,7 +61,7 @@ func (t *task) readLease(ctx context.Context) (renewed time.Time, err error) {
 	return l.Spec.RenewTime.Time, nil
 }
 
-// readNode gets the node past any cache.
+// readNode returns the node, past any cache.
 func (t *task) readNode(ctx context.Context) (*corev1.Node, error) {
 	n := &corev1.Node{}
 	if err := t.send(ctx, t.core().Get().Resource("nodes").Name(t.Node), n); err != nil {
@@ -72,7 +73,8 @@ func (t *task) readNode(ctx context.Context) (*corev1.Node, error) {
 	return n, nil
 }
 
-// readPod gets what is read of the pod past any cache; nil if it is gone.
+// readPod returns the fields of the pod that are read, past any cache; nil if it is
+// gone.
 func (t *task) readPod(ctx context.Context) (*corev1.Pod, error) {
 	p := &slimpods.Pod{}
 	err := t.send(ctx, t.core().Get().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name), p)
@@ -103,7 +105,7 @@ func (t *task) patchNode(ctx context.Context, kind types.PatchType, subresource 
 	return nil
 }
 
-// patchPodStatus patches the status of the pod. That it is gone is no error.
+// patchPodStatus patches the status of the pod. A pod that is gone is no error.
 func (t *task) patchPodStatus(ctx context.Context, s podStatus) (gone bool, err error) {
 	text, err := json.Marshal(podPatch{Metadata: precondition{UID: t.Pod.UID}, Status: s})
 	if err != nil {
@@ -120,10 +122,10 @@ func (t *task) patchPodStatus(ctx context.Context, s podStatus) (gone bool, err 
 	return false, nil
 }
 
-// deletePod deletes the pod with its own grace period. That it is gone is no error.
+// deletePod deletes the pod with its own grace period. A pod that is gone is no error.
 func (t *task) deletePod(ctx context.Context) error { return t.deletePodAt(ctx, nil) }
 
-// deletePodAt does so if it still has the version; nil: whichever it has.
+// deletePodAt does the same if the pod still has the version; nil stands for any.
 func (t *task) deletePodAt(ctx context.Context, version *string) error {
 	if err := t.confirm(ctx); err != nil {
 		return err
@@ -134,8 +136,8 @@ func (t *task) deletePodAt(ctx context.Context, version *string) error {
 	return t.ended(ctx, "delete", err)
 }
 
-// askToEvict creates a policy/v1 Eviction, with the pod's own grace period where
-// none is given. That the pod is gone is no error.
+// askToEvict creates a policy/v1 Eviction, with the pod's own grace period if grace is
+// nil. A pod that is gone is no error.
 func (t *task) askToEvict(ctx context.Context, grace *int64) error {
 	if err := t.confirm(ctx); err != nil {
 		return err
@@ -150,8 +152,8 @@ func (t *task) askToEvict(ctx context.Context, grace *int64) error {
 	return t.ended(ctx, "ask for the eviction of", err)
 }
 
-// ended is what became of a request to end the pod: a conflict is about its UID,
-// unless the pod is there.
+// ended returns the result of a request to end the pod. A conflict is about its UID,
+// unless the pod exists.
 func (t *task) ended(ctx context.Context, doing string, err error) error {
 	if err == nil || isGone(err) {
 		return nil
@@ -164,7 +166,7 @@ func (t *task) ended(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s pod %s: %w", doing, t.Pod.Key(), err)
 }
 
-// A result is how a request ended.
+// A result is the outcome of a request.
 type result uint8
 
 const (
@@ -177,11 +179,11 @@ const (
 
 var resultNames = [...]string{requestOK: "ok", requestDeclined: "declined", requestFailed: "failed"}
 
-// Results are the names of the results of requests.
+// Results returns the names of the results of requests.
 func Results() []string { return resultNames[:] }
 
 // resultOf returns the result of a request that ended with err. A 429 is declined only
-// if a budget is its cause: any other is a server that is overloaded.
+// if a budget is its cause; any other is from a server that is overloaded.
 func resultOf(err error) result {
 	switch {
 	case err == nil:
@@ -192,14 +194,14 @@ func resultOf(err error) result {
 	return requestFailed
 }
 
-// isGone: an API server says that there is no such object. A 404 without a word of
-// its own is somebody else's.
+// isGone reports whether the API server has no such object. A 404 without a reason is
+// from another server.
 func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
-// isOtherUID: a patch that names the UID of another object is refused as one that
-// would change it.
+// isOtherUID reports whether a patch was refused because the object has another UID
+// than the patch.
 func isOtherUID(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -10,25 +10,25 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// An task is an action that is being carried out.
+// A task is an action that is being carried out.
 type task struct {
 	*executor
 	*core.Action
 	class   class
 	added   time.Time
-	waited  time.Duration // for the turn that is paid
-	paid    bool          // the next request has its turn already
+	waited  time.Duration // for the latest turn
+	paid    bool          // the next request has its turn
 	begun   bool          // it had a turn
-	granted bool          // it was asked whether it is wanted, and nothing was sent since
-	version string        // of the node when the errand began
-	// urgent is closed when something more urgent waits for this. Of writes to nodes;
-	// nil for others.
+	granted bool          // the owner confirmed that it is wanted, and nothing was sent since
+	version string        // of the node when the task began
+	// urgent is closed when a more urgent task waits for this one; nil except for writes
+	// to nodes.
 	urgent    chan struct{}
 	expedited bool // urgent is closed; of the owner of the fleet
 }
 
-// begin waits for the first request's turn, and asks only then whether the action
-// still is to be: hours may have passed since it was decided.
+// begin waits for the turn of the first request, and checks only then whether the
+// action is still wanted: hours may have passed since the decision.
 func (t *task) begin(ctx context.Context) (wanted bool) {
 	if t.await(ctx) != nil {
 		return false
@@ -38,8 +38,8 @@ func (t *task) begin(ctx context.Context) (wanted bool) {
 	return p.granted
 }
 
-// confirm asks once more before a request that can not be undone: minutes may have
-// passed between two turns, and the pod's node may be back.
+// confirm checks that once more before a request that cannot be undone: minutes may
+// have passed between two turns, and the pod's node may be back.
 func (t *task) confirm(ctx context.Context) error {
 	if t.granted {
 		return nil
@@ -53,7 +53,8 @@ func (t *task) confirm(ctx context.Context) error {
 	return nil
 }
 
-// expedite has a task that is under way go before others.
+// expedite has a task that is under way go before others. It is called by the owner of
+// the fleet.
 func (t *task) expedite() {
 	if !t.expedited {
 		t.expedited = true
@@ -61,7 +62,8 @@ func (t *task) expedite() {
 	}
 }
 
-// ask asks the owner of the fleet, on a turn that is given back if the answer is no.
+// ask asks the owner of the fleet, on a turn that is put back if the action is not
+// wanted.
 func (t *task) ask(ctx context.Context, again bool) (p permission) {
 	answer := make(chan permission, 1)
 	t.inbox.put(asked{by: t.executor, action: t.Action, again: again, answer: answer})
@@ -76,7 +78,7 @@ func (t *task) ask(ctx context.Context, again bool) (p permission) {
 	return p
 }
 
-// await waits for the turn of one request, unless there is one.
+// await waits for the turn of one request, unless the task has one.
 func (t *task) await(ctx context.Context) error {
 	if t.paid {
 		return nil
@@ -89,8 +91,8 @@ func (t *task) await(ctx context.Context) error {
 	return nil
 }
 
-// queue waits for a turn, and goes before others as soon as something waits for it
-// that does.
+// queue waits for a turn, with the highest rank once something urgent waits for the
+// task.
 func (t *task) queue(ctx context.Context) error {
 	taken, err := t.budget.takeUnless(ctx, rankOf(t.class, t.begun), t.urgent)
 	if taken || err != nil {
@@ -99,12 +101,12 @@ func (t *task) queue(ctx context.Context) error {
 	return t.budget.take(ctx, rankOf(protect, t.begun))
 }
 
-// errNotLeading is why nothing more is written by a process that was held up for
-// longer than its leadership is sure.
+// errNotLeading ends a write of a process that was stopped for longer than its
+// leadership is certain.
 var errNotLeading = errors.New("the leadership was not renewed in time: nothing is written")
 
-// object is the node that the action is about, as it was seen last; one without
-// anything where there was none.
+// object returns the latest observation of the action's node; without one, a node with
+// only the name.
 func (t *task) object() *model.Node {
 	if t.Action.Object == nil {
 		return &model.Node{Name: t.Node}

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// maxWarnings bounds what is remembered as said.
+// maxWarnings bounds the number of warnings that are remembered.
 const maxWarnings = 10_000
 
-// warnings says once what can not be understood of the API's objects.
+// The warnings log once what cannot be understood of the API's objects.
 type warnings struct {
 	log  *slog.Logger
 	mu   sync.Mutex
