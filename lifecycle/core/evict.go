@@ -92,7 +92,7 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 		return leaving
 	}
 	f.timers.Cancel(uid)
-	if p.scheduled && writes != nil { // a later eviction starts without backoff
+	if p.scheduled && writes != nil && writes.evict != (write{}) { // a later eviction starts without backoff
 		writes.evict = write{}
 		f.scheduleRetry(uid, writes)
 	}

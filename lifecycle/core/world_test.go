@@ -148,7 +148,7 @@ func (w *world) at(d time.Duration, do func()) { w.schedule(at(d), false, do) }
 func (w *world) run(d time.Duration) {
 	until := at(d)
 	w.settle()
-	for {
+	for idle := 0; ; {
 		next, ok := w.fleet.Next()
 		if len(w.todo) > 0 && (!ok || w.todo[0].at.Before(next)) {
 			next, ok = w.todo[0].at, true
@@ -156,6 +156,12 @@ func (w *world) run(d time.Duration) {
 		if !ok || !next.Before(until) {
 			w.pass(until)
 			return
+		}
+		if idle++; next.After(w.now) || len(w.todo) > 0 && !w.todo[0].at.After(w.now) {
+			idle = 0
+		}
+		if idle > 100 {
+			w.tb.Fatalf("%v: nothing to do, and yet Next says %v: a loop that never rests", w.now.Sub(start), next.Sub(start))
 		}
 		w.pass(next)
 		for len(w.todo) > 0 && !w.todo[0].at.After(w.now) {
