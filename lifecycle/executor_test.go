@@ -161,7 +161,7 @@ func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		p := r.seenPod(r.pod("a", "web"))
-		x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
+		x := r.task(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
 		x.lock = &lock{lasts: 15 * time.Second, renewed: time.Now()}
 		r.until(15*time.Second - 1)
 		if _, err := x.readPod(t.Context()); err != nil {

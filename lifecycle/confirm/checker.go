@@ -45,10 +45,10 @@ type Checker struct {
 	suspects map[string]*suspect
 	lost     int // of the suspects
 
-	later  *timerqueue.Queue[string] // suspects to be read at a moment
-	turn   *timerqueue.Queue[place]  // suspects to be read as soon as the rate allows it, by how often they were asked
-	agreed *timerqueue.Queue[string] // suspects that are dead unless the breaker or an outage is in the way, by when that read began
-	flying map[string]time.Time      // reads that were not answered yet, by when they began: of suspects and of former ones
+	delayed   *timerqueue.Queue[string] // suspects to be read at a moment
+	queued    *timerqueue.Queue[place]  // suspects to be read as soon as the rate allows it, by how often they were asked
+	unrenewed *timerqueue.Queue[string] // suspects that are dead unless the breaker or an outage is in the way, by when that read began
+	inFlight  map[string]time.Time      // reads that were not answered yet, by when they began: of suspects and of former ones
 
 	nextRead time.Time // the rate allows one then
 
@@ -71,13 +71,13 @@ type place string
 
 // New makes a judge without suspects.
 func New(p Policy) *Checker {
-	return &Checker{policy: p, suspects: map[string]*suspect{}, flying: map[string]time.Time{},
-		later: timerqueue.New[string](), turn: timerqueue.New[place](), agreed: timerqueue.New[string]()}
+	return &Checker{policy: p, suspects: map[string]*suspect{}, inFlight: map[string]time.Time{},
+		delayed: timerqueue.New[string](), queued: timerqueue.New[place](), unrenewed: timerqueue.New[string]()}
 }
 
-// Anew is a judge without suspects, who knows of the same outages: whoever takes
+// Reset is a judge without suspects, who knows of the same outages: whoever takes
 // over when the API server is back has to give nodes time to renew as well.
-func (c *Checker) Anew() *Checker {
+func (c *Checker) Reset() *Checker {
 	fresh := New(c.policy)
 	fresh.now, fresh.outage = c.now, c.outage
 	return fresh
@@ -94,9 +94,9 @@ func (c *Checker) Add(name string, now time.Time) {
 	c.suspects[name] = s
 	c.storm.count(&c.policy, now)
 	if !c.policy.LiveReads {
-		c.agreed.Set(name, now)
-	} else if _, flies := c.flying[name]; !flies { // else it is asked when that answer, which says nothing of now, is there
-		c.line(name, s)
+		c.unrenewed.Set(name, now)
+	} else if _, flies := c.inFlight[name]; !flies { // else it is asked when that answer, which says nothing of now, is there
+		c.queueRead(name, s)
 	}
 }
 
@@ -110,9 +110,9 @@ func (c *Checker) Clear(name string) {
 		c.lost--
 	}
 	delete(c.suspects, name)
-	c.later.Remove(name)
-	c.agreed.Remove(name)
-	c.turn.Remove(placeOf(name))
+	c.delayed.Remove(name)
+	c.unrenewed.Remove(name)
+	c.queued.Remove(placeOf(name))
 }
 
 // Heard takes in that our own watch of leases delivered something, whatever it
@@ -129,11 +129,11 @@ func (c *Checker) Heard(at, now time.Time) {
 // that the API server answers.
 func (c *Checker) Answered(name string, a Answer, now time.Time) {
 	c.now = now
-	began, flew := c.flying[name]
-	delete(c.flying, name)
+	began, flew := c.inFlight[name]
+	delete(c.inFlight, name)
 	c.reached(a, began, now)
 	if a == Renewed {
-		c.storm.run = 0
+		c.storm.confirmedInRow = 0
 	}
 	if s := c.suspects[name]; s != nil && flew && !s.confirmed {
 		c.evaluate(name, s, a, began)
@@ -145,17 +145,17 @@ func (c *Checker) evaluate(name string, s *suspect, a Answer, began time.Time) {
 	switch {
 	case a == Failed:
 		s.fails++
-		c.later.Set(name, c.now.Add(retryDelay(s.fails)))
+		c.delayed.Set(name, c.now.Add(retryDelay(s.fails)))
 	case a == Renewed: // whoever asked clears it; until then it is only a little later
 		s.fails = 0
-		c.later.Set(name, c.now.Add(minRetry))
+		c.delayed.Set(name, c.now.Add(minRetry))
 	case !c.counts(s, began):
 		s.fails = 0
-		c.line(name, s)
+		c.queueRead(name, s)
 	default:
 		s.fails = 0
-		c.storm.run++
-		c.agreed.Set(name, began)
+		c.storm.confirmedInRow++
+		c.unrenewed.Set(name, began)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 func (c *Checker) Decide(nodes int, now time.Time) Findings {
 	c.now = now
 	c.storm.watch(c, nodes)
-	c.revisit()
-	f := Findings{NotBefore: c.outage.tell(), Lost: c.confirmed()}
+	c.repeatOutdated()
+	f := Findings{NotBefore: c.outage.takeNotBefore(), Lost: c.confirmed()}
 	for c.policy.LiveReads {
 		name, ok := c.nextToRead()
 		if !ok {
@@ -21,16 +21,16 @@ func (c *Checker) Decide(nodes int, now time.Time) Findings {
 	return f
 }
 
-// revisit has those read again whose lease was read before an outage was over, or
+// repeatOutdated has those read again whose lease was read before an outage was over, or
 // before the breaker closed unexplained.
-func (c *Checker) revisit() {
+func (c *Checker) repeatOutdated() {
 	for c.policy.LiveReads {
-		name, read, ok := c.agreed.Next()
+		name, read, ok := c.unrenewed.Next()
 		if !ok || !read.Before(c.countsFrom()) {
 			return
 		}
-		c.agreed.Remove(name)
-		c.line(name, c.suspects[name])
+		c.unrenewed.Remove(name)
+		c.queueRead(name, c.suspects[name])
 	}
 }
 
@@ -40,7 +40,7 @@ func (c *Checker) confirmed() (dead []string) {
 		return nil
 	}
 	for {
-		name, ok := c.agreed.Pop(c.now)
+		name, ok := c.unrenewed.Pop(c.now)
 		if !ok {
 			break
 		}
@@ -55,23 +55,23 @@ func (c *Checker) confirmed() (dead []string) {
 // nextToRead takes the next suspect whose lease may be read now.
 func (c *Checker) nextToRead() (name string, ok bool) {
 	for {
-		name, ok = c.later.Pop(c.now)
+		name, ok = c.delayed.Pop(c.now)
 		if !ok {
 			break
 		}
-		c.line(name, c.suspects[name])
+		c.queueRead(name, c.suspects[name])
 	}
 	if c.readsFrom().After(c.now) {
 		return "", false
 	}
-	p, _, ok := c.turn.Next()
+	p, _, ok := c.queued.Next()
 	if !ok {
 		return "", false
 	}
-	c.turn.Remove(p)
+	c.queued.Remove(p)
 	name = p.name()
 	c.suspects[name].tries++
-	c.flying[name] = c.now
+	c.inFlight[name] = c.now
 	if c.policy.ReadsPerSecond > 0 {
 		c.nextRead = c.now.Add(pause(c.policy.ReadsPerSecond))
 	}
@@ -93,9 +93,9 @@ func (c *Checker) readsFrom() time.Time {
 	return c.nextRead
 }
 
-// line puts a suspect among those whose lease is read as soon as possible.
-func (c *Checker) line(name string, s *suspect) {
-	c.turn.Set(placeOf(name), time.Unix(int64(s.tries), 0))
+// queueRead puts a suspect among those whose lease is read as soon as possible.
+func (c *Checker) queueRead(name string, s *suspect) {
+	c.queued.Set(placeOf(name), time.Unix(int64(s.tries), 0))
 }
 
 // placeOf is a name behind its hash (FNV-1a, 64 bits, mixed once more so that
@@ -124,7 +124,7 @@ func (c *Checker) Next() (at time.Time, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if c.outage.untold {
+	if c.outage.unreported {
 		soonest(c.now)
 	}
 	if c.storm.due(c) {
@@ -133,13 +133,13 @@ func (c *Checker) Next() (at time.Time, ok bool) {
 	if c.storm.open {
 		soonest(c.storm.since.Add(c.policy.StormLongest))
 	}
-	if c.agreed.Len() > 0 && !c.storm.open && !c.outage.on {
+	if c.unrenewed.Len() > 0 && !c.storm.open && !c.outage.on {
 		soonest(c.outage.notBefore)
 	}
-	if c.turn.Len() > 0 {
+	if c.queued.Len() > 0 {
 		soonest(c.readsFrom())
 	}
-	if _, t, some := c.later.Next(); some {
+	if _, t, some := c.delayed.Next(); some {
 		soonest(later(t, c.readsFrom()))
 	}
 	return at, ok

@@ -317,7 +317,7 @@ func TestARenewalIsHeardWhenItCame(t *testing.T) {
 		j.Heard(at(c.came), at(12))
 		j.Heard(at(5), at(12)) // and that of another node, which lay there longer
 		j.Answered("a", Failed, at(12))
-		if sees, _ := j.Sees(at(12)); sees != c.sees {
+		if sees, _ := j.ViewCurrent(at(12)); sees != c.sees {
 			t.Errorf("a read that began at 10 s failed, a renewal came at %v s: it sees: %v", c.came, sees)
 		}
 	}
@@ -325,18 +325,18 @@ func TestARenewalIsHeardWhenItCame(t *testing.T) {
 
 func TestWhatIsSeenCountsWhenEverybodyHadTime(t *testing.T) {
 	j := New(asking)
-	if sees, _ := j.Sees(at(0)); !sees {
+	if sees, _ := j.ViewCurrent(at(0)); !sees {
 		t.Error("without an outage it does not see")
 	}
 	j.Unreachable(at(10))
-	if sees, from := j.Sees(at(500)); sees || !from.IsZero() {
+	if sees, from := j.ViewCurrent(at(500)); sees || !from.IsZero() {
 		t.Errorf("during an outage it sees: %v, or knows its end: %v", sees, from)
 	}
 	j.Heard(at(500), at(500))
-	if sees, from := j.Sees(at(500)); sees || !from.Equal(at(530)) {
+	if sees, from := j.ViewCurrent(at(500)); sees || !from.Equal(at(530)) {
 		t.Errorf("right after an outage it sees: %v, from %v on", sees, from.Sub(at(0)))
 	}
-	if sees, _ := j.Sees(at(530)); !sees {
+	if sees, _ := j.ViewCurrent(at(530)); !sees {
 		t.Error("it does not see when everybody had time to renew")
 	}
 }

@@ -160,10 +160,10 @@ func (c *chronicle) begun(reads []string) error {
 func (c *chronicle) placed() error {
 	for name := range c.since {
 		j, places := c.judge, 0
-		_, later := j.later.At(name)
-		_, turn := j.turn.At(placeOf(name))
-		_, agreed := j.agreed.At(name)
-		_, flies := j.flying[name]
+		_, later := j.delayed.At(name)
+		_, turn := j.queued.At(placeOf(name))
+		_, agreed := j.unrenewed.At(name)
+		_, flies := j.inFlight[name]
 		for _, here := range []bool{later, turn, agreed, flies, c.dead[name]} {
 			if here {
 				places++

@@ -5,10 +5,10 @@ import "time"
 // An outage is what is known of times in which the API server could not be
 // reached. The zero value is that of none.
 type outage struct {
-	on        bool
-	notBefore time.Time // nobody falls silent before, and no read from before counts
-	untold    bool      // the floor was not told yet
-	heard     time.Time // our own watch delivered something
+	on         bool
+	notBefore  time.Time // nobody falls silent before, and no read from before counts
+	unreported bool      // the floor was not told yet
+	heard      time.Time // our own watch delivered something
 }
 
 // Unreachable takes in that the API server cannot be reached: a list, a watch or
@@ -22,10 +22,10 @@ func (c *Checker) Unreachable(now time.Time) {
 	}
 }
 
-// Sees reports whether what is observed can be relied upon: not during an outage,
+// ViewCurrent reports whether what is observed can be relied upon: not during an outage,
 // nor until everybody had the time to show himself that he has after it. from is
 // when that is over; zero: nobody knows.
-func (c *Checker) Sees(now time.Time) (is bool, from time.Time) {
+func (c *Checker) ViewCurrent(now time.Time) (is bool, from time.Time) {
 	switch {
 	case c.outage.on:
 		return false, time.Time{}
@@ -47,16 +47,16 @@ func (c *Checker) reached(a Answer, began, now time.Time) {
 
 // recovered ends an outage.
 func (c *Checker) recovered(now time.Time) {
-	c.outage.on, c.outage.untold = false, true
+	c.outage.on, c.outage.unreported = false, true
 	c.outage.notBefore = now.Add(c.policy.Outage)
-	c.storm.run = 0
+	c.storm.confirmedInRow = 0
 }
 
-// tell is the floor, once.
-func (o *outage) tell() time.Time {
-	if !o.untold {
+// takeNotBefore is the floor, once.
+func (o *outage) takeNotBefore() time.Time {
+	if !o.unreported {
 		return time.Time{}
 	}
-	o.untold = false
+	o.unreported = false
 	return o.notBefore
 }

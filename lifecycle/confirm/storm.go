@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// enough nodes found dead in succession are nodes that are dead, and not a watch
+// minInRow nodes found dead in succession are nodes that are dead, and not a watch
 // that is stale.
-const enough = 20
+const minInRow = 20
 
 // A storm is many nodes that fall silent together, and the breaker that opens
 // for it. The zero value is calm.
 type storm struct {
-	recent []time.Time // suspicions within the window, or somewhat before, oldest first
-	open   bool
-	since  time.Time
-	why    string
-	run    int       // suspects found dead in succession
-	closed time.Time // it was closed without having been explained
+	recent         []time.Time // suspicions within the window, or somewhat before, oldest first
+	open           bool
+	since          time.Time
+	why            string
+	confirmedInRow int       // suspects found dead in succession
+	closed         time.Time // it was closed without having been explained
 }
 
 // Breaker reports whether the breaker is open, since when, and why.
@@ -38,7 +38,7 @@ func (s *storm) count(p *Policy, now time.Time) {
 // watch opens the breaker or closes it.
 func (s *storm) watch(c *Checker, nodes int) {
 	if s.open {
-		s.subside(c)
+		s.close(c)
 		return
 	}
 	p := &c.policy
@@ -49,13 +49,13 @@ func (s *storm) watch(c *Checker, nodes int) {
 	if p.StormNodes == 0 || p.StormLongest <= 0 || float64(len(s.recent)) <= most {
 		return
 	}
-	s.open, s.since, s.run = true, c.now, 0
+	s.open, s.since, s.confirmedInRow = true, c.now, 0
 	s.why = fmt.Sprintf("%d of %d nodes fell silent within %v, more than %.0f", len(s.recent), nodes, p.StormWindow, most)
 }
 
-// subside closes the breaker when it is explained, or has been open for long
+// close closes the breaker when it is explained, or has been open for long
 // enough.
-func (s *storm) subside(c *Checker) {
+func (s *storm) close(c *Checker) {
 	over := !c.now.Before(s.since.Add(c.policy.StormLongest))
 	if !over && !s.due(c) {
 		return
@@ -68,5 +68,5 @@ func (s *storm) subside(c *Checker) {
 
 // due reports whether the breaker is open and there is no more reason for it.
 func (s *storm) due(c *Checker) bool {
-	return s.open && s.run >= min(enough, len(c.suspects)-c.lost)
+	return s.open && s.confirmedInRow >= min(minInRow, len(c.suspects)-c.lost)
 }

@@ -5,7 +5,7 @@ import "time"
 // deleteEvictedPods appends the deletions of evicted pods that are due; none while the
 // observations may be out of date.
 func (f *Fleet) deleteEvictedPods(out []Action) []Action {
-	if sees, _ := f.checker.Sees(f.now); !sees {
+	if sees, _ := f.checker.ViewCurrent(f.now); !sees {
 		return out
 	}
 	for _, p := range f.evictedPods.Due(f.now) {
@@ -25,7 +25,7 @@ func (f *Fleet) nextEvictedPod() (at time.Time, ok bool) {
 	if at, ok = f.evictedPods.Next(); !ok {
 		return at, false
 	}
-	sees, from := f.checker.Sees(f.now)
+	sees, from := f.checker.ViewCurrent(f.now)
 	if !sees {
 		return latest(at, from), !from.IsZero()
 	}
@@ -34,6 +34,6 @@ func (f *Fleet) nextEvictedPod() (at time.Time, ok bool) {
 
 // keepsEvictedPod reports whether an evicted pod must not be deleted at present.
 func (f *Fleet) keepsEvictedPod(a *Action) bool {
-	sees, _ := f.checker.Sees(f.now)
+	sees, _ := f.checker.ViewCurrent(f.now)
 	return !sees || !f.evictedPods.Wanted(a.Pod.UID, f.now)
 }

@@ -70,7 +70,7 @@ func New(p Policy) *Fleet {
 
 // resetDecisions discards all decisions. Outages that were observed stay.
 func (f *Fleet) resetDecisions() {
-	f.checker = f.checker.Anew()
+	f.checker = f.checker.Reset()
 	f.zones = zones.New(f.policy.Zones)
 	f.timers = evictions.NewTimers()
 	f.budgets = budgets{}

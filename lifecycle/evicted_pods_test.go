@@ -182,7 +182,7 @@ func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
 						return nil, nil
 					}
 				})
-				if err := r.hand(&core.Action{Kind: core.DeleteEvictedPod, Node: "a", Pod: p}); !c.want(err) {
+				if err := r.execute(&core.Action{Kind: core.DeleteEvictedPod, Node: "a", Pod: p}); !c.want(err) {
 					t.Errorf("it ended with %v", err)
 				}
 				if gone := r.livePod("web") == nil; gone != c.gone {
