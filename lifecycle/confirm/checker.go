@@ -6,85 +6,84 @@ import (
 	"plimsoll.dev/plimsoll/internal/timerqueue"
 )
 
-// A Policy says what evidence is asked for.
+// A Policy configures a Checker.
 type Policy struct {
-	LiveReads      bool    // a silent node's lease is read before it is dead
-	ReadsPerSecond float64 // at most so many, evenly; 0: without a bound
+	LiveReads      bool    // a loss is confirmed only by a read of the node's lease
+	ReadsPerSecond float64 // rate limit of reads; 0: none
 
-	Outage time.Duration // what everybody has to show himself after an outage; 0 and above
+	Outage time.Duration // time for nodes to renew after an outage; >= 0
 
-	StormNodes   int           // the breaker opens above so many suspects within StormWindow, 0: never,
+	StormNodes   int           // the breaker opens above this number of suspects within StormWindow, 0: never,
 	StormShare   float64       // and above this share of all nodes, 0..1: both
 	StormWindow  time.Duration // above zero where StormNodes is
-	StormLongest time.Duration // the breaker is open so long at most
+	StormLongest time.Duration // the breaker is open for this time at most
 }
 
-// An Answer is what a live read of a lease came to.
+// An Answer is the result of a live read of a lease.
 type Answer uint8
 
 // The answers.
 const (
-	Failed    Answer = iota // nobody knows
-	Unrenewed               // it stands as we knew it, or there is none
-	Renewed                 // the node is alive, and it is our watch that did not say so
+	Failed    Answer = iota // the read failed
+	Unrenewed               // the lease is as observed, or there is none
+	Renewed                 // the node is alive, and our watch did not show it
 )
 
-// Findings are what Decide comes to.
+// Findings are the result of Decide.
 type Findings struct {
-	Read []string // begin a live read of these leases; each is to be answered once
-	Lost []string // in the order of names
-	// NotBefore is told once after an outage: nobody is to fall silent before it. Zero:
-	// there was none.
+	Read []string // leases to read live; each read is to be answered once
+	Lost []string // by name
+	// NotBefore is set once after an outage: no grace period is to end before it. Zero
+	// otherwise.
 	NotBefore time.Time
 }
 
-// A Checker holds the suspects. Of its calls' now none is earlier than the one
-// before.
+// A Checker holds the suspected nodes. The now of its calls never decreases.
 type Checker struct {
 	policy   Policy
 	suspects map[string]*suspect
 	lost     int // of the suspects
 
-	delayed   *timerqueue.Queue[string] // suspects to be read at a moment
-	queued    *timerqueue.Queue[place]  // suspects to be read as soon as the rate allows it, by how often they were asked
-	unrenewed *timerqueue.Queue[string] // suspects that are dead unless the breaker or an outage is in the way, by when that read began
-	inFlight  map[string]time.Time      // reads that were not answered yet, by when they began: of suspects and of former ones
+	delayed   *timerqueue.Queue[string] // suspects to be read at a time
+	queued    *timerqueue.Queue[place]  // suspects to be read as soon as the rate allows it, by their number of reads
+	unrenewed *timerqueue.Queue[string] // suspects that are lost unless the breaker or an outage blocks that, by the start of the read
+	inFlight  map[string]time.Time      // start of the reads without an answer, of suspects and of former ones
 
-	nextRead time.Time // the rate allows one then
+	nextRead time.Time // when the rate allows the next read
 
 	outage outage
 	storm  storm
 
-	now time.Time // of the last call
+	now time.Time // of the latest call
 }
 
-// A suspect is a node that is silent.
+// A suspect is a node with missing heartbeats.
 type suspect struct {
 	since     time.Time
-	tries     int  // reads that began
-	fails     int  // those that failed, since one did not
-	confirmed bool // told as such
+	tries     int  // reads that were started
+	fails     int  // successive failures
+	confirmed bool // reported as lost
 }
 
-// A place is that of a suspect among those that wait for a read.
+// A place is the position of a suspect among those that wait for a read.
 type place string
 
-// New makes a judge without suspects.
+// New returns a checker without suspects.
 func New(p Policy) *Checker {
 	return &Checker{policy: p, suspects: map[string]*suspect{}, inFlight: map[string]time.Time{},
 		delayed: timerqueue.New[string](), queued: timerqueue.New[place](), unrenewed: timerqueue.New[string]()}
 }
 
-// Reset is a judge without suspects, who knows of the same outages: whoever takes
-// over when the API server is back has to give nodes time to renew as well.
+// Reset returns a checker without suspects that has the same outages: a new leader,
+// too, has to give nodes time to renew after the API server is back.
 func (c *Checker) Reset() *Checker {
 	fresh := New(c.policy)
 	fresh.now, fresh.outage = c.now, c.outage
 	return fresh
 }
 
-// Add takes in that a node fell silent. Of one that is suspected or dead
-// already it is no news.
+// Add adds a node with missing heartbeats. It changes nothing for one that is
+// suspected or confirmed already.
 func (c *Checker) Add(name string, now time.Time) {
 	c.now = now
 	if c.suspects[name] != nil {
@@ -95,12 +94,12 @@ func (c *Checker) Add(name string, now time.Time) {
 	c.storm.count(&c.policy, now)
 	if !c.policy.LiveReads {
 		c.unrenewed.Set(name, now)
-	} else if _, flies := c.inFlight[name]; !flies { // else it is asked when that answer, which says nothing of now, is there
+	} else if _, flies := c.inFlight[name]; !flies { // else after that answer, which is of no use now
 		c.queueRead(name, s)
 	}
 }
 
-// Clear takes in that a node was heard again, or is gone.
+// Clear removes a node that sent a heartbeat, or is gone.
 func (c *Checker) Clear(name string) {
 	s := c.suspects[name]
 	if s == nil {
@@ -115,8 +114,8 @@ func (c *Checker) Clear(name string) {
 	c.queued.Remove(placeOf(name))
 }
 
-// Heard takes in that our own watch of leases delivered something, whatever it
-// was, at a moment before now, or now. It is O(1) and allocates nothing.
+// Heard handles a delivery of our own watch of leases, of any lease, at a moment before
+// now, or now. It is O(1) and allocates nothing.
 func (c *Checker) Heard(at, now time.Time) {
 	c.now = now
 	c.outage.heard = later(c.outage.heard, at)
@@ -125,8 +124,8 @@ func (c *Checker) Heard(at, now time.Time) {
 	}
 }
 
-// Answered takes in what a read came to. An answer of nobody's read says only
-// that the API server answers.
+// Answered handles the result of a read. One that was not requested shows only that the
+// API server answers.
 func (c *Checker) Answered(name string, a Answer, now time.Time) {
 	c.now = now
 	began, flew := c.inFlight[name]
@@ -140,13 +139,13 @@ func (c *Checker) Answered(name string, a Answer, now time.Time) {
 	}
 }
 
-// evaluate says what an answer is worth for the suspect itself.
+// evaluate handles an answer about a suspect.
 func (c *Checker) evaluate(name string, s *suspect, a Answer, began time.Time) {
 	switch {
 	case a == Failed:
 		s.fails++
 		c.delayed.Set(name, c.now.Add(retryDelay(s.fails)))
-	case a == Renewed: // whoever asked clears it; until then it is only a little later
+	case a == Renewed: // the caller clears it; until then the next read is delayed
 		s.fails = 0
 		c.delayed.Set(name, c.now.Add(minRetry))
 	case !c.counts(s, began):
@@ -159,15 +158,15 @@ func (c *Checker) evaluate(name string, s *suspect, a Answer, began time.Time) {
 	}
 }
 
-// counts reports whether a read that began then says something of the suspect.
+// counts reports whether a read that began then is evidence about the suspect.
 func (c *Checker) counts(s *suspect, began time.Time) bool {
 	return !began.Before(s.since) && !began.Before(c.countsFrom())
 }
 
-// countsFrom is when a read must have begun at the earliest to be worth anything.
+// countsFrom returns when a read must have begun at the earliest to be evidence.
 func (c *Checker) countsFrom() time.Time { return later(c.outage.notBefore, c.storm.closed) }
 
-// Between one read that failed and the next of the same lease.
+// Bounds of the delay after a failed read of a lease.
 const (
 	minRetry = time.Second
 	maxRetry = 10 * time.Second

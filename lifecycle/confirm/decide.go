@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Decide says what follows, in a cluster of so many nodes.
+// Decide returns what follows in a cluster of this many nodes.
 func (c *Checker) Decide(nodes int, now time.Time) Findings {
 	c.now = now
 	c.storm.watch(c, nodes)
@@ -21,8 +21,8 @@ func (c *Checker) Decide(nodes int, now time.Time) Findings {
 	return f
 }
 
-// repeatOutdated has those read again whose lease was read before an outage was over, or
-// before the breaker closed unexplained.
+// repeatOutdated queues another read of leases that were read before an outage ended,
+// or before the breaker closed without an explanation.
 func (c *Checker) repeatOutdated() {
 	for c.policy.LiveReads {
 		name, read, ok := c.unrenewed.Next()
@@ -34,8 +34,8 @@ func (c *Checker) repeatOutdated() {
 	}
 }
 
-// confirmed tells who is dead.
-func (c *Checker) confirmed() (dead []string) {
+// confirmed returns the nodes with a loss that is confirmed now.
+func (c *Checker) confirmed() (lost []string) {
 	if c.storm.open || c.outage.on || c.now.Before(c.outage.notBefore) {
 		return nil
 	}
@@ -46,13 +46,13 @@ func (c *Checker) confirmed() (dead []string) {
 		}
 		c.suspects[name].confirmed = true
 		c.lost++
-		dead = append(dead, name)
+		lost = append(lost, name)
 	}
-	slices.Sort(dead)
-	return dead
+	slices.Sort(lost)
+	return lost
 }
 
-// nextToRead takes the next suspect whose lease may be read now.
+// nextToRead removes the next suspect with a lease that may be read now.
 func (c *Checker) nextToRead() (name string, ok bool) {
 	for {
 		name, ok = c.delayed.Pop(c.now)
@@ -78,14 +78,14 @@ func (c *Checker) nextToRead() (name string, ok bool) {
 	return name, true
 }
 
-// pause is the time between two reads, rounded up: rather a nanosecond late than
-// one read too many. It ends at 31 years, where a rate is as good as zero.
+// pause returns the time between two reads, rounded up, so that the rate is never
+// exceeded. It is at most 31 years, a rate of practically zero.
 func pause(rate float64) time.Duration {
 	return time.Duration(min(float64(time.Second)/rate, 1e18)) + 1
 }
 
-// readsFrom is when a read may begin: when the rate allows it, and not in
-// vain. During an outage reads are how its end is noticed.
+// readsFrom returns when a read may begin: when the rate allows it and its result would
+// count. During an outage reads detect its end.
 func (c *Checker) readsFrom() time.Time {
 	if !c.outage.on && c.outage.notBefore.After(c.nextRead) {
 		return c.outage.notBefore
@@ -93,13 +93,13 @@ func (c *Checker) readsFrom() time.Time {
 	return c.nextRead
 }
 
-// queueRead puts a suspect among those whose lease is read as soon as possible.
+// queueRead has the lease of a suspect read as soon as possible.
 func (c *Checker) queueRead(name string, s *suspect) {
 	c.queued.Set(placeOf(name), time.Unix(int64(s.tries), 0))
 }
 
-// placeOf is a name behind its hash (FNV-1a, 64 bits, mixed once more so that
-// names which differ in their last letter alone do not stay neighbours).
+// placeOf returns a name behind its hash (FNV-1a, 64 bits, mixed once more, so that
+// names which differ only in the last letter do not stay neighbours).
 func placeOf(name string) place {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -115,9 +115,8 @@ func placeOf(name string) place {
 
 func (p place) name() string { return string(p[8:]) }
 
-// Next is when Decide could come to something, if nothing is taken in until
-// then: perhaps too early, never too late. ok is false when there is nothing to
-// wait for.
+// Next returns when Decide could have findings, if nothing happens until then: perhaps
+// too early, never too late. ok is false if there is nothing to wait for.
 func (c *Checker) Next() (at time.Time, ok bool) {
 	soonest := func(t time.Time) {
 		if t = later(t, c.now); !ok || t.Before(at) {

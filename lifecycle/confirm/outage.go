@@ -2,29 +2,28 @@ package confirm
 
 import "time"
 
-// An outage is what is known of times in which the API server could not be
-// reached. The zero value is that of none.
+// An outage is what is known of times without an API server. The zero value has none.
 type outage struct {
 	on         bool
-	notBefore  time.Time // nobody falls silent before, and no read from before counts
-	unreported bool      // the floor was not told yet
-	heard      time.Time // our own watch delivered something
+	notBefore  time.Time // no grace period ends earlier, and no earlier read counts
+	unreported bool      // notBefore was not returned yet
+	heard      time.Time // latest delivery of our own watch
 }
 
-// Unreachable takes in that the API server cannot be reached: a list, a watch or
-// the lease of our own election failed. It is to be called as long as that is so.
+// Unreachable handles an API server that cannot be reached: a list, a watch or the
+// lease of our own election failed. It is to be called as long as that lasts.
 func (c *Checker) Unreachable(now time.Time) {
 	c.now = now
 	c.outage.on = true
 	if !c.policy.LiveReads {
-		// Where all nodes are dead nothing would ever say that it is over.
+		// If all nodes are lost nothing would ever show the end.
 		c.recovered(now)
 	}
 }
 
-// ViewCurrent reports whether what is observed can be relied upon: not during an outage,
-// nor until everybody had the time to show himself that he has after it. from is
-// when that is over; zero: nobody knows.
+// ViewCurrent reports whether observations can be relied on: not during an outage, nor
+// before every node has had time to renew after it. from is when that is over; zero if
+// not known.
 func (c *Checker) ViewCurrent(now time.Time) (is bool, from time.Time) {
 	switch {
 	case c.outage.on:
@@ -35,7 +34,7 @@ func (c *Checker) ViewCurrent(now time.Time) (is bool, from time.Time) {
 	return true, time.Time{}
 }
 
-// reached says what an answer tells of the API server.
+// reached derives from an answer whether the API server can be reached.
 func (c *Checker) reached(a Answer, began, now time.Time) {
 	switch {
 	case a != Failed && c.outage.on:
@@ -52,7 +51,7 @@ func (c *Checker) recovered(now time.Time) {
 	c.storm.confirmedInRow = 0
 }
 
-// takeNotBefore is the floor, once.
+// takeNotBefore returns notBefore, once after each outage.
 func (o *outage) takeNotBefore() time.Time {
 	if !o.unreported {
 		return time.Time{}

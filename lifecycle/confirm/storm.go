@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// minInRow nodes found dead in succession are nodes that are dead, and not a watch
-// that is stale.
+// minInRow is the number of losses confirmed in a row that show that the nodes are
+// lost, and not that our watch is stale.
 const minInRow = 20
 
-// A storm is many nodes that fall silent together, and the breaker that opens
-// for it. The zero value is calm.
+// A storm is a number of nodes that become silent together, with the breaker that opens
+// for it. The zero value has none.
 type storm struct {
-	recent         []time.Time // suspicions within the window, or somewhat before, oldest first
+	recent         []time.Time // suspicions within the window, or shortly before, oldest first
 	open           bool
 	since          time.Time
 	why            string
-	confirmedInRow int       // suspects found dead in succession
-	closed         time.Time // it was closed without having been explained
+	confirmedInRow int       // losses confirmed in a row
+	closed         time.Time // when it was closed without an explanation
 }
 
 // Breaker reports whether the breaker is open, since when, and why.
@@ -35,7 +35,7 @@ func (s *storm) count(p *Policy, now time.Time) {
 	}
 }
 
-// watch opens the breaker or closes it.
+// watch opens or closes the breaker.
 func (s *storm) watch(c *Checker, nodes int) {
 	if s.open {
 		s.close(c)
@@ -53,20 +53,19 @@ func (s *storm) watch(c *Checker, nodes int) {
 	s.why = fmt.Sprintf("%d of %d nodes fell silent within %v, more than %.0f", len(s.recent), nodes, p.StormWindow, most)
 }
 
-// close closes the breaker when it is explained, or has been open for long
-// enough.
+// close closes the breaker when the storm is explained, or after StormLongest.
 func (s *storm) close(c *Checker) {
 	over := !c.now.Before(s.since.Add(c.policy.StormLongest))
 	if !over && !s.due(c) {
 		return
 	}
 	if !s.due(c) {
-		s.closed = c.now // what was read during it was overtaken by it
+		s.closed = c.now // reads during the storm are of no use
 	}
 	s.open, s.recent = false, nil
 }
 
-// due reports whether the breaker is open and there is no more reason for it.
+// due reports whether the breaker is open without a reason.
 func (s *storm) due(c *Checker) bool {
 	return s.open && s.confirmedInRow >= min(minInRow, len(c.suspects)-c.lost)
 }
