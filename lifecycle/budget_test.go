@@ -141,3 +141,22 @@ func TestWhoGivesUpLeavesTheOthersTheirTurns(t *testing.T) {
 		}
 	})
 }
+
+func TestTakeUnless_Urgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(1, 1)
+		_ = b.take(t.Context(), 0)
+		urgent := make(chan struct{})
+		time.AfterFunc(100*time.Millisecond, func() { close(urgent) })
+		begun := time.Now()
+		if taken, err := b.takeUnless(t.Context(), 3, urgent); taken || err != nil || time.Since(begun) != 100*time.Millisecond {
+			t.Errorf("after %v: %v, %v", time.Since(begun), taken, err)
+		}
+		if taken, err := b.takeUnless(t.Context(), 3, urgent); taken || err != nil {
+			t.Errorf("urgent already: %v, %v", taken, err)
+		}
+		if err := b.take(t.Context(), 0); err != nil || time.Since(begun) != time.Second {
+			t.Errorf("the turn was lost: after %v: %v", time.Since(begun), err)
+		}
+	})
+}

@@ -237,6 +237,25 @@ func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
 	})
 }
 
+func TestExecutor_EndsWithItsTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.fault = hanging
+		c := New(r.settings, r.policy, r.parts())
+		ended := make(chan struct{})
+		c.term = &term{ended: ended}
+		e := newExecutor(t.Context(), c)
+		e.add(&core.Action{Kind: core.ReadLease, Node: "a"})
+		synctest.Wait()
+		begun := time.Now()
+		close(ended)
+		e.wg.Wait()
+		if took := time.Since(begun); took != 0 || !c.term.over() {
+			t.Errorf("it took %s, as long as a request", took)
+		}
+	})
+}
+
 func TestABacklogKeepsItsOrder(t *testing.T) {
 	b := newBacklog()
 	const n = 10_000
