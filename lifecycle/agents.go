@@ -45,16 +45,16 @@ func (c *Controller) agentStore() cache.ReflectorStore {
 		},
 		same: sameWord,
 		changed: func(name string, _, w word) {
-			c.mail.renewed(true, name, w.at)
+			c.inbox.renewed(true, name, w.at)
 			if !maps.EqualFunc(said[name], w.asks, sameAsked) {
 				said[name] = w.asks
-				c.mail.put(agentAsks{name, w.asks})
+				c.inbox.put(agentAsks{name, w.asks})
 			}
 		},
 		gone: func(name string, _ word) {
-			c.mail.renewed(true, name, time.Time{})
+			c.inbox.renewed(true, name, time.Time{})
 			if len(said[name]) > 0 {
-				c.mail.put(agentAsks{name, nil})
+				c.inbox.put(agentAsks{name, nil})
 			}
 			delete(said, name)
 		},
@@ -69,7 +69,7 @@ func (c *Controller) askedIn(l *coordinationv1.Lease) asking {
 	}
 	asks, err := c.parts.RequestedIn(l.Annotations)
 	if err != nil {
-		c.doubts.say("the lease of the agent on "+l.Name, err.Error()+": nothing follows from it")
+		c.warnings.once("the lease of the agent on "+l.Name, err.Error()+": nothing follows from it")
 		return nil
 	}
 	return asks
@@ -81,14 +81,14 @@ type agentAsks struct {
 	asks asking
 }
 
-func (l agentAsks) read(c *Controller, now time.Time) {
-	concerned := slices.Concat(slices.Collect(maps.Keys(c.asks[l.node])), slices.Collect(maps.Keys(l.asks)))
-	if c.asks[l.node] = l.asks; len(l.asks) == 0 {
-		delete(c.asks, l.node)
+func (e agentAsks) apply(c *Controller, now time.Time) {
+	concerned := slices.Concat(slices.Collect(maps.Keys(c.asks[e.node])), slices.Collect(maps.Keys(e.asks)))
+	if c.asks[e.node] = e.asks; len(e.asks) == 0 {
+		delete(c.asks, e.node)
 	}
 	for _, uid := range concerned {
 		if p, is := c.pods.get(uid); is {
-			podSeen{p}.read(c, now)
+			podSeen{p}.apply(c, now)
 		}
 	}
 }

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// A class is how urgent a request is.
+// A class is the urgency of a request.
 type class uint8
 
 // The classes, most urgent first.
 const (
-	protect class = iota // what keeps pods away from a node, and finds out about it; what calls evictions off
-	evict                // what moves pods off a node
-	repair               // what tells that pods are not ready, or that a node is back
-	tidy                 // labels, and what agents left behind
-	classes              // how many there are
+	protect class = iota // keeps pods away from a node, or detects that need; cancels evictions
+	evict                // moves pods off a node
+	repair               // marks pods as not ready, or a node as back
+	tidy                 // labels, and leftovers of agents
+	classes              // their number
 )
 
 var classNames = [...]string{protect: "protect", evict: "evict", repair: "repair", tidy: "tidy"}
 
-// String is the class as metrics have it.
+// String returns the class as metrics have it.
 func (c class) String() string { return classNames[c] }
 
-// Classes are the names of the classes of requests, most urgent first.
+// Classes returns the names of the classes of requests, most urgent first.
 func Classes() []string { return classNames[:] }
 
-// A rank is the place of a request among those that wait: by class, and within it
-// what goes on with something that was begun comes first.
+// A rank is the order of a waiting request: by class, and within a class further
+// requests of a task that has begun come first.
 type rank uint8
 
 const ranks = 2 * rank(classes)
@@ -40,19 +40,19 @@ func rankOf(c class, begun bool) rank {
 	return 2*rank(c) + 1
 }
 
-// A budget lets requests begin at no more than a rate, and as many at once as it
-// has saved up. They go by rank; within one, who asked first goes first.
+// A budget limits the rate at which requests start, with a burst. Waiting requests
+// start by rank, and within a rank in the order of their calls.
 type budget struct {
-	every time.Duration // between two turns, in the long run
-	most  time.Duration // what can be saved up, as time
+	every time.Duration // mean time between two turns
+	most  time.Duration // burst, as time
 
 	mu      sync.Mutex
-	next    time.Time // when the turn after all that were taken would be, without savings
+	next    time.Time // the next turn without a burst
 	waiting [ranks][]chan struct{}
-	alarm   *time.Timer // runs while somebody waits
+	alarm   *time.Timer // runs while requests wait
 }
 
-// newBudget makes a budget of qps requests per second; a negative qps is no bound.
+// newBudget returns a budget of qps requests per second; a negative qps is no bound.
 func newBudget(qps float64, burst int) *budget {
 	if qps < 0 {
 		return &budget{}
@@ -61,10 +61,22 @@ func newBudget(qps float64, burst int) *budget {
 	return &budget{every: every, most: time.Duration(max(burst, 1)-1) * every}
 }
 
-// turn waits for a turn; ctx ends the wait.
-func (b *budget) turn(ctx context.Context, r rank) error {
+// take waits for the turn of a request. It returns an error if ctx ends first.
+func (b *budget) take(ctx context.Context, r rank) error {
+	_, err := b.takeUnless(ctx, r, nil)
+	return err
+}
+
+// takeUnless does the same, but ends without a turn and without an error once the
+// request becomes urgent.
+func (b *budget) takeUnless(ctx context.Context, r rank, urgent <-chan struct{}) (taken bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
+	}
+	select {
+	case <-urgent:
+		return false, nil
+	default:
 	}
 	mine := make(chan struct{})
 	b.mu.Lock()
@@ -73,14 +85,17 @@ func (b *budget) turn(ctx context.Context, r rank) error {
 	b.mu.Unlock()
 	select {
 	case <-mine:
-		return nil
+		return true, nil
+	case <-urgent:
+		b.leave(r, mine)
+		return false, nil
 	case <-ctx.Done():
 		b.leave(r, mine)
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 
-// leave takes a waiter out. A turn that it got meanwhile is lost.
+// leave removes a waiting request. A turn that it was granted meanwhile is lost.
 func (b *budget) leave(r rank, mine chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,16 +104,16 @@ func (b *budget) leave(r rank, mine chan struct{}) {
 	}
 }
 
-// giveBack takes a turn back that was not used.
-func (b *budget) giveBack() {
+// putBack returns a turn that was not used.
+func (b *budget) putBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next = b.next.Add(-b.every)
 	b.grant(time.Now())
 }
 
-// grant gives the turns that are due, and sees to it that the next one is given
-// in time. The caller holds mu.
+// grant grants the turns that are due, and sets the timer for the next one. The caller
+// holds mu.
 func (b *budget) grant(now time.Time) {
 	for r := range b.waiting {
 		for len(b.waiting[r]) > 0 {

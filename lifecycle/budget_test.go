@@ -25,7 +25,7 @@ func TestTheBudgetKeepsItsRate(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 50 { // all want as much as they can get
 			all.Go(func() {
-				for b.turn(ctx, rank(i)%ranks) == nil {
+				for b.take(ctx, rank(i)%ranks) == nil {
 					mu.Lock()
 					turns = append(turns, time.Since(begun))
 					mu.Unlock()
@@ -52,10 +52,10 @@ func TestBudget_NegativeRateIsNoBound(t *testing.T) {
 		b := newBudget(-1, 1)
 		begun := time.Now()
 		for i := range 10_000 {
-			if err := b.turn(t.Context(), rank(i)%ranks); err != nil {
+			if err := b.take(t.Context(), rank(i)%ranks); err != nil {
 				t.Fatal(err)
 			}
-			b.giveBack()
+			b.putBack()
 		}
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("10000 turns took %s", took)
@@ -69,7 +69,7 @@ func TestSavingsAreBounded(t *testing.T) {
 		<-time.After(time.Hour)
 		begun := time.Now()
 		for i := range 7 {
-			if err := b.turn(t.Context(), 0); err != nil {
+			if err := b.take(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
 			if want := time.Duration(max(0, i-4)) * time.Second; time.Since(begun) != want {
@@ -82,14 +82,14 @@ func TestSavingsAreBounded(t *testing.T) {
 func TestWhatProtectsGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(1, 1)
-		_ = b.turn(t.Context(), 0)
+		_ = b.take(t.Context(), 0)
 		var mu sync.Mutex
 		var order []string
 		var all sync.WaitGroup
 		wanted := []class{tidy, repair, protect, tidy, evict, protect, repair, evict}
 		for i, c := range wanted {
 			all.Go(func() {
-				if b.turn(t.Context(), rankOf(c, i%4 == 3)) == nil {
+				if b.take(t.Context(), rankOf(c, i%4 == 3)) == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					order = append(order, fmt.Sprintf("%s%d", c, i))
@@ -107,7 +107,7 @@ func TestWhatProtectsGoesFirst(t *testing.T) {
 func TestWhoGivesUpLeavesTheOthersTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(1, 1)
-		_ = b.turn(t.Context(), 0)
+		_ = b.take(t.Context(), 0)
 		begun := time.Now()
 		random := rand.New(rand.NewPCG(1, 2))
 		var mu sync.Mutex
@@ -119,7 +119,7 @@ func TestWhoGivesUpLeavesTheOthersTheirTurns(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				err := b.turn(ctx, 3)
+				err := b.take(ctx, 3)
 				mu.Lock()
 				defer mu.Unlock()
 				if errors.Is(err, context.DeadlineExceeded) {
@@ -138,6 +138,25 @@ func TestWhoGivesUpLeavesTheOthersTheirTurns(t *testing.T) {
 			if want := time.Duration(i+1) * time.Second; at != want {
 				t.Fatalf("turn %d came after %s, not %s", i, at, want)
 			}
+		}
+	})
+}
+
+func TestTakeUnless_Urgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(1, 1)
+		_ = b.take(t.Context(), 0)
+		urgent := make(chan struct{})
+		time.AfterFunc(100*time.Millisecond, func() { close(urgent) })
+		begun := time.Now()
+		if taken, err := b.takeUnless(t.Context(), 3, urgent); taken || err != nil || time.Since(begun) != 100*time.Millisecond {
+			t.Errorf("after %v: %v, %v", time.Since(begun), taken, err)
+		}
+		if taken, err := b.takeUnless(t.Context(), 3, urgent); taken || err != nil {
+			t.Errorf("urgent already: %v, %v", taken, err)
+		}
+		if err := b.take(t.Context(), 0); err != nil || time.Since(begun) != time.Second {
+			t.Errorf("the turn was lost: after %v: %v", time.Since(begun), err)
 		}
 	})
 }

@@ -20,7 +20,7 @@ type Census struct {
 // Census counts. It waits for the owner of the fleet, ctx for how long.
 func (c *Controller) Census(ctx context.Context) (Census, error) {
 	answer := make(chan Census, 1)
-	c.mail.put(count{answer})
+	c.inbox.put(count{answer})
 	select {
 	case n := <-answer:
 		return n, nil
@@ -32,9 +32,9 @@ func (c *Controller) Census(ctx context.Context) (Census, error) {
 // count: somebody wants to know how much there is.
 type count struct{ answer chan<- Census }
 
-func (l count) read(c *Controller, now time.Time) {
-	l.answer <- Census{
+func (e count) apply(c *Controller, now time.Time) {
+	e.answer <- Census{
 		Census: c.fleet.Census(), Synced: c.complete >= c.lists, Nodes: len(c.nodes),
-		Renewals: c.mail.renewals.Load(), Replaces: c.hands != nil && !c.rehearsal.on,
+		Renewals: c.inbox.renewals.Load(), Replaces: c.executor != nil && !c.rehearsal.on,
 	}
 }

@@ -20,19 +20,19 @@ func newClock() *clock {
 
 // At most so long passes between two rounds, and so little is a leap.
 const (
-	longestRound = longestSleep + 10*time.Second
-	leastLeap    = time.Second
+	maxStep = maxSleep + 10*time.Second
+	minLeap = time.Second
 )
 
-// tell is what time it is, and how much of it nobody has watched: the wall's clock
+// advance is what time it is, and how much of it nobody has watched: the wall's clock
 // was set forward, the machine slept, or the process stood still. Zero: none.
-func (k *clock) tell() (now time.Time, missed time.Duration) {
+func (k *clock) advance() (now time.Time, missed time.Duration) {
 	passed := time.Since(k.read)
 	k.was = k.now
 	k.read, k.now = k.read.Add(passed), k.now.Add(passed)
 	ahead := k.wall().Sub(k.now)
 	k.now = k.now.Add(max(ahead, -passed/2))
-	if ahead = max(ahead, passed-longestRound); ahead < leastLeap {
+	if ahead = max(ahead, passed-maxStep); ahead < minLeap {
 		return k.now, 0
 	}
 	return k.now, ahead

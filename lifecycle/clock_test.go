@@ -41,7 +41,7 @@ func TestAClockFollowsTheWall(t *testing.T) {
 		} {
 			<-time.After(step.passes)
 			w.set(step.set)
-			now, missed := k.tell()
+			now, missed := k.advance()
 			if now.Sub(begun) != step.want || missed != step.missed || now.Before(last) {
 				t.Fatalf("after %s: %s of which %s were missed, not %s and %s", time.Since(begun), now.Sub(begun), missed, step.want, step.missed)
 			}
@@ -74,11 +74,11 @@ func TestMomentsOfAClock(t *testing.T) {
 				w := &wall{}
 				k, begun := w.clock(), time.Now()
 				<-time.After(3 * time.Second)
-				k.tell()
+				k.advance()
 				<-time.After(2 * time.Second)
 				moment := time.Now().Add(-c.ago)
 				w.set(c.set)
-				k.tell()
+				k.advance()
 				if got := k.of(moment).Sub(begun); got != c.want {
 					t.Errorf("%s ago it was %s, not %s", c.ago, got, c.want)
 				}

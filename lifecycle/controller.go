@@ -12,43 +12,43 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Controller follows a cluster and acts for it. Make one with [New].
+// A Controller follows a cluster and acts on it. Make one with [New].
 type Controller struct {
-	settings Settings
-	parts    Parts
-	log      *slog.Logger
-	clock    *clock // of the goroutine that owns the fleet
-	mail     *mailbox
-	doubts   *doubts
-	rivals   rivals
-	events   *events
-	budget   *budget
-	lock     *lock // nil without elections
-	pods     *store[*model.Pod]
-	feeds    []feed
-	links    []*link
-	lists    int // that must be complete before anything is decided
+	settings     Settings
+	parts        Parts
+	log          *slog.Logger
+	clock        *clock // of the goroutine that owns the fleet
+	inbox        *inbox
+	warnings     *warnings
+	otherWriters otherWriters
+	events       *events
+	budget       *budget
+	lock         *lock // nil without elections
+	pods         *store[*model.Pod]
+	feeds        []feed
+	links        []*link
+	lists        int // to be complete before any decision
 
 	// Of the goroutine that owns the fleet.
 	fleet       *core.Fleet
 	nodes       map[string]*sighting
 	asks        map[string]asking // by node
 	rehearsal   *rehearsal
-	complete    int             // lists that were complete once
-	term        context.Context // of the present leadership; nil before the first
+	complete    int   // lists that were complete once
+	term        *term // nil before the first
 	predecessor time.Time
-	hands       *executor  // nil: this process does not decide
+	executor    *executor  // nil: this process makes no decisions
 	other       otherWrite // the latest of all nodes
 
 	state atomic.Pointer[state]
 }
 
-// New prepares a controller that decides by the policy. It makes no request.
+// New returns a controller that decides by the policy. It makes no request.
 func New(s Settings, policy core.Policy, p Parts) *Controller {
 	log := cmp.Or(p.Log, slog.Default())
 	c := &Controller{
 		settings: s, parts: p, log: log, clock: newClock(),
-		mail: newMailbox(), doubts: &doubts{log: log}, rivals: s.OtherWriters,
+		inbox: newInbox(), warnings: &warnings{log: log}, otherWriters: s.OtherWriters,
 		fleet: core.New(policy), nodes: map[string]*sighting{}, asks: map[string]asking{}, rehearsal: newRehearsal(),
 	}
 	c.events, c.budget = newEvents(&c.settings, &c.parts, log), newBudget(s.QPS, s.Burst)
@@ -56,13 +56,12 @@ func New(s Settings, policy core.Policy, p Parts) *Controller {
 	if s.Election.Enabled {
 		c.lock = c.newLock()
 	}
-	c.state.Store(&state{turned: time.Now()})
+	c.state.Store(&state{finishedAt: time.Now()})
 	return c
 }
 
-// Run follows the cluster and decides whenever this process leads, until ctx ends.
-// Then it finishes what it began and gives the leadership up. It is to be called
-// once.
+// Run follows the cluster, and decides while this process leads, until ctx ends. Then
+// it finishes what it began and releases the leadership. It must be called once.
 func (c *Controller) Run(ctx context.Context) {
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	waits := []func(){c.elect(following), c.events.run(following)}
@@ -70,10 +69,10 @@ func (c *Controller) Run(ctx context.Context) {
 		waits = append(waits, feed(following))
 	}
 	for ctx.Err() == nil {
-		c.pause(ctx, c.turn())
+		c.wait(ctx, c.step(following))
 	}
-	now, _ := c.clock.tell()
-	c.rest(now) // before the lease is given to somebody else
+	now, _ := c.clock.advance()
+	c.stopLeading(now) // before the lease is released
 	c.publish(now)
 	stop()
 	for _, wait := range waits {
@@ -81,132 +80,132 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// turn is one round of the owner of the fleet: it reads its mail, sees whether it
-// may decide, decides, and hands out what follows. It returns when it wants to be
-// woken at the latest.
-func (c *Controller) turn() (next time.Time) {
-	now, missed := c.clock.tell()
+// step is one round of the owner of the fleet: it applies the inbox, starts or stops
+// leading, decides, and dispatches the actions. Tasks that it starts end with ctx. It
+// returns when the next round must begin at the latest.
+func (c *Controller) step(ctx context.Context) (next time.Time) {
+	now, missed := c.clock.advance()
 	if missed > 0 {
 		c.log.Warn("the clock went on while nobody watched: nobody is given up before nodes had time to renew", "by", missed)
 		c.fleet.Unreachable(now)
 	}
-	c.readMail(now)
-	c.takeOffice(now)
-	if c.hands != nil {
+	c.readInbox(now)
+	c.startLeading(ctx, now)
+	if c.executor != nil {
 		began := time.Now()
 		actions := c.fleet.Act(now)
 		c.parts.Meters.looked(time.Since(began))
 		for i := range actions {
-			c.handOut(&actions[i], now)
+			c.dispatch(&actions[i], now)
 		}
 	}
 	return c.publish(now)
 }
 
-// readMail takes in what has come. Renewals go first: who asks in a letter whether a
-// node is to be written to asks about one that may have renewed. They count from
-// when they came, however long they lay there.
-func (c *Controller) readMail(now time.Time) {
-	mail := c.mail.collect()
-	for i := range mail.nodes {
-		if r := &mail.nodes[i]; r.at.IsZero() {
+// readInbox applies what was received. Renewals come first: an event that asks whether
+// a write to a node is wanted may concern one that has renewed. A renewal counts from
+// the time it was received.
+func (c *Controller) readInbox(now time.Time) {
+	batch := c.inbox.collect()
+	for i := range batch.nodes {
+		if r := &batch.nodes[i]; r.at.IsZero() {
 			c.fleet.Unleased(r.name, now)
 		} else {
-			c.fleet.Renewed(r.name, r.at, c.clock.of(c.mail.moment(r.came)), now)
+			c.fleet.Renewed(r.name, r.at, c.clock.of(c.inbox.moment(r.received)), now)
 		}
 	}
-	for i := range mail.agents {
-		if r := &mail.agents[i]; r.at.IsZero() {
+	for i := range batch.agents {
+		if r := &batch.agents[i]; r.at.IsZero() {
 			c.fleet.AgentUnleased(r.name, now)
 		} else {
-			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.mail.moment(r.came)), now)
+			c.fleet.AgentRenewed(r.name, r.at, c.clock.of(c.inbox.moment(r.received)), now)
 		}
 	}
-	for _, l := range mail.letters {
-		l.read(c, now)
+	for _, e := range batch.events {
+		e.apply(c, now)
 	}
 }
 
-// takeOffice begins to decide once everything is known and this process leads,
-// ends it with the leadership, and begins anew when decisions are to be carried
-// out that were only rehearsed, or the other way round.
-func (c *Controller) takeOffice(now time.Time) {
-	leads := c.term != nil && c.term.Err() == nil && c.complete >= c.lists
+// startLeading starts decisions once every list is complete and this process leads. It
+// ends them with the term, and restarts them when the controller switches between dry
+// run and writing.
+func (c *Controller) startLeading(ctx context.Context, now time.Time) {
+	leads := c.term != nil && !c.term.over() && c.complete >= c.lists
 	rehearse := c.reasonToRehearse(now) != ""
-	if c.hands != nil && (!leads || c.hands.term != c.term || c.rehearsal.on != rehearse) {
-		c.rest(now)
+	if c.executor != nil && (!leads || c.executor.term != c.term || c.rehearsal.on != rehearse) {
+		c.stopLeading(now)
 	}
-	if !leads || c.hands != nil {
+	if !leads || c.executor != nil {
 		return
 	}
 	c.rehearsal.on = rehearse
-	c.hands = newExecutor(c)
+	c.executor = newExecutor(ctx, c)
 	c.fleet.Lead(c.predecessor, now)
-	c.predecessor = time.Time{} // whoever begins anew in the same term succeeds nobody
+	c.predecessor = time.Time{} // a restart in the same term has no predecessor
 	c.parts.Meters.leading(true)
 	c.log.Info("decisions begin", "carried out", !rehearse, "because", c.reasonToRehearse(now), "nodes", len(c.nodes))
 }
 
-// rest ends what is under way, and all belief in what was only rehearsed.
-func (c *Controller) rest(now time.Time) {
-	if c.hands == nil {
+// stopLeading ends the tasks under way, and discards the results of a dry run.
+func (c *Controller) stopLeading(now time.Time) {
+	if c.executor == nil {
 		return
 	}
-	c.hands.stop()
-	c.readMail(now) // what was done before the end is known before the rest
-	for a := range c.hands.open {
-		c.fleet.Finished(a, core.ErrOvertaken, now)
+	c.executor.stop()
+	c.readInbox(now) // results from before the end are applied first
+	for a := range c.executor.open {
+		c.fleet.Finished(a, core.ErrObsolete, now)
 	}
-	c.hands = nil
-	c.fleet.Rest(now)
+	c.executor = nil
+	c.fleet.StopLeading(now)
 	c.rehearsal.end(c, now)
 	c.parts.Meters.leading(false)
 	c.log.Info("decisions end: this process follows, and decides nothing")
 }
 
-// handOut tells of an action and sees to it that it is done.
-func (c *Controller) handOut(a *core.Action, now time.Time) {
-	c.announce(a, now)
+// dispatch reports an action and has it carried out.
+func (c *Controller) dispatch(a *core.Action, now time.Time) {
+	c.report(a, now)
 	switch {
 	case a.Kind.Writes() && c.rehearsal.on:
 		c.rehearsal.play(c, a, now)
 	case a.Kind.Writes() || a.Kind == core.ReadLease:
-		c.hands.take(a)
+		c.executor.add(a)
 	}
 }
 
-// finish tells the fleet how an action went, and everybody if it failed.
+// finish passes the result of an action to the fleet, and reports a failure.
 func (c *Controller) finish(a *core.Action, err error, now time.Time) {
-	c.hands.close(a)
+	c.executor.close(a)
 	c.fleet.Finished(a, err, now)
-	if err != nil && !errors.Is(err, core.ErrOvertaken) {
-		c.tellFailure(a, err, now)
+	if err != nil && !errors.Is(err, core.ErrObsolete) {
+		c.reportFailure(a, err, now)
 	}
 }
 
-// Between two rounds: at most so long that one which does not end can be told from
-// one which waits; at least so long that rounds which lead to nothing cost little.
+// Bounds of the time between two rounds: the upper one distinguishes a loop that hangs
+// from one that waits, the lower one limits the cost of rounds without a result.
 const (
-	longestSleep  = 10 * time.Second
-	shortestSleep = time.Millisecond
+	maxSleep = 10 * time.Second
+	minSleep = time.Millisecond
 )
 
-// pause sleeps until the time, or until there is mail.
-func (c *Controller) pause(ctx context.Context, until time.Time) {
-	timer := time.NewTimer(max(shortestSleep, min(c.clock.until(until), longestSleep)))
+// wait blocks until the time, or until the inbox has something.
+func (c *Controller) wait(ctx context.Context, until time.Time) {
+	timer := time.NewTimer(max(minSleep, min(c.clock.until(until), maxSleep)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.mail.some:
+	case <-c.inbox.some:
 	case <-ctx.Done():
 	case <-c.termEnds():
 	}
 }
 
-// termEnds is closed when the leadership is lost that is exercised now.
+// termEnds returns the channel that is closed when the present leadership is lost.
 func (c *Controller) termEnds() <-chan struct{} {
-	if c.hands == nil {
+	if c.executor == nil {
 		return nil
 	}
-	return c.hands.term.Done()
+	return c.executor.term.ended
 }

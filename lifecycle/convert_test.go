@@ -126,8 +126,8 @@ func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
 
 func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
 	var book logcapture.Book
-	said := &doubts{log: book.Logger()}
-	c := &converter{doubt: said.say, requested: func(p *corev1.Pod) (*model.Request, error) {
+	said := &warnings{log: book.Logger()}
+	c := &converter{doubt: said.once, requested: func(p *corev1.Pod) (*model.Request, error) {
 		return &model.Request{Cause: "x"}, errors.New("a mark of nobody's")
 	}}
 	for range 3 {
@@ -147,7 +147,7 @@ func TestWhatIsNotUnderstoodIsSaidOnceAndTakesNothingAway(t *testing.T) {
 	for range 2 {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "q", UID: "v"}, Spec: corev1.PodSpec{NodeName: "a"}}
 		evicted(p)
-		if p.Status.Conditions[1].LastTransitionTime = (metav1.Time{}); (&converter{doubt: said.say}).pod(p).Evicted != nil {
+		if p.Status.Conditions[1].LastTransitionTime = (metav1.Time{}); (&converter{doubt: said.once}).pod(p).Evicted != nil {
 			t.Error("a mark without a moment has one")
 		}
 	}
@@ -171,7 +171,7 @@ func FuzzObjects(f *testing.F) {
 			}
 		}}
 		if json.Unmarshal(text, &n) == nil {
-			rivals(DefaultOtherWriters).of(&n)
+			otherWriters(DefaultOtherWriters).of(&n)
 			checkNode(t, &n, c.node(&n))
 		}
 		if json.Unmarshal(text, &p) == nil {

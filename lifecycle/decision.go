@@ -15,15 +15,15 @@ import (
 // them.
 func Decisions() []string {
 	var names []string
-	for k := core.Silence; k <= core.Tell; k++ {
+	for k := core.MarkUnknown; k <= core.ReportEvent; k++ {
 		names = append(names, k.String())
 	}
 	return names
 }
 
-// announce tells everybody of an action, before it is done. A live read of a lease
+// report tells everybody of an action, before it is done. A live read of a lease
 // is counted only: there are many, and nothing has been decided by one.
-func (c *Controller) announce(a *core.Action, now time.Time) {
+func (c *Controller) report(a *core.Action, now time.Time) {
 	c.parts.Meters.decided(a.Kind.String(), c.rehearsal.on)
 	if a.Kind == core.ReadLease {
 		return
@@ -35,9 +35,9 @@ func (c *Controller) announce(a *core.Action, now time.Time) {
 	switch {
 	case a.Kind == core.Cancel:
 		c.events.pod(a.Pod, eventCancelled)
-	case a.Kind == core.Tell && a.Node == "":
+	case a.Kind == core.ReportEvent && a.Node == "":
 		c.events.cluster(nodeEvents[a.Event], a.Message)
-	case a.Kind == core.Tell:
+	case a.Kind == core.ReportEvent:
 		c.events.node(a, nodeEvents[a.Event])
 		if a.Event == core.DeletingAllPods && a.Object != nil {
 			c.parts.Meters.givenUp(a.Object.Labels.Place().String())
@@ -45,9 +45,9 @@ func (c *Controller) announce(a *core.Action, now time.Time) {
 	}
 }
 
-// tellFailure tells that an action failed. What ended because this process does not
+// reportFailure tells that an action failed. What ended because this process does not
 // lead any more did not fail.
-func (c *Controller) tellFailure(a *core.Action, err error, now time.Time) {
+func (c *Controller) reportFailure(a *core.Action, err error, now time.Time) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -86,12 +86,12 @@ func (c *Controller) decision(a *core.Action, now time.Time) Decision {
 
 // explained are actions whose reason is all that is known of the node.
 func (c *Controller) explained(a *core.Action) bool {
-	return a.Kind == core.Silence || a.Kind == core.Taint && len(a.Add)+len(a.Remove) > 0
+	return a.Kind == core.MarkUnknown || a.Kind == core.Taint && len(a.Add)+len(a.Remove) > 0
 }
 
 // sayings put in what is particular about a kind.
 var sayings = map[core.Kind]func(*core.Action, *Decision){
-	core.Silence: func(a *core.Action, d *Decision) {
+	core.MarkUnknown: func(a *core.Action, d *Decision) {
 		var all []string
 		for _, s := range a.Conditions {
 			all = append(all, fmt.Sprintf("%s=Unknown (%s)", s.Type, s.Reason))
@@ -115,11 +115,11 @@ var sayings = map[core.Kind]func(*core.Action, *Decision){
 			d.Why = fmt.Sprintf("its node's agent asked for it at %s because of %s", stamp(r.Since), r.Cause)
 		}
 	},
-	core.ClearAgent: func(_ *core.Action, d *Decision) { d.Why = "its agent is dead" },
-	core.ClearPod: func(a *core.Action, d *Decision) {
+	core.CleanUpAgent: func(_ *core.Action, d *Decision) { d.Why = "its agent is dead" },
+	core.DeleteEvictedPod: func(a *core.Action, d *Decision) {
 		d.Why = "its node's agent evicted it at " + stamp(*a.Pod.Evicted)
 	},
-	core.Tell: func(a *core.Action, d *Decision) { d.What = a.Event.String() },
+	core.ReportEvent: func(a *core.Action, d *Decision) { d.What = a.Event.String() },
 }
 
 // differences are what an action changes about a node's taints and labels.
@@ -147,8 +147,8 @@ func reason(e *core.Explanation) string {
 		}
 		return t.UTC().Format("15:04:05.000Z")
 	}
-	parts := []string{fmt.Sprintf("%s, last sign of life %s", e.Verdict, strings.TrimSpace(moment(e.LastSign)+" "+string(e.Source)))}
-	if e.Verdict != core.Alive {
+	parts := []string{fmt.Sprintf("%s, last sign of life %s", e.Health, strings.TrimSpace(moment(e.LastSign)+" "+string(e.Source)))}
+	if e.Health != core.Healthy {
 		parts = append(parts, "silent from "+moment(e.Silent))
 	}
 	if !e.Since.IsZero() {

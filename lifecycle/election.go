@@ -12,18 +12,32 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// elect runs for the leadership until ctx ends, again whenever it was lost, and
-// returns what waits for its end: then the leadership is given up. Without
-// elections this process leads.
+// A term is one period of leadership.
+type term struct {
+	ended <-chan struct{} // closed when the leadership is lost; nil: it cannot be
+}
+
+// over reports whether the leadership is lost.
+func (t *term) over() bool {
+	select {
+	case <-t.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// elect runs for the leadership until ctx ends, again whenever it was lost, and returns
+// a function that waits until it is released. Without elections this process leads.
 func (c *Controller) elect(ctx context.Context) func() {
 	if c.lock == nil {
-		c.mail.put(elected{term: ctx})
+		c.inbox.put(elected{term: &term{}})
 		return func() {}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ctx := klog.NewContext(ctx, klog.Logger{}) // what it would log at each attempt is told by the link
+		ctx := klog.NewContext(ctx, klog.Logger{}) // the link logs failures, not each attempt
 		for ctx.Err() == nil {
 			c.runFor(ctx)
 		}
@@ -38,8 +52,8 @@ func (c *Controller) runFor(ctx context.Context) {
 		Lock: c.lock, Name: s.Name, ReleaseOnCancel: true,
 		LeaseDuration: s.LeaseDuration, RenewDeadline: s.RenewDeadline, RetryPeriod: s.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(term context.Context) { c.mail.put(elected{term, c.lock.before()}) },
-			OnStoppedLeading: c.mail.wake,
+			OnStartedLeading: func(ctx context.Context) { c.inbox.put(elected{&term{ended: ctx.Done()}, c.lock.before()}) },
+			OnStoppedLeading: c.inbox.wake,
 		},
 	})
 	if err != nil { // the settings were not validated
@@ -62,22 +76,22 @@ func (c *Controller) newLock() *lock {
 	}
 }
 
-// A lock is the lease of the leader, and what can be learnt from it: when the
-// former leader was at work last, and whether the own leadership is sure.
+// A lock is the lease of the leader. It records when the former leader renewed it last,
+// and until when no other process can lead.
 type lock struct {
 	resourcelock.Interface
 	link  *link
 	lasts time.Duration
 
 	mu      sync.Mutex
-	former  time.Time // when whoever had it when it was looked at last had renewed it
-	renewed time.Time // when a renewal of our own that succeeded was begun
+	former  time.Time // renewal by the holder at the latest read
+	renewed time.Time // start of our own latest successful renewal
 }
 
 // Get implements resourcelock.Interface.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	l.tell(ctx, err)
+	l.observe(ctx, err)
 	if err == nil {
 		l.mu.Lock()
 		l.former = record.RenewTime.Time
@@ -99,7 +113,7 @@ func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 func (l *lock) hold(ctx context.Context, write func() error) error {
 	began := time.Now()
 	err := write()
-	l.tell(ctx, err)
+	l.observe(ctx, err)
 	if err == nil {
 		l.mu.Lock()
 		l.renewed = began
@@ -108,16 +122,15 @@ func (l *lock) hold(ctx context.Context, write func() error) error {
 	return err
 }
 
-// tell tells the link of failures; that there is no lease yet, or that somebody
-// else was faster, is none.
-func (l *lock) tell(ctx context.Context, err error) {
+// observe passes failures on to the link. A missing lease and a conflict are none.
+func (l *lock) observe(ctx context.Context, err error) {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		err = nil
 	}
-	l.link.tell(ctx, err)
+	l.link.observe(ctx, err)
 }
 
-// before is when the former leader renewed its lease last, by its own clock and
+// before returns when the former leader renewed its lease last, by its own clock and
 // not later than now; zero if there was none.
 func (l *lock) before() time.Time {
 	l.mu.Lock()
@@ -128,15 +141,15 @@ func (l *lock) before() time.Time {
 	return l.former
 }
 
-// holds reports whether nobody else can have become the leader yet. It is asked
-// before each write: a process that was stopped for a while has not noticed yet.
-// Without elections nobody else ever can.
+// holds reports whether no other process can have become the leader yet. It is checked
+// before each write, because a process that was stopped for a while has not noticed
+// yet. Without elections it is always true.
 func (l *lock) holds(now time.Time) bool {
 	if l == nil {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	byTheWall := now.Round(0).Sub(l.renewed.Round(0)) // of a machine that slept, that counts more
+	byTheWall := now.Round(0).Sub(l.renewed.Round(0)) // includes the sleep of a machine
 	return max(now.Sub(l.renewed), byTheWall) < l.lasts
 }

@@ -52,8 +52,8 @@ var nodeEvents = map[core.Event]wording{
 	core.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Nodes that are not ready are given up again"},
 }
 
-// mostEvents is how many may wait to be sent.
-const mostEvents = 2000
+// maxEvents is how many may wait to be sent.
+const maxEvents = 2000
 
 // events are told in the order in which they happened, as long as there are not
 // too many: the rest is dropped and counted. Nobody waits for them.
@@ -67,7 +67,7 @@ type events struct {
 }
 
 func newEvents(s *Settings, p *Parts, log *slog.Logger) *events {
-	e := &events{settings: s, parts: p, log: log, queue: make(chan *corev1.Event, mostEvents)}
+	e := &events{settings: s, parts: p, log: log, queue: make(chan *corev1.Event, maxEvents)}
 	if s.EventQPS > 0 {
 		e.budget = newBudget(s.EventQPS, max(1, int(s.EventQPS)))
 	}
@@ -92,7 +92,7 @@ func (e *events) run(ctx context.Context) func() {
 }
 
 func (e *events) send(ctx context.Context, one *corev1.Event) {
-	if e.budget.turn(ctx, rankOf(tidy, false)) != nil {
+	if e.budget.take(ctx, rankOf(tidy, false)) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.settings.RequestTimeout)
@@ -154,11 +154,11 @@ func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
 	}
 }
 
-// longestName is that of an object.
-const longestName = 253
+// maxName is that of an object.
+const maxName = 253
 
 // name is unique: two events of one moment differ in their number.
 func (e *events) name(about string, now time.Time) string {
 	end := "." + strconv.FormatInt(now.UnixNano(), 16) + "." + strconv.FormatUint(e.count.Add(1), 16)
-	return about[:min(len(about), longestName-len(end))] + end
+	return about[:min(len(about), maxName-len(end))] + end
 }

@@ -109,8 +109,8 @@ func TestTooManyEventsAreDroppedAndCounted(t *testing.T) {
 		var dropped atomic.Int64
 		r.meters.EventDropped = func() { dropped.Add(1) }
 		r.start()
-		const pods = mostEvents + 1000
-		long := strings.Repeat("p", longestName)
+		const pods = maxEvents + 1000
+		long := strings.Repeat("p", maxName)
 		for range pods { // nobody waits for them
 			r.controller.events.pod(&model.Pod{Namespace: "n", Name: long, Node: "a"}, eventMarking)
 		}
@@ -128,7 +128,7 @@ func TestTooManyEventsAreDroppedAndCounted(t *testing.T) {
 		names := map[string]bool{}
 		for _, e := range r.server.events {
 			names[e.Name] = true
-			if len(e.Name) > longestName {
+			if len(e.Name) > maxName {
 				t.Errorf("an event is called %s", e.Name)
 			}
 		}

@@ -10,109 +10,120 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// An executor carries out actions during one term of leadership. Actions of one
-// class begin in the order in which they were taken.
+// An executor carries out actions during one term of leadership. Actions of one class
+// start in the order in which they were added.
 type executor struct {
-	term   context.Context // of the leadership
-	ctx    context.Context // ends with it, or by stop
-	cancel context.CancelFunc
+	term   *term
+	cancel context.CancelFunc // of all tasks
 	wg     sync.WaitGroup
 
 	settings *Settings
 	parts    *Parts
 	events   *events
 	budget   *budget
-	mail     *mailbox
+	inbox    *inbox
 	lock     *lock
 	backlogs [classes]*backlog
 
 	// Of the owner of the fleet.
-	open  map[*core.Action]bool // taken and not finished
-	lines map[string][]*errand  // by node: writes to it, the one under way and those that wait for it
+	open   map[*core.Action]bool // added and not finished
+	queues map[string][]*task    // by node: the write to it that is under way, and those that wait for it
 }
 
-// workers is how many actions of a class are under way at once: enough to use the
-// budget up with a server that takes a second for each answer.
+// workers is the number of actions of a class that are under way at once: enough to use
+// the whole budget with a server that takes a second for each answer.
 var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 
-func newExecutor(c *Controller) *executor {
+// newExecutor starts an executor. Its tasks end with ctx, with the present term, or by
+// stop.
+func newExecutor(ctx context.Context, c *Controller) *executor {
 	e := &executor{
 		term: c.term, settings: &c.settings, parts: &c.parts, events: c.events,
-		budget: c.budget, mail: c.mail, lock: c.lock, open: map[*core.Action]bool{}, lines: map[string][]*errand{},
+		budget: c.budget, inbox: c.inbox, lock: c.lock, open: map[*core.Action]bool{}, queues: map[string][]*task{},
 	}
-	e.ctx, e.cancel = context.WithCancel(c.term)
+	ctx, e.cancel = context.WithCancel(ctx)
+	e.wg.Go(func() { e.endWithTerm(ctx) })
 	for class, n := range workers {
 		e.backlogs[class] = newBacklog()
 		for range n {
-			e.wg.Go(func() { e.work(e.backlogs[class]) })
+			e.wg.Go(func() { e.work(ctx, e.backlogs[class]) })
 		}
 	}
 	return e
 }
 
-// stop ends what is under way and waits for its end, which no request holds up.
+// endWithTerm ends all tasks as soon as the leadership is lost.
+func (e *executor) endWithTerm(ctx context.Context) {
+	select {
+	case <-e.term.ended:
+		e.cancel()
+	case <-ctx.Done():
+	}
+}
+
+// stop ends all tasks and waits for that. No request delays it.
 func (e *executor) stop() {
 	e.cancel()
 	e.wg.Wait()
 }
 
-// take takes an action over, and does not wait.
-func (e *executor) take(a *core.Action) {
-	x := &errand{executor: e, Action: a, class: classOf(a), taken: time.Now()}
+// add adds an action, and does not block.
+func (e *executor) add(a *core.Action) {
+	t := &task{executor: e, Action: a, class: classOf(a), added: time.Now()}
 	e.open[a] = true
 	if writesNode(a) {
-		x.patience, x.hasten = context.WithCancel(e.ctx)
-		line := e.lines[a.Node]
-		e.lines[a.Node] = append(line, x)
+		t.urgent = make(chan struct{})
+		line := e.queues[a.Node]
+		e.queues[a.Node] = append(line, t)
 		if len(line) > 0 {
-			e.hurry(line[0], x.class)
+			e.expedite(line[0], t.class)
 			return
 		}
 	}
-	e.backlogs[x.class].put(x)
+	e.backlogs[t.class].put(t)
 }
 
-// hurry has an errand go on as what waits for it would.
-func (e *executor) hurry(x *errand, as class) {
+// expedite moves a task to the class of a task that waits for it.
+func (e *executor) expedite(t *task, as class) {
 	switch {
-	case x.class <= as:
-	case e.backlogs[x.class].remove(x):
-		x.class = as
-		e.backlogs[as].put(x)
+	case t.class <= as:
+	case e.backlogs[t.class].remove(t):
+		t.class = as
+		e.backlogs[as].put(t)
 	default:
-		x.hasten()
+		t.expedite()
 	}
 }
 
-// writesNode: two such writes to one node at once would only get into each other's
-// way, and the taint would come before its reason.
+// writesNode reports whether an action writes to a node. Such writes to one node run
+// one after the other: at once they would conflict, and the taint would precede its
+// reason.
 func writesNode(a *core.Action) bool {
-	return a.Kind == core.Silence || a.Kind == core.Taint || a.Kind == core.ClearAgent
+	return a.Kind == core.MarkUnknown || a.Kind == core.Taint || a.Kind == core.CleanUpAgent
 }
 
-// close takes in that an action is finished, and begins what waited for it.
+// close removes a finished action, and starts the task that waited for it.
 func (e *executor) close(a *core.Action) {
 	delete(e.open, a)
 	if !writesNode(a) {
 		return
 	}
-	line := e.lines[a.Node]
-	line[0].hasten() // nothing of it is to be freed later
-	if line = line[1:]; len(line) == 0 {
-		delete(e.lines, a.Node)
+	line := e.queues[a.Node][1:]
+	if len(line) == 0 {
+		delete(e.queues, a.Node)
 		return
 	}
-	e.lines[a.Node] = line
+	e.queues[a.Node] = line
 	for _, behind := range line[1:] {
 		line[0].class = min(line[0].class, behind.class)
 	}
 	e.backlogs[line[0].class].put(line[0])
 }
 
-// classOf is how urgent an action is.
+// classOf returns the urgency of an action.
 func classOf(a *core.Action) class {
 	switch a.Kind {
-	case core.Silence, core.ReadLease:
+	case core.MarkUnknown, core.ReadLease:
 		return protect
 	case core.Evict, core.SoftEvict:
 		return evict
@@ -121,7 +132,7 @@ func classOf(a *core.Action) class {
 	case core.Taint:
 		noExecute := func(t model.Taint) bool { return t.Effect == model.NoExecute }
 		switch {
-		case len(a.Add) > 0, slices.ContainsFunc(a.Remove, noExecute): // which calls evictions off
+		case len(a.Add) > 0, slices.ContainsFunc(a.Remove, noExecute): // which cancels evictions
 			return protect
 		case len(a.Remove) > 0:
 			return repair
@@ -130,49 +141,50 @@ func classOf(a *core.Action) class {
 	return tidy
 }
 
-func (e *executor) work(b *backlog) {
+// work carries out the tasks of a backlog until ctx ends.
+func (e *executor) work(ctx context.Context, b *backlog) {
 	for {
-		x, ok := b.next(e.ctx)
+		t, ok := b.next(ctx)
 		if !ok {
 			return
 		}
-		if x.Kind == core.ReadLease {
-			at, err := x.readLease()
-			e.mail.put(leaseRead{e, x.Action, at, err})
-		} else if x.begin() {
-			e.mail.put(finished{e, x.Action, deeds[x.Kind](x)})
+		if t.Kind == core.ReadLease {
+			at, err := t.readLease(ctx)
+			e.inbox.put(leaseRead{e, t.Action, at, err})
+		} else if t.begin(ctx) {
+			e.inbox.put(finished{e, t.Action, taskFuncs[t.Kind](t, ctx)})
 		}
 	}
 }
 
-// deeds are how actions are carried out.
-var deeds = map[core.Kind]func(*errand) error{
-	core.Silence:      (*errand).silence,
-	core.Taint:        (*errand).taint,
-	core.MarkNotReady: (*errand).markNotReady,
-	core.Evict:        (*errand).evict,
-	core.SoftEvict:    (*errand).softEvict,
-	core.ClearAgent:   (*errand).clearAgent,
-	core.ClearPod:     (*errand).clearPod,
+// taskFuncs carry out the kinds of actions.
+var taskFuncs = map[core.Kind]func(*task, context.Context) error{
+	core.MarkUnknown:      (*task).markUnknown,
+	core.Taint:            (*task).taint,
+	core.MarkNotReady:     (*task).markNotReady,
+	core.Evict:            (*task).evict,
+	core.SoftEvict:        (*task).softEvict,
+	core.CleanUpAgent:     (*task).cleanUpAgent,
+	core.DeleteEvictedPod: (*task).deleteEvictedPod,
 }
 
-// A backlog holds errands that nobody has begun yet.
+// A backlog holds tasks that no worker has started yet.
 type backlog struct {
 	mu   sync.Mutex
-	all  []*errand
-	some chan struct{} // has a token while there are any
+	all  []*task
+	some chan struct{} // has a token while there are tasks
 }
 
 func newBacklog() *backlog { return &backlog{some: make(chan struct{}, 1)} }
 
-func (b *backlog) put(x *errand) {
+func (b *backlog) put(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all = append(b.all, x)
+	b.all = append(b.all, t)
 	b.signal()
 }
 
-// signal is called by who holds mu.
+// signal wakes a worker. The caller holds mu.
 func (b *backlog) signal() {
 	select {
 	case b.some <- struct{}{}:
@@ -180,41 +192,41 @@ func (b *backlog) signal() {
 	}
 }
 
-// next takes the oldest errand out, and waits for one.
-func (b *backlog) next(ctx context.Context) (*errand, bool) {
+// next removes the oldest task, and waits for one. ok is false when ctx has ended.
+func (b *backlog) next(ctx context.Context) (*task, bool) {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, false
 		case <-b.some:
 		}
-		if x := b.pop(); x != nil && ctx.Err() == nil {
-			return x, true
+		if t := b.pop(); t != nil && ctx.Err() == nil {
+			return t, true
 		}
 	}
 }
 
-// remove takes out an errand that nobody has begun, and reports whether it was one.
-func (b *backlog) remove(x *errand) bool {
+// remove removes a task, and reports whether no worker had started it.
+func (b *backlog) remove(t *task) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.Index(b.all, x)
+	i := slices.Index(b.all, t)
 	if i >= 0 {
 		b.all = slices.Delete(b.all, i, i+1)
 	}
 	return i >= 0
 }
 
-func (b *backlog) pop() *errand {
+func (b *backlog) pop() *task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.all) == 0 {
 		return nil
 	}
-	x := b.all[0]
+	t := b.all[0]
 	b.all[0], b.all = nil, b.all[1:]
 	if len(b.all) > 0 {
 		b.signal()
 	}
-	return x
+	return t
 }

@@ -90,7 +90,7 @@ func TestARenewalThatHasArrivedCounts(t *testing.T) {
 		}
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
-		r.until(51*time.Second - lingering/2) // its conditions are written, its taints have the next turn
+		r.until(51*time.Second - renewalDelay/2) // its conditions are written, its taints have the next turn
 		r.renew(corev1.NamespaceNodeLease, "a")
 		r.until(52 * time.Second)
 		if n := r.live("a"); conditionOf(n, corev1.NodeReady).Status != corev1.ConditionUnknown || taintsOf(n) != "" {
@@ -161,14 +161,14 @@ func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		p := r.seenPod(r.pod("a", "web"))
-		x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
+		x := r.task(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
 		x.lock = &lock{lasts: 15 * time.Second, renewed: time.Now()}
 		r.until(15*time.Second - 1)
-		if _, err := x.readPod(); err != nil {
+		if _, err := x.readPod(t.Context()); err != nil {
 			t.Errorf("while it leads: %v", err)
 		}
 		r.until(15 * time.Second)
-		if err := x.evict(); !errors.Is(err, errNotLeading) || r.livePod("web") == nil {
+		if err := x.evict(t.Context()); !errors.Is(err, errNotLeading) || r.livePod("web") == nil {
 			t.Errorf("after that: %v", err)
 		}
 	})
@@ -219,11 +219,11 @@ func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
 		r := newRig(t)
 		r.fault = hanging
 		c := New(r.settings, r.policy, r.parts())
-		c.term = t.Context()
-		e := newExecutor(c)
+		c.term = &term{}
+		e := newExecutor(t.Context(), c)
 		for i := range 100 {
-			e.take(&core.Action{Kind: core.ReadLease, Node: fmt.Sprint(i)})
-			e.take(&core.Action{Kind: core.Evict, Node: "a", Pod: &model.Pod{Name: fmt.Sprint(i)}})
+			e.add(&core.Action{Kind: core.ReadLease, Node: fmt.Sprint(i)})
+			e.add(&core.Action{Kind: core.Evict, Node: "a", Pod: &model.Pod{Name: fmt.Sprint(i)}})
 		}
 		synctest.Wait()
 		begun := time.Now()
@@ -233,6 +233,25 @@ func TestAStoppedExecutorHasEndedEverything(t *testing.T) {
 		}
 		if len(e.open) != 200 {
 			t.Errorf("of 200 actions that nobody has finished %d are known", len(e.open))
+		}
+	})
+}
+
+func TestExecutor_EndsWithItsTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.fault = hanging
+		c := New(r.settings, r.policy, r.parts())
+		ended := make(chan struct{})
+		c.term = &term{ended: ended}
+		e := newExecutor(t.Context(), c)
+		e.add(&core.Action{Kind: core.ReadLease, Node: "a"})
+		synctest.Wait()
+		begun := time.Now()
+		close(ended)
+		e.wg.Wait()
+		if took := time.Since(begun); took != 0 || !c.term.over() {
+			t.Errorf("it took %s, as long as a request", took)
 		}
 	})
 }
@@ -255,7 +274,7 @@ func TestABacklogKeepsItsOrder(t *testing.T) {
 		})
 	}
 	for i := range n {
-		b.put(&errand{waited: time.Duration(i)})
+		b.put(&task{waited: time.Duration(i)})
 	}
 	seen := map[time.Duration]bool{}
 	for range n {
@@ -267,7 +286,7 @@ func TestABacklogKeepsItsOrder(t *testing.T) {
 		t.Errorf("of %d errands %d were taken", n, len(seen))
 	}
 	for i := range 100 {
-		b.put(&errand{waited: time.Duration(i)})
+		b.put(&task{waited: time.Duration(i)})
 	}
 	for i := range 100 {
 		if x, ok := b.next(t.Context()); !ok || x.waited != time.Duration(i) {

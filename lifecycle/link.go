@@ -30,7 +30,7 @@ type feed func(ctx context.Context) (wait func())
 func feedOf[L runtime.Object](c *Controller, k reflector.Kind[L]) feed {
 	k.Patience = patience
 	l := c.link(k.What)
-	return func(ctx context.Context) func() { return k.Run(ctx, c.parts.Watching, l.tell) }
+	return func(ctx context.Context) func() { return k.Run(ctx, c.parts.Watching, l.observe) }
 }
 
 // A link knows whether the server answers to what is asked of one kind, and says
@@ -45,8 +45,8 @@ type link struct {
 	since time.Time
 }
 
-// tell notes how a request within ctx went.
-func (l *link) tell(ctx context.Context, err error) {
+// observe notes how a request within ctx went.
+func (l *link) observe(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // ended by ourselves: that says nothing about the server
 	}

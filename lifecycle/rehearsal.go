@@ -41,10 +41,10 @@ func newRehearsal() *rehearsal {
 func (r *rehearsal) play(c *Controller, a *core.Action, now time.Time) {
 	c.fleet.Finished(a, nil, now)
 	switch a.Kind {
-	case core.Evict, core.SoftEvict, core.ClearPod:
+	case core.Evict, core.SoftEvict, core.DeleteEvictedPod:
 		r.hidden[a.Pod.UID] = a.Pod
 		c.fleet.PodGone(a.Pod.UID, now)
-	case core.Silence, core.Taint, core.ClearAgent:
+	case core.MarkUnknown, core.Taint, core.CleanUpAgent:
 		if s := c.nodes[a.Node]; s != nil {
 			r.imagine(s.node, a, now)
 			c.fleet.Node(r.node(s.node), now)
@@ -98,7 +98,7 @@ func (r *rehearsal) imagine(n *model.Node, a *core.Action, now time.Time) {
 	for _, l := range a.Labels {
 		i.labels[l.Key] = l.Value
 	}
-	if a.Kind == core.ClearAgent {
+	if a.Kind == core.CleanUpAgent {
 		i.cleared = n.Pressures
 		for t := range n.Taints {
 			if strings.HasPrefix(n.Taints[t].Key, ours) {

@@ -64,7 +64,7 @@ func (r *rig) touch(name string) {
 func (r *rig) controllerSays(t *testing.T, node string) {
 	t.Helper()
 	e, err := r.controller.Explain(t.Context(), node)
-	if err != nil || e.Ready != model.Unknown || e.Verdict != core.Dead || e.Pods != 1 {
+	if err != nil || e.Ready != model.Unknown || e.Health != core.Unreachable || e.Pods != 1 {
 		t.Errorf("it explains %+v (%v)", e, err)
 	}
 	for _, d := range r.decisions {
@@ -86,10 +86,10 @@ func TestWhatIsImaginedGivesWayToWhatIs(t *testing.T) {
 	}
 	raw := ready(&model.Node{Name: "a", UID: "u", Taints: []model.Taint{taint("k", model.NoExecute, then)}, Pressures: []string{"plimsoll.dev/X"}}, model.True, then)
 	later := then.Add(time.Minute)
-	silence := &core.Action{Kind: core.Silence, Node: "a", Conditions: []core.Silenced{{Type: model.Ready, Reason: "r"}}}
+	silence := &core.Action{Kind: core.MarkUnknown, Node: "a", Conditions: []core.UnknownCondition{{Type: model.Ready, Reason: "r"}}}
 	swap := &core.Action{Kind: core.Taint, Node: "a", Add: []model.Taint{taint("l", model.NoExecute, later)}, Remove: []model.Taint{{Key: "k", Effect: model.NoExecute}}}
 	back := &core.Action{Kind: core.Taint, Node: "a", Add: []model.Taint{taint("k", model.NoExecute, later)}, Remove: []model.Taint{{Key: "l", Effect: model.NoExecute}}}
-	clear := &core.Action{Kind: core.ClearAgent, Node: "a"}
+	clear := &core.Action{Kind: core.CleanUpAgent, Node: "a"}
 	tainted := func(n *model.Node, all ...model.Taint) *model.Node {
 		m := *n
 		m.Taints = all

@@ -20,151 +20,153 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
-// send makes one request when it is its turn, within the timeout. The client's own
-// retries are off: they would wait in silence, beside the budget.
-func (x *errand) send(r *rest.Request, into runtime.Object) error {
-	if err := x.await(); err != nil {
+// send makes one request on its turn, within the timeout. The client's own retries are
+// off: they would wait outside of the budget.
+func (t *task) send(ctx context.Context, r *rest.Request, into runtime.Object) error {
+	if err := t.await(ctx); err != nil {
 		return err
 	}
-	x.paid, x.sure = false, false
+	t.paid, t.granted = false, false
 	began := time.Now()
-	if !x.lock.holds(began) {
+	if !t.lock.holds(began) {
 		return errNotLeading
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, x.settings.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.settings.RequestTimeout)
 	defer cancel()
 	answer := r.MaxRetries(0).Do(ctx)
 	err := answer.Error()
 	if err == nil && into != nil {
 		err = answer.Into(into)
 	}
-	x.parts.Meters.request(x.class, x.waited, time.Since(began), resultOf(err))
+	t.parts.Meters.request(t.class, t.waited, time.Since(began), resultOf(err))
 	return err
 }
 
-func (x *errand) core() rest.Interface { return x.parts.Writing.CoreV1().RESTClient() }
+func (t *task) core() rest.Interface { return t.parts.Writing.CoreV1().RESTClient() }
 
-// readLease gets the node's lease past any cache; no time: there is none.
-func (x *errand) readLease() (renewed time.Time, err error) {
+// readLease returns when the node's lease was renewed, past any cache; zero if there is
+// none.
+func (t *task) readLease(ctx context.Context) (renewed time.Time, err error) {
 	l := &coordinationv1.Lease{}
-	r := x.parts.Writing.CoordinationV1().RESTClient().Get().
-		Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(x.Node)
-	switch err := x.send(r, l); {
+	r := t.parts.Writing.CoordinationV1().RESTClient().Get().
+		Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(t.Node)
+	switch err := t.send(ctx, r, l); {
 	case isGone(err):
 		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, fmt.Errorf("read the lease of node %s: %w", x.Node, err)
+		return time.Time{}, fmt.Errorf("read the lease of node %s: %w", t.Node, err)
 	case l.Spec.RenewTime == nil:
 		return time.Time{}, nil
 	}
 	return l.Spec.RenewTime.Time, nil
 }
 
-// readNode gets the node past any cache.
-func (x *errand) readNode() (*corev1.Node, error) {
+// readNode returns the node, past any cache.
+func (t *task) readNode(ctx context.Context) (*corev1.Node, error) {
 	n := &corev1.Node{}
-	if err := x.send(x.core().Get().Resource("nodes").Name(x.Node), n); err != nil {
-		return nil, fmt.Errorf("read node %s: %w", x.Node, err)
+	if err := t.send(ctx, t.core().Get().Resource("nodes").Name(t.Node), n); err != nil {
+		return nil, fmt.Errorf("read node %s: %w", t.Node, err)
 	}
-	if uid := x.object().UID; uid != "" && string(n.UID) != uid {
-		return nil, fmt.Errorf("read node %s: it is another one by now: UID %s instead of %s", x.Node, n.UID, uid)
+	if uid := t.object().UID; uid != "" && string(n.UID) != uid {
+		return nil, fmt.Errorf("read node %s: it is another one by now: UID %s instead of %s", t.Node, n.UID, uid)
 	}
 	return n, nil
 }
 
-// readPod gets what is read of the pod past any cache; nil if it is gone.
-func (x *errand) readPod() (*corev1.Pod, error) {
+// readPod returns the fields of the pod that are read, past any cache; nil if it is
+// gone.
+func (t *task) readPod(ctx context.Context) (*corev1.Pod, error) {
 	p := &slimpods.Pod{}
-	err := x.send(x.core().Get().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name), p)
+	err := t.send(ctx, t.core().Get().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name), p)
 	switch {
 	case isGone(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read pod %s: %w", x.Pod.Key(), err)
-	case string(p.UID) != x.Pod.UID:
+		return nil, fmt.Errorf("read pod %s: %w", t.Pod.Key(), err)
+	case string(p.UID) != t.Pod.UID:
 		return nil, nil
 	}
 	return &p.Pod, nil
 }
 
 // patchNode patches the node, or its status.
-func (x *errand) patchNode(kind types.PatchType, subresource string, body any) error {
+func (t *task) patchNode(ctx context.Context, kind types.PatchType, subresource string, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("encode a patch of node %s: %w", x.Node, err)
+		return fmt.Errorf("encode a patch of node %s: %w", t.Node, err)
 	}
-	r := x.core().Patch(kind).Resource("nodes").Name(x.Node)
+	r := t.core().Patch(kind).Resource("nodes").Name(t.Node)
 	if subresource != "" {
 		r = r.SubResource(subresource)
 	}
-	if err := x.send(r.Body(text), nil); err != nil {
-		return fmt.Errorf("patch node %s %s: %w", x.Node, subresource, err)
+	if err := t.send(ctx, r.Body(text), nil); err != nil {
+		return fmt.Errorf("patch node %s %s: %w", t.Node, subresource, err)
 	}
 	return nil
 }
 
-// patchPodStatus patches the status of the pod. That it is gone is no error.
-func (x *errand) patchPodStatus(s podStatus) (gone bool, err error) {
-	text, err := json.Marshal(podPatch{Metadata: precondition{UID: x.Pod.UID}, Status: s})
+// patchPodStatus patches the status of the pod. A pod that is gone is no error.
+func (t *task) patchPodStatus(ctx context.Context, s podStatus) (gone bool, err error) {
+	text, err := json.Marshal(podPatch{Metadata: precondition{UID: t.Pod.UID}, Status: s})
 	if err != nil {
-		return false, fmt.Errorf("encode a patch of pod %s: %w", x.Pod.Key(), err)
+		return false, fmt.Errorf("encode a patch of pod %s: %w", t.Pod.Key(), err)
 	}
-	err = x.send(x.core().Patch(types.StrategicMergePatchType).Namespace(x.Pod.Namespace).
-		Resource("pods").Name(x.Pod.Name).SubResource("status").Body(text), nil)
+	err = t.send(ctx, t.core().Patch(types.StrategicMergePatchType).Namespace(t.Pod.Namespace).
+		Resource("pods").Name(t.Pod.Name).SubResource("status").Body(text), nil)
 	switch {
 	case isGone(err) || isOtherUID(err):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("patch the status of pod %s: %w", x.Pod.Key(), err)
+		return false, fmt.Errorf("patch the status of pod %s: %w", t.Pod.Key(), err)
 	}
 	return false, nil
 }
 
-// deletePod deletes the pod with its own grace period. That it is gone is no error.
-func (x *errand) deletePod() error { return x.deletePodAt(nil) }
+// deletePod deletes the pod with its own grace period. A pod that is gone is no error.
+func (t *task) deletePod(ctx context.Context) error { return t.deletePodAt(ctx, nil) }
 
-// deletePodAt does so if it still has the version; nil: whichever it has.
-func (x *errand) deletePodAt(version *string) error {
-	if err := x.confirm(); err != nil {
+// deletePodAt does the same if the pod still has the version; nil stands for any.
+func (t *task) deletePodAt(ctx context.Context, version *string) error {
+	if err := t.confirm(ctx); err != nil {
 		return err
 	}
-	uid := types.UID(x.Pod.UID)
-	err := x.send(x.core().Delete().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).
+	uid := types.UID(t.Pod.UID)
+	err := t.send(ctx, t.core().Delete().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: version}}), nil)
-	return x.ended("delete", err)
+	return t.ended(ctx, "delete", err)
 }
 
-// askToEvict creates a policy/v1 Eviction, with the pod's own grace period where
-// none is given. That the pod is gone is no error.
-func (x *errand) askToEvict(grace *int64) error {
-	if err := x.confirm(); err != nil {
+// askToEvict creates a policy/v1 Eviction, with the pod's own grace period if grace is
+// nil. A pod that is gone is no error.
+func (t *task) askToEvict(ctx context.Context, grace *int64) error {
+	if err := t.confirm(ctx); err != nil {
 		return err
 	}
-	uid := types.UID(x.Pod.UID)
-	err := x.send(x.core().Post().Namespace(x.Pod.Namespace).Resource("pods").Name(x.Pod.Name).SubResource("eviction").
+	uid := types.UID(t.Pod.UID)
+	err := t.send(ctx, t.core().Post().Namespace(t.Pod.Namespace).Resource("pods").Name(t.Pod.Name).SubResource("eviction").
 		VersionedParams(&metav1.CreateOptions{}, scheme.ParameterCodec).
 		Body(&policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: x.Pod.Namespace, Name: x.Pod.Name},
+			ObjectMeta:    metav1.ObjectMeta{Namespace: t.Pod.Namespace, Name: t.Pod.Name},
 			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &uid}},
 		}), nil)
-	return x.ended("ask for the eviction of", err)
+	return t.ended(ctx, "ask for the eviction of", err)
 }
 
-// ended is what became of a request to end the pod: a conflict is about its UID,
-// unless the pod is there.
-func (x *errand) ended(doing string, err error) error {
+// ended returns the result of a request to end the pod. A conflict is about its UID,
+// unless the pod exists.
+func (t *task) ended(ctx context.Context, doing string, err error) error {
 	if err == nil || isGone(err) {
 		return nil
 	}
 	if apierrors.IsConflict(err) {
-		if p, failed := x.readPod(); failed == nil && p == nil {
+		if p, failed := t.readPod(ctx); failed == nil && p == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s pod %s: %w", doing, x.Pod.Key(), err)
+	return fmt.Errorf("%s pod %s: %w", doing, t.Pod.Key(), err)
 }
 
-// A result is how a request ended.
+// A result is the outcome of a request.
 type result uint8
 
 const (
@@ -177,11 +179,11 @@ const (
 
 var resultNames = [...]string{requestOK: "ok", requestDeclined: "declined", requestFailed: "failed"}
 
-// Results are the names of the results of requests.
+// Results returns the names of the results of requests.
 func Results() []string { return resultNames[:] }
 
 // resultOf returns the result of a request that ended with err. A 429 is declined only
-// if a budget is its cause: any other is a server that is overloaded.
+// if a budget is its cause; any other is from a server that is overloaded.
 func resultOf(err error) result {
 	switch {
 	case err == nil:
@@ -192,14 +194,14 @@ func resultOf(err error) result {
 	return requestFailed
 }
 
-// isGone: an API server says that there is no such object. A 404 without a word of
-// its own is somebody else's.
+// isGone reports whether the API server has no such object. A 404 without a reason is
+// from another server.
 func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
-// isOtherUID: a patch that names the UID of another object is refused as one that
-// would change it.
+// isOtherUID reports whether a patch was refused because the object has another UID
+// than the patch.
 func isOtherUID(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

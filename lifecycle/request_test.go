@@ -50,9 +50,9 @@ func TestRequestResult_OrdinaryRefusalsAreNoFailures(t *testing.T) {
 			r := newRig(t)
 			r.meters.Request = func(class, result string, _, _ time.Duration) { got = append(got, class+" "+result) }
 			p := r.seenPod(r.pod("a", "web"))
-			x := r.errand(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
+			x := r.task(New(r.settings, r.policy, r.parts()), evictionOf(p, core.ByTaint))
 			r.fault = tc.fault
-			_, _ = x.readPod()
+			_, _ = x.readPod(t.Context())
 			if strings.Join(got, ", ") != "evict "+tc.want {
 				t.Errorf("%s: counted as %v, want evict %s", name, got, tc.want)
 			}

@@ -9,9 +9,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// mostShared bounds what is kept of each kind to be shared: more names than a
+// maxShared bounds what is kept of each kind to be shared: more names than a
 // cluster has nodes. Beyond it sharing begins anew, which costs memory only.
-const mostShared = 1 << 18
+const maxShared = 1 << 18
 
 // Bounds of one text and one set that are shared, in bytes: whatever is shared stays
 // when its pods are gone. A text or set beyond them is kept with its pod alone. Of
@@ -38,7 +38,7 @@ func (s *shared) text(text string) string {
 	if known, is := s.texts[text]; is {
 		return known
 	}
-	if s.texts == nil || len(s.texts) >= mostShared {
+	if s.texts == nil || len(s.texts) >= maxShared {
 		s.texts = map[string]string{}
 	}
 	s.texts[text] = text
@@ -66,7 +66,7 @@ func (s *shared) tolerations(of []corev1.Toleration) []model.Toleration {
 	if known, is := s.sets[string(s.key)]; is {
 		return known
 	}
-	if s.sets == nil || len(s.sets) >= mostShared {
+	if s.sets == nil || len(s.sets) >= maxShared {
 		s.sets = map[string][]model.Toleration{}
 	}
 	set := convert.Tolerations(of)

@@ -68,7 +68,7 @@ func (c *Controller) allFeeds() []feed {
 }
 
 func (c *Controller) converter() *converter {
-	return &converter{requested: c.parts.Requested, doubt: c.doubts.say}
+	return &converter{requested: c.parts.Requested, doubt: c.warnings.once}
 }
 
 func (c *Controller) nodeStore() cache.ReflectorStore {
@@ -79,18 +79,18 @@ func (c *Controller) nodeStore() cache.ReflectorStore {
 			if !ok {
 				return nil, fmt.Errorf("it holds a %T, not a node", object)
 			}
-			s := &sighting{node: converter.node(n), version: n.ResourceVersion, other: c.rivals.of(n)}
+			s := &sighting{node: converter.node(n), version: n.ResourceVersion, other: c.otherWriters.of(n)}
 			return &kept[*sighting]{name: n.Name, key: n.Name, fact: s, faulty: s.node == nil}, nil
 		},
 		same: func(a, b *sighting) bool { return a.version == b.version && a.node.UID == b.node.UID },
 		changed: func(_ string, was, is *sighting) {
 			if was != nil && was.beats(is) {
-				c.mail.leave(func(came time.Duration) letter { return nodeBeat{is, came} })
+				c.inbox.putLater(func(came time.Duration) event { return nodeBeat{is, came} })
 			} else {
-				c.mail.put(nodeSeen{is})
+				c.inbox.put(nodeSeen{is})
 			}
 		},
-		gone:   func(name string, _ *sighting) { c.mail.put(nodeGone(name)) },
+		gone:   func(name string, _ *sighting) { c.inbox.put(nodeGone(name)) },
 		synced: c.syncing(),
 	}
 }
@@ -107,8 +107,8 @@ func (c *Controller) podStore() *store[*model.Pod] {
 			return &kept[*model.Pod]{namespace: p.Namespace, name: p.Name, key: string(p.UID), fact: f, faulty: f == nil}, nil
 		},
 		same:    samePod,
-		changed: func(_ string, _, p *model.Pod) { c.mail.put(podSeen{p}) },
-		gone:    func(uid string, _ *model.Pod) { c.mail.put(podGone(uid)) },
+		changed: func(_ string, _, p *model.Pod) { c.inbox.put(podSeen{p}) },
+		gone:    func(uid string, _ *model.Pod) { c.inbox.put(podGone(uid)) },
 		synced:  c.syncing(),
 	}
 }
@@ -147,8 +147,8 @@ func (c *Controller) leaseStore() cache.ReflectorStore {
 			return k, nil
 		},
 		same:    time.Time.Equal,
-		changed: func(name string, _, at time.Time) { c.mail.renewed(false, name, at) },
-		gone:    func(name string, _ time.Time) { c.mail.renewed(false, name, time.Time{}) },
+		changed: func(name string, _, at time.Time) { c.inbox.renewed(false, name, at) },
+		gone:    func(name string, _ time.Time) { c.inbox.renewed(false, name, time.Time{}) },
 		synced:  c.syncing(),
 	}
 }
@@ -161,7 +161,7 @@ func (c *Controller) syncing() func() {
 	return func() {
 		if first {
 			first = false
-			c.mail.put(listed{})
+			c.inbox.put(listed{})
 		}
 	}
 }

@@ -9,21 +9,21 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// A state is what others may know of the owner of the fleet, from its last round.
+// A state is what other goroutines can read of the owner of the fleet, from its latest
+// round.
 type state struct {
-	turned  time.Time // when that was over
-	synced  bool
-	leads   bool
-	rehears string // why decisions are not carried out, empty if they are
+	finishedAt time.Time // end of the round
+	synced     bool
+	leads      bool
+	dryRun     string // why decisions are only reported; empty if they are carried out
 }
 
-// publish ends a round: it says how it left things, and when the next one has to
-// begin.
+// publish stores the state after a round, and returns when the next one must begin.
 func (c *Controller) publish(now time.Time) (next time.Time) {
 	why := c.reasonToRehearse(now)
-	c.state.Store(&state{turned: time.Now(), synced: c.complete >= c.lists, leads: c.hands != nil, rehears: why})
-	next = now.Add(longestSleep)
-	if at, ok := c.fleet.Next(); ok && at.Before(next) && c.hands != nil {
+	c.state.Store(&state{finishedAt: time.Now(), synced: c.complete >= c.lists, leads: c.executor != nil, dryRun: why})
+	next = now.Add(maxSleep)
+	if at, ok := c.fleet.Next(); ok && at.Before(next) && c.executor != nil {
 		next = at
 	}
 	if at := c.other.At.Add(c.settings.OtherWriterWindow); at.After(now) && at.Before(next) {
@@ -32,7 +32,8 @@ func (c *Controller) publish(now time.Time) (next time.Time) {
 	return next
 }
 
-// reasonToRehearse is why decisions are only told; empty: they are carried out.
+// reasonToRehearse returns why decisions are only reported; empty if they are carried
+// out.
 func (c *Controller) reasonToRehearse(now time.Time) string {
 	switch {
 	case c.settings.Mode != Replace:
@@ -47,19 +48,19 @@ func (c *Controller) reasonToRehearse(now time.Time) string {
 	return ""
 }
 
-// hung is how long a round may last. It makes no request and waits for nobody.
-const hung = time.Minute
+// maxStall is how long a round may last. It makes no request and waits for nothing.
+const maxStall = time.Minute
 
-// Live reports what is wrong with the process: nil as long as it goes round.
+// Live returns an error if the loop of the controller does not run.
 func (c *Controller) Live() error {
-	if since := time.Since(c.state.Load().turned); since > longestSleep+hung {
+	if since := time.Since(c.state.Load().finishedAt); since > maxSleep+maxStall {
 		return fmt.Errorf("the loop that decides has not come round for %s: restart it", since.Round(time.Second))
 	}
 	return nil
 }
 
-// Ready reports why nothing could be decided: lists that were never complete, or a
-// server that does not answer. A standby is ready.
+// Ready returns an error if nothing could be decided: a list was never complete, or the
+// API server does not answer. A standby is ready.
 func (c *Controller) Ready() error {
 	if err := c.Live(); err != nil {
 		return err
@@ -80,14 +81,14 @@ func (c *Controller) Ready() error {
 // Leads reports whether this process decides.
 func (c *Controller) Leads() bool { return c.state.Load().leads }
 
-// Rehearses says why decisions are only told; empty: they are carried out.
-func (c *Controller) Rehearses() string { return c.state.Load().rehears }
+// Rehearses returns why decisions are only reported; empty if they are carried out.
+func (c *Controller) Rehearses() string { return c.state.Load().dryRun }
 
-// Explain says how a node fares, and what happens to it next. It waits for the
-// owner of the fleet, ctx for how long.
+// Explain returns the state of a node and its next step. It waits for the owner of the
+// fleet. It returns an error if ctx ends first.
 func (c *Controller) Explain(ctx context.Context, node string) (core.Explanation, error) {
 	answer := make(chan core.Explanation, 1)
-	c.mail.put(inquiry{node, answer})
+	c.inbox.put(inquiry{node, answer})
 	select {
 	case e := <-answer:
 		return e, nil
@@ -97,7 +98,7 @@ func (c *Controller) Explain(ctx context.Context, node string) (core.Explanation
 }
 
 func (c *Controller) link(what string) *link {
-	l := &link{what: what, log: c.log, fails: func() { c.mail.put(unreachable{}) }}
+	l := &link{what: what, log: c.log, fails: func() { c.inbox.put(unreachable{}) }}
 	c.links = append(c.links, l)
 	return l
 }

@@ -23,7 +23,7 @@ import (
 // told is what a store has told since the last time.
 func told(c *Controller) string {
 	var all []string
-	for _, l := range c.mail.collect().letters {
+	for _, l := range c.inbox.collect().events {
 		switch l := l.(type) {
 		case podSeen:
 			all = append(all, "+"+l.Name)
@@ -44,7 +44,7 @@ func bound(name string) *corev1.Pod {
 func TestStoresTellWhatChanged(t *testing.T) {
 	var book logcapture.Book
 	parts := Parts{Log: book.Logger()}
-	c := &Controller{parts: parts, mail: newMailbox(), doubts: &doubts{log: parts.Log}}
+	c := &Controller{parts: parts, inbox: newInbox(), warnings: &warnings{log: parts.Log}}
 	s := c.podStore()
 	faulty := bound("one")
 	faulty.Spec.NodeName = ""
@@ -84,7 +84,7 @@ func TestStoresTellWhatChanged(t *testing.T) {
 // TestAStreamedListIsKeptInShort: client-go collects what is streamed in a store of
 // its own, by the names that it finds.
 func TestAStreamedListIsKeptInShort(t *testing.T) {
-	c := &Controller{mail: newMailbox(), doubts: &doubts{}}
+	c := &Controller{inbox: newInbox(), warnings: &warnings{}}
 	s := c.podStore()
 	collected := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc, cache.WithTransformer(s.Transformer()))
 	for i := range 3 {
@@ -151,7 +151,7 @@ func TestAnAnswerThatRefusesIsNoOutage(t *testing.T) {
 	} {
 		told := 0
 		l := &link{what: "leases", log: slog.New(slog.DiscardHandler), fails: func() { told++ }}
-		l.tell(t.Context(), c.err)
+		l.observe(t.Context(), c.err)
 		if (told > 0) != c.outage {
 			t.Errorf("%s: told of %d outages", c.name, told)
 		}

@@ -97,7 +97,7 @@ func (r *rig) surrenders() (all []surrender) {
 }
 
 // slack is by how much a moment may be late: one round.
-const slack = 2 * shortestSleep
+const slack = 2 * minSleep
 
 // expectOrder wants these nodes, and no other, given up in this order: the first
 // one as it dies.

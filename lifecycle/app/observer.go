@@ -146,7 +146,7 @@ type explanation struct {
 
 func newExplanation(e *core.Explanation) explanation {
 	x := explanation{
-		Node: e.Node, Leads: e.Leads, Ready: e.Ready.String(), Verdict: string(e.Verdict), LastSign: e.LastSign.UTC(), Source: string(e.Source),
+		Node: e.Node, Leads: e.Leads, Ready: e.Ready.String(), Verdict: string(e.Health), LastSign: e.LastSign.UTC(), Source: string(e.Source),
 		SilentFrom: e.Silent.UTC(), Unready: e.Since.UTC(), Zone: e.Zone.String(), ZoneRate: e.Rate, Queued: e.Queued, Ahead: e.Ahead,
 		Turn: e.Turn.UTC(), Pods: e.Pods, NextPod: e.NextPod.UTC(), Next: e.Next, WhyNot: e.WhyNot.String(), Until: e.Until.UTC(), Failures: e.Failures,
 	}

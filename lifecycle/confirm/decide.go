@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Decide says what follows, in a cluster of so many nodes.
-func (j *Judge) Decide(nodes int, now time.Time) Findings {
-	j.now = now
-	j.storm.watch(j, nodes)
-	j.revisit()
-	f := Findings{Floor: j.outage.tell(), Dead: j.sentence()}
-	for j.policy.LiveReads {
-		name, ok := j.nextToRead()
+// Decide returns what follows in a cluster of this many nodes.
+func (c *Checker) Decide(nodes int, now time.Time) Findings {
+	c.now = now
+	c.storm.watch(c, nodes)
+	c.repeatOutdated()
+	f := Findings{NotBefore: c.outage.takeNotBefore(), Lost: c.confirmed()}
+	for c.policy.LiveReads {
+		name, ok := c.nextToRead()
 		if !ok {
 			break
 		}
@@ -21,85 +21,85 @@ func (j *Judge) Decide(nodes int, now time.Time) Findings {
 	return f
 }
 
-// revisit has those read again whose lease was read before an outage was over, or
-// before the breaker closed unexplained.
-func (j *Judge) revisit() {
-	for j.policy.LiveReads {
-		name, read, ok := j.agreed.Next()
-		if !ok || !read.Before(j.countsFrom()) {
+// repeatOutdated queues another read of leases that were read before an outage ended,
+// or before the breaker closed without an explanation.
+func (c *Checker) repeatOutdated() {
+	for c.policy.LiveReads {
+		name, read, ok := c.unrenewed.Next()
+		if !ok || !read.Before(c.countsFrom()) {
 			return
 		}
-		j.agreed.Remove(name)
-		j.line(name, j.suspects[name])
+		c.unrenewed.Remove(name)
+		c.queueRead(name, c.suspects[name])
 	}
 }
 
-// sentence tells who is dead.
-func (j *Judge) sentence() (dead []string) {
-	if j.storm.open || j.outage.on || j.now.Before(j.outage.floor) {
+// confirmed returns the nodes with a loss that is confirmed now.
+func (c *Checker) confirmed() (lost []string) {
+	if c.storm.open || c.outage.on || c.now.Before(c.outage.notBefore) {
 		return nil
 	}
 	for {
-		name, ok := j.agreed.Pop(j.now)
+		name, ok := c.unrenewed.Pop(c.now)
 		if !ok {
 			break
 		}
-		j.suspects[name].dead = true
-		j.dead++
-		dead = append(dead, name)
+		c.suspects[name].confirmed = true
+		c.lost++
+		lost = append(lost, name)
 	}
-	slices.Sort(dead)
-	return dead
+	slices.Sort(lost)
+	return lost
 }
 
-// nextToRead takes the next suspect whose lease may be read now.
-func (j *Judge) nextToRead() (name string, ok bool) {
+// nextToRead removes the next suspect with a lease that may be read now.
+func (c *Checker) nextToRead() (name string, ok bool) {
 	for {
-		name, ok = j.later.Pop(j.now)
+		name, ok = c.delayed.Pop(c.now)
 		if !ok {
 			break
 		}
-		j.line(name, j.suspects[name])
+		c.queueRead(name, c.suspects[name])
 	}
-	if j.readsFrom().After(j.now) {
+	if c.readsFrom().After(c.now) {
 		return "", false
 	}
-	p, _, ok := j.turn.Next()
+	p, _, ok := c.queued.Next()
 	if !ok {
 		return "", false
 	}
-	j.turn.Remove(p)
+	c.queued.Remove(p)
 	name = p.name()
-	j.suspects[name].tries++
-	j.flying[name] = j.now
-	if j.policy.ReadsPerSecond > 0 {
-		j.nextRead = j.now.Add(pause(j.policy.ReadsPerSecond))
+	c.suspects[name].tries++
+	c.inFlight[name] = c.now
+	if c.policy.ReadsPerSecond > 0 {
+		c.nextRead = c.now.Add(pause(c.policy.ReadsPerSecond))
 	}
 	return name, true
 }
 
-// pause is the time between two reads, rounded up: rather a nanosecond late than
-// one read too many. It ends at 31 years, where a rate is as good as zero.
+// pause returns the time between two reads, rounded up, so that the rate is never
+// exceeded. It is at most 31 years, a rate of practically zero.
 func pause(rate float64) time.Duration {
 	return time.Duration(min(float64(time.Second)/rate, 1e18)) + 1
 }
 
-// readsFrom is when a read may begin: when the rate allows it, and not in
-// vain. During an outage reads are how its end is noticed.
-func (j *Judge) readsFrom() time.Time {
-	if !j.outage.on && j.outage.floor.After(j.nextRead) {
-		return j.outage.floor
+// readsFrom returns when a read may begin: when the rate allows it and its result would
+// count. During an outage reads detect its end.
+func (c *Checker) readsFrom() time.Time {
+	if !c.outage.on && c.outage.notBefore.After(c.nextRead) {
+		return c.outage.notBefore
 	}
-	return j.nextRead
+	return c.nextRead
 }
 
-// line puts a suspect among those whose lease is read as soon as possible.
-func (j *Judge) line(name string, s *suspect) {
-	j.turn.Set(placeOf(name), time.Unix(int64(s.tries), 0))
+// queueRead has the lease of a suspect read as soon as possible.
+func (c *Checker) queueRead(name string, s *suspect) {
+	c.queued.Set(placeOf(name), time.Unix(int64(s.tries), 0))
 }
 
-// placeOf is a name behind its hash (FNV-1a, 64 bits, mixed once more so that
-// names which differ in their last letter alone do not stay neighbours).
+// placeOf returns a name behind its hash (FNV-1a, 64 bits, mixed once more, so that
+// names which differ only in the last letter do not stay neighbours).
 func placeOf(name string) place {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -115,32 +115,31 @@ func placeOf(name string) place {
 
 func (p place) name() string { return string(p[8:]) }
 
-// Next is when Decide could come to something, if nothing is taken in until
-// then: perhaps too early, never too late. ok is false when there is nothing to
-// wait for.
-func (j *Judge) Next() (at time.Time, ok bool) {
+// Next returns when Decide could have findings, if nothing happens until then: perhaps
+// too early, never too late. ok is false if there is nothing to wait for.
+func (c *Checker) Next() (at time.Time, ok bool) {
 	soonest := func(t time.Time) {
-		if t = later(t, j.now); !ok || t.Before(at) {
+		if t = later(t, c.now); !ok || t.Before(at) {
 			at, ok = t, true
 		}
 	}
-	if j.outage.untold {
-		soonest(j.now)
+	if c.outage.unreported {
+		soonest(c.now)
 	}
-	if j.storm.due(j) {
-		soonest(j.now)
+	if c.storm.due(c) {
+		soonest(c.now)
 	}
-	if j.storm.open {
-		soonest(j.storm.since.Add(j.policy.StormLongest))
+	if c.storm.open {
+		soonest(c.storm.since.Add(c.policy.StormLongest))
 	}
-	if j.agreed.Len() > 0 && !j.storm.open && !j.outage.on {
-		soonest(j.outage.floor)
+	if c.unrenewed.Len() > 0 && !c.storm.open && !c.outage.on {
+		soonest(c.outage.notBefore)
 	}
-	if j.turn.Len() > 0 {
-		soonest(j.readsFrom())
+	if c.queued.Len() > 0 {
+		soonest(c.readsFrom())
 	}
-	if _, t, some := j.later.Next(); some {
-		soonest(later(t, j.readsFrom()))
+	if _, t, some := c.delayed.Next(); some {
+		soonest(later(t, c.readsFrom()))
 	}
 	return at, ok
 }

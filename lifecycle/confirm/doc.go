@@ -1,27 +1,25 @@
-// Package confirm judges whether a silent node is dead, or whether it is the
-// watch or the API server that is sick.
+// Package confirm checks whether a node with missing heartbeats is lost, or whether our
+// watch or the API server is at fault.
 //
 // Duties and invariants:
 //
-//   - With live reads nobody is dead without a lease that was read, found not to
-//     be renewed, and whose reading began after the suspicion and after whatever
-//     made earlier readings worthless. A read that failed is no evidence of
-//     anything and is repeated for ever; one name is read once at a time.
-//   - Reads begin at ReadsPerSecond at most, whatever happens. Those asked least
-//     often come first, then the order is that of a hash, so that the first
-//     answers are a sample of all zones.
-//   - While the API server cannot be reached nobody is dead. Once it can, a time
-//     is told before which nobody falls silent, and reads from before it count
-//     no more. Without live reads that time runs from the last failure at once,
-//     since nothing will ever prove that it is over.
-//   - A failed read is a sign of an outage unless our own watch delivered
-//     something while it ran: one lease that cannot be read keeps nobody else
-//     alive.
-//   - When too many nodes fall silent together a breaker opens, and nobody is dead
-//     until enough of them in succession were found dead, or until its longest
-//     time is over. In the latter case everybody is read anew. It never stays
-//     open longer than that.
-//   - Every death is told once, until the name is cleared. Nothing walks over all
-//     suspects, except that an outage or a breaker which ends has each of those
-//     read again, at the rate of reads.
+//   - With live reads no loss is confirmed without a read of the lease that shows no
+//     renewal, and that began after the suspicion and after all that makes earlier reads
+//     useless. A failed read is no evidence and is repeated for ever; at most one read of
+//     a name is under way.
+//   - Reads never exceed ReadsPerSecond. The suspects with the fewest reads come first,
+//     then the order is that of a hash, so that the first answers are a sample of all
+//     zones.
+//   - While the API server cannot be reached no loss is confirmed. Afterwards the checker
+//     returns a time before which no grace period ends, and earlier reads no longer
+//     count. Without live reads that time runs from the latest failure, since nothing
+//     would ever show the end.
+//   - A failed read is a sign of an outage unless our own watch delivered something
+//     during it: one lease that cannot be read blocks no other confirmation.
+//   - When too many nodes become silent together a breaker opens. No loss is confirmed
+//     until enough reads in a row show no renewal, or until StormLongest is over. In the
+//     latter case all leases are read again.
+//   - Each loss is returned once, until the name is cleared. Nothing visits all suspects,
+//     except that the end of an outage or of a storm has each of them read again, at the
+//     rate of reads.
 package confirm

@@ -31,12 +31,12 @@ type step struct {
 	finds string  // as said by tell
 }
 
-func (s *step) take(j *Judge) {
+func (s *step) take(j *Checker) {
 	words := strings.Fields(s.do)
 	for _, name := range words[1:] {
 		switch words[0] {
 		case "suspect":
-			j.Suspect(name, at(s.at))
+			j.Add(name, at(s.at))
 		case "clear":
 			j.Clear(name)
 		case "renewed":
@@ -55,17 +55,17 @@ func (s *step) take(j *Judge) {
 	}
 }
 
-func tell(f Findings, j *Judge) string {
+func tell(f Findings, j *Checker) string {
 	var said []string
 	slices.Sort(f.Read) // their order is that of a hash, and tested elsewhere
 	if len(f.Read) > 0 {
 		said = append(said, "read "+strings.Join(f.Read, " "))
 	}
-	if len(f.Dead) > 0 {
-		said = append(said, "dead "+strings.Join(f.Dead, " "))
+	if len(f.Lost) > 0 {
+		said = append(said, "dead "+strings.Join(f.Lost, " "))
 	}
-	if !f.Floor.IsZero() {
-		said = append(said, fmt.Sprint("floor ", f.Floor.Sub(start).Seconds()))
+	if !f.NotBefore.IsZero() {
+		said = append(said, fmt.Sprint("floor ", f.NotBefore.Sub(start).Seconds()))
 	}
 	if open, since, _ := j.Breaker(); open {
 		said = append(said, fmt.Sprint("open ", since.Sub(start).Seconds()))
@@ -251,7 +251,7 @@ func TestStories(t *testing.T) {
 func TestWhyTheBreakerIsOpen(t *testing.T) {
 	j := New(stormy)
 	for _, name := range strings.Fields("a b c d e f") {
-		j.Suspect(name, at(0))
+		j.Add(name, at(0))
 	}
 	j.Decide(50, at(0))
 	const want = "6 of 50 nodes fell silent within 1m0s, more than 5"
@@ -265,7 +265,7 @@ func TestReadsAreASampleOfAllZones(t *testing.T) {
 	const zones, each = 5, 200
 	j := New(Policy{LiveReads: true, ReadsPerSecond: 20})
 	for i := range zones * each {
-		j.Suspect(fmt.Sprintf("zone-%d-node-%04d", i/each, i%each), at(0))
+		j.Add(fmt.Sprintf("zone-%d-node-%04d", i/each, i%each), at(0))
 	}
 	asked := map[string]int{}
 	for now := at(0); now.Before(at(2)); {
@@ -289,7 +289,7 @@ func TestEverybodyIsAskedBeforeSomebodyIsAskedAgain(t *testing.T) {
 	const nodes = 30
 	j := New(Policy{LiveReads: true, ReadsPerSecond: 1})
 	for i := range nodes {
-		j.Suspect(fmt.Sprint("n", i), at(0))
+		j.Add(fmt.Sprint("n", i), at(0))
 	}
 	asked := map[string]bool{}
 	for now := at(0); len(asked) < nodes; {
@@ -312,12 +312,12 @@ func TestARenewalIsHeardWhenItCame(t *testing.T) {
 		sees bool
 	}{{9, false}, {10, false}, {11, true}} {
 		j := New(asking)
-		j.Suspect("a", at(10))
+		j.Add("a", at(10))
 		j.Decide(50, at(10))
 		j.Heard(at(c.came), at(12))
 		j.Heard(at(5), at(12)) // and that of another node, which lay there longer
 		j.Answered("a", Failed, at(12))
-		if sees, _ := j.Sees(at(12)); sees != c.sees {
+		if sees, _ := j.ViewCurrent(at(12)); sees != c.sees {
 			t.Errorf("a read that began at 10 s failed, a renewal came at %v s: it sees: %v", c.came, sees)
 		}
 	}
@@ -325,18 +325,18 @@ func TestARenewalIsHeardWhenItCame(t *testing.T) {
 
 func TestWhatIsSeenCountsWhenEverybodyHadTime(t *testing.T) {
 	j := New(asking)
-	if sees, _ := j.Sees(at(0)); !sees {
+	if sees, _ := j.ViewCurrent(at(0)); !sees {
 		t.Error("without an outage it does not see")
 	}
 	j.Unreachable(at(10))
-	if sees, from := j.Sees(at(500)); sees || !from.IsZero() {
+	if sees, from := j.ViewCurrent(at(500)); sees || !from.IsZero() {
 		t.Errorf("during an outage it sees: %v, or knows its end: %v", sees, from)
 	}
 	j.Heard(at(500), at(500))
-	if sees, from := j.Sees(at(500)); sees || !from.Equal(at(530)) {
+	if sees, from := j.ViewCurrent(at(500)); sees || !from.Equal(at(530)) {
 		t.Errorf("right after an outage it sees: %v, from %v on", sees, from.Sub(at(0)))
 	}
-	if sees, _ := j.Sees(at(530)); !sees {
+	if sees, _ := j.ViewCurrent(at(530)); !sees {
 		t.Error("it does not see when everybody had time to renew")
 	}
 }

@@ -14,7 +14,7 @@ type chronicle struct {
 	*rand.Rand
 	policy Policy
 	nodes  int
-	judge  *Judge
+	judge  *Checker
 	now    time.Time
 
 	since  map[string]time.Time // suspects
@@ -69,7 +69,7 @@ func (c *chronicle) suspect(name string) {
 	if _, is := c.since[name]; !is {
 		c.since[name] = c.now
 	}
-	c.judge.Suspect(name, c.now)
+	c.judge.Add(name, c.now)
 }
 
 func (c *chronicle) clear(name string) {
@@ -94,20 +94,20 @@ func (c *chronicle) answer(name string, a Answer) {
 func (c *chronicle) decide() error {
 	next, waits := c.judge.Next()
 	f := c.judge.Decide(c.nodes, c.now)
-	if !f.Floor.IsZero() {
-		if f.Floor.Before(c.floor) {
-			return fmt.Errorf("the floor fell to %v", f.Floor.Sub(start))
+	if !f.NotBefore.IsZero() {
+		if f.NotBefore.Before(c.floor) {
+			return fmt.Errorf("the floor fell to %v", f.NotBefore.Sub(start))
 		}
-		c.floor = f.Floor
+		c.floor = f.NotBefore
 	}
-	if len(f.Dead)+len(f.Read) > 0 && (!waits || next.After(c.now)) {
+	if len(f.Lost)+len(f.Read) > 0 && (!waits || next.After(c.now)) {
 		return fmt.Errorf("came to %+v, but waited until %v, %v", f, next.Sub(start), waits)
 	}
 	open, since, why := c.judge.Breaker()
-	if open && (!c.now.Before(since.Add(c.policy.StormLongest)) || why == "" || len(f.Dead) > 0) {
-		return fmt.Errorf("breaker open since %v (%s), dead: %v", since.Sub(start), why, f.Dead)
+	if open && (!c.now.Before(since.Add(c.policy.StormLongest)) || why == "" || len(f.Lost) > 0) {
+		return fmt.Errorf("breaker open since %v (%s), dead: %v", since.Sub(start), why, f.Lost)
 	}
-	return first(c.buried(f.Dead), c.begun(f.Read))
+	return first(c.buried(f.Lost), c.begun(f.Read))
 }
 
 func first(errs ...error) error {
@@ -160,10 +160,10 @@ func (c *chronicle) begun(reads []string) error {
 func (c *chronicle) placed() error {
 	for name := range c.since {
 		j, places := c.judge, 0
-		_, later := j.later.At(name)
-		_, turn := j.turn.At(placeOf(name))
-		_, agreed := j.agreed.At(name)
-		_, flies := j.flying[name]
+		_, later := j.delayed.At(name)
+		_, turn := j.queued.At(placeOf(name))
+		_, agreed := j.unrenewed.At(name)
+		_, flies := j.inFlight[name]
 		for _, here := range []bool{later, turn, agreed, flies, c.dead[name]} {
 			if here {
 				places++

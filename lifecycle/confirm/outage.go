@@ -2,61 +2,60 @@ package confirm
 
 import "time"
 
-// An outage is what is known of times in which the API server could not be
-// reached. The zero value is that of none.
+// An outage is what is known of times without an API server. The zero value has none.
 type outage struct {
-	on     bool
-	floor  time.Time // nobody falls silent before, and no read from before counts
-	untold bool      // the floor was not told yet
-	heard  time.Time // our own watch delivered something
+	on         bool
+	notBefore  time.Time // no grace period ends earlier, and no earlier read counts
+	unreported bool      // notBefore was not returned yet
+	heard      time.Time // latest delivery of our own watch
 }
 
-// Unreachable takes in that the API server cannot be reached: a list, a watch or
-// the lease of our own election failed. It is to be called as long as that is so.
-func (j *Judge) Unreachable(now time.Time) {
-	j.now = now
-	j.outage.on = true
-	if !j.policy.LiveReads {
-		// Where all nodes are dead nothing would ever say that it is over.
-		j.recovered(now)
+// Unreachable handles an API server that cannot be reached: a list, a watch or the
+// lease of our own election failed. It is to be called as long as that lasts.
+func (c *Checker) Unreachable(now time.Time) {
+	c.now = now
+	c.outage.on = true
+	if !c.policy.LiveReads {
+		// If all nodes are lost nothing would ever show the end.
+		c.recovered(now)
 	}
 }
 
-// Sees reports whether what is observed can be relied upon: not during an outage,
-// nor until everybody had the time to show himself that he has after it. from is
-// when that is over; zero: nobody knows.
-func (j *Judge) Sees(now time.Time) (is bool, from time.Time) {
+// ViewCurrent reports whether observations can be relied on: not during an outage, nor
+// before every node has had time to renew after it. from is when that is over; zero if
+// not known.
+func (c *Checker) ViewCurrent(now time.Time) (is bool, from time.Time) {
 	switch {
-	case j.outage.on:
+	case c.outage.on:
 		return false, time.Time{}
-	case j.outage.floor.After(now):
-		return false, j.outage.floor
+	case c.outage.notBefore.After(now):
+		return false, c.outage.notBefore
 	}
 	return true, time.Time{}
 }
 
-// reached says what an answer tells of the API server.
-func (j *Judge) reached(a Answer, began, now time.Time) {
+// reached derives from an answer whether the API server can be reached.
+func (c *Checker) reached(a Answer, began, now time.Time) {
 	switch {
-	case a != Failed && j.outage.on:
-		j.recovered(now)
-	case a == Failed && !j.outage.heard.After(began):
-		j.outage.on = true
+	case a != Failed && c.outage.on:
+		c.recovered(now)
+	case a == Failed && !c.outage.heard.After(began):
+		c.outage.on = true
 	}
 }
 
 // recovered ends an outage.
-func (j *Judge) recovered(now time.Time) {
-	j.outage.on, j.outage.untold = false, true
-	j.outage.floor = now.Add(j.policy.Outage)
-	j.storm.run = 0
+func (c *Checker) recovered(now time.Time) {
+	c.outage.on, c.outage.unreported = false, true
+	c.outage.notBefore = now.Add(c.policy.Outage)
+	c.storm.confirmedInRow = 0
 }
 
-// tell is the floor, once.
-func (o *outage) tell() time.Time {
-	if !o.untold {
+// takeNotBefore returns notBefore, once after each outage.
+func (o *outage) takeNotBefore() time.Time {
+	if !o.unreported {
 		return time.Time{}
 	}
-	o.untold = false
-	return o.floor
+	o.unreported = false
+	return o.notBefore
 }

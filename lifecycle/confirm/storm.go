@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// enough nodes found dead in succession are nodes that are dead, and not a watch
-// that is stale.
-const enough = 20
+// minInRow is the number of losses confirmed in a row that show that the nodes are
+// lost, and not that our watch is stale.
+const minInRow = 20
 
-// A storm is many nodes that fall silent together, and the breaker that opens
-// for it. The zero value is calm.
+// A storm is a number of nodes that become silent together, with the breaker that opens
+// for it. The zero value has none.
 type storm struct {
-	recent []time.Time // suspicions within the window, or somewhat before, oldest first
-	open   bool
-	since  time.Time
-	why    string
-	run    int       // suspects found dead in succession
-	closed time.Time // it was closed without having been explained
+	recent         []time.Time // suspicions within the window, or shortly before, oldest first
+	open           bool
+	since          time.Time
+	why            string
+	confirmedInRow int       // losses confirmed in a row
+	closed         time.Time // when it was closed without an explanation
 }
 
 // Breaker reports whether the breaker is open, since when, and why.
-func (j *Judge) Breaker() (open bool, since time.Time, why string) {
-	if !j.storm.open {
+func (c *Checker) Breaker() (open bool, since time.Time, why string) {
+	if !c.storm.open {
 		return false, time.Time{}, ""
 	}
-	return true, j.storm.since, j.storm.why
+	return true, c.storm.since, c.storm.why
 }
 
 func (s *storm) count(p *Policy, now time.Time) {
@@ -35,38 +35,37 @@ func (s *storm) count(p *Policy, now time.Time) {
 	}
 }
 
-// watch opens the breaker or closes it.
-func (s *storm) watch(j *Judge, nodes int) {
+// watch opens or closes the breaker.
+func (s *storm) watch(c *Checker, nodes int) {
 	if s.open {
-		s.subside(j)
+		s.close(c)
 		return
 	}
-	p := &j.policy
-	from := j.now.Add(-p.StormWindow)
+	p := &c.policy
+	from := c.now.Add(-p.StormWindow)
 	first, _ := slices.BinarySearchFunc(s.recent, from, time.Time.Compare)
 	s.recent = s.recent[first:]
 	most := max(float64(p.StormNodes), p.StormShare*float64(nodes))
 	if p.StormNodes == 0 || p.StormLongest <= 0 || float64(len(s.recent)) <= most {
 		return
 	}
-	s.open, s.since, s.run = true, j.now, 0
+	s.open, s.since, s.confirmedInRow = true, c.now, 0
 	s.why = fmt.Sprintf("%d of %d nodes fell silent within %v, more than %.0f", len(s.recent), nodes, p.StormWindow, most)
 }
 
-// subside closes the breaker when it is explained, or has been open for long
-// enough.
-func (s *storm) subside(j *Judge) {
-	over := !j.now.Before(s.since.Add(j.policy.StormLongest))
-	if !over && !s.due(j) {
+// close closes the breaker when the storm is explained, or after StormLongest.
+func (s *storm) close(c *Checker) {
+	over := !c.now.Before(s.since.Add(c.policy.StormLongest))
+	if !over && !s.due(c) {
 		return
 	}
-	if !s.due(j) {
-		s.closed = j.now // what was read during it was overtaken by it
+	if !s.due(c) {
+		s.closed = c.now // reads during the storm are of no use
 	}
 	s.open, s.recent = false, nil
 }
 
-// due reports whether the breaker is open and there is no more reason for it.
-func (s *storm) due(j *Judge) bool {
-	return s.open && s.run >= min(enough, len(j.suspects)-j.dead)
+// due reports whether the breaker is open without a reason.
+func (s *storm) due(c *Checker) bool {
+	return s.open && s.confirmedInRow >= min(minInRow, len(c.suspects)-c.lost)
 }

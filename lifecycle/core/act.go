@@ -9,80 +9,80 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Act decides what is to be done now, in the order in which it is to be done.
-// While another leads that is nothing. It costs what changed and what is due.
+// Act returns the actions that are due now, in their order; none while another process
+// leads. Its cost is that of what changed and what is due.
 func (f *Fleet) Act(now time.Time) []Action {
 	f.now = now
 	if !f.leading {
 		return nil
 	}
-	f.wake()
-	reads := f.weigh()
+	f.popTimers()
+	reads := f.detect()
 	var out []Action
-	f.order()
-	for _, h := range f.touch.hosts {
-		out = f.judge(h, out)
+	f.sortTouched()
+	for _, node := range f.touched.nodes {
+		out = f.evaluate(node, out)
 	}
-	out = f.assess(out)
-	f.queue()
-	f.order()
-	for _, h := range f.touch.hosts {
-		out = f.retaint(h, out)
-		f.drive(h)
+	out = f.updateZones(out)
+	f.updateQueues()
+	f.sortTouched()
+	for _, node := range f.touched.nodes {
+		out = f.changeTaints(node, out)
+		f.updateEvictingTaints(node)
 	}
-	out = f.care(out)
+	out = f.updatePods(out)
 	out = f.evict(out)
-	for _, h := range f.touch.hosts {
-		f.setAlarm(h)
+	for _, node := range f.touched.nodes {
+		f.setTimer(node)
 	}
-	f.touch.clear()
-	out = f.clear(f.ask(out))
-	out = append(append(out, reads...), f.tells...)
-	f.tells = nil
+	f.touched.clear()
+	out = f.deleteEvictedPods(f.agentActions(out))
+	out = append(append(out, reads...), f.events...)
+	f.events = nil
 	return out
 }
 
-// touched are the hosts and pods that the next Act looks at.
+// A touched lists the nodes and pods that the next call of Act evaluates.
 type touched struct {
-	hosts []*host
+	nodes []*nodeState
 	pods  []*pod
 }
 
-// clear forgets them.
+// clear empties the lists.
 func (t *touched) clear() {
-	for _, h := range t.hosts {
-		h.looking = false
+	for _, node := range t.nodes {
+		node.touched = false
 	}
 	for _, p := range t.pods {
-		p.looking = false
+		p.touched = false
 	}
-	clear(t.hosts)
+	clear(t.nodes)
 	clear(t.pods)
-	t.hosts, t.pods = t.hosts[:0], t.pods[:0]
+	t.nodes, t.pods = t.nodes[:0], t.pods[:0]
 }
 
-// order puts the hosts into the order of their names.
-func (f *Fleet) order() {
-	slices.SortFunc(f.touch.hosts, func(a, b *host) int { return cmp.Compare(a.name, b.name) })
+// sortTouched sorts the touched nodes by name.
+func (f *Fleet) sortTouched() {
+	slices.SortFunc(f.touched.nodes, func(a, b *nodeState) int { return cmp.Compare(a.name, b.name) })
 }
 
-// wake looks at what is due.
-func (f *Fleet) wake() {
-	for name, ok := f.alarms.Pop(f.now); ok; name, ok = f.alarms.Pop(f.now) {
-		f.look(f.hosts[name])
+// popTimers touches the nodes and pods with a timer that is due.
+func (f *Fleet) popTimers() {
+	for name, ok := f.nodeTimers.Pop(f.now); ok; name, ok = f.nodeTimers.Pop(f.now) {
+		f.touch(f.nodes[name])
 	}
-	for uid, ok := f.again.Pop(f.now); ok; uid, ok = f.again.Pop(f.now) {
-		f.lookPod(f.pods[uid])
+	for uid, ok := f.podRetries.Pop(f.now); ok; uid, ok = f.podRetries.Pop(f.now) {
+		f.touchPod(f.pods[uid])
 	}
 }
 
-// Next is when Act could have something to do, if nothing is observed until then:
-// perhaps too early, never too late. ok is false if only an observation can.
+// Next returns when Act could have actions, if nothing is observed until then: perhaps
+// too early, never too late. ok is false if only an observation can lead to one.
 func (f *Fleet) Next() (at time.Time, ok bool) {
 	if !f.leading {
 		return time.Time{}, false
 	}
-	if len(f.touch.hosts)+len(f.touch.pods)+len(f.tells) > 0 || f.takeover != nil {
+	if len(f.touched.nodes)+len(f.touched.pods)+len(f.events) > 0 || f.takeover != nil {
 		return f.now, true
 	}
 	soonest := func(t time.Time, some bool) {
@@ -90,36 +90,37 @@ func (f *Fleet) Next() (at time.Time, ok bool) {
 			at, ok = t, true
 		}
 	}
-	soonest(f.health.Next())
-	soonest(f.evidence.Next())
+	soonest(f.heartbeats.Next())
+	soonest(f.checker.Next())
 	soonest(f.zones.Next())
 	soonest(f.timers.Next())
 	soonest(f.agents.Next())
-	soonest(f.clears())
+	soonest(f.nextEvictedPod())
 	soonest(f.budgets.next(&f.policy))
 	soonest(f.recovery.due())
-	_, t, some := f.alarms.Next()
+	_, t, some := f.nodeTimers.Next()
 	soonest(t, some)
-	_, t, some = f.again.Next()
+	_, t, some = f.podRetries.Next()
 	soonest(t, some)
 	return at, ok
 }
 
-// tell adds to what the next Act tells; of the cluster without a host.
-func (f *Fleet) tell(h *host, e Event, format string, values ...any) {
-	a := Action{Kind: Tell, Event: e, Message: fmt.Sprintf(format, values...), at: f.now}
-	if h != nil {
-		a.Node, a.Object = h.name, h.object
+// addEvent adds an event to the actions of the next Act; node is nil for one about the
+// cluster.
+func (f *Fleet) addEvent(node *nodeState, e Event, format string, values ...any) {
+	a := Action{Kind: ReportEvent, Event: e, Message: fmt.Sprintf(format, values...), at: f.now}
+	if node != nil {
+		a.Node, a.Object = node.name, node.object
 	}
-	f.tells = append(f.tells, a)
+	f.events = append(f.events, a)
 }
 
-// write is an action on a host that writes.
-func (f *Fleet) write(k Kind, h *host, w *write) Action {
-	return Action{Kind: k, Node: h.name, Object: h.object, id: f.start(w), at: f.now}
+// newWrite returns an action of a kind that writes to a node, and starts its write.
+func (f *Fleet) newWrite(k Kind, node *nodeState, w *write) Action {
+	return Action{Kind: k, Node: node.name, Object: node.object, id: f.start(w), at: f.now}
 }
 
-// earliest is the first of the moments that are not zero; zero if all are.
+// earliest returns the first of the times that are not zero; zero if all are.
 func earliest(moments ...time.Time) (first time.Time) {
 	for _, t := range moments {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
@@ -129,7 +130,7 @@ func earliest(moments ...time.Time) (first time.Time) {
 	return first
 }
 
-// notAfter is t, or now if t is later or was never written down.
+// notAfter returns t, or now if t is zero or later than now.
 func notAfter(now, t time.Time) time.Time {
 	if t.IsZero() || t.After(now) {
 		return now
@@ -137,5 +138,5 @@ func notAfter(now, t time.Time) time.Time {
 	return t
 }
 
-// place is the zone that a host is in.
-func (h *host) place() model.Place { return h.object.Labels.Place() }
+// place returns the zone of the node.
+func (node *nodeState) place() model.Place { return node.object.Labels.Place() }

@@ -9,87 +9,86 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Kind is what an action does.
+// A Kind is the kind of an action.
 type Kind uint8
 
 // The kinds, in the order in which one call of Act returns them.
 const (
-	// Silence sets the Conditions of Node to Unknown: one write of its status.
-	Silence Kind = iota
-	// Zone tells that a zone's state or rate changed.
+	// MarkUnknown sets the Conditions of Node to Unknown: one write of its status.
+	MarkUnknown Kind = iota
+	// Zone reports that a zone's state or rate changed.
 	Zone
 	// Taint changes taints and labels of Node: Add and Remove (by key and effect),
 	// and Labels: one write.
 	Taint
 	// MarkNotReady sets the condition Ready of Pod to False.
 	MarkNotReady
-	// Evict ends Pod for the reason Why: a delete with its UID as precondition, with
-	// whatever goes before it.
+	// Evict ends Pod for the reason Why: a delete with its UID as precondition, and the
+	// writes that precede it.
 	Evict
-	// Cancel tells that the timed eviction of Pod was called off, and none is left.
+	// Cancel reports that the scheduled eviction of Pod was cancelled, and none is left.
 	Cancel
-	// SoftEvict asks for the eviction of Pod as the agent of its node wants it
-	// (facts.Pod.Asked): policy/v1 Eviction, which a budget may refuse.
+	// SoftEvict requests the eviction of Pod that the agent of its node asked for
+	// (model.Pod.Asked): policy/v1 Eviction, which a budget may refuse.
 	SoftEvict
-	// ClearAgent removes the conditions and taints that a dead agent left on Node.
-	ClearAgent
-	// ClearPod deletes the object of Pod, which has failed because the agent on its
-	// node evicted it, and has been kept for long enough since.
-	ClearPod
-	// ReadLease asks for a live read of the lease of Node; [Fleet.LeaseRead] takes
-	// the answer.
+	// CleanUpAgent removes the conditions and taints that a dead agent left on Node.
+	CleanUpAgent
+	// DeleteEvictedPod deletes the object of Pod, which failed because the agent of its
+	// node evicted it, after EvictedPodTTL.
+	DeleteEvictedPod
+	// ReadLease requests a live read of the lease of Node; [Fleet.LeaseRead] receives
+	// the result.
 	ReadLease
-	// Tell tells what happened, Event, and to which Node (none: to the cluster).
-	Tell
+	// ReportEvent reports Event, of Node or (none) of the cluster.
+	ReportEvent
 	kinds
 )
 
 var kindNames = [kinds]string{"silence", "zone", "taint", "mark-not-ready", "evict", "cancel", "soft-evict", "clear-agent", "clear-pod", "read-lease", "tell"}
 
-// String is the kind as logs show it.
+// String returns the kind as logs show it.
 func (k Kind) String() string { return kindNames[k] }
 
 // Writes reports whether actions of this kind write to the API. Each of them is
 // finished once, see [Fleet.Finished].
 func (k Kind) Writes() bool {
 	switch k {
-	case Silence, Taint, MarkNotReady, Evict, SoftEvict, ClearAgent, ClearPod:
+	case MarkUnknown, Taint, MarkNotReady, Evict, SoftEvict, CleanUpAgent, DeleteEvictedPod:
 		return true
 	}
 	return false
 }
 
-// An Action is one thing that is to be done or told. It is not changed after Act
-// has returned it.
+// An Action is one write, read or report. It is not changed after Act has returned it.
 type Action struct {
 	Kind Kind
 	Node string // name; of the pod's node for actions on pods
-	// Object is Node as it was observed last; nil where no such object is known.
+	// Object is the latest observation of Node; nil without one.
 	Object *model.Node
 	Pod    *model.Pod
 
-	Conditions []Silenced           // of Silence, in the order of types
+	Conditions []UnknownCondition   // of MarkUnknown, in the order of types
 	Add        []model.Taint        // of Taint
 	Remove     []model.Taint        // of Taint: by key and effect
 	Labels     []taints.LabelChange // of Taint, in the order of keys
 	Why        Why                  // of Evict
-	Due        time.Time            // of Evict: when the pod had to go
-	First      time.Time            // of Evict and MarkNotReady: when that was tried first, since nothing called it off
+	Due        time.Time            // of Evict: its deadline
+	First      time.Time            // of Evict and MarkNotReady: the first attempt, unless it was cancelled since
 	Zone       zones.Change         // of Zone
-	Event      Event                // of Tell
-	// Message says more, for people: of Tell.
+	Event      Event                // of ReportEvent
+	// Message is the event in words: of ReportEvent.
 	Message string
 
-	id     uint64    // which of all writes it is
+	id     uint64    // of the write
 	at     time.Time // when it was decided
 	spends bool      // a token of the zone, if it succeeds
 }
 
-// Fresh reports whether a taint to add replaces none: it is there since the write,
-// not since the moment that it has from the one that it replaces.
+// Fresh reports whether a taint to add replaces no other one. Its time is that of the
+// write; one that replaces another has the time of that.
 func (a *Action) Fresh(t *model.Taint) bool { return t.Added.Equal(a.at) }
 
-// freshKey is the key of the fresh one of these taints; "" if there is none.
+// freshKey returns the key of the fresh taint among these; "" if there is none.
 func (a *Action) freshKey(taints []model.Taint) string {
 	for i := range taints {
 		if a.Fresh(&taints[i]) {
@@ -102,49 +101,48 @@ func (a *Action) freshKey(taints []model.Taint) string {
 // Again reports whether an Evict or a MarkNotReady has failed before.
 func (a *Action) Again() bool { return a.First.Before(a.at) && !a.First.IsZero() }
 
-// Silenced is a condition that becomes Unknown. Of one that the node never had,
-// the heartbeat is the node's creation; of others it is kept.
-type Silenced struct {
+// An UnknownCondition is a condition that becomes Unknown. It has the heartbeat of the
+// condition that it replaces; without one, the node's creation.
+type UnknownCondition struct {
 	Type    model.ConditionType
-	Reason  string // facts.ReasonStatusUnknown or facts.ReasonStatusNeverUpdated
+	Reason  string // model.ReasonStatusUnknown or model.ReasonStatusNeverUpdated
 	Message string
 }
 
-// Why a pod is evicted.
+// A Why is the reason of an eviction.
 type Why uint8
 
 // The reasons.
 const (
-	ByTaint  Why = iota // it does not tolerate a taint, or not any longer
-	NodeLost            // its node died, in the mode without taints
+	ByTaint  Why = iota // it does not tolerate a taint, or not for longer
+	NodeLost            // its node is lost, in the mode without taints
 )
 
-// String is the reason as simulate and logs show it.
+// String returns the reason as simulate and logs show it.
 func (w Why) String() string { return [...]string{"taint", "node-lost"}[w] }
 
-// An Event is something that happened to a node or the cluster.
+// An Event is an incident of a node or the cluster.
 type Event uint8
 
-// The events. The first four are those of Kubernetes' own controller, with its
-// names.
+// The events. The first four exist in Kubernetes' own controller, by the same names.
 const (
 	RegisteredNode  Event = iota // first seen while this fleet leads
 	RemovingNode                 // its object is gone
-	NodeNotReady                 // it was ready and is not any more
-	DeletingAllPods              // its turn came in the mode without taints
-	SecondOpinion                // its kubelet is silent, its agent lives: it is not given up yet
-	BreakerOpened                // so many nodes fell silent that our own view is in doubt
+	NodeNotReady                 // it was ready before
+	DeletingAllPods              // it got a token in the mode without taints
+	SecondOpinion                // its kubelet is silent, and its live agent blocks its eviction
+	BreakerOpened                // so many nodes fell silent that our own view may be wrong
 	BreakerClosed
-	BudgetExceeded // too many nodes are unready: no further node is given up
+	BudgetExceeded // too many nodes are unready: no further one is tainted NoExecute
 	BudgetRestored
 	events
 )
 
 var eventNames = [events]string{"RegisteredNode", "RemovingNode", "NodeNotReady", "DeletingAllPods", "SecondOpinion", "BreakerOpened", "BreakerClosed", "BudgetExceeded", "BudgetRestored"}
 
-// String is the event's reason as the API has it.
+// String returns the reason of the event in the API.
 func (e Event) String() string { return eventNames[e] }
 
-// ErrOvertaken finishes an action that was not carried out because
-// [Fleet.Overtaken] said so. It is no failure: nothing is backed off.
-var ErrOvertaken = errors.New("no longer wanted")
+// ErrObsolete finishes an action that was not carried out because of [Fleet.Obsolete].
+// It is no failure, and causes no backoff.
+var ErrObsolete = errors.New("no longer wanted")

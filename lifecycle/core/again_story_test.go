@@ -88,7 +88,7 @@ func TestWhatFailedBeforeANewTermIsRepeatedInIt(t *testing.T) {
 				}
 				if tries == 9 {
 					w.schedule(w.now.Add(second), false, func() {
-						w.fleet.Rest(w.now)
+						w.fleet.StopLeading(w.now)
 						w.fleet.Lead(w.now, w.now)
 					})
 				}

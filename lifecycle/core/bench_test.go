@@ -67,7 +67,7 @@ func (c *crowd) settle() (done int) {
 
 func (c *crowd) carryOut(a *core.Action) {
 	switch a.Kind {
-	case core.Silence, core.Taint:
+	case core.MarkUnknown, core.Taint:
 		c.nodes[a.Node] = written(c.nodes[a.Node], a, c.now)
 		c.fleet.Node(c.nodes[a.Node], c.now)
 	case core.Evict:

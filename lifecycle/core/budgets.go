@@ -7,21 +7,21 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// budgets are what holds for the whole cluster.
+// budgets are the limits that count the nodes of the whole cluster.
 type budgets struct {
-	counted, unready int // those that count for zones
-	full             bool
-	strained         bool      // MostUnhealthy is exceeded, or was until shortly
-	eased            time.Time // not exceeded since; zero: it is
-	breaker          bool      // it was open when it was looked at last
+	counted, unready int // nodes that count for zones
+	allDisrupted     bool
+	exceeded         bool      // MostUnhealthy is exceeded, or was within StormCooldown
+	belowSince       time.Time // since when it is not exceeded; zero: it is
+	breaker          bool      // it was open at the latest check
 }
 
-func (b *budgets) count(was, is standing) {
+func (b *budgets) count(was, is membership) {
 	b.tally(was, -1)
 	b.tally(is, +1)
 }
 
-func (b *budgets) tally(s standing, by int) {
+func (b *budgets) tally(s membership, by int) {
 	if !s.known || !s.counted {
 		return
 	}
@@ -32,91 +32,93 @@ func (b *budgets) tally(s standing, by int) {
 }
 
 func (b *budgets) next(p *Policy) (at time.Time, ok bool) {
-	return b.eased.Add(p.StormCooldown), b.strained && !b.eased.IsZero()
+	return b.belowSince.Add(p.StormCooldown), b.exceeded && !b.belowSince.IsZero()
 }
 
-// assess finds states and rates of zones, and what holds for the whole cluster,
-// and has all looked at that are concerned by what changed.
-func (f *Fleet) assess(out []Action) []Action {
+// updateZones updates the states and rates of zones and the limits of the cluster, and
+// touches the nodes that a change affects.
+func (f *Fleet) updateZones(out []Action) []Action {
 	f.adopt()
 	changes := f.zones.Update(f.now)
 	for _, c := range changes {
 		out = append(out, Action{Kind: Zone, Zone: c, at: f.now})
 	}
 	full := f.zones.AllFull()
-	changed := full != f.budgets.full
-	f.budgets.full = full
-	if f.strain() || changed || f.policy.PauseDisrupted && len(changes) > 0 {
-		for _, h := range f.concerned {
-			h.evicted = h.evicted && !full
-			f.look(h)
+	changed := full != f.budgets.allDisrupted
+	f.budgets.allDisrupted = full
+	if f.updateExceeded() || changed || f.policy.PauseDisrupted && len(changes) > 0 {
+		for _, node := range f.affected {
+			if full {
+				queueTable.move(&node.queue, zonesDisrupted)
+			}
+			f.touch(node)
 		}
 	}
-	f.infer()
-	f.spread()
+	f.emptyBuckets()
+	f.grantUntaints()
 	return out
 }
 
-// strain compares the unready nodes with what is allowed, and reports whether
-// that came out differently than before.
-func (f *Fleet) strain() (changed bool) {
+// updateExceeded compares the number of unready nodes with MostUnhealthy, and reports
+// whether the result changed.
+func (f *Fleet) updateExceeded() (changed bool) {
 	b := &f.budgets
 	if f.policy.MostUnhealthy.exceeded(b.unready, b.counted) {
-		b.eased = time.Time{}
-		if b.strained {
+		b.belowSince = time.Time{}
+		if b.exceeded {
 			return false
 		}
-		b.strained = true
-		f.tell(nil, BudgetExceeded, "%d of %d nodes are unready: no further one is given up", b.unready, b.counted)
+		b.exceeded = true
+		f.addEvent(nil, BudgetExceeded, "%d of %d nodes are unready: no further one is given up", b.unready, b.counted)
 		return true
 	}
-	if b.strained && b.eased.IsZero() {
-		b.eased = f.now
+	if b.exceeded && b.belowSince.IsZero() {
+		b.belowSince = f.now
 	}
-	if !b.strained || f.now.Before(b.eased.Add(f.policy.StormCooldown)) {
+	if !b.exceeded || f.now.Before(b.belowSince.Add(f.policy.StormCooldown)) {
 		return false
 	}
-	b.strained, b.eased = false, time.Time{}
-	f.tell(nil, BudgetRestored, "%d of %d nodes are unready", b.unready, b.counted)
+	b.exceeded, b.belowSince = false, time.Time{}
+	f.addEvent(nil, BudgetRestored, "%d of %d nodes are unready", b.unready, b.counted)
 	return true
 }
 
-// watchBreaker tells when the breaker of the evidence opens and closes.
-func (f *Fleet) watchBreaker() {
-	open, _, why := f.evidence.Breaker()
+// reportBreaker adds an event when the breaker of the checker opened or closed.
+func (f *Fleet) reportBreaker() {
+	open, _, why := f.checker.Breaker()
 	if open == f.budgets.breaker {
 		return
 	}
 	f.budgets.breaker = open
 	if open {
-		f.recovery.spreading = f.policy.RecoveriesPerSecond > 0
-		f.tell(nil, BreakerOpened, "%s", why)
+		f.recovery.limited = f.policy.RecoveriesPerSecond > 0
+		f.addEvent(nil, BreakerOpened, "%s", why)
 		return
 	}
-	f.tell(nil, BreakerClosed, "")
+	f.addEvent(nil, BreakerClosed, "")
 }
 
-// recovery spreads the return of nodes to service after the breaker was open: all
-// pods that come back at once are a storm of their own.
+// A recovery limits the rate of untainted nodes after the breaker was open: all pods
+// that come back at once would be a storm of their own.
 type recovery struct {
-	spreading bool
-	waiting   *timerqueue.Queue[string] // hosts, by when they recovered
-	from      time.Time                 // the next may go
+	limited bool
+	waiting *timerqueue.Queue[string] // nodes, by the time of their recovery
+	next    time.Time                 // the next node may be untainted
 }
 
-// due is when the next host may be freed.
-func (r *recovery) due() (at time.Time, ok bool) { return r.from, r.waiting.Len() > 0 }
+// due returns when the next node may be untainted.
+func (r *recovery) due() (at time.Time, ok bool) { return r.next, r.waiting.Len() > 0 }
 
-// spread frees the hosts whose turn it is.
-func (f *Fleet) spread() {
+// grantUntaints allows nodes to be untainted, as far as the rate does.
+func (f *Fleet) grantUntaints() {
 	r := &f.recovery
-	for r.waiting.Len() > 0 && !r.from.After(f.now) {
+	for r.waiting.Len() > 0 && !r.next.After(f.now) {
 		name, _, _ := r.waiting.Next()
 		r.waiting.Remove(name)
-		h := f.hosts[name]
-		h.freed = true
-		f.look(h)
-		r.from = f.now.Add(time.Duration(float64(time.Second) / f.policy.RecoveriesPerSecond))
+		node := f.nodes[name]
+		queueTable.move(&node.queue, untaintAllowed)
+		f.touch(node)
+		r.next = f.now.Add(time.Duration(float64(time.Second) / f.policy.RecoveriesPerSecond))
 	}
-	r.spreading = r.spreading && (f.budgets.breaker || r.waiting.Len() > 0)
+	r.limited = r.limited && (f.budgets.breaker || r.waiting.Len() > 0)
 }

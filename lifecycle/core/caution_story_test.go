@@ -79,7 +79,7 @@ func TestSecondOpinion(t *testing.T) {
 			w.at(5*second, func() { w.stop("a") })
 			said := ""
 			w.check = func(a *core.Action) {
-				if a.Kind == core.Silence {
+				if a.Kind == core.MarkUnknown {
 					said = a.Conditions[0].Message
 				}
 			}
@@ -251,4 +251,27 @@ func TestRecoveriesAfterAStormAreSpread(t *testing.T) {
 		t.Errorf("%v instead of %v", back, want)
 	}
 	w.expect("evict cancel", "120 cancel n00 p00", "120 cancel n01 p01")
+}
+
+// A write that failed and is not wanted any more leaves a retry in the past. It must
+// not wake the fleet again and again while the eviction of its pod is held back.
+func TestNext_ObsoleteRetryOfHeldPod(t *testing.T) {
+	p := taintMode()
+	p.MostUnhealthy, p.StormCooldown = core.Bound{Nodes: 1, Set: true}, 50*second
+	w := newWorld(t, p)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.node(name)
+	}
+	w.pod("web", "a", usual(300)...)
+	w.faults = func(a *core.Action) (f fault) {
+		if a.Kind == core.MarkNotReady {
+			f.err = errFault
+		}
+		return f
+	}
+	w.at(60*second, func() { w.stop("a") })
+	w.at(95*second, func() { w.changePod("web", 0, func(p *model.Pod) { p.Ready = false }) })
+	w.at(100*second, func() { w.stop("b") })
+	w.run(600 * second)
+	w.expect("evict cancel")
 }

@@ -9,63 +9,62 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// drive finds by which taints a host's pods are evicted, and looks at them all if
-// that changed.
-func (f *Fleet) drive(h *host) {
-	driving, held := f.drivers(h)
-	if !h.stale && held == h.held && slices.Equal(driving, h.driving) {
+// updateEvictingTaints finds the taints that evict the node's pods, and touches all of
+// them if that changed.
+func (f *Fleet) updateEvictingTaints(node *nodeState) {
+	driving, held := f.evictingTaints(node)
+	if !node.timersStale && held == node.taintsHeld && slices.Equal(driving, node.evictingTaints) {
 		return
 	}
-	h.driving, h.held, h.stale = driving, held, false
-	for _, p := range h.pods {
-		f.lookPod(p)
+	node.evictingTaints, node.taintsHeld, node.timersStale = driving, held, false
+	for _, p := range node.pods {
+		f.touchPod(p)
 	}
 }
 
-// drivers are the taints by which a host's pods are evicted; held says that there
-// are others, by which they are not for the moment.
-func (f *Fleet) drivers(h *host) (driving []model.Taint, held bool) {
-	if !f.policy.TaintEvictions || h.object == nil {
+// evictingTaints returns the taints that evict the node's pods; held reports that
+// others do not at present.
+func (f *Fleet) evictingTaints(node *nodeState) (driving []model.Taint, held bool) {
+	if !f.policy.TaintEvictions || node.object == nil {
 		return nil, false
 	}
-	for _, t := range h.view.Taints {
+	for _, t := range node.view.Taints {
 		switch {
 		case t.Effect != model.NoExecute:
-		case !ours(&t) || !f.policy.NoExecute:
+		case !ownNoExecute(&t) || !f.policy.NoExecute:
 			driving = append(driving, t)
-		case h.ready() == model.True || f.budgets.full:
-			// It is on its way out, and drives nobody off any more.
-		case f.holdsBack(h, &t):
+		case node.ready() == model.True || f.budgets.allDisrupted:
+			// It is about to be removed, and evicts no pods any more.
+		case f.holdsBack(node, &t):
 			held = true
 		default:
-			t.Swapped = h.view.Swapped(&t)
+			t.Swapped = node.view.Swapped(&t)
 			driving = append(driving, t)
 		}
 	}
 	return driving, held
 }
 
-// holdsBack reports whether one of our taints drives nobody off for the moment.
-// That a lease is dated within the grace, after a takeover, is not enough: it is
-// the node's clock that says so, and the taint is there.
-func (f *Fleet) holdsBack(h *host, t *model.Taint) bool {
-	if f.budgets.strained || f.paused(h) {
+// holdsBack reports whether one of our taints evicts no pods at present. After a
+// takeover, the date of a lease within the grace period is not enough for that: the
+// node's clock wrote it, and the taint is there.
+func (f *Fleet) holdsBack(node *nodeState, t *model.Taint) bool {
+	if f.budgets.exceeded || f.paused(node) {
 		return true
 	}
-	why, _ := f.spared(h)
-	return why == HeardAgain && h.heard || why == Autonomous && t.Key == model.KeyUnreachable
+	why, _ := f.sparedBy(node)
+	return why == HeartbeatResumed && node.health.resumed() || why == Autonomous && t.Key == model.KeyUnreachable
 }
 
-// swaying reports whether the taints that drive pods off the host are being
-// written: by which ones they go, if they do, is known after that, and all of its
-// pods are looked at then.
-func (h *host) swaying() bool {
-	is := h.spec.underWay() && h.spec.execution
-	h.stale = h.stale || is
+// taintsInFlight reports whether a write of the taints that evict pods is under way.
+// Its result decides whether and when the pods go, so all of them are touched after it.
+func (node *nodeState) taintsInFlight() bool {
+	is := node.taintWrite.underWay() && node.taintWrite.noExecute
+	node.timersStale = node.timersStale || is
 	return is
 }
 
-// A departure is the end of a pod, or the end of what would have been one.
+// A departure is the eviction of a pod, or the end of a scheduled one.
 type departure struct {
 	at        time.Time
 	pod       *pod
@@ -73,69 +72,69 @@ type departure struct {
 	calledOff bool
 }
 
-// schedule sets a pod's timer by what holds now, and returns a departure if that
-// calls one off.
+// schedule sets or cancels a pod's timer, and appends a departure if that cancels its
+// eviction.
 func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
-	uid, hands := p.facts.UID, f.hands[p.facts.UID]
-	if hands != nil && hands.evict.underWay() {
-		return leaving // it is decided, and what comes of it is known soon
+	uid, writes := p.object.UID, f.podWrites[p.object.UID]
+	if writes != nil && writes.evict.underWay() {
+		return leaving // its result is known soon
 	}
-	if p.host.swaying() {
+	if p.node.taintsInFlight() {
 		return leaving
 	}
-	at, ok := evictions.Deadline(p.facts, p.host.driving)
+	at, ok := evictions.Deadline(p.object, p.node.evictingTaints)
 	if ok {
-		if hands != nil && hands.evict.from.After(at) {
-			at = hands.evict.from
+		if writes != nil && writes.evict.notBefore.After(at) {
+			at = writes.evict.notBefore
 		}
 		f.timers.Set(uid, at)
-		p.timed = hands == nil || !hands.deleted
+		p.scheduled = writes == nil || !writes.deleted
 		return leaving
 	}
 	f.timers.Cancel(uid)
-	if p.timed && hands != nil { // another one begins anew
-		hands.evict = write{}
-		f.afterwards(uid, hands)
+	if p.scheduled && writes != nil && writes.evict != (write{}) { // a later eviction starts without backoff
+		writes.evict = write{}
+		f.scheduleRetry(uid, writes)
 	}
-	if p.timed && !p.facts.Deleting && !p.host.held {
+	if p.scheduled && !p.object.Deleting && !p.node.taintsHeld {
 		leaving = append(leaving, departure{at: f.now, pod: p, calledOff: true})
 	}
-	p.timed = p.timed && !p.facts.Deleting && p.host.held
+	p.scheduled = p.scheduled && !p.object.Deleting && p.node.taintsHeld
 	return leaving
 }
 
-// due are the pods whose time has come.
+// due appends the pods with a timer that is due.
 func (f *Fleet) due(leaving []departure) []departure {
 	for _, uid := range f.timers.Due(f.now) {
 		p := f.pods[uid]
-		if p.host.swaying() {
+		if p.node.taintsInFlight() {
 			continue
 		}
-		if at, ok := evictions.Deadline(p.facts, p.host.driving); ok {
+		if at, ok := evictions.Deadline(p.object, p.node.evictingTaints); ok {
 			leaving = append(leaving, departure{at: at, pod: p, why: ByTaint})
 		}
 	}
 	return leaving
 }
 
-// evict returns what becomes of pods whose time has come, or never will.
+// evict appends the evictions of the pods that are due, and their cancellations.
 func (f *Fleet) evict(out []Action) []Action {
-	f.leaving = f.due(f.leaving)
-	slices.SortStableFunc(f.leaving, func(a, b departure) int { return cmp.Or(a.at.Compare(b.at), byKey(a.pod, b.pod)) })
-	for _, d := range f.leaving {
+	f.departures = f.due(f.departures)
+	slices.SortStableFunc(f.departures, func(a, b departure) int { return cmp.Or(a.at.Compare(b.at), byKey(a.pod, b.pod)) })
+	for _, d := range f.departures {
 		p := d.pod
-		a := Action{Kind: Cancel, Node: p.host.name, Object: p.host.object, Pod: p.facts, at: f.now}
+		a := Action{Kind: Cancel, Node: p.node.name, Object: p.node.object, Pod: p.object, at: f.now}
 		if !d.calledOff {
-			hands := f.handsOn(p.facts.UID)
-			if hands.evict.underWay() {
+			writes := f.writesOf(p.object.UID)
+			if writes.evict.underWay() {
 				continue // for another reason
 			}
-			a.Kind, a.Why, a.id = Evict, d.why, f.start(&hands.evict)
-			a.Due, a.First = d.at, hands.evict.first
+			a.Kind, a.Why, a.id = Evict, d.why, f.start(&writes.evict)
+			a.Due, a.First = d.at, writes.evict.first
 		}
 		out = append(out, a)
 	}
-	clear(f.leaving)
-	f.leaving = f.leaving[:0]
+	clear(f.departures)
+	f.departures = f.departures[:0]
 	return out
 }

@@ -7,132 +7,134 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// An Explanation says what is thought of a node, and what happens next.
+// An Explanation is the state of a node, with the next step and what blocks it.
 type Explanation struct {
 	Node  string
-	Known bool // it has an object
-	Leads bool // this fleet decides; else all about decisions is empty
+	Known bool // the node has an object
+	Leads bool // else everything about decisions is empty
 
-	LastSign time.Time // of life, by our own clock unless it is older than our watch; zero: none
-	Source   Source    // what told of it, as far as the objects still tell
-	Silent   time.Time // when it is, or was, taken for silent if it is not heard of
-	Verdict  Verdict
-	Ready    model.Status // as it counts, our own verdict included
-	Since    time.Time    // not ready since; zero: it is, or never was
+	LastSign time.Time // latest sign of life, by our own clock unless it is older than our watch; zero: none
+	Source   Source    // of that, as far as the objects show it
+	Silent   time.Time // when the grace period ends, or ended, without a further one
+	Health   Health
+	Ready    model.Status // the effective one, with a confirmed loss
+	Since    time.Time    // when it became unready; zero: it did not
 
 	Zone     model.Place
 	State    zones.State
-	Rate     float64   // of the zone, nodes a second
-	Queued   bool      // it waits in its zone's queue
-	Ahead    int       // so many of the zone wait longer; 0: none, or it does not wait
-	Turn     time.Time // of it, if nothing changes; zero: not at the present rate
+	Rate     float64   // of the zone, nodes per second
+	Queued   bool      // it is in its zone's queue
+	Ahead    int       // nodes ahead of it in the queue
+	Turn     time.Time // when it gets a token if nothing changes; zero: not at the present rate
 	Pods     int
-	NextPod  time.Time // when the first of its pods is to be evicted; zero: none
-	Next     string    // what is to happen to it next; "": nothing
-	WhyNot   Hold      // and why not yet
-	Until    time.Time // and until when that is so; zero: nobody knows
-	Failures int       // of writes to it in succession
+	NextPod  time.Time // the first deadline of its pods; zero: none
+	Next     string    // the next step; "": none
+	WhyNot   Block     // what blocks that
+	Until    time.Time // and until when; zero: not known
+	Failures int       // successive ones, of writes to it
 }
 
-// A Source is what told of a sign of life.
+// A Source is the object that a sign of life came from.
 type Source string
 
-// The sources. A lease renews too often for its moment to be kept beside what it
-// changed: what is not told by the node's status was told by its lease.
+// The sources. Leases are renewed too often to store the source of each sign of life:
+// one that was not the node's status was its lease.
 const (
 	NoSource Source = ""
 	Status   Source = "status"
 	Lease    Source = "lease"
 )
 
-// A Verdict is what is thought of a node's silence.
-type Verdict string
+// A Health is what heartbeats and reports of a node come to.
+type Health string
 
-// The verdicts.
+// The healths.
 const (
-	Alive     Verdict = "alive"
-	Suspect   Verdict = "suspect"   // silent, and not enough evidence yet
-	Dead      Verdict = "dead"      // silent, and believed to be
-	Returning Verdict = "returning" // heard again, but its Ready is Unknown still
+	Healthy     Health = "alive"
+	Suspected   Health = "suspect"   // silent, and the loss is not confirmed
+	Unreachable Health = "dead"      // silent, and the loss is confirmed
+	Recovering  Health = "returning" // heartbeats resumed, but its Ready is still Unknown
 )
 
-// Explain says what is thought of a node. It costs what one look costs, but for
-// its place in the queue, which is counted.
+// Explain returns the state of a node. It costs as much as one evaluation, and a visit
+// of the affected nodes for the position in the queue.
 func (f *Fleet) Explain(name string, now time.Time) Explanation {
 	f.now = now
 	e := Explanation{Node: name, Leads: f.leading}
-	h := f.hosts[name]
-	if h == nil || h.object == nil {
+	node := f.nodes[name]
+	if node == nil || node.object == nil {
 		return e
 	}
-	e.Known, e.Pods, e.Zone = true, len(h.pods), h.place()
-	h.see()
-	e.Ready, e.Since, e.Verdict = h.ready(), h.since, h.verdict()
-	if last, ok := f.health.Last(name); ok {
-		e.LastSign, e.Silent, e.Source = last, f.death(h), h.source(last)
+	e.Known, e.Pods, e.Zone = true, len(node.pods), node.place()
+	node.refreshView()
+	e.Ready, e.Since, e.Health = node.ready(), node.unreadySince, node.reportedHealth()
+	if last, ok := f.heartbeats.Last(name); ok {
+		e.LastSign, e.Silent, e.Source = last, f.graceEnd(node), node.source(last)
 	}
 	if f.leading {
-		f.explainDecisions(h, &e)
+		f.explainDecisions(node, &e)
 	}
 	return e
 }
 
-func (h *host) verdict() Verdict {
+// reportedHealth returns the health as operators see it. It is recovering, too, if the
+// object was Unknown for silence before this process watched and heartbeats resumed.
+func (node *nodeState) reportedHealth() Health {
 	switch {
-	case h.lost && h.silent:
-		return Dead
-	case h.silent:
-		return Suspect
-	case h.bySilence():
-		return Returning
+	case node.health.lost() && node.health.silent():
+		return Unreachable
+	case node.health.silent():
+		return Suspected
+	case node.unknownBySilence():
+		return Recovering
 	}
-	return Alive
+	return Healthy
 }
 
-// source guesses what told of the last sign of life: a status is written with its
-// moment, and is seen within a second.
-func (h *host) source(last time.Time) Source {
-	heartbeat := h.object.Conditions[model.Ready].Heartbeat
+// source derives the source of the last sign of life: a status is written with its
+// moment, and observed within a second.
+func (node *nodeState) source(last time.Time) Source {
+	heartbeat := node.object.Conditions[model.Ready].Heartbeat
 	if age := last.Sub(heartbeat); age >= 0 && age <= time.Second {
 		return Status
 	}
 	return Lease
 }
 
-func (f *Fleet) explainDecisions(h *host, e *Explanation) {
+func (f *Fleet) explainDecisions(node *nodeState, e *Explanation) {
 	e.State, e.Rate = f.zones.State(e.Zone)
-	e.Queued, e.Failures = h.waiting, max(h.spec.fails, h.status.fails)
-	if h.waiting {
-		e.Ahead = f.ahead(h)
-		e.Turn = f.turnOf(e)
+	e.Queued, e.Failures = node.queue == stateQueued, max(node.taintWrite.fails, node.statusWrite.fails)
+	if e.Queued {
+		e.Ahead = f.aheadOf(node)
+		e.Turn = f.expectedToken(e)
 	}
-	for _, p := range h.pods {
-		if at, ok := f.timers.At(p.facts.UID); ok && (e.NextPod.IsZero() || at.Before(e.NextPod)) {
+	for _, p := range node.pods {
+		if at, ok := f.timers.At(p.object.UID); ok && (e.NextPod.IsZero() || at.Before(e.NextPod)) {
 			e.NextPod = at
 		}
 	}
-	if h.unready() {
-		e.WhyNot, e.Until = f.hold(h)
+	if node.unready() {
+		e.WhyNot, e.Until = f.blockedBy(node)
 	}
-	e.Next = f.next(h, e)
+	e.Next = f.next(node, e)
 }
 
-// ahead counts those of a host's zone that wait longer.
-func (f *Fleet) ahead(h *host) (n int) {
-	for _, other := range f.concerned {
-		if other == h || !other.waiting || other.place() != h.place() {
+// aheadOf returns the number of nodes of the same zone that have waited for longer.
+func (f *Fleet) aheadOf(node *nodeState) (n int) {
+	for _, other := range f.affected {
+		if other == node || other.queue != stateQueued || other.place() != node.place() {
 			continue
 		}
-		if age := other.since.Compare(h.since); age < 0 || age == 0 && other.name < h.name {
+		if age := other.unreadySince.Compare(node.unreadySince); age < 0 || age == 0 && other.name < node.name {
 			n++
 		}
 	}
 	return n
 }
 
-// turnOf is when it is a host's turn, if nothing changes until then: one token
-// for each that waits longer. Zero: not at the present rate.
-func (f *Fleet) turnOf(e *Explanation) time.Time {
+// expectedToken returns when the node gets a token if nothing changes until then: one
+// for each node ahead of it. It is zero if the present rate grants none.
+func (f *Fleet) expectedToken(e *Explanation) time.Time {
 	token, ok := f.zones.TokenOf(e.Zone)
 	if !ok {
 		return time.Time{}
@@ -143,19 +145,19 @@ func (f *Fleet) turnOf(e *Explanation) time.Time {
 	return token.Add(time.Duration(float64(e.Ahead) / e.Rate * float64(time.Second)))
 }
 
-// next says what is to happen to a host next.
-func (f *Fleet) next(h *host, e *Explanation) string {
-	at, legacy := f.expiry(h)
+// next describes the next step for a node.
+func (f *Fleet) next(node *nodeState, e *Explanation) string {
+	at, legacy := f.legacyDeadline(node)
 	switch {
-	case h.silent && !h.lost:
+	case node.health.silent() && !node.health.lost():
 		return "its lease is read, and it is Unknown if that was not renewed"
-	case h.status.underWay() || h.spec.underWay():
+	case node.statusWrite.underWay() || node.taintWrite.underWay():
 		return "what is being written to it comes back"
-	case h.ready() == model.True && h.bears():
+	case node.ready() == model.True && node.hasNoExecute():
 		return "its NoExecute taints are removed"
-	case f.wantsTurn(h) && f.policy.NoExecute:
-		return "it is tainted " + model.KeyOf(h.ready()) + ":NoExecute"
-	case f.wantsTurn(h):
+	case f.needsToken(node) && f.policy.NoExecute:
+		return "it is tainted " + model.KeyOf(node.ready()) + ":NoExecute"
+	case f.needsToken(node):
 		return "its pods are evicted"
 	case legacy && at.After(f.now):
 		return "its pods are evicted, from " + at.UTC().Format(time.RFC3339) + " on"

@@ -13,195 +13,194 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Fleet is all nodes and pods, and what was decided about them. It is not safe
-// for concurrent use. See [New].
+// A Fleet holds all nodes and pods, and the decisions about them. It is not safe for
+// concurrent use. See [New].
 type Fleet struct {
 	policy Policy
 
-	// What is observed, whoever leads.
-	health  *heartbeat.Watch
-	agents  *agents.Watch
-	remains *podgc.Watch
-	hosts   map[string]*host
-	nodes   int             // hosts with an object
-	pods    map[string]*pod // by UID
+	// Observations, also while another process leads.
+	heartbeats  *heartbeat.Watch
+	agents      *agents.Watch
+	evictedPods *podgc.Watch
+	nodes       map[string]*nodeState
+	nodeCount   int             // nodes with an object
+	pods        map[string]*pod // by UID
 
-	// What is decided, by the leader only.
-	evidence *confirm.Judge
+	// Decisions, of the leader only.
+	checker  *confirm.Checker
 	zones    *zones.Zones
 	timers   *evictions.Timers
 	budgets  budgets
 	recovery recovery
-	takeover *takeover // nil: it is over
+	takeover *takeover // nil: there is none to make
 
 	leading bool
 	now     time.Time // of the latest call
 
-	silent    map[string]*host // health says so
-	concerned map[string]*host // not ready, or with one of our NoExecute taints
+	silentNodes map[string]*nodeState // their heartbeats are missing
+	affected    map[string]*nodeState // not ready, or with one of our NoExecute taints
 
-	alarms *timerqueue.Queue[string] // hosts to be looked at again, by name
-	again  *timerqueue.Queue[string] // pods to be looked at again, by UID
-	hands  map[string]*hands         // writes to pods under way or to be repeated, by UID
-	tasks  map[uint64]agents.Task    // under way
-	touch  touched
+	nodeTimers *timerqueue.Queue[string] // nodes to be evaluated at a time, by name
+	podRetries *timerqueue.Queue[string] // pods to be evaluated at a time, by UID
+	podWrites  map[string]*podWrites     // under way or to be repeated, by UID
+	agentTasks map[uint64]agents.Task    // under way
+	touched    touched
 
-	tells   []Action    // to be returned by the next Act
-	leaving []departure // of one Act
-	lastID  uint64      // of writes
+	events     []Action    // to be returned by the next Act
+	departures []departure // of one Act
+	lastID     uint64      // of writes
 }
 
-// New makes a fleet that has seen nothing and does not lead.
+// New returns a fleet without observations that does not lead.
 func New(p Policy) *Fleet {
 	f := &Fleet{
-		policy:   p,
-		evidence: confirm.New(p.Evidence),
-		health:   heartbeat.New(p.Health),
-		agents:   agents.New(p.Agents),
-		remains:  podgc.New(p.EvictedPodTTL),
-		hosts:    map[string]*host{},
-		pods:     map[string]*pod{},
-		hands:    map[string]*hands{},
-		tasks:    map[uint64]agents.Task{},
+		policy:      p,
+		checker:     confirm.New(p.Evidence),
+		heartbeats:  heartbeat.New(p.Health),
+		agents:      agents.New(p.Agents),
+		evictedPods: podgc.New(p.EvictedPodTTL),
+		nodes:       map[string]*nodeState{},
+		pods:        map[string]*pod{},
+		podWrites:   map[string]*podWrites{},
+		agentTasks:  map[uint64]agents.Task{},
 	}
-	f.begin()
+	f.resetDecisions()
 	return f
 }
 
-// begin forgets all decisions, and no outage.
-func (f *Fleet) begin() {
-	f.evidence = f.evidence.Anew()
+// resetDecisions discards all decisions. Outages that were observed stay.
+func (f *Fleet) resetDecisions() {
+	f.checker = f.checker.Reset()
 	f.zones = zones.New(f.policy.Zones)
 	f.timers = evictions.NewTimers()
 	f.budgets = budgets{}
 	f.recovery = recovery{waiting: timerqueue.New[string]()}
 	f.takeover = nil
-	f.silent, f.concerned = map[string]*host{}, map[string]*host{}
-	f.alarms, f.again = timerqueue.New[string](), timerqueue.New[string]()
-	f.touch.clear()
-	f.tells = nil
+	f.silentNodes, f.affected = map[string]*nodeState{}, map[string]*nodeState{}
+	f.nodeTimers, f.podRetries = timerqueue.New[string](), timerqueue.New[string]()
+	f.touched.clear()
+	f.events = nil
 }
 
-// Node takes in a node that was seen for the first time or changed. The value is
-// kept, and must not be changed afterwards.
+// Node handles a node that is new or changed. The value is stored, and must not be
+// changed afterwards.
 func (f *Fleet) Node(n *model.Node, now time.Time) { f.NodeSeen(n, now, now) }
 
-// NodeSeen does the same for a node that was seen at a moment before now, which is
-// when it was heard if this is a sign of life.
+// NodeSeen does the same for a node that was observed before now: a sign of life in it
+// counts from that moment.
 func (f *Fleet) NodeSeen(n *model.Node, seen, now time.Time) {
 	f.now = now
-	h := f.host(n.Name)
-	if h.object != nil && h.object.UID != n.UID {
-		f.leave(h)
+	node := f.ensureNode(n.Name)
+	if node.object != nil && node.object.UID != n.UID {
+		f.resetNode(node)
 	}
-	f.health.See(n, seen)
+	f.heartbeats.See(n, seen)
 	f.agents.See(n, now)
-	first := h.object == nil
+	first := node.object == nil
 	if first {
-		f.nodes++
+		f.nodeCount++
 	}
-	h.observe(n, now)
+	node.observe(n, now)
 	if !f.leading {
 		return
 	}
 	if first {
-		f.tell(h, RegisteredNode, "")
+		f.addEvent(node, RegisteredNode, "")
 	}
-	f.listen(h)
-	f.look(h)
+	f.endSilence(node)
+	f.touch(node)
 }
 
-// NodeGone takes in that a node's object was deleted. Its pods are still there.
+// NodeGone handles the deletion of a node's object. Its pods stay.
 func (f *Fleet) NodeGone(name string, now time.Time) {
 	f.now = now
-	f.health.Forget(name)
+	f.heartbeats.Forget(name)
 	f.agents.Forget(name)
-	h := f.hosts[name]
-	if h == nil || h.object == nil {
+	node := f.nodes[name]
+	if node == nil || node.object == nil {
 		return
 	}
-	f.leave(h)
-	f.release(h)
+	f.resetNode(node)
+	f.dropEmpty(node)
 }
 
-// Renewed takes in a node's lease with this renewTime, whether it changed or not,
-// that was seen at a moment before now, or now: the node is silent a grace after
-// that, however late this is called. Of one node's moments none is earlier than the
-// one before. It may come before its node. It is O(1), and allocates nothing for a
-// node that is known and not silent.
+// Renewed handles a node's lease with this renewTime, changed or not, that was observed
+// at a moment before now, or now: the grace period begins then, however late the call
+// is. The moments of one node never decrease. The lease may be observed before its
+// node. Renewed is O(1), and allocates nothing for a node that is known and not silent.
 func (f *Fleet) Renewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
-	f.health.Renewed(name, renewTime, seen)
-	f.evidence.Heard(seen, now)
-	if len(f.silent) == 0 {
+	f.heartbeats.Renewed(name, renewTime, seen)
+	f.checker.Heard(seen, now)
+	if len(f.silentNodes) == 0 {
 		return
 	}
-	if h := f.silent[name]; h != nil {
-		f.listen(h)
+	if node := f.silentNodes[name]; node != nil {
+		f.endSilence(node)
 	}
 }
 
-// Unleased takes in that a node's lease was deleted.
+// Unleased handles the deletion of a node's lease.
 func (f *Fleet) Unleased(name string, now time.Time) {
 	f.now = now
-	f.health.Unleased(name, now)
+	f.heartbeats.Unleased(name, now)
 }
 
-// AgentRenewed takes in the lease of the node's Plimsoll agent, see [Fleet.Renewed].
+// AgentRenewed handles the lease of the node's Plimsoll agent, see [Fleet.Renewed].
 func (f *Fleet) AgentRenewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
 	f.agents.Renewed(name, renewTime, seen)
-	if f.policy.SecondOpinion > 0 && len(f.silent) > 0 {
-		if h := f.silent[name]; h != nil {
-			f.look(h)
+	if f.policy.SecondOpinion > 0 && len(f.silentNodes) > 0 {
+		if node := f.silentNodes[name]; node != nil {
+			f.touch(node)
 		}
 	}
 }
 
-// AgentUnleased takes in that the lease of the node's Plimsoll agent was deleted.
+// AgentUnleased handles the deletion of the lease of the node's Plimsoll agent.
 func (f *Fleet) AgentUnleased(name string, now time.Time) {
 	f.now = now
 	f.agents.Unleased(name, now)
-	if h := f.hosts[name]; h != nil && f.leading {
-		f.look(h)
+	if node := f.nodes[name]; node != nil && f.leading {
+		f.touch(node)
 	}
 }
 
-// Unreachable takes in that the API server does not answer: a list, a watch or
-// the election failed.
+// Unreachable handles an API server that does not answer: a list, a watch or the
+// election failed.
 func (f *Fleet) Unreachable(now time.Time) {
 	f.now = now
-	f.evidence.Unreachable(now)
+	f.checker.Unreachable(now)
 }
 
-// LeaseRead takes in what a live read of a node's lease came to, which a
-// ReadLease asked for: a zero renewTime without an error says that there is none.
+// LeaseRead handles the result of a ReadLease: a zero renewTime without an error means
+// that there is no lease.
 func (f *Fleet) LeaseRead(name string, renewTime time.Time, err error, now time.Time) {
 	f.now = now
 	if err != nil {
-		f.evidence.Answered(name, confirm.Failed, now)
+		f.checker.Answered(name, confirm.Failed, now)
 		return
 	}
 	if !renewTime.IsZero() {
-		f.health.Renewed(name, renewTime, now)
+		f.heartbeats.Renewed(name, renewTime, now)
 	}
-	if f.health.IsSilent(name) {
-		f.evidence.Answered(name, confirm.Unrenewed, now)
+	if f.heartbeats.IsSilent(name) {
+		f.checker.Answered(name, confirm.Unrenewed, now)
 		return
 	}
-	f.evidence.Answered(name, confirm.Renewed, now)
-	if h := f.silent[name]; h != nil {
-		f.listen(h)
+	f.checker.Answered(name, confirm.Renewed, now)
+	if node := f.silentNodes[name]; node != nil {
+		f.endSilence(node)
 	}
 }
 
-// listen ends the silence of a host that was heard.
-func (f *Fleet) listen(h *host) {
-	if !h.silent || f.health.IsSilent(h.name) {
+// endSilence handles a sign of life of a silent node.
+func (f *Fleet) endSilence(node *nodeState) {
+	if !node.health.silent() || f.heartbeats.IsSilent(node.name) {
 		return
 	}
-	h.silent, h.heard = false, true
-	delete(f.silent, h.name)
-	f.evidence.Clear(h.name)
-	f.look(h)
+	healthTable.move(&node.health, heartbeatReceived)
+	delete(f.silentNodes, node.name)
+	f.checker.Clear(node.name)
+	f.touch(node)
 }

@@ -6,33 +6,33 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// ripe reports whether a host that is not ready has been so for long enough to
-// lose its pods, and has any to lose.
-func (f *Fleet) ripe(h *host) bool {
-	at, ok := f.expiry(h)
-	return ok && !at.After(f.now) && f.peopled(h)
+// legacyDue reports whether a node has been unready for PodEvictionTimeout and has pods
+// to evict.
+func (f *Fleet) legacyDue(node *nodeState) bool {
+	at, ok := f.legacyDeadline(node)
+	return ok && !at.After(f.now) && f.hasMovablePods(node)
 }
 
-// expiry is when a host has been dead for PodEvictionTimeout: since its last sign
-// of life, or since it said itself that it is not ready.
-func (f *Fleet) expiry(h *host) (at time.Time, ok bool) {
-	if !f.policy.LegacyEvictions || h.evicted {
+// legacyDeadline returns when a node will have been unready for PodEvictionTimeout:
+// since its last sign of life, or since it reported False.
+func (f *Fleet) legacyDeadline(node *nodeState) (at time.Time, ok bool) {
+	if !f.policy.LegacyEvictions || node.queue == statePodsEvicted {
 		return time.Time{}, false
 	}
-	switch h.ready() {
+	switch node.ready() {
 	case model.Unknown:
-		last, heard := f.health.Last(h.name)
+		last, heard := f.heartbeats.Last(node.name)
 		return last.Add(f.policy.PodEvictionTimeout), heard
 	case model.False:
-		since := notAfter(f.now, h.view.Conditions[model.Ready].Transition)
+		since := notAfter(f.now, node.view.Conditions[model.Ready].Transition)
 		return since.Add(f.policy.PodEvictionTimeout), true
 	}
 	return time.Time{}, false
 }
 
-// peopled reports whether a host has pods that eviction is for.
-func (f *Fleet) peopled(h *host) bool {
-	for _, p := range h.pods {
+// hasMovablePods reports whether a node has pods to evict.
+func (f *Fleet) hasMovablePods(node *nodeState) bool {
+	for _, p := range node.pods {
 		if p.movable() {
 			return true
 		}
@@ -40,25 +40,25 @@ func (f *Fleet) peopled(h *host) bool {
 	return false
 }
 
-// movable reports whether a pod is evicted with its node: those of DaemonSets
-// would come back to it.
-func (p *pod) movable() bool { return !p.facts.Daemon && !p.facts.Finished && !p.facts.Deleting }
+// movable reports whether a pod is evicted with its node. One of a DaemonSet would be
+// recreated there.
+func (p *pod) movable() bool { return !p.object.Daemon && !p.object.Finished && !p.object.Deleting }
 
-// emptyOut evicts all pods of a host whose turn it is.
-func (f *Fleet) emptyOut(h *host) {
-	h.turn, h.evicted = false, true
-	f.tell(h, DeletingAllPods, "Deleting all Pods from Node %s.", h.name)
-	for _, p := range h.pods {
-		f.lookPod(p)
+// evictAllPods spends a node's token on the eviction of all its pods.
+func (f *Fleet) evictAllPods(node *nodeState) {
+	queueTable.move(&node.queue, podsEvicted)
+	f.addEvent(node, DeletingAllPods, "Deleting all Pods from Node %s.", node.name)
+	for _, p := range node.pods {
+		f.touchPod(p)
 	}
 }
 
-// oust evicts a pod of a host whose turn has come, now or long ago.
-func (f *Fleet) oust(p *pod, leaving []departure) []departure {
-	if !p.host.evicted || !p.movable() {
+// evictWithNode appends the departure of a pod of such a node.
+func (f *Fleet) evictWithNode(p *pod, leaving []departure) []departure {
+	if p.node.queue != statePodsEvicted || !p.movable() {
 		return leaving
 	}
-	if hands := f.hands[p.facts.UID]; hands != nil && !hands.evict.may(f.now) {
+	if writes := f.podWrites[p.object.UID]; writes != nil && !writes.evict.mayStart(f.now) {
 		return leaving
 	}
 	return append(leaving, departure{at: f.now, pod: p, why: NodeLost})

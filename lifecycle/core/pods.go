@@ -8,159 +8,158 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A pod is one that is bound to a node. There are millions: it is small.
+// A pod is one that is bound to a node. It is small, since there are millions.
 type pod struct {
-	facts   *model.Pod
-	host    *host // nil: it is gone
-	place   int32 // among its host's pods
-	marked  bool  // not ready, since its host is not
-	timed   bool  // its eviction is to come
-	looking bool  // in the list of those to be looked at
+	object    *model.Pod
+	node      *nodeState // nil: the pod is gone
+	index     int32      // among its node's pods
+	marked    bool       // as not ready, because its node is Unknown
+	scheduled bool       // it has an eviction to come
+	touched   bool       // it is in the list of touched ones
 }
 
-// Pod takes in a pod that is bound to a node, seen for the first time or changed.
-// The value is kept, and must not be changed afterwards.
+// Pod handles a pod that is bound to a node and is new or changed. The value is stored,
+// and must not be changed afterwards.
 func (f *Fleet) Pod(p *model.Pod, now time.Time) {
 	f.now = now
 	f.agents.Pod(p, now)
-	f.remains.Pod(p)
+	f.evictedPods.Pod(p)
 	known := f.pods[p.UID]
 	switch {
 	case known == nil:
-		known = &pod{facts: p}
+		known = &pod{object: p}
 		f.pods[p.UID] = known
-		f.attach(known, f.host(p.Node))
-	case known.host.name != p.Node:
-		was := known.host
-		known.host.detach(known)
-		f.attach(known, f.host(p.Node))
-		f.release(was)
+		f.attach(known, f.ensureNode(p.Node))
+	case known.node.name != p.Node:
+		was := known.node
+		known.node.detach(known)
+		f.attach(known, f.ensureNode(p.Node))
+		f.dropEmpty(was)
 	}
-	known.facts = p
-	f.lookAtPodOf(known)
+	known.object = p
+	f.touchChangedPod(known)
 }
 
-// PodGone takes in that a pod's object was deleted.
+// PodGone handles the deletion of a pod's object.
 func (f *Fleet) PodGone(uid string, now time.Time) {
 	f.now = now
 	f.agents.Gone(uid)
-	f.remains.Gone(uid)
+	f.evictedPods.Gone(uid)
 	p := f.pods[uid]
 	if p == nil {
 		return
 	}
 	delete(f.pods, uid)
-	delete(f.hands, uid)
-	f.again.Remove(uid)
+	delete(f.podWrites, uid)
+	f.podRetries.Remove(uid)
 	f.timers.Cancel(uid)
-	h := p.host
-	h.detach(p)
-	if h.waiting {
-		f.look(h) // perhaps for a pod that is no longer there
+	node := p.node
+	node.detach(p)
+	if node.queue == stateQueued {
+		f.touch(node) // perhaps it was queued for this pod
 	}
-	f.release(h)
+	f.dropEmpty(node)
 }
 
-func (f *Fleet) attach(p *pod, h *host) {
-	p.host, p.place = h, int32(len(h.pods))
-	h.pods = append(h.pods, p)
+func (f *Fleet) attach(p *pod, node *nodeState) {
+	p.node, p.index = node, int32(len(node.pods))
+	node.pods = append(node.pods, p)
 }
 
-func (h *host) detach(p *pod) {
-	last := len(h.pods) - 1
-	moved := h.pods[last]
-	h.pods[p.place], moved.place = moved, p.place
-	h.pods[last] = nil
-	h.pods = h.pods[:last]
-	p.host = nil
+func (node *nodeState) detach(p *pod) {
+	last := len(node.pods) - 1
+	moved := node.pods[last]
+	node.pods[p.index], moved.index = moved, p.index
+	node.pods[last] = nil
+	node.pods = node.pods[:last]
+	p.node = nil
 }
 
-// lookPod puts a pod among those that the next Act looks at.
-func (f *Fleet) lookPod(p *pod) {
-	if f.leading && p != nil && !p.looking {
-		p.looking = true
-		f.touch.pods = append(f.touch.pods, p)
-	}
-}
-
-// lookAtPodOf looks at a pod that changed, unless its node fares well: then
-// nothing follows from it.
-func (f *Fleet) lookAtPodOf(p *pod) {
-	h := p.host
-	if p.timed || h.marking || h.evicted || h.held || len(h.driving) > 0 {
-		f.lookPod(p)
-	}
-	if f.policy.LegacyEvictions && !h.since.IsZero() {
-		f.look(h) // it may have waited for a pod
+// touchPod has the next call of Act evaluate a pod.
+func (f *Fleet) touchPod(p *pod) {
+	if f.leading && p != nil && !p.touched {
+		p.touched = true
+		f.touched.pods = append(f.touched.pods, p)
 	}
 }
 
-// follow begins to mark the pods of a host whose Ready became Unknown, and ends it.
-// A host that reports False has a kubelet that writes the readiness of its pods.
-func (f *Fleet) follow(h *host) {
-	should := h.ready() == model.Unknown
+// touchChangedPod touches a pod that changed, unless nothing follows for pods of its
+// node.
+func (f *Fleet) touchChangedPod(p *pod) {
+	node := p.node
+	if p.scheduled || node.markingPods || node.queue == statePodsEvicted || node.taintsHeld || len(node.evictingTaints) > 0 {
+		f.touchPod(p)
+	}
+	if f.policy.LegacyEvictions && !node.unreadySince.IsZero() {
+		f.touch(node) // it may have had no pod to evict
+	}
+}
+
+// updateMarking starts to mark the pods of a node whose Ready became Unknown, and stops
+// it. The kubelet of a node that reports False writes the readiness of its pods.
+func (f *Fleet) updateMarking(node *nodeState) {
+	should := node.ready() == model.Unknown
 	if should {
-		why, _ := f.spared(h)
-		should = why == NotHeld
+		why, _ := f.sparedBy(node)
+		should = why == NotBlocked
 	}
-	if should && !h.marking {
-		for _, p := range h.pods {
-			f.lookPod(p)
+	if should && !node.markingPods {
+		for _, p := range node.pods {
+			f.touchPod(p)
 		}
 	}
-	h.marking = should
+	node.markingPods = should
 }
 
-// unmark forgets that the host's pods were marked: its kubelet has reported since,
-// and writes the readiness of its pods.
-func (h *host) unmark() {
-	h.marking = false
-	for _, p := range h.pods {
+// resetMarks discards the marks of the node's pods: its kubelet reported since, and
+// writes the readiness of its pods.
+func (node *nodeState) resetMarks() {
+	node.markingPods = false
+	for _, p := range node.pods {
 		p.marked = false
 	}
 }
 
-// care marks pods as not ready, and sets timers of pods, as far as something
-// changed about them.
-func (f *Fleet) care(out []Action) []Action {
-	for _, h := range f.touch.hosts {
-		f.follow(h)
+// updatePods marks the touched pods as not ready and sets their timers.
+func (f *Fleet) updatePods(out []Action) []Action {
+	for _, node := range f.touched.nodes {
+		f.updateMarking(node)
 	}
-	slices.SortFunc(f.touch.pods, byKey)
-	for _, p := range f.touch.pods {
-		if p.host == nil {
+	slices.SortFunc(f.touched.pods, byKey)
+	for _, p := range f.touched.pods {
+		if p.node == nil {
 			continue
 		}
 		out = f.mark(p, out)
-		f.leaving = f.oust(p, f.schedule(p, f.leaving))
+		f.departures = f.evictWithNode(p, f.schedule(p, f.departures))
 	}
 	return out
 }
 
 func byKey(a, b *pod) int {
-	return cmp.Or(cmp.Compare(a.facts.Namespace, b.facts.Namespace), cmp.Compare(a.facts.Name, b.facts.Name), cmp.Compare(a.facts.UID, b.facts.UID))
+	return cmp.Or(cmp.Compare(a.object.Namespace, b.object.Namespace), cmp.Compare(a.object.Name, b.object.Name), cmp.Compare(a.object.UID, b.object.UID))
 }
 
-// marks reports whether a pod of a host that is Unknown is to be marked: any, if the
-// controller turned Ready to Unknown; if the host reported that itself, only a pod
-// that was created there since.
-func (h *host) marks(p *pod) bool {
-	r := &h.view.Conditions[model.Ready]
-	return r.Unheard() || !p.facts.Created.Before(r.Transition)
+// marksPod reports whether to mark a pod of a node that is Unknown. If the controller
+// wrote Unknown, that is every pod; if the node reported it, every pod that was created
+// since.
+func (node *nodeState) marksPod(p *pod) bool {
+	r := &node.view.Conditions[model.Ready]
+	return r.Unheard() || !p.object.Created.Before(r.Transition)
 }
 
-// mark says that a pod is not ready, once as long as its host is not: if its
-// kubelet has another opinion, it is the kubelet's pod.
+// mark appends the write that sets a pod to not ready, once in the time that its node
+// is Unknown: a kubelet that writes another value afterwards is right.
 func (f *Fleet) mark(p *pod, out []Action) []Action {
-	if !p.host.marking || p.marked || !p.facts.Ready || p.facts.Finished || !p.host.marks(p) {
+	if !p.node.markingPods || p.marked || !p.object.Ready || p.object.Finished || !p.node.marksPod(p) {
 		return out
 	}
-	hands := f.handsOn(p.facts.UID)
-	if !hands.mark.may(f.now) {
+	writes := f.writesOf(p.object.UID)
+	if !writes.mark.mayStart(f.now) {
 		return out
 	}
 	p.marked = true
-	a := Action{Kind: MarkNotReady, Node: p.host.name, Object: p.host.object, Pod: p.facts, id: f.start(&hands.mark), at: f.now}
-	a.First = hands.mark.first
+	a := Action{Kind: MarkNotReady, Node: p.node.name, Object: p.node.object, Pod: p.object, id: f.start(&writes.mark), at: f.now}
+	a.First = writes.mark.first
 	return append(out, a)
 }

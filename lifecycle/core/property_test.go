@@ -54,7 +54,7 @@ func (c *chaos) complain(format string, args ...any) {
 func TestANodeThatRenewsIsNeverTaintedForSilence(t *testing.T) {
 	inWorlds(t, modes, all, func(c *chaos) {
 		c.check = func(a *core.Action) {
-			silence := a.Kind == core.Silence || slices.ContainsFunc(a.Add, func(t model.Taint) bool { return t.Key == model.KeyUnreachable })
+			silence := a.Kind == core.MarkUnknown || slices.ContainsFunc(a.Add, func(t model.Taint) bool { return t.Key == model.KeyUnreachable })
 			if r := c.seen[a.Node]; silence && c.now.Before(c.heard[a.Node].Add(c.policy.Health.Grace)) && !saysUnknown(r) {
 				c.complain("%v %v though it was heard at %v", a.Kind, a.Node, c.heard[a.Node].Sub(start))
 			}

@@ -7,126 +7,126 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/taints"
 )
 
-// queue says who waits for a turn in its zone, and takes those whose turn it is.
-func (f *Fleet) queue() {
-	for _, h := range f.touch.hosts {
-		f.lineUp(h)
+// updateQueues puts touched nodes into the queues of their zones or removes them, and
+// grants the tokens that are available.
+func (f *Fleet) updateQueues() {
+	for _, node := range f.touched.nodes {
+		f.requeue(node)
 	}
 	for names := f.zones.Take(f.now); len(names) > 0; names = f.zones.Take(f.now) {
 		for _, name := range names {
-			h := f.hosts[name]
-			h.waiting, h.turn = false, true
-			f.look(h)
+			node := f.nodes[name]
+			queueTable.move(&node.queue, tokenGranted)
+			f.touch(node)
 			if f.policy.LegacyEvictions {
-				f.emptyOut(h)
+				f.evictAllPods(node)
 			}
 		}
 	}
 }
 
-// lineUp puts a host into its zone's queue, or takes it out, by whether it has
-// anything to wait for.
-func (f *Fleet) lineUp(h *host) {
-	if h.object == nil {
+// requeue puts a node into its zone's queue if it needs a token and could use one, and
+// removes it otherwise.
+func (f *Fleet) requeue(node *nodeState) {
+	if node.object == nil {
 		return
 	}
-	// While its taints are being written it could not use a token, and who keeps one
-	// for later exceeds the rate then.
-	if why, _ := f.hold(h); why != NotHeld || h.spec.underWay() || !f.wantsTurn(h) {
-		if why == AgentAlive && !h.opined {
-			h.opined = true
-			f.tell(h, SecondOpinion, "Kubelet of node %s is silent, but its Plimsoll agent is alive", h.name)
+	// While its taints are being written it could not use a token, and one that is saved
+	// for later would exceed the rate then.
+	if why, _ := f.blockedBy(node); why != NotBlocked || node.taintWrite.underWay() || !f.needsToken(node) {
+		if why == AgentAlive && !node.reportedSecondOpinion {
+			node.reportedSecondOpinion = true
+			f.addEvent(node, SecondOpinion, "Kubelet of node %s is silent, but its Plimsoll agent is alive", node.name)
 		}
-		f.withdraw(h)
+		f.dequeue(node)
 		return
 	}
-	f.zones.Wait(h.name, h.since)
-	h.waiting = true
+	f.zones.Wait(node.name, node.unreadySince)
+	queueTable.move(&node.queue, enqueued)
 }
 
-// withdraw takes a host out of the queue.
-func (f *Fleet) withdraw(h *host) {
-	if h.waiting {
-		f.zones.Leave(h.name)
+// dequeue removes a node from its zone's queue.
+func (f *Fleet) dequeue(node *nodeState) {
+	if queueTable.move(&node.queue, dequeued) {
+		f.zones.Leave(node.name)
 	}
-	h.waiting = false
 }
 
-// wantsTurn reports whether a token of its zone is what a host lacks.
-func (f *Fleet) wantsTurn(h *host) bool {
+// needsToken reports whether a token of its zone is what a node lacks.
+func (f *Fleet) needsToken(node *nodeState) bool {
 	switch {
-	case !h.unready():
+	case !node.unready():
 		return false
 	case f.policy.NoExecute:
-		return !h.bears()
+		return !node.hasNoExecute()
 	}
-	return f.policy.LegacyEvictions && f.ripe(h)
+	return f.policy.LegacyEvictions && f.legacyDue(node)
 }
 
-// retaint returns what is to change of a host's taints and labels, if that can be
-// written now.
-func (f *Fleet) retaint(h *host, out []Action) []Action {
-	if h.object == nil || !h.spec.may(f.now) {
+// changeTaints appends the write of a node's taints and labels, if there is one to make
+// and it may start.
+func (f *Fleet) changeTaints(node *nodeState, out []Action) []Action {
+	if node.object == nil || !node.taintWrite.mayStart(f.now) {
 		return out
 	}
-	change := taints.Scheduling(h.view, f.now)
-	if why, _ := f.spared(h); why == HeardAgain {
+	change := taints.Scheduling(node.view, f.now)
+	if why, _ := f.sparedBy(node); why == HeartbeatResumed {
 		change.Add = slices.DeleteFunc(change.Add, func(t model.Taint) bool { return t.Key == model.KeyUnreachable })
 	}
-	labels := taints.Labels(&h.view.Labels)
-	execution, spends := f.execution(h)
+	labels := taints.Labels(&node.view.Labels)
+	execution, spends := f.noExecuteChange(node)
 	if change.Empty() && execution.Empty() && len(labels) == 0 {
 		return out
 	}
-	h.stamp(execution.Add)
-	a := f.write(Taint, h, &h.spec)
+	node.restoreTimeAdded(execution.Add)
+	a := f.newWrite(Taint, node, &node.taintWrite)
 	a.Add = append(change.Add, execution.Add...)
 	a.Remove = append(change.Remove, execution.Remove...)
 	a.Labels = labels
-	h.spec.execution, h.spec.spends, a.spends = !execution.Empty(), spends, spends
-	h.spec.fresh = a.freshKey(execution.Add)
-	h.turn = false
-	f.withdraw(h) // until this is written; see lineUp
+	node.taintWrite.noExecute, node.taintWrite.spends, a.spends = !execution.Empty(), spends, spends
+	node.taintWrite.freshKey = a.freshKey(execution.Add)
+	queueTable.move(&node.queue, tokenSpent)
+	f.dequeue(node) // until this is written; see requeue
 	return append(out, a)
 }
 
-// execution is how a host's NoExecute taints are to change now, and whether that
+// noExecuteChange returns the change of a node's NoExecute taints, and whether that
 // spends its token.
-func (f *Fleet) execution(h *host) (change taints.Change, spends bool) {
+func (f *Fleet) noExecuteChange(node *nodeState) (change taints.Change, spends bool) {
 	if !f.policy.NoExecute {
 		return change, false
 	}
-	switch want := model.KeyOf(h.ready()); {
-	case f.budgets.full:
-		return taints.Execution(h.view, "", f.now), false
-	case h.ready() == model.Absent:
+	switch want := model.KeyOf(node.ready()); {
+	case f.budgets.allDisrupted:
+		return taints.Execution(node.view, "", f.now), false
+	case node.ready() == model.Absent:
 		return change, false
-	case h.ready() == model.True:
-		return f.untaint(h), false
-	case h.bears():
-		if why, _ := f.spared(h); why == NotHeld {
-			change = taints.Execution(h.view, want, f.now)
+	case node.ready() == model.True:
+		return f.untaint(node), false
+	case node.hasNoExecute():
+		if why, _ := f.sparedBy(node); why == NotBlocked {
+			change = taints.Execution(node.view, want, f.now)
 		}
 		return change, false
-	case h.turn:
-		return taints.Execution(h.view, want, f.now), true
+	case node.queue == stateTokenGranted:
+		return taints.Execution(node.view, want, f.now), true
 	}
 	return change, false
 }
 
-// untaint removes the NoExecute taints of a host that recovered, if it need not
-// wait for others to do so first.
-func (f *Fleet) untaint(h *host) (change taints.Change) {
-	change = taints.Execution(h.view, "", f.now)
+// untaint returns the removal of the NoExecute taints of a ready node, unless the rate
+// of recoveries delays it.
+func (f *Fleet) untaint(node *nodeState) (change taints.Change) {
+	change = taints.Execution(node.view, "", f.now)
 	if change.Empty() {
-		h.freed = false
+		queueTable.move(&node.queue, untainted)
 		return change
 	}
-	if !f.recovery.spreading || h.freed {
+	if !f.recovery.limited || node.queue == stateUntaintAllowed {
 		return change
 	}
-	if _, waits := f.recovery.waiting.At(h.name); !waits {
-		f.recovery.waiting.Set(h.name, f.now)
+	if _, waits := f.recovery.waiting.At(node.name); !waits {
+		f.recovery.waiting.Set(node.name, f.now)
 	}
 	return taints.Change{}
 }

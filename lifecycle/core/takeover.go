@@ -6,71 +6,72 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A takeover is what is made up for when the lead begins, of what the API does
-// not say.
+// A takeover holds what a new leader has to infer about the former one, since the API
+// does not store it.
 type takeover struct {
-	alive time.Time // the former leader was surely at work then; zero: nobody knows
-	zones map[model.Place]*inheritance
-	// Of the nodes that count: when the first of those that are ready became so, and
-	// when the last of the others ceased to be.
-	rise, fall time.Time
+	predecessorAlive time.Time // the former leader was certainly running then; zero: not known
+	zones            map[model.Place]*zoneHistory
+	// Of the nodes that count: when the first of the ready ones became ready, and when
+	// the last of the others became unready.
+	firstReady, lastUnready time.Time
 }
 
-// An inheritance is what a zone's nodes tell of its tokens.
-type inheritance struct {
-	spent   time.Time // its last token, as far as can be seen
-	changed time.Time // a node's Ready changed last
-	waits   bool      // a node has waited for a token, under the former leader
+// A zoneHistory is what the nodes of a zone show of its tokens.
+type zoneHistory struct {
+	spent   time.Time // the latest token, as far as the nodes show it
+	changed time.Time // the latest change of a node's Ready
+	waits   bool      // a node has waited for a token of the former leader
 }
 
-// surely is by how much a node has to have waited before the former leader is
-// believed to have had no token for it, and not only no time.
-const surely = time.Second
+// waitMargin is how long a node must have waited before the former leader counts as
+// without a token for it, and not only as late.
+const waitMargin = time.Second
 
-// Lead begins decisions: everything of interest has been observed.
-// predecessorAlive is when the former leader was surely at work; zero if there
-// was none, or nobody knows. It looks at all nodes and pods.
+// Lead starts decisions; everything of interest has been observed. predecessorAlive is
+// when the former leader was certainly running; zero if there was none, or that is not
+// known. Lead visits all nodes and pods.
 func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 	f.now, f.leading = now, true
-	f.begin()
-	f.takeover = &takeover{alive: predecessorAlive, zones: map[model.Place]*inheritance{}}
-	for _, h := range f.hosts {
-		h.enrol()
-		f.look(h)
-		if h.object != nil && f.health.IsSilent(h.name) {
-			f.suspect(h)
+	f.resetDecisions()
+	f.takeover = &takeover{predecessorAlive: predecessorAlive, zones: map[model.Place]*zoneHistory{}}
+	for _, node := range f.nodes {
+		node.resetForTerm()
+		f.touch(node)
+		if node.object != nil && f.heartbeats.IsSilent(node.name) {
+			f.suspect(node)
 		}
 	}
-	for uid, w := range f.hands {
-		f.afterwards(uid, w) // what failed in an earlier term is still to be waited for
+	for uid, w := range f.podWrites {
+		f.scheduleRetry(uid, w) // backoff of an earlier term still counts
 	}
 }
 
-// Rest ends decisions: another leads. Writes under way are still to be finished.
-func (f *Fleet) Rest(now time.Time) {
+// StopLeading ends decisions: another process leads. Writes under way are still to be
+// finished.
+func (f *Fleet) StopLeading(now time.Time) {
 	f.now, f.leading = now, false
-	f.begin()
+	f.resetDecisions()
 }
 
-// enrol forgets what an earlier lead decided about a host. Writes that are under
-// way stay so.
-func (h *host) enrol() {
-	*h = host{name: h.name, object: h.object, view: h.object, pods: h.pods, moments: h.moments, turned: h.turned, status: h.status, spec: h.spec}
-	h.spec.spends = false
-	for _, p := range h.pods {
-		p.marked, p.timed, p.looking = false, false, false
+// resetForTerm discards what an earlier term decided about a node, but not the writes
+// that are under way.
+func (node *nodeState) resetForTerm() {
+	*node = nodeState{name: node.name, object: node.object, view: node.object, pods: node.pods, taintTimes: node.taintTimes, readyTime: node.readyTime, statusWrite: node.statusWrite, taintWrite: node.taintWrite}
+	node.taintWrite.spends = false
+	for _, p := range node.pods {
+		p.marked, p.scheduled, p.touched = false, false, false
 	}
 }
 
-// adopt takes over the tokens that were spent: each NoExecute taint tells of one,
-// and each node that lost all pods that it could, in the mode without taints.
+// adopt takes over the tokens that were spent. Each NoExecute taint stands for one; so
+// does, in the mode without taints, each node that lost all pods to evict.
 func (f *Fleet) adopt() {
 	if f.takeover == nil {
 		return
 	}
-	for _, h := range f.hosts {
-		if h.object != nil {
-			f.takeover.adopt(f, h)
+	for _, node := range f.nodes {
+		if node.object != nil {
+			f.takeover.adopt(f, node)
 		}
 	}
 	for place, z := range f.takeover.zones {
@@ -80,73 +81,74 @@ func (f *Fleet) adopt() {
 	}
 }
 
-func (t *takeover) adopt(f *Fleet, h *host) {
-	z := t.zones[h.place()]
+// adopt adds a node to the history of its zone.
+func (t *takeover) adopt(f *Fleet, node *nodeState) {
+	z := t.zones[node.place()]
 	if z == nil {
-		z = &inheritance{}
-		t.zones[h.place()] = z
+		z = &zoneHistory{}
+		t.zones[node.place()] = z
 	}
-	ready := &h.object.Conditions[model.Ready]
+	ready := &node.object.Conditions[model.Ready]
 	if ready.Transition.After(z.changed) {
 		z.changed = ready.Transition
 	}
 	switch {
-	case h.object.Labels.Excluded:
+	case node.object.Labels.Excluded:
 	case ready.Status != model.True:
-		t.fall = latest(t.fall, ready.Transition)
+		t.lastUnready = latest(t.lastUnready, ready.Transition)
 	default:
-		t.rise = earliest(t.rise, ready.Transition)
+		t.firstReady = earliest(t.firstReady, ready.Transition)
 	}
-	spent := h.tainted()
-	if at, ok := f.expiry(h); ok && !at.After(f.now) && !f.peopled(h) {
+	spent := node.taintedAt()
+	if at, ok := f.legacyDeadline(node); ok && !at.After(f.now) && !f.hasMovablePods(node) {
 		spent = at
 	}
 	if spent.After(z.spent) {
 		z.spent = spent
 	}
-	z.waits = z.waits || t.waits(f, h)
+	z.waits = z.waits || t.waits(f, node)
 }
 
-// waits reports whether a host stood in the former leader's queue.
-func (t *takeover) waits(f *Fleet, h *host) bool {
-	if t.alive.IsZero() || !f.wantsTurn(h) {
+// waits reports whether a node was in the former leader's queue.
+func (t *takeover) waits(f *Fleet, node *nodeState) bool {
+	if t.predecessorAlive.IsZero() || !f.needsToken(node) {
 		return false
 	}
-	if why, _ := f.hold(h); why != NotHeld {
+	if why, _ := f.blockedBy(node); why != NotBlocked {
 		return false
 	}
-	since := h.since
-	if at, ok := f.expiry(h); ok {
+	since := node.unreadySince
+	if at, ok := f.legacyDeadline(node); ok {
 		since = at
 	}
-	return since.Before(t.alive.Add(-surely))
+	return since.Before(t.predecessorAlive.Add(-waitMargin))
 }
 
-// tainted is when the host got its NoExecute taint; zero without one.
-func (h *host) tainted() (at time.Time) {
-	for i := range h.view.Taints {
-		if t := &h.view.Taints[i]; ours(t) && t.Added.After(at) {
+// taintedAt returns when the node got its NoExecute taint; zero without one.
+func (node *nodeState) taintedAt() (at time.Time) {
+	for i := range node.view.Taints {
+		if t := &node.view.Taints[i]; ownNoExecute(t) && t.Added.After(at) {
 			at = t.Added
 		}
 	}
 	return at
 }
 
-// infer empties the buckets of zones in which a node has waited though there
-// seems to be a token: the former leader had none, because the zone's rate
-// changed. It did when a node of it changed its Ready, at the latest then; or when
-// nobody was ready anywhere until the first of those came back who are now.
-func (f *Fleet) infer() {
+// emptyBuckets empties the token buckets of zones in which a node has waited although a
+// token seemed available: the former leader had none, because the rate of the zone had
+// changed. That was at the latest when a node of the zone changed its Ready; or, if no
+// node at all was ready before, when the first ready one became so.
+func (f *Fleet) emptyBuckets() {
 	if f.takeover == nil {
 		return
 	}
 	for place, z := range f.takeover.zones {
-		if !z.waits || !f.seemsToHave(place, z) {
+		if !z.waits || !f.seemedToHaveToken(place, z) {
 			continue
 		}
 		stopped := z.changed
-		if f.takeover.rise.After(f.takeover.fall) {
-			stopped = latest(stopped, f.takeover.rise)
+		if f.takeover.firstReady.After(f.takeover.lastUnready) {
+			stopped = latest(stopped, f.takeover.firstReady)
 		}
 		stopped = notAfter(f.now, stopped)
 		if f.policy.LegacyEvictions {
@@ -157,14 +159,14 @@ func (f *Fleet) infer() {
 	f.takeover = nil
 }
 
-// seemsToHave reports whether a zone had a token under the former leader, by what
-// can be seen of the last one.
-func (f *Fleet) seemsToHave(place model.Place, z *inheritance) bool {
+// seemedToHaveToken reports whether a zone had a token under the former leader, as far
+// as the last one that was spent shows.
+func (f *Fleet) seemedToHaveToken(place model.Place, z *zoneHistory) bool {
 	_, rate := f.zones.State(place)
-	return rate > 0 && f.takeover.alive.Add(-surely).Sub(z.spent).Seconds() >= 1/rate
+	return rate > 0 && f.takeover.predecessorAlive.Add(-waitMargin).Sub(z.spent).Seconds() >= 1/rate
 }
 
-// latest is the later of two moments.
+// latest returns the later of two times.
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

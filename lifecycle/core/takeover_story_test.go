@@ -163,7 +163,7 @@ func TestWhoRestsDecidesNothing(t *testing.T) {
 	w.node("b")
 	w.pod("p", "a", usual(100)...)
 	w.at(5*second, func() { w.stop("a") })
-	w.at(20*second, func() { w.fleet.Rest(w.now) })
+	w.at(20*second, func() { w.fleet.StopLeading(w.now) })
 	w.run(90 * second)
 	w.expect("condition taint evict")
 	if at, ok := w.fleet.Next(); ok {
@@ -186,7 +186,7 @@ func TestATakeoverKnowsOfTheOutageBeforeIt(t *testing.T) {
 		w.node("a")
 		w.node("b")
 		w.at(5*second, func() { w.stop("a", "b") }) // nobody hears them
-		w.at(15*second, func() { w.fleet.Rest(w.now) })
+		w.at(15*second, func() { w.fleet.StopLeading(w.now) })
 		w.at(98*second, func() { w.fleet.Unreachable(w.now) })
 		w.at(100*second, func() { w.fleet.Lead(w.now, at(15*second)) })
 		w.at(110*second, func() { w.resume("a") })
@@ -202,7 +202,7 @@ func TestWhoLeadsAgainKnowsWhatIsUnderWay(t *testing.T) {
 	w.faults = func(*fleetAction) fault { return fault{done: 20 * second} }
 	w.at(5*second, func() { w.taint("a", "k") })
 	w.at(10*second, func() {
-		w.fleet.Rest(w.now)
+		w.fleet.StopLeading(w.now)
 		w.fleet.Lead(w.now, w.now)
 	})
 	w.run(100 * second)

@@ -42,20 +42,20 @@ func TestOvertakenActions(t *testing.T) {
 		then func(w *world)
 		want bool
 	}{
-		{"nothing happened", core.Silence, func(*world) {}, false},
+		{"nothing happened", core.MarkUnknown, func(*world) {}, false},
 		{"nothing happened", core.Taint, func(*world) {}, false},
 		{"nothing happened", core.MarkNotReady, func(*world) {}, false},
 		{"nothing happened", core.Evict, func(*world) {}, false},
-		{"the node is back", core.Silence, resumed, true},
+		{"the node is back", core.MarkUnknown, resumed, true},
 		{"the node is back", core.Taint, resumed, true},
 		{"the node is back", core.MarkNotReady, resumed, true},
 		{"its lease is renewed", core.Taint, func(w *world) { w.fleet.Renewed("a", w.now.Add(time.Hour), w.now, w.now) }, true},
-		{"the node is gone", core.Silence, func(w *world) { w.deleteNode("a") }, true},
+		{"the node is gone", core.MarkUnknown, func(w *world) { w.deleteNode("a") }, true},
 		{"the node is gone", core.Taint, func(w *world) { w.deleteNode("a") }, true},
 		{"the pod is gone", core.MarkNotReady, func(w *world) { w.removePod("p", 0) }, true},
 		{"the pod is gone", core.Evict, func(w *world) { w.removePod("q", 0) }, true},
 		{"the taint is gone", core.Evict, func(w *world) { w.untaint("b", "k") }, true},
-		{"another leads", core.Taint, func(w *world) { w.fleet.Rest(w.now) }, true},
+		{"another leads", core.Taint, func(w *world) { w.fleet.StopLeading(w.now) }, true},
 	} {
 		t.Run(c.kind.String()+": "+c.name, func(t *testing.T) {
 			w := newWorld(t, taintMode())
@@ -74,7 +74,7 @@ func TestOvertakenActions(t *testing.T) {
 			w.at(40*second, func() { w.taint("b", "k") })
 			w.run(42 * second)
 			c.then(w)
-			if len(waiting) != 1 || w.fleet.Overtaken(waiting[0], w.now) != c.want {
+			if len(waiting) != 1 || w.fleet.Obsolete(waiting[0], w.now) != c.want {
 				t.Errorf("%d actions wait; overtaken is not %v", len(waiting), c.want)
 			}
 		})
@@ -116,10 +116,10 @@ func TestPodsOfANodeThatIsBackAreSpared(t *testing.T) {
 			w.at(5*second, func() { c.do(w) })
 			w.run(42 * second)
 			c.then(w)
-			if waiting == nil || w.fleet.Overtaken(waiting, w.now) != c.want {
+			if waiting == nil || w.fleet.Obsolete(waiting, w.now) != c.want {
 				t.Fatalf("%+v waits; overtaken is not %v", waiting, c.want)
 			}
-			if w.settle(); w.fleet.Overtaken(waiting, w.now) != c.want { // the taint is on its way out
+			if w.settle(); w.fleet.Obsolete(waiting, w.now) != c.want { // the taint is on its way out
 				t.Errorf("while taints are written overtaken is not %v", c.want)
 			}
 		})
@@ -137,16 +137,16 @@ func TestExplanations(t *testing.T) {
 	w.run(47 * second)
 	for _, c := range []struct {
 		node    string
-		verdict core.Verdict
+		verdict core.Health
 		next    string
 		queued  bool
 	}{
-		{"a", core.Dead, "it is tainted node.kubernetes.io/unreachable:NoExecute", true},
-		{"b", core.Dead, "it is tainted node.kubernetes.io/unreachable:NoExecute", true},
-		{"c", core.Alive, "", false},
+		{"a", core.Unreachable, "it is tainted node.kubernetes.io/unreachable:NoExecute", true},
+		{"b", core.Unreachable, "it is tainted node.kubernetes.io/unreachable:NoExecute", true},
+		{"c", core.Healthy, "", false},
 	} {
 		e := w.fleet.Explain(c.node, w.now)
-		if !e.Known || !e.Leads || e.Verdict != c.verdict || e.Next != c.next || e.Queued != c.queued {
+		if !e.Known || !e.Leads || e.Health != c.verdict || e.Next != c.next || e.Queued != c.queued {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -148,7 +148,7 @@ func (w *world) at(d time.Duration, do func()) { w.schedule(at(d), false, do) }
 func (w *world) run(d time.Duration) {
 	until := at(d)
 	w.settle()
-	for {
+	for idle := 0; ; {
 		next, ok := w.fleet.Next()
 		if len(w.todo) > 0 && (!ok || w.todo[0].at.Before(next)) {
 			next, ok = w.todo[0].at, true
@@ -156,6 +156,12 @@ func (w *world) run(d time.Duration) {
 		if !ok || !next.Before(until) {
 			w.pass(until)
 			return
+		}
+		if idle++; next.After(w.now) || len(w.todo) > 0 && !w.todo[0].at.After(w.now) {
+			idle = 0
+		}
+		if idle > 100 {
+			w.tb.Fatalf("%v: nothing to do, and yet Next says %v: a loop that never rests", w.now.Sub(start), next.Sub(start))
 		}
 		w.pass(next)
 		for len(w.todo) > 0 && !w.todo[0].at.After(w.now) {
@@ -219,8 +225,8 @@ func (w *world) write(a *core.Action) {
 	w.schedule(w.now.Add(f.carried), false, func() {
 		switch {
 		case reign != w.reign: // its leader is dead, and it with him
-		case w.fleet.Overtaken(a, w.now):
-			w.fleet.Finished(a, core.ErrOvertaken, w.now)
+		case w.fleet.Obsolete(a, w.now):
+			w.fleet.Finished(a, core.ErrObsolete, w.now)
 			return
 		case f.err == nil:
 			w.apply(a, f.shown)
@@ -240,7 +246,7 @@ func (w *world) apply(a *core.Action, after time.Duration) {
 		w.applied(a)
 	}
 	switch a.Kind {
-	case core.Silence, core.Taint, core.ClearAgent:
+	case core.MarkUnknown, core.Taint, core.CleanUpAgent:
 		n, ok := w.nodes[a.Node]
 		if !ok {
 			return
@@ -251,7 +257,7 @@ func (w *world) apply(a *core.Action, after time.Duration) {
 		w.changePod(a.Pod.UID, after, func(p *model.Pod) { p.Ready = false })
 	case core.Evict, core.SoftEvict:
 		w.end(a.Pod.UID, after)
-	case core.ClearPod:
+	case core.DeleteEvictedPod:
 		w.removePod(a.Pod.UID, after) // one that has ended needs no time for it
 	}
 }
@@ -278,7 +284,7 @@ func written(n *model.Node, a *core.Action, now time.Time) *model.Node {
 			is.Labels.OldArch = label
 		}
 	}
-	if a.Kind == core.ClearAgent {
+	if a.Kind == core.CleanUpAgent {
 		is.Pressures = nil
 	}
 	return &is
@@ -315,7 +321,7 @@ func (w *world) record(a *core.Action) {
 		w.lines = append(w.lines, fmt.Sprintf("%v %s", w.now.Sub(start).Seconds(), text))
 	}
 	switch a.Kind {
-	case core.Silence:
+	case core.MarkUnknown:
 		w.said[a.Node] = w.now
 		for _, c := range a.Conditions {
 			line("condition %s %v %s", a.Node, c.Type, c.Reason)
@@ -336,10 +342,10 @@ func (w *world) record(a *core.Action) {
 		line("evict %s %s %v", a.Node, a.Pod.Name, a.Why)
 	case core.Zone:
 		line("zone %v %v %v", a.Zone.Place, a.Zone.State, a.Zone.Rate)
-	case core.Tell:
+	case core.ReportEvent:
 		w.told = append(w.told, *a)
 		line("tell %s %v", a.Node, a.Event)
-	case core.ReadLease, core.ClearAgent:
+	case core.ReadLease, core.CleanUpAgent:
 		line("%v %s", a.Kind, a.Node)
 	default:
 		line("%v %s %s", a.Kind, a.Node, a.Pod.Name)

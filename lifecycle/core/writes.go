@@ -5,44 +5,45 @@ import (
 	"time"
 )
 
-// A write is what is under way or is to be tried again. The zero value is neither.
+// A write is one that is under way or is to be tried again. The zero value is neither.
 type write struct {
-	id    uint64    // of the action under way; 0: none
-	fails int       // in succession
-	first time.Time // when the first of them began, and still when the next one is under way
-	from  time.Time // not again before; zero: at once
+	id        uint64    // of the action under way; 0: none
+	fails     int       // successive ones
+	first     time.Time // start of the first of them, also while the next one is under way
+	notBefore time.Time // start of the next attempt; zero: at once
 
 	spends    bool // a token of the zone, if it succeeds
-	execution bool // it changes taints that drive pods off
-	// fresh is the key of the NoExecute taint that it adds and that replaces none.
-	fresh string
+	noExecute bool // it changes taints that evict pods
+	// freshKey is the key of the fresh NoExecute taint that it adds, see [Action.Fresh].
+	freshKey string
 }
 
-// Between a write that failed and the next attempt: doubling.
+// Bounds of the backoff of failed writes, which doubles.
 const (
-	shortest = 100 * time.Millisecond
-	longest  = 30 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 30 * time.Second
 )
 
-// settled is how long after a delete that succeeded a pod that is still there,
-// and not ending, is deleted again.
-const settled = 30 * time.Second
+// deleteRetry is how long after its successful delete a pod is deleted again that is
+// still there and not ending.
+const deleteRetry = 30 * time.Second
 
+// underWay reports whether the write has started and is not finished.
 func (w *write) underWay() bool { return w.id != 0 }
 
-// may reports whether a write may begin.
-func (w *write) may(now time.Time) bool { return w.id == 0 && !w.from.After(now) }
+// mayStart reports whether a write may start.
+func (w *write) mayStart(now time.Time) bool { return w.id == 0 && !w.notBefore.After(now) }
 
-// end takes in what came of a write.
-func (w *write) end(err error, now time.Time) {
+// finish stores the result of a write.
+func (w *write) finish(err error, now time.Time) {
 	fails, first := w.fails+1, w.first
 	*w = write{}
-	if err != nil && !errors.Is(err, ErrOvertaken) {
-		w.fails, w.first, w.from = fails, first, now.Add(min(shortest<<min(fails-1, 20), longest))
+	if err != nil && !errors.Is(err, ErrObsolete) {
+		w.fails, w.first, w.notBefore = fails, first, now.Add(min(minBackoff<<min(fails-1, 20), maxBackoff))
 	}
 }
 
-// start begins a write and gives it its number.
+// start begins a write and returns its number.
 func (f *Fleet) start(w *write) uint64 {
 	f.lastID++
 	w.id = f.lastID
@@ -52,22 +53,22 @@ func (f *Fleet) start(w *write) uint64 {
 	return w.id
 }
 
-// Finished takes in what came of an action that writes, once; err is nil if it
-// was carried out, [ErrOvertaken] if it was not tried, else why it failed. Success
-// is believed until the object itself says otherwise; what failed is decided
-// anew after a while. An object that is gone is success. A ReadLease that could
-// not be tried may be finished with an error in place of an answer.
+// Finished handles the result of an action that writes, once. err is nil if it was
+// carried out, [ErrObsolete] if it was not tried, else the failure. A success counts
+// until the object itself shows something else; a failure is decided anew after a
+// delay. An object that is gone is a success. A ReadLease that could not be tried may
+// be finished with an error in place of an answer.
 func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 	f.now = now
 	switch a.Kind {
-	case Silence, Taint:
+	case MarkUnknown, Taint:
 		f.finishNode(a, err)
 	case MarkNotReady, Evict:
 		f.finishPod(a, err)
-	case SoftEvict, ClearAgent:
+	case SoftEvict, CleanUpAgent:
 		f.finishTask(a, err)
-	case ClearPod:
-		f.remains.Finished(a.Pod.UID, err, now)
+	case DeleteEvictedPod:
+		f.evictedPods.Finished(a.Pod.UID, err, now)
 	case ReadLease:
 		if err != nil {
 			f.LeaseRead(a.Node, time.Time{}, err, now)
@@ -76,17 +77,17 @@ func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 }
 
 func (f *Fleet) finishNode(a *Action, err error) {
-	h := f.hosts[a.Node]
-	if h == nil {
+	node := f.nodes[a.Node]
+	if node == nil {
 		f.refund(a, err)
 		return
 	}
-	w := &h.spec
-	if a.Kind == Silence {
-		w = &h.status
+	w := &node.taintWrite
+	if a.Kind == MarkUnknown {
+		w = &node.statusWrite
 	}
 	if w.id != a.id {
-		if !w.spends { // of a node that was deleted since; whoever took its name may have a token by now
+		if !w.spends { // of a node that was deleted since; another of its name may have a token by now
 			f.refund(a, err)
 		}
 		return
@@ -94,14 +95,14 @@ func (f *Fleet) finishNode(a *Action, err error) {
 	if w.spends {
 		f.refund(a, err)
 	}
-	w.end(err, f.now)
+	w.finish(err, f.now)
 	if err == nil {
-		h.believe(a, f.now)
+		node.addPendingWrite(a, f.now)
 	}
-	f.look(h)
+	f.touch(node)
 }
 
-// refund gives the token back that an action did not use.
+// refund puts the token back that an action did not use.
 func (f *Fleet) refund(a *Action, err error) {
 	if err != nil && a.spends {
 		f.zones.GiveBack(a.Node, f.now)
@@ -110,52 +111,52 @@ func (f *Fleet) refund(a *Action, err error) {
 
 func (f *Fleet) finishPod(a *Action, err error) {
 	uid := a.Pod.UID
-	hands, p := f.hands[uid], f.pods[uid]
-	if hands == nil || p == nil {
+	writes, p := f.podWrites[uid], f.pods[uid]
+	if writes == nil || p == nil {
 		return
 	}
-	w := &hands.evict
+	w := &writes.evict
 	if a.Kind == MarkNotReady {
-		w = &hands.mark
+		w = &writes.mark
 	}
 	if w.id != a.id {
 		return
 	}
-	w.end(err, f.now)
+	w.finish(err, f.now)
 	switch {
 	case a.Kind == MarkNotReady:
 		p.marked = err == nil
 	case err == nil:
-		hands.deleted, p.timed = true, false
-		w.from = f.now.Add(settled)
+		writes.deleted, p.scheduled = true, false
+		w.notBefore = f.now.Add(deleteRetry)
 	}
-	f.afterwards(uid, hands)
-	f.lookPod(p)
+	f.scheduleRetry(uid, writes)
+	f.touchPod(p)
 }
 
-// hands are the writes to a pod.
-type hands struct {
+// The podWrites are the writes to a pod.
+type podWrites struct {
 	mark, evict write
 	deleted     bool // an Evict succeeded
 }
 
-// handsOn are the writes to the pod, made if there are none.
-func (f *Fleet) handsOn(uid string) *hands {
-	w := f.hands[uid]
+// writesOf returns the writes to the pod, and creates them if there are none.
+func (f *Fleet) writesOf(uid string) *podWrites {
+	w := f.podWrites[uid]
 	if w == nil {
-		w = &hands{}
-		f.hands[uid] = w
+		w = &podWrites{}
+		f.podWrites[uid] = w
 	}
 	return w
 }
 
-// afterwards forgets writes that are over, and wakes for those to be repeated.
-func (f *Fleet) afterwards(uid string, w *hands) {
-	if *w == (hands{}) {
-		delete(f.hands, uid)
+// scheduleRetry drops writes that are over, and sets the timer of those to be repeated.
+func (f *Fleet) scheduleRetry(uid string, w *podWrites) {
+	if *w == (podWrites{}) {
+		delete(f.podWrites, uid)
 		return
 	}
-	if at := earliest(w.mark.from, w.evict.from); !at.IsZero() {
-		f.again.Set(uid, at)
+	if at := earliest(w.mark.notBefore, w.evict.notBefore); !at.IsZero() {
+		f.podRetries.Set(uid, at)
 	}
 }

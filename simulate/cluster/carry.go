@@ -23,14 +23,14 @@ func (r *run) carryOut(a *core.Action) {
 // carriers do what the kinds say. ReadLease is not among them: the policy of a
 // scenario reads no leases.
 var carriers = map[core.Kind]func(*run, *core.Action){
-	core.Silence:      (*run).silence,
+	core.MarkUnknown:      (*run).silence,
 	core.Zone:         (*run).zone,
 	core.Taint:        (*run).taint,
 	core.MarkNotReady: (*run).markNotReady,
 	core.Evict:        (*run).evict,
 	core.Cancel:       (*run).cancel,
-	core.ClearAgent:   (*run).clearAgent,
-	core.ClearPod:     (*run).clearPod,
+	core.CleanUpAgent:   (*run).clearAgent,
+	core.DeleteEvictedPod:     (*run).clearPod,
 }
 
 func (r *run) silence(a *core.Action) {

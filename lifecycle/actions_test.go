@@ -21,24 +21,24 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/taints"
 )
 
-// hand carries an action out without anybody who decided for it.
-func (r *rig) hand(a *core.Action) error {
+// execute carries an action out without anybody who decided for it.
+func (r *rig) execute(a *core.Action) error {
 	c := New(r.settings, r.policy, r.parts())
-	x := r.errand(c, a)
+	x := r.task(c, a)
 	sending, stop := context.WithCancel(r.t.Context())
 	wait := c.events.run(sending)
-	err := deeds[a.Kind](x)
+	err := taskFuncs[a.Kind](x, r.t.Context())
 	synctest.Wait()
 	stop()
 	wait()
 	return err
 }
 
-func (r *rig) errand(c *Controller, a *core.Action) *errand {
-	x := &errand{Action: a, class: classOf(a), taken: time.Now(), executor: &executor{
-		ctx: r.t.Context(), settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, mail: c.mail,
+func (r *rig) task(c *Controller, a *core.Action) *task {
+	x := &task{Action: a, class: classOf(a), added: time.Now(), executor: &executor{
+		settings: &c.settings, parts: &c.parts, events: c.events, budget: c.budget, inbox: c.inbox,
 	}}
-	go agreeing(r.t.Context(), c.mail)
+	go agreeing(r.t.Context(), c.inbox)
 	r.with(func() {
 		if n := r.things["nodes"]["/"+a.Node]; n != nil {
 			x.version = n.GetResourceVersion()
@@ -48,14 +48,14 @@ func (r *rig) errand(c *Controller, a *core.Action) *errand {
 }
 
 // agreeing says that everything still is to be done.
-func agreeing(ctx context.Context, m *mailbox) {
+func agreeing(ctx context.Context, m *inbox) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.some:
 		}
-		for _, l := range m.collect().letters {
+		for _, l := range m.collect().events {
 			if a, is := l.(asked); is {
 				a.answer <- permission{granted: true}
 			}
@@ -73,7 +73,7 @@ func (r *rig) seenPod(p *corev1.Pod) *model.Pod {
 }
 
 func silenceOf(n *model.Node) *core.Action {
-	return &core.Action{Kind: core.Silence, Node: n.Name, Object: n, Conditions: []core.Silenced{
+	return &core.Action{Kind: core.MarkUnknown, Node: n.Name, Object: n, Conditions: []core.UnknownCondition{
 		{Type: model.Ready, Reason: model.ReasonStatusUnknown, Message: "m"},
 		{Type: model.PIDPressure, Reason: model.ReasonStatusNeverUpdated, Message: "never"},
 	}}
@@ -84,7 +84,7 @@ func TestSilenceWritesWhatItSaysAndNothingElse(t *testing.T) {
 		r := newRig(t)
 		n := r.node("a", func(n *corev1.Node) { n.Status.Conditions = n.Status.Conditions[:2] })
 		r.until(time.Minute)
-		if err := r.hand(silenceOf(r.seen(n))); err != nil {
+		if err := r.execute(silenceOf(r.seen(n))); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Join(r.seenRequests(), ", "); got != "PATCH nodes/a/status" {
@@ -122,7 +122,7 @@ func (r *rig) seenRequests() (all []string) {
 }
 
 func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
-	for _, kind := range []core.Kind{core.Silence, core.Taint} {
+	for _, kind := range []core.Kind{core.MarkUnknown, core.Taint} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			n := r.seen(r.node("a"))
@@ -131,9 +131,9 @@ func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
 			if a.Kind = kind; kind == core.Taint {
 				a.Add = []model.Taint{{Key: model.KeyUnreachable, Effect: model.NoExecute}}
 			}
-			x := r.errand(New(r.settings, r.policy, r.parts()), a)
+			x := r.task(New(r.settings, r.policy, r.parts()), a)
 			r.node("a") // its kubelet reports, and nobody here has seen it yet
-			if err := deeds[kind](x); !errors.Is(err, errReported) {
+			if err := taskFuncs[kind](x, t.Context()); !errors.Is(err, errReported) {
 				t.Errorf("%s: %v", kind, err)
 			}
 			if live := r.live("a"); conditionOf(live, corev1.NodeReady).Status != corev1.ConditionTrue || live.Spec.Taints != nil {
@@ -151,7 +151,7 @@ func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 		key  string
 		want error
 	}{
-		{core.Silence, "", errReported},
+		{core.MarkUnknown, "", errReported},
 		{core.Taint, model.KeyUnreachable, errReported},
 		{core.Taint, model.KeyNotReady, nil},
 	} {
@@ -162,9 +162,9 @@ func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 			if a.Kind = c.kind; c.kind == core.Taint {
 				a.Add = []model.Taint{{Key: c.key, Effect: model.NoExecute}}
 			}
-			x := r.errand(New(r.settings, r.policy, r.parts()), a)
+			x := r.task(New(r.settings, r.policy, r.parts()), a)
 			r.node("a", func(n *corev1.Node) { n.Status.Conditions = readyConditions(corev1.ConditionFalse, metav1.Now()) })
-			if err := deeds[c.kind](x); !errors.Is(err, c.want) {
+			if err := taskFuncs[c.kind](x, t.Context()); !errors.Is(err, c.want) {
 				t.Errorf("%s %s: %v", c.kind, c.key, err)
 			}
 			if got := conditionOf(r.live("a"), corev1.NodeReady).Status; got != corev1.ConditionFalse {
@@ -178,13 +178,13 @@ func TestSilenceOutlastsOtherWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		n := r.node("a")
-		x := r.errand(New(r.settings, r.policy, r.parts()), silenceOf(r.seen(n)))
+		x := r.task(New(r.settings, r.policy, r.parts()), silenceOf(r.seen(n)))
 		r.with(func() { // somebody writes, but not the node
 			other := n.DeepCopy()
 			other.Annotations = map[string]string{"k": "v"}
 			r.store("nodes", other)
 		})
-		if err := x.silence(); err != nil {
+		if err := x.markUnknown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		live := r.live("a")
@@ -222,7 +222,7 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 			}
 		})
 		now := r.begun.Add(time.Second)
-		err := r.hand(&core.Action{
+		err := r.execute(&core.Action{
 			Kind: core.Taint, Node: "a", Object: r.doubting(n),
 			Add: []model.Taint{
 				{Key: model.KeyUnreachable, Effect: model.NoSchedule, Added: now},
@@ -268,7 +268,7 @@ func TestAConflictThatDoesNotEndFails(t *testing.T) {
 			}
 		})
 		a := &core.Action{Kind: core.Taint, Node: "a", Object: r.seen(n), Add: []model.Taint{{Key: "k", Effect: model.NoSchedule}}}
-		if err := r.hand(a); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "patch node a") {
+		if err := r.execute(a); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "patch node a") {
 			t.Errorf("it failed with %v", err)
 		}
 	})
@@ -282,7 +282,7 @@ func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
 				corev1.NodeCondition{Type: "their.dev/MemoryPressure", Status: corev1.ConditionTrue})
 			n.Spec.Taints = []corev1.Taint{{Key: ours + "pressure", Effect: corev1.TaintEffectNoSchedule}, {Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 		})
-		if err := r.hand(&core.Action{Kind: core.ClearAgent, Node: "a", Object: r.seen(n)}); err != nil {
+		if err := r.execute(&core.Action{Kind: core.CleanUpAgent, Node: "a", Object: r.seen(n)}); err != nil {
 			t.Fatal(err)
 		}
 		live := r.live("a")
@@ -326,7 +326,7 @@ func TestPodsAreToldWhyTheyEnd(t *testing.T) {
 					return nil, nil
 				}
 			})
-			if err := r.hand(evictionOf(r.seenPod(p), c.why)); err != nil {
+			if err := r.execute(evictionOf(r.seenPod(p), c.why)); err != nil {
 				t.Fatal(err)
 			}
 			if r.livePod("web") != nil || last == nil || !c.told(last) {
@@ -349,14 +349,14 @@ func TestAnotherPodOfTheNameStays(t *testing.T) {
 				was.UID, was.Asked = "former", &model.Request{GraceSeconds: 30}
 				a := evictionOf(was, core.ByTaint)
 				a.Kind = kind
-				if err := r.hand(a); err != nil {
+				if err := r.execute(a); err != nil {
 					t.Errorf("%s, %s: a pod that is gone is an error: %v", kind, method, err)
 				}
 				if p := r.livePod("web"); p == nil || len(p.Status.Conditions) != 2 || p.Status.Conditions[0].Status != corev1.ConditionTrue {
 					t.Errorf("%s, %s: another pod was touched: %+v", kind, method, p)
 				}
 				r.with(func() { delete(r.things["pods"], "default/web") })
-				if err := r.hand(a); err != nil {
+				if err := r.execute(a); err != nil {
 					t.Errorf("%s, %s: no pod is an error: %v", kind, method, err)
 				}
 			})
@@ -377,7 +377,7 @@ func TestADeleteKnowsItsPod(t *testing.T) {
 				return nil, nil
 			}
 		})
-		if err := r.hand(evictionOf(p, core.ByTaint)); err != nil {
+		if err := r.execute(evictionOf(p, core.ByTaint)); err != nil {
 			t.Error(err)
 		}
 		if p := r.livePod("web"); p == nil || p.UID != "new" {
@@ -398,7 +398,7 @@ func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
 		p := r.seenPod(r.pod("a", "web"))
 		for at := time.Duration(0); at < r.settings.EvictionWait; at += 30 * time.Second {
 			r.until(at)
-			if err := r.hand(evictionOf(p, core.ByTaint)); !apierrors.IsTooManyRequests(err) { // each time as a new leader
+			if err := r.execute(evictionOf(p, core.ByTaint)); !apierrors.IsTooManyRequests(err) { // each time as a new leader
 				t.Fatalf("after %s: %v", at, err)
 			}
 			if r.livePod("web") == nil {
@@ -406,7 +406,7 @@ func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
 			}
 		}
 		r.until(r.settings.EvictionWait)
-		if err := r.hand(evictionOf(p, core.ByTaint)); err != nil || r.livePod("web") != nil {
+		if err := r.execute(evictionOf(p, core.ByTaint)); err != nil || r.livePod("web") != nil {
 			t.Errorf("after %s it is still there: %v", r.settings.EvictionWait, err)
 		}
 		if len(r.events) != 1 {
@@ -424,12 +424,12 @@ func TestBudgetsHoldNothingForEver(t *testing.T) {
 		r.refuses = func(*corev1.Pod) error { return apierrors.NewTooManyRequests("budget", 0) }
 		a := evictionOf(r.seenPod(r.pod("a", "web")), core.ByTaint)
 		a.First = r.begun
-		if err := r.hand(a); !apierrors.IsTooManyRequests(err) {
+		if err := r.execute(a); !apierrors.IsTooManyRequests(err) {
 			t.Fatal(err)
 		}
 		r.tells("web", corev1.ConditionFalse, r.begun.Add(2*time.Minute))
 		r.until(r.settings.EvictionWait + 10*time.Second)
-		if err := r.hand(a); err != nil || r.livePod("web") != nil {
+		if err := r.execute(a); err != nil || r.livePod("web") != nil {
 			t.Errorf("after %s it is still there: %v", time.Since(r.begun), err)
 		}
 	})
@@ -446,7 +446,7 @@ func TestABudgetIsAskedAnewForANewEviction(t *testing.T) {
 		r.tells("web", corev1.ConditionTrue, r.begun)
 		r.until(time.Hour)
 		a.Due, a.First = time.Now().Add(-time.Second), time.Now()
-		if err := r.hand(a); !apierrors.IsTooManyRequests(err) || r.livePod("web") == nil {
+		if err := r.execute(a); !apierrors.IsTooManyRequests(err) || r.livePod("web") == nil {
 			t.Fatalf("it was deleted at once: %v", err)
 		}
 		since, told := disruptedSince(r.livePod("web"))
@@ -476,8 +476,8 @@ func TestLiveReads(t *testing.T) {
 		r := newRig(t)
 		r.node("a")
 		read := func(node string) (time.Time, error) {
-			x := r.errand(New(r.settings, r.policy, r.parts()), &core.Action{Kind: core.ReadLease, Node: node})
-			return x.readLease()
+			x := r.task(New(r.settings, r.policy, r.parts()), &core.Action{Kind: core.ReadLease, Node: node})
+			return x.readLease(r.t.Context())
 		}
 		if at, err := read("a"); err != nil || !at.Equal(r.begun) {
 			t.Errorf("a lease: %s, %v", at, err)

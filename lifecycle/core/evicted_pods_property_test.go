@@ -61,19 +61,19 @@ func TestOnlyPodsThatAgentsEvictedAreDeletedAndInTheirTime(t *testing.T) {
 	inWorlds(t, []core.Policy{policy}, all, func(c *chaos) {
 		c.remains(all)
 		c.check = func(a *core.Action) {
-			if a.Kind == core.ClearPod && !c.mayGo(a.Pod) {
+			if a.Kind == core.DeleteEvictedPod && !c.mayGo(a.Pod) {
 				c.complain("%s is to be deleted: %+v", a.Pod.UID, a.Pod)
 			}
 		}
 		gone := map[string]bool{}
 		c.applied = func(a *core.Action) {
-			if a.Kind != core.ClearPod || c.pods[a.Pod.UID] == nil {
+			if a.Kind != core.DeleteEvictedPod || c.pods[a.Pod.UID] == nil {
 				return
 			}
 			if deleted++; gone[a.Pod.UID] {
 				c.complain("%s is deleted a second time", a.Pod.UID)
 			}
-			if gone[a.Pod.UID] = true; c.fleet.Overtaken(a, c.now) {
+			if gone[a.Pod.UID] = true; c.fleet.Obsolete(a, c.now) {
 				c.complain("%s is deleted though it may stay", a.Pod.UID)
 			}
 		}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,35 +16,35 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// tries is how often a write is made anew because somebody else wrote in between,
-// before it fails and is backed off.
+// tries is how often a write is repeated after a conflict before it fails and is backed
+// off.
 const tries = 4
 
-// errReported is why a node is not given up after all.
+// errReported ends a write about a node that is not lost after all.
 var errReported = errors.New("the node has reported meanwhile")
 
-// silence sets conditions of the node to Unknown. It costs one request unless
-// somebody wrote to the node since it was seen last: then the node is read, and
-// left alone if it was its kubelet.
-func (x *errand) silence() error {
-	version := x.version
+// markUnknown sets conditions of the node to Unknown. It costs one request, unless the
+// node was written to since it was observed: then it is read, and not changed if that
+// was its kubelet.
+func (t *task) markUnknown(ctx context.Context) error {
+	version := t.version
 	return retry(func(fresh bool) error {
 		if fresh || version == "" {
-			live, err := x.readNode()
+			live, err := t.readNode(ctx)
 			if err != nil {
 				return err
 			}
-			if reported(live, x.object()) != "" {
-				return fmt.Errorf("set conditions of node %s to Unknown: %w", x.Node, errReported)
+			if reported(live, t.object()) != "" {
+				return fmt.Errorf("set conditions of node %s to Unknown: %w", t.Node, errReported)
 			}
 			version = live.ResourceVersion
 		}
-		return x.patchNode(types.StrategicMergePatchType, "status", x.unknown(version, time.Now()))
+		return t.patchNode(ctx, types.StrategicMergePatchType, "status", t.unknown(version, time.Now()))
 	})
 }
 
-// retry writes until nobody else does in between; fresh: what is known is not what
-// is there any more.
+// retry repeats a write after conflicts; fresh reports that the observation is
+// outdated.
 func retry(write func(fresh bool) error) error {
 	var err error
 	for try := range tries {
@@ -54,12 +55,12 @@ func retry(write func(fresh bool) error) error {
 	return err
 }
 
-// unknown is the patch of silence.
-func (x *errand) unknown(version string, now time.Time) statusPatch {
-	n := x.object()
+// unknown returns the patch of markUnknown.
+func (t *task) unknown(version string, now time.Time) statusPatch {
+	n := t.object()
 	p := statusPatch{Metadata: precondition{UID: n.UID, ResourceVersion: version}}
-	for i := range x.Conditions {
-		s := &x.Conditions[i]
+	for i := range t.Conditions {
+		s := &t.Conditions[i]
 		one := condition{
 			Type: s.Type.String(), Status: string(corev1.ConditionUnknown),
 			Reason: s.Reason, Message: s.Message, LastTransitionTime: stamp(now),
@@ -72,8 +73,8 @@ func (x *errand) unknown(version string, now time.Time) statusPatch {
 	return p
 }
 
-// reported is the Ready that the node itself wrote since it was seen last; empty:
-// it did not.
+// reported returns the Ready that the node itself wrote since it was observed; empty if
+// it wrote none.
 func reported(live *corev1.Node, seen *model.Node) corev1.ConditionStatus {
 	for i := range live.Status.Conditions {
 		c := &live.Status.Conditions[i]
@@ -84,64 +85,64 @@ func reported(live *corev1.Node, seen *model.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// taint changes taints and labels in one patch, made from what is there at this
-// moment: nothing that others wrote is lost.
-func (x *errand) taint() error {
+// taint changes taints and labels in one patch, made from the live object: no change of
+// another writer is lost.
+func (t *task) taint(ctx context.Context) error {
 	err := retry(func(bool) error {
-		live, err := x.readNode()
+		live, err := t.readNode(ctx)
 		if err != nil {
 			return err
 		}
-		if said := reported(live, x.object()); x.givesUp() && said != "" && !x.agrees(said) {
-			return fmt.Errorf("taint node %s: %w", x.Node, errReported)
+		if said := reported(live, t.object()); t.givesUp() && said != "" && !t.agrees(said) {
+			return fmt.Errorf("taint node %s: %w", t.Node, errReported)
 		}
 		p := specPatch{}
 		p.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
-		p.Metadata.Labels = x.labelsMissing(live)
-		if taints := changed(live.Spec.Taints, x.stamped(time.Now()), x.Remove); !slices.EqualFunc(taints, live.Spec.Taints, sameTaint) {
+		p.Metadata.Labels = t.labelsMissing(live)
+		if taints := changed(live.Spec.Taints, t.stamped(time.Now()), t.Remove); !slices.EqualFunc(taints, live.Spec.Taints, sameTaint) {
 			p.Spec = &taintList{taints}
 		}
 		if p.Spec == nil && len(p.Metadata.Labels) == 0 {
-			return nil // it is so already
+			return nil // it was done already
 		}
-		return x.patchNode(types.MergePatchType, "", p)
+		return t.patchNode(ctx, types.MergePatchType, "", p)
 	})
-	if err == nil && x.givesUp() && !x.swaps() {
-		x.parts.Meters.givenUp(x.object().Labels.Place().String())
+	if err == nil && t.givesUp() && !t.swaps() {
+		t.parts.Meters.givenUp(t.object().Labels.Place().String())
 	}
 	return err
 }
 
-// stamped are the taints to add, as they are written at this moment: a fresh one may
-// have waited for its turn since it was decided.
-func (x *errand) stamped(now time.Time) []model.Taint {
-	add := slices.Clone(x.Add)
+// stamped returns the taints to add with the time of this write: a fresh one may have
+// waited for its turn since the decision.
+func (t *task) stamped(now time.Time) []model.Taint {
+	add := slices.Clone(t.Add)
 	for i := range add {
-		if x.Fresh(&add[i]) {
+		if t.Fresh(&add[i]) {
 			add[i].Added = now
 		}
 	}
 	return add
 }
 
-// givesUp: it is one of the taints that drive pods off a node which is not ready.
-func (x *errand) givesUp() bool { return slices.ContainsFunc(x.Add, drives) }
+// givesUp reports whether one of the taints to add evicts pods of an unready node.
+func (t *task) givesUp() bool { return slices.ContainsFunc(t.Add, drives) }
 
-// agrees: what the node said is what it is given up for.
-func (x *errand) agrees(said corev1.ConditionStatus) bool {
-	return said == corev1.ConditionFalse && slices.ContainsFunc(x.Add, func(t model.Taint) bool { return t.Key == model.KeyNotReady })
+// agrees reports whether the node's own report is the reason of the taint.
+func (t *task) agrees(said corev1.ConditionStatus) bool {
+	return said == corev1.ConditionFalse && slices.ContainsFunc(t.Add, func(t model.Taint) bool { return t.Key == model.KeyNotReady })
 }
 
-// swaps: the node was given up before, for the other reason.
-func (x *errand) swaps() bool { return slices.ContainsFunc(x.Remove, drives) }
+// swaps reports whether the taint replaces the one for the other reason.
+func (t *task) swaps() bool { return slices.ContainsFunc(t.Remove, drives) }
 
 func drives(t model.Taint) bool {
 	return t.Is(model.KeyNotReady, model.NoExecute) || t.Is(model.KeyUnreachable, model.NoExecute)
 }
 
-func (x *errand) labelsMissing(live *corev1.Node) map[string]string {
+func (t *task) labelsMissing(live *corev1.Node) map[string]string {
 	missing := map[string]string{}
-	for _, l := range x.Labels {
+	for _, l := range t.Labels {
 		if value, is := live.Labels[l.Key]; !is || value != l.Value {
 			missing[l.Key] = l.Value
 		}
@@ -149,8 +150,8 @@ func (x *errand) labelsMissing(live *corev1.Node) map[string]string {
 	return missing
 }
 
-// changed is the list of taints without those of remove, and with those of add. One
-// that is there already stays as it is, with its time.
+// changed returns the taints without those of remove, and with those of add. One that
+// exists already stays as it is, with its time.
 func changed(taints []corev1.Taint, add, remove []model.Taint) []corev1.Taint {
 	is := func(t *corev1.Taint, one model.Taint) bool {
 		return t.Key == one.Key && string(t.Effect) == one.Effect.String()
@@ -179,10 +180,10 @@ func taintOf(t model.Taint) corev1.Taint {
 
 func sameTaint(a, b corev1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }
 
-// clearAgent takes away what a dead agent said of its node.
-func (x *errand) clearAgent() error {
+// cleanUpAgent removes the conditions and taints of a dead agent from its node.
+func (t *task) cleanUpAgent(ctx context.Context) error {
 	return retry(func(bool) error {
-		live, err := x.readNode()
+		live, err := t.readNode(ctx)
 		if err != nil {
 			return err
 		}
@@ -192,18 +193,18 @@ func (x *errand) clearAgent() error {
 				p.Status.Conditions = append(p.Status.Conditions, condition{Directive: "delete", Type: kind})
 			}
 		}
-		// Both are made from what was read: the first one must not outdate the second.
+		// Both patches are made from one read: the first must not outdate the second.
 		if left := withoutOurs(live.Spec.Taints); len(left) < len(live.Spec.Taints) {
 			s := specPatch{Spec: &taintList{left}}
 			s.Metadata.precondition = precondition{UID: string(live.UID), ResourceVersion: live.ResourceVersion}
-			if err := x.patchNode(types.MergePatchType, "", s); err != nil {
+			if err := t.patchNode(ctx, types.MergePatchType, "", s); err != nil {
 				return err
 			}
 		}
 		if len(p.Status.Conditions) == 0 {
 			return nil
 		}
-		return x.patchNode(types.StrategicMergePatchType, "status", p)
+		return t.patchNode(ctx, types.StrategicMergePatchType, "status", p)
 	})
 }
 

@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// mostDoubts bounds what is remembered as said.
-const mostDoubts = 10_000
+// maxWarnings bounds the number of warnings that are remembered.
+const maxWarnings = 10_000
 
-// doubts says once what can not be understood of the API's objects.
-type doubts struct {
+// The warnings log once what cannot be understood of the API's objects.
+type warnings struct {
 	log  *slog.Logger
 	mu   sync.Mutex
 	said map[[2]string]bool
 }
 
-func (d *doubts) say(object, what string) {
+func (d *warnings) once(object, what string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if key := [2]string{object, what}; !d.said[key] {
-		if d.said == nil || len(d.said) >= mostDoubts {
+		if d.said == nil || len(d.said) >= maxWarnings {
 			d.said = map[[2]string]bool{}
 		}
 		d.said[key] = true

@@ -9,7 +9,7 @@ import (
 
 func TestRenewalsAreReadTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMailbox()
+		m := newInbox()
 		begun := time.Now()
 		for i := range 1000 {
 			m.renewed(false, fmt.Sprint("n", i%10), begun.Add(time.Duration(i)))
@@ -20,7 +20,7 @@ func TestRenewalsAreReadTogether(t *testing.T) {
 		default:
 		}
 		<-m.some
-		if late := time.Since(begun); late != lingering {
+		if late := time.Since(begun); late != renewalDelay {
 			t.Errorf("renewals were told after %s", late)
 		}
 		p := m.collect()
@@ -38,7 +38,7 @@ func TestRenewalsAreReadTogether(t *testing.T) {
 func TestARenewalKeepsWhenItCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Hour)
-		m := newMailbox()
+		m := newInbox()
 		begun := time.Now()
 		for i := range 3 {
 			<-time.After(300 * time.Millisecond)
@@ -46,7 +46,7 @@ func TestARenewalKeepsWhenItCame(t *testing.T) {
 		}
 		p := m.collect()
 		for i, r := range []renewal{p.agents[0], p.nodes[0], p.agents[1]} {
-			if after := m.moment(r.came).Sub(begun); after != time.Duration(i+1)*300*time.Millisecond {
+			if after := m.moment(r.received).Sub(begun); after != time.Duration(i+1)*300*time.Millisecond {
 				t.Errorf("renewal %d came after %s", i, after)
 			}
 		}
@@ -55,7 +55,7 @@ func TestARenewalKeepsWhenItCame(t *testing.T) {
 
 func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
 	const leases, rounds = 1000, 1000
-	m := newMailbox()
+	m := newInbox()
 	begun := time.Now()
 	names := make([]string, leases)
 	for i := range names {
@@ -67,7 +67,7 @@ func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
 		}
 	}
 	p := m.collect()
-	if len(p.nodes) > 2*mostHeld || cap(p.nodes) > 4*mostHeld {
+	if len(p.nodes) > 2*maxHeld || cap(p.nodes) > 4*maxHeld {
 		t.Errorf("of %d leases %d renewals are held, with room for %d", leases, len(p.nodes), cap(p.nodes))
 	}
 	last := map[string]time.Time{}
@@ -86,7 +86,7 @@ func TestRenewalsThatNobodyReadsDoNotPileUp(t *testing.T) {
 
 func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMailbox()
+		m := newInbox()
 		m.renewed(false, "n", time.Now())
 		for i := range 100 {
 			m.put(podGone(fmt.Sprint(i)))
@@ -97,7 +97,7 @@ func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
 			t.Error("a letter waits")
 		}
 		p := m.collect()
-		for i, l := range p.letters {
+		for i, l := range p.events {
 			if l != podGone(fmt.Sprint(i)) {
 				t.Fatalf("letter %d is %v", i, l)
 			}
@@ -105,14 +105,14 @@ func TestLettersWakeAtOnceAndKeepTheirOrder(t *testing.T) {
 		if len(p.nodes) != 1 {
 			t.Error("what is there is not read with them")
 		}
-		<-time.After(2 * lingering)
+		<-time.After(2 * renewalDelay)
 		select {
 		case <-m.some:
 			t.Error("what was read with a letter wakes again")
 		default:
 		}
 		m.put(listed{})
-		if p := m.collect(); len(p.letters) != 1 || len(p.nodes) != 0 {
+		if p := m.collect(); len(p.events) != 1 || len(p.nodes) != 0 {
 			t.Errorf("what was read is read again: %v", p)
 		}
 	})
@@ -123,7 +123,7 @@ func BenchmarkRenewals(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprint("node-", i)
 	}
-	m := newMailbox()
+	m := newInbox()
 	now := time.Now()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

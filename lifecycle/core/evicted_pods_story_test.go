@@ -66,7 +66,7 @@ func TestAnEvictedPodIsKeptForAWhile(t *testing.T) {
 		}, nil},
 		{"and deleted by a new controller at once, if it is late by then", cleaning(), func(w *world) {
 			w.agentEvicts("web")
-			w.at(200*second, func() { w.fleet.Rest(w.now) })
+			w.at(200*second, func() { w.fleet.StopLeading(w.now) })
 			w.at(500*second, func() { w.fleet.Lead(w.now, w.now) })
 		}, []string{"500 clear-pod a web"}},
 	} {
@@ -91,7 +91,7 @@ func TestADeleteThatFailsIsTriedAgainEverMoreSlowly(t *testing.T) {
 	w.pod("web", "a")
 	w.at(100*second, func() { w.agentEvicts("web") })
 	w.faults = func(a *core.Action) (f fault) {
-		if a.Kind == core.ClearPod && w.now.Before(at(20*minute)) {
+		if a.Kind == core.DeleteEvictedPod && w.now.Before(at(20*minute)) {
 			f.err = errFault
 		}
 		return f
@@ -138,7 +138,7 @@ func TestADeleteThatWaitsIsCalledOff(t *testing.T) {
 		"somebody deletes it": {func(w *world) { w.changePod("web", 0, func(p *model.Pod) { p.Deleting = true }) }, false},
 		"it is marked anew":   {func(w *world) { w.agentEvicts("web") }, false},
 		"nobody sees":         {func(w *world) { w.fleet.Unreachable(w.now) }, false},
-		"another leads":       {func(w *world) { w.fleet.Rest(w.now) }, false},
+		"another leads":       {func(w *world) { w.fleet.StopLeading(w.now) }, false},
 	} {
 		w := newWorld(t, cleaning())
 		w.policy.Evidence.Outage = minute

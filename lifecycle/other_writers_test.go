@@ -45,7 +45,7 @@ func TestWhoElseWrites(t *testing.T) {
 		"both, the later one":           {[]metav1.ManagedFieldsEntry{wrote(other, "status", then, wroteReady), wrote(other, "", then.Add(time.Second), wroteTaints)}, "spec.taints", then.Add(time.Second)},
 		"a form that is not understood": {[]metav1.ManagedFieldsEntry{wrote(other, "", then, `[1,`), {Manager: other}}, "", time.Time{}},
 	} {
-		got := rivals(DefaultOtherWriters).of(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: c.entries}})
+		got := otherWriters(DefaultOtherWriters).of(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: c.entries}})
 		if got.What != c.what || !got.At.Equal(c.at) {
 			t.Errorf("%s: %+v", name, got)
 		}

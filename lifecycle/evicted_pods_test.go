@@ -182,7 +182,7 @@ func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
 						return nil, nil
 					}
 				})
-				if err := r.hand(&core.Action{Kind: core.ClearPod, Node: "a", Pod: p}); !c.want(err) {
+				if err := r.execute(&core.Action{Kind: core.DeleteEvictedPod, Node: "a", Pod: p}); !c.want(err) {
 					t.Errorf("it ended with %v", err)
 				}
 				if gone := r.livePod("web") == nil; gone != c.gone {
@@ -193,7 +193,7 @@ func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
 	}
 }
 
-func isOvertaken(err error) bool { return errors.Is(err, core.ErrOvertaken) }
+func isOvertaken(err error) bool { return errors.Is(err, core.ErrObsolete) }
 
 func TestADeleteThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

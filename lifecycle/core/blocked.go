@@ -1,0 +1,119 @@
+package core
+
+import (
+	"time"
+
+	"plimsoll.dev/plimsoll/lifecycle/model"
+	"plimsoll.dev/plimsoll/lifecycle/zones"
+)
+
+// A Block is the reason why an unready node is not in the queue of its zone.
+type Block uint8
+
+// The reasons. NotBlocked is none.
+const (
+	NotBlocked Block = iota
+	AllDisrupted
+	TooManyUnready
+	HeartbeatResumed
+	Autonomous
+	AgentAlive
+	BackingOff
+	blocks
+)
+
+var blockTexts = [blocks]string{
+	NotBlocked:       "",
+	AllDisrupted:     "every zone is fully disrupted",
+	TooManyUnready:   "more nodes are unready than is allowed",
+	HeartbeatResumed: "it was heard again and is about to report how it fares",
+	Autonomous:       "it is autonomous",
+	AgentAlive:       "its kubelet is silent but its agent is alive",
+	BackingOff:       "writing its taints failed",
+}
+
+// String returns the reason in words, "" for NotBlocked.
+func (h Block) String() string { return blockTexts[h] }
+
+// blockedBy returns why a node is not in the queue, and until when; zero if no time
+// ends that.
+func (f *Fleet) blockedBy(node *nodeState) (why Block, until time.Time) {
+	if why, until = f.sparedBy(node); why != NotBlocked {
+		return why, until
+	}
+	switch {
+	case f.budgets.allDisrupted:
+		return AllDisrupted, time.Time{}
+	case f.budgets.exceeded:
+		return TooManyUnready, time.Time{}
+	case !node.taintWrite.underWay() && node.taintWrite.notBefore.After(f.now):
+		return BackingOff, node.taintWrite.notBefore
+	}
+	return f.secondOpinion(node)
+}
+
+// sparedBy returns why the pods of an unreachable node are not even marked, and until
+// when; zero if no time ends that.
+func (f *Fleet) sparedBy(node *nodeState) (why Block, until time.Time) {
+	if !node.unknownBySilence() {
+		return NotBlocked, time.Time{}
+	}
+	if heard, until := f.heartbeatResumed(node); heard {
+		return HeartbeatResumed, until
+	}
+	if until, ever := f.autonomy(node); ever || until.After(f.now) {
+		return Autonomous, until
+	}
+	return NotBlocked, time.Time{}
+}
+
+// heartbeatResumed reports whether a heartbeat was received within the grace period of
+// a node that is Unknown: its kubelet is about to report Ready. until is zero if no
+// time ends that.
+func (f *Fleet) heartbeatResumed(node *nodeState) (heard bool, until time.Time) {
+	switch until = f.graceEnd(node); {
+	case !node.unknownBySilence():
+		return false, time.Time{}
+	case node.health.resumed():
+		return true, time.Time{}
+	}
+	return until.After(f.now), until
+}
+
+// secondOpinion reports whether the node's agent is alive, for as long as the policy
+// lets it block evictions.
+func (f *Fleet) secondOpinion(node *nodeState) (why Block, until time.Time) {
+	if f.policy.SecondOpinion <= 0 || !node.unknownBySilence() {
+		return NotBlocked, time.Time{}
+	}
+	last := notAfter(f.now, node.view.Conditions[model.Ready].Transition).Add(f.policy.SecondOpinion)
+	silent, heard := f.agents.SilentAt(node.name)
+	if !heard || !silent.After(f.now) || !last.After(f.now) {
+		return NotBlocked, time.Time{}
+	}
+	return AgentAlive, earliest(last, silent)
+}
+
+// autonomy returns until when the pods of an unreachable node stay; ever reports that
+// they always do.
+func (f *Fleet) autonomy(node *nodeState) (until time.Time, ever bool) {
+	lasts := min(node.object.Autonomy, f.policy.AutonomyLongest)
+	last, ok := f.heartbeats.Last(node.name)
+	if lasts <= 0 || !ok {
+		return time.Time{}, false
+	}
+	if lasts == model.Forever {
+		return time.Time{}, true
+	}
+	return last.Add(lasts), false
+}
+
+// paused reports whether evictions of the node's pods wait for the end of a disruption
+// of its zone.
+func (f *Fleet) paused(node *nodeState) bool {
+	if !f.policy.PauseDisrupted {
+		return false
+	}
+	state, _ := f.zones.State(node.place())
+	return state != zones.Normal
+}

@@ -1,0 +1,167 @@
+package lifecycle
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// renewalDelay is how long a renewal may wait to be applied with others: each wakeup of
+// the owner of the fleet costs some 100 µs, many times the cost of a renewal. It moves
+// no deadline: a renewal counts from the time it was received, and a round that is due
+// applies the inbox before it decides. Only the end of a silence is noticed later, by
+// that at most.
+const renewalDelay = time.Second
+
+// An event is something that the owner of the fleet has to know.
+type event interface {
+	apply(c *Controller, now time.Time)
+}
+
+// A renewal is that of the lease named after a node; a zero time means that the lease
+// is gone.
+type renewal struct {
+	name     string
+	at       time.Time
+	received time.Duration // after the inbox was made
+}
+
+// The renewals are in the order in which they were received.
+type renewals []renewal
+
+// maxHeld is the number of renewals above which outdated ones are dropped. It is
+// reached only if the owner of the fleet is late.
+const maxHeld = 1 << 17
+
+// add appends a renewal. The last one of a lease counts: at most twice as many are held
+// as there are leases, however late they are applied.
+func (r renewals) add(one renewal) renewals {
+	if len(r) >= maxHeld && len(r) == cap(r) {
+		r = r.latest()
+	}
+	return append(r, one)
+}
+
+// latest returns the last renewal of each lease.
+func (r renewals) latest() renewals {
+	last := make(map[string]int, len(r))
+	for i := range r {
+		last[r[i].name] = i
+	}
+	kept := make(renewals, 0, 2*len(last))
+	for i := range r {
+		if last[r[i].name] == i {
+			kept = append(kept, r[i])
+		}
+	}
+	return kept
+}
+
+// A batch is the content of an inbox, in the order in which it was received.
+type batch struct {
+	events        []event
+	nodes, agents renewals
+}
+
+// An inbox collects what many goroutines observe, for the one that owns the fleet. Its
+// methods do not block.
+type inbox struct {
+	made     time.Time
+	some     chan struct{} // has a token while the owner is to be woken
+	renewals atomic.Uint64 // of leases of nodes, since the start
+
+	mu      sync.Mutex
+	held    batch
+	spare   batch
+	delay   *time.Timer
+	delayed bool // delay runs
+}
+
+func newInbox() *inbox {
+	return &inbox{made: time.Now(), some: make(chan struct{}, 1)}
+}
+
+// put adds an event.
+func (m *inbox) put(l event) {
+	m.mu.Lock()
+	m.held.events = append(m.held.events, l)
+	m.mu.Unlock()
+	m.wake()
+}
+
+// putLater adds an event that may wait as long as a renewal. It is created with the
+// time it was received.
+func (m *inbox) putLater(write func(came time.Duration) event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held.events = append(m.held.events, write(time.Since(m.made)))
+	m.wakeLater()
+}
+
+// renewed adds a renewal of a node's lease, or of its agent's.
+func (m *inbox) renewed(agents bool, name string, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one := renewal{name, at, time.Since(m.made)}
+	if agents {
+		m.held.agents = m.held.agents.add(one)
+	} else {
+		m.held.nodes = m.held.nodes.add(one)
+		m.renewals.Add(1)
+	}
+	m.wakeLater()
+}
+
+// wakeLater wakes the owner after renewalDelay. The caller holds mu.
+func (m *inbox) wakeLater() {
+	if m.delayed {
+		return
+	}
+	m.delayed = true
+	if m.delay == nil {
+		m.delay = time.AfterFunc(renewalDelay, m.wake)
+	} else {
+		m.delay.Reset(renewalDelay)
+	}
+}
+
+func (m *inbox) wake() {
+	select {
+	case m.some <- struct{}{}:
+	default: // the owner is about to be woken
+	}
+}
+
+// maxSpare is the capacity of a batch that is reused: enough for the renewals of
+// 150,000 nodes within renewalDelay.
+const maxSpare = 1 << 15
+
+// moment returns when something was received, by the process's own clock.
+func (m *inbox) moment(came time.Duration) time.Time { return m.made.Add(came) }
+
+// collect empties the inbox. The result is valid until the next call.
+func (m *inbox) collect() batch {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	full := m.held
+	m.held, m.spare = m.spare.emptied(), full
+	if m.delayed {
+		m.delay.Stop() // its events are collected
+	}
+	m.delayed = false
+	return full
+}
+
+// emptied returns an empty slice, with the capacity of all unless that is large.
+func (p batch) emptied() batch {
+	return batch{emptied(p.events), emptied(p.nodes), emptied(p.agents)}
+}
+
+// emptied holds nothing, and has room where that costs little.
+func emptied[E any](all []E) []E {
+	if cap(all) > maxSpare {
+		return nil
+	}
+	clear(all)
+	return all[:0]
+}

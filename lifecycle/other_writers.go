@@ -1,0 +1,38 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll.dev/plimsoll/lifecycle/convert"
+)
+
+// The otherWriters are the field managers of controllers that do the same.
+type otherWriters []string
+
+// An otherWrite is the latest write of one of them to a node. The zero value is none.
+type otherWrite struct {
+	By   string // field manager
+	What string // field
+	Node string
+	At   time.Time
+}
+
+// of returns the latest write of another controller to the node's condition Ready or
+// its taints. It reads the field managers that the API server stores; one that has
+// since written other fields of the same part of the object looks younger than it is,
+// as attaching volumes does to a node that is Unknown.
+func (r otherWriters) of(n *corev1.Node) (last otherWrite) {
+	for i := range n.ManagedFields {
+		m := &n.ManagedFields[i]
+		if m.Time == nil || !m.Time.After(last.At) || !slices.Contains(r, m.Manager) {
+			continue
+		}
+		if what := convert.Judged(m); what != "" {
+			last = otherWrite{By: m.Manager, What: what, Node: n.Name, At: m.Time.Time}
+		}
+	}
+	return last
+}
