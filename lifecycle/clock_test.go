@@ -118,7 +118,7 @@ func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 				r.wall.set(c.by)
 				r.pod("b", "web") // so that it is looked at the clock before anybody renews
 				r.until(c.from - time.Second)
-				if got := r.lines("silence", "taint", "evict", "mark-not-ready"); got != "" {
+				if got := r.lines("mark-unknown", "taint", "evict", "mark-not-ready"); got != "" {
 					t.Errorf("before %s:\n%s", c.from, got)
 				}
 				r.until(c.to)
@@ -127,7 +127,7 @@ func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 				}
 				r.until(5 * time.Minute)
 				for _, name := range []string{"b", "c", "d"} {
-					if strings.Contains(r.lines("silence", "taint"), " "+name+" ") {
+					if strings.Contains(r.lines("mark-unknown", "taint"), " "+name+" ") {
 						t.Errorf("%s was given up", name)
 					}
 				}

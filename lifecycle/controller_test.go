@@ -26,7 +26,7 @@ func TestANodeThatFallsSilent(t *testing.T) {
 		r.start()
 
 		r.until(50*time.Second - time.Millisecond)
-		if got := r.lines("silence", "taint", "mark-not-ready", "evict"); got != "" {
+		if got := r.lines("mark-unknown", "taint", "mark-not-ready", "evict"); got != "" {
 			t.Errorf("before its grace was over:\n%s", got)
 		}
 		r.until(51 * time.Second)
@@ -48,10 +48,10 @@ func TestANodeThatFallsSilent(t *testing.T) {
 		if r.livePod("stays") == nil {
 			t.Error("a pod that tolerates everything is gone")
 		}
-		want := "50s silence a Ready=Unknown (NodeStatusUnknown), MemoryPressure=Unknown (NodeStatusUnknown), DiskPressure=Unknown (NodeStatusUnknown), PIDPressure=Unknown (NodeStatusUnknown)\n" +
+		want := "50s mark-unknown a Ready=Unknown (NodeStatusUnknown), MemoryPressure=Unknown (NodeStatusUnknown), DiskPressure=Unknown (NodeStatusUnknown), PIDPressure=Unknown (NodeStatusUnknown)\n" +
 			"50s taint a +node.kubernetes.io/unreachable:NoSchedule, +node.kubernetes.io/unreachable:NoExecute\n" +
 			"50s mark-not-ready a default/stays\n" + "50s mark-not-ready a default/web\n" + "80s evict a default/web\n"
-		if got := strings.ReplaceAll(r.lines("silence", "taint", "mark-not-ready", "evict"), "1m20s", "80s"); got != want {
+		if got := strings.ReplaceAll(r.lines("mark-unknown", "taint", "mark-not-ready", "evict"), "1m20s", "80s"); got != want {
 			t.Errorf("decided:\n%snot\n%s", got, want)
 		}
 		var ofNode, ofPods []string
@@ -115,7 +115,7 @@ func TestNobodyIsGivenUpForAServerThatDoesNotAnswer(t *testing.T) {
 		r.hang(false)
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "a", "b", "c")
 		r.until(10 * time.Minute)
-		if got := r.lines("silence", "taint", "evict", "mark-not-ready"); got != "" {
+		if got := r.lines("mark-unknown", "taint", "evict", "mark-not-ready"); got != "" {
 			t.Errorf("a server that hung for 70 s led to:\n%s", got)
 		}
 	})
@@ -166,7 +166,7 @@ func TestWhatALostWatchMissedIsMadeUpFor(t *testing.T) {
 				if err != nil || census.Nodes != 2 || census.Pods != 1 {
 					t.Errorf("it knows of %+v (%v), not of 2 nodes and 1 pod", census, err)
 				}
-				if got := r.lines("tell"); !strings.Contains(got, "tell a RemovingNode") {
+				if got := r.lines("event"); !strings.Contains(got, "event a RemovingNode") {
 					t.Errorf("nobody was told of the node that is gone:\n%s", got)
 				}
 			})

@@ -61,8 +61,8 @@ func (c *Controller) tell(d Decision) {
 		c.parts.Decided(d)
 		return
 	}
-	c.log.Info("decision", "decision", d.Decision, "rehearsed", d.Rehearsed, "node", d.Node, "zone", d.Zone,
-		"pod", d.Pod, "what", d.What, "why", d.Why, "error", d.Error)
+	c.log.Info("decision", "decision", d.Decision, "dryRun", d.Rehearsed, "node", d.Node, "zone", d.Zone,
+		"pod", d.Pod, "change", d.What, "reason", d.Why, "error", d.Error)
 }
 
 // decision is the line of an action.

@@ -130,7 +130,7 @@ func TestALostLeaderGoesOnAsAStandby(t *testing.T) {
 		if !first.Leads() {
 			t.Error("it does not lead again")
 		}
-		if got := r.lines("silence", "taint"); got != "" {
+		if got := r.lines("mark-unknown", "taint"); got != "" {
 			t.Errorf("all nodes are well, and there was:\n%s", got)
 		}
 	})

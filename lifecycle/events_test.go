@@ -147,9 +147,9 @@ func TestWhyANodeIsGivenUp(t *testing.T) {
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
 		r.until(time.Minute)
-		want := `dead, last sign of life 00:00:00.000Z status; silent from 00:00:50.000Z; Ready Unknown since 00:00:50.000Z; zone "r/z" Normal at 1 nodes/s`
+		want := `unreachable, last sign of life 00:00:00.000Z status; silent from 00:00:50.000Z; Ready Unknown since 00:00:50.000Z; zone "r/z" Normal at 1 nodes/s`
 		for _, d := range r.decisions {
-			if (d.Decision == "silence" || d.Decision == "taint") && d.Why != want {
+			if (d.Decision == "mark-unknown" || d.Decision == "taint") && d.Why != want {
 				t.Errorf("the reason of %s is %s\nnot %s", fmt.Sprint(d.Decision, " ", d.What), d.Why, want)
 			}
 		}

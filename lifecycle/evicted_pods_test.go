@@ -71,7 +71,7 @@ func TestWhatIsLeftOfAnEvictedPodIsDeletedInItsTime(t *testing.T) {
 			t.Error("it is there in its time, or one that nobody marked is gone")
 		}
 		r.until(time.Hour)
-		if got, want := r.lines("clear-pod", "evict", "cancel"), "10m10s clear-pod a default/web\n"; got != want {
+		if got, want := r.lines("delete-evicted-pod", "evict", "cancel"), "10m10s delete-evicted-pod a default/web\n"; got != want {
 			t.Errorf("told:\n%snot\n%s", got, want)
 		}
 		if got, want := strings.Join(r.seenRequests(), ", "), "GET pods/web, DELETE pods/web"; got != want {
@@ -96,7 +96,7 @@ func TestEvictedPod_DeletedWithoutReason(t *testing.T) {
 		if r.livePod("web") != nil || r.livePod("failed") == nil {
 			t.Error("it is there after its time, or one that nobody marked is gone")
 		}
-		if got, want := r.lines("clear-pod", "evict", "cancel"), "10m10s clear-pod a default/web\n"; got != want {
+		if got, want := r.lines("delete-evicted-pod", "evict", "cancel"), "10m10s delete-evicted-pod a default/web\n"; got != want {
 			t.Errorf("told:\n%snot\n%s", got, want)
 		}
 	})
@@ -108,7 +108,7 @@ func TestWhatIsLeftOfAnEvictedPodStays(t *testing.T) {
 		story func(r *rig)
 		told  string
 	}{
-		"in mode observe": {func(r *rig) { r.settings.Mode = Observe }, nil, "10m10s clear-pod a default/web\n"},
+		"in mode observe": {func(r *rig) { r.settings.Mode = Observe }, nil, "10m10s delete-evicted-pod a default/web\n"},
 		"for ever":        {func(r *rig) { r.policy.EvictedPodTTL = 0 }, nil, ""},
 		"if somebody takes the mark away": {nil, func(r *rig) {
 			r.changePod("web", func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse })
@@ -136,7 +136,7 @@ func TestWhatIsLeftOfAnEvictedPodStays(t *testing.T) {
 					}
 					r.until(2 * time.Hour)
 				})
-				if got := r.lines("clear-pod"); got != c.told {
+				if got := r.lines("delete-evicted-pod"); got != c.told {
 					t.Errorf("told:\n%snot\n%s", got, c.told)
 				}
 				if got := r.seenRequests(); r.livePod("web") == nil || len(got) > 0 {
@@ -212,7 +212,7 @@ func TestADeleteThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 			t.Error("it is there still")
 		}
 		var tried []string
-		for line := range strings.Lines(r.lines("clear-pod")) {
+		for line := range strings.Lines(r.lines("delete-evicted-pod")) {
 			if f := strings.Fields(line); len(f) == 4 {
 				tried = append(tried, f[0])
 			} else if !strings.Contains(line, "delete pod default/web") {

@@ -208,7 +208,7 @@ func TestWhatFailedIsTriedAgain(t *testing.T) {
 		if events := r.eventsOf("NodeNotReady", "TaintManagerEviction"); events != 3 {
 			t.Errorf("of the node, and of its pod that is marked and evicted, there are %d events", events)
 		}
-		if got := r.lines("evict", "taint", "silence", "mark-not-ready"); strings.Count(got, "connection reset") < 6 {
+		if got := r.lines("evict", "taint", "mark-unknown", "mark-not-ready"); strings.Count(got, "connection reset") < 6 {
 			t.Errorf("of two failures each few were told:\n%s", got)
 		}
 	})

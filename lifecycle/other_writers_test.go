@@ -74,7 +74,7 @@ func TestReplaceWaitsUntilNobodyElseWrites(t *testing.T) {
 		if got := r.lines("evict"); !strings.HasPrefix(got, "1m50s evict") {
 			t.Errorf("it would not have evicted:\n%s", got)
 		}
-		r.until(5*time.Minute + 51*time.Second) // it is given a grace of its own: its silence was only believed so far
+		r.until(5*time.Minute + 51*time.Second) // it is given a grace of its own: its mark-unknown was only believed so far
 		if why := r.controller.Rehearses(); why != "" {
 			t.Errorf("nobody has written for 5 minutes, and it rehearses because of %q", why)
 		}

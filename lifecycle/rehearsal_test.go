@@ -33,10 +33,10 @@ func TestObservingTellsEachDecisionOnceAndWritesNothing(t *testing.T) {
 				r.until(20 * time.Minute)
 				r.touch("a") // others change the node: what was decided is not decided again
 				r.until(40 * time.Minute)
-				want := "50s silence a Ready=Unknown (NodeStatusUnknown), MemoryPressure=Unknown (NodeStatusUnknown), DiskPressure=Unknown (NodeStatusUnknown), PIDPressure=Unknown (NodeStatusUnknown)\n" +
+				want := "50s mark-unknown a Ready=Unknown (NodeStatusUnknown), MemoryPressure=Unknown (NodeStatusUnknown), DiskPressure=Unknown (NodeStatusUnknown), PIDPressure=Unknown (NodeStatusUnknown)\n" +
 					"50s taint a +node.kubernetes.io/unreachable:NoSchedule, +node.kubernetes.io/unreachable:NoExecute\n" +
 					"50s mark-not-ready a default/stays\n50s mark-not-ready a default/web\n1m50s evict a default/web\n"
-				if got := r.lines("silence", "taint", "mark-not-ready", "evict", "cancel"); got != want {
+				if got := r.lines("mark-unknown", "taint", "mark-not-ready", "evict", "cancel"); got != want {
 					t.Errorf("told:\n%snot\n%s", got, want)
 				}
 				if got := r.seenRequests(); len(got) != 1 || got[0] != "GET leases/a" {

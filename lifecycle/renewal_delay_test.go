@@ -28,7 +28,7 @@ func TestARenewalCountsFromWhenItCame(t *testing.T) {
 				r.until(came)
 				r.renew(corev1.NamespaceNodeLease, "a") // for the last time
 				r.until(came + grace - time.Millisecond)
-				if got := r.lines("silence", "taint", "mark-not-ready", "evict"); got != "" {
+				if got := r.lines("mark-unknown", "taint", "mark-not-ready", "evict"); got != "" {
 					t.Errorf("within its grace:\n%s", got)
 				}
 				if got := r.seenRequests(); len(got) > 0 {
@@ -58,11 +58,11 @@ func TestAnAgentIsHeardWhenItsRenewalCame(t *testing.T) {
 		r.until(came)
 		r.renew(system, "a")
 		r.until(came + grace - time.Millisecond)
-		if got := r.lines("clear-agent"); got != "" {
+		if got := r.lines("cleanup-agent"); got != "" {
 			t.Errorf("within its grace:\n%s", got)
 		}
 		r.until(came + grace + slack)
-		if got := r.lines("clear-agent"); got == "" {
+		if got := r.lines("cleanup-agent"); got == "" {
 			t.Error("what it left is there when its grace is over")
 		}
 	})
@@ -124,7 +124,7 @@ func TestAReportThatAllIsWellCountsFromWhenItCame(t *testing.T) {
 			t.Errorf("it woke %d times", n)
 		}
 		r.until(came + grace - time.Millisecond)
-		if got := r.lines("silence", "taint", "mark-not-ready", "evict"); got != "" {
+		if got := r.lines("mark-unknown", "taint", "mark-not-ready", "evict"); got != "" {
 			t.Errorf("within its grace:\n%s", got)
 		}
 		r.until(came + grace + slack)

@@ -128,12 +128,12 @@ type Decision struct {
 	Time     string `json:"time"`     // RFC 3339, milliseconds
 	Decision string `json:"decision"` // see the kinds in decision.go
 	// Rehearsed: nothing is written.
-	Rehearsed bool   `json:"rehearsed,omitempty"`
+	Rehearsed bool   `json:"dryRun,omitempty"`
 	Node      string `json:"node,omitempty"`
 	Pod       string `json:"pod,omitempty"` // namespace/name
 	UID       string `json:"uid,omitempty"` // of the pod
 	Zone      string `json:"zone,omitempty"`
-	What      string `json:"what,omitempty"` // e.g. the taints added and removed
-	Why       string `json:"why,omitempty"`
+	What      string `json:"change,omitempty"` // e.g. the taints added and removed
+	Why       string `json:"reason,omitempty"`
 	Error     string `json:"error,omitempty"` // it failed; it is tried again
 }

@@ -214,7 +214,7 @@ func TestRun_ModeReplace(t *testing.T) {
 		return true, nil
 	})
 	status, text := e.get(t, "/explain?node=dying")
-	if status != http.StatusOK || !strings.Contains(text, `"ready": "Unknown"`) || !strings.Contains(text, `"verdict": "dead"`) {
+	if status != http.StatusOK || !strings.Contains(text, `"ready": "Unknown"`) || !strings.Contains(text, `"health": "unreachable"`) {
 		t.Errorf("explained: %d %s", status, text)
 	}
 	for path, want := range map[string]int{"/explain": http.StatusBadRequest, "/explain?node=nobody": http.StatusNotFound, "/livez": http.StatusOK} {
@@ -254,7 +254,7 @@ func TestRun_ModeObserve(t *testing.T) {
 	e.node(t, "dying")
 	e.pod(t, "web", "dying")
 	until(t, "an eviction is reported", func(context.Context) (bool, error) { return len(e.decisions("evict")) == 1, nil })
-	if d := e.decisions("evict")[0]; d["rehearsed"] != true || d["pod"] != "default/web" || d["node"] != "dying" {
+	if d := e.decisions("evict")[0]; d["dryRun"] != true || d["pod"] != "default/web" || d["node"] != "dying" {
 		t.Errorf("told: %v", d)
 	}
 	n, err := e.api.CoreV1().Nodes().Get(t.Context(), "dying", metav1.GetOptions{})

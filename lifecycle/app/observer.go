@@ -125,21 +125,21 @@ type explanation struct {
 	Node       string    `json:"node"`
 	Leads      bool      `json:"leads"` // else nothing is known of decisions
 	Ready      string    `json:"ready"`
-	Verdict    string    `json:"verdict"`
-	LastSign   time.Time `json:"lastSign,omitzero"`
+	Verdict    string    `json:"health"`
+	LastSign   time.Time `json:"lastHeartbeat,omitzero"`
 	Source     string    `json:"source,omitempty"`
-	SilentFrom time.Time `json:"silentFrom,omitzero"`
+	SilentFrom time.Time `json:"graceEnds,omitzero"`
 	Unready    time.Time `json:"notReadySince,omitzero"`
 	Zone       string    `json:"zone"`
 	ZoneState  string    `json:"zoneState,omitempty"`
 	ZoneRate   float64   `json:"zoneRate"`
 	Queued     bool      `json:"queued"`
-	Ahead      int       `json:"ahead"`
-	Turn       time.Time `json:"turn,omitzero"`
+	Ahead      int       `json:"queuePosition"`
+	Turn       time.Time `json:"expectedTaint,omitzero"`
 	Pods       int       `json:"pods"`
 	NextPod    time.Time `json:"nextPod,omitzero"`
 	Next       string    `json:"next,omitempty"`
-	WhyNot     string    `json:"whyNotYet,omitempty"`
+	WhyNot     string    `json:"blockedBy,omitempty"`
 	Until      time.Time `json:"until,omitzero"`
 	Failures   int       `json:"failures"`
 }

@@ -44,7 +44,7 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"silence", "zone", "taint", "mark-not-ready", "evict", "cancel", "soft-evict", "clear-agent", "clear-pod", "read-lease", "tell"}
+var kindNames = [kinds]string{"mark-unknown", "zone", "taint", "mark-not-ready", "evict", "cancel", "soft-evict", "cleanup-agent", "delete-evicted-pod", "read-lease", "event"}
 
 // String returns the kind as logs show it.
 func (k Kind) String() string { return kindNames[k] }

@@ -87,7 +87,7 @@ func TestSecondOpinion(t *testing.T) {
 			w.expectNoExecute(c.result)
 			w.expect("pod-not-ready", "40 pod-not-ready a p")
 			alive := c.agent > 0
-			if told := strings.Contains(strings.Join(w.lines, "\n"), "tell a SecondOpinion"); told != alive || strings.Contains(said, "agent") != alive {
+			if told := strings.Contains(strings.Join(w.lines, "\n"), "event a SecondOpinion"); told != alive || strings.Contains(said, "agent") != alive {
 				t.Errorf("told: %v, and in the condition: %q", told, said)
 			}
 		})
@@ -110,9 +110,9 @@ func TestTooManyUnreadyNodes(t *testing.T) {
 		w.run(300 * second)
 		w.expectNoExecute("40 n0", "170 n1")
 		w.expect("evict cancel", "90 evict n0 p0 taint", "230 evict n1 p1 taint")
-		w.expect("tell", "0 tell n0 RegisteredNode", "0 tell n1 RegisteredNode", "0 tell n2 RegisteredNode", "0 tell n3 RegisteredNode", "0 tell n4 RegisteredNode",
-			"0 tell n5 RegisteredNode", "0 tell n6 RegisteredNode", "0 tell n7 RegisteredNode", "0 tell n8 RegisteredNode", "0 tell n9 RegisteredNode",
-			"40 tell n0 NodeNotReady", "40 tell n1 NodeNotReady", "41 tell n2 NodeNotReady", "41 tell  BudgetExceeded", "170 tell  BudgetRestored")
+		w.expect("event", "0 event n0 RegisteredNode", "0 event n1 RegisteredNode", "0 event n2 RegisteredNode", "0 event n3 RegisteredNode", "0 event n4 RegisteredNode",
+			"0 event n5 RegisteredNode", "0 event n6 RegisteredNode", "0 event n7 RegisteredNode", "0 event n8 RegisteredNode", "0 event n9 RegisteredNode",
+			"40 event n0 NodeNotReady", "40 event n1 NodeNotReady", "41 event n2 NodeNotReady", "41 event  BudgetExceeded", "170 event  BudgetRestored")
 	}
 }
 
@@ -217,14 +217,14 @@ func TestAStormOpensTheBreaker(t *testing.T) {
 // expectTold looks for an event of the cluster within a millisecond of a moment.
 func (w *world) expectTold(e core.Event, when time.Duration) {
 	w.tb.Helper()
-	for _, l := range w.of("tell") {
+	for _, l := range w.of("event") {
 		var at float64
 		var what string
-		if n, _ := fmt.Sscanf(l, "%g tell %s", &at, &what); n == 2 && what == e.String() && time.Duration(at*1e9).Round(time.Millisecond) == when {
+		if n, _ := fmt.Sscanf(l, "%g event %s", &at, &what); n == 2 && what == e.String() && time.Duration(at*1e9).Round(time.Millisecond) == when {
 			return
 		}
 	}
-	w.tb.Errorf("%v was not told at %v: %v", e, when, w.of("tell"))
+	w.tb.Errorf("%v was not told at %v: %v", e, when, w.of("event"))
 }
 
 func TestRecoveriesAfterAStormAreSpread(t *testing.T) {

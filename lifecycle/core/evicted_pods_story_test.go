@@ -28,7 +28,7 @@ func TestAnEvictedPodIsKeptForAWhile(t *testing.T) {
 		do     func(w *world) // at 100 s
 		want   []string
 	}{
-		{"and deleted after it", cleaning(), func(w *world) { w.agentEvicts("web") }, []string{"400 clear-pod a web"}},
+		{"and deleted after it", cleaning(), func(w *world) { w.agentEvicts("web") }, []string{"400 delete-evicted-pod a web"}},
 		{"for ever, if nobody says how long", taintMode(), func(w *world) { w.agentEvicts("web") }, nil},
 		{"for ever, if it only failed", cleaning(), func(w *world) {
 			w.changePod("web", 0, func(p *model.Pod) { p.Finished, p.Ready = true, false })
@@ -38,17 +38,17 @@ func TestAnEvictedPodIsKeptForAWhile(t *testing.T) {
 			for after := second; after < 5*minute; after += 20 * second {
 				w.at(100*second+after, func() { w.changePod("web", 0, func(*model.Pod) {}) })
 			}
-		}, []string{"400 clear-pod a web"}},
+		}, []string{"400 delete-evicted-pod a web"}},
 		{"however often the controller fails over", cleaning(), func(w *world) {
 			w.agentEvicts("web")
 			for after := second; after < 5*minute; after += 30 * second {
 				w.at(100*second+after, w.restart)
 			}
-		}, []string{"400 clear-pod a web"}},
+		}, []string{"400 delete-evicted-pod a web"}},
 		{"whatever becomes of its node", cleaning(), func(w *world) {
 			w.agentEvicts("web")
 			w.at(150*second, func() { w.deleteNode("a") })
-		}, []string{"400 clear-pod a web"}},
+		}, []string{"400 delete-evicted-pod a web"}},
 		{"and not deleted if somebody takes the mark away", cleaning(), func(w *world) {
 			w.agentEvicts("web")
 			w.at(399*second, func() { w.changePod("web", 0, func(p *model.Pod) { p.Evicted = nil }) })
@@ -68,7 +68,7 @@ func TestAnEvictedPodIsKeptForAWhile(t *testing.T) {
 			w.agentEvicts("web")
 			w.at(200*second, func() { w.fleet.StopLeading(w.now) })
 			w.at(500*second, func() { w.fleet.Lead(w.now, w.now) })
-		}, []string{"500 clear-pod a web"}},
+		}, []string{"500 delete-evicted-pod a web"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, c.policy)
@@ -78,7 +78,7 @@ func TestAnEvictedPodIsKeptForAWhile(t *testing.T) {
 			w.pod("other", "a")
 			w.at(100*second, func() { c.do(w) })
 			w.run(20 * minute)
-			w.expect("clear-pod", c.want...)
+			w.expect("delete-evicted-pod", c.want...)
 			w.expect("evict cancel")
 		})
 	}
@@ -97,8 +97,8 @@ func TestADeleteThatFailsIsTriedAgainEverMoreSlowly(t *testing.T) {
 		return f
 	}
 	w.run(2 * time.Hour)
-	w.expect("clear-pod", "400 clear-pod a web", "410 clear-pod a web", "430 clear-pod a web", "470 clear-pod a web",
-		"550 clear-pod a web", "710 clear-pod a web", "1030 clear-pod a web", "1630 clear-pod a web")
+	w.expect("delete-evicted-pod", "400 delete-evicted-pod a web", "410 delete-evicted-pod a web", "430 delete-evicted-pod a web", "470 delete-evicted-pod a web",
+		"550 delete-evicted-pod a web", "710 delete-evicted-pod a web", "1030 delete-evicted-pod a web", "1630 delete-evicted-pod a web")
 }
 
 // What is seen while the API server does not answer may be out of date: somebody may
@@ -124,7 +124,7 @@ func TestNoEvictedPodIsDeletedUnseen(t *testing.T) {
 	w.at(495*second, func() { cut = false })
 	w.run(20 * minute)
 	// A live read succeeds at 495 s, and everybody has 40 s after that.
-	w.expect("clear-pod", "535 clear-pod a web", "600 clear-pod a late")
+	w.expect("delete-evicted-pod", "535 delete-evicted-pod a web", "600 delete-evicted-pod a late")
 }
 
 // Who lets the delete wait is told that it is not wanted any more.
@@ -148,7 +148,7 @@ func TestADeleteThatWaitsIsCalledOff(t *testing.T) {
 		w.at(100*second, func() { w.agentEvicts("web") })
 		w.at(402*second, func() { c.happens(w) })
 		w.run(404 * second)
-		w.expect("clear-pod", "400 clear-pod a web")
+		w.expect("delete-evicted-pod", "400 delete-evicted-pod a web")
 		if gone := w.pods["web"] == nil; gone != c.gone {
 			t.Errorf("%s: the pod is gone: %v", name, gone)
 		}

@@ -51,9 +51,9 @@ type Health string
 // The healths.
 const (
 	Healthy     Health = "alive"
-	Suspected   Health = "suspect"   // silent, and the loss is not confirmed
-	Unreachable Health = "dead"      // silent, and the loss is confirmed
-	Recovering  Health = "returning" // heartbeats resumed, but its Ready is still Unknown
+	Suspected   Health = "suspected"   // silent, and the loss is not confirmed
+	Unreachable Health = "unreachable" // silent, and the loss is confirmed
+	Recovering  Health = "recovering"  // heartbeats resumed, but its Ready is still Unknown
 )
 
 // Explain returns the state of a node. It costs as much as one evaluation, and a visit

@@ -182,7 +182,7 @@ func TestEventsOfNodes(t *testing.T) {
 	w.at(10*second, func() { w.ready("a", model.False) })
 	w.at(20*second, func() { w.deleteNode("a") })
 	w.run(30 * second)
-	w.expect("tell", "0 tell a RegisteredNode", "0 tell b RegisteredNode", "10 tell a NodeNotReady", "20 tell a RemovingNode")
+	w.expect("event", "0 event a RegisteredNode", "0 event b RegisteredNode", "10 event a NodeNotReady", "20 event a RemovingNode")
 	if n := w.told[0].Object; n == nil || n.UID != "a@0s" {
 		t.Errorf("RegisteredNode is about %+v", n)
 	}

@@ -93,8 +93,8 @@ func TestWithoutTaintsFailedEvictionsAreRepeated(t *testing.T) {
 	w.at(5*second, func() { w.stop("a") })
 	w.run(600 * second)
 	w.expect("evict", "300 evict a p node-lost", "300.1 evict a p node-lost", "300.3 evict a p node-lost")
-	if n := len(w.of("tell")); n != 4 {
-		t.Errorf("told %v", w.of("tell"))
+	if n := len(w.of("event")); n != 4 {
+		t.Errorf("told %v", w.of("event"))
 	}
 }
 

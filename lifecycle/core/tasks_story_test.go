@@ -31,7 +31,7 @@ func TestWhatADeadAgentLeftIsCleared(t *testing.T) {
 	w.node("a", func(n *model.Node) { n.Pressures = []string{"plimsoll.dev/MemoryStall"} })
 	w.agent("a")
 	w.run(100 * second)
-	w.expect("clear-agent", "40 clear-agent a")
+	w.expect("cleanup-agent", "40 cleanup-agent a")
 }
 
 func TestOvertakenActions(t *testing.T) {

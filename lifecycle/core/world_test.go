@@ -344,7 +344,7 @@ func (w *world) record(a *core.Action) {
 		line("zone %v %v %v", a.Zone.Place, a.Zone.State, a.Zone.Rate)
 	case core.ReportEvent:
 		w.told = append(w.told, *a)
-		line("tell %s %v", a.Node, a.Event)
+		line("event %s %v", a.Node, a.Event)
 	case core.ReadLease, core.CleanUpAgent:
 		line("%v %s", a.Kind, a.Node)
 	default:

@@ -238,7 +238,7 @@ func observed(s *stage) {
 	s.fail(s.run(dead, hollow.Pod("left", 1)), corev1.ConditionTrue)
 	dead.Stop()
 	before := s.versions(dead, pod)
-	for _, decision := range []string{"silence", "taint", "mark-not-ready", "evict", "clear-pod"} {
+	for _, decision := range []string{"mark-unknown", "taint", "mark-not-ready", "evict", "delete-evicted-pod"} {
 		s.poll("it tells of "+decision, func() bool {
 			return watcher.decided(func(l *said) bool {
 				return l.Decision == decision && l.Rehearsed && (l.Node == "seen" || l.Pod == "default/seen")
