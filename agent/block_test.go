@@ -315,10 +315,10 @@ func TestWait_UnconfirmedFallHasItsOwnReason(t *testing.T) {
 	})
 	unconfirmed := 0
 	for _, d := range w.lines(Pending) {
-		if strings.Contains(d.Reason, "not doomed") && d.TimeToExhaustion != nil && *d.TimeToExhaustion <= 500 {
+		if strings.Contains(d.Reason, "not imminent") && d.TimeToExhaustion != nil && *d.TimeToExhaustion <= 500 {
 			t.Errorf("said to be not doomed: %s", d.Reason)
 		}
-		if strings.Contains(d.Reason, "has to confirm") {
+		if strings.Contains(d.Reason, "not confirmed yet") {
 			unconfirmed++
 		}
 	}

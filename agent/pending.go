@@ -15,7 +15,7 @@ const (
 )
 
 // deletedHold is why deleted pods keep a threshold from being acted for.
-const deletedHold = "pods that are being deleted hold what is missing: each is counted on for its grace period, and 30s at most"
+const deletedHold = "pods being deleted hold the shortage: each is waited for during its grace period, at most 30s"
 
 // deletions are the pods that somebody has deleted.
 type deletions struct {

@@ -168,6 +168,9 @@ func (c *Checker) Spend(o *Outcome) {
 
 // LimitReason says in words who is spared, and why; empty if nobody is.
 func (o *Outcome) LimitReason() string {
+	if o.Limit.By == limiter.None {
+		return ""
+	}
 	text := o.Limit.Explain(o.Snapshot.At)
 	if len(o.Ranking) > 0 && !o.LimitBegun { // above a limit each pod is its own fault
 		text += "; no pod behind it exceeds its request and holds all that is missing"

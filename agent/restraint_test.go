@@ -46,7 +46,7 @@ func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
 			}
 			i := slices.IndexFunc(w.told, func(d *Decision) bool { return d.Decision == Ineffective })
 			d := w.told[i]
-			if d.LimitedBy != "ineffective" || len(d.MemoryConsumers) != 1 || d.MemoryConsumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "nobody is evicted for 5m0s") || len(d.Ranking) != 6 {
+			if d.LimitedBy != "ineffective" || len(d.MemoryConsumers) != 1 || d.MemoryConsumers[0].Name != "cgroup daemon" || !strings.Contains(d.Reason, "no pod is evicted for 5m0s") || len(d.Ranking) != 6 {
 				t.Errorf("%+v", d)
 			}
 			if len(w.kept.Reliefs) != 1 || w.kept.Reliefs[0].Futile < 2 {

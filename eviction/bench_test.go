@@ -38,7 +38,7 @@ func TestALookWithNothingToDoAllocatesNothing(t *testing.T) {
 	}
 	for about, s := range map[string]*signals.Snapshot{
 		"regular": calm(signals.Periodic), "extra": calm(signals.Early), "a signal unknown": unknown,
-		"crossed but not doomed": crossed, "soft thresholds in their grace period": waiting,
+		"crossed, exhaustion not imminent": crossed, "soft thresholds in their grace period": waiting,
 	} {
 		m := eviction.New(compile(t, everything()))
 		if v := m.Evaluate(s); v.Target != nil {

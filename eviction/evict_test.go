@@ -264,8 +264,8 @@ func TestExplanationsNameTheFigures(t *testing.T) {
 		{"", "0s memory=90Mi nodefs=5Gi", "memory.available<100Mi: met, available 90Mi"},
 		{"0s memory=1Gi nodefs=900Mi", "20s memory=1Gi nodefs=900Mi", "nodefs.available<1Gi for 1m0s: in grace period, available 900Mi, met for 20s of 1m0s"},
 		{"0s memory=90Mi@0s nodefs=5Gi", "10s memory=90Mi@0s nodefs=5Gi", "memory.available<100Mi: no new sample, available 90Mi"},
-		{"0s memory=91Mi nodefs=5Gi", "10s! memory=90Mi", "memory.available<100Mi: crossed but not doomed, available 90Mi, lasts 15m0s at the present rate"},
-		{"0s memory=90Mi nodefs=5Gi", "10s! memory=91Mi", "memory.available<100Mi: crossed but not doomed, available 91Mi, not falling"},
+		{"0s memory=91Mi nodefs=5Gi", "10s! memory=90Mi", "memory.available<100Mi: crossed, exhaustion not imminent, available 90Mi, exhausted in 15m0s at the present rate"},
+		{"0s memory=90Mi nodefs=5Gi", "10s! memory=91Mi", "memory.available<100Mi: crossed, exhaustion not imminent, available 91Mi, not falling"},
 	} {
 		teller := &teller{policy: policy, machine: eviction.New(policy)}
 		for _, line := range []string{tc.before, tc.look} {

@@ -40,8 +40,8 @@ const (
 )
 
 func (r Reason) String() string {
-	return [...]string{"nothing met", "extra looks are off", "crossed but not doomed",
-		"crossed and doomed, which the next look has to confirm", "in grace period", "no new sample", "met"}[r]
+	return [...]string{"nothing met", "early evictions are off", "crossed, exhaustion not imminent",
+		"crossed, imminent exhaustion not confirmed yet", "in grace period", "no new sample", "met"}[r]
 }
 
 // Explain writes the reason as a sentence with its figures.
@@ -57,7 +57,7 @@ func (m *Machine) Explain(v *Verdict, s *signals.Snapshot) string {
 		text += fmt.Sprintf(", met for %s of %s", s.At.Sub(m.firstObserved[v.about]), t.Grace)
 	case NotImminent, Unconfirmed:
 		if lasts, falling := s.Rates[t.Signal].TimeToExhaustion(o.Headroom()); falling {
-			text += fmt.Sprintf(", lasts %s at the present rate", lasts.Round(time.Millisecond))
+			text += fmt.Sprintf(", exhausted in %s at the present rate", lasts.Round(time.Millisecond))
 		} else {
 			text += ", not falling"
 		}

@@ -98,7 +98,7 @@ func TestTextTellsTheStory(t *testing.T) {
 	_, text := run(t, data)
 	for _, want := range []string{
 		"thresholds: memory.available<100Mi",
-		"6.2s  (extra look) memory.available 40Mi of 4Gi   [MemoryPressure]",
+		"6.2s  (early check) memory.available 40Mi of 4Gi   [MemoryPressure]",
 		"1. default/leak", "uses 1184Mi, 1056Mi above its request, priority 0",
 		"2. default/steady", "uses 1900Mi, within its request of 2Gi",
 		"EVICT default/leak for memory.available, grace period 1s",

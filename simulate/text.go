@@ -47,7 +47,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	var b strings.Builder
 	kind := ""
 	if step.Kind == signals.Early {
-		kind = "(extra look) "
+		kind = "(early check) "
 	}
 	if step.Restart {
 		kind += "(agent restarted) "
@@ -62,7 +62,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 		say("%s", m.Explain(&o.Verdict, o.Snapshot))
 	}
 	if len(o.Collected) > 0 {
-		say("reclaim: %s", joined(o.Collected))
+		say("garbage collected: %s", joined(o.Collected))
 	}
 	if o.Recovered {
 		say("recovered: no pod is evicted")
@@ -71,7 +71,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 		say("  %d. %-24s %s", i+1, o.Ranking[i].Pod.Key(), o.Ranking[i].Key.Reason())
 	}
 	if why := o.LimitReason(); why != "" {
-		say("held: %s", why)
+		say("limited: %s", why)
 	}
 	for _, f := range o.Failed {
 		say("could not evict %s: %v", f.Pod.Key(), f.Err)
@@ -82,7 +82,7 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 		say("  %s", strings.TrimSpace(e.Message))
 	case o.Limit.By != limiter.None: // said above
 	case o.Verdict.Target != nil && !o.Recovered:
-		say("nobody can be evicted")
+		say("no pod can be evicted")
 	}
 	return b.String()
 }

@@ -55,11 +55,11 @@ func (h Limit) Explain(now time.Time) string {
 	left := h.Until.Sub(now).Round(time.Millisecond)
 	switch h.By {
 	case Quota:
-		return fmt.Sprintf("%d evictions within an hour, and no more are allowed for namespace %s, which has had its share: none of its pods is evicted for %s", h.N, h.Namespace, left)
+		return fmt.Sprintf("%d evictions within an hour, and namespace %s has used up its share: none of its pods is evicted for %s", h.N, h.Namespace, left)
 	case Ineffective:
-		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, which something outside of pods took: nobody is evicted for %s, unless the pressure is over before", h.N, h.Condition, left)
+		return fmt.Sprintf("the last %d evictions for %s freed less than half of what their pods used, because usage outside of pods grew: no pod is evicted for %s, unless the pressure ends before", h.N, h.Condition, left)
 	case Owner:
-		return fmt.Sprintf("%d pods of its owner were evicted, one after the other: it is spared for %s", h.N, left)
+		return fmt.Sprintf("%d pods of its owner were evicted, one after the other: the pod is spared for %s", h.N, left)
 	}
 	return ""
 }

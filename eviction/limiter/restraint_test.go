@@ -219,9 +219,9 @@ func TestRestraintThatIsAskedAllocatesNothing(t *testing.T) {
 func TestHoldsExplainThemselves(t *testing.T) {
 	for hold, want := range map[limiter.Limit]string{
 		{}: "",
-		{By: limiter.Quota, Namespace: "ns", N: 3, Until: at(time.Minute)}:                             "3 evictions within an hour, and no more are allowed for namespace ns, which has had its share: none of its pods is evicted for 1m0s",
-		{By: limiter.Ineffective, Condition: signals.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, which something outside of pods took: nobody is evicted for 5m0s, unless the pressure is over before",
-		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                         "4 pods of its owner were evicted, one after the other: it is spared for 1m30s",
+		{By: limiter.Quota, Namespace: "ns", N: 3, Until: at(time.Minute)}:                             "3 evictions within an hour, and namespace ns has used up its share: none of its pods is evicted for 1m0s",
+		{By: limiter.Ineffective, Condition: signals.MemoryPressure, N: 2, Until: at(5 * time.Minute)}: "the last 2 evictions for MemoryPressure freed less than half of what their pods used, because usage outside of pods grew: no pod is evicted for 5m0s, unless the pressure ends before",
+		{By: limiter.Owner, N: 4, Until: at(90 * time.Second)}:                                         "4 pods of its owner were evicted, one after the other: the pod is spared for 1m30s",
 	} {
 		if got := hold.Explain(start); got != want {
 			t.Errorf("%q, want %q", got, want)

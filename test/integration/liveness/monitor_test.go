@@ -244,7 +244,7 @@ func (m *monitor) explained(o *agent.Outcome) {
 	told := func(verb agent.Verb) string { return m.lines[string(verb)+" "+t.String()] }
 	switch {
 	case o.Blocked == "no pod could be evicted a moment ago":
-	case o.Blocked != "" && strings.Contains(o.Blocked, "is on its way") && len(m.pending) > 0:
+	case o.Blocked != "" && strings.Contains(o.Blocked, "is still being freed") && len(m.pending) > 0:
 	case o.Blocked != "" && strings.Contains(told(agent.Blocked), o.Blocked):
 	case o.Blocked == "" && o.Limit.By != limiter.None && (o.LimitBegun || strings.Contains(told(agent.Limited), " "+o.Limit.By.String()+" ")):
 	case o.Blocked == "" && o.Limit.By == limiter.None && told(agent.Failed) == t.String():
