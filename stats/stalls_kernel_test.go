@@ -69,8 +69,11 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			until(t, "the pod is at its limit", func() bool { u, err := own.Usage(); return err == nil && u >= 48*mib-mib/2 })
-			first := openStalls(t, box).Since(pods, noon)
-			var later []signals.Stall
+			var first, later []signals.Stall
+			until(t, "the pod is named when it is seen for the first time", func() bool { // reclaim leaves room for a moment, for long where the hog waits for a processor
+				first = openStalls(t, box).Since(pods, noon)
+				return len(first) > 0
+			})
 			at := noon
 			until(t, "the pod is named", func() bool {
 				at = at.Add(10 * time.Second)
