@@ -27,7 +27,7 @@ const (
 // listed beside the loop. The zero value has none.
 //
 // A sandbox that is not known is not spared: to end it with its pod costs at worst
-// the reason in the pod's status (docs/decisions/017), while a container that is
+// the reason in the pod's status (docs/internals/decisions/017), while a container that is
 // taken for a sandbox lives on in a pod that is reported as evicted. So nothing is
 // inferred from what is beside the containers of a status, which may be older than
 // a container's restart, and nothing is kept that the runtime does not list. With
