@@ -21,7 +21,7 @@ func withKubelet(config map[string]any) cluster.Options {
 }
 
 // evictions is how many immediate evictions are tried: a few in every run of the
-// tests, 100 for the figures in docs/performance.md (make bench-evictions).
+// tests, 100 for the figures in docs/internals/measurements.md (make bench-evictions).
 func evictions(t *testing.T) int {
 	text := os.Getenv("EVICTIONS")
 	if text == "" {
