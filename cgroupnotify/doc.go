@@ -26,5 +26,5 @@
 // What is watched, by the kernel's Documentation: usage thresholds and
 // oom_control of version 1 (admin-guide/cgroup-v1/memory.rst); memory.events and
 // memory.events.local of version 2 (admin-guide/cgroup-v2.rst); pressure stall
-// information (accounting/psi.rst). docs/decisions/020 says why these.
+// information (accounting/psi.rst). docs/internals/decisions/020 says why these.
 package cgroupnotify

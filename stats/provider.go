@@ -8,7 +8,7 @@ import (
 
 // A Provider measures what pods use. Whichever is chosen, the same node gives
 // the same ranking; they differ in what they cost, and in how old the figures
-// are (docs/decisions/013). None is safe for concurrent use, and none waits for
+// are (docs/internals/decisions/013). None is safe for concurrent use, and none waits for
 // another program.
 type Provider interface {
 	// Prepare does beforehand what a measurement of these pods will need.

@@ -11,7 +11,7 @@ import (
 )
 
 // mayImport is the architecture: which of our packages a package may import,
-// and why these. docs/design.md draws it. Files ending in _test.go are free,
+// and why these. docs/internals/design.md draws it. Files ending in _test.go are free,
 // except that nothing a core package's tests need makes it less pure.
 var mayImport = map[string]struct {
 	ours []string
@@ -121,22 +121,22 @@ var mayUse = []struct {
 	by     []string
 	why    string
 }{
-	{"google.golang.org/grpc", []string{"internal/cri", "test/harness/cluster"}, "it carries what is asked of the runtime (docs/decisions/012)"},
-	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types end where they come in (docs/decisions/012)"},
+	{"google.golang.org/grpc", []string{"internal/cri", "test/harness/cluster"}, "it carries what is asked of the runtime (docs/internals/decisions/012)"},
+	{"k8s.io/cri-api/", []string{"internal/cri", "test/harness/cluster"}, "its types end where they come in (docs/internals/decisions/012)"},
 	{"golang.org/x/sys/", []string{"agent", "internal/cgroup", "cgroupnotify", "internal/kill", "internal/checkpoint", "stats", "test/"}, "system calls are made where the kernel is spoken to, and nowhere else"},
 	{"golang.org/x/term", []string{"test/demo", "test/"}, "only the demo draws on a terminal"},
 	{"k8s.io/api/", []string{"internal/kube/client", "agent/app", "lifecycle/app", "internal/arming/rollout", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "Kubernetes types are converted at the edge"},
 	{"k8s.io/apimachinery/", []string{"internal/kube/client", "agent/app", "internal/arming/rollout", "agent/config", "internal/options", "internal/strictyaml", "internal/kube/reflector", "lifecycle", "lifecycle/convert", "internal/kube/agentpods", "internal/evict/podstatus", "simulate/cluster", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "simulate", "test/harness/anypods", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "quantities are parsed where users write them, objects read where the server is spoken to; the core has its own numbers"},
-	{"k8s.io/client-go/", []string{"internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package holds the connection to the API server (docs/decisions/016); who writes is handed its client"},
+	{"k8s.io/client-go/", []string{"internal/kube/client", "internal/kube/reflector", "lifecycle", "internal/evict/podstatus", "internal/nodestatus", "internal/kube/slimpods", "internal/doctor/probe", "test/harness/bulk", "test/harness/recorder", "test/bench/lifecycle", "test/harness/cluster", "test/harness/fakeapiserver", "test/harness/hollow"}, "one package holds the connection to the API server (docs/internals/decisions/016); who writes is handed its client"},
 	{"k8s.io/component-helpers/", []string{"internal/kube/agentpods"}, "effective requests are computed once, at the edge"},
 	{"k8s.io/klog/", []string{"internal/process", "internal/kube/reflector", "lifecycle", "test/bench/lifecycle"}, "it is silenced, or goes into the program's own log; nobody logs through it"},
 	{"sigs.k8s.io/", []string{"internal/strictyaml", "test/harness/anypods", "test/harness/cluster"}, "what users write is read in one place"},
-	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it says when manifests changed (docs/decisions/010)"},
+	{"github.com/fsnotify/fsnotify", []string{"agent/app"}, "it says when manifests changed (docs/internals/decisions/010)"},
 	{"github.com/spf13/cobra", []string{"cmd/"}, "the command line is the program's, not its parts'"},
 	{"github.com/spf13/pflag", []string{"internal/options", "agent/config", "lifecycle/config"}, "flags are made from the table of options of each program"},
-	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/decisions/002, 013)"},
-	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/decisions/001)"},
-	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package holds the instruments; the others are handed functions (docs/decisions/019)"},
+	{"github.com/google/cadvisor/", []string{"stats"}, "it tells the machine's facts, and what pods use to whom wants its figures (docs/internals/decisions/002, 013)"},
+	{"github.com/containerd/cgroups/", []string{"internal/cgroup", "test/harness/sandbox"}, "it detects versions and makes sandboxes (docs/internals/decisions/001)"},
+	{"github.com/prometheus/client_golang/", []string{"internal/metrics"}, "one package holds the instruments; the others are handed functions (docs/internals/decisions/019)"},
 	{"github.com/opencontainers/", []string{"test/harness/sandbox"}, "it is the language of that library"},
 }
 
@@ -159,7 +159,7 @@ func TestImportsOfOurOwn(t *testing.T) {
 	for s := range tree.product {
 		rule, listed := mayImport[s.dir]
 		if !listed {
-			t.Errorf("%s: package %s is not in the table of imports: add it with what it may import and why, here and in docs/design.md", s.name, s.dir)
+			t.Errorf("%s: package %s is not in the table of imports: add it with what it may import and why, here and in docs/internals/design.md", s.name, s.dir)
 			continue
 		}
 		for _, p := range s.imports() {
@@ -220,7 +220,7 @@ func checkUse(t *testing.T, s *source, imported string) {
 			return
 		}
 	}
-	t.Errorf("%s imports %s, which is not in the table of foreign packages: add it with who may use it and why, and record the decision in docs/decisions", s.name, imported)
+	t.Errorf("%s imports %s, which is not in the table of foreign packages: add it with who may use it and why, and record the decision in docs/internals/decisions", s.name, imported)
 }
 
 // pureStandard is what the core may use of the standard library: nothing that

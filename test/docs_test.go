@@ -93,22 +93,30 @@ func logWords(file *ast.File) (words []string) {
 // TestTheGuaranteeIsTheOneOfTheCode holds the figures that operators size their
 // thresholds by to the constants.
 func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(loaded(t).root, "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	look, calm, kill := eviction.MinInterval, eviction.RelaxedInterval, eviction.KillTime
+	check, calm, kill := eviction.MinInterval, eviction.RelaxedInterval, eviction.KillTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
-	for _, want := range []string{
-		"no sooner than " + millis(look) + " (" + millis(calm) + " while memory does not fall)",
-		"R × " + millis(kill+look),
-		"fill rate ≤ threshold / " + millis(kill+look),
-		"r × " + millis(eviction.RateWindow+kill+2*calm),
-		"`--early-eviction-horizon` is at least " + millis(kill+look),
+	interval := []string{
+		"no sooner than " + millis(check) + " (" + millis(calm) + " while memory does not fall)",
+		"R × " + millis(kill+check),
 		"(" + millis(eviction.DefaultEarlyEvictionHorizon) + ")",
+	}
+	for page, figures := range map[string][]string{
+		"how-it-decides.md": append([]string{"over the last " + millis(eviction.RateWindow)}, interval...),
+		"guarantees.md": append([]string{
+			"fill rate ≤ threshold / " + millis(kill+check),
+			"r × " + millis(eviction.RateWindow+kill+2*calm),
+			"`--early-eviction-horizon` is at least " + millis(kill+check),
+		}, interval...),
 	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("docs/operations.md does not say %q any more: the constants of eviction/pace.go changed, or the text did; thresholds are sized by it", want)
+		content, err := os.ReadFile(filepath.Join(loaded(t).root, "docs", "explanation", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(string(content)), " ")
+		for _, want := range figures {
+			if !strings.Contains(text, want) {
+				t.Errorf("docs/explanation/%s lacks %q: the constants of eviction/pace.go changed, or the text did; thresholds are sized by it", page, want)
+			}
 		}
 	}
 }

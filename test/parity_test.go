@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	parity       = "docs/parity.md"
+	parity       = "docs/internals/parity.md"
 	outOfScope   = "out of scope"
 	fewestWorlds = 1000
 )
@@ -92,7 +92,7 @@ func TestEveryInvariantIsHeldInEnoughClusters(t *testing.T) {
 	}
 }
 
-// A parityDocument is docs/parity.md, and the tests that it speaks of.
+// A parityDocument is docs/internals/parity.md, and the tests that it speaks of.
 type parityDocument struct {
 	*testing.T
 	tree  *tree

@@ -27,7 +27,7 @@ const (
 // value has none.
 //
 // A sandbox that is not known is not spared. To end it with its pod costs at worst the
-// reason in the pod's status (docs/decisions/017), while a container that is mistaken for a
+// reason in the pod's status (docs/internals/decisions/017), while a container that is mistaken for a
 // sandbox would run on in a pod that is reported as evicted. So nothing is inferred from a
 // status, which may be older than a container's restart, and a sandbox that the runtime no
 // longer lists is dropped. With CRI-O's drop_infra_ctr there is no cgroup of that ID, and

@@ -147,7 +147,9 @@ func (e *Eviction) Update(now time.Time) {
 func (e *Eviction) Deadline() time.Time { return e.deadline }
 
 // Reason explains why no other pod is chosen meanwhile.
-func (e *Eviction) Reason() string { return "memory or disk space of " + e.Of.Pod.Key() + " is still being freed" }
+func (e *Eviction) Reason() string {
+	return "memory or disk space of " + e.Of.Pod.Key() + " is still being freed"
+}
 
 // Holds reports whether the eviction keeps a threshold from being acted for: one of the
 // same condition, and every soft one until what a soft eviction frees is back, since

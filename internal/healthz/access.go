@@ -157,7 +157,7 @@ func (a *Access) remember(q question, authenticated, allowed bool, now time.Time
 // refusals are the texts of what [Access.status] returns.
 var refusals = map[int]string{
 	http.StatusUnauthorized:       "a valid bearer token is needed",
-	http.StatusForbidden:          "this token has no right to get this path: see docs/security.md",
+	http.StatusForbidden:          "this token has no right to get this path: see docs/explanation/security.md",
 	http.StatusTooManyRequests:    "too many new tokens: try again later",
 	http.StatusServiceUnavailable: "the API server does not answer: the token can not be reviewed",
 }

@@ -22,7 +22,7 @@ type Target struct {
 	// Spare are the directories right in the pod's whose processes are left alone.
 	// They hold next to nothing, and are the runtime's to stop: the pod's sandbox,
 	// since a kubelet that finds a pod without it while a container still dies
-	// forgets why the pod was evicted (docs/decisions/017), and what a runtime
+	// forgets why the pod was evicted (docs/internals/decisions/017), and what a runtime
 	// watches containers with, see [cgroup.Container.Watches].
 	Spare []string
 }

@@ -10,7 +10,7 @@ import (
 
 // BenchmarkList lists the 52 processes of a pod with two containers, as a kill
 // does several times: with this package, and with containerd's library
-// (docs/decisions/003-own-kill.md).
+// (docs/internals/decisions/003-own-kill.md).
 func BenchmarkList(b *testing.B) {
 	s := newStage(b)
 	if s.tree.Version != cgroup.V1 {

@@ -29,15 +29,15 @@ var dipRates = []int{20, 50, 100}
 var falseAlarms = []falseAlarm{
 	{name: "dips of 2 s, 40-60 MiB below the threshold, at 20, 50, 100 MiB/s", runs: func(o options) int { return o.dips },
 		prime: "fill 380MiB", does: dip, sees: true, args: []string{trial.NoRegularLook}},
-	{name: "page-cache streams of 1 GiB, written and read, regular looks every 100 ms", runs: func(o options) int { return max(o.dips/20, 1) },
+	{name: "page-cache streams of 1 GiB, written and read, periodic checks every 100 ms", runs: func(o options) int { return max(o.dips/20, 1) },
 		prime: "fill 50MiB", does: stream, args: []string{"--monitoring-period=100ms"}},
-	{name: "thrashing for 10 s at the pod's own limit of 64 MiB on a free node, regular looks every 100 ms", runs: func(o options) int { return max(o.dips/20, 1) },
+	{name: "thrashing for 10 s at the pod's own limit of 64 MiB on a free node, periodic checks every 100 ms", runs: func(o options) int { return max(o.dips/20, 1) },
 		prime: "fill 16MiB", does: thrash, limit: 64 * mib, args: []string{"--monitoring-period=100ms"}},
 }
 
 // alarms runs what must not lead to an eviction.
 func alarms(ctx context.Context, o options) error {
-	fmt.Printf("\n## No false alarm: node of 512 MiB, memory.available<100Mi\n\n| what | runs | seen and waited for | evictions, tried ones too | kernel OOM kills |\n|---|---|---|---|---|\n")
+	fmt.Printf("\n## No false alarm: node of 512 MiB, memory.available<100Mi\n\n| what | runs | observed without eviction | evictions, attempts included | kernel OOM kills |\n|---|---|---|---|---|\n")
 	for _, f := range falseAlarms {
 		var waits, evictions, ooms int64
 		for i := range f.runs(o) {

@@ -23,13 +23,13 @@ var modes = []struct {
 	args []string
 }{
 	{"Plimsoll", nil},
-	{"10 s looks only", []string{"--early-eviction=never"}},
+	{"10 s checks only", []string{"--early-eviction=never"}},
 }
 
 // fills races hogs of every rate against the agent in every mode.
 func fills(ctx context.Context, o options) error {
 	fmt.Printf("\n## Fills: node of 1 GiB, memory.available<100Mi, %d runs a row\n\n", o.runs)
-	fmt.Println("| rate | mode | rate reached, MiB/s: median (most) | saved | kernel OOM kills | acted at a regular look | crossing to killed, median (max) | look to killed, median | early |")
+	fmt.Println("| rate | mode | rate reached, MiB/s: median (most) | saved | kernel OOM kills | evicted by a periodic check | crossing to killed, median (max) | check to killed, median | early |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, rate := range o.rates {
 		for _, mode := range modes {

@@ -1,6 +1,6 @@
 // Command bench measures the agent against real processes on this machine: who
 // wins the race for memory, what is no alarm, and what watching costs. It
-// prints the tables of docs/performance.md.
+// prints the tables of docs/internals/measurements.md.
 package main
 
 import (

@@ -27,7 +27,7 @@ var columns = []struct {
 		return span(each(rs, func(r *result) *float64 { return r.ToNotified }), "%.2f")
 	}},
 	{"SIGKILL after that", func(rs []result) string { return span(each(rs, afterNotified), "%.2f") }},
-	{"look to SIGKILL", func(rs []result) string {
+	{"check to SIGKILL", func(rs []result) string {
 		return span(each(rs, func(r *result) *float64 { return r.LookToSignal }), "%.2f")
 	}},
 	{"least left, MiB: median (least)", func(rs []result) string { return minLeft(rs) }},
@@ -74,7 +74,7 @@ func explain(to io.Writer, losses []result) {
 	if len(losses) == 0 {
 		return
 	}
-	fmt.Fprintf(to, "\n| lost | memory lasted from the crossing, ms | look after the crossing | look to SIGKILL | SIGKILL after the crossing |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(to, "\n| lost | memory lasted from the crossing, ms | check after the crossing | check to SIGKILL | SIGKILL after the crossing |\n|---|---|---|---|---|\n")
 	for _, r := range losses {
 		fmt.Fprintf(to, "| %s at %s (%.0f MiB/s), %s | %s | %s | %s | %s |\n", r.Mode, rateName(r.Asked), r.Reached, r.Outcome,
 			orDash(r.ToExhausted), orDash(r.ToLook), orDash(r.LookToSignal), orDash(r.ToSignal))

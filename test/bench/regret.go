@@ -24,7 +24,7 @@ func regret(ctx context.Context, o options) error {
 	begin := time.Now()
 	rows, gap, err := r.Run(ctx)
 	fmt.Printf("\n## No regret: node of %d MiB, memory.available<100Mi, seed %d, %s\n\n", regretLimit/mib, o.seed, time.Since(begin).Round(time.Second))
-	fmt.Println("| workload | steps | of them beyond the limit | under the line | time under it | least left, MiB (without page cache) | evictions by a look every 10 s | by an extra look | kernel OOM kills | regrets |")
+	fmt.Println("| workload | steps | of them beyond the limit | below the threshold | time below it | least left, MiB (without page cache) | evicted by a periodic check | by an early check | kernel OOM kills | regrets |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	var all, brink trial.Row
 	for _, row := range rows {

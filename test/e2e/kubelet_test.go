@@ -21,7 +21,7 @@ func withKubelet(config map[string]any) cluster.Options {
 }
 
 // evictions is how many immediate evictions are tried: a few in every run of the
-// tests, 100 for the figures in docs/performance.md (make bench-evictions).
+// tests, 100 for the figures in docs/internals/measurements.md (make bench-evictions).
 func evictions(t *testing.T) int {
 	text := os.Getenv("EVICTIONS")
 	if text == "" {
@@ -43,7 +43,7 @@ func always(name string) *corev1.Pod {
 
 // ahead is how many pods run before the first is evicted. A kubelet that
 // synchronises a pod between its status and its death forgets the reason
-// (docs/decisions/017), which it does within its first seconds above all.
+// (docs/internals/decisions/017), which it does within its first seconds above all.
 const ahead = 8
 
 // Told first and killed at once, a pod is evicted for good: phase, reason and

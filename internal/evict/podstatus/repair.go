@@ -8,7 +8,7 @@ import (
 )
 
 // Between two repairs of one pod, doubling: a kubelet that knows no reason repeats
-// its status every 10 s, and only an admission policy ends that (docs/decisions/017).
+// its status every 10 s, and only an admission policy ends that (docs/internals/decisions/017).
 const (
 	minRepair = time.Second
 	maxRepair = time.Hour

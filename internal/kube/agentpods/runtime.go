@@ -11,7 +11,7 @@ import (
 // FromRuntime makes pods of what the container runtime says: one for each pod
 // with a ready sandbox or a running container, in order of namespace and name.
 // It serves while no API server has told better, so what is not known counts in
-// favour of the pod (docs/decisions/016):
+// favour of the pod (docs/internals/decisions/016):
 //
 //   - A static pod is known by the annotation that its sandbox has from the
 //     kubelet, and protected.

@@ -1,7 +1,7 @@
 // Command lifecycle measures the controller beside Kubernetes' own node lifecycle
 // and taint eviction controllers, each in a process of its own before the same
 // made-up cluster (test/harness/fakeapiserver), and then alone before one that has thirty times
-// the nodes that Kubernetes supports. It prints the tables of docs/performance.md.
+// the nodes that Kubernetes supports. It prints the tables of docs/internals/measurements.md.
 //
 // Beside each other: every contender is measured whole, and once more with
 // nothing behind the code that takes objects in. For upstream that is its shared

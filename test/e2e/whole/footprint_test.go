@@ -17,7 +17,7 @@ import (
 
 // BenchmarkFootprint measures what agent and controller cost as pods, idle and
 // under pressure, for as long as FOOTPRINT says each, ten minutes if it says
-// nothing: the figures in docs/performance.md.
+// nothing: the figures in docs/internals/measurements.md.
 func BenchmarkFootprint(t *testing.B) {
 	period := 10 * time.Minute
 	if text := os.Getenv("FOOTPRINT"); text != "" {

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manual is docs/security.md.
+// manual is docs/explanation/security.md.
 func manual(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "security.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "explanation", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,15 +38,15 @@ func TestTheManualHasEveryRight(t *testing.T) {
 		row := fmt.Sprintf("| %s | `%s`%s: %s | ", r.file, r.resource, place, r.verbs)
 		_, bound, found := strings.Cut(text, row)
 		if !found {
-			t.Errorf("docs/security.md has no row %q: say what binds the right, and what is lost without it", row)
+			t.Errorf("docs/explanation/security.md has no row %q: say what binds the right, and what is lost without it", row)
 			continue
 		}
 		if written, said := bounded(r), strings.HasPrefix(bound, "policy:"); written != said {
-			t.Errorf("docs/security.md, %q: bound by the policy is %t, but the text says: %.60s…", row, written, bound)
+			t.Errorf("docs/explanation/security.md, %q: bound by the policy is %t, but the text says: %.60s…", row, written, bound)
 		}
 	}
 	if rows := strings.Count(text, ".yaml | `"); rows != len(contract) {
-		t.Errorf("docs/security.md has %d rows for %d rights", rows, len(contract))
+		t.Errorf("docs/explanation/security.md has %d rows for %d rights", rows, len(contract))
 	}
 }
 
@@ -85,7 +85,7 @@ func rows(t *testing.T, heading string) (found []string) {
 	t.Helper()
 	_, table, is := strings.Cut(manual(t), "\n| "+heading+" |")
 	if !is {
-		t.Fatalf("docs/security.md has no table %q", heading)
+		t.Fatalf("docs/explanation/security.md has no table %q", heading)
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (writable|read-only)?").FindAllStringSubmatch(table, -1) {
@@ -99,7 +99,7 @@ func rows(t *testing.T, heading string) (found []string) {
 func TestTheManualHasEveryCapabilityAndMount(t *testing.T) {
 	spec := daemonSet(t)
 	if len(spec.Containers) != 1 || spec.HostNetwork || spec.HostIPC {
-		t.Fatalf("docs/security.md tells of one container without the host's network and IPC: %+v", spec)
+		t.Fatalf("docs/explanation/security.md tells of one container without the host's network and IPC: %+v", spec)
 	}
 	agent := spec.Containers[0]
 	var capabilities []string
@@ -108,13 +108,13 @@ func TestTheManualHasEveryCapabilityAndMount(t *testing.T) {
 	}
 	slices.Sort(capabilities)
 	if diff := cmp.Diff(capabilities, rows(t, "capability")); diff != "" {
-		t.Errorf("docs/security.md, capabilities (-manifest +manual):\n%s", diff)
+		t.Errorf("docs/explanation/security.md, capabilities (-manifest +manual):\n%s", diff)
 	}
 	if drop := agent.SecurityContext.Capabilities.Drop; !slices.Equal(drop, []corev1.Capability{"ALL"}) || *agent.SecurityContext.AllowPrivilegeEscalation || !*agent.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("docs/security.md says that all other capabilities are dropped, privileges can not be gained, and the root file system is read-only: %+v", agent.SecurityContext)
+		t.Errorf("docs/explanation/security.md says that all other capabilities are dropped, privileges can not be gained, and the root file system is read-only: %+v", agent.SecurityContext)
 	}
 	if diff := cmp.Diff(mounts(spec), rows(t, "mount")); diff != "" {
-		t.Errorf("docs/security.md, mounts of the host (-manifest +manual):\n%s", diff)
+		t.Errorf("docs/explanation/security.md, mounts of the host (-manifest +manual):\n%s", diff)
 	}
 }
 

@@ -23,7 +23,7 @@ type write struct {
 	do func(ctx context.Context, client kubernetes.Interface, own, at *place)
 	// before makes the place such that there is something to write.
 	before func(*place)
-	// exception: it can not be bound to a node, which docs/security.md says.
+	// exception: it can not be bound to a node, which docs/explanation/security.md says.
 	exception bool
 }
 
