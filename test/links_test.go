@@ -143,6 +143,23 @@ func withoutCode(text string) string {
 	return kept.String()
 }
 
+// listedFolders are the folders of documents of which docs/README.md lists every page.
+var listedFolders = []string{"docs/tutorials", "docs/how-to", "docs/reference", "docs/explanation", "docs/internals"}
+
+func TestMap_ListsEveryPage(t *testing.T) {
+	tree := loaded(t)
+	text, err := os.ReadFile(filepath.Join(tree.root, "docs", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tree.tracked(t) {
+		page := strings.TrimPrefix(name, "docs/")
+		if slices.Contains(listedFolders, path.Dir(name)) && path.Ext(name) == ".md" && !strings.Contains(string(text), "]("+page+")") {
+			t.Errorf("docs/README.md does not list %s: add it, for the task that it serves", page)
+		}
+	}
+}
+
 func TestAnchors_OfHeadings(t *testing.T) {
 	text := "# What is `--mode`?\n\n## [Node](node.md) & pod\n\n```\n# no heading\n```\n\n#tag\n\n## Limits\n\n### Limits\n"
 	want := []string{"what-is---mode", "node--pod", "limits", "limits-1"}
