@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"go/ast"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,24 +13,6 @@ import (
 
 	"plimsoll.dev/plimsoll/eviction"
 )
-
-// link is a Markdown link to a place in the repository, its anchor left out.
-var link = regexp.MustCompile(`\]\(([^)#\s:]+)(#[^)\s]*)?\)`)
-
-func TestLinksLeadSomewhere(t *testing.T) {
-	tree := loaded(t)
-	for _, name := range tree.tracked(t) {
-		text, err := os.ReadFile(filepath.Join(tree.root, name))
-		if err != nil || path.Ext(name) != ".md" {
-			continue
-		}
-		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(tree.root, path.Dir(name), found[1])); err != nil {
-				t.Errorf("%s: the link to %s leads nowhere: mend it, or write what it promises", name, found[1])
-			}
-		}
-	}
-}
 
 // TestTheDecisionLogIsDocumented reads keys and verbs from the source, so that
 // none is added without a word for the operator.
