@@ -12,9 +12,9 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md instead of comparing it")
+var update = flag.Bool("update", false, "write docs/reference/configuration.md instead of comparing it")
 
-// configurationHead is the beginning of docs/configuration.md.
+// configurationHead is the beginning of docs/reference/configuration.md.
 const configurationHead = "# Configuration\n" + `
 <!-- Made from the tables of options by go test ./test -run TestReference -update: do not edit. -->
 
@@ -24,10 +24,10 @@ reported at once, and a configuration with faults is not used in part.
 
 `
 
-// TestReference_IsUpToDate holds docs/configuration.md to the tables of options. With
+// TestReference_IsUpToDate holds docs/reference/configuration.md to the tables of options. With
 // -update it writes the file.
 func TestReference_IsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "docs", "configuration.md")
+	path := filepath.Join("..", "docs", "reference", "configuration.md")
 	want := configurationHead + agentconfig.Reference() + "\n" + controllerconfig.Reference()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -36,7 +36,7 @@ func TestReference_IsUpToDate(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
-		t.Errorf("docs/configuration.md differs from the tables of options (%v): run make docs", err)
+		t.Errorf("docs/reference/configuration.md differs from the tables of options (%v): run make docs", err)
 	}
 	for _, field := range slices.Concat(agentconfig.Fields(), controllerconfig.Fields()) {
 		if !strings.Contains(want, "`"+field+"`") {

@@ -2,7 +2,7 @@ package config
 
 import "plimsoll.dev/plimsoll/internal/options"
 
-// Reference returns the chapter on the agent of docs/configuration.md.
+// Reference returns the chapter on the agent of docs/reference/configuration.md.
 func Reference() string {
 	return `## The agent
 

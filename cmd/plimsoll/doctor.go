@@ -37,7 +37,7 @@ func doctorCommand() *cobra.Command {
 programs that evict, the API server and the agent's rights there, for an agent
 with the same --config and flags. With --cluster it looks at a cluster from
 outside: agents, lifecycle controllers, admission policies. It changes nothing
-and takes no longer than 10 s. docs/doctor.md has a table of all findings.
+and takes no longer than 10 s. docs/reference/findings.md has a table of all findings.
 
 Exit status: 0 nothing worse than warnings, 1 not everything could be looked at,
 2 invalid flags or configuration, 3 errors were found.`,

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reference is docs/metrics.md, made from the tables of metrics so that it can
+// Reference is docs/reference/metrics.md, made from the tables of metrics so that it can
 // not drift from the program.
 func Reference() string {
 	var b strings.Builder
@@ -14,12 +14,12 @@ func Reference() string {
 <!-- Made from the tables in metrics by go test ./internal/metrics -update: do not edit. -->
 
 Served as text under ` + "`/metrics`" + `, beyond loopback to tokens with a right
-([operations.md](operations.md#reading-metrics)). Durations are in seconds. Besides there are the usual
+([operations.md](../operations.md#reading-metrics)). Durations are in seconds. Besides there are the usual
 ` + "`go_*` and `process_*`" + ` metrics of the own process.
 
 ## The agent
 
-[operations.md](operations.md#endpoints-and-metrics) says where they are served. Where a metric means what one of the
+[operations.md](../operations.md#endpoints-and-metrics) says where they are served. Where a metric means what one of the
 kubelet's means it has that name behind our prefix, the same labels and the same buckets. No label holds the name of a
 pod or an image: the decision log does.
 
@@ -31,7 +31,7 @@ first eviction. Signals have series if they have a threshold, and while they are
 
 ## The controller
 
-[controller.md](controller.md#what-to-watch) says what to watch. What Kubernetes' own controllers count has their names,
+[controller.md](../controller.md#what-to-watch) says what to watch. What Kubernetes' own controllers count has their names,
 types and buckets, so that dashboards and alerts go on working; the zone is written region/zone. No label holds the name
 of a node or a pod.
 

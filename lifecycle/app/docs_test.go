@@ -24,7 +24,7 @@ func TestDocs_DescribeController(t *testing.T) {
 		}
 		return string(text)
 	}
-	text, metrics := read("controller.md"), read("metrics.md")
+	text, metrics := read("controller.md"), read("reference/metrics.md")
 	words := append(keys(lifecycle.Decision{}), keys(explanation{})...)
 	for _, word := range append(words, lifecycle.Decisions()...) {
 		if !strings.Contains(text, "`"+word+"`") {

@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/options"
 )
 
-// Reference returns the chapter on the controller of docs/configuration.md.
+// Reference returns the chapter on the controller of docs/reference/configuration.md.
 func Reference() string {
 	return `## The controller
 

@@ -43,7 +43,7 @@ func alerts(t *testing.T) map[string]map[string]any {
 // TestAlerts: every alert is on metrics that there are, leads to a place in the
 // documentation that there is, and those that it calls worth one are there.
 func TestAlerts(t *testing.T) {
-	known := text(t, filepath.Join(docs, "metrics.md"))
+	known := text(t, filepath.Join(docs, "reference", "metrics.md"))
 	var expressions strings.Builder
 	all := alerts(t)
 	for name, rule := range all {
