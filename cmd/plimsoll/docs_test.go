@@ -26,7 +26,7 @@ var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-
 var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
 	overwrite prefix previous selector server serviceaccount tail user
-	force-conflicts sort-by
+	force-conflicts sort-by field-selector
 	api-versions create-namespace install no-hooks reset-then-reuse-values set
 	config-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now`)
@@ -78,21 +78,26 @@ var inThePod = regexp.MustCompile(`exec POD -- /plimsoll ([a-z]+)`)
 // The endpoints are behind tokens and a NetworkPolicy, and nodes have no plimsoll of
 // their own: a runbook's commands run in the pod.
 func TestRunbooks_AskInThePod(t *testing.T) {
-	text := operatorTexts(t)["docs/runbooks.md"]
+	text := ""
+	for name, page := range operatorTexts(t) {
+		if strings.HasPrefix(name, "docs/runbooks/") {
+			text += page
+		}
+	}
 	for _, words := range []string{"curl", "/readyz", "`plimsoll arm --local`"} {
 		if strings.Contains(text, words) {
-			t.Errorf("docs/runbooks.md has %s: use kubectl exec POD -- /plimsoll", words)
+			t.Errorf("docs/runbooks has %s: use kubectl exec POD -- /plimsoll", words)
 		}
 	}
 	var commands []string
 	for _, found := range inThePod.FindAllStringSubmatch(text, -1) {
 		if c, _, err := rootCommand().Find(found[1:]); err != nil || c.Name() != found[1] {
-			t.Errorf("docs/runbooks.md has %s, which is no command: %v", found[0], err)
+			t.Errorf("docs/runbooks has %s, which is no command: %v", found[0], err)
 		}
 		commands = append(commands, found[1])
 	}
 	if !slices.Contains(commands, "health") || !slices.Contains(commands, "arm") {
-		t.Errorf("docs/runbooks.md has the commands %v alone", commands)
+		t.Errorf("docs/runbooks has the commands %v alone", commands)
 	}
 }
 
