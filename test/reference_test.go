@@ -18,9 +18,9 @@ var update = flag.Bool("update", false, "write docs/reference/configuration.md i
 const configurationHead = "# Configuration\n" + `
 <!-- Made from the tables of options by go test ./test -run TestReference -update: do not edit. -->
 
-Every option can be given as a flag or as a field of the file named by ` + "`--config`" + `. A flag wins over the
-file, the file over the default; a map or a list given as a flag replaces the file's whole one. All faults are
-reported at once, and a configuration with faults is not used in part.
+Every option is a flag and a field of the file named by ` + "`--config`" + `. A flag overrides the file, and the
+file overrides the default. A map or a list given as a flag replaces the whole one of the file. All errors are
+reported at once, and a configuration with errors is not used in part. ` + "`plimsoll config check FILE`" + ` checks a file.
 
 `
 
