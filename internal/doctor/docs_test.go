@@ -29,8 +29,8 @@ func written(codes []doctor.Code) []byte {
 	return b.Bytes()
 }
 
-// TestEveryCodeIsDocumented holds the tables of docs/reference/findings.md to those of the code.
-func TestEveryCodeIsDocumented(t *testing.T) {
+// TestReference_FindingsAreUpToDate holds the tables of docs/reference/findings.md to those of the code.
+func TestReference_FindingsAreUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "reference", "findings.md")
 	text, err := os.ReadFile(path)
 	if err != nil {

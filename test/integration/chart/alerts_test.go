@@ -61,9 +61,9 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s: its runbook is %v", name, url)
 		}
 	}
-	for _, worth := range row.FindAllStringSubmatch(text(t, filepath.Join(docs, "operations.md")), -1) {
+	for _, worth := range row.FindAllStringSubmatch(text(t, filepath.Join(docs, "how-to", "monitor.md")), -1) {
 		if strings.ContainsAny(worth[1], ">=") && !strings.Contains(expressions.String(), worth[1]) {
-			t.Errorf("no alert for %s, which docs/operations.md calls worth one", worth[1])
+			t.Errorf("no alert for %s, which docs/how-to/monitor.md lists", worth[1])
 		}
 	}
 	checkRunbooks(t, all)
