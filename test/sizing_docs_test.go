@@ -22,7 +22,7 @@ func TestSizing_UsesTheConstants(t *testing.T) {
 	least, kill := eviction.ShortestInterval, eviction.KillTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 	wants := []string{
-		"within " + millis(kill) + " of the check that decides it, and checks come at least every " + millis(least) + " near",
+		"within " + millis(kill) + " of the check that decides it. Near the threshold, checks come every " + millis(least) + " while memory falls",
 		"fill rate ≤ threshold / " + millis(kill+least),
 		"compute rate × " + millis(kill+least),
 		"r × " + millis(eviction.RateWindow+kill+2*eviction.CalmInterval),
