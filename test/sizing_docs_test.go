@@ -19,14 +19,14 @@ func TestSizing_UsesTheConstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	least, kill := eviction.ShortestInterval, eviction.KillTime
+	least, kill := eviction.MinInterval, eviction.KillTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 	wants := []string{
 		"within " + millis(kill) + " of the check that decides it. Near the threshold, checks come every " + millis(least) + " while memory falls",
 		"fill rate ≤ threshold / " + millis(kill+least),
 		"compute rate × " + millis(kill+least),
-		"r × " + millis(eviction.RateWindow+kill+2*eviction.CalmInterval),
-		"`--early-eviction-horizon` is at least " + millis(kill+least) + ". The default is " + millis(eviction.DefaultReactionReserve),
+		"r × " + millis(eviction.RateWindow+kill+2*eviction.RelaxedInterval),
+		"`--early-eviction-horizon` is at least " + millis(kill+least) + ". The default is " + millis(eviction.DefaultEarlyEvictionHorizon),
 	}
 	for _, mebibytes := range []float64{50, 100, 250, 500} {
 		rate := mebibytes / 1024 / (kill + least).Seconds()

@@ -24,6 +24,9 @@ SIGINT end the agent; the pods stay as they are.`,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags override it")
-	cmd.RunE = untilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) }, runAgent)
+	cmd.RunE = runUntilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) },
+		func(ctx context.Context, c *config.Agent, out io.Writer) error {
+			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
+		})
 	return cmd
 }

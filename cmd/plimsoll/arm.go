@@ -21,16 +21,16 @@ type armingCommand struct {
 }
 
 var armingCommands = map[string]armingCommand{
-	"arm": {arming.Arm, "armed", disarmFile.take, "Arm agents: of named nodes, of all nodes, or of this node",
+	"arm": {arming.Arm, true, "Arm agents: of named nodes, of all nodes, or of this node",
 		`Says "armed" to agents, and waits until their leases say that they are. An agent
 whose doctor has found an error refuses, unless the finding is accepted; it arms
 itself as soon as the finding is gone. With --local the disarm file of this node
 is removed, and whatever the cluster and the flags say holds again.`, 30 * time.Second},
-	"disarm": {arming.Disarm, "disarmed", func(f disarmFile) error { return f.put("by plimsoll disarm") }, "Disarm agents: they only report their decisions",
+	"disarm": {arming.Disarm, true, "Disarm agents: they only report their decisions",
 		`Says "disarmed" to agents, and waits until their leases say that they are, which
 takes less than a second. With --local it needs no API server: the disarm file
 of this node is made, which is stronger than any word but "leaving".`, 30 * time.Second},
-	"leave": {arming.Leave, "left", nil, "Withdraw everything that agents wrote, before they are removed",
+	"leave": {arming.Leave, false, "Withdraw everything that agents wrote, before they are removed",
 		`Says "leaving" to agents: they are disarmed, take their conditions, taints and
 requests back, and remove their files. Waits until their leases say that they
 have left.`, time.Minute},
@@ -63,18 +63,18 @@ func newArmingCommand(name string) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.all, "all", false, "apply to all nodes")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: the files of KUBECONFIG, ~/.kube/config, or the service account of the pod")
-	f.StringVar(&o.namespace, "namespace", nodestatus.HeartbeatNamespace, "namespace of the agents' leases and of the ConfigMap "+arming.ConfigMap)
-	f.DurationVar(&o.timeout, "timeout", o.patience, "maximum time to wait for the agents")
-	if o.local != nil {
-		f.BoolVar(&o.here, "local", false, "apply to this node by its disarm file; needs no API server")
-		f.StringVar(&o.file, "disarm-file", config.NewAgent().DisarmFile, "the agent's --disarm-file, with --local")
+	f.BoolVar(&r.All, "all", false, "apply to all nodes")
+	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: the files of KUBECONFIG, ~/.kube/config, or the service account of the pod")
+	f.StringVar(&r.Namespace, "namespace", nodestatus.HeartbeatNamespace, "namespace of the agents' leases and of the ConfigMap "+arming.ConfigMap)
+	f.DurationVar(&r.Timeout, "timeout", c.timeout, "maximum time to wait for the agents")
+	if c.local {
+		f.BoolVar(&here, "local", false, "apply to this node by its disarm file; needs no API server")
+		f.StringVar(&file, "disarm-file", config.NewAgent().DisarmFile, "the agent's --disarm-file, with --local")
 	}
 	if c.setting == arming.Leave {
 		f.BoolVar(&r.AllowNone, "allow-none", false, "with --all: exit with status 0 if no agent has a lease")
 	}
-	if o.word == arming.Arm {
+	if c.setting == arming.Arm {
 		f.StringVar(&accepted, "accept-findings", "", "codes of findings to accept, separated by commas; they replace those accepted before")
 	}
 	return cmd

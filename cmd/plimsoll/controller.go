@@ -24,6 +24,9 @@ error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags override it")
-	cmd.RunE = untilSignalled(func() (*config.Controller, error) { return config.Load(file, flags) }, runController)
+	cmd.RunE = runUntilSignalled(func() (*config.Controller, error) { return config.Load(file, flags) },
+		func(ctx context.Context, c *config.Controller, out io.Writer) error {
+			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})
+		})
 	return cmd
 }

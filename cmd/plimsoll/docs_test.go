@@ -72,6 +72,26 @@ func TestDocs_InvalidValueIsFound(t *testing.T) {
 	}
 }
 
+// namedMetric is a metric of the program in a text.
+var namedMetric = regexp.MustCompile(`\b(plimsoll|node_collector|taint_eviction_controller)_[a-z_]+[a-z]\b`)
+
+// TestDocs_NameMetricsThatExist holds documents and manifests to the table of metrics.
+func TestDocs_NameMetricsThatExist(t *testing.T) {
+	texts := operatorTexts(t)
+	known, found := texts["docs/reference/metrics.md"], 0
+	for name, text := range texts {
+		for _, metric := range namedMetric.FindAllString(text, -1) {
+			found++
+			if !strings.Contains(known, "| `"+strings.TrimSuffix(metric, "_bucket")+"` |") {
+				t.Errorf("%s names the metric %s, which does not exist", name, metric)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d names of metrics were found", found)
+	}
+}
+
 // inThePod is a command that is run in the pod of an agent or controller.
 var inThePod = regexp.MustCompile(`exec POD -- /plimsoll ([a-z]+)`)
 
