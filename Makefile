@@ -191,7 +191,7 @@ vuln: ## govulncheck, for those who reach its database
 	$$($(GO) -C tools tool -n govulncheck) ./...
 
 docs: ## write the generated parts of docs/
-	$(GO) test ./test ./internal/metrics -run TestReference -update
+	$(GO) test ./test ./cmd/plimsoll ./internal/metrics ./internal/doctor -run TestReference -update
 
 manifests: bin/components/helm ## write what is made from the chart, and what the chart takes from deploy/ and from the options
 	$(GO) test ./test/integration/chart -run TestGenerated -count=1 -update

@@ -10,7 +10,7 @@ import (
 )
 
 // A Decision is one line of the decision log. Amounts are in the unit of the
-// signal (bytes, inodes, PIDs), durations in milliseconds. docs/operations.md
+// signal (bytes, inodes, PIDs), durations in milliseconds. docs/reference/decision-log.md
 // describes every key.
 type Decision struct {
 	Time             time.Time   `json:"time"`

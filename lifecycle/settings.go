@@ -123,7 +123,7 @@ type Parts struct {
 }
 
 // A Decision is one line of what is done, or would be. Its keys are a contract
-// (docs/operations.md).
+// (docs/reference/decision-log.md).
 type Decision struct {
 	Time     string `json:"time"`     // RFC 3339, milliseconds
 	Decision string `json:"decision"` // see the kinds in decision.go

@@ -15,10 +15,10 @@ import (
 )
 
 // TestTheDecisionLogIsDocumented reads keys and verbs from the source, so that
-// none is added without a word for the operator.
+// none is added without a description for operators.
 func TestTheDecisionLogIsDocumented(t *testing.T) {
 	tree := loaded(t)
-	text, err := os.ReadFile(filepath.Join(tree.root, "docs", "operations.md"))
+	text, err := os.ReadFile(filepath.Join(tree.root, "docs", "reference", "decision-log.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestTheDecisionLogIsDocumented(t *testing.T) {
 		for _, word := range logWords(s.file) {
 			words++
 			if !strings.Contains(string(text), "`"+word+"`") {
-				t.Errorf("docs/operations.md does not say what `%s` in the decision log is: an operator will meet it at night", word)
+				t.Errorf("docs/reference/decision-log.md does not describe `%s` of the decision log", word)
 			}
 		}
 	}

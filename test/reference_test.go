@@ -12,22 +12,22 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md instead of comparing it")
+var update = flag.Bool("update", false, "write docs/reference/configuration.md instead of comparing it")
 
-// configurationHead is the beginning of docs/configuration.md.
+// configurationHead is the beginning of docs/reference/configuration.md.
 const configurationHead = "# Configuration\n" + `
 <!-- Made from the tables of options by go test ./test -run TestReference -update: do not edit. -->
 
-Every option can be given as a flag or as a field of the file named by ` + "`--config`" + `. A flag wins over the
-file, the file over the default; a map or a list given as a flag replaces the file's whole one. All faults are
-reported at once, and a configuration with faults is not used in part.
+Every option is a flag and a field of the file named by ` + "`--config`" + `. A flag overrides the file, and the
+file overrides the default. A map or a list given as a flag replaces the whole one of the file. All errors are
+reported at once, and a configuration with errors is not used in part. ` + "`plimsoll config check FILE`" + ` checks a file.
 
 `
 
-// TestReference_IsUpToDate holds docs/configuration.md to the tables of options. With
+// TestReference_IsUpToDate holds docs/reference/configuration.md to the tables of options. With
 // -update it writes the file.
 func TestReference_IsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "docs", "configuration.md")
+	path := filepath.Join("..", "docs", "reference", "configuration.md")
 	want := configurationHead + agentconfig.Reference() + "\n" + controllerconfig.Reference()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -36,7 +36,7 @@ func TestReference_IsUpToDate(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
-		t.Errorf("docs/configuration.md differs from the tables of options (%v): run make docs", err)
+		t.Errorf("docs/reference/configuration.md differs from the tables of options (%v): run make docs", err)
 	}
 	for _, field := range slices.Concat(agentconfig.Fields(), controllerconfig.Fields()) {
 		if !strings.Contains(want, "`"+field+"`") {

@@ -114,14 +114,13 @@ func TestState_OlderVersionsAreMigrated(t *testing.T) {
 	}
 }
 
-// The example in the documents has the form of the file.
-func TestState_DocumentedExampleHasThisVersion(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+// Operators read the file by its example in the documents.
+func TestState_TheExampleInTheDocumentsIsOfThisVersion(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "state-file.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(document), "\n## The state file\n")
-	_, section, _ = strings.Cut(section, "```json\n")
+	_, section, _ := strings.Cut(string(document), "```json\n")
 	example, _, _ := strings.Cut(section, "```")
 	type file struct {
 		Version *int

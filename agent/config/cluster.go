@@ -21,7 +21,7 @@ var clusterOptions = []options.Option[Agent]{
 	{Field: "runtimeRequestTimeout", Flag: "runtime-request-timeout", Default: "2m", Set: options.Duration(func(c *Agent) *time.Duration { return &c.RuntimeRequestTimeout }),
 		Help: "Timeout of one request to the container runtime."},
 	{Field: "statsProvider", Flag: "stats-provider", Default: "cgroup", Set: options.OneOf(func(c *Agent) *string { return &c.StatsProvider }, "cgroup", "cri", "cadvisor"),
-		Help: "Source of the memory and process counts of pods: cgroup (kernel files, read on demand), cri (the container runtime, once per monitoring period) or cadvisor (cAdvisor in the agent, once per monitoring period)."},
+		Help: "Source of the memory and process counts of pods. cgroup: kernel files, read on demand. cri: the container runtime, once per monitoring period. cadvisor: cAdvisor in the agent, once per monitoring period."},
 	{Field: "hostRoot", Flag: "host-root", Default: "/", Set: options.String(func(c *Agent) *string { return &c.HostRoot }),
 		Help: "Mount point of the root directory of the host, such as /host in a container. Prefix of rootDir, podLogsDir, kubeletConfig, the runtime socket and its disks."},
 	{Field: "rootDir", Flag: "root-dir", Default: "/var/lib/kubelet", Set: options.String(func(c *Agent) *string { return &c.RootDir }),
@@ -37,7 +37,7 @@ var clusterOptions = []options.Option[Agent]{
 	{Field: "localStorageLimits", Flag: "local-storage-limits", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.LocalStorageLimits }, "auto", "on", "off"),
 		Help: "Eviction of pods above their local-storage limits: auto (only where no kubelet does it), on, or off."},
 	{Field: "softEviction", Flag: "soft-eviction", Default: "status", Set: options.OneOf(func(c *Agent) *string { return &c.SoftEviction }, "status", "direct", "controller"),
-		Help: "Method to request a soft eviction: status (a condition of the pod that plimsoll controller acts on), direct (the agent posts the Eviction, which needs a right on all pods) or controller (an entry in the Lease of the agent)."},
+		Help: "Method to request a soft eviction. status: a condition of the pod that plimsoll controller acts on. direct: the agent posts the Eviction, which needs a right on all pods. controller: an entry in the Lease of the agent."},
 
 	{Field: "garbageCollection", Flag: "garbage-collection", Default: "auto", Set: options.OneOf(func(c *Agent) *string { return &c.GarbageCollection }, "auto", "on", "off"),
 		Help: "Collection of dead containers and unused images by the agent: auto (only where no kubelet runs), on, or off."},

@@ -38,9 +38,9 @@ var restraintOptions = []options.Option[Agent]{
 	{Field: "ownerBackoff", Flag: "owner-backoff", Default: "1m", Set: options.NonNegativeDuration(func(c *Agent) *time.Duration { return &c.OwnerBackoff }),
 		Help: "Time for which the pods of an owner are spared after three of them were evicted within ten minutes. It doubles up to 30m. Does not apply while exhaustion is imminent, or less than half of the threshold is available. 0s: never."},
 	{Field: "protectedNamespaces", Flag: "protected-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.ProtectedNamespaces },
-		Help: "Namespaces whose pods are never evicted."},
+		Help: "Namespaces with pods that are never evicted."},
 	{Field: "evictionPolicyNamespaces", Flag: "eviction-policy-namespaces", Shape: options.List, List: func(c *Agent) *[]string { return &c.EvictionPolicyNamespaces },
-		Help: "Namespaces whose pods may set the annotations plimsoll.dev/eviction-policy (never, last, default) and plimsoll.dev/eviction-priority (-1000 to 1000). *: all namespaces. Anyone who can create pods in them can shift evictions onto other pods."},
+		Help: "Namespaces in which pods may set the annotations plimsoll.dev/eviction-policy (never, last, default) and plimsoll.dev/eviction-priority (-1000 to 1000). *: all namespaces. Permission to create pods in them suffices to shift evictions onto other pods."},
 }
 
 // Policy returns the policy of the limiter.

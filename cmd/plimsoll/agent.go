@@ -14,7 +14,7 @@ func agentCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Watch this node and evict a pod before the kernel's OOM killer picks one",
+		Short: "Watch this node and evict a pod before the kernel's OOM killer kills one",
 		Long: `Watches the node's memory, disks, inodes and PIDs. When an eviction threshold is
 met, garbage is collected for a disk, and then the pod that hurts most is evicted.
 The agent starts disarmed, and only reports what it would do, until plimsoll arm
@@ -23,7 +23,7 @@ SIGINT end the agent; the pods stay as they are.`,
 		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags win over it")
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind AgentConfiguration); flags override it")
 	cmd.RunE = runUntilSignalled(func() (*config.Agent, error) { return config.Load(file, flags) },
 		func(ctx context.Context, c *config.Agent, out io.Writer) error {
 			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})

@@ -21,16 +21,16 @@ type armingCommand struct {
 }
 
 var armingCommands = map[string]armingCommand{
-	"arm": {arming.Arm, true, "Let agents act: on nodes that are named, on all, or on this one",
+	"arm": {arming.Arm, true, "Arm agents: of named nodes, of all nodes, or of this node",
 		`Says "armed" to agents, and waits until their leases say that they are. An agent
 whose doctor has found an error refuses, unless the finding is accepted; it arms
 itself as soon as the finding is gone. With --local the disarm file of this node
 is removed, and whatever the cluster and the flags say holds again.`, 30 * time.Second},
-	"disarm": {arming.Disarm, true, "Keep agents from acting: they go on to tell what they would do",
+	"disarm": {arming.Disarm, true, "Disarm agents: they only report their decisions",
 		`Says "disarmed" to agents, and waits until their leases say that they are, which
 takes less than a second. With --local it needs no API server: the disarm file
 of this node is made, which is stronger than any word but "leaving".`, 30 * time.Second},
-	"leave": {arming.Leave, false, "Have agents take back all that they wrote, before they are removed",
+	"leave": {arming.Leave, false, "Withdraw everything that agents wrote, before they are removed",
 		`Says "leaving" to agents: they are disarmed, take their conditions, taints and
 requests back, and remove their files. Waits until their leases say that they
 have left.`, time.Minute},
@@ -63,19 +63,19 @@ func newArmingCommand(name string) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&r.All, "all", false, "for all nodes")
-	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "how to reach the API server; empty: what KUBECONFIG names, ~/.kube/config, or the pod's service account")
-	f.StringVar(&r.Namespace, "namespace", nodestatus.HeartbeatNamespace, "where the agents' leases are, and the ConfigMap "+arming.ConfigMap)
-	f.DurationVar(&r.Timeout, "timeout", c.timeout, "how long to wait for the agents")
+	f.BoolVar(&r.All, "all", false, "apply to all nodes")
+	f.StringVar(&r.Kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: the files of KUBECONFIG, ~/.kube/config, or the service account of the pod")
+	f.StringVar(&r.Namespace, "namespace", nodestatus.HeartbeatNamespace, "namespace of the agents' leases and of the ConfigMap "+arming.ConfigMap)
+	f.DurationVar(&r.Timeout, "timeout", c.timeout, "maximum time to wait for the agents")
 	if c.local {
-		f.BoolVar(&here, "local", false, "for this node, by the disarm file alone")
-		f.StringVar(&file, "disarm-file", config.NewAgent().DisarmFile, "the agent's --disarm-file; with --local")
+		f.BoolVar(&here, "local", false, "apply to this node by its disarm file; needs no API server")
+		f.StringVar(&file, "disarm-file", config.NewAgent().DisarmFile, "the agent's --disarm-file, with --local")
 	}
 	if c.setting == arming.Leave {
 		f.BoolVar(&r.AllowNone, "allow-none", false, "with --all: exit with status 0 if no agent has a lease")
 	}
 	if c.setting == arming.Arm {
-		f.StringVar(&accepted, "accept-findings", "", "codes of the doctor's findings, with commas, in spite of which to arm; instead of those accepted before")
+		f.StringVar(&accepted, "accept-findings", "", "codes of findings to accept, separated by commas; they replace those accepted before")
 	}
 	return cmd
 }

@@ -33,7 +33,7 @@ func configCommand() *cobra.Command {
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "check FILE...",
-		Short: "Check configuration files of agents and controllers before anything is started with them",
+		Short: "Check configuration files of agents and controllers without starting anything",
 		Long: `Reads each file as the program does that it is for: an AgentConfiguration or a
 ControllerConfiguration. Reports every fault of every file on standard error. It
 needs no root, no node and no cluster, and starts nothing. - is standard input.

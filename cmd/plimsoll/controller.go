@@ -14,7 +14,7 @@ func controllerCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Watch the nodes of a cluster, and move pods off those that are lost",
+		Short: "Watch the nodes of a cluster, and evict the pods of lost nodes",
 		Long: `Follows the heartbeats of all nodes, marks lost ones Unknown, taints them at a
 bounded rate and evicts their pods by tolerations, as kube-controller-manager's
 node-lifecycle and taint-eviction controllers do. With --mode=observe, the
@@ -23,7 +23,7 @@ error. SIGTERM and SIGINT end the controller; another replica takes over.`,
 		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags win over it")
+	cmd.Flags().StringVar(&file, "config", "", "configuration file (apiVersion plimsoll.dev/v1alpha1, kind ControllerConfiguration); flags override it")
 	cmd.RunE = runUntilSignalled(func() (*config.Controller, error) { return config.Load(file, flags) },
 		func(ctx context.Context, c *config.Controller, out io.Writer) error {
 			return app.Run(ctx, c, app.Options{Version: version, Revision: revision(), Out: out})

@@ -26,7 +26,7 @@ var namedFlag = regexp.MustCompile(`\B--([a-z][a-z0-9-]*[a-z0-9])(?:=([a-z][a-z-
 var flagsOfOthers = strings.Fields(`
 	all-namespaces as bound-object-kind bound-object-name certificate-authority clusterrole duration flatten list minify
 	overwrite prefix previous selector server serviceaccount tail user
-	force-conflicts sort-by
+	force-conflicts sort-by field-selector
 	api-versions create-namespace install no-hooks reset-then-reuse-values set
 	config-dir experimental-allocatable-ignore-eviction housekeeping-interval kernel-memcg-notification
 	controllers runtime-config status-taint now`)
@@ -72,27 +72,52 @@ func TestDocs_InvalidValueIsFound(t *testing.T) {
 	}
 }
 
+// namedMetric is a metric of the program in a text.
+var namedMetric = regexp.MustCompile(`\b(plimsoll|node_collector|taint_eviction_controller)_[a-z_]+[a-z]\b`)
+
+// TestDocs_NameMetricsThatExist holds documents and manifests to the table of metrics.
+func TestDocs_NameMetricsThatExist(t *testing.T) {
+	texts := operatorTexts(t)
+	known, found := texts["docs/reference/metrics.md"], 0
+	for name, text := range texts {
+		for _, metric := range namedMetric.FindAllString(text, -1) {
+			found++
+			if !strings.Contains(known, "| `"+strings.TrimSuffix(metric, "_bucket")+"` |") {
+				t.Errorf("%s names the metric %s, which does not exist", name, metric)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d names of metrics were found", found)
+	}
+}
+
 // inThePod is a command that is run in the pod of an agent or controller.
 var inThePod = regexp.MustCompile(`exec POD -- /plimsoll ([a-z]+)`)
 
 // The endpoints are behind tokens and a NetworkPolicy, and nodes have no plimsoll of
 // their own: a runbook's commands run in the pod.
 func TestRunbooks_AskInThePod(t *testing.T) {
-	text := operatorTexts(t)["docs/runbooks.md"]
+	text := ""
+	for name, page := range operatorTexts(t) {
+		if strings.HasPrefix(name, "docs/runbooks/") {
+			text += page
+		}
+	}
 	for _, words := range []string{"curl", "/readyz", "`plimsoll arm --local`"} {
 		if strings.Contains(text, words) {
-			t.Errorf("docs/runbooks.md has %s: use kubectl exec POD -- /plimsoll", words)
+			t.Errorf("docs/runbooks has %s: use kubectl exec POD -- /plimsoll", words)
 		}
 	}
 	var commands []string
 	for _, found := range inThePod.FindAllStringSubmatch(text, -1) {
 		if c, _, err := rootCommand().Find(found[1:]); err != nil || c.Name() != found[1] {
-			t.Errorf("docs/runbooks.md has %s, which is no command: %v", found[0], err)
+			t.Errorf("docs/runbooks has %s, which is no command: %v", found[0], err)
 		}
 		commands = append(commands, found[1])
 	}
 	if !slices.Contains(commands, "health") || !slices.Contains(commands, "arm") {
-		t.Errorf("docs/runbooks.md has the commands %v alone", commands)
+		t.Errorf("docs/runbooks has the commands %v alone", commands)
 	}
 }
 

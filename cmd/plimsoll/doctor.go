@@ -32,21 +32,21 @@ func doctorCommand() *cobra.Command {
 	var x doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what keeps Plimsoll from protecting this node, or with --cluster a cluster, and say what to do",
+		Short: "Search for faults that keep Plimsoll from protecting this node, or with --cluster a cluster",
 		Long: `Looks at the kernel, the kubelet's configuration, the container runtime, other
 programs that evict, the API server and the agent's rights there, for an agent
 with the same --config and flags. With --cluster it looks at a cluster from
 outside: agents, lifecycle controllers, admission policies. It changes nothing
-and takes no longer than 10 s. docs/doctor.md has a table of all findings.
+and takes no longer than 10 s. docs/reference/findings.md has a table of all findings.
 
 Exit status: 0 nothing worse than warnings, 1 not everything could be looked at,
 2 invalid flags or configuration, 3 errors were found.`,
 		Args: noArguments,
 	}
 	flags := config.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&x.file, "config", "", "the agent's configuration file; flags win over it")
-	cmd.Flags().BoolVar(&x.cluster, "cluster", false, "look at a cluster from outside of its nodes; --kubeconfig, KUBECONFIG, or the pod's own service account say which")
-	cmd.Flags().StringVarP(&x.output, "output", "o", "text", "output format: text for people, json")
+	cmd.Flags().StringVar(&x.file, "config", "", "the agent's configuration file; flags override it")
+	cmd.Flags().BoolVar(&x.cluster, "cluster", false, "examine the cluster of --kubeconfig, KUBECONFIG or the service account of the pod")
+	cmd.Flags().StringVarP(&x.output, "output", "o", "text", "output format: text or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if x.output != "text" && x.output != "json" {
 			return invalidError{fmt.Errorf("--output: %q: must be text or json", x.output)}

@@ -24,7 +24,7 @@ func healthCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health livez|readyz|PATH",
-		Short: "Ask the agent or controller of this container for its health",
+		Short: "Query the health of the agent or controller in this container",
 		Long: `Asks the process that serves --health-socket, and prints the answer: livez and
 readyz with every check, or any other path that it serves, such as /metrics or
 '/explain?node=NAME'. The exit status is 0 if the answer is 200, else 1.
@@ -49,8 +49,8 @@ Kubelets run it as an exec probe.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&socket, "socket", healthSocket, "Unix socket of the process, its --health-socket")
-	cmd.Flags().DurationVar(&timeout, "timeout", 4*time.Second, "how long to wait for an answer")
+	cmd.Flags().StringVar(&socket, "socket", healthSocket, "Unix socket of the process (its --health-socket)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 4*time.Second, "maximum time to wait for an answer")
 	return cmd
 }
 

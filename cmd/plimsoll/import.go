@@ -34,7 +34,7 @@ func importCommand() *cobra.Command {
 	var i importOptions
 	cmd := &cobra.Command{
 		Use:   "import-kubelet-config FILE",
-		Short: "Make an agent's configuration, and what has to change for the kubelet beside it, of a kubelet's configuration",
+		Short: "Make the agent's configuration, and the changes for the kubelet, from a kubelet's configuration",
 		Long: `Reads a KubeletConfiguration and writes two YAML documents: an AgentConfiguration
 that evicts as the kubelet did, and a drop-in file for the kubelet, by which it
 reports what the agent sees and evicts only below half of the agent's thresholds.
@@ -57,9 +57,9 @@ configuration (a line on standard error for every fault).`,
 			return i.run(args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&i.dropIns, "drop-in", "", "the kubelet's drop-in directory, what its --config-dir names")
-	cmd.Flags().StringVar(&i.flags, "kubelet-flags", "", "flags of the kubelet, separated by spaces: they win over files")
-	cmd.Flags().StringToStringVar(&i.capacity, "capacity", nil, "what percentages refer to, such as memory=16Gi,ephemeral-storage=100Gi: the Node's status.capacity")
+	cmd.Flags().StringVar(&i.dropIns, "drop-in", "", "drop-in directory of the kubelet (its --config-dir)")
+	cmd.Flags().StringVar(&i.flags, "kubelet-flags", "", "flags of the kubelet, separated by spaces; they override files")
+	cmd.Flags().StringToStringVar(&i.capacity, "capacity", nil, "capacity that percentages refer to, such as memory=16Gi,ephemeral-storage=100Gi (status.capacity of the Node)")
 	cmd.Flags().StringVarP(&i.directory, "output-dir", "d", "", "write "+importedAgent+" and "+importedKubelet+" into this directory instead of standard output")
 	return cmd
 }

@@ -20,7 +20,7 @@ func simulateCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
-		Short: "Rehearse: run the agent's or the controller's decisions over a scenario file in virtual time",
+		Short: "Run the decisions of agent or controller over a scenario file in virtual time",
 		Long: `Runs the program's own decisions over the timeline of a scenario file, in virtual
 time, and prints what they are: of the agent for a NodeScenario (one node under
 pressure), of the controller for a ClusterScenario (many nodes that live and
@@ -39,7 +39,7 @@ scenario (a line on standard error for every fault).`,
 			return runScenario(cmd, args[0], output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text for people, json for one object a line")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text, or json with one object per line")
 	return cmd
 }
 

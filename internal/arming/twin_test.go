@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming"
 )
 
-// twin says from the rules alone, as they stand in docs/operations.md, what an
+// twin says from the rules alone, as they stand in docs/how-to/arm-and-roll-out.md, what an
 // agent is.
 func twin(w *arming.Words) arming.State {
 	is := func(text string) bool { return w.All.Word == text || w.Node.Word == text }

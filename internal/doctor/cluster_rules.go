@@ -14,39 +14,39 @@ var clusterRules = []rule[ClusterFacts]{
 	{Code{"two-lifecycle-controllers", Error, "The controller acts (--mode=replace) while kube-controller-manager's node-lifecycle or taint-eviction controller does: both taint nodes and evict pods.",
 		"switch kube-controller-manager's off (--controllers=*,-node-lifecycle-controller,-taint-eviction-controller), or run the controller with --mode=observe"},
 		func(f *ClusterFacts) []trouble { return one(twoJudges(f)) }},
-	{Code{"no-lifecycle-controller", Warning, "No controller says which nodes are lost: pods of a dead node stay where they are.",
-		"run the controller with --mode=replace, or have kube-controller-manager run node-lifecycle-controller and taint-eviction-controller"},
+	{Code{"no-lifecycle-controller", Warning, "No controller detects lost nodes: pods of a dead node are not replaced.",
+		"run the controller with --mode=replace, or enable node-lifecycle-controller and taint-eviction-controller in kube-controller-manager"},
 		func(f *ClusterFacts) []trouble { return one(noJudge(f)) }},
-	{Code{"lifecycle-controllers-unclear", Info, "The controller acts, and it can not be told whether kube-controller-manager's lifecycle controllers do, too.",
-		"see that kube-controller-manager runs with --controllers=*,-node-lifecycle-controller,-taint-eviction-controller; the controller itself stands back while another one writes"},
+	{Code{"lifecycle-controllers-unclear", Info, "The controller acts, and it is unknown whether kube-controller-manager's lifecycle controllers act too.",
+		"check that kube-controller-manager runs with --controllers=*,-node-lifecycle-controller,-taint-eviction-controller; the controller itself only reports while another one writes"},
 		func(f *ClusterFacts) []trouble { return one(unclearJudges(f)) }},
-	{Code{"agent-findings", Error, "An agent has found errors on its node, and does not arm itself on the cluster's word.",
-		"run plimsoll doctor on the node; each finding says what to do"},
+	{Code{"agent-findings", Error, "An agent has found errors on its node, and no setting in the cluster arms it.",
+		"run plimsoll doctor on the node; each finding has a remedy"},
 		eachAgent(func(a *Agent) string {
 			return in(len(a.Findings) > 0, "the agent found: "+listed(a.Findings))
 		})},
 	{Code{"agent-silent", Error, "An agent does not renew its lease: the node is protected by its kubelet alone.",
-		"see why its pod does not run, or can not reach the API server"},
+		"check why its pod does not run, or cannot reach the API server"},
 		eachAgent(func(a *Agent) string {
-			return in(a.Silent > a.Lasts, fmt.Sprintf("the agent was silent for %s; a renewal is good for %s", a.Silent.Round(time.Second), a.Lasts))
+			return in(a.Silent > a.Lasts, fmt.Sprintf("the agent has not renewed its lease for %s; it lasts %s", a.Silent.Round(time.Second), a.Lasts))
 		})},
-	{Code{"agent-missing", Warning, "A node has no agent.", "see that the DaemonSet tolerates the node's taints, and selects it"},
+	{Code{"agent-missing", Warning, "A node has no agent.", "check that the DaemonSet tolerates the node's taints, and selects it"},
 		withoutAgent},
 	{Code{"agents-not-armed", Info, "Agents do not act: they decide and report only.",
 		"plimsoll arm NODE, or --all"},
 		notArmed},
-	{Code{"agents-differ-in-version", Warning, "Agents are of different versions.", "wait for the rolling update to end, or see what holds it up"},
+	{Code{"agents-differ-in-version", Warning, "Agents are of different versions.", "wait for the rolling update to end, or check why it does not proceed"},
 		func(f *ClusterFacts) []trouble {
 			return one(differ(f, "versions", func(a *Agent) string { return a.Version }))
 		}},
-	{Code{"agents-differ-in-thresholds", Info, "Agents have different thresholds.", "see that this is meant: of node pools of different sizes it may well be"},
+	{Code{"agents-differ-in-thresholds", Info, "Agents have different thresholds.", "check that this is intended, as for node pools of different sizes"},
 		func(f *ClusterFacts) []trouble {
 			return one(differ(f, "thresholds", func(a *Agent) string { return a.Thresholds }))
 		}},
-	{Code{"policy-missing", Warning, "No ValidatingAdmissionPolicy bounds agents to their own nodes: a stolen token of one harms the others.",
+	{Code{"policy-missing", Warning, "No ValidatingAdmissionPolicy restricts agents to their own nodes: a stolen token of one can harm the others.",
 		"apply deploy/admission, or install the chart with its admission policies"},
 		func(f *ClusterFacts) []trouble {
-			return when(f.Policies.Known && !slices.ContainsFunc(f.Policies.Value, func(name string) bool { return strings.HasSuffix(name, OwnNodePolicy) }), "no ValidatingAdmissionPolicy whose name ends in "+OwnNodePolicy+" is bound")
+			return when(f.Policies.Known && !slices.ContainsFunc(f.Policies.Value, func(name string) bool { return strings.HasSuffix(name, OwnNodePolicy) }), "no ValidatingAdmissionPolicy is bound with a name that ends in "+OwnNodePolicy)
 		}},
 	{kubeletVersion,
 		eachNode(func(n *Node) string { return untested(n.KubeletVersion) })},
@@ -56,7 +56,7 @@ var clusterRules = []rule[ClusterFacts]{
 	unknown("unknown-clock", Warning, "the API server's clock", atCluster, func(f *ClusterFacts) string { return f.Ahead.missing() }),
 }
 
-const atCluster = "see whether the API server answers, and give --kubeconfig of somebody who may look at nodes, leases, pods and admission policies"
+const atCluster = "check that the API server answers, and set --kubeconfig for an account that may list nodes, leases, pods and admission policies"
 
 func in(so bool, what string) string {
 	if !so {
@@ -179,7 +179,7 @@ func unclearJudges(f *ClusterFacts) string {
 	if len(ours) == 0 || len(acting) > 0 || len(unclear) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s acts (%s); of %s it is not known: %s", ours[0].Name, ours[0].Why, unclear[0].Name, unclear[0].Acts.Cause)
+	return fmt.Sprintf("%s acts (%s); for %s it is unknown: %s", ours[0].Name, ours[0].Why, unclear[0].Name, unclear[0].Acts.Cause)
 }
 
 func noJudge(f *ClusterFacts) string {
@@ -191,5 +191,5 @@ func noJudge(f *ClusterFacts) string {
 	if !f.Judges.Known {
 		return ""
 	}
-	return "neither the controller nor kube-controller-manager says which nodes are lost"
+	return "neither the controller nor kube-controller-manager detects lost nodes"
 }

@@ -37,7 +37,7 @@ func TestExamineCluster(t *testing.T) {
 		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.Judges.Value = nil }},
 		{"no-lifecycle-controller", "", "", func(f *doctor.ClusterFacts) { f.Judges.Value[0].Acts = doctor.Known(false) }},
 		{"agent-findings", "b", "right-missing, swap-on", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent.Findings = []string{"right-missing", "swap-on"} }},
-		{"agent-silent", "a", "silent for 1m0s", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Silent = time.Minute }},
+		{"agent-silent", "a", "has not renewed its lease for 1m0s", func(f *doctor.ClusterFacts) { f.Nodes.Value[0].Agent.Silent = time.Minute }},
 		{"agent-missing", "", "1 of 3 nodes have no agent: b", func(f *doctor.ClusterFacts) { f.Nodes.Value[1].Agent = nil }},
 		{"agents-not-armed", "", "2 of 3 nodes have an agent that does not act: a, b (told so)", func(f *doctor.ClusterFacts) {
 			for i := range 2 {

@@ -84,7 +84,7 @@ var plants = []plant{
 	{"", "", func(*testing.T, *doctor.Facts) {}},
 	{"pods-source-missing", "neither an API server nor", func(_ *testing.T, f *doctor.Facts) { f.Server = nil }},
 	{"", "", func(_ *testing.T, f *doctor.Facts) { f.Server, f.Ours.PodManifests = nil, "/pods" }},
-	{"pods-source-missing", "can not be read: no such file", func(_ *testing.T, f *doctor.Facts) {
+	{"pods-source-missing", "cannot be read: no such file", func(_ *testing.T, f *doctor.Facts) {
 		f.Server, f.Ours.PodManifests, f.Pods.Value.ManifestsFault = nil, "/pods", "no such file"
 	}},
 	{"pods-cgroup-missing", "none of /kubepods, /kubepods.slice exists, though the node has a kubelet", func(_ *testing.T, f *doctor.Facts) {
@@ -162,7 +162,7 @@ var plants = []plant{
 	}},
 	{"image-gc-late", "10% of imagefs are left", withKubelet("imageGCHighThresholdPercent: 90")},
 	{"storage-limits-both", "", func(_ *testing.T, f *doctor.Facts) { f.Ours.StorageLimits = "on" }},
-	{"kubelet-blind,storage-limits-nobody", "", func(t *testing.T, f *doctor.Facts) {
+	{"kubelet-blind,storage-limits-unenforced", "", func(t *testing.T, f *doctor.Facts) {
 		withKubelet("localStorageCapacityIsolation: false")(t, f)
 		f.Ours.StorageLimits = "off"
 	}},

@@ -120,9 +120,9 @@ func Errors(found []Finding, accepted []string) (codes []string) {
 
 // unknown makes the rule of a fact that could not be had.
 func unknown[F any](code string, s Severity, what, remedy string, missing func(*F) string) rule[F] {
-	return rule[F]{Code{code, s, "Could not look at " + what + ".", remedy}, func(f *F) []trouble {
+	return rule[F]{Code{code, s, "Could not examine " + what + ".", remedy}, func(f *F) []trouble {
 		if cause := missing(f); cause != "" {
-			return one("could not look at " + what + ": " + cause)
+			return one("could not examine " + what + ": " + cause)
 		}
 		return nil
 	}}

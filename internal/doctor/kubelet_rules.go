@@ -19,34 +19,34 @@ const kubeletMajor, firstKubeletMinor, lastKubeletMinor = 1, 34, 37
 const reportsForEver = 24 * time.Hour
 
 var kubeletRules = []rule[Facts]{
-	{Code{"kubelet-hard-memory", Error, "A hard memory threshold of the kubelet is at or above the agent's: the kubelet evicts first, once in 10 s, and may take a second pod.",
-		"lower evictionHard of the kubelet below the agent's line, for instance to half; plimsoll import-kubelet-config writes both sides so that allocatable stays as it is"},
+	{Code{"kubelet-hard-memory", Error, "A hard memory threshold of the kubelet is at or above the agent's: the kubelet evicts first, once in 10 s, and may evict a second pod.",
+		"lower evictionHard of the kubelet below the agent's threshold, for instance to half; plimsoll import-kubelet-config writes both sides and preserves allocatable"},
 		func(f *Facts) []trouble { return kubeletFirst(f, signals.Signal.OfMemory) }},
 	{Code{"kubelet-hard-other", Warning, "A hard threshold of the kubelet for a disk, its inodes or PIDs is at or above the agent's: the kubelet evicts first.",
-		"lower evictionHard of the kubelet below the agent's line; plimsoll import-kubelet-config writes both sides"},
+		"lower evictionHard of the kubelet below the agent's threshold; plimsoll import-kubelet-config writes both sides"},
 		func(f *Facts) []trouble { return kubeletFirst(f, func(s signals.Signal) bool { return !s.OfMemory() }) }},
 	{Code{"kubelet-soft-evicts", Error, "A soft threshold of the kubelet evicts before the agent would.",
 		"set evictionSoftGracePeriod of the kubelet to 8760h for it: then the kubelet reports the condition, and does not evict by it"},
 		kubeletSoftFirst},
-	{Code{"kubelet-does-not-report", Warning, "The kubelet has no threshold at the agent's line: the standard pressure condition, its taint and the kubelet's pod admission do not follow the agent.",
-		"give the kubelet soft thresholds at the agent's lines, with a grace period of 8760h"},
+	{Code{"kubelet-does-not-report", Warning, "The kubelet has no threshold equal to the agent's: the standard pressure condition, its taint and the kubelet's pod admission do not follow the agent.",
+		"give the kubelet soft thresholds equal to the agent's, with a grace period of 8760h"},
 		kubeletSilent},
-	{Code{"kubelet-not-comparable", Info, "A threshold of the kubelet is a percentage and the agent's an amount, or the other way round, of a capacity that is not known.",
+	{Code{"kubelet-not-comparable", Info, "One of the thresholds of kubelet and agent is a percentage, the other an amount, and the capacity is unknown.",
 		"write both as amounts or both as percentages"},
 		incomparable},
-	{Code{"kubelet-no-backstop", Warning, "The kubelet has no hard threshold for memory or nodefs: a node whose agent is dead is not protected, and allocatable is larger by it.",
-		"give the kubelet evictionHard below the agent's; where it was taken away for the agent's sake, plimsoll import-kubelet-config keeps allocatable as it was"},
+	{Code{"kubelet-no-backstop", Warning, "The kubelet has no hard threshold for memory or nodefs: without the agent the node is not protected, and allocatable is larger by that amount.",
+		"give the kubelet evictionHard below the agent's; if it was removed because of the agent, plimsoll import-kubelet-config preserves allocatable"},
 		func(f *Facts) []trouble { return one(noBackstop(f)) }},
-	{Code{"kubelet-blind", Warning, "With localStorageCapacityIsolation: false a kubelet beside containerd measures no filesystem; without that it evicts for nothing, memory included, and reports no pressure.",
-		"set localStorageCapacityIsolation: true for the kubelet; where it can not measure, as in a user namespace, set --pressure-conditions=own and know that a dead agent leaves the node unprotected"},
+	{Code{"kubelet-blind", Warning, "With localStorageCapacityIsolation: false a kubelet with containerd measures no filesystem. Then it evicts for no signal, memory included, and reports no pressure.",
+		"set localStorageCapacityIsolation: true for the kubelet; where it cannot measure, as in a user namespace, set --pressure-conditions=own; without the agent the node is unprotected then"},
 		func(f *Facts) []trouble {
 			return when(f.Kubelet.Value.Present && !f.Kubelet.Value.Config.StorageLimits,
 				"localStorageCapacityIsolation of the kubelet ("+f.Kubelet.Value.Source+") is false")
 		}},
-	{Code{"image-gc-both", Warning, "Kubelet and agent both collect images and dead containers: each removes what the other counts on, and by its own thresholds.",
+	{Code{"image-gc-both", Warning, "Kubelet and agent both collect images and dead containers: each removes garbage that the other counts on, by its own thresholds.",
 		"set --garbage-collection=auto, which leaves it to the kubelet, or switch the kubelet's off: imageGCHighThresholdPercent: 100, imageMaximumGCAge: 0s"},
 		func(f *Facts) []trouble { return one(imagesByBoth(f)) }},
-	{Code{"image-gc-late", Warning, "The kubelet begins to collect images when the agent's line on imagefs has been crossed: pods go before waste does.",
+	{Code{"image-gc-late", Warning, "The kubelet collects images only below the agent's threshold for imagefs: pods are evicted before garbage is collected.",
 		"lower imageGCHighThresholdPercent of the kubelet below 100 minus the agent's percentage, or set --garbage-collection=on and switch the kubelet's off"},
 		func(f *Facts) []trouble { return one(imagesLate(f)) }},
 	{Code{"storage-limits-both", Warning, "Kubelet and agent both evict pods above their local-storage limits.",
@@ -55,11 +55,11 @@ var kubeletRules = []rule[Facts]{
 			return when(f.Kubelet.Value.Present && f.Kubelet.Value.Config.StorageLimits && f.Ours.StorageLimits == "on",
 				"localStorageCapacityIsolation of the kubelet is true, and --local-storage-limits of the agent on")
 		}},
-	{Code{"storage-limits-nobody", Warning, "Nobody evicts pods above their local-storage limits.",
+	{Code{"storage-limits-unenforced", Warning, "Neither kubelet nor agent evicts pods above their local-storage limits.",
 		"set --local-storage-limits=auto and localStorageCapacityIsolation: true for the agent, and the latter for the kubelet"},
 		func(f *Facts) []trouble {
 			return when(f.Kubelet.Value.Present && !f.Kubelet.Value.Config.StorageLimits && f.Ours.StorageLimits == "off",
-				"neither kubelet nor agent holds pods to their local-storage limits")
+				"neither kubelet nor agent enforces the local-storage limits of pods")
 		}},
 }
 
@@ -123,7 +123,7 @@ func kubeletSoftFirst(f *Facts) (found []trouble) {
 			earlier = earlier || l.Signal == k.Signal && l.Grace < grace && comparable && order >= 0
 		}
 		if watched && !earlier && grace < reportsForEver {
-			found = append(found, trouble{what: fmt.Sprintf("the kubelet (%s) evicts when %s was met for %s, which no threshold of the agent comes before", f.Kubelet.Value.Source, k, grace)})
+			found = append(found, trouble{what: fmt.Sprintf("the kubelet (%s) evicts when %s was met for %s, and no threshold of the agent is met earlier", f.Kubelet.Value.Source, k, grace)})
 		}
 	}
 	return found
@@ -144,7 +144,7 @@ func kubeletSilent(f *Facts) []trouble {
 		graces[name] = "8760h"
 	}
 	return []trouble{{
-		what: "the kubelet does not report what the agent sees at " + listed(slices.Sorted(maps.Keys(add))),
+		what: "the kubelet does not report pressure at the agent's " + listed(slices.Sorted(maps.Keys(add))),
 		remedy: fmt.Sprintf("add to the kubelet's configuration: evictionSoft: %s and evictionSoftGracePeriod: %s; or set --pressure-conditions=own",
 			flow(add), flow(graces)),
 	}}
@@ -179,7 +179,7 @@ func incomparable(f *Facts) (found []trouble) {
 	for _, k := range slices.Concat(config.Hard, config.Soft) {
 		for _, l := range f.Ours.Lines {
 			if _, comparable := k.Compare(l.Threshold, f.Capacity.Value.Of(k.Signal)); l.Signal == k.Signal && !comparable {
-				found = append(found, trouble{what: fmt.Sprintf("%s of the kubelet and %s of the agent can not be compared", k, l)})
+				found = append(found, trouble{what: fmt.Sprintf("%s of the kubelet and %s of the agent cannot be compared", k, l)})
 			}
 		}
 	}

@@ -27,19 +27,19 @@ const (
 )
 
 var machineRules = []rule[Facts]{
-	{Code{"kernel-old", Error, "The kernel is older than 5.3: on cgroup v1 no process can be ended safely.",
-		"run a kernel of 5.3 or later, better 5.15, which also gives a dying process's memory back at once"},
+	{Code{"kernel-old", Error, "The kernel is older than 5.3: on cgroup v1 no process can be killed safely.",
+		"run a kernel of 5.3 or later, better 5.15, which also frees the memory of a dying process at once"},
 		func(f *Facts) []trouble { return one(oldKernel(f.KernelRelease.Value)) }},
-	{Code{"cgroups-unusable", Error, "The cgroup file systems can not be used.",
-		"mount the host's cgroup file systems, and give their place with --cgroup-root"},
+	{Code{"cgroups-unusable", Error, "The cgroup file systems cannot be used.",
+		"mount the host's cgroup file systems, and set --cgroup-root"},
 		func(f *Facts) []trouble { return one(f.Cgroups.Value.Fault) }},
 	{Code{"cgroup-controller-missing", Error, "A cgroup controller that the agent needs (memory, pids) is missing.",
-		"enable it: on v2 in cgroup.subtree_control, on v1 mount it; see whether the kernel's command line has cgroup_disable= or cgroup_enable="},
+		"enable it: on v2 in cgroup.subtree_control, on v1 mount it; check the kernel's command line for cgroup_disable= or cgroup_enable="},
 		func(f *Facts) []trouble {
 			missing := f.Cgroups.Value.Missing
 			return when(len(missing) > 0, "cgroup controllers are missing: "+listed(missing))
 		}},
-	{Code{"cgroup-v1", Info, "Memory is accounted by cgroup v1: pods are killed process by process, and there are no memory.events.",
+	{Code{"cgroup-v1", Info, "Memory is accounted by cgroup v1: pods are killed process by process, without memory.events.",
 		"move the node to cgroup v2 when it is convenient"},
 		func(f *Facts) []trouble {
 			return when(f.Cgroups.Value.Version == 1 && !f.Cgroups.Value.Hybrid, "memory is accounted by cgroup v1")
@@ -49,41 +49,41 @@ var machineRules = []rule[Facts]{
 		func(f *Facts) []trouble {
 			return when(f.Cgroups.Value.Hybrid, "memory is accounted by cgroup v1, with an empty v2 tree beside it")
 		}},
-	{Code{"psi-off", Warning, "The kernel offers no pressure stall information: nobody wakes the agent when tasks wait for memory.",
-		"start the kernel with psi=1, or set --kernel-notifications=off to say that this is wanted"},
+	{Code{"psi-off", Warning, "The kernel offers no pressure stall information: stalls of tasks that wait for memory trigger no check.",
+		"start the kernel with psi=1, or set --kernel-notifications=off if this is intended"},
 		func(f *Facts) []trouble { return one(f.StallFault.Value) }},
-	{Code{"swap-on", Warning, "Swap is on: thresholds do not count it, and a node that swaps gets slow before it gets short.",
-		"switch it off (swapoff -a, and take it out of /etc/fstab), or raise the thresholds so that the agent acts before the node swaps"},
+	{Code{"swap-on", Warning, "Swap is on: thresholds ignore it, and a node that swaps is slow before its memory is short.",
+		"switch it off (swapoff -a, and remove it from /etc/fstab), or raise the thresholds so that the agent acts before the node swaps"},
 		func(f *Facts) []trouble {
-			return when(f.Swap.Value > 0, fmt.Sprintf("%s of swap are on: thresholds do not count it", signals.Format(signals.Amount(f.Swap.Value), signals.UnitBytes)))
+			return when(f.Swap.Value > 0, fmt.Sprintf("%s of swap are on: thresholds ignore it", signals.Format(signals.Amount(f.Swap.Value), signals.UnitBytes)))
 		}},
-	{Code{"systemd-oomd", Warning, "systemd-oomd runs: it kills whole cgroups where ManagedOOM is set, and asks nobody.",
-		"systemctl disable --now systemd-oomd, or see that oomctl lists no cgroup of kubepods"},
+	{Code{"systemd-oomd", Warning, "systemd-oomd runs: it kills whole cgroups where ManagedOOM is set, without regard to pods.",
+		"systemctl disable --now systemd-oomd, or check that oomctl lists no cgroup of kubepods"},
 		func(f *Facts) []trouble { return running(f, func(name string) bool { return name == "systemd-oomd" }) }},
-	{Code{"other-eviction-agent", Error, "Another program ends pods or processes when memory is short: both would act for the same shortage.",
+	{Code{"other-eviction-agent", Error, "Another program kills pods or processes when memory is short: both would act on the same shortage.",
 		"stop it, or switch its evictions off and accept this finding"},
 		func(f *Facts) []trouble { return append(running(f, isEvictor), evictorImages(f)...) }},
-	{Code{"two-agents", Error, "Two agents look after this node: both would evict for the same shortage.",
-		"end one of them; of a DaemonSet and a systemd service only one is to be there"},
+	{Code{"two-agents", Error, "Two agents run on this node: both would evict for the same shortage.",
+		"stop one of them; use either the DaemonSet or the systemd service"},
 		func(f *Facts) []trouble { return one(twoAgents(f)) }},
 }
 
 var agentRules = []rule[Facts]{
-	{Code{"pods-source-missing", Error, "The agent knows no pods: it has neither an API server nor a directory of manifests. It can not evict any.",
-		"give --kubeconfig, run the agent in a pod with a service account, or give --pod-manifests"},
+	{Code{"pods-source-missing", Error, "The agent has no source of pods: neither an API server nor a directory of manifests. It cannot evict any.",
+		"set --kubeconfig, run the agent in a pod with a service account, or set --pod-manifests"},
 		func(f *Facts) []trouble { return one(noPodSource(f)) }},
-	{Code{"pods-cgroup-missing", Error, "The cgroups of the node's pods are not where the agent searches them. It can not evict any.",
-		"give --kubelet-config, from which the kubelet's cgroupRoot is read, or --kubelet-cgroup-root; see that --cgroup-root is where the host's cgroup file systems are mounted, and that the kubelet has cgroupsPerQOS"},
+	{Code{"pods-cgroup-missing", Error, "The cgroups of the node's pods are not where the agent expects them. It cannot evict any.",
+		"set --kubelet-config, which has the kubelet's cgroupRoot, or --kubelet-cgroup-root; check that --cgroup-root is the mount point of the host's cgroup file systems, and that the kubelet has cgroupsPerQOS"},
 		func(f *Facts) []trouble { return one(noPodCgroup(f)) }},
-	{Code{"state-not-writable", Warning, "The agent's state can not be written: timers, conditions and debts begin anew with every restart.",
-		"make the directory of --state-file writable for the agent, or give another one"},
+	{Code{"state-not-writable", Warning, "The agent's state cannot be written: timers, conditions and pending statuses are lost with every restart.",
+		"make the directory of --state-file writable for the agent, or set another one"},
 		func(f *Facts) []trouble { return one(f.StateFault.Value) }},
-	{Code{"disarmed-by-file", Info, "The disarm file exists: whatever the cluster says, the agent touches nothing.",
-		"find out why it was made; then kubectl exec POD -- /plimsoll arm --local with the agent's pod removes it, as does rm on the node"},
+	{Code{"disarmed-by-file", Info, "The disarm file exists: the agent changes nothing, regardless of the settings in the cluster.",
+		"find out why it was created; then remove it with kubectl exec POD -- /plimsoll arm --local in the agent's pod, or with rm on the node"},
 		func(f *Facts) []trouble {
 			return when(f.Disarmed.Value, f.Ours.DisarmFile+" exists: the agent is disarmed")
 		}},
-	{Code{"threshold-small", Warning, "Memory that fills as fast as is credible here would be gone before a kill could help.",
+	{Code{"threshold-small", Warning, "Memory that fills at --max-fill-rate would be exhausted before a kill could free any.",
 		"raise the threshold, or set --max-fill-rate to what can fill memory here"},
 		smallThresholds},
 }
@@ -96,7 +96,7 @@ func oldKernel(release string) string {
 	major, minor, ok := twoNumbers(release)
 	switch {
 	case !ok:
-		return fmt.Sprintf("the kernel calls itself %q, in which no version is to be seen", release)
+		return fmt.Sprintf("the kernel calls itself %q, which has no version", release)
 	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
 		return fmt.Sprintf("the kernel is %s, older than %d.%d", release, oldestMajor, oldestMinor)
 	}

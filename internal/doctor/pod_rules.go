@@ -6,7 +6,7 @@ import "fmt"
 func noPodSource(f *Facts) string {
 	switch {
 	case f.Ours.PodManifests != "" && f.Pods.Value.ManifestsFault != "":
-		return "the directory of --pod-manifests can not be read: " + f.Pods.Value.ManifestsFault
+		return "the directory of --pod-manifests cannot be read: " + f.Pods.Value.ManifestsFault
 	case f.Server == nil && f.Ours.PodManifests == "":
 		return "there is neither an API server nor a directory of manifests"
 	}

@@ -6,20 +6,20 @@ import (
 )
 
 var serverRules = []rule[Facts]{
-	{Code{"runtime-unreachable", Warning, "The container runtime can not be reached: images and writable layers are not seen, and nothing is collected.",
-		"see whether it runs, and give its socket with --container-runtime-endpoint; --container-runtime-endpoint=none says that there is none"},
+	{Code{"runtime-unreachable", Warning, "The container runtime cannot be reached: images and writable layers are not measured, and nothing is collected.",
+		"check that it runs, and set its socket with --container-runtime-endpoint; without a runtime use --container-runtime-endpoint=none"},
 		func(f *Facts) []trouble { return when(!f.Runtime.Value.Old, f.Runtime.Value.Fault) }},
-	{Code{"runtime-api-old", Warning, "The container runtime does not speak version v1 of the CRI.",
-		"update it: containerd speaks it from 1.6 on, CRI-O from 1.20 on"},
+	{Code{"runtime-api-old", Warning, "The container runtime does not support version v1 of the CRI.",
+		"update it: containerd supports it from 1.6 on, CRI-O from 1.20 on"},
 		func(f *Facts) []trouble { return when(f.Runtime.Value.Old, f.Runtime.Value.Fault) }},
 	{Code{"right-missing", Error, "The agent lacks a right that its configuration needs.",
-		"apply deploy/rbac, or the chart, of this version; for an option beside it, the file in deploy/rbac that is named after it"},
+		"apply deploy/rbac, or the chart, of this version; for an optional right, the file in deploy/rbac named after the option"},
 		missingRights},
-	{Code{"clock-skew", Warning, "The node's clock differs from the API server's by more than 2 s: stamps of conditions and leases mislead.",
-		"have a time service (chrony, systemd-timesyncd) run on the node"},
+	{Code{"clock-skew", Warning, "The node's clock differs from the API server's by more than 2 s: timestamps of conditions and leases are misleading.",
+		"run a time service (chrony, systemd-timesyncd) on the node"},
 		func(f *Facts) []trouble { return one(skewed(f.Server, skewNoticed, skewHarmful)) }},
-	{Code{"clock-skew-large", Error, "The node's clock differs from the API server's by more than 30 s: a lease that lasts 40 s can look dead while it is renewed.",
-		"have a time service (chrony, systemd-timesyncd) run on the node"},
+	{Code{"clock-skew-large", Error, "The node's clock differs from the API server's by more than 30 s: a lease that lasts 40 s can appear expired although it is renewed.",
+		"run a time service (chrony, systemd-timesyncd) on the node"},
 		func(f *Facts) []trouble { return one(skewed(f.Server, skewHarmful, 1<<62)) }},
 	{kubeletVersion,
 		func(f *Facts) []trouble {
@@ -31,8 +31,8 @@ var serverRules = []rule[Facts]{
 }
 
 // kubeletVersion is found on the node and from outside.
-var kubeletVersion = Code{"kubelet-version", Warning, "The kubelet is of a version that Plimsoll is not tested beside.",
-	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or watch the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
+var kubeletVersion = Code{"kubelet-version", Warning, "Plimsoll is not tested beside this version of the kubelet.",
+	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or monitor the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
 
 func missingRights(f *Facts) (found []trouble) {
 	if f.Server == nil {
@@ -98,11 +98,11 @@ var unknownRules = []rule[Facts]{
 	unknown("unknown-processes", Warning, "other processes of the node", asRoot, func(f *Facts) string { return f.Processes.missing() }),
 	unknown("unknown-capacity", Warning, "the capacity of memory and disks", asRoot, func(f *Facts) string { return f.Capacity.missing() }),
 	unknown("unknown-state", Warning, "the place of the agent's state", asRoot, func(f *Facts) string { return f.StateFault.missing() }),
-	unknown("unknown-disarm-file", Warning, "the disarm file", "make it readable: as long as it can not be looked at, the agent takes itself for disarmed",
+	unknown("unknown-disarm-file", Warning, "the disarm file", "make it readable: until then the agent stays disarmed",
 		func(f *Facts) string { return f.Disarmed.missing() }),
-	unknown("unknown-kubelet", Warning, "the kubelet's configuration", "give its place with --kubelet-config, and make it and its drop-in directory readable",
+	unknown("unknown-kubelet", Warning, "the kubelet's configuration", "set --kubelet-config, and make the file and its drop-in directory readable",
 		func(f *Facts) string { return f.Kubelet.missing() }),
-	unknown("unknown-runtime", Warning, "the container runtime", "give its socket with --container-runtime-endpoint",
+	unknown("unknown-runtime", Warning, "the container runtime", "set its socket with --container-runtime-endpoint",
 		func(f *Facts) string { return f.Runtime.missing() }),
 	unknown("unknown-clock", Warning, "the API server's clock", atServer, asked(func(s *Server) Fact[time.Duration] { return s.Ahead })),
 	unknown("unknown-rights", Warning, "the agent's rights", atServer, asked(func(s *Server) Fact[[]Right] { return s.Denied })),
@@ -111,6 +111,6 @@ var unknownRules = []rule[Facts]{
 }
 
 const (
-	asRoot   = "run it as root on the node; in a container, mount the host's /proc and /sys/fs/cgroup, and give their places with --proc-root and --cgroup-root"
-	atServer = "see whether the API server answers, and give --kubeconfig and --hostname-override"
+	asRoot   = "run the command as root on the node; in a container, mount the host's /proc and /sys/fs/cgroup, and set --proc-root and --cgroup-root"
+	atServer = "check that the API server answers, and set --kubeconfig and --hostname-override"
 )

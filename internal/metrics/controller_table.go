@@ -80,7 +80,7 @@ var controllerTable = [...]definition{
 	boundPods: {"plimsoll_controller_pods", gauge, nil, nil,
 		"Watched pods that are bound to a node."},
 	keptPods: {"plimsoll_controller_evicted_pods", gauge, nil, nil,
-		"Pods evicted by agents whose objects are kept until --evicted-pod-ttl has passed."},
+		"Pods evicted by agents, with objects that are kept until --evicted-pod-ttl has passed."},
 	podTimers: {"plimsoll_controller_scheduled_pod_evictions", gauge, nil, nil,
 		"Pods with a scheduled taint-based eviction."},
 	renewals: {"plimsoll_controller_lease_renewals_observed_total", counter, nil, nil,

@@ -4,7 +4,7 @@
 // Duties and invariants:
 //
 //   - There is one table of metrics for each of the two. The instruments are made
-//     of it, and so is docs/metrics.md; names and labels that mean what the
+//     of it, and so is docs/reference/metrics.md; names and labels that mean what the
 //     kubelet's do are the kubelet's behind our prefix, and those of the
 //     controllers that ours replaces are theirs.
 //   - The registry is the package's own: a library that registers itself

@@ -23,7 +23,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/metrics"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md instead of comparing it")
+var update = flag.Bool("update", false, "write docs/reference/metrics.md instead of comparing it")
 
 const mebi = 1 << 20
 
@@ -179,7 +179,7 @@ func parsed(t *testing.T, text string) map[string]*dto.MetricFamily {
 // TestReferenceIsUpToDate holds the reference both to the table and to what is
 // really served.
 func TestReferenceIsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "metrics.md")
+	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	want := metrics.Reference()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -187,7 +187,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("docs/metrics.md differs from the table of metrics (%v): run go test ./internal/metrics -update", err)
+		t.Errorf("docs/reference/metrics.md differs from the table of metrics (%v): run go test ./internal/metrics -update", err)
 	}
 	agent, controller, parted := strings.Cut(want, "\n## The controller\n")
 	if !parted {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reference is docs/metrics.md, made from the tables of metrics so that it can
+// Reference is docs/reference/metrics.md, made from the tables of metrics so that it can
 // not drift from the program.
 func Reference() string {
 	var b strings.Builder
@@ -13,33 +13,32 @@ func Reference() string {
 
 <!-- Made from the tables in metrics by go test ./internal/metrics -update: do not edit. -->
 
-Served as text under ` + "`/metrics`" + `, beyond loopback to tokens with a right
-([operations.md](operations.md#reading-metrics)). Durations are in seconds. Besides there are the usual
-` + "`go_*` and `process_*`" + ` metrics of the own process.
+` + "`/metrics`" + ` serves them as text. Beyond loopback a token needs a right ([access](endpoints.md#access)). Durations are in
+seconds. The usual ` + "`go_*` and `process_*`" + ` metrics of the process are served too. [Monitor](../how-to/monitor.md) has
+the alerts.
 
 ## The agent
 
-[operations.md](operations.md#endpoints-and-metrics) says where they are served. Where a metric means what one of the
-kubelet's means it has that name behind our prefix, the same labels and the same buckets. No label holds the name of a
-pod or an image: the decision log does.
+A metric with the meaning of a kubelet metric has its name with the prefix ` + "`plimsoll_`" + `, its labels and its buckets. No label
+has the name of a pod or an image: the [decision log](decision-log.md) does.
 
 `)
 	rows(&b, table[:])
 	b.WriteString(`
-Counters are there at 0 from the start, so that the first event is an increase; the histogram of ages comes with the
-first eviction. Signals have series if they have a threshold, and while they are known: ` + "`absent()` and\n`plimsoll_signal_unknown == 1`" + ` find those that are not.
+Counters start at 0, so that the first event is an increase. The histogram of ages exists from the first eviction on. A signal
+has series if it has a threshold, and while it is known: ` + "`absent()` and `plimsoll_signal_unknown == 1`" + ` find the others.
 
 ## The controller
 
-[controller.md](controller.md#what-to-watch) says what to watch. What Kubernetes' own controllers count has their names,
-types and buckets, so that dashboards and alerts go on working; the zone is written region/zone. No label holds the name
-of a node or a pod.
+Metrics that Kubernetes' own controllers have too keep their names, types and buckets, so that dashboards and alerts continue to
+work. The zone is written region/zone. No label has the name of a node or a pod.
 
 `)
 	rows(&b, controllerTable[:])
 	b.WriteString(`
-What is told of the cluster has no series before the first lists of the API server are complete. Zones, timers, suspects,
-breaker and budget are told by the leader alone: sum over replicas is right for them, not for nodes, pods and renewals.
+Metrics about the cluster have no series before the first lists of the API server are complete. Only the leader reports zones,
+scheduled evictions, suspected nodes, the breaker and ` + "`--max-unhealthy`" + `. Their sum over replicas is right. For nodes, pods and
+renewals it is not.
 `)
 	return b.String()
 }

@@ -95,7 +95,7 @@ var table = [...]definition{
 	freed: {"plimsoll_reclaimed_bytes_total", counter, []label{{"source", valuesOf(freerNames[:])}}, nil,
 		"Bytes that were measured to be free afterwards, by the source that freed them."},
 	debts: {"plimsoll_pending_pod_statuses", gauge, nil, nil,
-		"Evicted pods whose status has not reached the API server yet."},
+		"Evicted pods with a status that has not reached the API server yet."},
 	available: {"plimsoll_signal_available", gauge, []label{ofSignal}, nil,
 		"Available amount in the unit of the signal: bytes, inodes or PIDs. No series while the signal is unknown."},
 	capacity: {"plimsoll_signal_capacity", gauge, []label{ofSignal}, nil,

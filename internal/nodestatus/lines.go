@@ -100,7 +100,7 @@ func (l *Lines) drain(out io.Writer) {
 		// A stream that is gone takes no lines; the agent goes on without it.
 		_, _ = out.Write(line)
 		if n := l.dropped.Swap(0); n > 0 {
-			fmt.Fprintf(out, "{\"decision\":\"log\",\"why\":\"%d lines were dropped: the stream was too slow\"}\n", n)
+			fmt.Fprintf(out, "{\"decision\":\"log\",\"reason\":\"%d lines were dropped: the stream was too slow\"}\n", n)
 		}
 	}
 }

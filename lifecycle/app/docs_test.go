@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,36 +15,40 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// What operators read at night: each key, decision, flag and metric that the
-// document names is there, and none is left out that it has to name.
-func TestDocs_DescribeController(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	text, metrics := read("controller.md"), read("metrics.md")
+// TestDocs_DescribeTheController holds the reference of the decision log to the keys
+// and decisions of the controller, and to those of /explain.
+func TestDocs_DescribeTheController(t *testing.T) {
+	text := document(t, "reference/decision-log.md")
 	words := append(keys(lifecycle.Decision{}), keys(explanation{})...)
 	for _, word := range append(words, lifecycle.Decisions()...) {
 		if !strings.Contains(text, "`"+word+"`") {
-			t.Errorf("docs/controller.md does not say what `%s` is", word)
+			t.Errorf("docs/reference/decision-log.md does not describe `%s`", word)
 		}
 	}
-	for _, name := range regexp.MustCompile(`(plimsoll_controller|node_collector|taint_eviction_controller)_\w+`).FindAllString(text, -1) {
-		if !strings.Contains(metrics, "| `"+name+"` |") {
-			t.Errorf("docs/controller.md names the metric %s, which there is not", name)
-		}
-	}
+}
+
+// TestDocs_ControllerFlagsAreTheControllers: where a page is about the controller
+// alone, a flag that only the agent has is a mistake.
+func TestDocs_ControllerFlagsAreTheControllers(t *testing.T) {
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	config.AddFlags(flags)
-	others := map[string]bool{"controllers": true} // kube-controller-manager's
+	others := strings.Fields("cluster controllers namespace reset-then-reuse-values selector prefix set") // of other programs
+	text := document(t, "how-to/replace-the-controllers.md")
 	for _, found := range regexp.MustCompile(`--([a-z][a-z-]+[a-z])`).FindAllStringSubmatch(text, -1) {
-		if flags.Lookup(found[1]) == nil && !others[found[1]] && !strings.Contains(text, found[0]+"-…") {
-			t.Errorf("docs/controller.md names the flag %s, which there is not", found[0])
+		if flags.Lookup(found[1]) == nil && !slices.Contains(others, found[1]) {
+			t.Errorf("docs/how-to/replace-the-controllers.md names the flag %s, which the controller does not have", found[0])
 		}
 	}
+}
+
+// document returns a page of docs.
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // keys are those of a struct in JSON.

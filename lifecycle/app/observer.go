@@ -119,7 +119,7 @@ func requestsInLease(annotations map[string]string) (map[string]model.Request, e
 	return found, nil
 }
 
-// An explanation is the answer of /explain for a node (docs/controller.md). Times that are
+// An explanation is the answer of /explain for a node (docs/reference/decision-log.md). Times that are
 // not known are omitted.
 type explanation struct {
 	Node       string    `json:"node"`

@@ -60,7 +60,7 @@ var lifecycleOptions = []options.Option[Controller]{
 		Help: "Nodes per second that lose their NoExecute taints after the breaker was open. 0: all at once."},
 
 	{Field: "agentAliveGrace", Flag: "agent-alive-grace", Default: "30m", Set: options.NonNegativeDuration(func(c *Controller) *time.Duration { return &c.AgentAliveGrace }),
-		Help: "Time for which the lease of a living Plimsoll agent protects the pods of a node whose kubelet is unreachable. The node is Unknown and tainted NoSchedule, but not NoExecute. 0s: never."},
+		Help: "Time for which the lease of a living Plimsoll agent protects the pods of a node with an unreachable kubelet. The node is Unknown and tainted NoSchedule, but not NoExecute. 0s: never."},
 	{Field: "agentGrace", Flag: "agent-grace", Default: "40s", Set: options.PositiveDuration(func(c *Controller) *time.Duration { return &c.AgentGrace }),
 		Help: "Time after the last renewal of its lease until an agent counts as dead."},
 	{Field: "maxAutonomyDuration", Flag: "max-autonomy-duration", Default: "24h", Set: options.NonNegativeDuration(func(c *Controller) *time.Duration { return &c.MaxAutonomyDuration }),

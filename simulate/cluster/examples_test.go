@@ -144,9 +144,9 @@ func TestTextTellsOfWhatIsLeftOfPods(t *testing.T) {
 	}
 }
 
-// What docs/scenarios.md says a scenario prints is what it prints.
+// What docs/reference/scenarios.md says a scenario prints is what it prints.
 func TestTheExampleOfTheDocs(t *testing.T) {
-	data, err := os.ReadFile("../../docs/scenarios.md")
+	data, err := os.ReadFile("../../docs/reference/scenarios.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestTheExampleOfTheDocs(t *testing.T) {
 	_, after, _ = strings.Cut(after, "```\n")
 	want, _, found := strings.Cut(after, "```")
 	if !found {
-		t.Fatal("there is no example in docs/scenarios.md")
+		t.Fatal("there is no example in docs/reference/scenarios.md")
 	}
 	if _, text := output(t, read(t, file)); text != want {
 		t.Errorf("%s\nbut it prints\n%s", want, text)

@@ -190,7 +190,7 @@ func (w *ward) plants() []wrong {
 		{code: "image-gc-both", args: []string{kubelet(shared), "--garbage-collection=on"}},
 		{code: "storage-limits-both", args: []string{"--local-storage-limits=on"}},
 		{code: "kubelet-blind", args: []string{kubelet(shared + "localStorageCapacityIsolation: false")}},
-		{code: "storage-limits-nobody", args: []string{kubelet(shared + "localStorageCapacityIsolation: false"), "--local-storage-limits=off"}, too: []string{"kubelet-blind"}},
+		{code: "storage-limits-unenforced", args: []string{kubelet(shared + "localStorageCapacityIsolation: false"), "--local-storage-limits=off"}, too: []string{"kubelet-blind"}},
 		{code: "unknown-kubelet", status: 1, args: []string{"--kubelet-config=/nowhere/config.yaml"}},
 		{code: "systemd-oomd", do: func() func() { return w.process("systemd-oomd") }},
 		{code: "other-eviction-agent", status: 3, args: machine("earlyoom", "SwapTotal: 0 kB", "6.1.0", true)},

@@ -184,7 +184,7 @@ func (s *stage) show(args ...string) string {
 	return said
 }
 
-// picture logs what an operator sees, for docs/install.md.
+// picture logs what an operator sees, for docs/how-to/arm-and-roll-out.md.
 func (s *stage) picture(when string) {
 	s.Helper()
 	if !testing.Verbose() {

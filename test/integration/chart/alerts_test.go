@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,9 +13,7 @@ import (
 var (
 	docs   = filepath.Join("..", "..", "..", "docs")
 	metric = regexp.MustCompile(`plimsoll_[a-z_]+`)
-	// Sections of alerts, not of what all of them have in common.
-	runbook = regexp.MustCompile(`(?m)^## (\w+)$`)
-	row     = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
+	row    = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
 )
 
 // alerts are the rules that the chart makes, by name.
@@ -40,10 +39,10 @@ func alerts(t *testing.T) map[string]map[string]any {
 	return found
 }
 
-// TestAlerts: every alert is on metrics that there are, leads to a place in the
-// documentation that there is, and those that it calls worth one are there.
+// TestAlerts: every alert uses metrics that exist and links to its own runbook, and
+// the documentation lists every expression.
 func TestAlerts(t *testing.T) {
-	known := text(t, filepath.Join(docs, "metrics.md"))
+	known := text(t, filepath.Join(docs, "reference", "metrics.md"))
 	var expressions strings.Builder
 	all := alerts(t)
 	for name, rule := range all {
@@ -58,21 +57,16 @@ func TestAlerts(t *testing.T) {
 		if annotations["summary"] == nil || rule["labels"].(map[string]any)["severity"] == nil {
 			t.Errorf("%s has no summary or severity", name)
 		}
-		file, heading, _ := strings.Cut(strings.TrimPrefix(annotations["runbook_url"].(string), "https://plimsoll.dev/docs/"), "#")
-		if file != "runbooks.md" || heading != strings.ToLower(name) || !hasHeading(text(t, filepath.Join(docs, file)), heading) {
-			t.Errorf("%s: its runbook %s#%s is not its own, or is not there", name, file, heading)
+		if url := annotations["runbook_url"]; url != "https://plimsoll.dev/docs/runbooks/"+name+".md" {
+			t.Errorf("%s: its runbook is %v", name, url)
 		}
 	}
-	for _, worth := range row.FindAllStringSubmatch(text(t, filepath.Join(docs, "operations.md")), -1) {
+	for _, worth := range row.FindAllStringSubmatch(text(t, filepath.Join(docs, "how-to", "monitor.md")), -1) {
 		if strings.ContainsAny(worth[1], ">=") && !strings.Contains(expressions.String(), worth[1]) {
-			t.Errorf("no alert for %s, which docs/operations.md calls worth one", worth[1])
+			t.Errorf("no alert for %s, which docs/how-to/monitor.md lists", worth[1])
 		}
 	}
-	for _, heading := range runbook.FindAllStringSubmatch(text(t, filepath.Join(docs, "runbooks.md")), -1) {
-		if all[heading[1]] == nil {
-			t.Errorf("docs/runbooks.md has a section of an alert %s, which there is not", heading[1])
-		}
-	}
+	checkRunbooks(t, all)
 	if len(all) < 18 {
 		t.Errorf("%d alerts, want 18 at least", len(all))
 	}
@@ -97,13 +91,24 @@ func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
-// hasHeading reports whether a document has a heading that a link leads to.
-func hasHeading(document, anchor string) bool {
-	for line := range strings.Lines(document) {
-		if heading, is := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); is && strings.HasPrefix(line, "#") &&
-			strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-") == anchor {
-			return true
+// checkRunbooks: every alert has a runbook of its own and a row in the index, and
+// every runbook has an alert.
+func checkRunbooks(t *testing.T, all map[string]map[string]any) {
+	t.Helper()
+	runbooks := filepath.Join(docs, "runbooks")
+	index := text(t, filepath.Join(runbooks, "README.md"))
+	for name, rule := range all {
+		if head, _, _ := strings.Cut(text(t, filepath.Join(runbooks, name+".md")), "\n"); head != "# "+name {
+			t.Errorf("the runbook of %s begins with %q", name, head)
+		}
+		severity := rule["labels"].(map[string]any)["severity"]
+		if row := fmt.Sprintf("| [%s](%s.md) | %s | ", name, name, severity); !strings.Contains(index, row) {
+			t.Errorf("docs/runbooks/README.md has no row %q", row)
 		}
 	}
-	return false
+	for _, name := range names(t, runbooks, ".md") {
+		if name != "README" && all[name] == nil {
+			t.Errorf("docs/runbooks has a page for the alert %s, which does not exist", name)
+		}
+	}
 }

@@ -94,7 +94,7 @@ var customized = regexp.MustCompile("(?s)```yaml\n(apiVersion: kustomize[^`]*?\n
 // TestKustomize_DocumentedImageOverride: as documented, every pod gets the image of
 // the user's registry, with the tag of the base.
 func TestKustomize_DocumentedImageOverride(t *testing.T) {
-	for _, file := range []string{filepath.Join(docs, "install.md"), filepath.Join(kustomize, "README.md")} {
+	for _, file := range []string{filepath.Join(docs, "how-to", "install.md"), filepath.Join(kustomize, "README.md")} {
 		found := customized.FindStringSubmatch(text(t, file))
 		if found == nil {
 			t.Errorf("%s has no sample of a kustomization with images", file)

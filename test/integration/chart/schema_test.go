@@ -128,9 +128,9 @@ var samples = regexp.MustCompile("(?s)```yaml\n(agent:\n.*?)```")
 // the right to.
 func TestSoftEviction_WorksWithoutAReplacingController(t *testing.T) {
 	helm := needTool(t, "helm")
-	found := samples.FindStringSubmatch(text(t, filepath.Join(docs, "install.md")))
+	found := samples.FindStringSubmatch(text(t, filepath.Join(docs, "how-to", "install.md")))
 	if found == nil {
-		t.Fatal("docs/install.md has no sample of values")
+		t.Fatal("docs/how-to/install.md has no sample of values")
 	}
 	sample := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(sample, []byte(found[1]), 0o600); err != nil {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+var update = flag.Bool("update", false, "write the generated part of docs/reference/commands.md instead of comparing it")
+
+// TestReference_Commands holds the generated part of docs/reference/commands.md to the
+// commands and their flags.
+func TestReference_Commands(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "reference", "commands.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := []byte("<!-- begin flags: made by make docs -->\n"), []byte("<!-- end flags -->\n")
+	before, rest, found := bytes.Cut(text, begin)
+	_, after, closed := bytes.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no marks %q and %q", path, begin, end)
+	}
+	var b bytes.Buffer
+	eachCommand(rootCommand(), func(c *cobra.Command) { writeUsage(&b, c) })
+	want := bytes.Join([][]byte{before, begin, b.Bytes(), end, after}, nil)
+	switch {
+	case bytes.Equal(want, text):
+	case *update:
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s differs from the commands: run make docs", path)
+	}
+}
+
+// writeUsage writes the usage of a command and a table of its flags. Options of agent
+// and controller are left out: docs/reference/configuration.md has them.
+func writeUsage(b *bytes.Buffer, c *cobra.Command) {
+	if !c.Runnable() || c.Hidden || c.HasSubCommands() {
+		return
+	}
+	cell := strings.NewReplacer("|", "\\|", "\n", " ")
+	fmt.Fprintf(b, "\n### %s\n\n    %s\n\n%s.\n", c.CommandPath(), c.UseLine(), strings.TrimSuffix(c.Short, "."))
+	rows := ""
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case f.Hidden || f.Name == "help":
+		case f.Name != "config" && slices.Contains([]string{"agent", "controller", "doctor"}, c.Name()) && isOption(f.Name):
+		default:
+			rows += fmt.Sprintf("| `--%s` | `%s` | %s |\n", f.Name, cell.Replace(f.DefValue), cell.Replace(f.Usage))
+		}
+	})
+	if rows != "" {
+		fmt.Fprintf(b, "\n| flag | default | meaning |\n|---|---|---|\n%s", strings.ReplaceAll(rows, "| `` |", "| |"))
+	}
+}
+
+// isOption reports whether docs/reference/configuration.md has a flag.
+func isOption(name string) bool {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "configuration.md"))
+	return err == nil && (bytes.Contains(text, []byte("`--"+name+"=")) || bytes.Contains(text, []byte("`--"+name+"`")) || bytes.Contains(text, []byte("`-"+name+" ")))
+}
