@@ -24,13 +24,13 @@ func (r *run) carryOut(a *core.Action) {
 // scenario reads no leases.
 var carriers = map[core.Kind]func(*run, *core.Action){
 	core.MarkUnknown:      (*run).silence,
-	core.Zone:         (*run).zone,
-	core.Taint:        (*run).taint,
-	core.MarkNotReady: (*run).markNotReady,
-	core.Evict:        (*run).evict,
-	core.Cancel:       (*run).cancel,
-	core.CleanUpAgent:   (*run).clearAgent,
-	core.DeleteEvictedPod:     (*run).clearPod,
+	core.Zone:             (*run).zone,
+	core.Taint:            (*run).taint,
+	core.MarkNotReady:     (*run).markNotReady,
+	core.Evict:            (*run).evict,
+	core.Cancel:           (*run).cancel,
+	core.CleanUpAgent:     (*run).clearAgent,
+	core.DeleteEvictedPod: (*run).clearPod,
 }
 
 func (r *run) silence(a *core.Action) {
