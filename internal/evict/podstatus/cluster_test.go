@@ -71,7 +71,7 @@ func (*real) and(test func(*real, *testing.T)) func(*testing.T, *real) {
 
 func (r *real) apply(t *testing.T, file string) {
 	t.Helper()
-	if _, err := r.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "deploy", "rbac", file)); err != nil {
+	if _, err := r.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "..", "deploy", "rbac", file)); err != nil {
 		t.Fatal(err)
 	}
 }
