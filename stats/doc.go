@@ -1,5 +1,5 @@
-// Package stats observes the running kernel. It fills signal.Observations for a node and
-// signal.Usage for its pods, from /proc, cgroup files, statfs and pods' directories.
+// Package stats observes the running kernel. It fills signals.Observations for a node and
+// signals.Usage for its pods, from /proc, cgroup files, statfs and pods' directories.
 //
 // Duties and invariants:
 //

@@ -30,7 +30,7 @@ type counted struct {
 	gap   int64 // usage minus memory.stat at the last correct reading: mostly kernel memory
 	known bool  // gap is known
 
-	basis uint32 // of observations, see signal.Observation
+	basis uint32 // of observations, see signals.Observation
 
 	stat  cgroup.MemoryStat
 	hits  uint64 // limit hits since stat last changed

@@ -47,9 +47,9 @@ func OpenStallsAt(h cgroup.Hierarchy, nodeCgroup string, places *cgroup.PodPlace
 const remembered = time.Minute
 
 // Since returns the pods that waited for memory, or met one of their own limits, since the last
-// call. The first one waited for the largest share of that time; without pressure counters the
-// order is by limit hits. A pod that is new within the last minute is estimated by its average
-// over the last 10 s and its current limits.
+// call. They are in descending order of their share of that time; where waiting is not counted,
+// they come last, in descending order of limit hits. A pod without counters from the last
+// minute is estimated by its average over the last 10 s and its current limits.
 //
 // The kubepods cgroup and the node's are included if they met a limit of their own, which is
 // pressure of the node. Unreadable pods are omitted. The stalls point into pods.
