@@ -24,7 +24,7 @@ type PodPlaces struct {
 // podPlaces are the directories for one cgroup root of the kubelet.
 type podPlaces struct {
 	kubelet string
-	trees   []PodTree    // in the order of preference
+	trees   []PodTree    // the likeliest first
 	paths   [][]byte     // of the trees in the memory controller, terminated by a zero byte
 	chosen  atomic.Int32 // the last result of Open, -1 before
 }
