@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// benchNotifier is a notifier of a sandbox node, and what a look would say.
+// benchNotifier returns a notifier of a sandbox node and the memory of its cgroup.
 func benchNotifier(b *testing.B) (*sandbox.Node, *Notifier, *cgroup.Memory) {
 	box := sandbox.Make(b, "notify", 512*mib)
 	h := hierarchy(b)
@@ -31,8 +31,8 @@ func lookAt(b *testing.B, m *cgroup.Memory) (o signals.Observations) {
 	return o
 }
 
-// BenchmarkFollow is what follows every look while nothing has changed: two
-// lines of the node, one of kubepods.
+// BenchmarkFollow measures Follow after a check without changes: two lines of the node, one of
+// kubepods.
 func BenchmarkFollow(b *testing.B) {
 	_, n, m := benchNotifier(b)
 	node := lookAt(b, m)
@@ -47,8 +47,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// BenchmarkArm moves a line: what the loop pays, and how long the kernel takes
-// beside it.
+// BenchmarkArm moves a line: the cost on the loop, and the kernel's time beside it.
 func BenchmarkArm(b *testing.B) {
 	onV1(b)
 	_, n, m := benchNotifier(b)
@@ -64,7 +63,7 @@ func BenchmarkArm(b *testing.B) {
 	b.ReportMetric(float64(follow.Nanoseconds())/float64(b.N), "ns-on-the-loop/op")
 }
 
-// BenchmarkWakeWait is a wake of this program's own, and the wait that it ends.
+// BenchmarkWakeWait measures a wake by this program and the wait that it ends.
 func BenchmarkWakeWait(b *testing.B) {
 	n := open(b, Options{Hierarchy: hierarchy(b)})
 	b.ReportAllocs()
@@ -74,7 +73,7 @@ func BenchmarkWakeWait(b *testing.B) {
 	}
 }
 
-// BenchmarkWakeFromBeside is a wake of another goroutine.
+// BenchmarkWakeFromBeside measures a wake by another goroutine.
 func BenchmarkWakeFromBeside(b *testing.B) {
 	n := open(b, Options{Hierarchy: hierarchy(b)})
 	ask := make(chan struct{})
@@ -90,7 +89,7 @@ func BenchmarkWakeFromBeside(b *testing.B) {
 	}
 }
 
-// BenchmarkTimer is how late a wait ends that nothing wakes.
+// BenchmarkTimer measures the delay of a wait that ends at its deadline.
 func BenchmarkTimer(b *testing.B) {
 	n := open(b, Options{Hierarchy: hierarchy(b)})
 	for _, wait := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 100 * time.Millisecond} {

@@ -11,10 +11,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Events hears of what a version 2 cgroup counts in memory.events.local (of its
-// own memory) and in memory.events (of all below it, too). The kernel tells of
-// each file every 10 ms at most; those of the cgroups below may go on for hours,
-// so that their file has a pace of its own.
+// events watches the counters of a version 2 cgroup in memory.events.local (its own memory) and
+// in memory.events (all cgroups below included). The kernel notifies at most every 10 ms per
+// file. Events of cgroups below may continue for hours, so that file has its own pace.
 type events struct {
 	c          *watched
 	source     *Source
@@ -22,7 +21,7 @@ type events struct {
 	text       [512]byte // scratch
 }
 
-// An eventsFile is one of the two files.
+// eventsFile is one of the two files.
 type eventsFile struct {
 	pace pace
 	ear  *handler // nil: not open
@@ -35,8 +34,7 @@ func newEvents(c *watched) *events {
 
 func (e *events) told() *Source { return e.source }
 
-// open opens both files, and reads them once: a file that was never read counts
-// as changed.
+// open opens both files and reads them once, because an unread file counts as changed.
 func (e *events) open() error {
 	if err := e.openFile(&e.all, "memory.events"); err != nil {
 		return err
@@ -44,7 +42,7 @@ func (e *events) open() error {
 	err := e.openFile(&e.local, "memory.events.local")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // before Linux 5.2: what is the cgroup's own can not be told
+		return nil // before Linux 5.2: its own events can not be separated
 	case err != nil:
 		e.close()
 	}
@@ -71,8 +69,7 @@ func (e *events) close() {
 	}
 }
 
-// read reads a file from its start, which also has the kernel tell of the next
-// change.
+// read reads a file from its start, which also enables the notification of the next change.
 func (e *events) read(fd int) (cgroup.MemoryEvents, error) {
 	for {
 		n, err := unix.Pread(fd, e.text[:], 0)
@@ -86,8 +83,8 @@ func (e *events) read(fd int) (cgroup.MemoryEvents, error) {
 	}
 }
 
-// hear reads the file that has changed. What is the cgroup's own is counted in
-// both, so that it wakes twice at most.
+// hear reads the changed file. The cgroup's own events are counted in both files, so they wake
+// at most twice.
 func (e *events) hear(fd int, _ uint32) (signals.Wakes, error) {
 	f := &e.all
 	if e.local.ear != nil && e.local.ear.fd == fd {
@@ -104,7 +101,7 @@ func (e *events) hear(fd int, _ uint32) (signals.Wakes, error) {
 
 func (e *events) fail(err error) { e.c.failed(e, err) }
 
-// wakesOf is what to wake for when the counters went from one state to another.
+// wakesOf returns the wakes for a change of the counters.
 func wakesOf(was, now cgroup.MemoryEvents) (w signals.Wakes) {
 	if now.High != was.High || now.Max != was.Max {
 		w |= signals.ByLimit

@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// A nuisance is a speaker whose descriptor is always ready.
+// nuisance is a source with a permanently ready descriptor.
 type nuisance struct {
 	err           error
 	wakes         signals.Wakes
@@ -26,7 +26,7 @@ type nuisance struct {
 func (f *nuisance) hear(int, uint32) (signals.Wakes, error) { f.heard++; return f.wakes, f.err }
 func (f *nuisance) fail(error)                              { f.failed++; f.set.remove(f.ear) }
 
-// add makes a descriptor that is ready and stays so.
+// addNuisance adds a permanently ready descriptor.
 func addNuisance(t *testing.T, n *Notifier, f *nuisance) {
 	t.Helper()
 	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
@@ -53,8 +53,8 @@ func TestAFailingSourceIsGivenUp(t *testing.T) {
 	}
 }
 
-// Whatever the kernel says, a source wakes no more often than its pace allows,
-// and costs no more than that when it wakes nobody.
+// TestPacesBoundEverySource checks that every source wakes at most at its pace, and costs no
+// more if it causes no wake.
 func TestPacesBoundEverySource(t *testing.T) {
 	n := open(t, withoutMachine(t))
 	for _, wakes := range []signals.Wakes{0, signals.ByStall} {
@@ -74,7 +74,7 @@ func TestPacesBoundEverySource(t *testing.T) {
 	}
 }
 
-// Without epoll there is still the time.
+// TestAfterTheCloseOnlyTheTimeIsLeft checks that the deadline works without epoll.
 func TestAfterTheCloseOnlyTheTimeIsLeft(t *testing.T) {
 	n, err := Open(withoutMachine(t))
 	if err != nil {
@@ -83,7 +83,7 @@ func TestAfterTheCloseOnlyTheTimeIsLeft(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	n.Wake() // hits nothing
+	n.Wake() // no effect
 	end := time.Now().Add(20 * time.Millisecond)
 	if w := n.Wait(end); w != 0 || time.Now().Before(end) {
 		t.Errorf("woken by %v before the time", w.Names())
@@ -103,8 +103,8 @@ func TestWithoutPressureStallInformation(t *testing.T) {
 	}
 }
 
-// Without the host's PID namespace /proc is the host's, mounted for reading, where
-// no trigger can be set. Stalls are of no namespace.
+// TestAProcMountedForReadingCostsNoStalls covers a read-only mount of the host's /proc, as
+// without the host's PID namespace: no trigger can be set there. Stalls belong to no namespace.
 func TestAProcMountedForReadingCostsNoStalls(t *testing.T) {
 	h, dir := hierarchy(t), t.TempDir()
 	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY} {
@@ -124,7 +124,7 @@ func TestAProcMountedForReadingCostsNoStalls(t *testing.T) {
 	}
 }
 
-// Descriptors that are missing are named, and tried again.
+// TestWithoutDescriptors checks that missing descriptors are reported and retried.
 func TestWithoutDescriptors(t *testing.T) {
 	var told []Source
 	r := newRig(t, Options{Report: func(s Source) { told = append(told, s) }})
@@ -156,7 +156,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// limit lets this process open files only up to that descriptor.
+// limit restricts the descriptors of this process to numbers below files.
 func limit(t *testing.T, files uint64) (restore func()) {
 	t.Helper()
 	var was unix.Rlimit
@@ -185,7 +185,7 @@ func TestACgroupThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A close waits for what is being armed beside the loop.
+// TestACloseWhileALineIsArmed checks that Close waits for a registration beside the loop.
 func TestACloseWhileALineIsArmed(t *testing.T) {
 	h := hierarchy(t)
 	box := sandbox.Make(t, "notify", 64*mib)
@@ -202,8 +202,8 @@ func TestACloseWhileALineIsArmed(t *testing.T) {
 	}
 }
 
-// The machine itself has lines on version 1; on version 2 its root has nothing
-// to be watched but kubepods.
+// TestTheMachineIsWatched checks that the machine itself has lines on version 1. On version 2
+// its root has no files to watch, and only kubepods is watched.
 func TestTheMachineIsWatched(t *testing.T) {
 	h := hierarchy(t)
 	n := open(t, Options{Hierarchy: h})

@@ -24,10 +24,10 @@ func TestMain(m *testing.M) {
 
 const mib = 1 << 20
 
-// patience bounds what a test waits for; nothing is measured by it.
+// patience bounds the waits of tests; it is no measured value.
 const patience = time.Minute
 
-// A rig is a notifier of a sandbox node, and what a look at the node would say.
+// rig is a notifier of a sandbox node, with the observations of that node.
 type rig struct {
 	*testing.T
 	*Notifier
@@ -74,9 +74,9 @@ func newRigOf(t *testing.T, memory int64, o Options) *rig {
 	return &rig{t, open(t, o), box, pod, node}
 }
 
-// withoutMachine returns options under which stalls of this machine, which other
-// programs cause, wake no notifier: its pressure file is an ordinary one, which
-// epoll refuses. Cgroups of version 2 keep their own.
+// withoutMachine returns options under which stalls of this machine, caused by other programs,
+// wake no notifier. Its pressure file is a regular file, which epoll refuses. Cgroups of
+// version 2 use their own.
 func withoutMachine(t testing.TB) Options {
 	t.Helper()
 	proc := t.TempDir()
@@ -113,7 +113,7 @@ func open(t testing.TB, o Options) *Notifier {
 	return n
 }
 
-// look is what a look at the node would say now.
+// look returns a current observation of the node.
 func (r *rig) look() (o signals.Observations) {
 	r.Helper()
 	u, err := r.node.Read()
@@ -125,8 +125,7 @@ func (r *rig) look() (o signals.Observations) {
 	return o
 }
 
-// follow draws a line at so much available memory, and returns when the kernel
-// knows it.
+// follow sets a line at an amount of available memory and waits for its registration.
 func (r *rig) follow(at signals.Amount) {
 	r.Helper()
 	node := r.look()
@@ -150,7 +149,7 @@ func (r *rig) source(name, where string) Source {
 	return Source{}
 }
 
-// await waits until what is asked for wakes.
+// await waits until a wake of the given kind.
 func (r *rig) await(what signals.Wakes) {
 	r.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {
@@ -161,8 +160,7 @@ func (r *rig) await(what signals.Wakes) {
 	r.Fatalf("%v did not wake", what.Names())
 }
 
-// quiet empties what is to be heard, and reports whether it was nothing of the
-// kind.
+// quiet drains pending events, and reports whether none was of the given kind.
 func (r *rig) quiet(what signals.Wakes) bool {
 	return !r.Wait(time.Now()).Any(what)
 }
@@ -212,7 +210,7 @@ func descriptors(t testing.TB) int {
 	return len(entries)
 }
 
-// The OOM killer of the node is a witness on both versions.
+// TestTheOOMKillerWakes checks that the OOM killer of the node wakes on both versions.
 func TestTheOOMKillerWakes(t *testing.T) {
 	r := newRigOf(t, 64*mib, Options{})
 	h := r.box.Run(t, r.pod, "main")
@@ -222,8 +220,8 @@ func TestTheOOMKillerWakes(t *testing.T) {
 	r.await(signals.ByOOM)
 }
 
-// A pod that thrashes at a limit of its own stalls, which is told, but not a
-// hundred times a second.
+// TestStallsWakeAtTheirPace checks that a pod thrashing at its own limit wakes as a stall, but
+// not a hundred times a second.
 func TestStallsWakeAtTheirPace(t *testing.T) {
 	r := newRig(t, Options{})
 	sandbox.Demand(t, "stalls are not notified of", r.source(PSI, Machine).Err)
@@ -273,15 +271,15 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// What is opened and closed 10 000 times, as for cgroups that come and go,
-// leaves nothing behind.
+// TestOpeningLeavesNothing checks that opening and closing 10 000 times, as for short-lived
+// cgroups, leaks nothing.
 func TestOpeningLeavesNothing(t *testing.T) {
 	r := newRig(t, Options{})
 	fds, goroutines := descriptors(t), runtime.NumGoroutine()
 	for _, c := range r.cgroups {
 		for _, ch := range c.channels {
 			rounds := 5000
-			if _, slow := ch.(*pressure); slow { // each trigger waits for the kernel, and is one of the machine's
+			if _, slow := ch.(*pressure); slow { // each trigger waits for the kernel, and one is the machine's
 				rounds = 100
 			}
 			for range rounds {

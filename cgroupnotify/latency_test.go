@@ -14,14 +14,14 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// toucher has this binary touch memory and write down when.
+// toucher makes this binary touch memory and record the times.
 const toucher = "PLIMSOLL_TOUCHER"
 
-// touched is how many pages a toucher takes for one order: 16 MiB.
+// touched is the number of pages that a toucher touches per request: 16 MiB.
 const touched = 4096
 
-// stamps is what a toucher shares with who drives it: the monotonic time, in
-// nanoseconds, right before each page was touched.
+// stamps are shared by a toucher and its test: the monotonic time, in nanoseconds, right before
+// each page was touched.
 type stamps = [touched]int64
 
 func shared(fd int) (*stamps, error) {
@@ -38,8 +38,8 @@ func monotonic() int64 {
 	return now.Nano()
 }
 
-// touchAsTold touches pages for each byte it reads and gives them back for the
-// next, until there is none.
+// touchAsTold touches pages for each byte it reads, and releases them before the next one,
+// until the end of its input.
 func touchAsTold() {
 	at, err := shared(3)
 	if err != nil {
@@ -65,7 +65,7 @@ func touchAsTold() {
 	}
 }
 
-// A toucherRun is a toucher in a sandbox.
+// toucherRun is a toucher in a sandbox.
 type toucherRun struct {
 	at      *stamps
 	in, out *os.File
@@ -115,14 +115,13 @@ func (r *toucherRun) done(b *testing.B) {
 	}
 }
 
-// BenchmarkCrossing is the time from right before the page is touched that is
-// above the line until Wait has returned. The kernel checks every 128 pages on
-// each CPU, which is in it.
+// BenchmarkCrossing measures the time from right before the page above the line is touched
+// until Wait has returned. It includes the kernel's interval of 128 pages on each CPU.
 func BenchmarkCrossing(b *testing.B) {
 	onV1(b)
 	box, n, m := benchNotifier(b)
 	r := startToucher(b, box)
-	for range 2 { // the first time, memory of the machine may be new
+	for range 2 { // the first time may use fresh memory of the machine
 		r.order(b)
 		r.done(b)
 	}
@@ -146,7 +145,7 @@ func BenchmarkCrossing(b *testing.B) {
 		took = append(took, now-r.at[(level-before)/page])
 		r.order(b)
 		r.done(b)
-		n.Wait(time.Now().Add(3 * near.every)) // down again, and a rest: the pace is not what is measured
+		n.Wait(time.Now().Add(3 * near.every)) // below the line again, and rested: the pace is not measured
 		n.Wait(time.Now().Add(3 * near.every))
 	}
 	slices.Sort(took)

@@ -5,17 +5,16 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// levelOf is the least usage, in bytes and whole pages, at which less than at is
-// available, by a look and what is used now. Of a cgroup that is exact, whatever
-// has happened since the look:
+// levelOf returns the smallest usage, in bytes and whole pages, at which less than at is
+// available. It uses the last check and the current usage. For a cgroup the result is exact in
+// spite of any change since the check:
 //
 //	available = capacity − (usage − inactive file) < at
 //
-// Where the look has found less available than that, as on a machine whose
-// kernel holds memory of its own, what was left then is counted from now. What
-// the kernel compares is usage in pages, and it rounds what it is given down. ok
-// is false where no usage is that level: at is beyond the capacity, or the
-// numbers are absurd.
+// If the check found less available, as on a machine with kernel memory in use, the level is
+// the current usage plus the headroom of that check. The kernel compares usage in pages and
+// rounds the given level down. ok is false if no usage is that level: at exceeds the capacity,
+// or the numbers are invalid.
 func levelOf(o *signals.Observation, at signals.Amount, u cgroup.MemoryUsage, page uint64) (level uint64, ok bool) {
 	inactive := min(u.InactiveFile, u.Usage)
 	if o.Capacity <= 0 || o.Capacity > absurd || at < 0 || at > o.Capacity || u.Usage > absurd {
@@ -25,8 +24,8 @@ func levelOf(o *signals.Observation, at signals.Amount, u cgroup.MemoryUsage, pa
 	return min(own, guess(u.Usage, o, at))/page*page + page, true
 }
 
-// guess is about the usage at which less than at is available, if nothing has
-// happened since the look.
+// guess estimates the usage at which less than at is available, without changes since the
+// check.
 func guess(usage uint64, o *signals.Observation, at signals.Amount) uint64 {
 	left := o.Available - at
 	if left < 0 {
@@ -35,20 +34,20 @@ func guess(usage uint64, o *signals.Observation, at signals.Amount) uint64 {
 	return usage + uint64(left)
 }
 
-// absurd is more memory than any machine has, in bytes.
+// absurd is an upper bound of any machine's memory, in bytes.
 const absurd = 1 << 62
 
-// slack is how far off a level may be that is still far away, as a part of the
-// way to it; leastSlack, in bytes, how far it may always be: the kernel itself
-// checks only every 128 pages on each CPU.
+// slack limits the error of a distant level, as a fraction (1/slack) of the distance to it.
+// minSlack is the error that is always allowed, in bytes: the kernel itself checks only every
+// 128 pages on each CPU.
 const (
 	slack    = 8
 	minSlack = 1 << 20
 )
 
-// moved reports whether a level is so far from the armed one that it has to be
-// armed anew. The nearer the usage, the more exact: a line far away costs
-// nothing while page cache comes and goes.
+// moved reports whether a level is far enough from the armed one to require a registration. The
+// precision increases as the usage comes closer, so page cache changes cost nothing for a
+// distant line.
 func moved(wanted, armed, usage uint64) bool {
 	return distance(wanted, armed) > max(minSlack, distance(wanted, usage)/slack)
 }

@@ -12,7 +12,8 @@ import (
 
 const page = 4096
 
-// From the level on, and not below it, less than the line's amount is available.
+// TestTheLevelIsWhereTheLineIsCrossed checks that less than the line's amount is available from
+// the level on, and not below it.
 func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 20))
 	for range 100_000 {
@@ -21,7 +22,7 @@ func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 		u := cgroup.MemoryUsage{Usage: random.Uint64N(1<<40) / page * page}
 		u.InactiveFile = random.Uint64N(u.Usage+1) / page * page
 		available := capacity - signals.Amount(u.WorkingSet())
-		for _, less := range []signals.Amount{0, signals.Amount(random.Int64N(1 << 30))} { // the kernel holds it
+		for _, less := range []signals.Amount{0, signals.Amount(random.Int64N(1 << 30))} { // kernel memory
 			o := signals.Observed(available-less, capacity, time.Time{})
 			level, ok := levelOf(&o, at, u, page)
 			if !ok || level%page != 0 {
@@ -40,10 +41,11 @@ func TestTheLevelIsWhereTheLineIsCrossed(t *testing.T) {
 	}
 }
 
-// What was taken since the look does not move the level of a cgroup away.
+// TestTheLevelIsOfTheCgroupItself checks that an allocation since the check does not move the
+// level of a cgroup.
 func TestTheLevelIsOfTheCgroupItself(t *testing.T) {
 	seen := signals.Observed(300<<20, 512<<20, time.Time{})
-	u := cgroup.MemoryUsage{Usage: 230 << 20, MemoryStat: cgroup.MemoryStat{InactiveFile: 10 << 20}} // 222 at the look
+	u := cgroup.MemoryUsage{Usage: 230 << 20, MemoryStat: cgroup.MemoryStat{InactiveFile: 10 << 20}} // 222 at the check
 	if level, ok := levelOf(&seen, 100<<20, u, page); !ok || level != 422<<20+page {
 		t.Errorf("level %d, %t", level, ok)
 	}
@@ -61,9 +63,9 @@ func TestThereIsNoLevel(t *testing.T) {
 	}
 }
 
-// However page cache moves, the armed level is off by no more than an eighth of
-// the way to the line, and a megabyte; and far from the line a change of page
-// cache by a tenth of the way arms nothing.
+// TestArmedLevelsStayNear checks the error of the armed level for any change of page cache: at
+// most an eighth of the distance to the line, and one megabyte. Far from the line, a page cache
+// change of a tenth of the distance arms nothing.
 func TestArmedLevelsStayNear(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 21))
 	var armed uint64
@@ -83,8 +85,8 @@ func TestArmedLevelsStayNear(t *testing.T) {
 	}
 }
 
-// In any time t a pace grants burst + t/every wakes at most, and it grants that
-// many to whom asks all the time.
+// TestPace checks that a pace allows at most burst + t/every wakes in any time t, and exactly
+// that many for continuous requests.
 func TestPace(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 22))
 	for _, p := range []pace{near, far, {every: time.Second, burst: 1}} {

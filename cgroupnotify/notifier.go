@@ -10,22 +10,22 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Options say what is to be watched.
+// Options configure the watched files.
 type Options struct {
 	ProcRoot   string // "/proc" if empty; /host/proc in a container
 	Hierarchy  cgroup.Hierarchy
 	NodeCgroup string // relative to each controller's mount; "/" if empty
-	// Places, if set, are where the pods' cgroup is searched; else it is below
+	// Places are the search paths for the pods' cgroup. If it is nil, the pods' cgroup is below
 	// NodeCgroup.
 	Places *cgroup.PodPlaces
-	// Report, if set, is told of every change of a source after Open. It is
-	// called on the loop's goroutine and must not wait.
+	// Report, if set, receives every change of a source after Open. It is called on the loop's
+	// goroutine and must not block.
 	Report func(Source)
 }
 
-// A Notifier waits for the time, for a wake by this program, and for what the
-// kernel has to say of memory. Wait, Follow and Close are for one goroutine;
-// Wake and Sources for any.
+// Notifier waits for a deadline, a wake by this program, or a notification of the kernel about
+// memory. Wait, Follow and Close must be called by one goroutine; Wake and Sources are safe on
+// any.
 type Notifier struct {
 	options Options
 	set     *set
@@ -41,9 +41,8 @@ type Notifier struct {
 	published atomic.Pointer[[]Source]
 }
 
-// Open finds out what this kernel has that notifies. What it has not, or refuses,
-// is among the Sources with its cause; only without descriptors to wait with is
-// there an error.
+// Open opens the kernel's notifications. A missing or refused one is in Sources with its cause.
+// Returns an error only if the descriptors for waiting can not be created.
 func Open(o Options) (*Notifier, error) {
 	if o.ProcRoot == "" {
 		o.ProcRoot = "/proc"
@@ -65,7 +64,7 @@ func Open(o Options) (*Notifier, error) {
 	return n, nil
 }
 
-// plan makes the list of what is watched, open or not.
+// plan creates the list of watched sources, open or not.
 func (n *Notifier) plan() {
 	n.machine = n.newMachinePressure()
 	isRoot := n.options.NodeCgroup == "/"
@@ -73,7 +72,7 @@ func (n *Notifier) plan() {
 	n.watch(&watched{where: Kubepods, signal: signals.AllocatableMemoryAvailable, find: n.findKubepods(), root: n.options.Places.Root}, false)
 }
 
-// watch plans what the kernel can tell of a cgroup.
+// watch adds the sources of a cgroup to the plan.
 func (n *Notifier) watch(c *watched, isRoot bool) {
 	c.n = n
 	v1 := n.options.Hierarchy.Version == cgroup.V1
@@ -83,7 +82,7 @@ func (n *Notifier) watch(c *watched, isRoot bool) {
 		c.channels = append(c.channels, t)
 	}
 	switch {
-	case isRoot: // nobody's limit: no OOM killer is its own, and version 2 has no files there
+	case isRoot: // the root has no limit, hence no OOM killer of its own, and no files on version 2
 	case v1:
 		c.channels = append(c.channels, newOOM(c))
 	default:
@@ -99,8 +98,8 @@ func (n *Notifier) watch(c *watched, isRoot bool) {
 
 func (n *Notifier) findNode() (string, error) { return n.options.NodeCgroup, nil }
 
-// findKubepods returns how kubepods is found, whose absence is nothing unusual
-// before the first pod: it then costs no garbage.
+// findKubepods returns a function that finds kubepods. Its absence is normal before the first
+// pod and allocates nothing.
 func (n *Notifier) findKubepods() func() (string, error) {
 	var none error
 	return func() (at string, err error) {
@@ -113,8 +112,8 @@ func (n *Notifier) findKubepods() func() (string, error) {
 	}
 }
 
-// Close closes everything, after the last Wait. It waits for what is being armed
-// beside the loop, which takes the kernel up to 0.1 s.
+// Close closes all descriptors, after the last Wait. It waits for pending registrations, which
+// take the kernel up to 0.1 s. The error is always nil.
 func (n *Notifier) Close() error {
 	n.machine.close()
 	for _, c := range n.cgroups {
@@ -125,17 +124,15 @@ func (n *Notifier) Close() error {
 	return nil
 }
 
-// Wake ends the present wait, or else the next one; many calls count as one.
+// Wake ends the current wait, or else the next one. Repeated calls count as one.
 func (n *Notifier) Wake() { n.set.ring() }
 
-// Wait waits until the time given or until there is a reason to look, and
-// returns what that was; zero is the time. What has already happened is told
-// even if the time is past.
+// Wait waits until the deadline or a reason for a check, and returns the reasons; zero means
+// the deadline. Pending notifications are returned even if the deadline has passed.
 func (n *Notifier) Wait(until time.Time) signals.Wakes { return n.set.wait(until) }
 
-// Follow keeps the lines where less than their amount is available, by the look
-// that was just taken; those of a signal that is unknown stay as they are. Once
-// a second it tries again what was missing.
+// Follow arms the lines of the given amounts by the last check. Lines of an unknown signal stay
+// unchanged. Once a second it retries missing sources.
 func (n *Notifier) Follow(node *signals.Observations, lines []signals.Line) {
 	if now := time.Now(); !now.Before(n.retryAt) {
 		n.retryAt = now.Add(retryPace)
@@ -146,7 +143,7 @@ func (n *Notifier) Follow(node *signals.Observations, lines []signals.Line) {
 	}
 }
 
-// retryPace is how often what is missing is tried again at most.
+// retryPace is the minimum time between two retries of missing sources.
 const retryPace = time.Second
 
 func (n *Notifier) retry() {

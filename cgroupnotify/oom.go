@@ -9,9 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Oom hears of the OOM killer in a version 1 cgroup: it is called because the
-// cgroup, or one above it, is at its limit. That comes too late to save anybody,
-// so that it is a witness of what the agent did not prevent.
+// oom watches the OOM killer in a version 1 cgroup. It runs when the cgroup or an ancestor is
+// at its limit. At that time a pod can no longer be saved, so the notification only records it.
 type oom struct {
 	c      *watched
 	source *Source
@@ -25,7 +24,7 @@ func newOOM(c *watched) *oom {
 
 func (o *oom) told() *Source { return o.source }
 
-// open registers an eventfd, which takes microseconds. It rings at once if the
+// open registers an eventfd, which takes microseconds. The eventfd is signalled at once if the
 // cgroup is at its limit already.
 func (o *oom) open() error {
 	control, err := o.c.dir.Open("cgroup.event_control", unix.O_WRONLY)

@@ -2,24 +2,22 @@ package cgroupnotify
 
 import "time"
 
-// A pace bounds how often one source wakes: burst times at once, and then once
-// in every. In any time t it wakes at most burst + t/every times, whatever the
-// kernel has to say.
+// pace is a rate limit for the wakes of one source: burst wakes at once, then one per interval
+// every. In any time t it allows at most burst + t/every wakes.
 type pace struct {
 	every time.Duration
 	burst int
-	full  time.Time // when nothing of what was taken counts any more
+	full  time.Time // the time at which the full burst is available again
 }
 
-// The paces. A look costs tens of microseconds, so that a source which never
-// rests costs about 0.1 % of a core near the line and next to nothing far from
-// it.
+// The paces. A check costs tens of microseconds, so a permanently active source costs about 0.1
+// % of a core near the line, and almost nothing far from it.
 var (
-	// near is for what the node's own memory does: at most 20 wakes a second, 8
-	// at once. Where memory hovers at a line the timer looks more often anyhow.
+	// near is for the node's own memory: at most 20 wakes a second, bursts of 8. While memory
+	// hovers at a line, the timer checks more often anyway.
 	near = pace{every: 50 * time.Millisecond, burst: 8}
-	// far is for what may go on for hours on a node that has memory to spare,
-	// such as a pod that thrashes at its own limit: 1 wake a second, 2 at once.
+	// far is for events that may continue for hours on a node with available memory, such as a
+	// pod thrashing at its own limit. It allows 1 wake a second, bursts of 2.
 	far = pace{every: time.Second, burst: 2}
 )
 
@@ -31,5 +29,5 @@ func (p *pace) take(now time.Time) {
 	p.full = p.full.Add(p.every)
 }
 
-// free is from when on the next wake is allowed.
+// free returns the time from which the next wake is allowed.
 func (p *pace) free() time.Time { return p.full.Add(-time.Duration(p.burst-1) * p.every) }

@@ -11,17 +11,16 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// triggers are what is asked of the kernel, the best first: tasks waited for
-// memory for 5 % of a window. Windows that are no multiples of 2 s need
-// CAP_SYS_RESOURCE, on kernels before 6.4 all do. Each text ends with a newline
-// because the kernel drops the last byte.
+// triggers are the requests to the kernel in the order of preference: tasks waited for memory
+// for 5 % of a window. Windows other than multiples of 2 s need CAP_SYS_RESOURCE; before Linux
+// 6.4 all do. Each text ends with a newline because the kernel drops the last byte.
 var triggers = [...][]byte{[]byte("some 25000 500000\n"), []byte("some 100000 2000000\n")}
 
-// A pressure hears of stalls: of the machine, or of a version 2 cgroup. Stalls
-// of pods at limits of their own are among them, so that the pace is slow.
+// pressure watches stalls of the machine or of a version 2 cgroup. These include stalls of pods
+// at their own limits, so the pace is slow.
 type pressure struct {
 	n      *Notifier
-	c      *watched // nil: the machine
+	c      *watched // nil for the machine
 	source *Source
 	pace   pace
 	ear    *handler
@@ -39,13 +38,13 @@ func newPressure(c *watched) *pressure {
 
 func (p *pressure) told() *Source { return p.source }
 
-// possible reports whether the kernel has pressure stall information: where the
-// machine's is missing, so is that of all cgroups, and it is said once.
+// possible reports whether the kernel has pressure stall information. If the machine's is
+// missing, so is that of all cgroups, and it is reported once.
 func (p *pressure) possible() bool {
 	return !errors.Is(p.source.Err, unix.ENOENT) && !errors.Is(p.source.Err, unix.EOPNOTSUPP)
 }
 
-// retry opens the machine's pressure if that failed for want of descriptors.
+// retry reopens the machine's pressure file after a lack of descriptors.
 func (p *pressure) retry() {
 	if p.source.Err != nil && p.possible() && passes(p.source.Err) {
 		p.n.note(p.source, p.open())
@@ -72,7 +71,7 @@ func (p *pressure) openFile() (int, error) {
 	}
 	name := filepath.Join(p.n.options.ProcRoot, "pressure/memory")
 	fd, err := unix.Open(name, flags, 0)
-	if errors.Is(err, unix.EROFS) { // the host's /proc, mounted for reading: a container's own tells the same
+	if errors.Is(err, unix.EROFS) { // the host's /proc is mounted read-only: a container's own has the same content
 		name = "/proc/pressure/memory"
 		fd, err = unix.Open(name, flags, 0)
 	}
@@ -88,7 +87,7 @@ func (p *pressure) openFile() (int, error) {
 	return -1, err
 }
 
-// trigger asks for the shortest window that the kernel grants.
+// trigger requests the shortest window that the kernel permits.
 func trigger(fd int) (err error) {
 	for _, text := range triggers {
 		if err = write(fd, text); err == nil {
@@ -103,7 +102,7 @@ func (p *pressure) close() {
 	p.ear = nil
 }
 
-// hear takes a stall. A trigger whose cgroup is gone is in error for good.
+// hear handles a stall. The trigger of a removed cgroup is permanently in error.
 func (p *pressure) hear(_ int, state uint32) (signals.Wakes, error) {
 	if state&unix.EPOLLERR != 0 {
 		return 0, fmt.Errorf("wait for memory stalls of %s: the trigger is gone: %w", p.source.Where, unix.ENODEV)

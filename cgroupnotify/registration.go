@@ -9,18 +9,18 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A registration tells the kernel of one level. It runs beside the loop, has
-// descriptors of its own, and touches nothing else.
+// registration registers one level with the kernel. It runs beside the loop, with its own
+// descriptors, and shares nothing.
 type registration struct {
 	control, usage, event int
 	level                 uint64 // bytes, whole pages
-	below                 bool   // less than the line's amount was available, as the look saw it
+	below                 bool   // less than the line's amount was available at the check
 	where                 string
 }
 
-// run registers the eventfd, and rings it if the level was passed meanwhile: the
-// kernel does not tell of what happened before. The kernel takes any text for a
-// number, so it is given nothing but digits.
+// run registers the eventfd. It signals the eventfd if the level was crossed meanwhile, because
+// the kernel does not report earlier crossings. The kernel accepts any text as a number, so
+// only digits are written.
 func (r *registration) run() error {
 	defer r.close()
 	text := strconv.AppendInt(nil, int64(r.event), 10)
@@ -54,8 +54,8 @@ func (r *registration) read() (uint64, error) {
 	}
 }
 
-// close closes the registration's own descriptors; the kernel keeps what it was
-// told as long as the eventfd is heard somewhere.
+// close closes the registration's own descriptors. The kernel's registration lasts while
+// another descriptor of the eventfd is open.
 func (r *registration) close() {
 	for _, fd := range []int{r.control, r.usage, r.event} {
 		if fd >= 0 {
@@ -64,7 +64,7 @@ func (r *registration) close() {
 	}
 }
 
-// write writes a text to a file of the kernel that takes it whole.
+// write writes a text to a kernel file that accepts it in one call.
 func write(fd int, text []byte) error {
 	for {
 		_, err := unix.Write(fd, text)

@@ -12,48 +12,48 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A source is whose descriptor the kernel makes ready.
+// source is the owner of a descriptor in the set.
 type source interface {
-	// hear takes what there is to take from a descriptor that epoll has found in
-	// this state, and says what to wake for; nothing is fine.
+	// hear reads a descriptor that epoll reported in this state, and returns the wakes; none is
+	// valid.
 	hear(fd int, state uint32) (signals.Wakes, error)
-	// fail comes with an error of hear. Descriptors of the speaker may be removed
-	// in it, and none be added.
+	// fail handles an error of hear. It may remove descriptors of the source, and must not add
+	// any.
 	fail(err error)
 }
 
-// An handler is one descriptor in the set. It is heard once (EPOLLONESHOT), and then
-// only when it was armed again: whatever state it is in, nothing spins.
+// handler is one descriptor in the set. It is reported once (EPOLLONESHOT) and then only after
+// it was armed again, so it never spins in any state.
 type handler struct {
 	of     source
-	fd     int // -1 once it was removed
+	fd     int // -1 after its removal
 	events uint32
 	pace   *pace
 	armed  bool
 }
 
-// A set is what one wait waits for: the time, a wake by this program, and ears.
-// All but ring is for one goroutine.
+// set is the descriptors of one wait: the timer, the bell for wakes by this program, and
+// handlers. All methods but ring are for one goroutine.
 type set struct {
 	epoll, timer int
-	file         *os.File // the epoll set, as the runtime's own poller sees it
+	file         *os.File // the epoll set in the runtime's own poller
 	parked       syscall.RawConn
-	ready        func(uintptr) bool // made once: a method value is an allocation
+	ready        func(uintptr) bool // created once: a method value is an allocation
 	found        int
 	failure      error
 	looks        int      // of this park
 	swallowed    bool     // see park
-	bell         *os.File // so that a ring after the close hits nothing
+	bell         *os.File // an os.File, so that a ring after close has no effect
 	bellFD       int
-	ears         []*handler // by slot; nil where one is free
+	ears         []*handler // by slot; nil in a free one
 
-	events [16]unix.EpollEvent // scratch, so that no wait allocates
+	events [16]unix.EpollEvent // scratch, so that a wait allocates nothing
 	event  unix.EpollEvent
 	spec   unix.ItimerSpec
 	count  [8]byte
 }
 
-// The slots that are no ears'.
+// Slots of descriptors without a handler.
 const (
 	timerSlot = -1
 	bellSlot  = -2
@@ -76,8 +76,8 @@ func openSet() (*set, error) {
 	if s.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return nil, s.failed("timerfd_create", err)
 	}
-	// Blocking, so that the file stays out of the runtime's own epoll; neither
-	// its only reader, who knows that there is something, nor a writer ever waits.
+	// Blocking, so that the file stays out of the runtime's own epoll. Neither its only reader,
+	// which reads after an event, nor a writer ever blocks.
 	if s.bellFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return nil, s.failed("eventfd", err)
 	}
@@ -94,7 +94,7 @@ func (s *set) failed(op string, err error) error {
 	return fmt.Errorf("wait for notifications: %s: %w: raise the limit of open files (RLIMIT_NOFILE)", op, err)
 }
 
-// close closes everything; a wait afterwards waits for the time alone.
+// close closes all descriptors. A later wait only waits for the deadline.
 func (s *set) close() {
 	for _, e := range s.ears {
 		s.remove(e)
@@ -118,9 +118,9 @@ func (s *set) control(op, fd, slot int, events uint32) error {
 	return unix.EpollCtl(s.epoll, op, fd, &s.event)
 }
 
-// add has a descriptor heard, which then is the set's to close, also on error.
-// Eventfds become readable (EPOLLIN), files of the kernel have a priority event
-// (EPOLLPRI) and are always readable; errors are told unasked.
+// add adds a descriptor to the set, which owns it from then on, also on error. Eventfds become
+// readable (EPOLLIN). Kernel files have a priority event (EPOLLPRI) and are always readable.
+// Errors are always reported.
 func (s *set) add(of source, fd int, p *pace, events uint32) (*handler, error) {
 	e := &handler{of, fd, events | unix.EPOLLONESHOT, p, true}
 	slot := 0
@@ -138,8 +138,8 @@ func (s *set) add(of source, fd int, p *pace, events uint32) (*handler, error) {
 	return e, nil
 }
 
-// remove forgets an ear and closes its descriptor; nil is none. It leaves the
-// epoll set first: a process that is being started may hold a copy of it.
+// remove removes a handler and closes its descriptor; nil is ignored. The descriptor leaves the
+// epoll set first, because a process that is being started may hold a copy of it.
 func (s *set) remove(e *handler) {
 	if e == nil || e.fd < 0 {
 		return
@@ -154,8 +154,8 @@ func (s *set) remove(e *handler) {
 	e.fd, e.armed = -1, false
 }
 
-// ring ends the present wait, or the next one. Any goroutine may call it.
+// ring ends the current wait, or the next one. It is safe on any goroutine.
 func (s *set) ring() { _, _ = s.bell.Write(one) }
 
-// one is what is added to an eventfd.
+// one is the value added to an eventfd.
 var one = binary.NativeEndian.AppendUint64(nil, 1)

@@ -9,12 +9,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A Source is something that notifies, or could.
+// Source is one kind of notification, available or not.
 type Source struct {
 	Name  string // one of the names below
 	Where string // "machine", "node" or "kubepods"
-	// Err says why nothing is heard from there, and what to do; nil while it is
-	// waited for.
+	// Err is the cause for which the source is unavailable, with a remedy; nil while it is
+	// watched.
 	Err error
 }
 
@@ -26,26 +26,25 @@ const (
 	PSI          = "psi"              // tasks wait for memory
 )
 
-// Where sources are.
+// Values of Source.Where.
 const (
 	Machine  = "machine"
 	Node     = "node"
 	Kubepods = "kubepods"
 )
 
-// Sources lists what is waited for and what can not be. Any goroutine may call
-// it; the list is not to be changed.
+// Sources returns the available and unavailable sources. It is safe on any goroutine; the list
+// must not be modified.
 func (n *Notifier) Sources() []Source { return *n.published.Load() }
 
-// add puts a source into the list.
+// source adds a source to the list.
 func (n *Notifier) source(name, where string) *Source {
 	s := &Source{Name: name, Where: where}
 	n.sources = append(n.sources, s)
 	return s
 }
 
-// note says how a source fares: it is published, and reported, when that
-// changes.
+// note records the state of a source. A change is published and reported.
 func (n *Notifier) note(s *Source, err error) {
 	if s.Err == err || s.Err != nil && err != nil && s.Err.Error() == err.Error() { //nolint:errorlint // identity is meant
 		return
@@ -68,8 +67,7 @@ func (n *Notifier) publish() {
 	n.published.Store(&list)
 }
 
-// passes reports whether a fault may be over without anybody's doing: what it
-// was met by is tried again.
+// passes reports whether a failure may end without an intervention, and is therefore retried.
 func passes(err error) bool {
 	return cgroup.IsGone(err) || slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC},
 		func(e error) bool { return errors.Is(err, e) })

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw system calls are ones that Go's scheduler is not told of: being told, it
-// wakes its monitor, which costs more than the call. Both return within
-// microseconds and never sleep, so that nobody waits for the processor meanwhile.
+// Raw system calls bypass Go's scheduler. A regular call wakes its monitor thread, which costs
+// more than the call. Both return within microseconds and never sleep, so they do not delay
+// other goroutines.
 
-// setTimer is timerfd_settime(2), raw: once, after this time.
+// setTimer calls timerfd_settime(2), raw: once, after this time.
 func (s *set) setTimer(left time.Duration) error {
 	s.spec.Value = unix.NsecToTimespec(int64(left))
 	if _, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(s.timer), 0,
@@ -21,7 +21,7 @@ func (s *set) setTimer(left time.Duration) error {
 	return nil
 }
 
-// there is epoll_pwait(2) that does not wait, raw: how many events there are.
+// there calls epoll_pwait(2) without waiting, raw, and returns the number of events.
 func (s *set) there() (n int, err error) {
 	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.epoll),
 		uintptr(unsafe.Pointer(&s.events[0])), uintptr(len(s.events)), 0, 0, 0)
@@ -31,8 +31,8 @@ func (s *set) there() (n int, err error) {
 	return int(count), nil
 }
 
-// await is epoll_wait(2) until there is an event: the scheduler is told, as it
-// has to give the processor to others.
+// await calls epoll_wait(2) until an event. It is a regular call, so that the scheduler can run
+// other goroutines.
 func (s *set) await() (n int, err error) {
 	n, err = unix.EpollWait(s.epoll, s.events[:], -1)
 	return max(n, 0), err

@@ -9,22 +9,21 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Thresholds are the lines of a version 1 cgroup: the kernel rings an eventfd
-// when memory.usage_in_bytes crosses a level, once up and once down.
+// thresholds are the lines of a version 1 cgroup. The kernel signals an eventfd when
+// memory.usage_in_bytes crosses a level, in either direction.
 type thresholds struct {
 	c      *watched
 	source *Source
 	lines  []*line
 }
 
-// A line is one amount that less than may become available. While its level
-// moves there are two eventfds: the old one is closed once the kernel knows the
-// new one.
+// line is one amount of available memory to watch. While its level moves it has two eventfds:
+// the old one is closed after the registration of the new one.
 type line struct {
 	pace  pace
 	level uint64   // of usage, in bytes
 	ear   *handler // nil: not armed
-	next  *handler // at the new level, while it is being registered
+	next  *handler // at the new level, during its registration
 	done  chan error
 	wants uint64 // the new level
 }
@@ -35,7 +34,7 @@ func newThresholds(c *watched) *thresholds {
 
 func (t *thresholds) told() *Source { return t.source }
 
-// open tries everything that a line needs but the registration itself.
+// open tries every step of a line except the registration itself.
 func (t *thresholds) open() error {
 	r, fd, err := t.prepare(0, false)
 	if err != nil {
@@ -50,7 +49,7 @@ func (t *thresholds) close() {
 	t.keep(0)
 }
 
-// keep drops all lines but the first few.
+// keep removes all lines but the first count.
 func (t *thresholds) keep(count int) {
 	for i := count; i < len(t.lines); i++ {
 		t.c.n.set.remove(t.lines[i].ear)
@@ -59,7 +58,7 @@ func (t *thresholds) keep(count int) {
 	t.lines = t.lines[:min(count, len(t.lines))]
 }
 
-// follow arms those lines of the cgroup's signal whose level has moved.
+// follow arms the lines of the cgroup's signal with a moved level.
 func (t *thresholds) follow(o *signals.Observation, lines []signals.Line) {
 	if t.source.Err != nil || !o.Known {
 		return
@@ -83,9 +82,9 @@ func (t *thresholds) follow(o *signals.Observation, lines []signals.Line) {
 	t.keep(count)
 }
 
-// move has a line armed at another level if it has to be. That the level may
-// have moved is told from the look alone; where it is now, from memory.stat,
-// because memory may have moved since the look.
+// move arms a line at another level if necessary. The check alone shows whether the level may
+// have moved. The level itself is calculated from memory.stat, because memory may have changed
+// since the check.
 func (t *thresholds) move(l *line, usage uint64, o *signals.Observation, at signals.Amount) error {
 	if err := t.settle(l); err != nil || l.next != nil {
 		return err
@@ -110,14 +109,14 @@ func (t *thresholds) move(l *line, usage uint64, o *signals.Observation, at sign
 	return t.arm(l, level, !above)
 }
 
-// isBehind reports whether usage has passed the armed level although the check found
-// the line not crossed: however near the level is, it does not ring again on the way there.
+// isBehind reports whether usage has passed the armed level although the check found the line
+// not crossed. However near the level is, it is not signalled again on the way to the line.
 func (l *line) isBehind(usage uint64, above bool) bool { return above && usage >= l.level }
 
 var pageSize = uint64(os.Getpagesize())
 
-// arm has a level registered beside the loop, because the kernel waits for an
-// RCU grace period in it: 16 ms, and up to 60.
+// arm registers a level beside the loop, because the kernel waits for an RCU grace period: 16
+// ms, and up to 60.
 func (t *thresholds) arm(l *line, level uint64, below bool) error {
 	r, fd, err := t.prepare(level, below)
 	if err != nil {
@@ -134,7 +133,7 @@ func (t *thresholds) arm(l *line, level uint64, below bool) error {
 	return nil
 }
 
-// settle takes over a level once the kernel knows it.
+// settle switches to the new level after its registration.
 func (t *thresholds) settle(l *line) error {
 	if l.next == nil {
 		return nil
@@ -151,7 +150,7 @@ func (t *thresholds) settle(l *line) error {
 	return nil
 }
 
-// hear takes a crossing, up or down: which, the look finds out.
+// hear handles a crossing in either direction; the check observes which.
 func (t *thresholds) hear(fd int, _ uint32) (signals.Wakes, error) {
 	if err := t.c.n.set.drain(fd); err != nil {
 		return 0, err
@@ -164,7 +163,7 @@ func (t *thresholds) hear(fd int, _ uint32) (signals.Wakes, error) {
 
 func (t *thresholds) fail(err error) { t.c.failed(t, err) }
 
-// prepare opens what a registration needs, and the eventfd to be heard.
+// prepare opens the descriptors of a registration and the eventfd to watch.
 func (t *thresholds) prepare(level uint64, below bool) (r registration, fd int, err error) {
 	r = registration{control: -1, usage: -1, event: -1, level: level, below: below, where: t.c.dir.Path()}
 	if r.control, err = t.c.dir.Open("cgroup.event_control", unix.O_WRONLY); err == nil {
@@ -182,8 +181,8 @@ func (t *thresholds) prepare(level uint64, below bool) (r registration, fd int, 
 	return r, fd, err
 }
 
-// eventfds makes an eventfd with two descriptors: one to hear it by, and one for
-// who registers it, so that each closes its own.
+// eventfds creates an eventfd with two descriptors, one for the set and one for the
+// registration, so that each closes its own.
 func eventfds() (fd, other int, err error) {
 	if fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return -1, -1, err

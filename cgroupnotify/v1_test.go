@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// onV1 ends tests of what only version 1 has; the machine says which it is.
+// onV1 skips a test on machines without version 1.
 func onV1(t testing.TB) {
 	t.Helper()
 	if v := hierarchy(t).Version; v != cgroup.V1 {
@@ -44,18 +44,18 @@ func TestALineThatIsCrossedAlreadyWakesAtOnce(t *testing.T) {
 	before := r.look()
 	r.box.Run(t, r.pod, "main", "fill 250MiB")
 	lines := []signals.Line{{Signal: signals.MemoryAvailable, At: 312 * mib}}
-	r.Follow(&before, lines) // the look was before the fill
+	r.Follow(&before, lines) // the check preceded the fill
 	r.await(signals.ByCrossing)
-	// What the look has seen needs no wake.
+	// A crossing observed by the check needs no wake.
 	r.follow(400 * mib)
 	if !r.quiet(signals.ByCrossing) {
 		t.Error("woken for what the look has seen")
 	}
 }
 
-// A level that is a little low rings before the line is crossed: usage went down
-// between the check and the registration, or page cache came since. It is armed
-// anew then, however near it is, and rings at the line.
+// TestThresholds_RingAgainAfterALevelThatWasLow covers a level slightly below the line, due to
+// a decrease of usage during the registration or to later page cache. The level is armed again,
+// however near it is, and is signalled at the line.
 func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
 	onV1(t)
 	r := newRig(t, Options{})
@@ -71,7 +71,7 @@ func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
 		return r.lines[0].lines[0].level
 	}
 	low := follow()
-	if _, err := h.Do(t.Context(), "fill 800KiB"); err != nil { // past the level, and not so far that the level has to move
+	if _, err := h.Do(t.Context(), "fill 800KiB"); err != nil { // past the level, but not far enough to move it
 		t.Fatal(err)
 	}
 	if level := follow(); level <= low {
@@ -84,14 +84,14 @@ func TestThresholds_RingAgainAfterALevelThatWasLow(t *testing.T) {
 	r.await(signals.ByCrossing)
 }
 
-// The line is in terms of what is available: page cache that can be taken back
-// moves its level.
+// TestTheLevelMovesWithInactiveFiles checks that reclaimable page cache moves the level,
+// because the line is an amount of available memory.
 func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 	onV1(t)
 	r := newRig(t, Options{})
 	r.follow(212 * mib)
 	first := r.lines[0].lines[0].level
-	// Written once, never read and kept until the test ends: nothing activates these pages.
+	// Written once, never read, and kept until the test ends: these pages are never activated.
 	dir, err := os.MkdirTemp("/var/tmp", "plimsoll-") // a disk, unlike some temporary directories
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestTheLevelMovesWithInactiveFiles(t *testing.T) {
 	}
 	var u cgroup.MemoryUsage
 	for end := time.Now().Add(patience); u.InactiveFile < 150*mib && time.Now().Before(end); {
-		r.collect() // a cgroup's counters may stand still otherwise
+		r.collect() // else a cgroup's counters may stand still
 		if u, err = r.node.Read(); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
 	remove(t, r.pod.ContainerDir("memory", "main"), r.pod.Dir("memory"),
 		r.box.Dir("memory")+"/kubepods/burstable", r.box.Dir("memory")+"/kubepods")
 	for end := time.Now().Add(patience); len(told) == 0 && time.Now().Before(end); {
-		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 { // the kernel rings in a worker of its own
+		if w := r.Wait(time.Now().Add(10 * time.Millisecond)); w != 0 { // the kernel signals from its own worker
 			t.Fatalf("woken by %v for a cgroup that is gone", w.Names())
 		}
 	}
@@ -149,7 +149,7 @@ func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	look()
-	if err := r.pod.LimitMemory(300 * mib); err != nil { // makes the pod again
+	if err := r.pod.LimitMemory(300 * mib); err != nil { // recreates the pod
 		t.Fatal(err)
 	}
 	if _, err := r.box.AddPod("hog", sandbox.Burstable, "main"); err != nil {
@@ -168,8 +168,8 @@ func TestACgroupThatIsMadeAgainIsWatchedAgain(t *testing.T) {
 	}
 }
 
-// Lines that move 10 000 times, in many cgroups at once because each waits for
-// the kernel, leave nothing behind.
+// TestArmingLeavesNothing checks that moving lines 10 000 times leaks nothing. It uses many
+// cgroups at once, because each registration waits for the kernel.
 func TestArmingLeavesNothing(t *testing.T) {
 	onV1(t)
 	const nodes, rounds = 100, 100

@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// onV2 ends tests of what only version 2 has; the machine says which it is.
+// onV2 skips a test on machines without version 2.
 func onV2(t testing.TB) {
 	t.Helper()
 	if v := hierarchy(t).Version; v != cgroup.V2 {
@@ -29,7 +29,8 @@ func setFile(t *testing.T, dir, file, text string) {
 	}
 }
 
-// The limits of the watched cgroups themselves wake, whoever set them.
+// TestALimitThatIsMetWakes checks that a limit of a watched cgroup wakes, whichever program has
+// set it.
 func TestALimitThatIsMetWakes(t *testing.T) {
 	onV2(t)
 	for where, below := range map[string]string{Node: "", Kubepods: "kubepods"} {
@@ -50,8 +51,8 @@ func TestALimitThatIsMetWakes(t *testing.T) {
 	}
 }
 
-// Pods at limits of their own are told of at a slow pace: the kernel has much
-// more to say.
+// TestLimitsBelowAreDamped checks that pods at their own limits wake at a slow pace, far below
+// the rate of the kernel's events.
 func TestLimitsBelowAreDamped(t *testing.T) {
 	onV2(t)
 	r := newRig(t, Options{})
@@ -123,7 +124,8 @@ func TestEventsOfACgroupThatIsMadeAgain(t *testing.T) {
 	r.await(signals.ByLimit)
 }
 
-// A trigger whose cgroup was removed is in error for good, and heard once.
+// TestATriggerThatIsGoneIsHeardOnce checks that the trigger of a removed cgroup is permanently
+// in error and handled once.
 func TestATriggerThatIsGoneIsHeardOnce(t *testing.T) {
 	onV2(t)
 	r := newRig(t, withoutMachine(t))

@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// wait waits until the time given, or until something wakes.
+// wait waits until the deadline or a wake.
 func (s *set) wait(until time.Time) (woken signals.Wakes) {
 	for {
 		now := time.Now()
@@ -31,8 +31,8 @@ func (s *set) wait(until time.Time) (woken signals.Wakes) {
 	}
 }
 
-// arm has those ears heard again that have rested, and returns how long the
-// next one still rests. What it missed meanwhile, it hears at once.
+// arm rearms the handlers that are due by their pace, and returns the time until the next one.
+// An event missed meanwhile is reported at once.
 func (s *set) arm(now time.Time) (next time.Duration) {
 	next = longest
 	for slot, e := range s.ears {
@@ -51,12 +51,12 @@ func (s *set) arm(now time.Time) (next time.Duration) {
 	return next
 }
 
-// longest is longer than any wait.
+// longest exceeds any wait.
 const longest = 1<<63 - 1
 
-// poll asks epoll once. A timer of its own is exact to some 0.1 ms however long
-// the wait; the timeout of epoll_pwait2 may be late by a thousandth of it, and
-// older kernels (before 5.11) and stricter seccomp profiles have none.
+// poll queries epoll once. The separate timer is exact to about 0.1 ms for any duration. The
+// timeout of epoll_pwait2 may be late by a thousandth of it, and is missing in kernels before
+// 5.11 and under stricter seccomp profiles.
 func (s *set) poll(left time.Duration) (n int, err error) {
 	if left > 0 {
 		if err := s.setTimer(left); err != nil {
@@ -71,21 +71,20 @@ func (s *set) poll(left time.Duration) (n int, err error) {
 	default:
 		n, err = s.there()
 	}
-	if err == unix.EINTR { // a signal of the Go runtime's own
+	if err == unix.EINTR { // a signal of the Go runtime
 		return 0, nil
 	}
 	return n, err
 }
 
-// restTime is a wait that is spent in the runtime's own poller. A thread that
-// waits in a system call holds a processor of Go's scheduler, whose monitor polls
-// until it has taken it: 18 wake-ups for a wait of 25 ms. Parked, a goroutine
-// costs one, but the thread that wakes it is any of the program's.
+// restTime is the minimum wait that uses the runtime's own poller. A thread in a system call
+// holds a processor of Go's scheduler, and its monitor polls until it has retaken it: 18
+// wakeups for a wait of 25 ms. A parked goroutine costs one wakeup, but any thread of the
+// program may run it afterwards.
 const restTime = 20 * time.Millisecond
 
-// park waits for the set in the runtime's poller. That one asks the set whether
-// there is anything, and a pressure trigger forgets its event when it is asked: a
-// wake-up for nothing is that of a stall.
+// park waits for the set in the runtime's poller. That poller queries the set for events, and a
+// query consumes the event of a pressure trigger. So a wakeup without an event means a stall.
 func (s *set) park() (n int, err error) {
 	s.looks = 0
 	if err := s.parked.Read(s.ready); err != nil {
@@ -94,7 +93,7 @@ func (s *set) park() (n int, err error) {
 	return s.found, s.failure
 }
 
-// look takes what there is, and reports whether there was anything.
+// look collects the events, and reports whether there were any.
 func (s *set) look(uintptr) bool {
 	if s.found, s.failure = s.there(); s.failure == unix.EINTR {
 		s.failure = nil
@@ -104,7 +103,7 @@ func (s *set) look(uintptr) bool {
 	return s.found > 0 || s.swallowed || s.failure != nil
 }
 
-// hearPressure hears all pressure triggers that are waited for.
+// hearPressure handles all armed pressure triggers.
 func (s *set) hearPressure() (woken signals.Wakes) {
 	for _, e := range s.ears {
 		if e == nil || !e.armed {
@@ -117,28 +116,28 @@ func (s *set) hearPressure() (woken signals.Wakes) {
 	return woken
 }
 
-// pass lets the time pass where epoll itself fails, which no kernel is known to
-// do: the loop goes on without notifications, and without spinning.
+// pass waits while epoll itself fails, which is not known of any kernel. The loop continues
+// without notifications, and without spinning.
 func (s *set) pass(left time.Duration) {
 	const maxMillis = 1000
 	millis := min(left.Milliseconds()+1, maxMillis)
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(s.bellFD), Events: unix.POLLIN}}, int(max(millis, 0)))
 }
 
-// heard takes one event.
+// heard handles one event.
 func (s *set) heard(event *unix.EpollEvent) signals.Wakes {
 	switch slot := int(event.Fd); {
 	case slot == bellSlot:
 		_, _ = unix.Read(s.bellFD, s.count[:])
 		return signals.ByRequest
 	case slot < 0 || slot >= len(s.ears) || s.ears[slot] == nil || !s.ears[slot].armed:
-		return 0 // the timer; or it was removed for what was heard just before
+		return 0 // the timer, or a handler removed by an earlier event
 	default:
 		return s.listen(s.ears[slot], event.Events)
 	}
 }
 
-// listen hears one ear. It counts against its pace also when it was for nothing.
+// listen handles one event of a handler. It counts against the pace even without a wake.
 func (s *set) listen(e *handler, state uint32) signals.Wakes {
 	e.armed = false
 	e.pace.take(time.Now())
@@ -150,7 +149,7 @@ func (s *set) listen(e *handler, state uint32) signals.Wakes {
 	return woken
 }
 
-// drain takes the count of an eventfd: how often it was rung is of no interest.
+// drain resets the counter of an eventfd; its value is not used.
 func (s *set) drain(fd int) error {
 	switch _, err := unix.Read(fd, s.count[:]); err {
 	case nil, unix.EAGAIN, unix.EINTR:

@@ -5,36 +5,35 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A watched cgroup is the node's, or kubepods. It may vanish at any time, and be
-// made again under the same path or another: its directory stays open, so that
-// all files watched are of one cgroup.
+// watched is the node's cgroup, or kubepods. It may vanish at any time and be recreated under
+// the same path or another. Its directory stays open, so that all watched files belong to one
+// cgroup.
 type watched struct {
 	n        *Notifier
 	where    string
-	signal   signals.Signal // the one whose lines are drawn in this cgroup
+	signal   signals.Signal // the signal of the lines in this cgroup
 	find     func() (path string, err error)
-	root     func() string // where it is by now; nil: where it was
+	root     func() string // its current path; nil for a fixed one
 	channels []channel
 
-	at     string      // what find has returned
-	dir    *cgroup.Dir // nil while there is none
+	at     string      // the result of find
+	dir    *cgroup.Dir // nil without a cgroup
 	memory *cgroup.Memory
 }
 
-// A channel is one way in which the kernel tells of a cgroup. What it hears is
-// heard in the set; that it failed there is the cgroup's business, see failed.
+// channel is one kind of notification for a cgroup. Its events arrive through the set; its
+// failures are handled by the cgroup, see failed.
 type channel interface {
-	// open opens what is to be watched; the cgroup is there.
+	// open opens the watched files; the cgroup exists.
 	open() error
-	// close closes it; it may be closed already.
+	// close closes them; repeated calls are valid.
 	close()
-	// told is its place in the list of sources.
+	// told returns its entry in the list of sources.
 	told() *Source
 }
 
-// retry opens the cgroup if there is none, and otherwise those of its channels
-// that may have become possible. It allocates nothing while all is well, nor
-// while there is no kubepods.
+// retry opens the cgroup if it is closed, else the channels with a recoverable failure. It
+// allocates nothing without failures, or while kubepods does not exist.
 func (c *watched) retry() {
 	if c.dir == nil {
 		c.open()
@@ -44,7 +43,7 @@ func (c *watched) retry() {
 		c.lost(err)
 		return
 	}
-	if c.root != nil && c.root() != c.at { // it was a leftover
+	if c.root != nil && c.root() != c.at { // the open one was a leftover
 		c.close()
 		c.open()
 		return
@@ -86,7 +85,7 @@ func (c *watched) openMemory() error {
 	return nil
 }
 
-// lost gives up a cgroup that was removed, until there is another.
+// lost closes a removed cgroup until another one exists.
 func (c *watched) lost(err error) {
 	c.close()
 	for _, ch := range c.channels {
@@ -94,7 +93,7 @@ func (c *watched) lost(err error) {
 	}
 }
 
-// failed gives up what failed: one channel, or all if the cgroup is gone.
+// failed closes one failed channel, or all if the cgroup is gone.
 func (c *watched) failed(ch channel, err error) {
 	if cgroup.IsGone(err) {
 		c.lost(err)
@@ -115,8 +114,8 @@ func (c *watched) close() {
 	}
 }
 
-// alive is an error if the cgroup is gone: its eventfds all fire once then, and
-// say nothing.
+// alive returns an error if the cgroup is gone. All its eventfds fire once then, without an
+// event.
 func (c *watched) alive() error {
 	_, err := c.memory.Usage()
 	return err

@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// What was taken for kubepods was a leftover.
+// TestWatched_FollowsPlaces covers a leftover cgroup that was used as kubepods.
 func TestWatched_FollowsPlaces(t *testing.T) {
 	h := cgroup.At(cgroup.V2, t.TempDir())
 	for _, place := range []string{"/kubepods", "/kubelet/kubepods"} {

@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// nodeful makes pods as the upstream figures were measured on: two containers,
-// requests, four priorities.
+// nodeful creates pods as in the measurement of the kubelet: two containers, requests, four
+// priorities.
 func nodeful(n int) []signals.Candidate {
 	r := rand.New(rand.NewPCG(7, 7))
 	fs := func() signals.FilesystemUsage {
@@ -37,8 +37,8 @@ func nodeful(n int) []signals.Candidate {
 	return pods
 }
 
-// BenchmarkRank stands beside the kubelet's: memory 3.7 ms, 31 ms and 513 ms,
-// disk 9.8 ms, 79 ms and 1314 ms for 110, 500 and 5000 pods.
+// BenchmarkRank compares with the kubelet: memory 3.7 ms, 31 ms and 513 ms, disk 9.8 ms, 79 ms
+// and 1314 ms for 110, 500 and 5000 pods.
 func BenchmarkRank(b *testing.B) {
 	for _, s := range []signals.Signal{signals.MemoryAvailable, signals.NodefsAvailable} {
 		for _, n := range []int{110, 500, 5000} {

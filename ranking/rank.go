@@ -7,23 +7,23 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// An Order is which keys decide.
+// Order selects the keys of a ranking.
 type Order uint8
 
-// The orders, one for each resource that can run out.
+// The orders, one for each exhaustible resource.
 const (
-	// ByMemory: above its request first, lower priority, more above the request.
+	// ByMemory orders by: above its request first, lower priority, more above the request.
 	ByMemory Order = iota
-	// ByDisk: the same for ephemeral storage.
+	// ByDisk orders like ByMemory, for ephemeral storage.
 	ByDisk
-	// ByInodes: uses any first, lower priority, more inodes. Nobody requests
+	// ByInodes orders by: uses any first, lower priority, more inodes. Pods can not request
 	// inodes, so nothing is subtracted.
 	ByInodes
-	// ByPIDs: lower priority, more processes.
+	// ByPIDs orders by: lower priority, more processes.
 	ByPIDs
 )
 
-// For returns the order that pressure on the signal calls for.
+// For returns the order for pressure on the signal.
 func For(s signals.Signal) Order {
 	switch s.Definition().Resource {
 	case signals.EphemeralStorage:
@@ -36,32 +36,32 @@ func For(s signals.Signal) Order {
 	return ByMemory
 }
 
-// A Ranked is a pod in its place.
+// Ranked is a pod with its key.
 type Ranked struct {
 	signals.Candidate
 	Key Key
 }
 
-// A Key is what a pod is ranked by, and thereby why it stands where it stands.
+// Key is the set of values that determine a pod's place, and so the reason for it.
 type Key struct {
 	Order      Order
-	NoStats    bool   // nothing was measured: such a pod goes first
-	Exceeds    bool   // uses more than it requested (inodes: uses any), or hides how much
-	Incomplete string // why Usage may be more, empty if it is not
+	NoStats    bool   // nothing was measured: the pod goes first
+	Exceeds    bool   // uses more than it requested (inodes: uses any), or hides the amount
+	Incomplete string // why Usage may be higher, or empty
 	Last       bool   // asked to go after all others
 	Priority   int32
 	Usage      signals.Amount
 	Request    signals.Amount // 0 for inodes and PIDs
 	Protection signals.Protection
-	// EvictionPriority decides where Priority is equal, the lower one first.
+	// EvictionPriority decides between pods of equal Priority, lower first.
 	EvictionPriority int16
 }
 
-// over is the amount above the request; negative below it.
+// over returns the amount above the request; negative below it.
 func (k *Key) over() signals.Amount { return k.Usage - k.Request }
 
-// Rank orders the pods for pressure on a signal, the first to evict first.
-// Measure says which of a pod's disk usage can relieve the pressure.
+// Rank orders the pods for pressure on a signal, the first to evict first. measure selects the
+// parts of a pod's disk usage that can relieve the pressure.
 func Rank(pods []signals.Candidate, s signals.Signal, measure signals.Storage) []Ranked {
 	order := For(s)
 	ranked := make([]Ranked, len(pods))
@@ -72,11 +72,10 @@ func Rank(pods []signals.Candidate, s signals.Signal, measure signals.Storage) [
 	return ranked
 }
 
-// compare holds two pods against each other, key by key. Who asked to go last
-// does; then missing stats decide, except for PIDs, where priority does. Where those
-// and the priority are equal, a pod that may use more than was counted goes first:
-// many files must not hide a large one. Each key is compared only where
-// the ones before it are equal: nearly always the first two decide.
+// compare compares two pods key by key. A pod that asked to go last does. Missing stats decide
+// next, except for PIDs, where priority does. If these and the priority are equal, a pod with
+// an incomplete measurement goes first, because many files must not hide a large one. A key is
+// compared only if all previous ones are equal: nearly always the first two decide.
 func compare(a, b *Ranked) int {
 	if a.Key.Last != b.Key.Last {
 		return trueFirst(b.Key.Last, a.Key.Last)
@@ -106,8 +105,7 @@ func compare(a, b *Ranked) int {
 	return byUID(a, b)
 }
 
-// byPriority puts the lower priority first, and of equal ones the lower
-// eviction priority.
+// byPriority puts the lower priority first, and with equal ones the lower eviction priority.
 func byPriority(a, b *Ranked) int {
 	if c := cmp.Compare(a.Key.Priority, b.Key.Priority); c != 0 {
 		return c
@@ -125,8 +123,8 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// byUID makes the order total; a name decides only where somebody gave two
-// pods one UID.
+// byUID makes the order total. The name decides only between pods with the same UID, as in
+// invalid input.
 func byUID(a, b *Ranked) int {
 	return cmp.Or(cmp.Compare(a.Pod.UID, b.Pod.UID),
 		cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name))
@@ -150,15 +148,15 @@ func keyOf(c signals.Candidate, order Order, measure signals.Storage) Key {
 	case ByPIDs:
 		k.Usage = signals.Amount(c.Usage.Processes.Value)
 	}
-	// What was not counted is more than nothing: a directory has a size. What no later
-	// measurement counts either is assumed to exceed any request: otherwise files could
-	// be hidden beyond a bound of the measurement.
+	// An uncounted part is more than nothing, because a directory has a size. A part that no
+	// later measurement counts is assumed to exceed any request. Otherwise a pod could hide
+	// files beyond a bound of the measurement.
 	k.Exceeds = k.Usage > k.Request || hidden || k.Incomplete != "" && k.Request == 0
 	return k
 }
 
-// disk adds up what a pod keeps in the places that count, and returns the reason why
-// there may be more: the first that no later measurement removes (hidden), else the first.
+// disk adds up a pod's usage in the places that count, and returns why it may be higher. The
+// reason is the first that no later measurement removes (hidden), else the first.
 func disk(c signals.Candidate, measure signals.Storage) (bytes, inodes signals.Amount, incomplete string, hidden bool) {
 	add := func(u *signals.FilesystemUsage) {
 		bytes = bytes.Plus(signals.Amount(u.Bytes.Value))

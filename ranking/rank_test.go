@@ -11,16 +11,16 @@ import (
 
 const everywhere = signals.Rootfs | signals.Logs | signals.LocalVolumes
 
-// A pod of a table: its figures, in the order in which a reader thinks of them.
+// pod is a row of a table, with its figures in the order of a reader's interest.
 type pod struct {
 	name     string
 	priority int32
 	request  int64
 	used     int64
-	unseen   bool // no stats at all
+	unseen   bool // no stats
 }
 
-// candidate makes the used figure that of the resource under test.
+// candidate sets the used figure for the resource under test.
 func (p pod) candidate(s signals.Signal) signals.Candidate {
 	request := signals.Quantity{Value: signals.Amount(p.request)}
 	c := signals.Candidate{Pod: &signals.Pod{UID: "uid-" + p.name, Namespace: "default", Name: p.name, Priority: p.priority}}
@@ -44,7 +44,7 @@ func TestOrders(t *testing.T) {
 	for _, tc := range []struct {
 		rule   string
 		signal signals.Signal
-		pods   []pod // in the order expected
+		pods   []pod // in the expected order
 	}{
 		{"memory: above the request before any priority", signals.MemoryAvailable, []pod{
 			{name: "b", priority: 1000, request: 100, used: 101}, {name: "a", priority: -5, request: 100, used: 100}}},
@@ -93,7 +93,7 @@ func namesOf(ranked []ranking.Ranked) []string {
 	return names
 }
 
-// A pod that keeps a thing everywhere, each place with an amount of its own.
+// storage returns a pod with files in every place, each with a different amount.
 func storage() signals.Candidate {
 	fs := func(n int64) signals.FilesystemUsage {
 		return signals.FilesystemUsage{Bytes: signals.Of(signals.Bytes(n)), Inodes: signals.Of(signals.Inodes(n * 10))}
@@ -130,8 +130,8 @@ func TestOnlyPlacesThatRelieveThePressureAreMeasured(t *testing.T) {
 	}
 }
 
-// Many files hide no large one: of equal priority, a pod that could not be counted
-// completely goes first, also one of which nothing could be counted.
+// TestRank_IncompleteBeforeCompleteInItsClass checks that many files hide no large one. With
+// equal priority, a pod with an incomplete or empty measurement goes first.
 func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
 	with := func(name string, priority int32, request, used int64, incomplete string) signals.Candidate {
 		c := pod{name: name, priority: priority, request: request, used: used}.candidate(signals.NodefsAvailable)
@@ -155,8 +155,9 @@ func TestRank_IncompleteBeforeCompleteInItsClass(t *testing.T) {
 	}
 }
 
-// A large file below more directories than a walk enters is not hidden by a request:
-// what no measurement will count exceeds it, what the next one counts does not yet.
+// TestRank_UncountableExceedsAnyRequest checks that a request hides no large file below the
+// maximum depth of a walk. A part that no measurement counts exceeds the request; a part that
+// the next measurement counts does not yet.
 func TestRank_UncountableExceedsAnyRequest(t *testing.T) {
 	with := func(name string, uncountable bool) signals.Candidate {
 		c := pod{name: name, request: 10 << 20, used: 1 << 20}.candidate(signals.NodefsAvailable)

@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Reason says in words why a pod stands where it stands.
+// Reason describes why a pod has its place.
 func (k *Key) Reason() string {
 	text := k.measured() + fmt.Sprintf(", priority %d", k.Priority)
 	if k.Incomplete != "" {

@@ -13,10 +13,10 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// The naive twin ranks by the words of the contract: it takes the worst pod out
-// of the rest, again and again, by comparing every pod with every other.
+// The reference model ranks by the words of the contract. It repeatedly removes the worst
+// remaining pod, comparing every pod with every other.
 
-// A figure is what the rule for a resource looks at.
+// figure is the input of the rule for a resource.
 type figure struct {
 	seen     bool
 	last     bool
@@ -69,7 +69,7 @@ func read(resource string, c signals.Candidate, measure signals.Storage) figure 
 	return f
 }
 
-// worse says that a has to go before b, by the rule for the resource.
+// worse reports whether a goes before b, by the rule for the resource.
 func worse(resource string, a, b signals.Candidate, measure signals.Storage) bool {
 	x, y := read(resource, a, measure), read(resource, b, measure)
 	if x.last != y.last {
@@ -127,7 +127,7 @@ func twinOrder(resource string, pods []signals.Candidate, measure signals.Storag
 	return names
 }
 
-// randomPods draws from few values, so that ties on every key happen.
+// randomPods draws from few values, so that ties occur for every key.
 func randomPods(r *rand.Rand, n int) []signals.Candidate {
 	small := func() int64 { return r.Int64N(4) }
 	fs := func() signals.FilesystemUsage {
@@ -198,8 +198,8 @@ func TestEveryRankingAgreesWithItsNaiveTwin(t *testing.T) {
 	}
 }
 
-// The sorted list proves the order total: every pair in it compares the way it
-// stands, whatever else is ranked beside the pair, and so do all triples.
+// TestOrdersAreTotal proves the order total with the sorted list. Every pair and every triple
+// in it compares as it is placed, whatever other pods are ranked.
 func TestOrdersAreTotal(t *testing.T) {
 	seed := rand.Uint64()
 	for resource, s := range orders {
@@ -237,7 +237,7 @@ func TestOrderDoesNotDependOnTheInputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	for range 500 {
 		pods := randomPods(r, 12)
-		pods[3].Pod.UID, pods[4].Pod.UID = pods[5].Pod.UID, pods[5].Pod.UID // nobody should, somebody will
+		pods[3].Pod.UID, pods[4].Pod.UID = pods[5].Pod.UID, pods[5].Pod.UID // UIDs should be unique; invalid input may repeat them
 		want := namesOf(ranking.Rank(pods, signals.MemoryAvailable, everywhere))
 		r.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 		if got := namesOf(ranking.Rank(pods, signals.MemoryAvailable, everywhere)); !slices.Equal(got, want) {

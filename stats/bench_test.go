@@ -34,9 +34,8 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkMeasure110Pods measures 110 pods of 2 containers each; "floor" is
-// what the kernel takes for it: usage and memory.stat of the same 330 cgroups
-// read from kept descriptors and not looked at.
+// BenchmarkMeasure110Pods measures 110 pods of 2 containers each. "floor" is the kernel's part:
+// usage and memory.stat of the same 330 cgroups, read from open descriptors and not parsed.
 func BenchmarkMeasure110Pods(b *testing.B) {
 	box := sandboxNode(b)
 	pods := manyPods(b, box, 110)
@@ -112,8 +111,8 @@ func preadFloor(b *testing.B, p *Pods, pods []signals.Pod) {
 	}
 }
 
-// BenchmarkStalls110Pods asks who waits among 110 pods of 2 containers each:
-// for the first time, and when nobody has waited since.
+// BenchmarkStalls110Pods finds stalls among 110 pods of 2 containers each: in a first call, and
+// without any stall since the last one.
 func BenchmarkStalls110Pods(b *testing.B) {
 	box := sandboxNode(b)
 	pods := manyPods(b, box, 110)

@@ -19,22 +19,21 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// CAdvisor measures pods by an embedded cAdvisor, whose figures a kubelet acts
-// upon. It samples every period, and when a measurement is prepared or made.
-// Containers have their IDs as names.
+// CAdvisor measures pods with an embedded cAdvisor, the source of a kubelet's figures. It
+// samples every period, and when a measurement is prepared or made. Containers have their IDs
+// as names.
 //
-// cAdvisor reads the cgroups where they are mounted for this process, whatever
-// other roots the agent was given, and counts processes that this process's PID
-// namespace shows. There is one CAdvisor in a program at a time: it keeps its
-// settings in global variables. Goroutines of its watch cgroups until these are
-// gone, also after Close.
+// cAdvisor reads the cgroups where they are mounted for this process, independent of the
+// agent's configured roots. It counts the processes in this process's PID namespace. A program
+// can hold only one CAdvisor at a time, because cAdvisor stores its settings in global
+// variables. Goroutines of its watch cgroups until these are removed, also after Close.
 type CAdvisor struct {
 	*sampler
 	reader cadvisor.Manager
 }
 
-// OpenCAdvisor starts a cAdvisor for the pods below the node's cgroup. It reads
-// all cgroups of the machine once, and watches for new ones.
+// OpenCAdvisor starts a cAdvisor for the pods below the node's cgroup. It reads all cgroups of
+// the machine once and watches for new ones. Returns an error if cAdvisor does not start.
 func OpenCAdvisor(nodeCgroup string, o Sampling) (*CAdvisor, error) {
 	reader, err := startReader(podRoots(nodeCgroup))
 	if err != nil {
@@ -45,22 +44,22 @@ func OpenCAdvisor(nodeCgroup string, o Sampling) (*CAdvisor, error) {
 	}), reader}, nil
 }
 
-// podRoots are the prefixes of the cgroups of pods, with either naming.
+// podRoots returns the path prefixes of pod cgroups, for either cgroup driver.
 func podRoots(nodeCgroup string) []string {
 	node := path.Join("/", nodeCgroup)
-	roots := []string{path.Join(node, "kubepods")} // and kubepods.slice
+	roots := []string{path.Join(node, "kubepods")} // also matches kubepods.slice
 	if parent, isSlice := strings.CutSuffix(path.Base(node), ".slice"); isSlice {
 		roots = append(roots, path.Join(node, parent+"-kubepods"))
 	}
 	return roots
 }
 
-// wanted is what cAdvisor reads. The processes need the cpu controller's
-// place on version 1.
+// wanted lists the metrics that cAdvisor reads. Processes require the cpu controller's path on
+// version 1.
 var wanted = container.MetricSet{container.MemoryUsageMetrics: {}, container.ProcessMetrics: {}, container.CpuUsageMetrics: {}}
 
-// settle makes cAdvisor's settings, once: what is left of an earlier one reads
-// them. Samples come by asking; housekeeping besides is as seldom as a kubelet's.
+// settle applies cAdvisor's settings once, because goroutines of an earlier cAdvisor read them.
+// Samples are taken on request; background housekeeping runs as rarely as a kubelet's.
 var settle = sync.OnceValue(func() error {
 	*cadvisor.HousekeepingInterval = defaultPeriod
 	return flag.Set("disable_root_cgroup_stats", "true")
@@ -83,8 +82,8 @@ func startReader(roots []string) (cadvisor.Manager, error) {
 	return reader, nil
 }
 
-// askReader has every cgroup read whose figures are older than age. That one
-// could not be read is no error of the sample: most of these have gone.
+// askReader reads every cgroup with figures older than age. An unreadable cgroup is no error of
+// the sample, because most of these have been removed.
 func askReader(reader cadvisor.Manager, age time.Duration) (map[string]signals.Usage, error) {
 	infos, err := reader.GetContainerInfoV2("/", v2.RequestOptions{IdType: v2.TypeName, Recursive: true, Count: 1, MaxAge: &age})
 	if infos == nil {
@@ -93,11 +92,11 @@ func askReader(reader cadvisor.Manager, age time.Duration) (map[string]signals.U
 	return usagesOfCgroups(infos), nil
 }
 
-// usagesOfCgroups makes the usage of pods of that of cgroups: memory is the
-// pod's cgroup's, processes are those of the pod's cgroup and all below.
+// usagesOfCgroups converts the usage of cgroups to that of pods. Memory is that of the pod's
+// cgroup; processes are those of the pod's cgroup and all below it.
 func usagesOfCgroups(infos map[string]v2.ContainerInfo) map[string]signals.Usage {
 	usages := map[string]signals.Usage{}
-	unread := map[string]bool{} // pods with processes that could not be counted
+	unread := map[string]bool{} // pods with uncountable processes
 	for name, info := range infos {
 		uid, below := podOf(name)
 		if uid == "" {
@@ -116,7 +115,7 @@ func usagesOfCgroups(infos map[string]v2.ContainerInfo) map[string]signals.Usage
 		usages[uid] = u
 	}
 	for uid, u := range usages {
-		// 0 stands for what could not be counted, too.
+		// 0 also stands for processes that could not be counted.
 		if u.Processes.Known = !unread[uid] && u.Processes.Value > 0; !u.Processes.Known {
 			u.Processes.Value = 0
 		}
@@ -125,7 +124,8 @@ func usagesOfCgroups(infos map[string]v2.ContainerInfo) map[string]signals.Usage
 	return usages
 }
 
-// podOf tells whose a cgroup is, and where it is below the pod's.
+// podOf returns the UID of the pod that a cgroup belongs to, and the path below the pod's
+// cgroup.
 func podOf(name string) (uid, below string) {
 	for at := name; at != "/" && at != "."; at = path.Dir(at) {
 		if uid, ok := cgroup.ParsePodPath(at); ok {
@@ -135,7 +135,7 @@ func podOf(name string) (uid, below string) {
 	return "", ""
 }
 
-// A reading is what cAdvisor read of one cgroup.
+// reading is one sample of one cgroup.
 type reading struct {
 	time      time.Time
 	memory    signals.Measured[signals.Bytes]
@@ -148,7 +148,7 @@ func readingOf(info *v2.ContainerInfo) reading {
 	}
 	last := info.Stats[len(info.Stats)-1]
 	r := reading{time: last.Timestamp}
-	// A usage of 0 stands for a cgroup that could not be read, too.
+	// A usage of 0 also stands for an unreadable cgroup.
 	if m := last.Memory; m != nil && m.Usage > 0 && m.WorkingSet <= absurd {
 		r.memory = signals.Of(signals.Bytes(m.WorkingSet))
 	}
@@ -158,9 +158,9 @@ func readingOf(info *v2.ContainerInfo) reading {
 	return r
 }
 
-// Close ends cAdvisor.
+// Close stops cAdvisor.
 func (c *CAdvisor) Close() {
 	c.sampler.Close()
-	_ = c.reader.Stop() // what it can say is that one of its goroutines failed before
+	_ = c.reader.Stop() // its error only reports an earlier failure of a goroutine
 	container.ClearContainerHandlerFactories()
 }

@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// told is what cAdvisor says of a cgroup.
+// told is cAdvisor's report of one cgroup.
 func told(usage, workingSet, processes uint64) v2.ContainerInfo {
 	return v2.ContainerInfo{Stats: []*v2.ContainerStats{{
 		Timestamp: noon, Memory: &v1.MemoryStats{Usage: usage, WorkingSet: workingSet}, Processes: &v1.ProcessStats{ProcessCount: processes},
@@ -32,7 +32,7 @@ func TestUsageOfCgroups(t *testing.T) {
 		pods + "new": told(10, 8, 1), pods + "new/app": {},
 		pods + "negative": told(math.MaxUint64, math.MaxUint64, math.MaxUint64),
 		pods + "bare":     {Stats: []*v2.ContainerStats{{Timestamp: noon}}},
-		pods + "late/app": told(1, 1, 1), // its pod's own cgroup is not known yet
+		pods + "late/app": told(1, 1, 1), // the pod's own cgroup is not known yet
 	}
 	none := signals.Measured[signals.Bytes]{}
 	container := func(name string, m signals.Measured[signals.Bytes]) signals.ContainerUsage {
@@ -66,9 +66,9 @@ func TestRootsOfPods(t *testing.T) {
 	}
 }
 
-// cAdvisor and the cgroup files agree on pods that are there when it starts, and
-// on one that comes later. What cAdvisor can not count, processes where it has no
-// cpu controller, is not known.
+// TestCAdvisorAgreesWithCgroups checks that cAdvisor and the cgroup files agree on pods that
+// exist at start and on a later one. Processes are unknown where cAdvisor has no cpu
+// controller.
 func TestCAdvisorAgreesWithCgroups(t *testing.T) {
 	box := sandboxNode(t)
 	first := addPod(t, box, "first", sandbox.Burstable, "app", "side")
@@ -98,8 +98,8 @@ func TestCAdvisorAgreesWithCgroups(t *testing.T) {
 	}
 }
 
-// awaitSample measures until every pod's memory was sampled after some time;
-// then the candidates.
+// awaitSample measures until every pod's memory was sampled after a time, and returns the
+// candidates.
 func awaitSample(t testing.TB, p Provider, pods []signals.Pod, after time.Time) []signals.Candidate {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -121,8 +121,8 @@ func awaitSample(t testing.TB, p Provider, pods []signals.Pod, after time.Time) 
 	return nil
 }
 
-// agree checks that two providers say the same of a pod's memory: within 10 % or
-// 4 MiB, for they look at different times.
+// agree checks that two providers report the same memory of a pod, within 10 % or 4 MiB,
+// because they sample at different times.
 func agree(t *testing.T, who string, got, want signals.Candidate) {
 	t.Helper()
 	if got.Usage == nil || !got.Usage.Memory.Known {

@@ -9,23 +9,23 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// A Runtime tells what its pods and containers use; [cri.Client] does.
+// Runtime returns the usage of pods and containers; [cri.Client] implements it.
 type Runtime interface {
 	PodStats(context.Context) ([]cri.PodStats, error)
 	ContainerStats(context.Context) ([]cri.ContainerStats, error)
 }
 
-// CRI measures pods by what the container runtime says of them. It asks every
-// period, and when a measurement is prepared or made; measurements use the last
-// answer, which is usually one period old at most. Containers have their names.
+// CRI measures pods with the statistics of the container runtime. It samples every period, and
+// when a measurement is prepared or made. Measurements use the last sample, usually at most one
+// period old. Containers have their names.
 //
-// Of a runtime that tells nothing of pods, or of a pod's memory, what the
-// containers use is summed up: without what only the pod's cgroup is charged
-// for, such as the sandbox's own process, and without processes.
+// If a runtime reports nothing about pods, or not the memory of a pod, the usage of its
+// containers is added up. That sum lacks charges of the pod's cgroup alone, such as the sandbox
+// process, and the number of processes.
 type CRI struct{ *sampler }
 
-// OpenCRI begins to ask the runtime, which its owner closes afterwards. It does
-// not wait.
+// OpenCRI starts sampling the runtime and does not wait. The caller closes the runtime after
+// the CRI.
 func OpenCRI(runtime Runtime, o Sampling) *CRI {
 	return &CRI{startSampler(o, func(ctx context.Context) (map[string]signals.Usage, error) {
 		return askRuntime(ctx, runtime)
@@ -47,8 +47,8 @@ func askRuntime(ctx context.Context, runtime Runtime) (map[string]signals.Usage,
 	return usagesOfContainers(containers), err
 }
 
-// usagesOfPods takes the later of two sandboxes of a pod: one that has been
-// replaced may still be told of.
+// usagesOfPods uses the later of two sandboxes of a pod, because a runtime may still report a
+// replaced one.
 func usagesOfPods(pods []cri.PodStats) map[string]signals.Usage {
 	usages := make(map[string]signals.Usage, len(pods))
 	for i := range pods {
@@ -79,9 +79,9 @@ func usagesOfContainers(containers []cri.ContainerStats) map[string]signals.Usag
 	return usages
 }
 
-// sumOf is what containers use together, as of the oldest of their samples. It
-// is known if it is of each of those that run: what has ended has no sample and
-// uses nothing. No container is no sum.
+// sumOf adds up the usage of containers, with the time of the oldest sample. The sum is known
+// if the usage of every running container is: an ended one has no sample and uses nothing.
+// Without containers it is unknown.
 func sumOf(containers []cri.ContainerStats) signals.Usage {
 	var u signals.Usage
 	whole := true

@@ -10,25 +10,24 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// DirectoryOptions say where pods keep files, and how much looking at them may
-// cost. Times and numbers that are 0 have the defaults named here.
+// DirectoryOptions configure where pods store files, and the cost of measuring them. Durations
+// and numbers that are 0 have the defaults named here.
 type DirectoryOptions struct {
-	// HostRoot is where the host's root directory is seen: "/" if empty. All
-	// other paths are the host's.
+	// HostRoot is the path of the host's root directory, "/" if empty. All other paths are
+	// relative to the host's root.
 	HostRoot string
-	// KubeletRoot holds pods/<uid>/volumes: "/var/lib/kubelet" if empty.
+	// KubeletRoot contains pods/<uid>/volumes: "/var/lib/kubelet" if empty.
 	KubeletRoot string
-	// PodLogs holds <namespace>_<name>_<uid>/<container>: "/var/log/pods" if
-	// empty.
+	// PodLogs contains <namespace>_<name>_<uid>/<container>: "/var/log/pods" if empty.
 	PodLogs string
-	// Layers asks the container runtime what running containers use. Nil leaves
-	// writable layers unknown.
+	// Layers returns the container runtime's usage of running containers. If it is nil,
+	// writable layers are unknown.
 	Layers func(context.Context) ([]cri.ContainerStats, error)
 
-	PodTime   time.Duration // for one pod: 5 s
-	RoundTime time.Duration // for all of them: 20 s
-	Entries   int           // of one pod: 2,000,000
-	// KeepFor is for how long a measurement counts: 5 minutes.
+	PodTime   time.Duration // for one pod; default 5 s
+	RoundTime time.Duration // for all pods; default 20 s
+	Entries   int           // per pod; default 2,000,000
+	// KeepFor is the lifetime of a measurement; default 5 minutes.
 	KeepFor time.Duration
 }
 
@@ -54,68 +53,67 @@ func (o *DirectoryOptions) fill() {
 	}
 }
 
-// Directories measures what pods keep on disks. Measuring takes as long as it
-// takes to look at every file, so it is done beside the agent's loop, which
-// only ever asks for the last results. It is safe for concurrent use.
+// Directories measures the disk usage of pods. A measurement visits every file, so it runs
+// beside the agent's loop, which only reads the last results. It is safe for concurrent use.
 //
-// A measurement that was cut short, by time, by number or by a fault, is a
-// lower bound. It is used as such: in a ranking the alternative is 0, by which
-// a pod with more files than can be counted would never be found; and above a
-// limit it is above it for sure. A walk that was cut short by time or number goes on
-// in the next round; what is removed between two rounds counts until the walk begins
-// anew. The usage says where it is incomplete, and why. Where the last measurement of the same
-// directory says more and is not older than [DirectoryOptions.KeepFor], that
-// one is kept, with its time.
+// A measurement that was cut short by time, number or a fault is a lower bound, and is used as
+// such. In a ranking the alternative is 0, which would hide every pod with more files than can
+// be counted. A lower bound above a limit exceeds it for certain.
+//
+// A walk cut short by time or number resumes in the next round. Files removed between two
+// rounds count until the walk restarts. The usage records where it is incomplete, and why. If
+// the previous measurement of the same directory is larger and not older than
+// [DirectoryOptions.KeepFor], it stays in use with its own time.
 type Directories struct {
 	options DirectoryOptions
-	turn    chan struct{} // who puts something in it may walk; there is one walk at a time
+	turn    chan struct{} // a semaphore with one slot: one walk at a time
 
 	mu      sync.Mutex
-	pods    map[string]podDirectories // by UID
-	hanging map[string]*walking       // walks that were given up, by the pod's UID
+	pods    map[string]podDirectories // by pod UID
+	hanging map[string]*walking       // abandoned walks, by pod UID
 	layers  layers
-	where   string    // what the round under way waits for, should it hang
-	due     time.Time // when it should have ended
+	where   string    // the path that the current round waits for
+	due     time.Time // the deadline of the current round
 }
 
-// podDirectories are what one pod keeps in its directories.
+// podDirectories is the disk usage of one pod's directories.
 type podDirectories struct {
-	tried time.Time // when the last walk began
+	tried time.Time // start of the last walk
 	parts []part
-	lap   *lap // that goes on in the next round, nil for none
+	lap   *lap // resumes in the next round, nil for none
 }
 
-// A part is what one directory holds.
+// part is the usage of one directory.
 type part struct {
 	place
-	at      time.Time // when its measurement began, or went on
+	at      time.Time // start of its measurement, or of the last resumed one
 	bytes   signals.Bytes
 	inodes  signals.Inodes
-	short   string    // why it is a lower bound, empty if it is not
-	pending bool      // the next round goes on with it
-	next    *progress // where; nil: from its beginning
-	unseen  bool      // it could not be looked at
-	beyond  bool      // some of it lies beyond a bound: no round counts that
+	short   string    // why it is a lower bound, or empty
+	pending bool      // resumes in the next round
+	next    *progress // the position to resume at; nil for the beginning
+	unseen  bool      // it could not be read
+	beyond  bool      // partly beyond a fixed bound, which no round counts
 }
 
-// OpenDirectories prepares to measure; it opens nothing.
+// OpenDirectories configures Directories without opening a file.
 func OpenDirectories(o DirectoryOptions) *Directories {
 	o.fill()
 	return &Directories{options: o, turn: make(chan struct{}, 1), pods: map[string]podDirectories{}, hanging: map[string]*walking{}}
 }
 
-// endWait is how long a walk may take to notice that its time is over.
+// endWait is the time that a walk may take to notice its deadline.
 const endWait = 250 * time.Millisecond
 
-// Measure measures the pods, those first whose last measurement is oldest. It
-// ends with ctx or after [DirectoryOptions.RoundTime], whichever is first; pods
-// that were finished until then have their results. One round runs at a time,
-// others wait for it. A pod's walk that hangs is given up, alone on its thread, and
-// the round goes on with the next pod. If the directories that hold those of all pods
-// hang, all rounds are errors until they come back.
+// Measure measures the pods, the one with the oldest measurement first. It returns at the end
+// of ctx or after [DirectoryOptions.RoundTime], whichever is first; pods finished by then have
+// results. One round runs at a time, and other callers wait for it.
 //
-// The error says how many pods were not measured completely, and why the first
-// of them was not.
+// A hanging walk of a pod is abandoned on its own thread, and the round continues with the next
+// pod. If a parent directory of all pods hangs, every round returns an error until it responds.
+//
+// Returns an error with the number of pods that were not measured completely, and the cause for
+// the first of them.
 func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, d.options.RoundTime)
 	defer cancel()
@@ -141,7 +139,7 @@ func (d *Directories) Measure(ctx context.Context, pods []signals.Pod) error {
 	}
 }
 
-// take waits for its turn, but not behind a walk that hangs.
+// take acquires the semaphore. It does not wait behind a hanging walk.
 func (d *Directories) take(ctx context.Context) error {
 	select {
 	case d.turn <- struct{}{}:
@@ -174,8 +172,8 @@ func (d *Directories) hangs() error {
 	return fmt.Errorf("measure the directories of pods: %s has not answered in time: the disk or the server behind it may hang, see the kernel's log", d.where)
 }
 
-// Age is how old the measurement of the pod's directories is, that of its oldest
-// part; ok is false for a pod of which nothing is known that still counts.
+// Age returns the age of the oldest part of the pod's measurement. ok is false for a pod
+// without a current measurement.
 func (d *Directories) Age(uid string) (age time.Duration, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,5 +186,5 @@ func (d *Directories) Age(uid string) (age time.Duration, ok bool) {
 	return age, ok
 }
 
-// counts reports whether what was measured then still counts.
+// counts reports whether a measurement of that time is still in use.
 func (d *Directories) counts(at, now time.Time) bool { return now.Sub(at) <= d.options.KeepFor }

@@ -6,15 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isGone reports whether an entry has vanished since it was listed, or turned
-// into something else.
+// isGone reports whether an entry has vanished since it was listed, or has changed its type.
 func isGone(errno unix.Errno) bool {
 	return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP
 }
 
-// look asks for what a walk needs to know and nothing more, and of a network
-// filesystem only what is known here. It allocates nothing: the names stay
-// where the kernel has listed them.
+// look calls statx for the fields that a walk needs. A network filesystem answers from its
+// cache. It allocates nothing, because the names stay in the kernel's listing.
 func (w *walker) look(dir int, name *byte, flags uintptr) unix.Errno {
 	const want = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS | unix.STATX_MNT_ID
 	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(name)),
@@ -31,8 +29,8 @@ func openAt(dir int, name *byte) (int, unix.Errno) {
 	}
 }
 
-// yield lets everybody else go first, on the processor and on the disk. It
-// holds for the thread, which the caller's goroutine takes with it when it ends.
+// yield lowers the thread's priority on the processor, and makes its disk access idle-class.
+// The thread ends with the caller's goroutine.
 func yield() {
 	const (
 		nice         = 10

@@ -9,22 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxHanging is how many walks may hang at a time, one of a pod. Each holds a thread.
+// maxHanging is the maximum number of concurrently hanging walks, one per pod. Each occupies a
+// thread.
 const maxHanging = 32
 
-// walkers measure the pods of a round, one after the other: all on one thread, or, after
-// a walk that hangs, on a new one.
+// walkers measures the pods of a round one after the other. All walks run on one thread, and on
+// a new one after a hanging walk.
 type walkers struct {
 	d    *Directories
 	ctx  context.Context
 	tops tops
-	one  *walking // nil: to be started
+	one  *walking // nil if it must be started
 }
 
-// A walking is a thread that walks.
+// walking is a thread that walks directories.
 type walking struct {
 	tasks   chan *task
-	results chan walked // holds one: a walk that was given up does not wait
+	results chan walked // one slot: an abandoned walk does not block
 	ended   chan struct{}
 	where   string // guarded by Directories.mu
 }
@@ -34,8 +35,8 @@ type walked struct {
 	err error
 }
 
-// measure measures a pod and publishes the result. A walk that does not come back is
-// given up, and its pod is not walked again until it does.
+// measure measures a pod and publishes the result. A walk that exceeds its time is abandoned,
+// and its pod is not walked again until that walk returns.
 func (w *walkers) measure(t *task) error {
 	if err := w.d.mayWalk(t.uid); err != nil {
 		w.d.publish(t.uid, t.unknown(err))
@@ -71,7 +72,7 @@ func (w *walkers) publish(t *task, r walked) error {
 	return r.err
 }
 
-// unknown is that nothing more is known of a pod, and why.
+// unknown returns an empty measurement with its cause.
 func (t *task) unknown(why error) podDirectories {
 	m := podDirectories{tried: time.Now()}
 	for i := range t.where {
@@ -87,7 +88,7 @@ func (w *walkers) end() {
 	}
 }
 
-// start starts a thread, which ends when its tasks do.
+// start starts a thread that ends when its tasks channel is closed.
 func (w *walkers) start() *walking {
 	one := &walking{tasks: make(chan *task), results: make(chan walked, 1), ended: make(chan struct{})}
 	tops := w.tops.again()
@@ -110,7 +111,7 @@ func (w *walkers) start() *walking {
 	return one
 }
 
-// again opens the same directories once more.
+// again duplicates the descriptors of the same directories.
 func (t tops) again() tops {
 	for _, fd := range []*int{&t.volumes, &t.logs} {
 		if *fd < 0 {
@@ -124,7 +125,7 @@ func (t tops) again() tops {
 	return t
 }
 
-// mayWalk returns why a pod is not walked now.
+// mayWalk returns an error if a pod can not be walked now.
 func (d *Directories) mayWalk(uid string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,7 +146,7 @@ func (d *Directories) giveUp(uid string, one *walking) error {
 	return one.hangs()
 }
 
-// cameBack forgets that a walk hangs.
+// cameBack removes a walk from the hanging ones.
 func (d *Directories) cameBack(one *walking) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,7 +157,7 @@ func (d *Directories) cameBack(one *walking) {
 	}
 }
 
-// hangs is asked under the lock.
+// hangs returns the error of a hanging walk. The caller holds Directories.mu.
 func (w *walking) hangs() error {
 	return fmt.Errorf("%s has not answered in time: the disk or the server behind it may hang, see the kernel's log", w.where)
 }

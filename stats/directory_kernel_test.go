@@ -19,8 +19,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// What is mounted in a volume is not the pod's: neither another filesystem nor
-// a part of the same one.
+// TestAWalkEntersNoMount checks that mounts in a volume do not count for the pod: neither
+// another filesystem nor a part of the same one.
 func TestAWalkEntersNoMount(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
@@ -40,14 +40,14 @@ func TestAWalkEntersNoMount(t *testing.T) {
 	defer unix.Unmount(host.volume("u1")+"/bound-file", unix.MNT_DETACH) //nolint:errcheck // the namespace ends, too
 	d := host.open(DirectoryOptions{})
 	measure(t, d, p)
-	// The file below the mount is one that is not seen either.
+	// The file below the mount is not visible either.
 	if v := merged(d, &p).Volume("cache"); v.Bytes != signals.Of(signals.Bytes(bytes)) || v.Inodes != signals.Of(signals.Inodes(inodes-1)) {
 		t.Errorf("%+v, want %d bytes, %d inodes", v, bytes, inodes-1)
 	}
 }
 
-// A walk that hangs is alone: Measure comes back in time with all other pods measured,
-// and once the hang ends so does the error.
+// TestAWalkThatHangs checks that a hanging walk affects one pod only. Measure returns in time
+// with all other pods measured, and the error ends with the hang.
 func TestAWalkThatHangs(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
@@ -55,7 +55,7 @@ func TestAWalkThatHangs(t *testing.T) {
 	host := newDisk(t)
 	fine, dead, last := host.pod("a"), host.pod("b"), host.pod("c")
 	end := hangingMount(t, host.own("b"))
-	const given = 3 * time.Second // for the walk that never ends, once; and for those that yield to all else
+	const given = 3 * time.Second // for the endless walk, once, and for the low-priority walks
 	d := host.open(DirectoryOptions{PodTime: given})
 	before := runtime.NumGoroutine()
 	for i := range 4 {
@@ -87,7 +87,8 @@ func TestAWalkThatHangs(t *testing.T) {
 	}
 }
 
-// A filesystem that a pod has mounted over its volume is not asked anything.
+// TestAWalkAvoidsAForeignMount checks that a filesystem mounted by a pod over its volume is not
+// accessed.
 func TestAWalkAvoidsAForeignMount(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
@@ -113,7 +114,7 @@ func TestAWalkAvoidsAForeignMount(t *testing.T) {
 	}
 }
 
-// A second round waits for the first, and no longer than it may.
+// TestOneRoundAtATime checks that a second round waits for the first, within its own deadline.
 func TestOneRoundAtATime(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -142,8 +143,8 @@ func TestOneRoundAtATime(t *testing.T) {
 	}
 }
 
-// What a workload does meanwhile is no fault, whatever it does: what stays is
-// counted, what goes is not.
+// TestAWalkAmongVanishingFiles checks that concurrent changes by a workload are no error:
+// remaining files are counted, and removed ones are not.
 func TestAWalkAmongVanishingFiles(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -157,7 +158,7 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 	defer func() {
 		close(stop)
 		busy.Wait()
-	}() // before the directory is removed, in a test that fails too
+	}() // before the directory is removed, also in a failed test
 	for w := range 2 {
 		busy.Go(func() { churn(fmt.Sprint(at, "/churn", w), stop) })
 	}
@@ -174,7 +175,7 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 		}
 	})
 	var most signals.Inodes
-	for round := 0; round < 60 || most == signals.Inodes(inodes); round++ { // until one is seen that does not stay
+	for round := 0; round < 60 || most == signals.Inodes(inodes); round++ { // until a vanishing entry is counted
 		measure(t, d, p)
 		v := merged(d, &p).Volume("cache")
 		if most = max(most, v.Inodes.Value); v.Bytes.Value < signals.Bytes(stays) || v.Inodes.Value < signals.Inodes(inodes) || v.Inodes.Value > signals.Inodes(inodes)+1000 {
@@ -183,7 +184,7 @@ func TestAWalkAmongVanishingFiles(t *testing.T) {
 	}
 }
 
-// churn makes and removes files, directories and links in each other's place.
+// churn creates and removes files, directories and links in each other's place.
 func churn(dir string, stop <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -206,7 +207,8 @@ func churn(dir string, stop <-chan struct{}) {
 	}
 }
 
-// A directory that can not be read makes a lower bound, and says which.
+// TestAWalkWithoutPermission checks that an unreadable directory makes a lower bound and is
+// named.
 func TestAWalkWithoutPermission(t *testing.T) {
 	sandbox.Demand(t, "nobody else's rights can be tried", root())
 	dir := t.TempDir()
@@ -240,7 +242,7 @@ func TestAWalkWithoutPermission(t *testing.T) {
 	}
 }
 
-// asNobody runs f on a thread that has no rights to files, and ends the thread.
+// asNobody runs f on a thread without rights to files, and ends the thread.
 func asNobody(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -252,7 +254,7 @@ func asNobody(f func()) {
 	<-done
 }
 
-// Deeper than a walk goes, nothing is counted but the first directory.
+// TestADeepTree checks that beyond the maximum depth only the first directory is counted.
 func TestADeepTree(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -269,7 +271,7 @@ func TestADeepTree(t *testing.T) {
 	}
 }
 
-// Descriptors are given back, and so is the thread that yields to all others.
+// TestAWalkLeavesNothingOpen checks that descriptors and the low-priority thread are released.
 func TestAWalkLeavesNothingOpen(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -294,7 +296,7 @@ func TestAWalkLeavesNothingOpen(t *testing.T) {
 		n, _ := unix.Getpriority(unix.PRIO_PROCESS, 0)
 		self <- n
 	}()
-	// The kernel answers 20 - nice.
+	// The kernel returns 20 - nice.
 	if n := <-self; n != 10 && n >= nice {
 		t.Errorf("a thread that yields has priority %d, others %d", n, nice)
 	}
@@ -309,8 +311,7 @@ func descriptorsOpen(t *testing.T) int {
 	return len(entries)
 }
 
-// BenchmarkWalk walks 10,000 files in 100 directories, which the kernel has in
-// its caches.
+// BenchmarkWalk walks 10,000 files in 100 directories, which are in the kernel's caches.
 func BenchmarkWalk(b *testing.B) {
 	host := newDisk(b)
 	pod := host.pod("u1")
@@ -327,7 +328,7 @@ func BenchmarkWalk(b *testing.B) {
 	for b.Loop() {
 		measure(b, d, pod)
 	}
-	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N)/1000, "cpu-ms/op") // a walk yields: its time is that of the others
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N)/1000, "cpu-ms/op") // a walk runs at low priority: its elapsed time depends on other load
 }
 
 func processorTime(b *testing.B) time.Duration {

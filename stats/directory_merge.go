@@ -7,14 +7,13 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Merge adds the last results to candidates, as far as they still count: the
-// writable layer and the logs of each container, its volumes, and the sum of
-// all as ephemeral storage. The candidates get usages of their own: those they
-// came with belong to whoever made them and are not changed. A candidate
-// without a usage gets one if anything was measured of it. Candidates of which
-// nothing is known stay as they are.
+// Merge adds the last results to candidates while they are current: the writable layer and logs
+// of each container, the volumes, and the sum of all as ephemeral storage. Each changed
+// candidate receives its own copy of the usage; the original stays unchanged. A candidate
+// without a usage receives one if anything was measured. Candidates without a measurement stay
+// unchanged.
 //
-// It waits for no disk, and takes about 1 µs and a few hundred bytes a pod.
+// It does not wait for a disk, and takes about 1 µs and a few hundred bytes per pod.
 func (d *Directories) Merge(candidates []signals.Candidate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,16 +35,16 @@ func (d *Directories) Merge(candidates []signals.Candidate) {
 	}
 }
 
-// A merge makes the usage of one candidate, once there is something to add.
+// merge builds the usage of one candidate, once there is something to add.
 type merge struct {
 	now    time.Time
 	pod    *signals.Pod
-	from   *signals.Usage // nil for a pod without
-	into   *signals.Usage // nil until something was added
-	summed bool           // the sum is of what was added, and not of what was there
+	from   *signals.Usage // nil for a pod without usage
+	into   *signals.Usage // nil until something is added
+	summed bool           // the sum contains only added amounts
 }
 
-// add counts bytes to the pod's sum and returns the usage to say more in.
+// add adds bytes to the pod's sum and returns the usage for further changes.
 func (m *merge) add(bytes signals.Bytes) *signals.Usage {
 	u := m.usage()
 	if !m.summed {
@@ -56,7 +55,7 @@ func (m *merge) add(bytes signals.Bytes) *signals.Usage {
 	return m.into
 }
 
-// usage is a copy of the candidate's.
+// usage returns the copy of the candidate's usage.
 func (m *merge) usage() *signals.Usage {
 	if m.into == nil {
 		m.into = &signals.Usage{Time: m.now}
@@ -84,8 +83,8 @@ func (m *merge) addPart(p *part) {
 	case p.inodes > 0 || p.short == "":
 		u = m.add(p.bytes)
 	case m.from == nil && m.into == nil:
-		return // nothing is known of the pod
-	default: // of the directory
+		return // the pod has no usage
+	default: // the directory has no measurement
 		u, used.Bytes, used.Inodes = m.usage(), signals.Measured[signals.Bytes]{}, signals.Measured[signals.Inodes]{}
 	}
 	switch p.storage {
@@ -100,8 +99,7 @@ func (m *merge) addPart(p *part) {
 	}
 }
 
-// containerOf finds the usage of a container, which may be named by its ID, or
-// adds one.
+// containerOf returns the usage of a container, which may be named by its ID, or adds one.
 func containerOf(u *signals.Usage, k *signals.Container) *signals.ContainerUsage {
 	if found := u.Container(k); found != nil {
 		return found

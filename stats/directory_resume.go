@@ -11,37 +11,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A directory is gone through twice: what is large is rarely behind a directory, and
-// often beside one with more files than can be counted.
+// A directory is walked in two passes, files first. Large files are often beside a directory
+// with too many entries to count, and rarely below it.
 const (
 	filesPass = iota
 	directoriesPass
 	passes
 )
 
-const typeUnknown = 0 // DT_UNKNOWN: the filesystem does not say in a listing
+const typeUnknown = 0 // DT_UNKNOWN: the filesystem does not list types
 
-// A step is how far a walk has come in one directory.
+// step is the position of a walk in one directory.
 type step struct {
-	inode  uint64 // the directory
-	offset int64  // in its listing, as getdents(2) has it
+	inode  uint64 // of the directory
+	offset int64  // in its listing, as in getdents(2)
 	pass   int
 }
 
-// progress is where a walk was stopped, and what it had counted. It holds a step for
-// each level, and nothing of the files.
+// progress is the position at which a walk was stopped, and its counts. It holds one step per
+// level and nothing per file.
 type progress struct {
 	steps  []step // from the top
 	bytes  int64
 	inodes int64
-	cut    error // why something before was not counted, nil if all was
+	cut    error // why an earlier entry was not counted, or nil
 }
 
-// maxKeptLinks is how many files with several names are remembered of a pod from one
-// part of a walk to the next. With more of them, none is counted from there on.
+// maxKeptLinks is the maximum number of hard-linked files remembered between two parts of a
+// pod's walk. Beyond it, further hard-linked files are not counted.
 const maxKeptLinks = 1024
 
-// progress is where to go on; nil for a walk that was not stopped.
+// progress returns the position to resume at, or nil for a walk that was not stopped.
 func (w *walker) progress() *progress {
 	if w.stopped == nil || len(w.trail) == 0 {
 		return nil
@@ -55,8 +55,8 @@ func (w *walker) progress() *progress {
 	return &progress{steps, w.bytes, w.inodes, cut}
 }
 
-// resumed is where an earlier walk has left the directory that was looked at last; nil
-// if it was never there, or has begun to count it anew.
+// resumed returns the position of an earlier walk in the current directory. It is nil if the
+// earlier walk did not reach it, or has restarted it.
 func (w *walker) resumed(depth int) *step {
 	if depth >= len(w.resume) || w.resume[depth].inode != w.st.Ino {
 		if depth == 0 && w.resume != nil { // another directory in its place
@@ -68,18 +68,18 @@ func (w *walker) resumed(depth int) *step {
 	return &w.resume[depth]
 }
 
-// isOf reports whether a pass is for an entry. One that vanishes is of none.
+// isOf reports whether an entry belongs to a pass. A vanished entry belongs to filesPass.
 func (w *walker) isOf(dir int, name *byte, kind byte, pass int) bool {
 	if kind == typeUnknown {
 		if w.look(dir, name, unix.AT_SYMLINK_NOFOLLOW) != 0 {
-			return pass == filesPass // where the error is noted
+			return pass == filesPass // the error is recorded there
 		}
 		kind = byte(w.st.Mode & unix.S_IFMT >> 12)
 	}
 	return (kind == unix.DT_DIR) == (pass == directoriesPass)
 }
 
-// keepLinks is what to remember of files with several names until a walk goes on.
+// keepLinks returns the hard-linked files to remember until a walk resumes.
 func (w *walker) keepLinks() (links map[link]struct{}, full bool) {
 	if w.nolinks || len(w.links) > maxKeptLinks {
 		return nil, true
@@ -87,9 +87,9 @@ func (w *walker) keepLinks() (links map[link]struct{}, full bool) {
 	return maps.Clone(w.links), false
 }
 
-// isForeign reports whether what was looked at is a mount that is not the kubelet's:
-// a filesystem that a pod has mounted may answer anything, or nothing. The kubelet
-// mounts files in memory. What lies on the disk below the mount can not be seen.
+// isForeign reports whether the current entry is a mount that the kubelet did not make. A
+// filesystem mounted by a pod may answer anything, or nothing. The kubelet itself mounts memory
+// filesystems. Files on the disk below the mount are not visible.
 func (w *walker) isForeign() bool {
 	if w.st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
 		return false
@@ -106,11 +106,11 @@ func (w *walker) isForeign() bool {
 	return true
 }
 
-// maxMountLine is more than a line of mountinfo has: two paths and two lists of options.
+// maxMountLine exceeds any line of mountinfo: two paths and two lists of options.
 const maxMountLine = 64 << 10
 
-// kindOfMount is the filesystem type of a mount, from mountinfo, which does not ask the
-// filesystem anything (proc(5)).
+// kindOfMount returns the filesystem type of a mount from mountinfo, which does not query the
+// filesystem (proc(5)).
 func kindOfMount(id uint64) (string, error) {
 	mounts, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {

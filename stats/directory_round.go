@@ -16,29 +16,29 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A place is one of those that a pod's use of disks is made of.
+// place is one component of a pod's disk usage.
 type place struct {
-	storage signals.Storage // 0 for what counts for the pod alone
+	storage signals.Storage // 0 if it counts for the pod alone
 	name    string          // of the container or the volume
 }
 
-// A task is to measure one pod.
+// task is the measurement of one pod.
 type task struct {
 	uid, key string
 	where    []location
-	tried    time.Time // when it was tried last, zero for never
-	lap      *lap      // that goes on, nil for none
+	tried    time.Time // time of the last attempt, zero for never
+	lap      *lap      // to be resumed, nil for none
 }
 
-// A location is where a directory of a pod lies.
+// location is the path of a pod's directory.
 type location struct {
 	place
-	logs bool   // it lies below the directory of logs, not the kubelet's
-	path string // below that
+	logs bool   // relative to the log directory, not the kubelet's
+	path string // relative to that directory
 }
 
-// plan makes tasks of pods, first the one that waits longest for its turn. The
-// pods are not looked at afterwards.
+// plan returns a task for each pod, the least recently tried first. The pods are not referenced
+// afterwards.
 func (d *Directories) plan(pods []signals.Pod) []task {
 	todo := make([]task, len(pods))
 	d.mu.Lock()
@@ -52,8 +52,8 @@ func (d *Directories) plan(pods []signals.Pod) []task {
 	return todo
 }
 
-// locations lists where a pod's files lie. Names that lead elsewhere, as an
-// object that no API server has checked might have them, are no location.
+// locations returns the directories of a pod's files. It omits names that lead elsewhere, as in
+// an object that the API server has not validated.
 func locations(p *signals.Pod) []location {
 	if !isName(p.UID) {
 		return nil
@@ -71,7 +71,7 @@ func locations(p *signals.Pod) []location {
 			found = append(found, location{place{signals.LocalVolumes, v.Name}, false, p.UID + "/volumes/" + filepath.Clean(v.Directory)})
 		}
 	}
-	// What containers write to /etc/hosts and as their termination message.
+	// Contains the containers' writes to /etc/hosts and their termination messages.
 	for _, name := range []string{"etc-hosts", "containers"} {
 		found = append(found, location{place{0, name}, false, p.UID + "/" + name})
 	}
@@ -109,7 +109,7 @@ func (d *Directories) round(ctx context.Context, todo []task) error {
 	return errors.Join(topsErr, layersErr, first)
 }
 
-// tops are the directories in which those of all pods lie, open.
+// tops are the open parent directories of all pods.
 type tops struct{ volumes, logs int }
 
 func (d *Directories) openTops() (t tops, err error) {
@@ -129,12 +129,12 @@ func (t tops) close() {
 	}
 }
 
-// maxLap is how long the parts of a pod's walk may lie apart. What was counted longer
-// ago is counted anew.
+// maxLap is the maximum duration of a resumed walk. Older counts are discarded and the walk
+// restarts.
 const maxLap = 30 * time.Minute
 
-// A lap is a walk through all of a pod's directories that takes several rounds: each
-// goes on where the one before was stopped.
+// lap is a walk through a pod's directories over several rounds. Each round resumes where the
+// previous one stopped.
 type lap struct {
 	begun   time.Time
 	parts   []part
@@ -142,9 +142,9 @@ type lap struct {
 	nolinks bool
 }
 
-// measurePod walks a pod's directories, or on through them. One that is not there has
-// no part: a container that has not started, a pod that has gone. The error is the
-// first reason why a part is a lower bound or missing.
+// measurePod walks a pod's directories, or resumes the walk. A missing directory has no part:
+// its container has not started, or the pod is gone. The error is the first cause of a missing
+// part or a lower bound.
 func (d *Directories) measurePod(w *walker, tops tops, t *task, at func(dir string)) (m podDirectories, first error) {
 	m.tried = time.Now()
 	w.start(m.tried.Add(d.options.PodTime), d.options.Entries)
@@ -189,7 +189,7 @@ func (d *Directories) measurePod(w *walker, tops tops, t *task, at func(dir stri
 	return m, first
 }
 
-// part counts one directory, or on from where known was stopped.
+// part counts one directory, or resumes at the position in known.
 func (w *walker) part(top int, l *location, known *part) (part, error) {
 	var from *progress
 	if known != nil {
@@ -216,9 +216,9 @@ func (d *Directories) at(where string) {
 	d.where = where
 }
 
-// publish replaces what is known of a pod. Of a part that was cut short, what
-// was known before stays if it is more and still counts; what could not be looked
-// at at all is left out. A bound that was met counts as met until a walk is complete.
+// publish replaces the measurement of a pod. For a part that was cut short, the previous one
+// stays in use if it is larger and current. A part that could not be read is omitted. An
+// exceeded bound counts as exceeded until a walk is complete.
 func (d *Directories) publish(uid string, m podDirectories) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -253,7 +253,7 @@ func findPart(parts []part, at place) *part {
 	return nil
 }
 
-// forget drops pods that nobody has asked for in a while: they ended.
+// forget drops pods that were not requested for [DirectoryOptions.KeepFor]: they have ended.
 func (d *Directories) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

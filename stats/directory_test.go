@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// A disk is a host with the directories of pods, and no pod yet.
+// disk is a host with the directories of pods, and no pod yet.
 type disk struct {
 	t    testing.TB
 	root string
@@ -37,7 +37,7 @@ func newDisk(t testing.TB) disk {
 	return d
 }
 
-// pod is a pod with a container and an emptyDir that exist.
+// pod creates a pod with a container and an emptyDir.
 func (d disk) pod(uid string) signals.Pod {
 	d.t.Helper()
 	p := signals.Pod{
@@ -63,7 +63,7 @@ func (d disk) volume(uid string) string {
 
 func (d disk) open(o DirectoryOptions) *Directories {
 	o.HostRoot = d.root
-	if o.PodTime == 0 { // a walk yields to all else that runs on the machine
+	if o.PodTime == 0 { // a walk runs at the lowest priority of the machine
 		o.PodTime, o.RoundTime = time.Minute, time.Minute
 	}
 	return OpenDirectories(o)
@@ -76,14 +76,14 @@ func measure(t testing.TB, d *Directories, pods ...signals.Pod) {
 	}
 }
 
-// merged is what becomes of a candidate without a usage.
+// merged returns the merged usage of a candidate without a usage.
 func merged(d *Directories, p *signals.Pod) *signals.Usage {
 	c := []signals.Candidate{{Pod: p}}
 	d.Merge(c)
 	return c[0].Usage
 }
 
-// du asks du for the bytes and the inodes of directories.
+// du returns the bytes and the inodes of directories according to du.
 func du(t *testing.T, dirs ...string) (bytes, inodes int64) {
 	t.Helper()
 	for flag, into := range map[string]*int64{"--block-size=1": &bytes, "--inodes": &inodes} {
@@ -143,7 +143,8 @@ func TestDirectoriesCountAsDuDoes(t *testing.T) {
 	}
 }
 
-// A file with a name in each of two volumes is on the disk once.
+// TestHardLinksAcrossVolumesCountOnce checks that a file with a name in each of two volumes
+// counts once.
 func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -159,7 +160,7 @@ func TestHardLinksAcrossVolumesCountOnce(t *testing.T) {
 	if u := merged(d, &p); u.EphemeralStorage != signals.Of(signals.Bytes(want)) {
 		t.Errorf("%+v, want %d", u, want)
 	}
-	other := host.pod("u2") // the links that are remembered are those of one pod
+	other := host.pod("u2") // links are remembered per pod
 	if err := os.Link(second+"/file", host.volume("u2")+"/file"); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestMergeLeavesTheirUsageAlone(t *testing.T) {
 	if u := candidates[1].Usage; u == nil || u.Memory.Known || u.Container(&noUsage.Containers[0]).Rootfs.Bytes.Known || !u.EphemeralStorage.Known {
 		t.Errorf("a pod without a usage: %+v", u)
 	}
-	d.Merge(candidates) // again, into what was merged before
+	d.Merge(candidates) // again, into the previous result
 	if diff := cmp.Diff(got, candidates[0].Usage); diff != "" {
 		t.Errorf("merged twice: %s", diff)
 	}
@@ -215,7 +216,8 @@ func TestMergeLeavesTheirUsageAlone(t *testing.T) {
 	}
 }
 
-// While the runtime is away, what it said counts until it is too old.
+// TestLayersWhileTheRuntimeIsAway checks that the last answer of a runtime counts until it
+// expires.
 func TestLayersWhileTheRuntimeIsAway(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -233,8 +235,7 @@ func TestLayersWhileTheRuntimeIsAway(t *testing.T) {
 	}
 }
 
-// A pod with more entries than are counted is known by what was counted, which
-// is never more than there is.
+// TestManyFiles checks that a pod with more entries than are counted has a lower bound.
 func TestManyFiles(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
@@ -261,8 +262,8 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// A walk that is cut short goes on in the next round, until all is counted once: hard
-// links too, and whatever is removed where it has stopped.
+// TestAWalkGoesOn checks that a walk cut short resumes in the next round until every file is
+// counted once. This includes hard links, and files removed at the position of the stop.
 func TestAWalkGoesOn(t *testing.T) {
 	host := newDisk(t)
 	p, other := host.pod("u1"), host.pod("u2")
@@ -316,9 +317,9 @@ func TestAWalkGoesOn(t *testing.T) {
 	}
 }
 
-// What lies below more directories than a walk enters is counted by no round, and is
-// reported so: also while a walk has not come as deep again, or has counted less than
-// the one before. A walk that finds nothing so deep ends it.
+// TestDirectories_DepthIsUncountable checks that files below the maximum depth are counted by
+// no round and reported as uncountable. The report remains while a later walk has not reached
+// that depth again, or has counted less. A complete walk without such depth ends it.
 func TestDirectories_DepthIsUncountable(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -355,7 +356,8 @@ func TestDirectories_DepthIsUncountable(t *testing.T) {
 	check("it is gone", false, "")
 }
 
-// Of too many files with several names, no round counts all.
+// TestDirectories_LinksAreUncountable checks that an excess of hard-linked files is uncountable
+// in every round.
 func TestDirectories_LinksAreUncountable(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -384,7 +386,8 @@ func TestDirectories_LinksAreUncountable(t *testing.T) {
 	}
 }
 
-// Files are counted before what lies in directories beside them.
+// TestAWalkCountsFilesFirst checks that files are counted before the contents of sibling
+// directories.
 func TestAWalkCountsFilesFirst(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")
@@ -414,8 +417,8 @@ func emptyFiles(t testing.TB, dir string, n int) {
 	}
 }
 
-// What was not finished in time is what it was before, as old as it is; without
-// a before it is not known, which is not 0.
+// TestTimeIsOver checks that an unfinished directory keeps its previous measurement with its
+// age. Without a previous one it is unknown, not 0.
 func TestTimeIsOver(t *testing.T) {
 	host := newDisk(t)
 	p, fresh := host.pod("u1"), host.pod("u2")
@@ -447,7 +450,7 @@ func TestTimeIsOver(t *testing.T) {
 	}
 }
 
-// Pods whose walks are always cut short do not keep the others from their turn.
+// TestWhoWaitsLongestIsFirst checks that pods with incomplete walks do not starve the others.
 func TestWhoWaitsLongestIsFirst(t *testing.T) {
 	host := newDisk(t)
 	a, b, c := host.pod("a"), host.pod("b"), host.pod("c")
@@ -476,7 +479,8 @@ func TestWhoWaitsLongestIsFirst(t *testing.T) {
 	}
 }
 
-// Names that lead out of a pod's place, and places that are not there.
+// TestWhatIsNoPlaceOfAPod covers names that lead outside of a pod's directories, and missing
+// directories.
 func TestWhatIsNoPlaceOfAPod(t *testing.T) {
 	host := newDisk(t)
 	p := host.pod("u1")

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of a walk that nobody configures.
+// Fixed bounds of a walk.
 const (
-	// maxDepth is how deep a walk goes: each level holds a descriptor open and
-	// a buffer.
+	// maxDepth is the maximum depth of a walk. Each level holds an open descriptor and a
+	// buffer.
 	maxDepth = 128
-	// maxLinks is how many inodes with several names are remembered, a few MiB.
+	// maxLinks is the maximum number of hard-linked inodes remembered, a few MiB.
 	maxLinks = 1 << 16
-	// listBytes is how much of a directory is listed at a time.
+	// listBytes is the size of the buffer for one listing call.
 	listBytes = 8 << 10
-	// checkEvery is after how many entries the clock is read, about 100 µs.
+	// checkEvery is the number of entries between two reads of the clock, about 100 µs.
 	checkEvery = 64
 )
 
@@ -31,32 +31,30 @@ var (
 	errPodTime = errors.New("its time is over")
 )
 
-// A walker adds up what lies in a pod's directories: allocated blocks and
-// inodes, directories included, each inode once however many names it has.
-// That is what du counts, so a file that was deleted and is still open counts
-// for nobody.
+// walker adds up the files in a pod's directories: allocated blocks and inodes, directories
+// included. A hard-linked inode counts once. The result equals that of du, so a deleted but
+// open file is not counted.
 //
-// It names directories by descriptors, so that nobody can lead it elsewhere by
-// renaming one on the way; it follows no symbolic link, enters no mount, and
-// what vanishes under its hands was never there. It stops in time: what it has
-// counted until then is a lower bound.
+// It identifies directories by descriptors, so that a concurrent rename can not redirect it. It
+// follows no symbolic link, enters no mount, and ignores entries that vanish during the walk.
+// At its deadline it stops, and the counts are a lower bound.
 type walker struct {
 	ctx   context.Context
 	until time.Time
-	left  int // entries that may still be counted
+	left  int // remaining number of entries
 
-	device  device // of the tree that is walked
+	device  device // of the current tree
 	bytes   int64
 	inodes  int64
 	links   map[link]struct{}
-	nolinks bool   // files with several names can not be told apart any more
-	resume  []step // where the walk of the tree goes on, from its top
-	trail   []step // where it was stopped, from the depth
-	cut     error  // why not everything of the tree was counted, the first reason
-	stopped error  // why nothing more of the pod is counted
+	nolinks bool   // hard-linked files can no longer be distinguished
+	resume  []step // where the walk of the tree resumes, from its top
+	trail   []step // where it was stopped, deepest level first
+	cut     error  // the first cause of an incomplete tree
+	stopped error  // why counting of the pod stopped
 
 	st     unix.Statx_t
-	levels [][]byte // one buffer for each level
+	levels [][]byte // one buffer per level
 }
 
 type device struct{ major, minor uint32 }
@@ -66,16 +64,16 @@ type link struct {
 	inode  uint64
 }
 
-// start prepares to count another pod.
+// start resets the walker for another pod.
 func (w *walker) start(until time.Time, entries int) {
 	w.until, w.left, w.stopped, w.nolinks = until, entries, nil, false
 	clear(w.links)
 }
 
-// tree counts what lies at a path below a directory, all of it or up to cut; from is
-// where an earlier walk was stopped, nil for none. A path that does not exist is an
-// error, and so is one that leads through a symbolic link. Where the walk is stopped,
-// next is where to go on.
+// tree counts the files at a path below a directory; from is the position of an earlier walk,
+// or nil. The first cause of an incomplete count is recorded in w.cut. If the walk is stopped,
+// next is the position to resume at. Returns an error if the path does not exist or leads
+// through a symbolic link.
 func (w *walker) tree(top int, path string, from *progress) (next *progress, err error) {
 	w.bytes, w.inodes, w.cut, w.resume, w.trail = 0, 0, w.stopped, nil, w.trail[:0]
 	if from != nil {
@@ -106,7 +104,7 @@ func (w *walker) tree(top int, path string, from *progress) (next *progress, err
 	return w.progress(), nil
 }
 
-// descend opens a directory below another, through no symbolic link.
+// descend opens a directory below another without following symbolic links.
 func descend(top int, path string) (int, error) {
 	dir, err := unix.FcntlInt(uintptr(top), unix.F_DUPFD_CLOEXEC, 0)
 	for name := range strings.SplitSeq(path, "/") {
@@ -126,8 +124,8 @@ func descend(top int, path string) (int, error) {
 
 const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// entry counts one entry of a directory and what lies below it. The error is
-// that of the entry itself.
+// entry counts one directory entry and everything below it. The error is that of the entry
+// itself.
 func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
 	if errno := w.look(dir, name, unix.AT_SYMLINK_NOFOLLOW); errno != 0 {
 		return errno
@@ -150,7 +148,7 @@ func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
 	fd, errno := openAt(dir, name)
 	if errno != 0 {
 		if depth > 0 && !isGone(errno) {
-			w.count() // by itself, without what is in it
+			w.count() // the directory alone, without its contents
 		}
 		return errno
 	}
@@ -158,8 +156,8 @@ func (w *walker) entry(dir int, name *byte, depth int) unix.Errno {
 	return w.directory(fd, depth)
 }
 
-// directory counts an open directory and what lies below it. It looks at it
-// again: what was opened need not be what was looked at.
+// directory counts an open directory and everything below it. It calls statx again, because the
+// opened directory may differ from the one checked before.
 func (w *walker) directory(fd, depth int) unix.Errno {
 	var self byte
 	if errno := w.look(fd, &self, unix.AT_EMPTY_PATH); errno != 0 {
@@ -188,7 +186,7 @@ func (w *walker) directory(fd, depth int) unix.Errno {
 	return 0
 }
 
-// pass goes through a directory once, from a position on, to which it adds.
+// pass runs one pass over a directory from a position, which it advances.
 func (w *walker) pass(fd, depth int, at *step) {
 	if _, err := unix.Seek(fd, at.offset, unix.SEEK_SET); err != nil {
 		w.cutBy(fmt.Errorf("list a directory: %w", err))
@@ -210,15 +208,15 @@ func (w *walker) pass(fd, depth int, at *step) {
 	}
 }
 
-// Where the parts of a linux_dirent64 lie.
+// Offsets of the fields of a linux_dirent64.
 const (
-	direntOffset = 8 // of the next entry
+	direntOffset = 8 // position of the next entry
 	direntLength = 16
 	direntType   = 18
 	direntName   = 19
 )
 
-// listed counts those entries that the kernel listed of which it is the pass.
+// listed counts the listed entries that belong to the current pass.
 func (w *walker) listed(dir int, list []byte, depth int, at *step) {
 	for len(list) > direntName && w.stopped == nil {
 		length := int(binary.NativeEndian.Uint16(list[direntLength:]))
@@ -226,7 +224,7 @@ func (w *walker) listed(dir int, list []byte, depth int, at *step) {
 			w.cutBy(errors.New("list a directory: the kernel's list is damaged"))
 			return
 		}
-		name := list[direntName:length] // ends in zero bytes
+		name := list[direntName:length] // terminated by zero bytes
 		behind := int64(binary.NativeEndian.Uint64(list[direntOffset:]))
 		kind := list[direntType]
 		list = list[length:]
@@ -248,7 +246,7 @@ func (w *walker) listed(dir int, list []byte, depth int, at *step) {
 		if w.stopped == nil {
 			at.offset = behind
 		}
-		w.resume = nil // it was for the first directory, if any
+		w.resume = nil // applies to the first directory only
 	}
 }
 
@@ -265,14 +263,14 @@ func (w *walker) cutBy(why error) {
 	}
 }
 
-// crosses reports whether what was looked at is a mount, which is not the
-// pod's even if it is of the same device. Kernels before 5.8 do not tell, and a
-// bind mount of the same filesystem is walked there.
+// crosses reports whether the current entry is a mount, which is not the pod's even on the same
+// device. Kernels before 5.8 do not report mounts: a bind mount of the same filesystem is
+// walked there.
 func (w *walker) crosses() bool {
 	return w.device != device{w.st.Dev_major, w.st.Dev_minor} || w.st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// count adds what was looked at, once for each inode.
+// count adds the current entry, once per inode.
 func (w *walker) count() {
 	if w.st.Nlink > 1 && w.st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		l := link{device{w.st.Dev_major, w.st.Dev_minor}, w.st.Ino}

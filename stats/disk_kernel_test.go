@@ -19,7 +19,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// root is what is missing where not everything is allowed.
+// root returns an error unless the test runs as root.
 func root() error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root")
@@ -27,9 +27,8 @@ func root() error {
 	return nil
 }
 
-// inPrivateMounts runs the test once more in a process that has its mounts to
-// itself, and reports whether this is that process: whatever happens to it, its
-// mounts end with it.
+// inPrivateMounts reruns the test in a process with its own mount namespace, and reports
+// whether this is that process. Its mounts end with it in any case.
 func inPrivateMounts(t *testing.T) bool {
 	t.Helper()
 	const key = "PLIMSOLL_TEST_PRIVATE_MOUNTS"
@@ -129,8 +128,8 @@ func TestRealDisksRunOut(t *testing.T) {
 	}
 }
 
-// Subvolumes have devices of their own and share the room: they are one
-// filesystem, and it has no limit of inodes.
+// TestSubvolumesOfBtrfsAreOneFilesystem checks that subvolumes with separate devices and shared
+// space are one filesystem without an inode limit.
 func TestSubvolumesOfBtrfsAreOneFilesystem(t *testing.T) {
 	if !inPrivateMounts(t) {
 		return
@@ -182,8 +181,8 @@ func unpack(t *testing.T, from, to string) {
 	}
 }
 
-// hangingMount mounts a filesystem whose server never answers: as real a hang
-// as that of a dead disk, but one that can be ended.
+// hangingMount mounts a filesystem that never answers. The hang equals that of a dead disk, but
+// it can be ended.
 func hangingMount(t *testing.T, dir string) (end func()) {
 	t.Helper()
 	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -205,7 +204,7 @@ func TestARealHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		o := observe(d) // the hang lasts until the end of it below: an observation that waits for it never returns
+		o := observe(d) // hangs until end is called: an observation that waits for it never returns
 		expectUnknown(t, o, signals.ImagefsAvailable, "has not answered in time")
 		if !o[signals.NodefsAvailable].Known {
 			t.Errorf("nodefs: %+v", o[signals.NodefsAvailable])

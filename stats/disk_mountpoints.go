@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// How often the runtime is asked where it keeps things: soon again after a
-// failure, else rarely, because it only changes with its configuration.
+// Intervals between requests for the runtime's mountpoints. They are short after a failure, and
+// long otherwise, because the mountpoints only change with the runtime's configuration.
 const (
 	firstAskAgain = time.Second
 	lastAskAgain  = 30 * time.Second
@@ -19,10 +19,9 @@ const (
 	locateTimeout = 10 * time.Second
 )
 
-// Run asks the container runtime where it keeps images and writable layers,
-// again and again until ctx ends: a runtime that is away is asked with a
-// back-off, and what it told before stays true meanwhile. Without a runtime to
-// ask it returns at once.
+// Run requests the mountpoints of images and writable layers from the container runtime until
+// ctx ends. Failed requests are retried with a backoff, and the last answer stays in use
+// meanwhile. Without a runtime it returns at once.
 func (d *Disks) Run(ctx context.Context) {
 	if d.options.Filesystems == nil {
 		return
@@ -43,8 +42,9 @@ func (d *Disks) Run(ctx context.Context) {
 	}
 }
 
-// Locate asks the container runtime once, for at most 10 s. Run does that;
-// whoever wants to know at start whether it works calls it themselves.
+// Locate requests the mountpoints once, for at most 10 s. Run calls it regularly; call it
+// directly to check the runtime at start. Returns an error if the runtime fails to answer or
+// reports no image directory.
 func (d *Disks) Locate(ctx context.Context) error {
 	if d.options.Filesystems == nil {
 		return nil
@@ -64,9 +64,8 @@ func (d *Disks) Locate(ctx context.Context) error {
 
 var errNoImagefs = errors.New("it names no directory of images")
 
-// settle takes over what the runtime told: the first of each, as the kubelet
-// does. A runtime that names no place of writable layers keeps them with the
-// images.
+// settle applies the runtime's answer: the first filesystem of each kind, as in the kubelet. If
+// the runtime reports none for writable layers, they are with the images.
 func (d *Disks) settle(images, containers []cri.Filesystem) error {
 	if len(images) == 0 || images[0].Mountpoint == "" {
 		return errNoImagefs
@@ -89,7 +88,8 @@ func (d *Disks) settle(images, containers []cri.Filesystem) error {
 	return nil
 }
 
-// fail says why it is not known where images and layers lie, as long as it is not.
+// fail records why the mountpoints of images and layers are unknown. It keeps known
+// mountpoints.
 func (d *Disks) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

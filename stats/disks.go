@@ -10,37 +10,36 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// DiskOptions say where the node's filesystems are.
+// DiskOptions configure the node's filesystems.
 type DiskOptions struct {
-	// HostRoot is where the host's root directory is seen: "/" if empty. All
-	// other paths are the host's.
+	// HostRoot is the path of the host's root directory, "/" if empty. All other paths are
+	// relative to the host's root.
 	HostRoot string
-	// NodeDirectory is a directory of nodefs: the kubelet's root directory, or
-	// where pods would lie without a kubelet.
+	// NodeDirectory is a directory on nodefs: the kubelet's root directory, or the equivalent
+	// on a node without a kubelet.
 	NodeDirectory string
-	// Filesystems asks the container runtime where images and writable layers
-	// lie; cri's clients have such a method. Nil says that everything lies on
-	// the filesystem of NodeDirectory.
+	// Filesystems returns the container runtime's filesystems for images and writable layers;
+	// cri's clients implement it. If it is nil, both are on the filesystem of NodeDirectory.
 	Filesystems func(context.Context) (images, containers []cri.Filesystem, err error)
-	// Timeout is how long an observation waits for the kernel at most; 20 ms if
-	// it is 0.
+	// Timeout is the maximum wait of an observation for the kernel; 20 ms if it is 0.
 	Timeout time.Duration
 }
 
-// Times that nobody configures.
+// Fixed durations.
 const (
 	defaultDiskTimeout = 20 * time.Millisecond
-	// availableWait is the patience of those who do nothing else meanwhile.
+	// availableWait is the maximum wait of [Disks.Available], which runs outside of the agent's
+	// loop.
 	availableWait = time.Second
 )
 
-// Disks observes nodefs, imagefs and containerfs. It is safe for concurrent
-// use. Nothing is opened or kept open: a filesystem that is watched can be
-// unmounted, and one that is mounted over it is seen at the next look.
+// Disks observes nodefs, imagefs and containerfs. It is safe for concurrent use. It holds no
+// file open, so an observed filesystem can be unmounted, and one mounted over it is observed at
+// the next check.
 //
-// containerfs is where the runtime says that writable layers lie. The kubelet
-// copies imagefs there, which comes to the same where both are one filesystem,
-// that is with every containerd.
+// containerfs is the filesystem that the runtime reports for writable layers. The kubelet
+// copies imagefs there. Both give the same result while images and layers share a filesystem,
+// as with every containerd.
 type Disks struct {
 	options DiskOptions
 	probes  [3]*probe
@@ -52,7 +51,7 @@ type Disks struct {
 // diskFilesystems is the size of an array indexed by filesystem.
 const diskFilesystems = int(signals.Containerfs) + 1
 
-// A diskSource is the probe that answers for a filesystem, or why there is none.
+// diskSource is the probe of a filesystem, or the cause of its absence.
 type diskSource struct {
 	probe *probe
 	err   error
@@ -60,8 +59,8 @@ type diskSource struct {
 
 var errNotTold = errors.New("the container runtime has not told yet where it keeps images and writable layers")
 
-// OpenDisks prepares to observe; it asks nobody anything. Where there is a
-// runtime to ask, let [Disks.Run] run beside.
+// OpenDisks configures Disks and queries nothing. With a container runtime, run [Disks.Run]
+// beside it.
 func OpenDisks(o DiskOptions) *Disks {
 	return newDisks(o, func(dir string) (filesystem, error) { return statFilesystem(o.HostRoot, dir) })
 }
@@ -91,11 +90,10 @@ func (d *Disks) sources() [diskFilesystems]diskSource {
 	return d.placed
 }
 
-// Observe fills in the six signals of disks, each with the time at which the
-// kernel was asked. It never waits longer than [DiskOptions.Timeout]: what has
-// not answered is unknown. An answer that comes late serves the next
-// observation, with its own time, for at most a minute. About 30 µs
-// while nothing hangs.
+// Observe fills in the six signals of disks, each with the time of its request to the kernel.
+// It waits at most [DiskOptions.Timeout]; a filesystem without an answer by then is unknown. A
+// late answer serves the next observation, with its own time, for at most one minute. It takes
+// about 30 µs while nothing hangs.
 func (d *Disks) Observe(into *signals.Observations) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.options.Timeout)
 	defer cancel()
@@ -103,7 +101,7 @@ func (d *Disks) Observe(into *signals.Observations) {
 	sources := d.sources()
 	for _, at := range sources {
 		if at.probe != nil {
-			at.probe.begin(asked) // all are asked before the first is waited for
+			at.probe.begin(asked) // start all requests before waiting for the first
 		}
 	}
 	var answers [diskFilesystems]answer
@@ -129,9 +127,10 @@ func (a *answer) observation(unit signals.Unit) signals.Observation {
 	return signals.Observed(a.available, a.total, a.at)
 }
 
-// Available is the room on a filesystem in bytes, for a collector that wants to
-// know what it has freed: the answer is never older than the call, unless it is
-// a late one. It waits up to a second.
+// Available returns the available and total bytes of a filesystem, for a collector that
+// measures its effect. The answer is never older than the call, unless it is a late one. It
+// waits at most one second. Returns an error if fs is no filesystem, has no known mountpoint,
+// or does not answer.
 func (d *Disks) Available(fs signals.Filesystem) (available, capacity int64, err error) {
 	if fs == signals.NoFilesystem || int(fs) >= diskFilesystems {
 		return 0, 0, errors.New("ask for the room on a filesystem: use nodefs, imagefs or containerfs")
@@ -146,10 +145,9 @@ func (d *Disks) Available(fs signals.Filesystem) (available, capacity int64, err
 	return int64(a.available), int64(a.total), a.err
 }
 
-// Layout says which of the three share a filesystem; ok is false until each of
-// them has answered once. As with the kubelet, images and writable layers that
-// do not share one are a split layout, wherever the layers lie; if not on
-// nodefs, containerfs is watched all the same, as what it is.
+// Layout reports which of the three filesystems are shared; ok is false until each has answered
+// once. As in the kubelet, images and writable layers on different filesystems are a split
+// layout, wherever the layers are. containerfs is observed there even if it is not nodefs.
 func (d *Disks) Layout() (l signals.Layout, ok bool) {
 	if d.options.Filesystems == nil {
 		return signals.Single, true

@@ -18,7 +18,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// runtimeAt is what a runtime tells that keeps images and layers there.
+// runtimeAt returns the answer of a runtime with images and layers at these paths.
 func runtimeAt(images, layers string) func(context.Context) (i, c []cri.Filesystem, err error) {
 	return func(context.Context) (i, c []cri.Filesystem, err error) {
 		return []cri.Filesystem{{Mountpoint: images}}, []cri.Filesystem{{Mountpoint: layers}}, nil
@@ -30,8 +30,8 @@ func observe(d *Disks) (o signals.Observations) {
 	return o
 }
 
-// A world of filesystems that exist in the test only: what is not in sizes
-// does not answer until the test says so.
+// world is a set of simulated filesystems. A filesystem that is missing in sizes does not
+// answer until the test releases it.
 type world struct {
 	mu    sync.Mutex
 	sizes map[string]signals.Amount
@@ -115,7 +115,7 @@ func TestLayoutsByWhatLiesWhere(t *testing.T) {
 func TestWithoutARuntimeEverythingIsOneFilesystem(t *testing.T) {
 	w := newWorld(map[string]signals.Amount{"/node": 1000})
 	d := newDisks(DiskOptions{NodeDirectory: "/node", Timeout: time.Minute}, w.ask)
-	d.Run(t.Context()) // has nobody to ask
+	d.Run(t.Context()) // without a runtime
 	before := time.Now()
 	o := observe(d)
 	for s := signals.NodefsAvailable; s <= signals.ContainerfsInodesFree; s++ {
@@ -128,8 +128,9 @@ func TestWithoutARuntimeEverythingIsOneFilesystem(t *testing.T) {
 	}
 }
 
-// A filesystem that hangs makes its own signals unknown, costs one goroutine
-// however often it is asked for, and delays nobody longer than the timeout.
+// TestAHangingFilesystem checks that a hanging filesystem makes only its own signals unknown.
+// It occupies one goroutine however often it is queried, and delays callers by at most the
+// timeout.
 func TestAHangingFilesystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000})
@@ -171,8 +172,8 @@ func TestAHangingFilesystem(t *testing.T) {
 	})
 }
 
-// While one filesystem hangs, another that takes its place is not asked either:
-// one goroutine is the most that a place costs.
+// TestAHangingFilesystemThatIsReplaced checks that the replacement of a hanging filesystem is
+// not queried either: each probe occupies at most one goroutine.
 func TestAHangingFilesystemThatIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]signals.Amount{"/node": 1000, "/images": 2000, "/other": 3000})
@@ -224,8 +225,8 @@ func TestSizesThatKernelsReport(t *testing.T) {
 	}
 }
 
-// A filesystem that is slower than anybody waits is known all the same, as of
-// when it was asked, and for no longer than a minute.
+// TestASlowFilesystemIsKnownLate checks that a filesystem slower than every deadline is known
+// as of the time of its query, for at most one minute.
 func TestASlowFilesystemIsKnownLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]signals.Amount{"/node": 1000})
@@ -245,8 +246,8 @@ func TestASlowFilesystemIsKnownLate(t *testing.T) {
 	})
 }
 
-// The collector learns what is free after it has freed something, though an
-// observation that began before is still under way.
+// TestAvailableIsNotOlderThanTheQuestion checks that a collector receives the available space
+// after its work, even while an earlier observation is pending.
 func TestAvailableIsNotOlderThanTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]signals.Amount{"/node": 1000})
@@ -303,7 +304,7 @@ func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 		}{
 			{"/images", nil, 2000},
 			{"", errors.New("connection refused"), 2000},
-			{"", nil, 2000}, // an answer without a directory is no answer
+			{"", nil, 2000}, // an answer without a directory is invalid
 			{"/other", nil, 3000},
 		} {
 			say(step.dir, step.fault)
@@ -316,8 +317,9 @@ func TestPlacesAreKeptWhileTheRuntimeIsAway(t *testing.T) {
 	})
 }
 
-// The kubelet takes btrfs's 0 inodes for none left. Here a filesystem without a
-// limit meets no threshold, and lets a condition that was True end.
+// TestNoInodeLimitIsNeverPressure checks that a filesystem without an inode limit meets no
+// threshold and lets a True condition end. The kubelet reads the 0 inodes of btrfs as
+// exhaustion.
 func TestNoInodeLimitIsNeverPressure(t *testing.T) {
 	policy, err := eviction.NewPolicy(eviction.Settings{TransitionPeriod: time.Minute, Thresholds: []eviction.Threshold{
 		{Signal: signals.NodefsInodesFree, Value: eviction.Value{Fraction: 0.99999999, Percent: "99.999999%"}},
@@ -349,7 +351,8 @@ func TestDirectoriesThatAreNotThere(t *testing.T) {
 	expectUnknown(t, observe(OpenDisks(DiskOptions{NodeDirectory: "/proc", Timeout: time.Minute})), signals.NodefsAvailable, "no size")
 }
 
-// In a container, a link on the host means what it means there.
+// TestLinksBelowTheHostsRoot checks that in a container a symbolic link of the host resolves as
+// on the host.
 func TestLinksBelowTheHostsRoot(t *testing.T) {
 	root := t.TempDir()
 	if err := errors.Join(os.MkdirAll(root+"/data/kubelet", 0o755), os.Mkdir(root+"/var", 0o755),

@@ -12,27 +12,27 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// NoInodeLimit is the free inodes and the capacity of a filesystem that makes
-// inodes as it needs them (btrfs, tmpfs with nr_inodes=0): no threshold is ever
-// met by it, neither a quantity nor a percentage, and yet it is known, so that
-// it holds no condition.
+// NoInodeLimit is the number of free inodes and the inode capacity of a filesystem that
+// allocates inodes on demand (btrfs, tmpfs with nr_inodes=0). It never meets a threshold,
+// neither a quantity nor a percentage. The signal is known all the same, so it does not prolong
+// a condition.
 const NoInodeLimit signals.Amount = math.MaxInt64
 
-// A filesystem is what the kernel says of one.
+// filesystem is the kernel's report of one filesystem.
 type filesystem struct {
 	identity           identity
-	available, total   signals.Amount // bytes; available to users, without what is reserved for root
-	inodesFree, inodes signals.Amount // NoInodeLimit where there is none
+	available, total   signals.Amount // bytes; available excludes the reserve for root
+	inodesFree, inodes signals.Amount // NoInodeLimit if there is no limit
 }
 
-// An identity is the same for all directories of one filesystem.
+// identity is equal for all directories of one filesystem.
 type identity struct {
 	device uint64
-	btrfs  [16]byte // its subvolumes have devices of their own and share the room
+	btrfs  [16]byte // subvolumes have separate devices and share the space
 }
 
-// statFilesystem asks the kernel for the filesystem that holds a directory of
-// the host. It waits for as long as the filesystem does not answer.
+// statFilesystem queries the kernel for the filesystem of a host directory. It blocks while the
+// filesystem does not answer.
 func statFilesystem(hostRoot, dir string) (filesystem, error) {
 	fd, err := openOnHost(hostRoot, dir)
 	if err != nil {
@@ -65,8 +65,8 @@ var (
 	errNoSize     = errors.New("the filesystem reports no size: it is none that holds files on a disk")
 )
 
-// sized takes the figures from statfs. A filesystem without blocks can not run
-// out of them, but it is no disk either: somebody gave the wrong directory.
+// sized converts the result of statfs. A filesystem without blocks can not be exhausted and is
+// no disk either, so the configured directory is wrong.
 func sized(fs *unix.Statfs_t) (filesystem, error) {
 	block := uint64(fs.Frsize) //nolint:unconvert // its type differs between processors
 	if block == 0 {
@@ -88,12 +88,12 @@ func sized(fs *unix.Statfs_t) (filesystem, error) {
 	return found, nil
 }
 
-// btrfsIdentity is the filesystem's UUID, the same in all its subvolumes.
+// btrfsIdentity returns the filesystem's UUID, which all its subvolumes share.
 func btrfsIdentity(fd int) (identity, error) {
-	// BTRFS_IOC_FS_INFO and the beginning of its answer, linux/btrfs.h.
+	// BTRFS_IOC_FS_INFO and the beginning of its result, linux/btrfs.h.
 	const fsInfo = 0x8400941f
 	var info struct {
-		_    [16]byte // greatest device ID, number of devices
+		_    [16]byte // maximum device ID, number of devices
 		uuid [16]byte
 		_    [1024 - 32]byte
 	}
@@ -103,8 +103,8 @@ func btrfsIdentity(fd int) (identity, error) {
 	return identity{btrfs: info.uuid}, nil
 }
 
-// openOnHost opens a directory by its path on the host, whose root may be seen
-// below hostRoot: symbolic links are followed as the host would follow them.
+// openOnHost opens a directory by its path on the host, the root of which may be mounted at
+// hostRoot. It resolves symbolic links relative to the host's root.
 func openOnHost(hostRoot, dir string) (fd int, err error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 	if hostRoot == "" || hostRoot == "/" {
@@ -130,8 +130,8 @@ func openBelow(hostRoot, dir string, flags uint64) (int, error) {
 	return retryOpen(func() (int, error) { return unix.Openat2(root, dir, &how) })
 }
 
-// retryOpen repeats a call that a signal interrupted, or (EAGAIN) one that lost
-// a race against a rename while it made sure to stay below the host's root.
+// retryOpen retries a call after a signal (EINTR), or after a concurrent rename during the
+// resolution below the host's root (EAGAIN).
 func retryOpen(open func() (int, error)) (int, error) {
 	for range 16 {
 		fd, err := open()
@@ -150,7 +150,7 @@ var openRemedies = map[unix.Errno]string{
 	unix.EMFILE: ": raise the limit of open files (RLIMIT_NOFILE)",
 }
 
-// errnoOf is the error number inside err, 0 if there is none.
+// errnoOf returns the error number in err, or 0.
 func errnoOf(err error) (errno unix.Errno) {
 	errors.As(err, &errno)
 	return errno

@@ -7,38 +7,35 @@ import (
 	"time"
 )
 
-// A probe asks for one filesystem. A disk that dies or a server that is gone
-// keeps whoever asks for ever, in a state in which not even a signal ends it:
-// so the asking is done by a goroutine, of which there is never more than one,
-// and whoever wants the answer waits for as long as they like. It is safe for
-// concurrent use.
+// probe queries one filesystem. A failed disk or server blocks the calling thread without
+// limit, in a state that no signal interrupts. A query therefore runs in a goroutine, at most
+// one per probe, and callers wait with their own deadlines. It is safe for concurrent use.
 type probe struct {
 	ask func(dir string) (filesystem, error)
 
 	mu        sync.Mutex
 	dir       string
 	last      answer
-	pending   chan struct{} // closed when the question under way is answered; nil if none is
-	abandoned bool          // somebody has stopped waiting for the question under way
-	identity  identity      // by the last answer that was no error
-	known     bool          // whether there was one
+	pending   chan struct{} // closed at the end of the current query; nil without one
+	abandoned bool          // a caller has stopped waiting for the current query
+	identity  identity      // of the last successful answer
+	known     bool          // there was a successful answer
 }
 
-// An answer of a probe.
+// answer is the result of one query.
 type answer struct {
 	filesystem
 	err  error
-	dir  string    // what was asked for
-	at   time.Time // when it was asked for
-	late bool      // it came after somebody had stopped waiting
+	dir  string    // the queried directory
+	at   time.Time // time of the query
+	late bool      // it arrived after a caller had stopped waiting
 }
 
-// lateFor is for how long an answer that nobody waited for any more serves
-// those who ask next. Without that, a filesystem that takes a little longer
-// than anybody waits would be unknown for ever.
+// lateFor is the time for which a late answer serves further callers. Without it, a filesystem
+// that is slightly slower than every caller's deadline would stay unknown forever.
 const lateFor = time.Minute
 
-// move makes the probe ask for another directory from now on.
+// move sets the directory of further queries.
 func (p *probe) move(dir string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,8 +44,8 @@ func (p *probe) move(dir string) {
 	}
 }
 
-// begin sees to it that an answer to a question asked at the time or later
-// exists or is waited for; wait is nil if it exists.
+// begin ensures that an answer from that time or later exists or is being awaited. wait is nil
+// if it exists.
 func (p *probe) begin(asked time.Time) (a answer, wait <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +72,8 @@ func (p *probe) question(dir string, at time.Time) {
 	p.pending = nil
 }
 
-// answer returns what the kernel said when asked at the time or later, or in a
-// late answer; where it has said nothing before ctx ends, that is the error.
+// answer returns an answer from that time or later, or a late one. Its error is set if there is
+// none before ctx ends.
 func (p *probe) answer(ctx context.Context, asked time.Time) answer {
 	for {
 		a, wait := p.begin(asked)
@@ -101,7 +98,7 @@ func (p *probe) giveUp(asked time.Time) answer {
 	return answer{err: fmt.Errorf("statfs %s has not answered in time: the disk or the server behind it may hang, see the kernel's log", p.dir)}
 }
 
-// is returns which filesystem it is, if it ever answered.
+// is returns the identity of the filesystem, if it has ever answered.
 func (p *probe) is() (identity, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// BenchmarkFlush says what memory.stat costs beside the files that a floor is
-// taken from, with 1000 cgroups below the node: at rest, and when each has been
-// used since, so that the kernel has to collect what it counted. Its own work
-// takes half a second for each read of the latter: give it -benchtime 10x.
+// BenchmarkFlush compares the cost of memory.stat with that of other files, with 1000 cgroups
+// below the node. It measures idle cgroups, and cgroups used since the last read, which the
+// kernel must collect. Its setup takes half a second per read of the latter: use -benchtime
+// 10x.
 func BenchmarkFlush(b *testing.B) {
 	box := sandboxNode(b)
 	pod := addPod(b, box, "x", sandbox.Burstable, "app")

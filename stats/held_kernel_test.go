@@ -11,10 +11,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// fillVariable names the file that this binary fills and leaves, if it is set.
+// fillVariable names the file that this binary fills before it exits, if the variable is set.
 const fillVariable = "PLIMSOLL_TEST_FILL"
 
-// fillIfAsked writes 64 MiB to a file and ends, as a container that crashes.
+// fillIfAsked writes 64 MiB to a file and exits, like a crashing container.
 func fillIfAsked() {
 	name := os.Getenv(fillVariable)
 	if name == "" {
@@ -26,8 +26,8 @@ func fillIfAsked() {
 	os.Exit(0)
 }
 
-// Files in memory are charged to the pod though none of its processes is left, and
-// page cache of a disk does not count as held.
+// TestPods_HeldWithoutProcesses checks that files in memory are charged to a pod without
+// processes, and that page cache of a disk does not count as held.
 func TestPods_HeldWithoutProcesses(t *testing.T) {
 	box := sandbox.Make(t, "held", 256<<20)
 	inMemory, onDisk := t.TempDir(), t.TempDir()

@@ -12,11 +12,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// maxHolders is how many are named: who holds most is among the first.
+// maxHolders is the maximum number of consumers returned, largest first.
 const maxHolders = 10
 
-// kept are the lines of /proc/meminfo that say what the kernel keeps of the
-// machine's memory, or files in memory do.
+// kept lists the lines of /proc/meminfo for memory of the kernel and files in memory.
 var kept = []struct{ line, name string }{
 	{"SUnreclaim:", "slab, unreclaimable"},
 	{"Hugetlb:", "huge pages"},
@@ -25,7 +24,7 @@ var kept = []struct{ line, name string }{
 	{"KernelStack:", "kernel stacks"},
 }
 
-// keptBelow are those of memory.stat of a cgroup that plays the node, by both
+// keptBelow lists the keys of memory.stat for a cgroup that is configured as the node, for both
 // versions.
 var keptBelow = map[string]string{
 	"slab_unreclaimable": "slab, unreclaimable",
@@ -35,10 +34,10 @@ var keptBelow = map[string]string{
 	"kernel_stack":       "kernel stacks",
 }
 
-// Consumers names who holds the node's memory, the largest first: the cgroups below
-// the node, pods in one, and what the kernel keeps. Who shares memory with a
-// cgroup is in both. What can not be read is left out. It reads two files for each
-// cgroup below the node: it is for when something is to be explained.
+// Consumers returns the consumers of the node's memory, largest first: the cgroups below the
+// node, all pods as one, and the kernel. Memory shared with a cgroup counts for both.
+// Unreadable consumers are omitted. It reads two files per cgroup below the node, so call it
+// for explanations only.
 func (n *Node) Consumers() []signals.Consumer {
 	found := append(n.groups(), n.kernel()...)
 	slices.SortStableFunc(found, func(a, b signals.Consumer) int { return cmp.Compare(b.Bytes, a.Bytes) })
@@ -46,13 +45,13 @@ func (n *Node) Consumers() []signals.Consumer {
 	return found[:min(len(found), maxHolders)]
 }
 
-// groups are the cgroups below the node, and what is in none of them.
+// groups returns the cgroups below the node, and the memory outside of them.
 func (n *Node) groups() (found []signals.Consumer) {
 	entries, err := os.ReadDir(n.options.Hierarchy.Dir("memory", n.options.NodeCgroup))
 	if err != nil {
 		return nil
 	}
-	pods, _ := n.options.Places.Open() // without a root: there are none
+	pods, _ := n.options.Places.Open() // without a root there are none
 	var below signals.Bytes
 	for _, e := range entries {
 		if !e.IsDir() {
@@ -70,7 +69,7 @@ func (n *Node) groups() (found []signals.Consumer) {
 		}
 		found = append(found, signals.Consumer{Name: name, Bytes: held})
 	}
-	if n.IsMachine() { // the machine's own is what the kernel says of it
+	if n.IsMachine() { // meminfo covers the machine's own memory
 		return found
 	}
 	if all, ok := n.heldBy(n.options.NodeCgroup); ok && all > below {
@@ -79,7 +78,7 @@ func (n *Node) groups() (found []signals.Consumer) {
 	return found
 }
 
-// heldBy is the working set of a cgroup; false if it can not be read.
+// heldBy returns the working set of a cgroup; false if it is unreadable.
 func (n *Node) heldBy(at string) (signals.Bytes, bool) {
 	m, err := cgroup.OpenMemoryWith(n.options.Hierarchy, at, n.buf)
 	if err != nil {
@@ -93,7 +92,7 @@ func (n *Node) heldBy(at string) (signals.Bytes, bool) {
 	return signals.Bytes(u.WorkingSet()), true
 }
 
-// kernel is what no process holds, or what files in memory do.
+// kernel returns the memory of the kernel and of files in memory.
 func (n *Node) kernel() (found []signals.Consumer) {
 	if n.IsMachine() {
 		text, err := n.meminfo.Read(n.buf)
@@ -115,7 +114,7 @@ func (n *Node) kernel() (found []signals.Consumer) {
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		name, known := keptBelow[key]
-		if !known || own && key == "shmem" { // version 1 has those of all below in total_
+		if !known || own && key == "shmem" { // version 1 includes children in total_ only
 			continue
 		}
 		if bytes, err := strconv.ParseUint(value, 10, 62); err == nil {

@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// Who holds memory outside of pods is named with what it holds, and so are the
-// pods together.
+// TestHoldersAreNamed checks that consumers outside of pods are named with their amounts, and
+// all pods as one.
 func TestHoldersAreNamed(t *testing.T) {
 	for name, options := range map[string][]sandbox.Option{"cgroupfs": nil, "systemd": {sandbox.SystemdNames()}} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,8 @@ func TestHoldersAreNamed(t *testing.T) {
 	}
 }
 
-// On the machine the kernel's own part is in /proc/meminfo.
+// TestHoldersOfTheMachine checks that the kernel's own memory is read from /proc/meminfo on the
+// machine.
 func TestHoldersOfTheMachine(t *testing.T) {
 	sandbox.Need(t)
 	n, err := OpenNode(Options{})
@@ -67,7 +68,7 @@ func fillIn(t *testing.T, box *sandbox.Node, in *sandbox.Pod, container, command
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = h.Close() }) // ended with the node
+	t.Cleanup(func() { _ = h.Close() }) // closed with the node
 	if err := obey(t, h, command); err != nil {
 		t.Fatal(err)
 	}

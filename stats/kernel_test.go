@@ -85,9 +85,9 @@ func TestLookAtThisMachine(t *testing.T) {
 	}
 }
 
-// The machine's counters and its root cgroup's are the same, whatever was done.
-// Other programs use the machine meanwhile: they are compared at a moment at which
-// the machine's own did not move.
+// TestMeminfoSaysWhatTheRootCgroupSays checks that the machine's counters equal those of the
+// root cgroup. Other programs run meanwhile, so the comparison is made while the machine's
+// counters stay constant.
 func TestMeminfoSaysWhatTheRootCgroupSays(t *testing.T) {
 	const others = 64 * mib
 	box := sandboxNode(t)
@@ -120,7 +120,7 @@ func TestMeminfoSaysWhatTheRootCgroupSays(t *testing.T) {
 	}
 }
 
-// machineUses is the machine's working set by meminfo.
+// machineUses returns the machine's working set by meminfo.
 func machineUses(t *testing.T, n *Node) signals.Amount {
 	t.Helper()
 	text, err := n.meminfo.Read(n.buf)
@@ -147,7 +147,8 @@ func TestLooksAllocateNothing(t *testing.T) {
 	}
 }
 
-// A node whose cgroup is gone is unknown, look after look, without garbage.
+// TestVanishedNodeIsUnknown checks that a node with a removed cgroup is unknown at every check,
+// without garbage.
 func TestVanishedNodeIsUnknown(t *testing.T) {
 	box := sandboxNode(t)
 	n := openNode(t, Options{NodeCgroup: box.Path()})
@@ -209,7 +210,7 @@ func TestPreparedMeasureAllocatesNothing(t *testing.T) {
 	defer p.Close()
 	p.Prepare(pods)
 	into := make([]signals.Candidate, 0, len(pods))
-	// What is left of a cAdvisor allocates meanwhile, where the machine is slow.
+	// Goroutines of an earlier cAdvisor may allocate meanwhile on a slow machine.
 	allocs := 1.0
 	for try := 0; try < 5 && allocs != 0; try++ {
 		allocs = testing.AllocsPerRun(20, func() { into = p.Measure(pods, into[:0]) })
@@ -219,7 +220,7 @@ func TestPreparedMeasureAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What changes between two measurements is seen in the second.
+// TestMeasureFollowsChanges checks that a change between two measurements is in the second.
 func TestMeasureFollowsChanges(t *testing.T) {
 	box := sandboxNode(t)
 	h := openNode(t, Options{}).Hierarchy()
@@ -254,8 +255,8 @@ func TestMeasureFollowsChanges(t *testing.T) {
 	}
 }
 
-// Containers that make cgroups of their own, as those with an init system do,
-// hide no process in them.
+// TestMeasureCountsNestedProcesses checks that processes in cgroups created by containers, as
+// by an init system, are counted.
 func TestMeasureCountsNestedProcesses(t *testing.T) {
 	box := sandboxNode(t)
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")
@@ -279,7 +280,8 @@ func remove(t *testing.T, dirs ...string) {
 	}
 }
 
-// Beyond the descriptors that may be kept, pods are measured all the same.
+// TestMeasureWithFewDescriptors checks that pods beyond the limit of open descriptors are
+// measured.
 func TestMeasureWithFewDescriptors(t *testing.T) {
 	box := sandboxNode(t)
 	pods := manyPods(t, box, 6)

@@ -10,8 +10,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// What the kernel holds itself is in no cgroup's usage: of the whole machine no
-// more is available than it has, of a node below it what its limit leaves.
+// TestKernelMemoryIsNotAvailable checks a limit: the machine's available memory is at most
+// MemAvailable, because kernel memory is in no cgroup's usage. For a node below the root the
+// limit of its cgroup counts.
 func TestKernelMemoryIsNotAvailable(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		text, err := os.ReadFile(filepath.Join(o.ProcRoot, "meminfo"))

@@ -8,48 +8,44 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// The usage of a cgroup is exact, its memory.stat is not: every CPU counts for
-// itself, and the kernel collects that when memory.stat is read, but only if at
-// least 64 pages for each CPU have changed. A cgroup that is due keeps what
-// changes in it from being noted in those above it; if it gets due in the moment
-// in which those were collected, they stand still until the kernel collects
-// everything, every 2 s. (Linux 6.8 and later; seen on 6.18 with looks every few
-// milliseconds: 250 MiB behind.) Page cache that comes then looks like memory in
-// use, and cache that goes for a program like memory available.
+// The usage of a cgroup is exact, its memory.stat is not. Every CPU has its own counters, and
+// the kernel collects them when memory.stat is read, if at least 64 pages per CPU have changed.
+// A cgroup with such pending changes does not report them to its ancestors. If it becomes
+// pending during a collection, the ancestors' counters stand still until the kernel collects
+// everything, every 2 s. (Linux 6.8 and later. With checks every few milliseconds, 6.18 was 250
+// MiB behind.) New page cache then counts as memory in use, and cache replaced by a program's
+// memory counts as available.
 //
-// The cgroups of the pods have nobody below them that is looked at as often, and
-// reading them makes their counters move on again in those above. That holds for the
-// last in which processes are: with crun on version 2 that is one further down than
-// the container's (up to 143 MiB behind if it is left out).
+// The cgroups of pods have no descendants that are read as often, and reading them updates
+// their ancestors' counters. This applies to the lowest cgroup with processes. With crun on
+// version 2 it is one level below the container's (up to 143 MiB behind if it is omitted).
 
-// A counted cgroup is one with cgroups below it, whose memory.stat may stand
-// still.
+// counted is a cgroup with descendants, the memory.stat of which may stand still.
 type counted struct {
-	right   cgroup.MemoryUsage // when it was corrected last
+	right   cgroup.MemoryUsage // last corrected usage
 	rightAt time.Time
-	told    bool      // what was told last was right
-	used    time.Time // when the pods' counters were read that were used last
+	told    bool      // the last reported usage was corrected
+	used    time.Time // time of the pod counters used last
 
-	gap   int64 // of usage to what memory.stat said of it when it was right: kernel memory, mostly
-	known bool  // the gap is
+	gap   int64 // usage minus memory.stat at the last correct reading: mostly kernel memory
+	known bool  // gap is known
 
-	basis uint32 // of observations, see signal.Observation
+	basis uint32 // of observations, see signals.Observation
 
 	stat  cgroup.MemoryStat
-	hits  uint64 // of the limit, since stat is as it is
-	asked bool   // for the hits
+	hits  uint64 // limit hits since stat last changed
+	asked bool   // hits was read
 }
 
-// unnoticed is how much may change without being in memory.stat, in bytes.
+// unnoticed is the amount that may change without an update of memory.stat, in bytes.
 var unnoticed = uint64(64 * processors() * os.Getpagesize())
 
-// gapOf is the part of the usage that is neither anonymous memory nor page cache.
+// gapOf returns the part of the usage that is neither anonymous memory nor page cache.
 func gapOf(u *cgroup.MemoryUsage) int64 { return int64(u.Usage) - int64(u.Anon) - int64(u.File) }
 
-// stands reports whether memory.stat stands still although memory moves: it no
-// longer makes up the usage; or, where page cache fills the cgroup and one kind
-// of memory takes the place of another, it is the same and the limit was met
-// again.
+// stands reports whether memory.stat stands still while memory changes. Either it no longer
+// adds up to the usage; or, in a cgroup filled by page cache, it is unchanged although the
+// limit was met again.
 func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signals.Amount) bool {
 	if off := gapOf(u) - c.gap; !c.known || max(off, -off) > int64(4*unnoticed) {
 		return true
@@ -69,31 +65,30 @@ func (c *counted) stands(m *cgroup.Memory, u *cgroup.MemoryUsage, limit signals.
 	return again
 }
 
-// Reading all pods, where memory.stat stands still, takes a tenth of the time at
-// most, and a quarter where there are so many that this would be longer than
-// mostLag: 110 pods take 1-3 ms. In between, the last that was right is told,
-// with its time.
+// Reading all pods while memory.stat stands still takes at most a tenth of the time. It takes
+// at most a quarter if a tenth would need pauses longer than maxLag: 110 pods take 1-3 ms. In
+// between, the last corrected usage is returned with its time.
 const (
 	lagShare = 10
 	lagLeast = 3
 	maxLag   = 20 * time.Millisecond
 )
 
-// rest is how long the pods are not read again.
+// rest returns the pause between two reads of all pods.
 func (p *Pods) rest() time.Duration {
 	return min(lagShare*p.counting, max(maxLag, lagLeast*p.counting))
 }
 
-// usageOf is the usage of the node or of kubepods with counters that are up to
-// date, and when it was: where memory.stat stands still, what the pods' own say
-// is taken for what kubepods has of it.
+// usageOf returns the usage of the node or of kubepods with current counters, and its time.
+// While memory.stat stands still, the sum of the pods' counters replaces the counters of
+// kubepods.
 func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at time.Time) (cgroup.MemoryUsage, time.Time, error) {
 	u, err := m.Read()
 	if err != nil || n.pods == nil || n.kubepods == nil {
 		return u, at, err
 	}
 	p := n.pods
-	// A pod is about to be chosen: what it goes by is used here, too, while it is new.
+	// A measurement for a choice of pods is used here too while it is recent.
 	fresh := p.countedAt.After(c.used) && at.Sub(p.countedAt) < maxLag
 	stands := c.stands(m, &u, limit)
 	switch rests := at.Sub(p.countedAt) < p.rest(); {
@@ -107,13 +102,13 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at ti
 	all, err := n.kubepods.Read()
 	if err != nil {
 		c.told = false
-		return u, at, nil // nothing is known better
+		return u, at, nil // no better reading exists
 	}
 	if !fresh {
 		p.collect(all.Usage)
 	}
 	c.used = p.countedAt
-	if !p.countsMost(all.Usage) { // kubepods holds much that is no pod's: there is nothing better
+	if !p.countsMost(all.Usage) { // kubepods holds much memory outside of pods: no better reading exists
 		c.gap, c.known, c.told = gapOf(&u), true, false
 		return u, at, nil
 	}
@@ -122,10 +117,10 @@ func (n *Node) usageOf(m *cgroup.Memory, c *counted, limit signals.Amount, at ti
 	return u, at, nil
 }
 
-// beside is what a cgroup holds besides a part of it: a node besides kubepods,
-// kubepods besides the pods that are counted (page cache of those that have ended
-// stays with it). The counters of the two may stand still at different times: it
-// is no more than the usage of the two leaves.
+// beside returns the memory of whole outside of part: the node's outside of kubepods, or that
+// of kubepods outside of the counted pods (page cache of ended pods stays there). The counters
+// of the two may stand still at different times, so the result is limited to the difference of
+// their usages.
 func beside(whole, part *cgroup.MemoryUsage) cgroup.MemoryStat {
 	stat := whole.MemoryStat.Minus(part.MemoryStat)
 	left := whole.Usage - min(whole.Usage, part.Usage) + unnoticed
@@ -136,8 +131,8 @@ func beside(whole, part *cgroup.MemoryUsage) cgroup.MemoryStat {
 	return stat
 }
 
-// correct puts counters that are right in the place of those that may not be.
-// Between two corrections a rate can be taken.
+// correct replaces counters that may be outdated by current ones. A rate can be calculated
+// between two corrections.
 func (c *counted) correct(u *cgroup.MemoryUsage, right cgroup.MemoryStat) {
 	was := u.ActiveFile + u.InactiveFile
 	u.MemoryStat = right
@@ -148,17 +143,17 @@ func (c *counted) correct(u *cgroup.MemoryUsage, right cgroup.MemoryStat) {
 	c.gap, c.known, c.told = gapOf(u), true, true
 }
 
-// Among tells the node which pods are below it.
+// Among sets the pods below the node.
 func (n *Node) Among(pods *Pods) { n.pods = pods }
 
-// collect reads the counters of all pods, from their containers up to the QoS
-// classes, where usage is that of all together. Pods that are not open are
-// opened if those that are do not make it up: new ones fill memory, too.
+// collect reads the counters of all pods, from containers up to QoS classes; usage is that of
+// kubepods. If the open pods do not add up to usage, it opens the others, because new pods
+// consume memory too.
 func (p *Pods) collect(usage uint64) {
 	begun := time.Now()
 	p.collectKnown()
 	if !p.countsMost(usage) && p.treeErr == nil {
-		found, _ := p.tree.Pods() // what vanishes meanwhile is none
+		found, _ := p.tree.Pods() // vanished pods are omitted
 		for _, f := range found {
 			p.lookUp(f.UID)
 		}
@@ -168,8 +163,8 @@ func (p *Pods) collect(usage uint64) {
 	p.counting = p.countedAt.Sub(begun)
 }
 
-// countsMost reports whether the pods counted make up the usage of kubepods, but
-// for a ninth of it.
+// countsMost reports whether the counted pods make up at least eight ninths of the usage of
+// kubepods.
 func (p *Pods) countsMost(usage uint64) bool {
 	return p.counted.Usage+p.counted.Usage/8+unnoticed >= usage
 }
@@ -180,30 +175,30 @@ func (p *Pods) collectKnown() {
 		if !m.kept {
 			continue
 		}
-		if u, err := m.upToDate(); err == nil { // else it was removed since
+		if u, err := m.upToDate(); err == nil { // else it has been removed
 			p.count(u)
 		}
 	}
 	if p.treeErr == nil {
 		for _, class := range p.tree.Classes() {
 			if m, err := cgroup.OpenMemoryWith(p.h, class, p.buf); err == nil {
-				_, _ = m.Read() // so that its counters are passed on
+				_, _ = m.Read() // propagates its counters
 				m.Close()
 			}
 		}
 	}
 }
 
-// count adds what a pod uses to what all do.
+// count adds the usage of a pod to the total.
 func (p *Pods) count(u cgroup.MemoryUsage) {
 	p.countedAt = time.Now()
 	p.counted.Usage += u.Usage
 	p.counted.MemoryStat = p.counted.MemoryStat.Plus(u.MemoryStat)
 }
 
-// upToDate is what the pod uses, by its own counters or by those of its
-// containers, whichever make up its usage: its own may stand still, and what is
-// left of containers that have ended is in its own alone.
+// upToDate returns the usage of the pod by its own counters or by those of its containers,
+// whichever add up to its usage. Its own may stand still, but only they include memory of ended
+// containers.
 func (m *pod) upToDate() (cgroup.MemoryUsage, error) {
 	var below cgroup.MemoryStat
 	for i := range m.containers {

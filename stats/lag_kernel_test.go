@@ -11,17 +11,17 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// Page cache that comes fast is seen as such, look after look, though the
-// counters of the node's cgroup stand still at times: what is left never differs
-// by much from what the counters of the processes' own cgroup say, be it the
-// container's, be it one below that, as crun makes it.
+// TestCountersThatStandStillAreCaughtUpWith checks that fast-growing page cache is observed as
+// such at every check, though the counters of the node's cgroup stand still at times. The
+// available amount stays close to the counters of the processes' own cgroup. That is the
+// container's, or with crun the one below it.
 func TestCountersThatStandStillAreCaughtUpWith(t *testing.T) {
 	t.Run("in the container", func(t *testing.T) { catchUp(t, "/app", 1, 100*mib) })
 	t.Run("one further down", func(t *testing.T) { catchUp(t, "/app/container", 50, 50*mib) })
 }
 
-// catchUp reads the counters in place after so many looks: often, and counters above
-// stand still; rarely, and they do unless the looks have read them.
+// catchUp reads the counters in place after the given number of checks. If it reads often,
+// ancestor counters stand still; if rarely, they stand still unless the checks have read them.
 func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 	const pace, looks = time.Millisecond, 2000
 	box := sandboxNode(t)
@@ -43,7 +43,7 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 	if err := h.Send("fill 150MiB"); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Send("random 300MiB in " + onDisk + " for 10m"); err != nil { // for longer than the test
+	if err := h.Send("random 300MiB in " + onDisk + " for 10m"); err != nil { // longer than the test
 		t.Fatal(err)
 	}
 	tick := time.NewTicker(pace)
@@ -54,7 +54,7 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 		if time.Now().After(end) {
 			t.Fatalf("%d looks, and page cache up to %d MiB only", looked, most/mib)
 		}
-		before, err := own.Usage() // which brings no counter up to date
+		before, err := own.Usage() // updates no counter
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,12 +69,12 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 			t.Fatalf("%v, %+v", err, seen[signals.MemoryAvailable])
 		}
 		if again, err := own.Usage(); err != nil || apart(again, u.Usage) > late/4 {
-			continue // the page cache was dropped while this was read: its two files are of no one moment
+			continue // the page cache was dropped between the two reads
 		}
 		judged++
 		left := 512*mib - signals.Amount(u.Usage-u.ActiveFile-u.InactiveFile)
 		off := seen[signals.MemoryAvailable].Headroom() - left
-		came := signals.Amount(u.Usage) - signals.Amount(before) // between the two, however far they are apart
+		came := signals.Amount(u.Usage) - signals.Amount(before) // growth between the two reads
 		worst, most = max(worst, off-max(came, 0), -off), max(most, signals.Amount(u.File))
 		if pods.countedAt != collected {
 			stood++
@@ -86,11 +86,11 @@ func catchUp(t *testing.T, place string, after int, late signals.Amount) {
 	}
 }
 
-// apart is by how much two amounts differ.
+// apart returns the difference of two amounts.
 func apart(a, b uint64) signals.Amount { return signals.Amount(max(a, b) - min(a, b)) }
 
-// nest moves a container's only process into a cgroup below the container's, where
-// its memory is counted.
+// nest moves a container's only process into a child of the container's cgroup, with memory
+// accounting.
 func nest(t *testing.T, container, inner string, h *sandbox.Hog) {
 	t.Helper()
 	move(t, h, inner)
@@ -103,7 +103,7 @@ func nest(t *testing.T, container, inner string, h *sandbox.Hog) {
 	}
 }
 
-// move moves a process into a cgroup, which is made.
+// move creates a cgroup and moves a process into it.
 func move(t *testing.T, h *sandbox.Hog, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -114,9 +114,9 @@ func move(t *testing.T, h *sandbox.Hog, dir string) {
 	}
 }
 
-// What crun makes below a container is opened with it; what a container makes for
-// itself, several of them or without a memory controller, is not, and is not looked
-// for again and again.
+// TestTheInnerCgroupOfAContainerIsOpened checks that crun's child of a container's cgroup is
+// opened with it. Children created by the container itself, several or without a memory
+// controller, are not opened and not searched for repeatedly.
 func TestTheInnerCgroupOfAContainerIsOpened(t *testing.T) {
 	box := sandboxNode(t)
 	container := addPod(t, box, "x", sandbox.Burstable, "app").ContainerDir("memory", "app")
@@ -134,7 +134,7 @@ func TestTheInnerCgroupOfAContainerIsOpened(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if box.Version() == 2 && tc.inner == 1 { // nobody has asked for memory to be counted there
+		if box.Version() == 2 && tc.inner == 1 { // the memory controller is not enabled there
 			tc.inner = 0
 		}
 		for again := range 2 {

@@ -12,7 +12,7 @@ import (
 
 const tib = 1 << 40
 
-// A lagging node is plain files: kubepods with a limit of 1 TiB, and one pod.
+// laggingNode is a tree of plain files: kubepods with a limit of 1 TiB, and one pod.
 type laggingNode struct {
 	t        *testing.T
 	n        *Node
@@ -39,14 +39,14 @@ func newLaggingNode(t *testing.T) *laggingNode {
 	return w
 }
 
-// set has a cgroup tell of usage, anonymous memory and inactive page cache.
+// set writes the usage, anonymous memory and inactive page cache of a cgroup.
 func (w *laggingNode) set(dir string, usage, anon, inactive uint64) {
 	w.t.Helper()
 	write(w.t, dir, "memory.current", fmt.Sprintln(usage))
 	write(w.t, dir, "memory.stat", fmt.Sprintf("anon %d\nfile %d\nactive_file 0\ninactive_file %d\n", anon, inactive, inactive))
 }
 
-// uses looks, and expects a working set in kubepods.
+// uses observes the node and expects a working set in kubepods.
 func (w *laggingNode) uses(what string, want uint64) signals.Observation {
 	w.t.Helper()
 	var seen signals.Observations
@@ -59,7 +59,7 @@ func (w *laggingNode) uses(what string, want uint64) signals.Observation {
 	return o
 }
 
-// Page cache that pods have left behind is theirs no more, but kubepods'.
+// TestWhatEndedPodsLeaveIsSeen checks that page cache of ended pods counts for kubepods.
 func TestWhatEndedPodsLeaveIsSeen(t *testing.T) {
 	w, unit := newLaggingNode(t), 100*unnoticed
 	w.set(w.kubepods, 100*unit, 91*unit, 9*unit)
@@ -69,8 +69,8 @@ func TestWhatEndedPodsLeaveIsSeen(t *testing.T) {
 	}
 }
 
-// The pods' counters are of the moment in which they were read: a later look goes
-// by its own.
+// TestPodsCountersAreUsedOnce checks that pod counters apply to one check only, and a later
+// check uses its own.
 func TestPodsCountersAreUsedOnce(t *testing.T) {
 	w, unit := newLaggingNode(t), 100*unnoticed
 	w.set(w.kubepods, 20*unit, 10*unit, 10*unit)
@@ -81,7 +81,8 @@ func TestPodsCountersAreUsedOnce(t *testing.T) {
 	w.uses("with more page cache", 10*unit)
 }
 
-// What was right long ago is not told where the pods were read in vain just now.
+// TestWhatWasRightLongAgoIsNotTold checks that an outdated correction is not reported after a
+// failed reading of the pods.
 func TestWhatWasRightLongAgoIsNotTold(t *testing.T) {
 	w, unit := newLaggingNode(t), 100*unnoticed
 	w.set(w.kubepods, 20*unit, 10*unit, 10*unit)
@@ -97,11 +98,11 @@ func TestWhatWasRightLongAgoIsNotTold(t *testing.T) {
 	}
 }
 
-// Two observations that are both right have a rate between them, however far
-// memory.stat lags behind.
+// TestARateIsTakenBetweenCorrections checks that two corrected observations have a rate,
+// however far memory.stat lags behind.
 func TestARateIsTakenBetweenCorrections(t *testing.T) {
 	w, unit := newLaggingNode(t), 100*unnoticed
-	w.set(w.kubepods, 20*unit, 5*unit, 15*unit) // 5 of anonymous memory are missing
+	w.set(w.kubepods, 20*unit, 5*unit, 15*unit) // 5 units of anonymous memory are missing
 	w.set(w.pod, 20*unit, 10*unit, 10*unit)
 	first := w.uses("at first", 10*unit)
 	w.set(w.kubepods, 22*unit, 5*unit, 15*unit)
@@ -120,8 +121,8 @@ func TestProcessorsAreCounted(t *testing.T) {
 	}
 }
 
-// What the kernel may keep back grows with the machine, not with what this
-// process may use of it.
+// TestWhatGoesUnnoticedIsTheMachines checks that the unnoticed amount depends on the machine's
+// processors, not on those available to this process.
 func TestWhatGoesUnnoticedIsTheMachines(t *testing.T) {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// layersTimeout bounds the wait for a runtime: directories are measured
-// without it rather than late.
+// layersTimeout bounds the wait for a runtime. After it, directories are measured without
+// layers rather than late.
 const layersTimeout = 2 * time.Second
 
-// layers are the writable layers of running containers. Those of dead ones are
-// in no answer of a runtime, and count for nobody.
+// layers are the writable layers of running containers. A runtime does not report those of dead
+// containers, and they are not counted.
 type layers struct {
 	at   time.Time
 	byID map[string]cri.ContainerStats
 }
 
-// readLayers asks the runtime. While it is away, what it said before goes on
-// counting until it is too old.
+// readLayers queries the runtime. While it does not answer, its last answer is used until it
+// expires.
 func (d *Directories) readLayers(ctx context.Context) error {
 	if d.options.Layers == nil {
 		return nil
@@ -43,18 +43,19 @@ func (d *Directories) readLayers(ctx context.Context) error {
 	return nil
 }
 
-// Waiting for a runtime that looks at writable layers by itself, as containerd
-// does every 10 s (stats_collect_period).
+// Waiting for a runtime that measures writable layers in the background, as containerd does
+// every 10 s (stats_collect_period).
 const (
 	layersWait = 15 * time.Second
 	layersPace = 250 * time.Millisecond
 )
 
-// AwaitLayers asks the runtime for the sizes of writable layers until it has
-// looked at all of them after a time: what is older says nothing of who has
-// filled the disk since, and the wrong pod could go for it. It waits for at most
-// 15 s, and not for a runtime that does not answer, does not say when it looked,
-// or tells of no layers at all.
+// AwaitLayers queries the runtime for the sizes of writable layers until all were measured
+// after since. Older sizes do not show which pod has filled the disk since, so a wrong pod
+// could be evicted. It waits for at most 15 s. It does not wait for a runtime that does not
+// answer, reports no time of measurement, or reports no layers.
+//
+// Returns an error if the runtime does not answer, or some layers are still older at the end.
 func (d *Directories) AwaitLayers(ctx context.Context, since time.Time) error {
 	if d.options.Layers == nil {
 		return nil
@@ -79,7 +80,7 @@ func (d *Directories) AwaitLayers(ctx context.Context, since time.Time) error {
 	}
 }
 
-// layersBefore counts the layers that were last looked at before a time.
+// layersBefore counts the layers that were last measured before a time.
 func (d *Directories) layersBefore(since time.Time) (old int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,8 +98,7 @@ func (d *Directories) layersBefore(since time.Time) (old int) {
 	return old
 }
 
-// of returns the size of a container's layer, unknown without the container's
-// ID.
+// of returns the size of a container's layer, unknown without the container's ID.
 func (l *layers) of(k *signals.Container) (u signals.FilesystemUsage) {
 	found, running := l.byID[k.ID]
 	if !running || k.ID == "" {

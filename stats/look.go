@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Causes that need no error.
+// Causes without an error value.
 const (
 	disksNotObserved = "disks are not observed by this agent"
 	notAsked         = "no threshold asks for it"
@@ -19,11 +19,10 @@ const (
 	noPIDLimit       = "the kernel reports no limit of PIDs (kernel.pid_max, kernel.threads-max)"
 )
 
-// Look observes the node at a time that the caller read from its clock. A
-// regular look fills every signal; an extra one only those of memory, and
-// leaves the others as they are. It allocates nothing while it succeeds; for
-// the node "/" on cgroup v1 it reads four files of memory (five if kubepods
-// exists) and, when regular, four of /proc.
+// Look observes the node; the caller supplies the time from its clock. A periodic check fills
+// every signal. An early check fills only those of memory and leaves the others unchanged. On
+// success it allocates nothing. For the node "/" on cgroup v1 it reads four memory files (five
+// if kubepods exists), and a periodic check also reads four of /proc.
 func (n *Node) Look(kind signals.Kind, at time.Time, into *signals.Observations) {
 	if kind == signals.Periodic {
 		n.refresh()
@@ -46,8 +45,8 @@ func (n *Node) unknown(s signals.Signal, err error) signals.Observation {
 	return signals.Unknown(n.causes[s].of(err))
 }
 
-// capacity is the memory of the node: MemTotal for the machine, else the
-// nearest limit, as far as the machine has that much.
+// capacity returns the memory of the node: MemTotal for the machine, else the nearest limit, at
+// most MemTotal.
 func (n *Node) capacity() (signals.Amount, error) {
 	if n.totalErr != nil {
 		return 0, n.totalErr
@@ -71,7 +70,7 @@ func (n *Node) capacity() (signals.Amount, error) {
 	return n.total, nil
 }
 
-// lookMemory is what the node's limit leaves.
+// lookMemory returns the memory available within the node's limit.
 func (n *Node) lookMemory(capacity signals.Amount, at time.Time) signals.Observation {
 	if n.IsMachine() {
 		return n.lookMachine(capacity, at)
@@ -86,8 +85,8 @@ func (n *Node) lookMemory(capacity signals.Amount, at time.Time) signals.Observa
 	return observed(capacity, u, at, n.own.basis)
 }
 
-// observed is what is left of a capacity. What the kernel would give up of the
-// usage before it kills is told apart: it is used, as the kubelet counts.
+// observed subtracts the working set from the capacity. Cache is the part of it that the kernel
+// reclaims before it kills; it counts as used, as in the kubelet.
 func observed(capacity signals.Amount, u cgroup.MemoryUsage, at time.Time, basis uint32) signals.Observation {
 	o := signals.Observed(capacity-signals.Amount(u.WorkingSet()), capacity, at)
 	o.Cache, o.Epoch = signals.Amount(min(u.ActiveFile, u.WorkingSet())), basis
@@ -121,8 +120,7 @@ func (n *Node) lookAllocatable(node signals.Amount, at time.Time) signals.Observ
 	return observed(capacity, u, at, n.podsOwn.basis)
 }
 
-// allocatable is the memory that pods may use in all, or the cause why there is
-// no such number.
+// allocatable returns the memory limit of all pods, or the cause of its absence.
 func (n *Node) allocatable(node signals.Amount) (capacity signals.Amount, cause string, err error) {
 	limit, limited, err := n.kubepods.Limit()
 	if err != nil {

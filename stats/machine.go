@@ -13,33 +13,33 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// MachineFacts are what a report says about the machine. They are read once, at
-// start; decisions use what a [Node] observes.
+// MachineFacts describes the machine for reports. The facts are read once, at start; decisions
+// use the observations of a [Node].
 type MachineFacts struct {
 	Memory    signals.Bytes // MemTotal, huge pages included
 	Swap      signals.Bytes
-	Cores     int         // hardware threads that are online
-	Nodes     []NUMANode  // one on a machine without NUMA; empty if the kernel does not say
+	Cores     int         // online hardware threads
+	Nodes     []NUMANode  // one on a machine without NUMA; empty if unknown
 	HugePages []HugePages // of the whole machine, by size
-	BootID    string      // differs after every boot
-	Kernel    string      // release, as uname -r prints it
+	BootID    string      // changes at every boot
+	Kernel    string      // release, as in uname -r
 }
 
-// A NUMANode is memory and the hardware threads near it.
+// NUMANode is memory and its local hardware threads.
 type NUMANode struct {
 	ID     int
 	Memory signals.Bytes
 	Cores  int
 }
 
-// HugePages are reserved pages of one size: memory that is in the capacity and
-// in no cgroup's usage.
+// HugePages are reserved pages of one size. They are part of the capacity and in no cgroup's
+// usage.
 type HugePages struct {
 	Size  signals.Bytes
 	Count uint64
 }
 
-// Reserved is the memory that huge pages hold, used or not.
+// Reserved returns the memory of huge pages, used or not.
 func (m MachineFacts) Reserved() signals.Bytes {
 	var sum signals.Bytes
 	for _, h := range m.HugePages {
@@ -48,10 +48,9 @@ func (m MachineFacts) Reserved() signals.Bytes {
 	return sum
 }
 
-// Machine reads the machine's facts below the two roots, usually /proc and
-// /sys. What could not be read is left out and named in the error; the rest is
-// valid all the same. Whether a core is online is asked of the real /sys
-// whatever the root is.
+// Machine reads the machine's facts below the two roots, usually /proc and /sys. Whether a core
+// is online is always read from the real /sys. Returns an error that names the unreadable
+// facts; the others are valid all the same.
 func Machine(procRoot, sysRoot string) (MachineFacts, error) {
 	var m MachineFacts
 	meminfo, memErr := os.ReadFile(filepath.Join(procRoot, "meminfo"))
@@ -103,20 +102,20 @@ func (m *MachineFacts) readHugePages(fs rooted) error {
 	return nil
 }
 
-// rooted makes cAdvisor look for the machine below a root other than /sys: it
-// takes the paths it reads from these two calls.
+// rooted makes cAdvisor read the machine's topology below a root other than /sys. cAdvisor
+// takes its paths from these two methods.
 type rooted struct {
 	sysfs.SysFs
 	root string
 }
 
-// GetNodesPaths lists the directories of NUMA nodes.
+// GetNodesPaths returns the directories of NUMA nodes.
 func (r rooted) GetNodesPaths() ([]string, error) {
 	return filepath.Glob(filepath.Join(r.root, "devices/system/node/node*[0-9]"))
 }
 
-// GetCPUsPaths lists the directories of cores in a node's directory, or in that
-// of the whole machine, which cAdvisor names with /sys.
+// GetCPUsPaths returns the directories of cores in a node's directory, or in that of the whole
+// machine, which cAdvisor addresses by /sys.
 func (r rooted) GetCPUsPaths(dir string) ([]string, error) {
 	if below, ok := strings.CutPrefix(dir, "/sys/"); ok {
 		dir = filepath.Join(r.root, below)

@@ -6,17 +6,15 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// lookMachine observes the memory of the whole machine from /proc/meminfo alone.
-// The kernel moves the machine's counters of anonymous memory and of page cache
-// in the same call as those of the cgroup that is charged, so that they say what
-// memory.stat of the root cgroup says; but they are always up to date, and
-// reading them does not make the kernel collect what every CPU counted in every
-// cgroup.
+// lookMachine observes the memory of the whole machine from /proc/meminfo alone. The kernel
+// updates the machine's counters of anonymous memory and page cache together with those of the
+// charged cgroup, so they equal memory.stat of the root cgroup. They are always current, and
+// reading them does not make the kernel collect the counters of every CPU and cgroup.
 //
-// No more is available than the kernel itself has: neither it nor the kubelet's
-// formula counts kernel memory as used, so that what the kubelet counts as
-// available there is in part gone already. Where page tables and slab hold more
-// than the threshold, the OOM killer would come before it is crossed.
+// The available amount is at most the kernel's MemAvailable. The kubelet's formula does not
+// count kernel memory as used, so part of its available memory may be in use already. If page
+// tables and slab exceeded the threshold, the OOM killer would act before the threshold is
+// crossed.
 func (n *Node) lookMachine(capacity signals.Amount, at time.Time) signals.Observation {
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
@@ -34,10 +32,10 @@ func (n *Node) lookMachine(capacity signals.Amount, at time.Time) signals.Observ
 	return o
 }
 
-// machineUsage is what the machine's memory is used for, in bytes.
+// machineUsage is the use of the machine's memory, in bytes.
 type machineUsage struct {
 	anon, file, activeFile, inactiveFile signals.Bytes
-	available                            signals.Bytes // what the kernel has left
+	available                            signals.Bytes // the kernel's MemAvailable
 }
 
 // usageLines are the lines of /proc/meminfo that parseMachineUsage needs.
@@ -46,8 +44,8 @@ var usageLines = [...][]byte{
 	[]byte("Active(file):"), []byte("Inactive(file):"), memAvailable,
 }
 
-// parseMachineUsage reads /proc/meminfo. The kernel counts swap's cache and the
-// buffers of block devices with the page cache, and takes them out of "Cached".
+// parseMachineUsage parses /proc/meminfo. The kernel counts swap cache and buffers of block
+// devices as page cache, and excludes them from "Cached".
 func parseMachineUsage(meminfo []byte) (u machineUsage, err error) {
 	var lines [len(usageLines)]signals.Bytes
 	for i, key := range usageLines {

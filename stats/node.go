@@ -10,27 +10,28 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Options say what the node is and where the kernel is seen.
+// Options configure the node and the paths of the kernel's files.
 type Options struct {
 	ProcRoot   string // "/proc" if empty; /host/proc in a container
 	CgroupRoot string // "/sys/fs/cgroup" if empty
 	// Hierarchy replaces CgroupRoot and the detection of the cgroup version.
 	Hierarchy cgroup.Hierarchy
-	// NodeCgroup is the cgroup that plays the node, relative to each
-	// controller's mount; "/" if empty, which is the machine.
+	// NodeCgroup is the cgroup observed as the node, relative to each controller's mount. If it
+	// is empty, it is "/": the machine.
 	NodeCgroup string
-	// Places, if set, are where the pods' cgroup is searched; else it is below
+	// Places are the search paths for the pods' cgroup. If it is nil, the pods' cgroup is below
 	// NodeCgroup.
 	Places *cgroup.PodPlaces
-	// KubeReserved and SystemReserved make a limit for pods where kubepods has
-	// none, at least 0.
+	// KubeReserved and SystemReserved define a limit for pods where kubepods has none, at least
+	// 0.
 	KubeReserved, SystemReserved signals.Bytes
-	// WithoutAllocatable leaves allocatableMemory.available out, where no
-	// threshold asks for it: a third of what a look at a cgroup costs.
+	// WithoutAllocatable omits allocatableMemory.available if no threshold uses it. This saves
+	// a third of the cost of checking a cgroup.
 	WithoutAllocatable bool
 }
 
-// Resolve fills in what was left empty and detects the cgroup version.
+// Resolve fills in defaults and detects the cgroup version. Returns an error if the detection
+// fails.
 func (o Options) Resolve() (Options, error) {
 	if o.ProcRoot == "" {
 		o.ProcRoot = "/proc"
@@ -49,35 +50,35 @@ func (o Options) Resolve() (Options, error) {
 	return o, err
 }
 
-// A Node reads the node's signals. It is not safe for concurrent use.
+// Node reads the node's signals. It is not safe for concurrent use.
 type Node struct {
 	options Options
 	buf     *cgroup.Buffer
 
 	meminfo  *cgroup.File
-	total    signals.Amount // MemTotal, as of the last regular look
+	total    signals.Amount // MemTotal at the last periodic check
 	totalErr error
 
 	memory *cgroup.Memory
 	above  []*cgroup.Memory // the ancestors, nearest first; empty for "/"
 
-	kubepods    *cgroup.Memory // nil until there is one
+	kubepods    *cgroup.Memory // nil until it exists
 	kubepodsAt  string
 	kubepodsErr error
 
 	tasks, pidMax, threadsMax *cgroup.File
-	pids                      *cgroup.PIDs // nil for "/" and where the controller is missing
+	pids                      *cgroup.PIDs // nil for "/" and without the controller
 	pidsErr                   error
 
 	own, podsOwn counted
-	pods         *Pods // nil: counters are what the cgroup itself says
+	pods         *Pods // nil: the cgroup's own counters are used
 
 	causes [signals.Count]cause
 }
 
-// OpenNode opens the files that the node's signals are read from. Only what
-// memory.available needs must be there; what else is missing makes its signal
-// unknown with the reason, and is looked for again at each regular look.
+// OpenNode opens the files of the node's signals. Returns an error if a file for
+// memory.available is missing. Any other missing file makes its signal unknown with the cause,
+// and is retried at each periodic check.
 func OpenNode(o Options) (*Node, error) {
 	o, err := o.Resolve()
 	if err != nil {
@@ -119,7 +120,7 @@ func (n *Node) openMachine() error {
 
 func (n *Node) openMemory() (err error) {
 	at := n.options.NodeCgroup
-	if n.IsMachine() { // meminfo says it all
+	if n.IsMachine() { // meminfo suffices
 		return nil
 	}
 	if n.memory, err = cgroup.OpenMemoryWith(n.options.Hierarchy, at, n.buf); err != nil {
@@ -139,7 +140,7 @@ func (n *Node) openMemory() (err error) {
 // IsMachine reports whether the node is the whole machine.
 func (n *Node) IsMachine() bool { return n.options.NodeCgroup == "/" }
 
-// Hierarchy is where the node's cgroups are mounted.
+// Hierarchy returns the mountpoints of the node's cgroups.
 func (n *Node) Hierarchy() cgroup.Hierarchy { return n.options.Hierarchy }
 
 // Close closes all files.
@@ -159,7 +160,7 @@ func (n *Node) Close() {
 	}
 }
 
-// refresh reads what changes rarely and finds what was missing.
+// refresh rereads rarely changing values and opens missing files.
 func (n *Node) refresh() {
 	n.total, n.totalErr = n.readMeminfo(ParseMemTotal)
 	n.findKubepods()
@@ -168,8 +169,8 @@ func (n *Node) refresh() {
 	}
 }
 
-// findKubepods opens the pods' cgroup, again if the pods turn out to be in another
-// one than was taken.
+// findKubepods opens the pods' cgroup. It opens it again if the pods are found in another
+// cgroup.
 func (n *Node) findKubepods() {
 	if n.kubepods != nil && n.pods != nil && n.pods.root() != "" && n.pods.root() != n.kubepodsAt {
 		n.kubepods.Close()
@@ -185,7 +186,7 @@ func (n *Node) findKubepods() {
 	}
 }
 
-// readMeminfo reads one of meminfo's lines.
+// readMeminfo reads one line of meminfo.
 func (n *Node) readMeminfo(line func([]byte) (signals.Bytes, error)) (signals.Amount, error) {
 	text, err := n.meminfo.Read(n.buf)
 	if err != nil {
@@ -198,14 +199,13 @@ func (n *Node) readMeminfo(line func([]byte) (signals.Bytes, error)) (signals.Am
 	return signals.Amount(bytes), nil
 }
 
-// malformed says what meminfo lacks.
+// malformed returns an error with the path of meminfo.
 func (n *Node) malformed(err error) error {
 	return fmt.Errorf("parse %s: %w", n.meminfo.Path(), err)
 }
 
-// A cause keeps the text of the error a signal was unknown for: readers return
-// the same error value for the same failure, so a signal that stays unknown
-// makes no new text.
+// cause caches the text of the error for which a signal is unknown. Readers return the same
+// error value for the same failure, so a signal that stays unknown allocates no new text.
 type cause struct {
 	err  error
 	text string

@@ -48,7 +48,7 @@ func look(t *testing.T, o Options, kind signals.Kind) (signals.Observations, *No
 func expect(t *testing.T, got signals.Observations, s signals.Signal, available, capacity signals.Amount) {
 	t.Helper()
 	want := signals.Observed(available, capacity, noon)
-	want.Cache = got[s].Cache // tested for itself
+	want.Cache = got[s].Cache // has its own test
 	if got[s] != want {
 		t.Errorf("%s = %+v, want %+v", s, got[s], want)
 	}
@@ -70,8 +70,8 @@ func expectUnknown(t *testing.T, got signals.Observations, s signals.Signal, cau
 	}
 }
 
-// The machine: MemTotal 4 GiB, the root cgroup uses 2000 MiB of which 300 are
-// inactive page cache; kubepods has 600 of 800 MiB, 50 inactive.
+// TestLookAtTheMachine uses MemTotal 4 GiB. The root cgroup uses 2000 MiB, 300 of them inactive
+// page cache; kubepods uses 600 of 800 MiB, 50 inactive.
 func TestLookAtTheMachine(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		got, n := look(t, o, signals.Periodic)
@@ -87,7 +87,7 @@ func TestLookAtTheMachine(t *testing.T) {
 	})
 }
 
-// A node that is a cgroup: limit 1 GiB, 500 MiB used, 100 inactive.
+// TestLookAtACgroup uses a cgroup as the node: limit 1 GiB, 500 MiB used, 100 inactive.
 func TestLookAtACgroup(t *testing.T) {
 	eachFixture(t, func(t *testing.T, o Options) {
 		o.NodeCgroup = "node"
@@ -116,7 +116,8 @@ func TestReservationsLimitPodsThatNothingElseLimits(t *testing.T) {
 	})
 }
 
-// What is missing in meminfo is not 0.
+// TestTheMachineIsUnknownWithoutEveryCounter checks that a missing line of meminfo is not read
+// as 0.
 func TestTheMachineIsUnknownWithoutEveryCounter(t *testing.T) {
 	for _, key := range []string{"Cached", "Buffers", "SwapCached", "Active(file)", "Inactive(file)", "AnonPages", "MemAvailable"} {
 		o := tree(t, fixture(cgroup.V2, "cgroupfs"))
@@ -143,7 +144,7 @@ func TestExtraLooksReadOnlyMemory(t *testing.T) {
 	expect(t, got, signals.AllocatableMemoryAvailable, 250*mib, 800*mib)
 }
 
-// tree copies a fixture so that a test may break it.
+// tree copies a fixture for modification by a test.
 func tree(t *testing.T, o Options) Options {
 	t.Helper()
 	cgroups, proc := t.TempDir(), t.TempDir()

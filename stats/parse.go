@@ -15,21 +15,23 @@ var (
 	kiB          = []byte(" kB")
 )
 
-// ParseMemTotal reads the machine's memory from /proc/meminfo: what the kernel
-// has to give, without what it reserved for itself at boot.
+// ParseMemTotal parses the machine's memory in /proc/meminfo, which excludes memory reserved at
+// boot. Returns an error if the line is missing or malformed.
 func ParseMemTotal(meminfo []byte) (signals.Bytes, error) { return meminfoLine(meminfo, memTotal) }
 
-// ParseMemAvailable reads from /proc/meminfo what the kernel believes it could
-// still give without swapping: nothing of it is kernel memory in use, or kept
-// back below the kernel's own low marks (Documentation/filesystems/proc.rst).
+// ParseMemAvailable parses the kernel's estimate of memory available without swapping in
+// /proc/meminfo. The estimate excludes kernel memory in use and the reserve below the low
+// watermarks (Documentation/filesystems/proc.rst). Returns an error if the line is missing or
+// malformed.
 func ParseMemAvailable(meminfo []byte) (signals.Bytes, error) {
 	return meminfoLine(meminfo, memAvailable)
 }
 
-// ParseSwapTotal reads the size of all swap from /proc/meminfo.
+// ParseSwapTotal parses the size of all swap in /proc/meminfo. Returns an error if the line is
+// missing or malformed.
 func ParseSwapTotal(meminfo []byte) (signals.Bytes, error) { return meminfoLine(meminfo, swapTotal) }
 
-// meminfoLine finds the line with the key: "MemTotal:       24684084 kB".
+// meminfoLine parses the line with the key: "MemTotal:       24684084 kB".
 func meminfoLine(text, key []byte) (signals.Bytes, error) {
 	for len(text) > 0 {
 		var line []byte
@@ -48,8 +50,9 @@ func meminfoLine(text, key []byte) (signals.Bytes, error) {
 	return 0, fmt.Errorf("meminfo has no line %q", key)
 }
 
-// ParseTasks reads the number of existing tasks (threads) from /proc/loadavg:
-// the number after the slash in "0.89 0.29 0.10 2/83 6967".
+// ParseTasks parses the number of existing tasks (threads) in /proc/loadavg: the number after
+// the slash in "0.89 0.29 0.10 2/83 6967". Returns an error if that number is missing or
+// malformed.
 func ParseTasks(loadavg []byte) (signals.PIDs, error) {
 	rest := loadavg
 	for range 3 {
@@ -64,6 +67,6 @@ func ParseTasks(loadavg []byte) (signals.PIDs, error) {
 	return signals.PIDs(v), nil
 }
 
-// absurd is the number above which a reading is not believed: no machine has
-// as many bytes, and a counter that went below zero looks like this.
+// absurd is the upper bound of a valid reading. No machine has that many bytes, and a counter
+// below zero exceeds it.
 const absurd = 1 << 62

@@ -8,9 +8,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// lookPIDs observes how many more tasks can be made. Since Linux 6.14
-// kernel.pid_max belongs to the reader's PID namespace: in a container the agent
-// needs the host's (hostPID) to see the node's.
+// lookPIDs observes the number of tasks that can still be created. Since Linux 6.14
+// kernel.pid_max is that of the reader's PID namespace, so an agent in a container needs the
+// host's (hostPID).
 func (n *Node) lookPIDs(at time.Time) signals.Observation {
 	if n.IsMachine() {
 		return n.machinePIDs(at)
@@ -28,8 +28,8 @@ func (n *Node) lookPIDs(at time.Time) signals.Observation {
 	return signals.Observed(signals.Amount(u.Max)-signals.Amount(u.Current), signals.Amount(u.Max), at)
 }
 
-// machinePIDs is the kubelet's rule: the smaller of the two limits minus the
-// tasks that exist, threads included.
+// machinePIDs applies the kubelet's rule: the smaller of the two limits minus the existing
+// tasks, threads included.
 func (n *Node) machinePIDs(at time.Time) signals.Observation {
 	limit := uint64(absurd)
 	for _, f := range [...]*cgroup.File{n.pidMax, n.threadsMax} {

@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// The kubelet's cgroup root becomes known after the agent has begun, and what lay
-// at the usual place before is a leftover.
+// TestPods_MoveToCgroupRootOfKubelet covers a kubelet's cgroup root that becomes known after
+// the start of the agent. A cgroup at the default path is a leftover then.
 func TestPods_MoveToCgroupRootOfKubelet(t *testing.T) {
 	h := cgroup.At(cgroup.V2, t.TempDir())
 	group := func(place, limit string, working int) {

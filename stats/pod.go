@@ -8,32 +8,32 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A pod is a pod's cgroups with their files open, and what was measured of it.
+// pod is the cgroups of a pod with open files, and the last measurement.
 type pod struct {
 	cgroup     cgroup.Pod
 	own        group
 	containers []containerGroup
 	usage      signals.Usage
-	held       signals.Bytes // of the usage, what is no page cache; 0 if it is not known
+	held       signals.Bytes // the usage without page cache; 0 if unknown
 
 	kept  bool // its files stay open between measurements
 	round uint64
 }
 
-// A group is one cgroup with its files open.
+// group is one cgroup with open files.
 type group struct {
 	dir    *cgroup.Dir
 	memory *cgroup.Memory
 }
 
-// A containerGroup is a container's cgroup, and what is right below that when its files were opened.
+// containerGroup is a container's cgroup, and its children at the time of opening.
 type containerGroup struct {
 	group
 	below int
-	inner *cgroup.Memory // of the only one below it, in which crun keeps the processes on version 2; else nil
+	inner *cgroup.Memory // the only child, where crun puts the processes on version 2; else nil
 }
 
-// How many files are held open.
+// Numbers of open descriptors.
 const (
 	groupDescriptors = 3
 	innerDescriptors = 2
@@ -68,8 +68,8 @@ func openContainer(h cgroup.Hierarchy, path string, buf *cgroup.Buffer) (c conta
 	return c, nil
 }
 
-// openInner opens what a container's processes may be in; nil if that is gone, or
-// nobody counts memory there.
+// openInner opens the child cgroup that may contain a container's processes. It is nil if the
+// child is gone or has no memory controller.
 func openInner(h cgroup.Hierarchy, path string, buf *cgroup.Buffer) *cgroup.Memory {
 	entries, _ := os.ReadDir(h.Dir("memory", path))
 	for _, e := range entries {
@@ -88,17 +88,17 @@ func (c *containerGroup) close() {
 	}
 }
 
-// read reads the container's memory, with counters that are up to date where all of
-// it lies one cgroup further down: those of whoever has it come first.
+// read reads the container's memory with current counters. If all of it is in a child cgroup,
+// that child is read first.
 func (c *containerGroup) read() (cgroup.MemoryUsage, error) {
 	if c.inner != nil {
-		_, _ = c.inner.Read() // so that its counters are passed on
+		_, _ = c.inner.Read() // propagates its counters
 	}
 	return c.memory.Read()
 }
 
-// openPod opens the files of a pod. Containers that vanish meanwhile are left
-// out; the directory's identity is that of the one opened.
+// openPod opens the files of a pod. Containers that vanish meanwhile are omitted. The inode is
+// that of the opened directory.
 func openPod(h cgroup.Hierarchy, found cgroup.Pod, buf *cgroup.Buffer) (*pod, error) {
 	own, err := openGroup(h, found.Path, buf)
 	if err != nil {
@@ -140,8 +140,8 @@ func (m *pod) descriptors() int {
 	return n
 }
 
-// changed reports whether the pod has gained or lost a container, or a container
-// what is below it, or can not say: 0.5 µs each.
+// changed reports whether the pod's containers or their children changed, or can not be
+// counted. It takes 0.5 µs per directory.
 func (m *pod) changed() bool {
 	n, ok := m.own.dir.Children()
 	if !ok || n != len(m.containers) {
@@ -155,9 +155,9 @@ func (m *pod) changed() bool {
 	return false
 }
 
-// measure measures the pod, and returns what all of it uses. What fails is not known in the usage; the error is
-// the first failure. A cgroup of the pod that was removed is such a failure:
-// the pod must be opened again.
+// measure measures the pod and returns its total usage. A failed reading is unknown in the
+// usage, and the error is the first failure. A removed cgroup of the pod is a failure: the pod
+// must be opened again.
 func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsage, err error) {
 	var errs [3]error
 	own, err = m.upToDate()
@@ -166,7 +166,7 @@ func (m *pod) measure(buf *cgroup.Buffer, processes bool) (own cgroup.MemoryUsag
 	if m.usage.Memory.Known {
 		m.held = signals.Bytes(own.Unreclaimable())
 	}
-	for i := range m.containers { // what is further down was read just now
+	for i := range m.containers { // upToDate has just read the children
 		u, err := m.containers[i].memory.Read()
 		if m.usage.Containers[i].Memory, err = workingSet(u, err); err != nil && errs[1] == nil {
 			errs[1] = err
@@ -196,8 +196,8 @@ func workingSet(u cgroup.MemoryUsage, err error) (signals.Measured[signals.Bytes
 	return signals.Of(signals.Bytes(u.WorkingSet())), nil
 }
 
-// countProcesses counts the processes of the pod's cgroup, of its containers',
-// and of what containers made below theirs.
+// countProcesses counts the processes of the pod's cgroup, of its containers', and of all
+// cgroups below these.
 func (m *pod) countProcesses(buf *cgroup.Buffer) (signals.Measured[signals.PIDs], error) {
 	var bound cgroup.Bound
 	total, err := m.own.dir.CountProcs(buf)
@@ -216,9 +216,9 @@ func (m *pod) countProcesses(buf *cgroup.Buffer) (signals.Measured[signals.PIDs]
 	return signals.Of(signals.PIDs(total)), nil
 }
 
-// countProcesses counts the processes of a cgroup and all below it. Where not all of
-// these can be visited, the tasks count, which are as many or more; where those are not
-// counted either, at least one is assumed: a known 0 would take the pod out of rankings.
+// countProcesses counts the processes of a cgroup and all below it. If not all of these can be
+// visited, it returns the number of tasks, which is at least as large. If tasks are not counted
+// either, it assumes at least one, because a known 0 would remove the pod from rankings.
 func (g *group) countProcesses(buf *cgroup.Buffer, bound *cgroup.Bound) (int, error) {
 	n, err := g.dir.CountProcs(buf)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A pod hides no process in cgroups that are not visited: a known 0 would take it out
-// of all rankings.
+// TestCountProcesses_BeyondTheBound checks that processes in unvisited cgroups are not counted
+// as a known 0, which would remove the pod from all rankings.
 func TestCountProcesses_BeyondTheBound(t *testing.T) {
 	for _, tc := range []struct {
-		tasks string // pids.current, empty where it can not be read
+		tasks string // pids.current, empty if unreadable
 		want  signals.PIDs
 	}{{"7000\n", 7000}, {"", 1}} {
 		h := cgroup.At(cgroup.V2, t.TempDir())

@@ -8,10 +8,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Pods measures pods by what their cgroups hold. The files of a pod stay open
-// from one measurement to the next: three descriptors for the pod and each of
-// its containers, half of RLIMIT_NOFILE in all; pods beyond that are opened and
-// closed each time, which takes five times as long. It is not safe for
+// Pods measures pods by their cgroups. The files of a pod stay open between measurements: three
+// descriptors for the pod and each container, up to half of RLIMIT_NOFILE in all. Further pods
+// are opened and closed each time, which takes five times as long. It is not safe for
 // concurrent use.
 type Pods struct {
 	h       cgroup.Hierarchy
@@ -22,31 +21,30 @@ type Pods struct {
 
 	known  map[string]*pod
 	buf    *cgroup.Buffer
-	free   int // descriptors that may still be opened to be kept
+	free   int // descriptors left for files that stay open
 	round  uint64
-	full   uint64 // the last round in which nothing more could be closed
+	full   uint64 // the last round in which no more files could be closed
 	failed error
 
-	counted   cgroup.MemoryUsage // by all pods, when they were read last
+	counted   cgroup.MemoryUsage // usage of all pods at the last reading
 	countedAt time.Time
-	counting  time.Duration // how long that took
+	counting  time.Duration // duration of that reading
 }
 
-// OpenPods prepares to measure the pods below the node's cgroup. There may be
-// none yet, nor a kubepods directory. RLIMIT_NOFILE is read now.
+// OpenPods prepares to measure the pods below the node's cgroup. Pods and the kubepods
+// directory may not exist yet. RLIMIT_NOFILE is read now.
 func OpenPods(h cgroup.Hierarchy, nodeCgroup string) *Pods {
 	return OpenPodsAt(h, cgroup.NewPodPlaces(h, nodeCgroup))
 }
 
-// OpenPodsAt is [OpenPods] where the pods' cgroup is searched in these places.
+// OpenPodsAt is [OpenPods] with search paths for the pods' cgroup.
 func OpenPodsAt(h cgroup.Hierarchy, places *cgroup.PodPlaces) *Pods {
 	p := &Pods{h: h, places: places, known: map[string]*pod{}, buf: cgroup.NewBuffer(), free: descriptors()}
 	p.findTree()
 	return p
 }
 
-// descriptors is half of how many files this process may open; 512 if it can
-// not be told.
+// descriptors returns half of this process's limit of open files; 512 if it is unknown.
 func descriptors() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -57,26 +55,23 @@ func descriptors() int {
 
 func (p *Pods) findTree() { p.tree, p.treeErr = p.places.Open() }
 
-// Measure appends a candidate for each pod, in their order: working set of the
-// pod and of each container (named as its cgroup is), and the number of its
-// processes. Usage is nil for a pod without a cgroup; what could not be read of
-// one that has a cgroup is not known in its usage, see [Pods.Err]. The
-// candidates point into pods, and their usages are valid until the next
-// measurement.
+// Measure appends a candidate for each pod, in their order: the working sets of the pod and
+// each container (named as its cgroup), and the number of processes. Usage is nil for a pod
+// without a cgroup. An unreadable value is unknown in the usage, see [Pods.Err]. The candidates
+// point into pods, and their usages are valid until the next measurement.
 func (p *Pods) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return p.measure(pods, into, true)
 }
 
-// MeasureMemory is [Pods.Measure] without the processes, which take half of its
-// time: all that a ranking by memory asks for.
+// MeasureMemory is [Pods.Measure] without the processes, which take half of its time. A ranking
+// by memory needs no more.
 func (p *Pods) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return p.measure(pods, into, false)
 }
 
-// Prepare opens the files of pods that are not open yet, so that measuring them
-// under pressure takes a fifth of the time and allocates nothing. To call it
-// again is cheap: 0.5 µs for a pod that has not changed. It counts as a
-// measurement for what is forgotten.
+// Prepare opens the files of pods that are not open yet. A later measurement under pressure
+// then takes a fifth of the time and allocates nothing. Repeated calls are cheap: 0.5 µs for an
+// unchanged pod. A call counts as a measurement for the removal of unused pods.
 func (p *Pods) Prepare(pods []signals.Pod) {
 	p.begin()
 	for i := range pods {
@@ -85,14 +80,14 @@ func (p *Pods) Prepare(pods []signals.Pod) {
 	p.forget()
 }
 
-// root is the pods' cgroup that was found last; empty if none was.
+// root returns the pods' cgroup that was found last; empty if none was.
 func (p *Pods) root() string { return p.tree.Root() }
 
 // begin starts a round.
 func (p *Pods) begin() {
 	p.round++
 	p.failed = nil
-	if p.treeErr != nil || p.missed { // the tree may have come, or have changed its naming
+	if p.treeErr != nil || p.missed { // the tree may be new, or may have changed its naming
 		p.findTree()
 	}
 	p.missed = false
@@ -114,8 +109,7 @@ func (p *Pods) measure(pods []signals.Pod, into []signals.Candidate, processes b
 	return into
 }
 
-// measureOne measures the pod, twice if its cgroup turns out to have been
-// replaced; nil if it has none.
+// measureOne measures the pod, twice if its cgroup has been replaced; nil if it has none.
 func (p *Pods) measureOne(uid string, processes bool) *pod {
 	for range 2 {
 		m := p.lookUp(uid)
@@ -139,7 +133,7 @@ func (p *Pods) measureOne(uid string, processes bool) *pod {
 	return nil
 }
 
-// lookUp returns the pod with its files open, or nil if it has no cgroup.
+// lookUp returns the pod with open files, or nil if it has no cgroup.
 func (p *Pods) lookUp(uid string) *pod {
 	m := p.known[uid]
 	if m != nil && m.kept && !m.changed() {
@@ -156,7 +150,7 @@ func (p *Pods) lookUp(uid string) *pod {
 	}
 	if err != nil {
 		p.fail(err)
-		return &pod{} // it has a cgroup that can not be read: not known, which is not the same as none
+		return &pod{} // it has an unreadable cgroup: unknown, not absent
 	}
 	p.known[uid] = m
 	return m
@@ -182,9 +176,9 @@ func (p *Pods) open(uid string) (*pod, error) {
 	return m, nil
 }
 
-// reserve makes room for descriptors, closing pods that nobody has asked for
-// lately. Those of the last round are spared: to close what comes next in a
-// round would close everything, every round.
+// reserve frees descriptors by closing pods that were not requested lately. Pods of the last
+// round stay open: closing pods that are due later in a round would close everything in every
+// round.
 func (p *Pods) reserve(need int) bool {
 	if p.full == p.round {
 		return p.free >= need
@@ -203,10 +197,10 @@ func (p *Pods) reserve(need int) bool {
 	return p.free >= need
 }
 
-// idleRounds is for how many measurements a pod that nobody asks for is kept.
+// idleRounds is the number of measurements after which an unrequested pod is closed.
 const idleRounds = 16
 
-// forget closes what nobody has asked for in a while: pods that ended.
+// forget closes pods that were not requested for idleRounds: they have ended.
 func (p *Pods) forget() {
 	for uid, m := range p.known {
 		if m.round+idleRounds < p.round {
@@ -223,9 +217,8 @@ func (p *Pods) drop(uid string, m *pod) {
 	delete(p.known, uid)
 }
 
-// Cgroup is the pod's cgroup as of the last measurement: whoever acts on it
-// checks that the directory still has this inode. ok is false for a pod that
-// had none.
+// Cgroup returns the pod's cgroup as of the last measurement. Callers must check that the
+// directory still has this inode. ok is false for a pod without a cgroup.
 func (p *Pods) Cgroup(uid string) (c cgroup.Pod, ok bool) {
 	m := p.known[uid]
 	if m == nil {
@@ -234,9 +227,9 @@ func (p *Pods) Cgroup(uid string) (c cgroup.Pod, ok bool) {
 	return m.cgroup, true
 }
 
-// Held is the memory that the pod's cgroup was charged for at the last measurement,
-// without page cache of disks and kernel memory: what a pod without processes keeps
-// in volumes of memory. It is 0 for a pod that has no cgroup or was not read.
+// Held returns the memory charged to the pod's cgroup at the last measurement, without page
+// cache of disks and kernel memory. For a pod without processes this is the content of its
+// memory volumes. It is 0 for a pod without a cgroup or a reading.
 func (p *Pods) Held(uid string) signals.Bytes {
 	if m := p.known[uid]; m != nil {
 		return m.held
@@ -244,8 +237,8 @@ func (p *Pods) Held(uid string) signals.Bytes {
 	return 0
 }
 
-// ContainerMemory is the working set of the cgroup of that name right below the pod's,
-// as of the last measurement.
+// ContainerMemory returns the working set of the named child of the pod's cgroup, as of the
+// last measurement.
 func (p *Pods) ContainerMemory(uid, name string) signals.Measured[signals.Bytes] {
 	if m := p.known[uid]; m != nil {
 		for i := range m.usage.Containers {
@@ -257,8 +250,7 @@ func (p *Pods) ContainerMemory(uid, name string) signals.Measured[signals.Bytes]
 	return signals.Measured[signals.Bytes]{}
 }
 
-// Err is the first failure of the last measurement other than a cgroup that
-// does not exist, or nil.
+// Err returns the first failure of the last measurement other than a missing cgroup, or nil.
 func (p *Pods) Err() error { return p.failed }
 
 func (p *Pods) fail(err error) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// processors is how many hardware threads are online: the kernel has counters for
-// each of them, also where this process may run on few (taskset, static CPUs).
-// Where it can not be told, it is those few.
+// processors returns the number of online hardware threads. The kernel has counters for each,
+// also if this process may run on a few only (taskset, static CPUs). If it is unknown, the
+// result is that smaller number.
 func processors() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {
@@ -18,7 +18,7 @@ func processors() int {
 	return max(countProcessors(string(text)), runtime.NumCPU())
 }
 
-// countProcessors counts a list such as "0-3,8,10-11"; 0 if it is none.
+// countProcessors counts a list such as "0-3,8,10-11"; 0 if it is malformed.
 func countProcessors(list string) (n int) {
 	for span := range strings.SplitSeq(strings.TrimSpace(list), ",") {
 		from, to, isSpan := strings.Cut(span, "-")

@@ -17,11 +17,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// BenchmarkSample compares what one measurement of 16 pods on a real containerd
-// costs through each provider: 48 cgroups. Through cgroup it is made on the
-// loop, through the others beside it. cpu-µs is what this process's threads
-// used, runtime-µs what containerd and its shims did, to 10 ms in all. Each
-// alone, as by -bench 'Sample/cri$', tells its resident memory.
+// BenchmarkSample compares the cost of one measurement of 16 pods (48 cgroups) on a real
+// containerd by provider. The cgroup provider runs on the loop, the others beside it. cpu-µs is
+// the CPU time of this process. runtime-µs is the CPU time of containerd and its shims, with a
+// resolution of 10 ms in all. A single one, as by -bench 'Sample/cri$', reports its resident
+// memory.
 func BenchmarkSample(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
 	defer cancel()
@@ -78,7 +78,7 @@ func sampled(b *testing.B, n *cluster.Node, sample func() (pods int, err error))
 	b.ReportMetric(residentMiB(b), "rss-MiB")
 }
 
-// processesBeside are those of the memory cgroup that a process is in.
+// processesBeside returns the processes in the memory cgroup of a process.
 func processesBeside(b *testing.B, pid int) []int {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -104,8 +104,7 @@ func processesBeside(b *testing.B, pid int) []int {
 	return pids
 }
 
-// cpuOf is what processes have used of CPUs, in all their threads; what has
-// ended meanwhile counts 0.
+// cpuOf returns the CPU time of all threads of processes; an ended process counts 0.
 func cpuOf(b *testing.B, pids ...int) (sum time.Duration) {
 	b.Helper()
 	if len(pids) == 1 && pids[0] == os.Getpid() {

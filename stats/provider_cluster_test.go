@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// loads are what the pods of the node hold: no two orders are the same.
+// loads are the pods of the node. Every signal gives a different order.
 var loads = []struct {
 	name      string
 	memory    int // MiB
@@ -28,7 +28,7 @@ const (
 	byProcesses = "c a e b f d"
 )
 
-// loadedNode is a real containerd that runs the loads.
+// loadedNode returns a real containerd that runs the loads.
 func loadedNode(ctx context.Context, t *testing.T) (*cluster.Node, []signals.Pod) {
 	t.Helper()
 	n := cluster.Make(t, cluster.Options{Components: cluster.Containerd}).Node
@@ -67,8 +67,8 @@ func checkOrders(t *testing.T, who string, candidates []signals.Candidate) {
 	}
 }
 
-// The same node gives the same ranking through each provider; and through the
-// runtime also when it no longer answers.
+// TestProvidersRankAlike checks that every provider gives the same ranking of a node, and the
+// CRI provider also after the runtime has stopped answering.
 func TestProvidersRankAlike(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -9,28 +9,28 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A sampler asks what pods use on a goroutine of its own, and measures pods by
-// the last answer. It never waits for it.
+// sampler queries the usage of pods on its own goroutine, and measures pods by the last answer.
+// It never waits for an answer.
 type sampler struct {
 	o Sampling
-	// ask tells what pods use, by UID, each with the time of the measurement.
-	// With an error, what is not nil is used all the same.
+	// ask returns the usage of pods by UID, each with its time of measurement. A result that is
+	// not nil is used even with an error.
 	ask    func(context.Context) (map[string]signals.Usage, error)
 	last   atomic.Pointer[sample]
-	asked  chan struct{} // one slot: a sample is wanted before its time
+	asked  chan struct{} // one slot: a sample is requested early
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	usages []signals.Usage // what the last measurement handed out
+	usages []signals.Usage // returned by the last measurement
 	spare  []signals.Candidate
 	failed error
 }
 
-// A sample is an answer. It is not changed after it was stored.
+// sample is one answer. It is not modified after it was stored.
 type sample struct {
 	usages map[string]signals.Usage
 	err    error
-	ended  time.Time // when the answer had come, or was given up
+	ended  time.Time // time of the answer or the failure
 }
 
 // startSampler takes the first sample at once, and further ones every period.
@@ -58,19 +58,19 @@ func (s *sampler) run(ctx context.Context) {
 		case <-tick.C:
 			s.sample(ctx)
 		case <-s.asked:
-			if !s.isFresh() { // by now
+			if !s.isFresh() { // may have changed since the request
 				s.sample(ctx)
 			}
 		}
 	}
 }
 
-// often is how soon after a sample the next one is taken at the most.
+// often is the minimum time between two requested samples.
 const often = time.Second
 
 func (s *sampler) isFresh() bool { return time.Since(s.last.Load().ended) < often }
 
-// sample asks once. Without an answer the one before stays, and ages.
+// sample queries once. Without an answer the previous one stays and ages.
 func (s *sampler) sample(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Period)
 	defer cancel()
@@ -84,13 +84,11 @@ func (s *sampler) sample(ctx context.Context) {
 	s.last.Store(&sample{usages, err, now})
 }
 
-// slack is by how much a measurement may seem to come from the future: clocks
-// have steps.
+// slack is the tolerated time of a measurement in the future: clocks have steps.
 const slack = time.Second
 
-// believe takes out what can not be right, or is too old, and turns times that
-// another program told into those of this program's clock, which does not jump.
-// The error is the first absurdity.
+// believe removes invalid and outdated values. It converts times of another program to those of
+// this program's clock, which does not jump. Returns an error with the first invalid value.
 func (s *sampler) believe(usages map[string]signals.Usage, now time.Time) (fault error) {
 	for uid, u := range usages {
 		age := now.Sub(u.Time)
@@ -120,7 +118,7 @@ func (s *sampler) believe(usages map[string]signals.Usage, now time.Time) (fault
 // maxPIDs is PID_MAX_LIMIT of include/linux/threads.h.
 const maxPIDs = 1 << 22
 
-// limit makes memory unknown that the machine does not have.
+// limit makes memory unknown if it exceeds that of the machine.
 func (s *sampler) limit(memory *signals.Measured[signals.Bytes]) error {
 	v := memory.Value
 	if v >= 0 && v <= absurd && (s.o.Capacity == 0 || v <= s.o.Capacity) {
@@ -130,7 +128,7 @@ func (s *sampler) limit(memory *signals.Measured[signals.Bytes]) error {
 	return fmt.Errorf("%d bytes of memory", v)
 }
 
-// Prepare asks for a sample that is not older than a second.
+// Prepare requests a sample that is not older than one second.
 func (s *sampler) Prepare(pods []signals.Pod) {
 	s.request()
 	if s.o.Otherwise != nil {
@@ -144,18 +142,18 @@ func (s *sampler) request() {
 	}
 	select {
 	case s.asked <- struct{}{}:
-	default: // asked for already
+	default: // requested already
 	}
 }
 
-// Measure tells what the last sample says of each pod, and asks for another
-// one. See [Provider].
+// Measure returns the usage of each pod in the last sample, and requests another one. See
+// [Provider].
 func (s *sampler) Measure(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return s.measure(pods, into, true)
 }
 
-// MeasureMemory is [sampler.Measure]: a sample has the processes anyway, but
-// those that miss are not asked for elsewhere.
+// MeasureMemory is [sampler.Measure], but does not measure missing processes otherwise. A
+// sample includes the processes anyway.
 func (s *sampler) MeasureMemory(pods []signals.Pod, into []signals.Candidate) []signals.Candidate {
 	return s.measure(pods, into, false)
 }
@@ -182,7 +180,7 @@ func (s *sampler) measure(pods []signals.Pod, into []signals.Candidate, processe
 	return into
 }
 
-// handOut copies a usage: what receivers do to it stays with them.
+// handOut copies a usage, so that changes by the receiver do not affect the sample.
 func handOut(to, from *signals.Usage) *signals.Usage {
 	containers := append(to.Containers[:0], from.Containers...)
 	*to = *from
@@ -194,7 +192,7 @@ func lacks(u *signals.Usage, processes bool) bool {
 	return u == nil || !u.Memory.Known || processes && !u.Processes.Known
 }
 
-// fill has pods measured otherwise that the sample does not tell of.
+// fill measures pods that the sample does not cover with the other provider.
 func (s *sampler) fill(pods []signals.Pod, candidates []signals.Candidate, processes bool) {
 	if processes {
 		s.spare = s.o.Otherwise.Measure(pods, s.spare[:0])
@@ -211,13 +209,13 @@ func (s *sampler) fill(pods []signals.Pod, candidates []signals.Candidate, proce
 	}
 }
 
-// Err is why the last sample is not whole, or nil.
+// Err returns why the last sample is incomplete, or nil.
 func (s *sampler) Err() error { return s.failed }
 
-// closeWait bounds the wait for whoever is being asked.
+// closeWait bounds the wait for a pending query.
 const closeWait = 5 * time.Second
 
-// Close ends the sampling.
+// Close stops the sampling.
 func (s *sampler) Close() {
 	s.cancel()
 	select {

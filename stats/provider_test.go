@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// A pretender is a runtime that says what a test has it say.
+// pretender is a runtime with answers set by a test.
 type pretender struct {
 	pods       func(context.Context) ([]cri.PodStats, error)
 	containers func(context.Context) ([]cri.ContainerStats, error)
@@ -35,7 +35,7 @@ func known(v int64) cri.Used { return cri.Used{Value: v, Known: true} }
 
 func memoryOf(v signals.Bytes) signals.Measured[signals.Bytes] { return signals.Of(v) }
 
-// usage of one pod as the provider measures it now.
+// usageOf returns the current usage of one pod by the provider.
 func usageOf(p Provider, uid string) *signals.Usage {
 	return p.Measure([]signals.Pod{{UID: uid}}, nil)[0].Usage
 }
@@ -48,7 +48,7 @@ func openCRI(t *testing.T, r Runtime, o Sampling) *CRI {
 	return c
 }
 
-// pass lets time pass, and what it brings happen.
+// pass advances the time and waits for its effects.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -100,8 +100,8 @@ func TestSamplesAge(t *testing.T) {
 	})
 }
 
-// Whoever measures, or is about to, gets a newer sample the next time; not more
-// than one a second.
+// TestSamplesOnRequest checks that a measurement or its preparation requests a newer sample, at
+// most one per second.
 func TestSamplesOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		samples := 0
@@ -187,8 +187,7 @@ func TestAbsurdSamplesAreUnknown(t *testing.T) {
 	})
 }
 
-// A runtime without stats of pods, or with a pod that spoils them, is asked for
-// those of containers.
+// TestStatsOfContainersSumUp checks that container stats replace missing or invalid pod stats.
 func TestStatsOfContainersSumUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -222,7 +221,7 @@ func TestStatsOfContainersSumUp(t *testing.T) {
 	})
 }
 
-// What is right in an answer that is not all right is used.
+// TestPartOfAnAnswer checks that the valid part of an answer is used.
 func TestPartOfAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -238,7 +237,7 @@ func TestPartOfAnAnswer(t *testing.T) {
 	})
 }
 
-// A standIn measures every pod but one.
+// standIn is a provider that measures every pod but one.
 type standIn struct {
 	calls []string
 	err   error

@@ -10,28 +10,29 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Stalls finds out who waits for memory, and who is at a limit of their own, by
-// what the kernel has counted in the pods' cgroups since it was asked before. It
-// keeps no file open. Where pressure is kept by cgroup it reads one file of a pod
-// that has not waited; else all, which takes three times as long as reading the
-// memory of the same pods from files that are kept open: 8 ms of CPU time for 110
-// pods of two containers each, 12 ms the first time. So nobody asks but after a
-// wake that waiting explains. It is not safe for concurrent use.
+// Stalls finds pods that wait for memory or are at one of their own limits. It compares the
+// kernel's counters in the pods' cgroups with those of the previous call, and holds no file
+// open.
+//
+// With pressure counters per cgroup it reads one file for a pod that has not waited. Otherwise
+// it reads all files, which takes three times as long as reading the same pods' memory from
+// open files. For 110 pods of two containers each this is 8 ms of CPU time, 12 ms the first
+// time. So call it only after a wakeup that a stall explains. It is not safe for concurrent
+// use.
 type Stalls struct {
 	counters counters
 	node     string
 	places   *cgroup.PodPlaces
-	before   map[string]*standing // by UID, and by path for what is no pod's
+	before   map[string]*standing // by UID, or by path for a part of the node
 	asked    time.Time
 }
 
-// OpenStalls prepares to find out who waits below the node's cgroup. There may
-// be no pod yet.
+// OpenStalls prepares to find stalls below the node's cgroup. Pods may not exist yet.
 func OpenStalls(h cgroup.Hierarchy, nodeCgroup string) *Stalls {
 	return OpenStallsAt(h, nodeCgroup, cgroup.NewPodPlaces(h, nodeCgroup))
 }
 
-// OpenStallsAt is [OpenStalls] where the pods' cgroup is searched in these places.
+// OpenStallsAt is [OpenStalls] with search paths for the pods' cgroup.
 func OpenStallsAt(h cgroup.Hierarchy, nodeCgroup string, places *cgroup.PodPlaces) *Stalls {
 	return &Stalls{
 		places:   places,
@@ -41,19 +42,17 @@ func OpenStallsAt(h cgroup.Hierarchy, nodeCgroup string, places *cgroup.PodPlace
 	}
 }
 
-// remembered is how long counters are something to compare with: what was long
-// ago explains no wake now.
+// remembered is the maximum age of counters for a comparison: older changes explain no current
+// wakeup.
 const remembered = time.Minute
 
-// Since returns who waited for memory, or met a limit of their own, since the
-// last call: those first who waited for the largest part of that time,
-// and after them, where waiting is not counted, those who met their limit most
-// often. Of a pod that is seen for the first time in a minute it is estimated: by
-// its average over the last 10 s, and by whether it is at a limit now.
+// Since returns the pods that waited for memory, or met one of their own limits, since the last
+// call. They are in descending order of their share of that time; where waiting is not counted,
+// they come last, in descending order of limit hits. A pod without counters from the last
+// minute is estimated by its average over the last 10 s and its current limits.
 //
-// The kubepods cgroup, and the node's, are among them if they met a limit of
-// their own, which is pressure of the node. A pod that can not be read is left
-// out. The stalls point into pods.
+// The kubepods cgroup and the node's are included if they met a limit of their own, which is
+// pressure of the node. Unreadable pods are omitted. The stalls point into pods.
 func (s *Stalls) Since(pods []signals.Pod, at time.Time) (found []signals.Stall) {
 	for _, c := range s.round(pods, at) {
 		if stall, ok := s.stallOf(c); ok {
@@ -86,7 +85,7 @@ func (s *Stalls) stallOf(c comparison) (stall signals.Stall, ok bool) {
 	return stall, stalled(&stall)
 }
 
-// A watched cgroup is a pod's, or a part of the node.
+// watched is a pod's cgroup, or a part of the node.
 type watched struct {
 	pod        *signals.Pod // nil for a part of the node
 	path       string
@@ -94,14 +93,13 @@ type watched struct {
 	containers []cgroup.Container
 }
 
-// A comparison is where a cgroup stood before, nil if that is not known, and
-// where it stands now.
+// comparison is the previous counters of a cgroup, nil if unknown, and the current ones.
 type comparison struct {
 	watched
 	before, now *standing
 }
 
-// A round reads where everybody stands.
+// round reads the counters of all cgroups.
 type round struct {
 	*counters
 	at           time.Time
@@ -109,7 +107,7 @@ type round struct {
 	all          []comparison
 }
 
-// round reads where everybody stands and returns who may have waited.
+// round reads the counters of all cgroups and returns those that may have waited.
 func (s *Stalls) round(pods []signals.Pod, at time.Time) []comparison {
 	if at.Sub(s.asked) > remembered {
 		s.before = nil
@@ -133,8 +131,8 @@ func (s *Stalls) round(pods []signals.Pod, at time.Time) []comparison {
 	return r.all
 }
 
-// visit reads where one stands, and finds its cgroup only if it must. Who can
-// not be read stands where it stood; who has no cgroup is forgotten.
+// visit reads the counters of one cgroup, and finds the cgroup only if necessary. An unreadable
+// cgroup keeps its previous counters; a missing one is dropped.
 func (r *round) visit(key string, find func() (watched, error)) {
 	before := r.before[key]
 	if r.calm(before) {
@@ -164,16 +162,15 @@ func (r *round) visit(key string, find func() (watched, error)) {
 	r.all = append(r.all, comparison{w, before, now})
 }
 
-// minShare of the time counts as waiting: what memory.pressure itself writes
-// as 0.00 % does not.
+// minShare is the smallest share of the time that counts as waiting. memory.pressure shows
+// smaller ones as 0.00 %.
 const minShare = 1e-4
 
 func stalled(s *signals.Stall) bool {
 	return s.AtMax > 0 || s.AtHigh > 0 || s.OOMKills > 0 || share(s) >= minShare
 }
 
-// share is the part of the time in which a task waited for memory, 0 if that is
-// not known.
+// share returns the share of the time in which a task waited for memory, 0 if it is unknown.
 func share(s *signals.Stall) float64 {
 	if !s.Waited.Known || s.Over <= 0 {
 		return 0

@@ -8,14 +8,14 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// counters reads what the kernel counts of cgroups that wait.
+// counters reads the kernel's counters of waiting cgroups.
 type counters struct {
 	h   cgroup.Hierarchy
 	buf *cgroup.Buffer
 }
 
-// standing reads where a cgroup and its containers' stand. Containers that went
-// meanwhile are left out.
+// standing reads the counters of a cgroup and its containers. Containers that vanish meanwhile
+// are omitted.
 func (c *counters) standing(w watched) (*standing, error) {
 	now := &standing{path: w.path, inode: w.inode, groups: make(map[string]tally, 1+len(w.containers))}
 	now.waited, now.recent = c.waited(w.path)
@@ -37,8 +37,8 @@ func (c *counters) standing(w watched) (*standing, error) {
 	return now, nil
 }
 
-// calm reports whether no task has waited for memory since: then none has met a
-// limit either, as the kernel counts what it does there as waiting.
+// calm reports whether no task has waited for memory since. Then no limit was met either,
+// because the kernel counts reclaim at a limit as waiting.
 func (c *counters) calm(since *standing) bool {
 	if since == nil || !since.waited.Known {
 		return false
@@ -47,8 +47,8 @@ func (c *counters) calm(since *standing) bool {
 	return waited == since.waited
 }
 
-// tally reads what is counted of a pod's cgroup, or of a part of the node, of
-// which the limits below it are no business.
+// tally reads the counters of a pod's cgroup or of a part of the node. For a part of the node
+// (alone) it excludes the limits below.
 func (c *counters) tally(path string, alone bool) (t tally, err error) {
 	if c.h.Version == cgroup.V1 {
 		return c.tallyV1(path)
@@ -70,8 +70,8 @@ func (c *counters) tally(path string, alone bool) (t tally, err error) {
 	return t, err
 }
 
-// ofContainer reads what is counted of a container. On version 2 the pod's
-// events contain its own.
+// ofContainer reads the counters of a container. On version 2 the pod's events include the
+// container's.
 func (c *counters) ofContainer(path string) (t tally, err error) {
 	if c.h.Version == cgroup.V1 {
 		return c.tallyV1(path)
@@ -80,7 +80,7 @@ func (c *counters) ofContainer(path string) (t tally, err error) {
 	return t, err
 }
 
-// tallyV1 reads the failures to charge of a cgroup that has a limit.
+// tallyV1 reads the charge failures of a cgroup that has a limit.
 func (c *counters) tallyV1(path string) (t tally, err error) {
 	limit, limited, err := c.limit(path, limitFiles[cgroup.V1].max)
 	if err == nil && limited {
@@ -100,10 +100,10 @@ func (c *counters) tallyV1(path string) (t tally, err error) {
 	return t, err
 }
 
-// failures reads how often the limit was met. With swap accounted, the limit of
-// memory and swap together is tried first, which runtimes set to the same
-// amount, and newer kernels (6.18, not 6.1) do not count its failures any more:
-// usage that is or was at the limit has to do then.
+// failures reads the number of limit hits. With swap accounting, the kernel checks the limit of
+// memory and swap together first. Runtimes set it to the same amount, and newer kernels (6.18,
+// not 6.1) no longer count its failures. In that case a current or past usage at the limit
+// counts instead.
 func (c *counters) failures(path string, limit uint64) (t tally, err error) {
 	failed, err := c.number(path, "memory.failcnt")
 	if err != nil {
@@ -125,8 +125,8 @@ func (c *counters) failures(path string, limit uint64) (t tally, err error) {
 	return tally{wasFull: true, isFull: reached(usage, limit) > 0}, err
 }
 
-// throttled is for how long the cgroup's own quota has held its tasks back; 0
-// where the cpu controller does not know the cgroup, which has no quota then.
+// throttled returns the time for which the cgroup's own quota has throttled its tasks. It is 0
+// if the cgroup is not in the cpu controller, because it has no quota then.
 func (c *counters) throttled(path string) (time.Duration, error) {
 	text, err := c.text("cpu", path, "cpu.stat")
 	if cgroup.IsGone(err) {
@@ -139,10 +139,9 @@ func (c *counters) throttled(path string) (time.Duration, error) {
 	return t.Time, err
 }
 
-// waited is for how long tasks of the cgroup have waited for memory, in all and
-// of the last 10 s. Version 1 keeps no such count; where a tree of version 2 is
-// mounted beside it (hybrid, as systemd has it) and holds the processes too, that
-// one does.
+// waited returns the time for which tasks of the cgroup have waited for memory, in total and
+// within the last 10 s. Version 1 has no such counter. A version 2 tree mounted beside it
+// (hybrid, as with systemd) has one if it contains the processes too.
 func (c *counters) waited(path string) (total signals.Measured[time.Duration], recent time.Duration) {
 	tree := "memory"
 	if c.h.Version == cgroup.V1 {
@@ -176,7 +175,7 @@ func (c *counters) number(path, file string) (uint64, error) {
 	return cgroup.ParseSingleValue(text)
 }
 
-// text reads a file of a cgroup, valid until the next one is read.
+// text reads a file of a cgroup. The result is valid until the next call.
 func (c *counters) text(controller, path, file string) ([]byte, error) {
 	f, err := cgroup.OpenFile(filepath.Join(c.h.Dir(controller, path), file))
 	if err != nil {

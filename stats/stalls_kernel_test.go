@@ -17,7 +17,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// onDisk is a directory whose files' pages can be reclaimed.
+// onDisk is a directory with reclaimable file pages.
 const onDisk = "/var/tmp"
 
 func openStalls(t testing.TB, box *sandbox.Node) *Stalls {
@@ -29,7 +29,7 @@ func openStalls(t testing.TB, box *sandbox.Node) *Stalls {
 	return OpenStalls(h, box.Path())
 }
 
-// until tries again until the condition holds.
+// until retries until the condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); {
@@ -47,8 +47,8 @@ func obey(t *testing.T, h *sandbox.Hog, command string) error {
 	return err
 }
 
-// A pod that thrashes at its own limit is named, and its neighbour is not: with
-// either naming, when it is seen for the first time and later.
+// TestAPodAtItsOwnLimitIsNamed checks that a pod thrashing at its own limit is reported and
+// another pod is not, with either cgroup driver, at the first call and later.
 func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 	for name, options := range map[string][]sandbox.Option{"cgroupfs": nil, "systemd": {sandbox.SystemdNames()}} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 			}
 			until(t, "the pod is at its limit", func() bool { u, err := own.Usage(); return err == nil && u >= 48*mib-mib/2 })
 			var first, later []signals.Stall
-			until(t, "the pod is named when it is seen for the first time", func() bool { // reclaim leaves room for a moment, for long where the hog waits for a processor
+			until(t, "the pod is named when it is seen for the first time", func() bool { // reclaim frees memory for a moment, longer if the hog waits for a processor
 				first = openStalls(t, box).Since(pods, noon)
 				return len(first) > 0
 			})
@@ -103,8 +103,8 @@ func TestAPodAtItsOwnLimitIsNamed(t *testing.T) {
 	}
 }
 
-// pressureKept reports whether the machine keeps pressure by cgroup, be it in
-// the tree beside version 1.
+// pressureKept reports whether the machine has pressure counters per cgroup, possibly in a tree
+// beside version 1.
 func pressureKept() bool {
 	for _, tree := range []string{"", "unified"} {
 		if found, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup", tree, "*", "memory.pressure")); len(found) > 0 {
@@ -114,8 +114,8 @@ func pressureKept() bool {
 	return false
 }
 
-// An OOM kill at a pod's own limit is the pod's; one at the node's limit is the
-// node's, and no pod is said to have met a limit of its own.
+// TestOOMKillsAreToldApart checks that an OOM kill at a pod's own limit counts for the pod. One
+// at the node's limit counts for the node, and no pod is reported at a limit of its own.
 func TestOOMKillsAreToldApart(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		t.Run(fmt.Sprintf("own=%t", own), func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestOOMKillsAreToldApart(t *testing.T) {
 	}
 }
 
-// What pods may use in all is a part of the node.
+// TestKubepodsAtItsLimitIsTheNodes checks that the limit of all pods counts for the node.
 func TestKubepodsAtItsLimitIsTheNodes(t *testing.T) {
 	box := sandboxNode(t)
 	pod := addPod(t, box, "x", sandbox.Burstable, "app")

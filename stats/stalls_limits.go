@@ -5,16 +5,16 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A nearness is how near a cgroup is to its limits: 1/64 counts as being there,
-// as the kernel charges in batches.
+// nearness is the distance of a cgroup to its limits. A distance of 1/64 counts as met, because
+// the kernel charges in batches.
 type nearness struct {
-	limit         signals.Bytes // memory.max, 0 if it has none
-	free          float64       // the part of it that is not used
-	atMax, atHigh uint64        // 1 if it is there
+	limit         signals.Bytes // memory.max, 0 for none
+	free          float64       // the unused share of it
+	atMax, atHigh uint64        // 1 if it is met
 }
 
-// nearest reads which limits the cgroup and its containers are at now; the
-// amount is that of the limit that has least left.
+// nearest reads which limits the cgroup and its containers meet now. The amount is that of the
+// limit with the smallest unused share.
 func (c *counters) nearest(w watched) (near nearness, err error) {
 	if near, err = c.near(w.path); err != nil {
 		return nearness{}, err
@@ -35,7 +35,7 @@ func (c *counters) nearest(w watched) (near nearness, err error) {
 	return near, nil
 }
 
-// limitFiles are the limits of a version, and what is held against them.
+// limitFiles are the limits of a version, and the usage compared with them.
 var limitFiles = map[cgroup.Version]struct{ usage, max, high string }{
 	cgroup.V1: {"memory.usage_in_bytes", "memory.limit_in_bytes", ""},
 	cgroup.V2: {"memory.current", "memory.max", "memory.high"},
@@ -64,7 +64,7 @@ func (c *counters) near(path string) (n nearness, err error) {
 	return n, err
 }
 
-// reached is 1 if the usage is within 1/64 of the limit.
+// reached returns 1 if the usage is within 1/64 of the limit.
 func reached(usage, limit uint64) uint64 {
 	if usage < limit-limit/64 {
 		return 0

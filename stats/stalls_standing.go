@@ -6,33 +6,31 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A standing is what the kernel has counted of a pod, or of a part of the node,
-// until a moment.
+// standing is the kernel's counters of a pod, or of a part of the node, at one time.
 type standing struct {
 	path   string
 	inode  uint64 // 0 for a part of the node
 	at     time.Time
-	waited signals.Measured[time.Duration] // in all; unknown where nobody counts it
-	recent time.Duration                   // of the last 10 s
-	groups map[string]tally                // by path: its cgroup and its containers'
+	waited signals.Measured[time.Duration] // in total; unknown without such a counter
+	recent time.Duration                   // within the last 10 s
+	groups map[string]tally                // by path: its cgroup and those of its containers
 }
 
-// A tally is what the kernel has counted of one cgroup.
+// tally is the kernel's counters of one cgroup.
 type tally struct {
 	atMax, atHigh uint64
-	oom           uint64 // how often a limit of its own left nothing but to kill
-	oomKills      uint64 // for whatever limit
+	oom           uint64 // OOMs at its own limit
+	oomKills      uint64 // kills at any limit
 	throttled     time.Duration
-	// Where the kernel does not count how often the limit was met: whether usage
-	// is at it now, and whether it ever was.
+	// isFull and wasFull report whether usage is at the limit now, and whether it ever was.
+	// They are set where the kernel does not count limit hits.
 	isFull, wasFull bool
 }
 
-// recently is the time that a pressure file's shortest average is over.
+// recently is the period of the shortest average in a pressure file.
 const recently = 10 * time.Second
 
-// since is what has happened since before; without one, what the averages say
-// of the last 10 s.
+// since returns the changes since before; without it, the averages of the last 10 s.
 func (now *standing) since(before *standing) signals.Stall {
 	if before == nil {
 		s := signals.Stall{Over: recently}
@@ -49,16 +47,15 @@ func (now *standing) since(before *standing) signals.Stall {
 	return s
 }
 
-// count adds up what the cgroup and its containers have met. A container that
-// was not there before began at 0.
+// count adds up the limit hits of the cgroup and its containers. A new container began at 0.
 //
-// An OOM killer's victims count as the pod's own only if a limit of its own was
-// short: the node's kills there, too. A quota explains waiting only if it held
-// the tasks back for at least as long as they waited: nearly every pod that has
-// one is held back now and then.
+// Kills by the OOM killer count as the pod's own only if one of its own limits was exhausted,
+// because a kill for the node is counted there too. A quota explains waiting only if it
+// throttled the tasks for at least as long as they waited, because nearly every quota throttles
+// now and then.
 func (now *standing) count(before *standing, s *signals.Stall) {
 	var oom, kills uint64
-	var isFull, wasFull bool // at a limit now, or for the first time meanwhile; ever
+	var isFull, wasFull bool // at a limit now or for the first time since before; ever
 	for path, g := range now.groups {
 		b := before.groups[path]
 		s.AtMax += grown(b.atMax, g.atMax)
@@ -80,8 +77,8 @@ func (now *standing) count(before *standing, s *signals.Stall) {
 	}
 }
 
-// grown is by how much a counter has grown; one that went backwards belongs to a
-// cgroup that was made anew, and began at 0.
+// grown returns the increase of a counter. A decrease means that the cgroup was recreated and
+// the counter began at 0.
 func grown(before, now uint64) uint64 {
 	if now < before {
 		return now

@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// waiting is a standing of a pod of one container.
+// waiting returns the counters of a pod with one container.
 func waiting(at time.Duration, waited signals.Measured[time.Duration], pod, app tally) *standing {
 	return &standing{at: noon.Add(at), waited: waited, groups: map[string]tally{"pod": pod, "pod/app": app}}
 }
@@ -23,7 +23,7 @@ var uncounted signals.Measured[time.Duration]
 
 func after(d time.Duration) signals.Measured[time.Duration] { return signals.Of(d) }
 
-// attributions are what may happen to a pod, and whose stall it is.
+// attributions are events of a pod and the resulting stall.
 var attributions = map[string]struct {
 	before, now *standing
 	want        signals.Stall
@@ -91,7 +91,7 @@ var attributions = map[string]struct {
 		signals.Stall{Over: 10 * s}, false, false},
 }
 
-// What is a pod's own, and what is the node's.
+// TestWhoseStallItIs checks the attribution of stalls to a pod or the node.
 func TestWhoseStallItIs(t *testing.T) {
 	for name, c := range attributions {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestWhoseStallItIs(t *testing.T) {
 	}
 }
 
-// paper is a tree of plain files in place of the kernel's, of version 2.
+// paper is a version 2 tree of plain files in place of the kernel's.
 type paper struct {
 	t    *testing.T
 	root string
@@ -183,8 +183,8 @@ func TestTheLongestFirst(t *testing.T) {
 	}
 }
 
-// A pod that can not be read is left out, and compared to where it stood once it
-// can be.
+// TestUnreadableIsNobodysStall checks that an unreadable pod is omitted, and later compared
+// with its last counters.
 func TestUnreadableIsNobodysStall(t *testing.T) {
 	for file, broken := range map[string]string{"memory.events": "max 5\n", "cpu.stat": "nr_throttled 1\n", "memory.max": "much\n"} {
 		t.Run(file, func(t *testing.T) {
@@ -207,7 +207,8 @@ func TestUnreadableIsNobodysStall(t *testing.T) {
 	}
 }
 
-// Pressure that can not be read is unknown, and the events are told all the same.
+// TestStallsWithoutPressure checks that unreadable pressure is unknown, and events are reported
+// all the same.
 func TestStallsWithoutPressure(t *testing.T) {
 	p, s, pods := newPaper(t, "a", "b")
 	if err := os.Remove(filepath.Join(p.root, "kubepods/poda/memory.pressure")); err != nil {
@@ -222,7 +223,8 @@ func TestStallsWithoutPressure(t *testing.T) {
 	}
 }
 
-// Kubepods is named at a limit of its own, not for its pods' limits or waits.
+// TestTheNodesOwnPart checks that kubepods is reported for a limit of its own, and not for
+// limits or waits of its pods.
 func TestTheNodesOwnPart(t *testing.T) {
 	p, s, _ := newPaper(t)
 	s.Since(nil, noon)
@@ -239,7 +241,8 @@ func TestTheNodesOwnPart(t *testing.T) {
 	}
 }
 
-// What was long ago is not told: it explains no wake now.
+// TestCountersOfLongAgoAreForgotten checks that old changes are not reported, because they
+// explain no current wakeup.
 func TestCountersOfLongAgoAreForgotten(t *testing.T) {
 	p, s, pods := newPaper(t, "a")
 	s.Since(pods, noon)

@@ -9,25 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of a walk through the cgroups that a container makes below its own.
+// Bounds of a walk through the cgroups that a container creates below its own.
 const (
-	// maxBelowDepth is how far below a walk goes. Each level holds a descriptor open.
+	// maxBelowDepth is the maximum depth of a walk. Each level holds a descriptor open.
 	maxBelowDepth = 32
-	// maxDirs is how many cgroups are visited for one [Bound], 15 µs each.
+	// maxDirs is the maximum number of cgroups visited per [Bound], 15 µs each.
 	maxDirs = 256
-	// walkTime is how long these visits may take.
+	// walkTime is the maximum duration of these visits.
 	walkTime = 4 * time.Millisecond
-	// clockEvery is after how many visits the clock is read.
+	// clockEvery is the number of visits between two reads of the clock.
 	clockEvery = 32
-	// listBytes is how much of a directory is listed at a time.
+	// listBytes is the size of the buffer for one listing call.
 	listBytes = 2 << 10
 )
 
 // ErrBound reports that more cgroups exist than are visited.
 var ErrBound = errors.New("it has more cgroups, or deeper ones, than are visited")
 
-// A Bound limits the walks that count the processes of one pod: a container may make
-// cgroups of its own, any number of them and any depth. The zero value is unused.
+// Bound limits the walks that count the processes of one pod, because a container may create
+// any number of cgroups at any depth. The zero value is unused.
 type Bound struct {
 	visited int
 	until   time.Time // zero before the first visit
@@ -45,10 +45,10 @@ func (b *Bound) visit() error {
 	return nil
 }
 
-// CountProcsBelow counts the processes in all cgroups below this one, as containers
-// that make cgroups of their own have them. Cgroups that vanish meanwhile had no
-// process. With any error but that of a removed cgroup the count is a lower bound:
-// [ErrBound], or the first failure to open, list or read one.
+// CountProcsBelow counts the processes in all cgroups below this one, as created by containers.
+// Cgroups that vanish meanwhile count as empty. Returns [ErrBound], or the first failure to
+// open, list or read a cgroup. With any error but that of a removed cgroup the count is a lower
+// bound.
 func (d *Dir) CountProcsBelow(buf *Buffer, bound *Bound) (int, error) {
 	n, err := countBelow(d.fd, buf, bound, 0)
 	if err != nil && !errors.Is(err, ErrBound) {
@@ -57,7 +57,7 @@ func (d *Dir) CountProcsBelow(buf *Buffer, bound *Bound) (int, error) {
 	return n, err
 }
 
-// countBelow opens each cgroup in its parent, however long its path is.
+// countBelow opens each cgroup relative to its parent, so that any path length works.
 func countBelow(dir int, buf *Buffer, bound *Bound, depth int) (total int, first error) {
 	if _, err := unix.Seek(dir, 0, unix.SEEK_SET); err != nil {
 		return 0, err
@@ -102,7 +102,7 @@ func countChild(parent int, name []byte, buf *Buffer, bound *Bound, depth int) (
 	}
 	var st unix.Stat_t
 	switch err := unix.Fstat(dir, &st); {
-	case err == nil && st.Nlink == 2: // "." and its name: none is below
+	case err == nil && st.Nlink == 2: // "." and its name: no children
 		return direct, nil
 	case depth == maxBelowDepth:
 		return direct, ErrBound
@@ -111,8 +111,8 @@ func countChild(parent int, name []byte, buf *Buffer, bound *Bound, depth int) (
 	return direct + nested, err
 }
 
-// Tasks reads the number of tasks (threads, not processes) in this cgroup and all
-// below it from the pids controller. Returns an error where that does not count them.
+// Tasks reads the number of tasks (threads, not processes) in this cgroup and all below it from
+// the pids controller. Returns an error if that controller does not count them.
 func (d *Dir) Tasks(buf *Buffer) (int, error) {
 	f, err := OpenFile(d.tasks())
 	if err != nil {
@@ -130,5 +130,5 @@ func (d *Dir) Tasks(buf *Buffer) (int, error) {
 	return int(min(n, maxTasks)), nil
 }
 
-// maxTasks is more than any kernel has: PID_MAX_LIMIT is 4 Mi.
+// maxTasks exceeds the number of tasks of any kernel: PID_MAX_LIMIT is 4 Mi.
 const maxTasks = 1 << 30

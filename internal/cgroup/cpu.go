@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Throttling is how a cgroup's own CPU quota has held its tasks back since it
-// was made; quotas above and below it are not counted.
+// Throttling is the throttling of a cgroup's tasks by its own CPU quota since its creation.
+// Quotas of ancestors and descendants are not counted.
 type Throttling struct {
-	Periods uint64        // in which the quota was used up
-	Time    time.Duration // summed over CPUs, so that it may pass faster than time does
+	Periods uint64        // with an exhausted quota
+	Time    time.Duration // sum over CPUs, so it may exceed the elapsed time
 }
 
-// throttlingKeys name the time of cpu.stat, and its unit.
+// throttlingKeys are the key of the time in cpu.stat, and its unit.
 var throttlingKeys = map[Version]struct {
 	time string
 	unit time.Duration
@@ -21,9 +21,9 @@ var throttlingKeys = map[Version]struct {
 	V2: {"throttled_usec", time.Microsecond},
 }
 
-// ParseThrottling reads cpu.stat. enabled is false where the cpu controller is
-// not enabled for the cgroup, hence no quota: version 2 writes the file all the
-// same, without these lines.
+// ParseThrottling parses cpu.stat. enabled is false if the cpu controller is not enabled for
+// the cgroup, hence no quota: version 2 writes the file without these lines then. Returns an
+// error if a line is malformed, or one is missing; on version 2 all may be missing.
 func ParseThrottling(text []byte, v Version) (t Throttling, enabled bool, err error) {
 	var held uint64
 	key := throttlingKeys[v]

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Dir is a cgroup's directory in one controller's tree, kept open so that its
-// identity can be asked for and its processes be counted without walking the
-// path again. It goes on meaning the same cgroup when another takes its path.
+// Dir is the open directory of a cgroup in one controller's tree. It gives access to the
+// identity and the processes of the cgroup without resolving the path again. It refers to the
+// same cgroup even after another one has taken its path.
 type Dir struct {
 	path  string
 	fd    int
@@ -22,8 +22,9 @@ type Dir struct {
 	at string // the cgroup's path relative to each controller's mount
 }
 
-// OpenDir opens the directory of the cgroup at path in a controller's tree. It
-// follows no symbolic link in the last place.
+// OpenDir opens the directory of the cgroup at path in a controller's tree. It does not follow
+// a symbolic link in the last element. Returns a [*ReadError] if the directory can not be
+// opened.
 func OpenDir(h Hierarchy, controller, path string) (*Dir, error) {
 	d := &Dir{path: h.Dir(controller, path), h: h, at: path}
 	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -40,7 +41,7 @@ func OpenDir(h Hierarchy, controller, path string) (*Dir, error) {
 	return d, nil
 }
 
-// Close closes the directory, for good.
+// Close closes the directory permanently.
 func (d *Dir) Close() {
 	if d.fd >= 0 {
 		_ = unix.Close(d.fd)
@@ -48,11 +49,11 @@ func (d *Dir) Close() {
 	}
 }
 
-// Inode tells this cgroup from one that was made later under the same path.
+// Inode distinguishes this cgroup from a later one at the same path.
 func (d *Dir) Inode() uint64 { return d.inode }
 
-// Children is the number of cgroups right below this one, 0.5 µs; ok is false
-// on a filesystem that does not count directories, and for a closed directory.
+// Children returns the number of direct child cgroups, in 0.5 µs. ok is false on a filesystem
+// that does not count directories, and for a closed directory.
 func (d *Dir) Children() (n int, ok bool) {
 	st, err := d.stat()
 	if err != nil || st.Nlink < 2 {
@@ -69,10 +70,10 @@ func (d *Dir) stat() (unix.Stat_t, error) {
 	return st, nil
 }
 
-// CountProcs counts the processes in this cgroup, those in cgroups below it not
-// included. A threaded cgroup of version 2 has none: they are its domain's. It
-// opens cgroup.procs anew, about 6 µs: version 1 answers a kept descriptor from a
-// list up to a second old, and reading it again keeps the old list alive.
+// CountProcs counts the processes in this cgroup, without those in cgroups below it. A threaded
+// cgroup of version 2 has none, because they belong to its domain. It opens cgroup.procs anew,
+// about 6 µs: version 1 answers an open descriptor from a list up to a second old, and
+// rereading it prolongs the old list. Returns a [*ReadError] if the file can not be read.
 func (d *Dir) CountProcs(buf *Buffer) (int, error) {
 	n, errno := countProcs(d.fd, buf)
 	if errno != 0 {
@@ -104,18 +105,18 @@ func countProcs(dir int, buf *Buffer) (int, unix.Errno) {
 	}
 }
 
-// someLines is a read, in bytes, below which the file has ended: the kernel
-// fills a page before it returns less than all.
+// someLines is the size of a read, in bytes, below which the file has ended. The kernel fills a
+// page before it returns less than everything.
 const someLines = 2048
 
-// tasks is the path of what counts the tasks of the cgroup.
+// tasks returns the path of the cgroup's task counter.
 func (d *Dir) tasks() string { return filepath.Join(d.h.Dir("pids", d.at), "pids.current") }
 
 var procsFile = []byte("cgroup.procs\x00")
 
-// openat opens a file in a directory, its name ending in a zero byte. The
-// usual wrapper copies the name for every call; counting the processes of a few
-// hundred containers while memory runs out should not allocate.
+// openat opens a file in a directory; the name ends in a zero byte. The usual wrapper copies
+// the name on every call, but counting the processes of a few hundred containers under memory
+// pressure should not allocate.
 func openat(dir int, name []byte, flags int) (fd int, errno unix.Errno) {
 	for {
 		r, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir),
@@ -126,8 +127,9 @@ func openat(dir int, name []byte, flags int) (fd int, errno unix.Errno) {
 	}
 }
 
-// Procs appends the ids of the processes in the cgroup at path, those in
-// cgroups below it not included, to into. See [ParseProcs] for 0.
+// Procs appends the ids of the processes in the cgroup at path to into, without those in
+// cgroups below it. See [ParseProcs] for 0. Returns an error if the list is unreadable or
+// malformed.
 func Procs(h Hierarchy, controller, path string, into []int) ([]int, error) {
 	name := filepath.Join(h.Dir(controller, path), "cgroup.procs")
 	text, err := os.ReadFile(name)

@@ -13,9 +13,9 @@ const (
 	typeDir      = 4 // DT_DIR
 )
 
-// NextDirectory takes one entry off the front of what getdents64 returned. The
-// name, which ends with a zero byte, is nil if the entry is no directory below;
-// rest is empty at the end, and where the entries make no sense.
+// NextDirectory splits one entry off the result of getdents64. The name, terminated by a zero
+// byte, is nil if the entry is no subdirectory. rest is empty at the end and after a malformed
+// entry.
 func NextDirectory(entries []byte) (name, rest []byte) {
 	if len(entries) < direntName+2 {
 		return nil, nil

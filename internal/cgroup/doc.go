@@ -1,25 +1,23 @@
-// Package cgroup speaks the language of the kernel's cgroup files, version 1
-// and version 2: where a controller's directory lies, what its files say, and
-// which directories of a kubepods tree are pods. It knows no signal, no
-// threshold and nothing of Kubernetes' API.
+// Package cgroup implements the format of the kernel's cgroup files, version 1 and version 2.
+// It knows the paths of controllers' directories, the content of their files, and the pods of a
+// kubepods tree. It does not depend on signals, thresholds or the Kubernetes API.
 //
 // Duties and invariants:
 //
-//   - Parsers are pure functions over bytes, apart from the readers. Lines they
-//     do not know are skipped; a line they know that is malformed, or one they
-//     need that is missing, is an error naming it. Nothing missing reads as 0.
-//   - Readers keep their files open and read them with pread(2) into a buffer
-//     made beforehand: a read allocates nothing. A cgroup that was removed and
-//     made again under its path is opened again by the next read.
-//   - A reader that fails returns a [*ReadError] saying what was attempted on
-//     what file and what to do; the same failure again is the same value, so
-//     that failing every few milliseconds costs no garbage either.
-//   - A path is relative to each controller's mount, as in /proc/PID/cgroup, and
-//     can not lead out of it.
-//   - [ParsePodPath] is what a killer trusts: it never takes kubepods, a QoS
-//     directory or an ancestor of either for a pod.
+//   - Parsers are pure functions over bytes, separate from the readers. Unknown lines are skipped. A
+//     malformed known line, or a missing required one, is an error that names it. A missing value
+//     never reads as 0.
+//   - Readers keep their files open and read them with pread(2) into a preallocated buffer: a read
+//     allocates nothing. A cgroup that was removed and recreated at its path is opened again by the
+//     next read.
+//   - A failing reader returns a [*ReadError] with the operation, the file and a remedy. A repeated
+//     failure returns the same value, so failing every few milliseconds causes no garbage either.
+//   - A path is relative to each controller's mount, as in /proc/PID/cgroup, and can not lead out of
+//     it.
+//   - [ParsePodPath] is the safeguard before a kill: it never accepts kubepods, a QoS directory or
+//     an ancestor of either as a pod.
 //
-// Readers are not safe for concurrent use; the agent has one goroutine that
-// observes. The rules come from the kernel's Documentation/admin-guide:
-// cgroup-v1/memory.rst, cgroup-v1/pids.rst and cgroup-v2.rst.
+// Readers are not safe for concurrent use; the agent observes on one goroutine. The rules
+// follow the kernel's Documentation/admin-guide: cgroup-v1/memory.rst, cgroup-v1/pids.rst and
+// cgroup-v2.rst.
 package cgroup

@@ -1,19 +1,18 @@
 package cgroup
 
-// MemoryEvents is what has happened to a version 2 cgroup since it was made, as
-// memory.events counts it for the cgroup and all below, memory.events.local
-// (Linux 5.2) for the cgroup alone.
+// MemoryEvents are the event counters of a version 2 cgroup since its creation. memory.events
+// counts for the cgroup and all below, memory.events.local (Linux 5.2) for the cgroup alone.
 type MemoryEvents struct {
-	High uint64 // usage was above memory.high: tasks were slowed down and made to reclaim
-	Max  uint64 // usage was about to go above memory.max
+	High uint64 // usage exceeded memory.high: tasks were throttled and made to reclaim
+	Max  uint64 // usage was about to exceed memory.max
 	OOM  uint64 // usage was at memory.max, and an allocation about to fail
-	// OOMKill is how many processes an OOM killer ended: that of the cgroup, of one
-	// above it, or of the machine.
+	// OOMKill is the number of processes killed by an OOM killer: that of the cgroup, of an
+	// ancestor, or of the machine.
 	OOMKill uint64
 }
 
-// ParseMemoryEvents reads memory.events or memory.events.local. All four lines
-// are required: kernels write them since 4.13.
+// ParseMemoryEvents parses memory.events or memory.events.local. Returns an error if a line is
+// malformed or one of the four is missing; kernels have written them since 4.13.
 func ParseMemoryEvents(text []byte) (MemoryEvents, error) {
 	var e MemoryEvents
 	wanted := [...]keyed{{"high", &e.High, false}, {"max", &e.Max, false}, {"oom", &e.OOM, false}, {"oom_kill", &e.OOMKill, false}}
@@ -27,9 +26,10 @@ func ParseMemoryEvents(text []byte) (MemoryEvents, error) {
 	return e, nil
 }
 
-// ParseOOMKills reads from memory.oom_control of version 1 how many processes of
-// the cgroup, those below it not included, an OOM killer ended: that of the
-// cgroup, of one above it, or of the machine. Kernels write it since 4.13.
+// ParseOOMKills parses the number of OOM kills in memory.oom_control of version 1. It counts
+// the processes of the cgroup, without those below it, killed for the cgroup, an ancestor or
+// the machine. Returns an error if the line is malformed or missing; kernels have written it
+// since 4.13.
 func ParseOOMKills(text []byte) (uint64, error) {
 	var kills uint64
 	wanted := [...]keyed{{"oom_kill", &kills, false}}
@@ -43,8 +43,8 @@ func ParseOOMKills(text []byte) (uint64, error) {
 	return kills, nil
 }
 
-// ParsePopulated reads from cgroup.events of version 2 whether there is a
-// process in the cgroup or below it.
+// ParsePopulated parses in cgroup.events of version 2 whether the cgroup or one below it
+// contains a process. Returns an error if the line is malformed or missing.
 func ParsePopulated(text []byte) (bool, error) {
 	var populated uint64
 	wanted := [...]keyed{{"populated", &populated, false}}

@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Buffer holds the text of a file while it is parsed. Readers may share one
-// as long as they are read one after the other.
+// Buffer holds the text of a file during parsing. Readers may share one if they read
+// sequentially.
 type Buffer struct{ bytes []byte }
 
-// NewBuffer makes a buffer with room for any file this package reads by itself
-// (memory.stat has 1-2 KiB); it grows, allocating, if a file should be larger.
+// NewBuffer returns a buffer with space for any file of this package (memory.stat has 1-2 KiB).
+// For a larger file it grows by an allocation.
 func NewBuffer() *Buffer { return &Buffer{make([]byte, 8<<10)} }
 
-// A File is a small text file of the kernel that stays open between reads.
-// Reading it costs one pread(2), a quarter of opening it each time.
+// File is a small text file of the kernel that stays open between reads. Reading it costs one
+// pread(2), a quarter of the cost of opening it each time.
 type File struct {
 	path  string
-	dir   *Dir // if set, the file is opened in it, whatever is at its path now
+	dir   *Dir // if set, the file is opened in it, independent of the current path
 	fd    int  // -1 while closed
 	fault *ReadError
 }
 
-// OpenFile opens the file at path for reading.
+// OpenFile opens the file at path for reading. Returns a [*ReadError] if it can not be opened.
 func OpenFile(path string) (*File, error) {
 	f := &File{path: path, fd: -1}
 	if errno := f.open(); errno != 0 {
@@ -35,10 +35,10 @@ func OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// Path is the file's path.
+// Path returns the file's path.
 func (f *File) Path() string { return f.path }
 
-// Close closes the file. A read afterwards opens it again.
+// Close closes the file. A later read opens it again.
 func (f *File) Close() {
 	if f.fd >= 0 {
 		_ = unix.Close(f.fd)
@@ -46,9 +46,9 @@ func (f *File) Close() {
 	}
 }
 
-// Read returns the file's whole text, valid until the buffer is used again. A
-// file whose cgroup was removed (ENODEV) is opened once more, as another cgroup
-// may have taken its place; the error is a [*ReadError].
+// Read returns the file's whole text, valid until the next use of the buffer. If the cgroup was
+// removed (ENODEV), the file is opened once more, because another cgroup may have taken its
+// path. Returns a [*ReadError] if the file can not be read.
 func (f *File) Read(buf *Buffer) ([]byte, error) {
 	fresh := f.fd < 0
 	if fresh {
@@ -84,9 +84,9 @@ func (f *File) open() unix.Errno {
 	}
 }
 
-// pread reads the file from its start: the kernel writes the text anew for
-// every read at offset 0. A text that fills the buffer may be cut off, so it is
-// read again with more room.
+// pread reads the file from its start, because the kernel generates the text for every read at
+// offset 0. A text that fills the buffer may be truncated, so it is read again with a larger
+// one.
 func (f *File) pread(buf *Buffer) ([]byte, unix.Errno) {
 	for {
 		n, errno := pread(f.fd, buf.bytes)
@@ -104,12 +104,13 @@ func (f *File) pread(buf *Buffer) ([]byte, unix.Errno) {
 	}
 }
 
-// pread is pread(2) at offset 0, raw: Go's scheduler is not told of it. Being
-// told, it wakes its monitor, which costs more than the read. The kernel writes
-// these texts within microseconds and waits for no device. memory.stat may first
-// add up the counters of all CPUs, milliseconds at worst, for which a garbage
-// collection then waits; but it is in every look, and read as an ordinary call it
-// wakes the monitor as often as if all were.
+// pread calls pread(2) at offset 0, raw, without Go's scheduler. A regular call wakes the
+// scheduler's monitor thread, which costs more than the read. The kernel generates these texts
+// within microseconds and waits for no device.
+//
+// memory.stat may first add up the counters of all CPUs, milliseconds at worst, and delays a
+// garbage collection by that time. But every check reads it, and as a regular call it would
+// wake the monitor as often as if all calls were regular.
 func pread(fd int, b []byte) (n int, errno unix.Errno) {
 	count, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
@@ -119,11 +120,10 @@ func pread(fd int, b []byte) (n int, errno unix.Errno) {
 	return int(count), 0
 }
 
-// maxText bounds what is read of one file, in bytes.
+// maxText is the maximum size of a file, in bytes.
 const maxText = 4 << 20
 
-// failed returns the error of a failed operation: the same value as before if
-// it is the same failure.
+// failed returns the error of a failed operation. A repeated failure returns the same value.
 func (f *File) failed(op string, errno unix.Errno) error {
 	if f.fault == nil || f.fault.Op != op || f.fault.Errno != errno {
 		f.fault = &ReadError{op, f.path, errno}
@@ -131,8 +131,8 @@ func (f *File) failed(op string, errno unix.Errno) error {
 	return f.fault
 }
 
-// A ReadError is a kernel file that could not be opened or read. It unwraps to
-// the error number, so errors.Is(err, fs.ErrNotExist) works.
+// ReadError is a failure to open or read a kernel file. It unwraps to the error number, so
+// errors.Is(err, fs.ErrNotExist) works.
 type ReadError struct {
 	Op    string // "open" or "read"
 	Path  string
@@ -160,7 +160,7 @@ var remedies = map[unix.Errno]string{
 	unix.ENFILE: "raise the machine's limit of open files (fs.file-max)",
 }
 
-// errnoOf is the error number inside err; what has none counts as EIO.
+// errnoOf returns the error number in err, or EIO without one.
 func errnoOf(err error) unix.Errno {
 	var errno unix.Errno
 	if errors.As(err, &errno) {
@@ -169,7 +169,7 @@ func errnoOf(err error) unix.Errno {
 	return unix.EIO
 }
 
-// malformed says which file a parser refused, and why.
+// malformed returns an error with the file that a parser refused, and the cause.
 func malformed(f *File, err error) error {
 	return fmt.Errorf("parse %s: %w: this kernel writes another format than the documented one", f.path, err)
 }

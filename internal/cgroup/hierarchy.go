@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Version of the kernel's cgroup interface.
+// Version is a version of the kernel's cgroup interface.
 type Version uint8
 
-// The versions. A hybrid machine, where a version 2 tree without controllers is
-// mounted beside the others, accounts memory in version 1 and counts as that.
+// The versions. A hybrid machine, with a version 2 tree without controllers beside the others,
+// accounts memory in version 1 and counts as such.
 const (
 	V1 Version = 1 // one tree per controller
 	V2 Version = 2 // one tree for all controllers
@@ -20,23 +20,24 @@ const (
 
 func (v Version) String() string { return fmt.Sprintf("v%d", uint8(v)) }
 
-// A Hierarchy is where the cgroup trees are mounted: on version 1 Root holds
-// one mount per controller, on version 2 Root is the mount.
+// Hierarchy is the location of the cgroup trees. On version 1 Root contains one mount per
+// controller; on version 2 Root is the mount.
 type Hierarchy struct {
 	Version Version
 	Root    string
 }
 
-// mountedAt is where every distribution mounts cgroups.
+// mountedAt is the mountpoint of cgroups on every distribution.
 const mountedAt = "/sys/fs/cgroup"
 
-// At is a hierarchy of a known version at root, without a look at what is
-// there: for trees of plain files.
+// At returns a hierarchy of a known version at root without checking root, for trees of plain
+// files.
 func At(v Version, root string) Hierarchy { return Hierarchy{v, root} }
 
-// Detect finds out which version accounts memory below root: /sys/fs/cgroup,
-// or /host/sys/fs/cgroup where a container sees the host's. Trees of plain
-// files are not detected, see [At].
+// Detect detects which version accounts memory below root: /sys/fs/cgroup, or
+// /host/sys/fs/cgroup for the host's in a container. It does not detect trees of plain files,
+// see [At]. Returns an error if root is neither a version 2 mount nor contains the version 1
+// memory controller.
 func Detect(root string) (Hierarchy, error) {
 	root = filepath.Clean(root)
 	magic, err := filesystem(root)
@@ -58,8 +59,8 @@ func Detect(root string) (Hierarchy, error) {
 	return h, nil
 }
 
-// filesystem is the magic number of the filesystem at path. For the usual place
-// containerd's library answers the question of version 2, once per process.
+// filesystem returns the magic number of the filesystem at path. For the default path
+// containerd's library detects version 2, once per process.
 func filesystem(path string) (int64, error) {
 	if path == mountedAt && cgroups.Mode() == cgroups.Unified {
 		return unix.CGROUP2_SUPER_MAGIC, nil
@@ -71,9 +72,9 @@ func filesystem(path string) (int64, error) {
 	return int64(st.Type), nil
 }
 
-// Dir is the directory of a cgroup in the tree of a controller ("memory",
-// "pids", "freezer"). The path is relative to the controller's mount; dots in
-// it can not lead out of the mount.
+// Dir returns the directory of a cgroup in the tree of a controller ("memory", "pids",
+// "freezer"). The path is relative to the controller's mount; dots in it can not lead out of
+// the mount.
 func (h Hierarchy) Dir(controller, path string) string {
 	if h.Version == V2 {
 		controller = ""
@@ -81,5 +82,5 @@ func (h Hierarchy) Dir(controller, path string) string {
 	return filepath.Join(h.Root, controller, clean(path))
 }
 
-// clean makes a cgroup path absolute within its mount.
+// clean returns a cgroup path as an absolute path within its mount.
 func clean(path string) string { return filepath.Join("/", path) }

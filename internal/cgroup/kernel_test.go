@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writer turns this binary into a process that writes a file (its size in MiB, a
-// colon, its name), which stays when the process has ended.
+// writer makes this binary write a file (its size in MiB, a colon, its name) that remains after
+// the process has ended.
 const writer = "PLIMSOLL_CGROUP_WRITER"
 
 func write(size, name string) {
@@ -71,7 +71,7 @@ func realNode(t testing.TB) real {
 	return real{h, n, p}
 }
 
-// run starts a hog in the pod and has it do what the commands say.
+// run starts a hog in the pod and sends it the commands.
 func (r real) run(t testing.TB, commands ...string) *sandbox.Hog {
 	t.Helper()
 	return r.node.Run(t, r.pod, "main", commands...)
@@ -87,7 +87,7 @@ func must[V any](v V, err error) func(testing.TB) V {
 	}
 }
 
-// cache writes a file whose pages stay charged to the pod, in MiB.
+// cache writes a file of size MiB with pages that stay charged to the pod.
 func (r real) cache(t *testing.T, size int) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -124,8 +124,8 @@ func library(t testing.TB, v Version, path string) func() reading {
 	}
 }
 
-// Our readings are those of containerd's library: the same cgroup, read before
-// and after it, must be the same.
+// TestReadingsEqualTheLibrarys compares readings with those of containerd's library: the same
+// cgroup, read before and after it, must give equal values.
 func TestReadingsEqualTheLibrarys(t *testing.T) {
 	r := realNode(t)
 	r.run(t, "fill 64MiB", "threads 5")
@@ -143,7 +143,7 @@ func TestReadingsEqualTheLibrarys(t *testing.T) {
 		defer memory.Close()
 		pids := must(OpenPIDs(r.h, path))(t)
 		defer pids.Close()
-		// Counters of a cgroup with others below it may stand still for 2 s.
+		// Counters of a cgroup with descendants may stand still for 2 s.
 		for late := time.Now().Add(5 * time.Second); must(memory.Read())(t).InactiveFile < 4*mib && time.Now().Before(late); {
 			r.cache(t, 1)
 		}
@@ -153,7 +153,7 @@ func TestReadingsEqualTheLibrarys(t *testing.T) {
 			return reading{m.Usage, m.InactiveFile, p.Current}
 		}
 		agreed := false
-		for try := 0; try < 100 && !agreed; try++ { // the kernel moves charges between CPUs now and then
+		for try := 0; try < 100 && !agreed; try++ { // the kernel occasionally moves charges between CPUs
 			before, library, after := ours(), theirs(), ours()
 			agreed = before == library && library == after
 			if before == after && !agreed {
@@ -214,8 +214,8 @@ func TestReadsAllocateNothing(t *testing.T) {
 	}
 }
 
-// makeGroup makes an empty cgroup below the pod, memory controller only, and
-// returns its path and how to remove it.
+// makeGroup creates an empty cgroup below the pod, in the memory controller only. It returns
+// the path and functions to recreate and remove it.
 func (r real) makeGroup(t *testing.T, name string) (path string, remake, remove func()) {
 	t.Helper()
 	path = filepath.Join(r.pod.Path(), name)
@@ -279,7 +279,8 @@ func TestDirStaysWithItsCgroup(t *testing.T) {
 	}
 }
 
-// Version 1 would answer a kept descriptor of cgroup.procs from an old list.
+// TestCountProcsIsFresh covers version 1, which answers an open descriptor of cgroup.procs from
+// an old list.
 func TestCountProcsIsFresh(t *testing.T) {
 	r := realNode(t)
 	d := must(OpenDir(r.h, "memory", filepath.Join(r.pod.Path(), "main")))(t)
@@ -301,8 +302,9 @@ func TestCountProcsIsFresh(t *testing.T) {
 	}
 }
 
-// Virtual machines with processors of their own have threaded cgroups, which list
-// nobody: not knowing how many processes there are would rank them last.
+// TestTheProcessesOfAThreadedCgroupAreItsDomains covers threaded cgroups, as used by virtual
+// machines with dedicated processors, which list no process. An unknown number of processes
+// would rank such pods last.
 func TestTheProcessesOfAThreadedCgroupAreItsDomains(t *testing.T) {
 	r := realNode(t)
 	h := r.h
@@ -326,7 +328,7 @@ func TestTheProcessesOfAThreadedCgroupAreItsDomains(t *testing.T) {
 	}
 }
 
-// The kernel hands a long list out in pieces.
+// TestCountManyProcsOfTheKernel covers a long list, which the kernel returns in pieces.
 func TestCountManyProcsOfTheKernel(t *testing.T) {
 	r := realNode(t)
 	r.run(t, "fork 750")

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// keyed is a line "key number" of a flat keyed file, as the kernel calls it.
+// keyed is a line "key number" of a flat keyed file, in the kernel's terms.
 type keyed struct {
 	key   string
 	value *uint64
 	seen  bool
 }
 
-// parseKeyed fills in the lines that are wanted and says how many of them there
-// were. It skips other lines and allocates nothing while it succeeds.
+// parseKeyed fills in the wanted lines and returns the number found. It skips other lines and
+// allocates nothing on success.
 func parseKeyed(text []byte, file string, wanted []keyed) (found int, err error) {
 	for len(text) > 0 {
 		var line []byte
@@ -35,7 +35,7 @@ func parseKeyed(text []byte, file string, wanted []keyed) (found int, err error)
 	return found, nil
 }
 
-// missing is the error for the first wanted line that was not there.
+// missing returns the error for the first wanted line that was not found, or nil.
 func missing(file string, wanted []keyed) error {
 	for i := range wanted {
 		if !wanted[i].seen {

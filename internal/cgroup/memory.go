@@ -6,37 +6,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryUsage is what a cgroup and all below it use, in bytes.
+// MemoryUsage is the memory usage of a cgroup and all below it, in bytes.
 type MemoryUsage struct {
-	// Usage is everything charged: anonymous memory, page cache, kernel memory.
-	// On the root of version 2, which keeps no such count, it is Anon + File,
-	// as the kubelet counts: slab, page tables, sockets and huge pages are
-	// missing from it there.
+	// Usage is all charged memory: anonymous memory, page cache, kernel memory. The root of
+	// version 2 has no such counter, so there it is Anon + File, as in the kubelet. It lacks
+	// slab, page tables, sockets and huge pages there.
 	Usage uint64
 	MemoryStat
 }
 
-// WorkingSet is the usage without the page cache that the kernel takes back
-// first, never below 0: what Kubernetes means by memory in use.
+// WorkingSet returns the usage without the page cache that the kernel reclaims first, never
+// below 0. It is Kubernetes' definition of memory in use.
 func (u MemoryUsage) WorkingSet() uint64 {
 	return u.Usage - min(u.Usage, u.InactiveFile)
 }
 
-// Unreclaimable is what the kernel can not take back without swap: anonymous memory
-// and files in memory (tmpfs). The latter outlive the processes that wrote them, until
+// Unreclaimable returns the memory that the kernel can not reclaim without swap: anonymous
+// memory and files in memory (tmpfs). Such files outlive the processes that wrote them, until
 // they are removed or unmounted. Kernel memory is not counted.
 func (u MemoryUsage) Unreclaimable() uint64 {
 	return u.Anon + u.File - min(u.File, u.ActiveFile+u.InactiveFile)
 }
 
-// memoryFiles names the files of the memory controller.
+// memoryFiles are the names of the memory controller's files.
 var memoryFiles = map[Version]struct{ usage, limit, hits string }{
 	V1: {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt"},
 	V2: {"memory.current", "memory.max", "memory.events"},
 }
 
-// A Memory reads the memory controller's files of one cgroup. It holds two
-// descriptors, one more each once the limit and its hits were asked for.
+// Memory reads the memory controller's files of one cgroup. It holds two descriptors, and one
+// more each after the first read of the limit and of its hits.
 type Memory struct {
 	version  Version
 	rootless bool // the root of version 2: no usage and no limit of its own
@@ -47,12 +46,13 @@ type Memory struct {
 	buf      *Buffer
 }
 
-// OpenMemory opens the memory controller's files of the cgroup at path.
+// OpenMemory opens the memory controller's files of the cgroup at path. Returns a [*ReadError]
+// if memory.stat or the usage can not be opened.
 func OpenMemory(h Hierarchy, path string) (*Memory, error) {
 	return OpenMemoryWith(h, path, NewBuffer())
 }
 
-// OpenMemoryWith is [OpenMemory] with a buffer that readers share.
+// OpenMemoryWith is [OpenMemory] with a shared buffer.
 func OpenMemoryWith(h Hierarchy, path string, buf *Buffer) (*Memory, error) {
 	m := newMemory(h.Version, h.Dir("memory", path)+"/", nil, buf)
 	if err := m.open(clean(path) == "/"); err != nil {
@@ -61,9 +61,9 @@ func OpenMemoryWith(h Hierarchy, path string, buf *Buffer) (*Memory, error) {
 	return m, nil
 }
 
-// OpenMemory opens the memory controller's files of the cgroup that the
-// directory is, of version v. Once that cgroup is removed they can not be read
-// any more, even if another has taken its path.
+// OpenMemory opens the memory controller's files of the directory's cgroup, of version v. After
+// the removal of that cgroup they are unreadable, even if another one has taken its path.
+// Returns a [*ReadError] if memory.stat or the usage can not be opened.
 func (d *Dir) OpenMemory(v Version, buf *Buffer) (*Memory, error) {
 	m := newMemory(v, d.path+"/", d, buf)
 	if err := m.open(false); err != nil {
@@ -97,7 +97,7 @@ func (m *Memory) open(atRoot bool) error {
 	return nil
 }
 
-// Close closes the files. A read afterwards opens them again.
+// Close closes the files. A later read opens them again.
 func (m *Memory) Close() {
 	m.usage.Close()
 	m.stat.Close()
@@ -105,8 +105,9 @@ func (m *Memory) Close() {
 	m.hits.Close()
 }
 
-// Read reads the usage and memory.stat, in this order: two preads, about 5 µs.
-// The two are not one instant; what was allocated in between is in neither.
+// Read reads the usage and memory.stat, in this order: two preads, about 5 µs. They are not
+// atomic: memory allocated in between is in neither. Returns an error if a file is unreadable
+// or malformed.
 func (m *Memory) Read() (MemoryUsage, error) {
 	var u MemoryUsage
 	var err error
@@ -128,13 +129,12 @@ func (m *Memory) Read() (MemoryUsage, error) {
 	return u, nil
 }
 
-// ErrNoUsage is what the root of version 2 answers when asked for its usage
-// alone.
+// ErrNoUsage reports that the root of version 2 has no separate usage.
 var ErrNoUsage = errors.New("the root of cgroup v2 has no memory.current: its usage is only in memory.stat")
 
-// Usage reads only the usage in bytes: one pread, under 1 µs, and no flush of
-// the counters of every CPU, which memory.stat costs. The working set can not
-// be above it.
+// Usage reads only the usage in bytes: one pread, under 1 µs, without the flush of every CPU's
+// counters that memory.stat costs. It is an upper bound of the working set. Returns
+// [ErrNoUsage] on the root of version 2, or an error if the file is unreadable or malformed.
 func (m *Memory) Usage() (uint64, error) {
 	if m.rootless {
 		return 0, ErrNoUsage
@@ -150,8 +150,8 @@ func (m *Memory) Usage() (uint64, error) {
 	return v, nil
 }
 
-// Limit reads the cgroup's own limit in bytes. limited is false where it has
-// none; one of its ancestors may have one.
+// Limit reads the cgroup's own limit in bytes. limited is false without one; an ancestor may
+// have one. Returns an error if the file is unreadable or malformed.
 func (m *Memory) Limit() (limit uint64, limited bool, err error) {
 	if m.rootless {
 		return 0, false, nil
@@ -159,8 +159,9 @@ func (m *Memory) Limit() (limit uint64, limited bool, err error) {
 	return m.limit.readLimit(m.buf)
 }
 
-// LimitHits is how often usage was about to go above the limit since the cgroup
-// was made; on version 2 that of a cgroup below it counts, too.
+// LimitHits returns how often usage was about to exceed the limit since the creation of the
+// cgroup. On version 2 hits of cgroups below it are included. Returns an error if the file is
+// unreadable or malformed.
 func (m *Memory) LimitHits() (uint64, error) {
 	text, err := m.hits.Read(m.buf)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// The directories of a kubepods tree, as the kubelet's two drivers name them:
+// The directories of a kubepods tree, as named by the kubelet's two drivers:
 //
 //	cgroupfs  kubepods/[burstable/|besteffort/]pod<UID>/<container>
 //	systemd   kubepods.slice/[kubepods-burstable.slice/]kubepods-burstable-pod<UID>.slice/<runtime>-<container>.scope
 //
-// A slice below another carries its parent's name as a prefix, so a node that
-// is itself a slice (kubelet.slice in kind) has kubelet-kubepods.slice. Dashes
-// separate there; those of a UID are written as underscores.
+// A nested slice has its parent's name as a prefix, so a node in a slice (kubelet.slice in
+// kind) has kubelet-kubepods.slice. Dashes separate the levels; the dashes of a UID become
+// underscores.
 const (
 	kubepods  = "kubepods"
 	podPrefix = "pod"
@@ -20,18 +20,17 @@ const (
 	scope     = ".scope"
 )
 
-// qosClasses are the directories between kubepods and pods; pods of class
-// Guaranteed lie in kubepods itself.
+// qosClasses are the directories between kubepods and pods. Pods of class Guaranteed are in
+// kubepods itself.
 var qosClasses = [...]string{"", "burstable", "besteffort"}
 
-// maxUID bounds a UID's length; Kubernetes' have 36 bytes, or 32 for static
+// maxUID is the maximum length of a UID in bytes. Those of Kubernetes have 36, or 32 for static
 // pods.
 const maxUID = 128
 
-// parsePodDir tells from the last element of a path whether it names a pod's
-// directory, and whose. It never accepts kubepods, a QoS directory or a
-// container's. Who acts on the answer uses [ParsePodPath], which looks at the
-// elements above too.
+// parsePodDir returns the UID in the last element of a path if it names a pod's directory. It
+// never accepts kubepods, a QoS directory or a container's. Before acting on a cgroup use
+// [ParsePodPath], which also checks the parent elements.
 func parsePodDir(base string) (uid string, ok bool) {
 	if name, isSlice := strings.CutSuffix(base, slice); isSlice {
 		parent, last, _ := lastCut(name, "-")
@@ -39,7 +38,7 @@ func parsePodDir(base string) (uid string, ok bool) {
 			return "", false
 		}
 		uid, ok = strings.CutPrefix(last, podPrefix)
-		if strings.Contains(uid, "-") { // underscores only: dashes would make further slices
+		if strings.Contains(uid, "-") { // underscores only: dashes would be further slices
 			return "", false
 		}
 		uid = strings.ReplaceAll(uid, "_", "-")
@@ -49,9 +48,9 @@ func parsePodDir(base string) (uid string, ok bool) {
 	return uid, ok && validUID(uid)
 }
 
-// ParsePodPath tells whether a path relative to a controller's mount is a pod's
-// directory: one that [parsePodDir] accepts, right in kubepods or right in a QoS
-// directory right in kubepods, all of the same naming.
+// ParsePodPath reports whether a path relative to a controller's mount is a pod's directory,
+// and returns the pod's UID. [parsePodDir] must accept the last element. Its parent must be
+// kubepods, or a QoS directory directly below kubepods, all named by the same driver.
 func ParsePodPath(p string) (uid string, ok bool) {
 	parent, base := path.Split(p)
 	if p != path.Clean(p) {
@@ -69,8 +68,9 @@ func ParsePodPath(p string) (uid string, ok bool) {
 	return uid, above == kubepods || isQOS(above) && aboveThat == kubepods
 }
 
-// PodAbove returns the UID and the directory of the pod that a cgroup is in; empty if it
-// is in none. The uppermost counts: a pod can make cgroups of any name below its own.
+// PodAbove returns the UID and the directory of the pod that contains a cgroup; empty if there
+// is none. The uppermost match counts, because a pod can create cgroups of any name below its
+// own.
 func PodAbove(place string) (uid, pod string) {
 	for place = clean(place); place != "/"; place = path.Dir(place) {
 		if id, is := ParsePodPath(place); is {
@@ -80,14 +80,14 @@ func PodAbove(place string) (uid, pod string) {
 	return uid, pod
 }
 
-// Within reports whether a cgroup is another one or below it.
+// Within reports whether below equals above or is a descendant of it.
 func Within(above, below string) bool {
 	above, below = clean(above), clean(below)
 	return above == "/" || below == above || strings.HasPrefix(below, above+"/")
 }
 
-// isKubepodsPlace reports whether a slice is kubepods', or a QoS class's right
-// below its kubepods.
+// isKubepodsPlace reports whether a slice is kubepods', or a QoS class's directly below its
+// kubepods.
 func isKubepodsPlace(above, aboveThat string) bool {
 	name := strings.TrimSuffix(above, slice)
 	mother, last, _ := lastCut(name, "-")
@@ -97,8 +97,8 @@ func isKubepodsPlace(above, aboveThat string) bool {
 	return aboveThat == mother+slice
 }
 
-// isKubepodsName reports whether a slice's name without its suffix is that of
-// kubepods or of one of its QoS classes, perhaps below other slices.
+// isKubepodsName reports whether a slice's name without its suffix is that of kubepods or of
+// one of its QoS classes, possibly below other slices.
 func isKubepodsName(name string) bool {
 	if rest, last, ok := lastCut(name, "-"); ok && isQOS(last) {
 		name = rest
@@ -109,8 +109,8 @@ func isKubepodsName(name string) bool {
 
 func isQOS(name string) bool { return name == qosClasses[1] || name == qosClasses[2] }
 
-// validUID reports whether a UID can be a part of a directory's name: letters,
-// digits and dashes, neither first nor last a dash.
+// validUID reports whether a UID can be a part of a directory's name: letters, digits and
+// dashes, without a leading or trailing dash.
 func validUID(uid string) bool {
 	if uid == "" || len(uid) > maxUID || uid[0] == '-' || uid[len(uid)-1] == '-' {
 		return false
@@ -124,7 +124,7 @@ func validUID(uid string) bool {
 	return true
 }
 
-// lastCut cuts s around the last separator; without one, after is all of s.
+// lastCut splits s at the last separator; without one, after is all of s.
 func lastCut(s, sep string) (before, after string, found bool) {
 	if i := strings.LastIndex(s, sep); i >= 0 {
 		return s[:i], s[i+len(sep):], true
@@ -135,8 +135,8 @@ func lastCut(s, sep string) (before, after string, found bool) {
 // runtimes are the prefixes of container scopes.
 var runtimes = [...]string{"cri-containerd-", "crio-", "docker-", "libpod-"}
 
-// ContainerName is a container directory's name without what the runtime puts
-// around it: the container's id, or what a program without a runtime named it.
+// ContainerName returns a container directory's name without the runtime's prefix and suffix.
+// It is the container's id, or its name if it was created without a runtime.
 func ContainerName(base string) string {
 	name, isScope := strings.CutSuffix(base, scope)
 	for _, prefix := range runtimes {

@@ -66,7 +66,7 @@ func TestParsePodPath(t *testing.T) {
 	}
 }
 
-// A pod can name cgroups below its own as it likes: they are in its pod.
+// TestPodAbove checks that cgroups of any name below a pod's belong to that pod.
 func TestPodAbove(t *testing.T) {
 	for place, want := range map[string][2]string{
 		"/kubepods/podab/77/kubepods/podcd/x": {"ab", "/kubepods/podab"},
@@ -99,7 +99,7 @@ func TestContainerName(t *testing.T) {
 		"cri-containerd-f3c1.scope": "f3c1",
 		"crio-9a7b.scope":           "9a7b",
 		"crio-9a7b":                 "9a7b",
-		"docker-registry":           "docker-registry", // a container's own name, not a runtime's scope
+		"docker-registry":           "docker-registry", // a container's own name, no runtime's scope
 		"docker-77.scope":           "77",
 	} {
 		if got := ContainerName(base); got != want {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// OwnMemoryLimit returns the smallest memory limit, in bytes, of the cgroup of this
-// process and of those above it, as far as they are mounted here. limited is false
-// if there is none. proc is where /proc is mounted. Returns an error if the cgroup
-// can not be found or a limit can not be read.
+// OwnMemoryLimit returns the smallest memory limit, in bytes, of this process's cgroup and its
+// ancestors, as far as they are mounted here. limited is false if there is none. proc is the
+// mountpoint of /proc. Returns an error if the cgroup can not be found or a limit can not be
+// read.
 func OwnMemoryLimit(proc string) (limit uint64, limited bool, err error) {
 	own, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
 	if err != nil {
@@ -47,10 +47,10 @@ func OwnMemoryLimit(proc string) (limit uint64, limited bool, err error) {
 	return limit, limited, nil
 }
 
-// A mount of cgroups: where it is, and the cgroup that is seen there.
+// mount is a mount of cgroups: its mountpoint, and the cgroup mounted there.
 type mount struct{ root, point string }
 
-// below returns the path of a cgroup relative to the mount, if it is seen there.
+// below returns the path of a cgroup relative to the mount, if the mount contains it.
 func (m mount) below(path string) (relative string, is bool) {
 	if m.root == "/" {
 		return path, true
@@ -59,8 +59,8 @@ func (m mount) below(path string) (relative string, is bool) {
 	return relative, is && (relative == "" || relative[0] == '/')
 }
 
-// memoryMounts returns the mounts in the text of /proc/PID/mountinfo that account
-// memory in a version. Lines of another form are skipped.
+// memoryMounts returns the mounts in the text of /proc/PID/mountinfo that account memory in a
+// version. Lines in another format are skipped.
 func memoryMounts(text []byte, v Version) (all []mount) {
 	for line := range bytes.Lines(text) {
 		place, kind, both := strings.Cut(string(bytes.TrimSuffix(line, newline)), " - ")
@@ -76,11 +76,10 @@ func memoryMounts(text []byte, v Version) (all []mount) {
 	return all
 }
 
-// unescape turns what mountinfo writes for special characters into them.
+// unescape replaces the escape sequences of mountinfo by their characters.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// lowestLimit returns the smallest limit of a cgroup and of those above it, up to
-// the mount.
+// lowestLimit returns the smallest limit of a cgroup and its ancestors, up to the mount.
 func lowestLimit(point, path string, v Version) (limit uint64, limited bool, err error) {
 	file := "memory.max"
 	if v == V1 {
@@ -88,7 +87,7 @@ func lowestLimit(point, path string, v Version) (limit uint64, limited bool, err
 	}
 	for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
 		text, err := os.ReadFile(filepath.Join(point, path, file))
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // the root of v2 has none
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // missing at the root of v2
 			return 0, false, err
 		}
 		if err == nil {

@@ -6,13 +6,12 @@ import (
 	"math"
 )
 
-// unlimited is where a number stops being a limit: version 1 writes "no limit"
-// as the largest signed number rounded down to a page, and no machine has this
-// much memory.
+// unlimited is the number above which a limit means none. Version 1 writes "no limit" as the
+// largest signed number rounded down to a page, and no machine has that much memory.
 const unlimited = 1 << 62
 
-// ParseSingleValue reads a file that holds one number, as
-// memory.usage_in_bytes, memory.current and pids.current do.
+// ParseSingleValue parses a file with one number, such as memory.usage_in_bytes, memory.current
+// and pids.current. Returns an error if the text is no number.
 func ParseSingleValue(text []byte) (uint64, error) {
 	v, ok := number(bytes.TrimSuffix(text, newline))
 	if !ok {
@@ -21,9 +20,9 @@ func ParseSingleValue(text []byte) (uint64, error) {
 	return v, nil
 }
 
-// ParseLimit reads a file that holds a limit, as memory.limit_in_bytes,
-// memory.max and pids.max do. limited is false where the file says that there
-// is none: "max", or a number above 2^62.
+// ParseLimit parses a file with a limit, such as memory.limit_in_bytes, memory.max and
+// pids.max. limited is false for "max" or a number above 2^62. Returns an error if the text is
+// neither a number nor "max".
 func ParseLimit(text []byte) (limit uint64, limited bool, err error) {
 	text = bytes.TrimSuffix(text, newline)
 	if string(text) == "max" {
@@ -39,27 +38,27 @@ func ParseLimit(text []byte) (limit uint64, limited bool, err error) {
 	return limit, true, nil
 }
 
-// MemoryStat is the part of memory.stat that eviction is decided by, in bytes,
-// for the cgroup and all below it.
+// MemoryStat is the part of memory.stat that eviction decisions use, in bytes, for the cgroup
+// and all below it.
 type MemoryStat struct {
 	Anon         uint64 // v1 total_rss, v2 anon: anonymous memory
 	File         uint64 // v1 total_cache, v2 file: page cache, tmpfs and shared memory included
-	ActiveFile   uint64 // page cache that was used more than once; the kubelet counts it as used
-	InactiveFile uint64 // page cache the kernel takes back first; the kubelet counts it as available
+	ActiveFile   uint64 // page cache used more than once; the kubelet counts it as used
+	InactiveFile uint64 // page cache reclaimed first; the kubelet counts it as available
 }
 
-// Plus is the sum of two.
+// Plus returns the sum of both.
 func (s MemoryStat) Plus(o MemoryStat) MemoryStat {
 	return MemoryStat{s.Anon + o.Anon, s.File + o.File, s.ActiveFile + o.ActiveFile, s.InactiveFile + o.InactiveFile}
 }
 
-// Minus is what is left of one without the other, nothing below 0.
+// Minus returns the difference, with each field at least 0.
 func (s MemoryStat) Minus(o MemoryStat) MemoryStat {
 	return MemoryStat{s.Anon - min(s.Anon, o.Anon), s.File - min(s.File, o.File),
 		s.ActiveFile - min(s.ActiveFile, o.ActiveFile), s.InactiveFile - min(s.InactiveFile, o.InactiveFile)}
 }
 
-// statKeys names the lines of memory.stat in the order of MemoryStat's fields.
+// statKeys are the keys of memory.stat in the order of MemoryStat's fields.
 var statKeys = map[Version][statFields]string{
 	V1: {"total_rss", "total_cache", "total_active_file", "total_inactive_file"},
 	V2: {"anon", "file", "active_file", "inactive_file"},
@@ -67,9 +66,9 @@ var statKeys = map[Version][statFields]string{
 
 const statFields = 4
 
-// ParseMemoryStat reads memory.stat. Version 1 writes most keys twice: only
-// those with "total_" include the cgroups below. All four lines are required: every
-// kernel that a supported Kubernetes runs on writes them.
+// ParseMemoryStat parses memory.stat. Version 1 writes most keys twice: only those with
+// "total_" include the cgroups below. Returns an error if a line is malformed or one of the
+// four is missing; every kernel under a supported Kubernetes writes them.
 func ParseMemoryStat(text []byte, v Version) (MemoryStat, error) {
 	var s MemoryStat
 	fields := [statFields]*uint64{&s.Anon, &s.File, &s.ActiveFile, &s.InactiveFile}
@@ -95,9 +94,8 @@ func ParseMemoryStat(text []byte, v Version) (MemoryStat, error) {
 	return s, nil
 }
 
-// statField is the index of the field that a line of memory.stat fills, -1 for
-// lines that are not needed. Comparing a switch of constants costs a fifth of
-// looking a key up.
+// statField returns the index of the field for a line of memory.stat, -1 for other lines. A
+// switch of constants costs a fifth of a map lookup.
 func statField(line []byte, v Version) int {
 	key, _, _ := bytes.Cut(line, space)
 	if v == V1 {
@@ -135,9 +133,9 @@ var (
 	totalPrefix = []byte("total_")
 )
 
-// ParseProcs appends the process ids of a cgroup.procs to into. Processes of a
-// PID namespace that the reader can not see are written as 0 and stay 0: who
-// sends signals must know that there are such.
+// ParseProcs appends the process ids of a cgroup.procs to into. Processes in a PID namespace
+// that is invisible to the reader are written as 0 and stay 0, because a sender of signals must
+// detect them. Returns an error if a line is no process id.
 func ParseProcs(text []byte, into []int) ([]int, error) {
 	for len(text) > 0 {
 		var line []byte
@@ -151,10 +149,10 @@ func ParseProcs(text []byte, into []int) ([]int, error) {
 	return into, nil
 }
 
-// ParseCgroupFile reads /proc/PID/cgroup: the path of the process in the tree
-// of every controller, and under "" that in the tree of version 2. A named
-// version 1 tree is listed under its name ("name=systemd"). A removed cgroup's
-// path ends in " (deleted)".
+// ParseCgroupFile parses /proc/PID/cgroup: the path of the process in the tree of every
+// controller, and under "" that in the tree of version 2. A named version 1 tree is listed
+// under its name ("name=systemd"). A removed cgroup's path ends in " (deleted)". Returns an
+// error if a line is malformed.
 func ParseCgroupFile(text []byte) (map[string]string, error) {
 	paths := map[string]string{}
 	for len(text) > 0 {
@@ -172,7 +170,7 @@ func ParseCgroupFile(text []byte) (map[string]string, error) {
 	return paths, nil
 }
 
-// number reads the digits of an unsigned decimal number and nothing else.
+// number parses an unsigned decimal number without any other character.
 func number(text []byte) (v uint64, ok bool) {
 	if len(text) == 0 {
 		return 0, false

@@ -82,7 +82,7 @@ func TestParseMemoryStatFaults(t *testing.T) {
 		text, says string
 	}{
 		{V1, "", `"total_rss"`},
-		{V1, v2Stat, `"total_rss"`}, // the local numbers of version 1 look like these
+		{V1, v2Stat, `"total_rss"`}, // the local numbers of version 1 have this form
 		{V2, v1Stat, `"anon"`},
 		{V1, strings.Replace(v1Stat, "total_inactive_file 326184960\n", "", 1), `"total_inactive_file"`},
 		{V1, strings.Replace(v1Stat, "326184960", "lots", 1), `"total_inactive_file lots"`},
@@ -93,7 +93,7 @@ func TestParseMemoryStatFaults(t *testing.T) {
 			t.Errorf("%s %q: %+v, error %v, want nothing and an error with %s", c.v, c.text, s, err, c.says)
 		}
 	}
-	// Unknown lines are skipped, whatever they look like.
+	// Unknown lines of any form are skipped.
 	if _, err := ParseMemoryStat([]byte("thp_swpout\nnumber none\n\n"+v2Stat), V2); err != nil {
 		t.Error(err)
 	}
@@ -190,7 +190,7 @@ func FuzzParseProcs(f *testing.F) {
 	})
 }
 
-// FuzzParseCgroupFile holds the parser to containerd's.
+// FuzzParseCgroupFile compares the parser with containerd's.
 func FuzzParseCgroupFile(f *testing.F) {
 	f.Add("9:name=systemd:/\n4:memory:/kubepods/pod:odd\n3:cpu,cpuacct:/x\n0::/unified\n")
 	f.Add("4:memory\n")

@@ -1,26 +1,26 @@
 package cgroup
 
-// PIDUsage is how many tasks (threads, not processes) a cgroup and all below it
-// have, and how many they may have.
+// PIDUsage is the number of tasks (threads, not processes) in a cgroup and all below it, and
+// its limit.
 type PIDUsage struct {
 	Current uint64
-	Max     uint64 // meaningless unless Limited
+	Max     uint64 // undefined unless Limited
 	Limited bool
 }
 
-// A PIDs reads the pids controller's files of one cgroup.
+// PIDs reads the pids controller's files of one cgroup.
 type PIDs struct {
 	current, max File
 	buf          *Buffer
 }
 
-// OpenPIDs opens the pids controller's files of the cgroup at path. The root
-// has none, on either version: the machine's numbers are in /proc.
+// OpenPIDs opens the pids controller's files of the cgroup at path. Returns a [*ReadError] if
+// they can not be opened, as on the root of either version: the machine's numbers are in /proc.
 func OpenPIDs(h Hierarchy, path string) (*PIDs, error) {
 	return OpenPIDsWith(h, path, NewBuffer())
 }
 
-// OpenPIDsWith is [OpenPIDs] with a buffer that readers share.
+// OpenPIDsWith is [OpenPIDs] with a shared buffer.
 func OpenPIDsWith(h Hierarchy, path string, buf *Buffer) (*PIDs, error) {
 	dir := h.Dir("pids", path) + "/"
 	p := &PIDs{
@@ -37,13 +37,14 @@ func OpenPIDsWith(h Hierarchy, path string, buf *Buffer) (*PIDs, error) {
 	return p, nil
 }
 
-// Close closes the files. A read afterwards opens them again.
+// Close closes the files. A later read opens them again.
 func (p *PIDs) Close() {
 	p.current.Close()
 	p.max.Close()
 }
 
-// Read reads the number of tasks and its limit: two preads, about 1 µs.
+// Read reads the number of tasks and its limit: two preads, about 1 µs. Returns an error if a
+// file is unreadable or malformed.
 func (p *PIDs) Read() (PIDUsage, error) {
 	text, err := p.current.Read(p.buf)
 	if err != nil {

@@ -12,34 +12,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PodPlaces are the directories that can be a node's kubepods: below the node's
-// cgroup and, where the kubelet has a cgroup root of its own within it, below that;
-// each by the names of both drivers. All methods may be called by any goroutine.
+// PodPlaces are the possible directories of a node's kubepods: below the node's cgroup, and
+// below the kubelet's cgroup root if that is within the node. Each has the names of both
+// drivers. All methods are safe for concurrent use.
 type PodPlaces struct {
 	h    Hierarchy
 	node string
 	now  atomic.Pointer[podPlaces]
 }
 
-// podPlaces are the places under one cgroup root of the kubelet's.
+// podPlaces are the directories for one cgroup root of the kubelet.
 type podPlaces struct {
 	kubelet string
-	trees   []PodTree    // the likelier ones first
-	paths   [][]byte     // of the trees in the memory controller, ending in a zero byte
-	chosen  atomic.Int32 // the tree that Open has returned last, -1 before
+	trees   []PodTree    // the likeliest first
+	paths   [][]byte     // of the trees in the memory controller, terminated by a zero byte
+	chosen  atomic.Int32 // the last result of Open, -1 before
 }
 
-// NewPodPlaces returns the places below a node's cgroup, for a kubelet without a
-// cgroup root of its own.
+// NewPodPlaces returns the places below a node's cgroup, for a kubelet without a separate
+// cgroup root.
 func NewPodPlaces(h Hierarchy, nodeCgroup string) *PodPlaces {
 	p := &PodPlaces{h: h, node: clean(nodeCgroup)}
 	p.Under("")
 	return p
 }
 
-// Under adds the places below a kubelet's cgroup root (its cgroupRoot, such as
-// /kubelet) and reports whether they differ from the ones before. A root outside of
-// the node's cgroup, like an empty one, adds none.
+// Under sets the kubelet's cgroup root (its cgroupRoot, such as /kubelet) and reports whether
+// it changed. The places below it are added to those below the node's cgroup. An empty root, or
+// one outside of the node's cgroup, adds none.
 func (p *PodPlaces) Under(cgroupRoot string) (changed bool) {
 	now, before := p.under(cgroupRoot), p.now.Load()
 	if before != nil && before.kubelet == now.kubelet {
@@ -49,8 +49,8 @@ func (p *PodPlaces) Under(cgroupRoot string) (changed bool) {
 	return true
 }
 
-// Trees are the places that Under searches for a kubelet's cgroup root, whether they
-// exist or not.
+// Trees returns the places that Under would search for a kubelet's cgroup root, existing or
+// not.
 func (p *PodPlaces) Trees(cgroupRoot string) []PodTree { return p.under(cgroupRoot).trees }
 
 func (p *PodPlaces) under(cgroupRoot string) *podPlaces {
@@ -82,9 +82,9 @@ func (p *podPlaces) add(h Hierarchy, root, name string) {
 	p.paths = append(p.paths, append([]byte(h.Dir("memory", root)), 0))
 }
 
-// systemdRoot is the path of kubepods below a kubelet's cgroup root with the
-// systemd driver: /a/b becomes /a.slice/a-b.slice/a-b-kubepods.slice, and dashes of
-// an element become underscores.
+// systemdRoot returns the path of kubepods below a kubelet's cgroup root with the systemd
+// driver. /a/b becomes /a.slice/a-b.slice/a-b-kubepods.slice, and dashes of an element become
+// underscores.
 func systemdRoot(cgroupRoot string) string {
 	place, name := "/", ""
 	for part := range strings.SplitSeq(strings.Trim(path.Join(cgroupRoot, kubepods), "/"), "/") {
@@ -97,7 +97,7 @@ func systemdRoot(cgroupRoot string) string {
 	return place
 }
 
-// Places are the paths of the directories, relative to each controller's mount.
+// Places returns the paths of the directories, relative to each controller's mount.
 func (p *PodPlaces) Places() (paths []string) {
 	for _, t := range p.now.Load().trees {
 		paths = append(paths, t.root)
@@ -105,8 +105,8 @@ func (p *PodPlaces) Places() (paths []string) {
 	return paths
 }
 
-// Root is the path of what [PodPlaces.Open] has returned last, empty before. It costs
-// an atomic load.
+// Root returns the path of the last result of [PodPlaces.Open], empty before. It costs an
+// atomic load.
 func (p *PodPlaces) Root() string {
 	now := p.now.Load()
 	if i := now.chosen.Load(); i >= 0 {
@@ -115,8 +115,8 @@ func (p *PodPlaces) Root() string {
 	return ""
 }
 
-// Found reports whether one of the directories exists: two system calls or four,
-// about 1 µs each, and no garbage. [PodPlaces.Open] returns which.
+// Found reports whether one of the directories exists: two system calls or four, about 1 µs
+// each, and no garbage. [PodPlaces.Open] returns which.
 func (p *PodPlaces) Found() bool {
 	for _, place := range p.now.Load().paths {
 		_, _, errno := unix.Syscall(unix.SYS_FACCESSAT, atCwd, uintptr(unsafe.Pointer(unsafe.SliceData(place))), unix.F_OK)
@@ -127,14 +127,13 @@ func (p *PodPlaces) Found() bool {
 	return false
 }
 
-const atCwd = ^uintptr(99) // AT_FDCWD, which is -100
+const atCwd = ^uintptr(99) // AT_FDCWD, -100
 
-// Open returns the node's kubepods. Of several directories, such as those that
-// another driver or another cgroup root has left behind, it is the one with
-// processes, else the one with pods, else one with systemd's names. So a choice
-// among empty directories is provisional: open it again when a pod is not found.
-// The error is fs.ErrNotExist if there is none, as before the first pod on some
-// nodes.
+// Open returns the node's kubepods. With several directories, such as leftovers of another
+// driver or another cgroup root, it chooses one with processes, else one with pods, else one
+// with systemd's names. A choice among empty directories is provisional, so open it again if a
+// pod is not found. Returns an error that wraps fs.ErrNotExist if there is none, as before the
+// first pod on some nodes.
 func (p *PodPlaces) Open() (PodTree, error) {
 	now := p.now.Load()
 	var there []int
@@ -162,8 +161,8 @@ func (p *PodPlaces) dirs(now *podPlaces) string {
 	return strings.Join(dirs, ", ")
 }
 
-// choose returns one of several trees that exist. The one before comes first, so
-// that a search that is repeated reads one directory.
+// choose selects one of several existing trees. It checks the last result first, so that a
+// repeated search reads one directory.
 func (p *podPlaces) choose(there []int) int {
 	if last := int(p.chosen.Load()); slices.Contains(there, last) && p.trees[last].Populated() {
 		return last
@@ -183,8 +182,8 @@ func (t PodTree) hasPods() bool {
 	return err == nil && len(pods) > 0
 }
 
-// Populated reports whether a process is in a pod of the tree. Version 2 counts
-// those for the whole tree; version 1 is searched until the first one.
+// Populated reports whether a pod of the tree contains a process. Version 2 counts processes
+// for the whole tree; version 1 is searched up to the first one.
 func (t PodTree) Populated() bool {
 	if t.h.Version == V2 {
 		if text, err := readSmall(t.h.Dir("memory", t.root) + "/cgroup.events"); err == nil {
@@ -195,11 +194,11 @@ func (t PodTree) Populated() bool {
 	return err == nil && slices.ContainsFunc(pods, func(p Pod) bool { return t.busy(p.Path, maxDepth) })
 }
 
-// maxDepth bounds how far below a pod's cgroup processes are looked for: a runtime
-// nests them one or two levels below the container's.
+// maxDepth is the maximum depth of the search for processes below a pod's cgroup. Runtimes nest
+// them one or two levels below the container's.
 const maxDepth = 5
 
-// busy reports whether a process is in a cgroup or below it.
+// busy reports whether a cgroup or one below it contains a process.
 func (t PodTree) busy(place string, depth int) bool {
 	if text, err := readSmall(t.h.Dir("memory", place) + "/cgroup.procs"); err == nil && text != "" {
 		return true

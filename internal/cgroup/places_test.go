@@ -13,7 +13,7 @@ const (
 	onePodRaw = "0b6d5b4e_9c1f_4c55_8a35_1f0e7f2a9d11"
 )
 
-// put writes a file of a cgroup, and makes its directory.
+// put writes a file of a cgroup and creates its directory.
 func put(t *testing.T, h Hierarchy, place, file, text string) {
 	t.Helper()
 	makeDirs(t, h, place)
@@ -31,7 +31,8 @@ func runs(t *testing.T, h Hierarchy, root, container string) {
 	}
 }
 
-// Where kubelets with a cgroup root of their own put pods, by driver.
+// TestPodPlaces_CgroupRootOfKubelet covers the pod directories of kubelets with a cgroup root,
+// by driver.
 func TestPodPlaces_CgroupRootOfKubelet(t *testing.T) {
 	for name, c := range map[string]struct{ node, kubelet, root, pod string }{
 		"kind, systemd":          {"/", "/kubelet", "/kubelet.slice/kubelet-kubepods.slice", "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + onePodRaw + ".slice"},
@@ -65,7 +66,8 @@ func TestPodPlaces_CgroupRootOfKubelet(t *testing.T) {
 	}
 }
 
-// What another driver or another cgroup root has left behind hides nothing.
+// TestPodPlaces_PrefersTreeWithProcesses checks that leftovers of another driver or another
+// cgroup root hide no tree.
 func TestPodPlaces_PrefersTreeWithProcesses(t *testing.T) {
 	const stale, inUse = "/kubepods/burstable/pod11111111-1111-1111-1111-111111111111", "/kubepods.slice/kubepods-pod" + onePodRaw + ".slice"
 	for _, v := range []Version{V1, V2} {

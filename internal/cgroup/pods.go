@@ -11,34 +11,33 @@ import (
 	"syscall"
 )
 
-// A Pod is a pod's cgroup.
+// Pod is a pod's cgroup.
 type Pod struct {
 	UID        string
-	Path       string // relative to each controller's mount, starting with a slash
+	Path       string // relative to each controller's mount, with a leading slash
 	Inode      uint64 // of its directory in the memory controller's tree
 	Containers []Container
 }
 
-// A Container is a cgroup right below a pod's.
+// Container is a direct child of a pod's cgroup.
 type Container struct {
-	Name string // the container's id without the runtime's decoration
+	Name string // the container's id without the runtime's prefix
 	Path string // relative to each controller's mount
 }
 
-// Watches reports whether the cgroup is not a container's but that of the process by
-// which CRI-O watches one (conmon, with conmon_cgroup = "pod"). It writes down how
-// the container ended; a container whose conmon is killed with it runs for ever, as
-// far as CRI-O knows.
+// Watches reports whether the cgroup is not a container's, but that of CRI-O's monitor process
+// (conmon, with conmon_cgroup = "pod"). conmon records the exit of the container. If conmon is
+// killed with its container, CRI-O reports the container as running forever.
 func (c Container) Watches() bool { return strings.HasPrefix(path.Base(c.Path), "crio-conmon-") }
 
-// A PodTree is the kubepods directory of a node.
+// PodTree is the kubepods directory of a node.
 type PodTree struct {
 	h    Hierarchy
 	root string // relative to each controller's mount
-	name string // the root's name without ".slice"; empty with cgroupfs naming
+	name string // the root's name without ".slice"; empty with the cgroupfs driver
 }
 
-// Root is the tree's path relative to each controller's mount.
+// Root returns the tree's path relative to each controller's mount.
 func (t PodTree) Root() string { return t.root }
 
 func (t PodTree) exists() bool {
@@ -46,7 +45,7 @@ func (t PodTree) exists() bool {
 	return err == nil && info.IsDir()
 }
 
-// classDir is the path of the directory that holds a QoS class's pods.
+// classDir returns the path of the directory of a QoS class's pods.
 func (t PodTree) classDir(class string) string {
 	switch {
 	case class == "":
@@ -57,8 +56,7 @@ func (t PodTree) classDir(class string) string {
 	return path.Join(t.root, t.name+"-"+class+slice)
 }
 
-// Classes are the paths of the directories that hold the QoS classes' pods, the
-// tree's own last.
+// Classes returns the paths of the QoS classes' directories, the tree's own last.
 func (t PodTree) Classes() []string {
 	var dirs []string
 	for _, class := range qosClasses {
@@ -69,7 +67,7 @@ func (t PodTree) Classes() []string {
 	return append(dirs, t.root)
 }
 
-// podDir is the path of a pod's directory.
+// podDir returns the path of a pod's directory.
 func (t PodTree) podDir(class, uid string) string {
 	if t.name == "" {
 		return path.Join(t.classDir(class), podPrefix+uid)
@@ -81,8 +79,8 @@ func (t PodTree) podDir(class, uid string) string {
 	return path.Join(t.classDir(class), name+"-"+podPrefix+strings.ReplaceAll(uid, "-", "_")+slice)
 }
 
-// Find looks for one pod where its directory must be if it has one: three
-// names, no listing of the tree. The error is fs.ErrNotExist if there is none.
+// Find returns a pod by the three possible paths of its directory, without listing the tree.
+// Returns an error that wraps fs.ErrNotExist if there is none.
 func (t PodTree) Find(uid string) (Pod, error) {
 	if !validUID(uid) {
 		return Pod{}, fmt.Errorf("find the cgroup of pod %q: a UID has letters, digits and dashes: %w", uid, fs.ErrNotExist)
@@ -96,8 +94,8 @@ func (t PodTree) Find(uid string) (Pod, error) {
 	return Pod{}, fmt.Errorf("find the cgroup of pod %s below %s: %w", uid, t.root, fs.ErrNotExist)
 }
 
-// Pods lists all pods of the tree, in no order. Pods that vanish while they are
-// listed are left out.
+// Pods returns all pods of the tree, unordered. Pods that vanish meanwhile are omitted. Returns
+// an error if a directory can not be listed.
 func (t PodTree) Pods() ([]Pod, error) {
 	var pods []Pod
 	for _, class := range qosClasses {
@@ -128,7 +126,7 @@ func (t PodTree) Pods() ([]Pod, error) {
 	return pods, nil
 }
 
-// pod describes the pod whose directory is at place.
+// pod returns the pod with its directory at place.
 func (t PodTree) pod(uid, place string) (Pod, error) {
 	info, err := os.Lstat(t.h.Dir("memory", place))
 	if err != nil {
@@ -149,7 +147,7 @@ func (t PodTree) pod(uid, place string) (Pod, error) {
 	return p, nil
 }
 
-// below lists the names of the cgroups right below one.
+// below returns the names of the direct child cgroups.
 func (t PodTree) below(dir string) ([]string, error) {
 	entries, err := os.ReadDir(t.h.Dir("memory", dir))
 	if err != nil {
@@ -164,8 +162,7 @@ func (t PodTree) below(dir string) ([]string, error) {
 	return names, nil
 }
 
-// IsGone reports whether err says that a cgroup does not exist, or was removed
-// while it was read.
+// IsGone reports whether err means that a cgroup does not exist, or was removed during a read.
 func IsGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

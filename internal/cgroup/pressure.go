@@ -7,20 +7,22 @@ import (
 	"time"
 )
 
-// Pressure is the "some" line of a pressure file (memory.pressure,
-// /proc/pressure/memory): the time in which at least one task waited.
+// Pressure is the "some" line of a pressure file (memory.pressure, /proc/pressure/memory): the
+// time in which at least one task waited.
 type Pressure struct {
-	// Avg10 is the share of the last 10 s, in hundredths of a percent. The kernel
-	// brings it up to date every 2 s.
+	// Avg10 is the share of the last 10 s, in hundredths of a percent. The kernel updates it
+	// every 2 s.
 	Avg10 uint64
-	// Total is all such time since the cgroup was made, as of this read.
+	// Total is the sum since the creation of the cgroup, as of this read.
 	Total time.Duration
 }
 
-// ParsePressure reads a pressure file:
+// ParsePressure parses a pressure file:
 //
 //	some avg10=0.00 avg60=0.12 avg300=0.05 total=2022017
 //	full avg10=0.00 avg60=0.03 avg300=0.01 total=722809
+//
+// Returns an error if the "some" line or one of its fields is missing or malformed.
 func ParsePressure(text []byte) (Pressure, error) {
 	for len(text) > 0 {
 		var line []byte
@@ -59,7 +61,7 @@ func parseSome(fields []byte) (p Pressure, err error) {
 	return p, nil
 }
 
-// hundredths reads a number with two decimals, such as 12.34.
+// hundredths parses a number with two decimals, such as 12.34.
 func hundredths(text []byte) (uint64, bool) {
 	whole, part, _ := bytes.Cut(text, point)
 	a, ok := number(whole)

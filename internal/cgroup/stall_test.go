@@ -89,9 +89,8 @@ func TestParsePressure(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, a parser neither panics nor returns a value with an
-// error, and what it accepts does not change when lines it does not know are
-// added.
+// FuzzParseStalls checks that for any content a parser neither panics nor returns a value with
+// an error. An accepted result does not change with additional unknown lines.
 func FuzzParseStalls(f *testing.F) {
 	for _, text := range []string{
 		"low 1\nhigh 22\nmax 333\noom 4\noom_kill 5\n", "nr_periods 9\nnr_throttled 3\nthrottled_time 1500\n",

@@ -18,7 +18,7 @@ import (
 
 const mib = 1 << 20
 
-// fixtures are trees of plain files below testdata, three pods each.
+// fixtures are trees of plain files in testdata, three pods each.
 var fixtures = map[string]Hierarchy{
 	"v1-cgroupfs": At(V1, "testdata/v1-cgroupfs"),
 	"v1-systemd":  At(V1, "testdata/v1-systemd"),
@@ -120,13 +120,13 @@ func TestPIDsOfFixtures(t *testing.T) {
 	}
 }
 
-// podsRoot is the path of the pods' cgroup below a node's.
+// podsRoot returns the path of the pods' cgroup below a node's.
 func podsRoot(h Hierarchy, node string) (string, error) {
 	tree, err := NewPodPlaces(h, node).Open()
 	return tree.Root(), err
 }
 
-// findPods lists the pods below a node's cgroup.
+// findPods returns the pods below a node's cgroup.
 func findPods(h Hierarchy, node string) ([]Pod, error) {
 	tree, err := NewPodPlaces(h, node).Open()
 	if err != nil {
@@ -191,7 +191,7 @@ func TestNoPodTree(t *testing.T) {
 	}
 }
 
-// makeDirs makes directories of a fixture in a place of its own.
+// makeDirs creates directories of a fixture.
 func makeDirs(t *testing.T, h Hierarchy, paths ...string) {
 	t.Helper()
 	for _, p := range paths {
@@ -211,7 +211,8 @@ func TestPodTreeOfANodeThatIsASlice(t *testing.T) {
 	}
 }
 
-// Both namings exist after a kubelet's driver was changed.
+// TestPodTreeTakesTheNamingInUse covers both namings, as after a change of the kubelet's
+// driver.
 func TestPodTreeTakesTheNamingInUse(t *testing.T) {
 	h := At(V1, t.TempDir())
 	makeDirs(t, h, "/kubepods/burstable", "/kubepods.slice/kubepods-podx.slice")
@@ -247,8 +248,8 @@ func TestProcsOfFixture(t *testing.T) {
 	}
 }
 
-// nest makes cgroups in each other, each opened in its parent, and puts a process into
-// the last one.
+// nest creates nested cgroups, each opened relative to its parent, and puts a process into the
+// last one.
 func nest(t *testing.T, at string, names ...string) {
 	t.Helper()
 	dir, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -277,8 +278,8 @@ func nest(t *testing.T, at string, names ...string) {
 	}
 }
 
-// Whatever cgroups a container makes, its processes are counted, or the count is
-// reported as a lower bound.
+// TestCountProcsBelow_HostileTrees checks that for any cgroups of a container its processes are
+// counted, or the count is reported as a lower bound.
 func TestCountProcsBelow_HostileTrees(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dirs, depth, length int
@@ -302,7 +303,7 @@ func TestCountProcsBelow_HostileTrees(t *testing.T) {
 			d := must(OpenDir(h, "memory", "/"))(t)
 			defer d.Close()
 			for range 2 { // from the start each time
-				bound := Bound{until: time.Now().Add(time.Hour)} // not of time here
+				bound := Bound{until: time.Now().Add(time.Hour)} // without a time limit
 				n, err := d.CountProcsBelow(NewBuffer(), &bound)
 				if n != tc.want || !errors.Is(err, tc.err) || bound.visited > maxDirs {
 					t.Errorf("%d processes, %v, %d cgroups visited, want %d, %v", n, err, bound.visited, tc.want, tc.err)
@@ -322,7 +323,8 @@ func TestBound_EndsInTime(t *testing.T) {
 	t.Errorf("%d cgroups were visited after the time", b.visited)
 }
 
-// A cgroup that can not be opened may hold processes: only one that is gone has none.
+// TestCountProcsBelow_CannotOpen checks that an unopenable cgroup may contain processes; only a
+// removed one contains none.
 func TestCountProcsBelow_CannotOpen(t *testing.T) {
 	h := At(V2, t.TempDir())
 	put(t, h, "/inner", "cgroup.procs", "4711\n")
@@ -344,7 +346,7 @@ func TestCountProcsBelow_CannotOpen(t *testing.T) {
 	}
 }
 
-// The pids controller counts what can not be visited.
+// TestTasks checks that the pids controller counts tasks in cgroups that can not be visited.
 func TestTasks(t *testing.T) {
 	for _, h := range []Hierarchy{At(V1, t.TempDir()), At(V2, t.TempDir())} {
 		put(t, h, "/pod", "cgroup.procs", "")
@@ -363,7 +365,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// However long the list is.
+// TestCountManyProcs covers lists of any length.
 func TestCountManyProcs(t *testing.T) {
 	h := At(V2, t.TempDir())
 	for _, want := range []int{0, 1, 340, 341, 342, 5000, 50000} {
@@ -385,7 +387,7 @@ func TestCountManyProcs(t *testing.T) {
 	}
 }
 
-// A file that is larger than the buffer is read whole.
+// TestFileGrowsTheBuffer checks that a file larger than the buffer is read completely.
 func TestFileGrowsTheBuffer(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "memory.stat")
 	text := strings.Repeat("unknown 1\n", 5000) + v2Stat
