@@ -74,13 +74,13 @@ func lastError(failed <-chan error) error {
 // may change in a second.
 const pollPeriod = 500 * time.Millisecond
 
-// An outcome is the state of a node with regard to the setting.
+// outcome is the state of a node with regard to the setting.
 type outcome struct {
 	node     string
 	followed bool
 	ignored  bool // its agent is dead, and the setting needs none
 	absent   bool // no agent has a lease for it
-	final    bool // it is not going to change soon
+	final    bool // no change is expected
 	reason   string
 }
 
