@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// maxBytes bounds the size of a file that is read: a state is a few kilobytes.
+// maxBytes bounds the size of a state file: a state is a few kilobytes.
 const maxBytes = 8 << 20
 
 // Suffixes of files beside the state file: the temporary one, and the preserved ones.

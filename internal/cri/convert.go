@@ -167,8 +167,8 @@ func event(m *runtimeapi.ContainerEventResponse) Event {
 	}
 }
 
-// wholeSeconds returns the seconds of a grace period, rounded up: no container gets less than was
-// promised.
+// wholeSeconds returns the seconds of a grace period, rounded up: no container gets less time than
+// requested.
 func wholeSeconds(d time.Duration) int64 {
 	return int64(math.Ceil(max(d, 0).Seconds()))
 }

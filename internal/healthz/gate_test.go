@@ -119,7 +119,7 @@ type attacker struct {
 }
 
 // round sends a byte on each connection if the attack is slow, and opens at most some that are
-// closed. A connection that is closed during its opening counts as opened.
+// closed. A connection closed during its opening counts as opened.
 func (a *attacker) round(ctx context.Context, most int) error {
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: a.source}}
 	for i, c := range a.held {

@@ -180,7 +180,7 @@ func (p *sharing) linesOf(s signals.Signal) (lines []Threshold) {
 	return lines
 }
 
-// capacityOf maps a resource of a Node to the signal whose percentages refer to it.
+// capacityOf maps a resource of a Node to the signal with percentages of it.
 var capacityOf = map[string]signals.Signal{
 	"memory":            signals.MemoryAvailable,
 	"ephemeral-storage": signals.NodefsAvailable,

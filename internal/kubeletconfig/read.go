@@ -113,7 +113,7 @@ func read(v strictyaml.Value) document {
 	return d
 }
 
-// kubeletFile is a configuration that is being read.
+// kubeletFile is the state of reading a configuration.
 type kubeletFile struct {
 	documents []document // a later one takes precedence
 	faults    *strictyaml.Faults

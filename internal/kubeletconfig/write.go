@@ -28,8 +28,7 @@ func (p pairsInOrder) get(s signals.Signal) (value string, there bool) {
 	return "", false
 }
 
-// page is a document that is being written. Values are quoted: a number in YAML may be a string for
-// the reader.
+// page builds a document. Values are quoted: a number in YAML may be a string for the reader.
 type page struct{ strings.Builder }
 
 func newPage(apiVersion, kind string, comments ...string) *page {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// readings is a gauge with one label whose series exist only while their value is known. A gauge of
+// readings is a gauge with one label. Its series exist only while their value is known. A gauge of
 // the library would show 0 instead, and NaN would invalidate every sum over nodes.
 type readings struct {
 	desc   *prometheus.Desc

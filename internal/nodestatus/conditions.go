@@ -88,7 +88,7 @@ type Conditions struct {
 	withdrawn       atomic.Bool
 }
 
-// NewConditions returns a writer that is not running yet.
+// NewConditions returns a writer; Run starts it.
 func NewConditions(p ConditionParts) *Conditions {
 	return &Conditions{
 		ConditionParts: p, ledger: newLedger(p.Transition),
@@ -196,7 +196,7 @@ func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 	return d.next, nil
 }
 
-// look returns a Node that is at least as new as the last own write to it.
+// look returns a Node at least as new as the last own write to it.
 func (c *Conditions) look(ctx context.Context) (*corev1.Node, error) {
 	if c.Node != nil && !c.doubt {
 		if n, ok := newer(c.Node(), c.answer); ok {

@@ -70,7 +70,7 @@ func (v *Vitals) annotations(look time.Time) map[string]string {
 	return all
 }
 
-// Digest returns a short text that is equal for equal thresholds in any order.
+// Digest returns a short text, equal for equal thresholds in any order.
 func Digest(lines []kubeletconfig.Threshold) string {
 	var texts []string
 	for _, l := range lines {
@@ -111,7 +111,7 @@ type Heartbeat struct {
 // counts are the numbers of renewals, failed attempts and delayed renewals of a lease.
 type counts struct{ renewed, failed, heldBack atomic.Int64 }
 
-// NewHeartbeat returns a heartbeat that is not running yet.
+// NewHeartbeat returns a heartbeat; Run starts it.
 func NewHeartbeat(p HeartbeatParts) *Heartbeat {
 	if p.Namespace == "" {
 		p.Namespace = HeartbeatNamespace

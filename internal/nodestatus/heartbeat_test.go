@@ -237,7 +237,7 @@ func TestWhatALeaseKeeps(t *testing.T) {
 func nodeLease(t *testing.T, n *corev1.Node, test func(a *api, dead *atomic.Bool, ended <-chan error)) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log, dead := newAPI(t, n), &logcapture.Book{}, &atomic.Bool{}
-		seen := n // an informer that is stale for ever
+		seen := n // a permanently stale informer
 		l := NewNodeLease(NodeLeaseParts{Client: a, NodeName: "n", Node: func() *corev1.Node { return seen }, Log: log.Logger(),
 			Alive: func(time.Time) error {
 				if dead.Load() {

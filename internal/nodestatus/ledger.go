@@ -194,7 +194,7 @@ func (l *ledger) holds(d *draft, now time.Time, p *corev1.NodeCondition) bool {
 }
 
 // period returns the refresh interval of a condition (rule 4). A hung agent does not renew True:
-// the renewals would confirm a pressure that is not measured.
+// the renewals would confirm a pressure without a measurement.
 func (w *wanted) period(c signals.Condition, want corev1.NodeCondition) time.Duration {
 	if want.Type == ownType(c) && want.Status == corev1.ConditionTrue && !w.hung {
 		return renewalPeriod

@@ -38,7 +38,7 @@ type NodeLease struct {
 	checked bool // the API server itself confirmed that there is no kubelet
 }
 
-// NewNodeLease returns a NodeLease that is not running yet.
+// NewNodeLease returns a NodeLease; Run starts it.
 func NewNodeLease(p NodeLeaseParts) *NodeLease { return &NodeLease{NodeLeaseParts: p} }
 
 // Counts returns the number of renewals, of failed attempts, and of renewals that were not

@@ -31,8 +31,7 @@ func (c *Conditions) Kick() {
 // Withdrawn reports whether all writes of the agent were removed from the Node.
 func (c *Conditions) Withdrawn() bool { return c.withdrawn.Load() }
 
-// withdraw removes all writes once: a condition that is no longer updated would stay as it was for
-// ever.
+// withdraw removes all writes once: a condition without updates would stay as it was for ever.
 func (c *Conditions) withdraw(ctx context.Context) error {
 	if c.withdrawn.Load() {
 		return nil

@@ -231,7 +231,7 @@ func (v Value) Duration(absent time.Duration) time.Duration {
 	return d
 }
 
-// Quantity reads a Kubernetes quantity that is not negative.
+// Quantity reads a non-negative Kubernetes quantity.
 func (v Value) Quantity() resource.Quantity {
 	q, err := ParseQuantity(v.Text())
 	switch {

@@ -1,4 +1,4 @@
-// Package disarmfile detects, creates and removes the file whose existence disarms an agent.
+// Package disarmfile detects, creates and removes the disarm file, which disarms an agent.
 //
 // It needs no API server: agent and commands share only the path. If the lookup of the file fails,
 // its state is [arming.Hidden].
@@ -34,7 +34,7 @@ func (f File) State() arming.File {
 	return arming.Hidden
 }
 
-// Create creates the file, and its directory if that is missing. Returns an error if that fails, or
+// Create creates the file, and its directory if it is missing. Returns an error if that fails, or
 // if the path is empty.
 func (f File) Create(why string) error {
 	if f == "" {
@@ -54,7 +54,7 @@ func (f File) Create(why string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Remove removes the file. Returns an error if it exists and can not be removed.
+// Remove removes the file. Returns an error if it exists and cannot be removed.
 func (f File) Remove() error {
 	if f == "" {
 		return nil

@@ -26,7 +26,7 @@ func (noAgentsError) Error() string { return "no agent was found" }
 const (
 	// searchTime bounds the search for agents in other namespaces.
 	searchTime = 20 * time.Second
-	// leasesPerPage and maxPages bound what is read of a cluster's leases.
+	// leasesPerPage and maxPages bound the reads of a cluster's leases.
 	leasesPerPage, maxPages = 500, 400
 	// maxNamespaces bounds the number of namespaces with agents in a message.
 	maxNamespaces = 10

@@ -31,9 +31,9 @@ const (
 // leasePatience allows for the list of a large cluster's leases.
 var leasePatience = reflector.Patience{List: time.Minute, Open: 90 * time.Second, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}}
 
-// wait waits until the agents' leases have the setting, and reports the outcome of each
-// node. All leases are read by one list and one watch. Returns an error if they can not
-// be read, and those of [Request.report].
+// wait waits until the agents' leases have the setting, and reports the outcome of each node. All
+// leases are read by one list and one watch. Returns an error if they cannot be read, and those of
+// [Request.report].
 func (r *Request) wait(ctx context.Context, clients *client.Clients) error {
 	seen, begun := newLeases(), time.Now()
 	kind := reflector.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: clients.Watching.CoordinationV1().Leases(r.Namespace),

@@ -61,7 +61,7 @@ type part struct {
 	form        *regexp.Regexp
 }
 
-// usable returns an error that names the first part of a pod that is invalid in a path.
+// usable returns an error that names the first invalid part of a path.
 func usable(pod *signals.Pod) error {
 	parts := []part{{"UID", pod.UID, uidForm}, {"namespace", pod.Namespace, namespaceForm}, {"name", pod.Name, nameForm}}
 	for i := range pod.Containers {

@@ -7,7 +7,7 @@
 //   - Requests and limits are the effective ones, by which the kubelet ranks: with init containers,
 //     sidecars, overhead and pod-level resources. For a resized pod they are those granted by its
 //     node.
-//   - Every part of a path that leaves [FromAPI] or [FromRuntime] has a form that is valid in
+//   - Every part of a path that leaves [FromAPI] or [FromRuntime] has a form valid in
 //     Kubernetes.
 //   - A pod is converted as written: only its namespace has a default.
 //   - An invalid manifest is reported with its fault and does not affect other pods.

@@ -39,7 +39,7 @@ type file struct {
 	modified time.Time
 }
 
-// NewDirectory returns a directory that is not read yet.
+// NewDirectory returns a directory without reading it.
 func NewDirectory(path string, choices *Choices) *Directory {
 	return &Directory{path: path, choices: choices}
 }

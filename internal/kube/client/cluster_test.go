@@ -116,7 +116,7 @@ func register(ctx context.Context, t *testing.T, admin kubernetes.Interface, nam
 	}
 }
 
-// bind creates a pod that is bound to a node without a kubelet.
+// bind creates a pod bound to a node without a kubelet.
 func bind(ctx context.Context, t *testing.T, admin kubernetes.Interface, name, node string) {
 	t.Helper()
 	no := false

@@ -224,7 +224,7 @@ func status(code int, reason metav1.StatusReason) http.HandlerFunc {
 	}
 }
 
-// says returns a handler that answers 200 with a text.
+// says returns a handler for a response of status 200.
 func says(kind, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)

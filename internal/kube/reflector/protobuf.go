@@ -94,7 +94,7 @@ func (l *listing) raw(m *message) error {
 	return nil
 }
 
-// message is a protobuf message that is read field by field.
+// message reads a protobuf message field by field.
 type message struct {
 	from *bufio.Reader
 	left int64  // remaining bytes; negative: up to the end of from

@@ -29,7 +29,7 @@ const protobufMark = "k8s\x00"
 // the server pages it. The objects have the type of the example. Each returns the metadata of the
 // list.
 //
-// Returns the first error of the request, of take, or of a response that is no such list. Objects
+// Returns the first error of the request, of take, or of a response without such a list. Objects
 // that were passed before an error belong to no complete list.
 func Each(ctx context.Context, request *rest.Request, example runtime.Object, take func(runtime.Object) error) (metav1.ListMeta, error) {
 	kind := reflect.TypeOf(example).Elem()
@@ -65,7 +65,7 @@ type object interface {
 	Unmarshal([]byte) error
 }
 
-// listing is a list that is being read.
+// listing is the state of reading a list.
 type listing struct {
 	from  *bufio.Reader
 	kind  string // of the list

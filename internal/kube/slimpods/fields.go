@@ -25,7 +25,7 @@ const (
 	maxConditions = 100
 )
 
-// all is the rule of a field that is retained.
+// all is the rule of a retained field.
 var all = &rule{}
 
 // pod describes the fields of a pod that are read. The numbers are those of Kubernetes' messages.
@@ -44,7 +44,7 @@ var metadata = message{
 	8: all, // creationTimestamp
 	9: all, // deletionTimestamp
 	12: {class: key(agentpods.SourceAnnotation, agentpods.MirrorAnnotation, agentpods.PolicyAnnotation, agentpods.PriorityAnnotation,
-		metav1.InitialEventsAnnotationKey)}, // annotations; the last one ends a list that is sent as events
+		metav1.InitialEventsAnnotationKey)}, // annotations; the last one ends a list sent as events
 	13: {class: controller, inner: &message{ // ownerReferences
 		1: all, // kind
 		4: all, // uid

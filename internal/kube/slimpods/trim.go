@@ -8,7 +8,7 @@ type message [45]*rule
 
 // rule describes the retained part of a field. The zero rule retains all of it.
 type rule struct {
-	inner *message // rules of a field that is a message; nil: all of it is retained
+	inner *message // rules of a nested message; nil: all of it is retained
 	// class puts one part of a repeated field into classes. Parts of no class are dropped. The
 	// first part of each class is retained, and others while fewer than most are. Nil: all parts
 	// are retained.
