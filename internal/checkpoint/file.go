@@ -40,7 +40,7 @@ type File struct {
 // missing. Returns an error if the directory cannot be created.
 func Open(path, bootID string) (*File, error) { return OpenBy(SystemClock(), path, bootID) }
 
-// OpenBy is [Open] with another clock than the machine's.
+// OpenBy is [Open] with another clock than the machine's. Returns an error as Open does.
 func OpenBy(clock Clock, path, bootID string) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory of the state file %s: %w; give another --state-file", path, err)

@@ -78,7 +78,8 @@ func Open(o Options) (*Client, error) {
 	return &Client{endpoint, o.Timeout, conn, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}, nil
 }
 
-// Close closes the connection and cancels the calls in progress.
+// Close closes the connection and cancels the calls in progress. Returns an error if the connection
+// is closed already.
 func (c *Client) Close() error {
 	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("close the connection to the container runtime at %s: %w", c.endpoint, err)

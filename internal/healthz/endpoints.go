@@ -76,7 +76,7 @@ func (all Endpoints) Run(ctx context.Context, group *sync.WaitGroup, log *slog.L
 	}
 }
 
-// Close closes the listeners of endpoints that do not run.
+// Close closes the listeners of endpoints that do not run. Returns the errors of all listeners.
 func (all Endpoints) Close() (err error) {
 	for _, e := range all {
 		err = errors.Join(err, e.listener.Close())
