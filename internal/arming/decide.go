@@ -2,21 +2,21 @@ package arming
 
 import "strings"
 
-// Where words are said in the cluster.
+// Locations of settings in the cluster.
 const (
-	// ConfigMap is the name of the one for all nodes, in the namespace of the
-	// agents' leases.
+	// ConfigMap is the name of the ConfigMap for all nodes, in the namespace of the agents' leases.
 	ConfigMap = "plimsoll-arming"
-	// KeyAll is the key of its word, KeyAccept that of the accepted findings.
+	// KeyAll is the key of its setting, KeyAccept that of the accepted findings.
 	KeyAll, KeyAccept = "all", "acceptFindings"
-	// Annotation is the Node's word, AnnotationAccept its accepted findings.
+	// Annotation is the annotation of a Node with its setting, AnnotationAccept that with its
+	// accepted findings.
 	Annotation, AnnotationAccept = "plimsoll.dev/arming", "plimsoll.dev/accept-findings"
 )
 
-// A State is what an agent is.
+// State is the arming state of an agent.
 type State uint8
 
-// The states. A Leaving agent is disarmed, and takes back whatever it wrote.
+// The states. A Leaving agent is disarmed and withdraws everything that it wrote.
 const (
 	Disarmed State = iota
 	Armed
@@ -27,24 +27,23 @@ var states = [...]string{Disarmed: "disarmed", Armed: "armed", Leaving: "leaving
 
 func (s State) String() string { return states[s] }
 
-// HasLeft is the reason of an agent that has taken everything back.
+// HasLeft is the reason of an agent that has withdrawn everything.
 const HasLeft = "left"
 
-// Refusal begins the reason of an agent that was told to arm itself and does not.
+// Refusal begins the reason of an agent that stays disarmed despite the setting [Arm].
 const Refusal = "refused"
 
-// A Verdict is a state, and why: one line for people, of at most a few hundred
-// bytes.
+// Verdict is a state with its reason: one line for operators, of at most a few hundred bytes.
 type Verdict struct {
 	State  State
 	Reason string
 }
 
-// Refuses reports whether the agent was told to arm itself and does not, because
-// of what the doctor has found or not looked at.
+// Refuses reports whether the agent stays disarmed despite the setting [Arm], because of a finding
+// or because the node was not examined.
 func (v Verdict) Refuses() bool { return strings.HasPrefix(v.Reason, Refusal) }
 
-// rules are in the order of their strength: the first that has a reason decides.
+// rules are in order of precedence: the first one with a reason decides.
 var rules = []struct {
 	state  State
 	reason func(*Words) string
@@ -58,7 +57,7 @@ var rules = []struct {
 	{Armed, voiceArms},
 }
 
-// Decide weighs the words.
+// Decide returns the state that follows from the inputs.
 func (w *Words) Decide() Verdict {
 	for _, r := range rules {
 		if reason := r.reason(w); reason != "" {
@@ -105,7 +104,7 @@ func hasLeft(w *Words) string {
 	return ""
 }
 
-// flagActs: who was started to act does so, told or not.
+// flagActs arms an agent that was started with dryRun false, with or without a setting.
 func flagActs(w *Words) string {
 	switch told := w.said(Arm); {
 	case w.DryRun:
@@ -131,7 +130,7 @@ func refuses(w *Words) string {
 
 func voiceArms(w *Words) string { return w.said(Arm) }
 
-// said is who says a word, empty if nobody does.
+// said returns the source of a setting, or an empty string if no source has it.
 func (w *Words) said(word Word) string {
 	for _, v := range w.voices() {
 		if v.word == word {

@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 		}), arming.Disarmed, "refused: clock"},
 		{"findings, accepted here and everywhere", change(clean("armed"), func(w *arming.Words) {
 			found("psi-off", "clock")(w)
-			w.Node.Accepted, w.All.Accepted = "x, psi-off", "clock\n" // as a block of YAML ends
+			w.Node.Accepted, w.All.Accepted = "x, psi-off", "clock\n" // as a YAML block ends
 		}), arming.Armed, "the Node's annotation says armed"},
 		{"findings that nobody asked about", change(arming.Words{}, found("clock")), arming.Armed, "started with dryRun false"},
 		{"told to, and started so", change(clean("armed"), func(w *arming.Words) { w.DryRun = false; found("clock")(w) }), arming.Armed, "the Node's annotation says armed"},
@@ -55,8 +55,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A ConfigMap that goes with what was installed does not bring an agent back
-// which it sent away; a word that is new does.
+// The deletion of the ConfigMap during an uninstallation does not reactivate an agent that has
+// left; a new setting does.
 func TestWhoHasLeftIsCalledBackByAWordAlone(t *testing.T) {
 	armed, leaving := arming.Voice{Word: "armed"}, arming.Voice{Word: "leaving"}
 	w := clean("armed")

@@ -9,8 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/arming"
 )
 
-// twin says from the rules alone, as they stand in docs/how-to/arm-and-roll-out.md, what an
-// agent is.
+// twin derives the state of an agent from the rules in docs/how-to/arm-and-roll-out.md alone.
 func twin(w *arming.Words) arming.State {
 	is := func(text string) bool { return w.All.Word == text || w.Node.Word == text }
 	unread := false
@@ -72,8 +71,8 @@ func TestATwinAgrees(t *testing.T) {
 	}
 }
 
-// Nothing that stops can be added without stopping, and no word but armed makes
-// an agent act that did not.
+// Adding a setting that disarms always disarms, and only the setting armed makes a disarmed agent
+// act.
 func TestOnlyOneWordArms(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -102,7 +101,7 @@ func TestOnlyOneWordArms(t *testing.T) {
 	}
 }
 
-// What is accepted and what was not found take nothing away.
+// Additional accepted findings and fewer findings never reduce the permission.
 func TestAcceptingMoreIsNeverLess(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

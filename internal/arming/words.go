@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// A Word is what somebody says.
+// Word is an arming setting.
 type Word uint8
 
-// The words. Silence is that nobody says any.
+// The settings. Silence means that there is none.
 const (
 	Silence Word = iota
 	Arm
@@ -19,11 +19,10 @@ const (
 	Unreadable
 )
 
-// texts are how the words are written, in annotations and in the ConfigMap.
+// texts are the settings as written in annotations and in the ConfigMap.
 var texts = map[string]Word{"": Silence, "armed": Arm, "disarmed": Disarm, "leaving": Leave}
 
-// ParseWord reads a word; spaces around it do not count. Whatever is none is
-// [Unreadable].
+// ParseWord parses a setting and ignores spaces around it. An unrecognised text is [Unreadable].
 func ParseWord(text string) Word {
 	if w, known := texts[strings.TrimSpace(text)]; known {
 		return w
@@ -31,7 +30,7 @@ func ParseWord(text string) Word {
 	return Unreadable
 }
 
-// String is how the word is written.
+// String returns the text of the setting.
 func (w Word) String() string {
 	for text, word := range texts {
 		if word == w {
@@ -41,59 +40,54 @@ func (w Word) String() string {
 	return "unreadable"
 }
 
-// A Voice is one of those in the cluster who say words, with what it said last.
+// Voice is the latest content of one source of settings in the cluster.
 type Voice struct {
-	// Word as it was written.
+	// Word is the setting as written.
 	Word string `json:"word,omitempty"`
-	// Accepted are codes of findings, with commas, in spite of which an agent is
-	// to arm itself.
+	// Accepted are codes of findings, comma separated, that do not prevent arming.
 	Accepted string `json:"accepted,omitempty"`
 }
 
-// Findings are the doctor's.
+// Findings are the results of the doctor.
 type Findings struct {
-	// Known: the doctor has looked, and has come to an end.
+	// Known reports that an examination by the doctor was completed.
 	Known bool `json:"known,omitempty"`
 	// Errors are the codes of findings of severity error.
 	Errors []string `json:"errors,omitempty"`
 }
 
-// A Memory is what has to survive a restart of the agent while the API server is
-// away.
+// Memory is the state that has to survive a restart of the agent without an API server.
 type Memory struct {
 	All      Voice    `json:"all"`  // for all nodes: the ConfigMap
-	Node     Voice    `json:"node"` // for this one: its annotations
+	Node     Voice    `json:"node"` // for this node: its annotations
 	Findings Findings `json:"findings"`
-	// Acted: the agent was armed, and what it wrote to the cluster may stand
-	// there.
+	// Acted reports that the agent was armed, so that its writes may remain in the cluster.
 	Acted bool `json:"acted,omitempty"`
 }
 
-// A File is what a look at the disarm file came to.
+// File is the state of the disarm file.
 type File uint8
 
-// What a look comes to. Hidden is that it can not be told whether it is there.
+// The states of the disarm file. Hidden means that its existence cannot be determined.
 const (
 	Absent File = iota
 	Present
 	Hidden
 )
 
-// Words are all that is said at one moment.
+// Words are all inputs of a decision at one time.
 type Words struct {
 	Memory
 	File     File
-	Signaled bool // told to disarm by a signal, and the file could not be made
+	Signaled bool // disarmed by a signal, and the file could not be created
 	DryRun   bool // the flag
-	// Departing: the DaemonSet is gone, and this agent with it.
+	// Departing reports that the DaemonSet, and thereby this agent, is being deleted.
 	Departing bool
-	// Left: all was taken back already. Somebody has to say [Arm] anew before the
-	// agent acts again.
+	// Left reports that everything was withdrawn. The agent acts again only after a new [Arm].
 	Left bool
 }
 
-// Hear takes over what the cluster says. One that says [Arm] and did not before
-// calls an agent back that has left.
+// Hear stores the settings of the cluster. A change of a source to [Arm] resets Left.
 func (w *Words) Hear(all, node Voice) {
 	for _, v := range []struct{ was, is Voice }{{w.All, all}, {w.Node, node}} {
 		if ParseWord(v.was.Word) != Arm && ParseWord(v.is.Word) == Arm {
@@ -103,7 +97,7 @@ func (w *Words) Hear(all, node Voice) {
 	w.All, w.Node = all, node
 }
 
-// Unaccepted are the findings that speak against arming, each once, in order.
+// Unaccepted returns the codes of the findings that prevent arming, sorted and without duplicates.
 func (m *Memory) Unaccepted() []string {
 	accepted := append(Codes(m.All.Accepted), Codes(m.Node.Accepted)...)
 	var left []string
@@ -116,13 +110,12 @@ func (m *Memory) Unaccepted() []string {
 	return left
 }
 
-// Codes returns the codes of a list of accepted findings, which stand between
-// commas or white space.
+// Codes returns the codes of a list of accepted findings, separated by commas or white space.
 func Codes(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
-// voices are those in the cluster, and how they are called.
+// voices returns the sources in the cluster with their names.
 func (w *Words) voices() [2]voice {
 	return [2]voice{
 		{"the ConfigMap " + ConfigMap, w.All.Word, ParseWord(w.All.Word)},
@@ -136,7 +129,7 @@ type voice struct {
 	word Word
 }
 
-// maxQuote bounds how much of a word that can not be read is told.
+// maxQuote bounds the quoted length of an unrecognised setting, in characters.
 const maxQuote = 40
 
 func (v *voice) String() string {

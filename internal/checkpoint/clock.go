@@ -7,14 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Clock reads the time of day, which people and protocols set, and the time since
-// boot, which nothing sets.
+// Clock reads the time of day, which can be set, and the time since boot, which cannot.
 type Clock struct {
 	Now       func() time.Time
 	SinceBoot func() (time.Duration, error)
 }
 
-// SystemClock is the machine's (CLOCK_BOOTTIME, which counts while it is suspended).
+// SystemClock returns the machine's clock (CLOCK_BOOTTIME, which includes suspensions).
 func SystemClock() Clock {
 	return Clock{Now: time.Now, SinceBoot: func() (time.Duration, error) {
 		var t unix.Timespec
@@ -25,25 +24,25 @@ func SystemClock() Clock {
 	}}
 }
 
-// A reference says when a time of day was, by the time since boot. The times in a
-// state file are by the clock that showed that time then, and was never set.
+// reference relates a time of day to the time since boot. The times in a state file belong to the
+// clock that showed Wall at SinceBoot, as if it had never been set.
 type reference struct {
 	Wall      time.Time     `json:"wall,omitzero"`
 	SinceBoot time.Duration `json:"sinceBootNanos,omitempty"`
 }
 
-// tolerance is how far two clocks may be apart that count as one: what readings one
-// after the other differ by, and a clock that is slewed.
+// tolerance is the largest difference between two clocks that count as equal. It covers consecutive
+// readings and a slewed clock.
 const tolerance = 100 * time.Millisecond
 
-// times relates the times of this process to those of the file.
+// times converts between the times of this process and those of the file.
 type times struct {
 	clock Clock
 
 	mu    sync.Mutex
-	began time.Time     // with the process's own clock; zero: the time since boot is not known
-	boot  time.Duration // when it began
-	jump  time.Duration // how far the time of day was set since the file was saved
+	began time.Time     // by the process's own clock; zero: the time since boot is unknown
+	boot  time.Duration // the time since boot at began
+	jump  time.Duration // change of the time of day by settings since the file was saved
 }
 
 func newTimes(c Clock) *times {
@@ -54,9 +53,8 @@ func newTimes(c Clock) *times {
 	return t
 }
 
-// reference is that of the times that stamp returns. While the machine was
-// suspended the process's own clock stood still, and what began before goes on
-// after that.
+// reference returns the reference of the times that stamp returns. During a suspension of the
+// machine the process's own clock stands still; intervals that began before continue afterwards.
 func (t *times) reference() reference {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,24 +68,23 @@ func (t *times) reference() reference {
 	return reference{t.began.Round(0), t.boot}
 }
 
-// stamp is a time of this process as the file has it.
+// stamp converts a time of this process to a time of the file.
 func (t *times) stamp(at time.Time) time.Time {
 	if at.IsZero() || t.began.IsZero() {
 		return at
 	}
 	stamp := t.began.Round(0).Add(at.Sub(t.began))
 	if set := at.Round(0).Sub(stamp); -tolerance <= set && set <= tolerance {
-		return at.Round(0) // readings of two clocks, a moment apart
+		return at.Round(0) // readings of two clocks in succession
 	}
 	return stamp
 }
 
-// loaded notes what a file's times refer to, and finds how far the time of day was
-// set since.
+// loaded stores the reference of a file's times, and computes the change of the time of day since.
 func (t *times) loaded(r reference) {
 	boot, err := t.clock.SinceBoot()
 	if err != nil || r.Wall.IsZero() {
-		return // a file without: its times are times of day
+		return // without a reference its times are times of day
 	}
 	jump := t.clock.Now().Round(0).Sub(r.Wall) - (boot - r.SinceBoot)
 	if jump > tolerance || jump < -tolerance {
@@ -95,7 +92,7 @@ func (t *times) loaded(r reference) {
 	}
 }
 
-// moment is when a time of the file was, by the time of day now.
+// moment converts a time of the file to the present time of day.
 func (t *times) moment(at time.Time) time.Time {
 	if at.IsZero() {
 		return at

@@ -13,7 +13,7 @@ func TestWhatIsErasedStaysAwayUntilItIsResumed(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := sections(t, path) // sets the damaged file aside
+	s := sections(t, path) // it renames the damaged file
 	s.Save("a", 1)
 	if err := s.Erase(); err != nil {
 		t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// maxBytes bounds what is read: a state is a few kilobytes.
+// maxBytes bounds the size of a state file: a state is a few kilobytes.
 const maxBytes = 8 << 20
 
-// What stands beside the file for a while, and for good.
+// Suffixes of files beside the state file: the temporary one, and the preserved ones.
 const newSuffix, damagedSuffix, laterSuffix = ".new", ".damaged", ".later"
 
-// content is what stands in the file.
+// content is the content of the file.
 type content struct {
 	Version int             `json:"version"`
 	BootID  string          `json:"bootID"`
@@ -29,18 +29,18 @@ type content struct {
 	State   json.RawMessage `json:"state"`
 }
 
-// A File is a state file.
+// File is a state file.
 type File struct {
 	path   string
 	bootID string
 	times  *times
 }
 
-// Open prepares to use the file at path for the running boot. Its directory is
-// made if it is missing.
+// Open returns the state file at path for the running boot and creates its directory if that is
+// missing. Returns an error if the directory cannot be created.
 func Open(path, bootID string) (*File, error) { return OpenBy(SystemClock(), path, bootID) }
 
-// OpenBy is [Open] by another clock than the machine's.
+// OpenBy is [Open] with another clock than the machine's. Returns an error as Open does.
 func OpenBy(clock Clock, path, bootID string) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory of the state file %s: %w; give another --state-file", path, err)
@@ -48,7 +48,8 @@ func OpenBy(clock Clock, path, bootID string) (*File, error) {
 	return &File{path, bootID, newTimes(clock)}, nil
 }
 
-// BootID reads the identity of the running boot below a proc root.
+// BootID returns the identity of the running boot, read below a proc root. Returns an error if it
+// cannot be read.
 func BootID(procRoot string) (string, error) {
 	path := filepath.Join(procRoot, "sys/kernel/random/boot_id")
 	data, err := os.ReadFile(path)
@@ -58,11 +59,10 @@ func BootID(procRoot string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// Load decodes the saved state into into, a pointer; what is there stays if
-// there is none, or it is not used. A notice says what a person should
-// know: that there was none, or why what was there is not used. Only a file
-// that can not be read at all is an error. A file of an older version is brought to
-// this one; of a later one, what is known is used.
+// Load decodes the saved state into into, a pointer. It does not change into if there is no usable
+// state. notice is for the log: that no state exists, or the reason for not using it. A file of an
+// older version is migrated; of a later one, the known parts are used. Returns an error only if the
+// file cannot be read at all.
 func (f *File) Load(into any) (notice string, err error) {
 	info, err := os.Stat(f.path)
 	switch {
@@ -87,7 +87,7 @@ func (f *File) Load(into any) (notice string, err error) {
 	case c.BootID != f.bootID:
 		return "the saved state is of an earlier boot: starting afresh", nil
 	}
-	// A decoder that fails has filled in a part: into must not see it.
+	// A failed decoder has filled in a part, which must not reach into.
 	fresh := reflect.New(reflect.TypeOf(into).Elem())
 	if err := json.Unmarshal(c.State, fresh.Interface()); err != nil {
 		return f.setAside(err), nil
@@ -100,7 +100,7 @@ func (f *File) Load(into any) (notice string, err error) {
 	return fmt.Sprintf("continuing from the state saved at %s", c.Saved.Format(time.RFC3339)), nil
 }
 
-// setAside keeps a damaged file for a person to look at.
+// setAside renames a damaged file, so that an operator can examine it.
 func (f *File) setAside(why error) (notice string) {
 	aside := f.path + damagedSuffix
 	if err := os.Rename(f.path, aside); err != nil {
@@ -109,9 +109,9 @@ func (f *File) setAside(why error) (notice string) {
 	return fmt.Sprintf("the state file %s is damaged (%v): set aside as %s, starting afresh", f.path, why, aside)
 }
 
-// Save writes a state atomically: to a file beside it, then into its place. It
-// does not wait for the disk: what a crash of the machine loses is of a boot
-// that is over, and of no use to the next.
+// Save writes a state atomically: to a temporary file, then by a rename. It does not sync the disk:
+// a crash of the machine ends the boot, and the next boot does not use the state. Returns an error
+// if the state cannot be encoded or written.
 func (f *File) Save(state any, now time.Time) error {
 	raw, err := json.Marshal(state)
 	if err != nil {
@@ -146,8 +146,8 @@ func (f *File) replace(data []byte) (err error) {
 	return os.Rename(beside, f.path)
 }
 
-// Remove removes the file, and what was set aside of it. That there is none is no
-// error.
+// Remove removes the file and its preserved copies. A missing file is no error. Returns an error if
+// a file cannot be removed.
 func (f *File) Remove() error {
 	for _, path := range []string{f.path, f.path + newSuffix, f.path + damagedSuffix, f.path + laterSuffix} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -157,39 +157,38 @@ func (f *File) Remove() error {
 	return nil
 }
 
-// A Saver writes states beside whoever makes them. The latest one counts:
-// states that came while a slow disk was busy are skipped.
+// Saver writes states in a separate goroutine. The latest one counts: states that arrive while a
+// slow disk is busy are skipped.
 type Saver[T any] struct {
 	file   *File
 	latest chan T
 	done   chan struct{}
 
-	mu      sync.Mutex // of the file and what follows
+	mu      sync.Mutex // guards the file and the following fields
 	written []byte
 	erased  bool
 }
 
-// NewSaver starts to save to f. Errors are handed to failed, the first of a row
-// only.
+// NewSaver starts to save to f. It passes errors to failed, only the first of a series.
 func NewSaver[T any](f *File, failed func(error)) *Saver[T] {
 	s := &Saver[T]{file: f, latest: make(chan T, 1), done: make(chan struct{})}
 	go s.run(failed)
 	return s
 }
 
-// Save hands over a state without waiting. It must be called by one goroutine.
+// Save queues a state without blocking. All calls must come from one goroutine.
 func (s *Saver[T]) Save(state T) {
 	select {
-	case <-s.latest: // not begun yet: replaced
+	case <-s.latest: // not started yet: replaced
 	default:
 	}
 	s.latest <- state
 }
 
-// closeWait bounds the wait for a disk that does not answer.
+// closeWait bounds the wait for an unresponsive disk.
 const closeWait = 5 * time.Second
 
-// Close saves the last state and ends the saver.
+// Close saves the last state and stops the saver.
 func (s *Saver[T]) Close() {
 	close(s.latest)
 	select {
@@ -215,7 +214,7 @@ func (s *Saver[T]) write(state T) error {
 	defer s.mu.Unlock()
 	raw, err := json.Marshal(state)
 	if s.erased || err == nil && bytes.Equal(raw, s.written) {
-		return nil // nothing new: the disk is spared
+		return nil // unchanged: no write is necessary
 	}
 	if err = s.file.Save(state, time.Now()); err == nil {
 		s.written = raw
@@ -223,8 +222,8 @@ func (s *Saver[T]) write(state T) error {
 	return err
 }
 
-// Erase removes the file, and saves nothing any more until Resume. It waits for
-// the disk. Where it fails, saving goes on.
+// Erase removes the file and suspends saving until Resume. It waits for the disk. Returns an error
+// if the file cannot be removed; saving then continues.
 func (s *Saver[T]) Erase() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +232,7 @@ func (s *Saver[T]) Erase() error {
 	return err
 }
 
-// Resume saves again what comes from now on.
+// Resume saves later states again.
 func (s *Saver[T]) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

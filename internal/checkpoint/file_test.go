@@ -96,7 +96,7 @@ func TestTheSaverKeepsTheLatest(t *testing.T) {
 func TestAStateThatCanNotBeSavedIsToldOnce(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir, "b")
-	// A directory in the place of the new file makes every save fail, for root too.
+	// A directory in the place of the temporary file makes every save fail, for root too.
 	if err := os.Mkdir(filepath.Join(dir, "sub", "state.json.new"), 0o700); err != nil {
 		t.Fatal(err)
 	}

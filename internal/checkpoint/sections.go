@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Sections are a state made of parts that different goroutines own. All
-// methods are safe for concurrent use.
+// Sections are a state of parts with different owners. Its methods are safe for concurrent use.
 type Sections struct {
 	mu    sync.Mutex
 	parts map[string]any
@@ -18,32 +17,31 @@ type Sections struct {
 	times *times
 }
 
-// Stamp is a time of this process as it is to be saved: so that its age is known
-// after a restart, though the time of day was set meanwhile.
+// Stamp converts a time of this process for saving. Its age is then known after a restart, even if
+// the time of day was set meanwhile.
 func (s *Sections) Stamp(t time.Time) time.Time { return s.times.stamp(t) }
 
-// Moment is when a time that was saved by [Sections.Stamp] was, by the time of day
-// now.
+// Moment converts a time saved by [Sections.Stamp] to the present time of day.
 func (s *Sections) Moment(t time.Time) time.Time { return s.times.moment(t) }
 
-// OpenSections loads the file and starts to save to it. The notice is that of
-// [File.Load]; errors of saving are handed to failed, the first of a row only.
+// OpenSections loads the file and starts to save to it. The notice is that of [File.Load]. Errors
+// of saving go to failed, only the first of a series. Returns an error if the file cannot be read.
 func OpenSections(f *File, failed func(error)) (s *Sections, notice string, err error) {
 	loaded := map[string]json.RawMessage{}
 	if notice, err = f.Load(&loaded); err != nil {
 		return nil, "", err
 	}
 	s = &Sections{parts: map[string]any{}, times: f.times}
-	for name, raw := range loaded { // what nobody asks for is kept for who knows it
+	for name, raw := range loaded { // unknown sections are preserved for the version that knows them
 		s.parts[name] = raw
 	}
 	s.saver = NewSaver[map[string]any](f, failed)
 	return s, notice, nil
 }
 
-// Load decodes a section into into; it stays as it is if there is none. It is to
-// be called before the section is saved for the first time. It returns a [Partly]
-// error if some fields have another form; the others are in into.
+// Load decodes a section into into, and does not change into if there is none. It must be called
+// before the first Save of the section. Returns [Partly] if some fields have another form; the
+// others are in into.
 func (s *Sections) Load(name string, into any) error {
 	s.mu.Lock()
 	raw, loaded := s.parts[name].(json.RawMessage)
@@ -61,8 +59,8 @@ func (s *Sections) Load(name string, into any) error {
 	return nil
 }
 
-// Save hands a section over without waiting. The value must not be changed
-// afterwards: it is encoded later.
+// Save queues a section without blocking. The value must not be changed afterwards: it is encoded
+// later.
 func (s *Sections) Save(name string, part any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,11 +71,11 @@ func (s *Sections) Save(name string, part any) {
 	s.saver.Save(maps.Clone(s.parts))
 }
 
-// Erase removes the file, and keeps what is saved in memory only until Resume: a
-// program that leaves a node leaves nothing there. It waits for the disk.
+// Erase removes the file, and holds later sections in memory until Resume: the cleanup of a node
+// leaves nothing on it. It waits for the disk. Returns an error if the file cannot be removed.
 func (s *Sections) Erase() error { return s.saver.Erase() }
 
-// Resume saves again, to begin with what was kept meanwhile.
+// Resume saves again, starting with the sections held in memory.
 func (s *Sections) Resume() {
 	s.saver.Resume()
 	s.mu.Lock()
@@ -87,7 +85,7 @@ func (s *Sections) Resume() {
 	}
 }
 
-// Close saves the last state and ends the saver. What is saved later is lost.
+// Close saves the last state and stops the saver. Later sections are lost.
 func (s *Sections) Close() {
 	s.mu.Lock()
 	s.parts = nil

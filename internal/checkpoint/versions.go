@@ -7,16 +7,15 @@ import (
 	"os"
 )
 
-// version is that of the file's form:
+// version is the version of the file's format:
 //
 //  1. The state is that of the decisions alone.
 //  2. The state has a section for each owner.
-//  3. The file says to which clock its times refer.
+//  3. The file contains the reference of its times.
 const version = 3
 
-// migrations turn the state of a version into that of the next one. A form that is
-// changed gets a version and an entry here: what was saved before an upgrade is of
-// use after it.
+// migrations convert the state of a version to the next one. Every change of the format needs a
+// version and an entry here: a state saved before an upgrade remains usable after it.
 var migrations = map[int]func(json.RawMessage) (json.RawMessage, error){
 	1: func(decisions json.RawMessage) (json.RawMessage, error) {
 		return json.Marshal(map[string]json.RawMessage{"decisions": decisions})
@@ -26,8 +25,8 @@ var migrations = map[int]func(json.RawMessage) (json.RawMessage, error){
 
 var errNoVersion = errors.New("it says no version")
 
-// parse reads the text of a file, field by field: one of a later version may have
-// others, and others of these.
+// parse reads the text of a file, field by field: a later version may have other fields, and other
+// types of these.
 func parse(text []byte) (c content, err error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &fields); err != nil {
@@ -50,8 +49,8 @@ func parse(text []byte) (c content, err error) {
 	return c, nil
 }
 
-// migrate brings the state to this version. That of a later one is left as it is:
-// what of it can be read is used.
+// migrate converts the state to this version. The state of a later one stays unchanged: its
+// readable parts are used.
 func (c *content) migrate() (err error) {
 	for v := c.Version; v < version; v++ {
 		if c.State, err = migrations[v](c.State); err != nil {
@@ -61,8 +60,8 @@ func (c *content) migrate() (err error) {
 	return nil
 }
 
-// keepLater keeps the file of a later version, which this program is about to write
-// over, for a person or for that version to read.
+// keepLater preserves a copy of the file of a later version, which this program is about to
+// overwrite.
 func (f *File) keepLater(text []byte, v int) (notice string) {
 	aside := f.path + laterSuffix
 	notice = fmt.Sprintf("the state file is of version %d, this program writes version %d: what it knows of it is used", v, version)
@@ -72,8 +71,7 @@ func (f *File) keepLater(text []byte, v int) (notice string) {
 	return notice + "; a copy is " + aside
 }
 
-// A Partly error is of a section of which some fields can not be read: the others
-// were.
+// Partly is the error for a section with some unreadable fields: the others were decoded.
 type Partly struct {
 	Section string
 	Err     *json.UnmarshalTypeError

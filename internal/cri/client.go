@@ -13,30 +13,30 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Options say where the runtime is and how long to wait for it.
+// Options configure the endpoint and the timeout of a Client.
 type Options struct {
 	// Endpoint is unix:///path or the absolute path of a socket.
 	Endpoint string
-	// Timeout bounds every call but [Client.Events]; 0 is [DefaultTimeout].
+	// Timeout bounds every call except [Client.Events]; 0 is [DefaultTimeout].
 	Timeout time.Duration
 }
 
-// DefaultTimeout is the kubelet's --runtime-request-timeout: a runtime on a busy
-// disk takes as long to remove a large image.
+// DefaultTimeout is the kubelet's --runtime-request-timeout: on a busy disk the removal of a large
+// image takes that long.
 const DefaultTimeout = 2 * time.Minute
 
-// Reconnecting: soon after a restart of the runtime, seldom while it is gone.
+// Backoff of connections: short after a restart of the runtime, long while it is absent.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
 	widening   = 1.6
 )
 
-// largestAnswer bounds what an answer may take: twice what a kubelet allows, some
-// ten thousand containers.
+// largestAnswer bounds the size of a response: twice the kubelet's bound, some ten thousand
+// containers.
 const largestAnswer = 32 << 20
 
-// A Client speaks to one runtime. It is safe for concurrent use.
+// Client is a client of one runtime. It is safe for concurrent use.
 type Client struct {
 	endpoint string
 	timeout  time.Duration
@@ -45,8 +45,8 @@ type Client struct {
 	images   runtimeapi.ImageServiceClient
 }
 
-// Open prepares to speak to the runtime. It does not wait, and does not fail if
-// nobody is there: calls do, with [ErrUnavailable].
+// Open returns a client without connecting. It neither blocks nor fails without a runtime: later
+// calls return [ErrUnavailable]. Returns an error if the endpoint is invalid.
 func Open(o Options) (*Client, error) {
 	endpoint, err := ParseEndpoint(o.Endpoint)
 	if err != nil {
@@ -59,8 +59,8 @@ func Open(o Options) (*Client, error) {
 		return nil, fmt.Errorf("speak to the container runtime: a timeout of %v: give a positive one", o.Timeout)
 	}
 	socket := strings.TrimPrefix(endpoint, "unix://")
-	// The dialer is our own because the target of gRPC's is a URL, and a path is
-	// not: % and ? mean nothing in it.
+	// An own dialer, because gRPC's target is a URL and a path is not: % and ? have no special
+	// meaning in it.
 	conn, err := grpc.NewClient("passthrough:///runtime",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -78,7 +78,8 @@ func Open(o Options) (*Client, error) {
 	return &Client{endpoint, o.Timeout, conn, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}, nil
 }
 
-// Close ends the connection, and the calls that are under way.
+// Close closes the connection and cancels the calls in progress. Returns an error if the connection
+// is closed already.
 func (c *Client) Close() error {
 	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("close the connection to the container runtime at %s: %w", c.endpoint, err)
@@ -86,10 +87,10 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Endpoint is where the runtime is expected, as unix:///path.
+// Endpoint returns the runtime's endpoint as unix:///path.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// Version asks who the runtime is: the cheapest call there is.
+// Version returns the name and versions of the runtime: the cheapest call.
 func (c *Client) Version(ctx context.Context) (Runtime, error) {
 	a, err := ask(ctx, c, "ask for the version", c.runtime.Version, &runtimeapi.VersionRequest{})
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *Client) Version(ctx context.Context) (Runtime, error) {
 	return Runtime{Name: a.GetRuntimeName(), Version: a.GetRuntimeVersion(), API: a.GetRuntimeApiVersion()}, nil
 }
 
-// A method is a call of the generated client.
+// method is a method of the generated client.
 type method[Q, A any] = func(context.Context, *Q, ...grpc.CallOption) (*A, error)
 
 // ask makes a call within the timeout.

@@ -57,8 +57,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// A call gets an answer again after the runtime was away, by the client that was
-// open before.
+// Calls succeed again after an absence of the runtime, on the same client.
 func TestRuntimeThatComesBack(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "runtime.sock")
 	f := &fake{containers: func(context.Context) (*runtimeapi.ListContainersResponse, error) {
@@ -77,8 +76,8 @@ func TestRuntimeThatComesBack(t *testing.T) {
 	}
 }
 
-// eventually tries every 10 ms until something works; the last error after the
-// test's patience.
+// eventually retries every 10 ms until success. It returns the last error after the test's
+// patience.
 func eventually(t *testing.T, try func() error) error {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -139,8 +138,7 @@ func TestStopWaitsForTheGracePeriod(t *testing.T) {
 	}
 }
 
-// What an old runtime with many containers says is not too much: 40,000 of
-// them, 15 MB.
+// The response of an old runtime with 40,000 containers, 15 MB, is within the bound.
 func TestLargeAnswer(t *testing.T) {
 	f := &fake{containers: func(context.Context) (*runtimeapi.ListContainersResponse, error) {
 		a := &runtimeapi.ListContainersResponse{}
@@ -165,7 +163,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// The path of a socket is no URL.
+// The path of a socket is not parsed as a URL.
 func TestSocketWithAnOddName(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "50%25?#é .sock")
 	(&fake{images: func(context.Context) (*runtimeapi.ListImagesResponse, error) {

@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// realRuntime is a node with a containerd, and a client of it.
+// realRuntime returns a node with a containerd, and a client of it.
 func realRuntime(t *testing.T) (context.Context, *cluster.Node, *Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -42,7 +42,7 @@ func get[V any](ctx context.Context, t *testing.T, ask func(context.Context) (V,
 	return v
 }
 
-// find returns the entry that is what is looked for, or ends the test.
+// find returns the matching entry, or ends the test.
 func find[V any](t *testing.T, what string, list []V, is func(V) bool) V {
 	t.Helper()
 	i := slices.IndexFunc(list, is)
@@ -54,7 +54,7 @@ func find[V any](t *testing.T, what string, list []V, is func(V) bool) V {
 
 var begun = time.Now()
 
-// sinceBegun reports whether a time is one of what these tests have made.
+// sinceBegun reports whether a time is within the run of these tests.
 func sinceBegun(at time.Time) bool { return at.After(begun) && !at.After(time.Now()) }
 
 func TestContainerdTellsOfAPod(t *testing.T) {
@@ -99,7 +99,7 @@ func TestContainerdTellsOfAPod(t *testing.T) {
 	}
 }
 
-// awaitEvents skips others until those of a container have come in this order.
+// awaitEvents ignores other events until those of a container have arrived in this order.
 func awaitEvents(t *testing.T, events <-chan Event, id, uid string, kinds ...EventKind) {
 	t.Helper()
 	for len(kinds) > 0 {
@@ -189,7 +189,7 @@ func TestContainerdThatIsPausedOrStopped(t *testing.T) {
 	}
 }
 
-// timesOut is an error for a runtime that still answers.
+// timesOut returns an error if the runtime still responds.
 func timesOut(ctx context.Context, c *Client) error {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()

@@ -7,17 +7,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Every converter takes nil, and sub-messages that are nil, and returns the
-// fault of a message that can not be right; "" is none.
+// Every converter accepts nil and nil sub-messages. It returns the fault of an implausible message,
+// "" for none.
 
-// The labels by which a kubelet says whose a container is.
+// The kubelet's labels for the pod and the name of a container.
 const (
 	labelUID       = "io.kubernetes.pod.uid"
 	labelNamespace = "io.kubernetes.pod.namespace"
 	labelName      = "io.kubernetes.pod.name"
 )
 
-// most is the largest amount that is believed: no machine has as much.
+// most is the largest plausible amount: no machine has as much.
 const most = 1 << 60
 
 func used(v *runtimeapi.UInt64Value) Used {
@@ -27,7 +27,7 @@ func used(v *runtimeapi.UInt64Value) Used {
 	return Used{int64(v.GetValue()), true}
 }
 
-// moment is the time of nanoseconds since 1970, zero if there is none.
+// moment returns the time of nanoseconds since 1970; zero if there is none.
 func moment(nanoseconds int64) time.Time {
 	if nanoseconds <= 0 {
 		return time.Time{}
@@ -70,8 +70,8 @@ func container(m *runtimeapi.Container) (Container, string) {
 	}, ""
 }
 
-// resolved is the image's ID; runtimes older than the field tell a reference,
-// which is the ID with containerd.
+// resolved returns the image's ID. Runtimes older than the field return a reference, which is the
+// ID with containerd.
 func resolved(id, reference string) string {
 	if id != "" {
 		return id
@@ -167,8 +167,8 @@ func event(m *runtimeapi.ContainerEventResponse) Event {
 	}
 }
 
-// wholeSeconds are those of a grace period, rounded up: nobody gets less than
-// was promised.
+// wholeSeconds returns the seconds of a grace period, rounded up: no container gets less time than
+// requested.
 func wholeSeconds(d time.Duration) int64 {
 	return int64(math.Ceil(max(d, 0).Seconds()))
 }

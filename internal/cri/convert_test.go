@@ -25,7 +25,7 @@ func podMessage(uid string, workingSet, processes *runtimeapi.UInt64Value) *runt
 	}
 }
 
-// What a runtime says of some pods is believed whatever it says of others.
+// Faulty stats of some pods do not invalidate those of others.
 func TestAbsurdPodStats(t *testing.T) {
 	bare := &runtimeapi.PodSandboxStats{Attributes: &runtimeapi.PodSandboxAttributes{Metadata: &runtimeapi.PodSandboxMetadata{Uid: "bare"}}}
 	nobody := podMessage("", amount(1), amount(1))
@@ -54,7 +54,7 @@ func TestAbsurdPodStats(t *testing.T) {
 	}
 }
 
-// A list that somebody acts upon is right, or it is an error.
+// A list that callers act upon is valid, or it is an error.
 func TestAbsurdLists(t *testing.T) {
 	good := &runtimeapi.Container{Id: "a", PodSandboxId: "s"}
 	for says, list := range map[string][]*runtimeapi.Container{
@@ -170,8 +170,8 @@ func checkContainerStats(t *testing.T, s ContainerStats) {
 	sane(t, s.Time)
 }
 
-// FuzzConvert reads whatever bytes as each of the messages: nothing crashes, and
-// no number that comes out is absurd.
+// FuzzConvert decodes any bytes as each of the messages. The converters do not crash, and return no
+// implausible number.
 func FuzzConvert(f *testing.F) {
 	seed := func(m proto.Message) {
 		data, err := proto.Marshal(m)

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// flag is what a user sets where the runtime can not be found.
+// flag is the flag to set if the runtime is not found.
 const flag = "--container-runtime-endpoint"
 
-// sockets are where runtimes listen unless told otherwise, below the root of the
-// host. The first two names of a runtime may be one file: /var/run leads to /run.
+// sockets are the default sockets of runtimes, below the root of the host. The first two names of a
+// runtime may be one file: /var/run leads to /run.
 var sockets = []string{
 	"run/containerd/containerd.sock",
 	"var/run/containerd/containerd.sock",
@@ -31,9 +31,9 @@ const None = "none"
 // ErrNoRuntime is the error of [Locate] on a node without a container runtime.
 var ErrNoRuntime = errors.New("none was asked for")
 
-// Locate returns the endpoint of the runtime on a host that is mounted at root. A given
-// endpoint must be valid; if none is given, it is found. Returns ErrNoRuntime if given is
-// [None], or if no runtime is found.
+// Locate returns the endpoint of the runtime on a host that is mounted at root. A given endpoint
+// must be valid; without one, it is discovered. Returns ErrNoRuntime if given is [None], or if no
+// runtime is found.
 func Locate(given, root string) (string, error) {
 	switch given {
 	case None:
@@ -52,10 +52,9 @@ func Locate(given, root string) (string, error) {
 	return endpoint, err
 }
 
-// Find looks for a runtime's socket in the usual places below root: "/", or where
-// the host is mounted. Links are followed below root only. Where several
-// runtimes have a socket it does not guess: which of them runs the pods is for
-// the user to say. That somebody listens is not tried.
+// Find returns the runtime's socket in the usual places below root: "/", or the mount point of the
+// host. Links are followed below root only. It makes no connection. Returns an error if several
+// runtimes have a socket: the operator has to choose the one that runs the pods.
 func Find(root string) (endpoint string, err error) {
 	host, err := os.OpenRoot(root)
 	if err != nil {
@@ -89,12 +88,12 @@ func contains(seen []os.FileInfo, info os.FileInfo) bool {
 	return false
 }
 
-// maxPath is how long the kernel lets the path of a socket be: sun_path of
-// unix(7) without the final zero.
+// maxPath is the kernel's maximum length of a socket's path: sun_path of unix(7) without the final
+// zero.
 const maxPath = 107
 
-// ParseEndpoint returns the endpoint that a user wrote, unix:///path or the bare
-// absolute path of a socket, as unix:///path.
+// ParseEndpoint returns a configured endpoint, unix:///path or the bare absolute path of a socket,
+// as unix:///path. Returns an error if it is neither.
 func ParseEndpoint(text string) (string, error) {
 	scheme, path, has := strings.Cut(text, "://")
 	if !has {

@@ -59,8 +59,7 @@ func FuzzParseEndpoint(f *testing.F) {
 	})
 }
 
-// host makes a root of a host with these sockets. t.TempDir is too deep for the
-// path of a socket.
+// host creates a root of a host with these sockets. t.TempDir is too long for the path of a socket.
 func host(t *testing.T, names ...string) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "cri")
@@ -133,7 +132,7 @@ func TestFindDoesNotGuess(t *testing.T) {
 	}
 }
 
-// The host's root comes before the runtime's socket, whether it was given or found.
+// The host's root precedes the runtime's socket, given or found.
 func TestLocate_IsBelowRoot(t *testing.T) {
 	for _, tc := range []struct{ root, given, want string }{
 		{"/", "unix:///run/crio/crio.sock", "unix:///run/crio/crio.sock"},

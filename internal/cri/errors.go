@@ -9,19 +9,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What a failed call means. Every error of this package that is of such a kind
-// says so by errors.Is; a call whose context was cancelled is
-// [context.Canceled].
+// Kinds of failed calls. Every such error of this package matches its kind by errors.Is. A call
+// with a cancelled context returns [context.Canceled].
 var (
 	// ErrNotFound: the runtime has no such container, sandbox or image.
 	ErrNotFound = errors.New("the container runtime has no such thing")
-	// ErrUnavailable: nobody answers at the endpoint, or the connection broke.
+	// ErrUnavailable: the endpoint does not respond, or the connection broke.
 	ErrUnavailable = errors.New("the container runtime can not be reached")
-	// ErrTimeout: no answer by the deadline. What was asked for may be done yet.
+	// ErrTimeout: no response by the deadline. The request may still succeed.
 	ErrTimeout = fmt.Errorf("the container runtime has not answered in time: %w", context.DeadlineExceeded)
-	// ErrUnimplemented: this version of the runtime does not know the call.
+	// ErrUnimplemented: this version of the runtime does not have the call.
 	ErrUnimplemented = errors.New("the container runtime does not implement the call")
-	// ErrAbsurd: the answer can not be right.
+	// ErrAbsurd: the response is implausible.
 	ErrAbsurd = errors.New("the container runtime's answer can not be right")
 )
 
@@ -33,7 +32,7 @@ var meanings = map[codes.Code]error{
 	codes.Canceled:         context.Canceled,
 }
 
-// explain says what was attempted, where, and what the failure means.
+// explain adds the call, the endpoint and the kind of the failure.
 func (c *Client) explain(call string, err error) error {
 	s := status.Convert(err)
 	where := fmt.Sprintf("%s at %s", call, c.endpoint)
@@ -47,7 +46,7 @@ func (c *Client) explain(call string, err error) error {
 	return fmt.Errorf("%s: %w: %s", where, meaning, s.Message())
 }
 
-// absurd names the call and the field of an answer that can not be right.
+// absurd returns the error for an implausible field in the response to a call.
 func absurd(call, field string) error {
 	return fmt.Errorf("%s: %w: %s", call, ErrAbsurd, field)
 }

@@ -9,14 +9,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Events hands over what happens to containers, in its order, until ctx ends;
-// then it returns nil. A stream that breaks is made again with a back-off. What
-// happened in between is lost: an event of kind [Reconnected] says so, and
-// whoever needs to know lists anew. It stands for the first connection too, so
-// that what is listed then misses nothing.
+// Events passes the events of containers to handle, in order, until ctx ends; then it returns nil.
+// A broken stream is opened again with backoff. Events during the interruption are lost: an event
+// of kind [Reconnected] reports that, and the caller may list anew. It also precedes the first
+// events, so that a list made then misses nothing.
 //
-// The one error is [ErrUnimplemented]: whoever gets it polls. handle is called
-// on the goroutine of the caller; while it runs, events wait in the runtime,
+// Returns ErrUnimplemented, and no other error, if the runtime has no events: the caller has to
+// poll. handle is called in the goroutine of the caller. While it runs, events wait in the runtime,
 // which may drop them.
 func (c *Client) Events(ctx context.Context, handle func(Event)) error {
 	pause := time.Duration(0)
@@ -42,7 +41,7 @@ func (c *Client) Events(ctx context.Context, handle func(Event)) error {
 	}
 }
 
-// nextPause is how long to wait before the next try.
+// nextPause returns the delay before the next attempt.
 func nextPause(last time.Duration) time.Duration {
 	if last == 0 {
 		return firstPause
@@ -50,10 +49,10 @@ func nextPause(last time.Duration) time.Duration {
 	return min(time.Duration(float64(last)*widening), lastPause)
 }
 
-// stream waits for the runtime and hands over events until something breaks.
+// stream waits for the runtime and passes events on until an error.
 func (c *Client) stream(ctx context.Context, handle func(Event)) (heard bool, err error) {
 	const call = "stream events of containers"
-	ctx, cancel := context.WithCancel(ctx) // the stream ends with this function
+	ctx, cancel := context.WithCancel(ctx) // closes the stream when this function returns
 	defer cancel()
 	events, err := c.runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{}, grpc.WaitForReady(true))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 type stream = grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]
 
-// listen hands over what Events does until the test is over.
+// listen returns the events of the client until the test ends.
 func listen(t *testing.T, c *Client) (events <-chan Event, end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -63,14 +63,14 @@ func TestEventsAcrossARestart(t *testing.T) {
 				return err
 			}
 		}
-		if err := s.Send(&runtimeapi.ContainerEventResponse{}); err != nil { // of no container: left out
+		if err := s.Send(&runtimeapi.ContainerEventResponse{}); err != nil { // of no container: dropped
 			return err
 		}
 		<-s.Context().Done()
 		return s.Context().Err()
 	}}
 	c := openAt(t, Options{Endpoint: socket})
-	events, end := listen(t, c) // nobody is there yet
+	events, end := listen(t, c) // no runtime yet
 	for range 3 {
 		stop := f.serve(t, socket)
 		var kinds []EventKind
@@ -97,7 +97,7 @@ func TestEventsOfARuntimeThatKnowsNone(t *testing.T) {
 	}
 }
 
-// A stream that breaks at once is not asked for again at once.
+// A stream that breaks at once is not opened again at once.
 func TestEventsPauseBeforeTheyTryAgain(t *testing.T) {
 	tries := make(chan time.Time)
 	f := &fake{events: func(s stream) error {

@@ -11,8 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A fake is a runtime that does what a test asks of it. What is nil is not
-// implemented.
+// fake is a runtime with functions of the test. A nil function is not implemented.
 type fake struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
@@ -108,10 +107,10 @@ func (f *fake) serve(t *testing.T, socket string) (stop func()) {
 	return stop
 }
 
-// patience is how long a test waits for what should come at once.
+// patience bounds the wait for an immediate result.
 const patience = 20 * time.Second
 
-// open starts the runtime, and speaks to it.
+// open starts the runtime and returns a client of it.
 func (f *fake) open(t *testing.T) *Client {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "runtime.sock")
@@ -133,7 +132,7 @@ func openAt(t *testing.T, o Options) *Client {
 	return c
 }
 
-// hang answers when the caller has given up.
+// hang responds after the caller's context has ended.
 func hang[A any](ctx context.Context) (*A, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()

@@ -6,7 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Sandboxes lists all sandboxes, also those that have stopped.
+// Sandboxes lists all sandboxes, including stopped ones. Returns ErrAbsurd if an entry is
+// implausible.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	const call = "list sandboxes"
 	a, err := ask(ctx, c, call, c.runtime.ListPodSandbox, &runtimeapi.ListPodSandboxRequest{})
@@ -16,7 +17,8 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	return convertAll(call, a.GetItems(), sandbox)
 }
 
-// Containers lists all containers, also those that have ended.
+// Containers lists all containers, including ended ones. Returns ErrAbsurd if an entry is
+// implausible.
 func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	const call = "list containers"
 	a, err := ask(ctx, c, call, c.runtime.ListContainers, &runtimeapi.ListContainersRequest{})
@@ -26,7 +28,7 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	return convertAll(call, a.GetContainers(), container)
 }
 
-// Images lists all images.
+// Images lists all images. Returns ErrAbsurd if an entry is implausible.
 func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	const call = "list images"
 	a, err := ask(ctx, c, call, c.images.ListImages, &runtimeapi.ListImagesRequest{})
@@ -36,8 +38,8 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	return convertAll(call, a.GetImages(), image)
 }
 
-// ImageFilesystems tells where the runtime keeps images and where writable
-// layers. containers is empty where a runtime does not tell them apart.
+// ImageFilesystems returns the filesystems of images and of writable layers. containers is empty if
+// the runtime does not distinguish them. Returns ErrAbsurd if an entry is implausible.
 func (c *Client) ImageFilesystems(ctx context.Context) (images, containers []Filesystem, err error) {
 	const call = "ask for the filesystems of images"
 	a, err := ask(ctx, c, call, c.images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
@@ -53,8 +55,8 @@ func (c *Client) ImageFilesystems(ctx context.Context) (images, containers []Fil
 	return images, containers, nil
 }
 
-// ContainerStatus tells about one container what the list does not: where its
-// log is, what is mounted, how it ended. [ErrNotFound] if there is none.
+// ContainerStatus returns facts about one container that the list lacks: its log, its mounts, its
+// end. Returns ErrNotFound if there is no such container.
 func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatus, error) {
 	call := "ask for the status of container " + id
 	a, err := ask(ctx, c, call, c.runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: id})
@@ -71,9 +73,8 @@ func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatu
 	return s, nil
 }
 
-// PodStats tells what every pod uses that has a running sandbox. What the
-// runtime tells of no pod is left out: then there is an [ErrAbsurd], and what
-// could be told apart is returned with it.
+// PodStats returns the usage of every pod with a running sandbox. Returns ErrAbsurd, together with
+// the valid entries, if the runtime returns entries without a pod.
 func (c *Client) PodStats(ctx context.Context) ([]PodStats, error) {
 	const call = "ask for the stats of pods"
 	a, err := ask(ctx, c, call, c.runtime.ListPodSandboxStats, &runtimeapi.ListPodSandboxStatsRequest{})
@@ -83,8 +84,8 @@ func (c *Client) PodStats(ctx context.Context) ([]PodStats, error) {
 	return convertSome(call, a.GetStats(), podStats)
 }
 
-// ContainerStats tells what every container uses. What the runtime tells of no
-// container is left out, with an [ErrAbsurd], as by [Client.PodStats].
+// ContainerStats returns the usage of every container. Returns ErrAbsurd, together with the valid
+// entries, if the runtime returns entries without a container.
 func (c *Client) ContainerStats(ctx context.Context) ([]ContainerStats, error) {
 	const call = "ask for the stats of containers"
 	a, err := ask(ctx, c, call, c.runtime.ListContainerStats, &runtimeapi.ListContainerStatsRequest{})
@@ -94,8 +95,7 @@ func (c *Client) ContainerStats(ctx context.Context) ([]ContainerStats, error) {
 	return convertSome(call, a.GetStats(), containerStats)
 }
 
-// convertAll converts a list that is acted upon: with one faulty entry none of
-// it is believed.
+// convertAll converts a list that callers act upon: one faulty entry invalidates all of it.
 func convertAll[M any, V any](call string, messages []*M, convert func(*M) (V, string)) ([]V, error) {
 	values, err := convertSome(call, messages, convert)
 	if err != nil {
@@ -104,7 +104,7 @@ func convertAll[M any, V any](call string, messages []*M, convert func(*M) (V, s
 	return values, nil
 }
 
-// convertSome converts what can be converted. The error names the first fault.
+// convertSome converts the valid entries. The error names the first fault.
 func convertSome[M any, V any](call string, messages []*M, convert func(*M) (V, string)) (values []V, err error) {
 	values = make([]V, 0, len(messages))
 	for _, m := range messages {

@@ -7,10 +7,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// SandboxImage returns the image of which the runtime makes sandboxes, as its
-// configuration names it; empty where its verbose status has none. containerd up to
-// 1.7 and CRI-O have it; containerd from 2.0 on pins the image instead, see
-// [Image.Pinned].
+// SandboxImage returns the image of new sandboxes from the runtime's configuration; empty if its
+// verbose status has none. containerd up to 1.7 and CRI-O have it; containerd from 2.0 on pins the
+// image instead, see [Image.Pinned]. Returns an error if the call fails.
 func (c *Client) SandboxImage(ctx context.Context) (string, error) {
 	a, err := ask(ctx, c, "ask for the status", c.runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
@@ -19,9 +18,8 @@ func (c *Client) SandboxImage(ctx context.Context) (string, error) {
 	return nameIn(a.GetInfo()["config"], func(v verboseImages) string { return v.SandboxImage }), nil
 }
 
-// ImageOfSandbox returns the image that a sandbox was made of, by name or ID; empty
-// where the verbose status of the sandbox has none. [ErrNotFound] if there is no such
-// sandbox.
+// ImageOfSandbox returns the image of a sandbox, by name or ID; empty if the verbose status of the
+// sandbox has none. Returns ErrNotFound if there is no such sandbox.
 func (c *Client) ImageOfSandbox(ctx context.Context, id string) (string, error) {
 	a, err := ask(ctx, c, "ask for the status of sandbox "+id, c.runtime.PodSandboxStatus,
 		&runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
@@ -40,8 +38,8 @@ type verboseImages struct {
 // maxImage bounds an image's name: a registry, a repository, a tag and a digest.
 const maxImage = 1024
 
-// nameIn reads a name from a verbose status, whose form every runtime chooses by itself:
-// what can not be read is not there.
+// nameIn returns a name from a verbose status. Its format depends on the runtime: a name in an
+// unknown format counts as absent.
 func nameIn(text string, field func(verboseImages) string) string {
 	var v verboseImages
 	if json.Unmarshal([]byte(text), &v) != nil || len(field(v)) > maxImage {

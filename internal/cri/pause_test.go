@@ -8,7 +8,7 @@ import (
 
 const pause = "registry.k8s.io/pause:3.10"
 
-// The forms of verbose statuses, as the runtimes write them.
+// Verbose statuses in the formats of the runtimes.
 func TestSandboxImage_Forms(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, info  string

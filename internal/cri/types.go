@@ -2,28 +2,28 @@ package cri
 
 import "time"
 
-// A Runtime is who answers.
+// Runtime identifies a container runtime.
 type Runtime struct {
 	Name    string // such as containerd
 	Version string
 	API     string // of the CRI, such as v1
 }
 
-// A Sandbox is what a pod's containers run in.
+// Sandbox is the environment of a pod's containers.
 type Sandbox struct {
 	ID             string
-	UID            string // of the pod; empty if something other than a kubelet made it without one
+	UID            string // of the pod; empty if another program than a kubelet created it without one
 	Namespace      string
 	Name           string
 	Attempt        uint32
 	Ready          bool
-	Created        time.Time // zero if the runtime does not know: then its age is not known
+	Created        time.Time // zero if the runtime does not report it: the age is not known
 	RuntimeHandler string
 	Labels         map[string]string
 	Annotations    map[string]string
 }
 
-// State is where a container is in its life.
+// State is the state of a container.
 type State uint8
 
 // The states of containers.
@@ -38,86 +38,85 @@ func (s State) String() string {
 	return [...]string{"unknown", "created", "running", "exited"}[s]
 }
 
-// A Container of a pod, running or dead.
+// Container is a container of a pod, running or dead.
 type Container struct {
 	ID        string
 	SandboxID string
 	Name      string
 	Attempt   uint32
 	State     State
-	Created   time.Time // zero if the runtime does not know: then its age is not known
-	// PodUID, PodNamespace and PodName are by the labels that a kubelet sets;
-	// empty for containers that something else made.
+	Created   time.Time // zero if the runtime does not report it: the age is not known
+	// PodUID, PodNamespace and PodName come from the kubelet's labels; empty for containers of
+	// other programs.
 	PodUID       string
 	PodNamespace string
 	PodName      string
-	// Image is as the container names it, ImageID as the runtime resolved it.
+	// Image is the name in the container's configuration, ImageID the ID that the runtime resolved.
 	Image   string
 	ImageID string
 }
 
-// A ContainerStatus is what the runtime knows about one container.
+// ContainerStatus is the runtime's status of one container.
 type ContainerStatus struct {
 	ID    string
 	State State
-	// Created, Started and Finished are zero where that has not happened, or is
-	// not known.
+	// Created, Started and Finished are zero if that has not happened, or is not known.
 	Created, Started, Finished time.Time
 	ExitCode                   int32
 	Reason                     string // such as Completed, Error, OOMKilled
 	LogPath                    string // on the host; empty if there is no log
-	Image                      string // as the container names it
-	ImageID                    string // as the runtime resolved it
+	Image                      string // the name in the container's configuration
+	ImageID                    string // the ID that the runtime resolved
 	Mounts                     []Mount
 }
 
-// A Mount of a container.
+// Mount is a mount of a container.
 type Mount struct {
 	HostPath      string // empty for an image
 	ContainerPath string
 	ReadOnly      bool
-	Image         string // of an image volume: the image in use; empty where the runtime does not tell
+	Image         string // of an image volume: the image in use; empty if the runtime does not report it
 }
 
-// An Image that the runtime holds.
+// Image is an image in the storage of the runtime.
 type Image struct {
 	ID      string
 	Tags    []string
 	Digests []string
-	Size    int64 // bytes as the runtime counts them; layers that images share count for each
-	Pinned  bool  // by the runtime: never to be removed
+	Size    int64 // bytes by the runtime's count, which includes shared layers for each image
+	Pinned  bool  // by the runtime: must not be removed
 }
 
-// A Filesystem is where the runtime keeps images or writable layers.
+// Filesystem is a filesystem with the runtime's images or writable layers.
 type Filesystem struct {
 	Mountpoint string // a directory on the filesystem
 	Time       time.Time
 	UsedBytes  int64
 	UsedInodes int64
-	UsageKnown bool // whether the runtime told both; they are 0 if not
+	UsageKnown bool // whether the runtime reported both; they are 0 if not
 }
 
-// Used is an amount that the runtime may not have told.
+// Used is an amount that the runtime may not have reported.
 type Used struct {
 	Value int64
 	Known bool
 }
 
-// ContainerStats is what one running container uses.
+// ContainerStats is the usage of one running container.
 type ContainerStats struct {
 	ID         string
 	Name       string
-	PodUID     string    // by the label that a kubelet sets
+	PodUID     string    // by the kubelet's label
 	Time       time.Time // of the memory sample; zero if there is none
 	WorkingSet Used      // bytes
-	// Writable is the container's writable layer. Runtimes look at it now and
-	// then, and tell what they saw last: at WritableTime, zero if they do not say.
+	// Writable is the container's writable layer. Runtimes measure it at intervals and report the
+	// latest values, measured at WritableTime; zero if they do not report that.
 	WritableTime   time.Time
 	WritableBytes  Used
 	WritableInodes Used
 }
 
-// PodStats is what one pod uses.
+// PodStats is the usage of one pod.
 type PodStats struct {
 	UID        string
 	Namespace  string
@@ -129,7 +128,7 @@ type PodStats struct {
 	Containers []ContainerStats
 }
 
-// An Event is that a container or a sandbox has changed.
+// Event is a change of a container or a sandbox.
 type Event struct {
 	Kind        EventKind
 	ContainerID string // the sandbox's ID for events of a sandbox
@@ -137,7 +136,7 @@ type Event struct {
 	At          time.Time
 }
 
-// EventKind says what happened to a container.
+// EventKind is the kind of a change.
 type EventKind uint8
 
 // The kinds of events.
@@ -147,7 +146,7 @@ const (
 	ContainerStarted
 	ContainerStopped
 	ContainerDeleted
-	// Reconnected is of no container: the stream has begun, and what happened
-	// before may have gone unheard.
+	// Reconnected belongs to no container: the stream has begun, and earlier events may have been
+	// lost.
 	Reconnected
 )

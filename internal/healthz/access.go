@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// A Review asks the API server about a bearer token: whether it is valid, and
-// whether its user may get a path. It returns an error if the API server does not
-// answer.
+// Review asks the API server whether a bearer token is valid, and whether its user may get a path.
+// It returns an error if the API server does not respond.
 type Review func(ctx context.Context, token, path string) (authenticated, allowed bool, err error)
 
 // Bounds of reviews. Requests without a right must cost the API server, and this
@@ -33,8 +32,8 @@ const (
 	sourceRate, sourceBurst = 0.1, 5. // new tokens per second, from one source
 )
 
-// Access decides on requests for metrics and details by reviews of their tokens,
-// and remembers the results. Its memory is bounded. It is safe for concurrent use.
+// Access authorises requests for metrics and details by reviews of their tokens, and caches the
+// results. Its memory is bounded. It is safe for concurrent use.
 type Access struct {
 	review    Review
 	reviewing chan struct{}
@@ -57,22 +56,22 @@ func NewAccess(review Review) *Access {
 	}
 }
 
-// A question is the digest of a token and a path: tokens are not stored.
+// question is the digest of a token and a path: tokens are not stored.
 type question [sha256.Size]byte
 
 func ask(token, path string) question { return sha256.Sum256([]byte(path + "\x00" + token)) }
 
-// A grant is a review that allowed a request.
+// grant is a review that allowed a request.
 type grant struct{ reviewed, tried time.Time }
 
-// A denial is a review that refused one, by the HTTP status for it.
+// denial is a review that refused a request, with the HTTP status for it.
 type denial struct {
 	status int
 	until  time.Time
 }
 
-// status returns http.StatusOK if the token may get the path, and the HTTP status
-// of the refusal if not.
+// status returns http.StatusOK if the token may get the path, otherwise the HTTP status of the
+// refusal.
 func (a *Access) status(ctx context.Context, from netip.Prefix, token, path string) int {
 	if token == "" || a.review == nil {
 		return http.StatusUnauthorized
@@ -100,7 +99,7 @@ func (a *Access) status(ctx context.Context, from netip.Prefix, token, path stri
 	return a.remember(q, authenticated, allowed, time.Now())
 }
 
-// busyStatus is the status where no further review may be made at present.
+// busyStatus returns the status for a request that must not be reviewed at present.
 func busyStatus(known bool) int {
 	if known {
 		return http.StatusOK
@@ -108,8 +107,8 @@ func busyStatus(known bool) int {
 	return http.StatusTooManyRequests
 }
 
-// recall returns the status that follows without a review, if decided. Otherwise
-// known reports whether a grant holds as long as no review refuses it.
+// recall returns the status that follows without a review, if decided. Otherwise known reports
+// whether a grant holds as long as no review refuses it.
 func (a *Access) recall(q question, from netip.Prefix, now time.Time) (status int, known, decided bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +129,7 @@ func (a *Access) recall(q question, from netip.Prefix, now time.Time) (status in
 	if source == nil {
 		source = a.sources.put(from, bucket{rate: sourceRate, burst: sourceBurst}, now)
 	}
-	// The own share first: above it, a source spends nothing of the others'.
+	// The source's own share comes first: above it, a source uses nothing of the others' share.
 	if !source.tryTake(now) || !a.all.tryTake(now) {
 		return http.StatusTooManyRequests, false, true
 	}
@@ -154,7 +153,7 @@ func (a *Access) remember(q question, authenticated, allowed bool, now time.Time
 	return status
 }
 
-// refusals are the texts of what [Access.status] returns.
+// refusals are the response texts for the results of [Access.status].
 var refusals = map[int]string{
 	http.StatusUnauthorized:       "a valid bearer token is needed",
 	http.StatusForbidden:          "this token has no right to get this path: see docs/explanation/security.md",
@@ -162,8 +161,7 @@ var refusals = map[int]string{
 	http.StatusServiceUnavailable: "the API server does not answer: the token can not be reviewed",
 }
 
-// guard serves next to those that may get the path. A nil Access lets everything
-// pass.
+// guard passes authorised requests to next. A nil Access passes all requests.
 func (a *Access) guard(path string, next http.Handler) http.Handler {
 	next = underWay(next)
 	if a == nil {
@@ -199,8 +197,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// A table is a map of at most max entries: a further one replaces the entry that
-// was not used for longest.
+// table is a map of at most max entries: a further one replaces the least recently used entry.
 type table[K comparable, V any] struct {
 	max     int
 	entries map[K]*entry[V]
@@ -221,7 +218,7 @@ func (t *table[K, V]) get(key K, now time.Time) *V {
 	return &e.value
 }
 
-// put stores a value, and returns where.
+// put stores a value and returns its address.
 func (t *table[K, V]) put(key K, value V, now time.Time) *V {
 	if t.entries == nil {
 		t.entries = make(map[K]*entry[V])

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A reviewer is an API server that knows some tokens. It counts its reviews.
+// reviewer is an API server that knows some tokens. It counts its reviews.
 type reviewer struct {
 	mu      sync.Mutex
 	known   map[string]bool // tokens; true: may get everything
@@ -45,7 +45,7 @@ func (v *reviewer) count() int {
 	return v.reviews
 }
 
-// guarded is a server with all endpoints, whose one check fails.
+// guarded returns a server with all endpoints and one failing check.
 func guarded(v *reviewer) http.Handler {
 	text := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }
 	return New(Settings{
@@ -138,8 +138,8 @@ func TestAccess_GrantsHoldWhileTheServerIsAway(t *testing.T) {
 	})
 }
 
-// TestAccess_RandomTokensDoNotAmplify: requests with new tokens cost the API server a
-// bounded number of reviews, and the holder of a grant nothing at all.
+// TestAccess_RandomTokensDoNotAmplify: requests with new tokens cost the API server a bounded
+// number of reviews, and do not affect the holder of a grant.
 func TestAccess_RandomTokensDoNotAmplify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{known: map[string]bool{"good": true}}
@@ -164,8 +164,8 @@ func TestAccess_RandomTokensDoNotAmplify(t *testing.T) {
 	})
 }
 
-// TestAccess_OneSourceLeavesReviewsForOthers: an address above its share spends
-// nothing of what others need.
+// TestAccess_OneSourceLeavesReviewsForOthers: an address above its share uses nothing of the
+// others' share.
 func TestAccess_OneSourceLeavesReviewsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{known: map[string]bool{"good": true}}
@@ -182,8 +182,8 @@ func TestAccess_OneSourceLeavesReviewsForOthers(t *testing.T) {
 	})
 }
 
-// TestAccess_HangingServerHoldsNoRequests: reviews at a time, and the time of each,
-// are bounded.
+// TestAccess_HangingServerHoldsNoRequests: the number of concurrent reviews and the duration of
+// each are bounded.
 func TestAccess_HangingServerHoldsNoRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &reviewer{hang: true}
@@ -210,8 +210,7 @@ func TestAccess_HangingServerHoldsNoRequests(t *testing.T) {
 	})
 }
 
-// TestAccess_MemoryIsBounded: whatever is asked in whatever order, no table grows
-// beyond its bound.
+// TestAccess_MemoryIsBounded: no sequence of requests makes a table exceed its bound.
 func TestAccess_MemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))

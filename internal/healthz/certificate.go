@@ -16,11 +16,10 @@ import (
 	"time"
 )
 
-// TLS returns the configuration of a server with the certificate and key in two
-// files, which are read again once a minute. Without files the certificate is
-// self-signed, made now and kept in memory: it hides tokens from those that listen
-// on the way, and proves nothing. Returns an error if the files hold no certificate
-// and its key.
+// TLS returns the configuration of a server with the certificate and key in two files, which are
+// read again once a minute. Without files the certificate is self-signed, created now and stored in
+// memory: it encrypts tokens on the way and authenticates nothing. Returns an error if the files
+// contain no certificate and its key.
 func TLS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 	if certFile == "" {
 		own, err := selfSigned(time.Now())
@@ -36,8 +35,8 @@ func TLS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: f.get}, nil
 }
 
-// Bounds of TLS handshakes, each of which costs a signature: per second and at once,
-// from one source and altogether.
+// Bounds of TLS handshakes, each of which costs a signature: per second and burst, from one source
+// and altogether.
 const (
 	sourceHandshakes, sourceHandshakeBurst = 20, 100.
 	handshakes, handshakeBurst             = 1000, 2000.
@@ -46,8 +45,8 @@ const (
 // errHandshakes is the error of a handshake above the bounds.
 var errHandshakes = errors.New("too many TLS handshakes")
 
-// boundHandshakes returns a copy of a configuration that ends handshakes above the
-// bounds before they cost a signature.
+// boundHandshakes returns a copy of a configuration that ends handshakes above the bounds before
+// they cost a signature.
 func boundHandshakes(config *tls.Config) *tls.Config {
 	var mu sync.Mutex
 	all := bucket{rate: handshakes, burst: handshakeBurst}
@@ -61,7 +60,7 @@ func boundHandshakes(config *tls.Config) *tls.Config {
 		if source == nil {
 			source = sources.put(from, bucket{rate: sourceHandshakes, burst: sourceHandshakeBurst}, now)
 		}
-		// The own share first: above it, a source spends nothing of the others'.
+		// The source's own share comes first: above it, a source uses nothing of the others' share.
 		if !source.tryTake(now) || !all.tryTake(now) {
 			return nil, errHandshakes
 		}
@@ -70,8 +69,8 @@ func boundHandshakes(config *tls.Config) *tls.Config {
 	return bounded
 }
 
-// selfSignedFor is the life of a certificate in memory. The program is restarted
-// more often, and clients do not check it.
+// selfSignedFor is the validity of a certificate in memory. The program is restarted more often,
+// and clients do not verify it.
 const selfSignedFor = 10 * 365 * 24 * time.Hour
 
 func selfSigned(now time.Time) (*tls.Certificate, error) {
@@ -85,7 +84,7 @@ func selfSigned(now time.Time) (*tls.Certificate, error) {
 	}
 	shape := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "plimsoll"}, DNSNames: []string{"plimsoll"},
-		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(selfSignedFor), // clocks differ
+		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(selfSignedFor), // tolerates clock differences
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, shape, shape, &key.PublicKey, key)
@@ -95,10 +94,10 @@ func selfSigned(now time.Time) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{signed}, PrivateKey: key}, nil
 }
 
-// certificatePeriod is the time after which files are read again.
+// certificatePeriod is the interval between reads of the files.
 const certificatePeriod = time.Minute
 
-// A filedCertificate is a certificate in files that change.
+// filedCertificate is a certificate in files that may change.
 type filedCertificate struct {
 	cert, key string
 	log       *slog.Logger
@@ -107,7 +106,7 @@ type filedCertificate struct {
 	due       time.Time
 }
 
-// read replaces the certificate. The caller holds mu, or has f alone.
+// read replaces the certificate. The caller holds mu, or is the only user of f.
 func (f *filedCertificate) read(now time.Time) error {
 	f.due = now.Add(certificatePeriod)
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)

@@ -32,8 +32,8 @@ func issue(t *testing.T, certFile, keyFile string) []byte {
 	return made.Certificate[0]
 }
 
-// TestTLS_ReadsRenewedFiles: a renewed certificate is served a minute later, and the
-// previous one as long as the files hold none.
+// TestTLS_ReadsRenewedFiles: a renewed certificate is served a minute later. While the files
+// contain none, the previous one is served.
 func TestTLS_ReadsRenewedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -9,31 +9,31 @@ import (
 	"sync"
 )
 
-// Addresses are where a program serves. An empty one is not served.
+// Addresses are the addresses to serve on. An empty one is not served.
 type Addresses struct {
 	Socket string // path of a Unix socket
 	TCP    string // IP address and port
 
-	// CertFile and KeyFile hold the certificate of an address beyond loopback. If they
-	// are empty, one is made at the start.
+	// CertFile and KeyFile contain the certificate of an address beyond loopback. If they are
+	// empty, one is created at the start.
 	CertFile, KeyFile string
 }
 
 // Endpoints are open listeners, each with its server.
 type Endpoints []Endpoint
 
-// An Endpoint is an open listener with its server.
+// Endpoint is an open listener with its server.
 type Endpoint struct {
 	listener net.Listener
 	server   *Server
 }
 
-// Address returns where the endpoint listens.
+// Address returns the address of the listener.
 func (e Endpoint) Address() net.Addr { return e.listener.Addr() }
 
-// Open opens the socket and the address. All is served on the socket and on loopback;
-// on other addresses by HTTPS, and what needs a right by reviews. It returns the
-// endpoints that could be opened, and the errors of the others.
+// Open opens the socket and the address. The socket and loopback serve everything over HTTP. Other
+// addresses use HTTPS and review tokens where a right is needed. Returns the endpoints that could
+// be opened, and the errors of the others.
 func Open(ctx context.Context, a Addresses, s Settings, review Review) (all Endpoints, err error) {
 	if a.Socket != "" {
 		l, failed := ListenSocket(ctx, a.Socket)
@@ -76,7 +76,7 @@ func (all Endpoints) Run(ctx context.Context, group *sync.WaitGroup, log *slog.L
 	}
 }
 
-// Close closes the listeners of endpoints that do not run.
+// Close closes the listeners of endpoints that do not run. Returns the errors of all listeners.
 func (all Endpoints) Close() (err error) {
 	for _, e := range all {
 		err = errors.Join(err, e.listener.Close())

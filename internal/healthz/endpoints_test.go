@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-// serving opens endpoints as agent and controller do, until the test ends. It
-// returns the addresses of the listeners, in the order in which they were opened.
+// serving opens endpoints as agent and controller do, until the test ends. It returns the addresses
+// of the listeners in the order of their creation.
 func serving(t *testing.T, a healthz.Addresses, live *atomic.Bool, review healthz.Review) (at []string) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -44,8 +44,8 @@ func serving(t *testing.T, a healthz.Addresses, live *atomic.Bool, review health
 	return at
 }
 
-// TestEndpoints_NeedATokenBeyondLoopback: on loopback all is served as it was; on
-// other addresses by HTTPS, and metrics to those with a right alone.
+// TestEndpoints_NeedATokenBeyondLoopback: loopback serves everything without a token. Other
+// addresses use HTTPS, and serve metrics to authorised clients only.
 func TestEndpoints_NeedATokenBeyondLoopback(t *testing.T) {
 	var live atomic.Bool
 	live.Store(true)
@@ -80,7 +80,7 @@ func TestEndpoints_NeedATokenBeyondLoopback(t *testing.T) {
 		url, token string
 		want       int
 	}{
-		{"http://" + loopback + "/metrics", "", http.StatusNotFound}, // as the handler answers
+		{"http://" + loopback + "/metrics", "", http.StatusNotFound}, // the handler's own response
 		{"http://" + loopback + "/livez?verbose", "", http.StatusOK},
 		{"http://127.0.0.1:" + port + "/livez", "", http.StatusBadRequest},
 		{"https://127.0.0.1:" + port + "/livez", "", http.StatusOK},

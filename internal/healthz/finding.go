@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// errNotKnown is what a finding says before anybody has looked.
+// errNotKnown is the error of a finding without a result.
 var errNotKnown = errors.New("not known yet")
 
-// sound is the finding that nothing is wrong.
+// sound is the result of a successful check.
 var sound error
 
-// A Finding is what was found last: an error, or that all is well. It is stored
-// by who looks and read by a check, neither of which waits. The zero value is
-// "not known yet".
+// Finding is the latest result of a check: an error, or success. The examining goroutine stores it
+// and a check reads it; neither waits. The zero value is "not known yet".
 type Finding struct{ last atomic.Pointer[error] }
 
-// Set stores what was found. Storing nil allocates nothing.
+// Set stores a result. For nil it does not allocate.
 func (f *Finding) Set(err error) {
 	if err == nil {
 		f.last.Store(&sound)
@@ -28,7 +27,7 @@ func (f *Finding) Set(err error) {
 	f.last.Store(&found)
 }
 
-// Err returns what was found last.
+// Err returns the latest result.
 func (f *Finding) Err() error {
 	if last := f.last.Load(); last != nil {
 		return *last
@@ -36,29 +35,28 @@ func (f *Finding) Err() error {
 	return errNotKnown
 }
 
-// A Pulse shows that a loop goes round. It is measured on the monotonic clock:
-// setting the time stops no heart.
+// Pulse monitors the progress of a loop. It uses the monotonic clock: a change of the system time
+// has no effect.
 type Pulse struct {
 	start time.Time
 	last  atomic.Int64 // nanoseconds after start
 	limit time.Duration
 }
 
-// pulseSlack is what a loop may be late for besides: a kill, a collection of
-// images, a machine without processor time.
+// pulseSlack is the tolerated delay of a loop beyond its period, for a kill, an image collection or
+// a machine without processor time.
 const pulseSlack = 15 * time.Second
 
-// NewPulse returns the pulse of a loop that goes round at least once a period,
-// and counts from now. It is missing when two periods and some slack have passed
-// without a beat.
+// NewPulse returns the pulse of a loop with at least one iteration per period, starting now. It
+// fails after two periods and pulseSlack without a beat.
 func NewPulse(period time.Duration) *Pulse {
 	return &Pulse{start: time.Now(), limit: 2*period + pulseSlack}
 }
 
-// Beat says that the loop went round.
+// Beat records an iteration of the loop.
 func (p *Pulse) Beat() { p.last.Store(int64(time.Since(p.start))) }
 
-// Err is nil while the loop goes round.
+// Err returns nil while the loop makes progress, otherwise the time since its last iteration.
 func (p *Pulse) Err() error {
 	silent := time.Since(p.start) - time.Duration(p.last.Load())
 	if silent <= p.limit {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Limits bound the connections of one listener. A new connection is accepted
-// whatever the others do: above a limit, an older one is closed for it.
+// Limits bound the connections of one listener. A new connection is always accepted: above a limit,
+// an older one is closed for it.
 type Limits struct {
-	// Total is the number of connections that are served at a time.
+	// Total is the maximum number of concurrent connections.
 	Total int
-	// PerSource is the number from one source: an IPv4 address, or the 64-bit
-	// prefix of an IPv6 address.
+	// PerSource is the maximum number from one source: an IPv4 address, or the 64-bit prefix of an
+	// IPv6 address.
 	PerSource int
-	// Rate is the number of connections accepted per second after Burst of them.
-	// Above it they wait, so that a flood costs a bounded share of a processor.
+	// Rate is the number of connections accepted per second after Burst of them. Above it they
+	// wait, so that a flood costs a bounded share of a processor.
 	Rate, Burst float64
 }
 
@@ -31,13 +31,13 @@ var (
 	SocketLimits = Limits{Total: 16, PerSource: 16, Rate: 5000, Burst: 10000}
 )
 
-// A gate is a listener that holds its connections to the limits.
+// gate is a listener that enforces the limits.
 type gate struct {
 	net.Listener
 	limits Limits
-	// slots holds one element per connection that the server has not closed. There
-	// are twice as many as the limit, since a connection closed by the gate keeps
-	// its goroutine until that has noticed.
+	// slots holds one element per connection that the server has not closed. There are twice as
+	// many as the limit, because the goroutine of a connection closed by the gate ends a little
+	// later.
 	slots chan struct{}
 	done  chan struct{}
 	end   sync.Once
@@ -52,7 +52,7 @@ func newGate(l net.Listener, limits Limits) *gate {
 		pace: bucket{rate: limits.Rate, burst: limits.Burst}}
 }
 
-// Accept returns the next connection. It returns net.ErrClosed after Close.
+// Accept returns the next connection. Returns net.ErrClosed after Close.
 func (g *gate) Accept() (net.Conn, error) {
 	select {
 	case g.slots <- struct{}{}:
@@ -105,9 +105,9 @@ func (g *gate) admit(c *conn) (victim *conn) {
 	return victim
 }
 
-// surplus returns the connection to close for one more from source; nil if the
-// limits allow it. Connections without a request under way are closed first; of
-// these, those of the source that has most; of these, the oldest.
+// surplus returns the connection to close for one more from source; nil if the limits allow it.
+// Connections without a request in progress are closed first; of these, those of the source with
+// most connections; of these, the oldest.
 func (g *gate) surplus(source netip.Prefix) (found *conn) {
 	counts := map[netip.Prefix]int{}
 	for _, c := range g.conns {
@@ -134,12 +134,12 @@ func (g *gate) remove(c *conn) {
 	}
 }
 
-// A conn is a connection within the limits of a gate.
+// conn is a connection within the limits of a gate.
 type conn struct {
 	net.Conn
 	gate   *gate
 	source netip.Prefix // zero for a Unix socket
-	busy   bool         // an allowed request is under way; under gate.mu
+	busy   bool         // an allowed request is in progress; guarded by gate.mu
 	closed sync.Once
 }
 
@@ -154,8 +154,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// abort ends the connection and drops what it holds in the kernel. The server
-// closes it for good as soon as its goroutine has noticed.
+// abort ends the connection and discards its data in the kernel. The server closes it as soon as
+// its goroutine gets the error.
 func (c *conn) abort() {
 	if tcp, is := c.Conn.(*net.TCPConn); is {
 		_ = tcp.SetLinger(0)
@@ -163,7 +163,7 @@ func (c *conn) abort() {
 	_ = c.Conn.Close()
 }
 
-// setBusy marks whether an allowed request is under way.
+// setBusy sets whether an allowed request is in progress.
 func (c *conn) setBusy(is bool) {
 	c.gate.mu.Lock()
 	c.busy = is
@@ -180,7 +180,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// underWay has next run with its connection marked busy.
+// underWay runs next with its connection marked busy.
 func underWay(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, is := r.Context().Value(connKey{}).(*conn); is {
@@ -191,7 +191,7 @@ func underWay(next http.Handler) http.Handler {
 	})
 }
 
-// sourceOf returns the source that an address counts for; zero for a Unix socket.
+// sourceOf returns the source of an address; zero for a Unix socket.
 func sourceOf(a net.Addr) netip.Prefix {
 	tcp, is := a.(*net.TCPAddr)
 	if !is {
@@ -209,22 +209,22 @@ func sourceOf(a net.Addr) netip.Prefix {
 	return prefix
 }
 
-// A bucket allows burst actions at once and rate per second after that. The zero
-// time of last means that it is full.
+// bucket is a token bucket: it allows burst actions at once and rate per second after that. The
+// zero time of last means that it is full.
 type bucket struct {
 	rate, burst float64
 	spent       float64
 	last        time.Time
 }
 
-// take spends one action, and returns after which time it is allowed.
+// take uses one token, and returns the delay until the action is allowed.
 func (b *bucket) take(now time.Time) (wait time.Duration) {
 	b.refill(now)
 	b.spent++
 	return time.Duration(max(0, b.spent-b.burst) / b.rate * float64(time.Second))
 }
 
-// tryTake spends one action if it is allowed at once.
+// tryTake uses one token if the action is allowed at once.
 func (b *bucket) tryTake(now time.Time) bool {
 	if b.refill(now); b.spent > b.burst-1 {
 		return false

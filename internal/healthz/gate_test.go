@@ -18,25 +18,24 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-// attackers is how many connections one attack holds: more than any limit, and few
-// enough for the descriptors of a test.
+// attackers is the number of connections of one attack: more than any limit, and few enough for the
+// descriptors of a test.
 const attackers = 2000
 
-// reopened is how many of them are opened again per second: enough to keep the server
-// at its limits, and few enough for a slow machine.
+// reopened is the number of them that are opened again per second: enough to hold the server at its
+// limits, and few enough for a slow machine.
 const reopened = 200
 
-// The longest time for a request to be answered. Probes come through the socket. Over
-// TCP, a server that had its clients wait for each other would need two minutes: what
-// is less is the speed of the machine.
+// Maximum times for the response to a request. Probes use the socket. Over TCP, a server with
+// clients that wait for each other would need two minutes; anything less depends on the speed of
+// the machine.
 const (
 	maxProbe   = time.Second
 	maxRequest = 30 * time.Second
 )
 
-// TestServer_ProbesAnswerBesideHangingConnections attacks the TCP listener with
-// connections that send nothing, or a byte per second, and are opened again after
-// the server has closed them.
+// TestServer_ProbesAnswerBesideHangingConnections attacks the TCP listener with connections that
+// send nothing, or a byte per second. They are opened again after the server has closed them.
 func TestServer_ProbesAnswerBesideHangingConnections(t *testing.T) {
 	for _, sends := range []string{"silent", "slow"} {
 		for _, sources := range []int{1, 50} {
@@ -53,7 +52,7 @@ func TestServer_ProbesAnswerBesideHangingConnections(t *testing.T) {
 // servedOnSocket runs a server on a socket of its own until the test ends.
 func servedOnSocket(t *testing.T) (path string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "plimsoll") // t.TempDir is long, and the path of a socket short
+	dir, err := os.MkdirTemp("", "plimsoll") // t.TempDir is longer than the path of a socket may be
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +75,8 @@ func servedOnSocket(t *testing.T) (path string) {
 	return path
 }
 
-// attack holds connections to an address until the test ends. It returns when each
-// has been opened once.
+// attack holds connections to an address until the test ends. It returns after each has been opened
+// once.
 func attack(t *testing.T, address string, slow bool, sources int) {
 	t.Helper()
 	const workers = 50
@@ -103,7 +102,7 @@ func attack(t *testing.T, address string, slow bool, sources int) {
 				case <-ctx.Done():
 					return
 				case <-second.C:
-					_ = a.round(ctx, reopened/workers) // the server that stops ends the attack
+					_ = a.round(ctx, reopened/workers) // a server that stops ends the attack
 				}
 			}
 		})
@@ -111,7 +110,7 @@ func attack(t *testing.T, address string, slow bool, sources int) {
 	opened.Wait()
 }
 
-// An attacker holds some of the connections, from one address.
+// attacker holds some of the connections, from one address.
 type attacker struct {
 	address string
 	source  net.IP
@@ -119,8 +118,8 @@ type attacker struct {
 	held    []net.Conn // nil: closed already
 }
 
-// round sends a byte on each connection if the attack is slow, and opens at most some
-// that are closed. One that is closed while it is opened has been opened.
+// round sends a byte on each connection if the attack is slow, and opens at most some that are
+// closed. A connection closed during its opening counts as opened.
 func (a *attacker) round(ctx context.Context, most int) error {
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: a.source}}
 	for i, c := range a.held {
@@ -148,7 +147,7 @@ func (a *attacker) round(ctx context.Context, most int) error {
 	return nil
 }
 
-// alive reports whether the server has not closed a connection, without waiting.
+// alive reports without waiting whether the server has not closed a connection.
 func (a *attacker) alive(c net.Conn) bool {
 	if a.slow {
 		_, err := c.Write([]byte("x"))
@@ -168,7 +167,7 @@ func (a *attacker) close() {
 	}
 }
 
-// probe asks for 3 s or more on the socket, and over TCP from an address of its own.
+// probe sends requests for 3 s or more on the socket, and over TCP from an address of its own.
 func probe(t *testing.T, address, socket string) {
 	t.Helper()
 	own := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, 1)}}).DialContext}
@@ -214,8 +213,8 @@ func measured(t *testing.T, way string, longest time.Duration, ask func(context.
 	return time.Since(begun)
 }
 
-// TestServer_RequestUnderWayOutlivesNewConnections: connections that have not sent
-// a request are closed before those with one.
+// TestServer_RequestUnderWayOutlivesNewConnections: connections without a request are closed before
+// those with one.
 func TestServer_RequestUnderWayOutlivesNewConnections(t *testing.T) {
 	t.Parallel()
 	asked, finish := make(chan struct{}), make(chan struct{})
@@ -240,7 +239,7 @@ func TestServer_RequestUnderWayOutlivesNewConnections(t *testing.T) {
 	}
 	close(finish)
 	all.Wait()
-	// The first ones are gone, closed for later ones.
+	// The first connections were closed in favour of later ones.
 	if err := held[0].SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}

@@ -8,27 +8,26 @@ import (
 	"strings"
 )
 
-// A Check is one thing that has to be well. Err returns at once: it reads what
-// was found, and looks at nothing itself.
+// Check is one condition of health. Err returns at once: it reads a stored result and measures
+// nothing.
 type Check struct {
-	Name string // of lower-case letters, digits, hyphens
+	Name string // of lower-case letters, digits and hyphens
 	Err  func() error
-	// Note, if set, is what there is to know while all is well.
+	// Note returns information for a successful check; nil: none.
 	Note func() string
 }
 
-// ping succeeds: that it is answered at all is what it says.
+// ping always succeeds: any response proves that the server works.
 var ping = Check{Name: "ping", Err: func() error { return nil }}
 
-// A probe answers for a list of checks, in the form that Kubernetes' own
-// components answer in. The reason of a failure is part of the answer, except in public.
+// probe serves the results of a list of checks, in the format of Kubernetes' own components. The
+// reason of a failure is part of the response, except in public.
 type probe struct {
 	name   string // livez or readyz
 	checks []Check
 }
 
-// ServeHTTP answers "ok", or with every check where one failed or verbose is
-// asked for.
+// ServeHTTP responds "ok", or lists every check if one failed or verbose is requested.
 func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	lines, failed := p.run(query)
@@ -43,8 +42,7 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, failed, text)
 }
 
-// public answers "ok" or "failed" to anyone, and passes requests for more on to
-// detailed.
+// public responds "ok" or "failed" to any client, and passes requests for details on to detailed.
 func (p *probe) public(detailed http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" {
@@ -60,7 +58,7 @@ func (p *probe) public(detailed http.Handler) http.Handler {
 	})
 }
 
-// run runs the checks that are not excluded; there is one line for each.
+// run runs the checks that are not excluded and returns one line for each.
 func (p *probe) run(query url.Values) (lines string, failed bool) {
 	var b strings.Builder
 	excluded := query["exclude"]
@@ -93,7 +91,7 @@ func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// strays are the names that are to be excluded and are none of a check.
+// strays returns the excluded names that belong to no check.
 func (p *probe) strays(excluded []string) (names []string) {
 	for _, name := range excluded {
 		if !slices.ContainsFunc(p.checks, func(c Check) bool { return c.Name == name }) {
@@ -103,7 +101,7 @@ func (p *probe) strays(excluded []string) (names []string) {
 	return names
 }
 
-// one answers for a single check.
+// one responds to the request for a single check.
 func (p *probe) one(w http.ResponseWriter, r *http.Request) {
 	i := slices.IndexFunc(p.checks, func(c Check) bool { return c.Name == r.PathValue("check") })
 	if i < 0 {
@@ -125,5 +123,5 @@ func answer(w http.ResponseWriter, failed bool, text string) {
 	if failed {
 		w.WriteHeader(http.StatusInternalServerError)
 	}
-	fmt.Fprint(w, text) // who went away reads no error
+	fmt.Fprint(w, text) // a disconnected client reads no error
 }

@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// Bounds for one request. Clients are near and ask for little; a request that takes
-// longer is broken, or meant to. [Limits] bound the number of clients.
+// Bounds for one request. Clients are near and request little; a longer request is faulty or
+// malicious. [Limits] bound the number of clients.
 const (
 	maxHeader    = 8 << 10         // bytes
 	headerWait   = 2 * time.Second // for a request to arrive
-	answerWait   = 5 * time.Second // for an answer to be taken, from the end of the header on
-	shutdownWait = 2 * time.Second // for answers under way when the server ends
+	answerWait   = 5 * time.Second // for the transmission of a response, from the end of the header on
+	shutdownWait = 2 * time.Second // for responses in progress when the server ends
 )
 
-// Settings are what is served.
+// Settings configure a Server.
 type Settings struct {
-	// Live are the checks of /livez: whoever asks restarts the agent when one
-	// fails, so they are about the agent alone. /readyz holds them, too.
+	// Live are the checks of /livez. A failure causes a restart of the agent, so they depend on the
+	// agent alone. /readyz includes them.
 	Live []Check
 	// Ready are the further checks of /readyz.
 	Ready []Check
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Explain serves /explain; nil: nobody does.
+	// Explain serves /explain; nil: there is no /explain.
 	Explain http.Handler
-	// Access decides on /metrics, /explain and everything of /livez and /readyz
-	// beyond whether they pass; nil: all may read all.
+	// Access authorises /metrics, /explain, and the details of /livez and /readyz; nil: no
+	// authorisation is required.
 	Access *Access
 	// TLS is the configuration of HTTPS; nil: HTTP.
 	TLS *tls.Config
@@ -44,7 +44,7 @@ type Settings struct {
 	Log    *slog.Logger
 }
 
-// A Server answers /livez, /readyz, /metrics and, for who has it, /explain.
+// Server serves /livez, /readyz, /metrics and, if configured, /explain.
 type Server struct {
 	http   *http.Server
 	tls    *tls.Config
@@ -73,7 +73,7 @@ func New(s Settings) *Server {
 		MaxHeaderBytes: maxHeader, ConnContext: withConn,
 		ErrorLog: log.New(&faults{log: s.Log, pace: bucket{rate: faultRate, burst: faultBurst}}, "", 0),
 	}
-	// One request a connection: idle ones would use up the number of clients.
+	// One request per connection: idle ones would count against the number of clients.
 	server.SetKeepAlivesEnabled(false)
 	if s.Limits == (Limits{}) {
 		s.Limits = TCPLimits
@@ -81,11 +81,11 @@ func New(s Settings) *Server {
 	return &Server{http: server, tls: s.TLS, limits: s.Limits}
 }
 
-// Handler is what is served, without the bounds for clients.
+// Handler returns the handler without the bounds for clients.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
-// Listen opens an address of this node, as host:port. The host is an IP address:
-// a name could come to mean another one.
+// Listen opens an address of this node, as host:port. Returns an error if the host is no IP
+// address: a name could change its meaning.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err == nil && net.ParseIP(host) == nil {
@@ -101,8 +101,8 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Run serves what comes in through l, and closes it, until ctx ends; that is no
-// error. Answers under way are finished, but not waited for longer than 2 s.
+// Run serves connections of l until ctx ends, then closes l and returns nil. Responses in progress
+// have up to 2 s to end. Returns an error if l fails before.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	var bounded net.Listener = newGate(l, s.limits)
 	if s.tls != nil {
@@ -118,7 +118,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
 	defer cancel()
 	if err := s.http.Shutdown(last); err != nil {
-		s.http.Close() // who is still reading has had its time
+		s.http.Close() // the remaining clients exceeded their time
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve endpoints on %s: %w", l.Addr(), err)
@@ -126,11 +126,11 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Faults of clients that are logged: faultBurst at once, faultRate per second later.
+// Client errors that are logged: faultBurst at once, faultRate per second later.
 const faultRate, faultBurst = 0.1, 5.
 
-// faults logs what the HTTP server reports of connections, at a bounded rate:
-// clients cause it.
+// faults logs the HTTP server's errors of connections, at a bounded rate because clients cause
+// them.
 type faults struct {
 	log     *slog.Logger
 	mu      sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/healthz"
 )
 
-// served runs a server on a port of its own until the test ends. stop ends it
-// before, and returns what Run did.
+// served runs a server on a port of its own until the test ends. stop ends it before, and returns
+// the result of Run.
 func served(t *testing.T, metrics http.Handler) (address string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,7 +79,7 @@ func TestServer_EndsSlowRequests(t *testing.T) {
 	t.Parallel()
 	address, _ := served(t, http.NotFoundHandler())
 	c := slow(t, address)
-	// The server gives up on its own: what is read ends.
+	// The server closes the connection on its own, which ends the read.
 	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestServer_EndsSlowRequests(t *testing.T) {
 	}
 }
 
-// TestAClientThatTakesNoAnswer asks for much and reads nothing.
+// TestAClientThatTakesNoAnswer requests a large response and reads nothing.
 func TestAClientThatTakesNoAnswer(t *testing.T) {
 	t.Parallel()
 	gaveUp := make(chan error, 1)
@@ -126,7 +126,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 	request.Header.Set("X-Large", strings.Repeat("x", 64<<10))
 	answer, err := client(t).Do(request)
 	if err != nil {
-		return // refused before the client had sent it all
+		return // refused before the end of the request
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -139,7 +139,7 @@ func TestManyAtOnce(t *testing.T) {
 	address, _ := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") }))
 	var all sync.WaitGroup
 	for i := range healthz.TCPLimits.Total {
-		// No more from one address than are served at a time.
+		// One address has no more connections than its limit.
 		from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%8))}}
 		c := client(t)
 		c.Transport.(*http.Transport).DialContext = from.DialContext
@@ -181,7 +181,7 @@ func TestAnswersUnderWayAreFinished(t *testing.T) {
 	all.Wait()
 }
 
-// untilRefused returns when nobody listens at the address any more.
+// untilRefused returns when the address refuses connections.
 func untilRefused(t *testing.T, address string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {

@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// socketMode lets the user of the process connect, and root.
+// socketMode permits connections by the user of the process, and by root.
 const socketMode = 0o600
 
-// ListenSocket opens a Unix socket that only the user of this process can connect
-// to. Of an earlier process it replaces the socket. Returns an error if another
-// process listens there, or if the path is that of something else.
+// ListenSocket opens a Unix socket that only the user of this process can connect to. It replaces
+// the socket of an earlier process. Returns an error if another process listens there, or if the
+// path is no socket.
 func ListenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make the directory of the health socket: %w", err)
@@ -25,7 +25,7 @@ func ListenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, fmt.Errorf("serve endpoints on the socket %s: %w", path, err)
 	}
-	// The mode of the descriptor is that of the file, from its first moment on.
+	// The descriptor's mode becomes the mode of the file at its creation.
 	own := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), socketMode) })
@@ -61,11 +61,11 @@ func removeStale(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// maxAnswer bounds what [Get] reads, in bytes.
+// maxAnswer bounds the response that [Get] reads, in bytes.
 const maxAnswer = 64 << 10
 
-// Get asks the server on a Unix socket for a path, and returns its status and at
-// most 64 KiB of its answer. Returns an error if there is no answer before ctx ends.
+// Get requests a path from the server on a Unix socket, and returns its status and at most 64 KiB
+// of its response. Returns an error if there is no response before ctx ends.
 func Get(ctx context.Context, socket, path string) (status int, text string, err error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

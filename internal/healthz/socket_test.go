@@ -72,7 +72,7 @@ func TestTLS_SelfSignedServes(t *testing.T) {
 	if status, _ := get(t, c, "http://"+l.Addr().String()+"/livez"); status != http.StatusBadRequest {
 		t.Errorf("HTTP: status %d, want 400", status)
 	}
-	for range 2 * healthz.TCPLimits.Total { // handshakes that never begin
+	for range 2 * healthz.TCPLimits.Total { // clients that never start the handshake
 		held, err := net.DialTimeout("tcp", l.Addr().String(), time.Minute)
 		if err != nil {
 			t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestGate_BoundsHoldForAnyConnections: whatever opens and closes in whatever
-// order, no limit is exceeded, every new connection is admitted, and a source with
-// one connection keeps it while another source has more.
+// TestGate_BoundsHoldForAnyConnections: for any sequence of connections no limit is exceeded and
+// every new connection is admitted. A source with one connection retains it while another source
+// has more.
 func TestGate_BoundsHoldForAnyConnections(t *testing.T) {
 	limits := Limits{Total: 8, PerSource: 3}
 	for seed := range uint64(200) {
@@ -37,7 +37,7 @@ func TestGate_BoundsHoldForAnyConnections(t *testing.T) {
 	}
 }
 
-// census counts the connections of each source, and all without a request.
+// census returns the number of connections of each source, and of all without a request.
 func census(conns []*conn) (counts map[netip.Prefix]int, idle int) {
 	counts = map[netip.Prefix]int{}
 	for _, c := range conns {
@@ -48,7 +48,7 @@ func census(conns []*conn) (counts map[netip.Prefix]int, idle int) {
 	return counts, idle
 }
 
-// highestIdle is the highest count of a source that had a connection to close.
+// highestIdle returns the highest count of a source that had a connection to close.
 func highestIdle(left []*conn, victim *conn, counts map[netip.Prefix]int) (highest int) {
 	highest = counts[victim.source]
 	for _, c := range left[:len(left)-1] {
@@ -107,7 +107,7 @@ func TestBucket_AllowsBurstAndThenRate(t *testing.T) {
 	}
 }
 
-// TestTLS_HandshakesAreBounded: above its share a source gets none, and others do.
+// TestTLS_HandshakesAreBounded: a source above its share gets no handshake, other sources do.
 func TestTLS_HandshakesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := boundHandshakes(&tls.Config{})
@@ -140,7 +140,7 @@ func TestTLS_HandshakesAreBounded(t *testing.T) {
 	})
 }
 
-// fromAddress is a connection with an address and nothing else.
+// fromAddress is a connection that has only an address.
 type fromAddress struct {
 	net.Conn
 	from netip.AddrPort

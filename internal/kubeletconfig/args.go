@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The flags of a kubelet that concern evictions, and how their values are written.
+// shape is the syntax of the value of a kubelet's flag about evictions.
 type shape uint8
 
 const (
@@ -38,7 +38,7 @@ var flags = map[string]struct {
 	"volume-stats-agg-period":             {"volumeStatsAggPeriod", scalar},
 }
 
-// Flag is what a command line says for a flag, the last time.
+// Flag returns the last value of a flag on a command line.
 func Flag(args []string, name string) (value string, given bool) {
 	for i, arg := range args {
 		flag, v, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
@@ -53,8 +53,7 @@ func Flag(args []string, name string) (value string, given bool) {
 	return value, given
 }
 
-// fromArgs makes a document of what a command line says about evictions; nil if it
-// says nothing.
+// fromArgs converts the flags about evictions to a document; nil if there are none.
 func fromArgs(args []string) []byte {
 	document := map[string]any{}
 	for name, f := range flags {
@@ -66,14 +65,14 @@ func fromArgs(args []string) []byte {
 		return nil
 	}
 	text, err := json.Marshal(document)
-	if err != nil { // strings, numbers and maps of strings always have a JSON
+	if err != nil { // strings, numbers and maps of strings always have a JSON encoding
 		return nil
 	}
 	return text
 }
 
-// read makes a value as a file would have it. What can not be read stays as it is
-// written, and is a fault of the field.
+// read converts a value to the form in a file. An invalid value stays as it is, and becomes a fault
+// of the field.
 func (s shape) read(value string) any {
 	switch s {
 	case number:

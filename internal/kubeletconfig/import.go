@@ -9,35 +9,35 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// Shared are the configurations by which an agent takes a kubelet's evictions over,
-// and the kubelet stays its reporter and its backstop.
+// Shared are the configurations with which an agent replaces a kubelet's evictions. The kubelet
+// continues to report conditions and remains the backstop.
 type Shared struct {
-	// Agent is an AgentConfiguration that evicts as the kubelet did.
+	// Agent is an AgentConfiguration with the kubelet's previous evictions.
 	Agent []byte
-	// Kubelet is a KubeletConfiguration for the kubelet's drop-in directory: what has
-	// to change, and nothing else.
+	// Kubelet is a KubeletConfiguration for the kubelet's drop-in directory. It contains only the
+	// required changes.
 	Kubelet []byte
-	// Notes are what somebody who applies both should know, a sentence each.
+	// Notes are remarks for the operator about applying both, one sentence each.
 	Notes []string
 }
 
-// reportsOnly is the grace period with which a kubelet reports, and never evicts.
+// reportsOnly is the grace period with which a kubelet reports conditions and never evicts.
 const reportsOnly = "8760h"
 
-// Share makes both configurations of a kubelet's.
+// Share derives both configurations from a kubelet's.
 //
-// The agent gets the kubelet's thresholds. The kubelet keeps hard ones of half of
-// each, so that a node whose agent is dead is still protected, and soft ones at the
-// agent's lines, by which it reports. A kubelet subtracts its hard thresholds for
-// memory and nodefs from what it offers to pods; what they lose systemReserved
-// gains, so that allocatable stays as it was.
+// The agent gets the kubelet's thresholds. The kubelet retains hard ones of half of each, as
+// protection of a node with a dead agent. It gets soft ones at the agent's lines, by which it
+// reports conditions. A kubelet subtracts its hard thresholds for memory and nodefs from the
+// allocatable resources. systemReserved increases by the difference, so that allocatable does not
+// change.
 //
-// What a percentage of memory or nodefs is worth says capacity, by
-// memory.available and nodefs.available. Where it does not say, the kubelet's
-// threshold stays as it is, and the agent's is a quarter above it.
+// capacity returns the amounts that percentages of memory.available and nodefs.available refer to.
+// If one is unknown, the kubelet's threshold stays unchanged, and the agent's is a quarter above
+// it.
 //
-// What no kubelet would start with is a fault of type [strictyaml.Faults], as are
-// thresholds of which it can not be told which one is above the other.
+// Returns [strictyaml.Faults] if no kubelet would start with the configuration, or if two
+// thresholds cannot be compared.
 func (s Sources) Share(capacity Capacity) (Shared, error) {
 	var faults strictyaml.Faults
 	r := s.open(&faults)
@@ -57,7 +57,7 @@ func (s Sources) Share(capacity Capacity) (Shared, error) {
 	return Shared{Agent: p.agent(), Kubelet: p.kubelet(), Notes: p.notes}, nil
 }
 
-// A sharing is on its way.
+// sharing is the state of one derivation.
 type sharing struct {
 	from     *kubeletFile
 	was      Config
@@ -66,23 +66,23 @@ type sharing struct {
 
 	ours, kubelets pairsInOrder      // hard thresholds, by signal
 	soft           pairsInOrder      // of the kubelet
-	reserved       map[string]string // systemReserved with what it gains, by resource
+	reserved       map[string]string // systemReserved with its increase, by resource
 	raised         []string
 	notes          []string
 }
 
-// reservedFor is the resource of which a kubelet withholds its hard threshold.
+// reservedFor is the resource that a kubelet reduces by its hard threshold.
 var reservedFor = map[signals.Signal]string{
 	signals.MemoryAvailable: "memory",
 	signals.NodefsAvailable: "ephemeral-storage",
 }
 
-// part shares one hard threshold of the kubelet's.
+// part divides one hard threshold of the kubelet.
 func (p *sharing) part(t Threshold) {
 	resource, withheld := reservedFor[t.Signal]
 	switch {
 	case t.Signal.Definition().Filesystem == signals.Containerfs:
-		p.ours.add(t.Signal, t.Text) // a kubelet derives it, whatever is configured
+		p.ours.add(t.Signal, t.Text) // the kubelet derives it, whatever its configuration
 		return
 	case withheld && t.Percent > 0 && p.capacity(t.Signal) <= 0:
 		p.kubelets.add(t.Signal, t.Text)
@@ -97,10 +97,10 @@ func (p *sharing) part(t Threshold) {
 	}
 }
 
-// off is a threshold that is none.
+// off is the text of a disabled threshold.
 const off = "0%"
 
-// half is what the kubelet keeps of a threshold. Of an amount of 1 nothing is left.
+// half returns the threshold that remains in the kubelet. Half of an amount of 1 is 0.
 func half(t Threshold) Threshold {
 	kept := Threshold{Signal: t.Signal, Amount: t.Amount / 2, Percent: float64(float32(t.Percent / 2))}
 	switch {
@@ -116,8 +116,8 @@ func half(t Threshold) Threshold {
 
 func percent(p float64) string { return strconv.FormatFloat(p, 'f', -1, 32) + "%" }
 
-// raise puts the agent's threshold a quarter above the kubelet's, which stays as it
-// is. Close to the whole capacity it goes half of the way that is left.
+// raise sets the agent's threshold a quarter above the kubelet's unchanged one. Close to the whole
+// capacity it uses half of the remaining distance.
 func (p *sharing) raise(t Threshold) {
 	above := float64(float32(min(t.Percent*1.25, (t.Percent+100)/2)))
 	if above <= t.Percent || above >= 100 {
@@ -128,7 +128,7 @@ func (p *sharing) raise(t Threshold) {
 	p.raised = append(p.raised, t.Signal.String())
 }
 
-// reserve adds to what the kubelet withholds for the system.
+// reserve increases the kubelet's reservation for the system.
 func (p *sharing) reserve(resource string, gain signals.Amount) {
 	more, err := strictyaml.ParseQuantity(signals.Format(gain, signals.UnitBytes))
 	if err != nil {
@@ -145,9 +145,8 @@ func (p *sharing) reserve(resource string, gain signals.Amount) {
 
 var errUnlike = errors.New("can not be compared with the threshold for the same signal in evictionHard: write both as amounts or both as percentages, or give --capacity")
 
-// lines are the kubelet's soft thresholds: the agent's upper ones, by which it sets
-// conditions. That on memory speaks for what follows from it, as it does for the
-// agent.
+// lines sets the kubelet's soft thresholds: the agent's upper ones, by which it sets conditions. As
+// in the agent, the one for memory covers the signals derived from it.
 func (p *sharing) lines() {
 	for s := range signals.All {
 		var upper Threshold
@@ -166,7 +165,7 @@ func (p *sharing) lines() {
 	}
 }
 
-// linesOf are the agent's thresholds of a signal: hard, then soft.
+// linesOf returns the agent's thresholds of a signal: hard, then soft.
 func (p *sharing) linesOf(s signals.Signal) (lines []Threshold) {
 	if text, there := p.ours.get(s); there {
 		if t, err := ParseThreshold(s, text); err == nil {
@@ -181,7 +180,7 @@ func (p *sharing) linesOf(s signals.Signal) (lines []Threshold) {
 	return lines
 }
 
-// capacityOf are the signals whose percentages refer to a resource of a Node.
+// capacityOf maps a resource of a Node to the signal with percentages of it.
 var capacityOf = map[string]signals.Signal{
 	"memory":            signals.MemoryAvailable,
 	"ephemeral-storage": signals.NodefsAvailable,

@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// of is a capacity of memory and nodefs, and of whatever else.
+// of returns a capacity function for memory, nodefs and other signals.
 func of(memory, nodefs signals.Amount) kubeletconfig.Capacity {
 	return func(s signals.Signal) signals.Amount {
 		switch s {
@@ -112,8 +112,8 @@ func TestShareRefuses(t *testing.T) {
 	}
 }
 
-// allocatable is what a kubelet of that configuration offers of a capacity to pods,
-// in thousandths: capacity without what is reserved and without the hard threshold.
+// allocatable returns the resources that a kubelet of that configuration offers to pods, in
+// thousandths: capacity without reservations and without the hard threshold.
 func allocatable(t *testing.T, s kubeletconfig.Sources, resource string, sig signals.Signal, capacity signals.Amount) int64 {
 	t.Helper()
 	c, err := s.Read()
@@ -152,7 +152,7 @@ func allocatable(t *testing.T, s kubeletconfig.Sources, resource string, sig sig
 	return left
 }
 
-// A configuration at random, such as somebody might have written.
+// random returns a random, plausible configuration.
 func random(r *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString(kubeletHead)
@@ -188,8 +188,8 @@ func random(r *rand.Rand) string {
 	return b.String()
 }
 
-// What an import promises: allocatable as before, to the byte; no threshold of the
-// kubelet at or above the agent's; and a doctor that finds nothing of the kind.
+// The guarantees of an import: allocatable is unchanged, to the byte; no threshold of the kubelet
+// is at or above the agent's; and the doctor finds none of thresholdsAgree.
 func TestAnImportKeepsItsPromises(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -217,7 +217,7 @@ func TestAnImportKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// thresholdsAgree are the codes that an import has to leave nothing of.
+// thresholdsAgree are the codes that must be absent after an import.
 var thresholdsAgree = []string{"kubelet-hard-memory", "kubelet-hard-other", "kubelet-soft-evicts", "kubelet-does-not-report", "kubelet-not-comparable", "storage-limits-both", "storage-limits-nobody"}
 
 func checkWithDoctor(t *testing.T, seed uint64, after kubeletconfig.Sources, shared kubeletconfig.Shared, capacity kubeletconfig.Capacity) {

@@ -9,27 +9,27 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// A Config is what a kubelet's configuration says about what it reports, evicts
-// and collects by itself.
+// Config is the part of a kubelet's configuration about its own reports, evictions and garbage
+// collection.
 type Config struct {
 	Hard, Soft []Threshold // in the order of signals
-	// Grace is how long a soft threshold has to be met, by signal.
+	// Grace is the time for which a soft threshold has to be met, by signal.
 	Grace [signals.Count]time.Duration
-	// TransitionPeriod is how long a condition stays True at least.
+	// TransitionPeriod is the minimum time for which a condition stays True.
 	TransitionPeriod time.Duration
 	// StorageLimits: the kubelet evicts pods above their local-storage limits
 	// (localStorageCapacityIsolation).
 	StorageLimits bool
 	ImageGC       ImageGC
-	// CgroupRoot is the cgroup below which the kubelet makes those of pods, without
-	// what its driver adds to the name; empty where it is the root.
+	// CgroupRoot is the parent of the kubelet's cgroups for pods, without the suffix of its driver;
+	// empty for the root.
 	CgroupRoot string
 }
 
-// ImageGC is when a kubelet collects images.
+// ImageGC is the kubelet's configuration of image collection.
 type ImageGC struct {
 	HighPercent, LowPercent int64
-	MinimumAge, MaximumAge  time.Duration // 0: without
+	MinimumAge, MaximumAge  time.Duration // 0: disabled
 }
 
 // The kubelet's defaults (kubelet.config.k8s.io/v1beta1, Kubernetes 1.36).
@@ -48,24 +48,23 @@ var kubeletHard = map[signals.Signal]string{
 	signals.ImagefsInodesFree: "5%",
 }
 
-// kubeletGroup is what the apiVersion of a kubelet's configuration begins with.
+// kubeletGroup is the prefix of the apiVersion of a kubelet's configuration.
 const kubeletGroup = "kubelet.config.k8s.io/"
 
-// Sources are all that a kubelet takes its configuration from.
+// Sources are all sources of a kubelet's configuration.
 type Sources struct {
-	File    []byte   // the file that --config names
-	DropIns [][]byte // files *.conf below the directory that --config-dir names, in the order of their names
-	Args    []string // its command line: what is said there wins
+	File    []byte   // the file of --config
+	DropIns [][]byte // files *.conf below the directory of --config-dir, in the order of their names
+	Args    []string // its command line, which takes precedence
 }
 
-// Read reads a kubelet's configuration file alone: without drop-in files and
-// flags, which may say otherwise.
+// Read reads a kubelet's configuration file alone: without drop-in files and flags, which may
+// override it. Returns [strictyaml.Faults] as [Sources.Read] does.
 func Read(data []byte) (Config, error) { return Sources{File: data}.Read() }
 
-// Read reads a kubelet's configuration, YAML or JSON. Fields that do not concern
-// evictions are passed over, and so are signals that are not known: a kubelet of
-// another version is no fault. Values that no kubelet would start with are; all of
-// them come in one error of type [strictyaml.Faults].
+// Read reads a kubelet's configuration, YAML or JSON. Fields that do not concern evictions are
+// ignored, as are unknown signals: a kubelet of another version is no fault. Returns
+// [strictyaml.Faults] with all values that no kubelet would start with.
 func (s Sources) Read() (Config, error) {
 	var faults strictyaml.Faults
 	c := s.open(&faults).config()
@@ -78,8 +77,8 @@ func (s Sources) Read() (Config, error) {
 	return c, nil
 }
 
-// ReadConfigz reads what a kubelet answers at /configz: its configuration with all
-// defaults, flags and drop-in files.
+// ReadConfigz reads a kubelet's response at /configz: its configuration with all defaults, flags
+// and drop-in files. Returns an error if the response is no such configuration.
 func ReadConfigz(data []byte) (Config, error) {
 	var faults strictyaml.Faults
 	r := kubeletFile{faults: &faults}
@@ -98,11 +97,11 @@ func ReadConfigz(data []byte) (Config, error) {
 	return c, nil
 }
 
-// A document is one source, by field.
+// document is one source, by field.
 type document struct {
 	values map[string]strictyaml.Value
-	// whole: a map of it takes the place of the one before, as a flag's does; else it
-	// adds to it, key by key.
+	// whole states that a map of this document replaces the previous one, as a flag's does.
+	// Otherwise it is merged key by key.
 	whole bool
 }
 
@@ -114,9 +113,9 @@ func read(v strictyaml.Value) document {
 	return d
 }
 
-// A kubeletFile is a configuration being read.
+// kubeletFile is the state of reading a configuration.
 type kubeletFile struct {
-	documents []document // a later one wins
+	documents []document // a later one takes precedence
 	faults    *strictyaml.Faults
 }
 
@@ -155,7 +154,7 @@ func (r *kubeletFile) config() Config {
 	return k
 }
 
-// value is a field as the last document has it that has it at all.
+// value returns a field of the last document that has it.
 func (r *kubeletFile) value(field string) (v strictyaml.Value) {
 	for _, d := range r.documents {
 		if given := d.values[field]; given.Present() {
@@ -165,7 +164,7 @@ func (r *kubeletFile) value(field string) (v strictyaml.Value) {
 	return v
 }
 
-// entries are those of a map that the documents make together.
+// entries returns the merged map of all documents.
 func (r *kubeletFile) entries(field string) map[string]strictyaml.Value {
 	all := map[string]strictyaml.Value{}
 	for _, d := range r.documents {
@@ -188,7 +187,7 @@ func (d document) checkKind(faults *strictyaml.Faults) {
 	}
 }
 
-// period reads a duration; left out and 0s mean the preset, as to the kubelet.
+// period reads a duration. A missing one and 0s mean the preset, as in the kubelet.
 func (r *kubeletFile) period(field string, preset time.Duration) time.Duration {
 	d := r.value(field).Duration(preset)
 	if d < 0 {
@@ -200,8 +199,8 @@ func (r *kubeletFile) period(field string, preset time.Duration) time.Duration {
 	return d
 }
 
-// hard reads evictionHard. Its defaults apply where the whole map is left out,
-// and for the signals left out of it only where the file asks for that.
+// hard reads evictionHard. Its defaults apply if the whole map is missing. For single missing
+// signals they apply only if the file requests that.
 func (r *kubeletFile) hard() []Threshold {
 	if !r.value("evictionHard").Present() || r.value("mergeDefaultEvictionSettings").Bool(false) {
 		return r.thresholds("evictionHard", kubeletHard)
@@ -209,8 +208,7 @@ func (r *kubeletFile) hard() []Threshold {
 	return r.thresholds("evictionHard", nil)
 }
 
-// thresholds reads a map of thresholds over its presets, in the order of
-// signals.
+// thresholds reads a map of thresholds over its presets, in the order of signals.
 func (r *kubeletFile) thresholds(field string, presets map[signals.Signal]string) []Threshold {
 	given := r.entries(field)
 	var all []Threshold
@@ -220,7 +218,7 @@ func (r *kubeletFile) thresholds(field string, presets map[signals.Signal]string
 		if found {
 			text = v.Text()
 		}
-		if text == "" && !found || text == "0%" || text == "100%" { // the latter switch a threshold off
+		if text == "" && !found || text == "0%" || text == "100%" { // the latter two switch a threshold off
 			continue
 		}
 		t, err := ParseThreshold(s, text)

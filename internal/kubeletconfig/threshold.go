@@ -11,21 +11,21 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// A Threshold is a line below which a signal counts as short: the agent's or
-// the kubelet's.
+// Threshold is the value of a signal below which its resource is short: the agent's or the
+// kubelet's.
 type Threshold struct {
 	Signal  signals.Signal
-	Text    string         // as it was written, such as 100Mi or 10%
+	Text    string         // as configured, such as 100Mi or 10%
 	Amount  signals.Amount // 0 for a percentage
 	Percent float64        // of the capacity; 0 for an amount
 }
 
-// ParseThreshold reads a threshold of a signal: a positive quantity, or a
-// percentage of at most 100%.
+// ParseThreshold parses a threshold of a signal: a positive quantity, or a percentage of at most
+// 100%. Returns an error if it is neither.
 func ParseThreshold(s signals.Signal, text string) (Threshold, error) {
 	t := Threshold{Signal: s, Text: text}
 	if number, percent := strings.CutSuffix(text, "%"); percent {
-		f, err := strconv.ParseFloat(number, 32) // no more digits than a kubelet takes in
+		f, err := strconv.ParseFloat(number, 32) // with the kubelet's precision
 		if err != nil || math.IsNaN(f) || f < 0 || f > 100 {
 			return t, errors.New("must be a percentage between 0% and 100%, such as 10%")
 		}
@@ -42,7 +42,7 @@ func ParseThreshold(s signals.Signal, text string) (Threshold, error) {
 
 func (t Threshold) String() string { return t.Signal.String() + "<" + t.Text }
 
-// Of is the threshold as an amount of the capacity, rounded as a kubelet does.
+// Of returns the threshold as an amount of the capacity, with the kubelet's rounding.
 func (t Threshold) Of(capacity signals.Amount) signals.Amount {
 	if t.Percent > 0 {
 		return signals.Amount(float64(capacity) * float64(float32(t.Percent)/100))
@@ -50,9 +50,9 @@ func (t Threshold) Of(capacity signals.Amount) signals.Amount {
 	return t.Amount
 }
 
-// Compare says whether the threshold is below (-1), at (0) or above (1) another
-// one for the same capacity. Where that is not known (0), an amount and a
-// percentage can not be compared, and comparable is false.
+// Compare returns whether the threshold is below (-1), at (0) or above (1) another one for the same
+// capacity. Without a known capacity (0), an amount and a percentage cannot be compared, and
+// comparable is false.
 func (t Threshold) Compare(other Threshold, capacity signals.Amount) (order int, comparable bool) {
 	switch {
 	case t.Percent == 0 && other.Percent == 0:
@@ -75,12 +75,11 @@ func compare(a, b float64) int {
 	return 0
 }
 
-// A Capacity says what percentages of a signal refer to; 0 if that is not known.
+// Capacity returns the amount that percentages of a signal refer to; 0 if it is unknown.
 type Capacity func(signals.Signal) signals.Amount
 
-// Reports is whether a kubelet's own thresholds tell of everything that makes
-// the agent set the condition: lines are the agent's thresholds, hard and soft.
-// A kubelet that is not known (nil) tells of nothing.
+// Reports reports whether a kubelet's own thresholds cover every cause of the agent's condition.
+// lines are the agent's thresholds, hard and soft. An unknown kubelet (nil) covers nothing.
 func (c *Config) Reports(condition signals.Condition, lines []Threshold, capacity Capacity) bool {
 	for _, line := range lines {
 		if line.Signal.Definition().Condition == condition && !c.Reach(line, capacity) {
@@ -90,17 +89,17 @@ func (c *Config) Reports(condition signals.Condition, lines []Threshold, capacit
 	return true
 }
 
-// standIns are signals that the kubelet derives from others: a threshold for
-// one of those speaks for it, too. Hard memory thresholds bind allocatable
-// memory, and what is configured for containerfs is overwritten.
+// standIns are signals that the kubelet derives from others: a threshold for one of those covers
+// it, too. Hard memory thresholds apply to allocatable memory, and a configuration for containerfs
+// is overwritten.
 var standIns = map[signals.Signal][]signals.Signal{
 	signals.AllocatableMemoryAvailable: {signals.MemoryAvailable},
 	signals.ContainerfsAvailable:       {signals.NodefsAvailable, signals.ImagefsAvailable},
 	signals.ContainerfsInodesFree:      {signals.NodefsInodesFree, signals.ImagefsInodesFree},
 }
 
-// Reach is whether a threshold of the kubelet, hard or soft, is at or above a line
-// of the agent's, so that the kubelet tells of whatever the line tells of.
+// Reach reports whether a threshold of the kubelet, hard or soft, is at or above a line of the
+// agent. The kubelet then reports everything that the line reports.
 func (c *Config) Reach(line Threshold, capacity Capacity) bool {
 	if c == nil {
 		return false

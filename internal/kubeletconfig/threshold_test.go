@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// lines reads thresholds like memory.available<100Mi.
+// lines parses thresholds such as memory.available<100Mi.
 func lines(t *testing.T, texts ...string) []kubeletconfig.Threshold {
 	t.Helper()
 	var all []kubeletconfig.Threshold
@@ -53,8 +53,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What a kubelet makes of a percentage, in its floating point: 10 % is a little
-// more than a tenth.
+// Percentages have the kubelet's floating point: 10 % is a little more than a tenth.
 func TestPercentagesAreTheKubelets(t *testing.T) {
 	for text, want := range map[string]signals.Amount{"10%": 10000000149, "5%": 5000000074, "0.1%": 100000004, "50%": 50000000000} {
 		if got := lines(t, "nodefs.available<"+text)[0].Of(100_000_000_000); got != want {

@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// pairsInOrder are keys with their values, in the order in which they came.
+// pairsInOrder are keys with their values, in the order of their addition.
 type pairsInOrder []struct{ key, value string }
 
 func (p *pairsInOrder) add(s signals.Signal, value string) { p.set(s.String(), value) }
@@ -28,8 +28,7 @@ func (p pairsInOrder) get(s signals.Signal) (value string, there bool) {
 	return "", false
 }
 
-// A page is a document being written. Values are quoted: what is a number in YAML
-// may be a text to who reads it.
+// page builds a document. Values are quoted: a number in YAML may be a string for the reader.
 type page struct{ strings.Builder }
 
 func newPage(apiVersion, kind string, comments ...string) *page {
@@ -54,7 +53,7 @@ func (p *page) mapping(field string, pairs pairsInOrder) {
 
 func (p *page) scalar(field string, value any) { fmt.Fprintf(p, "%s: %v\n", field, value) }
 
-// agent writes the agent's configuration.
+// agent returns the agent's configuration.
 func (p *sharing) agent() []byte {
 	out := newPage("plimsoll.dev/v1alpha1", "AgentConfiguration", "What the kubelet did about evictions, for `plimsoll agent --config`.")
 	out.mapping("evictionHard", p.ours)
@@ -87,7 +86,7 @@ func texts(values []strictyaml.Value) (all []string) {
 	return all
 }
 
-// copyMaps copies maps by signal, without signals that are not known here.
+// copyMaps copies maps by signal, without unknown signals.
 func (p *sharing) copyMaps(out *page, names ...string) {
 	for _, field := range names {
 		var pairs pairsInOrder
@@ -103,7 +102,7 @@ func (p *sharing) copyMaps(out *page, names ...string) {
 	}
 }
 
-// copyReserved copies a map by resource, with what takes the place of its entries.
+// copyReserved copies a map by resource, with replacements for some entries.
 func (p *sharing) copyReserved(out *page, field string, instead map[string]string) {
 	all := map[string]string{}
 	for key, v := range p.from.entries(field) {
@@ -119,13 +118,13 @@ func (p *sharing) copyReserved(out *page, field string, instead map[string]strin
 	}
 }
 
-// kubelet writes what changes for the kubelet.
+// kubelet returns the changes for the kubelet.
 func (p *sharing) kubelet() []byte {
 	out := newPage(kubeletGroup+"v1beta1", "KubeletConfiguration",
 		"Beside `plimsoll agent`: a file *.conf, sorted last, in the directory that the kubelet's --config-dir names.",
 		"evictionHard is the backstop of a node whose agent is dead. evictionSoft reports, and never evicts.",
 		"systemReserved withholds what evictionHard does not any more: allocatable stays as it was.")
-	if len(p.kubelets) > 0 { // an empty map would bring the defaults back
+	if len(p.kubelets) > 0 { // an empty map would restore the defaults
 		out.mapping("evictionHard", p.kubelets)
 	}
 	if len(p.soft) > 0 {
@@ -142,7 +141,7 @@ func (p *sharing) kubelet() []byte {
 	return []byte(out.String())
 }
 
-// remarks say what the two documents can not.
+// remarks adds notes about facts that the two documents cannot contain.
 func (p *sharing) remarks() {
 	if len(p.raised) > 0 {
 		p.notes = append(p.notes, fmt.Sprintf("%s: what a percentage is worth is not known, so the kubelet's threshold stays and the agent's is a quarter above it; with --capacity the agent's stays, and the kubelet's is halved", strings.Join(p.raised, ", ")))

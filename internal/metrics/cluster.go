@@ -6,24 +6,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A clusterReader shows what is known of the cluster at the moment of a scrape.
-// What is not known has no series: a cluster before its first lists are complete,
-// a zone that is gone, and whatever the leader alone knows in a replica that
-// stands by.
+// clusterReader exports the state of the cluster at the time of a scrape. Unknown values have no
+// series: those before the first complete lists, those of a removed zone, and, in a standby
+// replica, those that only the leader knows.
 type clusterReader struct {
 	read   func() (Cluster, bool)
 	states []string
 	descs  map[controllerMetric]*prometheus.Desc
 }
 
-// A single is a metric of the cluster as a whole.
+// single is a metric of the cluster as a whole.
 type single struct {
 	metric controllerMetric
 	kind   prometheus.ValueType
 	value  func(*Cluster) float64
 }
 
-// anybodys are what each replica knows, leaders what the one knows that leads.
+// anybodys are known to each replica, leaders to the leading one only.
 var (
 	anybodys = []single{
 		{nodes, prometheus.GaugeValue, func(c *Cluster) float64 { return float64(c.Nodes) }},
@@ -40,7 +39,7 @@ var (
 	}
 )
 
-// ofZones are the gauges that each zone has.
+// ofZones are the gauges of each zone.
 var ofZones = []struct {
 	metric controllerMetric
 	value  func(*Zone) float64

@@ -8,46 +8,46 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ControllerSettings say what there is to count in the controller.
+// ControllerSettings configure the controller's instruments.
 type ControllerSettings struct {
 	Version   string
-	Revision  string // of the source; "unknown" where it is not
+	Revision  string // of the source; "unknown" if it is not known
 	LinesLost func() int64
 	States    []string // the states of a zone, by name
 	Classes   []string // of requests, most urgent first
 	Results   []string // of requests
 	Decisions []string // the kinds of decisions
-	// Cluster is what is known at present; called at every scrape, which waits for
-	// it. False: nothing is known yet, and there is no series of it.
+	// Cluster returns the present state. Every scrape calls it and waits for it. False: the state
+	// is not known yet and has no series.
 	Cluster func() (Cluster, bool)
 }
 
-// A Cluster is what the controller knows at one moment.
+// Cluster is the controller's knowledge at one time.
 type Cluster struct {
 	Nodes, Pods int
-	Kept        int // of the pods: evicted by agents, and kept for the time being
+	Kept        int // of the pods: evicted by agents and stored until their TTL
 	Renewals    uint64
 
-	Leads          bool // this replica does; else all that follows is not known
-	Timers         int  // pods whose eviction has a moment
-	Suspects       int  // silent nodes that are not Unknown yet
+	Leads          bool // this replica leads; otherwise all that follows is unknown
+	Timers         int  // pods with a scheduled eviction
+	Suspects       int  // suspected nodes
 	BreakerOpen    bool
 	BudgetExceeded bool
 	Replacing      bool
 	Zones          []Zone
 }
 
-// A Zone is one of its zones.
+// Zone is one of the controller's zones.
 type Zone struct {
 	Name          string // region/zone
 	State         string
 	Rate          float64 // nodes per second
 	Size, Unready int
-	Waiting       int // for their turn to be given up
+	Waiting       int // queued nodes
 }
 
-// Controller are the instruments of the controller. Its methods may be called
-// from any goroutine and wait for none; they are made to be handed over.
+// Controller holds the instruments of the controller. Its methods are safe for concurrent use and
+// do not block; they can be passed as callbacks.
 type Controller struct {
 	registry *prometheus.Registry
 
@@ -98,21 +98,21 @@ func NewController(s ControllerSettings) *Controller {
 // Handler serves the metrics.
 func (m *Controller) Handler() http.Handler { return handler(m.registry) }
 
-// Decided counts a decision; rehearsed: it was only told.
+// Decided counts a decision; rehearsed: it was only reported.
 func (m *Controller) Decided(kind string, rehearsed bool) {
 	m.decisions.WithLabelValues(kind, strconv.FormatBool(rehearsed)).Inc()
 }
 
-// Tainted counts a node of a zone that was given up.
+// Tainted counts a lost node of a zone.
 func (m *Controller) Tainted(zone string) { m.nodeEvictions.WithLabelValues(zone).Inc() }
 
-// PodDeleted counts a pod that was deleted so long after that was decided.
+// PodDeleted counts a deleted pod and records the time since the decision.
 func (m *Controller) PodDeleted(late time.Duration) {
 	m.podDeletions.Inc()
 	m.podDeletionTime.Observe(late.Seconds())
 }
 
-// Request records a request that has ended.
+// Request records a completed request.
 func (m *Controller) Request(class, result string, waited, took time.Duration) {
 	m.requests.WithLabelValues(class, result).Inc()
 	m.requestWait.WithLabelValues(class).Observe(waited.Seconds())
@@ -125,10 +125,10 @@ func (m *Controller) Request(class, result string, waited, took time.Duration) {
 // EventDropped counts an event that was not sent.
 func (m *Controller) EventDropped() { m.eventsDropped.Inc() }
 
-// Checked records how long it took to decide about all nodes.
+// Checked records the duration of the decisions about all nodes.
 func (m *Controller) Checked(took time.Duration) { m.allUpdates.Observe(took.Seconds()) }
 
-// Leading says whether this replica decides.
+// Leading sets whether this replica leads.
 func (m *Controller) Leading(is bool) { m.leader.Set(oneIf(is)) }
 
 func oneIf(is bool) float64 {

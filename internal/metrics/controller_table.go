@@ -2,8 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// A controllerMetric is a line of the controller's table; the order is that of
-// the reference.
+// controllerMetric is a line of the controller's table; the order is that of the reference.
 type controllerMetric uint8
 
 const (
@@ -37,8 +36,8 @@ const (
 	controllerBuildInfo
 )
 
-// Upper bounds in seconds. Those of metrics that Kubernetes' own controllers
-// have are theirs, so that dashboards go on working.
+// Upper bounds in seconds. Metrics of Kubernetes' own controllers have their buckets, so that
+// dashboards continue to work.
 var (
 	nodeUpdateBuckets = prometheus.ExponentialBuckets(0.001, 4, 8)
 	allUpdateBuckets  = prometheus.ExponentialBuckets(0.01, 4, 8)

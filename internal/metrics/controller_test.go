@@ -98,8 +98,7 @@ func TestWhatTheControllerRecordsIsServed(t *testing.T) {
 	}
 }
 
-// Before the first lists are complete nothing is known; a zone that is gone has
-// no series any more.
+// Before the first complete lists no value is known; a removed zone has no series.
 func TestAClusterThatIsNotKnownHasNoSeries(t *testing.T) {
 	var known atomic.Pointer[metrics.Cluster]
 	m := controllerOf(func() (metrics.Cluster, bool) {

@@ -1,19 +1,16 @@
-// Package metrics counts and measures what the agent and the controller do, for
-// Prometheus.
+// Package metrics defines the Prometheus metrics of the agent and of the controller.
 //
 // Duties and invariants:
 //
-//   - There is one table of metrics for each of the two. The instruments are made
-//     of it, and so is docs/reference/metrics.md; names and labels that mean what the
-//     kubelet's do are the kubelet's behind our prefix, and those of the
-//     controllers that ours replaces are theirs.
-//   - The registry is the package's own: a library that registers itself
-//     globally adds nothing to what is served.
-//   - Recording waits for nobody. What the loop records at every look touches
-//     atomics only, under labels that were prepared before, and allocates
-//     nothing; a scrape works on its own time.
-//   - The number of series is bounded by the configuration: no label holds the
-//     name of a pod, a node, an image or an error.
-//   - What is not known has no series. A signal that could not be observed is
-//     never shown as 0, nor with the value it had before.
+//   - There is one table of metrics for each of the two. The instruments and docs/reference/metrics.md are
+//     generated from it. Names and labels with the meaning of the kubelet's are the kubelet's
+//     behind our prefix. Those of the replaced controllers are unchanged.
+//   - The registry belongs to the package: a library that registers itself globally adds nothing to
+//     the served metrics.
+//   - Recording never blocks. The loop's recording at every check uses only atomics, under labels
+//     prepared before, and does not allocate. A scrape uses its own time.
+//   - The configuration bounds the number of series: no label has the name of a pod, a node, an
+//     image or an error as its value.
+//   - Unknown values have no series. A signal that could not be observed is never shown as 0, nor
+//     with its previous value.
 package metrics

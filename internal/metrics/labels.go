@@ -2,36 +2,36 @@ package metrics
 
 import "strings"
 
-// A Reason is why images were deleted.
+// Reason is the reason for the deletion of images.
 type Reason uint8
 
 // The kubelet's reasons.
 const (
-	Age   Reason = iota // unused for longer than an image may be
-	Space               // unused, and the filesystem too full
+	Age   Reason = iota // unused for longer than the maximum age
+	Space               // unused, on a filesystem above its limit
 )
 
 var reasonNames = [...]string{Age: "age", Space: "space"}
 
-// A Freer is what gave bytes back.
+// Freer is a source of reclaimed bytes.
 type Freer uint8
 
-// What gives bytes back.
+// The sources of reclaimed bytes.
 const (
-	Containers Freer = iota // dead ones that were removed
-	Images                  // unused ones that were removed
+	Containers Freer = iota // removed dead containers
+	Images                  // removed unused images
 	Eviction                // of a pod
 )
 
 var freerNames = [...]string{Containers: "containers", Images: "images", Eviction: "eviction"}
 
-// limitNames are the reasons why evictions are limited.
+// limitNames are the reasons for limits on evictions.
 var limitNames = [...]string{"quota", "ineffective", "owner"}
 
-// A Request is what the API server was asked for.
+// Request is a kind of request to the API server.
 type Request uint8
 
-// The requests of the agent; there is one right in deploy/rbac for each.
+// The requests of the agent; deploy/rbac has one right for each.
 const (
 	WatchPods Request = iota // list and watch
 	PatchPodStatus

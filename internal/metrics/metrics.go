@@ -12,23 +12,20 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Settings say what there is to count.
+// Settings configure the agent's instruments.
 type Settings struct {
 	Version  string
-	Revision string // of the source; "unknown" where it is not
-	// Configured signals have series; what the others would show is nothing
-	// that is decided by.
+	Revision string // of the source; "unknown" if it is not known
+	// Configured signals have series. No decision depends on the others.
 	Configured signals.Set
-	// Limits are the names of the local-storage limits, which stand in the
-	// place of a signal.
+	// Limits are the names of the local-storage limits, which replace the name of a signal.
 	Limits []string
-	// LinesLost is how many lines of the log were lost since the start; called
-	// at every scrape.
+	// LinesLost returns the number of dropped log lines since the start. Every scrape calls it.
 	LinesLost func() int64
 }
 
-// Metrics are the instruments of the agent. Their methods may be called from any goroutine
-// and wait for none.
+// Metrics holds the instruments of the agent. Its methods are safe for concurrent use and do not
+// block.
 type Metrics struct {
 	registry   *prometheus.Registry
 	configured signals.Set
@@ -54,8 +51,8 @@ type Metrics struct {
 	apiErrors       [len(requestNames)]prometheus.Counter
 }
 
-// New returns instruments at zero. Counters of everything that can happen are
-// there from the start, so that the first one is seen as an increase.
+// New returns instruments at zero. All counters exist from the start, so that their first increment
+// is visible as an increase.
 func New(s Settings) *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{
@@ -90,7 +87,7 @@ func New(s Settings) *Metrics {
 	return m
 }
 
-// ofProcess registers what there is to tell of any process of the program.
+// ofProcess registers the metrics that every process of the program has.
 func ofProcess(r *prometheus.Registry, build, lost *definition, version, revision string, linesLost func() int64) {
 	build.gauges(r).WithLabelValues(version, revision, runtime.Version()).Set(1)
 	r.MustRegister(
@@ -112,26 +109,25 @@ func conditionNames() []string {
 	return all.Names() // the constants are in the order of their names
 }
 
-// scrapeLimit bounds the memory that scrapes take at once; more are answered
-// with status 503.
+// scrapeLimit bounds the memory of concurrent scrapes; further ones get status 503.
 const scrapeLimit = 4
 
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
 
-// handler serves a registry. Neither compressed, since a compressor's buffers
-// are larger than the text and the reader is near; nor as OpenMetrics, which
-// would add _total to the kubelet's name for evictions.
+// handler serves a registry. Responses are not compressed: a compressor's buffers are larger than
+// the text, and the client is near. OpenMetrics is disabled: it would add _total to the kubelet's
+// name for evictions.
 func handler(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: scrapeLimit, CoalesceGather: true, ErrorHandling: promhttp.ContinueOnError,
 	})
 }
 
-// Look records how long the node was observed for. It allocates nothing.
+// Look records the duration of an observation of the node. It does not allocate.
 func (m *Metrics) Look(kind signals.Kind, took time.Duration) { m.looks[kind].Observe(took.Seconds()) }
 
-// Woken counts what woke the agent for a look.
+// Woken counts the sources that started a check.
 func (m *Metrics) Woken(by signals.Wakes) {
 	if by == 0 {
 		m.wakes[0].Inc()
@@ -143,7 +139,7 @@ func (m *Metrics) Woken(by signals.Wakes) {
 	}
 }
 
-// Source says whether notifications from somewhere are waited for.
+// Source sets whether kernel notifications of a source are active.
 func (m *Metrics) Source(name, where string, watched bool) {
 	value := 0.0
 	if watched {
@@ -152,9 +148,8 @@ func (m *Metrics) Source(name, where string, watched bool) {
 	m.sources.WithLabelValues(name, where).Set(value)
 }
 
-// Observed records what was seen of the configured signals. One that was not
-// looked at, neither known nor with a cause, stays as it was. It allocates
-// nothing.
+// Observed records the observations of the configured signals. A signal without an observation in
+// this check, neither known nor with a cause, stays unchanged. It does not allocate.
 func (m *Metrics) Observed(seen *signals.Observations) {
 	for s := range signals.All {
 		o := &seen[s]
@@ -172,8 +167,7 @@ func (m *Metrics) Observed(seen *signals.Observations) {
 	}
 }
 
-// Conditions records which conditions the agent holds True. It allocates
-// nothing.
+// Conditions records the conditions that the agent considers True. It does not allocate.
 func (m *Metrics) Conditions(held signals.ConditionSet) {
 	for c := range signals.Condition(signals.ConditionCount) {
 		value := 0.0
@@ -184,52 +178,50 @@ func (m *Metrics) Conditions(held signals.ConditionSet) {
 	}
 }
 
-// Evicted counts an eviction, by the name of the signal or of the
-// local-storage limit that it was for.
+// Evicted counts an eviction, by the name of its signal or of its local-storage limit.
 func (m *Metrics) Evicted(cause string) { m.evictions.WithLabelValues(cause).Inc() }
 
-// StatsAge records how old the observation was that a pod was evicted for. A
-// limit has none.
+// StatsAge records the age of the observation that led to an eviction. Evictions for a
+// local-storage limit have none.
 func (m *Metrics) StatsAge(s signals.Signal, age time.Duration) {
 	m.statsAge.WithLabelValues(s.String()).Observe(age.Seconds())
 }
 
-// EvictionFailed counts a pod that was chosen and could not be evicted.
+// EvictionFailed counts a selected pod that could not be evicted.
 func (m *Metrics) EvictionFailed() { m.evictionsFailed.Inc() }
 
-// EvictionsHeld counts that evictions are held back from now on, by budget, futile
-// or owner.
+// EvictionsHeld counts that evictions are limited from now on, by quota, ineffective or owner.
 func (m *Metrics) EvictionsHeld(by string) { m.evictionsHeld.WithLabelValues(by).Inc() }
 
-// SoftEvictionRefused counts a refusal for a PodDisruptionBudget.
+// SoftEvictionRefused counts a refusal because of a PodDisruptionBudget.
 func (m *Metrics) SoftEvictionRefused() { m.softRefused.Inc() }
 
-// CrossingToKill records the time from the first look that found a hard
-// threshold crossed to the last SIGKILL.
+// CrossingToKill records the time from the first check that found a hard threshold crossed to the
+// last SIGKILL.
 func (m *Metrics) CrossingToKill(d time.Duration) { m.crossing.Observe(d.Seconds()) }
 
-// DecisionToDead records the time from the look that decided an immediate
-// eviction until no process of the pod was left.
+// DecisionToDead records the time from the check that decided a hard eviction until no process of
+// the pod was left.
 func (m *Metrics) DecisionToDead(d time.Duration) { m.dead.Observe(d.Seconds()) }
 
-// Freed adds what was measured to be free afterwards. Less than before, because
-// somebody else filled it meanwhile, counts as nothing.
+// Freed adds the measured increase of free bytes. A decrease, after concurrent allocations by
+// others, counts as 0.
 func (m *Metrics) Freed(by Freer, bytes int64) { m.freed[by].Add(float64(max(bytes, 0))) }
 
-// ImagesCollected counts images that were deleted; n is not negative.
+// ImagesCollected counts deleted images; n is not negative.
 func (m *Metrics) ImagesCollected(why Reason, n int) { m.images[why].Add(float64(n)) }
 
-// Rehearsed counts an eviction that a disarmed agent has decided.
+// Rehearsed counts an eviction decided by a disarmed agent.
 func (m *Metrics) Rehearsed(cause string) { m.rehearsed.WithLabelValues(cause).Inc() }
 
-// Armed records whether the agent acts.
+// Armed records whether the agent is armed.
 func (m *Metrics) Armed(armed bool) { m.armed.WithLabelValues().Set(oneIf(armed)) }
 
-// StatusDebts records how many pods' status is owed to the API server.
+// StatusDebts records the number of pending pod statuses.
 func (m *Metrics) StatusDebts(n int) { m.debts.Set(float64(n)) }
 
-// RuntimeFailed counts a request to the container runtime that failed.
+// RuntimeFailed counts a failed request to the container runtime.
 func (m *Metrics) RuntimeFailed() { m.runtimeErrors.Inc() }
 
-// APIFailed counts a request to the API server that failed.
+// APIFailed counts a failed request to the API server.
 func (m *Metrics) APIFailed(what Request) { m.apiErrors[what].Inc() }

@@ -85,7 +85,7 @@ func served(t *testing.T, handler http.Handler) string {
 	return answer.Body.String()
 }
 
-// ours are the scraped samples of our own, without comments.
+// ours returns the scraped samples of Plimsoll's own metrics, without comments.
 func ours(text string) (samples []string) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "plimsoll_") {
@@ -176,8 +176,7 @@ func parsed(t *testing.T, text string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// TestReferenceIsUpToDate holds the reference both to the table and to what is
-// really served.
+// TestReferenceIsUpToDate compares the reference with the table and with the served metrics.
 func TestReferenceIsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
 	want := metrics.Reference()
@@ -201,7 +200,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	documented(t, controller, served(t, c.Handler()))
 }
 
-// documented holds a part of the reference to what is served.
+// documented compares a part of the reference with the served metrics.
 func documented(t *testing.T, part, text string) {
 	t.Helper()
 	served := 0
@@ -225,7 +224,7 @@ func documented(t *testing.T, part, text string) {
 	}
 }
 
-// rowOf is the line of the reference about a metric.
+// rowOf returns the line of the reference about a metric.
 func rowOf(reference, name string) string {
 	for line := range strings.Lines(reference) {
 		if strings.HasPrefix(line, "| `"+name+"` |") {
@@ -235,9 +234,8 @@ func rowOf(reference, name string) string {
 	return ""
 }
 
-// kubelet are names that are the kubelet's behind the prefix, as they are: its
-// counter of evictions came before the rule that names of counters end in
-// _total.
+// kubelet are names of the kubelet behind the prefix, unchanged: its counter of evictions is older
+// than the rule that names of counters end in _total.
 var kubelet = map[string]string{"plimsoll_evictions": "counter metrics should have"}
 
 func TestNamesFollowTheRulesOfPrometheus(t *testing.T) {
@@ -254,7 +252,7 @@ func TestNamesFollowTheRulesOfPrometheus(t *testing.T) {
 	}
 }
 
-// TestNothingIsGlobal: what a library registers globally is not served.
+// TestNothingIsGlobal: metrics that a library registers globally are not served.
 func TestNothingIsGlobal(t *testing.T) {
 	stray := prometheus.NewCounter(prometheus.CounterOpts{Name: "stray_total", Help: "Registered globally."})
 	prometheus.MustRegister(stray)

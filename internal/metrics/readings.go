@@ -7,16 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// readings is a gauge with one label whose series exist only while their value
-// is known: a gauge of the library would show 0 instead, and NaN would spoil
-// every sum over nodes.
+// readings is a gauge with one label. Its series exist only while their value is known. A gauge of
+// the library would show 0 instead, and NaN would invalidate every sum over nodes.
 type readings struct {
 	desc   *prometheus.Desc
 	values []reading
-	names  []string // of the label, for each value
+	names  []string // values of the label
 }
 
-// A reading is a float64, NaN while it is unknown.
+// reading is a float64, NaN while it is unknown.
 type reading struct{ bits atomic.Uint64 }
 
 func (r *reading) set(v float64) { r.bits.Store(math.Float64bits(v)) }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Reference is docs/reference/metrics.md, made from the tables of metrics so that it can
-// not drift from the program.
+// Reference returns docs/reference/metrics.md, generated from the tables of metrics so that both always
+// agree.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics

@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A metric is a line of the agent's table; the order is that of the reference.
+// metric is a line of the agent's table; the order is that of the reference.
 type metric uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 	buildInfo
 )
 
-// A definition is what the table says of a metric.
+// definition is a metric in the table.
 type definition struct {
 	name    string
 	kind    string
@@ -44,7 +44,7 @@ type definition struct {
 	help    string
 }
 
-// A label, and its values as the reference tells them.
+// label is a label with the description of its values for the reference.
 type label struct{ name, values string }
 
 const (
@@ -53,8 +53,8 @@ const (
 	histogram = "histogram"
 )
 
-// Upper bounds in seconds. A look takes tens of microseconds on a quiet node, a
-// kill tens of milliseconds; what is far above is what one wants to see.
+// Upper bounds in seconds. A check takes tens of microseconds on a quiet node, a kill tens of
+// milliseconds. The higher buckets reveal outliers.
 var (
 	lookBuckets = []float64{5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1, 10}
 	killBuckets = []float64{1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30}

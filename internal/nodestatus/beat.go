@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// A beat renews one lease again and again.
+// beat renews one lease periodically.
 type beat struct {
 	renewer
 	log   *slog.Logger
 	count *counts
-	// permit says what speaks against a renewal. An error of [ErrKubelet] ends
-	// the beat, any other one holds it back.
+	// permit returns the error that forbids a renewal. ErrKubelet ends the beat, any other error
+	// delays the renewal.
 	permit func(context.Context) error
-	// doubt is permit after somebody else wrote to the lease.
+	// doubt replaces permit after another writer changed the lease.
 	doubt func(context.Context) error
 	claim func() *claim
-	// kick asks for a renewal now; nil: nobody does.
+	// kick requests a renewal without delay. Nil: no such requests.
 	kick <-chan struct{}
 
-	told string // what kind of trouble was told of last; empty: none
+	told string // kind of trouble that was logged last; empty: none
 }
 
-// run returns nil when ctx ends, or an error of ErrKubelet.
+// run returns nil when ctx ends, or an error that wraps ErrKubelet.
 func (b *beat) run(ctx context.Context) error {
 	for {
 		wait, err := b.once(ctx)
@@ -69,7 +69,7 @@ func (b *beat) once(ctx context.Context) (wait time.Duration, err error) {
 	return b.pause(err), nil
 }
 
-// tell logs the first of a row.
+// tell logs the first failure of a series, and the recovery.
 func (b *beat) tell(trouble string, err error) {
 	switch {
 	case trouble == b.told:

@@ -15,11 +15,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// watchedFor is how long nothing may flap beside a real kubelet, which computes
-// its conditions every ten seconds.
+// watchedFor is the time in which no condition may flap beside a real kubelet, which computes its
+// conditions every ten seconds.
 const watchedFor = time.Minute
 
-// flips watches the node and counts how often each condition changed.
+// flips watches the node and returns the number of changes of each condition.
 func (r *real) flips(during time.Duration) map[string]int {
 	r.t.Helper()
 	watch, err := r.admin.CoreV1().Nodes().Watch(r.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + r.name})
@@ -46,11 +46,11 @@ func (r *real) flips(during time.Duration) map[string]int {
 	}
 }
 
-// TestBesideAKubelet: a kubelet whose soft threshold for memory is at the
-// agent's line and that knows nothing of disks.
+// TestBesideAKubelet runs beside a kubelet with a soft threshold for memory at the agent's line and
+// none for disks.
 func TestBesideAKubelet(t *testing.T) {
 	t.Parallel()
-	const always = "100000Gi" // no machine has that much: the kubelet sees memory pressure from the start
+	const always = "100000Gi" // more than any machine has: the kubelet reports memory pressure from the start
 	r := startReal(t, cluster.Options{Components: cluster.Kubelet, Node: cluster.NodeOptions{KubeletConfig: map[string]any{
 		"evictionSoft":            map[string]string{"memory.available": always},
 		"evictionSoftGracePeriod": map[string]string{"memory.available": "8760h"},
@@ -68,7 +68,7 @@ func TestBesideAKubelet(t *testing.T) {
 	if want := (nodestatus.Owners{signals.DiskPressure: nodestatus.OwnTypes, signals.PIDPressure: nodestatus.OwnTypes}); owners != want {
 		t.Fatalf("owners %v, want %v", owners, want)
 	}
-	owners[signals.PIDPressure] = nodestatus.StandardTypes // against all advice: it has to be given up
+	owners[signals.PIDPressure] = nodestatus.StandardTypes // deliberately wrong: the writer has to give it up
 
 	c := nodestatus.NewConditions(nodestatus.ConditionParts{Client: r.agent, NodeName: r.name, Transition: transition, Log: r.log,
 		Owner: func(*corev1.Node) nodestatus.Owners { return owners }})

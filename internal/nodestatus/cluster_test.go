@@ -30,12 +30,12 @@ const (
 	ownMemory  = "plimsoll.dev/MemoryPressure"
 	memoryType = "MemoryPressure"
 	ourTaint   = "plimsoll.dev/memory-pressure"
-	// transition is short, so that a test sees the end of a condition.
+	// transition is short, so that a test observes the end of a condition.
 	transition = 3 * time.Second
 )
 
-// A real API server, an administrator, and an agent with the rights of
-// deploy/rbac that reaches it through a line with faults.
+// real is an API server with an administrator and an agent. The agent has the rights of deploy/rbac
+// and a connection with injected faults.
 type real struct {
 	t     *testing.T
 	c     *cluster.Cluster
@@ -62,7 +62,7 @@ func startReal(t *testing.T, o cluster.Options) *real {
 	return r
 }
 
-// startBare starts an API server with a node that nobody looks after.
+// startBare starts an API server with a node that no controller manages.
 func startBare(t *testing.T) *real {
 	r := startReal(t, cluster.Options{Components: cluster.APIServer})
 	r.name = nodeName
@@ -87,7 +87,7 @@ func (r *real) allow(file string) {
 	r.must(err)
 }
 
-// object is the Node now.
+// object reads the Node.
 func (r *real) object() *corev1.Node {
 	r.t.Helper()
 	n, err := r.admin.CoreV1().Nodes().Get(r.t.Context(), r.name, metav1.GetOptions{})
@@ -109,7 +109,7 @@ func condition(n *corev1.Node, kind string) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// await waits until it is so, and says how long that took.
+// await waits for a condition and returns the duration.
 func (r *real) await(what string, within time.Duration, so func() bool) time.Duration {
 	r.t.Helper()
 	begun, tick := time.Now(), time.NewTicker(20*time.Millisecond)
@@ -128,14 +128,14 @@ func (r *real) awaitStatus(kind string, status corev1.ConditionStatus, within ti
 	return r.await(kind+" is "+string(status), within, func() bool { return condition(r.object(), kind).Status == status })
 }
 
-// patchStatus is a stranger's write, such as a kubelet's.
+// patchStatus writes like another program, such as a kubelet.
 func (r *real) patchStatus(patch string) {
 	r.t.Helper()
 	_, err := r.admin.CoreV1().Nodes().Patch(r.t.Context(), r.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	r.must(err)
 }
 
-// running starts what runs until the test ends.
+// running calls run in a goroutine until the test ends.
 func (r *real) running(run func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var all sync.WaitGroup
@@ -148,7 +148,7 @@ func (r *real) running(run func(ctx context.Context)) (stop func()) {
 func TestRealAPIServer(t *testing.T) {
 	t.Parallel()
 	r := startBare(t)
-	var watched atomic.Pointer[corev1.Node] // the view of an informer, as old as the test wants it
+	var watched atomic.Pointer[corev1.Node] // an informer's view, as old as the test needs
 	watched.Store(r.object())
 	events := nodestatus.NewEvents(r.agent, nodeName, transition)
 	defer events.Close()
@@ -165,7 +165,7 @@ func TestRealAPIServer(t *testing.T) {
 	pressure.Add(signals.MemoryPressure)
 	crossings := nodestatus.Crossings{signals.MemoryPressure: {Met: true, Signal: signals.MemoryAvailable, Threshold: "1Gi", Available: 900 << 20}}
 
-	// Without a kubelet: the standard types.
+	// Without a kubelet the agent writes the standard types.
 	c.Set(0, nodestatus.Crossings{})
 	r.awaitStatus("PIDPressure", corev1.ConditionFalse, 15*time.Second)
 	c.Set(pressure, crossings)
@@ -180,7 +180,7 @@ func TestRealAPIServer(t *testing.T) {
 		t.Errorf("held for %s only", held)
 	}
 
-	// A stranger writes them: they are given up, not fought for.
+	// Another program writes them: the agent gives them up.
 	watched.Store(r.object())
 	now := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
 	r.patchStatus(`{"status":{"conditions":[{"type":"MemoryPressure","status":"False","reason":"Stranger","lastHeartbeatTime":"` + now + `"}]}}`)
@@ -197,7 +197,7 @@ func TestRealAPIServer(t *testing.T) {
 	r.mayTaint()
 	r.failAndRecover(func() { c.Set(pressure, crossings) }, func() { c.Set(0, nodestatus.Crossings{}) })
 
-	// Ours are withdrawn when somebody else reports; the taint goes, too.
+	// After another program becomes the reporter, our types and the taint are removed.
 	mode.Store(nodestatus.ModeKubelet)
 	r.await("withdrawn", 20*time.Second, func() bool { return condition(r.object(), ownMemory).Type == "" })
 	r.await("the taint is gone", 20*time.Second, func() bool { return !r.tainted(ourTaint) })
@@ -210,7 +210,7 @@ func TestRealAPIServer(t *testing.T) {
 	r.showsPressure()
 }
 
-// mayTaint: the right to taint is missing; then it is there.
+// mayTaint checks the behaviour without the right to write taints, then with it.
 func (r *real) mayTaint() {
 	r.t.Helper()
 	r.await("the missing right is named", 15*time.Second, func() bool { return strings.Contains(r.text.String(), "right to patch nodes") })
@@ -221,7 +221,7 @@ func (r *real) mayTaint() {
 	}
 }
 
-// failAndRecover tries every fault of the API server on the way to False.
+// failAndRecover injects every fault of the API server before the condition becomes False.
 func (r *real) failAndRecover(press, ease func()) {
 	r.t.Helper()
 	for _, code := range []int{429, 409, 500} {
@@ -235,7 +235,7 @@ func (r *real) failAndRecover(press, ease func()) {
 	}
 }
 
-// showsPressure looks for what an operator would see.
+// showsPressure checks the output for an operator.
 func (r *real) showsPressure() {
 	r.t.Helper()
 	list, err := r.admin.CoreV1().Events("default").List(r.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + nodeName})
@@ -258,7 +258,7 @@ func TestRealLeases(t *testing.T) {
 		Client: r.agent, NodeName: nodeName, Period: 10 * time.Second, Log: r.log,
 		Node: func() *corev1.Node { return object }, Vitals: func() nodestatus.Vitals { return nodestatus.Vitals{Version: "v1"} },
 	})
-	heart.Beat(time.Now().Add(time.Hour)) // a long look ahead, so that the test need not beat
+	heart.Beat(time.Now().Add(time.Hour)) // a check in the future, so that the test needs no further ones
 	r.running(heart.Run)
 	node := nodestatus.NewNodeLease(nodestatus.NodeLeaseParts{Client: r.agent, NodeName: nodeName, Log: r.log, Alive: heart.Alive,
 		Node: func() *corev1.Node { return object }})
@@ -278,14 +278,14 @@ func TestRealLeases(t *testing.T) {
 		r.await("its renewal", 15*time.Second, func() bool { return renewed(namespace).After(first) })
 	}
 
-	// Somebody else writes to the agent's lease: read anew and renewed.
+	// After a write by another program the agent's lease is read again and renewed.
 	_, err := r.admin.CoordinationV1().Leases(nodestatus.HeartbeatNamespace).Patch(t.Context(), nodeName, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"theirs":"x"}}}`), metav1.PatchOptions{})
 	r.must(err)
 	first := renewed(nodestatus.HeartbeatNamespace)
 	r.await("a renewal after a conflict", 15*time.Second, func() bool { return renewed(nodestatus.HeartbeatNamespace).After(first) })
 
-	// A kubelet comes, and touches its lease before the informer tells of it.
+	// A kubelet starts and writes its lease before the informer receives the Node.
 	r.patchStatus(`{"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}}`)
 	_, err = r.admin.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(t.Context(), nodeName, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"kubelet":"here"}}}`), metav1.PatchOptions{})

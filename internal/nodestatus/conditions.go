@@ -20,75 +20,75 @@ import (
 )
 
 const (
-	// lookPeriod is how often the Node is looked at for what others wrote and
-	// for a kubelet that came. It costs no request where an informer has it.
+	// lookPeriod is the interval between comparisons of the Node with the desired conditions. They
+	// detect writes by others and a new kubelet. With an informer they cost no request.
 	lookPeriod = 10 * time.Second
 	// requestTimeout bounds one request to the API server.
 	requestTimeout = 8 * time.Second
-	// Tries after a failure come at growing intervals between these two.
+	// firstRetry and lastRetry are the shortest and the longest interval between attempts after a
+	// failure.
 	firstRetry, lastRetry = 500 * time.Millisecond, 30 * time.Second
-	// fieldManager is who the API server says wrote.
+	// fieldManager is the field manager of all writes.
 	fieldManager = "plimsoll-agent"
 )
 
-// ConditionParts are what the writer of conditions is made of.
+// ConditionParts configures Conditions.
 type ConditionParts struct {
 	Client   kubernetes.Interface
 	NodeName string
-	// Node is the Node as an informer knows it, nil while it does not. Without
-	// the function the Node is read whenever it is looked at.
+	// Node returns the Node from an informer, or nil while the informer is not synced. If Node is
+	// nil, each comparison reads the Node from the API server.
 	Node func() *corev1.Node
-	// Owner says who reports each condition of the node as it is now.
+	// Owner returns the writer of each condition for the current Node.
 	Owner func(*corev1.Node) Owners
-	// Why says why they do, for the log; nil: it is not told.
+	// Why explains the result of Owner for the log. Nil: the log has no explanation.
 	Why func(*corev1.Node) string
-	// Transition is how long a condition stays True at least.
+	// Transition is the minimum time for which a condition stays True.
 	Transition time.Duration
-	// Taint: conditions told by types of our own are also taints
-	// plimsoll.dev/memory-pressure:NoSchedule and the like.
+	// Taint also sets the taint plimsoll.dev/memory-pressure:NoSchedule and the like for conditions
+	// of types of our own.
 	Taint  bool
 	Events *Events // nil: none
 	Log    *slog.Logger
-	// Armed says whether anything may be written; nil: it may. As soon as it may
-	// not, what was written is taken back. Who is told of a change has to call
-	// [Conditions.Kick].
+	// Armed reports whether writes are permitted; nil: always. As soon as they are not, earlier
+	// writes are withdrawn. A change of its result requires a call of [Conditions.Kick].
 	Armed func() bool
-	// Alive says what is wrong with the agent, see [Heartbeat.Alive]; nil: nothing
-	// ever is. While it hangs, a True is not renewed.
+	// Alive returns an error while the agent does not work, see [Heartbeat.Alive]; nil: it always
+	// works. While Alive returns an error, a True is not renewed.
 	Alive func(now time.Time) error
-	// Inherited: an armed agent was here before this one, and what it wrote may
-	// stand on the Node.
+	// Inherited states that a predecessor on this node was armed, so that its writes may still be
+	// on the Node.
 	Inherited bool
 }
 
 // Conditions writes the node's pressure conditions.
 //
-// It needs the rights to get nodes and to patch nodes/status; to patch nodes
-// only for taints.
+// It requires the rights to get nodes and to patch nodes/status. Taints also require the right to
+// patch nodes.
 type Conditions struct {
 	ConditionParts
 
 	latest chan wanted   // one slot, the newest
-	wake   chan struct{} // one slot: what is wanted has changed
-	// Of the caller of Set: whether it was called, and with what.
+	wake   chan struct{} // one slot: the desired conditions have changed
+	// called and last belong to the caller of Set: whether it was called, and its last argument.
 	called bool
 	last   signals.ConditionSet
 
-	// Of the goroutine in Run.
+	// The following fields belong to the goroutine in Run.
 	wanted  *wanted
 	ledger  *ledger
 	answer  *corev1.Node // of the last write
-	doubt   bool         // whether the last write was made, nobody knows
+	doubt   bool         // the result of the last write is unknown
 	retry   time.Duration
-	failing bool    // and it was told
-	tainted error   // what the last write of taints ended with
-	chosen  *Owners // that were told of
+	failing bool    // and it was logged
+	tainted error   // error of the last write of taints
+	chosen  *Owners // last logged owners
 
 	written, failed atomic.Int64
 	withdrawn       atomic.Bool
 }
 
-// NewConditions prepares a writer; Run writes.
+// NewConditions returns a writer; Run starts it.
 func NewConditions(p ConditionParts) *Conditions {
 	return &Conditions{
 		ConditionParts: p, ledger: newLedger(p.Transition),
@@ -96,16 +96,16 @@ func NewConditions(p ConditionParts) *Conditions {
 	}
 }
 
-// Set says which conditions are True, and why. It does not wait and does
-// not allocate. It must be called by one goroutine.
+// Set sets the desired conditions and their causes. It neither blocks nor allocates. All calls must
+// come from one goroutine.
 func (c *Conditions) Set(set signals.ConditionSet, crossings Crossings) {
 	select {
-	case <-c.latest: // not taken yet: replaced
+	case <-c.latest: // not processed yet: replaced
 	default:
 	}
 	c.latest <- wanted{set: set, crossings: crossings}
 	if c.called && c.last == set {
-		return // a new message alone is worth no write
+		return // a changed message alone causes no write
 	}
 	c.called, c.last = true, set
 	select {
@@ -114,18 +114,16 @@ func (c *Conditions) Set(set signals.ConditionSet, crossings Crossings) {
 	}
 }
 
-// Counts are how often the API server took a write, and how often a try
-// failed, since the start.
+// Counts returns the number of successful and of failed writes since the start.
 func (c *Conditions) Counts() (written, failed int64) { return c.written.Load(), c.failed.Load() }
 
-// Run writes until ctx ends. Nothing is written before the first Set, and nothing
-// taken back.
+// Run writes conditions until ctx ends. Before the first Set it neither writes nor withdraws.
 func (c *Conditions) Run(ctx context.Context) {
 	for {
 		timer := time.NewTimer(c.round(ctx))
 		wake := c.wake
 		if c.retry > 0 {
-			wake = nil // the newest counts at the next try, which comes when it comes
+			wake = nil // a backoff is not shortened by new desired conditions
 		}
 		select {
 		case <-ctx.Done():
@@ -138,14 +136,14 @@ func (c *Conditions) Run(ctx context.Context) {
 	}
 }
 
-// round does what is to be done now, and returns when to look again.
+// round performs the writes that are due and returns the delay until the next round.
 func (c *Conditions) round(ctx context.Context) time.Duration {
 	select {
 	case w := <-c.latest:
 		c.wanted = &w
 	default:
 	}
-	if c.wanted == nil { // the first look also knows whose conditions are whose
+	if c.wanted == nil { // no owners are determined before the first Set
 		return lookPeriod
 	}
 	next, err := c.write(ctx)
@@ -161,7 +159,7 @@ func (c *Conditions) round(ctx context.Context) time.Duration {
 
 func (c *Conditions) backOff(ctx context.Context, err error) time.Duration {
 	if ctx.Err() != nil {
-		return 0 // it is over
+		return 0 // ctx has ended
 	}
 	c.failed.Add(1)
 	if !c.failing {
@@ -172,8 +170,8 @@ func (c *Conditions) backOff(ctx context.Context, err error) time.Duration {
 	return c.retry - rand.N(c.retry/4)
 }
 
-// write compares the Node with what is wanted, and writes the difference; in a
-// disarmed agent, what takes everything back.
+// write compares the Node with the desired conditions and writes the difference. In a disarmed
+// agent it withdraws everything.
 func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 	if c.silent() {
 		return time.Now().Add(lookPeriod), c.withdraw(ctx)
@@ -198,7 +196,7 @@ func (c *Conditions) write(ctx context.Context) (next time.Time, err error) {
 	return d.next, nil
 }
 
-// look returns the Node, at least as new as our last write to it.
+// look returns a Node at least as new as the last own write to it.
 func (c *Conditions) look(ctx context.Context) (*corev1.Node, error) {
 	if c.Node != nil && !c.doubt {
 		if n, ok := newer(c.Node(), c.answer); ok {
@@ -220,8 +218,7 @@ func (c *Conditions) read(ctx context.Context) (*corev1.Node, error) {
 	return n, nil
 }
 
-// newer is the newer of two views of one object; ok is false if that can not be
-// told.
+// newer returns the newer of two versions of one object. ok is false if they cannot be compared.
 func newer(seen, answer *corev1.Node) (n *corev1.Node, ok bool) {
 	if seen == nil || answer == nil {
 		return seen, seen != nil
@@ -264,8 +261,8 @@ func (c *Conditions) patch(ctx context.Context, kind types.PatchType, patch []by
 	return nil
 }
 
-// explain says what was attempted and, where a right is missing, which. Of nil
-// it makes nil.
+// explain adds the attempt and, for a forbidden request, the missing right. It returns nil for a
+// nil error.
 func explain(err error, attempt, right string) error {
 	switch {
 	case err == nil:

@@ -25,7 +25,7 @@ const (
 	yes, no        = corev1.ConditionTrue, corev1.ConditionFalse
 )
 
-// only is the set of one condition.
+// only returns the set of one condition.
 func only(c signals.Condition) signals.ConditionSet {
 	var set signals.ConditionSet
 	set.Add(c)
@@ -83,8 +83,7 @@ func TestSetAtOnceClearedAfterThePeriod(t *testing.T) {
 	})
 }
 
-// A True of our own is renewed as long as the agent looks at its node, and costs
-// nothing where it is False.
+// A True of our own type is renewed while the agent checks its node. A False causes no writes.
 func TestATrueOfOurOwnIsRenewed(t *testing.T) {
 	var hung atomic.Bool
 	alive := func(time.Time) error {
@@ -125,7 +124,7 @@ func TestASuccessorKeepsWhatItFinds(t *testing.T) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: ownMemory, Status: yes,
 				LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)), LastHeartbeatTime: metav1.NewTime(time.Now())}}
 		})
-		c.Set(0, Crossings{}) // a state file that was lost: nothing is known of the pressure
+		c.Set(0, Crossings{}) // after the loss of the state file: the pressure is not known
 		pass(period - time.Minute - lookPeriod)
 		if got := a.status(ownMemory); got != yes {
 			t.Errorf("%q after less than the period", got)
@@ -252,7 +251,7 @@ func TestTaintsComeAndGoWithOurConditions(t *testing.T) {
 		a.change(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{ours, foreign} })
 		c.Set(memory, Crossings{})
 		pass(lookPeriod)
-		has(a, foreign) // not asked for any more
+		has(a, foreign) // taints are disabled now
 	})
 }
 
@@ -279,7 +278,7 @@ func TestTaintsOfOthersAreTheirs(t *testing.T) {
 }
 
 func TestSetWaitsForNobody(t *testing.T) {
-	c := NewConditions(ConditionParts{Transition: period}) // nobody runs it
+	c := NewConditions(ConditionParts{Transition: period}) // Run is never called
 	for i := range 1000 {
 		c.Set(signals.ConditionSet(i%8), Crossings{})
 	}
@@ -317,13 +316,13 @@ func TestNewerViewCounts(t *testing.T) {
 	}
 }
 
-// TestAfterAFailure: the Node is read from the API server itself, new wishes
-// make no new tries, and afterwards they are written at once again.
+// TestAfterAFailure: the Node is read from the API server, new desired conditions do not shorten
+// the backoff, and after recovery they are written at once again.
 func TestAfterAFailure(t *testing.T) {
 	stale := nodeOf()
 	run(t, ConditionParts{Node: func() *corev1.Node { return stale }}, func(a *api, c *Conditions, _ *logcapture.Book) {
 		a.fail("patch nodes/status", errors.New("refused"))
-		for i := range 600 { // a minute of looks that see the node on the brink
+		for i := range 600 { // a minute of checks at the threshold
 			c.Set(signals.ConditionSet(i%2)*memory, Crossings{})
 			pass(100 * time.Millisecond)
 		}

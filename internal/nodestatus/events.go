@@ -13,22 +13,21 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Events tells of the node in events, in the kubelet's words. Nobody waits for
-// them: they are queued, aggregated, limited in their rate and, when the API
-// server does not take them, dropped.
+// Events records events of the node with the kubelet's reasons. It never blocks: events are queued,
+// aggregated and rate limited. Those that the API server does not accept are dropped.
 //
-// It needs the rights to create and patch events in the namespace default, where
-// those of nodes belong.
+// It requires the rights to create and patch events in the namespace default, where events of nodes
+// belong.
 type Events struct {
 	broadcaster record.EventBroadcaster
 	recorder    record.EventRecorder
 	nodeName    string
 	transition  time.Duration
 
-	attempted [signals.Count]time.Time // of the caller of Attempting
+	attempted [signals.Count]time.Time // of the goroutine that calls Attempting
 }
 
-// NewEvents starts to send. Close ends it.
+// NewEvents starts to send events until Close.
 func NewEvents(client kubernetes.Interface, nodeName string, transition time.Duration) *Events {
 	b := record.NewBroadcaster()
 	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
@@ -36,11 +35,11 @@ func NewEvents(client kubernetes.Interface, nodeName string, transition time.Dur
 	return &Events{broadcaster: b, recorder: b.NewRecorder(scheme.Scheme, source), nodeName: nodeName, transition: transition}
 }
 
-// Close ends the sending of events; those that are queued are lost.
+// Close stops sending; queued events are lost.
 func (e *Events) Close() { e.broadcaster.Shutdown() }
 
-// node is what the events are about. Its UID is the node's name, as older
-// kubelets have it: it is known without the Node, and kubectl describe finds it.
+// node returns the object of the events. Its UID is the node's name, as in older kubelets: that
+// needs no Node object, and kubectl describe finds the events.
 func (e *Events) node() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.nodeName, UID: types.UID(e.nodeName)}
 }
@@ -53,9 +52,9 @@ func (e *Events) changed(c change) {
 	e.recorder.Eventf(e.node(), corev1.EventTypeNormal, name, "Node %s status is now: %s", e.nodeName, name)
 }
 
-// Attempting tells that the node acts for a signal. It is said once for a row
-// of actions for the same signal, and again after the transition period. It
-// does not wait. It must be called by one goroutine.
+// Attempting records that the node acts for a signal: once per series of actions for the same
+// signal, and again after the transition period. It does not block. All calls must come from one
+// goroutine.
 func (e *Events) Attempting(s signals.Signal, now time.Time) {
 	told := e.attempted[s]
 	if !told.IsZero() && now.Sub(told) < e.transition {
@@ -65,7 +64,7 @@ func (e *Events) Attempting(s signals.Signal, now time.Time) {
 	e.recorder.Eventf(e.node(), corev1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim %s", s.Definition().Resource)
 }
 
-// Futile tells that evictions have stopped to help, and why. It does not wait.
+// Futile records that evictions are ineffective, with the reason. It does not block.
 func (e *Events) Futile(message string) {
 	e.recorder.Event(e.node(), corev1.EventTypeWarning, "EvictionsFutile", message)
 }

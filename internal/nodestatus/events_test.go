@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// events are the events there are, in short.
+// events returns all events in a short form.
 func (a *api) events() (all []string) {
 	a.t.Helper()
 	list, err := a.Clientset.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
@@ -73,7 +73,7 @@ func TestAttemptsAreToldOnceARow(t *testing.T) {
 			pass(10 * time.Second)
 		}
 		events.Attempting(signals.NodefsInodesFree, time.Now())
-		pass(time.Millisecond) // two events of one moment would have one name
+		pass(time.Millisecond) // two events at one instant would share a name
 		events.Futile("the last 2 evictions freed nothing")
 		pass(period)
 		events.Attempting(signals.MemoryAvailable, time.Now())

@@ -20,25 +20,25 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// HeartbeatNamespace is where the agents' leases are.
+// HeartbeatNamespace is the namespace of the agents' leases.
 const HeartbeatNamespace = "plimsoll-system"
 
-// Annotations of the agent's lease: what a controller needs to tell a node
-// under pressure, whose agent is alive, from one whose agent is dead.
+// Annotations of the agent's lease. A controller uses them to distinguish a node under pressure
+// with a live agent from one with a dead agent.
 const (
 	AnnotationVersion       = prefix + "version"        // of the agent
-	AnnotationPod           = prefix + "pod"            // the agent's own, namespace/name; left out where it runs in none
-	AnnotationConditions    = prefix + "conditions"     // True ones by name, with commas; empty: none
-	AnnotationArmed         = prefix + "armed"          // true or false: whether the agent acts
-	AnnotationArmedReason   = prefix + "armed-reason"   // why, or why not; "left": it has taken everything back
-	AnnotationFindings      = prefix + "findings"       // codes of the doctor's that are errors, with commas; empty: none
+	AnnotationPod           = prefix + "pod"            // namespace/name of the agent's own pod; absent outside of pods
+	AnnotationConditions    = prefix + "conditions"     // names of the True conditions, comma separated; empty: none
+	AnnotationArmed         = prefix + "armed"          // true or false: whether the agent carries out its decisions
+	AnnotationArmedReason   = prefix + "armed-reason"   // the reason of AnnotationArmed; "left": everything was withdrawn
+	AnnotationFindings      = prefix + "findings"       // the doctor's error codes, comma separated; empty: none
 	AnnotationDryRun        = prefix + "dry-run"        // true: the agent is not armed
-	AnnotationLastLook      = prefix + "last-look"      // RFC 3339, the node's clock
+	AnnotationLastLook      = prefix + "last-look"      // time of the last check by the node's clock, RFC 3339
 	AnnotationThresholds    = prefix + "thresholds"     // a digest: equal for nodes with equal thresholds
-	AnnotationSoftEvictions = prefix + "soft-evictions" // pods that the controller is asked to evict; left out: none
+	AnnotationSoftEvictions = prefix + "soft-evictions" // pods for the controller to evict; absent: none
 )
 
-// Vitals are what an agent tells of itself with every heartbeat.
+// Vitals is the state that an agent reports with every heartbeat.
 type Vitals struct {
 	Version       string
 	Pod           string
@@ -70,7 +70,7 @@ func (v *Vitals) annotations(look time.Time) map[string]string {
 	return all
 }
 
-// Digest is a short text that is equal for equal thresholds, in any order.
+// Digest returns a short text, equal for equal thresholds in any order.
 func Digest(lines []kubeletconfig.Threshold) string {
 	var texts []string
 	for _, l := range lines {
@@ -81,37 +81,37 @@ func Digest(lines []kubeletconfig.Threshold) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// HeartbeatParts are what a heartbeat is made of.
+// HeartbeatParts configures a Heartbeat.
 type HeartbeatParts struct {
 	Client   kubernetes.Interface
 	NodeName string
-	// Namespace of the lease; empty is [HeartbeatNamespace].
+	// Namespace of the lease; empty: [HeartbeatNamespace].
 	Namespace string
-	// Node is the Node as an informer knows it, nil while it does not.
+	// Node returns the Node from an informer, or nil while the informer is not synced.
 	Node func() *corev1.Node
-	// Period is the time between two regular looks. An agent whose last look is
-	// older than two of them has no heartbeat.
+	// Period is the interval between periodic checks. Without a check for two periods there is no
+	// heartbeat.
 	Period time.Duration
-	// Vitals is asked at every renewal, from a goroutine of the heartbeat's own.
+	// Vitals is called at every renewal, in a goroutine of the heartbeat.
 	Vitals func() Vitals
 	Log    *slog.Logger
 }
 
-// A Heartbeat renews the agent's lease, plimsoll-system/NODE.
+// Heartbeat renews the agent's lease, plimsoll-system/NODE.
 //
-// It needs the rights to get, create and update leases in that namespace.
+// It requires the rights to get, create and update leases in that namespace.
 type Heartbeat struct {
 	HeartbeatParts
 	begun    time.Time
-	lastBeat atomic.Int64 // nanoseconds from begun to the last look; 0: none yet
+	lastBeat atomic.Int64 // nanoseconds from begun to the last check; 0: none yet
 	count    counts
 	kick     chan struct{} // one slot
 }
 
-// counts are how often a lease was renewed, and a try failed or was held back.
+// counts are the numbers of renewals, failed attempts and delayed renewals of a lease.
 type counts struct{ renewed, failed, heldBack atomic.Int64 }
 
-// NewHeartbeat prepares a heartbeat; Run renews.
+// NewHeartbeat returns a heartbeat; Run starts it.
 func NewHeartbeat(p HeartbeatParts) *Heartbeat {
 	if p.Namespace == "" {
 		p.Namespace = HeartbeatNamespace
@@ -119,12 +119,10 @@ func NewHeartbeat(p HeartbeatParts) *Heartbeat {
 	return &Heartbeat{HeartbeatParts: p, begun: time.Now(), kick: make(chan struct{}, 1)}
 }
 
-// Beat says that the agent looked at the node. It does not wait, and may be
-// called by any goroutine.
+// Beat records the time of a check of the node. It does not block and is safe for concurrent use.
 func (h *Heartbeat) Beat(at time.Time) { h.lastBeat.Store(max(int64(at.Sub(h.begun)), 1)) }
 
-// Kick has the lease renewed now, because what the vitals say has changed. It does
-// not wait.
+// Kick renews the lease without delay, after a change of the vitals. It does not block.
 func (h *Heartbeat) Kick() {
 	select {
 	case h.kick <- struct{}{}:
@@ -132,11 +130,11 @@ func (h *Heartbeat) Kick() {
 	}
 }
 
-// errNotYet holds a heartbeat back without a word: at the start that is no
-// trouble.
+// errNotYet delays a heartbeat without a log message: at the start that is normal.
 var errNotYet = errors.New("the agent has not looked at the node yet")
 
-// Alive returns nil while the agent looks at its node, and else what is wrong.
+// Alive returns nil while the agent checks its node, otherwise an error with the age of the last
+// check.
 func (h *Heartbeat) Alive(now time.Time) error {
 	last := h.lastBeat.Load()
 	if last == 0 {
@@ -148,16 +146,16 @@ func (h *Heartbeat) Alive(now time.Time) error {
 	return nil
 }
 
-// Counts are how often the lease was renewed, how often a try failed, and how
-// often it was held back because the agent hung.
+// Counts returns the number of renewals, of failed attempts, and of renewals that were delayed
+// because the agent hung.
 func (h *Heartbeat) Counts() (renewed, failed, heldBack int64) { return h.count.load() }
 
 func (c *counts) load() (renewed, failed, heldBack int64) {
 	return c.renewed.Load(), c.failed.Load(), c.heldBack.Load()
 }
 
-// Run renews the lease until ctx ends. It then runs out: a successor on the
-// same node goes on with it.
+// Run renews the lease until ctx ends. The lease then expires, unless a successor on the same node
+// renews it.
 func (h *Heartbeat) Run(ctx context.Context) {
 	permit := func(context.Context) error { return h.Alive(time.Now()) }
 	beat := &beat{
@@ -170,5 +168,5 @@ func (h *Heartbeat) Run(ctx context.Context) {
 			return &claim{namespace: h.Namespace, name: h.NodeName, holder: h.NodeName, owner: h.Node(), annotations: v.annotations(look)}
 		},
 	}
-	_ = beat.run(ctx) // no permit of ours is refused for good
+	_ = beat.run(ctx) // permit never returns ErrKubelet here
 }

@@ -23,8 +23,8 @@ import (
 
 var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// beating runs a heartbeat in a bubble of virtual time. The agent looks every
-// ten seconds until looks is closed.
+// beating runs a heartbeat in a bubble of virtual time. The agent checks the node every ten seconds
+// until hang is called.
 func beating(t *testing.T, test func(a *api, h *Heartbeat, log *logcapture.Book, hang func())) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log := newAPI(t, nodeOf()), &logcapture.Book{}
@@ -54,7 +54,7 @@ func beating(t *testing.T, test func(a *api, h *Heartbeat, log *logcapture.Book,
 	})
 }
 
-// renewedAt is when the agent's lease was renewed last.
+// renewedAt returns the last renewal time of the agent's lease.
 func (a *api) renewedAt(namespace string) time.Time {
 	if l := a.lease(namespace); l != nil && l.Spec.RenewTime != nil {
 		return l.Spec.RenewTime.Time
@@ -108,7 +108,7 @@ func TestAHungAgentHasNoHeartbeat(t *testing.T) {
 		if _, _, held := h.Counts(); held == 0 || log.Count("the agent hangs") != 1 {
 			t.Errorf("held back %d times: %s", held, log)
 		}
-		h.Beat(time.Now()) // it goes on
+		h.Beat(time.Now()) // the agent continues
 		pass(heldBackPeriod)
 		if got := a.renewedAt(HeartbeatNamespace); time.Since(got) > heldBackPeriod {
 			t.Errorf("not renewed since %s", got)
@@ -237,7 +237,7 @@ func TestWhatALeaseKeeps(t *testing.T) {
 func nodeLease(t *testing.T, n *corev1.Node, test func(a *api, dead *atomic.Bool, ended <-chan error)) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log, dead := newAPI(t, n), &logcapture.Book{}, &atomic.Bool{}
-		seen := n // an informer that lags behind for ever
+		seen := n // a permanently stale informer
 		l := NewNodeLease(NodeLeaseParts{Client: a, NodeName: "n", Node: func() *corev1.Node { return seen }, Log: log.Logger(),
 			Alive: func(time.Time) error {
 				if dead.Load() {
@@ -288,8 +288,8 @@ func TestNodeLeaseIsRefusedBesideAKubelet(t *testing.T) {
 	})
 }
 
-// TestNodeLeaseEndsWhenAKubeletComes: it writes to the lease, which is noticed
-// even where the informer has not told of it yet.
+// TestNodeLeaseEndsWhenAKubeletComes: a new kubelet writes to the lease, which the agent detects
+// even with a stale informer.
 func TestNodeLeaseEndsWhenAKubeletComes(t *testing.T) {
 	nodeLease(t, nodeOf(), func(a *api, _ *atomic.Bool, ended <-chan error) {
 		pass(time.Minute)

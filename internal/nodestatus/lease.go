@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// LeaseDuration is how long a lease is good for, as the kubelet's.
+	// LeaseDuration is the validity of a lease, as in the kubelet.
 	LeaseDuration = 40 * time.Second
-	// RenewPeriod is how often it is renewed; earlier by up to a tenth, so that
-	// the nodes of a cluster do not keep step.
+	// RenewPeriod is the interval between renewals. It is shortened at random by up to a tenth, so
+	// that the nodes of a cluster do not synchronise.
 	RenewPeriod = LeaseDuration / 4
-	// heldBackPeriod is how soon a renewal that was held back is thought of again.
+	// heldBackPeriod is the interval between attempts while a renewal is not permitted.
 	heldBackPeriod = time.Second
-	// Tries after a failure come at growing intervals between these two.
+	// firstRenewRetry and lastRenewRetry are the shortest and the longest interval between attempts
+	// after a failure.
 	firstRenewRetry, lastRenewRetry = 200 * time.Millisecond, 7 * time.Second
 )
 
-// A claim is what a lease should say.
+// claim is the desired content of a lease.
 type claim struct {
 	namespace, name, holder string
 	owner                   *corev1.Node // nil: not known yet
 	annotations             map[string]string
 }
 
-// renewed is the lease as it should be written now: old with its time, its
-// holder and our annotations renewed, and what is not ours kept; a new one if
-// old is nil.
+// renewed returns the lease to write now: old with a new renewal time, holder and annotations of
+// our own, everything else unchanged. If old is nil, the lease is new.
 //
-// A time of renewal never steps back a little: who compares it would not see
-// that the node is alive. A time far ahead, left by a clock that was set back,
-// is put right: it would have the node look alive long after its end.
+// A renewal time never decreases a little: observers that compare it would miss the renewal. A time
+// far in the future, left by a clock that was set back, is corrected: it would keep the node alive
+// long after its end.
 func renewed(old *coordinationv1.Lease, want *claim, now time.Time) *coordinationv1.Lease {
 	l := old.DeepCopy()
 	if l == nil {
@@ -55,14 +55,15 @@ func renewed(old *coordinationv1.Lease, want *claim, now time.Time) *coordinatio
 	}
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &holder, &seconds, &renewal
 	if want.owner != nil {
-		// The lease goes with its Node, or leases of nodes that are gone pile up.
+		// Owned by its Node, the lease is deleted with it. Otherwise leases of removed nodes
+		// accumulate.
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: want.owner.Name, UID: want.owner.UID}}
 	}
 	l.Annotations = annotated(l.Annotations, want.annotations)
 	return l
 }
 
-// annotated replaces the annotations of our own.
+// annotated returns old with our annotations replaced by ours.
 func annotated(old, ours map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, old)
@@ -71,16 +72,16 @@ func annotated(old, ours map[string]string) map[string]string {
 	return all
 }
 
-// A renewer keeps one lease renewed.
+// renewer renews one lease.
 type renewer struct {
 	leases typedcoordinationv1.LeaseInterface
-	what   string // for the log
+	what   string // name in log messages
 	held   *coordinationv1.Lease
 	retry  time.Duration
 }
 
-// renew writes the lease once, and tries again at once where somebody else
-// changed it meanwhile. doubt is asked before a second try.
+// renew writes the lease once. After a conflicting write it calls doubt and retries at once, up to
+// maxConflicts attempts.
 func (r *renewer) renew(ctx context.Context, want *claim, doubt func(context.Context) error) error {
 	for try := range maxConflicts {
 		if try > 0 {
@@ -94,7 +95,7 @@ func (r *renewer) renew(ctx context.Context, want *claim, doubt func(context.Con
 			return nil
 		}
 		deleted := apierrors.IsNotFound(err) && r.held != nil
-		r.held = nil // read it anew
+		r.held = nil // read it again
 		if !deleted && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return r.explain(err, want)
 		}
@@ -128,7 +129,7 @@ func (r *renewer) explain(err error, want *claim) error {
 	return explain(err, attempt, "get, create and update leases in the namespace "+want.namespace)
 }
 
-// pause is how long to wait after a try.
+// pause returns the delay after an attempt.
 func (r *renewer) pause(err error) time.Duration {
 	if err == nil {
 		r.retry = 0

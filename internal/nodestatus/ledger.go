@@ -13,58 +13,54 @@ import (
 )
 
 const (
-	// refreshPeriod is how often a condition that does not change is written
-	// again, as the kubelet does (nodeStatusReportFrequency).
+	// refreshPeriod is the interval between writes of a condition without a change, as in the
+	// kubelet (nodeStatusReportFrequency).
 	refreshPeriod = 5 * time.Minute
-	// renewalPeriod is how often a type of our own is written again while it says
-	// True: who goes by it, as deploy/admission/kubelet-keeps-conditions.yaml does,
-	// lets go a minute after the last time.
+	// renewalPeriod is the interval between writes of a type of our own with status True. Admission
+	// by deploy/admission/kubelet-keeps-conditions.yaml ignores it one minute after the last write.
 	renewalPeriod = 20 * time.Second
-	// apiSecond is how exact times in a condition are: what was written within a
-	// second is cut down to its beginning.
+	// apiSecond is the resolution of times in a condition: the API truncates them to seconds.
 	apiSecond = time.Second
 )
 
-// A ledger decides what to write next into a Node's conditions, and remembers
-// what was written, to know a stranger's writing. It reads no clock and speaks
-// to nobody. A new one needs nothing but the Node to go on.
+// ledger computes the next write of a Node's conditions. It stores its own writes, in order to
+// recognise those of others. It uses neither a clock nor the network. A new ledger needs only the
+// Node to continue.
 //
-// Rules for the types it owns, in this order:
+// Rules for the types that it owns, in this order:
 //
-//  1. A type that somebody else changed since we wrote it: if it is a standard
-//     one and says True or False, it is given up for good, for a type of our
-//     own. Otherwise (a node lifecycle controller set it to Unknown, somebody
-//     changed ours) it is written at most once per transition period.
+//  1. If another program changed a type since our write: a standard type with True or False is
+//     given up for good, in favour of a type of our own. Any other type (set to Unknown by a node
+//     lifecycle controller, or one of our own) is written at most once per transition period.
 //  2. True is written at once.
-//  3. False is written at once over nothing and Unknown; over True when the
-//     transition period has passed since the Node says it is True.
-//  4. What stays is refreshed every refreshPeriod; a True of a type of our own
+//  3. False is written at once over a missing condition and over Unknown. Over True it is
+//     written once the transition period has passed since the Node's transition to True.
+//  4. An unchanged condition is refreshed every refreshPeriod; a True of a type of our own
 //     every renewalPeriod, unless the agent hangs.
 type ledger struct {
 	transition time.Duration
-	uid        types.UID // of the Node that everything below is about
+	uid        types.UID // of the Node that the fields below belong to
 	written    map[corev1.NodeConditionType]*trace
-	yielded    [signals.ConditionCount]bool // the standard type is a stranger's
+	yielded    [signals.ConditionCount]bool // another program writes the standard type
 }
 
 func newLedger(transition time.Duration) *ledger {
 	return &ledger{transition: transition, written: map[corev1.NodeConditionType]*trace{}}
 }
 
-// maxRemembered bounds what is remembered of a type: more than one only for
-// answers that were lost and views of the Node that lag behind.
+// maxRemembered bounds the stored states of a type. More than one are needed only for lost
+// responses and stale views of the Node.
 const maxRemembered = 16
 
-// A trace is what the Node may say of one type without anybody else having
-// written: what was written, and what was there before, for a write may have
-// been lost.
+// trace is the set of states of one type that our own writes explain: the written ones and, because
+// a write may have been lost, the previous one.
 type trace struct {
-	views  []corev1.NodeCondition // the last ones, oldest first
-	absent bool                   // or nothing at all
-	at     time.Time              // of the last write
+	views  []corev1.NodeCondition // latest states, oldest first
+	absent bool                   // a missing condition is explained too
+	at     time.Time              // time of the last write
 }
 
-// ours reports whether what stands on the Node can be our doing.
+// ours reports whether the condition on the Node can result from our own writes.
 func (r *trace) ours(p *corev1.NodeCondition) bool {
 	if p == nil {
 		return r.absent
@@ -81,19 +77,19 @@ func (r *trace) remember(view corev1.NodeCondition) {
 	r.views = append(r.views, view)
 }
 
-// A draft is what to write next.
+// draft is the next write.
 type draft struct {
 	set     []corev1.NodeCondition
 	remove  []corev1.NodeConditionType
-	changes []change  // what the cluster will see change
-	notices []string  // what a person should know, once
-	next    time.Time // when to decide anew, though nothing new is wanted
-	// own are the conditions told by types of our own; pressed those of them that
-	// say True once the draft is written.
+	changes []change  // visible changes of status
+	notices []string  // messages for the log, each once
+	next    time.Time // time of the next decision without new input
+	// own are the conditions with types of our own; pressed those of them that are True after the
+	// write.
 	own, pressed signals.ConditionSet
 }
 
-// A change is a condition that becomes True or False.
+// change is the transition of a condition to True or False.
 type change struct {
 	condition signals.Condition
 	pressed   bool
@@ -101,17 +97,17 @@ type change struct {
 
 func (d *draft) empty() bool { return len(d.set) == 0 && len(d.remove) == 0 }
 
-// again asks to decide anew at a time.
+// again requests a new decision at a time.
 func (d *draft) again(at time.Time) {
 	if at.Before(d.next) {
 		d.next = at
 	}
 }
 
-// decide compares what stands on the Node with what is wanted. n must not be
-// older than the last write that was answered.
+// decide compares the Node with the desired conditions. n must not be older than the last
+// acknowledged write.
 func (l *ledger) decide(now time.Time, n *corev1.Node, owners Owners, w *wanted) *draft {
-	if n.UID != l.uid { // made anew: nobody has written anything yet
+	if n.UID != l.uid { // another Node of this name: no writes yet
 		*l = *newLedger(l.transition)
 		l.uid = n.UID
 	}
@@ -136,7 +132,7 @@ func (l *ledger) decide(now time.Time, n *corev1.Node, owners Owners, w *wanted)
 	return d
 }
 
-// owner gives a standard type up that a stranger writes (rule 1).
+// owner replaces a standard type that another program writes (rule 1).
 func (l *ledger) owner(d *draft, c signals.Condition, owner Owner, n *corev1.Node) Owner {
 	switch {
 	case owner != StandardTypes:
@@ -155,7 +151,7 @@ func (l *ledger) owner(d *draft, c signals.Condition, owner Owner, n *corev1.Nod
 	return OwnTypes
 }
 
-// entry decides about one type and returns the status that it will have.
+// entry decides about one type and returns its status after the write.
 func (l *ledger) entry(d *draft, now time.Time, c signals.Condition, kind corev1.NodeConditionType, n *corev1.Node, w *wanted) corev1.ConditionStatus {
 	p, want := find(n, kind), w.condition(c, kind, l.transition)
 	if at := l.standOff(kind, p); now.Before(at) {
@@ -178,8 +174,8 @@ func (l *ledger) entry(d *draft, now time.Time, c signals.Condition, kind corev1
 	return want.Status
 }
 
-// standOff is until when a type that somebody else changed is left as it is
-// (rule 1); zero for one that is as we left it.
+// standOff returns the time before which a type changed by another program is not written (rule 1);
+// zero for a type without such a change.
 func (l *ledger) standOff(kind corev1.NodeConditionType, p *corev1.NodeCondition) time.Time {
 	if r := l.written[kind]; r != nil && !r.ours(p) {
 		return r.at.Add(l.transition)
@@ -197,8 +193,8 @@ func (l *ledger) holds(d *draft, now time.Time, p *corev1.NodeCondition) bool {
 	return true
 }
 
-// period is how often a condition is refreshed (rule 4). The renewals of one that
-// nobody looks after any more would say that it is still so.
+// period returns the refresh interval of a condition (rule 4). A hung agent does not renew True:
+// the renewals would confirm a pressure without a measurement.
 func (w *wanted) period(c signals.Condition, want corev1.NodeCondition) time.Duration {
 	if want.Type == ownType(c) && want.Status == corev1.ConditionTrue && !w.hung {
 		return renewalPeriod
@@ -206,9 +202,8 @@ func (w *wanted) period(c signals.Condition, want corev1.NodeCondition) time.Dur
 	return refreshPeriod
 }
 
-// refresh writes a condition again whose status stays, once a period has passed.
-// Times from the future, left by a clock that was set back, are put right, or a
-// True would be held until they come.
+// refresh rewrites a condition with unchanged status once a period has passed. It corrects times in
+// the future, left by a clock that was set back: they would keep the condition True until then.
 func (l *ledger) refresh(d *draft, now time.Time, p *corev1.NodeCondition, want corev1.NodeCondition, period time.Duration) {
 	due := p.LastHeartbeatTime.Add(period)
 	future := now.Add(apiSecond)
@@ -224,8 +219,7 @@ func (l *ledger) refresh(d *draft, now time.Time, p *corev1.NodeCondition, want 
 	d.set = append(d.set, want)
 }
 
-// sent notes a draft that is about to be written over n, whatever becomes of
-// it.
+// sent stores a draft before it is written over n, whatever the result.
 func (l *ledger) sent(d *draft, n *corev1.Node, now time.Time) {
 	for _, condition := range d.set {
 		r, p := l.written[condition.Type], find(n, condition.Type)
@@ -242,14 +236,14 @@ func (l *ledger) sent(d *draft, n *corev1.Node, now time.Time) {
 	}
 }
 
-// taken notes that the API server has taken a draft.
+// taken records that the API server accepted a draft.
 func (l *ledger) taken(d *draft) {
 	for _, condition := range d.set {
 		l.written[condition.Type].absent = false
 	}
 }
 
-// find is the Node's condition of a type, nil if it has none.
+// find returns the Node's condition of a type, or nil.
 func find(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
 	for i := range n.Status.Conditions {
 		if n.Status.Conditions[i].Type == kind {

@@ -18,7 +18,7 @@ const period = 5 * time.Minute
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// memoryOnly is one owner for memory; the others are the kubelet's.
+// memoryOnly returns one owner for memory and the kubelet for all others.
 func memoryOnly(o Owner) Owners { return Owners{signals.MemoryPressure: o} }
 
 func pressed(c ...signals.Condition) *wanted {
@@ -29,8 +29,8 @@ func pressed(c ...signals.Condition) *wanted {
 	return w
 }
 
-// standing is a condition on the Node that is True or False since a time and
-// was written last at another, both before noon.
+// standing returns a condition with the times of its transition and its last write, both before
+// noon.
 func standing(kind string, status corev1.ConditionStatus, since, heartbeat time.Duration) corev1.NodeCondition {
 	return corev1.NodeCondition{
 		Type: corev1.NodeConditionType(kind), Status: status, Reason: "R", Message: "m",
@@ -45,7 +45,7 @@ func nodeOf(conditions ...corev1.NodeCondition) *corev1.Node {
 	return n
 }
 
-// applied is the node after the draft, as the API server would have it.
+// applied returns the node after the draft, as the API server would store it.
 func applied(t testing.TB, n *corev1.Node, d *draft) *corev1.Node {
 	t.Helper()
 	patch, err := d.statusPatch()
@@ -67,7 +67,7 @@ func applied(t testing.TB, n *corev1.Node, d *draft) *corev1.Node {
 	return &result
 }
 
-// told is a draft in short.
+// told returns a short form of a draft.
 func told(d *draft) (said []string) {
 	for _, c := range d.set {
 		said = append(said, string(c.Type)+"="+string(c.Status))
@@ -92,7 +92,7 @@ func TestWhatToWriteNext(t *testing.T) {
 		present []corev1.NodeCondition
 		want    *wanted
 		told    []string
-		next    time.Duration // from noon
+		next    time.Duration // after noon
 	}{
 		{"the kubelet's: nothing", KubeletReports, nil, memory, nil, refreshPeriod},
 		{"the kubelet's: nothing, whatever it says", KubeletReports, []corev1.NodeCondition{standing(standard, no, 0, 0)}, memory, nil, refreshPeriod},
@@ -189,7 +189,7 @@ func TestAStrangersStandardConditionIsGivenUp(t *testing.T) {
 	n := applied(t, nodeOf(), d)
 
 	now := noon.Add(time.Minute)
-	n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(now) // says the same, but somebody says it
+	n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(now) // same content, but another writer
 	d = l.decide(now, n, owners, pressed(signals.MemoryPressure))
 	if diff := cmp.Diff([]string{"plimsoll.dev/MemoryPressure=True", "pressed"}, told(d)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

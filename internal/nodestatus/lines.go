@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// How many lines may wait for the stream. The controller decides about many nodes
-// at one instant: a zone that dies, or that comes back.
+// Capacities of the queue, in lines. The controller decides about many nodes at one instant, when a
+// zone fails or recovers.
 const (
 	backlog       = 256
 	LargerBacklog = 16384
 )
 
-// Lines writes lines to a stream that may be slow, without making anybody
-// wait. It is an io.Writer (a whole line at a time) for loggers.
+// Lines writes lines to a stream that may be slow, without blocking the caller. For loggers it is
+// an io.Writer that accepts one whole line at a time.
 type Lines struct {
 	queue   chan []byte
-	dropped atomic.Int64 // and not told of yet
+	dropped atomic.Int64 // and not reported yet
 	lost    atomic.Int64 // since the start
 	done    chan struct{}
-	mu      sync.RWMutex // of closed
+	mu      sync.RWMutex // guards closed
 	closed  bool
 }
 
-// NewLines starts to write to out. Close flushes and ends it.
+// NewLines returns Lines that write to out until Close, with a queue of 256 lines.
 func NewLines(out io.Writer) *Lines { return NewLinesOf(out, backlog) }
 
-// NewLinesOf is NewLines with room for so many lines.
+// NewLinesOf returns Lines with a queue of room lines.
 func NewLinesOf(out io.Writer, room int) *Lines {
 	l := &Lines{queue: make(chan []byte, room), done: make(chan struct{})}
 	go l.drain(out)
@@ -49,8 +49,8 @@ func (l *Lines) JSON(v any) {
 	l.enqueue(b.Bytes())
 }
 
-// Write implements io.Writer. It never fails: a line that can not be queued is
-// dropped and counted.
+// Write implements io.Writer. It never fails: a line that does not fit into the queue is dropped
+// and counted.
 func (l *Lines) Write(line []byte) (int, error) {
 	l.enqueue(bytes.Clone(line))
 	return len(line), nil
@@ -70,17 +70,16 @@ func (l *Lines) enqueue(line []byte) {
 	}
 }
 
-// Dropped is how many lines were dropped and not told of yet.
+// Dropped returns the number of dropped lines that are not reported yet.
 func (l *Lines) Dropped() int64 { return l.dropped.Load() }
 
-// Lost is how many lines were dropped since the start.
+// Lost returns the number of dropped lines since the start.
 func (l *Lines) Lost() int64 { return l.lost.Load() }
 
-// closeWait bounds the wait for a stream that takes nothing.
+// closeWait bounds the wait for a blocked stream.
 const closeWait = 2 * time.Second
 
-// Close writes what is queued and ends the writer. What is written afterwards
-// is lost.
+// Close writes the queued lines and stops. Later lines are lost.
 func (l *Lines) Close() {
 	l.mu.Lock()
 	if !l.closed {
@@ -97,7 +96,7 @@ func (l *Lines) Close() {
 func (l *Lines) drain(out io.Writer) {
 	defer close(l.done)
 	for line := range l.queue {
-		// A stream that is gone takes no lines; the agent goes on without it.
+		// Errors are ignored: the agent continues without its log stream.
 		_, _ = out.Write(line)
 		if n := l.dropped.Swap(0); n > 0 {
 			fmt.Fprintf(out, "{\"decision\":\"log\",\"reason\":\"%d lines were dropped: the stream was too slow\"}\n", n)

@@ -23,7 +23,7 @@ func TestLinesAreWrittenWholeAndInOrder(t *testing.T) {
 	}
 }
 
-// stuck is a stream that takes nothing until it is let go.
+// stuck is a stream that blocks until it is released.
 type stuck struct {
 	letGo chan struct{}
 	bytes.Buffer

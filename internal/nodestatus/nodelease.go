@@ -12,42 +12,41 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// ErrKubelet is why a node's lease is not renewed for good.
+// ErrKubelet ends the renewal of a node's lease for good.
 var ErrKubelet = errors.New("the node has a kubelet, whose heartbeat nobody else may send: a dead kubelet would look alive. " +
 	"Take --report-node-lease away; for a node whose kubelet was removed, delete the Node and register it anew")
 
-// NodeLeaseParts are what the renewal of a node's lease is made of.
+// NodeLeaseParts configures a NodeLease.
 type NodeLeaseParts struct {
 	Client   kubernetes.Interface
 	NodeName string
-	// Node is the Node as an informer knows it, nil while it does not.
+	// Node returns the Node from an informer, or nil while the informer is not synced.
 	Node func() *corev1.Node
-	// Alive says what is wrong with the agent, whose life is the node's here; see
-	// [Heartbeat.Alive].
+	// Alive returns an error while the agent does not work, see [Heartbeat.Alive]. On a node
+	// without a kubelet the agent's life is the node's.
 	Alive func(now time.Time) error
 	Log   *slog.Logger
 }
 
-// A NodeLease renews the lease of a node without a kubelet in kube-node-lease,
-// by which the node lifecycle controller knows that the node is alive.
+// NodeLease renews the lease of a node without a kubelet in kube-node-lease. The node lifecycle
+// controller derives the node's health from it.
 //
-// It needs the rights to get nodes, and to get, create and update leases in that
-// namespace.
+// It requires the rights to get nodes, and to get, create and update leases in that namespace.
 type NodeLease struct {
 	NodeLeaseParts
 	count   counts
-	checked bool // the API server itself has said that there is no kubelet
+	checked bool // the API server itself confirmed that there is no kubelet
 }
 
-// NewNodeLease prepares a renewal; Run renews.
+// NewNodeLease returns a NodeLease; Run starts it.
 func NewNodeLease(p NodeLeaseParts) *NodeLease { return &NodeLease{NodeLeaseParts: p} }
 
-// Counts are how often the lease was renewed, how often a try failed, and how
-// often it was held back.
+// Counts returns the number of renewals, of failed attempts, and of renewals that were not
+// permitted.
 func (l *NodeLease) Counts() (renewed, failed, heldBack int64) { return l.count.load() }
 
-// Run renews the lease until ctx ends. It returns an error of [ErrKubelet] as
-// soon as the Node names a kubelet version, and else nil.
+// Run renews the lease until ctx ends. Returns ErrKubelet as soon as the Node has a kubelet
+// version, otherwise nil.
 func (l *NodeLease) Run(ctx context.Context) error {
 	const namespace = corev1.NamespaceNodeLease
 	beat := &beat{
@@ -60,8 +59,8 @@ func (l *NodeLease) Run(ctx context.Context) error {
 	return beat.run(ctx)
 }
 
-// permit refuses where a kubelet is or may be. Until the API server itself has
-// said that there is none, it is asked.
+// permit returns an error if a kubelet exists or may exist. It reads the Node from the API server
+// until that read confirmed that there is none.
 func (l *NodeLease) permit(ctx context.Context) error {
 	if err := l.Alive(time.Now()); err != nil {
 		return err
@@ -80,8 +79,8 @@ func (l *NodeLease) permit(ctx context.Context) error {
 	return nil
 }
 
-// doubt asks the API server again: somebody else has written to the lease,
-// which is what a kubelet does as soon as it starts.
+// doubt repeats the read of the Node: another program wrote to the lease, as a starting kubelet
+// does.
 func (l *NodeLease) doubt(ctx context.Context) error {
 	l.checked = false
 	return l.permit(ctx)

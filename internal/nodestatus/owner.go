@@ -11,19 +11,19 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// An Owner is who tells the cluster of a pressure condition, and by which type.
+// Owner is the writer of a pressure condition and the type that it uses.
 type Owner uint8
 
 // Owners of a condition.
 const (
-	// KubeletReports: the kubelet tells of it, or nobody is meant to. Nothing is
-	// written, and a type of our own that was there is withdrawn.
+	// KubeletReports: the kubelet reports the condition, or reporting is off. The agent writes
+	// nothing and removes an existing type of our own.
 	KubeletReports Owner = iota
-	// OwnTypes: beside a kubelet that would rewrite its own, the agent writes
-	// plimsoll.dev/MemoryPressure and the like.
+	// OwnTypes: the agent writes plimsoll.dev/MemoryPressure and the like, beside a kubelet that
+	// would rewrite the standard types.
 	OwnTypes
-	// StandardTypes: there is no kubelet, the agent writes MemoryPressure and the
-	// like in its place.
+	// StandardTypes: there is no kubelet. The agent writes MemoryPressure and the like in its
+	// place.
 	StandardTypes
 )
 
@@ -32,7 +32,7 @@ func (o Owner) String() string { return [...]string{"kubelet", "own", "standard"
 // Owners has one owner for every condition.
 type Owners [signals.ConditionCount]Owner
 
-// All is the same owner for every condition.
+// All returns the same owner for every condition.
 func (o Owner) All() (all Owners) {
 	for c := range all {
 		all[c] = o
@@ -40,21 +40,21 @@ func (o Owner) All() (all Owners) {
 	return all
 }
 
-// A Mode is how the owners are found: the value of --pressure-conditions.
+// Mode selects the owners: the value of --pressure-conditions.
 type Mode string
 
-// Modes of finding the owners.
+// Modes of selecting the owners.
 const (
 	Auto         Mode = "auto"     // by [Detect]
 	ModeKubelet  Mode = "kubelet"  // the kubelet reports all
 	ModeOwn      Mode = "own"      // always types of our own
-	ModeStandard Mode = "standard" // always the standard types; given up when rewritten
-	Off          Mode = "off"      // nothing is written, types of our own are withdrawn
+	ModeStandard Mode = "standard" // always the standard types; given up after a rewrite by others
+	Off          Mode = "off"      // nothing is written, types of our own are removed
 )
 
 var modes = []Mode{Auto, ModeKubelet, ModeOwn, ModeStandard, Off}
 
-// ParseMode reads a mode.
+// ParseMode parses the name of a mode. Returns an error if there is no such mode.
 func ParseMode(text string) (Mode, error) {
 	if m := Mode(text); slices.Contains(modes, m) {
 		return m, nil
@@ -66,8 +66,7 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("must be one of %s", strings.Join(names, ", "))
 }
 
-// Owners are the owners of a node's conditions by the mode. The arguments are
-// those of [Detect].
+// Owners returns the owners of a node's conditions. The arguments are those of [Detect].
 func (m Mode) Owners(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kubeletconfig.Threshold) Owners {
 	switch m {
 	case ModeOwn:
@@ -80,15 +79,16 @@ func (m Mode) Owners(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kube
 	return Detect(n, kubelet, lines)
 }
 
-// Detect finds who reports each condition: without a kubelet (a Node that names
-// no kubelet version) the agent by the standard types; a kubelet with
-// thresholds at or above all of the agent's lines for the condition, by
-// itself; beside any other kubelet, and one whose thresholds are not known
-// (nil), the agent by types of its own.
+// Detect returns the owner of each condition:
 //
-// How long the kubelet's grace periods are does not matter: it computes
-// conditions before it looks at them. lines are the agent's thresholds, hard
-// and soft; a condition without any is never set and left to the kubelet.
+//   - Without a kubelet (a Node without a kubelet version) the agent writes the standard types.
+//   - A kubelet with thresholds at or above all of the agent's lines for the condition reports it.
+//   - Beside any other kubelet, or one with unknown thresholds (nil), the agent writes types of its
+//     own.
+//
+// The kubelet's grace periods do not matter: it computes conditions before it evaluates them. lines
+// are the agent's hard and soft thresholds. A condition without any is never set and belongs to the
+// kubelet.
 func Detect(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kubeletconfig.Threshold) (owners Owners) {
 	if n.Status.NodeInfo.KubeletVersion == "" {
 		return StandardTypes.All()
@@ -101,15 +101,14 @@ func Detect(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kubeletconfig
 	return owners
 }
 
-// capacities are the resources of a Node's capacity that percentages of a
-// signal refer to.
+// capacities maps a signal to the resource of the Node's capacity that its percentages refer to.
 var capacities = map[signals.Signal]corev1.ResourceName{
 	signals.MemoryAvailable: corev1.ResourceMemory,
 	signals.NodefsAvailable: corev1.ResourceEphemeralStorage,
 }
 
-// capacity is what a percentage of the signal refers to; 0 if the Node does not
-// say.
+// capacity returns the amount that percentages of the signal refer to; 0 if the Node does not state
+// it.
 func capacity(n *corev1.Node, s signals.Signal) signals.Amount {
 	q := n.Status.Capacity[capacities[s]]
 	return signals.Amount(q.Value())

@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// lines reads thresholds like memory.available<100Mi.
+// lines parses thresholds such as memory.available<100Mi.
 func lines(t *testing.T, texts ...string) []kubeletconfig.Threshold {
 	t.Helper()
 	var all []kubeletconfig.Threshold

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// statusPatch is the draft as a strategic merge patch of a Node's status:
-// conditions that it does not name stay as they are.
+// statusPatch returns the draft as a strategic merge patch of a Node's status: conditions that it
+// does not name stay unchanged.
 func (d *draft) statusPatch() ([]byte, error) {
 	list := make([]any, 0, len(d.set)+len(d.remove))
 	for i := range d.set {

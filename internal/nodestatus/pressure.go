@@ -9,20 +9,19 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// prefix is that of every name of our own: condition types, taints,
-// annotations.
+// prefix is common to the condition types, taints and annotations of Plimsoll.
 const prefix = "plimsoll.dev/"
 
-// A wording is what a condition says of itself. The standard types say it in
-// the kubelet's words, so that nobody has to learn others.
+// wording is the text of a condition. The standard types have the kubelet's reasons and messages,
+// which operators know.
 type wording struct {
 	kubeletReason, kubeletMessage string
 	event                         string // the kubelet's, for the standard types and ours
 	ownReason                     string // messages of our own types name the signal
 }
 
-// wordings are what is said of each condition: one line for False, one for
-// True. taint is the key of the taint on request.
+// wordings are the texts of each condition: one line for False, one for True. taint is the key of
+// the optional taint.
 var wordings = [signals.ConditionCount]struct {
 	taint   string
 	no, yes wording
@@ -45,7 +44,7 @@ func (w *wanted) wording(c signals.Condition) *wording {
 	return &wordings[c].no
 }
 
-// standardType and ownType are the types of a condition on the Node.
+// standardType and ownType return the types of a condition on the Node.
 func standardType(c signals.Condition) corev1.NodeConditionType {
 	return corev1.NodeConditionType(c.String())
 }
@@ -54,26 +53,26 @@ func ownType(c signals.Condition) corev1.NodeConditionType {
 	return corev1.NodeConditionType(prefix + c.String())
 }
 
-// A Crossing is why a condition is True: the signal that is below its
-// threshold. The zero value says that none is at the moment.
+// Crossing is the cause of a condition: the signal below its threshold. The zero value means that
+// no signal is below its threshold at the moment.
 type Crossing struct {
 	Met       bool
 	Signal    signals.Signal
-	Threshold string         // as it was written, such as 100Mi or 10%
+	Threshold string         // in its configured form, such as 100Mi or 10%
 	Available signals.Amount // in the signal's unit
 }
 
 // Crossings has one crossing for every condition.
 type Crossings [signals.ConditionCount]Crossing
 
-// wanted is what the node's conditions should say.
+// wanted is the desired state of the node's conditions.
 type wanted struct {
 	set       signals.ConditionSet
 	crossings Crossings
-	hung      bool // nobody has looked at the node for a while
+	hung      bool // the node was not checked for a while
 }
 
-// condition is the condition as it should stand on the Node, without times.
+// condition returns the desired condition on the Node, without times.
 func (w *wanted) condition(c signals.Condition, kind corev1.NodeConditionType, transition time.Duration) corev1.NodeCondition {
 	status := corev1.ConditionFalse
 	if w.set.Has(c) {

@@ -12,8 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A world is an API server's Node, a ledger that writes to it over a bad line,
-// and what is known of both for the judgement.
+// world is an API server's Node, a ledger that writes to it over an unreliable connection, and the
+// facts that the assertions need.
 type world struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -23,9 +23,9 @@ type world struct {
 	want   *wanted
 	ledger *ledger
 
-	rose    map[corev1.NodeConditionType]time.Time // when we last made it True, to the nanosecond
-	wrote   map[corev1.NodeConditionType]time.Time // when a write of this ledger arrived last
-	foreign map[corev1.NodeConditionType]bool      // changed by a stranger since
+	rose    map[corev1.NodeConditionType]time.Time // when we last made it True, in nanoseconds
+	wrote   map[corev1.NodeConditionType]time.Time // when the last write of this ledger arrived
+	foreign map[corev1.NodeConditionType]bool      // changed by another program since then
 	trials  struct{ drops, yields, standOffs int }
 }
 
@@ -35,13 +35,13 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// restart begins anew, without anything remembered.
+// restart replaces the ledger by an empty one.
 func (w *world) restart() {
 	w.ledger = newLedger(period)
 	w.wrote, w.foreign = map[corev1.NodeConditionType]time.Time{}, map[corev1.NodeConditionType]bool{}
 }
 
-// round decides and writes; the request or its answer may be lost.
+// round decides and writes. The request or its response may be lost.
 func (w *world) round(reliable bool) *draft {
 	d := w.ledger.decide(w.now, w.node, w.owners, w.want)
 	w.judge(d)
@@ -49,12 +49,12 @@ func (w *world) round(reliable bool) *draft {
 		return d
 	}
 	w.ledger.sent(d, w.node, w.now)
-	for _, kind := range d.remove { // given back: what comes after is a new beginning
+	for _, kind := range d.remove { // removed: the next write is a new beginning
 		delete(w.wrote, kind)
 		delete(w.foreign, kind)
 	}
 	if !reliable && w.r.IntN(4) == 0 {
-		return d // lost on the way
+		return d // the request is lost
 	}
 	for _, c := range d.set {
 		w.wrote[c.Type], w.foreign[c.Type] = w.now, false
@@ -63,14 +63,14 @@ func (w *world) round(reliable bool) *draft {
 		}
 	}
 	w.store(d)
-	if reliable || w.r.IntN(4) > 0 { // else the answer is lost
+	if reliable || w.r.IntN(4) > 0 { // otherwise the response is lost
 		w.ledger.taken(d)
 	}
 	return d
 }
 
-// store does what the API server makes of the draft's patch (see
-// TestWhatToWriteNext, applied), but cheaply.
+// store applies the draft's patch like the API server (see TestWhatToWriteNext, applied), at a
+// lower cost.
 func (w *world) store(d *draft) {
 	w.node = w.node.DeepCopy()
 	all := w.node.Status.Conditions
@@ -133,7 +133,7 @@ func standardName(kind corev1.NodeConditionType) string {
 	return ""
 }
 
-// meddle has a stranger change one of the conditions.
+// meddle changes one of the conditions like another program.
 func (w *world) meddle() {
 	if len(w.node.Status.Conditions) == 0 {
 		return
@@ -178,7 +178,7 @@ func (w *world) step() {
 	}
 }
 
-// settle lets time pass on a good line: what is wanted has to come about.
+// settle advances time on a reliable connection: the desired conditions have to be reached.
 func (w *world) settle() {
 	for end := w.now.Add(3*period + time.Minute); w.now.Before(end); {
 		d := w.round(true)
@@ -221,8 +221,8 @@ func TestConditionsNeverFlapAndNeverFight(t *testing.T) {
 	}
 }
 
-// TestTrueIsWrittenAtOnce: whatever happened before, as long as nobody else
-// wrote.
+// TestTrueIsWrittenAtOnce: True is written at once in every state, as long as no other program
+// writes.
 func TestTrueIsWrittenAtOnce(t *testing.T) {
 	for seed := range uint64(500) {
 		w := newWorld(t, seed)

@@ -19,14 +19,14 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// An api is a fake API server with one node, whose faults a test makes.
+// api is a fake API server with one node and injected faults.
 type api struct {
 	*fake.Clientset
 	t     *testing.T
 	mu    sync.Mutex
 	fault map[string]error // by verb and resource, such as "patch nodes/status"
-	hangs bool             // patches of nodes get no answer
-	loses bool             // patches of nodes are done, but the answer is lost
+	hangs bool             // patches of nodes get no response
+	loses bool             // patches of nodes are applied, but the response is lost
 	calls map[string]int
 }
 
@@ -48,14 +48,14 @@ func newAPI(t *testing.T, n *corev1.Node) *api {
 	return a
 }
 
-// fail makes the API server answer a call with an error; nil ends that.
+// fail makes a call return an error; nil removes the fault.
 func (a *api) fail(call string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fault[call] = err
 }
 
-// called is how often a call came.
+// called returns the number of calls of a kind.
 func (a *api) called(call string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,7 +80,7 @@ func (a *api) line() (hangs, loses bool) {
 	return a.hangs, a.loses
 }
 
-// CoreV1 lets patches of nodes hang: the fake does not know of contexts.
+// CoreV1 makes patches of nodes hang: the fake ignores contexts.
 func (a *api) CoreV1() typedcorev1.CoreV1Interface { return hangingCore{a.Clientset.CoreV1(), a} }
 
 var _ kubernetes.Interface = (*api)(nil)
@@ -112,7 +112,7 @@ func (n hangingNodes) Patch(ctx context.Context, name string, kind types.PatchTy
 	return answer, err
 }
 
-// node is the Node as the API server has it.
+// node returns the Node of the API server.
 func (a *api) node() *corev1.Node {
 	a.t.Helper()
 	n, err := a.Clientset.CoreV1().Nodes().Get(context.Background(), "n", metav1.GetOptions{})
@@ -122,7 +122,7 @@ func (a *api) node() *corev1.Node {
 	return n
 }
 
-// status is that of a condition, empty if there is none.
+// status returns the status of a condition, or an empty one.
 func (a *api) status(kind string) corev1.ConditionStatus {
 	a.t.Helper()
 	if p := find(a.node(), corev1.NodeConditionType(kind)); p != nil {
@@ -131,7 +131,7 @@ func (a *api) status(kind string) corev1.ConditionStatus {
 	return ""
 }
 
-// change changes the Node as a stranger.
+// change changes the Node like another program.
 func (a *api) change(do func(*corev1.Node)) {
 	a.t.Helper()
 	n := a.node()
@@ -141,7 +141,7 @@ func (a *api) change(do func(*corev1.Node)) {
 	}
 }
 
-// lease reads a lease, nil if there is none.
+// lease reads a lease, or returns nil.
 func (a *api) lease(namespace string) *coordinationv1.Lease {
 	object, err := a.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace, "n")
 	if err != nil {
@@ -151,7 +151,7 @@ func (a *api) lease(namespace string) *coordinationv1.Lease {
 	return l
 }
 
-// pass lets time pass.
+// pass advances virtual time.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

@@ -12,9 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// writeTaints puts the taints of our own right. Where they are not asked for,
-// those that an earlier configuration left are taken away. A failure is told
-// and tried again at the next look: conditions do not wait for it.
+// writeTaints sets the taints of our own. If taints are disabled, it removes those of an earlier
+// configuration. A failure is logged and retried in the next round; it does not delay conditions.
 func (c *Conditions) writeTaints(ctx context.Context, d *draft, n *corev1.Node) {
 	pressed := d.pressed
 	if !c.Taint {
@@ -34,12 +33,12 @@ func (c *Conditions) writeTaints(ctx context.Context, d *draft, n *corev1.Node) 
 	c.tainted = err
 }
 
-// maxConflicts bounds the tries to write what others write at the same time.
+// maxConflicts bounds the attempts to write against concurrent writes.
 const maxConflicts = 3
 
 func (c *Conditions) patchTaints(ctx context.Context, pressed signals.ConditionSet) error {
 	for range maxConflicts {
-		n, err := c.read(ctx) // a patch that names a version is made of the newest
+		n, err := c.read(ctx) // the patch names a version: it needs the newest
 		if err != nil {
 			return err
 		}
@@ -58,9 +57,8 @@ func (c *Conditions) patchTaints(ctx context.Context, pressed signals.ConditionS
 	return fmt.Errorf("write the taints of the node %s: others wrote to it %d times meanwhile", c.NodeName, maxConflicts)
 }
 
-// taints are a Node's taints with those of our own put right: one for each
-// condition in the set and no other. changed is false if they are as they
-// should be.
+// taints returns a Node's taints with our own corrected: exactly one for each condition in the set.
+// changed is false if they are correct already.
 func taints(present []corev1.Taint, pressed signals.ConditionSet) (all []corev1.Taint, changed bool) {
 	var there signals.ConditionSet
 	all = []corev1.Taint{}
@@ -84,8 +82,8 @@ func taints(present []corev1.Taint, pressed signals.ConditionSet) (all []corev1.
 	return all, changed
 }
 
-// taintOf is the condition that a taint of our own stands for. Somebody's taint
-// with our key and another effect is theirs.
+// taintOf returns the condition of a taint of our own. A taint with our key and another effect
+// belongs to its author.
 func taintOf(t *corev1.Taint) (c signals.Condition, ours bool) {
 	if t.Effect != corev1.TaintEffectNoSchedule {
 		return 0, false
@@ -98,8 +96,8 @@ func taintOf(t *corev1.Taint) (c signals.Condition, ours bool) {
 	return 0, false
 }
 
-// taintPatch is a merge patch of a Node's taints that is refused if the Node
-// was changed since n was read: the list can only be written as a whole.
+// taintPatch returns a merge patch of a Node's taints. The API server refuses it if the Node
+// changed since n was read: the list can only be written as a whole.
 func taintPatch(n *corev1.Node, all []corev1.Taint) ([]byte, error) {
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion},

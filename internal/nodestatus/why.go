@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// String names every condition with its owner.
+// String lists every condition with its owner.
 func (o Owners) String() string {
 	var all []string
 	for c, owner := range o {
@@ -19,8 +19,7 @@ func (o Owners) String() string {
 	return strings.Join(all, " ")
 }
 
-// whys are why the conditions of a node have their owners; the first that holds
-// counts.
+// whys explain the selection of owners; the first one that holds counts.
 var whys = []struct {
 	holds func(m Mode, n *corev1.Node, kubelet *kubeletconfig.Config, owners Owners) bool
 	why   string
@@ -39,8 +38,7 @@ var whys = []struct {
 		"where the kubelet has no threshold at or above the agent's, it would rewrite the standard types"},
 }
 
-// Why says, in words, why the conditions have the owners that [Mode.Owners] finds
-// for the same arguments.
+// Why returns the reason for the owners that [Mode.Owners] returns for the same arguments.
 func (m Mode) Why(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kubeletconfig.Threshold) string {
 	owners := m.Owners(n, kubelet, lines)
 	for _, w := range whys {
@@ -51,7 +49,7 @@ func (m Mode) Why(n *corev1.Node, kubelet *kubeletconfig.Config, lines []kubelet
 	return ""
 }
 
-// owners finds who reports, and tells of it where it is another one than before.
+// owners returns the owner of each condition and logs every change.
 func (c *Conditions) owners(n *corev1.Node) Owners {
 	owners := c.Owner(n)
 	if c.Why != nil && (c.chosen == nil || *c.chosen != owners) {

@@ -43,7 +43,7 @@ func TestWhoReportsAndWhy(t *testing.T) {
 	}
 }
 
-// It is said at the start and whenever it changes, and not at every look.
+// The owners are logged at the start and at every change, not at every check.
 func TestWhoReportsIsSaidOnce(t *testing.T) {
 	var now atomic.Uint32
 	owner := func() Owner { return Owner(now.Load()) }

@@ -10,17 +10,17 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// What a standard condition says that nobody tells of any more. No kubelet is
-// there to say better.
+// Reason and message of a standard condition after the withdrawal. No kubelet exists that could
+// report better.
 const (
 	withdrawnReason  = "PlimsollWithdrew"
 	withdrawnMessage = "nobody tells of pressure on this node: plimsoll is disarmed, or has left"
 )
 
-// silent reports whether nothing may be written but what takes back.
+// silent reports whether only withdrawals are permitted.
 func (c *Conditions) silent() bool { return c.Armed != nil && !c.Armed() }
 
-// Kick has the writer look at once whether it may write. It does not wait.
+// Kick makes the writer evaluate Armed without delay. It does not block.
 func (c *Conditions) Kick() {
 	select {
 	case c.wake <- struct{}{}:
@@ -28,12 +28,10 @@ func (c *Conditions) Kick() {
 	}
 }
 
-// Withdrawn reports whether nothing of what was written stands on the Node any
-// more.
+// Withdrawn reports whether all writes of the agent were removed from the Node.
 func (c *Conditions) Withdrawn() bool { return c.withdrawn.Load() }
 
-// withdraw takes back what was written, once: a condition that nobody keeps up to
-// date would say for ever what was so when it was written.
+// withdraw removes all writes once: a condition without updates would stay as it was for ever.
 func (c *Conditions) withdraw(ctx context.Context) error {
 	if c.withdrawn.Load() {
 		return nil
@@ -57,9 +55,9 @@ func (c *Conditions) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// withdraw drafts what leaves nothing of the agent's on a Node: types of our own
-// are removed; standard ones that say True become False, where they were written
-// by this ledger or, if they are inherited, by a predecessor's.
+// withdraw drafts the removal of everything that the agent wrote to a Node. Types of our own are
+// removed. Standard types with True become False, if this ledger wrote them or, with inherited, a
+// predecessor.
 func (l *ledger) withdraw(now time.Time, n *corev1.Node, owners Owners, inherited bool) *draft {
 	d := &draft{}
 	for c := range signals.Condition(signals.ConditionCount) {

@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// turn is an Armed that a test turns, and has the writer told of.
+// turn is an Armed that a test switches, with a call of Kick.
 type turn struct{ off atomic.Bool }
 
 func (s *turn) armed() bool { return !s.off.Load() }
@@ -88,7 +88,7 @@ func TestAWithdrawalThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A standard condition may be somebody else's, who says True with good reason.
+// A standard condition with True may belong to another program.
 func TestOnlyOurOwnStandardConditionsAreTakenBack(t *testing.T) {
 	standing := func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: standardMemory, Status: yes, LastHeartbeatTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon)}}
@@ -96,7 +96,7 @@ func TestOnlyOurOwnStandardConditionsAreTakenBack(t *testing.T) {
 	for about, tc := range map[string]struct {
 		owner     Owner
 		inherited bool
-		wrote     bool // this ledger
+		wrote     bool // by this ledger
 		want      corev1.ConditionStatus
 	}{
 		"we wrote it":                     {StandardTypes, false, true, no},
@@ -130,7 +130,7 @@ func TestAChangeOfVitalsIsToldAtOnce(t *testing.T) {
 		pass(time.Minute)
 		before := a.renewedAt(HeartbeatNamespace)
 		h.Kick()
-		h.Kick() // one renewal is enough for both
+		h.Kick() // one renewal suffices for both
 		synctest.Wait()
 		if after := a.renewedAt(HeartbeatNamespace); !after.After(before) || time.Since(after) > time.Millisecond {
 			t.Errorf("renewed at %s, before that at %s", after, before)

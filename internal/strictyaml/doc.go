@@ -1,13 +1,12 @@
-// Package strictyaml reads what a user wrote (YAML or JSON) field by field and
-// collects every fault on the way instead of stopping at the first one.
+// Package strictyaml parses documents of users (YAML or JSON) field by field. It collects all
+// faults instead of stopping at the first one.
 //
 // Duties and invariants:
 //
-//   - A fault names the field's path, the value found there and what is wrong
-//     with it; faults come in the order of the document.
-//   - Nothing is guessed: a key that nobody asked for, a key written twice, a
-//     second document and a value of the wrong type are faults.
-//   - A reader that met a fault goes on with the zero value, so that one call
-//     finds all of them; who reads must look at the faults before using what
-//     was read.
+//   - A fault has the field's path, its value and the problem. Faults are in the order of the
+//     document.
+//   - Nothing is guessed: an unknown key, a duplicate key, a second document and a value of the
+//     wrong type are faults.
+//   - After a fault, parsing continues with the zero value, so that one call finds all faults. The
+//     caller must check the faults before it uses the values.
 package strictyaml

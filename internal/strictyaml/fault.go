@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A Fault is one thing that is wrong with what a user wrote.
+// Fault is one error in a document of a user.
 type Fault struct {
 	Path    string // of the field, such as steps[2].at; empty for the whole document
-	Value   string // as it was found; empty where nothing was
-	Problem string // what is wrong and what would be right
+	Value   string // as found; empty if there was none
+	Problem string // the error and the expected value
 }
 
 func (f Fault) Error() string {
@@ -35,12 +35,12 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Add notes a fault.
+// Add appends a fault.
 func (fs *Faults) Add(path, value, format string, args ...any) {
 	*fs = append(*fs, Fault{path, shorten(value), fmt.Sprintf(format, args...)})
 }
 
-// Err returns the faults as an error, nil if there are none.
+// Err returns the faults as an error, or nil if there are none.
 func (fs Faults) Err() error {
 	if len(fs) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Into decodes the value strictly into a Kubernetes object, by its own rules.
-// object points to a zero value.
+// Into decodes the value strictly into a Kubernetes object, by the rules of that type. object
+// points to a zero value.
 func (v Value) Into(object any) {
 	if _, ok := v.mapping(); !ok {
 		if !v.Present() {
@@ -29,8 +29,8 @@ func (v Value) Into(object any) {
 	}
 }
 
-// decode returns what is wrong with a document, as the decoder says it: often
-// without the place, and no more than the first value of a wrong form.
+// decode returns the errors of the decoder for a document: often without the location, and only the
+// first value of a wrong type.
 func decode(document, object any) (problems []string) {
 	text, err := json.Marshal(document)
 	if err != nil {
@@ -48,9 +48,8 @@ func decode(document, object any) (problems []string) {
 // maxLeaves bounds the search for a fault, which decodes once for every leaf.
 const maxLeaves = 500
 
-// blame finds the faults in a document that can not be decoded: it puts the
-// document together again leaf by leaf and leaves out each one that spoils it.
-// It returns false if it found none.
+// blame finds the faults in a document that cannot be decoded. It rebuilds the document leaf by
+// leaf and omits each leaf that causes an error. It returns false if it found none.
 func (v Value) blame(object any) (found bool) {
 	leaves := v.leaves(nil)
 	if len(leaves) > maxLeaves {
@@ -70,8 +69,7 @@ func (v Value) blame(object any) (found bool) {
 	return found
 }
 
-// A leaf is a value without others in it, and the way to it: keys (string) and
-// indexes (int).
+// leaf is a scalar value and its path: keys (string) and indexes (int).
 type leaf struct {
 	way   []any
 	value Value

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What a quantity may be made of. Kubernetes takes any exponent and then counts
-// with as many digits: 1.5e99999999 keeps it busy for hours.
+// Bounds of a quantity. Kubernetes accepts any exponent and then computes with as many digits:
+// 1.5e99999999 occupies it for hours.
 const (
 	maxQuantity     = 64 // characters
 	largestExponent = 30
@@ -21,7 +21,8 @@ const (
 
 var exponent = regexp.MustCompile(`[eE][+-]?0*([0-9]+)$`)
 
-// ParseQuantity reads a Kubernetes quantity of a reasonable size.
+// ParseQuantity parses a Kubernetes quantity of a reasonable size. Returns an error if it is
+// invalid or beyond the bounds.
 func ParseQuantity(text string) (resource.Quantity, error) {
 	if err := reasonable(text); err != nil {
 		return resource.Quantity{}, err
@@ -45,8 +46,8 @@ func reasonable(text string) error {
 	return nil
 }
 
-// Whole is the quantity as a whole number, rounded up. Of what is beyond the
-// numbers that fit, it is the largest: resource.Quantity.Value says 0 of 10E.
+// Whole returns the quantity as a whole number, rounded up. Beyond the range of int64 it returns
+// the largest one, where resource.Quantity.Value returns 0, as for 10E.
 func Whole(q resource.Quantity) int64 {
 	switch {
 	case q.CmpInt64(math.MaxInt64) >= 0:
@@ -59,8 +60,8 @@ func Whole(q resource.Quantity) int64 {
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// unreasonable notes the quantities of a document that must not even be
-// decoded into a value of type t.
+// unreasonable reports the quantities of a document that must not even be decoded into a value of
+// type t.
 func (v Value) unreasonable(t reflect.Type) (found bool) {
 	switch x := v.v.(type) {
 	case string:
@@ -97,7 +98,7 @@ func (v Value) unreasonableText(text string, t reflect.Type) bool {
 	return err != nil
 }
 
-// fieldType is the type that a key of a mapping is decoded into.
+// fieldType returns the type that a key of a mapping is decoded into.
 func fieldType(t reflect.Type, key string) (reflect.Type, bool) {
 	switch t = pointedTo(t); t.Kind() {
 	case reflect.Map:

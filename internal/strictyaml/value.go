@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Value is a place in a document, present or not.
+// Value is a place in a document, present or not.
 type Value struct {
 	path   string
 	v      any // nil, bool, json.Number, string, []any or map[string]any
 	faults *Faults
 }
 
-// Parse reads a document of YAML or JSON. Its faults are noted in faults, now
-// and by every later use of the value.
+// Parse parses a document of YAML or JSON. It appends errors to faults, as does every later use of
+// the value.
 func Parse(data []byte, faults *Faults) Value {
 	root := Value{faults: faults}
 	data, err := onlyDocument(data)
@@ -44,8 +44,8 @@ func Parse(data []byte, faults *Faults) Value {
 	return root
 }
 
-// onlyDocument refuses a second YAML document, which would be ignored
-// silently otherwise.
+// onlyDocument returns an error for a second YAML document, which would be ignored silently
+// otherwise.
 func onlyDocument(data []byte) ([]byte, error) {
 	var found []byte
 	for part := range bytes.SplitSeq(append([]byte("\n"), data...), []byte("\n---")) {
@@ -60,7 +60,7 @@ func onlyDocument(data []byte) ([]byte, error) {
 	return found, nil
 }
 
-// isBlank reports whether nothing but comments and white space is there.
+// isBlank reports whether a part contains only comments and white space.
 func isBlank(part []byte) bool {
 	for line := range bytes.Lines(part) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -70,13 +70,13 @@ func isBlank(part []byte) bool {
 	return true
 }
 
-// Path is where the value stands in the document.
+// Path returns the path of the value in the document.
 func (v Value) Path() string { return v.path }
 
-// Present reports whether anything but null stands there.
+// Present reports whether the value is present and not null.
 func (v Value) Present() bool { return v.v != nil }
 
-// Fault notes that the value is wrong.
+// Fault appends a fault of the value.
 func (v Value) Fault(format string, args ...any) {
 	v.faults.Add(v.path, v.show(), format, args...)
 }
@@ -95,8 +95,7 @@ func (v Value) show() string {
 	return string(text)
 }
 
-// Quiet returns the value with another place for its faults, for a first look
-// at what is read again later.
+// Quiet returns the value with another list of faults, for a preliminary read.
 func (v Value) Quiet(faults *Faults) Value {
 	v.faults = faults
 	return v
@@ -112,7 +111,7 @@ func (v Value) child(key string) string {
 	return v.path + "." + key
 }
 
-// Object reads a mapping that may have the given keys and no others.
+// Object reads a mapping that may have only the given keys.
 func (v Value) Object(known ...string) Object {
 	o := Object{Value: v}
 	o.m, _ = v.mapping()
@@ -132,7 +131,7 @@ func (v Value) mapping() (map[string]any, bool) {
 	return m, ok
 }
 
-// Entries reads a mapping with keys of the user's own, in the order of keys.
+// Entries reads a mapping with arbitrary keys, in the order of keys.
 func (v Value) Entries() []Entry {
 	m, _ := v.mapping()
 	entries := make([]Entry, 0, len(m))
@@ -142,13 +141,13 @@ func (v Value) Entries() []Entry {
 	return entries
 }
 
-// An Entry is one key of a mapping.
+// Entry is one key of a mapping.
 type Entry struct {
 	Key   string
 	Value Value
 }
 
-// An Object is a mapping with known fields.
+// Object is a mapping with known fields.
 type Object struct {
 	Value
 	m map[string]any
@@ -157,7 +156,7 @@ type Object struct {
 // Get returns the field of that name, present or not.
 func (o Object) Get(key string) Value { return Value{o.child(key), o.m[key], o.faults} }
 
-// Need is Get for a field that has to be there.
+// Need is Get for a required field.
 func (o Object) Need(key string) Value {
 	v := o.Get(key)
 	if !v.Present() {
@@ -193,7 +192,7 @@ func (v Value) Text() string {
 	return ""
 }
 
-// Bool reads true or false; absent is what the caller says.
+// Bool reads true or false; absent is the default.
 func (v Value) Bool(absent bool) bool {
 	switch x := v.v.(type) {
 	case nil:
@@ -205,7 +204,7 @@ func (v Value) Bool(absent bool) bool {
 	return absent
 }
 
-// Int reads a whole number; absent is what the caller says.
+// Int reads a whole number; absent is the default.
 func (v Value) Int(absent int64) int64 {
 	if !v.Present() {
 		return absent
@@ -219,7 +218,7 @@ func (v Value) Int(absent int64) int64 {
 	return absent
 }
 
-// Duration reads a Go duration; absent is what the caller says.
+// Duration reads a Go duration; absent is the default.
 func (v Value) Duration(absent time.Duration) time.Duration {
 	if !v.Present() {
 		return absent
@@ -232,7 +231,7 @@ func (v Value) Duration(absent time.Duration) time.Duration {
 	return d
 }
 
-// Quantity reads a Kubernetes quantity that is not negative.
+// Quantity reads a non-negative Kubernetes quantity.
 func (v Value) Quantity() resource.Quantity {
 	q, err := ParseQuantity(v.Text())
 	switch {

@@ -107,8 +107,7 @@ func TestAbsentIsWhatTheCallerSays(t *testing.T) {
 	}
 }
 
-// Quantities that Kubernetes would count at for hours, and those that its Value
-// says 0 of.
+// Quantities that occupy Kubernetes for hours, and those for which its Value returns 0.
 func TestQuantitiesOfUnreasonableSize(t *testing.T) {
 	var faults strictyaml.Faults
 	doc := strictyaml.Parse([]byte(`

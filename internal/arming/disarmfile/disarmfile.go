@@ -1,8 +1,7 @@
-// Package disarmfile looks for, creates and removes the file whose existence disarms an
-// agent.
+// Package disarmfile detects, creates and removes the disarm file, which disarms an agent.
 //
-// It needs no API server: agent and commands share nothing but the path. If the lookup of
-// the file fails, its state is [arming.Hidden].
+// It needs no API server: agent and commands share only the path. If the lookup of the file fails,
+// its state is [arming.Hidden].
 package disarmfile
 
 import (
@@ -19,8 +18,8 @@ import (
 // A File is the path of the disarm file; an empty one means that there is no such file.
 type File string
 
-// State looks for the file by one system call, the lookup of a name in a file system of
-// memory. A link to a missing file is present too.
+// State returns the state of the file after one system call, the lookup of a name in a memory file
+// system. A link to a missing file counts as present.
 func (f File) State() arming.File {
 	if f == "" {
 		return arming.Absent
@@ -35,8 +34,8 @@ func (f File) State() arming.File {
 	return arming.Hidden
 }
 
-// Create creates the file, and its directory if that is missing. Returns an error if it can
-// not, or if the path is empty.
+// Create creates the file, and its directory if it is missing. Returns an error if that fails, or
+// if the path is empty.
 func (f File) Create(why string) error {
 	if f == "" {
 		return errors.New("make the disarm file: there is none, by --disarm-file")
@@ -45,7 +44,7 @@ func (f File) Create(why string) error {
 		return fmt.Errorf("make the directory of the disarm file: %w", err)
 	}
 	file, err := os.OpenFile(string(f), os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
-	if errors.Is(err, syscall.ELOOP) { // a link: it is there
+	if errors.Is(err, syscall.ELOOP) { // a link: the file exists
 		return nil
 	}
 	if err != nil {
@@ -55,7 +54,7 @@ func (f File) Create(why string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Remove removes the file. Returns an error if it exists and can not be removed.
+// Remove removes the file. Returns an error if it exists and cannot be removed.
 func (f File) Remove() error {
 	if f == "" {
 		return nil

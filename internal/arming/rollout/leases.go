@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// leases are the leases of agents, by node. They implement cache.ReflectorStore, and store
-// no more of a lease than [agentLease] has.
+// leases are the leases of agents, by node. They implement cache.ReflectorStore, and store only the
+// fields of [agentLease].
 type leases struct {
 	mu      sync.Mutex
 	agents  map[string]agentLease
@@ -19,9 +19,9 @@ type leases struct {
 	updated map[string]time.Time
 }
 
-// An agentLease is the content of an agent's lease.
+// agentLease is the content of an agent's lease.
 type agentLease struct {
-	armed   string // true or false; empty: a version that can not be disarmed
+	armed   string // true or false; empty: a version that cannot be disarmed
 	reason  string
 	renewed time.Time
 }
@@ -58,7 +58,7 @@ func (s *leases) Delete(object any) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore. Nothing is stored elsewhere.
+// Resync implements cache.ReflectorStore. It is a no-op.
 func (s *leases) Resync() error { return nil }
 
 // Replace implements cache.ReflectorStore.
@@ -99,8 +99,8 @@ func (s *leases) nodes() (nodes []string, complete bool) {
 	return nodes, s.listed
 }
 
-// agent returns the lease of a node's agent, and when it was updated during the watch;
-// zero if it was not.
+// agent returns the lease of a node's agent, and the time of its update during the watch; zero
+// without an update.
 func (s *leases) agent(node string) (a agentLease, known bool, updated time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

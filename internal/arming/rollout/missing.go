@@ -14,11 +14,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// A noAgentsError is the error of a request that found no agent: none at all, or none on
-// the nodes.
+// noAgentsError is the error of a request without a matching agent: none at all, or none on the
+// nodes.
 type noAgentsError struct {
-	written bool     // the setting is written all the same
-	nodes   []string // empty: all were asked for
+	written bool     // the setting was written nevertheless
+	nodes   []string // empty: the request was for all nodes
 }
 
 func (noAgentsError) Error() string { return "no agent was found" }
@@ -26,14 +26,14 @@ func (noAgentsError) Error() string { return "no agent was found" }
 const (
 	// searchTime bounds the search for agents in other namespaces.
 	searchTime = 20 * time.Second
-	// leasesPerPage and maxPages bound what is read of a cluster's leases.
+	// leasesPerPage and maxPages bound the reads of a cluster's leases.
 	leasesPerPage, maxPages = 500, 400
-	// maxNamespaces is the number of namespaces with agents that are named.
+	// maxNamespaces bounds the number of namespaces with agents in a message.
 	maxNamespaces = 10
 )
 
-// countAgents returns how many leases of agents each namespace has. An empty namespace
-// means all of them.
+// countAgents returns the number of agents' leases in each namespace. An empty namespace means all
+// of them.
 func countAgents(ctx context.Context, clients *client.Clients, namespace string) (map[string]int, error) {
 	found := map[string]int{}
 	options := metav1.ListOptions{Limit: leasesPerPage}
@@ -54,8 +54,8 @@ func countAgents(ctx context.Context, clients *client.Clients, namespace string)
 	return found, nil
 }
 
-// noAgents returns the error that names where agents were looked for, and where there
-// are some. It is nil if the request allows for none.
+// noAgents returns the error with the searched namespace and the namespaces that have agents. It
+// returns nil if the request permits a cluster without agents.
 func (r *Request) noAgents(clients *client.Clients, none noAgentsError) error {
 	if r.AllowNone && len(none.nodes) == 0 {
 		_, err := fmt.Fprintf(r.Out, "no agent has a lease in the namespace %s: nothing to take back\n", r.Namespace)

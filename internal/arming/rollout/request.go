@@ -27,7 +27,7 @@ var errNotAll = errors.New("not every node has followed: see above. The word hol
 // doneText describes a node that follows a setting.
 var doneText = map[arming.Word]string{arming.Arm: "armed", arming.Disarm: "disarmed", arming.Leave: "left"}
 
-// A Request is a setting for agents.
+// Request is a setting for agents.
 type Request struct {
 	Setting    arming.Word
 	Nodes      []string
@@ -41,9 +41,8 @@ type Request struct {
 	Out        io.Writer
 }
 
-// Run writes the setting and waits until all agents follow it, or the timeout ends. It
-// writes the outcome of each node to Out. Returns an error if not every agent follows, or
-// none is found.
+// Run writes the setting and waits until all agents follow it, or the timeout ends. It writes the
+// outcome of each node to Out. Returns an error if not every agent follows, or none is found.
 func (r *Request) Run(ctx context.Context) error {
 	clients, err := client.DialAsUser(r.Kubeconfig, "plimsoll-"+doneText[r.Setting]+"/"+r.Version)
 	if err != nil {
@@ -81,8 +80,8 @@ func (r *Request) CheckAccepted() error {
 	return fmt.Errorf("%s\nthe findings are %s; plimsoll doctor reports those of a node", strings.Join(faults, "\n"), strings.Join(known, ", "))
 }
 
-// Locally creates the disarm file for [arming.Disarm], removes it for [arming.Arm], and
-// writes the result to out. Returns an error if the file can not be changed.
+// Locally creates the disarm file for [arming.Disarm], removes it for [arming.Arm], and writes the
+// result to out. Returns an error if the file cannot be changed.
 func Locally(setting arming.Word, path string, out io.Writer) error {
 	file := disarmfile.File(path)
 	change := file.Remove

@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/nodestatus"
 )
 
-// lease returns the lease of an agent, renewed now or so long ago.
+// lease returns the lease of an agent, last renewed the given time ago.
 func lease(node, armed, reason string, ago time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Now().Add(-ago))
 	return &coordinationv1.Lease{
@@ -113,7 +113,7 @@ func TestLeases_RefuseOtherObjects(t *testing.T) {
 	}
 }
 
-// A ConfigMap that exists before the chart is installed is one that Helm adopts.
+// Helm adopts a ConfigMap that exists before the chart is installed.
 func TestConfigMap_IsAdoptedByHelm(t *testing.T) {
 	r := Request{Setting: arming.Disarm, Namespace: "ns"}
 	made := r.configMap(r.entries("all", "accept"))

@@ -31,9 +31,9 @@ const (
 // leasePatience allows for the list of a large cluster's leases.
 var leasePatience = reflector.Patience{List: time.Minute, Open: 90 * time.Second, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}}
 
-// wait waits until the agents' leases have the setting, and reports the outcome of each
-// node. All leases are read by one list and one watch. Returns an error if they can not
-// be read, and those of [Request.report].
+// wait waits until the agents' leases have the setting, and reports the outcome of each node. All
+// leases are read by one list and one watch. Returns an error if they cannot be read, and those of
+// [Request.report].
 func (r *Request) wait(ctx context.Context, clients *client.Clients) error {
 	seen, begun := newLeases(), time.Now()
 	kind := reflector.Kind[*coordinationv1.LeaseList]{What: "leases of agents", From: clients.Watching.CoordinationV1().Leases(r.Namespace),
@@ -74,13 +74,13 @@ func lastError(failed <-chan error) error {
 // may change in a second.
 const pollPeriod = 500 * time.Millisecond
 
-// An outcome is the state of a node with regard to the setting.
+// outcome is the state of a node with regard to the setting.
 type outcome struct {
 	node     string
 	followed bool
 	ignored  bool // its agent is dead, and the setting needs none
 	absent   bool // no agent has a lease for it
-	final    bool // it is not going to change soon
+	final    bool // no change is expected
 	reason   string
 }
 

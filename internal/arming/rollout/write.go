@@ -18,8 +18,8 @@ import (
 // fieldManager owns the fields that a request writes.
 const fieldManager = "plimsoll-arming"
 
-// write writes the setting: by one request for all nodes, or by one for each named node.
-// A node that does not exist does not keep it from the others. Returns the errors of all.
+// write writes the setting: by one request for all nodes, or by one for each named node. A node
+// that does not exist does not affect the others. Returns the errors of all.
 func (r *Request) write(ctx context.Context, clients *client.Clients) error {
 	if r.All {
 		return r.writeForAll(ctx, clients)
@@ -38,9 +38,8 @@ func (r *Request) write(ctx context.Context, clients *client.Clients) error {
 	return errors.Join(faults...)
 }
 
-// writeForAll writes the ConfigMap, and creates it if there is none. Without an agent it
-// is created for [arming.Disarm] only: any other setting would bind an installation that
-// comes later.
+// writeForAll writes the ConfigMap, and creates it if there is none. Without an agent it is created
+// for [arming.Disarm] only: any other setting would bind a later installation.
 func (r *Request) writeForAll(ctx context.Context, clients *client.Clients) error {
 	entries := r.entries(arming.KeyAll, arming.KeyAccept)
 	patch, err := json.Marshal(map[string]any{"data": entries})
@@ -72,10 +71,9 @@ func (r *Request) writeForAll(ctx context.Context, clients *client.Clients) erro
 	return nil
 }
 
-// configMap returns the ConfigMap as a chart that is installed later adopts it:
-// with the ownership that Helm asks for, in the name of the documented release. The
-// chart leaves it alone if its release has another name, and an upgrade does not
-// delete it.
+// configMap returns a ConfigMap that a chart installed later adopts: with the ownership that Helm
+// requires, in the name of the documented release. A chart with another release name does not
+// change it, and an upgrade does not delete it.
 func (r *Request) configMap(entries map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{Data: entries, ObjectMeta: metav1.ObjectMeta{
 		Name:   arming.ConfigMap,

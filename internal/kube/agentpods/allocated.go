@@ -4,12 +4,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// allocated is the pod with the memory that its node has granted in place of
-// the memory that its spec asks for. They differ while a resize waits to be
-// granted, and for good if it never is: the kubelet ranks by what is granted,
-// and nobody gets out of the line by asking for more. Memory and CPU are all
-// that can be resized; everything else is the spec's. A pod without status, such
-// as a manifest, is returned as it is. Its parts that differ are copies.
+// allocated returns the pod with the memory granted by its node in place of the memory requested by
+// its spec. They differ while a resize waits, and for good if it is never granted. The kubelet
+// ranks by the granted amount, so a larger request alone does not improve the rank. Only memory and
+// CPU can be resized; everything else is the spec's. A pod without status, such as a manifest, is
+// returned unchanged. Changed parts are copies.
 func allocated(pod *corev1.Pod) *corev1.Pod {
 	granted := *pod
 	granted.Spec.Containers = grantedTo(pod.Spec.Containers, pod.Status.ContainerStatuses)
@@ -18,8 +17,7 @@ func allocated(pod *corev1.Pod) *corev1.Pod {
 	return &granted
 }
 
-// grantedTo are the containers with the memory requests that their statuses
-// state as granted.
+// grantedTo returns the containers with the granted memory requests of their statuses.
 func grantedTo(containers []corev1.Container, statuses []corev1.ContainerStatus) []corev1.Container {
 	if len(statuses) == 0 {
 		return containers
@@ -34,10 +32,9 @@ func grantedTo(containers []corev1.Container, statuses []corev1.ContainerStatus)
 	return granted
 }
 
-// grantedRequests are what a status states as granted to a container; told is
-// false where the kubelet can not resize in place, or has not made the container
-// yet: then the spec is all there is. A container that requests nothing has only
-// resources, without requests in them.
+// grantedRequests returns the requests granted to a container by its status. told is false if the
+// kubelet cannot resize in place, or has not created the container yet: then the spec applies. The
+// status of a container without requests has only resources, without requests in them.
 func grantedRequests(statuses []corev1.ContainerStatus, name string) (requests corev1.ResourceList, told bool) {
 	for i := range statuses {
 		switch s := &statuses[i]; {
@@ -51,8 +48,8 @@ func grantedRequests(statuses []corev1.ContainerStatus, name string) (requests c
 	return nil, false
 }
 
-// grantedToPod are the resources of the pod's own level. What the status states
-// as granted to the pod contains the overhead.
+// grantedToPod returns the resources of the pod level. The granted amount in the pod's status
+// includes the overhead.
 func grantedToPod(pod *corev1.Pod) *corev1.ResourceRequirements {
 	if pod.Spec.Resources == nil {
 		return nil
@@ -65,7 +62,7 @@ func grantedToPod(pod *corev1.Pod) *corev1.ResourceRequirements {
 	if overhead, set := pod.Spec.Overhead[corev1.ResourceMemory]; set {
 		granted.Sub(overhead)
 	}
-	if granted.Sign() < 0 { // less than its overhead was granted to nobody
+	if granted.Sign() < 0 { // less than the overhead: implausible
 		return pod.Spec.Resources
 	}
 	own := *pod.Spec.Resources
@@ -73,8 +70,8 @@ func grantedToPod(pod *corev1.Pod) *corev1.ResourceRequirements {
 	return &own
 }
 
-// withMemory is a copy of requests in which memory is what granted says: none,
-// if granted has none.
+// withMemory returns a copy of requests with the memory of granted, or without memory if granted
+// has none.
 func withMemory(requests, granted corev1.ResourceList) corev1.ResourceList {
 	changed := make(corev1.ResourceList, len(requests)+1)
 	for name, q := range requests {

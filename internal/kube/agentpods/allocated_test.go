@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-// fromYAML is a pod as an API server would hold it.
+// fromYAML returns a pod as an API server would store it.
 func fromYAML(t *testing.T, text string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -22,7 +22,7 @@ func fromYAML(t *testing.T, text string) *corev1.Pod {
 	return pod
 }
 
-// What a pod may claim in the ranking is what its node has granted.
+// The rank depends on the resources granted by the node.
 func TestRequestsAsAllocated(t *testing.T) {
 	const spec2Gi = "spec: {containers: [{name: a, resources: {requests: {memory: 2Gi, ephemeral-storage: 1G}}}]}\n"
 	for _, tc := range []struct{ name, pod, memory, container string }{
@@ -120,8 +120,7 @@ spec:
 	}
 }
 
-// Storage can not be resized: what a status says, or leaves out, of it is no
-// news.
+// Storage cannot be resized: the status has no effect on it.
 func TestOnlyMemoryIsTakenFromTheStatus(t *testing.T) {
 	pod := agentpods.Convert(fromYAML(t, `
 spec: {containers: [{name: a, resources: {requests: {memory: 2Gi, ephemeral-storage: 1G}}}]}

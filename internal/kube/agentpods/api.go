@@ -11,21 +11,20 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// What names in pods may look like, as they become parts of paths. The API
-// server admits no others; whoever answers in its place may.
+// Valid forms of names in pods, which become parts of paths. The API server admits no others, but
+// an impostor of it may send any.
 var (
 	nameForm      = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 	namespaceForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	containerID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 )
 
-// FromAPI is [Convert] for a pod as the API server holds it. It is an error if
-// the pod's UID, namespace or name could name a place outside of the pod's own.
+// FromAPI is [Convert] for a pod of the API server. Returns an error if the pod's UID, namespace or
+// name could lead to a path outside of the pod's own.
 //
-// A mirror pod has the UID of the static pod that it stands for, by which its
-// cgroup and its containers are named. The source of any other pod is the API,
-// whatever its annotations say: a kubelet overwrites that one, so that nobody
-// protects a pod by writing it.
+// A mirror pod has the UID of its static pod, which names the cgroup and the containers. The source
+// of any other pod is the API, whatever its annotations contain: a kubelet overwrites that
+// annotation, so it protects no pod.
 func FromAPI(pod *corev1.Pod) (signals.Pod, error) {
 	converted := Convert(pod)
 	converted.FromAPI = true
@@ -34,20 +33,20 @@ func FromAPI(pod *corev1.Pod) (signals.Pod, error) {
 	} else {
 		converted.Protection = byPriority(pod)
 	}
-	if pod.DeletionTimestamp != nil { // deletion has added the grace period
+	if pod.DeletionTimestamp != nil { // it includes the grace period
 		converted.EndsBy = pod.DeletionTimestamp.UTC()
 	}
 	return converted, usable(&converted)
 }
 
-// IsMirror reports whether the pod stands for a static pod of its node.
+// IsMirror reports whether the pod represents a static pod of its node.
 func IsMirror(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[MirrorAnnotation]
 	return mirror
 }
 
-// ReachesHost reports whether a pod has what pod security standards refuse to pods
-// that are not trusted: programs that look after a node need it.
+// ReachesHost reports whether a pod has privileges that pod security standards deny to untrusted
+// pods, and that programs for the maintenance of nodes need.
 func ReachesHost(spec *corev1.PodSpec) bool {
 	return spec.HostPID || spec.HostNetwork || spec.HostIPC ||
 		slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) ||
@@ -56,13 +55,13 @@ func ReachesHost(spec *corev1.PodSpec) bool {
 		})
 }
 
-// A part of a pod that becomes part of a path.
+// part is a part of a pod that becomes part of a path.
 type part struct {
 	what, value string
 	form        *regexp.Regexp
 }
 
-// usable is an error that names what of a pod can not be used in a path.
+// usable returns an error that names the first invalid part of a path.
 func usable(pod *signals.Pod) error {
 	parts := []part{{"UID", pod.UID, uidForm}, {"namespace", pod.Namespace, namespaceForm}, {"name", pod.Name, nameForm}}
 	for i := range pod.Containers {
@@ -79,8 +78,8 @@ func usable(pod *signals.Pod) error {
 	return nil
 }
 
-// runningID is the runtime's name of the container that runs under a name, by
-// the pod's status; empty if none runs.
+// runningID returns the runtime's ID of the running container of a name, by the pod's status; empty
+// if none runs.
 func runningID(statuses []corev1.ContainerStatus, name string) string {
 	for i := range statuses {
 		if s := &statuses[i]; s.Name == name {
@@ -92,9 +91,8 @@ func runningID(statuses []corev1.ContainerStatus, name string) string {
 	return ""
 }
 
-// idOfRunning is the runtime's name of a container that runs; empty if it does not,
-// or its ID can name no cgroup. A status has the runtime before it, as in
-// containerd://ID.
+// idOfRunning returns the runtime's ID of a running container; empty if it does not run, or the ID
+// cannot name a cgroup. The status has the form containerd://ID.
 func idOfRunning(s *corev1.ContainerStatus) string {
 	_, id, found := strings.Cut(s.ContainerID, "://")
 	if s.State.Running == nil || !found || !containerID.MatchString(id) {

@@ -70,7 +70,7 @@ func TestObjectsThatCouldNameOtherPlaces(t *testing.T) {
 	}
 }
 
-// running is a pod with one container of each kind.
+// running returns a pod with one container of each kind.
 func running() *corev1.Pod {
 	always := corev1.ContainerRestartPolicyAlways
 	now := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -129,7 +129,7 @@ func TestWhenADeletedPodEnds(t *testing.T) {
 	}
 }
 
-// The last known pods lie in the state file: nothing of them may be lost there.
+// The state file contains the last known pods: the encoding must lose nothing.
 func TestPodsSurviveJSON(t *testing.T) {
 	full := reflect.New(reflect.TypeFor[signals.Pod]()).Elem()
 	fill(t, full, "Pod")
@@ -153,7 +153,7 @@ func TestPodsSurviveJSON(t *testing.T) {
 	}
 }
 
-// fill sets every field, those of parts too, to something that is not zero.
+// fill sets every field, also in nested types, to a non-zero value.
 func fill(t *testing.T, v reflect.Value, path string) {
 	t.Helper()
 	if v.Type() == reflect.TypeFor[time.Time]() {

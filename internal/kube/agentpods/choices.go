@@ -11,18 +11,18 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Annotations by which a pod says of its own eviction whether and when.
+// Annotations by which a pod chooses whether and when it is evicted.
 const (
 	PolicyAnnotation   = "plimsoll.dev/eviction-policy"
 	PriorityAnnotation = "plimsoll.dev/eviction-priority"
 )
 
-// maxEvictionPriority bounds what PriorityAnnotation may say, either way.
+// maxEvictionPriority bounds the absolute value of PriorityAnnotation.
 const maxEvictionPriority = 1000
 
-// Choices are who is spared by the operator's will, and whose own will counts: a
-// pod that could protect itself anywhere would have others die for it. Any
-// goroutine may use them; nil ones choose nothing.
+// Choices hold the namespaces that the operator protects, and those with effective annotations. A
+// pod that could protect itself anywhere would shift evictions onto other pods. Choices are safe
+// for concurrent use; nil ones choose nothing.
 type Choices struct {
 	protected, heard map[string]bool
 	tell             func(problem error)
@@ -32,15 +32,15 @@ type Choices struct {
 	told map[string]bool
 }
 
-// NewChoices spares the pods of the protected namespaces, and lets the
-// annotations of pods in the heard ones count; * is all. A value that can not be
-// read counts as none, and tell is told of it once.
+// NewChoices returns choices that protect the pods of the protected namespaces, and apply the
+// annotations of pods in the heard ones; * means all. An invalid value is ignored and reported to
+// tell once.
 func NewChoices(protected, heard []string, tell func(problem error)) *Choices {
 	return &Choices{protected: setOf(protected), heard: setOf(heard), tell: tell, told: map[string]bool{}}
 }
 
-// Exclude protects the pod of that UID, in which the agent runs, whatever its
-// priority and its namespace. To be called before any pod is converted.
+// Exclude protects the agent's own pod, by UID, whatever its priority and namespace. It must be
+// called before the conversion of any pod.
 func (c *Choices) Exclude(own string) { c.own = own }
 
 func setOf(names []string) map[string]bool {
@@ -51,8 +51,8 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// Apply gives a pod, which has none yet, what it is entitled to. What protects it
-// without anybody's choice stays.
+// Apply sets the protection and priority of a newly converted pod. A protection by the pod's kind
+// or priority class remains.
 func (c *Choices) Apply(pod *signals.Pod, annotations map[string]string) {
 	switch {
 	case c == nil || pod.Protection != signals.Unprotected:
@@ -87,8 +87,8 @@ func (c *Choices) Apply(pod *signals.Pod, annotations map[string]string) {
 	}
 }
 
-// Renew gives pods that were known before, under choices that may have been
-// others, what is left without their annotations. The pods are copies.
+// Renew applies the current choices to pods that were stored under earlier ones, as far as possible
+// without their annotations. The pods are copies.
 func (c *Choices) Renew(known []signals.Pod) []signals.Pod {
 	renewed := make([]signals.Pod, len(known))
 	for i, pod := range known {
@@ -108,7 +108,7 @@ func (c *Choices) hears(namespace string) bool {
 	return c != nil && (c.heard[signals.EveryNamespace] || c.heard[namespace])
 }
 
-// maxTold bounds what is remembered of problems that were told.
+// maxTold bounds the stored number of reported problems.
 const maxTold = 1000
 
 func (c *Choices) problem(pod *signals.Pod, annotation, text, remedy string) {
@@ -125,12 +125,11 @@ func (c *Choices) problem(pod *signals.Pod, annotation, text, remedy string) {
 	c.tell(fmt.Errorf("pod %.320q (UID %.130q): the annotation %s: %.100q can not be read and does not count: %s", pod.Key(), pod.UID, annotation, text, remedy))
 }
 
-// maxOwner is the length of the longest UID of an owner that is kept, in bytes; those
-// of an API server have 36.
+// maxOwner is the maximum length of an owner's UID, in bytes; an API server's have 36.
 const maxOwner = 128
 
-// ownerOf names who makes a new pod in place of this one: its controller, or who
-// wrote its name, where that is the node or nobody.
+// ownerOf identifies the creator of a replacement for this pod: its controller. If that is the
+// node, or there is none, the result is the pod's own name.
 func ownerOf(pod *corev1.Pod, namespace string) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind != "Node" && owner.UID != "" && len(owner.UID) <= maxOwner {
 		return string(owner.UID)

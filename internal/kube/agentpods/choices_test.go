@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// chosen is a pod in short, by what was chosen for it.
+// chosen returns the choices for a pod in a short form.
 func chosen(p *signals.Pod) string {
 	return fmt.Sprintf("%s last=%v %d", p.Protection, p.Last, p.EvictionPriority)
 }
@@ -44,7 +44,7 @@ func TestChoices(t *testing.T) {
 		t.Run(tc.about, func(t *testing.T) {
 			var problems []string
 			c := agentpods.NewChoices([]string{"safe"}, []string{"heard"}, func(err error) { problems = append(problems, err.Error()) })
-			for range 3 { // told once
+			for range 3 { // reported once
 				pod := signals.Pod{UID: "u", Namespace: tc.namespace, Name: "p"}
 				c.Apply(&pod, tc.annotations)
 				if got := chosen(&pod); got != tc.want {
@@ -71,10 +71,10 @@ func TestChoicesDoNotTakeAProtectionAway(t *testing.T) {
 	if c.Apply(&pod, map[string]string{agentpods.PolicyAnnotation: "never"}); pod.Protection != signals.OptedOut {
 		t.Error("* is not every namespace")
 	}
-	(*agentpods.Choices)(nil).Apply(&pod, nil) // nobody chooses: nothing happens
+	(*agentpods.Choices)(nil).Apply(&pod, nil) // nil choices have no effect
 }
 
-// Pods of a state file were chosen by an operator who may have thought otherwise.
+// Pods in a state file may have been stored under other choices.
 func TestChoicesAreRenewed(t *testing.T) {
 	known := []signals.Pod{
 		{Namespace: "was", Protection: signals.Namespaced}, {Namespace: "safe"}, {Namespace: "heard", Protection: signals.OptedOut},
@@ -127,8 +127,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// The own pod is protected though its priority class and namespace are any other's,
-// in pods that the API server lists, that the runtime names and that were saved.
+// The own pod is protected though its priority class and namespace are ordinary: in pods from the
+// API server, from the runtime and from the state file.
 func TestChoices_ExcludeTheOwnPod(t *testing.T) {
 	c := agentpods.NewChoices(nil, nil, nil)
 	c.Exclude("own")

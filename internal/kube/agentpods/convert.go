@@ -9,24 +9,24 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// Annotations by which the kubelet knows static and mirror pods. The value of
-// MirrorAnnotation is the UID under which the static pod runs.
+// Annotations by which the kubelet marks static and mirror pods. The value of MirrorAnnotation is
+// the UID under which the static pod runs.
 const (
 	SourceAnnotation = "kubernetes.io/config.source"
 	MirrorAnnotation = "kubernetes.io/config.mirror"
 	sourceAPI        = "api"
 )
 
-// Bounds of what is kept of one pod, which may have tens of thousands of each in an
-// object of the API. The requests and limits of all containers count.
+// Bounds of the converted parts of one pod: an object of the API may have tens of thousands of
+// each. Requests and limits include all containers.
 const (
 	maxContainers = 250
-	// MaxVolumes is how many volumes of a pod are converted one by one.
+	// MaxVolumes is the number of volumes of a pod up to which each is converted separately.
 	MaxVolumes = 250
 )
 
-// Convert takes from a pod what decisions need to know about it. Requests are
-// those that the node has granted, if the pod's status tells them.
+// Convert returns the facts about a pod that decisions need. Requests are those granted by the
+// node, if the pod's status has them.
 func Convert(pod *corev1.Pod) signals.Pod {
 	pod = allocated(pod)
 	converted := signals.Pod{
@@ -61,8 +61,8 @@ func Convert(pod *corev1.Pod) signals.Pod {
 	return converted
 }
 
-// protection is by annotation and priority, never by priority class name: the
-// API server's admission has turned a class into a number.
+// protection depends on annotations and the priority, never on the name of the priority class:
+// admission has turned a class into a number.
 func protection(pod *corev1.Pod) signals.Protection {
 	source, hasSource := pod.Annotations[SourceAnnotation]
 	_, mirror := pod.Annotations[MirrorAnnotation]
@@ -82,9 +82,8 @@ func byPriority(pod *corev1.Pod) signals.Protection {
 	return signals.Unprotected
 }
 
-// request is what the pod requests altogether. Pod-level resources replace
-// those of the containers, for every resource; overhead counts on top of a
-// request only.
+// request returns the effective request of the pod. Pod-level resources replace those of the
+// containers for every resource. Overhead is added only to an existing request.
 func request(pod *corev1.Pod, name corev1.ResourceName) signals.Quantity {
 	total := podresource.PodRequests(pod, podresource.PodResourcesOptions{
 		SkipContainerLevelResources: podresource.IsPodLevelResourcesSet(pod),
@@ -109,7 +108,7 @@ func podLevelMemory(pod *corev1.Pod) *signals.Quantity {
 	return &q
 }
 
-// containers are those of the spec, then the init containers.
+// containers returns those of the spec, then the init containers.
 func containers(pod *corev1.Pod) []signals.Container {
 	app, inits := pod.Spec.Containers, pod.Spec.InitContainers
 	app = app[:min(len(app), maxContainers)]
@@ -138,9 +137,9 @@ func container(c *corev1.Container, init bool, statuses []corev1.ContainerStatus
 	}
 }
 
-// volume tells which volumes lie on the node's own filesystem and count as the
-// pod's: secrets, projected volumes and emptyDirs in memory do not. A kubelet
-// makes a directory for each but hostPath, which lies anywhere.
+// volume returns whether a volume is on the node's own filesystem and counts as the pod's: secrets,
+// projected volumes and emptyDirs in memory do not. A kubelet creates a directory for each except
+// hostPath, which may be anywhere.
 func volume(v *corev1.Volume) signals.Volume {
 	converted := signals.Volume{Name: v.Name}
 	switch {
@@ -159,9 +158,9 @@ func volume(v *corev1.Volume) signals.Volume {
 	return converted
 }
 
-// volumes are those of the spec. Of more than [MaxVolumes] the directories count in
-// which a kubelet makes them, so that no volume is left unmeasured; their size limits
-// are left to the kubelet.
+// volumes returns those of the spec. For more than [MaxVolumes] it returns the kubelet's parent
+// directories of them, so that no volume remains unmeasured. The kubelet then enforces their size
+// limits.
 func volumes(spec []corev1.Volume) []signals.Volume {
 	if len(spec) == 0 {
 		return nil
@@ -182,8 +181,7 @@ func volumes(spec []corev1.Volume) []signals.Volume {
 	return converted
 }
 
-// quantity keeps the canonical text, which messages repeat, and the value,
-// rounded up to a whole number.
+// quantity stores the canonical text, for messages, and the value, rounded up to a whole number.
 func quantity(q resource.Quantity) signals.Quantity {
 	return signals.Quantity{Value: signals.Amount(strictyaml.Whole(q)), Text: q.String()}
 }

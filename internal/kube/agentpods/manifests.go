@@ -17,15 +17,14 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// maxManifestBytes bounds what is read of one manifest; the API server takes
-// no larger object either.
+// maxManifestBytes bounds the size of one manifest. The API server accepts no larger object either.
 const maxManifestBytes = 3 << 20
 
-// uidForm is what a UID may look like: it becomes the name of a directory.
+// uidForm matches valid UIDs: a UID becomes the name of a directory.
 var uidForm = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]{0,126}[A-Za-z0-9])?$`)
 
-// A Directory of manifests: one core/v1 Pod in each *.yaml, *.yml or *.json
-// file. It is read again when a file in it changed.
+// Directory is a directory of manifests: one core/v1 Pod in each *.yaml, *.yml or *.json file. It
+// is read again when a file in it changed.
 type Directory struct {
 	path    string
 	choices *Choices
@@ -40,7 +39,7 @@ type file struct {
 	modified time.Time
 }
 
-// NewDirectory prepares to read a directory; nothing is read yet.
+// NewDirectory returns a directory without reading it.
 func NewDirectory(path string, choices *Choices) *Directory {
 	return &Directory{path: path, choices: choices}
 }
@@ -48,10 +47,9 @@ func NewDirectory(path string, choices *Choices) *Directory {
 // Pods returns the pods of the last successful Refresh.
 func (d *Directory) Pods() []signals.Pod { return d.pods }
 
-// Refresh reads the manifests again if a file was added, changed or removed.
-// The pods are those of all manifests that can be used, in order of file name.
-// Every fault names its file; a directory that can not be listed leaves the
-// pods as they were and is retried next time.
+// Refresh reads the manifests again if a file was added, changed or removed. The pods are those of
+// all valid manifests, in order of file name. Returns an error that names every invalid file. If
+// the directory cannot be listed, the pods remain, and the next call retries.
 func (d *Directory) Refresh() (changed bool, err error) {
 	files, err := d.list()
 	if err != nil {
@@ -65,7 +63,7 @@ func (d *Directory) Refresh() (changed bool, err error) {
 	seen, of := map[string]string{}, map[string]signals.Pod{}
 	for i, f := range files {
 		pod, ok, err := d.read(f.name, &faults)
-		if err != nil { // what was known stays, and is read again next time
+		if err != nil { // the known pod remains, and the next call retries
 			faults.Add(f.name, "", "%v", err)
 			d.files[i].size = -1
 			pod, ok = d.of[f.name]
@@ -97,7 +95,7 @@ func (d *Directory) list() ([]file, error) {
 		}
 		info, err := os.Stat(filepath.Join(d.path, e.Name()))
 		if err != nil {
-			continue // removed since it was listed
+			continue // removed since the listing
 		}
 		files = append(files, file{e.Name(), info.Size(), info.ModTime()})
 	}
@@ -127,8 +125,8 @@ func (d *Directory) read(name string, faults *strictyaml.Faults) (pod signals.Po
 	return pod, len(found) == 0, nil
 }
 
-// ParseManifest reads one core/v1 Pod. metadata.name and metadata.uid are
-// required: the UID names the pod's cgroup.
+// ParseManifest parses one core/v1 Pod. metadata.name and metadata.uid are required: the UID names
+// the pod's cgroup.
 func ParseManifest(data []byte) (signals.Pod, strictyaml.Faults) { return parseManifest(data, nil) }
 
 func parseManifest(data []byte, choices *Choices) (signals.Pod, strictyaml.Faults) {

@@ -8,20 +8,18 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// FromRuntime makes pods of what the container runtime says: one for each pod
-// with a ready sandbox or a running container, in order of namespace and name.
-// It serves while no API server has told better, so what is not known counts in
-// favour of the pod (docs/internals/decisions/016):
+// FromRuntime makes pods from the data of the container runtime: one for each pod with a ready
+// sandbox or a running container, in order of namespace and name. It is used until the API server
+// responds. Unknown facts favour the pod (docs/internals/decisions/016):
 //
-//   - A static pod is known by the annotation that its sandbox has from the
-//     kubelet, and protected.
-//   - Of other pods the priority is not known. Those in kube-system, where
-//     critical pods live, count as critical; the rest have the highest priority
-//     below that, and so come last among the pods above their requests.
+//   - A static pod is recognised by the kubelet's annotation of its sandbox, and protected.
+//   - The priority of other pods is not known. Those in kube-system, the namespace of critical
+//     pods, count as critical. The rest have the highest priority below that, and are last among
+//     the pods above their requests.
 //   - Requests, limits, grace periods, volumes and owners are not known.
-//   - What its sandbox has of its own annotations counts as the choices say.
+//   - The annotations of the sandbox count as far as the choices permit.
 //
-// Pods whose labels could name a place outside of their own are left out.
+// Pods with labels that could lead to a path outside of their own are left out.
 func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container, choices *Choices) []signals.Pod {
 	found := map[string]*signals.Pod{}
 	newest := map[string]*cri.Sandbox{}
@@ -55,8 +53,7 @@ func FromRuntime(sandboxes []cri.Sandbox, containers []cri.Container, choices *C
 	return inOrder(found)
 }
 
-// inOrder are the pods that can be used, ordered so that the same answers of the
-// runtime give the same pods.
+// inOrder returns the usable pods in an order that depends only on the data of the runtime.
 func inOrder(found map[string]*signals.Pod) []signals.Pod {
 	pods := make([]signals.Pod, 0, len(found))
 	for _, pod := range found {
@@ -73,8 +70,8 @@ func inOrder(found map[string]*signals.Pod) []signals.Pod {
 	return pods
 }
 
-// ofContainer is the pod of a container whose sandbox is not ready, as happens
-// when only the sandbox died; nil for a container that is in no pod.
+// ofContainer returns the pod of a container without a ready sandbox, as after the death of only
+// the sandbox. It returns nil for a container outside of pods.
 func ofContainer(c *cri.Container, sandbox *cri.Sandbox, choices *Choices) *signals.Pod {
 	switch {
 	case c.PodUID == "":
@@ -82,15 +79,15 @@ func ofContainer(c *cri.Container, sandbox *cri.Sandbox, choices *Choices) *sign
 	case sandbox != nil:
 		return ofSandbox(sandbox, choices)
 	}
-	// Without the sandbox nobody tells a static pod from others.
+	// Without the sandbox a static pod cannot be distinguished from others.
 	return &signals.Pod{UID: c.PodUID, Namespace: c.PodNamespace, Name: c.PodName, Priority: unknownPriority, Protection: signals.Static}
 }
 
-// unknownPriority lets every pod whose priority is known be chosen first, as
-// long as both are above their requests.
+// unknownPriority ranks the pod behind every pod with a known priority, if both are above their
+// requests.
 const unknownPriority = signals.CriticalPriority - 1
 
-// systemNamespace is where the pods live without which a node does not work.
+// systemNamespace is the namespace of the pods that a node needs to work.
 const systemNamespace = "kube-system"
 
 func ofSandbox(s *cri.Sandbox, choices *Choices) *signals.Pod {

@@ -32,7 +32,7 @@ func TestPodsThatOnlyTheRuntimeKnows(t *testing.T) {
 		sandbox("again", "n", "api", 1, false),
 		sandbox("again", "n", "api", 2, true),
 		sandbox("given-up", "n", "api", 3, false),
-		sandbox("given-up", "n", "api", 2, true), // a stale answer: the newest counts
+		sandbox("given-up", "n", "api", 2, true), // a stale entry: the newest counts
 		sandbox("headless", "n", "http", 0, false),
 		sandbox("../evil", "n", "api", 0, true),
 		sandbox("", "", "", 0, true),

@@ -8,11 +8,10 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Shorten leaves of a pod's containers the first one that runs, and of its volumes the
-// directories in which a kubelet makes them. Whether the pod is protected, its priority,
-// its requests and limits as a whole, and whether it runs stay as they are, and all of
-// its volumes are measured. The limits of single containers and volumes are left to the
-// kubelet. What the pod shares with others does not change.
+// Shorten reduces a pod's containers to the first running one, and its volumes to the kubelet's
+// parent directories of them. The protection, the priority, the total requests and limits, and
+// whether the pod runs stay the same, and all of its volumes are measured. The kubelet enforces the
+// limits of single containers and volumes. Data that the pod shares with others does not change.
 func Shorten(pod *signals.Pod) {
 	running := slices.IndexFunc(pod.Containers, func(c signals.Container) bool { return c.ID != "" })
 	if running < 0 {
@@ -31,8 +30,8 @@ func Shorten(pod *signals.Pod) {
 	})
 }
 
-// directories are the volumes that stand for those that lie in these directories: one
-// for each in which a kubelet makes them.
+// directories returns one volume for each parent directory in which a kubelet creates the given
+// directories.
 func directories(of iter.Seq[string]) (parents []signals.Volume) {
 	for directory := range of {
 		parent, _, _ := strings.Cut(directory, "/")

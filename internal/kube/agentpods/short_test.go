@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/anypods"
 )
 
-// A pod that is kept short is as urgent, as protected and as large as before.
+// A shortened pod has the same rank, protection and size as before.
 func TestShorten_KeepsThePod(t *testing.T) {
 	ran := 0
 	for seed := range int64(200) {
@@ -56,7 +56,7 @@ func TestShorten_MeasuresEachVolume(t *testing.T) {
 		{Name: "kubernetes.io-empty-dir", Local: true, Directory: "kubernetes.io~empty-dir"},
 		{Name: "kubernetes.io-configmap", Local: true, Directory: "kubernetes.io~configmap"},
 	}
-	for range 2 { // the second time nothing changes
+	for range 2 { // the second call changes nothing
 		if !reflect.DeepEqual(p.Volumes, want) {
 			t.Errorf("%+v, not %+v", p.Volumes, want)
 		}

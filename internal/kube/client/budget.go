@@ -8,17 +8,17 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-// A budget bounds the parts that are kept of all pods together, as the number of pods
-// has no bound: a stopped kubelet rejects none. A part is a container or a volume,
-// about 250 bytes. A pod beyond the budget is kept shortened, see [agentpods.Shorten], until
-// its next change. Pods of which a kubelet has reported containers have a budget of
-// their own, which pods that are only bound to the node can not use up.
+// budget bounds the stored containers and volumes of all pods together. The number of pods has no
+// bound, because a stopped kubelet rejects none. A part is a container or a volume and takes about
+// 250 bytes. A pod beyond the budget is stored shortened, see [agentpods.Shorten], until its next
+// change. Pods with containers reported by a kubelet have a budget of their own, which pods that
+// are only bound to the node cannot exhaust.
 type budget struct {
 	used   [kindsOfPods]int
-	shares map[types.UID]share // of the pods that are kept and of those that arrive in a list
+	shares map[types.UID]share // of stored pods and of those that arrive in a list
 }
 
-// A share is what one pod uses of the budget.
+// share is the part of the budget that one pod uses.
 type share struct {
 	kind  kindOfPod
 	parts int
@@ -27,21 +27,21 @@ type share struct {
 type kindOfPod uint8
 
 const (
-	bound    kindOfPod = iota // no kubelet has reported a container of it
-	reported                  // one has, which bounds their number
+	bound    kindOfPod = iota // no kubelet has reported its containers
+	reported                  // a kubelet has reported its containers, which bounds their number
 	kindsOfPods
 )
 
-// maxParts are about 4 and 10 MB, twice that while a list replaces another. A node of
-// 500 pods with 20 parts each stays below.
+// maxParts are about 4 and 10 MB, and twice that while one list replaces another. A node of 500
+// pods with 20 parts each stays below.
 var maxParts = [kindsOfPods]int{bound: 15_000, reported: 40_000}
 
-// maxShare is the largest share of what is left of the budget that one pod may use,
-// as its inverse: a few large pods leave enough for many small ones.
+// maxShare is the inverse of the largest fraction of the remaining budget that one pod may use.
+// Thus a few large pods leave enough for many small ones.
 const maxShare = 16
 
-// fit shortens a pod that does not fit, in the place of what is known of it, and
-// reports whether it did.
+// fit replaces the previous share of a pod and shortens the pod if it does not fit. It reports
+// whether it shortened the pod.
 func (b *budget) fit(uid types.UID, pod *signals.Pod, kind kindOfPod) (shortened bool) {
 	before := b.shares[uid]
 	b.release(uid)
@@ -58,8 +58,8 @@ func (b *budget) fit(uid types.UID, pod *signals.Pod, kind kindOfPod) (shortened
 	return shortened
 }
 
-// minParts are those of a pod that is not shortened, as next to nothing would be
-// gained.
+// minParts is the number of parts up to which a pod is never shortened: the gain would be
+// negligible.
 const minParts = 4
 
 func (b *budget) release(uid types.UID) {
@@ -68,7 +68,7 @@ func (b *budget) release(uid types.UID) {
 	delete(b.shares, uid)
 }
 
-// retain releases the shares of all other pods.
+// retain releases the shares of all pods that are not in kept.
 func (b *budget) retain(kept map[types.UID]*entry) {
 	for uid := range b.shares {
 		if kept[uid] == nil {

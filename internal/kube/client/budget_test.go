@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// wide is a pod with n containers and n volumes.
+// wide returns a pod with n containers and n volumes.
 func wide(name string, n int, change ...func(*corev1.Pod)) *corev1.Pod {
 	priority := int32(len(name))
 	p := &corev1.Pod{
@@ -36,7 +36,7 @@ func wide(name string, n int, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// runs: a kubelet has started the containers of the pod.
+// runs sets the state of a pod with containers started by a kubelet.
 func runs(p *corev1.Pod) {
 	for i := range p.Spec.Containers {
 		name := p.Spec.Containers[i].Name
@@ -46,14 +46,14 @@ func runs(p *corev1.Pod) {
 	}
 }
 
-// crashes: a kubelet waits before it starts them once more.
+// crashes sets the state of a pod in the kubelet's back-off before a restart.
 func crashes(p *corev1.Pod) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c0", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
 }
 
 func critical(p *corev1.Pod) { *p.Spec.Priority = signals.CriticalPriority }
 
-// full is a node with more pods than its budget, the small ones last.
+// full returns the pods of a node above its budget, the small ones last.
 func full() (all []*corev1.Pod) {
 	for i := range 200 {
 		all = append(all, wide(fmt.Sprintf("bound-%04d", i), 250))
@@ -84,7 +84,7 @@ func watchAll(t *testing.T, all []*corev1.Pod) (*Pods, *logcapture.Book) {
 	return p, lines
 }
 
-// kept is what is kept of a pod.
+// kept returns the stored part of a pod.
 func kept(t *testing.T, p *Pods, name string) signals.Pod {
 	t.Helper()
 	for _, pod := range p.Active() {
@@ -137,7 +137,7 @@ func TestBudget_ListsAgainTheSame(t *testing.T) {
 	before, used := p.Active(), p.budget.used
 	for i := range 3 {
 		var list []any
-		for j := range all { // as a streamed list arrives, in another order
+		for j := range all { // in another order, as in a streamed list
 			e, err := (podStore{p}).entry(all[(j+i*100)%len(all)])
 			if err != nil {
 				t.Fatal(err)

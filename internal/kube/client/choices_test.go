@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// What a pod says of its own eviction counts from when the server tells it, also
-// of a pod that runs already; nonsense counts as nothing and is told once.
+// Annotations of a pod count from their arrival, also for a running pod. Invalid values are ignored
+// and logged once.
 func TestWhatPodsSayOfTheirEvictionIsHeard(t *testing.T) {
 	says := func(policy string) *corev1.Pod {
 		return pod("a", func(p *corev1.Pod) { p.Annotations = map[string]string{agentpods.PolicyAnnotation: policy} })

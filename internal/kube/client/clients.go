@@ -12,22 +12,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Clients are how a controller speaks to the API server: in three ways, each on
-// a connection of its own, so that none holds up another. None limits its
-// requests, which is for who makes them.
+// Clients are a controller's three clients of the API server. Each has its own connection, so that
+// none delays another. They do not limit their requests: that is the duty of the callers.
 type Clients struct {
 	Watching kubernetes.Interface // for lists and watches: without a timeout
-	Writing  kubernetes.Interface // without a timeout: each request brings its own
+	Writing  kubernetes.Interface // without a timeout: each request has its own
 	Electing kubernetes.Interface // with the timeout of the options
-	Server   string               // for people
-	Context  string               // likewise: the current one of the kubeconfig; empty in a pod
+	Server   string               // for messages
+	Context  string               // for messages: the current context of the kubeconfig; empty in a pod
 }
 
-// ErrNoServer: nothing says where the API server is.
+// ErrNoServer means that no address of an API server is configured.
 var ErrNoServer = errors.New("no API server is known: give --kubeconfig, or run in a pod with a service account")
 
-// Dial prepares to speak to the API server for a whole cluster, and makes no
-// request. The options' NodeName and Log are of no account.
+// Dial returns clients for a whole cluster, and makes no request. It ignores the options NodeName
+// and Log. Returns ErrNoServer if no address of the API server is configured.
 func Dial(o Options) (*Clients, error) {
 	config, current, err := configuration(&o)
 	if err != nil {
@@ -55,12 +54,12 @@ func Dial(o Options) (*Clients, error) {
 	return c, nil
 }
 
-// ErrNoCluster is the error of [DialAsUser] if nothing says where the API server is.
+// ErrNoCluster is the error of [DialAsUser] if no address of an API server is configured.
 var ErrNoCluster = errors.New("no API server is known: give --kubeconfig, set KUBECONFIG, write ~/.kube/config, or run in a pod with a service account")
 
-// DialAsUser prepares to speak to the API server as kubectl does: by the kubeconfig, else
-// by KUBECONFIG, ~/.kube/config or the pod's service account. Returns ErrNoCluster if
-// nothing says where the server is.
+// DialAsUser returns clients for the server that kubectl uses: of kubeconfig, else of KUBECONFIG,
+// ~/.kube/config or the pod's service account. Returns ErrNoCluster if no address of an API server
+// is configured.
 func DialAsUser(kubeconfig, userAgent string) (*Clients, error) {
 	o := Options{Kubeconfig: kubeconfig, UserAgent: userAgent}
 	if kubeconfig == "" {
@@ -73,8 +72,8 @@ func DialAsUser(kubeconfig, userAgent string) (*Clients, error) {
 	return clients, err
 }
 
-// kubeconfigs are the files that kubectl would merge: all that KUBECONFIG names, or
-// that of the home directory unless this is a pod. None is the pod's service account.
+// kubeconfigs returns the files that kubectl merges: all in KUBECONFIG or, outside of pods, the one
+// in the home directory. An empty result means the pod's service account.
 func kubeconfigs() []string {
 	if list := os.Getenv("KUBECONFIG"); list != "" {
 		return filepath.SplitList(list)

@@ -29,7 +29,7 @@ func TestDialNeedsAServer(t *testing.T) {
 	}
 }
 
-// Each client has a connection of its own, and nothing limits its requests.
+// Each client has a connection of its own without a rate limit.
 func TestAControllersClients(t *testing.T) {
 	s := newServer(t, true)
 	var mu sync.Mutex
@@ -65,7 +65,7 @@ func TestAControllersClients(t *testing.T) {
 }
 
 func TestAnElectionDoesNotWaitForASilentServer(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never says a word
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never responds
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestAnElectionDoesNotWaitForASilentServer(t *testing.T) {
 	}
 }
 
-// As with kubectl, each file may have a part, and a missing file is ignored.
+// As in kubectl, each file may have a part, and a missing file is ignored.
 func TestDialAsUser_MergesTheFilesOfKUBECONFIG(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	dir := t.TempDir()

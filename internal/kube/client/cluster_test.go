@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// A real API server, with the rights of a node: the pods bound to this node
-// appear, others never, and what was known outlasts the server.
+// On a real API server, with the rights of a node: the pods bound to this node appear, others
+// never, and known pods remain without the server.
 func TestPodsOfARealServer(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
@@ -46,7 +46,7 @@ func TestPodsOfARealServer(t *testing.T) {
 	}
 	p := client.WatchPods(ctx, connection, []signals.Pod{{UID: "old", Name: "old"}}, nil)
 	n := client.WatchNode(ctx, connection, nil)
-	others := func() string { // never, at any time
+	others := func() string { // must stay empty at all times
 		for _, pod := range p.Active() {
 			if pod.Name == "x" || pod.Name == "pending" {
 				return "a pod of elsewhere is taken for one of this node: " + pod.Name
@@ -73,7 +73,7 @@ func TestPodsOfARealServer(t *testing.T) {
 	if n := book.Count("does not answer as it should"); n > 6 {
 		t.Errorf("one outage was told %d times", n)
 	}
-	c.Link.Stall() // the connection stays, and passes on nothing
+	c.Link.Stall() // the connection stays open, and forwards nothing
 	bind(ctx, t, admin, "d", "n1")
 	if err := admin.CoreV1().Pods("default").Delete(ctx, "c", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func lastsLongerThanTheServer(ctx context.Context, t *testing.T, c *cluster.Clus
 		}
 		return ""
 	}
-	// By SIGTERM it would wait a minute for watches to end.
+	// After SIGTERM it would wait a minute for watches to end.
 	if err := c.APIServer.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func register(ctx context.Context, t *testing.T, admin kubernetes.Interface, nam
 	}
 }
 
-// bind makes a pod for a node; nobody runs it.
+// bind creates a pod bound to a node without a kubelet.
 func bind(ctx context.Context, t *testing.T, admin kubernetes.Interface, name, node string) {
 	t.Helper()
 	no := false
@@ -132,7 +132,7 @@ func bind(ctx context.Context, t *testing.T, admin kubernetes.Interface, name, n
 	}
 }
 
-// find is the active pod of that name.
+// find returns the active pod of that name.
 func find(p *client.Pods, name string) *signals.Pod {
 	active := p.Active()
 	for i := range active {
@@ -158,7 +158,7 @@ func deletedPodsSayWhenTheyEnd(ctx context.Context, t *testing.T, admin kubernet
 	}
 }
 
-// endedPodsAreNotActive ends the pod a by its status, as an eviction does.
+// endedPodsAreNotActive sets the pod a to a terminal phase, as an eviction does.
 func endedPodsAreNotActive(ctx context.Context, t *testing.T, urgent kubernetes.Interface, p *client.Pods) {
 	t.Helper()
 	uid := find(p, "a").UID

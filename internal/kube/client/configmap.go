@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// A ConfigMap is one ConfigMap, as the API server had it last. All methods may be
-// called by any goroutine; they do not wait.
+// ConfigMap is the latest known version of one ConfigMap. Its methods are safe for concurrent use
+// and do not block.
 type ConfigMap struct {
 	name    string
 	changed func()
@@ -21,9 +21,8 @@ type ConfigMap struct {
 	synced  atomic.Bool
 }
 
-// WatchConfigMap watches the ConfigMap of that name until ctx ends: a watch of
-// its own, for which the right to watch that one is enough. changed is called,
-// and must not wait, each time after the server has told something new.
+// WatchConfigMap watches one ConfigMap until ctx ends. The watch needs the right to watch only that
+// ConfigMap. changed is called after each update from the server, and must not block.
 func WatchConfigMap(ctx context.Context, c *Connection, namespace, name string, changed func()) *ConfigMap {
 	m := &ConfigMap{name: name, changed: changed, link: link{what: "the ConfigMap " + namespace + "/" + name, log: c.log}}
 	run(ctx, c, &m.link, reflector.Kind[*corev1.ConfigMapList]{
@@ -34,8 +33,8 @@ func WatchConfigMap(ctx context.Context, c *Connection, namespace, name string, 
 	return m
 }
 
-// Data is what the ConfigMap says; nil if it does not exist or is not known, see
-// [ConfigMap.Synced]. It must not be changed.
+// Data returns the data of the ConfigMap; nil if it does not exist or is not known, see
+// [ConfigMap.Synced]. The caller must not change it.
 func (m *ConfigMap) Data() map[string]string {
 	if data := m.latest.Load(); data != nil {
 		return *data
@@ -43,15 +42,13 @@ func (m *ConfigMap) Data() map[string]string {
 	return nil
 }
 
-// Synced reports whether the server has told once whether there is such a
-// ConfigMap.
+// Synced reports whether the first list has been received.
 func (m *ConfigMap) Synced() bool { return m.synced.Load() }
 
-// Err says since when and why the server does not tell about the ConfigMap; nil
-// while all is well.
+// Err returns the error of the watch and the time of its beginning; nil while the watch works.
 func (m *ConfigMap) Err() error { return m.link.err() }
 
-// A configMapStore is where a reflector puts the ConfigMap.
+// configMapStore is the store of a reflector for the ConfigMap.
 type configMapStore struct{ *ConfigMap }
 
 // Add implements cache.ReflectorStore.
@@ -63,11 +60,10 @@ func (s configMapStore) Update(object any) error { return s.apply(object, true) 
 // Delete implements cache.ReflectorStore.
 func (s configMapStore) Delete(object any) error { return s.apply(object, false) }
 
-// Resync implements cache.ReflectorStore: nothing here forgets.
+// Resync implements cache.ReflectorStore. It is a no-op: the store drops nothing.
 func (s configMapStore) Resync() error { return nil }
 
-// Replace implements cache.ReflectorStore: a complete list of the ConfigMaps of
-// that name.
+// Replace implements cache.ReflectorStore for a complete list of the ConfigMaps of that name.
 func (s configMapStore) Replace(list []any, _ string) error {
 	var data *map[string]string
 	for _, object := range list {
@@ -90,14 +86,14 @@ func (s configMapStore) apply(object any, there bool) error {
 	if !ok {
 		return fmt.Errorf("take in a ConfigMap: it is a %T", object)
 	}
-	if found.Name != s.name { // whatever is answered: no other one is meant
+	if found.Name != s.name { // other objects in the response are ignored
 		return nil
 	}
 	data := &found.Data
 	if !there {
 		data = nil
 	}
-	s.latest.Store(data) // in one step: nobody sees a word that is gone for a moment
+	s.latest.Store(data) // atomic: no reader observes an intermediate state
 	s.changed()
 	return nil
 }

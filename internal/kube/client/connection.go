@@ -23,41 +23,39 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-// Options say to which server to speak, and as whom.
+// Options configure the server and the identity of a client.
 type Options struct {
-	// Kubeconfig is a file that says where the server is. If it is empty, the
-	// environment that a cluster gives to its pods does; without that there is no
-	// server.
+	// Kubeconfig is a file with the address of the server. If it is empty, the environment of pods
+	// is used. Without that there is no server.
 	Kubeconfig string
-	// Kubeconfigs are several files in place of Kubeconfig, merged as kubectl merges those
-	// of KUBECONFIG: the first definition of a name counts, and missing files are skipped.
+	// Kubeconfigs are several files in place of Kubeconfig, merged as kubectl merges those of
+	// KUBECONFIG: the first definition of a name counts, and missing files are skipped.
 	Kubeconfigs []string
-	// NodeName is the name of the own Node object; if it is empty, see [NodeName].
+	// NodeName is the name of the own Node object; if empty, see [NodeName].
 	NodeName string
-	// Timeout of each request, watches excepted; 0 is 10 s.
+	// Timeout of each request except watches; 0 is 10 s.
 	Timeout time.Duration
-	// UserAgent is how the server's logs name the client; empty is plimsoll-agent.
+	// UserAgent is the client's name in the logs of the server; empty is plimsoll-agent.
 	UserAgent string
-	// Choices are applied to every pod; nil ones choose nothing.
+	// Choices are applied to every pod; nil chooses nothing.
 	Choices *agentpods.Choices
-	// Log is told once when the server stops to answer and when it is back, and
-	// which objects can not be used; nil is slog.Default().
+	// Log records once when the server stops responding and when it recovers, and which objects are
+	// unusable; nil is slog.Default().
 	Log *slog.Logger
 }
 
-// A Connection is how one node speaks to its API server, if it has one. Its
-// clients share one HTTP/2 connection, which the watches keep warm: an eviction
-// pays for no handshake.
+// Connection is the connection of one node to its API server, if there is one. Its clients share
+// one HTTP/2 connection. The watches keep it open, so an eviction needs no handshake.
 type Connection struct {
 	node    string
 	log     *slog.Logger
 	choices *agentpods.Choices
-	// nil without a server
+	// All are nil without a server.
 	watching, client, urgent kubernetes.Interface
 }
 
-// What the clients may ask per second, and at once. The urgent one is not
-// limited: the agent evicts one pod at a time.
+// Rate limits of the clients, per second, and their burst. The urgent client has no limit: the
+// agent evicts one pod at a time.
 const (
 	queriesPerSecond = 10
 	burst            = 20
@@ -71,9 +69,9 @@ const (
 	standardTimeout = 10 * time.Second
 )
 
-// Connect prepares to speak to the API server, and makes no request. Without a
-// server to speak to the connection is not [Connection.Configured], which is no
-// error; a kubeconfig that can not be used is one.
+// Connect returns a connection, and makes no request. Without a configured server the connection is
+// not [Connection.Configured], which is no error. Returns an error if the kubeconfig is unusable or
+// the node's name is invalid.
 func Connect(o Options) (*Connection, error) {
 	node, err := NodeName(o.NodeName)
 	if err != nil {
@@ -94,8 +92,8 @@ func Connect(o Options) (*Connection, error) {
 	return c, nil
 }
 
-// configuration is where the server is, and the current context of the kubeconfig;
-// nil if nothing says where the server is.
+// configuration returns the address and credentials of the server, and the current context of the
+// kubeconfig. config is nil if no server is configured.
 func configuration(o *Options) (config *rest.Config, current string, err error) {
 	if o.Kubeconfig == "" && len(o.Kubeconfigs) == 0 {
 		if os.Getenv("KUBERNETES_SERVICE_HOST") == "" || os.Getenv("KUBERNETES_SERVICE_PORT") == "" {
@@ -106,8 +104,8 @@ func configuration(o *Options) (config *rest.Config, current string, err error) 
 		}
 		return config, "", nil
 	}
-	// An empty kubeconfig must not lead to a server on localhost, as it does for
-	// kubectl, nor to whatever the environment of some shell names.
+	// An empty kubeconfig must not lead to a server on localhost, as it does in kubectl, nor to a
+	// server from the environment of a shell.
 	names := cmp.Or(o.Kubeconfig, strings.Join(o.Kubeconfigs, string(filepath.ListSeparator)))
 	if o.Kubeconfig == "" && !slices.ContainsFunc(o.Kubeconfigs, exists) {
 		return nil, "", fmt.Errorf("read the kubeconfig %s: %w", names, fs.ErrNotExist)
@@ -124,13 +122,13 @@ func configuration(o *Options) (config *rest.Config, current string, err error) 
 	return config, loaded.CurrentContext, nil
 }
 
-// exists reports whether a file is there, readable or not.
+// exists reports whether a file exists, readable or not.
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// prepare sets what all clients have in common.
+// prepare sets the configuration that all clients share.
 func prepare(config *rest.Config) {
 	noticeDeadConnections()
 	config.ContentType, config.AcceptContentTypes = protobuf, protobufOrJSON
@@ -166,43 +164,41 @@ func (c *Connection) dial(config *rest.Config, timeout time.Duration) error {
 	return nil
 }
 
-// noticeDeadConnections makes client-go ask for a sign of life on an HTTP/2
-// connection after 5 s of silence, and give it up 5 s later; its own values are
-// 30 and 15 s, which is longer than an eviction can wait. It offers no other way
-// than the environment. What an operator has set there stays.
+// noticeDeadConnections makes client-go ping an HTTP/2 connection after 5 s of silence, and close
+// it after 5 s without a response. The defaults of 30 s and 15 s are longer than an eviction can
+// wait. Only the environment configures them. Values of an operator remain.
 func noticeDeadConnections() {
 	for _, name := range []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS", "HTTP2_PING_TIMEOUT_SECONDS"} {
 		if _, set := os.LookupEnv(name); !set {
-			_ = os.Setenv(name, "5") // fails for names that can be none only
+			_ = os.Setenv(name, "5") // fails only for invalid names
 		}
 	}
 }
 
-// Configured reports whether there is a server to speak to. Whether it answers
-// is another matter: see [Pods.Err].
+// Configured reports whether a server is configured. Its availability is reported by [Pods.Err].
 func (c *Connection) Configured() bool { return c.client != nil }
 
-// Client is for what may wait its turn: it makes at most 10 requests a second,
-// each within the timeout of the options. It is not for watches, which the
-// timeout would end. Nil without a server.
+// Client returns the client for requests that may be delayed: at most 10 per second, each within
+// the timeout of the options. It is unsuitable for watches, which the timeout would end. Nil
+// without a server.
 func (c *Connection) Client() kubernetes.Interface { return c.client }
 
-// Urgent is for evictions: no limit of this client and no other request of it
-// makes them wait. Nil without a server.
+// Urgent returns the client for evictions. No rate limit and no other request of this program
+// delays them. Nil without a server.
 func (c *Connection) Urgent() kubernetes.Interface { return c.urgent }
 
-// NodeName is the name of the own Node object.
+// NodeName returns the name of the own Node object.
 func (c *Connection) NodeName() string { return c.node }
 
-// nodeForm is that of a DNS subdomain, which names of Nodes are.
+// nodeForm matches DNS subdomains, the valid names of Nodes.
 var nodeForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// maxName is the length of the longest name of an object.
+// maxName is the maximum length of an object's name.
 const maxName = 253
 
-// NodeName is the name of the own Node object: the given one (a flag's), or that
-// in the environment variable NODE_NAME, or the machine's host name; in lower
-// case and without spaces around, as a kubelet registers it.
+// NodeName returns the name of the own Node object: given (a flag), or the environment variable
+// NODE_NAME, or the host name. As in the kubelet it is in lower case and without spaces around it.
+// Returns an error if the name is invalid.
 func NodeName(given string) (string, error) {
 	name, from := given, "the name that was given"
 	if strings.TrimSpace(name) == "" {

@@ -44,7 +44,7 @@ func TestNodeName(t *testing.T) {
 }
 
 func TestKubeconfigsThatCanNotBeUsed(t *testing.T) {
-	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1") // of a cluster: a kubeconfig that was given is not silently replaced by it
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1") // of a cluster: it must not silently replace a given kubeconfig
 	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
 	for name, text := range map[string]string{
 		"empty":               "",
@@ -70,7 +70,7 @@ func TestKubeconfigsThatCanNotBeUsed(t *testing.T) {
 	}
 }
 
-// An eviction does not wait until the rest of the agent has asked its questions.
+// An eviction does not wait for the other requests of the agent.
 func TestUrgentRequestsWaitForNoOthers(t *testing.T) {
 	s := newServer(t, true)
 	c, _ := s.connect(t, s.URL)
@@ -102,7 +102,7 @@ func TestUrgentRequestsWaitForNoOthers(t *testing.T) {
 }
 
 func TestRequestsEndInTime(t *testing.T) {
-	silent := func() net.Listener { // accepts connections, and never says a word
+	silent := func() net.Listener { // accepts connections, and never responds
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -124,8 +124,8 @@ func TestRequestsEndInTime(t *testing.T) {
 	}
 }
 
-// A connection that only looks alive, as after a firewall has forgotten it, is
-// given up, and the pods are followed on another one.
+// A dead connection without an error, as behind a firewall that dropped it, is closed. The pods are
+// watched on a new connection.
 func TestDeadConnectionsAreNoticed(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
@@ -144,7 +144,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 	}
 }
 
-// What an operator has set is not changed; what nobody has set is short.
+// Values of an operator remain; unset ones become short.
 func TestSignsOfLifeAreAskedForSoon(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "7")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "") // restored after the test
@@ -158,12 +158,12 @@ func TestSignsOfLifeAreAskedForSoon(t *testing.T) {
 	}
 }
 
-// A wire passes on bytes, until it is cut: then the connections that there are
-// stay open and pass on nothing more. New ones are not concerned.
+// wire forwards bytes until it is cut. Then the existing connections stay open and forward nothing
+// more. New connections work.
 type wire struct {
 	addr string
 	mu   sync.Mutex
-	dead chan struct{} // closed for the connections there were when it was cut
+	dead chan struct{} // closed for the connections at the time of the cut
 }
 
 func newWire(t *testing.T, to string) *wire {
@@ -210,7 +210,7 @@ func pass(to io.Writer, from io.Reader, dead chan struct{}) {
 			return
 		}
 		select {
-		case <-dead: // swallowed
+		case <-dead: // dropped
 		default:
 			if _, err := to.Write(buf[:n]); err != nil {
 				return

@@ -13,12 +13,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-// An entry is what is kept of one pod: a few kilobytes, and less of one that has
-// ended, whatever the size of the object. It does not change once it is in the budget.
+// entry is the stored part of one pod: a few kilobytes, and less for a pod that has ended, whatever
+// the size of the object. It is immutable once it is in the budget.
 type entry struct {
 	pod   signals.Pod
 	state PodState
-	fault error // why the pod can not be used
+	fault error // reason for which the pod is unusable
 
 	uid        types.UID // in the API
 	mirror     bool
@@ -30,10 +30,10 @@ type entry struct {
 	reason     string
 	message    string
 	conditions []corev1.PodCondition
-	images     []string // of a pod with access to the node itself
+	images     []string // of a pod with access to the host
 }
 
-// Bounds of what is kept of one pod.
+// Bounds of the stored part of one pod.
 const (
 	maxText       = 4 << 10 // bytes of a message
 	maxReason     = 256     // bytes of a reason or a name
@@ -41,13 +41,13 @@ const (
 	maxHostImages = 32
 )
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor, by which a reflector tells
-// the pods of a streamed list apart.
+// GetObjectMeta implements metav1.ObjectMetaAccessor. A reflector identifies the pods of a streamed
+// list by it.
 func (e *entry) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: e.pod.Namespace, Name: e.pod.Name, UID: e.uid}
 }
 
-// entryOf converts a pod, and keeps nothing else of it.
+// entryOf converts a pod and retains nothing else of it.
 func (p *Pods) entryOf(object *corev1.Pod) *entry {
 	e := &entry{
 		state: stateOf(object), uid: object.UID, mirror: agentpods.IsMirror(object), version: object.ResourceVersion, generation: object.Generation,
@@ -55,7 +55,7 @@ func (p *Pods) entryOf(object *corev1.Pod) *entry {
 		phase: object.Status.Phase, reason: cut(object.Status.Reason, maxReason), message: cut(object.Status.Message, maxText),
 		conditions: keptConditions(object.Status.Conditions),
 	}
-	if e.state != Active { // nothing runs, and nothing of what it asked for is read
+	if e.state != Active { // nothing runs, and no request of it is read
 		ended := *object
 		ended.Spec = corev1.PodSpec{NodeName: object.Spec.NodeName, Priority: object.Spec.Priority}
 		ended.Status = corev1.PodStatus{}
@@ -76,14 +76,13 @@ func (p *Pods) entryOf(object *corev1.Pod) *entry {
 	return e
 }
 
-// unexplained reports whether the pod has failed, bears a condition that reports an
-// eviction, and has no reason or no message. That may be a loss to repair: each of the
-// few changes of such a pod is reported.
+// unexplained reports whether the pod failed, has a condition of an eviction, and lacks a reason or
+// a message. Such a loss may need repair, so each of the few changes of such a pod is reported.
 func (e *entry) unexplained() bool {
 	return e.phase == corev1.PodFailed && len(e.conditions) > 0 && (e.reason == "" || e.message == "")
 }
 
-// object is the entry as [Pods.Get] returns it.
+// object returns the entry in the form of [Pods.Get].
 func (e *entry) object() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.pod.Namespace, Name: e.pod.Name, UID: e.uid, ResourceVersion: e.version, Generation: e.generation,
@@ -95,8 +94,8 @@ func (e *entry) object() *corev1.Pod {
 // ours is the prefix of the condition types that Plimsoll writes.
 const ours = "plimsoll.dev/"
 
-// keptConditions are those that report an eviction. Of a message that is too long
-// the end is kept, where a program reads.
+// keptConditions returns the conditions that report an eviction. A long message is cut at its
+// beginning, because programs parse its end.
 func keptConditions(all []corev1.PodCondition) (kept []corev1.PodCondition) {
 	for i := range all {
 		c := all[i]
@@ -112,8 +111,8 @@ func keptConditions(all []corev1.PodCondition) (kept []corev1.PodCondition) {
 	return kept
 }
 
-// keptImages are the images of the containers; a name that no registry accepts is
-// left out.
+// keptImages returns the images of the containers. Names longer than any registry accepts are left
+// out.
 func keptImages(containers []corev1.Container) (images []string) {
 	for i := range containers {
 		image := containers[i].Image
@@ -124,7 +123,7 @@ func keptImages(containers []corev1.Container) (images []string) {
 	return images
 }
 
-// cut is the text, or a copy of its beginning.
+// cut returns the text, or a copy of its beginning.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -24,8 +24,7 @@ import (
 
 const mebi = 1 << 20
 
-// What a real kubelet writes about pods is read as it is meant, and what the
-// runtime knows of them is the same.
+// The status that a real kubelet writes is converted correctly, and agrees with the runtime.
 func TestPodsOfARealKubelet(t *testing.T) {
 	manifests := t.TempDir()
 	c := cluster.Make(t, cluster.Options{Components: cluster.Kubelet, Node: cluster.NodeOptions{
@@ -60,7 +59,7 @@ func TestPodsOfARealKubelet(t *testing.T) {
 	}
 	eventually(t, "the containers of the pod are known", func() bool {
 		got := find(p, "sized").Containers
-		return len(got) == 2 && got[0].ID == made.Containers["main"] && got[1].ID != "" // what runs is compared with the runtime below
+		return len(got) == 2 && got[0].ID == made.Containers["main"] && got[1].ID != "" // running containers are compared with the runtime below
 	})
 	if got := find(p, "sized"); got.MemoryRequest.Value != 80*mebi || got.UID != made.UID() || !got.Containers[1].Init {
 		t.Errorf("the pod: %+v", got)
@@ -73,8 +72,8 @@ func TestPodsOfARealKubelet(t *testing.T) {
 	theRuntimeKnowsTheSame(ctx, t, c, p)
 }
 
-// resizesCountWhenTheyAreGranted asks for more than there is beside a neighbour,
-// which the kubelet grants when the neighbour is gone.
+// resizesCountWhenTheyAreGranted requests more memory than is free. The kubelet grants it after the
+// end of another pod.
 func resizesCountWhenTheyAreGranted(ctx context.Context, t *testing.T, c *cluster.Cluster, admin kubernetes.Interface, p *client.Pods, allocatable int64) {
 	t.Helper()
 	neighbour := cluster.Hog("neighbour")

@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/bulk"
 )
 
-// live is what is reachable on the heap, in bytes.
+// live returns the reachable bytes of the heap.
 func live() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -24,9 +24,8 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// watchBulk has a node's pods watched, and returns them with the most that was
-// reachable while they arrived, and what is once they are known: beyond what was
-// before, in bytes.
+// watchBulk watches a node's pods and returns them. most is the peak of reachable bytes during
+// their arrival, and kept the reachable bytes afterwards, both above the level before.
 func watchBulk(t *testing.T, b *bulk.Server) (p *client.Pods, most, kept int64) {
 	t.Helper()
 	var before int64
@@ -42,7 +41,7 @@ func watchBulk(t *testing.T, b *bulk.Server) (p *client.Pods, most, kept int64) 
 	return p, most, kept
 }
 
-// arrive has a node's pods watched until they are known, once connected is called.
+// arrive watches a node's pods until they are known, after a call of connected.
 func arrive(t *testing.T, b *bulk.Server, connected func()) (p *client.Pods, size int) {
 	t.Helper()
 	b.Node = "n1"
@@ -67,13 +66,13 @@ func arrive(t *testing.T, b *bulk.Server, connected func()) (p *client.Pods, siz
 		default:
 		}
 	})
-	for !p.Synced() { // decoding takes its time on a busy machine
+	for !p.Synced() { // decoding is slow on a busy machine
 		<-changed
 	}
 	return p, size
 }
 
-// forms are all in which a server may send a list.
+// forms runs a test with every form of a list.
 func forms(t *testing.T, test func(t *testing.T, b *bulk.Server)) {
 	for _, streams := range []bool{false, true} {
 		for _, protobuf := range []bool{false, true} {
@@ -91,8 +90,8 @@ func TestPods_LargePodsCostNoMemory(t *testing.T) {
 		if n := len(p.Active()); n != 10 || p.State("p-000001") != client.Ended {
 			t.Errorf("%d pods are active, and one that has failed is %s", n, p.State("p-000001"))
 		}
-		// Buffers of the connection hold 4 MiB on either side, and an object of 1.3 MB is
-		// there up to four times while it is decoded.
+		// Buffers of the connection hold 4 MiB on either side. An object of 1.3 MB has up to four
+		// copies while it is decoded.
 		if most > 24<<20 {
 			t.Errorf("%d MiB were reachable while 52 MB of pods arrived", most>>20)
 		}
@@ -102,7 +101,7 @@ func TestPods_LargePodsCostNoMemory(t *testing.T) {
 	})
 }
 
-// wide gives a pod as much as fits of what the agent does read.
+// wide gives a pod the maximum size in fields that the agent reads.
 func wide(p *corev1.Pod) {
 	for i := range 5000 {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "i"})
@@ -139,9 +138,9 @@ func TestPods_WideActivePodsAreKeptShort(t *testing.T) {
 	})
 }
 
-// A kubelet that is stopped rejects no pod, however many are bound to its node.
+// A stopped kubelet rejects no pod, however many are bound to its node.
 func TestPods_ManyWideActivePodsAreKeptShort(t *testing.T) {
-	const bound = 600 // without a budget 34 MiB are kept of them
+	const bound = 600 // without a budget they take 34 MiB
 	forms(t, func(t *testing.T, b *bulk.Server) {
 		b.Pods, b.Grow = bound, func(p *corev1.Pod) {
 			for i := range 250 {
@@ -167,7 +166,7 @@ func TestPods_ManyWideActivePodsAreKeptShort(t *testing.T) {
 	})
 }
 
-// many are pods near the size limit of an object, of very many small parts.
+// many are pods near the size limit of an object, with very many small parts.
 var many = map[string]func(*corev1.Pod){
 	"volumes": func(p *corev1.Pod) {
 		for i := range 90000 {
@@ -188,7 +187,7 @@ var many = map[string]func(*corev1.Pod){
 	"nothing of it": func(*corev1.Pod) {},
 }
 
-// What a pod costs while it arrives, on either side of the connection.
+// The cost of a pod during its arrival, on either side of the connection.
 func TestPods_ManySmallPartsCostNoMemory(t *testing.T) {
 	total := func() uint64 {
 		var m runtime.MemStats
@@ -198,7 +197,7 @@ func TestPods_ManySmallPartsCostNoMemory(t *testing.T) {
 	for name, grow := range many {
 		for _, streams := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,streams=%t", name, streams), func(t *testing.T) {
-				const first, last = 10, 30 // before, buffers grow
+				const first, last = 10, 30 // buffers grow before the first one
 				var before, after uint64
 				b := &bulk.Server{Streams: streams, Protobuf: true, Pods: last + 5, Grow: grow, Sent: func(n int) {
 					switch n {

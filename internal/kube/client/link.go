@@ -15,18 +15,16 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// patience with the server: a list of one node's objects is short, but some
-// proxies pass nothing of a watch on before there is an event, and a server sends
-// one a minute. A node that was cut off is back within 15 s, and many nodes do not
-// come back at once.
+// patience bounds the waits for the server. A list of one node's objects is short. Some proxies
+// forward nothing of a watch before its first event, and a server sends one event a minute. A node
+// recovers within 15 s after an interruption, and many nodes do not reconnect at once.
 var patience = reflector.Patience{
 	List:   30 * time.Second,
 	Open:   90 * time.Second,
 	Pauses: wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 10 * time.Second, Steps: 20},
 }
 
-// run follows a kind until ctx ends, and has the link told how that goes. It
-// returns at once.
+// run watches a kind until ctx ends, and reports every result to the link. It returns at once.
 func run[L runtime.Object](ctx context.Context, c *Connection, l *link, k reflector.Kind[L]) {
 	k.What, k.Patience = l.what, patience
 	k.Run(l.along(ctx), c.watching, func(ctx context.Context, err error) {
@@ -37,8 +35,7 @@ func run[L runtime.Object](ctx context.Context, c *Connection, l *link, k reflec
 	})
 }
 
-// A link knows whether the server answers to the requests for one kind of
-// object, and says so once when that changes.
+// link is the state of the requests for one kind of object. It logs each change once.
 type link struct {
 	what string
 	log  *slog.Logger
@@ -48,10 +45,10 @@ type link struct {
 	since time.Time
 }
 
-// tell notes how a request within ctx went.
+// tell records the result of a request within ctx.
 func (l *link) tell(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		return // ended by ourselves: that says nothing about the server
+		return // cancelled by this program: no fault of the server
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,14 +64,13 @@ func (l *link) tell(ctx context.Context, err error) {
 
 type linkKey struct{}
 
-// along is a context by which the attempts within it find their link.
+// along returns a context that carries the link to the attempts within it.
 func (l *link) along(ctx context.Context) context.Context {
 	return context.WithValue(ctx, linkKey{}, l)
 }
 
-// attempts tell a link how each attempt of a request failed. client-go tries up
-// to ten times before it says a word, which takes minutes if each one runs into
-// a timeout.
+// attempts reports the failure of each attempt of a request to its link. client-go retries up to
+// ten times before it returns an error, which takes minutes if each attempt times out.
 type attempts struct{ http.RoundTripper }
 
 func (a attempts) RoundTrip(r *http.Request) (*http.Response, error) {

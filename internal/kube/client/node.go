@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// A Node is the own Node object, as the API server had it last. All methods may
-// be called by any goroutine; they do not wait and do not copy.
+// Node is the latest known version of the own Node object. Its methods are safe for concurrent use;
+// they neither block nor copy.
 type Node struct {
 	name    string
 	changed func()
@@ -24,9 +24,9 @@ type Node struct {
 	synced  atomic.Bool
 }
 
-// WatchNode watches the Node of the connection's name until ctx ends. changed is
-// called, and must not wait, each time after the server has told something new;
-// nil if nobody cares. Without a server the Node stays unknown.
+// WatchNode watches the Node of the connection's name until ctx ends. changed is called after each
+// update from the server, and must not block; it may be nil. Without a server the Node stays
+// unknown.
 func WatchNode(ctx context.Context, c *Connection, changed func()) *Node {
 	n := &Node{name: c.node, changed: changed, link: link{what: "the node " + c.node, log: c.log}}
 	if c.Configured() {
@@ -39,14 +39,14 @@ func WatchNode(ctx context.Context, c *Connection, changed func()) *Node {
 	return n
 }
 
-// Object is the Node without its managed fields and its list of images; nil if
-// it is not known or does not exist, see [Node.Synced]. It must not be changed.
+// Object returns the Node without its managed fields and its list of images; nil if it is not known
+// or does not exist, see [Node.Synced]. The caller must not change it.
 func (n *Node) Object() *corev1.Node { return n.latest.Load() }
 
-// Synced reports whether the server has told once whether there is such a Node.
+// Synced reports whether the first list has been received.
 func (n *Node) Synced() bool { return n.synced.Load() }
 
-// UID of the Node object; empty if it is not known.
+// UID returns the UID of the Node object; empty if it is not known.
 func (n *Node) UID() types.UID {
 	if node := n.Object(); node != nil {
 		return node.UID
@@ -54,8 +54,8 @@ func (n *Node) UID() types.UID {
 	return ""
 }
 
-// KubeletVersion is the version of the kubelet that last wrote the Node's status;
-// empty if it is not known, or there never was one.
+// KubeletVersion returns the version of the kubelet that last wrote the Node's status; empty if it
+// is not known or there never was one.
 func (n *Node) KubeletVersion() string {
 	if node := n.Object(); node != nil {
 		return node.Status.NodeInfo.KubeletVersion
@@ -63,23 +63,23 @@ func (n *Node) KubeletVersion() string {
 	return ""
 }
 
-// Err says since when and why the server does not tell about the Node; nil while
-// all is well, or nobody was asked.
+// Err returns the error of the watch and the time of its beginning; nil while the watch works, or
+// without a server.
 func (n *Node) Err() error { return n.link.err() }
 
-// ShuttingDown reports whether the kubelet ends the node's pods because the
-// machine is shut down, and by what it is known.
+// ShuttingDown reports whether the kubelet terminates the node's pods for a shutdown of the
+// machine, with the evidence.
 func (n *Node) ShuttingDown() (shutting bool, why string) {
 	return shuttingDown(n.Object(), time.Now())
 }
 
-// shutdownMessage is what a kubelet (1.20 to 1.36) gives as the cause, or one of
-// several causes, why its node is not ready while systemd waits for it.
+// shutdownMessage is the kubelet's message (1.20 to 1.36), alone or among others, in the condition
+// Ready while systemd waits for it.
 const shutdownMessage = "node is shutting down"
 
-// heartbeatAge is how old a condition may be that is still believed. A kubelet
-// writes each at least every 5 minutes; one that was killed, or a machine that
-// came back without its kubelet, leaves the last message standing.
+// heartbeatAge is the maximum age of a condition that is trusted. A kubelet writes each at least
+// every 5 minutes. A killed one, or a machine that restarted without its kubelet, leaves the last
+// message in place.
 const heartbeatAge = 10 * time.Minute
 
 func shuttingDown(node *corev1.Node, now time.Time) (shutting bool, why string) {
@@ -96,7 +96,7 @@ func shuttingDown(node *corev1.Node, now time.Time) (shutting bool, why string) 
 	return false, ""
 }
 
-// A nodeStore is where a reflector puts the Node.
+// nodeStore is the store of a reflector for the Node.
 type nodeStore struct{ *Node }
 
 // Add implements cache.ReflectorStore.
@@ -110,11 +110,10 @@ func (s nodeStore) Delete(object any) error {
 	return s.apply(object, func(*corev1.Node) { s.latest.Store(nil) })
 }
 
-// Resync implements cache.ReflectorStore: nothing here forgets.
+// Resync implements cache.ReflectorStore. It is a no-op: the store drops nothing.
 func (s nodeStore) Resync() error { return nil }
 
-// Replace implements cache.ReflectorStore: a complete list of the Nodes of that
-// name.
+// Replace implements cache.ReflectorStore for a complete list of the Nodes of that name.
 func (s nodeStore) Replace(list []any, _ string) error {
 	var own *corev1.Node
 	for _, object := range list {
@@ -141,7 +140,7 @@ func (s nodeStore) apply(object any, change func(*corev1.Node)) error {
 	if !ok {
 		return fmt.Errorf("take in a node: it is a %T", object)
 	}
-	if node.Name == s.name { // whatever is answered: no other node is this one
+	if node.Name == s.name { // other nodes in the response are ignored
 		change(node)
 		s.tell()
 	}

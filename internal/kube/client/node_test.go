@@ -77,7 +77,7 @@ func TestTheOwnNodeIsFollowed(t *testing.T) {
 	}
 }
 
-// What is not a Node, or another one, changes nothing.
+// Other objects and other Nodes change nothing.
 func TestNodesThatAreNotTheOwn(t *testing.T) {
 	var told atomic.Int32
 	s := nodeStore{&Node{name: "n1", changed: func() { told.Add(1) }}}

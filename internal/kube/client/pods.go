@@ -22,13 +22,13 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
-// PodState is what the API server says of a pod's life.
+// PodState is the state of a pod at the API server.
 type PodState uint8
 
-// The states of pods. Only Gone and Ended allow to collect what a pod has left
-// behind; Unknown never does.
+// The states of pods. Only Gone and Ended permit garbage collection of a pod's remains; Unknown
+// never does.
 const (
-	Unknown PodState = iota // the server was never asked, or has not answered yet
+	Unknown PodState = iota // there is no server, or no response yet
 	Active                  // not in a terminal phase, deleted or not
 	Ended                   // phase Succeeded or Failed
 	Evicted                 // phase Failed with the reason Evicted
@@ -39,12 +39,12 @@ func (s PodState) String() string {
 	return [...]string{"unknown", "active", "ended", "evicted", "gone"}[s]
 }
 
-// publishPause is the shortest time between two published views: a burst of
-// events makes few of them.
+// publishPause is the minimum interval between two published views: it combines the events of a
+// burst.
 const publishPause = 50 * time.Millisecond
 
-// Pods are the pods of the own node, as the API server knows them. All methods
-// may be called by any goroutine; they do not wait and do not copy.
+// Pods are the pods of the own node at the API server. Its methods are safe for concurrent use;
+// they neither block nor copy.
 type Pods struct {
 	node    string
 	log     *slog.Logger
@@ -54,26 +54,25 @@ type Pods struct {
 	latest  atomic.Pointer[view]
 
 	mu      sync.Mutex
-	entries map[types.UID]*entry // by the UID in the API, which for static pods is not that of the cgroup
-	refused map[types.UID]bool   // what was said to be of no use
+	entries map[types.UID]*entry // by the UID in the API; the cgroup of a static pod has another one
+	refused map[types.UID]bool   // unusable pods that were logged
 	budget  budget               // of what entries keep
-	short   bool                 // that it is used up was logged
+	short   bool                 // an exhausted budget was logged
 	stale   bool                 // the active pods differ from those of latest
 	dirty   chan struct{}        // one slot: something differs from latest
 }
 
-// A view is what was known at one time. It does not change.
+// view is an immutable state of all pods at one time.
 type view struct {
 	active      []signals.Pod
-	of          map[string]*entry // by the UID that names the cgroup
+	of          map[string]*entry // by the UID in the name of the cgroup
 	unexplained []*entry
 	synced      bool
 }
 
-// WatchPods watches the pods of the connection's node until ctx ends. Until the
-// server has answered for the first time, the known pods are the active ones,
-// and for good if there is no server. changed is called, and must not wait, each
-// time after the active pods have changed; nil if nobody cares.
+// WatchPods watches the pods of the connection's node until ctx ends. Before the first response of
+// the server, or without a server, the known pods are the active ones. changed is called after each
+// change of the active pods, and must not block; it may be nil.
 func WatchPods(ctx context.Context, c *Connection, known []signals.Pod, changed func()) *Pods {
 	p := &Pods{
 		node: c.node, log: c.log, choices: c.choices, changed: changed,
@@ -92,16 +91,16 @@ func WatchPods(ctx context.Context, c *Connection, known []signals.Pod, changed 
 	return p
 }
 
-// Active are the pods that are not in a terminal phase, in order of namespace and
-// name. They must not be changed.
+// Active returns the pods that are not in a terminal phase, in order of namespace and name. The
+// caller must not change them.
 func (p *Pods) Active() []signals.Pod { return p.latest.Load().active }
 
-// Synced reports whether the server has told all pods of the node once.
+// Synced reports whether the first list of the node's pods has been received.
 func (p *Pods) Synced() bool { return p.latest.Load().synced }
 
-// State is what the server says of the pod whose cgroup has that UID. A static
-// pod is known by its mirror pod, and so is Gone while the kubelet could not make
-// one: ask the runtime whether it runs.
+// State returns the state of the pod with that UID in the name of its cgroup. A static pod is known
+// by its mirror pod. It is Gone while the kubelet cannot create one: the runtime knows whether it
+// runs.
 func (p *Pods) State(uid string) PodState {
 	v := p.latest.Load()
 	switch e := v.of[uid]; {
@@ -113,10 +112,9 @@ func (p *Pods) State(uid string) PodState {
 	return Unknown
 }
 
-// Get is what is kept of the pod's object as the server had it last: its identity,
-// generation and times, its phase, reason and message, and the conditions that
-// report an eviction. It must not be sent back. ok is false for a pod that the
-// server has not told.
+// Get returns the stored part of the pod's object: its identity, generation and times, its phase,
+// reason and message, and the conditions that report an eviction. It must not be sent back to the
+// server. ok is false for an unknown pod.
 func (p *Pods) Get(uid string) (object *corev1.Pod, ok bool) {
 	if e := p.latest.Load().of[uid]; e != nil {
 		return e.object(), true
@@ -124,11 +122,11 @@ func (p *Pods) Get(uid string) (object *corev1.Pod, ok bool) {
 	return nil, false
 }
 
-// maxImages bounds the answer of [Pods.HostImages].
+// maxImages bounds the result of [Pods.HostImages].
 const maxImages = 1000
 
-// HostImages are the images of the active pods with access to the node itself: its
-// namespaces, its files or its devices. Each is named once.
+// HostImages returns the images of the active pods with access to the host: its namespaces, files
+// or devices. Each image is listed once.
 func (p *Pods) HostImages() []string {
 	images := []string{}
 	for _, e := range p.latest.Load().of {
@@ -141,8 +139,8 @@ func (p *Pods) HostImages() []string {
 	return images
 }
 
-// Unexplained are the objects, as [Pods.Get] returns them, of the pods that have failed
-// and were evicted, by their conditions, but that have no reason or no message.
+// Unexplained returns the objects, in the form of [Pods.Get], of failed pods that were evicted by
+// their conditions and lack a reason or a message.
 func (p *Pods) Unexplained() iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
 		for _, e := range p.latest.Load().unexplained {
@@ -159,7 +157,7 @@ func (p *Pods) Has(uid string) bool {
 	if e := of[uid]; e != nil && string(e.uid) == uid {
 		return true
 	}
-	for _, e := range of { // that of a static pod names no cgroup
+	for _, e := range of { // the API UID of a static pod names no cgroup
 		if string(e.uid) == uid {
 			return true
 		}
@@ -167,12 +165,11 @@ func (p *Pods) Has(uid string) bool {
 	return false
 }
 
-// Err says since when and why the server does not tell about pods; nil while all
-// is well, or nobody was asked.
+// Err returns the error of the watch and the time of its beginning; nil while the watch works, or
+// without a server.
 func (p *Pods) Err() error { return p.link.err() }
 
-// publishAsNeeded publishes the first change at once, and what follows it
-// together.
+// publishAsNeeded publishes the first change at once, and combines those that follow.
 func (p *Pods) publishAsNeeded(ctx context.Context) {
 	for {
 		select {
@@ -198,12 +195,12 @@ func (p *Pods) tell(changed bool) {
 	}
 }
 
-// publish makes the entries visible: 0.2 ms for 250 pods that changed, a tenth of
-// that if no active one did. The caller holds mu, and tells if it is true.
+// publish makes the entries visible. It takes 0.2 ms for 250 pods that changed, and a tenth of that
+// if no active one did. The caller holds mu, and calls changed if the result is true.
 func (p *Pods) publish(synced bool) (changed bool) {
 	before := p.latest.Load()
 	if !synced {
-		return false // parts of a list are no list
+		return false // a partial list is no list
 	}
 	v := &view{active: before.active, of: make(map[string]*entry, len(p.entries)), synced: true}
 	for _, e := range p.entries {
@@ -224,9 +221,9 @@ func (p *Pods) publish(synced bool) (changed bool) {
 	return changed
 }
 
-// precedes says whose the UID is if two pods claim one: that of the pod to which
-// the server gave it, not that of a mirror pod, whose owner has written it; of
-// mirror pods the newest, whose predecessor was replaced.
+// precedes decides which of two pods owns a UID that both claim. A UID of the server precedes that
+// of a mirror pod, which its author has chosen. Of mirror pods the newest one counts: it replaced
+// the older.
 func precedes(a, b *entry) bool {
 	if a.mirror != b.mirror {
 		return b.mirror
@@ -251,8 +248,7 @@ func activeOf(of map[string]*entry) []signals.Pod {
 	return active
 }
 
-// accept is the entry if it can be used, else nil, which is logged once. The caller
-// holds mu.
+// accept returns the entry, or nil if it is unusable, which is logged once. The caller holds mu.
 func (p *Pods) accept(e *entry) *entry {
 	if e.fault == nil {
 		return e
@@ -264,7 +260,7 @@ func (p *Pods) accept(e *entry) *entry {
 	return nil
 }
 
-// put takes in a pod that is new or has changed. The caller holds mu.
+// put stores a new or changed pod. The caller holds mu.
 func (p *Pods) put(e *entry) {
 	before, after := p.entries[e.uid], p.accept(e)
 	if after == nil {
@@ -275,9 +271,8 @@ func (p *Pods) put(e *entry) {
 	p.stale = p.stale || !sameToDecisions(before, after)
 }
 
-// sameToDecisions reports whether nothing has to be decided anew after a pod's entry
-// was replaced. Most events change neither what a pod requests nor which of its
-// containers run.
+// sameToDecisions reports whether two entries of a pod lead to the same decisions. Most events
+// change neither the requests of a pod nor its running containers.
 func sameToDecisions(before, after *entry) bool {
 	if before == nil || after == nil {
 		return before == after

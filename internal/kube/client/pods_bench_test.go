@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// manyPods is a full node.
+// manyPods returns the pods of a full node.
 func manyPods(b testing.TB) (*Pods, []*corev1.Pod) {
 	b.Helper()
 	c := &Connection{node: "n1", log: slog.New(slog.DiscardHandler)}
@@ -35,7 +35,7 @@ func manyPods(b testing.TB) (*Pods, []*corev1.Pod) {
 	return p, all
 }
 
-// What one event costs, before anything is published.
+// BenchmarkEvent measures one event without publishing.
 func BenchmarkEvent(b *testing.B) {
 	p, all := manyPods(b)
 	for b.Loop() {
@@ -45,7 +45,8 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// What a view costs, of 250 pods of which some have changed for decisions or not.
+// BenchmarkPublish measures a view of 250 pods, some with changes that matter to decisions or do
+// not.
 func BenchmarkPublish(b *testing.B) {
 	for name, stale := range map[string]bool{"changed": true, "unchanged": false} {
 		b.Run(name, func(b *testing.B) {
@@ -60,12 +61,12 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// lookForLosses does what follows each change of the pods.
+// lookForLosses performs the reads that follow each change of the pods.
 func lookForLosses(p *Pods) {
 	for object := range p.Unexplained() {
 		lost = object
 	}
-	p.Has("u007") // of which a status was repaired
+	p.Has("u007") // a pod with a repaired status
 }
 
 var lost *corev1.Pod
@@ -84,7 +85,7 @@ func TestUnexplained_CostsNothingWithoutLosses(t *testing.T) {
 	}
 }
 
-// A loss that happens again while the watch is interrupted is reported.
+// A loss that recurs while the watch is interrupted is reported.
 func TestReplace_ReportsLossAgain(t *testing.T) {
 	reports := 0
 	p := WatchPods(t.Context(), &Connection{node: "n1", log: slog.New(slog.DiscardHandler)}, nil, func() { reports++ })
@@ -101,7 +102,7 @@ func TestReplace_ReportsLossAgain(t *testing.T) {
 	}
 }
 
-// What asking costs, which every look at the node does.
+// BenchmarkActive measures the read of every check of the node.
 func BenchmarkActive(b *testing.B) {
 	p, _ := manyPods(b)
 	for b.Loop() {

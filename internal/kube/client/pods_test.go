@@ -22,7 +22,7 @@ func phase(p corev1.PodPhase, reason string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Status.Phase, pod.Status.Reason = p, reason }
 }
 
-// Both ways in which a server tells what there is.
+// bothWays runs a test with both ways of sending a list.
 func bothWays(t *testing.T, test func(t *testing.T, s *server)) {
 	for name, streams := range map[string]bool{"list": false, "streamed list": true} {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +80,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	})
 }
 
-// Whatever goes wrong, the pods that were known stay until the server tells
-// better.
+// After any fault the known pods remain until the server sends better ones.
 func TestFaultsOfTheServerLoseNoPod(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -181,7 +180,7 @@ func TestBurstsAreTakenTogether(t *testing.T) {
 	}
 }
 
-// A change that decisions do not look at wakes nobody, but is there for who asks.
+// A change that does not matter to decisions causes no call of changed, but is readable.
 func TestChangesThatChangeNothing(t *testing.T) {
 	s := newServer(t, true)
 	s.set(pod("a"))
@@ -197,8 +196,8 @@ func TestChangesThatChangeNothing(t *testing.T) {
 	}
 }
 
-// A kubelet may write over the reason of an evicted pod more than once, and faster
-// than a repair is seen: each of these changes is reported.
+// A kubelet may overwrite the reason of an evicted pod more than once, and faster than a repair is
+// visible. Each of these changes is reported.
 func TestPods_LostReasonIsReported(t *testing.T) {
 	s := newServer(t, true)
 	evicted := func(reason, message string) *corev1.Pod {

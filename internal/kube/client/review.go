@@ -10,10 +10,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Review returns a function that asks the API server whether a bearer token is
-// valid, and whether its user may get a path that is no resource. The function
-// makes at most two requests and stores nothing. It returns an error if the API
-// server does not answer before ctx ends, or refuses to.
+// Review returns a function that reviews a bearer token at the API server: whether it is valid, and
+// whether its user may get a non-resource path. The function makes at most two requests and stores
+// nothing. It returns an error if the API server refuses, or does not respond before ctx ends.
 func Review(client kubernetes.Interface) func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
 	return func(ctx context.Context, token, path string) (authenticated, allowed bool, err error) {
 		who, err := client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{

@@ -27,19 +27,19 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// A server answers lists and watches of pods as an API server does, until it is
-// told to fail. A real one can not be made to answer nonsense.
+// server answers lists and watches of pods like an API server, and fails on request. A real server
+// cannot send malformed responses.
 type server struct {
 	*httptest.Server
-	streams bool // whether it sends lists as events
+	streams bool // sends lists as events
 
 	mu       sync.Mutex
 	pods     []*corev1.Pod
 	version  int
 	history  map[int]metav1.WatchEvent // by version
 	watchers map[chan metav1.WatchEvent]bool
-	fail     http.HandlerFunc // of the next requests
-	failures int              // how many of them
+	fail     http.HandlerFunc // handles the next requests
+	failures int              // number of requests for fail
 	requests int
 	selector string // of the last request
 }
@@ -167,7 +167,7 @@ func (s *server) remove(uid types.UID) {
 	s.pods = slices.Delete(s.pods, i, i+1)
 }
 
-// happened makes an event part of the history. The caller holds mu.
+// happened adds an event to the history. The caller holds mu.
 func (s *server) happened(e metav1.WatchEvent) {
 	s.history[s.version] = e
 	s.tell(e)
@@ -180,8 +180,7 @@ func (s *server) tell(e metav1.WatchEvent) {
 	}
 }
 
-// interrupt ends all watches as one whose history is gone, and lets what follows
-// fail that often.
+// interrupt ends all watches with an expired history. The next requests fail, as many as times.
 func (s *server) interrupt(times int, fail http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +212,7 @@ func (s *server) selected() string {
 	return s.selector
 }
 
-// status answers as an API server that refuses.
+// status returns a handler that refuses like an API server.
 func status(code int, reason metav1.StatusReason) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -225,7 +224,7 @@ func status(code int, reason metav1.StatusReason) http.HandlerFunc {
 	}
 }
 
-// says answers 200 with a text.
+// says returns a handler for a response of status 200.
 func says(kind, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -233,7 +232,7 @@ func says(kind, text string) http.HandlerFunc {
 	}
 }
 
-// kubeconfig is a file by which url is reached with the server's certificate.
+// kubeconfig writes a file with url and the server's certificate.
 func (s *server) kubeconfig(t *testing.T, url string) string {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -246,7 +245,7 @@ func (s *server) kubeconfig(t *testing.T, url string) string {
 	return path
 }
 
-// connect speaks to the server as the node n1; its log is kept.
+// connect returns a connection to the server for the node n1, and its log.
 func (s *server) connect(t *testing.T, url string) (*client.Connection, *logcapture.Book) {
 	t.Helper()
 	book := &logcapture.Book{}
@@ -257,7 +256,7 @@ func (s *server) connect(t *testing.T, url string) (*client.Connection, *logcapt
 	return c, book
 }
 
-// pod is one of the node n1.
+// pod returns a pod of the node n1.
 func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)},

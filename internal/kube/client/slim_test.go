@@ -11,7 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/anypods"
 )
 
-// What is kept of a pod does not depend on what was dropped before it was decoded.
+// The stored part of a pod does not depend on the fields dropped before decoding.
 func TestEntryOf_SlimPods(t *testing.T) {
 	choices := agentpods.NewChoices([]string{"kube-system"}, []string{"*"}, func(error) {})
 	p := WatchPods(t.Context(), &Connection{node: "n1", log: slog.New(slog.DiscardHandler), choices: choices}, nil, nil)

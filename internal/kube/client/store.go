@@ -11,7 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
-// A podStore is where a reflector puts pods.
+// podStore is the store of a reflector for pods.
 type podStore struct{ *Pods }
 
 // Add implements cache.ReflectorStore.
@@ -23,16 +23,16 @@ func (s podStore) Update(object any) error { return s.apply(object, s.put) }
 // Delete implements cache.ReflectorStore.
 func (s podStore) Delete(object any) error { return s.apply(object, s.forget) }
 
-// Resync implements cache.ReflectorStore: nothing here forgets.
+// Resync implements cache.ReflectorStore. It is a no-op: the store drops nothing.
 func (s podStore) Resync() error { return nil }
 
-// Transformer implements cache.TransformingStore: of a list no pod is kept in full.
+// Transformer implements cache.TransformingStore: no complete object of a list is stored.
 func (s podStore) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) { return s.entry(object) }
 }
 
-// entry is what is kept of an object, which may have been transformed already. It uses
-// some of the budget until the pod is forgotten, or a list without it replaces all.
+// entry returns the stored part of an object, which may have been transformed already. It uses some
+// of the budget until the pod is removed, or a list without it replaces all.
 func (s podStore) entry(object any) (*entry, error) {
 	if e, is := object.(*entry); is {
 		return e, nil
@@ -51,10 +51,10 @@ func (s podStore) entry(object any) (*entry, error) {
 	return nil, fmt.Errorf("take in a pod: it is a %T", object)
 }
 
-// Replace implements cache.ReflectorStore: a complete list, published at once.
+// Replace implements cache.ReflectorStore for a complete list, which is published at once.
 func (s podStore) Replace(list []any, _ string) error {
 	all := make([]*entry, len(list))
-	for i, object := range list { // all of it, or nothing
+	for i, object := range list { // the complete list, or nothing
 		var err error
 		if all[i], err = s.entry(object); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (s podStore) apply(object any, change func(*entry)) error {
 	s.mu.Unlock()
 	select {
 	case s.dirty <- struct{}{}:
-	default: // what is there already tells about this change too
+	default: // the queued signal covers this change too
 	}
 	return nil
 }
@@ -105,8 +105,7 @@ func (p *Pods) forget(e *entry) {
 	p.budget.release(e.uid)
 }
 
-// metadata leaves out who has written which field, and the copy of the object
-// that kubectl keeps.
+// metadata returns m without the managed fields and without kubectl's copy of the object.
 func metadata(m metav1.ObjectMeta) metav1.ObjectMeta {
 	m.ManagedFields = nil
 	if _, there := m.Annotations[corev1.LastAppliedConfigAnnotation]; there {

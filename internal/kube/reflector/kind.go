@@ -15,30 +15,28 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A Source is where objects of one kind are listed, as an L, and watched: the
-// typed clients of client-go are such.
+// Source lists objects of one kind, as an L, and watches them, like the typed clients of client-go.
 type Source[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// A Kind is what of a server is followed, and how patiently.
+// Kind describes the watched objects of a server, and the bounds of the waits for it.
 type Kind[L runtime.Object] struct {
-	What     string // it is called in whatever client-go says
+	What     string // name in the messages of client-go
 	From     Source[L]
 	Selector fields.Selector // nil: all
-	Example  runtime.Object  // an object as the store gets them
+	Example  runtime.Object  // an object of the type in the store
 	Into     cache.ReflectorStore
 	Patience Patience
-	// Request makes a request for the objects that From lists. The answer is read
-	// object by object, and what the transformer of Into makes of each is all that is
-	// kept. Nil is for lists of a few objects: their answers are decoded as a whole.
+	// Request creates a request for the objects that From lists. The response is read object by
+	// object, and only the results of the transformer of Into are stored. Nil is for lists of a few
+	// objects: their responses are decoded as a whole.
 	Request func() *rest.Request
 }
 
-// Requests returns what Kind.Request is for the objects of one resource, in one
-// namespace or, if it is empty, in all. It returns nil for a client without a
-// connection, as clients of tests are.
+// Requests returns a Kind.Request for the objects of one resource, in one namespace or, if it is
+// empty, in all. It returns nil for a client without a connection, as in tests.
 func Requests(client rest.Interface, resource, namespace string) func() *rest.Request {
 	if connected, is := client.(*rest.RESTClient); is && connected == nil {
 		return nil
@@ -48,22 +46,20 @@ func Requests(client rest.Interface, resource, namespace string) func() *rest.Re
 	}
 }
 
-// Patience is how long a server is waited for. All of it has to be set.
+// Patience bounds the waits for a server. All fields are required.
 type Patience struct {
-	List   time.Duration // for a complete list; with Request for each next object of it
-	Open   time.Duration // for the first answer to a watch; what comes later has no bound
+	List   time.Duration // for a complete list; with Request, for each next object of it
+	Open   time.Duration // for the first response to a watch; later ones have no bound
 	Pauses wait.Backoff  // between attempts
 }
 
-// Run keeps the store up to date until ctx ends. It returns at once; wait returns
-// when nothing touches the store any more.
+// Run synchronises the store until ctx ends. It returns at once; wait returns after the last access
+// to the store.
 //
-// Requests are made within ctx and carry its values. watching is the client that
-// From belongs to, which knows whether it can have a list sent as events. told is
-// called with the error of each list and of each attempt to open a watch, nil if
-// there was none, and with a context that has ended if the caller ended it. An
-// older server that refuses to send a list as events is no fault: it is asked for
-// a list next.
+// Requests are made within ctx and carry its values. watching is the client of From, which knows
+// whether it can receive a list as events. told receives the error of each list and of each attempt
+// to open a watch, or nil. If the caller cancelled ctx, the context of told has ended. An older
+// server that refuses to send a list as events is no fault: it receives a request for a list next.
 func (k Kind[L]) Run(ctx context.Context, watching any, told func(context.Context, error)) (wait func()) {
 	lists := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -79,8 +75,8 @@ func (k Kind[L]) Run(ctx context.Context, watching any, told func(context.Contex
 			return w, err
 		},
 	}
-	silent := klog.Logger{} // what it would say at each attempt is left to whoever is told
-	// A reflector without the rest of an informer, which would keep all objects.
+	silent := klog.Logger{} // told replaces its messages at each attempt
+	// A reflector alone: the rest of an informer would store all objects.
 	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lists, watching), k.Example, store{k.Into},
 		cache.ReflectorOptions{Name: k.What, Logger: &silent, Backoff: &k.Patience.Pauses})
 	done := make(chan struct{})

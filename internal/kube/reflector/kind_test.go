@@ -24,8 +24,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// client-go slows errors down by a clock that all tests share: the real one's
-// year is the future of virtual time, and would stop a reflector for decades.
+// client-go limits the rate of errors by a clock that all tests share. The real year is the future
+// of virtual time, and would stop a reflector for decades.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
 	os.Exit(m.Run())
@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 
 var patience = reflector.Patience{List: 7 * time.Second, Open: 3 * time.Second, Pauses: wait.Backoff{Duration: time.Second, Steps: 1}}
 
-// A source answers as a test says, and is also the client that it belongs to.
+// source answers as a test requires, and is also its own client.
 type source struct {
 	list    func(context.Context) (*corev1.PodList, error)
 	watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	streams bool // it can have a list sent as events
+	streams bool // can send a list as events
 
 	mu        sync.Mutex
 	selectors []string
@@ -61,7 +61,7 @@ func (s *source) asked(o metav1.ListOptions) {
 	s.selectors = append(s.selectors, o.FieldSelector)
 }
 
-// pods is a list of version 5 with the pod a.
+// pods returns a list of version 5 with the pod a.
 func pods(context.Context) (*corev1.PodList, error) {
 	return &corev1.PodList{
 		ListMeta: metav1.ListMeta{ResourceVersion: "5"},
@@ -69,23 +69,23 @@ func pods(context.Context) (*corev1.PodList, error) {
 	}, nil
 }
 
-// quiet is a watch in which nothing happens.
+// quiet returns a watch without events.
 func quiet(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
 
-// silent is a server that accepts connections and answers nothing.
+// silent simulates a server that accepts connections and does not respond.
 func silent(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// A word is what was told, and when.
+// word is a reported result and its time.
 type word struct {
 	after time.Duration
 	err   error
 }
 
-// followed runs a kind in virtual time for as long as it is given, waits for its
-// end, and returns what was told until then and what the store holds.
+// followed runs a kind in virtual time for a duration and waits for its end. It returns the
+// reported results and the content of the store.
 func followed(t *testing.T, s *source, lasts time.Duration, change ...func(*reflector.Kind[*corev1.PodList])) (told []word, held []string) {
 	t.Helper()
 	into := cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -137,7 +137,7 @@ func TestFaultsAreToldInTime(t *testing.T) {
 		list  func(context.Context) (*corev1.PodList, error)
 		watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 		is    error  // the first fault
-		says  string // or what it says
+		says  string // or its text
 		after time.Duration
 		holds int
 	}{
@@ -177,7 +177,7 @@ func TestFaultsAreToldInTime(t *testing.T) {
 	}
 }
 
-// The answer comes just when it is no longer waited for: nobody reads that watch.
+// The response arrives just after the timeout: no reader uses that watch.
 func TestAWatchThatIsLateIsStopped(t *testing.T) {
 	var late []*watch.FakeWatcher
 	s := &source{list: pods, watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
@@ -198,7 +198,7 @@ func TestAWatchThatIsLateIsStopped(t *testing.T) {
 
 // An open watch has no bound, and its request ends with it.
 func TestAWatchIsFreedWhenItIsStopped(t *testing.T) {
-	const ends = 2 * time.Second // after it would have been given up, had nobody answered
+	const ends = 2 * time.Second // after the timeout of an unanswered request
 	var looks atomic.Int32
 	var once sync.Once
 	s := &source{list: pods, watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
@@ -235,13 +235,13 @@ func TestAnOlderServerIsNoFault(t *testing.T) {
 	if len(told) != 2 || told[0].err != nil || told[1].err != nil || len(held) != 1 {
 		t.Errorf("told %v, holds %v", told, held)
 	}
-	s.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, invalid } // whatever it is asked
+	s.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, invalid } // whatever the request
 	if told, _ := followed(t, s, time.Second); len(told) < 2 || told[1].err == nil {
 		t.Errorf("a watch of what was listed was refused, and told was %v", told)
 	}
 }
 
-// What is told after the end says nothing about the server, and nothing is left.
+// Results after the end report no fault of the server, and no goroutine remains.
 func TestTheEnd(t *testing.T) {
 	s := &source{list: func(ctx context.Context) (*corev1.PodList, error) { return nil, silent(ctx) }, watch: quiet}
 	if told, _ := followed(t, s, time.Second); len(told) != 0 {

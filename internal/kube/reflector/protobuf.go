@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The fields of Kubernetes' protobuf messages that are read here: an answer is a
-// [runtime.Unknown] with the list as its raw bytes, and every list has its metadata
-// and its items under the same numbers.
+// Field numbers of Kubernetes' protobuf messages that are read here. A response is a
+// [runtime.Unknown] with the list as its raw bytes, and every list has its metadata and its items
+// under the same numbers.
 const (
 	unknownType  = 1
 	unknownRaw   = 2
@@ -30,7 +30,7 @@ const (
 
 var errMalformed = errors.New("the protobuf is malformed")
 
-// protobuf reads the list from an answer in protobuf.
+// protobuf reads the list from a response in protobuf.
 func (l *listing) protobuf() error {
 	if _, err := l.from.Discard(len(protobufMark)); err != nil {
 		return err
@@ -94,11 +94,11 @@ func (l *listing) raw(m *message) error {
 	return nil
 }
 
-// A message is one of protobuf, read field by field.
+// message reads a protobuf message field by field.
 type message struct {
 	from *bufio.Reader
-	left int64  // bytes; negative: up to the end of from
-	held []byte // the last field that was decoded, for the next one
+	left int64  // remaining bytes; negative: up to the end of from
+	held []byte // buffer of the last decoded field, reused by the next one
 }
 
 // ReadByte implements io.ByteReader within the message.
@@ -121,8 +121,8 @@ func (m *message) tag() (number uint64, wire int, err error) {
 	return tag >> 3, int(tag & 7), err
 }
 
-// length reads how long the next field is, and returns an error if the message or
-// the bound of an object is shorter.
+// length reads the length of the next field. It returns an error if the message or the bound of an
+// object is shorter.
 func (m *message) length() (int, error) {
 	n, err := m.varint()
 	switch {
@@ -139,8 +139,8 @@ func (m *message) length() (int, error) {
 	return int(n), nil
 }
 
-// decode reads the next field. The decoder must copy what it keeps, as generated
-// ones do: the next field is read into the same memory.
+// decode reads the next field. The decoder must copy the bytes that it retains, as generated ones
+// do: the next field reuses the buffer.
 func (m *message) decode(into func([]byte) error) error {
 	n, err := m.length()
 	if err != nil {
@@ -155,7 +155,7 @@ func (m *message) decode(into func([]byte) error) error {
 	return into(m.held[:n])
 }
 
-// skip passes over a field that is not read.
+// skip skips a field.
 func (m *message) skip(wire int) (err error) {
 	n := 0
 	switch wire {

@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ErrNoVersion is the fault of an answer that decodes as a list, perhaps an empty
-// one, without being one: an API server gives it a resource version.
+// ErrNoVersion is the error for a response that decodes as a list, perhaps an empty one, and has no
+// resource version. An API server sets one.
 var ErrNoVersion = errors.New("the answer is a list without a resource version")
 
-// list asks for a complete list, or a page of one.
+// list requests a complete list, or a page of one.
 func (k Kind[L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	if k.Request == nil {
 		return k.whole(ctx, o)
@@ -50,11 +50,11 @@ func (k Kind[L]) list(ctx context.Context, o metav1.ListOptions) (runtime.Object
 	return list, nil
 }
 
-// patientLists bounds a list of which objects keep arriving, in times the patience
-// with each.
+// patientLists bounds the duration of a list with steady progress, as a multiple of the bound for
+// each object.
 const patientLists = 20
 
-// whole asks for a list that is decoded as a whole.
+// whole requests a list and decodes it as a whole.
 func (k Kind[L]) whole(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.Patience.List)
 	defer cancel()
@@ -69,12 +69,11 @@ func (k Kind[L]) whole(ctx context.Context, o metav1.ListOptions) (runtime.Objec
 	return list, err
 }
 
-// emptyWatch is what client-go gives, without an error, when a connection ended
-// before there was an answer: as behind a load balancer that has no server left.
+// emptyWatch is client-go's result, without an error, if a connection ended before the response: as
+// behind a load balancer without servers.
 var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
 
-// open opens a watch, or gives up a server that accepts connections and answers
-// nothing.
+// open opens a watch, or abandons a server that accepts connections and does not respond.
 func (k Kind[L]) open(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(k.Patience.Open, cancel)
@@ -95,7 +94,7 @@ func (k Kind[L]) open(ctx context.Context, o metav1.ListOptions) (watch.Interfac
 	return opened{w, cancel}, nil
 }
 
-// within narrows a request to what is followed.
+// within restricts a request to the selector.
 func (k Kind[L]) within(o metav1.ListOptions) metav1.ListOptions {
 	if k.Selector != nil {
 		o.FieldSelector = k.Selector.String()
@@ -103,7 +102,7 @@ func (k Kind[L]) within(o metav1.ListOptions) metav1.ListOptions {
 	return o
 }
 
-// An opened watch frees its context when it is stopped.
+// opened is a watch that releases its context when it is stopped.
 type opened struct {
 	watch.Interface
 	cancel context.CancelFunc

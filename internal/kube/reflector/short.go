@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A short object is what a store's transformer has made of one object of a list.
-// A reflector hands over lists of runtime.Object only.
+// short is the result of a store's transformer for one object of a list. A reflector passes lists
+// of runtime.Object only.
 type short struct{ of any }
 
 // GetObjectKind implements runtime.Object.
@@ -16,8 +16,7 @@ func (*short) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind 
 // DeepCopyObject implements runtime.Object.
 func (s *short) DeepCopyObject() runtime.Object { return &short{s.of} }
 
-// A store is the caller's, to which lists of short objects are handed as what they
-// are made of.
+// store is the caller's store. It unwraps the short objects of a list.
 type store struct{ cache.ReflectorStore }
 
 // Replace implements cache.ReflectorStore.
@@ -30,8 +29,7 @@ func (s store) Replace(list []any, version string) error {
 	return s.ReflectorStore.Replace(list, version)
 }
 
-// Transformer implements cache.TransformingStore; nil where the caller's store has
-// none.
+// Transformer implements cache.TransformingStore; nil if the caller's store has none.
 func (s store) Transformer() cache.TransformFunc {
 	if t, is := s.ReflectorStore.(cache.TransformingStore); is {
 		return t.Transformer()
@@ -39,7 +37,7 @@ func (s store) Transformer() cache.TransformFunc {
 	return nil
 }
 
-// shorten is what is kept of an object of a list.
+// shorten returns the transformed object of a list.
 func (s store) shorten(o runtime.Object) (*short, error) {
 	transform := s.Transformer()
 	if transform == nil {

@@ -18,18 +18,19 @@ import (
 // 3 MiB.
 const maxObject = 16 << 20
 
-// ErrTooLarge is the fault of a list with an object of more than 16 MiB.
+// ErrTooLarge is the error for a list with an object of more than 16 MiB.
 var ErrTooLarge = errors.New("an object of the list is larger than 16 MiB")
 
-// protobufMark begins an answer in protobuf; any other answer is read as JSON.
+// protobufMark begins a response in protobuf; any other response is read as JSON.
 const protobufMark = "k8s\x00"
 
-// Each reads the answer to a request for a list while it arrives, and passes each
-// object to take, which may keep it. One object at a time is in memory, whatever
-// the size of the list and whether the server pages it. The objects are of the
-// type of the example. Each returns the metadata of the list, or the first error:
-// of the request, of take, or of what is not such a list. Objects that were passed
-// on before an error are part of no complete list.
+// Each reads the response to a list request while it arrives, and passes each object to take, which
+// may retain it. Only one object at a time is in memory, whatever the size of the list and whether
+// the server pages it. The objects have the type of the example. Each returns the metadata of the
+// list.
+//
+// Returns the first error of the request, of take, or of a response without such a list. Objects
+// that were passed before an error belong to no complete list.
 func Each(ctx context.Context, request *rest.Request, example runtime.Object, take func(runtime.Object) error) (metav1.ListMeta, error) {
 	kind := reflect.TypeOf(example).Elem()
 	body, err := request.Stream(ctx)
@@ -58,13 +59,13 @@ func Each(ctx context.Context, request *rest.Request, example runtime.Object, ta
 	return l.about, nil
 }
 
-// An object can be read from either form of a list.
+// object is decodable from either form of a list.
 type object interface {
 	runtime.Object
 	Unmarshal([]byte) error
 }
 
-// A listing is a list that is being read.
+// listing is the state of reading a list.
 type listing struct {
 	from  *bufio.Reader
 	kind  string // of the list
@@ -73,7 +74,7 @@ type listing struct {
 	about metav1.ListMeta
 }
 
-// is returns an error unless the answer states the kind of the list.
+// is returns an error unless the response has the kind of the list.
 func (l *listing) is(kind string) error {
 	if kind != l.kind {
 		return fmt.Errorf("the answer is of the kind %.100q", kind)
@@ -81,7 +82,7 @@ func (l *listing) is(kind string) error {
 	return nil
 }
 
-// one passes an object on that decode fills in.
+// one decodes an object and passes it to take.
 func (l *listing) one(decode func(object) error) error {
 	o, is := l.new()
 	if !is {
@@ -113,7 +114,7 @@ func (l *listing) json() error {
 		case "metadata":
 			err = d.Decode(&l.about)
 		case "items":
-			if kind != "" { // else it may follow
+			if kind != "" { // otherwise it may follow
 				err = l.is(kind)
 			}
 			if err == nil {
@@ -129,7 +130,7 @@ func (l *listing) json() error {
 	if _, err := d.Token(); err != nil {
 		return err
 	}
-	if kind == "" { // of an empty object: it has no version either
+	if kind == "" { // an empty object: it has no version either
 		return nil
 	}
 	return l.is(kind)
@@ -143,7 +144,7 @@ func open(d *json.Decoder, with json.Delim) error {
 	return err
 }
 
-// array reads the items; none may be written as null.
+// array reads the items, which may be null if there are none.
 func (l *listing) array(d *json.Decoder, bounded *bounded) error {
 	token, err := d.Token()
 	if err != nil || token == nil {
@@ -162,7 +163,7 @@ func (l *listing) array(d *json.Decoder, bounded *bounded) error {
 	return err
 }
 
-// bounded ends with [ErrTooLarge] when more is read for one object than its bound.
+// bounded returns [ErrTooLarge] after more bytes than the bound of one object.
 type bounded struct {
 	from io.Reader
 	left int

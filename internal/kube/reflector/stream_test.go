@@ -24,7 +24,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// answering is a client of a server that gives one answer to everything.
+// answering returns a client of a server with one response to all requests.
 func answering(t *testing.T, answer http.HandlerFunc) kubernetes.Interface {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -47,7 +47,7 @@ func each(t *testing.T, answer []byte) (names []string, about metav1.ListMeta, e
 	return names, about, err
 }
 
-// encoded is a list as a server sends it.
+// encoded returns a list as a server sends it.
 func encoded(t *testing.T, mediaType string, list apiruntime.Object) []byte {
 	t.Helper()
 	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
@@ -123,7 +123,7 @@ func FuzzEach(f *testing.F) {
 	})
 }
 
-// A listing is a store that keeps the names of pods, and what is live on the heap.
+// listing is a store of the pods' names and of the reachable bytes of the heap.
 type listing struct {
 	cache.Store
 	listed chan []any
@@ -186,7 +186,7 @@ func TestKind_TransformsAListWhileItArrives(t *testing.T) {
 	}
 }
 
-// A list of which no further object arrives is given up.
+// A list without progress is abandoned.
 func TestKind_GivesUpAListThatStops(t *testing.T) {
 	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, `{"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [{}`)

@@ -9,27 +9,26 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/agentpods"
 )
 
-// Bounds of what is kept of one pod.
+// Bounds of the decoded parts of one pod.
 const (
-	// maxContainers bounds each list of containers or of their statuses. Requests and
-	// limits of further containers do not count; a container whose status is cut has
-	// those of its spec.
+	// maxContainers bounds each list of containers or of their statuses. Requests and limits of
+	// further containers do not count. A container without its status has the requests of its spec.
 	maxContainers = 1000
-	// maxTolerations: a pod with more tolerates every taint for ever, as one
-	// toleration could have said.
+	// maxTolerations is the number of tolerations beyond which a pod tolerates every taint for
+	// ever, as one toleration could express.
 	maxTolerations = 1000
-	// maxVolumes is one more than package pods converts one by one. Of further volumes
-	// the first of each kind is kept, which is all that package reads of so many.
+	// maxVolumes is one more than package agentpods converts separately. Of further volumes the
+	// first of each kind is retained, which suffices for that package.
 	maxVolumes = agentpods.MaxVolumes + 1
-	// maxConditions bounds the conditions that Plimsoll reads. The first Ready and the
-	// first DisruptionTarget are kept in any case.
+	// maxConditions bounds the conditions that Plimsoll reads. The first Ready and the first
+	// DisruptionTarget are always retained.
 	maxConditions = 100
 )
 
-// all is the rule of a field that is kept.
+// all is the rule of a retained field.
 var all = &rule{}
 
-// pod says what is read of a pod. The numbers are those of Kubernetes' messages.
+// pod describes the fields of a pod that are read. The numbers are those of Kubernetes' messages.
 var pod = &message{
 	1: {inner: &metadata},
 	2: {inner: &spec},
@@ -45,7 +44,7 @@ var metadata = message{
 	8: all, // creationTimestamp
 	9: all, // deletionTimestamp
 	12: {class: key(agentpods.SourceAnnotation, agentpods.MirrorAnnotation, agentpods.PolicyAnnotation, agentpods.PriorityAnnotation,
-		metav1.InitialEventsAnnotationKey)}, // annotations; the last one ends a list that is sent as events
+		metav1.InitialEventsAnnotationKey)}, // annotations; the last one ends a list sent as events
 	13: {class: controller, inner: &message{ // ownerReferences
 		1: all, // kind
 		4: all, // uid
@@ -66,7 +65,7 @@ var spec = message{
 	22: {class: alike, most: maxTolerations + 1},               // tolerations
 	25: all,                                                    // priority
 	32: {class: measured},                                      // overhead
-	40: {inner: &message{ // resources of the pod's own level
+	40: {inner: &message{ // resources of the pod level
 		1: {class: podLevel}, // limits
 		2: {class: podLevel}, // requests
 	}},
@@ -75,7 +74,7 @@ var spec = message{
 var volume = message{
 	1: all, // name
 	2: {inner: &message{ // volumeSource
-		hostPath: {inner: &message{}}, // that it is there
+		hostPath: {inner: &message{}}, // only its presence
 		emptyDir: {inner: &message{
 			1: all, // medium
 			2: all, // sizeLimit
@@ -114,7 +113,7 @@ var containerStatus = message{
 	2: {inner: &state},
 	3: {inner: &state}, // lastState
 	8: all,             // containerID
-	// allocatedResources: whether there is any entry decides too.
+	// allocatedResources: the presence of any entry matters too.
 	10: {class: key(string(corev1.ResourceMemory), "")},
 	11: {inner: &message{ // resources
 		2: {class: measured}, // requests
@@ -133,19 +132,17 @@ var state = message{
 
 var (
 	measured = key(string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage))
-	// podLevel are the resources of which one decides that those of containers do not
-	// count.
+	// podLevel are the resources that, set at the pod level, replace those of the containers.
 	podLevel = key(string(corev1.ResourceMemory), string(corev1.ResourceCPU), corev1.ResourceHugePagesPrefix)
 )
 
 // alike puts all parts into one class.
 func alike([]byte) class { return every }
 
-// key returns a function that puts a part into the class of its key, which is the
-// first field of entries of a map and of conditions. A key that ends in a slash or a
-// hyphen stands for those that begin with it, the empty one for all. A malformed part
-// has no class: generated decoders read an entry of a map beyond its end, so that
-// what they make of it depends on what follows.
+// key returns a function that puts a part into the class of its key, the first field of map entries
+// and conditions. A key that ends in a slash or a hyphen is a prefix; the empty key matches all. A
+// malformed part has no class: generated decoders read a map entry beyond its end, so its value
+// depends on the following bytes.
 func key(of ...string) func(part []byte) class {
 	return func(part []byte) class {
 		var found []byte
@@ -189,7 +186,7 @@ const (
 	configMap = 19
 )
 
-// volumeKind is the class of what a volume is measured as, which package pods says.
+// volumeKind is the class of a volume by its kind of measurement in package agentpods.
 func volumeKind(volume []byte) class {
 	const onHost, inMemory, empty, config, repo class = 1, 2, 4, 8, 16
 	c := every
@@ -222,7 +219,7 @@ func volumeKind(volume []byte) class {
 	return c
 }
 
-// hasMedium reports whether an emptyDir lies elsewhere than on the node's disk.
+// hasMedium reports whether an emptyDir is not on the node's disk.
 func hasMedium(emptyDir []byte) (has bool) {
 	for f, content, ok := take(&emptyDir); ok; f, content, ok = take(&emptyDir) {
 		if f.number == 1 && f.wire == wireBytes {

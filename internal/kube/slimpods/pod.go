@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A Pod is a core/v1 Pod of which the fields in fields.go are decoded from protobuf.
-// It must not be sent back to a server.
+// Pod is a core/v1 Pod with the fields in fields.go, decoded from protobuf. It must not be sent
+// back to a server.
 type Pod struct{ corev1.Pod }
 
 var errMalformed = errors.New("decode a pod: the protobuf is malformed")
 
-// typicalSize of what is kept of a pod, in bytes: it needs no second allocation.
+// typicalSize is the typical size of the retained fields, in bytes: it avoids a second allocation.
 const typicalSize = 2 << 10
 
-// Unmarshal decodes a pod from protobuf. It does not change in, and keeps nothing of
-// it. Returns an error if in is no pod.
+// Unmarshal decodes a pod from protobuf. It neither changes nor retains in. Returns an error if in
+// is not a valid pod.
 func (p *Pod) Unmarshal(in []byte) error {
 	kept, ok := pod.trim(make([]byte, 0, min(len(in), typicalSize)), in)
 	if !ok {
@@ -35,8 +35,7 @@ func (p *Pod) Unmarshal(in []byte) error {
 // DeepCopyObject implements runtime.Object.
 func (p *Pod) DeepCopyObject() runtime.Object { return &Pod{*p.DeepCopy()} }
 
-// Of returns the pod that an object of a list or a watch is, whether it was decoded
-// here or is whole.
+// Of returns the pod of an object in a list or a watch, decoded by this package or whole.
 func Of(object any) (p *corev1.Pod, is bool) {
 	switch object := object.(type) {
 	case *Pod:

@@ -17,7 +17,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/anypods"
 )
 
-// same compares what becomes of a pod.
+// same compares the conversions of a pod.
 func same(t *testing.T, whole, slim *corev1.Pod) {
 	t.Helper()
 	want, wantErr := agentpods.FromAPI(whole)
@@ -40,7 +40,7 @@ func TestPod_MeansWhatTheWholePodDoes(t *testing.T) {
 	}
 }
 
-// Of many volumes each kind counts, wherever it stands.
+// Of many volumes each kind counts, wherever it is in the list.
 func TestPod_ManyVolumesMeanTheSame(t *testing.T) {
 	sources := map[string]corev1.VolumeSource{
 		"none":       {},
@@ -72,7 +72,7 @@ func TestPod_ManyVolumesMeanTheSame(t *testing.T) {
 	}
 }
 
-// Beyond the bounds a pod stays what it is, and what protects it stays.
+// Beyond the bounds a pod retains its identity and its protection.
 func TestPod_BeyondTheBounds(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Annotations: map[string]string{}}}
 	priority, controls := int32(2000000000), true
@@ -125,7 +125,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// many are pods near the size limit of an object, of very many small parts.
+// many are pods near the size limit of an object, with very many small parts.
 var many = map[string]func(*corev1.Pod){
 	"volumes": func(p *corev1.Pod) {
 		for i := range 90000 {
@@ -183,7 +183,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzPod: what the whole pod decodes of, this does too, and it is the same pod.
+// FuzzPod: this package decodes every input that the whole pod decodes, to the same pod.
 func FuzzPod(f *testing.F) {
 	for seed := range int64(20) {
 		f.Add(must(anypods.Pod(seed, "n1").Marshal()))
@@ -213,7 +213,7 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// ordinary is a pod as a Deployment makes it.
+// ordinary returns a pod of a Deployment.
 func ordinary() *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart-7d4b9c6f5-x2x9z", UID: "5f0c7a1e-8f53-4d1c-9e4b-0a5a0a2d8f11",
 		Labels: map[string]string{"app": "cart", "pod-template-hash": "7d4b9c6f5"}, Annotations: map[string]string{"checksum/config": strings.Repeat("a", 64)}},
@@ -242,7 +242,7 @@ func ordinary() *corev1.Pod {
 	return p
 }
 
-// What decoding a pod of ordinary shape costs.
+// BenchmarkPod measures the decoding of an ordinary pod.
 func BenchmarkPod(b *testing.B) {
 	encoded := must(ordinary().Marshal())
 	for name, decode := range map[string]func() error{

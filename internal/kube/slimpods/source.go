@@ -15,23 +15,23 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// A Source is a [reflector.Source] of pods, and what else of a [reflector.Kind] belongs to it.
+// Source is a [reflector.Source] of pods, with the further fields of its [reflector.Kind].
 type Source struct {
 	typedcore.PodInterface
 	Request func() *rest.Request
 	Example runtime.Object
 }
 
-// From returns the pods of one namespace or, if it is empty, of all. They are decoded
-// as [Pod], over the connection of the client and within its limits. Those of a client
-// of another kind, as tests have, are whole.
+// From returns the pods of one namespace or, if it is empty, of all. They are decoded as [Pod],
+// over the connection of the client and within its limits. Pods of another kind of client, as in
+// tests, are whole.
 func From(client typedcore.CoreV1Interface, namespace string) Source {
 	s := Source{PodInterface: client.Pods(namespace), Request: reflector.Requests(client.RESTClient(), "pods", namespace), Example: &corev1.Pod{}}
 	connected, is := client.RESTClient().(*rest.RESTClient)
 	if !is || connected == nil {
 		return s
 	}
-	base := connected.Get().URL() // of no resource: that of the API's group and version
+	base := connected.Get().URL() // without a resource: the URL of the API's group and version
 	slim, err := rest.NewRESTClient(base, "", content, connected.GetRateLimiter(), connected.Client)
 	if err == nil {
 		s.Request, s.Example = reflector.Requests(slim, "pods", namespace), &Pod{}
@@ -39,7 +39,7 @@ func From(client typedcore.CoreV1Interface, namespace string) Source {
 	return s
 }
 
-// Watch implements follow.Source.
+// Watch implements reflector.Source.
 func (s Source) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if _, slim := s.Example.(*Pod); !slim {
 		return s.PodInterface.Watch(ctx, o)
@@ -48,7 +48,7 @@ func (s Source) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfac
 	return s.Request().VersionedParams(&o, scheme.ParameterCodec).Watch(ctx)
 }
 
-// content is how answers are asked for and decoded: events of a watch hold a [Pod].
+// content is the encoding of responses: events of a watch contain a [Pod].
 var content = func() rest.ClientContentConfig {
 	own := runtime.NewScheme()
 	metav1.AddToGroupVersion(own, corev1.SchemeGroupVersion)

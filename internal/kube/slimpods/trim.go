@@ -2,34 +2,34 @@ package slimpods
 
 import "encoding/binary"
 
-// A message says which fields of a protobuf message are kept, by their numbers. All
-// others are dropped.
+// message is the set of retained fields of a protobuf message, by their numbers. All others are
+// dropped.
 type message [45]*rule
 
-// A rule says what is kept of a field. The zero rule keeps all of it.
+// rule describes the retained part of a field. The zero rule retains all of it.
 type rule struct {
-	inner *message // of a field that is a message: what is kept of it; nil: all
-	// class puts one part of a repeated field into classes. Parts of no class are
-	// dropped. The first part of each class is kept, and others while fewer than most
-	// are. Nil: all parts are kept.
+	inner *message // rules of a nested message; nil: all of it is retained
+	// class puts one part of a repeated field into classes. Parts of no class are dropped. The
+	// first part of each class is retained, and others while fewer than most are. Nil: all parts
+	// are retained.
 	class func(part []byte) class
 	most  int
 }
 
-// A class is a set of bits.
+// class is a set of bits.
 type class uint8
 
 // every is the class of every part.
 const every class = 1 << 7
 
-// A tally is what was kept of one repeated field.
+// tally counts the retained parts of one repeated field.
 type tally struct {
 	classes class
 	parts   uint16
 }
 
-// trim appends the fields of in that are kept to out. It returns false if in is
-// malformed in a way that every decoder refuses.
+// trim appends the retained fields of in to out. It returns false if in is malformed in a way that
+// every decoder refuses.
 func (m *message) trim(out, in []byte) (kept []byte, ok bool) {
 	var tallies [len(message{})]tally
 	for len(in) > 0 {
@@ -43,7 +43,7 @@ func (m *message) trim(out, in []byte) (kept []byte, ok bool) {
 			continue
 		}
 		switch r := m[f.number]; {
-		case f.wire != wireBytes: // a number; or what the decoder will refuse
+		case f.wire != wireBytes: // a number, or a field that the decoder will refuse
 			out = append(out, whole...)
 		case !r.keeps(&tallies[f.number], whole[f.content:]):
 		case r.inner == nil:
@@ -58,7 +58,7 @@ func (m *message) trim(out, in []byte) (kept []byte, ok bool) {
 	return out, true
 }
 
-// nest appends a message within another one: its length, then what is kept of it.
+// nest appends a nested message: its length, then its retained fields.
 func (m *message) nest(out, in []byte) (kept []byte, ok bool) {
 	at := len(out)
 	out = binary.AppendUvarint(out, uint64(len(in)))
@@ -74,7 +74,7 @@ func (m *message) nest(out, in []byte) (kept []byte, ok bool) {
 	return out, true
 }
 
-// keeps reports whether the next part of a repeated field is kept, and counts it.
+// keeps reports whether the next part of a repeated field is retained, and counts it.
 func (r *rule) keeps(t *tally, part []byte) bool {
 	if r.class == nil {
 		return true
@@ -93,28 +93,28 @@ const (
 	wireVarint  = 0
 	wireFixed64 = 1
 	wireBytes   = 2
-	wireStart   = 3 // of a group, which nothing in Kubernetes has
+	wireStart   = 3 // of a group, which Kubernetes does not use
 	wireEnd     = 4
 	wireFixed32 = 5
 )
 
-// A field is the first one of a message.
+// field is the first field of a message.
 type field struct {
 	number  int32
 	wire    int
 	value   uint64 // of a varint
 	head    int    // bytes of the tag
-	content int    // where the content begins; of wireBytes only
+	content int    // offset of the content; of wireBytes only
 	end     int
 }
 
-// next finds the end of the first field. It accepts all that generated decoders do.
+// next finds the end of the first field. It accepts everything that generated decoders accept.
 func next(in []byte) (f field, ok bool) {
 	tag, at := varint(in)
 	if at == 0 {
 		return f, false
 	}
-	f.number, f.wire, f.head = int32(tag>>3), int(tag&7), at // cut to 32 bits as those do
+	f.number, f.wire, f.head = int32(tag>>3), int(tag&7), at // cut to 32 bits as in those
 	for wire, depth := f.wire, 0; ; {
 		n := 1
 		switch wire {
@@ -154,8 +154,7 @@ func next(in []byte) (f field, ok bool) {
 	}
 }
 
-// varint reads a number of up to ten bytes, of which bits beyond 64 do not count.
-// n is 0 if there is none.
+// varint reads a number of up to ten bytes and ignores bits beyond 64. n is 0 if there is none.
 func varint(in []byte) (value uint64, n int) {
 	for i := 0; i < len(in) && i < binary.MaxVarintLen64; i++ {
 		value |= uint64(in[i]&0x7f) << (7 * i)
@@ -166,8 +165,8 @@ func varint(in []byte) (value uint64, n int) {
 	return 0, 0
 }
 
-// take splits the first field off a message, and returns it with its content. It
-// returns false at the end of the message and where it is malformed.
+// take splits the first field off a message, and returns it with its content. It returns false at
+// the end of the message and at malformed bytes.
 func take(in *[]byte) (f field, content []byte, ok bool) {
 	if f, ok = next(*in); !ok {
 		return f, nil, false
