@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/doctor.md instead of comparing them")
 
-// A table of docs/doctor.md is what stands between its marks.
+// table returns the marks around a table of docs/doctor.md.
 func table(name string) (begin, end []byte) {
 	return fmt.Appendf(nil, "<!-- begin %s -->\n", name), fmt.Appendf(nil, "<!-- end %s -->\n", name)
 }
@@ -29,7 +29,7 @@ func written(codes []doctor.Code) []byte {
 	return b.Bytes()
 }
 
-// TestEveryCodeIsDocumented holds the tables of docs/doctor.md to those of the code.
+// TestEveryCodeIsDocumented compares the tables of docs/doctor.md with those of the code.
 func TestEveryCodeIsDocumented(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "doctor.md")
 	text, err := os.ReadFile(path)
