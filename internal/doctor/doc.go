@@ -1,5 +1,6 @@
-// Package doctor derives findings from the facts of a node or a cluster: whether Plimsoll can do
-// what its configuration promises, and whether another program does the same at the same time.
+// Package doctor derives findings from the facts of a node or a cluster. They show whether Plimsoll
+// can do what its configuration promises, and whether another program does the same at the same
+// time.
 //
 // Duties and invariants:
 //

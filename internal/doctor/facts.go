@@ -74,7 +74,7 @@ type Pods struct {
 	ManifestsFault string
 }
 
-// Process is a process that is relevant to the agent.
+// Process is a process relevant to the agent.
 type Process struct {
 	PID  int
 	Name string // the kernel's name: at most 15 bytes
@@ -115,7 +115,7 @@ type Right struct {
 	Verb, Group, Resource, Subresource string
 	Namespace                          string // empty: cluster-wide
 	Name                               string // of the single object; empty: all objects
-	Loss                               string // function that is lost without it
+	Loss                               string // the function lost without it
 }
 
 // String returns the right in the notation of kubectl auth can-i.

@@ -41,7 +41,7 @@ type rule[F any] struct {
 	look func(*F) []trouble
 }
 
-// trouble is the result of a rule: the fault, and optionally a remedy that is more precise than the
+// trouble is the result of a rule: the fault, and optionally a more precise remedy than the
 // table's.
 type trouble struct{ node, what, remedy string }
 

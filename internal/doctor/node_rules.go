@@ -88,7 +88,7 @@ var agentRules = []rule[Facts]{
 		smallThresholds},
 }
 
-// oldKernel reports a release that is too old, or cannot be read.
+// oldKernel reports a release if it is too old or unreadable.
 func oldKernel(release string) string {
 	if release == "" {
 		return ""

@@ -340,7 +340,7 @@ func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
 	}
 }
 
-// slow is a Status whose Enqueue takes long.
+// slow is a Status with a slow Enqueue.
 type slow struct {
 	*world
 	owing time.Duration

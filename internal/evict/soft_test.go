@@ -205,8 +205,8 @@ func TestAWithdrawalWhileTheServerIsAsked(t *testing.T) {
 	}
 }
 
-// With a budget that never allows, or a controller that never acts, the pod is given up when its
-// grace period and a few minutes have passed, regardless of the number of requests.
+// The budget never allows, or the controller never acts: the pod is given up when its grace period
+// and a few minutes have passed, regardless of the number of requests.
 func TestGraceful_GivenUpAfterItsTime(t *testing.T) {
 	for about, tc := range map[string]struct {
 		answer Answer

@@ -17,8 +17,8 @@ var (
 	// ErrChanged means that another directory has replaced the observed one. No signal was sent.
 	// Observe again.
 	ErrChanged = errors.New("the pod's cgroup is another one than was observed")
-	// ErrNotVisible means that processes of the pod are in a PID namespace that is invisible to
-	// this process, and could not be signalled.
+	// ErrNotVisible means that processes of the pod are in a PID namespace invisible to this
+	// process, and could not be signalled.
 	ErrNotVisible = errors.New("processes of the pod are in a foreign PID namespace: run with hostPID: true")
 	// ErrTimeout means that processes remained when the context ended. They have received their
 	// signal, unless the context had ended before. See [TimeoutError].

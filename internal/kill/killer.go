@@ -29,8 +29,8 @@ type Target struct {
 // Result is the result of a kill. With an error it contains the progress until then.
 type Result struct {
 	// Signalled is the number of signalled processes. Through cgroup.kill it is the number listed
-	// at the write, and 1 if an incomplete listing found none in a populated pod. For a graceful
-	// kill whose grace period ended it is the number that received SIGKILL.
+	// at the write, and 1 if an incomplete listing found none in a populated pod. After the grace
+	// period of a graceful kill it is the number that received SIGKILL.
 	Signalled int
 	// Invisible is the number of processes in a foreign PID namespace: only cgroup.kill reaches
 	// them. On v1 it counts their tasks.

@@ -117,8 +117,8 @@ func TestImmediateWithoutCgroupKill(t *testing.T) {
 	})
 }
 
-// Kills work in a container with a PID namespace that it shares with the pods, such as a node in a
-// container: the count of tasks shows whether a pod is empty.
+// Kills work in a container with a PID namespace shared with the pods, such as a node in a
+// container. The count of tasks shows whether a pod is empty.
 func TestKillsWhatItSeesInAnyNamespace(t *testing.T) {
 	r := onMemory(t)
 	r.killer.mounts.blind = r.hierarchy.Version == cgroup.V1

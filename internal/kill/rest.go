@@ -64,7 +64,7 @@ func (r *rests) end() {
 	r.going.Wait()
 }
 
-// goOn continues a late kill concurrently, and returns the channel that is closed when no process
+// goOn continues a late kill concurrently, and returns a channel, which is closed when no process
 // remains. It takes over the attempt. Returns nil if too many kills continue already.
 func (k *Killer) goOn(a *attempt) <-chan struct{} {
 	r := &k.rests

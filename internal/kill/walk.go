@@ -11,7 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Bounds of a walk through the directories of a pod, whose number the pod controls.
+// Bounds of a walk through the directories of a pod. The pod controls their number.
 const (
 	// maxDepth is the maximum depth of a walk below the pod's directory. Each level keeps a file
 	// open.

@@ -143,7 +143,7 @@ func deaf(t *testing.T, url string) kubernetes.Interface {
 	return client
 }
 
-// A probe ends with its context even if no source answers, and not by a timeout of its own: the
+// A probe ends with its context even if no source answers, and not by a timeout of its own. The
 // cause of each unknown fact is the end of the context.
 func TestALookIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// takenBack returns a world whose pod was reported and killed, after which a kubelet has
+// takenBack returns a world with a reported and killed pod, after which a kubelet has
 // overwritten the status with its previous knowledge.
 func takenBack(t *testing.T, o Options, container corev1.ContainerStatus) (*world, Notice) {
 	w, n := newWorld(t, o), notice("p")
@@ -84,8 +84,8 @@ func TestAStatusIsNotToldAgain(t *testing.T) {
 	}
 }
 
-// A pod that was reported as evicted and could not be killed continues to run: a kubelet that
-// restores its status is right, however late the answer to the report is.
+// A pod that was reported as evicted and could not be killed continues to run. A kubelet is right
+// to restore its status, however late the answer to the report is.
 func TestAPodThatWasSparedIsNotToldAgain(t *testing.T) {
 	for about, late := range map[string]time.Duration{"the answer came before": 0, "the answer is late": time.Second} {
 		t.Run(about, func(t *testing.T) {

@@ -16,8 +16,8 @@ const (
 	maxReads = 3
 )
 
-// Run reports the pending statuses until ctx ends: those of a previous run, and those whose kill is
-// over. Call it once, before the first Enqueue.
+// Run reports the pending statuses until ctx ends: those of a previous run, and those after their
+// kill. Call it once, before the first Enqueue.
 func (t *Reporter) Run(ctx context.Context, previous []PendingStatus) {
 	t.inherit(previous)
 	for ctx.Err() == nil {

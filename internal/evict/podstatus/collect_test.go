@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// owed returns a world whose pod was killed while the server was in this state.
+// owed returns a world with a pod that was killed while the server was in this state.
 func owed(t *testing.T, options Options, f fault) (*world, Notice) {
 	w, n := newWorld(t, options), notice("p")
 	n.Decided = time.Now()

@@ -6,14 +6,14 @@
 //   - A report is in the queue, and handed to the store that persists it, before the pod is killed.
 //     It consists of a status (phase Failed, reason Evicted, the message, the conditions
 //     plimsoll.dev/Evicted and DisruptionTarget) and an event.
-//   - The event is created exactly once, also across restarts of the agent: its name follows from the
+//   - The event is created exactly once, also across restarts of the agent. Its name follows from the
 //     pod and the time of the decision, so that the server rejects a duplicate.
 //   - The status is reported at most once, unless a kubelet unaware of the pod's end overwrites it
 //     ([Reporter.Look]). It is never reported for a pod in which a container has started since the
 //     kill: it would claim an end that did not last. A late report reads the pod first, and writes on
 //     condition that nothing changed since.
 //   - A pod of another UID is never written to, and only the reported conditions are changed.
-//   - A report that is given up is logged with all its data.
+//   - An abandoned report is logged with all its data.
 //   - Enqueue, Commit, Cancel and Announce do not block. Evicted makes one request, bounded by its
 //     context.
 //   - A soft eviction is a request that can be refused. There are three ways, in one table; each

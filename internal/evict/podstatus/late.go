@@ -86,8 +86,8 @@ func (s *sight) whole() bool {
 // pending status may lack the beginning of a long one, as package apiserver stores it.
 func (s *sight) lost() (Notice, bool) { return lostReason(s.pod, s.debt.Notice.Killed, s.at) }
 
-// ending reports whether a repair, whose notice may name no containers, cannot know yet whether the
-// running ones were killed or started since.
+// ending reports whether the state of the running containers is unknown to a repair: its notice may
+// name no containers, so that they may be killed ones or new ones.
 func (s *sight) ending() bool {
 	return s.debt.Repair && len(s.debt.Notice.Killed) == 0 && len(s.running) > 0 && s.at.Sub(s.debt.Notice.Decided) < dyingTime
 }
@@ -123,7 +123,7 @@ func (s *sight) startedSince() bool {
 
 // newer reports whether a state is of a container that was started after the kill. A terminated
 // container has its ID in the state. A container reported as running that was not killed is newer.
-// But if the runtime was queried, it may be an older one whose end the kubelet has not reported.
+// But if the runtime was queried, it may be an older one with an unreported end.
 func (s *sight) newer(id string, state *corev1.ContainerState) bool {
 	n := &s.debt.Notice
 	switch {

@@ -137,7 +137,7 @@ func (l *queue) rest(until time.Time) {
 }
 
 // unheard pauses requests for the backoff, and at least for as long as the server asks for. The
-// entry moves to the end of the queue, so that a request that is never answered does not block the
+// entry moves to the end of the queue, so that a request without an answer does not block the
 // others.
 func (l *queue) unheard(e *entry, now time.Time, asked time.Duration) {
 	l.rest(now.Add(max(l.backoff.next(), asked)))

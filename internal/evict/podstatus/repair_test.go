@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// failed returns a pod that was evicted and whose kubelet has overwritten the reason.
+// failed returns an evicted pod after a kubelet has overwritten the reason.
 func failed(n Notice, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := running(n)
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "", ""

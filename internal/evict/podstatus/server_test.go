@@ -223,7 +223,7 @@ func answering(err *apierrors.StatusError) fault {
 	return func(*http.Request, func() *http.Response) (*http.Response, error) { return failure(err), nil }
 }
 
-// only applies a fault to requests whose verb and path contain a text.
+// only applies a fault to requests with a text in their verb and path.
 func only(text string, f fault) fault {
 	return func(r *http.Request, serve func() *http.Response) (*http.Response, error) {
 		if !strings.Contains(r.Method+" "+r.URL.Path, text) {

@@ -50,15 +50,14 @@ func New(client kubernetes.Interface, node string, log *slog.Logger, store func(
 	}
 }
 
-// Enqueue stores the status and the event of a pod that is about to be killed, and passes them to
-// the store. It sends nothing: Evicted does, and Run once Commit or Cancel was called, or 5 s have
-// passed.
+// Enqueue stores the status and the event of a pod before its kill, and passes them to the store.
+// It sends nothing: Evicted does, and Run once Commit or Cancel was called, or 5 s have passed.
 func (t *Reporter) Enqueue(n Notice) {
 	t.enter(&entry{debt: PendingStatus{Notice: n, Status: true, Event: true}, due: time.Now().Add(killTime)})
 }
 
-// Announce enqueues only the event, for a pod that is deleted by the API server after a soft
-// eviction was accepted.
+// Announce enqueues only the event, for a pod deleted by the API server after a soft eviction was
+// accepted.
 func (t *Reporter) Announce(n Notice) {
 	t.enter(&entry{debt: PendingStatus{Notice: n, Ended: true, Event: true}})
 }
@@ -91,8 +90,8 @@ func (t *Reporter) changed() {
 	}
 }
 
-// Commit records that the kill of the latest enqueued pod with this UID has happened. A status or
-// event that is still pending is reported by Run.
+// Commit records that the kill of the latest enqueued pod with this UID has happened. Run reports
+// the status or event if still pending.
 func (t *Reporter) Commit(uid string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
