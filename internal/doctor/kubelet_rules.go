@@ -11,7 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// The versions of the kubelet that Plimsoll is tested with.
+// kubeletMajor.firstKubeletMinor to kubeletMajor.lastKubeletMinor are the versions of the kubelet
+// that Plimsoll is tested with.
 const kubeletMajor, firstKubeletMinor, lastKubeletMinor = 1, 34, 37
 
 // reportsForEver is a grace period that never ends in practice: the kubelet reports the condition,

@@ -15,9 +15,10 @@ type Processes interface {
 	// not be signalled, or remain when ctx ends.
 	Kill(ctx context.Context) (Ended, error)
 	// End sends SIGTERM, and SIGKILL after the grace period; without a grace period it sends
-	// SIGKILL only. It may run concurrently with Kill of another pod.
+	// SIGKILL only. It may run concurrently with Kill of another pod. Returns an error like Kill.
 	End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Ended, error)
-	// Await waits until no process remains, and sends no signal.
+	// Await waits until no process remains, and sends no signal. Returns an error if processes
+	// remain when ctx ends.
 	Await(ctx context.Context) error
 }
 
@@ -41,7 +42,8 @@ type Notice struct {
 type Status interface {
 	// Enqueue stores the report as pending.
 	Enqueue(Notice)
-	// Report sends it; on success it is no longer pending.
+	// Report sends it. Returns an error if the server has not accepted it: it remains pending,
+	// unless the pod is gone.
 	Report(context.Context, Notice) error
 	// Commit has a still pending report sent later. Cancel drops it, because the pod was not
 	// killed.
@@ -62,7 +64,9 @@ type Answer struct {
 
 // Soft requests the graceful end of a pod.
 type Soft interface {
+	// Request sends or repeats the request. Returns an error if it was not delivered.
 	Request(ctx context.Context, n Notice, grace time.Duration) (Answer, error)
+	// Withdraw withdraws the request. Returns an error if that failed; the request may remain.
 	Withdraw(ctx context.Context, n Notice) error
 	// Ending reports whether the pod is known to be deleted on the API server, for any reason. It
 	// does not block.

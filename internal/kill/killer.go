@@ -82,8 +82,8 @@ func inHostPIDNamespace() bool {
 
 // New returns a Killer: it opens the mounts and touches the memory for the kills. The pids and
 // freezer controllers may be missing on v1; then fork bombs or frozen pods can outlive a kill, see
-// [Killer.SelfTest]. Returns an error if the tree of the members cannot be opened, or the memory
-// cannot be allocated.
+// [Killer.SelfTest]. Returns an error if the tree of the members cannot be opened, or a
+// workspace cannot be prepared.
 func New(h cgroup.Hierarchy) (*Killer, error) {
 	m := mounts{version: h.Version, pids: -1, freezer: -1}
 	var err error

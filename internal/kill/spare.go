@@ -39,8 +39,8 @@ func (a *attempt) openSpares() {
 	}
 }
 
-// leaveOut removes the spared processes from the list, and those of foreign PID namespaces from
-// their number: on v2 the latter end by their directories.
+// leaveOut removes the spared processes from the list. It subtracts those of foreign PID namespaces
+// from the number of invisible processes; on v2 the remaining ones end by their directories.
 func (a *attempt) leaveOut(pids *[]int) error {
 	a.sparing = false
 	w := a.w

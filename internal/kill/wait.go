@@ -51,12 +51,12 @@ func (a *attempt) awaitExits(ctx context.Context) {
 		changed := w.poll[1].Revents != 0
 		w.dropExited()
 		switch {
-		case w.waiting() && changed: // only they are worth waiting for now
+		case w.waiting() && changed: // wait only for the pidfds now
 			w.poll[1].Fd = -1
 		case w.waiting():
 		case a.events < 0, changed, !a.stillPopulated():
 			return
-		default: // by processes that were not known: reading it has armed it again
+		default: // unknown processes remain: poll cgroup.events, which the read has rearmed
 			w.poll[1].Fd = int32(a.events)
 		}
 	}

@@ -123,7 +123,8 @@ func replaces(args []string) (acts, ok bool) {
 	return false, !file
 }
 
-// The lifecycle controllers of kube-controller-manager: each by its names, the newest first.
+// lifecycleControllers are the node lifecycle controllers of kube-controller-manager: each by its
+// names, the newest first.
 var lifecycleControllers = [][]string{{"node-lifecycle-controller", "nodelifecycle"}, {"taint-eviction-controller"}}
 
 // runsLifecycle reads --controllers: without it, and with *, all controllers run that are not
