@@ -12,15 +12,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/match"
 )
 
-// Names under which an archive's index is found: containerd takes the first as
-// it is, tools that follow the specification ask for the second, a tag.
+// Names of an archive's index: containerd uses the first verbatim; tools that follow the
+// specification use the second, a tag.
 const (
 	containerdName = "io.containerd.image.name"
 	referenceName  = "org.opencontainers.image.ref.name"
 )
 
-// writeArchive writes an OCI image layout as one tar file: what `ctr images
-// import` and `skopeo copy --all oci-archive:FILE` read.
+// writeArchive writes an OCI image layout as one tar file, for `ctr images import` and `skopeo copy
+// --all oci-archive:FILE`.
 func writeArchive(path string, r release, index v1.ImageIndex) (err error) {
 	dir, err := os.MkdirTemp("", "plimsoll-image")
 	if err != nil {
@@ -47,8 +47,8 @@ func writeArchive(path string, r release, index v1.ImageIndex) (err error) {
 	return archive(tar.NewWriter(file), os.DirFS(dir), r)
 }
 
-// archive adds the files of a layout in the order of their names. Their times
-// and modes are not those of the disk they lay on.
+// archive adds the files of a layout in the order of their names, with times and modes that do not
+// depend on the disk.
 func archive(w *tar.Writer, from fs.FS, r release) error {
 	err := fs.WalkDir(from, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || name == "." {

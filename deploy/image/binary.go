@@ -11,15 +11,15 @@ import (
 	"runtime/debug"
 )
 
-// A binary is the program for one architecture.
+// binary is the program for one architecture.
 type binary struct {
 	arch string // as GOARCH names it
 	text []byte
 	info *debug.BuildInfo
 }
 
-// readBinary refuses what would not run in an empty image: programs for another
-// machine, and ones that look for shared libraries.
+// readBinary reads a binary. Returns an error if it would not run in an empty image: a program for
+// another machine, or one that needs shared libraries.
 func readBinary(arch, path string) (*binary, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func readBinary(arch, path string) (*binary, error) {
 	return b, nil
 }
 
-// setting is one of the build, empty where it was not set.
+// setting returns a setting of the build, empty if it was not set.
 func (b *binary) setting(key string) string {
 	for _, s := range b.info.Settings {
 		if s.Key == key {

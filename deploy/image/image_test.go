@@ -29,10 +29,10 @@ var tested = release{
 	created: time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC),
 }
 
-// programs is where built builds to.
+// programs is the output directory of built.
 var programs string
 
-// built is this very program for both architectures: it has modules to list.
+// built builds this test's package for both architectures: it has modules to list.
 var built = sync.OnceValues(func() (string, error) {
 	for _, arch := range architectures {
 		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(programs, arch), ".")
@@ -87,7 +87,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// Neither the directory, nor the clock, nor the order of a map gets into a file.
+// Neither the directory, nor the clock, nor the order of a map affects a file.
 func TestTheSameBinariesGiveTheSameBytes(t *testing.T) {
 	all := binaries(t)
 	var first map[string]string
@@ -116,8 +116,7 @@ func TestTheSameBinariesGiveTheSameBytes(t *testing.T) {
 	}
 }
 
-// unpacked is the index that an archive holds, and the descriptor that leads
-// to it.
+// unpacked returns the index in an archive, and the descriptor that refers to it.
 func unpacked(t *testing.T, archive string) (v1.ImageIndex, v1.Descriptor) {
 	t.Helper()
 	dir := t.TempDir()
@@ -257,7 +256,7 @@ func checkLayer(t *testing.T, content *tar.Reader, b *binary) {
 	}
 }
 
-// What would not start in the image, or lie about itself, does not get there.
+// A binary that would not start in the image, or has wrong metadata, is refused.
 func TestRefusals(t *testing.T) {
 	dir, err := built()
 	if err != nil {

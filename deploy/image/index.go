@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// labels are the annotations of the OCI image specification, on the index, on
-// every image, and as labels in every image's configuration.
+// labels returns the annotations of the OCI image specification, for the index, every image, and as
+// labels for every image's configuration.
 func (r release) labels() map[string]string {
 	labels := map[string]string{
 		"org.opencontainers.image.title":         "plimsoll",
@@ -29,7 +29,7 @@ func (r release) labels() map[string]string {
 	return labels
 }
 
-// makeIndex puts the images of all architectures together, in the order given.
+// makeIndex combines the images of all architectures, in the order given.
 func makeIndex(r release, binaries []*binary) (v1.ImageIndex, error) {
 	if _, err := name.NewTag(r.reference(), name.StrictValidation); err != nil {
 		return nil, fmt.Errorf("name the image: %w", err)
@@ -48,7 +48,7 @@ func makeIndex(r release, binaries []*binary) (v1.ImageIndex, error) {
 	return mutate.Annotations(index, r.labels()).(v1.ImageIndex), nil
 }
 
-// makeImage is the image for one architecture.
+// makeImage returns the image for one architecture.
 func makeImage(r release, b *binary) (v1.Image, error) {
 	layer, err := makeLayer(b.text, r.created)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nonroot is who runs the program unless a pod says otherwise: the controller
-// as it is, the agent as root, since it ends other users' processes.
+// nonroot is the default user of the program. The controller runs as nonroot; the agent runs as
+// root, since it ends other users' processes.
 const nonroot = "65532"
 
 const (
@@ -22,9 +22,9 @@ const (
 	group  = "root:x:0:\nnonroot:x:" + nonroot + ":\n"
 )
 
-// makeLayer is the image's only layer: the program, and names for two users. No
-// certificates: the program speaks to the API server alone, whose authority
-// comes with the service account.
+// makeLayer returns the image's only layer: the program, and names for two users. It has no
+// certificates: the program connects only to the API server, and the service account contains its
+// CA.
 func makeLayer(program []byte, created time.Time) (v1.Layer, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -50,7 +50,7 @@ func makeLayer(program []byte, created time.Time) (v1.Layer, error) {
 		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 }
 
-// addEntry writes a file of root's, or a directory if the name ends in a slash.
+// addEntry writes a file owned by root, or a directory if the name ends in a slash.
 func addEntry(w *tar.Writer, name string, mode int64, text []byte, modified time.Time) error {
 	header := &tar.Header{Name: name, Mode: mode, Size: int64(len(text)), ModTime: modified, Format: tar.FormatUSTAR}
 	if err := w.WriteHeader(header); err != nil {

@@ -1,9 +1,8 @@
-// Image makes Plimsoll's container image out of static binaries, one for each
-// architecture: an OCI image layout as a tar file, its digest, and a list of
-// what each binary is made of (CycloneDX). It needs neither a container engine
-// nor a registry, and it reads no clock: the same binaries, version, revision
-// and time give the same bytes, wherever and whenever. It is a module of its
-// own, so that what writes images is no dependency of the product.
+// Image builds Plimsoll's container image from static binaries, one for each architecture. It
+// writes an OCI image layout as a tar file, its digest, and a list of the parts of each binary
+// (CycloneDX). It needs neither a container engine nor a registry, and does not read the clock: the
+// same binaries, version, revision and time always give the same bytes. It is a module of its own,
+// so that the libraries for images are no dependency of the product.
 package main
 
 import (
@@ -22,15 +21,15 @@ It writes plimsoll.tar, plimsoll.digest and, for each architecture,
 sbom.ARCHITECTURE.cdx.json. SOURCE_DATE_EPOCH, in seconds, is the image's time.
 `
 
-// A release is what an image says of itself.
+// release is the metadata of an image.
 type release struct {
 	name     string // of the repository, with its registry
 	version  string // also the tag
-	revision string // of the source; empty if nobody knows
+	revision string // of the source; empty if unknown
 	created  time.Time
 }
 
-// reference is the name that a node resolves.
+// reference returns the name that a node resolves.
 func (r release) reference() string { return r.name + ":" + r.version }
 
 func main() {
@@ -78,8 +77,8 @@ func fromArguments(r release, out string, args []string) error {
 	return nil
 }
 
-// write makes all files of a release and gives the image's digest: that of its
-// index, which covers every architecture.
+// write creates all files of a release and returns the image's digest: that of its index, which
+// covers every architecture.
 func write(r release, binaries []*binary, out string) (digest string, err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", err

@@ -13,15 +13,15 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBOM lists what a binary is made of, as the linker wrote it into the
-// binary itself: what is in go.mod and not in the binary is not in the list.
+// writeBOM lists the parts of a binary, as the linker recorded them in it. Modules in go.mod that
+// are not linked are not in the list.
 func writeBOM(path string, r release, b *binary) error {
 	bom, err := makeBOM(r, b)
 	if err != nil {
 		return err
 	}
 	var text bytes.Buffer
-	// 1.6, not the latest: what reads these lists follows more slowly.
+	// 1.6, not the latest: tools that read these lists support new versions late.
 	if err := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
 		return err
 	}
@@ -52,19 +52,19 @@ func makeBOM(r release, b *binary) (*cdx.BOM, error) {
 	return bom, nil
 }
 
-// serial is a UUID of version 8 made from the binary: one list, one number.
+// serial returns a UUID of version 8 derived from the binary: one list, one number.
 func serial(b *binary) string {
 	id := b.digest()
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16])
 }
 
-// product is the program itself. How it was built are properties, by the names
-// that CycloneDX has reserved for Go.
+// product returns the program itself. The settings of its build are properties, by the names that
+// CycloneDX has reserved for Go.
 func product(r release, b *binary) cdx.Component {
 	properties := []cdx.Property{}
 	for _, s := range b.info.Settings {
-		if key := strings.TrimLeft(s.Key, "-"); strings.ToUpper(key) == key { // the environment's
+		if key := strings.TrimLeft(s.Key, "-"); strings.ToUpper(key) == key { // from the environment
 			properties = append(properties, cdx.Property{Name: "cdx:gomod:build:env:" + key, Value: s.Value})
 		}
 	}
@@ -77,16 +77,16 @@ func product(r release, b *binary) cdx.Component {
 	}
 }
 
-// standardLibrary is what Go itself brings, under the name that databases of
-// vulnerabilities know.
+// standardLibrary returns the standard library of Go, under its name in databases of
+// vulnerabilities.
 func standardLibrary(info *debug.BuildInfo) cdx.Component {
 	version, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
 	purl := packageURL("stdlib", version)
 	return cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: "stdlib", Version: version, PackageURL: purl}
 }
 
-// module is a dependency as it was linked: what replaced it, where something
-// did. Its hash is go.sum's, of the module's tree: no file has it.
+// module returns a dependency as it was linked: its replacement, if any. Its hash is that of
+// go.sum, over the module's tree: no file has it.
 func module(m *debug.Module) (cdx.Component, error) {
 	if m.Replace != nil {
 		m = m.Replace
@@ -105,7 +105,7 @@ func module(m *debug.Module) (cdx.Component, error) {
 	return part, nil
 }
 
-// packageURL names a module as scanners look it up.
+// packageURL returns a module's name in the notation of scanners.
 func packageURL(path, version string) string {
 	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// schema is the specification's own, which lies in the module of the library.
+// schema returns the schema of the specification, from the module of the library.
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go").Output()
@@ -75,7 +75,7 @@ func TestTheListIsWhatTheBinaryIsMadeOf(t *testing.T) {
 	}
 }
 
-// checkParts compares with `go version -m`, which reads binaries in its own way.
+// checkParts compares with `go version -m`, which reads binaries independently.
 func checkParts(t *testing.T, bom cdx.BOM, b *binary) {
 	t.Helper()
 	dir, err := built()

@@ -2,40 +2,40 @@ package doctor
 
 import "time"
 
-// ClusterFacts are what is known of a cluster from outside of its nodes.
+// ClusterFacts are the facts of a cluster, seen from outside of its nodes.
 type ClusterFacts struct {
 	Nodes    Fact[[]Node]
-	Policies Fact[[]string] // names of the ValidatingAdmissionPolicies that are bound
+	Policies Fact[[]string] // names of the ValidatingAdmissionPolicies with a binding
 	Judges   Fact[[]Judge]
-	Ahead    Fact[time.Duration] // how far the clock here is ahead of the API server's
+	Ahead    Fact[time.Duration] // how far the local clock is ahead of the API server's
 }
 
-// A Node is one of a cluster, with its agent as the agent's lease tells.
+// Node is a node of a cluster, with its agent according to the agent's lease.
 type Node struct {
 	Name           string
 	KubeletVersion string // empty: it has no kubelet
 	Agent          *Agent // nil: no lease
 }
 
-// An Agent is what the lease of one says.
+// Agent is the state of an agent in its lease.
 type Agent struct {
 	Version    string
 	Thresholds string // a digest, equal for equal thresholds
 	Armed      bool
 	Reason     string        // why it is armed or not
-	Findings   []string      // codes of errors that it found on its node
+	Findings   []string      // codes of errors on its node
 	Silent     time.Duration // since it renewed its lease
-	Lasts      time.Duration // how long a renewal is good for
+	Lasts      time.Duration // validity of a renewal
 }
 
-// A Judge is a controller that says which nodes are lost.
+// Judge is a controller that determines which nodes are lost.
 type Judge struct {
 	Name string // plimsoll-controller or kube-controller-manager
 	Ours bool
 	Acts Fact[bool] // it writes conditions and taints of nodes
-	Why  string     // by what this was found
+	Why  string     // the evidence
 }
 
-// OwnNodePolicy ends the name of the ValidatingAdmissionPolicy that bounds an agent
-// to its node; what a chart calls itself comes before it.
+// OwnNodePolicy is the end of the name of the ValidatingAdmissionPolicy that limits an agent to its
+// node; the name of a chart's release precedes it.
 const OwnNodePolicy = "agent-own-node"

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// clusterRules are all that is judged of a cluster.
+// clusterRules are all rules for a cluster.
 var clusterRules = []rule[ClusterFacts]{
 	{Code{"two-lifecycle-controllers", Error, "The controller acts (--mode=replace) while kube-controller-manager's node-lifecycle or taint-eviction controller does: both taint nodes and evict pods.",
 		"switch kube-controller-manager's off (--controllers=*,-node-lifecycle-controller,-taint-eviction-controller), or run the controller with --mode=observe"},
@@ -65,7 +65,7 @@ func in(so bool, what string) string {
 	return what
 }
 
-// eachNode looks at every node by itself.
+// eachNode applies a rule to every node.
 func eachNode(look func(*Node) string) func(*ClusterFacts) []trouble {
 	return func(f *ClusterFacts) (found []trouble) {
 		for i := range f.Nodes.Value {
@@ -77,7 +77,7 @@ func eachNode(look func(*Node) string) func(*ClusterFacts) []trouble {
 	}
 }
 
-// eachAgent looks at every node that has an agent, by itself.
+// eachAgent applies a rule to every node that has an agent.
 func eachAgent(look func(*Agent) string) func(*ClusterFacts) []trouble {
 	return eachNode(func(n *Node) string {
 		if n.Agent == nil {
@@ -87,7 +87,7 @@ func eachAgent(look func(*Agent) string) func(*ClusterFacts) []trouble {
 	})
 }
 
-// fewNames is how many nodes a sentence names.
+// fewNames is the number of node names in a sentence.
 const fewNames = 5
 
 func someOf(names []string) string {
@@ -129,7 +129,7 @@ func notArmed(f *ClusterFacts) []trouble {
 	return one(what)
 }
 
-// differ counts the agents by something that is meant to be equal.
+// differ counts the agents by a property that should be equal.
 func differ(f *ClusterFacts, what string, of func(*Agent) string) string {
 	counts := map[string]int{}
 	for _, n := range f.Nodes.Value {
@@ -150,7 +150,7 @@ func differ(f *ClusterFacts, what string, of func(*Agent) string) string {
 	return fmt.Sprintf("agents of %d %s: %s", len(counts), what, someOf(texts))
 }
 
-// judges are those of one side that act, and those of which it is not known.
+// judges returns the controllers of one side that act, and those of unknown state.
 func (f *ClusterFacts) judges(ours bool) (acting, unclear []Judge) {
 	for _, j := range f.Judges.Value {
 		switch {

@@ -30,7 +30,7 @@ func TestExamineCluster(t *testing.T) {
 	}{
 		{"", "", "", func(*doctor.ClusterFacts) {}},
 		{"two-lifecycle-controllers", "", "kube-controller-manager (--controllers)", func(f *doctor.ClusterFacts) { f.Judges.Value[1].Acts = doctor.Known(true) }},
-		{"", "", "", func(f *doctor.ClusterFacts) { // upstream's alone
+		{"", "", "", func(f *doctor.ClusterFacts) { // only the upstream one
 			f.Judges.Value[0].Acts, f.Judges.Value[1].Acts = doctor.Known(false), doctor.Known(true)
 		}},
 		{"lifecycle-controllers-unclear", "", "no pod tells", func(f *doctor.ClusterFacts) { f.Judges.Value[1].Acts = doctor.Unknown[bool]("no pod tells") }},

@@ -42,7 +42,7 @@ evictionSoft: {memory.available: 500Mi, nodefs.available: 10%, imagefs.available
 evictionSoftGracePeriod: {memory.available: 8760h, nodefs.available: 8760h, imagefs.available: 8760h}
 `
 
-// healthy is a node on which nothing is to be found.
+// healthy returns a node without findings.
 func healthy(t *testing.T) doctor.Facts {
 	t.Helper()
 	return doctor.Facts{
@@ -69,14 +69,14 @@ func healthy(t *testing.T) doctor.Facts {
 	}
 }
 
-// softly is a kubelet that evicts before the agent's hard line.
+// softly is a kubelet that evicts before the agent's hard threshold.
 const softly = `evictionSoft: {memory.available: 700Mi, nodefs.available: 10%, imagefs.available: 12%}
 evictionSoftGracePeriod: {memory.available: 1m30s, nodefs.available: 8760h, imagefs.available: 8760h}`
 
-// A plant puts one thing wrong, or right in another way.
+// plant introduces one fault, or another valid state.
 type plant struct {
-	codes string // that are to be found, with commas, and no others
-	says  string // is in what it found or in its remedy
+	codes string // expected codes, with commas, and no others
+	says  string // contained in the finding or in its remedy
 	how   func(*testing.T, *doctor.Facts)
 }
 
@@ -141,13 +141,13 @@ var plants = []plant{
 	{"kubelet-hard-memory", "memory.available<50%", withKubelet("evictionHard: {memory.available: 50%, nodefs.available: 5%}")},
 	{"kubelet-hard-other", "nodefs.available<20Gi", withKubelet("evictionHard: {memory.available: 50Mi, nodefs.available: 20Gi}")},
 	{"kubelet-soft-evicts", "met for 1m30s", withKubelet(softly)},
-	{"", "", func(t *testing.T, f *doctor.Facts) { // the agent's soft line comes first
+	{"", "", func(t *testing.T, f *doctor.Facts) { // the agent's soft threshold comes first
 		withKubelet(softly)(t, f)
 		f.Ours.Lines = append(f.Ours.Lines, line(t, "memory.available<700Mi", time.Minute))
 	}},
 	{"kubelet-does-not-report", `evictionSoft: {memory.available: "500Mi"} and evictionSoftGracePeriod: {memory.available: "8760h"}`,
 		withKubelet("evictionSoft: {memory.available: 499Mi, nodefs.available: 10%, imagefs.available: 12%}")},
-	{"", "", func(t *testing.T, f *doctor.Facts) { // by types of its own
+	{"", "", func(t *testing.T, f *doctor.Facts) { // by its own condition types
 		withKubelet("evictionSoft: {}\nevictionSoftGracePeriod: {}")(t, f)
 		f.Ours.PressureConditions = "own"
 	}},
@@ -166,7 +166,7 @@ var plants = []plant{
 		withKubelet("localStorageCapacityIsolation: false")(t, f)
 		f.Ours.StorageLimits = "off"
 	}},
-	{"kubelet-blind", "config.yaml) is false", withKubelet("localStorageCapacityIsolation: false")}, // the agent looks after the limits
+	{"kubelet-blind", "config.yaml) is false", withKubelet("localStorageCapacityIsolation: false")}, // the agent enforces the limits
 
 	{"runtime-unreachable", "connection refused", func(_ *testing.T, f *doctor.Facts) { f.Runtime.Value.Fault = "connection refused" }},
 	{"runtime-api-old", "v1alpha2", func(_ *testing.T, f *doctor.Facts) {
@@ -250,7 +250,7 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// Whatever nobody has looked at is told, and makes nobody healthy.
+// Every unknown fact is reported, and no node without known facts is healthy.
 func TestNothingKnownIsNotHealthy(t *testing.T) {
 	found := doctor.Examine(doctor.Facts{Server: &doctor.Server{}})
 	var want []string

@@ -2,20 +2,20 @@ package doctor
 
 import "cmp"
 
-// A Fact is something that was looked for. The zero Fact is unknown.
+// Fact is a value that may be unknown. The zero Fact is unknown.
 type Fact[T any] struct {
 	Value T
 	Known bool
-	Cause string // why it is not known: what was tried, on what, and what came of it
+	Cause string // why it is unknown: what was attempted, on what, and the error
 }
 
-// Known is a fact with its value.
+// Known returns a fact with its value.
 func Known[T any](v T) Fact[T] { return Fact[T]{Value: v, Known: true} }
 
-// Unknown is a fact that could not be had.
+// Unknown returns a fact that could not be read.
 func Unknown[T any](cause string) Fact[T] { return Fact[T]{Cause: cause} }
 
-// missing is why the fact is not known; empty if it is.
+// missing returns why the fact is unknown; empty if it is known.
 func (f Fact[T]) missing() string {
 	if f.Known {
 		return ""

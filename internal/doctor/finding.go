@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// A Severity says how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
 // Severities, worst first.
 const (
 	Error   Severity = "error"   // the agent must not act
-	Warning Severity = "warning" // something is lost
+	Warning Severity = "warning" // a function is lost
 	Info    Severity = "info"    // no fault
 )
 
 var severities = []Severity{Error, Warning, Info}
 
-// A Finding is one thing that is not as it should be, and what to do.
+// Finding is one fault, with its remedy.
 type Finding struct {
 	Code     string   `json:"code"`
 	Severity Severity `json:"severity"`
-	Node     string   `json:"node,omitempty"` // empty: the cluster's, or of a node without a name
+	Node     string   `json:"node,omitempty"` // empty: of the cluster, or of a node without a name
 	What     string   `json:"what"`
 	Remedy   string   `json:"remedy"`
 }
 
-// A Code is a line of the tables: what a finding with it means.
+// Code is a line of the tables: the meaning of a finding.
 type Code struct {
 	Code     string
 	Severity Severity
@@ -35,17 +35,17 @@ type Code struct {
 	Remedy   string
 }
 
-// A rule is a line of a table over facts of type F.
+// rule is a line of a table over facts of type F.
 type rule[F any] struct {
 	Code
 	look func(*F) []trouble
 }
 
-// A trouble is what a rule found: what, and a remedy that is more precise than
-// the table's, if there is one.
+// trouble is the result of a rule: the fault, and optionally a more precise remedy than the
+// table's.
 type trouble struct{ node, what, remedy string }
 
-// one is a trouble by itself; none if what is empty.
+// one returns a single trouble; none if what is empty.
 func one(what string) []trouble {
 	if what == "" {
 		return nil
@@ -53,7 +53,7 @@ func one(what string) []trouble {
 	return []trouble{{what: what}}
 }
 
-// when is a trouble by itself if something is so.
+// when returns a single trouble if so is true.
 func when(so bool, what string) []trouble {
 	if !so {
 		return nil
@@ -61,11 +61,10 @@ func when(so bool, what string) []trouble {
 	return one(what)
 }
 
-// Examine judges a node. Findings come worst first, and in the order of the
-// tables.
+// Examine returns the findings of a node: worst first, then in the order of the tables.
 func Examine(f Facts) []Finding { return examine(nodeRules, &f, f.Node) }
 
-// ExamineCluster judges a cluster, as seen from outside of its nodes.
+// ExamineCluster returns the findings of a cluster, seen from outside of its nodes.
 func ExamineCluster(f ClusterFacts) []Finding { return examine(clusterRules, &f, "") }
 
 func examine[F any](rules []rule[F], f *F, node string) (found []Finding) {
@@ -81,13 +80,13 @@ func examine[F any](rules []rule[F], f *F, node string) (found []Finding) {
 	return found
 }
 
-// Codes are all codes there are, of nodes first, in the order of the tables.
+// Codes returns all codes in the order of the tables, those of nodes first.
 func Codes() (all []Code) { return append(NodeCodes(), ClusterCodes()...) }
 
-// NodeCodes are those of [Examine].
+// NodeCodes returns the codes of [Examine].
 func NodeCodes() []Code { return codes(nodeRules) }
 
-// ClusterCodes are those of [ExamineCluster]; some are found on nodes, too.
+// ClusterCodes returns the codes of [ExamineCluster]; some occur on nodes, too.
 func ClusterCodes() []Code { return codes(clusterRules) }
 
 func codes[F any](rules []rule[F]) (all []Code) {
@@ -97,7 +96,7 @@ func codes[F any](rules []rule[F]) (all []Code) {
 	return all
 }
 
-// Worst is the worst severity of findings; empty if there are none.
+// Worst returns the worst severity of findings; empty without findings.
 func Worst(found []Finding) Severity {
 	for _, s := range severities {
 		if slices.ContainsFunc(found, func(f Finding) bool { return f.Severity == s }) {
@@ -107,8 +106,8 @@ func Worst(found []Finding) Severity {
 	return ""
 }
 
-// Errors are the codes of the errors that are not accepted, each once, in order:
-// what keeps an agent from arming itself.
+// Errors returns the codes of the errors that are not accepted, each once, in order. They keep an
+// agent disarmed.
 func Errors(found []Finding, accepted []string) (codes []string) {
 	for _, f := range found {
 		if f.Severity == Error && !slices.Contains(accepted, f.Code) && !slices.Contains(codes, f.Code) {
@@ -118,7 +117,7 @@ func Errors(found []Finding, accepted []string) (codes []string) {
 	return codes
 }
 
-// unknown makes the rule of a fact that could not be had.
+// unknown returns the rule for an unknown fact.
 func unknown[F any](code string, s Severity, what, remedy string, missing func(*F) string) rule[F] {
 	return rule[F]{Code{code, s, "Could not examine " + what + ".", remedy}, func(f *F) []trouble {
 		if cause := missing(f); cause != "" {
@@ -131,16 +130,16 @@ func unknown[F any](code string, s Severity, what, remedy string, missing func(*
 // listed joins names for a sentence.
 func listed(names []string) string { return strings.Join(names, ", ") }
 
-// blind begins the codes of what could not be looked at.
+// blind is the prefix of the codes of unknown facts.
 const blind = "unknown-"
 
-// Blind reports whether something that matters could not be looked at: then even
-// no finding beside it is no sign of health.
+// Blind reports whether a relevant fact is unknown. Then the absence of other findings is no sign
+// of health.
 func Blind(found []Finding) bool {
 	return slices.ContainsFunc(found, func(f Finding) bool { return f.Severity != Info && strings.HasPrefix(f.Code, blind) })
 }
 
-// Count is how many findings have a severity.
+// Count returns the number of findings with a severity.
 func Count(found []Finding, s Severity) (n int) {
 	for _, f := range found {
 		if f.Severity == s {

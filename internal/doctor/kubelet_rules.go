@@ -11,11 +11,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// The kubelets that Plimsoll is tested beside.
+// kubeletMajor.firstKubeletMinor to kubeletMajor.lastKubeletMinor are the versions of the kubelet
+// that Plimsoll is tested with.
 const kubeletMajor, firstKubeletMinor, lastKubeletMinor = 1, 34, 37
 
-// reportsForEver is a grace period that nobody lives to see the end of: the kubelet
-// reports the condition, and never evicts by the threshold.
+// reportsForEver is a grace period that never ends in practice: the kubelet reports the condition,
+// and never evicts by the threshold.
 const reportsForEver = 24 * time.Hour
 
 var kubeletRules = []rule[Facts]{
@@ -63,8 +64,7 @@ var kubeletRules = []rule[Facts]{
 		}},
 }
 
-// first are the thresholds that act first, by signal: of two for one signal the
-// upper.
+// first returns the thresholds that act first, by signal: the higher one of two for one signal.
 func first(lines []kubeletconfig.Threshold, capacity Capacity) map[signals.Signal]kubeletconfig.Threshold {
 	of := map[signals.Signal]kubeletconfig.Threshold{}
 	for _, l := range lines {
@@ -78,7 +78,7 @@ func first(lines []kubeletconfig.Threshold, capacity Capacity) map[signals.Signa
 	return of
 }
 
-// lines are the agent's thresholds of which something is so.
+// lines returns the agent's thresholds that satisfy a predicate.
 func (o *Ours) lines(of func(Line) bool) (all []kubeletconfig.Threshold) {
 	for _, l := range o.Lines {
 		if of(l) {
@@ -92,8 +92,8 @@ func isHard(l Line) bool { return l.Grace == 0 }
 
 func every(Line) bool { return true }
 
-// kubeletFirst are the kubelet's hard thresholds that act no later than the
-// agent's for the same signal: its hard one, or else its soft one.
+// kubeletFirst reports the kubelet's hard thresholds that act no later than the agent's for the
+// same signal: its hard one, or else its soft one.
 func kubeletFirst(f *Facts, of func(signals.Signal) bool) (found []trouble) {
 	hard, all := first(f.Ours.lines(isHard), f.Capacity.Value), first(f.Ours.lines(every), f.Capacity.Value)
 	for _, k := range f.Kubelet.Value.Config.Hard {
@@ -111,8 +111,8 @@ func kubeletFirst(f *Facts, of func(signals.Signal) bool) (found []trouble) {
 	return found
 }
 
-// kubeletSoftFirst are the kubelet's soft thresholds that evict, and not later than
-// the agent does for the same signal.
+// kubeletSoftFirst reports the kubelet's soft thresholds that evict no later than the agent does
+// for the same signal.
 func kubeletSoftFirst(f *Facts) (found []trouble) {
 	for _, k := range f.Kubelet.Value.Config.Soft {
 		grace := f.Kubelet.Value.Config.Grace[k.Signal]
@@ -129,8 +129,8 @@ func kubeletSoftFirst(f *Facts) (found []trouble) {
 	return found
 }
 
-// kubeletSilent names the lines that the kubelet would need to report as the agent
-// sees it.
+// kubeletSilent reports the thresholds that the kubelet would need to report pressure like the
+// agent.
 func kubeletSilent(f *Facts) []trouble {
 	if !f.Kubelet.Value.Present || f.Ours.PressureConditions != "auto" && f.Ours.PressureConditions != "kubelet" {
 		return nil
@@ -150,8 +150,8 @@ func kubeletSilent(f *Facts) []trouble {
 	}}
 }
 
-// unreached are the lines that no threshold of the kubelet's reaches, by what can be
-// written for a kubelet: it derives those for allocatable memory and containerfs.
+// unreached returns the agent's thresholds that no threshold of the kubelet reaches, by signals
+// that can be configured for a kubelet: it derives those for allocatable memory and containerfs.
 func unreached(f *Facts) map[string]string {
 	config, add := f.Kubelet.Value.Config, map[string]string{}
 	for _, l := range first(f.Ours.lines(every), f.Capacity.Value) {
@@ -165,7 +165,7 @@ func unreached(f *Facts) map[string]string {
 	return add
 }
 
-// flow is a mapping in one line of YAML.
+// flow returns a mapping in one line of YAML.
 func flow(m map[string]string) string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -12,15 +12,15 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// nodeRules are all that is judged on a node.
+// nodeRules are all rules for a node.
 var nodeRules = slices.Concat(machineRules, agentRules, kubeletRules, serverRules, unknownRules)
 
-// oldestKernel has pidfd_open(2), without which a process can not be ended safely
-// on cgroup v1.
+// oldestMajor and oldestMinor are the oldest kernel with pidfd_open(2). Without it a process cannot
+// be ended safely on cgroup v1.
 const oldestMajor, oldestMinor = 5, 3
 
-// Clocks that differ by more than these make stamps, and then leases, misleading.
-// A kubelet's lease lasts 40 s.
+// Differences of clocks above these limits make timestamps, and then leases, misleading. A
+// kubelet's lease lasts 40 s.
 const (
 	skewNoticed = 2 * time.Second
 	skewHarmful = 30 * time.Second
@@ -88,7 +88,7 @@ var agentRules = []rule[Facts]{
 		smallThresholds},
 }
 
-// oldKernel says that a release is too old, or can not be read.
+// oldKernel reports a release if it is too old or unreadable.
 func oldKernel(release string) string {
 	if release == "" {
 		return ""
@@ -103,7 +103,7 @@ func oldKernel(release string) string {
 	return ""
 }
 
-// twoNumbers are the first two of a version, such as 5 and 15 of 5.15.0-91-generic.
+// twoNumbers returns the first two numbers of a version, such as 5 and 15 of 5.15.0-91-generic.
 func twoNumbers(version string) (major, minor int, ok bool) {
 	first, rest, _ := strings.Cut(version, ".")
 	second := strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
@@ -118,8 +118,8 @@ func twoNumbers(version string) (major, minor int, ok bool) {
 	return major, minor, err == nil
 }
 
-// evictors are programs that end pods or processes when memory is short, by the
-// names of their processes, at most 15 bytes, and of their images.
+// evictors are programs that end pods or processes when memory is short. The names are those of
+// their processes, at most 15 bytes, and of their images.
 var evictors = []string{"koordlet", "katalyst-agent", "crane-agent", "volcano-agent", "vc-agent", "earlyoom", "nohang", "nohang-desktop", "oomd", "oomd_bin", "bustd", "thrash-protect"}
 
 func isEvictor(name string) bool { return slices.Contains(evictors, name) }
@@ -133,8 +133,8 @@ func running(f *Facts, is func(name string) bool) (found []trouble) {
 	return found
 }
 
-// evictorImages are pods of the node with an image of such a program, unless its
-// process was seen.
+// evictorImages reports pods of the node with an image of such a program, unless its process was
+// found.
 func evictorImages(f *Facts) (found []trouble) {
 	if f.Server == nil {
 		return nil
@@ -150,7 +150,7 @@ func evictorImages(f *Facts) (found []trouble) {
 	return found
 }
 
-// imageName is the last part of an image's name, such as koordlet of
+// imageName returns the last part of an image's name, such as koordlet of
 // registry.example:5000/koordinator-sh/koordlet:v1.6@sha256:….
 func imageName(image string) string {
 	image, _, _ = strings.Cut(image, "@")
@@ -172,8 +172,8 @@ func twoAgents(f *Facts) string {
 	return "plimsoll agent runs as processes " + listed(pids)
 }
 
-// nodeCgroup is what an agent's command line says its node is. Where it names a
-// configuration file instead, which could not be read, it is taken for the same.
+// nodeCgroup returns the node cgroup of an agent's command line. For a command line with an
+// unreadable configuration file instead, it returns ours.
 func nodeCgroup(args []string, ours string) string {
 	if given, is := kubeletconfig.Flag(args, "node-cgroup"); is {
 		return given

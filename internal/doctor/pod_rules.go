@@ -2,7 +2,7 @@ package doctor
 
 import "fmt"
 
-// noPodSource reports that no pod can become known to the agent.
+// noPodSource returns why no pod can become known to the agent.
 func noPodSource(f *Facts) string {
 	switch {
 	case f.Ours.PodManifests != "" && f.Pods.Value.ManifestsFault != "":
@@ -13,9 +13,8 @@ func noPodSource(f *Facts) string {
 	return ""
 }
 
-// noPodCgroup reports that there must be cgroups of pods which are not found. A
-// kubelet makes their parent when it starts. Without a kubelet it may be absent
-// until the first pod.
+// noPodCgroup returns why cgroups of pods that must exist are missing. A kubelet creates their
+// parent when it starts. Without a kubelet it may be absent until the first pod.
 func noPodCgroup(f *Facts) string {
 	pods, kubelet := f.Pods.Value, f.hasKubelet()
 	switch {
@@ -33,8 +32,8 @@ func noPodCgroup(f *Facts) string {
 	return ""
 }
 
-// hasKubelet reports whether anything shows a kubelet: its configuration, the Node,
-// or its process.
+// hasKubelet reports whether the node has a kubelet, by its configuration, the Node, or its
+// process.
 func (f *Facts) hasKubelet() bool {
 	if f.Kubelet.Value.Present || f.Server != nil && f.Server.KubeletVersion.Value != "" {
 		return true

@@ -1,20 +1,20 @@
 package doctor
 
-// Needs are what decides which rights an agent needs of the API server.
+// Needs are the parts of the configuration that determine an agent's rights on the API server.
 type Needs struct {
 	Conditions bool   // it may report pressure on the Node by itself
 	Taints     bool   // --pressure-taint
 	Direct     bool   // --soft-eviction=direct
 	NodeLease  bool   // --report-node-lease
 	Reviews    bool   // metrics are served beyond loopback
-	Namespace  string // where its Lease is; empty: it has none
-	Arming     string // the ConfigMap there that says whether agents are to act; empty: none is read
-	DaemonSet  string // its own, there; empty: it has none
+	Namespace  string // of its Lease; empty: it has none
+	Arming     string // the ConfigMap there with the arming setting of all agents; empty: none is read
+	DaemonSet  string // of the agent, there; empty: it has none
 }
 
 const leases = "coordination.k8s.io"
 
-// Rights are those that the agent needs to act, each with what is lost without it.
+// Rights returns the rights that the agent needs to act, each with the loss without it.
 func (n Needs) Rights() (rights []Right) {
 	beats, asks, set := n.Namespace != "", n.Namespace != "" && n.Arming != "", n.Namespace != "" && n.DaemonSet != ""
 	for _, r := range []struct {

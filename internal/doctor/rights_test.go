@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/doctor"
 )
 
-// granted are the rights that a file of deploy/rbac grants.
+// granted returns the rights that a file of deploy/rbac grants.
 func granted(t *testing.T, file string) (rights []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "rbac", file))
@@ -42,7 +42,7 @@ func granted(t *testing.T, file string) (rights []string) {
 	return rights
 }
 
-// What a doctor asks for is what is granted: nothing more, and every right to write.
+// The doctor checks only rights that are granted, and all granted rights to write.
 func TestRightsAreThoseThatAreGranted(t *testing.T) {
 	all := doctor.Needs{Conditions: true, Taints: true, Direct: true, NodeLease: true, Reviews: true, Namespace: "plimsoll-system", Arming: "plimsoll-arming", DaemonSet: "plimsoll-agent"}
 	some := doctor.Needs{Conditions: true, Reviews: true, Namespace: all.Namespace, Arming: all.Arming, DaemonSet: all.DaemonSet}

@@ -30,9 +30,9 @@ var serverRules = []rule[Facts]{
 		}},
 }
 
-// kubeletVersion is found on the node and from outside.
-var kubeletVersion = Code{"kubelet-version", Warning, "Plimsoll is not tested beside this version of the kubelet.",
-	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or monitor the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
+// kubeletVersion occurs on the node and from outside.
+var kubeletVersion = Code{"kubelet-version", Warning, "The kubelet is of a version that Plimsoll is not tested beside.",
+	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or watch the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
 
 func missingRights(f *Facts) (found []trouble) {
 	if f.Server == nil {
@@ -44,7 +44,7 @@ func missingRights(f *Facts) (found []trouble) {
 	return found
 }
 
-// skewed says that the clocks differ by more than the one and at most the other.
+// skewed reports clocks that differ by more than above and by no more than atMost.
 func skewed(s *Server, above, atMost time.Duration) string {
 	if s == nil {
 		return ""
@@ -60,8 +60,8 @@ func skewed(s *Server, above, atMost time.Duration) string {
 	return fmt.Sprintf("the node's clock is %s %s the API server's", by.Round(100*time.Millisecond), way)
 }
 
-// untested says that a kubelet's version is outside of those that are tested;
-// nothing of an empty one.
+// untested reports a kubelet's version outside of the tested range. An empty version is not
+// reported.
 func untested(version string) string {
 	if version == "" {
 		return ""
@@ -80,7 +80,7 @@ func trimV(version string) string {
 	return version
 }
 
-// asked is why a fact of the API server is not known, if there is one to ask.
+// asked returns why a fact of the API server is unknown; empty without an API server.
 func asked[T any](of func(*Server) Fact[T]) func(*Facts) string {
 	return func(f *Facts) string {
 		if f.Server == nil {

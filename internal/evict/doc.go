@@ -1,30 +1,28 @@
-// Package evict ends one pod: what the API server is told of it, and its
-// processes, in the order in which a node survives and nobody starts the pod
-// again.
+// Package evict ends one pod. It reports the eviction to the API server and ends the pod's
+// processes, in an order that frees the node's memory and keeps the kubelet from restarting the
+// pod.
 //
-// The ladder, from the politest way to the fastest:
+// The sequence, from the politest step to the fastest:
 //
-//	pod of       eviction  first                        then                       at last
-//	API server   soft      asked for: Eviction, or a    whoever evicts ends it     withdrawn if nobody has to
-//	                       mark that the controller     within its grace period;   go any more, or it ended by
-//	                       sees; again while a budget   its processes are waited   itself; immediate when a
-//	                       refuses                      for                        hard threshold is crossed
-//	API server   hard      owed in writing, and told    SIGKILL to all of it       told later if it was not,
-//	                       for as long as memory lasts                             unless it runs again
-//	a manifest   soft      SIGTERM                      its grace period           SIGKILL
-//	a manifest   hard      -                            SIGKILL to all of it       -
+//	pod of       eviction  first                       then                      last
+//	API server   soft      request: an Eviction, or a  the deletion ends it      withdrawn once unneeded,
+//	                       condition for the           within its grace period;  or if the pod ended by
+//	                       controller; retried while   wait for its processes    itself; immediate when a
+//	                       a budget refuses                                      hard threshold is crossed
+//	API server   hard      enqueue the status, and     SIGKILL to all processes  report a pending status,
+//	                       report it while time                                  unless the pod runs again
+//	                       remains
+//	a manifest   soft      SIGTERM                     its grace period          SIGKILL
+//	a manifest   hard      -                           SIGKILL to all processes  -
 //
 // Duties and invariants:
 //
-//   - The status comes before the kill: a kubelet starts a pod again that dies
-//     without one. It is waited for no longer than the caller's patience; a
-//     server that does not answer never stops a kill, and leaves it the time for
-//     its signals.
-//   - What is owed is handed to the state file before the kill, so that a
-//     successor pays it.
-//   - A request that a budget refuses, or nobody acts on, is taken back when the
-//     grace period and a few minutes have passed, and said. So is one whose pod
-//     ended by itself meanwhile: it may run again, and was not evicted.
-//   - A soft eviction that waits, for a server or for a budget, hears at once
-//     that it has to hurry.
+//   - The status precedes the kill: a kubelet restarts a pod that ends without a status. The wait for
+//     the status is bounded by the caller. An unresponsive server never prevents a kill, and the time
+//     for its signals remains.
+//   - A pending status is handed to the state file before the kill, so that the next run reports it.
+//   - A request refused by a budget, or not acted on, is withdrawn and logged when the
+//     grace period and a few minutes have passed. So is a request for a pod that ended by itself
+//     meanwhile: the pod may run again, and was not evicted.
+//   - A soft eviction that waits for a server or a budget escalates immediately when requested.
 package evict

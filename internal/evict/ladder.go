@@ -7,89 +7,94 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// Processes are those of one pod. A wait ends with its ctx.
+// Processes are the processes of one pod. Its waits end with their ctx.
 type Processes interface {
-	// Containers are the runtime's IDs of the containers they run in.
+	// Containers returns the runtime's IDs of the containers that contain the processes.
 	Containers() []string
-	// Kill sends SIGKILL and waits until none is left.
+	// Kill sends SIGKILL and waits until no process remains. Returns an error if processes could
+	// not be signalled, or remain when ctx ends.
 	Kill(ctx context.Context) (Ended, error)
-	// End sends SIGTERM, and SIGKILL after the grace period; without a grace
-	// period SIGKILL. It may run beside Kill of another pod.
+	// End sends SIGTERM, and SIGKILL after the grace period; without a grace period it sends
+	// SIGKILL only. It may run concurrently with Kill of another pod. Returns an error like Kill.
 	End(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (Ended, error)
-	// Await waits until none is left, without touching any.
+	// Await waits until no process remains, and sends no signal. Returns an error if processes
+	// remain when ctx ends.
 	Await(ctx context.Context) error
 }
 
-// Ended is what became of a pod's processes.
+// Ended is the result of ending a pod's processes.
 type Ended struct {
 	Signalled            int
-	SignalTime, ExitTime time.Duration // from the call
-	ProcessesRemain      bool          // not gone when ctx ended
-	// Rest is closed when what lingers is gone; nil if nothing more is done about it.
+	SignalTime, ExitTime time.Duration // since the call
+	ProcessesRemain      bool          // processes remained when ctx ended
+	// Rest is closed when the remaining processes are gone; nil if they are not pursued further.
 	Rest <-chan struct{}
 }
 
-// A Notice is what the API server has to be told of an eviction.
+// Notice is the report of one eviction to the API server.
 type Notice struct {
 	Eviction   *eviction.Eviction
 	Decided    time.Time
-	Containers []string // that ran at the time, by the runtime's IDs
+	Containers []string // running at the time, by the runtime's IDs
 }
 
-// Status tells the API server that a pod was evicted. Nothing but Tell may wait.
+// Status reports evictions to the API server. Only Report may block.
 type Status interface {
-	// Enqueue writes down that the server has to be told.
+	// Enqueue stores the report as pending.
 	Enqueue(Notice)
-	// Report tells it, and thereby pays what is owed.
+	// Report sends it. Returns an error if the server has not accepted it: it remains pending,
+	// unless the pod is gone.
 	Report(context.Context, Notice) error
-	// Commit has what is still owed paid later; Spared cancels it, because the
-	// pod was not killed after all.
+	// Commit has a still pending report sent later. Cancel drops it, because the pod was not
+	// killed.
 	Commit(Notice)
 	Cancel(Notice)
-	// Announce tells others of a pod that the server itself ends.
+	// Announce reports the eviction of a pod that the server itself ends.
 	Announce(Notice)
 }
 
-// An Answer is what came of asking for a soft eviction.
+// Answer is the result of a request for a soft eviction.
 type Answer struct {
-	// Accepted: the pod is ending now. Otherwise it is asked for again after
-	// Retry, unless Retry is 0: then somebody else goes on from here.
+	// Accepted means that the pod is ending. Otherwise the request is repeated after Retry. If
+	// Retry is 0 it is not repeated: the controller carries it out.
 	Accepted bool
 	Retry    time.Duration
-	Why      string // a refusal
+	Why      string // reason of a refusal
 }
 
-// Soft asks for a pod to be ended politely.
+// Soft requests the graceful end of a pod.
 type Soft interface {
+	// Request sends or repeats the request. Returns an error if it was not delivered.
 	Request(ctx context.Context, n Notice, grace time.Duration) (Answer, error)
+	// Withdraw withdraws the request. Returns an error if that failed; the request may remain.
 	Withdraw(ctx context.Context, n Notice) error
-	// Ending reports whether the API server is known to have the pod deleted, by
-	// whomever: it does not wait.
+	// Ending reports whether the pod is known to be deleted on the API server, for any reason. It
+	// does not block.
 	Ending(n Notice) bool
 }
 
-// A Evictor ends pods; one at once and one politely at a time.
+// Evictor ends pods: one immediately and one gracefully at a time.
 type Evictor struct {
 	Status Status // nil without an API server
 	Soft   Soft   // nil without an API server
-	// Refused, if set, is told why a soft eviction does not go ahead, each time
-	// it is asked for in vain. It must not wait.
+	// Refused, if set, is called with the reason each time a request for a soft eviction fails. It
+	// must not block.
 	Refused func(e *eviction.Eviction, why string)
 }
 
-// A Result is what came of ending a pod.
+// Result is the result of ending a pod.
 type Result struct {
 	Ended
-	Reported, Pending bool          // what the API server knows; neither where it has not to
-	StatusTime        time.Duration // until it knew, or was no longer waited for
-	Withdrawn         bool          // it was not evicted: what was asked for is taken back
-	GivenUp           bool          // withdrawn since it was refused, or not acted on, for too long
+	Reported, Pending bool          // state of the report; neither without an API server
+	StatusTime        time.Duration // until the report succeeded, or the wait for it ended
+	Withdrawn         bool          // not evicted: the request is withdrawn
+	GivenUp           bool          // withdrawn because it was refused, or not acted on, for too long
 }
 
-// Immediate reports the eviction to the API server, for which it waits until telling
-// ends, and kills. It waits for the processes for as long as wait, counted from the kill,
-// or until waiting ends. A pod that has ended by itself meanwhile counts as killed: it
-// was chosen, and no other one is evicted in its place.
+// Immediate reports the eviction to the API server, waits for the answer until telling ends, and
+// kills. It waits for the end of the processes for the duration wait, counted from the kill, or
+// until waiting ends. A pod that has ended by itself meanwhile counts as killed: it was selected,
+// and no other pod is evicted in its place. Returns an error if the kill fails.
 func (l *Evictor) Immediate(ctx, telling, waiting context.Context, wait time.Duration, e *eviction.Eviction, p Processes) (Result, error) {
 	return l.immediate(ctx, telling, waiting, e, p, func(ctx context.Context) (Ended, error) {
 		ctx, cancel := context.WithTimeout(ctx, wait)
@@ -125,13 +130,13 @@ func (l *Evictor) immediate(ctx, telling, waiting context.Context, e *eviction.E
 	return r, err
 }
 
-// signalTime is what the signals of a kill have at least.
+// signalTime is the minimum time for the signals of a kill.
 const signalTime = 50 * time.Millisecond
 
-// uncancelled is ctx without its cancellation: of a pod that was reported as evicted no
-// process may go on because the agent is to stop. Its deadline and the end of waiting
-// remain, which are for the wait after the signals: those have their time though the
-// server may have used it up.
+// uncancelled returns ctx without its cancellation: a pod that was reported as evicted must not
+// keep running because the agent stops. The deadline of ctx and the end of waiting remain; they
+// bound the wait after the signals. The signals have signalTime even if the server has used up the
+// deadline.
 func uncancelled(ctx, waiting context.Context) (context.Context, context.CancelFunc) {
 	least := time.Now().Add(signalTime)
 	kept := context.WithoutCancel(ctx)
@@ -149,8 +154,8 @@ func uncancelled(ctx, waiting context.Context) (context.Context, context.CancelF
 	return kept, func() { stop(); cancel() }
 }
 
-// report reports whether the API server knows. A request that is given up may
-// have been served nevertheless: whoever pays the debt looks before.
+// report reports whether the API server has received the status. An abandoned request may have been
+// served nevertheless; a later attempt reads the pod first.
 func (l *Evictor) report(ctx context.Context, n Notice) (told bool) {
 	l.Status.Enqueue(n)
 	if ctx.Err() != nil {
@@ -161,7 +166,7 @@ func (l *Evictor) report(ctx context.Context, n Notice) (told bool) {
 	select {
 	case err := <-answer:
 		return err == nil
-	case <-ctx.Done(): // whatever the request does about it
+	case <-ctx.Done(): // also if the request ignores its ctx
 		return false
 	}
 }

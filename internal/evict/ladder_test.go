@@ -14,21 +14,21 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A world notes what happens to its pod, in order.
+// world records the events of its pod, in order.
 type world struct {
 	mu     sync.Mutex
 	events []string
 
 	server   time.Duration // until it answers; negative: it refuses the connection
-	answers  []Answer      // to requests, the last one for ever
+	answers  []Answer      // to requests, the last one repeatedly
 	ends     chan struct{} // closed when the pod has ended
 	withdraw error
-	refuses  bool // to be killed
-	lingers  bool // for as long as it is waited for
-	empty    bool // there is nobody to kill any more
+	refuses  bool // the kill fails
+	lingers  bool // remains for the duration of the wait
+	empty    bool // no process remains to be killed
 	await    error
-	deaf     bool // the server's answers come whether they are waited for or not
-	deleted  bool // somebody has carried the request out
+	deaf     bool // the server's answers ignore the context
+	deleted  bool // the request was carried out
 }
 
 func (w *world) note(event string) {
@@ -204,8 +204,8 @@ func TestAnAcceptedRequestIsNotWithdrawn(t *testing.T) {
 	})
 }
 
-// A mark is carried out by somebody else. As the pod ends its memory comes back,
-// and who measures that may not know yet why: it is an eviction all the same.
+// A request is carried out by the controller. As the pod ends its memory returns, and the
+// measurement may precede the server's answer: it is an eviction nevertheless.
 func TestARequestThatSomebodyCarriesOutIsAnEviction(t *testing.T) {
 	for name, recovers := range map[string]time.Duration{"before its end": 19 * time.Second, "with its end": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestAnUnreachableServerIsAskedAgain(t *testing.T) {
 			t.Errorf("%+v, %v", r, err) // it has ended by itself
 		}
 		const refused = "refused: connection refused"
-		expect(t, w, refused, refused, refused, "withdrawn") // a request may have arrived all the same
+		expect(t, w, refused, refused, refused, "withdrawn") // a request may have arrived nevertheless
 	})
 }
 
@@ -290,8 +290,8 @@ func TestAPodThatCanNotBeKilledOwesNothing(t *testing.T) {
 	expect(t, w, "owed", "told", "cancelled")
 }
 
-// The kernel was faster while the server was waited for: what is owed of it has to
-// be told, and no other pod goes in its stead.
+// If the pod ends while the server is awaited, its status is reported, and no other pod is evicted
+// in its place.
 func TestAPodThatEndsWhileTheServerIsToldIsEvicted(t *testing.T) {
 	for _, tc := range []struct {
 		server time.Duration
@@ -313,7 +313,7 @@ func TestAPodThatEndsWhileTheServerIsToldIsEvicted(t *testing.T) {
 	}
 }
 
-// The time for the kill has gone to the server, or to a full processor.
+// The time for the kill may be used up by the server, or by a busy processor.
 func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
 	for about, tc := range map[string]struct {
 		owing, server time.Duration
@@ -340,11 +340,11 @@ func TestAPodThatWasToldOrOwedIsKilledHoweverLate(t *testing.T) {
 	}
 }
 
-// slow takes its time to note what is owed.
+// slow is a Status with a slow Enqueue.
 type slow struct {
 	*world
 	owing time.Duration
-	until time.Time // of the kill
+	until time.Time // deadline of the kill
 }
 
 func (s *slow) Enqueue(n Notice) {
@@ -357,7 +357,7 @@ func (s *slow) Kill(ctx context.Context) (Ended, error) {
 	return s.world.Kill(ctx)
 }
 
-// SIGTERM for the agent, while the server is being told.
+// The agent receives SIGTERM during the report.
 func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
@@ -369,7 +369,7 @@ func TestAPodThatWasToldIsKilledThoughTheAgentStops(t *testing.T) {
 	})
 }
 
-// Memory begins to fall while who was told lingers.
+// Memory begins to fall while the processes of a reported pod remain.
 func TestWhoLingersIsNotWaitedForWhereTheTimeIsCutShort(t *testing.T) {
 	for about, tc := range map[string]struct{ cut, want time.Duration }{
 		"later":                {time.Second, time.Second},
@@ -394,8 +394,8 @@ func TestWhoLingersIsNotWaitedForWhereTheTimeIsCutShort(t *testing.T) {
 	}
 }
 
-// The time for the kill is not longer for a server that answers early, nor shorter
-// for one that answers late.
+// The time for the kill is not longer for a server that answers early, nor shorter for one that
+// answers late.
 func TestImmediate_WaitsForTheKillOnceTheServerHasAnswered(t *testing.T) {
 	for _, answer := range []time.Duration{0, 700 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestImmediate_WaitsForTheKillOnceTheServerHasAnswered(t *testing.T) {
 	}
 }
 
-// stopping ends the agent as soon as the server knows.
+// stopping ends the agent as soon as the server has the status.
 type stopping struct {
 	*world
 	stop func()

@@ -10,32 +10,32 @@ import (
 )
 
 const (
-	// escalatedPatience is how long the API server is waited for when a hard
-	// threshold was crossed during a soft eviction: it was reached before.
+	// escalatedPatience bounds the wait for the API server when a hard threshold was crossed during
+	// a soft eviction. It is short because the server has been reached before.
 	escalatedPatience = 200 * time.Millisecond
-	// cleanupTime is what a pod that has used up its grace period may take to be
-	// gone, as the kubelet allows for its cleanup.
+	// cleanupTime is the time after the grace period within which a pod must be gone, as the
+	// kubelet allows for its cleanup.
 	cleanupTime = 30 * time.Second
-	// unansweredTime is how long a request may be refused by a budget, or not acted
-	// on, beside the pod's grace period. Then the pod is given up on: other pods
-	// wait for it.
+	// unansweredTime is the time, in addition to the pod's grace period, for which a request may be
+	// refused by a budget or not be acted on. Then the request is given up: other pods wait for it.
 	unansweredTime = 5 * time.Minute
 	// requestTime bounds one request.
 	requestTime = 10 * time.Second
-	// retryTime is the pause after a request that failed.
+	// retryTime is the pause after a failed request.
 	retryTime = 5 * time.Second
-	// finalAnswerTime is how long the API server's word may take of who has ended a pod
-	// that was only asked for: a watch is a moment behind what it tells of.
+	// finalAnswerTime bounds the wait for the API server's record of why a requested pod has ended:
+	// a watch lags behind the server.
 	finalAnswerTime = 2 * time.Second
 )
 
-// Changes reach a graceful end under way.
+// Changes are the changes that reach a graceful end in progress.
 type Changes struct {
-	Escalate <-chan struct{} // closed when the pod has to end at once
-	Withdraw <-chan struct{} // closed when nobody has to end any more
+	Escalate <-chan struct{} // closed when the pod must end immediately
+	Withdraw <-chan struct{} // closed when no eviction is needed any more
 }
 
-// Graceful has the pod end within its grace period.
+// Graceful ends the pod within its grace period. Returns an error if its processes could not be
+// ended, if the pod outlives its time, or if the request is refused or not acted on for too long.
 func (l *Evictor) Graceful(ctx context.Context, e *eviction.Eviction, p Processes, grace time.Duration, change Changes) (Result, error) {
 	if l.Soft == nil || !e.Pod.FromAPI {
 		ended, err := p.End(ctx, grace, change.Escalate)
@@ -54,21 +54,21 @@ func (l *Evictor) Graceful(ctx context.Context, e *eviction.Eviction, p Processe
 	})
 }
 
-// unset is a timer that is not running.
+// unset returns a timer that is not running.
 func unset() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return t
 }
 
-// A softEviction is one that is asked for.
+// softEviction is the state of a requested eviction.
 type softEviction struct {
 	*Evictor
 	notice    Notice
 	grace     time.Duration
 	answers   chan reply
-	asking    bool   // an answer is on its way
-	quit      func() // ends the asking
+	asking    bool   // a request is in progress
+	quit      func() // cancels the requests
 	ask, late *time.Timer
 	accepted  bool
 	waits     bool   // late is running
@@ -80,8 +80,8 @@ type reply struct {
 	err error
 }
 
-// run asks until the pod is ending, and waits for its end. Hurry says that it
-// has to be killed instead.
+// run sends the request until the pod is ending, and waits for its end. It returns hurry if the pod
+// must be killed instead.
 func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r Result, hurry bool, err error) {
 	begun := time.Now()
 	asking, quit := context.WithCancel(ctx)
@@ -90,7 +90,7 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 	watch, stop := context.WithCancel(ctx)
 	gone := make(chan error, 1)
 	go func() { gone <- p.Await(watch) }()
-	defer func() { // whoever kills next needs what Await holds
+	defer func() { // a subsequent kill needs what Await holds
 		stop()
 		if gone != nil {
 			<-gone
@@ -98,7 +98,7 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 	}()
 	defer s.ask.Stop()
 	defer s.late.Stop()
-	s.request(asking) // first, also of a pod that runs nothing
+	s.request(asking) // before the wait, so that a pod without processes is requested too
 	for {
 		select {
 		case err := <-gone:
@@ -122,14 +122,14 @@ func (s *softEviction) run(ctx context.Context, p Processes, change Changes) (r 
 	}
 }
 
-// ended says of a pod without processes who has ended it. If nobody was to, it has
-// ended by itself, may be started again, and was not evicted.
+// ended returns the result for a pod without processes: evicted if its deletion was requested.
+// Otherwise the pod has ended by itself, may be restarted, and was not evicted.
 func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-chan struct{}) (Result, bool, error) {
-	if s.carriedOut() || ctx.Err() != nil { // whoever comes next takes back what stands
+	if s.carriedOut() || ctx.Err() != nil { // the next run withdraws a request that remains
 		return r, false, err
 	}
 	select {
-	case <-hurry: // it may have been killed already, of which the server is to be told
+	case <-hurry: // an immediate end may have killed it already: the server must receive the status
 		return r, true, nil
 	default:
 	}
@@ -139,8 +139,8 @@ func (s *softEviction) ended(ctx context.Context, r Result, err error, hurry <-c
 	return s.withdraw(ctx, r, err)
 }
 
-// awaitFinalAnswer waits for what the API server has to say of a pod that is gone, and
-// reports whether it was asked to end. Who has to hurry does not wait.
+// awaitFinalAnswer waits for the API server's record of a pod that is gone, and reports whether its
+// deletion was requested. An escalation ends the wait.
 func (s *softEviction) awaitFinalAnswer(ctx context.Context, hurry <-chan struct{}) bool {
 	word, cancel := context.WithTimeout(ctx, finalAnswerTime)
 	defer cancel()
@@ -164,7 +164,7 @@ func (s *softEviction) overdue(ctx context.Context, r Result) (Result, bool, err
 	return s.withdraw(ctx, r, fmt.Errorf("nobody has evicted pod %s, which was asked for %s ago: is plimsoll controller running?", pod, s.grace+unansweredTime))
 }
 
-// request asks; the answer comes later.
+// request sends the request; the answer arrives asynchronously.
 func (s *softEviction) request(ctx context.Context) {
 	s.asking = true
 	go func() {
@@ -175,8 +175,7 @@ func (s *softEviction) request(ctx context.Context) {
 	}()
 }
 
-// handle asks again after a refusal or a failure; once the pod is ending its time
-// runs.
+// handle repeats the request after a refusal or a failure. Once the pod is ending, its time starts.
 func (s *softEviction) handle(a reply) {
 	s.asking = false
 	switch {
@@ -195,8 +194,8 @@ func (s *softEviction) handle(a reply) {
 	}
 }
 
-// limit bounds the time for a request to be carried out, from its first answer on. A
-// server that does not answer is no refusal: it would not answer for other pods.
+// limit bounds the time for a request to be carried out, starting with its first answer. An
+// unresponsive server is no refusal: requests for other pods would fail too.
 func (s *softEviction) limit() {
 	if !s.waits {
 		s.waits = true
@@ -204,8 +203,8 @@ func (s *softEviction) limit() {
 	}
 }
 
-// stopAsking ends the asking, so that nothing is asked for after it was taken back, and
-// reports whether the pod is ending: an answer that was on its way may say so.
+// stopAsking ends the requests, so that none follows a withdrawal. It reports whether the pod is
+// ending, which the answer to a request in progress may state.
 func (s *softEviction) stopAsking() (ending bool) {
 	s.quit()
 	if s.asking {
@@ -226,8 +225,8 @@ func (s *softEviction) accept() {
 	}
 }
 
-// carriedOut reports whether whoever was asked has had the pod deleted: what is
-// measured may say so before anybody answers, since memory comes back as it ends.
+// carriedOut reports whether the requested pod is being deleted. Measurements may show its end
+// before an answer arrives, since memory returns as the pod ends.
 func (s *softEviction) carriedOut() bool {
 	if !s.accepted && s.Soft.Ending(s.notice) {
 		s.accept()
@@ -241,8 +240,7 @@ func (s *softEviction) refused(why string) {
 	}
 }
 
-// withdraw withdraws what was asked for: the pod is not evicted, for the reason
-// that why tells, if any.
+// withdraw withdraws the request: the pod is not evicted, for the reason why, if any.
 func (s *softEviction) withdraw(ctx context.Context, r Result, why error) (Result, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

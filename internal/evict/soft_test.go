@@ -11,15 +11,14 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// own is a pod that ends 20 s after it was asked for, by itself unless somebody has
-// deleted it.
+// own returns a pod that ends 20 s after the request, by itself unless it was deleted.
 func own(answers ...Answer) *world {
 	w := &world{answers: answers, ends: make(chan struct{})}
 	time.AfterFunc(20*time.Second, func() { close(w.ends) })
 	return w
 }
 
-// delete has somebody carry the request out, and its word arrive after a while.
+// delete carries the request out; the watch shows it after a while.
 func (w *world) delete(after time.Duration) {
 	time.AfterFunc(after, func() {
 		w.mu.Lock()
@@ -28,8 +27,8 @@ func (w *world) delete(after time.Duration) {
 	})
 }
 
-// A pod that crashes while it is only asked for is started again: to leave the
-// request would have it evicted later, for nothing.
+// A pod that crashes while only a request exists is restarted: the remaining request would later
+// evict it without need.
 func TestAPodThatEndsByItselfIsNotEvicted(t *testing.T) {
 	const refused = "refused: no"
 	broken := errors.New("another directory")
@@ -68,10 +67,10 @@ func TestWhatCanNotBeTakenBackIsSaidBesideTheRest(t *testing.T) {
 	})
 }
 
-// The node's watch of its pods is a moment behind.
+// The node's watch of its pods lags behind.
 func TestTheServersWordOfAnEvictionMayBeLate(t *testing.T) {
 	for about, tc := range map[string]struct {
-		word    time.Duration // since it was asked for
+		word    time.Duration // since the request
 		server  time.Duration
 		answers []Answer
 		want    []string
@@ -84,7 +83,7 @@ func TestTheServersWordOfAnEvictionMayBeLate(t *testing.T) {
 				w := own(tc.answers...)
 				w.server = tc.server
 				w.delete(tc.word)
-				cleared := make(chan struct{}) // by what the pod held
+				cleared := make(chan struct{}) // by the memory of the pod
 				time.AfterFunc(20500*time.Millisecond, func() { close(cleared) })
 				r, err := w.ladder().Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Withdraw: cleared})
 				if err != nil || r.Withdrawn || r.ExitTime != 20*time.Second {
@@ -96,7 +95,7 @@ func TestTheServersWordOfAnEvictionMayBeLate(t *testing.T) {
 	}
 }
 
-// The next agent takes back what stands, or finds it carried out.
+// The next run withdraws what remains, or finds it carried out.
 func TestARequestStandsWhenTheAgentStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := own(Answer{})
@@ -110,7 +109,7 @@ func TestARequestStandsWhenTheAgentStops(t *testing.T) {
 	})
 }
 
-// A pod that somebody else has deleted meanwhile is not asked for any more.
+// No further request follows once the pod was deleted for another reason.
 func TestAPodThatIsEndingIsNotAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, cleared := own(Answer{Retry: 10 * time.Second, Why: "no"}), make(chan struct{})
@@ -124,7 +123,7 @@ func TestAPodThatIsEndingIsNotAskedFor(t *testing.T) {
 	})
 }
 
-// A pod may have nothing that runs, and be evicted for what it holds on disks.
+// A pod without processes may be evicted for its disk usage.
 func TestAPodThatRunsNothingIsAskedFor(t *testing.T) {
 	for about, tc := range map[string]struct {
 		answer    Answer
@@ -148,7 +147,7 @@ func TestAPodThatRunsNothingIsAskedFor(t *testing.T) {
 	}
 }
 
-// Who has to hurry does not wait for a word; the next pod may be needed.
+// An escalation does not wait for the final answer; the next pod may be needed.
 func TestAHurryAfterThePodsOwnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begun, hurry := own(Answer{}), time.Now(), make(chan struct{})
@@ -161,8 +160,8 @@ func TestAHurryAfterThePodsOwnEnd(t *testing.T) {
 	})
 }
 
-// A pod that was to end at once may have been killed before anybody here looked:
-// the server is told all the same, whichever is seen first.
+// A pod that was to end immediately may have been killed before its end is seen here: the status is
+// reported, whichever comes first.
 func TestAnEndBesideAHurryIsAnEviction(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +169,7 @@ func TestAnEndBesideAHurryIsAnEviction(t *testing.T) {
 			w.empty = true
 			time.AfterFunc(20*time.Second, func() { close(hurry) })
 			l := w.ladder()
-			l.Refused = func(*eviction.Eviction, string) { <-time.After(21 * time.Second) } // nobody looks
+			l.Refused = func(*eviction.Eviction, string) { <-time.After(21 * time.Second) } // the loop is busy
 			r, err := l.Graceful(t.Context(), fromAPI(), w, time.Minute, Changes{Escalate: hurry})
 			if err != nil || r.Withdrawn || !r.Reported {
 				t.Errorf("%+v, %v", r, err)
@@ -180,8 +179,8 @@ func TestAnEndBesideAHurryIsAnEviction(t *testing.T) {
 	}
 }
 
-// What is on its way while the threshold clears is not asked for after it was taken
-// back; if it has been heeded already, it counts.
+// A request in progress while the threshold clears does not follow its withdrawal; if it was
+// carried out already, it counts.
 func TestAWithdrawalWhileTheServerIsAsked(t *testing.T) {
 	for about, tc := range map[string]struct {
 		deaf bool
@@ -206,8 +205,8 @@ func TestAWithdrawalWhileTheServerIsAsked(t *testing.T) {
 	}
 }
 
-// A budget that never allows, or a controller that never acts: the pod is given up on
-// when its grace period and a few minutes have passed, however often it was asked for.
+// The budget never allows, or the controller never acts: the pod is given up when its grace period
+// and a few minutes have passed, regardless of the number of requests.
 func TestGraceful_GivenUpAfterItsTime(t *testing.T) {
 	for about, tc := range map[string]struct {
 		answer Answer
@@ -236,7 +235,7 @@ func TestGraceful_GivenUpAfterItsTime(t *testing.T) {
 	}
 }
 
-// A server that does not answer refuses nothing: it would not answer for other pods.
+// An unresponsive server is no refusal: requests for other pods would fail too.
 func TestGraceful_AServerThatIsAwayIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, begun := &world{server: -1}, time.Now()

@@ -9,11 +9,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// errSilent ends a round: what did not answer once would be waited for again and
-// again.
+// errSilent ends a round: each further call would wait for the unresponsive runtime again.
 var errSilent = errors.New("the container runtime does not answer: see whether it is overloaded or hangs; what is left is tried again")
 
-// ask makes a call of the runtime that answers something.
+// ask makes a call of the runtime that returns a value.
 func ask[T any](ctx context.Context, c *Collector, call func(context.Context) (T, error)) (T, error) {
 	within, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
 	defer cancel()
@@ -29,8 +28,7 @@ func ask[T any](ctx context.Context, c *Collector, call func(context.Context) (T
 	return answer, err
 }
 
-// do makes a call that removes or stops something. What is gone already was
-// removed by somebody else, which is as good.
+// do makes a call that removes or stops an object. The absence of the object is a success.
 func (c *Collector) do(ctx context.Context, call func(context.Context, string) error, id string) error {
 	_, err := ask(ctx, c, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx, id) })
 	if errors.Is(err, cri.ErrNotFound) {
@@ -39,18 +37,18 @@ func (c *Collector) do(ctx context.Context, call func(context.Context, string) e
 	return err
 }
 
-// ends reports whether an error leaves no hope for the next call.
+// ends reports whether after an error further calls are useless.
 func ends(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, errSilent) || errors.Is(err, errUnmeasured) || errors.Is(err, cri.ErrUnavailable)
 }
 
-// faults are what went wrong with single things while others went on.
+// faults are the errors of single objects; the others were processed.
 type faults struct {
 	errs []error
 	more int
 }
 
-// told is how many faults are told in full: an event has no room for all.
+// told is the number of errors reported in full: an event has no room for all.
 const told = 3
 
 func (f *faults) add(err error) {
@@ -63,7 +61,7 @@ func (f *faults) add(err error) {
 	}
 }
 
-// err is nil if nothing went wrong.
+// err returns nil without faults.
 func (f *faults) err() error {
 	if len(f.errs) == 0 {
 		return nil
@@ -71,7 +69,7 @@ func (f *faults) err() error {
 	return f
 }
 
-// Error is one line.
+// Error returns one line.
 func (f *faults) Error() string {
 	var b strings.Builder
 	for i, err := range f.errs {

@@ -8,12 +8,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// never is what is enough for a round that collects all there is.
+// never is the condition of a round that collects all garbage.
 func never(context.Context) (bool, error) { return false, nil }
 
-// collectDead removes dead containers, then sandboxes that hold none, then logs
-// of pods that are gone, until there is enough. What can not be removed does not
-// keep the rest.
+// collectDead removes dead containers, then sandboxes without containers, then logs of removed
+// pods, until enough space is available. A failed removal does not prevent the others.
 func (s *sweep) collectDead(ctx context.Context, pressed bool) (containers, sandboxes int, enough bool, err error) {
 	var f faults
 	containers, enough, err = s.collectContainers(ctx, pressed, &f)
@@ -47,7 +46,7 @@ func (s *sweep) collectSandboxes(ctx context.Context, pressed bool, f *faults) (
 	return each(ctx, s, dead, f, func(b *cri.Sandbox) (bool, error) { return c.removeSandbox(ctx, b) })
 }
 
-// listed lists containers after sandboxes, so that none looks empty that is not.
+// listed lists containers after sandboxes, so that no sandbox in use appears empty.
 func (c *Collector) listed(ctx context.Context) ([]cri.Sandbox, []cri.Container, error) {
 	sandboxes, err := ask(ctx, c, c.runtime.Sandboxes)
 	if err != nil {
@@ -57,8 +56,8 @@ func (c *Collector) listed(ctx context.Context) ([]cri.Sandbox, []cri.Container,
 	return sandboxes, containers, err
 }
 
-// collectImages removes images in their order, and waits for each to show in the
-// measured space before it takes the next.
+// collectImages removes images in their order. After each it waits until the measured space has
+// grown.
 func (s *sweep) collectImages(ctx context.Context, unused []cri.Image) (removed int, enough bool, err error) {
 	var f faults
 	removed, enough, err = each(ctx, s, unused, &f, func(img *cri.Image) (bool, error) {
@@ -76,8 +75,8 @@ func (s *sweep) collectImages(ctx context.Context, unused []cri.Image) (removed 
 	return removed, enough, f.err()
 }
 
-// each removes things one after the other until there is enough. An error ends
-// it if there is no hope for the next one; others are added to f.
+// each removes things in sequence until enough space is available. It returns an error after which
+// further calls are useless; others are added to f.
 func each[T any](ctx context.Context, s *sweep, things []T, f *faults, remove func(*T) (bool, error)) (removed int, enough bool, err error) {
 	for i := range things {
 		if enough, err := s.enough(ctx); enough || err != nil {

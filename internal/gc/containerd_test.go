@@ -20,8 +20,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// A real node: containerd, with a small filesystem of its own for images and
-// writable layers.
+// real is a real node: containerd, with a small file system of its own for images and writable
+// layers.
 type real struct {
 	t     *testing.T
 	node  *cluster.Node
@@ -32,7 +32,7 @@ type real struct {
 
 const (
 	diskSize  = 700 * mib
-	imageSize = 20 * mib // twice that on disk: as it came, and unpacked
+	imageSize = 20 * mib // twice that on disk: packed and unpacked
 )
 
 func newReal(t *testing.T) *real {
@@ -59,7 +59,7 @@ func (r *real) disk(context.Context) (available, capacity int64, err error) {
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
-// space is what is available now.
+// space returns the available bytes.
 func (r *real) space() int64 {
 	r.t.Helper()
 	available, _, err := r.disk(r.t.Context())
@@ -90,7 +90,7 @@ func (r *real) note(line string) {
 	r.lines = append(r.lines, line)
 }
 
-// run starts a pod that the owners know as active.
+// run starts a pod that the owners report as active.
 func (r *real) run(name, image string) *cluster.Pod {
 	r.t.Helper()
 	hog := cluster.Hog(name)
@@ -109,7 +109,7 @@ func (r *real) is(pod *cluster.Pod, state PodState) {
 	r.pods[pod.UID()] = state
 }
 
-// writes has the pod's container write into its writable layer.
+// writes makes the pod's container write into its writable layer.
 func (r *real) writes(pod *cluster.Pod, bytes int64) {
 	r.t.Helper()
 	pids, err := pod.PIDs()
@@ -120,7 +120,7 @@ func (r *real) writes(pod *cluster.Pod, bytes int64) {
 		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		root := fmt.Sprintf("/proc/%d/root/", pid)
 		if _, statErr := os.Stat(root + "orders"); err != nil || statErr != nil || filepath.Base(exe) != "workload" {
-			continue // the sandbox's
+			continue // of the sandbox
 		}
 		f, err := os.Create(root + "written")
 		if err == nil {
@@ -135,7 +135,7 @@ func (r *real) writes(pod *cluster.Pod, bytes int64) {
 	r.t.Fatalf("no process of container main among %v", pids)
 }
 
-// images are the names of what the runtime holds, of those that begin so.
+// images returns the names of the runtime's images with a prefix.
 func (r *real) images(c *Collector, prefix string) (names []string) {
 	r.t.Helper()
 	images, err := c.runtime.Images(r.t.Context())
@@ -201,12 +201,12 @@ func TestContainerd(t *testing.T) {
 }
 
 func (r *real) oldestFirst(c *Collector) {
-	for _, name := range []string{"unused-c", "unused-a", "unused-b"} { // by age, which is not by name
+	for _, name := range []string{"unused-c", "unused-a", "unused-b"} { // by age, which differs from the order of names
 		r.imports(name)
 		r.looks(c)
 	}
-	// The oldest unused image is that of hogs, whose layers are in the others, too:
-	// it gives nothing back.
+	// The oldest unused image is that of hogs. Its layers are in the others, too: its removal frees
+	// nothing.
 	begun, before := time.Now(), r.space()
 	relief := c.Relieve(r.t.Context(), everything, r.atLeast(before+imageSize*5/2))
 	freed := r.space() - before
@@ -217,7 +217,7 @@ func (r *real) oldestFirst(c *Collector) {
 	if got, want := r.images(c, "unused"), []string{"unused-b:1"}; !slices.Equal(got, want) {
 		r.t.Errorf("left are %v, want %v", got, want)
 	}
-	// The layers of two images as they came and unpacked, and nobody else writes more than some metadata.
+	// The layers of two images, packed and unpacked; other writes are only some metadata.
 	if relief.FreedBytes < 3*imageSize || max(relief.FreedBytes-freed, freed-relief.FreedBytes) > mib {
 		r.t.Errorf("freed %d bytes, the filesystem has %d more", relief.FreedBytes, freed)
 	}
@@ -256,7 +256,7 @@ func (r *real) deadContainers(c *Collector) {
 	if got, want := r.left(c), []string{"alive", "dead", "ended"}; !slices.Equal(got, want) {
 		r.t.Errorf("after a round, containers of %v are left, want %v", got, want)
 	}
-	// containerd may free what the round removed later than this.
+	// containerd may free the space of the round later than this.
 	begun, before := time.Now(), r.space()
 	relief := c.Relieve(r.t.Context(), onlyContainers, r.atLeast(before+written))
 	r.t.Logf("%+v after %v", relief, time.Since(begun))
@@ -268,7 +268,7 @@ func (r *real) deadContainers(c *Collector) {
 	}
 }
 
-// left are the names of pods with containers.
+// left returns the names of pods with containers.
 func (r *real) left(c *Collector) (names []string) {
 	r.t.Helper()
 	containers, err := c.runtime.Containers(r.t.Context())
@@ -311,7 +311,7 @@ func (r *real) hangs(*Collector) {
 	seen := len(c.seen)
 	r.node.Link.Stall()
 	c.options.CallTimeout = time.Second
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute) // for never: TestARuntimeThatHangsEndsTheRelief has the time
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute) // instead of unlimited: TestARuntimeThatHangsEndsTheRelief has the time
 	defer cancel()
 	if relief := c.Relieve(ctx, everything, func() bool { return false }); !errors.Is(relief.Err, errSilent) || ctx.Err() != nil || len(c.seen) != seen {
 		r.t.Errorf("%+v, %v; %d images remembered, %d before", relief, ctx.Err(), len(c.seen), seen)

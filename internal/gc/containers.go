@@ -8,12 +8,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// startTime is how long a container of an active pod that was created and has
-// not started yet is about to be started. Starting takes a tenth of a second.
+// startTime is the time in which a created container of an active pod counts as about to start. A
+// start takes a tenth of a second.
 const startTime = time.Minute
 
-// forfeits says of which pods everything dead goes, normally and under
-// pressure; of the others, what the limits do not keep.
+// forfeits determines which pods lose all dead containers, normally and under pressure. For the
+// other pods the limits apply.
 var forfeits = [...]struct{ always, pressed bool }{
 	Unknown: {true, true},
 	Active:  {false, false},
@@ -25,12 +25,12 @@ func forfeited(s PodState, pressed bool) bool {
 	return forfeits[s].always || pressed && forfeits[s].pressed
 }
 
-// origin is what containers are instances of.
+// origin identifies the container of a pod; dead containers are its instances.
 type origin struct{ uid, name string }
 
-// deadContainers are the containers to remove, in this order: those of pods
-// that forfeit theirs, those above the limit of their container, those above the
-// limit of the node; the oldest first in each.
+// deadContainers returns the containers to remove, in this order: those of pods that forfeit
+// theirs, those above the limit of their container, those above the limit of the node. Within each
+// group the oldest is first.
 func deadContainers(all []cri.Container, state func(uid string) PodState, o *Options, now time.Time, pressed bool) []cri.Container {
 	var gone, surplus []cri.Container
 	kept := map[origin][]cri.Container{}
@@ -40,7 +40,7 @@ func deadContainers(all []cri.Container, state func(uid string) PodState, o *Opt
 		case !collectable(&k, s, o, now):
 		case forfeited(s, pressed):
 			gone = append(gone, k)
-		case !k.Created.IsZero(): // one of unknown age can not be told from the newest
+		case !k.Created.IsZero(): // one of unknown age may be the newest
 			kept[from] = append(kept[from], k)
 		}
 	}
@@ -50,15 +50,15 @@ func deadContainers(all []cri.Container, state func(uid string) PodState, o *Opt
 	return slices.Concat(oldestFirst(gone), oldestFirst(surplus), oldestFirst(overLimit(kept, o.MaximumDead)))
 }
 
-// collectable reports whether a container may go at all. Containers without a
-// pod are of somebody who looks after them.
+// collectable reports whether a container may be removed at all. Containers without a pod belong to
+// another program.
 func collectable(k *cri.Container, s PodState, o *Options, now time.Time) bool {
 	age := now.Sub(k.Created)
 	starting := k.State == cri.Created && s == Active && age < startTime
 	return k.PodUID != "" && k.State != cri.Running && age >= o.MinimumContainerTTL && !starting
 }
 
-// keepNewest leaves the newest n of each origin and returns the others.
+// keepNewest retains the newest n of each origin and returns the others.
 func keepNewest(kept map[origin][]cri.Container, n int) (others []cri.Container) {
 	for from, instances := range kept {
 		oldestFirst(instances)
@@ -69,8 +69,8 @@ func keepNewest(kept map[origin][]cri.Container, n int) (others []cri.Container)
 	return others
 }
 
-// overLimit returns what is above the limit of the node: the share of each
-// container is equal, at least its newest one, as far as the limit goes.
+// overLimit returns the containers above the limit of the node: the share of each container is
+// equal, at least its newest one, as far as the limit allows.
 func overLimit(kept map[origin][]cri.Container, limit int) []cri.Container {
 	total := 0
 	for from, instances := range kept {

@@ -10,7 +10,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// aged is a container of a pod, created some time before start.
+// aged returns a container of a pod, created the given time before start.
 func aged(id, uid, name string, state cri.State, age time.Duration) cri.Container {
 	return cri.Container{ID: id, PodUID: uid, Name: name, State: state, Created: start.Add(-age)}
 }
@@ -19,7 +19,7 @@ func exited(id, uid, name string, age time.Duration) cri.Container {
 	return aged(id, uid, name, cri.Exited, age)
 }
 
-// known are owners that know these pods.
+// known are owners with these pods.
 type known map[string]PodState
 
 func (k known) of(uid string) PodState { return k[uid] }
@@ -43,7 +43,7 @@ func limits(per, all int) Options {
 	return Options{MaximumDeadPerContainer: per, MaximumDead: all}
 }
 
-// A containerCase is a list of containers, and those that go, in order.
+// containerCase is a list of containers, and those to remove, in order.
 type containerCase struct {
 	all     []cri.Container
 	pods    known

@@ -1,30 +1,25 @@
-// Package gc gives back what nobody needs before a pod has to die for it:
-// dead containers, sandboxes without containers, images without containers, and
-// the logs of pods that are gone. It does so now and then, by the kubelet's
-// policies, and under pressure until there is enough.
+// Package gc frees disk space before a pod has to be evicted: it removes dead containers, sandboxes
+// without containers, images without containers, and the logs of removed pods. It does so
+// periodically, by the kubelet's policies, and under pressure until enough space is available.
 //
-// What goes, and in which order, is decided by plain functions over values
-// (containers.go, sandboxes.go, images.go); the rest lists, removes and measures.
+// Pure functions over values select the garbage and its order (containers.go, sandboxes.go,
+// images.go); the rest lists, removes and measures.
 //
 // Duties and invariants:
 //
-//   - What is not known to be waste stays: a container that runs or is about to
-//     start, the newest sandbox of a pod, an image that any container names
-//     (dead ones and image volumes included), that is pinned, kept by
-//     [Options.Keep], or was first seen less than the minimum TTL ago. As long as
-//     [Owners] are not complete, every pod counts as active.
-//   - Containers are listed again right before an image is removed: runtimes
-//     remove images that are in use.
-//   - What was freed is measured on the filesystem, never summed from sizes. A
-//     runtime that frees late is waited for, with a bound.
-//   - A relief ends as soon as there is enough, by a measurement made after
-//     each removal. What is measured is the caller's business.
-//   - One works at a time: whoever holds the one token of turns.go. A lock with
-//     a token rather than a goroutine with requests, because a relief runs on
-//     its caller's context and hands over its result by returning; a token
-//     rather than a mutex, because waiting for it ends with that context. A
-//     periodic round gives way to a relief at once.
-//   - Every call of the runtime has a timeout. One that does not answer ends the
-//     round with an error that says so. What was seen of images is kept over
-//     rounds that fail.
+//   - Only known garbage is removed. A container that runs or is about to start remains, and the
+//     newest sandbox of a pod. So does an image that any container uses (including dead ones and image
+//     volumes), that is pinned, listed by [Options.Keep], or was first seen less than the minimum TTL
+//     ago. As long as [Owners] are not complete, every pod counts as active.
+//   - Containers are listed again right before an image is removed: runtimes remove images in use.
+//   - Freed space is measured on the file system, never summed from sizes. The wait for a runtime
+//     that frees late is bounded.
+//   - Relieve ends as soon as enough space is available, by a measurement after each removal. The
+//     caller supplies that measurement.
+//   - One collection runs at a time: the one with the single token of turns.go. It is a lock with a
+//     token instead of a goroutine with requests, because Relieve runs on its caller's context and
+//     returns its result. It is a token instead of a mutex, because the wait for it ends with that
+//     context. Relieve cancels a periodic round immediately.
+//   - Every call of the runtime has a timeout. A call without an answer ends the round with an error
+//     that names the cause. The sightings of images survive failed rounds.
 package gc

@@ -9,11 +9,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// A sighting is when an image was first seen, and last seen in use; used is zero
-// if it never was.
+// sighting is the time at which an image was first seen, and last seen in use; used is zero if it
+// never was.
 type sighting struct{ first, used time.Time }
 
-// since is when the image began to be unused.
+// since returns the start of the time in which the image was unused.
 func (s sighting) since() time.Time {
 	if s.used.After(s.first) {
 		return s.used
@@ -21,10 +21,10 @@ func (s sighting) since() time.Time {
 	return s.first
 }
 
-// sightings are what was seen of images, by their ID.
+// sightings are the sightings of images, by their ID.
 type sightings map[string]sighting
 
-// note keeps what a look found: new images, those in use, those that are gone.
+// note records a listing: new images, those in use, those that are gone.
 func (s sightings) note(images []cri.Image, used names, now time.Time) {
 	there := make(map[string]bool, len(images))
 	for i := range images {
@@ -46,7 +46,7 @@ func (s sightings) note(images []cri.Image, used names, now time.Time) {
 	}
 }
 
-// names are what containers call images by: IDs, tags, digests.
+// names are the references of containers to images: IDs, tags, digests.
 type names map[string]bool
 
 func (n names) add(more ...string) {
@@ -63,9 +63,9 @@ func (n names) hold(img *cri.Image) bool {
 	return n[img.ID] || slices.ContainsFunc(img.Tags, called) || slices.ContainsFunc(img.Digests, called)
 }
 
-// unusedImages are the images that may go, in this order: never used ones and
-// those last used longest ago, then first seen longest ago; then the larger,
-// because fewer have to be pulled again.
+// unusedImages returns the images that may be removed, in this order: never used ones and those
+// last used longest ago, then first seen longest ago. Then the larger one, because fewer have to be
+// pulled again.
 func unusedImages(images []cri.Image, used names, seen sightings, ttl time.Duration, now time.Time) []cri.Image {
 	var unused []cri.Image
 	for _, img := range images {
@@ -81,8 +81,7 @@ func unusedImages(images []cri.Image, used names, seen sightings, ttl time.Durat
 	return unused
 }
 
-// splitByAge takes the images out that were unused for longer than age; 0 takes
-// none.
+// splitByAge separates the images unused for longer than age; none if age is 0.
 func splitByAge(unused []cri.Image, seen sightings, age time.Duration, now time.Time) (old, rest []cri.Image) {
 	for _, img := range unused {
 		if age > 0 && now.Sub(seen[img.ID].since()) > age {
@@ -94,18 +93,18 @@ func splitByAge(unused []cri.Image, seen sightings, age time.Duration, now time.
 	return old, rest
 }
 
-// usedPercent is 100 minus the available percentage rounded down, as the kubelet
-// counts. More available than there is capacity is nothing used.
+// usedPercent returns 100 minus the available percentage rounded down, like the kubelet. If more is
+// available than the capacity, nothing is used.
 func usedPercent(available, capacity int64) int {
 	return 100 - int(mulDiv(uint64(min(available, capacity)), 100, uint64(capacity)))
 }
 
-// share is that percentage of capacity, rounded down.
+// share returns that percentage of capacity, rounded down.
 func share(capacity int64, percent int) int64 {
 	return int64(mulDiv(uint64(capacity), uint64(percent), 100))
 }
 
-// mulDiv is a × b / c without wrapping around; the result must fit.
+// mulDiv returns a × b / c without overflow of the product; the result must fit.
 func mulDiv(a, b, c uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	quotient, _ := bits.Div64(high, low, c)

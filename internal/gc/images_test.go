@@ -14,8 +14,7 @@ import (
 
 func imageID(i cri.Image) string { return i.ID }
 
-// before is a sighting: first seen and last used so long before start; a
-// negative use never was.
+// before returns a sighting by the times before start; a negative use means never.
 func before(first, used time.Duration) sighting {
 	s := sighting{first: start.Add(-first)}
 	if used >= 0 {
@@ -77,12 +76,12 @@ func TestWhatIsSeenOfImages(t *testing.T) {
 		do   func()
 		want sightings
 	}{
-		{func() { look(0, names{"a": true}, "a", "b") }, sightings{"a": {at(0), at(0)}, "b": {first: at(0)}}},                           // there at the start
+		{func() { look(0, names{"a": true}, "a", "b") }, sightings{"a": {at(0), at(0)}, "b": {first: at(0)}}},                           // present at the start
 		{func() { look(1, names{"a": true}, "a", "b", "c") }, sightings{"a": {at(0), at(1)}, "b": {first: at(0)}, "c": {first: at(1)}}}, // pulled
 		{func() { look(2, names{"c": true}, "a", "b", "c") }, sightings{"a": {at(0), at(1)}, "b": {first: at(0)}, "c": {at(1), at(2)}}}, // stopped, started
 		{func() { look(3, nil, "a", "c") }, sightings{"a": {at(0), at(1)}, "c": {at(1), at(2)}}},                                        // removed
 		{func() { look(4, nil, "a", "b", "c") }, sightings{"a": {at(0), at(1)}, "b": {first: at(4)}, "c": {at(1), at(2)}}},              // pulled again
-		{func() { look(5, names{"a": true, "b": true, "c": true}, "b") }, sightings{"b": {at(4), at(5)}}},                               // used though it was not before
+		{func() { look(5, names{"a": true, "b": true, "c": true}, "b") }, sightings{"b": {at(4), at(5)}}},                               // used for the first time
 		{func() { look(6, nil) }, sightings{}},
 	} {
 		if step.do(); !reflect.DeepEqual(s, step.want) {
@@ -126,8 +125,7 @@ func TestPercentages(t *testing.T) {
 		if got := share(capacity, percent); got != want.Div(want, big.NewInt(100)).Int64() {
 			t.Fatalf("%d%% of %d is %d, want %v", percent, capacity, got, want)
 		}
-		// What low leaves available is never counted as more than low in use by more
-		// than the rounding.
+		// The space that low leaves available counts as low in use, or more by the rounding only.
 		if used := usedPercent(share(capacity, 100-percent), capacity); used < percent || capacity >= 100 && used > percent+1 {
 			t.Fatalf("with %d%% of %d available, %d%% are used", 100-percent, capacity, used)
 		}

@@ -9,9 +9,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// look lists images, notes which are in use, and returns those that may go, in
-// order. Images are listed before containers, so that an image that was pulled
-// for a container meanwhile is not found without it.
+// look lists images, records which are in use, and returns those that may be removed, in order. It
+// lists images before containers, so that an image pulled for a container meanwhile is not seen
+// without it.
 func (c *Collector) look(ctx context.Context) (unused []cri.Image, now time.Time, err error) {
 	images, err := ask(ctx, c, c.runtime.Images)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Collector) look(ctx context.Context) (unused []cri.Image, now time.Time
 	return unusedImages(images, used, c.seen, c.options.MinimumImageTTL, now), now, nil
 }
 
-// used are the names of all images in use at this moment.
+// used returns the names of all images currently in use.
 func (c *Collector) used(ctx context.Context) (names, error) {
 	containers, err := ask(ctx, c, c.runtime.Containers)
 	if err != nil {
@@ -53,12 +53,12 @@ func (c *Collector) used(ctx context.Context) (names, error) {
 	return used, nil
 }
 
-// imageVolumes are the images mounted in a container, which never change. It is
-// asked once for each container: 1 ms.
+// imageVolumes returns the images mounted in a container, which never change. It is called once for
+// each container: 1 ms.
 func (c *Collector) imageVolumes(ctx context.Context, id string) (images []string, err error) {
 	status, err := ask(ctx, c, func(ctx context.Context) (cri.ContainerStatus, error) { return c.runtime.ContainerStatus(ctx, id) })
 	if errors.Is(err, cri.ErrNotFound) {
-		return nil, nil // gone meanwhile, and its mounts with it
+		return nil, nil // gone meanwhile, together with its mounts
 	}
 	if err != nil {
 		return nil, fmt.Errorf("see which images container %s mounts: %w", id, err)

@@ -11,9 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// removePodLogs removes the log directories of pods that are gone, with no
-// container or sandbox left that could write into them. Nothing is removed as
-// long as not all pods are known.
+// removePodLogs removes the log directories of removed pods without a container or sandbox that
+// could write into them. It removes nothing until all pods are known.
 func (c *Collector) removePodLogs(ctx context.Context, f *faults) error {
 	if c.options.PodLogs == "" {
 		return nil
@@ -44,8 +43,7 @@ func (c *Collector) removePodLogs(ctx context.Context, f *faults) error {
 	return nil
 }
 
-// goneLogs are the directories of pods that nobody knows, neither the owners nor
-// the runtime.
+// goneLogs returns the directories of pods that neither the owners nor the runtime know.
 func goneLogs(entries []fs.DirEntry, sandboxes []cri.Sandbox, containers []cri.Container, state func(uid string) PodState) []string {
 	held := map[string]bool{}
 	for i := range sandboxes {
@@ -64,7 +62,7 @@ func goneLogs(entries []fs.DirEntry, sandboxes []cri.Sandbox, containers []cri.C
 	return gone
 }
 
-// podOfLogs reads NAMESPACE_NAME_UID, none of which holds an underscore.
+// podOfLogs parses NAMESPACE_NAME_UID, none of which contains an underscore.
 func podOfLogs(directory string) (uid string, ok bool) {
 	parts := strings.Split(directory, "_")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {

@@ -6,12 +6,11 @@ import (
 	"fmt"
 )
 
-// errUnmeasured ends a sweep: nothing more is removed for a number that nobody
-// knows.
+// errUnmeasured ends a sweep: without a measurement no further object is removed.
 var errUnmeasured = errors.New("the image filesystem can not be measured")
 
-// measure asks for the space of the image filesystem in bytes. What can not be
-// right is [errUnmeasured], as what could not be read.
+// measure returns the space of the image file system in bytes. Returns [errUnmeasured] if it cannot
+// be read, or is implausible.
 func (c *Collector) measure(ctx context.Context) (available, capacity int64, err error) {
 	within, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
 	defer cancel()

@@ -8,13 +8,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// RemovePod removes the containers and sandboxes of a pod that was evicted, so
-// that its writable layers are given back; what still runs is killed. What can
-// not be removed does not keep the rest, and is told. A pod of which nothing is
-// left is no error.
+// RemovePod removes the containers and sandboxes of an evicted pod, to free its writable layers;
+// running containers are killed. A failed removal does not prevent the others. Returns the errors
+// of failed removals; an already removed pod is no error.
 //
-// It waits for no turn: it touches nothing that a round or a relief remembers,
-// and what two remove at once is removed.
+// It waits for no turn: it does not change the state of a round or of Relieve, and concurrent
+// removals of one object succeed.
 func (c *Collector) RemovePod(ctx context.Context, uid string) error {
 	if uid == "" {
 		return errors.New("remove a pod: no UID was given, and containers without one are not of a pod")

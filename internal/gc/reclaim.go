@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// A Runtime is what is asked of the container runtime. Something that is gone
-// already is [cri.ErrNotFound] or no error.
+// Runtime is the part of the container runtime used here. Its methods return [cri.ErrNotFound] or
+// nil for an absent object.
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	Containers(ctx context.Context) ([]cri.Container, error)
@@ -24,42 +24,40 @@ type Runtime interface {
 	RemoveImage(ctx context.Context, id string) error
 }
 
-// PodState is what is known of a pod.
+// PodState is the state of a pod.
 type PodState uint8
 
-// The states of pods.
+// States of pods.
 const (
-	// Unknown: there is no such pod. It is gone, if [Owners.Complete].
+	// Unknown: there is no such pod. It is removed, if [Owners.Complete].
 	Unknown PodState = iota
 	// Active: its containers run, or will run again.
 	Active
-	// Ended: succeeded or failed; its containers never run again, their logs may
-	// be wanted.
+	// Ended: succeeded or failed. Its containers never run again; their logs may be needed.
 	Ended
-	// Evicted: failed because the node needed what it held.
+	// Evicted: failed because the node needed its resources.
 	Evicted
 )
 
-// Owners say what is known of pods. Static pods count: they are known by the UID
-// that the kubelet gave them, the one their containers bear.
+// Owners return the states of pods. Static pods are included, by the UID that the kubelet assigned
+// and that their containers have.
 type Owners interface {
 	Pod(uid string) PodState
-	// Complete is false as long as there may be pods that are not known yet.
+	// Complete is false as long as there may be unknown pods.
 	Complete() bool
 }
 
-// A Disk measures the filesystem of images and writable layers, freshly, in
-// bytes.
+// Disk measures the file system of images and writable layers, without a cache, in bytes.
 type Disk func(ctx context.Context) (available, capacity int64, err error)
 
-// A Teller tells others. Nothing in it may wait.
+// Teller receives events and measurements. Its methods must not block.
 type Teller interface {
-	// Event is for the node's events: a reason of the kubelet's, and one line.
+	// Event receives an event of the node: a reason of the kubelet's, and one line.
 	Event(reason, message string)
-	// Collected says that n images were removed: for "space" or for their "age".
+	// Collected receives the number of removed images, for "space" or for their "age".
 	Collected(kind string, n int)
-	// Freed says what a relief, or a periodic round for space, measured. Late
-	// frees are in it; what others wrote meanwhile is subtracted; never negative.
+	// Freed receives the bytes that Relieve, or a periodic round for space, has measured. Late
+	// frees are included; concurrent writes are subtracted; never negative.
 	Freed(what signals.Garbage, bytes int64)
 }
 
@@ -69,40 +67,39 @@ const (
 	forAge   = "age"
 )
 
-// Options are the policies. The zero value of a limit means none is kept.
+// Options are the policies. With a limit of 0 no object is retained.
 type Options struct {
-	// ImageHigh and ImageLow are percents of the image filesystem in use: from
-	// high on, unused images go until low is reached. A high of 100 switches that
-	// off; reliefs work nevertheless.
+	// ImageHigh and ImageLow are percentages of the image file system in use, 0 to 100. At
+	// ImageHigh and above, unused images are removed until ImageLow is reached. An ImageHigh of 100
+	// disables that; Relieve works nevertheless.
 	ImageHigh, ImageLow int
-	// MinimumImageTTL keeps an image after it was first seen; those that were
-	// there before the first look count from it.
+	// MinimumImageTTL protects an image after it was first seen. For images present at the start,
+	// the time counts from the first listing.
 	MinimumImageTTL time.Duration
-	// MaximumImageAge is how long an image may go unused; 0 is for ever.
+	// MaximumImageAge is the maximum time for which an image may be unused; 0 is unlimited.
 	MaximumImageAge time.Duration
 
-	// MinimumContainerTTL keeps a dead container after its creation.
+	// MinimumContainerTTL protects a dead container after its creation.
 	MinimumContainerTTL time.Duration
-	// MaximumDeadPerContainer is how many dead instances are kept of each
-	// container of an active pod, MaximumDead how many on the node; negative
-	// means any number.
+	// MaximumDeadPerContainer is the maximum number of dead instances of each container of an
+	// active pod, MaximumDead the maximum on the node; negative means unlimited.
 	MaximumDeadPerContainer, MaximumDead int
 
 	ImagePeriod     time.Duration // 0 is 5 minutes
 	ContainerPeriod time.Duration // 0 is 1 minute
 	CallTimeout     time.Duration // of each call of the runtime; 0 is 2 minutes, as the kubelet's
 
-	// PodLogs is the directory with the logs of pods, such as /var/log/pods;
-	// empty leaves them alone.
+	// PodLogs is the directory with the logs of pods, such as /var/log/pods; if empty, no logs are
+	// removed.
 	PodLogs string
-	// Keep names images that stay though no container names them, such as the
-	// sandbox image of the runtime's configuration: by ID, tag or digest, as the
-	// runtime lists them. nil keeps none. It must not wait.
+	// Keep returns images to retain although no container uses them, such as the sandbox image of
+	// the runtime's configuration: by ID, tag or digest, as the runtime lists them. nil retains
+	// none. It must not block.
 	Keep func() []string
 }
 
-// A Collector collects waste of one node. Its methods are safe for concurrent
-// use; Run runs once.
+// Collector collects garbage of one node. Its methods are safe for concurrent use; Run is called
+// once.
 type Collector struct {
 	runtime Runtime
 	disk    Disk
@@ -112,14 +109,14 @@ type Collector struct {
 	options Options
 	turns   *turns
 
-	// Of whoever has the turn.
+	// Guarded by the turn.
 	seen    sightings
 	volumes map[string][]string // images mounted in containers, by the container's ID
 
-	failures int // of image rounds, in a row; Run's
+	failures int // consecutive failures of image rounds; used by Run
 }
 
-// New makes a Collector. It does nothing before Run, Relieve or RemovePod.
+// New returns a Collector. It is idle until Run, Relieve or RemovePod is called.
 func New(r Runtime, d Disk, owners Owners, t Teller, log *slog.Logger, o Options) *Collector {
 	o.ImagePeriod = cmp.Or(o.ImagePeriod, 5*time.Minute)
 	o.ContainerPeriod = cmp.Or(o.ContainerPeriod, time.Minute)
@@ -130,8 +127,8 @@ func New(r Runtime, d Disk, owners Owners, t Teller, log *slog.Logger, o Options
 	}
 }
 
-// states are what the owners know now: ask after listing, so that a pod that
-// came meanwhile is known.
+// states returns the current states of pods. Call it after listing, so that a pod created meanwhile
+// is known.
 func (c *Collector) states() func(uid string) PodState {
 	if !c.owners.Complete() {
 		return func(string) PodState { return Active }

@@ -7,21 +7,21 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A Relief is what was done against pressure.
+// Relief is the result of a garbage collection under pressure.
 type Relief struct {
-	Ran                           []signals.Garbage // in order, those that found nothing included
+	Ran                           []signals.Garbage // in order, including those that found nothing
 	Containers, Sandboxes, Images int               // removed
-	// FreedBytes is by how much the available space of the image filesystem grew
-	// while something was removed, whoever else wrote meanwhile; 0 if it shrank.
+	// FreedBytes is the growth of the image file system's available space during the removals, less
+	// concurrent writes; 0 if it shrank.
 	FreedBytes int64
-	Enough     bool  // there was, at the last measurement
-	Err        error // what went wrong; some of it may have been done nevertheless
+	Enough     bool  // enough was available at the last measurement
+	Err        error // the errors; part of the work may be done nevertheless
 }
 
-// Relieve collects waste of the given kinds, in that order, until enough says
-// so; it is asked before the first removal and after each, and has to measure
-// afresh every time. A runtime that frees late is waited for, 13 s in all. A periodic round under way ends for it; other
-// reliefs are waited for.
+// Relieve collects garbage of the given kinds, in that order, until enough returns true. enough is
+// called before the first removal and after each, and has to measure anew every time. The wait for
+// a runtime that frees late is at most 13 s in total. A periodic round in progress is cancelled;
+// another Relieve call is awaited.
 func (c *Collector) Relieve(ctx context.Context, what []signals.Garbage, enough func() bool) Relief {
 	if err := c.turns.relief(ctx); err != nil {
 		return Relief{Err: fmt.Errorf("collect waste: wait for another relief to end: %w", err)}
@@ -44,7 +44,7 @@ func (c *Collector) Relieve(ctx context.Context, what []signals.Garbage, enough 
 	return r.Relief
 }
 
-// A relief is one under way.
+// relief is the state of a Relieve call.
 type relief struct {
 	Relief
 	*sweep
@@ -55,8 +55,8 @@ var reliefs = map[signals.Garbage]func(*relief, context.Context) (removed int, e
 	signals.UnusedImages:   (*relief).ofImages,
 }
 
-// run collects one kind, waits for what was removed to show, with all the
-// patience that is left if it is the final kind, and tells what it has measured.
+// run collects one kind, and waits until the removal shows in the measurement. For the final kind
+// the wait may use all remaining patience. It reports the measured growth.
 func (r *relief) run(ctx context.Context, kind signals.Garbage, final bool) error {
 	before, _, err := r.c.measure(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *relief) run(ctx context.Context, kind signals.Garbage, final bool) erro
 	return f.err()
 }
 
-// wait waits for what was removed to show.
+// wait waits until the removal shows in the measurement.
 func (r *relief) wait(ctx context.Context, kind signals.Garbage, before int64, final bool) error {
 	if kind == signals.DeadContainers && r.Containers > 0 { // images settle one by one; sandboxes hold nothing
 		if err := r.settle(ctx, before, 0); err != nil {

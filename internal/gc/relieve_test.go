@@ -18,7 +18,7 @@ var (
 	onlyContainers = []signals.Garbage{signals.DeadContainers}
 )
 
-// seenLongAgo has the collector see the images, and waits until none is new.
+// seenLongAgo lets the collector list the images, and waits until none is new.
 func (w *world) seenLongAgo(c *Collector) {
 	w.t.Helper()
 	if _, _, err := c.look(w.t.Context()); err != nil {
@@ -66,7 +66,7 @@ func TestContainersGoBeforeImages(t *testing.T) {
 		w.ended("of ended", "e", time.Hour, 50*mib)
 		w.sandboxes = []cri.Sandbox{{ID: "s", UID: "e"}}
 		w.seenLongAgo(c)
-		// 650 MiB are available: both containers that may go are not enough.
+		// 650 MiB are available: both collectable containers are not enough.
 		r := c.Relieve(t.Context(), everything, w.atLeast(800*mib))
 		w.expect("RemoveContainer of ended", "RemoveContainer old", "StopSandbox s", "RemoveSandbox s", "RemoveImage a")
 		if !r.Enough || r.Containers != 2 || r.Sandboxes != 1 || r.Images != 1 || r.FreedBytes != 200*mib {
@@ -125,7 +125,7 @@ func TestContainersFreedLateSpareImages(t *testing.T) {
 	})
 }
 
-// The last thing removed is waited for with all patience that is left.
+// The wait for the last removal may use all remaining patience.
 func TestTheLastRemovalIsWaitedForLonger(t *testing.T) {
 	for _, what := range [][]signals.Garbage{onlyContainers, onlyImages} {
 		in(t, func(t *testing.T, w *world) {
@@ -144,7 +144,7 @@ func TestTheLastRemovalIsWaitedForLonger(t *testing.T) {
 	}
 }
 
-// What was removed before the runtime fell silent was freed nevertheless.
+// Space freed before the runtime stopped answering is reported nevertheless.
 func TestWhatWasFreedIsToldOfAReliefThatFailed(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		c := w.collector(nil)
@@ -157,8 +157,8 @@ func TestWhatWasFreedIsToldOfAReliefThatFailed(t *testing.T) {
 	})
 }
 
-// Images whose layers are shared free nothing: waiting for them is bounded, and
-// they do not use up the wait for the one that does.
+// Images with shared layers free nothing: the wait for them is bounded, and does not use up the
+// wait for the one that frees space.
 func TestSharedLayersAreNotWaitedForWithoutEnd(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		c := w.collector(nil)
@@ -214,7 +214,7 @@ func TestAContainerThatCanNotBeAskedForItsMounts(t *testing.T) {
 	})
 }
 
-// An image that was pulled again is a new one, though nobody has looked since.
+// An image that was pulled again is a new one, even without a listing in between.
 func TestAnImageThatIsPulledAgainIsNew(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		c := w.collector(nil)
@@ -298,7 +298,7 @@ func TestPressureTakesOnlyWhatIsUnused(t *testing.T) {
 		delete(w.mounts, "1")
 		w.containers[1].ImageID = ""
 		c.Relieve(t.Context(), onlyImages, w.atLeast(1000*mib))
-		w.expect("RemoveImage pinned", "RemoveImage dead") // the container that mounts the volume is there yet
+		w.expect("RemoveImage pinned", "RemoveImage dead") // the container that mounts the volume still exists
 	})
 }
 

@@ -7,8 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// removeContainer removes a dead container. One that was created and has started
-// since is left alone.
+// removeContainer removes a dead container, unless it was only created and has started since.
 func (c *Collector) removeContainer(ctx context.Context, k *cri.Container) (removed bool, err error) {
 	if k.State == cri.Created {
 		runs, err := c.runs(ctx, k.ID)
@@ -19,7 +18,7 @@ func (c *Collector) removeContainer(ctx context.Context, k *cri.Container) (remo
 	return c.endContainer(ctx, k)
 }
 
-// endContainer removes a container; what may run is killed first.
+// endContainer removes a container; a possibly running one is killed first.
 func (c *Collector) endContainer(ctx context.Context, k *cri.Container) (removed bool, err error) {
 	if k.State == cri.UnknownState || k.State == cri.Running {
 		if err := c.do(ctx, c.killContainer, k.ID); err != nil {
@@ -55,7 +54,7 @@ func (c *Collector) runs(ctx context.Context, id string) (bool, error) {
 }
 
 func (c *Collector) removeSandbox(ctx context.Context, s *cri.Sandbox) (removed bool, err error) {
-	err = c.do(ctx, c.runtime.StopSandbox, s.ID) // its network and mounts may be left
+	err = c.do(ctx, c.runtime.StopSandbox, s.ID) // its network and mounts may remain
 	if err == nil {
 		err = c.do(ctx, c.runtime.RemoveSandbox, s.ID)
 	}
@@ -66,7 +65,7 @@ func (c *Collector) removeSandbox(ctx context.Context, s *cri.Sandbox) (removed 
 	return true, nil
 }
 
-// removeImage removes an image unless a container has come to use it.
+// removeImage removes an image unless a container uses it by now.
 func (c *Collector) removeImage(ctx context.Context, img *cri.Image) (removed bool, err error) {
 	used, err := c.used(ctx)
 	if err != nil {

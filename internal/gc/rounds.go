@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// Run collects waste now and then, until ctx ends. Containers are collected at
-// once; images that are there now count from now, so that those wait.
+// Run collects garbage periodically until ctx ends. Containers are collected immediately. The TTL
+// of images present at the start begins at the start.
 func (c *Collector) Run(ctx context.Context) {
 	containers, images := time.NewTicker(c.options.ContainerPeriod), time.NewTicker(c.options.ImagePeriod)
 	defer containers.Stop()
@@ -29,8 +29,8 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
-// containerRound also looks at images: the more often, the better it is known
-// when one came, and when it was last used.
+// containerRound also lists images: frequent listings make the times of their arrival and last use
+// more precise.
 func (c *Collector) containerRound(ctx context.Context) {
 	err := c.turns.round(ctx, func(ctx context.Context) error {
 		_, _, _, err := c.newSweep(never).collectDead(ctx, false)
@@ -47,8 +47,8 @@ func (c *Collector) containerRound(ctx context.Context) {
 	}
 }
 
-// imageRound tells of a failure from the second in a row on: a runtime that is
-// restarted is no news.
+// imageRound reports a failure from the second consecutive one on: the restart of a runtime is no
+// event.
 func (c *Collector) imageRound(ctx context.Context) {
 	err := c.turns.round(ctx, c.collectOldAndFull)
 	if err == nil {
@@ -61,7 +61,8 @@ func (c *Collector) imageRound(ctx context.Context) {
 	}
 }
 
-// failed logs the failure of a round; one that was cut short has not failed.
+// failed logs the failure of a round and reports whether it failed; a cancelled round has not
+// failed.
 func (c *Collector) failed(ctx context.Context, what string, err error) bool {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errGaveWay) {
 		return false
@@ -70,8 +71,8 @@ func (c *Collector) failed(ctx context.Context, what string, err error) bool {
 	return true
 }
 
-// collectOldAndFull removes images that were unused for too long, then unused
-// ones if the filesystem is too full.
+// collectOldAndFull removes images that were unused for too long, then unused ones if the file
+// system is too full.
 func (c *Collector) collectOldAndFull(ctx context.Context) error {
 	unused, now, err := c.look(ctx)
 	if err != nil {
@@ -90,8 +91,8 @@ func (c *Collector) collectOldAndFull(ctx context.Context) error {
 	return f.err()
 }
 
-// makeSpace removes images from the high threshold on until there is as much
-// space as the low one wants.
+// makeSpace removes images if the usage is at the high threshold or above, until it is at the low
+// one.
 func (c *Collector) makeSpace(ctx context.Context, unused []cri.Image) error {
 	before, capacity, err := c.measure(ctx)
 	if err != nil || usedPercent(before, capacity) < c.options.ImageHigh {
@@ -128,8 +129,7 @@ func (c *Collector) makeSpace(ctx context.Context, unused []cri.Image) error {
 	return f.err()
 }
 
-// tellFull tells that unused images were not enough, as an event and as the
-// error that ends the round.
+// tellFull reports that unused images were not enough, as an event and as the error of the round.
 func (c *Collector) tellFull(percent int, capacity, freed int64) error {
 	text := fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
 		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+

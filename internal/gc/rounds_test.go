@@ -31,7 +31,7 @@ func TestRoundsComeAtTheirPeriods(t *testing.T) {
 		stop := w.run(c)
 		is("at once", 1, 1)
 		pass(5*time.Minute + time.Second)
-		is("after 5 minutes", 6, 7) // images are looked at with containers, too
+		is("after 5 minutes", 6, 7) // images are listed with containers, too
 		stop()
 		pass(time.Hour)
 		is("after the end of its context", 6, 7)
@@ -64,7 +64,7 @@ func TestAsLongAsPodsAreNotKnownNoneIsGone(t *testing.T) {
 		w.ended("old", "p", 2*time.Hour, 0)
 		c := w.collector(nil)
 		defer w.run(c)()
-		w.expect("RemoveContainer old") // the limits need nobody's word
+		w.expect("RemoveContainer old") // the limits do not depend on the owners
 		if r := c.Relieve(t.Context(), onlyContainers, w.atLeast(2000*mib)); r.Err != nil {
 			t.Error(r.Err)
 		}
@@ -119,7 +119,7 @@ func TestImagesGoFromHighToLow(t *testing.T) {
 		in(t, func(t *testing.T, w *world) {
 			w.hold(strings.Fields(tc.images)...)
 			defer w.run(w.collector(func(o *Options) { o.ImageHigh, o.ImageLow = tc.high, 50 }))()
-			w.expect() // all were there at the start
+			w.expect() // all were present at the start
 			pass(5 * time.Minute)
 			w.expect(tc.want...)
 			if len(w.told()) > 0 || w.counts["space"] != len(tc.want) || w.freed[signals.UnusedImages] != int64(len(tc.want))*100*mib {
@@ -169,7 +169,7 @@ func TestTooLittleToRemoveIsTold(t *testing.T) {
 			t.Errorf("events:\n%s\nwant\n%s", strings.Join(w.told(), "\n"), want)
 		}
 		w.change(func() { w.available -= 100 * mib })
-		pass(5 * time.Minute) // nothing is left to remove: the second failure in a row
+		pass(5 * time.Minute) // no garbage remains: the second consecutive failure
 		w.expect()
 		if len(w.told()) != 3 || !strings.Contains(w.told()[1], "(90% of 1000Mi used)") || !strings.Contains(w.told()[1], "(freed 0 bytes)") ||
 			w.told()[2] != "ImageGCFailed"+strings.TrimPrefix(w.told()[1], "FreeDiskSpaceFailed") {
@@ -238,7 +238,7 @@ func TestARoundThatCanNotMeasureRemovesNothing(t *testing.T) {
 		if got := w.told(); len(got) != 1 || got[0] != "ImageGCFailed: the image filesystem can not be measured: input/output error" {
 			t.Errorf("events %q", got)
 		}
-		// It fails while a round is under way.
+		// The failure occurs during a round.
 		w.change(func() {
 			w.diskErr = nil
 			w.on = func(call string) {
@@ -304,13 +304,13 @@ func TestARoundGivesWayToARelief(t *testing.T) {
 
 func TestRoundsAndReliefsThatMeet(t *testing.T) {
 	turns, broken := newTurns(), errors.New("broken")
-	// A relief that is waiting when the round gets the turn goes first.
+	// A Relieve call that waits when the round gets the turn goes first.
 	turns.want(1)
 	if err := turns.round(t.Context(), func(context.Context) error { return broken }); !errors.Is(err, errGaveWay) {
 		t.Errorf("a round while a relief waits: %v", err)
 	}
 	turns.want(-1)
-	// What a round that is cut short makes of it is not what ended it.
+	// The error of a cancelled round is replaced by the cause.
 	err := turns.round(t.Context(), func(context.Context) error {
 		turns.want(1)
 		defer turns.want(-1)
@@ -384,7 +384,7 @@ func TestWhatIsLeftOfAPodIsTold(t *testing.T) {
 		w.containers = []cri.Container{{ID: "1", PodUID: "p", State: cri.Running}, {ID: "2", PodUID: "p", State: cri.Exited}, {ID: "3", PodUID: "p", State: cri.Exited}}
 		w.sandboxes = []cri.Sandbox{{ID: "s", UID: "p"}}
 		w.fail["Stop 1"] = errors.New("no such shim")
-		w.fail["RemoveContainer 2"] = cri.ErrNotFound // somebody was faster
+		w.fail["RemoveContainer 2"] = cri.ErrNotFound // removed concurrently
 		c := w.collector(nil)
 		if err := c.RemovePod(t.Context(), "p"); err == nil || !strings.Contains(err.Error(), "remove pod p") || !strings.Contains(err.Error(), "no such shim") || strings.Contains(err.Error(), "container 2") {
 			t.Errorf("RemovePod: %v", err)

@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// deadSandboxes are the sandboxes to remove, the oldest first: not ready,
-// without containers, and not the newest of a pod that may go on.
+// deadSandboxes returns the sandboxes to remove, the oldest first: not ready, without containers,
+// and not the newest of a pod that may continue.
 func deadSandboxes(all []cri.Sandbox, containers []cri.Container, state func(uid string) PodState, pressed bool) []cri.Sandbox {
 	occupied := map[string]bool{}
 	for i := range containers {
@@ -26,7 +26,7 @@ func deadSandboxes(all []cri.Sandbox, containers []cri.Container, state func(uid
 		if s.UID == "" || s.Ready || occupied[s.ID] {
 			continue
 		}
-		// One of unknown age can not be told from the newest.
+		// One of unknown age may be the newest.
 		superseded := s != newest[s.UID] && !s.Created.IsZero()
 		if superseded || forfeited(state(s.UID), pressed) {
 			dead = append(dead, *s)
@@ -36,14 +36,12 @@ func deadSandboxes(all []cri.Sandbox, containers []cri.Container, state func(uid
 	return dead
 }
 
-// compareSandboxes orders by age, the oldest first; the ID makes the order
-// total.
+// compareSandboxes orders by age, the oldest first; the ID makes the order total.
 func compareSandboxes(a, b *cri.Sandbox) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.ID, b.ID))
 }
 
-// ofPod are the pod's sandboxes, and the containers that bear its UID or run in
-// one of them.
+// ofPod returns the pod's sandboxes, and the containers with its UID or in one of them.
 func ofPod(uid string, sandboxes []cri.Sandbox, containers []cri.Container) ([]cri.Sandbox, []cri.Container) {
 	within := map[string]bool{}
 	var own []cri.Sandbox

@@ -5,32 +5,30 @@ import (
 	"time"
 )
 
-// Waiting for space that was given back.
+// Waits for freed space.
 const (
-	// patience bounds the waits between removals of one relief or round together:
-	// containerd's own collection follows the removal of a container after some
-	// seconds if it is busy, and a disk that fills does not wait.
+	// patience bounds the total of the waits between removals in one Relieve call or round. A busy
+	// containerd collects some seconds after the removal of a container; meanwhile the disk may
+	// fill further.
 	patience = 10 * time.Second
-	// atLast is what the wait for the last removal has at least.
+	// atLast is the minimum wait after the last removal.
 	atLast = 3 * time.Second
-	// quiet is for how long space that has grown must not grow any more to count
-	// as all that comes.
+	// quiet is the time without growth after which grown space counts as final.
 	quiet = time.Second
-	// pollEvery is how often a wait looks.
+	// pollEvery is the interval between measurements in a wait.
 	pollEvery = 100 * time.Millisecond
-	// noise is what others free in between, in bytes: logs that are rotated.
+	// noise is the amount that other programs free in between, in bytes: rotated logs.
 	noise = 1 << 20
 )
 
-// A sweep removes until there is enough. A wait between two removals takes at
-// most half of the patience that is left, so that removals that free nothing
-// (their layers are shared) are waited for less and less.
+// sweep removes objects until enough space is available. A wait between two removals takes at most
+// half of the remaining patience. So the waits for removals that free nothing, because their layers
+// are shared, become shorter and shorter.
 type sweep struct {
 	c      *Collector
 	enough func(context.Context) (bool, error)
 	left   time.Duration // of the patience
-	// pending: something that was removed when from bytes were available has not
-	// shown.
+	// pending: a removal made when from bytes were available has not shown in the measurement.
 	pending bool
 	from    int64
 }
@@ -39,10 +37,10 @@ func (c *Collector) newSweep(enough func(context.Context) (bool, error)) *sweep 
 	return &sweep{c: c, enough: enough, left: patience}
 }
 
-// settle waits, between removals, until one that was made when from bytes were
-// available shows: in half of the bytes that are expected (layers are shared),
-// or in a growth that has ended. An expectation of 0 is unknown. It returns at
-// once if there is enough.
+// settle waits, between removals, until a removal made when from bytes were available shows in the
+// measurement. It shows as half of the expected bytes, because layers are shared, or as a growth
+// that has ended. An expectation of 0 is unknown. It returns immediately if enough space is
+// available.
 func (s *sweep) settle(ctx context.Context, from, expected int64) error {
 	shown, err := s.await(ctx, from, expected, s.left/2)
 	if !shown && !s.pending {
@@ -51,7 +49,7 @@ func (s *sweep) settle(ctx context.Context, from, expected int64) error {
 	return err
 }
 
-// last waits for what has not shown, with all the patience that is left.
+// last waits for the removals that have not shown, with all remaining patience.
 func (s *sweep) last(ctx context.Context) error {
 	if !s.pending {
 		return nil
@@ -60,7 +58,7 @@ func (s *sweep) last(ctx context.Context) error {
 	return err
 }
 
-// await returns true when there is enough, or the removal shows.
+// await returns true when enough space is available, or the removal shows.
 func (s *sweep) await(ctx context.Context, from, expected int64, most time.Duration) (shown bool, err error) {
 	begun := time.Now()
 	defer func() { s.left -= time.Since(begun) }()
@@ -90,11 +88,11 @@ func (s *sweep) await(ctx context.Context, from, expected int64, most time.Durat
 	}
 }
 
-// A rise is how far available space has grown above its lowest since a removal:
-// others may be taking space at the same time.
+// rise is the growth of available space above its minimum since a removal: other programs may use
+// space concurrently.
 type rise struct {
 	lowest, grown int64
-	last          time.Time // when it grew
+	last          time.Time // time of the last growth
 }
 
 func (r *rise) note(available int64, now time.Time) {
@@ -104,7 +102,7 @@ func (r *rise) note(available int64, now time.Time) {
 	}
 }
 
-// shows reports whether it has grown as far as it is expected to, or ever will.
+// shows reports whether the growth has reached the expectation, or has ended.
 func (r *rise) shows(expected int64, now time.Time) bool {
 	if r.grown == 0 {
 		return false

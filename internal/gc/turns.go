@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// turns let one work at a time. A relief goes before periodic rounds.
+// turns let one collection run at a time. Relieve has priority over periodic rounds.
 type turns struct {
-	token chan struct{} // holds one value while nobody works
+	token chan struct{} // contains one value while no collection runs
 
 	mu      sync.Mutex
-	waiting int                     // reliefs
-	giveWay context.CancelCauseFunc // of the round under way, nil if there is none
+	waiting int                     // waiting Relieve calls
+	giveWay context.CancelCauseFunc // cancels the current round, nil without one
 }
 
-// errGaveWay ends a round that a relief did not want to wait for.
+// errGaveWay ends a round in favour of Relieve.
 var errGaveWay = errors.New("the round gave way to a relief")
 
 func newTurns() *turns {
@@ -24,8 +24,8 @@ func newTurns() *turns {
 	return t
 }
 
-// round runs a periodic round when it is its turn. The round's context ends
-// with [errGaveWay] when a relief wants to begin: what is left comes next time.
+// round runs a periodic round when it is its turn. The round's context ends with [errGaveWay] when
+// Relieve is called; the next round continues.
 func (t *turns) round(ctx context.Context, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,7 +60,7 @@ func (t *turns) leave() {
 	t.giveWay = nil
 }
 
-// relief waits for the turn, which it has until it calls pass.
+// relief waits for the turn, which lasts until pass is called.
 func (t *turns) relief(ctx context.Context) error {
 	t.want(1)
 	defer t.want(-1)

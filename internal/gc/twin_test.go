@@ -10,11 +10,10 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// The naive twins decide by the words of the rules: whether one thing goes is
-// found by comparing it with every other, and the next to go is searched for
-// among all that are left.
+// The reference models implement the rules literally: each compares one object with every other,
+// and searches the next one to remove among all that remain.
 
-// inOrder takes the first out of the rest again and again.
+// inOrder repeatedly takes the first one out of the rest.
 func inOrder[T any](things []T, goesBefore func(a, b T) bool) (out []T) {
 	rest := slices.Clone(things)
 	for len(rest) > 0 {
@@ -59,7 +58,7 @@ func without(all, some []cri.Container) (rest []cri.Container) {
 	return rest
 }
 
-// above are those that have at least that many newer siblings.
+// above returns those with at least that many newer siblings.
 func above(all []cri.Container, limit int) (out []cri.Container) {
 	for _, k := range all {
 		if newerSiblings(k, all) >= limit {
@@ -106,7 +105,7 @@ func twinContainers(all []cri.Container, state func(string) PodState, o *Options
 	return append(out, inOrder(surplus, older)...)
 }
 
-// randomContainers draws from few values, so that ties happen.
+// randomContainers draws from few values, so that ties occur.
 func randomContainers(r *rand.Rand) []cri.Container {
 	all := make([]cri.Container, r.IntN(14))
 	for i := range all {
@@ -160,8 +159,7 @@ func TestWhatGoesDoesNotDependOnTheListing(t *testing.T) {
 	}
 }
 
-// What is left after a round is what the limits allow, and nothing more goes in
-// a second one.
+// The remainder after a round is within the limits, and a second round removes nothing.
 func TestOneRoundIsEnough(t *testing.T) {
 	seed := rand.Uint64()
 	for i := range uint64(5_000) {

@@ -17,8 +17,8 @@ import (
 
 const mib = int64(1 << 20)
 
-// A world is a node in a synctest bubble: a runtime with a disk, its owners and
-// those who are told. What is removed is given back after lag.
+// world is a node in a synctest bubble: a runtime with a disk, the owners and the Teller. Removed
+// bytes become available after lag.
 type world struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -27,10 +27,10 @@ type world struct {
 	containers []cri.Container
 	images     []cri.Image
 	mounts     map[string][]string // image volumes by container
-	layers     map[string]int64    // what removing a container or an image gives back
+	layers     map[string]int64    // bytes freed by removing a container or an image
 
 	capacity, available int64
-	fills               int64 // bytes that others write per second
+	fills               int64 // bytes that other programs write per second
 	begun               time.Time
 	lag                 time.Duration
 	due                 []freed
@@ -38,7 +38,7 @@ type world struct {
 
 	fail  map[string]error // by call, such as "RemoveImage a", or "Images" for every one
 	hang  map[string]bool
-	calls []string // what was removed or stopped, in order
+	calls []string // removed or stopped objects, in order
 	on    func(call string)
 
 	pods     known
@@ -54,7 +54,7 @@ type freed struct {
 	bytes int64
 }
 
-// in runs a story in a bubble, in a world of active pods.
+// in runs a test in a bubble, in a world of active pods.
 func in(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func (w *world) collector(change func(*Options)) *Collector {
 	return New(w, w.disk, w, w, slog.New(slog.DiscardHandler), o)
 }
 
-// hold puts images of 100 MiB on the disk.
+// hold adds images of 100 MiB to the disk.
 func (w *world) hold(ids ...string) {
 	for _, id := range ids {
 		w.images = append(w.images, cri.Image{ID: id, Size: 100 * mib})
@@ -93,7 +93,7 @@ func (w *world) ended(id, uid string, age time.Duration, layer int64) {
 	w.available -= layer
 }
 
-// space is what is available now.
+// space returns the available bytes.
 func (w *world) space() int64 {
 	now, bytes := time.Now(), w.available
 	for _, f := range w.due {
@@ -110,7 +110,7 @@ func (w *world) disk(context.Context) (available, capacity int64, err error) {
 	return w.space(), w.capacity, w.diskErr
 }
 
-// atLeast is enough from that many available bytes on.
+// atLeast returns a condition that holds from that many available bytes on.
 func (w *world) atLeast(bytes int64) func() bool {
 	return func() bool {
 		w.mu.Lock()
@@ -119,7 +119,7 @@ func (w *world) atLeast(bytes int64) func() bool {
 	}
 }
 
-// call is what every call begins with: w.mu is held when it returns nil.
+// call is the start of every call: w.mu is held when it returns nil.
 func (w *world) call(ctx context.Context, name, id string) error {
 	full := strings.TrimSpace(name + " " + id)
 	w.mu.Lock()
@@ -251,14 +251,14 @@ func (w *world) Freed(what signals.Garbage, bytes int64) {
 	w.freed[what] += bytes
 }
 
-// told are the events so far.
+// told returns the events so far.
 func (w *world) told() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.events)
 }
 
-// did says what was removed or stopped since it was asked last.
+// did returns the objects removed or stopped since the last call.
 func (w *world) did() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,7 +266,7 @@ func (w *world) did() string {
 	return strings.Join(w.calls, ", ")
 }
 
-// expect fails unless that was done since it was asked last.
+// expect fails unless exactly that was done since the last call.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
 	if got := w.did(); got != strings.Join(want, ", ") {
@@ -274,14 +274,14 @@ func (w *world) expect(want ...string) {
 	}
 }
 
-// change changes the world while others look at it.
+// change changes the world under its lock.
 func (w *world) change(how func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	how()
 }
 
-// run starts Run, and returns what ends it.
+// run starts Run, and returns the function that ends it.
 func (w *world) run(c *Collector) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
@@ -290,7 +290,7 @@ func (w *world) run(c *Collector) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// pass lets time pass.
+// pass advances virtual time.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

@@ -5,16 +5,15 @@ import (
 	"testing"
 )
 
-// A kill runs under the pressure it fights: it must not ask for memory. The
-// least of several kills counts, so that what other goroutines allocate
-// meanwhile does not: what the kill itself allocates is in every one of them.
+// A kill runs under memory pressure: it must not allocate. The minimum over several kills excludes
+// the allocations of other goroutines: those of the kill itself are in every one of them.
 func TestImmediateAllocatesNothing(t *testing.T) {
 	least := ^uint64(0)
 	for i := 0; i < 20 && least > 0; i++ {
 		r := onMemory(t)
 		h := r.hog(r.pod, "main", "fork 50")
 		r.grown(51)
-		// The hog itself is watched by the sandbox, which allocates when it ends.
+		// The sandbox observes the hog itself, and allocates when it ends.
 		other := addPod(t, r.node, "other")
 		for _, controller := range []string{"memory", "pids", "freezer"} {
 			move(t, h.Process.PID, other.ContainerDir(controller, "main"))

@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// A stage is what a benchmark kills on: a fresh pod each time.
+// stage is the environment of a benchmark: a fresh pod for each kill.
 type stage struct {
 	*testing.B
 	node   *sandbox.Node
@@ -43,7 +43,7 @@ func newStageIn(b *testing.B, tree cgroup.Hierarchy) *stage {
 	return &stage{B: b, node: node, killer: killer, tree: tree}
 }
 
-// victim starts a pod of one hog per container that has obeyed the orders.
+// victim starts a pod of one hog per container that has executed the orders.
 func (s *stage) victim(containers int, orders ...string) (*sandbox.Pod, Target) {
 	s.Helper()
 	s.pods++
@@ -75,8 +75,8 @@ func (s *stage) victim(containers int, orders ...string) (*sandbox.Pod, Target) 
 	return p, Target{UID: uid, Path: p.Path(), Inode: info.Sys().(*syscall.Stat_t).Ino}
 }
 
-// BenchmarkImmediate kills small pods: time from the call until the pod is
-// verified empty, and what that allocates.
+// BenchmarkImmediate kills small pods: time from the call until the pod is verified empty, and the
+// allocations.
 func BenchmarkImmediate(b *testing.B) {
 	for _, containers := range []int{1, 2, 5} {
 		b.Run(fmt.Sprintf("processes=%d", containers), func(b *testing.B) {
@@ -100,8 +100,8 @@ func BenchmarkImmediate(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideASandbox kills a container whose sandbox is left alone, as every
-// pod of a runtime has one.
+// BenchmarkBesideASandbox kills a container with a spared sandbox, as every pod of a runtime has
+// one.
 func BenchmarkBesideASandbox(b *testing.B) {
 	for name, tree := range trees(b) {
 		b.Run(name, func(b *testing.B) {
@@ -120,9 +120,9 @@ func BenchmarkBesideASandbox(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryFreed measures from the call until the pod's memory is back
-// (less than a tenth of it charged), for a hog of 300 MiB, with and without
-// process_mrelease, on a calm node and with every CPU twice taken.
+// BenchmarkMemoryFreed measures from the call until the pod's memory is free (less than a tenth of
+// it charged), for a hog of 300 MiB. It measures with and without process_mrelease, on an idle node
+// and with twice as many busy processes as CPUs.
 func BenchmarkMemoryFreed(b *testing.B) {
 	for _, busy := range []bool{false, true} {
 		for _, release := range []bool{true, false} {
@@ -168,7 +168,7 @@ func (s *stage) awaitFreed(p *sandbox.Pod) {
 	}
 }
 
-// spin takes every CPU with processes that want nothing else.
+// spin occupies every CPU with busy loops.
 func (s *stage) spin() {
 	s.Helper()
 	p, err := s.node.AddPod("spinners", sandbox.Burstable, "main")

@@ -17,7 +17,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// newCrowd is a rig with a pod of so many tiny processes beside the one that made them.
+// newCrowd returns a rig with a pod of this many tiny processes and their parent.
 func newCrowd(t *testing.T, processes int) *rig {
 	t.Helper()
 	r := onMemory(t)
@@ -28,8 +28,8 @@ func newCrowd(t *testing.T, processes int) *rig {
 	return r
 }
 
-// asTheLoop runs f as the agent runs its checks and kills: on a thread of the
-// real-time class, which no process of a pod can keep waiting.
+// asTheLoop runs f like the agent's checks and kills: on a thread of the real-time class, which no
+// process of a pod can delay.
 func asTheLoop(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan error)
@@ -47,9 +47,9 @@ func asTheLoop(t *testing.T, f func()) {
 	}
 }
 
-// A kill of more processes than the time allows returns at its deadline, and goes on
-// until the pod is empty. Another call for the pod waits for that. With cgroup.kill
-// the kernel ends all of them in one system call, however many there are.
+// A kill of more processes than the time allows returns at its deadline, and continues until the
+// pod is empty. Another call for the pod waits for that. With cgroup.kill the kernel ends all of
+// them in one system call, regardless of their number.
 func TestImmediate_CrowdKeepsTheDeadline(t *testing.T) {
 	sandbox.Need(t)
 	detected, err := cgroup.Detect("/sys/fs/cgroup")
@@ -65,7 +65,7 @@ func TestImmediate_CrowdKeepsTheDeadline(t *testing.T) {
 	var begun time.Time
 	var took time.Duration
 	asTheLoop(t, func() {
-		ctx := r.within(100 * time.Millisecond) // of a call that has its processor
+		ctx := r.within(100 * time.Millisecond) // of a call with a CPU of its own
 		begun = time.Now()
 		result, err = r.killer.Immediate(ctx, target)
 		took = time.Since(begun)
@@ -89,8 +89,8 @@ func TestImmediate_CrowdKeepsTheDeadline(t *testing.T) {
 	}
 }
 
-// With more directories than files may be open, a kill finds what runs in the last of
-// them: in its time or, on a slow machine, beside the caller.
+// With more directories than files may be open, a kill finds the process in the last one: within
+// its time or, on a slow machine, concurrently.
 func TestImmediate_ManyDirectories(t *testing.T) {
 	onEach(t, func(r *rig) {
 		deep := r.hierarchy.Dir("memory", r.pod.Path()) + "/main"
@@ -129,7 +129,7 @@ func TestImmediate_ManyDirectories(t *testing.T) {
 	})
 }
 
-// Beside a sandbox that is spared, too, each of the other directories is ended.
+// Beside a spared sandbox each of the other directories is ended, too.
 func TestImmediate_ManyDirectoriesBesideASandbox(t *testing.T) {
 	onEach(t, func(r *rig) {
 		pod := r.hierarchy.Dir("memory", r.pod.Path())
@@ -164,7 +164,7 @@ func limitFiles(t *testing.T, most uint64) {
 	t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) })
 }
 
-// A listing that could not be completed counts for what it found.
+// The processes of an incomplete listing are signalled.
 func TestImmediate_SignalsWhatAPartialListingFound(t *testing.T) {
 	onEach(t, func(r *rig) {
 		h := r.hog(r.pod, "main")
@@ -183,7 +183,7 @@ func TestImmediate_SignalsWhatAPartialListingFound(t *testing.T) {
 	})
 }
 
-// deep makes cgroups in each other, more than a walk enters, and returns the last.
+// deep creates nested cgroups, deeper than a walk enters, and returns the last.
 func (r *rig) deep(container string) string {
 	r.Helper()
 	dir := r.hierarchy.Dir("memory", r.pod.Path()) + "/" + container + strings.Repeat("/d", maxDepth+2)
@@ -193,8 +193,8 @@ func (r *rig) deep(container string) string {
 	return dir
 }
 
-// A pod with cgroups deeper than a walk enters has ended when v2 reports so: a kill of
-// what runs in them, beside a sandbox too, does not run to its deadline.
+// A pod with cgroups deeper than a walk enters has ended when v2 reports so: a kill of the
+// processes in them, beside a sandbox too, ends before its deadline.
 func TestImmediate_DeeperThanAWalk(t *testing.T) {
 	onEach(t, func(r *rig) {
 		if r.killer.mounts.version == cgroup.V1 {
@@ -223,8 +223,8 @@ func TestImmediate_DeeperThanAWalk(t *testing.T) {
 	})
 }
 
-// What no listing finds counts as one process for a whole kill: counted anew in each
-// round, a process that can not die would have the kill go on for ever.
+// Unlisted processes count as one for a whole kill. Counted anew in each round, a process that
+// cannot die would let the kill continue forever.
 func TestKillAtOnce_UnlistedCountsOnce(t *testing.T) {
 	onEach(t, func(r *rig) {
 		if r.killer.mounts.version == cgroup.V1 {
@@ -246,8 +246,8 @@ func TestKillAtOnce_UnlistedCountsOnce(t *testing.T) {
 	})
 }
 
-// Whether a pod has ended is found out on the loop's thread: without a walk on v2, and
-// in bounded time on v1, where what is not known by then is not so.
+// Ended runs on the thread of the loop: without a walk on v2, and in bounded time on v1, where an
+// unknown state counts as not ended.
 func TestEnded_IsBounded(t *testing.T) {
 	onEach(t, func(r *rig) {
 		for i := range 2 * clockEvery {
@@ -266,7 +266,7 @@ func TestEnded_IsBounded(t *testing.T) {
 				if late {
 					a.begun = a.begun.Add(-time.Hour)
 				} else {
-					a.begun = a.begun.Add(time.Hour) // not of time here
+					a.begun = a.begun.Add(time.Hour) // the clock of the test is irrelevant here
 				}
 				if left, want := a.anyLeft(), late && r.killer.mounts.version == cgroup.V1; left != want {
 					r.Errorf("sparing %v, late %t: left %t, want %t", spare, late, left, want)
@@ -277,7 +277,7 @@ func TestEnded_IsBounded(t *testing.T) {
 	})
 }
 
-// An agent that is killed during a kill can not give pids.max back: its successor does.
+// An agent that is killed during a kill cannot restore pids.max: its successor does.
 func TestRestore(t *testing.T) {
 	r := onMemory(t)
 	if r.node.Version() != 1 {
@@ -290,7 +290,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.stopForks()
-	a.end() // without allowForks: so far an interrupted kill has come
+	a.end() // without allowForks: the state of an interrupted kill
 	if stopped := r.limits(); stopped == before {
 		t.Fatal("pids.max was not changed")
 	}
@@ -299,7 +299,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer successor.Close()
-	successor.patient.busy.Store(true) // with the grace period of another pod
+	successor.patient.busy.Store(true) // in use for the grace period of another pod
 	for i, want := range []bool{true, false} {
 		if restored, err := successor.Restore(target); restored != want || err != nil {
 			t.Errorf("call %d: %t, %v", i, restored, err)
@@ -308,7 +308,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("pids.max was %q, is %q", before, after)
 		}
 	}
-	// What somebody else has set to 0 is left alone, by a kill too.
+	// A limit of 0 from another program is not changed, by a kill either.
 	own := filepath.Join(r.pod.Dir("pids"), "pids.max")
 	if err := os.WriteFile(own, []byte("0"), 0); err != nil {
 		t.Fatal(err)
@@ -322,8 +322,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// Two kills of one pod at a time, as of a soft eviction that is cut short: what the
-// second finds is not the pod's own limit.
+// Two concurrent kills of one pod, as of a soft eviction that escalates: the value found by the
+// second is not the pod's own limit.
 func TestStopForks_TwoKills(t *testing.T) {
 	r := onMemory(t)
 	if r.node.Version() != 1 {
@@ -348,7 +348,8 @@ func TestStopForks_TwoKills(t *testing.T) {
 	}
 }
 
-// What a signal can not end keeps no workspace for ever, also where listings stay partial.
+// A process that a signal cannot end does not occupy a workspace forever, even if listings remain
+// incomplete.
 func TestRest_EndsWhenNothingIsLeftToSignal(t *testing.T) {
 	last := time.Now()
 	for _, cut := range []bool{false, true} {

@@ -6,44 +6,43 @@ import (
 	"strings"
 )
 
-// What went wrong, for errors.Is.
+// Errors of a kill, for errors.Is.
 var (
-	// ErrGone says that the pod has no cgroup any more. Nothing was signalled,
-	// and nothing is left to do: most callers count it as success.
+	// ErrGone means that the pod has no cgroup any more. No signal was sent, and none is needed:
+	// most callers count it as success.
 	ErrGone = errors.New("the pod's cgroup is gone")
-	// ErrNotPod says that the directory is not that pod's, or holds what must
-	// not be killed. Nothing was signalled.
+	// ErrNotPod means that the directory is not that of the pod, or holds a process that must not
+	// be killed. No signal was sent.
 	ErrNotPod = errors.New("not the pod's cgroup")
-	// ErrChanged says that another directory has taken the place of the observed
-	// one. Nothing was signalled. Observe again.
+	// ErrChanged means that another directory has replaced the observed one. No signal was sent.
+	// Observe again.
 	ErrChanged = errors.New("the pod's cgroup is another one than was observed")
-	// ErrNotVisible says that processes of the pod live in a PID namespace this
-	// process can not see into, and could not be signalled.
+	// ErrNotVisible means that processes of the pod are in a PID namespace invisible to this
+	// process, and could not be signalled.
 	ErrNotVisible = errors.New("processes of the pod are in a foreign PID namespace: run with hostPID: true")
-	// ErrTimeout says that processes were left when the context ended. They have
-	// got their signal, unless the context had ended before. See [TimeoutError].
+	// ErrTimeout means that processes remained when the context ended. They have received their
+	// signal, unless the context had ended before. See [TimeoutError].
 	ErrTimeout = errors.New("processes of the pod are left")
-	// ErrBusy says that this Killer is at such a kill already. Nothing was
-	// signalled.
+	// ErrBusy means that this Killer is performing such a kill already. No signal was sent.
 	ErrBusy = errors.New("another kill is under way")
 )
 
-// A Straggler is a process that was left. State is the letter of proc(5): D
-// waits for a device or file system and dies when that answers, T is stopped,
-// Z waits for its parent; 0 if it could not be read.
+// Straggler is a remaining process. State is the letter of proc(5): D waits for a device or file
+// system and dies when that answers, T is stopped, Z waits for its parent; 0 if it could not be
+// read.
 type Straggler struct {
 	PID     int
 	Command string
 	State   byte
 }
 
-// TimeoutError names what was left when the context ended; it is [ErrTimeout],
+// TimeoutError describes the processes that remained when the context ended; it is [ErrTimeout],
 // and the context's error.
 type TimeoutError struct {
 	UID        string
-	Left       int         // processes, those of foreign PID namespaces included
-	Stragglers []Straggler // the first few
-	Cause      error       // the context's
+	Left       int         // processes, including those of foreign PID namespaces
+	Stragglers []Straggler // at most 5
+	Cause      error       // the context's error
 }
 
 func (e *TimeoutError) Error() string {
@@ -75,7 +74,7 @@ func (e *TimeoutError) has(state byte) bool {
 	return false
 }
 
-// Is makes errors.Is(err, ErrTimeout) true.
+// Is reports whether target is ErrTimeout.
 func (e *TimeoutError) Is(target error) bool { return target == ErrTimeout }
 
 // Unwrap returns the context's error.

@@ -8,14 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Graceful sends SIGTERM to every process of the pod, waits up to the grace
-// period for them to end, and then does what [Killer.Immediate] does; at once
-// when hurry is closed, or where there is nobody a SIGTERM can reach. Processes
-// that start meanwhile, as shutdown handlers do, get no SIGTERM. A frozen pod
-// stays frozen until it is killed.
+// Graceful sends SIGTERM to every process of the pod, waits up to the grace period for them to end,
+// and then does the same as [Killer.Immediate]. It does so immediately when hurry is closed, or if
+// no process can receive SIGTERM. Processes that start meanwhile, such as shutdown handlers,
+// receive no SIGTERM. A frozen pod stays frozen until it is killed.
 //
-// When ctx ends within the grace period, nothing is killed. The errors are those
-// of Immediate.
+// When ctx ends within the grace period, no process is killed. Returns the errors of Immediate.
 func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, hurry <-chan struct{}) (Result, error) {
 	a, err := k.begin(k.patient, t)
 	if err != nil {
@@ -28,16 +26,16 @@ func (k *Killer) Graceful(ctx context.Context, t Target, grace time.Duration, hu
 	if ended || err != nil {
 		return a.result, err
 	}
-	a.w.before = a.w.before[:0] // SIGKILL is a signal of its own
+	a.w.before = a.w.before[:0] // SIGKILL is counted separately
 	a.result.Signalled = 0
 	defer a.allowForks()
 	err = a.killUntilEmpty(ctx)
 	return a.result, err
 }
 
-// Await waits until no process of the pod is left, without signalling any: a pod
-// that somebody else ends. It takes the place of a graceful kill. The errors are
-// those of Immediate, [ErrTimeout] when ctx ends before.
+// Await waits until no process of the pod remains, and sends no signal: another program ends the
+// pod. It occupies the slot of a graceful kill. Returns the errors of Immediate, [ErrTimeout] if
+// ctx ends before.
 func (k *Killer) Await(ctx context.Context, t Target) error {
 	a, err := k.begin(k.patient, t)
 	if err != nil {
@@ -67,7 +65,7 @@ func (k *Killer) Await(ctx context.Context, t Target) error {
 	}
 }
 
-// terminate asks the processes to end and waits. It has ended if none is left.
+// terminate sends SIGTERM and waits. It returns ended if no process remains.
 func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-chan struct{}) (ended bool, err error) {
 	until, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -102,11 +100,10 @@ func (a *attempt) terminate(ctx context.Context, grace time.Duration, hurry <-ch
 	}
 }
 
-// wakeOn ends the wait under way when ctx ends or hurry is closed. The function
-// it returns stops that.
+// wakeOn ends the current wait when ctx ends or hurry is closed. The returned function stops that.
 func (a *attempt) wakeOn(ctx context.Context, hurry <-chan struct{}) (stop func()) {
 	var count [8]byte
-	_, _ = unix.Read(a.w.wake, count[:]) // of an earlier kill
+	_, _ = unix.Read(a.w.wake, count[:]) // from an earlier kill
 	stopped, finished := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(finished)

@@ -82,7 +82,7 @@ func TestGracefulKillsNobodyWhenCalledOff(t *testing.T) {
 	})
 }
 
-// A slow soft eviction holds up no hard one.
+// A slow soft eviction does not delay a hard one.
 func TestImmediateBesideGraceful(t *testing.T) {
 	onEach(t, func(r *rig) {
 		patient := r.hog(r.pod, "main", "term ignore")

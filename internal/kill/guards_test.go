@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Every way to name something that is not that pod, with a living process in
-// everything that could be hit.
+// Every way to name a directory other than that pod's, with a running process in each that could be
+// hit.
 func TestRefusesWhatIsNotThePod(t *testing.T) {
 	onEach(t, func(r *rig) {
 		h := r.hog(r.pod, "main")
@@ -82,7 +82,7 @@ func TestVanishedDirectory(t *testing.T) {
 	})
 }
 
-// A pod that was removed and made again has another inode.
+// A pod that was removed and created again has another inode.
 func TestPodMadeAgain(t *testing.T) {
 	onEach(t, func(r *rig) {
 		target := r.target(r.pod.Path())
@@ -104,8 +104,8 @@ func TestPodMadeAgain(t *testing.T) {
 func TestRefusesItself(t *testing.T) {
 	r := onMemory(t)
 	victim := r.hog(r.pod, "main")
-	// A Killer that runs inside the pod. Its own PID is what the guard compares,
-	// so the hog's listing is given this process's in its place.
+	// A Killer that runs inside the pod. The guard compares its own PID, so the hog's listing
+	// contains the PID of this process instead.
 	a, err := r.killer.begin(r.killer.urgent[0], r.target(r.pod.Path()))
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestRefusesItself(t *testing.T) {
 	}
 }
 
-// On a tree of plain files, where links can be made.
+// On a tree of plain files, which allows links.
 func TestFollowsNoLink(t *testing.T) {
 	root := t.TempDir()
 	pod := "/kubepods/pod" + uid

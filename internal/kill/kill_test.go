@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A rig is a node with one pod and a Killer for the tree its tests run in.
+// rig is a node with one pod and a Killer for the tree of the test.
 type rig struct {
 	*testing.T
 	node      *sandbox.Node
@@ -37,8 +37,8 @@ type rig struct {
 
 const uid = "6f1d0d7c-2b4e-4a51-9c8a-000000000001"
 
-// trees are the hierarchies of this machine that a kill can work in: that of
-// the memory controller, and on a hybrid machine the unified one beside it.
+// trees returns the hierarchies of this machine that support a kill: that of the memory controller,
+// and on a hybrid machine the unified one.
 func trees(t testing.TB) map[string]cgroup.Hierarchy {
 	t.Helper()
 	sandbox.Need(t)
@@ -112,7 +112,7 @@ func (r *rig) hog(pod *sandbox.Pod, container string, orders ...string) *sandbox
 	return h
 }
 
-// grown waits until the pod has so many processes: forks double.
+// grown waits until the pod has this many processes: forks double.
 func (r *rig) grown(processes int) {
 	r.Helper()
 	for len(mustPIDs(r)) < processes {
@@ -128,8 +128,8 @@ func (r *rig) target(path string) Target {
 	return Target{UID: uid, Path: path, Inode: info.Sys().(*syscall.Stat_t).Ino}
 }
 
-// patience is for kills that have nothing to wait for but a slow machine: thousands
-// of processes that die on an emulated processor.
+// patience bounds kills that only wait for a slow machine: thousands of processes that die on an
+// emulated processor.
 const patience = time.Minute
 
 func (r *rig) within(d time.Duration) context.Context {
@@ -138,7 +138,7 @@ func (r *rig) within(d time.Duration) context.Context {
 	return ctx
 }
 
-// mustKill kills the pod and checks that nothing of it is left.
+// mustKill kills the pod and checks that no process remains.
 func (r *rig) mustKill() Result {
 	r.Helper()
 	result, err := r.killer.Immediate(r.within(patience), r.target(r.pod.Path()))
@@ -171,7 +171,7 @@ func (r *rig) killedBy(h *sandbox.Hog, want syscall.Signal) {
 func TestImmediate(t *testing.T) {
 	for name, c := range map[string]struct {
 		orders []string
-		least  int // processes there when the kill begins
+		least  int // number of processes when the kill begins
 	}{
 		"one process":          {nil, 1},
 		"one large process":    {[]string{"fill 100MiB"}, 1},
@@ -212,7 +212,7 @@ func (r *rig) limits() string {
 	return string(text)
 }
 
-// A bomb that is still growing when the kill begins, bounded by the node.
+// A bomb that still grows when the kill begins, bounded by the node.
 func TestImmediateWhileForking(t *testing.T) {
 	for _, order := range []string{"fork 100000", "chain 100000"} {
 		onEach(t, func(r *rig) {
@@ -232,7 +232,7 @@ func TestImmediateWhileForking(t *testing.T) {
 func TestImmediateAllContainersAndBelow(t *testing.T) {
 	onEach(t, func(r *rig) {
 		hogs := []*sandbox.Hog{r.hog(r.pod, "main"), r.hog(r.pod, "main"), r.hog(r.pod, "side"), r.hog(r.pod, "side")}
-		for i, place := range []string{"main/deep/deeper", "side/a"} { // as systemd in a pod makes them
+		for i, place := range []string{"main/deep/deeper", "side/a"} { // as systemd in a pod creates them
 			for _, controller := range []string{"memory", sandbox.Unified} {
 				dir := filepath.Join(r.pod.Dir(controller), place)
 				if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -286,7 +286,7 @@ func TestImmediateFrozen(t *testing.T) {
 			r.Fatal(err)
 		}
 		if r.hierarchy.Version == cgroup.V2 && r.node.Version() == 1 {
-			// A v1 freezer holds what cgroup.kill sends; only v1's kill thaws it.
+			// A v1 freezer holds back cgroup.kill; only v1's kill thaws it.
 			_, err := r.killer.Immediate(r.within(300*time.Millisecond), r.target(r.pod.Path()))
 			if !errors.Is(err, ErrTimeout) {
 				r.Errorf("error %v, want %v", err, ErrTimeout)
@@ -298,7 +298,7 @@ func TestImmediateFrozen(t *testing.T) {
 	})
 }
 
-// A container may be frozen by itself, which thawing the pod does not undo.
+// A container may be frozen individually, which thawing the pod does not undo.
 func TestImmediateFrozenContainer(t *testing.T) {
 	r := onMemory(t)
 	h := r.hog(r.pod, "main")
@@ -312,8 +312,8 @@ func TestImmediateFrozenContainer(t *testing.T) {
 	r.killedBy(h, syscall.SIGKILL)
 }
 
-// What is frozen above the pod is not thawed: others live there too. The kill
-// says so, and what it changed is as it was.
+// A freeze above the pod is not undone: other pods are there too. The error reports it, and the
+// changes of the kill are undone.
 func TestImmediateFrozenAbove(t *testing.T) {
 	r := onMemory(t)
 	if r.node.Version() != 1 {
@@ -336,7 +336,7 @@ func TestImmediateFrozenAbove(t *testing.T) {
 	if !strings.Contains(err.Error(), "above the pod is frozen") {
 		t.Errorf("the error does not name the freeze: %v", err)
 	}
-	if err := r.killer.Close(); err != nil { // the kill goes on until then
+	if err := r.killer.Close(); err != nil { // the kill continues until then
 		t.Error(err)
 	}
 	if after := r.limits(); after != before {
@@ -369,7 +369,7 @@ func TestImmediateSparesWhoLeft(t *testing.T) {
 	}
 }
 
-// What joins the pod after it was listed is found in the next round.
+// A process that joins the pod after the listing is found in the next round.
 func TestImmediateGetsWhoJoined(t *testing.T) {
 	r := onMemory(t)
 	if r.node.Version() != 1 {

@@ -11,67 +11,62 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A Target is a pod as it was observed.
+// Target is a pod as it was observed.
 type Target struct {
 	UID string
-	// Path of the pod's directory relative to each controller's mount.
+	// Path is the pod's directory relative to the mount of each controller.
 	Path string
-	// Inode of the directory in the memory controller's tree when it was
-	// observed.
+	// Inode is that of the directory in the memory controller's tree when it was observed.
 	Inode uint64
-	// Spare are the directories right in the pod's whose processes are left alone.
-	// They hold next to nothing, and are the runtime's to stop: the pod's sandbox,
-	// since a kubelet that finds a pod without it while a container still dies
-	// forgets why the pod was evicted (docs/internals/decisions/017), and what a runtime
-	// watches containers with, see [cgroup.Container.Watches].
+	// Spare are subdirectories of the pod's directory with processes that receive no signal. They
+	// hold next to nothing, and the runtime stops them: the pod's sandbox, and the runtime's
+	// watchers of containers, see [cgroup.Container.Watches]. A kubelet that finds a pod without
+	// sandbox while a container still dies loses the reason of the eviction
+	// (docs/internals/decisions/017).
 	Spare []string
 }
 
-// A Result is what a kill did. It is filled in as far as the kill came, with an
-// error too.
+// Result is the result of a kill. With an error it contains the progress until then.
 type Result struct {
-	// Signalled processes; through cgroup.kill, those listed when it was written, and
-	// one where a listing that was cut found none of a populated pod;
-	// of a graceful kill that ran out of patience, those that got SIGKILL.
+	// Signalled is the number of signalled processes. Through cgroup.kill it is the number listed
+	// at the write, and 1 if an incomplete listing found none in a populated pod. After the grace
+	// period of a graceful kill it is the number that received SIGKILL.
 	Signalled int
-	// Invisible processes are in a foreign PID namespace: only cgroup.kill reaches
-	// them. On v1 their tasks are counted.
+	// Invisible is the number of processes in a foreign PID namespace: only cgroup.kill reaches
+	// them. On v1 it counts their tasks.
 	Invisible int
-	Released  int // processes whose memory process_mrelease freed, or found free
-	Rounds    int // how often the pod was listed and signalled
+	Released  int // processes with memory that process_mrelease freed, or found free
+	Rounds    int // number of listings with signals
 
-	// ToSignal is the time from the call until the last first signal to a
-	// process was sent; ToEmpty until the pod was seen without processes, and
-	// every process that was signalled last had given up its memory; 0 if it was
-	// not. A kill that found nothing to signal has a ToSignal of 0.
+	// ToSignal is the time from the call until the last first signal to a process. ToEmpty is the
+	// time until no process was found, and every process signalled last had released its memory; 0
+	// if that did not happen. A kill without processes to signal has a ToSignal of 0.
 	ToSignal, ToEmpty time.Duration
-	// Rest is set where the call has returned at its deadline and the kill goes on
-	// beside the caller. It is closed when no process is left.
+	// Rest is set if the call returned at its deadline while the kill continues concurrently. It is
+	// closed when no process remains.
 	Rest <-chan struct{}
 }
 
-// A Killer ends pods. It can do one immediate and one graceful kill at a time,
-// of different pods too: a slow soft eviction never holds up a hard one. Beside them
-// go on immediate kills that were not done at their deadline, see [Killer.Immediate].
+// Killer ends pods. It performs one immediate and one graceful kill at a time, also of different
+// pods: a slow soft eviction never delays a hard one. Immediate kills that were not done at their
+// deadline continue concurrently, see [Killer.Immediate].
 type Killer struct {
 	mounts   mounts
-	urgent   [1 + maxRests]*workspace // of Immediate, and of kills that go on
+	urgent   [1 + maxRests]*workspace // of Immediate, and of continued kills
 	patient  *workspace               // of Graceful
 	released bool                     // whether process_mrelease is used; tests measure without it
-	longest  time.Duration            // longestWait; longer in tests of what else ends a wait
+	longest  time.Duration            // maxWait; longer in tests of the other events that end a wait
 	rests    rests
 }
 
-// mounts are the roots of the trees, kept open; -1 where there is none.
+// mounts are the open roots of the trees; -1 for a missing one.
 type mounts struct {
 	version cgroup.Version
-	// members is the tree whose members are the pod's processes: the memory
-	// controller's on v1.
+	// members is the tree with the pod's processes: the memory controller's on v1.
 	members       int
 	pids, freezer int // v1
 	device        uint64
-	// blind: on v1 in a PID namespace that is not the host's, where a listing
-	// may be short.
+	// blind: on v1 in a PID namespace other than the host's, where a listing may be incomplete.
 	blind bool
 }
 
@@ -85,9 +80,10 @@ func inHostPIDNamespace() bool {
 	return err == nil && st.Ino == hostPIDNamespace
 }
 
-// New prepares a Killer: it opens the mounts and touches the memory that kills
-// will use. The pids and freezer controllers may be missing on v1; fork bombs or
-// frozen pods can outlive a kill then, see [Killer.SelfTest].
+// New returns a Killer: it opens the mounts and touches the memory for the kills. The pids and
+// freezer controllers may be missing on v1; then fork bombs or frozen pods can outlive a kill, see
+// [Killer.SelfTest]. Returns an error if the tree of the members cannot be opened, or a
+// workspace cannot be prepared.
 func New(h cgroup.Hierarchy) (*Killer, error) {
 	m := mounts{version: h.Version, pids: -1, freezer: -1}
 	var err error
@@ -118,7 +114,8 @@ func New(h cgroup.Hierarchy) (*Killer, error) {
 	return k, nil
 }
 
-// Close ends the kills that go on, and closes the mounts. No call may be under way.
+// Close ends the continued kills, and closes the mounts. No call may be in progress. The error is
+// always nil.
 func (k *Killer) Close() error {
 	k.rests.end()
 	for _, fd := range []int{k.mounts.members, k.mounts.pids, k.mounts.freezer} {
@@ -133,16 +130,16 @@ func (k *Killer) Close() error {
 	return nil
 }
 
-// Immediate ends every process of the pod with SIGKILL and waits until none is
-// left, or ctx ends. It keeps signalling what joins the pod meanwhile.
+// Immediate ends every process of the pod with SIGKILL and waits until none remains, or ctx ends.
+// It also signals processes that join the pod meanwhile.
 //
-// A kill that is not done when ctx ends, be it that signals have not reached every
-// process yet, goes on in a goroutine of the Killer's: until the pod is empty, nothing
-// is left that a signal could end, or [Killer.Close]. The Result says so. Another call
-// for the same pod waits for that one.
+// A kill that is not done when ctx ends, even if some processes have not been signalled yet,
+// continues in a goroutine of the Killer. It ends when the pod is empty, when a signal could end
+// none of the remaining processes, or with [Killer.Close]. The Result contains that. Another call
+// for the same pod waits for that kill.
 //
-// Errors: [ErrGone], [ErrNotPod], [ErrChanged], [ErrNotVisible], [ErrTimeout],
-// [ErrBusy], or what the kernel refused.
+// Returns [ErrGone], [ErrNotPod], [ErrChanged], [ErrNotVisible], [ErrTimeout], [ErrBusy], or an
+// error of the kernel.
 func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	if r := k.rests.of(t); r != nil {
 		return r.join(ctx)
@@ -167,7 +164,7 @@ func (k *Killer) Immediate(ctx context.Context, t Target) (Result, error) {
 	return result, err
 }
 
-// free is a workspace that no kill goes on in; that of the urgent kill under way if
+// free returns a workspace without a continued kill, or that of the urgent kill in progress if
 // there is none.
 func (k *Killer) free() *workspace {
 	for _, w := range k.urgent {
@@ -185,7 +182,7 @@ func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 	}
 	a := &w.attempt
 	*a = attempt{k: k, w: w, target: t, members: -1, pids: -1, freezer: -1, events: -1, begun: time.Now()}
-	w.before = w.before[:0] // whom an earlier kill has signalled
+	w.before = w.before[:0] // PIDs signalled by an earlier kill
 	if err := a.open(); err != nil {
 		a.end()
 		return nil, err
@@ -193,32 +190,32 @@ func (k *Killer) begin(w *workspace, t Target) (*attempt, error) {
 	return a, nil
 }
 
-// An attempt is one kill under way.
+// attempt is one kill in progress.
 type attempt struct {
 	k       *Killer
 	w       *workspace
 	target  Target
 	members int  // the pod's verified directory in the tree of its members
-	pids    int  // v1, -1 if there is none
-	freezer int  // v1, -1 if there is none
-	events  int  // v2: cgroup.events, -1 if it can not be opened
-	sparing bool // those that are left alone have processes, and they are left out
+	pids    int  // v1, -1 if missing
+	freezer int  // v1, -1 if missing
+	events  int  // v2: cgroup.events, -1 if it cannot be opened
+	sparing bool // the spared directories have processes, which are excluded
 	fought  int  // rounds that found processes not signalled before
 	touched bool // a process was signalled
 	begun   time.Time
 	result  Result
 
-	listFor   time.Duration   // how long a listing may take; 0: until it is complete
-	listUntil time.Time       // when all listings end; zero: none ends by it
-	cut       bool            // the last round did not signal all it should have
+	listFor   time.Duration   // time for a listing; 0: until it is complete
+	listUntil time.Time       // end of all listings; zero: none
+	cut       bool            // the last round did not signal all processes
 	wakeable  bool            // the eventfd ends a wait
-	ending    <-chan struct{} // closed when the Killer is
-	rest      *rest           // what this kill is that goes on, nil before
-	signalled time.Time       // when a process was last signalled for the first time
+	ending    <-chan struct{} // closed by Close
+	rest      *rest           // the record of this kill once it continues, nil before
+	signalled time.Time       // time of the last first signal to a process
 
-	unlistedKilled bool // processes that no listing has found were signalled
+	unlistedKilled bool // processes missing from the listings were signalled
 
-	pidsMax    [24]byte // what pids.max said before
+	pidsMax    [24]byte // previous value of pids.max
 	pidsMaxLen int      // 0: not changed
 }
 
@@ -235,8 +232,8 @@ func (a *attempt) end() {
 	a.w.busy.Store(false)
 }
 
-// killUntilEmpty is the kill: forks stopped, then rounds of signals and waits. Forks
-// are to be allowed again when it is over.
+// killUntilEmpty performs the kill: it stops forks, and repeats rounds of signals and waits. The
+// caller allows forks again afterwards.
 func (a *attempt) killUntilEmpty(ctx context.Context) error {
 	for {
 		if err := a.list(&a.w.pids); err != nil {
@@ -253,7 +250,7 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 		if a.late(ctx) || a.stuck(time.Now()) {
 			return a.timeout(ctx)
 		}
-		if len(a.w.pids)+a.w.invisible > 0 || a.w.partial != nil { // others are leaving already
+		if len(a.w.pids)+a.w.invisible > 0 || a.w.partial != nil { // others are exiting already
 			a.stopForks()
 			if err := a.round(ctx); err != nil {
 				return err
@@ -264,7 +261,7 @@ func (a *attempt) killUntilEmpty(ctx context.Context) error {
 	}
 }
 
-// round signals every process of the pod once that has not been signalled.
+// round signals every process of the pod that has not been signalled, once.
 func (a *attempt) round(ctx context.Context) error {
 	a.result.Rounds++
 	before, resumed := a.result.Signalled, a.cut

@@ -8,9 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// BenchmarkList lists the 52 processes of a pod with two containers, as a kill
-// does several times: with this package, and with containerd's library
-// (docs/internals/decisions/003-own-kill.md).
+// BenchmarkList lists the 52 processes of a pod with two containers, as a kill does several times:
+// with this package, and with containerd's library (docs/internals/decisions/003-own-kill.md).
 func BenchmarkList(b *testing.B) {
 	s := newStage(b)
 	if s.tree.Version != cgroup.V1 {

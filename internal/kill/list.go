@@ -12,9 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// list reads the PIDs of the pod and everything below it, sorted. Directories
-// that vanish meanwhile had no processes. A listing that could not be completed
-// has what was found, and the reason in partial.
+// list reads the PIDs of the pod and everything below it, sorted. Directories that vanish meanwhile
+// had no processes. An incomplete listing contains the PIDs found, and the reason in partial.
 func (a *attempt) list(into *[]int) error {
 	w := a.w
 	*into, w.invisible = (*into)[:0], 0
@@ -35,10 +34,9 @@ func (a *attempt) list(into *[]int) error {
 	return nil
 }
 
-// Ended reports whether no process of the pod is left but those it is to spare. What
-// is not known within 20 ms is not so: on v2 cgroup.events has it at once, on v1 the
-// pod is listed up to the first process found. It touches nothing; no immediate kill
-// may be under way but those that go on.
+// Ended reports whether no process of the pod remains except the spared ones. An unknown state
+// after 20 ms counts as not ended. On v2 it reads cgroup.events; on v1 it lists the pod up to the
+// first process. It changes nothing. No immediate kill may be in progress except continued ones.
 func (k *Killer) Ended(t Target) bool {
 	if k.rests.of(t) != nil {
 		return false
@@ -51,11 +49,11 @@ func (k *Killer) Ended(t Target) bool {
 	return !a.anyLeft()
 }
 
-// endedTime is how long it may take to find out whether a pod has ended.
+// endedTime bounds the check whether a pod has ended.
 const endedTime = 20 * time.Millisecond
 
-// othersLeft is [attempt.anyLeft] by what the kernel knows of v2, without a walk: a
-// pod's containers may have any number of cgroups below them.
+// othersLeft is [attempt.anyLeft] by the events of v2, without a walk: a pod's containers may have
+// any number of cgroups below them.
 func (a *attempt) othersLeft() (left, known bool) {
 	if len(a.w.spares) == 0 {
 		return a.populated()
@@ -68,8 +66,8 @@ func (a *attempt) othersLeft() (left, known bool) {
 	return len(a.w.pids) > 0 || populated, known
 }
 
-// anyLeft reports whether a process is left beside those that are spared, or that is
-// not known in time. It ends with the first one found.
+// anyLeft reports whether a process remains besides the spared ones, or the state is unknown in
+// time. It ends with the first one found.
 func (a *attempt) anyLeft() bool {
 	w := a.w
 	if a.k.mounts.version == cgroup.V2 {
@@ -99,10 +97,9 @@ func (a *attempt) anyLeft() bool {
 	return a.list(&w.pids) != nil || !a.empty()
 }
 
-// unlisted counts the tasks of a pod that lists no process. v1 leaves members of
-// foreign PID namespaces out, so an empty list means nothing unless this is the
-// host's. What has died and was not waited for counts too. Where the count can
-// not be had, one is assumed: unknown is not empty.
+// unlisted counts the tasks of a pod with an empty listing. v1 omits members of foreign PID
+// namespaces, so an empty list counts only in the host's namespace. Zombies count too. If the count
+// is unavailable, it returns 1: unknown is not empty.
 func (a *attempt) unlisted() int {
 	if a.pids < 0 {
 		return 1
@@ -131,8 +128,8 @@ func (a *attempt) unlisted() int {
 	return count[0]
 }
 
-// procs appends the processes that are right in a directory. A threaded cgroup
-// of v2 has none of its own (EOPNOTSUPP): they are listed where its domain is.
+// procs appends the processes of one directory. A threaded cgroup of v2 has none of its own
+// (EOPNOTSUPP): they are listed in its domain.
 func (a *attempt) procs(dir int, into *[]int) error {
 	fd, err := openat(dir, nameProcs, unix.O_RDONLY)
 	if gone(err) {
@@ -162,9 +159,9 @@ func (a *attempt) procs(dir int, into *[]int) error {
 	}
 }
 
-// empty reports whether the last listing found no process. On v2 cgroup.events
-// decides: it counts processes that are not listed any more but have not left yet,
-// and those in directories that the listing did not reach.
+// empty reports whether the last listing found no process. On v2 cgroup.events decides: it counts
+// processes that are no longer listed but have not exited, and those in directories that the
+// listing did not reach.
 func (a *attempt) empty() bool {
 	if len(a.w.pids) > 0 || a.w.invisible > 0 {
 		return false
@@ -175,7 +172,7 @@ func (a *attempt) empty() bool {
 	return a.w.partial == nil
 }
 
-// remainPopulated is [attempt.populated] without those that are left alone.
+// remainPopulated is [attempt.populated] without the spared directories.
 func (a *attempt) remainPopulated() (populated, known bool) {
 	switch {
 	case a.k.mounts.version == cgroup.V1:
@@ -186,8 +183,7 @@ func (a *attempt) remainPopulated() (populated, known bool) {
 	return a.populated()
 }
 
-// populated reads cgroup.events of v2, which also makes a later poll wait for
-// the next change.
+// populated reads cgroup.events of v2, which also makes a later poll wait for the next change.
 func (a *attempt) populated() (populated, known bool) {
 	if a.events < 0 {
 		return false, false
@@ -198,12 +194,12 @@ func (a *attempt) populated() (populated, known bool) {
 func (a *attempt) populatedBy(events int) (populated, known bool) {
 	n, err := unix.Pread(events, a.w.text, 0)
 	if err != nil {
-		return false, gone(err) // removed: empty for certain
+		return false, gone(err) // removed, therefore empty
 	}
 	return parsePopulated(a.w.text[:n])
 }
 
-// refuse looks for what must never be signalled among the members.
+// refuse returns an error if the members include a process that must never be signalled.
 func (a *attempt) refuse() error {
 	pids := a.w.pids
 	if a.k.mounts.version == cgroup.V1 && len(pids) == 0 && a.w.invisible > 0 && !a.touched {

@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// foreign makes this binary kill one pod and print what came of it: from a PID
-// namespace of its own, where the pod's processes read as 0.
+// foreign makes this binary kill one pod and print the result, from a PID namespace of its own,
+// where the pod's processes read as 0.
 const foreign = "PLIMSOLL_KILL_FOREIGN"
 
 // killForeign is the whole program of that process.
@@ -75,8 +75,7 @@ func TestForeignPIDNamespace(t *testing.T) {
 	})
 }
 
-// Cgroups that may not be written to cost cgroup.kill, and no more: who can be
-// signalled is.
+// A read-only cgroup file system only disables cgroup.kill: processes that can be signalled are.
 func TestImmediateWhereCgroupsAreReadOnly(t *testing.T) {
 	onEach(t, func(r *rig) {
 		dir := r.TempDir()
@@ -86,7 +85,7 @@ func TestImmediateWhereCgroupsAreReadOnly(t *testing.T) {
 			}
 		}
 		killer, err := New(cgroup.At(r.hierarchy.Version, dir))
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil { // what is open stays
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil { // open files remain valid
 			r.Fatal(err)
 		}
 		if err != nil {
@@ -105,7 +104,7 @@ func TestImmediateWhereCgroupsAreReadOnly(t *testing.T) {
 	})
 }
 
-// Before Linux 5.14 there is no cgroup.kill, and v2 is killed as v1 is.
+// Before Linux 5.14 there is no cgroup.kill, and v2 is killed like v1.
 func TestImmediateWithoutCgroupKill(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.killer.mounts.version = cgroup.V1
@@ -118,8 +117,8 @@ func TestImmediateWithoutCgroupKill(t *testing.T) {
 	})
 }
 
-// In a container with a PID namespace of its own that the pods share, as a node
-// in a container is, kills work: the count of tasks says when a pod is empty.
+// Kills work in a container with a PID namespace shared with the pods, such as a node in a
+// container. The count of tasks shows whether a pod is empty.
 func TestKillsWhatItSeesInAnyNamespace(t *testing.T) {
 	r := onMemory(t)
 	r.killer.mounts.blind = r.hierarchy.Version == cgroup.V1

@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// With systemd's names the kill is the same, and so is what it refuses: every
-// slice above the pod's, and the scopes below.
+// With systemd's names the kill is the same, and it refuses the same: every slice above the pod's,
+// and the scopes below.
 func TestImmediateWithSystemdNames(t *testing.T) {
 	for name, qos := range map[string]sandbox.QoS{"guaranteed": sandbox.Guaranteed, "burstable": sandbox.Burstable, "best effort": sandbox.BestEffort} {
 		t.Run(name, func(t *testing.T) {

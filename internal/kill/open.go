@@ -9,12 +9,11 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// dirFlags open a directory and nothing else; the last element of a path may
-// not be a symbolic link, and every element is opened as the last of its own.
+// dirFlags open only a directory. The last element of a path must not be a symbolic link, and every
+// element is opened as the last one.
 const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// openMount opens the root of a tree; a link to it is what some distributions
-// have there.
+// openMount opens the root of a tree. It follows links, which some distributions have there.
 func openMount(dir string) (int, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -57,8 +56,8 @@ func (a *attempt) open() error {
 	return nil
 }
 
-// descend opens the target's directory in a tree, element by element, so that
-// nothing on the way can be a link.
+// descend opens the target's directory in a tree, element by element, so that no element can be a
+// link.
 func (a *attempt) descend(root int) (int, error) {
 	if len(a.target.Path)+1 > len(a.w.path) {
 		return -1, fmt.Errorf("%w: a path of %d bytes", ErrNotPod, len(a.target.Path))
@@ -84,7 +83,7 @@ func (a *attempt) descend(root int) (int, error) {
 	return fd, nil
 }
 
-// absent says what it means that a directory can not be opened.
+// absent returns the error for a directory that cannot be opened.
 func (a *attempt) absent(err error) error {
 	switch {
 	case gone(err):
@@ -99,8 +98,8 @@ func (a *attempt) failed(err error) error {
 	return fmt.Errorf("end pod %s: %w", a.target.UID, err)
 }
 
-// gone reports whether a cgroup was removed: before it was opened, or under an
-// open file. Only cgroups without processes can be.
+// gone reports whether a cgroup was removed: before it was opened, or while it was open. Only
+// cgroups without processes can be removed.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
 }

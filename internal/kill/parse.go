@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// A pidReader turns the text of cgroup.procs, one number a line, into numbers
-// as the text comes in pieces of any length.
+// pidReader parses cgroup.procs, one number per line, in pieces of any length.
 type pidReader struct {
 	value  int
 	digits int
 }
 
-// maxDigits is more than PID_MAX_LIMIT (4194304) has.
+// maxDigits exceeds the length of PID_MAX_LIMIT (4194304).
 const maxDigits = 9
 
 func (r *pidReader) feed(into []int, text []byte) ([]int, error) {
@@ -33,7 +32,7 @@ func (r *pidReader) feed(into []int, text []byte) ([]int, error) {
 	return into, nil
 }
 
-// finish ends the number under way, if there is one.
+// finish completes the current number, if any.
 func (r *pidReader) finish(into []int) ([]int, error) {
 	if r.digits > 0 {
 		into = append(into, r.value)
@@ -55,8 +54,8 @@ func parsePopulated(text []byte) (populated, known bool) {
 	return false, false
 }
 
-// parseStat reads the command and the state of /proc/PID/stat. The command may
-// hold anything, parentheses and line ends included.
+// parseStat reads the command and the state of /proc/PID/stat. The command may contain any bytes,
+// including parentheses and line ends.
 func parseStat(text []byte) (command string, state byte, ok bool) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open || end+2 >= len(text) || text[end+1] != ' ' {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxRests is how many kills go on at a time. One that can not ends at its deadline.
+	// maxRests is the maximum number of continued kills. A further one ends at its deadline.
 	maxRests = 2
-	// stuckTime is how long a kill goes on after the last signal: what is left then has
+	// stuckTime is how long a kill continues after the last signal. A process that remains then has
 	// its SIGKILL pending, and ends when the kernel lets it.
 	stuckTime = 10 * time.Second
 )
 
-// rests are the kills that go on after their deadline. The Killer owns them: each ends
-// with its pod, or with [Killer.Close].
+// rests are the kills that continue after their deadline. The Killer owns them: each ends with its
+// pod, or with [Killer.Close].
 type rests struct {
 	ending chan struct{} // closed by end
 	going  sync.WaitGroup
@@ -27,13 +27,13 @@ type rests struct {
 	list   []*rest
 }
 
-// A rest is one of them.
+// rest is a continued kill.
 type rest struct {
 	of   *rests
 	uid  string
 	dir  uint64        // the inode of the pod's directory
-	done chan struct{} // closed when it is over
-	gone chan struct{} // closed when no process is left
+	done chan struct{} // closed when the kill has ended
+	gone chan struct{} // closed when no process remains
 
 	// Guarded by rests.mu until done is closed.
 	result Result
@@ -41,7 +41,7 @@ type rest struct {
 	err    error
 }
 
-// of returns the kill of that pod that goes on, nil if there is none.
+// of returns the continued kill of that pod, nil without one.
 func (r *rests) of(t Target) *rest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *rests) of(t Target) *rest {
 	return nil
 }
 
-// end has all of them end, and waits for that.
+// end ends all continued kills, and waits for them.
 func (r *rests) end() {
 	r.mu.Lock()
 	if !r.closed {
@@ -64,9 +64,8 @@ func (r *rests) end() {
 	r.going.Wait()
 }
 
-// goOn has a kill that is late go on beside the caller, and returns what is closed when
-// no process is left. The attempt is not the caller's any more then. Returns nil where
-// too many go on already.
+// goOn continues a late kill concurrently, and returns a channel, which is closed when no process
+// remains. It takes over the attempt. Returns nil if too many kills continue already.
 func (k *Killer) goOn(a *attempt) <-chan struct{} {
 	r := &k.rests
 	r.mu.Lock()
@@ -81,7 +80,7 @@ func (k *Killer) goOn(a *attempt) <-chan struct{} {
 	return one.gone
 }
 
-// run is the rest of a kill.
+// run continues a kill.
 func (r *rest) run(a *attempt) {
 	defer r.of.going.Done()
 	a.rest, a.ending, a.wakeable, a.listFor, a.signalled = r, r.of.ending, true, 0, time.Now()
@@ -102,7 +101,7 @@ func (r *rest) run(a *attempt) {
 	}
 }
 
-// note has a joining call know how far the kill has come.
+// note records the progress of the kill for joining calls.
 func (r *rest) note(a *attempt) {
 	if r == nil {
 		return
@@ -112,7 +111,7 @@ func (r *rest) note(a *attempt) {
 	r.result, r.left = a.result, len(a.w.pids)+a.w.invisible
 }
 
-// join waits until the kill is over or ctx ends.
+// join waits until the kill has ended or ctx ends.
 func (r *rest) join(ctx context.Context) (Result, error) {
 	select {
 	case <-r.done:
@@ -126,7 +125,7 @@ func (r *rest) join(ctx context.Context) (Result, error) {
 	return result, &TimeoutError{UID: r.uid, Left: r.left, Cause: ctx.Err()}
 }
 
-// stuck reports whether a kill that goes on has done what it can.
+// stuck reports whether a continued kill has no further effect.
 func (a *attempt) stuck(now time.Time) bool {
 	return a.rest != nil && now.Sub(a.signalled) > stuckTime
 }

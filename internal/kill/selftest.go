@@ -13,13 +13,12 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// A Lack is something a kill would miss on this machine, and what to do.
+// Lack is a missing prerequisite of kills on this machine, with its remedy.
 type Lack struct {
 	What   string
 	Cause  error
 	Remedy string
-	// Fatal lacks keep pods from being killed at all; the others make it slower
-	// or less certain.
+	// Fatal lacks prevent kills; the others make them slower or less certain.
 	Fatal bool
 }
 
@@ -30,13 +29,12 @@ func (l Lack) Error() string {
 	return fmt.Sprintf("%s: %v: %s", l.What, l.Cause, l.Remedy)
 }
 
-// Unwrap returns the kernel's answer.
+// Unwrap returns the kernel's error.
 func (l Lack) Unwrap() error { return l.Cause }
 
-// SelfTest tries at start what a kill will need, on a child of its own that does
-// nothing: pidfds, the signal, process_mrelease; and looks whether the cgroup
-// trees are writable and their processes visible. It returns what is missing,
-// the most severe first.
+// SelfTest tests the prerequisites of a kill on an idle child process: pidfds, the signal,
+// process_mrelease. It also checks whether the cgroup trees are writable and their processes
+// visible. It returns the lacks, the most severe first.
 func (k *Killer) SelfTest(ctx context.Context) []Lack {
 	lacks := k.tryChild(ctx)
 	lacks = append(lacks, k.tryTrees()...)
@@ -81,7 +79,7 @@ func (k *Killer) tryChild(ctx context.Context) []Lack {
 	return lacks
 }
 
-// tryTrees looks at the mounts.
+// tryTrees checks the mounts.
 func (k *Killer) tryTrees() []Lack {
 	var lacks []Lack
 	trees := [...]struct {
@@ -94,7 +92,7 @@ func (k *Killer) tryTrees() []Lack {
 		{k.mounts.freezer, "the freezer controller", "a paused pod can not be killed"},
 	}
 	if k.mounts.version == cgroup.V1 {
-		trees[0].costs = "kills work nevertheless" // signals write nothing
+		trees[0].costs = "kills work nevertheless" // signals need no writes
 	}
 	for i, tree := range trees {
 		if tree.fd < 0 && (k.mounts.version == cgroup.V2 && i > 0) {
@@ -114,9 +112,9 @@ func writable(fd int) error {
 	return unix.Faccessat(fd, "cgroup.procs", unix.W_OK, 0)
 }
 
-// tryVisible looks for processes of foreign PID namespaces: on v2 where the
-// kernel's own threads are, which every host has; v1 leaves them out of its
-// lists, so there it can only be told whether there may be some.
+// tryVisible checks for processes of foreign PID namespaces: on v2 in the cgroup of the kernel
+// threads, which every host has. v1 omits such processes from its lists, so there only their
+// possibility can be reported.
 func (k *Killer) tryVisible() []Lack {
 	if k.mounts.blind {
 		return []Lack{{What: "this is not the host's PID namespace",
@@ -154,9 +152,9 @@ func awaitExit(ctx context.Context, pidfd int) error {
 	return ctx.Err()
 }
 
-// forkIdle makes a child that waits to be killed, and is killed when this thread
-// ends. It never returns to Go code that needs a scheduler, so it may do nothing
-// but system calls on the stack it has.
+// forkIdle creates a child that waits to be killed, and is killed when this thread ends. The child
+// never returns to Go code that needs a scheduler: it may only make system calls on its current
+// stack.
 func forkIdle() (pid int, errno unix.Errno) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -183,8 +181,8 @@ func idle() {
 	}
 }
 
-// reap ends the child in any case, and its zombie. The PID is safe to use: it
-// is not given to another process before the child was waited for.
+// reap ends the child in any case, and its zombie. The PID is safe to use: it is not reused before
+// the child was waited for.
 func reap(pid int) {
 	_ = unix.Kill(pid, unix.SIGKILL)
 	var status unix.WaitStatus
@@ -195,8 +193,7 @@ func reap(pid int) {
 	}
 }
 
-// hasCapability reports whether the capability is in this process's effective
-// set, capabilities(7).
+// hasCapability reports whether the capability is in this process's effective set, capabilities(7).
 func hasCapability(c int) (bool, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3, Pid: int32(os.Getpid())}
 	var data [2]unix.CapUserData

@@ -13,10 +13,9 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// killAtOnce writes cgroup.kill: the kernel ends every process of the pod, those
-// forked meanwhile and those of foreign PID namespaces included. It is not
-// signalled on v1, before Linux 5.14, in a threaded cgroup, and where cgroups may
-// not be written to though every process can be signalled.
+// killAtOnce writes cgroup.kill: the kernel ends every process of the pod, including processes
+// forked meanwhile and those of foreign PID namespaces. It reports false on v1, before Linux 5.14,
+// in a threaded cgroup, and on a read-only cgroup file system with processes that can be signalled.
 func (a *attempt) killAtOnce() (signalled bool, err error) {
 	if a.k.mounts.version != cgroup.V2 {
 		return false, nil
@@ -38,15 +37,14 @@ func (a *attempt) killAtOnce() (signalled bool, err error) {
 		return true, nil
 	}
 	a.closePidfds()
-	if err != nil && a.w.invisible > 0 { // nothing else reaches them
+	if err != nil && a.w.invisible > 0 { // no other way to reach them
 		return false, a.failed(fmt.Errorf("write cgroup.kill of %s: %w: the cgroup filesystem must be writable", a.target.Path, err))
 	}
 	return false, nil
 }
 
-// unlistedPopulated reports whether the pod has processes though a listing that was
-// cut found none: cgroup.kill ends an unknown number of them, which counts as one for
-// the whole kill.
+// unlistedPopulated reports whether the pod has processes although an incomplete listing found
+// none: cgroup.kill ends an unknown number of them, which counts as one for the whole kill.
 func (a *attempt) unlistedPopulated() bool {
 	if a.w.partial == nil || len(a.w.pids)+a.w.invisible > 0 {
 		return false
@@ -55,7 +53,7 @@ func (a *attempt) unlistedPopulated() bool {
 	return populated && known
 }
 
-// killOne writes cgroup.kill of a directory, and reports whether it could be.
+// killOne writes cgroup.kill of a directory, and reports whether it succeeded.
 func killOne(dir int) (bool, error) {
 	fd, err := openat(dir, nameKill, unix.O_WRONLY)
 	if gone(err) {
@@ -72,13 +70,13 @@ func killOne(dir int) (bool, error) {
 	return err == nil, err
 }
 
-// signalAgain is every which round all processes are signalled, and not only those
-// that have not been: a PID may be another process by then.
+// signalAgain is the interval in rounds at which all processes are signalled, including those
+// signalled before: a PID may be another process by then.
 const signalAgain = 8
 
-// signalAll sends a signal to the listed processes that have not got it, in batches
-// of pidfds; the last batch stays open. A process that left the pod gets none. Late
-// it ends behind the first batch, and the next round goes on.
+// signalAll sends a signal to the listed processes without one, in batches of pidfds; the last
+// batch stays open. A process that left the pod receives none. If the kill is late, it ends after
+// the first batch, and the next round continues.
 func (a *attempt) signalAll(ctx context.Context, sig unix.Signal) error {
 	w := a.w
 	a.result.Invisible = max(a.result.Invisible, w.invisible)
@@ -132,9 +130,9 @@ func (a *attempt) signalFresh(ctx context.Context, sig unix.Signal) (sent int, r
 	return sent, refused, nil
 }
 
-// openPidfds opens pidfds for the first PIDs, and says for how many: fewer than
-// asked for where the batch is full or no more files may be open. What has
-// exited gets the slot of no file.
+// openPidfds opens pidfds for the first PIDs and returns their number. It is less than requested if
+// the batch is full or the limit of open files is reached. An exited process has a slot without a
+// file.
 func (a *attempt) openPidfds(pids []int) (opened int, err error) {
 	w := a.w
 	for _, pid := range pids {
@@ -157,9 +155,9 @@ func (a *attempt) openPidfds(pids []int) (opened int, err error) {
 	return opened, nil
 }
 
-// signalBatch signals the processes whose pidfds are open and that the second
-// listing found in the pod again, and notes them behind those in known, which had
-// their signal before. What is late is left to the next round.
+// signalBatch signals the processes with an open pidfd that the second listing found in the pod
+// again. It appends them after those in known, which were signalled before. If the kill is late,
+// the rest is left to the next round.
 func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, known []int) (sent int, err error) {
 	for i, pid := range pids {
 		if sent > 0 && i%clockEvery == 0 && a.late(ctx) {
@@ -191,7 +189,7 @@ func (a *attempt) signalBatch(ctx context.Context, pids []int, sig unix.Signal, 
 	return sent, err
 }
 
-// countAll notes the processes that cgroup.kill ended.
+// countAll records the processes that cgroup.kill ended.
 func (a *attempt) countAll() {
 	a.touched = true
 	w, before := a.w, a.result.Signalled
@@ -211,10 +209,9 @@ func (a *attempt) countAll() {
 	w.pids, w.before = w.before, w.pids
 }
 
-// release frees the memory of the dying processes on this thread's time.
-// process_mrelease (Linux 5.15) does nothing to a process that is not dying.
-// It ends when the kill is late: where processes share memory, a call looks at every
-// process of the machine.
+// release frees the memory of the dying processes on this thread's CPU time. process_mrelease
+// (Linux 5.15) has no effect on a process that is not dying. It ends when the kill is late: if
+// processes share memory, a call inspects every process of the machine.
 func (a *attempt) release(ctx context.Context) {
 	if !a.k.released {
 		return

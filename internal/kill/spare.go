@@ -8,18 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSparing is in how many rounds that found somebody new anybody is spared at
-// most: whoever fights a kill is ended altogether. Who only takes long to die does
-// not fight.
+// maxSparing is the maximum number of rounds with new processes in which directories are spared: a
+// pod that fights the kill is ended completely. A slow exit does not count as fighting.
 const maxSparing = 4
 
-// A spare is an open directory whose processes are left alone.
+// spare is an open directory with processes that receive no signal.
 type spare struct {
 	dir   int
 	inode uint64
 }
 
-// openSpares opens the directories that are spared. One that is not there is nobody.
+// openSpares opens the spared directories. A missing one has no processes.
 func (a *attempt) openSpares() {
 	for _, name := range a.target.Spare {
 		if name == "" || len(name)+1 > len(a.w.path) {
@@ -40,8 +39,8 @@ func (a *attempt) openSpares() {
 	}
 }
 
-// leaveOut takes the processes that are spared off the list, and those of foreign
-// PID namespaces off their number: on v2 they end by their directories.
+// leaveOut removes the spared processes from the list. It subtracts those of foreign PID namespaces
+// from the number of invisible processes; on v2 the remaining ones end by their directories.
 func (a *attempt) leaveOut(pids *[]int) error {
 	a.sparing = false
 	w := a.w
@@ -59,7 +58,7 @@ func (a *attempt) leaveOut(pids *[]int) error {
 	return nil
 }
 
-// listSpared lists the processes that are spared, sorted.
+// listSpared lists the spared processes, sorted.
 func (a *attempt) listSpared() error {
 	w := a.w
 	w.spared = w.spared[:0]
@@ -72,9 +71,8 @@ func (a *attempt) listSpared() error {
 	return nil
 }
 
-// others asks about every directory right in the pod's but those that are spared,
-// and reports whether any answer was yes. One that can not be opened or asked does
-// not keep the others from it: the error is the first of them.
+// others calls ask for every subdirectory of the pod except the spared ones, and reports whether
+// any result was true. A failure for one does not prevent the others: the error is the first one.
 func (a *attempt) others(ask func(dir int) (bool, error)) (found bool, first error) {
 	l := &a.w.levels[0]
 	if _, err := unix.Seek(a.members, 0, unix.SEEK_SET); err != nil {
@@ -102,8 +100,8 @@ func (a *attempt) spares(inode uint64) bool {
 
 var errEvents = errors.New("cgroup.events can not be read")
 
-// othersPopulated is [attempt.populated] of every directory but those that are
-// spared, which the pod's own cgroup.events counts, too.
+// othersPopulated is [attempt.populated] of every directory except the spared ones, which the pod's
+// own cgroup.events counts, too.
 func (a *attempt) othersPopulated() (populated, known bool) {
 	populated, err := a.others(func(dir int) (bool, error) {
 		fd, err := openat(dir, nameEvents, unix.O_RDONLY)

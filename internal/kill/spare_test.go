@@ -77,14 +77,14 @@ func TestASpareContainerThatIsNotThere(t *testing.T) {
 	})
 }
 
-// A wait for exits ends with the last of them, though the pod is populated still:
-// no wait here ends because it is time to list again.
+// A wait for exits ends with the last exit, although the pod is still populated: no wait here ends
+// because it is time to list again.
 func TestASparedContainerIsNotWaitedFor(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.hog(r.pod, "side")
 		target := r.target(r.pod.Path())
 		target.Spare = []string{"side"}
-		r.killer.released = false // it is to be waited for
+		r.killer.released = false // the wait must include it
 		r.killer.longest = time.Hour
 		r.hog(r.pod, "main", "fill 50MiB")
 		ctx := r.within(patience)
@@ -94,8 +94,7 @@ func TestASparedContainerIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A process that was not known when the wait began ends it nevertheless, the last
-// as it is.
+// A process that was not known when the wait began ends it nevertheless, even if it is the last.
 func TestTheEndOfAnUnknownProcessIsNotMissed(t *testing.T) {
 	onEach(t, func(r *rig) {
 		known, unknown := r.hog(r.pod, "main"), r.hog(r.pod, "side")
@@ -130,8 +129,8 @@ func TestAwaitDoesNotWaitForTheSparedContainer(t *testing.T) {
 	})
 }
 
-// Of a process with many threads cgroup.procs is silent on v2 once the first has
-// left, though the last still gives the memory back.
+// For a process with many threads cgroup.procs is empty on v2 once the first thread has exited,
+// although the last one still frees the memory.
 func TestThePodHasEndedWhenItsMemoryIsBack(t *testing.T) {
 	onEach(t, func(r *rig) {
 		r.hog(r.pod, "side")
@@ -142,7 +141,7 @@ func TestThePodHasEndedWhenItsMemoryIsBack(t *testing.T) {
 			if err := unix.Kill(h.Process.PID, unix.SIGKILL); err != nil {
 				r.Fatal(err)
 			}
-			for !r.killer.Ended(target) { // nobody helps it: it takes tens of milliseconds
+			for !r.killer.Ended(target) { // without process_mrelease it takes tens of milliseconds
 			}
 			if used, err := r.pod.Usage(); err != nil || used > 100<<20 {
 				r.Errorf("%d bytes are still charged, %v", used, err)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names for openat that cost no allocation, and what is written.
+// Names for openat without allocation, and the written values.
 var (
 	nameProcs        = cString("cgroup.procs")
 	nameKill         = cString("cgroup.kill")
@@ -23,8 +23,8 @@ var (
 
 func cString(s string) *byte { return &append([]byte(s), 0)[0] }
 
-// openat is openat(2) with a name that ends with a zero byte: package unix
-// would copy it to the heap.
+// openat is openat(2) with a name that ends with a zero byte: package unix would copy it to the
+// heap.
 func openat(dir int, name *byte, flags int) (int, error) {
 	for {
 		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)),
@@ -45,8 +45,8 @@ func processMrelease(pidfd int) unix.Errno {
 	return errno
 }
 
-// setxattr, getxattr and removexattr are fsetxattr(2) and its like with names that cost
-// no allocation.
+// setxattr, getxattr and removexattr are fsetxattr(2) and its relatives with names that cost no
+// allocation.
 func setxattr(fd int, name *byte, value []byte) unix.Errno {
 	_, _, errno := unix.Syscall6(unix.SYS_FSETXATTR, uintptr(fd), uintptr(unsafe.Pointer(name)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(value))), uintptr(len(value)), 0, 0)

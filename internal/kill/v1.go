@@ -6,15 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attrPidsMax is the extended attribute of a pod's directory in the pids tree that
-// holds what pids.max was before a kill set it to 0. It goes with the directory, and
-// stays when the agent is killed during the kill: see [Killer.Restore].
+// attrPidsMax is the extended attribute of a pod's directory in the pids tree with the value of
+// pids.max before a kill set it to 0. It is removed with the directory, and remains when the agent
+// is killed during the kill: see [Killer.Restore].
 const attrPidsMax = "user.plimsoll.pids-max"
 
-// stopForks sets the pod's pids.max to 0, so that nothing is born while it is
-// being killed, and remembers what it was. It is tried once; where it fails, a
-// fork bomb makes the kill take more rounds. A pids.max of 0 is left alone, unless
-// the attribute shows that it is another kill's.
+// stopForks sets the pod's pids.max to 0, so that the pod cannot fork during the kill, and records
+// the previous value. It is attempted once; if it fails, a fork bomb makes the kill take more
+// rounds. A pids.max of 0 is not changed, unless the attribute shows that it is from another kill.
 func (a *attempt) stopForks() {
 	if a.pids < 0 || a.pidsMaxLen > 0 {
 		return
@@ -32,13 +31,13 @@ func (a *attempt) stopForks() {
 		a.pidsMaxLen = a.recorded()
 		return
 	}
-	_ = setxattr(a.pids, namePidsMaxWas, a.pidsMax[:n]) // before Linux 5.7 there is none
+	_ = setxattr(a.pids, namePidsMaxWas, a.pidsMax[:n]) // not supported before Linux 5.7
 	if _, err := unix.Write(fd, zero); err == nil {
 		a.pidsMaxLen = n
 	}
 }
 
-// recorded reads into pidsMax what pids.max was before a kill; 0 if none has said so.
+// recorded reads the previous value of pids.max into pidsMax; 0 if no kill recorded one.
 func (a *attempt) recorded() int {
 	n, errno := getxattr(a.pids, namePidsMaxWas, a.pidsMax[:])
 	if errno != 0 {
@@ -49,8 +48,8 @@ func (a *attempt) recorded() int {
 
 func isZero(text []byte) bool { return string(text) == "0\n" || string(text) == "0" }
 
-// allowForks gives pids.max its old value back. Survivors have their SIGKILL
-// pending and can not fork before they die of it.
+// allowForks restores pids.max. Survivors have their SIGKILL pending and cannot fork before they
+// die of it.
 func (a *attempt) allowForks() {
 	if a.pidsMaxLen == 0 {
 		return
@@ -67,17 +66,16 @@ func (a *attempt) allowForks() {
 	}
 }
 
-// Restore gives a pod its pids.max back where a kill set it to 0 and the agent was
-// killed before it could do so, and reports whether that was necessary. No kill of
-// this pod may be under way; those of other pods may.
+// Restore restores the pids.max of a pod that a kill set to 0, if the agent was killed before it
+// could do so, and reports whether that was necessary. No kill of this pod may be in progress;
+// kills of other pods may.
 //
-// Returns the errors of [Killer.Immediate], and that of the kernel if pids.max can not
-// be written.
+// Returns the errors of [Killer.Immediate], and that of the kernel if pids.max cannot be written.
 func (k *Killer) Restore(t Target) (restored bool, err error) {
 	if k.mounts.pids < 0 {
 		return false, nil
 	}
-	// The workspace is its own, and small: the others may be in use for a grace period.
+	// It has a small workspace of its own: the others may be in use for a grace period.
 	a, err := k.begin(&workspace{path: make([]byte, pathSize), text: make([]byte, len(attempt{}.pidsMax))}, t)
 	if err != nil {
 		return false, err
@@ -104,9 +102,9 @@ func (k *Killer) Restore(t Target) (restored bool, err error) {
 	return restored, nil
 }
 
-// thaw lets frozen processes of the pod die: the v1 freezer holds back even
-// SIGKILL. It comes after the signal, so that no thawed process runs its own
-// code once more. A freeze above the pod is not ours to undo.
+// thaw lets frozen processes of the pod die: the v1 freezer holds back even SIGKILL. It follows the
+// signal, so that no thawed process executes its own code again. A freeze above the pod is not
+// changed.
 func (a *attempt) thaw() {
 	if a.freezer < 0 {
 		return

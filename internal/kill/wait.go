@@ -13,18 +13,18 @@ import (
 
 // Bounds of one wait for exits.
 const (
-	// maxWait is when the pod is listed again though a process has not
-	// exited: a runtime may have put new ones into it, and ctx may have ended.
+	// maxWait is the time after which the pod is listed again although a process has not exited: a
+	// runtime may have added new ones, and ctx may have ended.
 	maxWait = 100 * time.Millisecond
-	// minWait is the pause where nothing is left that could be waited for:
-	// v1 does not tell when a dying task leaves its cgroup.
+	// minWait is the pause if there is no event to wait for: v1 does not report when a dying task
+	// leaves its cgroup.
 	minWait = time.Millisecond
-	// namedStragglers is how many processes a timeout describes.
+	// namedStragglers is the number of processes that a timeout describes.
 	namedStragglers = 5
 )
 
-// awaitExits waits until the processes with an open pidfd have exited, and their
-// memory with them, or v2 reports a change, or it is time to list again.
+// awaitExits waits until the processes with an open pidfd have exited and released their memory, or
+// v2 reports a change, or it is time to list again.
 func (a *attempt) awaitExits(ctx context.Context) {
 	w := a.w
 	w.poll[0] = unix.PollFd{Fd: -1, Events: unix.POLLIN}
@@ -51,19 +51,19 @@ func (a *attempt) awaitExits(ctx context.Context) {
 		changed := w.poll[1].Revents != 0
 		w.dropExited()
 		switch {
-		case w.waiting() && changed: // only they are worth waiting for now
+		case w.waiting() && changed: // wait only for the pidfds now
 			w.poll[1].Fd = -1
 		case w.waiting():
 		case a.events < 0, changed, !a.stillPopulated():
 			return
-		default: // by processes that were not known: reading it has armed it again
+		default: // unknown processes remain: poll cgroup.events, which the read has rearmed
 			w.poll[1].Fd = int32(a.events)
 		}
 	}
 }
 
-// stillPopulated reports whether the pod's cgroup.events will change once more as
-// it ends. Beside somebody who is spared it does not.
+// stillPopulated reports whether the pod's cgroup.events will change once more as it ends. With
+// spared processes it does not.
 func (a *attempt) stillPopulated() bool {
 	if a.sparing {
 		return false
@@ -91,8 +91,8 @@ func (w *workspace) dropExited() {
 	}
 }
 
-// late reports whether it is time to return. The deadline is held against the clock:
-// on a machine with thousands of processes to run, a timer fires when it can.
+// late reports whether it is time to return. It compares the deadline with the clock: on a machine
+// with thousands of runnable processes a timer fires late.
 func (a *attempt) late(ctx context.Context) bool {
 	if closed(a.ending) || ctx.Err() != nil {
 		return true
@@ -101,7 +101,7 @@ func (a *attempt) late(ctx context.Context) bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-// timeout describes who was left.
+// timeout returns the error that describes the remaining processes.
 func (a *attempt) timeout(ctx context.Context) error {
 	e := &TimeoutError{UID: a.target.UID, Left: len(a.w.pids) + a.w.invisible, Cause: cmp.Or(ctx.Err(), context.DeadlineExceeded)}
 	for _, pid := range a.w.pids[:min(len(a.w.pids), namedStragglers)] {
@@ -122,8 +122,7 @@ func (a *attempt) timeout(ctx context.Context) error {
 	return e
 }
 
-// frozenAbove reports whether the pod is frozen though it was thawed: then a
-// cgroup above it is.
+// frozenAbove reports whether the pod is frozen although it was thawed: then a cgroup above it is.
 func (a *attempt) frozenAbove() bool {
 	fd, err := openat(a.freezer, nameFreezerState, unix.O_RDONLY)
 	if err != nil {

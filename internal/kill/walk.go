@@ -11,15 +11,15 @@ import (
 	"plimsoll.dev/plimsoll/internal/cgroup"
 )
 
-// Bounds of a walk through the directories of a pod, whatever a pod makes of them.
+// Bounds of a walk through the directories of a pod. The pod controls their number.
 const (
-	// maxDepth is how far below the pod's directory a walk goes. Each level keeps a
-	// file open.
+	// maxDepth is the maximum depth of a walk below the pod's directory. Each level keeps a file
+	// open.
 	maxDepth = 32
-	// maxDirs is how many directories a walk visits, in about half a second.
+	// maxDirs is the maximum number of directories of a walk, which take about half a second.
 	maxDirs = 1 << 16
-	// clockEvery is how many directories or processes are done between two looks at
-	// the clock, within about half a millisecond.
+	// clockEvery is the number of directories or processes between two reads of the clock, about
+	// half a millisecond.
 	clockEvery = 32
 )
 
@@ -30,16 +30,16 @@ var (
 	errFound = errors.New("found") // ends a walk
 )
 
-// A level is a directory of the walk under way.
+// level is a directory of the current walk.
 type level struct {
 	dir    int
 	buffer []byte
 	left   []byte // the entries listed and not visited yet
 }
 
-// walk calls visit for a directory and all below it, depth first: what is open at a
-// time depends on the depth alone. A directory that can not be read or visited is
-// passed over. Returns the first error, or errFound at once.
+// walk calls visit for a directory and all below it, depth first: the number of open files depends
+// only on the depth. A directory that cannot be read or visited is skipped. Returns the first
+// error, or errFound immediately.
 func (a *attempt) walk(root int, visit func(dir int) error) error {
 	w := a.w
 	if _, err := unix.Seek(root, 0, unix.SEEK_SET); err != nil {
@@ -88,7 +88,7 @@ func (a *attempt) walk(root int, visit func(dir int) error) error {
 	return first
 }
 
-// bounds is why a walk ends after so many directories, nil if it does not.
+// bounds returns why a walk ends after so many directories, nil if it continues.
 func bounds(dirs int, until time.Time) error {
 	switch {
 	case dirs >= maxDirs:
@@ -99,8 +99,8 @@ func bounds(dirs int, until time.Time) error {
 	return nil
 }
 
-// next opens the next directory in this one; -1 if there is none. The error says
-// that some could not be opened, or not listed.
+// next opens the next directory in this one; -1 if there is none. Returns an error if some could
+// not be opened, or not listed.
 func (l *level) next() (child int, first error) {
 	for {
 		for len(l.left) > 0 {

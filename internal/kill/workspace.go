@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sizes of what a kill works with. A pod that outgrows them costs allocations,
-// or a further round.
+// Sizes of the memory of a kill. A pod that exceeds them costs allocations, or a further round.
 const (
 	batch        = 1024 // pidfds open at a time
 	expectPIDs   = 8192
@@ -19,23 +18,23 @@ const (
 	pathSize     = 4096    // PATH_MAX
 )
 
-// A workspace is the memory of one kill, allocated and touched beforehand.
+// workspace is the memory of one kill, allocated and touched beforehand.
 type workspace struct {
 	busy    atomic.Bool
 	attempt attempt
 
 	path   []byte
 	text   []byte
-	levels [maxDepth + 1]level // of the walk under way
+	levels [maxDepth + 1]level // of the current walk
 	spares []spare
 
 	pids      []int // listed in this round, sorted
 	again     []int // listed after the pidfds were opened, sorted
-	spared    []int // in the directories that are left alone, sorted
+	spared    []int // in the spared directories, sorted
 	fresh     []int // to be signalled in this round, sorted
 	before    []int // listed in this round or the last one, and signalled, sorted
 	invisible int   // in the last listing
-	partial   error // why the last listing may be short, nil if it is not
+	partial   error // why the last listing may be incomplete, nil if it is complete
 
 	// poll[0] wakes the wait, poll[1] is cgroup.events, the rest are pidfds.
 	poll []unix.PollFd
@@ -65,8 +64,8 @@ func newWorkspace() (*workspace, error) {
 	return w, expandFDTable(wake)
 }
 
-// touched makes a slice whose pages are there: a fresh one has none until it is
-// written to, which is the wrong time to ask for memory.
+// touched returns a slice with resident pages: a new one has none until it is written to, and a
+// kill must not request memory.
 func touched[E any](n int) []E {
 	s := make([]E, n)
 	var zero E
@@ -76,13 +75,12 @@ func touched[E any](n int) []E {
 	return s
 }
 
-// expandFDTable lets the kernel allocate the table of open files for a whole
-// batch now; it never shrinks. A lower limit of open files only makes batches
-// smaller.
+// expandFDTable lets the kernel allocate the table of open files for a whole batch now; it never
+// shrinks. A lower limit of open files only makes batches smaller.
 func expandFDTable(fd int) error {
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 2*batch)
 	if err != nil {
-		return nil // beyond the limit: batches end where pidfd_open says so
+		return nil // beyond the limit: batches end at the error of pidfd_open
 	}
 	return unix.Close(high)
 }
@@ -93,7 +91,7 @@ func (w *workspace) close() {
 	}
 }
 
-// listed reports whether the sorted list has the PID.
+// listed reports whether the sorted list contains the PID.
 func listed(list []int, pid int) bool {
 	_, found := slices.BinarySearch(list, pid)
 	return found

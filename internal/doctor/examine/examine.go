@@ -1,8 +1,8 @@
-// Package examine has the doctor examine a node or a cluster for the configuration of an
-// agent, and writes the findings.
+// Package examine examines a node or a cluster for the configuration of an agent, and writes the
+// findings.
 //
-// Package probe reads facts, package doctor judges them. This package only derives from the
-// configuration where to look. It changes nothing.
+// Package probe reads facts, and package doctor derives findings from them. This package only
+// derives the inputs of probe from the configuration. It changes nothing.
 package examine
 
 import (
@@ -25,8 +25,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// Node examines this node as an agent with that configuration would find it. Returns an
-// error if the configuration can not be used.
+// Node returns the findings of this node for an agent with that configuration. Returns an error if
+// the configuration cannot be used.
 func Node(ctx context.Context, c *config.Agent, version string) ([]doctor.Finding, error) {
 	api, err := client.Connect(client.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "plimsoll-doctor/" + version})
 	if err != nil {
@@ -48,8 +48,8 @@ func Node(ctx context.Context, c *config.Agent, version string) ([]doctor.Findin
 	return doctor.Examine(probe.Node(ctx, o)), nil
 }
 
-// Options returns where an agent with that configuration looks. If the runtime is nil, fault
-// is the reason. Returns an error if the thresholds are not valid.
+// Options returns the inputs of probe for an agent with that configuration. If the runtime is nil,
+// fault is the reason. Returns an error if the thresholds are not valid.
 func Options(c *config.Agent, api *client.Connection, runtime *cri.Client, fault error) (probe.NodeOptions, error) {
 	lines, err := ourLines(c)
 	if err != nil {
@@ -85,8 +85,8 @@ func limitsOff(c *config.Agent) string {
 	return ""
 }
 
-// ourLines returns the thresholds of a configuration, without those that depend on the
-// layout of the node's filesystems.
+// ourLines returns the thresholds of a configuration, without those that depend on the layout of
+// the node's file systems.
 func ourLines(c *config.Agent) (lines []doctor.Line, err error) {
 	policy, err := c.Policy(signals.Single)
 	if err != nil {
@@ -101,8 +101,8 @@ func ourLines(c *config.Agent) (lines []doctor.Line, err error) {
 	return lines, nil
 }
 
-// Cluster examines a cluster from outside of its nodes. Returns an error if the API server is
-// not known.
+// Cluster returns the findings of a cluster, seen from outside of its nodes. Returns an error if
+// the API server is unknown.
 func Cluster(ctx context.Context, c *config.Agent, version string) ([]doctor.Finding, error) {
 	clients, err := client.DialAsUser(c.Kubeconfig, "plimsoll-doctor/"+version)
 	if err != nil {
@@ -111,13 +111,13 @@ func Cluster(ctx context.Context, c *config.Agent, version string) ([]doctor.Fin
 	return doctor.ExamineCluster(probe.Cluster(ctx, probe.ClusterOptions{Client: clients.Electing, Namespace: cmp.Or(c.HeartbeatNamespace, "plimsoll-system")})), nil
 }
 
-// WriteJSON writes findings as one JSON object.
+// WriteJSON writes findings as one JSON object. Returns the error of out.
 func WriteJSON(out io.Writer, found []doctor.Finding) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if found == nil {
-		found = []doctor.Finding{} // a list without entries, for scripts
+		found = []doctor.Finding{} // an empty list instead of null, for scripts
 	}
 	return encoder.Encode(struct {
 		Errors   int              `json:"errors"`
@@ -126,7 +126,7 @@ func WriteJSON(out io.Writer, found []doctor.Finding) error {
 	}{doctor.Count(found, doctor.Error), doctor.Count(found, doctor.Warning), found})
 }
 
-// WriteText writes findings as text, each with its remedy.
+// WriteText writes findings as text, each with its remedy. Returns the error of out.
 func WriteText(out io.Writer, found []doctor.Finding) error {
 	var b strings.Builder
 	for _, f := range found {

@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/cri"
 )
 
-// The doctor compares with the configuration of the agent.
+// The options of the doctor come from the configuration of the agent.
 func TestOptions_HaveConfiguration(t *testing.T) {
 	c, err := config.ParseFile([]byte(`{apiVersion: plimsoll.dev/v1alpha1, kind: AgentConfiguration,
 evictionHard: {memory.available: 500Mi, containerfs.available: 5%}, evictionSoft: {nodefs.available: 10%}, evictionSoftGracePeriod: {nodefs.available: 1m},
@@ -30,7 +30,7 @@ localStorageCapacityIsolation: false, softEviction: direct, pressureConditions: 
 	}
 }
 
-// The configuration and the runtime's package have the same word for no runtime.
+// The configuration and package cri have the same word for no runtime.
 func TestNoRuntime(t *testing.T) {
 	if _, err := cri.Locate(config.NoRuntime, "/"); !errors.Is(err, cri.ErrNoRuntime) {
 		t.Errorf("%q: %v", config.NoRuntime, err)

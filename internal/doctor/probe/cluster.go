@@ -16,16 +16,15 @@ import (
 	"plimsoll.dev/plimsoll/internal/doctor"
 )
 
-// ClusterOptions say how to look at a cluster.
+// ClusterOptions are the inputs of Cluster.
 type ClusterOptions struct {
 	Client    kubernetes.Interface
 	Namespace string // of the agents' leases and of the controller
-	// Now reads the clock here; nil is time.Now.
+	// Now reads the local clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Cluster looks at a cluster from outside of its nodes. It takes no longer than
-// [Patience].
+// Cluster reads the facts of a cluster from outside of its nodes, within [Patience].
 func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -49,7 +48,7 @@ func Cluster(ctx context.Context, o ClusterOptions) (f doctor.ClusterFacts) {
 	return f
 }
 
-// policies are the names of the ValidatingAdmissionPolicies that are bound.
+// policies returns the names of the ValidatingAdmissionPolicies with a binding.
 func (o *ClusterOptions) policies(ctx context.Context) doctor.Fact[[]string] {
 	bindings, err := o.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -70,7 +69,7 @@ func (o *ClusterOptions) policies(ctx context.Context) doctor.Fact[[]string] {
 	return doctor.Known(names)
 }
 
-// nodes are the cluster's, each with its agent.
+// nodes returns the cluster's nodes, each with its agent.
 func (o *ClusterOptions) nodes(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.Node] {
 	leases, err := o.Client.CoordinationV1().Leases(o.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -88,18 +87,18 @@ func (o *ClusterOptions) nodes(ctx context.Context, nodes []corev1.Node, now tim
 	return doctor.Known(found)
 }
 
-// What an agent's lease says of it.
+// Annotations of an agent's lease.
 const (
 	prefix     = "plimsoll.dev/"
 	version    = prefix + "version"
 	thresholds = prefix + "thresholds"
-	dryRun     = prefix + "dry-run" // of agents that know no arming
+	dryRun     = prefix + "dry-run" // of agents without an arming state
 	armed      = prefix + "armed"
 	reason     = prefix + "armed-reason"
 	findings   = prefix + "findings"
 )
 
-// agentOf reads a lease; nil if it is not that of an agent.
+// agentOf reads a lease; nil if it is not the lease of an agent.
 func agentOf(l *coordinationv1.Lease, now time.Time) *doctor.Agent {
 	if _, is := l.Annotations[version]; !is || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return nil
@@ -110,7 +109,7 @@ func agentOf(l *coordinationv1.Lease, now time.Time) *doctor.Agent {
 		Silent:   now.Sub(l.Spec.RenewTime.Time), Lasts: time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second,
 	}
 	if said, there := l.Annotations[armed]; there {
-		a.Armed, _ = strconv.ParseBool(said) // what can not be read does not act
+		a.Armed, _ = strconv.ParseBool(said) // an unreadable value means disarmed
 	} else {
 		rehearses, err := strconv.ParseBool(l.Annotations[dryRun])
 		a.Armed = err == nil && !rehearses
@@ -118,7 +117,7 @@ func agentOf(l *coordinationv1.Lease, now time.Time) *doctor.Agent {
 	return a
 }
 
-// fresh is whether a lease's holder is alive.
+// fresh reports whether the holder of a lease is alive.
 func fresh(l *coordinationv1.Lease, now time.Time) bool {
 	s := l.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
@@ -127,6 +126,6 @@ func fresh(l *coordinationv1.Lease, now time.Time) bool {
 	return now.Sub(s.RenewTime.Time) <= time.Duration(*s.LeaseDurationSeconds)*time.Second+leaseSlack
 }
 
-// leaseSlack is how much later than its lease's end a leader may renew it: it
-// renews in time, and the answer takes its time.
+// leaseSlack is how late after the end of its lease a leader may appear to renew it: the leader
+// renews in time, but the answer is delayed.
 const leaseSlack = 5 * time.Second

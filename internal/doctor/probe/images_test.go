@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 )
 
-// What a pod's image is called must not disarm the agent: it counts where the pod
-// has something of its node, which not everybody may ask for.
+// The name of a pod's image must not disarm the agent. It counts if the pod has access to its node,
+// which requires a privilege.
 func TestImagesOfPodsThatReachTheHost(t *testing.T) {
 	yes := true
 	specs := map[string]corev1.PodSpec{

@@ -16,13 +16,13 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/convert"
 )
 
-// A judge is a program that may say which nodes are lost, and where it is seen.
+// judge is a program that may determine which nodes are lost, and where it is visible.
 type judge struct {
 	name      string // of its lease, of its container's command, and of its field manager
 	namespace string
 	ours      bool
-	// acts reads from its command line whether it judges nodes; ok is false if that is
-	// not said there.
+	// acts derives from the command line whether it determines lost nodes; ok is false if the
+	// command line does not contain that.
 	acts func(args []string) (acts, ok bool)
 }
 
@@ -33,7 +33,7 @@ func (o *ClusterOptions) known() []judge {
 	}
 }
 
-// judges finds the controllers that live, and whether they act.
+// judges finds the running controllers, and whether they act.
 func (o *ClusterOptions) judges(ctx context.Context, nodes []corev1.Node, now time.Time) doctor.Fact[[]doctor.Judge] {
 	found := []doctor.Judge{}
 	for _, j := range o.known() {
@@ -49,15 +49,15 @@ func (o *ClusterOptions) judges(ctx context.Context, nodes []corev1.Node, now ti
 		if err != nil {
 			return doctor.Unknown[[]doctor.Judge](err.Error())
 		}
-		if !without || one.Acts.Known { // one that elects nobody has no lease, and is seen by what it does
+		if !without || one.Acts.Known { // without leader election there is no lease: it is found by its writes
 			found = append(found, one)
 		}
 	}
 	return doctor.Known(found)
 }
 
-// judge says whether one acts: by its command line, where its pod is seen, or by
-// what it has written of late.
+// judge determines whether a controller acts: by its command line if its pod is visible, or by its
+// recent writes.
 func (o *ClusterOptions) judge(ctx context.Context, j judge, nodes []corev1.Node, now time.Time) (doctor.Judge, error) {
 	one := doctor.Judge{Name: j.name, Ours: j.ours}
 	page := metav1.ListOptions{Limit: pageSize}
@@ -81,10 +81,10 @@ func (o *ClusterOptions) judge(ctx context.Context, j judge, nodes []corev1.Node
 	return one, nil
 }
 
-// pageSize is how many pods of a namespace are in memory at once.
+// pageSize is the number of pods of a namespace in memory at once.
 const pageSize = 20
 
-// among looks for the judge among pods, and notes whether it acts.
+// among searches the controller among pods, and records whether it acts.
 func (j *judge) among(pods []corev1.Pod, one *doctor.Judge) (found bool) {
 	for i := range pods {
 		for _, c := range pods[i].Spec.Containers {
@@ -101,7 +101,7 @@ func (j *judge) among(pods []corev1.Pod, one *doctor.Judge) (found bool) {
 	return false
 }
 
-// runs reports whether a command line is the judge's.
+// runs reports whether a command line is that of the controller.
 func (j *judge) runs(args []string) bool {
 	if j.ours {
 		return slices.Contains(args, "controller")
@@ -109,7 +109,7 @@ func (j *judge) runs(args []string) bool {
 	return len(args) > 0 && strings.HasSuffix(args[0], j.name)
 }
 
-// replaces is the controller's own --mode; a configuration file may say otherwise.
+// replaces reads the controller's own --mode; a configuration file may override it.
 func replaces(args []string) (acts, ok bool) {
 	mode, given := kubeletconfig.Flag(args, "mode")
 	dry, isDry := kubeletconfig.Flag(args, "dry-run")
@@ -123,12 +123,12 @@ func replaces(args []string) (acts, ok bool) {
 	return false, !file
 }
 
-// The lifecycle controllers of kube-controller-manager: each by its names, the newest
-// first.
+// lifecycleControllers are the node lifecycle controllers of kube-controller-manager: each by its
+// names, the newest first.
 var lifecycleControllers = [][]string{{"node-lifecycle-controller", "nodelifecycle"}, {"taint-eviction-controller"}}
 
-// runsLifecycle reads --controllers: without it, and with *, all run that are not
-// taken out.
+// runsLifecycle reads --controllers: without it, and with *, all controllers run that are not
+// excluded.
 func runsLifecycle(args []string) (acts, ok bool) {
 	text, given := kubeletconfig.Flag(args, "controllers")
 	if !given {
@@ -145,11 +145,11 @@ func runsLifecycle(args []string) (acts, ok bool) {
 	return false, true
 }
 
-// recently is how old a write may be that still tells what its writer does.
+// recently is the maximum age of a write that shows the activity of its writer.
 const recently = 10 * time.Minute
 
-// written finds a node of which the field manager has lately written the condition
-// Ready or the taints, by what the API server keeps about who wrote which field.
+// written returns a node on which the field manager has recently written the condition Ready or the
+// taints, according to the API server's managed fields.
 func written(nodes []corev1.Node, by string, now time.Time) string {
 	for i := range nodes {
 		for j := range nodes[i].ManagedFields {

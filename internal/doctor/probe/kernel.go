@@ -17,7 +17,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/doctor"
 )
 
-// kernel looks at what the kernel shows.
+// kernel reads the facts of the kernel.
 func (o *NodeOptions) kernel(f *doctor.Facts) {
 	f.KernelRelease = o.release()
 	f.Cgroups = o.cgroups()
@@ -74,8 +74,8 @@ func (o *NodeOptions) cgroups() doctor.Fact[doctor.Cgroups] {
 	return doctor.Known(found)
 }
 
-// stalls says why the kernel tells nobody of stalls; that it does is read, since
-// the file is there on some kernels that were started with psi=0.
+// stalls returns why the kernel reports no stalls. It reads the file, since the file exists on some
+// kernels that were started with psi=0.
 func (o *NodeOptions) stalls() doctor.Fact[string] {
 	file := filepath.Join(o.ProcRoot, "pressure/memory")
 	_, err := os.ReadFile(file)
@@ -88,7 +88,7 @@ func (o *NodeOptions) stalls() doctor.Fact[string] {
 	return doctor.Unknown[string](err.Error())
 }
 
-// memory reads how much memory and swap the machine has.
+// memory reads the amounts of memory and swap of the machine.
 func (o *NodeOptions) memory() (memory, swap signals.Bytes, err error) {
 	file := filepath.Join(o.ProcRoot, "meminfo")
 	text, err := os.ReadFile(file)
@@ -115,7 +115,7 @@ func (o *NodeOptions) memory() (memory, swap signals.Bytes, err error) {
 	return memory, swap, nil
 }
 
-// capacity is what percentages refer to: the machine's memory, and the file system
+// capacity returns the amounts that percentages refer to: the machine's memory, and the file system
 // of the kubelet's directory.
 func (o *NodeOptions) capacity(memory signals.Bytes, err error) doctor.Fact[doctor.Capacity] {
 	if err != nil {
@@ -133,7 +133,7 @@ func (o *NodeOptions) capacity(memory signals.Bytes, err error) doctor.Fact[doct
 	})
 }
 
-// existing is the directory, or what exists of it.
+// existing returns the directory, or its nearest existing ancestor.
 func existing(dir string) string {
 	for dir != "/" {
 		if _, err := os.Stat(dir); err == nil {
@@ -144,11 +144,11 @@ func existing(dir string) string {
 	return dir
 }
 
-// Access modes of access(2).
+// mayWrite is an access mode of access(2).
 const mayWrite = 2
 
-// state says why the agent could not write its state. Root may write where
-// permissions say otherwise; whoever is not root can not tell.
+// state returns why the agent could not write its state. Root may write despite the permissions;
+// the check of any other user is inconclusive.
 func (o *NodeOptions) state() doctor.Fact[string] {
 	if o.StateFile == "" {
 		return doctor.Known("")
@@ -164,7 +164,7 @@ func (o *NodeOptions) state() doctor.Fact[string] {
 	return doctor.Known(fmt.Sprintf("the state can not be written to %s: %v", dir, err))
 }
 
-// disarmed looks for the file that disarms.
+// disarmed checks for the file that disarms.
 func (o *NodeOptions) disarmed() doctor.Fact[bool] {
 	if o.Ours.DisarmFile == "" {
 		return doctor.Known(false)

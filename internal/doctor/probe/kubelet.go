@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kubeletconfig"
 )
 
-// kubelet finds out what the kubelet beside the agent is configured to do.
+// kubelet reads the configuration of the kubelet beside the agent.
 func (o *NodeOptions) kubelet(ctx context.Context, f *doctor.Facts) doctor.Fact[doctor.Kubelet] {
 	if o.AskKubelet && o.Client != nil {
 		if config, err := o.configz(ctx); err == nil {
@@ -33,8 +33,8 @@ func (o *NodeOptions) kubelet(ctx context.Context, f *doctor.Facts) doctor.Fact[
 	return doctor.Known(doctor.Kubelet{Present: true, Config: config, Source: found})
 }
 
-// without is what follows from there being no configuration file: there is no
-// kubelet, unless somebody says that there is one.
+// without returns the fact that follows from a missing configuration file: there is no kubelet,
+// unless the Node shows one.
 func (o *NodeOptions) without(f *doctor.Facts) doctor.Fact[doctor.Kubelet] {
 	switch {
 	case f.Server == nil:
@@ -47,7 +47,7 @@ func (o *NodeOptions) without(f *doctor.Facts) doctor.Fact[doctor.Kubelet] {
 	return doctor.Known(doctor.Kubelet{})
 }
 
-// configz asks the kubelet through the API server.
+// configz reads the kubelet's configuration through the API server.
 func (o *NodeOptions) configz(ctx context.Context) (kubeletconfig.Config, error) {
 	text, err := o.Client.CoreV1().RESTClient().Get().Resource("nodes").Name(o.NodeName).SubResource("proxy").Suffix("configz").
 		SetHeader("Accept", "application/json").DoRaw(ctx)
@@ -57,13 +57,12 @@ func (o *NodeOptions) configz(ctx context.Context) (kubeletconfig.Config, error)
 	return kubeletconfig.ReadConfigz(text)
 }
 
-// KubeletSources reads all that a kubelet takes its configuration from: the file,
-// and what its command line, if it is seen in procRoot, says beside it. An error
-// that is [fs.ErrNotExist] says that the file is not there.
+// KubeletSources reads all sources of a kubelet's configuration: the file, and the flags of its
+// command line, if it is visible in procRoot. Returns [fs.ErrNotExist] if the file does not exist.
 func KubeletSources(procRoot, hostRoot, file string) (kubeletconfig.Sources, error) {
 	all, err := processes(procRoot)
 	if err != nil {
-		all = nil // in a container that sees its own processes only, the file is what there is
+		all = nil // in a container that sees only its own processes, the file is the only source
 	}
 	sources, _, err := kubeletSources(all, hostRoot, file)
 	return sources, err
@@ -92,9 +91,9 @@ func kubeletSources(all []doctor.Process, hostRoot, file string) (s kubeletconfi
 	return s, found, err
 }
 
-// DropIns reads the drop-in files of a kubelet below a directory, in the order in
-// which it merges them. A directory that is not there is an error: a kubelet to whom
-// it is named would not start without, so it is there, and not seen.
+// DropIns reads the drop-in files of a kubelet below a directory, in the order in which it merges
+// them. Returns an error if the directory does not exist: a kubelet would not start without the
+// named directory, so it exists and is not visible.
 func DropIns(dir string) (files [][]byte, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -108,7 +107,7 @@ func DropIns(dir string) (files [][]byte, err error) {
 		return err
 	})
 	if err != nil {
-		// Not wrapped: that one is not there says nothing about whether there is a kubelet.
+		// Not wrapped: a missing one does not show whether there is a kubelet.
 		return nil, fmt.Errorf("read the kubelet's drop-in files: %v; in a container, mount their directory, too", err)
 	}
 	return files, nil

@@ -12,45 +12,45 @@ import (
 	"plimsoll.dev/plimsoll/internal/doctor"
 )
 
-// Patience is how long a look may take.
+// Patience bounds the duration of a probe.
 const Patience = 10 * time.Second
 
-// NodeOptions say where to look, and what the agent is configured to do.
+// NodeOptions are the inputs of Node, and the configuration of the agent.
 type NodeOptions struct {
 	Ours doctor.Ours
-	// NodeName is that of the Node object.
+	// NodeName is the name of the Node object.
 	NodeName string
-	// ProcRoot and CgroupRoot are where the host's /proc and /sys/fs/cgroup are
-	// mounted, HostRoot its root directory: it comes before the paths below.
+	// ProcRoot and CgroupRoot are the mount points of the host's /proc and /sys/fs/cgroup, HostRoot
+	// that of its root directory. HostRoot precedes the paths below.
 	ProcRoot, CgroupRoot, HostRoot string
-	// KubeletConfig and KubeletRoot are the kubelet's configuration file and
-	// directory, as paths of the host.
+	// KubeletConfig and KubeletRoot are the kubelet's configuration file and directory, as paths of
+	// the host.
 	KubeletConfig, KubeletRoot string
-	// KubeletCgroupRoot is the kubelet's cgroup root, if the agent was given one; empty:
-	// it is read.
+	// KubeletCgroupRoot is the kubelet's cgroup root, if configured for the agent; empty: it is
+	// read.
 	KubeletCgroupRoot string
-	// StateFile is as the agent sees it; empty: the agent keeps no state.
+	// StateFile is the agent's path of it; empty: the agent stores no state.
 	StateFile string
-	// Runtime is nil where there is none to be used; RuntimeFault is why, unless the
-	// agent was told to do without one.
+	// Runtime is nil without a usable runtime; RuntimeFault is the reason, unless the agent is
+	// configured without one.
 	Runtime      *cri.Client
 	RuntimeFault string
-	// Client speaks to the API server; nil: the agent is to do without one.
+	// Client is the client of the API server; nil: the agent is configured without one.
 	Client kubernetes.Interface
-	// Images, if set, returns the images of the node's active pods with access to the
-	// node itself; otherwise the API server is asked for the pods.
+	// Images, if set, returns the images of the node's active pods with access to the node itself;
+	// otherwise the pods are listed from the API server.
 	Images func(context.Context) ([]string, error)
 	// Rights are those that the configuration needs.
 	Rights []doctor.Right
-	// AskKubelet has the kubelet asked, through the API server, what it is configured
-	// to do: that counts flags and drop-in files, and needs a right (get nodes/proxy)
-	// that no agent has. Where it is refused, the files are read.
+	// AskKubelet enables reading the kubelet's configuration through the API server. This includes
+	// flags and drop-in files, and needs a right (get nodes/proxy) that no agent has. If it is
+	// refused, the files are read.
 	AskKubelet bool
 	// Now reads the node's clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Node looks at this node. It takes no longer than [Patience].
+// Node reads the facts of this node, within [Patience].
 func Node(ctx context.Context, o NodeOptions) doctor.Facts {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -66,7 +66,7 @@ func Node(ctx context.Context, o NodeOptions) doctor.Facts {
 		o.server(ctx, f.Server, &crew)
 	}
 	crew.Wait()
-	f.Kubelet = o.kubelet(ctx, &f) // it is found by its process and by the Node
+	f.Kubelet = o.kubelet(ctx, &f) // the kubelet is found by its process and by the Node
 	f.Pods = o.pods(cmp.Or(o.KubeletCgroupRoot, f.Kubelet.Value.Config.CgroupRoot))
 	return f
 }

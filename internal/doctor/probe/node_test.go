@@ -25,7 +25,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/doctor/probe"
 )
 
-// tree makes files below a directory of its own.
+// tree creates files below a new temporary directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -55,7 +55,7 @@ var host = map[string]string{
 	"proc/13/cmdline":           "/plimsoll\x00agent\x00--config=/a.yaml\x00",
 	"proc/13/root/a.yaml":       "nodeCgroup: /nested\n",
 	"proc/13/status":            "Name:\tplimsoll\nNSpid:\t13\n",
-	// Processes of a pod, under names that are not theirs.
+	// Processes of a pod, with the names of other programs.
 	"proc/10/comm":                "kubelet\n",
 	"proc/10/status":              "Name:\tkubelet\nNSpid:\t10\t1\n",
 	"proc/10/cmdline":             "kubelet\x00--config=/var/lib/kubelet/config.yaml\x00--eviction-hard=memory.available<99%\x00",
@@ -133,7 +133,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// deaf is a client of a server that is given.
+// deaf returns a client of a server at this address.
 func deaf(t *testing.T, url string) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: url, QPS: -1})
@@ -143,13 +143,13 @@ func deaf(t *testing.T, url string) kubernetes.Interface {
 	return client
 }
 
-// A look ends with its context though everything it has asked is silent, and not by
-// a timeout of its own: each fact has the context's end as its cause.
+// A probe ends with its context even if no source answers, and not by a timeout of its own. The
+// cause of each unknown fact is the end of the context.
 func TestALookIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var asked sync.Map
-	var waits sync.WaitGroup // until each of them has been asked
+	var waits sync.WaitGroup // until each source has received its request
 	once := func(what string) {
 		if _, again := asked.LoadOrStore(what, true); !again {
 			waits.Done()
@@ -166,7 +166,7 @@ func TestALookIsBounded(t *testing.T) {
 	defer server.Close()
 	defer close(silent)
 	socket := filepath.Join(t.TempDir(), "cri.sock")
-	l, err := net.Listen("unix", socket) // it accepts, and says nothing
+	l, err := net.Listen("unix", socket) // it accepts, and does not answer
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,7 @@ import (
 // manifestFiles are the suffixes of files with a pod.
 var manifestFiles = []string{".yaml", ".yml", ".json"}
 
-// pods searches the pods' cgroup as the agent does, and processes of pods outside
-// of it.
+// pods searches the pods' cgroup as the agent does, and processes of pods outside of it.
 func (o *NodeOptions) pods(cgroupRoot string) doctor.Fact[doctor.Pods] {
 	var found doctor.Pods
 	if o.Ours.PodManifests != "" {
@@ -36,7 +35,7 @@ func (o *NodeOptions) pods(cgroupRoot string) doctor.Fact[doctor.Pods] {
 	return doctor.Known(found)
 }
 
-// search looks for the pods' cgroup in a hierarchy.
+// search searches the pods' cgroup in a hierarchy.
 func (o *NodeOptions) search(h cgroup.Hierarchy, cgroupRoot string, found *doctor.Pods) {
 	places := cgroup.NewPodPlaces(h, o.Ours.NodeCgroup)
 	places.Under(cgroupRoot)
@@ -49,9 +48,9 @@ func (o *NodeOptions) search(h cgroup.Hierarchy, cgroupRoot string, found *docto
 	}
 }
 
-// podElsewhere is the cgroup of a pod which has a process, is below the node's cgroup
-// and not below root; empty if there is none. A path that is seen from within a cgroup namespace may lack
-// what is above that.
+// podElsewhere returns the cgroup of a pod that has a process, below the node's cgroup and outside
+// of root; empty if there is none. A path seen from within a cgroup namespace may lack its upper
+// part.
 func (o *NodeOptions) podElsewhere(root string) string {
 	entries, err := os.ReadDir(o.ProcRoot)
 	if err != nil {

@@ -17,13 +17,13 @@ const (
 	podPlain  = "/kubepods/burstable/podab-1"
 )
 
-// A layout is a tree of cgroups in which a process of a pod runs, beside empty ones.
+// layout is a tree of cgroups in which a process of a pod runs, beside empty ones.
 type layout struct {
 	pod   string
 	empty []string
 	root  string // the kubelet's cgroup root, as far as it is known
 	node  string // empty: the machine
-	seen  string // the process's cgroup, as a container sees it; empty: as the host does
+	seen  string // the process's cgroup in a container; empty: as on the host
 }
 
 func (l layout) search(t *testing.T) (found doctor.Pods) {

@@ -14,26 +14,25 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// processes lists the host's processes, with the command lines of those whose flags
-// matter. A process that ends meanwhile is none, nor is one of a pod that has PIDs of
-// its own.
+// processes lists the host's processes, with the command lines of those with relevant flags. It
+// omits processes that end meanwhile, and those of a pod with a PID namespace of its own.
 func (o *NodeOptions) processes() doctor.Fact[[]doctor.Process] {
 	all, err := processes(o.ProcRoot)
 	if err != nil {
 		return doctor.Unknown[[]doctor.Process](err.Error())
 	}
 	host := slices.ContainsFunc(all, func(p doctor.Process) bool { return p.PID == 2 && p.Name == kernelThreads })
-	if !host { // what is seen is told all the same
+	if !host { // the visible processes are returned nevertheless
 		return doctor.Fact[[]doctor.Process]{Value: all, Cause: o.ProcRoot + " shows the processes of a container, or hides those of others"}
 	}
 	return doctor.Known(all)
 }
 
-// kernelThreads is the parent of the kernel's threads, process 2 of every machine,
-// and of no container.
+// kernelThreads is the parent of the kernel's threads: process 2 of every machine, and of no
+// container.
 const kernelThreads = "kthreadd"
 
-// withArgs are the names of processes whose command lines matter.
+// withArgs are the names of processes with relevant command lines.
 var withArgs = []string{"plimsoll", kubeletName}
 
 func processes(procRoot string) (all []doctor.Process, err error) {
@@ -67,10 +66,10 @@ func processes(procRoot string) (all []doctor.Process, err error) {
 	return all, nil
 }
 
-// nested reports whether a process is in a PID namespace below the one that
-// procRoot shows, as those of a pod are that does not share its node's. It signals
-// nobody outside, and calls itself what it likes: it must neither disarm the agent
-// by a name, nor speak for the kubelet, nor have a file of its own read.
+// nested reports whether a process is in a PID namespace below the one of procRoot, like those of a
+// pod that does not share the node's namespace. Such a process signals no process outside, and
+// chooses its own name. It must neither disarm the agent by that name, nor count as the kubelet,
+// nor have the agent read one of its files.
 func nested(procRoot, pid string) bool {
 	text, err := os.ReadFile(filepath.Join(procRoot, pid, "status"))
 	if err != nil {
@@ -84,7 +83,7 @@ func nested(procRoot, pid string) bool {
 	return false
 }
 
-// args is a process's command line; empty once it has ended.
+// args returns a process's command line; empty once it has ended.
 func args(procRoot, pid string) (all []string) {
 	text, err := os.ReadFile(filepath.Join(procRoot, pid, "cmdline"))
 	if err != nil {
@@ -96,8 +95,8 @@ func args(procRoot, pid string) (all []string) {
 	return all
 }
 
-// withNodeCgroup adds to an agent's command line the node that its configuration
-// file names, as far as that can be read: agents of nested nodes are no rivals.
+// withNodeCgroup adds the node cgroup of an agent's configuration file to its command line, if the
+// file can be read: agents of nested nodes do not conflict.
 func withNodeCgroup(procRoot, pid string, args []string) []string {
 	file, given := kubeletconfig.Flag(args, "config")
 	if _, said := kubeletconfig.Flag(args, nodeCgroup); said || !given || len(args) < 2 || args[1] != "agent" {

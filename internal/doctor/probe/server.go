@@ -24,7 +24,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
-// runtime asks the container runtime who it is.
+// runtime requests the version of the container runtime.
 func (o *NodeOptions) runtime(ctx context.Context) doctor.Fact[doctor.Runtime] {
 	if o.Runtime == nil {
 		return doctor.Known(doctor.Runtime{Fault: o.RuntimeFault})
@@ -35,7 +35,7 @@ func (o *NodeOptions) runtime(ctx context.Context) doctor.Fact[doctor.Runtime] {
 	return doctor.Known(doctor.Runtime{})
 }
 
-// server asks the API server, all questions at once.
+// server makes all requests to the API server concurrently.
 func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, crew *sync.WaitGroup) {
 	crew.Go(func() { s.Ahead = ahead(ctx, o.Client, o.Now) })
 	crew.Go(func() { s.Denied = o.denied(ctx) })
@@ -50,8 +50,8 @@ func (o *NodeOptions) server(ctx context.Context, s *doctor.Server, crew *sync.W
 	crew.Go(func() { s.Images = o.images(ctx) })
 }
 
-// ahead compares the clock here with that of the server by the header of an answer,
-// which has whole seconds: half of one is the best guess of what is cut off.
+// ahead compares the local clock with the server's, by the header of an answer. The header has
+// whole seconds: half a second is the best estimate of the truncated part.
 func ahead(ctx context.Context, client kubernetes.Interface, now func() time.Time) doctor.Fact[time.Duration] {
 	fail := func(err error) doctor.Fact[time.Duration] { return doctor.Unknown[time.Duration](err.Error()) }
 	asking, is := client.CoreV1().RESTClient().(*rest.RESTClient)
@@ -77,10 +77,10 @@ func ahead(ctx context.Context, client kubernetes.Interface, now func() time.Tim
 	return doctor.Known(middle.Sub(date.Add(time.Second / 2)))
 }
 
-// atOnce bounds how many questions about rights are under way.
+// atOnce bounds the number of concurrent reviews of rights.
 const atOnce = 8
 
-// denied asks for each right whether it is there.
+// denied checks each right and returns the missing ones.
 func (o *NodeOptions) denied(ctx context.Context) doctor.Fact[[]doctor.Right] {
 	answers, errs := make([]bool, len(o.Rights)), make([]error, len(o.Rights))
 	turn := make(chan struct{}, atOnce)
@@ -117,11 +117,11 @@ func may(ctx context.Context, client kubernetes.Interface, r doctor.Right) (bool
 	return answer.Status.Allowed, nil
 }
 
-// maxImages bounds what is kept of the images of a node.
+// maxImages bounds the stored images of a node.
 const maxImages = 1000
 
-// images are those of the node's pods with access to the node itself. The image of
-// any other pod has a name that anyone may choose. The pods are read one by one.
+// images returns the images of the node's pods with access to the node itself. The name of any
+// other pod's image can be chosen by anyone. The pods are read one by one.
 func (o *NodeOptions) images(ctx context.Context) doctor.Fact[[]string] {
 	if o.Images != nil {
 		images, err := o.Images(ctx)

@@ -6,19 +6,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// confirmTime is for how long after a status was told a kubelet may still take
-// it back: it synchronises what it knew before every 10 s, and learns of a
-// container's end within a second.
+// confirmTime is the time after a report within which a kubelet may still overwrite the status. It
+// synchronises its previous knowledge every 10 s, and learns of a container's end within a second.
 const confirmTime = 15 * time.Second
 
-// A confirmation is a status that was told and may be taken back.
+// confirmation is a reported status that may be overwritten.
 type confirmation struct {
 	notice Notice
 	until  time.Time
 }
 
-// confirm begins to look after a status that was told; of a pod that was spared a
-// kubelet is right to take it back. The lock is held.
+// confirm starts to observe a reported status. For a pod that was not killed the kubelet is right
+// to overwrite it. The lock is held.
 func (t *Reporter) confirm(e *entry) {
 	if e.spared {
 		return
@@ -33,12 +32,11 @@ func (t *Reporter) confirm(e *entry) {
 	t.unconfirmed[n.UID] = confirmation{n, now.Add(confirmTime)}
 }
 
-// Look is to be called whenever pods of the node have changed; get tells a pod
-// as the API server has it. Where a kubelet has written over a status that was
-// told, with what it knew before the pod's end, it would start the pod again as
-// soon as it learns of that end: the status is told again at once, unless a
-// container has started already. Look does not wait, and nearly always costs
-// next to nothing.
+// Look checks recently reported statuses; call it whenever pods of the node have changed. get
+// returns a pod as the API server has it. A kubelet that overwrites a reported status with its
+// knowledge from before the pod's end would restart the pod as soon as it learns of that end. The
+// status is then reported again immediately, unless a container has started already. Look does not
+// block, and usually costs next to nothing.
 func (t *Reporter) Look(get func(uid string) (*corev1.Pod, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +51,8 @@ func (t *Reporter) Look(get func(uid string) (*corev1.Pod, bool)) {
 	}
 }
 
-// tellAgain owes the status once more. What was seen may be older than what was
-// told: whoever pays reads the pod first. The lock is held.
+// tellAgain enqueues the status once more. The observed pod may be older than the report, so the
+// pod is read before the status is written. The lock is held.
 func (t *Reporter) tellAgain(n Notice) {
 	e := t.ledger.find(n.identity())
 	if e == nil {
@@ -62,7 +60,7 @@ func (t *Reporter) tellAgain(n Notice) {
 		t.ledger.entries = append(t.ledger.entries, e)
 	}
 	if e.debt.Status || !e.debt.Ended {
-		return // owed anyway, or the kill is not over
+		return // pending anyway, or the kill is not over
 	}
 	e.debt.Status, e.debt.Again, e.due = true, true, time.Now()
 	t.changed()

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// takenBack is a world whose pod was told and killed, after which a kubelet has
-// written back what it knew before.
+// takenBack returns a world with a reported and killed pod, after which a kubelet has
+// overwritten the status with its previous knowledge.
 func takenBack(t *testing.T, o Options, container corev1.ContainerStatus) (*world, Notice) {
 	w, n := newWorld(t, o), notice("p")
 	n.Decided = time.Now()
@@ -25,17 +25,17 @@ func takenBack(t *testing.T, o Options, container corev1.ContainerStatus) (*worl
 	return w, n
 }
 
-// kubeletSays is a kubelet that knows of no end of the pod.
+// kubeletSays is a kubelet that does not know of the pod's end.
 func (w *world) kubeletSays(container corev1.ContainerStatus) {
 	w.with(func() {
-		back := w.pods["shop/p"].DeepCopy() // the condition stays
+		back := w.pods["shop/p"].DeepCopy() // the condition remains
 		back.Status.Phase, back.Status.Reason, back.Status.Message = corev1.PodRunning, "", ""
 		back.Status.ContainerStatuses = []corev1.ContainerStatus{container}
 		w.pods["shop/p"] = back
 	})
 }
 
-// seen is how the node's informer finds the pod.
+// seen returns the pod as the node's informer has it.
 func (w *world) seen(uid string) (*corev1.Pod, bool) {
 	pod := w.pod("p")
 	return pod, pod != nil && string(pod.UID) == uid
@@ -51,7 +51,7 @@ func TestAStatusThatAKubeletWritesOverIsToldAgain(t *testing.T) {
 		if pod := w.pod("p"); pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != ReasonEvicted || pod.Status.Message != n.Message {
 			t.Errorf("%+v", pod.Status)
 		}
-		w.Look(w.seen) // as it should be
+		w.Look(w.seen) // the status is correct
 		wait(t, time.Minute)
 		if statuses, events := w.counts(); statuses != 2 || events != 1 || w.Debts() != 0 {
 			t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
@@ -84,8 +84,8 @@ func TestAStatusIsNotToldAgain(t *testing.T) {
 	}
 }
 
-// A pod that was told to be evicted and could not be killed runs on: whoever says
-// so is right, however late the answer to the telling is.
+// A pod that was reported as evicted and could not be killed continues to run. A kubelet is right
+// to restore its status, however late the answer to the report is.
 func TestAPodThatWasSparedIsNotToldAgain(t *testing.T) {
 	for about, late := range map[string]time.Duration{"the answer came before": 0, "the answer is late": time.Second} {
 		t.Run(about, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestAPodThatWasSparedIsNotToldAgain(t *testing.T) {
 	}
 }
 
-// answeredAfter serves a request at once; the answer takes its time.
+// answeredAfter serves a request immediately and delays the answer.
 func answeredAfter(d time.Duration) fault {
 	return func(_ *http.Request, serve func() *http.Response) (*http.Response, error) {
 		answer := serve()

@@ -9,24 +9,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrGone: the pod does not exist any more, or another one has its name. There
-// is nobody left to be told of.
+// ErrGone means that the pod does not exist any more, or that another pod has its name. There is no
+// pod to report on.
 var ErrGone = errors.New("the pod is gone")
 
-// An answer is what a request came to, as far as what follows differs.
+// answer is the class of a request's result, which determines the next step.
 type answer uint8
 
 const (
 	done      answer = iota
-	gone             // what it was about does not exist
-	changed          // somebody wrote in between: read again
+	gone             // the object does not exist
+	changed          // concurrent write: read again
 	forbidden        // a right is missing
-	refused          // another fault of this request: it is tried again
-	absent           // the server does not answer, or asks for patience: everybody waits
+	refused          // another error of this request: it is retried
+	absent           // the server does not answer, or asks for a pause: all requests wait
 )
 
-// answers are the meanings of errors; the first that fits counts, and what fits
-// none is refused.
+// answers classify errors. The first match counts; an error without a match is refused.
 var answers = []struct {
 	is    func(error) bool
 	means answer
@@ -34,7 +33,7 @@ var answers = []struct {
 	{func(err error) bool { return err == nil }, done},
 	{unheard, absent},
 	{busy, absent},
-	// A 404 without a Status is the word of something in between.
+	// A 404 without a Status comes from a proxy in between.
 	{apierrors.IsUnexpectedServerError, refused},
 	{apierrors.IsNotFound, gone},
 	{otherUID, gone},
@@ -53,20 +52,19 @@ func answerTo(err error) answer {
 	return refused
 }
 
-// unheard: no answer came, whatever the reason.
+// unheard reports whether no answer came, for whatever reason.
 func unheard(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status)
 }
 
-// busy: the server as a whole has no time, or is not there behind what answers
-// for it.
+// busy reports whether the server as a whole is overloaded, or absent behind a proxy.
 func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
-// otherUID: a patch that names the UID of another pod is refused as one that
-// would change it: 422, with the field as its cause.
+// otherUID reports whether a patch names the UID of another pod. The server refuses it as a change
+// of the UID: 422, with the field as its cause.
 func otherUID(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -80,16 +78,16 @@ func otherUID(err error) bool {
 	return false
 }
 
-// namespaceEnds: nothing can be created any more in a namespace that is being
-// deleted, 403.
+// namespaceEnds reports a 403 because the namespace is being deleted: no object can be created in
+// it.
 func namespaceEnds(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// maxRetryAfter bounds what a server may ask for.
+// maxRetryAfter bounds the pause that a server may request.
 const maxRetryAfter = 5 * time.Minute
 
-// retryAfter is how long the server asks to be left alone, 0 if it does not.
+// retryAfter returns the pause that the server requests, 0 if it requests none.
 func retryAfter(err error) time.Duration {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -99,8 +97,7 @@ func retryAfter(err error) time.Duration {
 	return min(max(asked, 0), maxRetryAfter)
 }
 
-// causeMessage is the message of the first cause of a type, empty if there is
-// none.
+// causeMessage returns the message of the first cause of a type, empty without one.
 func causeMessage(err error, of metav1.CauseType) string {
 	cause, _ := apierrors.StatusCause(err, of)
 	return cause.Message

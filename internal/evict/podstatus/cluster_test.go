@@ -28,7 +28,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// A real is a real API server with an agent under RBAC.
+// real is a real API server with an agent under RBAC.
 type real struct {
 	*cluster.Cluster
 	admin kubernetes.Interface
@@ -64,7 +64,7 @@ func TestOnARealServer(t *testing.T) {
 	t.Run("server dies", func(t *testing.T) { r.outage(t, "dies", r.APIServer.Kill, r.APIServer.Restart) })
 }
 
-// and makes a test of a method.
+// and returns a test of a method.
 func (*real) and(test func(*real, *testing.T)) func(*testing.T, *real) {
 	return func(t *testing.T, r *real) { test(r, t) }
 }
@@ -108,8 +108,7 @@ func (r *real) teller(t *testing.T, config *rest.Config) *world {
 	return w
 }
 
-// run makes a pod that runs, as far as its status goes, and the notice of its
-// eviction.
+// run creates a pod with the status of a running one, and returns the notice of its eviction.
 func (r *real) run(t *testing.T, name string, labels map[string]string) Notice {
 	t.Helper()
 	n := notice(name)
@@ -147,7 +146,7 @@ func (r *real) events(t *testing.T, n Notice) []corev1.Event {
 	return list.Items
 }
 
-// paid waits until nothing is owed.
+// paid waits until nothing is pending.
 func (w *world) paid(within time.Duration) {
 	w.t.Helper()
 	deadline := time.After(within)
@@ -162,7 +161,7 @@ func (w *world) paid(within time.Duration) {
 	}
 }
 
-// expectTold checks what kubectl and controllers see.
+// expectTold checks the status and the events as kubectl and controllers see them.
 func (r *real) expectTold(t *testing.T, n Notice, events int) {
 	t.Helper()
 	pod := r.pod(t, n.Name)
@@ -186,7 +185,7 @@ func (r *real) expectTold(t *testing.T, n Notice, events int) {
 	}
 }
 
-// narrow makes an account with these rights and nothing else.
+// narrow creates an account with exactly these rights.
 func (r *real) narrow(t *testing.T, name string, rules ...rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
 	rbac := r.admin.RbacV1()
@@ -204,7 +203,7 @@ func (r *real) narrow(t *testing.T, name string, rules ...rbacv1.PolicyRule) *re
 	return config
 }
 
-// may waits until the authorizer has seen the binding.
+// may waits until the authorizer has the binding.
 func (r *real) may(t *testing.T, config *rest.Config, rules []rbacv1.PolicyRule) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -251,7 +250,7 @@ func (r *real) status(t *testing.T) {
 	}
 }
 
-// marks: the controller knows by it whose Failed pod it is.
+// marks reports whether the condition identifies a Failed pod of an agent.
 func marks(c corev1.PodCondition) bool { return c.Type == Evicted && c.Status == corev1.ConditionTrue }
 
 func (r *real) rights(t *testing.T) {
@@ -275,7 +274,7 @@ func (r *real) rights(t *testing.T) {
 	}
 }
 
-// precondition: what a late status relies on.
+// precondition checks the preconditions of a late status.
 func (r *real) precondition(t *testing.T) {
 	w, n := r.teller(t, r.agent), r.run(t, "precondition", nil)
 	seen, err := read(t.Context(), w.client, &n)
@@ -334,11 +333,11 @@ func (r *real) ledger(t *testing.T) {
 	}
 }
 
-// losing drops the answers to what it lets through.
+// losing drops the answers to the requests it passes on.
 type losing struct {
 	http.RoundTripper
 	mu   sync.Mutex
-	lost map[string]bool // verbs of which one answer was lost
+	lost map[string]bool // verbs with one lost answer
 }
 
 func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -435,8 +434,7 @@ func (r *real) mark(t *testing.T) {
 	}
 }
 
-// direct is the way for an agent that has the right, and nothing but the two
-// files of deploy/rbac.
+// direct is the way for an agent with the right, and only the two files of deploy/rbac.
 func (r *real) direct(t *testing.T) Soft {
 	t.Helper()
 	r.apply(t, "agent-direct-eviction.yaml")
@@ -462,7 +460,7 @@ func (r *real) eviction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody has looked at the budget yet; then it is exhausted; then it is not.
+	// The budget is not processed yet, then exhausted, then available.
 	if got, err := soft.Request(t.Context(), n, 30); err != nil || got.Outcome != Refused || got.RetryAfter != 10*time.Second {
 		t.Errorf("budget not processed: %+v, %v", got, err)
 	}
@@ -480,7 +478,7 @@ func (r *real) eviction(t *testing.T) {
 		t.Fatal("evicted against its budget")
 	}
 	allow(1)
-	for range 2 { // asking again does not shorten anything
+	for range 2 { // repeating the request does not shorten the grace period
 		if got, err := soft.Request(t.Context(), n, 30); err != nil || got != (Answer{Outcome: Evicting}) {
 			t.Errorf("budget allows: %+v, %v", got, err)
 		}
@@ -506,8 +504,8 @@ func (r *real) evictionOfAnother(t *testing.T) {
 	}
 }
 
-// outage: the server is lost before the status is told; a successor pays when
-// it is back. What a server that hangs was sent it may serve afterwards.
+// outage stops the server before the status is reported; the next run reports it when the server is
+// back. A hanging server may serve a request later.
 func (r *real) outage(t *testing.T, name string, begin func() error, end func(context.Context) error) {
 	w, n := r.teller(t, r.agent), r.run(t, name, nil)
 	if err := begin(); err != nil {
@@ -516,7 +514,8 @@ func (r *real) outage(t *testing.T, name string, begin func() error, end func(co
 	w.Enqueue(n)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(200*time.Millisecond, cancel)
-	// A server that refuses says so before; nothing else ends the wait for one that hangs.
+	// A server that refuses connections answers before; only the context ends the wait for one that
+	// hangs.
 	if err := w.Evicted(ctx, n); !errors.Is(err, context.Canceled) && !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("ended by %v", err)
 	}
@@ -542,7 +541,7 @@ func (r *real) outage(t *testing.T, name string, begin func() error, end func(co
 	r.expectTold(t, n, 1)
 }
 
-// allowed waits until the authorizer has seen a right.
+// allowed waits until the authorizer has a right.
 func (r *real) allowed(t *testing.T, client kubernetes.Interface, verb, resource, sub string) {
 	t.Helper()
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request of the collection.
+	// requestTimeout bounds a request of the queue.
 	requestTimeout = 10 * time.Second
-	// maxReads is how often a pod that changes under our hands is read again at
-	// once.
+	// maxReads bounds the immediate reads of a pod that changes concurrently.
 	maxReads = 3
 )
 
-// Run collects the debts until ctx ends: those that a predecessor left, and
-// those whose kill is over. It is called once, before the first Owe.
+// Run reports the pending statuses until ctx ends: those of a previous run, and those after their
+// kill. Call it once, before the first Enqueue.
 func (t *Reporter) Run(ctx context.Context, previous []PendingStatus) {
 	t.inherit(previous)
 	for ctx.Err() == nil {
@@ -36,8 +35,7 @@ func (t *Reporter) Run(ctx context.Context, previous []PendingStatus) {
 	}
 }
 
-// await waits for a change of the ledger, or for the time to pass if it is not
-// negative.
+// await waits for a change of the queue, or until the time has passed if it is not negative.
 func (t *Reporter) await(ctx context.Context, wait time.Duration) {
 	var passed <-chan time.Time
 	if wait >= 0 {
@@ -52,7 +50,7 @@ func (t *Reporter) await(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// inherit puts the debts of a predecessor before those that arose meanwhile.
+// inherit inserts the pending statuses of a previous run before those that arrived since.
 func (t *Reporter) inherit(previous []PendingStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +70,7 @@ func (t *Reporter) inherit(previous []PendingStatus) {
 	t.changed()
 }
 
-// A payment is one part of a debt.
+// payment is one part of a report: the status or the event.
 type payment struct {
 	owed  func(*PendingStatus) *bool
 	ready func(*PendingStatus) bool
@@ -80,25 +78,25 @@ type payment struct {
 	pay   func(*Reporter, context.Context, *PendingStatus) outcome
 }
 
-// payments in their order: the status is what controllers act on, and whoever
-// pays it finds out whether there was a kill to tell of.
+// payments are in their order: controllers act on the status, and reporting it determines whether
+// there was a kill to report.
 var payments = []payment{
 	{func(d *PendingStatus) *bool { return &d.Status }, func(d *PendingStatus) bool { return d.Status }, patchStatus, (*Reporter).payStatus},
 	{func(d *PendingStatus) *bool { return &d.Event }, func(d *PendingStatus) bool { return d.Event && (d.Ended || !d.Status) }, createEvents, (*Reporter).payEvent},
 }
 
-// An outcome is what paying one part came to. Of done and gone the part is
-// settled, and why says how if it is not simply paid.
+// outcome is the result of reporting one part. After done and gone the part is complete; why is the
+// reason if it was not reported.
 type outcome struct {
 	answer  answer
 	err     error
 	why     string
-	right   string // that is missing, if it is not the payment's own
-	ended   bool   // there was a kill, as far as anybody knows
+	right   string // the missing right, if it is not the payment's own
+	ended   bool   // there was a kill, as far as is known
 	nothing bool   // neither part is true
 }
 
-// collect tries to pay what is owed of one debt.
+// collect tries to report the pending parts of one entry.
 func (t *Reporter) collect(ctx context.Context, e *entry) {
 	defer func() {
 		t.mu.Lock()
@@ -114,7 +112,7 @@ func (t *Reporter) collect(ctx context.Context, e *entry) {
 		}
 		o := p.pay(t, ctx, &debt)
 		if ctx.Err() != nil {
-			return // the answer, if any, is the successor's to find out
+			return // the next run determines whether the request succeeded
 		}
 		if !t.settle(e, &p, o) {
 			return
@@ -122,8 +120,7 @@ func (t *Reporter) collect(ctx context.Context, e *entry) {
 	}
 }
 
-// settle notes an outcome, and reports whether the server is there to be asked
-// for more.
+// settle records an outcome, and reports whether the server can receive further requests.
 func (t *Reporter) settle(e *entry, p *payment, o outcome) (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,8 +174,8 @@ func (t *Reporter) settled(e *entry, p *payment, o outcome) {
 	t.changed()
 }
 
-// payStatus tells a status late: it reads, judges, and writes on condition that
-// nobody wrote in between.
+// payStatus reports a status late: it reads the pod, checks it, and writes on condition that the
+// pod has not changed in between.
 func (t *Reporter) payStatus(ctx context.Context, d *PendingStatus) outcome {
 	var err error
 	for range maxReads {
@@ -223,7 +220,7 @@ func (t *Reporter) tryStatus(ctx context.Context, d *PendingStatus) outcome {
 	return outcome{answer: a, err: err, why: podGone.when(a), ended: true}
 }
 
-// payEvent creates the event. That it exists is as good: we were here before.
+// payEvent creates the event. An existing event is a success: an earlier attempt created it.
 func (t *Reporter) payEvent(ctx context.Context, d *PendingStatus) outcome {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -235,7 +232,7 @@ func (t *Reporter) payEvent(ctx context.Context, d *PendingStatus) outcome {
 	return outcome{answer: a, err: err, why: namespaceGone.when(a)}
 }
 
-// A reason why a part lapses when what it is about does not exist.
+// reason is why a part lapses when its object does not exist.
 type reason string
 
 const (

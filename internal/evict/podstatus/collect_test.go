@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// owed is a world whose pod was killed while the server was in this state.
+// owed returns a world with a pod that was killed while the server was in this state.
 func owed(t *testing.T, options Options, f fault) (*world, Notice) {
 	w, n := newWorld(t, options), notice("p")
 	n.Decided = time.Now()
@@ -66,8 +66,8 @@ func TestWhatIsOwedIsPaidInSpiteOf(t *testing.T) {
 				w.broken(nil)
 				wait(t, tc.pays)
 				w.expectPaid(n)
-				// Reading pods and creating events are two rights.
-				// A server that has just started forbids everything for a moment.
+				// Reading pods and creating events are two rights. A server that has just started
+				// forbids everything for a moment.
 				if complaints := w.lines.Count("deploy/rbac"); complaints > 2 || (complaints > 0) != strings.Contains(tc.about, "no right") {
 					t.Errorf("complained %d times of missing rights", complaints)
 				}
@@ -76,7 +76,7 @@ func TestWhatIsOwedIsPaidInSpiteOf(t *testing.T) {
 	}
 }
 
-// expectPaid: once each, and the ledger is empty.
+// expectPaid checks that status and event exist once each, and that the queue is empty.
 func (w *world) expectPaid(n Notice) {
 	w.t.Helper()
 	statuses, events := w.counts()
@@ -193,8 +193,8 @@ func node(ids ...string) func(context.Context, string) ([]string, error) {
 	return func(context.Context, string) ([]string, error) { return ids, nil }
 }
 
-// A container that starts between the look and the patch makes a conflict, and
-// is seen on the second look.
+// A container that starts between the read and the patch causes a conflict, and is detected by the
+// second read.
 func TestAStartBetweenLookAndPatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world
@@ -242,8 +242,7 @@ func TestARuntimeThatDoesNotAnswerPutsTheStatusOff(t *testing.T) {
 	})
 }
 
-// A successor pays what is in the state file, whatever of the kill its
-// predecessor lived to see.
+// The next run reports the contents of the state file, regardless of how far the kill proceeded.
 func TestASuccessorPays(t *testing.T) {
 	for _, tc := range []struct {
 		about            string
@@ -285,8 +284,7 @@ func TestASuccessorPays(t *testing.T) {
 	}
 }
 
-// Nobody said what came of the kill: after 5 s the debt is judged by what is
-// there.
+// Without Commit or Cancel, after 5 s the entry is checked against the state of the pod.
 func TestNoWordOfTheKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{}), notice("p")
@@ -328,7 +326,7 @@ func TestFaultyDebtsInTheStateFile(t *testing.T) {
 	})
 }
 
-// After an outage the pauses begin anew.
+// After an outage the backoff starts anew.
 func TestAServerThatIsBackIsTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := owed(t, Options{}, refusedConnection)
@@ -346,7 +344,7 @@ func TestAServerThatIsBackIsTrusted(t *testing.T) {
 	})
 }
 
-// What a prompt request will come to is not known yet: nobody tells beside it.
+// The result of an immediate request is not known yet: no other report runs concurrently.
 func TestAPromptRequestUnderWayIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{}), notice("p")

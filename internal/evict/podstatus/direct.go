@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// direct asks the API server for an Eviction. To refuse another UID for a pod
-// that has not started yet the server takes 10 s.
+// direct creates an Eviction on the API server. For a pod that has not started yet, the server
+// takes 10 s to refuse another UID.
 type direct struct{ client kubernetes.Interface }
 
 func (d *direct) Request(ctx context.Context, n Notice, grace int64) (Answer, error) {
@@ -46,12 +46,12 @@ func (d *direct) evict(ctx context.Context, n *Notice, grace int64) error {
 		MaxRetries(0).Body(e).Do(ctx).Error()
 }
 
-// gone looks whether a conflict was about the UID.
+// gone reports whether a conflict was about the UID.
 func (d *direct) gone(ctx context.Context, n *Notice) bool {
 	pod, err := read(ctx, d.client, n)
 	a := answerTo(err)
 	return a == gone || a == done && string(pod.UID) != n.UID
 }
 
-// Withdraw does nothing: a deletion can not be taken back.
+// Withdraw does nothing: a deletion cannot be withdrawn.
 func (d *direct) Withdraw(context.Context, Notice) error { return nil }

@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// component is who reports, in events.
+// component is the reporting component of events.
 const component = "plimsoll"
 
-// Lengths of an object's name: the API's limit, and what is ours at its end.
+// maxName is the API's limit of an object's name in bytes; hashDigits is the length of our suffix.
 const (
 	maxName    = 253
 	hashDigits = 16
 )
 
-// event is the event of an eviction, as the kubelet's but for the reporter.
+// event returns the event of an eviction. Apart from the reporter it equals the kubelet's.
 func event(n *Notice, node string) *corev1.Event {
 	at := metav1.NewTime(n.Decided)
 	return &corev1.Event{
@@ -40,9 +40,8 @@ func event(n *Notice, node string) *corev1.Event {
 	}
 }
 
-// eventName follows from the pod and the time of the decision alone: whoever
-// creates the event again finds that it exists. Of a very long pod name the end
-// is cut off; the hash tells pods apart.
+// eventName depends only on the pod and the time of the decision: creating the event again fails
+// because it exists. The end of a very long pod name is cut off; the hash distinguishes pods.
 func eventName(n *Notice) string {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(n.UID), uint64(n.Decided.UnixNano())))
 	name := n.Name

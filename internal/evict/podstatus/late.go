@@ -7,34 +7,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A standing is what a late look at the pod makes of a debt.
+// standing is the result of the check of a pod before a late report.
 type standing uint8
 
 const (
-	stands  standing = iota // the status is told now
-	told                    // it was told: the answer did not reach us
-	lapsed                  // it would not be true any more; the event is
-	nothing                 // nothing happened that could be told
-	unclear                 // too early to say
+	stands  standing = iota // the status is reported now
+	told                    // it was reported: only the answer was lost
+	lapsed                  // the status is no longer true; the event is
+	nothing                 // nothing happened: there is nothing to report
+	unclear                 // too early to decide
 )
 
-// A sight is what is known of the pod when its status is to be told late.
+// sight is the known state of a pod at the time of a late report.
 type sight struct {
 	debt *PendingStatus
 	pod  *corev1.Pod
-	// running are the containers that the node's own runtime sees running now; a
-	// pod's status may be many seconds behind it. Asked is false if nobody could
-	// be asked.
+	// running are the containers that run now according to the node's runtime. A pod's status may
+	// lag behind it by many seconds. asked is false if the runtime could not be queried.
 	running []string
 	asked   bool
 	at      time.Time
 }
 
-// dyingTime is how long killed processes may take to be gone.
+// dyingTime bounds the time until killed processes are gone.
 const dyingTime = 30 * time.Second
 
-// rules judge a late status. The first that holds counts; if none does, the
-// debt stands.
+// rules determine the result for a late status. The first match counts; without one the status is
+// reported.
 var rules = []struct {
 	holds func(*sight) bool
 	then  standing
@@ -61,8 +60,8 @@ func (s *sight) judge() (standing, string) {
 
 func (s *sight) another() bool { return string(s.pod.UID) != s.debt.Notice.UID }
 
-// told: a kubelet may have undone phase and reason by now, but it keeps the
-// conditions.
+// told reports whether the status was reported. A kubelet may have overwritten phase and reason
+// since, but it preserves the conditions.
 func (s *sight) told() bool {
 	n, now := &s.debt.Notice, &s.pod.Status
 	if now.Phase == corev1.PodFailed && now.Reason == ReasonEvicted && now.Message == n.Message {
@@ -74,7 +73,7 @@ func (s *sight) told() bool {
 	})
 }
 
-// whole: a repair has nothing to restore.
+// whole reports whether a repair has nothing to restore.
 func (s *sight) whole() bool {
 	if !s.debt.Repair {
 		return false
@@ -83,29 +82,29 @@ func (s *sight) whole() bool {
 	return !lost || stamp(n.Decided) != stamp(s.debt.Notice.Decided)
 }
 
-// lost is what a repair restores, by the pod's mark. The message of the debt may lack
-// the beginning of a long one, as package apiserver has it.
+// lost returns the notice that a repair restores, from the pod's condition. The message of the
+// pending status may lack the beginning of a long one, as package apiserver stores it.
 func (s *sight) lost() (Notice, bool) { return lostReason(s.pod, s.debt.Notice.Killed, s.at) }
 
-// ending: whether these containers were killed or started is not known yet to a
-// repair, whose notice may name none.
+// ending reports whether the state of the running containers is unknown to a repair: its notice may
+// name no containers, so that they may be killed ones or new ones.
 func (s *sight) ending() bool {
 	return s.debt.Repair && len(s.debt.Notice.Killed) == 0 && len(s.running) > 0 && s.at.Sub(s.debt.Notice.Decided) < dyingTime
 }
 
-// dying: there may have been a kill, and it may not be over.
+// dying reports whether a kill may have happened and not be over.
 func (s *sight) dying() bool {
 	return s.unkilled() && s.at.Sub(s.debt.Notice.Decided) < dyingTime
 }
 
-// unkilled: whoever owed this ended before the kill.
+// unkilled reports whether the run that enqueued this ended before the kill.
 func (s *sight) unkilled() bool {
 	return !s.debt.Ended && s.asked && len(s.running) > 0 && !slices.ContainsFunc(s.running, s.unknown)
 }
 
 func (s *sight) unknown(id string) bool { return !s.debt.Notice.killed(id) }
 
-// startedSince asks the node first, then what the kubelet has reported.
+// startedSince checks the node's runtime first, then the status of the kubelet.
 func (s *sight) startedSince() bool {
 	if slices.ContainsFunc(s.running, s.unknown) {
 		return true
@@ -122,10 +121,9 @@ func (s *sight) startedSince() bool {
 	return false
 }
 
-// newer reports whether a state is of a container that was started after the
-// kill. One that has ended by now tells its ID itself. One that is said to run
-// and was not killed is newer; but where the node was asked, it may as well be
-// an older one of which the kubelet has not told the end.
+// newer reports whether a state is of a container that was started after the kill. A terminated
+// container has its ID in the state. A container reported as running that was not killed is newer.
+// But if the runtime was queried, it may be an older one with an unreported end.
 func (s *sight) newer(id string, state *corev1.ContainerState) bool {
 	n := &s.debt.Notice
 	switch {
@@ -139,10 +137,9 @@ func (s *sight) newer(id string, state *corev1.ContainerState) bool {
 	return false
 }
 
-// startedAfter compares a start with the decision. The API has cut both to whole
-// seconds, so that of equal ones either may be the earlier. In doubt the container is
-// newer; but in a pod that has failed, which no kubelet starts again, it is older
-// where the containers that were killed are not known.
+// startedAfter compares a start with the decision. The API truncates both to whole seconds, so that
+// of equal ones either may be the earlier. In doubt the container is newer. In a failed pod, which
+// no kubelet restarts, it is older if the killed containers are not known.
 func (s *sight) startedAfter(started time.Time) bool {
 	since := s.debt.Notice.Decided.Truncate(time.Second)
 	if s.debt.Repair && len(s.debt.Notice.Killed) == 0 {
@@ -151,7 +148,7 @@ func (s *sight) startedAfter(started time.Time) bool {
 	return !started.Before(since)
 }
 
-// endedOtherwise: somebody else has said what the pod died of, or it succeeded.
+// endedOtherwise reports whether the pod has succeeded, or has failed for another reported reason.
 func (s *sight) endedOtherwise() bool {
 	now := &s.pod.Status
 	return now.Phase == corev1.PodSucceeded || now.Phase == corev1.PodFailed && now.Reason != "" && !s.debt.Repair

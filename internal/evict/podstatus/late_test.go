@@ -16,7 +16,7 @@ func ended(id string, started time.Time) corev1.ContainerState {
 
 var waitingToRestart = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 
-// containers replaces what the kubelet reports of the only container.
+// containers replaces the kubelet's status of the only container.
 func containers(states ...corev1.ContainerState) func(*sight) {
 	return func(s *sight) {
 		c := &s.pod.Status.ContainerStatuses[0]

@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// Times of the collection.
+// Times of the queue.
 const (
-	// minDelay doubles with every failure; a fifth of the wait at most is
-	// chance, so that the agents of a cluster do not come all at once when the
-	// server is back. The longest wait is 30 s.
+	// minDelay doubles with every failure. A random part of at most a fifth of the wait keeps the
+	// agents of a cluster from reconnecting simultaneously when the server is back. The longest
+	// wait is 30 s.
 	minDelay = 250 * time.Millisecond
 	maxDelay = 24 * time.Second
-	// lawless is how long a server that has just started may not know its own
-	// RBAC rules, and forbids everything: only then a right counts as missing.
+	// lawless is the time for which a server that has just started may not know its own RBAC rules,
+	// and forbids everything. Only after it a right counts as missing.
 	lawless = 10 * time.Second
-	// killTime is how long to wait for word of the kill. A debt of which nothing
-	// was heard by then is judged by what the node and the server know, as one
-	// that a predecessor left.
+	// killTime bounds the wait for Commit or Cancel. After it, an entry is checked against the
+	// state of node and server, like an entry of a previous run.
 	killTime = 5 * time.Second
-	// patience is how long a server may refuse a debt until it is given up. While
-	// it does not answer at all nothing is given up.
+	// patience is the time for which a server may refuse a report before it is given up. While the
+	// server does not answer at all, no report is given up.
 	patience = time.Hour
 )
 
-// maxDebts bounds the ledger, and with it the state file: about 2 KiB each.
+// maxDebts bounds the queue, and with it the state file: about 2 KiB per entry.
 const maxDebts = 1000
 
-// A backoff is how long to wait after a failure: twice as long as last time.
+// backoff is the wait after a failure; it doubles each time.
 type backoff struct{ delay time.Duration }
 
 func (b *backoff) next() time.Duration {
@@ -36,29 +35,29 @@ func (b *backoff) next() time.Duration {
 	return b.delay + rand.N(b.delay/4+1)
 }
 
-// An entry is one debt and how collecting it goes.
+// entry is one pending status and the state of its report.
 type entry struct {
 	debt    PendingStatus
-	told    bool // the status, promptly
+	told    bool // the status was reported immediately
 	spared  bool // the pod was not killed
-	telling int  // prompt requests under way
-	taken   bool // it is being collected
+	telling int  // immediate requests in progress
+	taken   bool // Run is reporting it
 	due     time.Time
 	backoff backoff
-	refused time.Time // since when the server refuses it, zero if it does not
+	refused time.Time // start of the server's refusals, zero if there are none
 }
 
-// over reports whether the entry can be forgotten: all is paid, or nothing was
-// said of a pod that was spared.
+// over reports whether the entry can be removed: all is reported, or no status was reported of a
+// pod that was not killed.
 func (e *entry) over() bool {
 	return !e.debt.Status && !e.debt.Event || e.spared && e.telling == 0 && !e.told
 }
 
-// A queue holds the debts in the order in which they arose. It reads no clock.
+// queue contains the pending statuses in the order of their arrival. It does not read the clock.
 type queue struct {
 	entries []*entry
-	quiet   time.Time // the server is left alone until then
-	backoff backoff   // of the server as a whole
+	quiet   time.Time // no requests before this time
+	backoff backoff   // for the server as a whole
 }
 
 func (l *queue) find(id identity) *entry {
@@ -70,7 +69,7 @@ func (l *queue) find(id identity) *entry {
 	return nil
 }
 
-// latest is the newest entry of a pod.
+// latest returns the newest entry of a pod.
 func (l *queue) latest(uid string) *entry {
 	for _, e := range slices.Backward(l.entries) {
 		if e.debt.Notice.UID == uid {
@@ -80,10 +79,9 @@ func (l *queue) latest(uid string) *entry {
 	return nil
 }
 
-// add takes a debt, and returns those that it makes void: statuses of the same
-// pod, which has obviously run again, and the oldest of too many. Where the same
-// containers are to be killed once more, an earlier kill that nobody has seen
-// never was.
+// add appends an entry. It returns the entries that become obsolete: statuses of the same pod,
+// which has run again, and the oldest entries above maxDebts. If the same containers are to be
+// killed once more, an earlier unconfirmed kill did not happen.
 func (l *queue) add(e *entry) (superseded, dropped []*entry) {
 	for _, older := range l.entries {
 		if e.debt.Status && older.debt.Status && older.debt.Notice.UID == e.debt.Notice.UID {
@@ -103,15 +101,15 @@ func (l *queue) add(e *entry) (superseded, dropped []*entry) {
 	return superseded, dropped
 }
 
-// forget lets go of what is settled.
+// forget removes completed entries.
 func (l *queue) forget() { l.entries = slices.DeleteFunc(l.entries, (*entry).over) }
 
 func (l *queue) remove(e *entry) {
 	l.entries = slices.DeleteFunc(l.entries, func(x *entry) bool { return x == e })
 }
 
-// next returns the entry that is longest due, or how long nothing will be; a
-// negative wait is until something changes.
+// next returns the entry that is due first, or the time until one is due. A negative wait means
+// until the next change.
 func (l *queue) next(now time.Time) (*entry, time.Duration) {
 	var first *entry
 	for _, e := range l.entries {
@@ -128,26 +126,26 @@ func (l *queue) next(now time.Time) (*entry, time.Duration) {
 	return first, 0
 }
 
-// heard notes that the server answers again.
+// heard resets the backoff after an answer of the server.
 func (l *queue) heard() { l.quiet, l.backoff = time.Time{}, backoff{} }
 
-// rest leaves the server alone for as long as it asks for.
+// rest pauses requests for as long as the server asks for.
 func (l *queue) rest(until time.Time) {
 	if until.After(l.quiet) {
 		l.quiet = until
 	}
 }
 
-// unheard leaves the server alone for a while, at least as long as it asks for.
-// The entry goes to the end of the line, so that one request that the server
-// never answers does not keep the others from it.
+// unheard pauses requests for the backoff, and at least for as long as the server asks for. The
+// entry moves to the end of the queue, so that a request without an answer does not block the
+// others.
 func (l *queue) unheard(e *entry, now time.Time, asked time.Duration) {
 	l.rest(now.Add(max(l.backoff.next(), asked)))
 	e.due = now
 }
 
-// delayed puts an entry off after the server refused it, and reports whether
-// its patience is at an end.
+// delayed postpones an entry after the server refused it, and reports whether its patience is
+// exhausted.
 func (l *queue) delayed(e *entry, now time.Time, asked time.Duration) (end bool) {
 	if e.refused.IsZero() {
 		e.refused = now
@@ -158,8 +156,8 @@ func (l *queue) delayed(e *entry, now time.Time, asked time.Duration) (end bool)
 	return now.Sub(e.refused) >= patience
 }
 
-// outstanding are the debts, oldest first. Their notices are shared: nobody
-// changes one that was entered.
+// outstanding returns the pending statuses, oldest first. Their notices are shared: an enqueued
+// notice is never modified.
 func (l *queue) outstanding() []PendingStatus {
 	debts := make([]PendingStatus, len(l.entries))
 	for i, e := range l.entries {

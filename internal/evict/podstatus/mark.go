@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// EvictionRequested is the pod condition that asks the controller to evict.
+	// EvictionRequested is the pod condition that requests an eviction from the controller.
 	EvictionRequested corev1.PodConditionType = "plimsoll.dev/EvictionRequested"
-	// Evicted is the pod condition by which the controller knows the Failed pods
-	// that an agent left, to delete them after a while. Its reason is the node's
-	// condition, or ReasonEvicted for a limit of the pod's own.
+	// Evicted is the pod condition that identifies the Failed pods of an agent. The controller
+	// deletes them after a while. Its reason is the node's condition, or ReasonEvicted for a limit
+	// of the pod itself.
 	Evicted corev1.PodConditionType = "plimsoll.dev/Evicted"
 )
 
-// The message of the condition is the one of the eviction, for people, and ends
-// in what a program needs: a condition has no fields of its own for it.
+// The message of the condition is that of the eviction, followed by a machine-readable suffix: a
+// condition has no fields for it.
 const (
 	suffixBegins = "[plimsoll.dev "
 	suffixCause  = "cause="
@@ -30,7 +30,7 @@ const (
 	suffixEnds   = "]"
 )
 
-// mark asks by a condition on the pod.
+// mark requests evictions by a condition on the pod.
 type mark struct{ client kubernetes.Interface }
 
 func (m *mark) Request(ctx context.Context, n Notice, grace int64) (Answer, error) {
@@ -62,8 +62,8 @@ func (m *mark) patch(ctx context.Context, n *Notice, doing string, c condition) 
 	return Answer{}, fmt.Errorf(doing, n.Pod(), err)
 }
 
-// pressure is the condition's reason: the node's condition that the cause
-// belongs to, one word as reasons are.
+// pressure returns the condition's reason: the node condition that the cause belongs to, in one
+// word.
 func pressure(cause string) string {
 	if s, err := signals.Parse(cause); err == nil {
 		return s.Definition().Condition.String()
@@ -76,9 +76,8 @@ func markMessage(n *Notice, grace int64) string {
 		suffixBegins + suffixCause + n.Cause + suffixGrace + strconv.FormatInt(grace, 10) + suffixEnds
 }
 
-// Marked returns the request that a pod is marked with; false if it is not
-// marked. An error means that the mark is not one of ours: nothing may follow
-// from it.
+// Marked returns the request in a pod's condition; false without the condition. Returns an error if
+// the condition is not one of an agent: it must have no effect.
 func Marked(pod *corev1.Pod) (r Request, marked bool, err error) {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]

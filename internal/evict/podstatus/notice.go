@@ -10,31 +10,30 @@ import (
 // ReasonEvicted is the reason of the status and of the event.
 const ReasonEvicted = "Evicted"
 
-// A Notice is what the API server is told of one eviction. UID and Decided
-// together are its identity.
+// Notice is the report of one eviction to the API server. UID and Decided together are its
+// identity.
 type Notice struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Cause is the signal or the local-storage limit, by name.
+	// Cause is the name of the signal or of the local-storage limit.
 	Cause   string `json:"cause"`
 	Message string `json:"message"`
-	// Annotations are the event's.
+	// Annotations are the annotations of the event.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// DisruptionTarget: the condition is set. A pod above a limit of its own has
-	// no claim to it.
+	// DisruptionTarget is whether the condition is set. It is not for a pod above a limit of its
+	// own.
 	DisruptionTarget bool      `json:"disruptionTarget,omitempty"`
 	Decided          time.Time `json:"decided"`
-	// Killed are the runtime's IDs of the containers that ran when the pod was
-	// killed; any other that runs later was started since. Empty where the
-	// runtime could not say.
+	// Killed are the runtime's IDs of the containers that ran when the pod was killed. Any other
+	// container that runs later was started since. Empty if the runtime could not be queried.
 	Killed []string `json:"killed,omitempty"`
-	// ObservedGeneration is the metadata.generation of the pod that was decided
-	// on; 0 if it is not known, and then left out.
+	// ObservedGeneration is the metadata.generation of the pod at the decision; omitted if 0, which
+	// means unknown.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// Pod names the pod as people do.
+// Pod returns namespace and name.
 func (n *Notice) Pod() string { return n.Namespace + "/" + n.Name }
 
 type identity struct {
@@ -44,18 +43,18 @@ type identity struct {
 
 func (n *Notice) identity() identity { return identity{n.UID, n.Decided.UnixNano()} }
 
-// complete reports whether the notice names a pod and a time.
+// complete reports whether the notice has a pod and a time.
 func (n *Notice) complete() bool {
 	return n.UID != "" && n.Namespace != "" && n.Name != "" && !n.Decided.IsZero()
 }
 
-// killed reports whether a container was among those that were killed. IDs may
-// carry the runtime's name ("containerd://…"), as in a pod's status.
+// killed reports whether a container was among those that were killed. IDs may have the runtime's
+// name as a prefix ("containerd://…"), as in a pod's status.
 func (n *Notice) killed(id string) bool {
 	return slices.ContainsFunc(n.Killed, func(k string) bool { return bare(k) == bare(id) })
 }
 
-// bare is a container's ID without the name of its runtime.
+// bare returns a container's ID without the name of its runtime.
 func bare(id string) string {
 	if _, rest, named := strings.Cut(id, "://"); named {
 		return rest
@@ -63,21 +62,21 @@ func bare(id string) string {
 	return id
 }
 
-// A PendingStatus is what is still owed of one notice.
+// PendingStatus is the unreported rest of one notice.
 type PendingStatus struct {
 	Notice Notice `json:"notice"`
-	// Ended: the kill is known to have happened. It is false in what a program
-	// left that ended between the decision and the kill, or right after it.
+	// Ended: the kill is known to have happened. It is false in the state of a previous run that
+	// ended between the decision and the kill, or right after it.
 	Ended  bool `json:"ended,omitempty"`
-	Status bool `json:"status,omitempty"` // owed
-	Event  bool `json:"event,omitempty"`  // owed
-	// Again: the status was told, and taken back by somebody who did not know.
+	Status bool `json:"status,omitempty"` // pending
+	Event  bool `json:"event,omitempty"`  // pending
+	// Again: the status was reported, and overwritten by a kubelet unaware of it.
 	Again bool `json:"again,omitempty"`
-	// Repair: reason and message alone are restored; the conditions stand.
+	// Repair: only reason and message are restored; the conditions remain.
 	Repair bool `json:"repair,omitempty"`
 }
 
-// clone shares nothing with d, so that whoever gave it may change what is theirs.
+// clone returns a copy that shares nothing with d, so that the caller may modify d.
 func (d PendingStatus) clone() PendingStatus {
 	d.Notice.Annotations = maps.Clone(d.Notice.Annotations)
 	d.Notice.Killed = slices.Clone(d.Notice.Killed)

@@ -14,15 +14,15 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
-// A patch is a strategic merge patch of a pod's status subresource: conditions
-// are merged by their type, so that those that are not named stay.
+// patch is a strategic merge patch of a pod's status subresource. Conditions are merged by their
+// type, so that those not in the patch remain.
 type patch struct {
 	Metadata precondition `json:"metadata"`
 	Status   status       `json:"status"`
 }
 
-// A precondition binds a patch to what was looked at. Another UID makes it 422,
-// another resource version 409.
+// precondition binds a patch to the pod that was read. Another UID results in 422, another resource
+// version in 409.
 type precondition struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
@@ -36,7 +36,7 @@ type status struct {
 }
 
 type condition struct {
-	Directive          string                  `json:"$patch,omitempty"` // "delete" takes it away
+	Directive          string                  `json:"$patch,omitempty"` // "delete" removes the condition
 	Type               corev1.PodConditionType `json:"type"`
 	Status             corev1.ConditionStatus  `json:"status,omitempty"`
 	Reason             string                  `json:"reason,omitempty"`
@@ -45,9 +45,9 @@ type condition struct {
 	ObservedGeneration int64                   `json:"observedGeneration,omitempty"`
 }
 
-// evicted is the status that a kubelet gives a pod it has evicted, with the
-// condition [Evicted] besides. A resource version, if not empty, makes sure that
-// nobody wrote since it was read.
+// evicted returns the status that a kubelet sets on a pod it has evicted, and in addition the
+// condition [Evicted]. A resource version, if not empty, ensures that the pod has not changed since
+// it was read.
 func evicted(n *Notice, resourceVersion string) patch {
 	conditions := []condition{since(n, Evicted, pressure(n.Cause))}
 	if n.DisruptionTarget {
@@ -59,7 +59,7 @@ func evicted(n *Notice, resourceVersion string) patch {
 	}
 }
 
-// since is a condition that is True from the decision on.
+// since returns a condition that is True from the decision on.
 func since(n *Notice, kind corev1.PodConditionType, reason string) condition {
 	return condition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: n.Message,
@@ -67,14 +67,14 @@ func since(n *Notice, kind corev1.PodConditionType, reason string) condition {
 	}
 }
 
-// stamp is a time as the API has it: UTC, whole seconds.
+// stamp returns a time in the notation of the API: UTC, whole seconds.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// The requests below are made without the client's own retries: it would wait
-// for a Retry-After of minutes in silence, with a pod to be killed behind it.
+// The requests below are made without the client's own retries: it would silently wait minutes for
+// a Retry-After, while a pod is to be killed.
 
-// send patches the status subresource of the pod. It needs the verb patch on
-// pods/status, and no other.
+// send patches the status subresource of the pod. It needs the verb patch on pods/status, and no
+// other. Returns the error of the request.
 func send(ctx context.Context, client kubernetes.Interface, n *Notice, p patch) error {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -85,7 +85,7 @@ func send(ctx context.Context, client kubernetes.Interface, n *Notice, p patch) 
 		MaxRetries(0).Body(body).Do(ctx).Error()
 }
 
-// read gets what is read of the pod as it is now, past any cache.
+// read gets the current pod, bypassing caches.
 func read(ctx context.Context, client kubernetes.Interface, n *Notice) (*corev1.Pod, error) {
 	pod := &slimpods.Pod{}
 	err := client.CoreV1().RESTClient().Get().

@@ -7,25 +7,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Between two repairs of one pod, doubling: a kubelet that knows no reason repeats
-// its status every 10 s, and only an admission policy ends that (docs/internals/decisions/017).
+// The pause between two repairs of one pod doubles within these bounds: a kubelet without the
+// reason repeats its status every 10 s. Only an admission policy ends that
+// (docs/internals/decisions/017).
 const (
 	minRepair = time.Second
 	maxRepair = time.Hour
 )
 
-// A repair is what was done about the lost reason of one pod.
+// repair is the state of the repairs of one pod.
 type repair struct {
-	version string // the pod's resource version that the latest repair is for
+	version string // the pod's resource version of the latest repair
 	pause   time.Duration
 	next    time.Time // the earliest time of the next repair
 }
 
-// Repair enqueues a repair of the status of each pod of the node that an agent
-// evicted and that has lost reason and message to a kubelet's status. Among unexplained,
-// the node's pods as the API server has them, are all that have failed without reason
-// or message; there reports whether the node has a pod. Repair is to be called whenever
-// pods have changed. It does not wait, and makes one repair for one change of a pod.
+// Repair enqueues a repair of each pod of the node that an agent evicted, and that has lost reason
+// and message to a kubelet's status. unexplained contains all pods of the node, as the API server
+// has them, that have failed without reason or message. there reports whether the node has a pod.
+// Call Repair whenever pods have changed. It does not block, and makes one repair for one change of
+// a pod.
 func (t *Reporter) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid string) bool) {
 	now := time.Now()
 	t.mu.Lock()
@@ -43,8 +44,7 @@ func (t *Reporter) Repair(unexplained iter.Seq[*corev1.Pod], there func(uid stri
 	}
 }
 
-// repair enqueues the repair of one pod, unless one is enqueued for that version.
-// The lock is held.
+// repair enqueues the repair of one pod, unless one is enqueued for that version. The lock is held.
 func (t *Reporter) repair(n Notice, version string, now time.Time) {
 	r := t.repairs[n.UID]
 	if r.version == version || len(t.ledger.entries) >= maxDebts {
@@ -61,16 +61,16 @@ func (t *Reporter) repair(n Notice, version string, now time.Time) {
 	r.next = due.Add(r.pause)
 	t.repairs[n.UID] = r
 	if c, known := t.unconfirmed[n.UID]; known {
-		n = c.notice // it names the containers that were killed
+		n = c.notice // it contains the IDs of the killed containers
 	}
 	t.ledger.entries = append(t.ledger.entries, &entry{debt: PendingStatus{Notice: n, Ended: true, Status: true, Again: true, Repair: true}, due: due})
 	t.changed()
 }
 
-// lostReason reports whether a pod was evicted by an agent and has lost the reason
-// or the message, and returns a notice with what its mark contains. A pod in which a
-// container has started since is not one: it has failed by itself. Those that were
-// killed are older, whenever they started; killed is empty where they are not known.
+// lostReason reports whether a pod was evicted by an agent and has lost its reason or message, and
+// returns a notice with the contents of its condition. A pod in which a container has started since
+// is excluded: it has failed by itself. The killed containers are older, regardless of their start;
+// killed is empty if they are not known.
 func lostReason(pod *corev1.Pod, killed []string, now time.Time) (n Notice, lost bool) {
 	s := &pod.Status
 	if s.Phase != corev1.PodFailed || s.Reason != "" && (s.Reason != ReasonEvicted || s.Message != "") {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// failed is a pod that was evicted and whose kubelet has written over the reason.
+// failed returns an evicted pod after a kubelet has overwritten the reason.
 func failed(n Notice, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := running(n)
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "", ""
@@ -26,7 +26,7 @@ func failed(n Notice, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// podsChanged shows the Teller the pods as the node's informer has them.
+// podsChanged passes the pods to the Reporter as the node's informer has them.
 func (w *world) podsChanged() {
 	pod := w.pod("p")
 	w.Repair(func(yield func(*corev1.Pod) bool) {
@@ -39,7 +39,7 @@ func (w *world) podsChanged() {
 // overwrite is a kubelet that repeats its status.
 func (w *world) overwrite(pod *corev1.Pod) { w.with(func() { w.put(pod.DeepCopy()) }) }
 
-// The agent that evicted the pod has ended: the mark is all that its successor has.
+// The agent that evicted the pod has ended: its successor has only the condition.
 func TestRepair_AfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{Running: node()}), notice("p")
@@ -53,7 +53,7 @@ func TestRepair_AfterRestart(t *testing.T) {
 		if got.Phase != corev1.PodFailed || got.Reason != ReasonEvicted || got.Message != n.Message || !slices.Equal(got.Conditions, before) {
 			t.Errorf("%+v", got)
 		}
-		w.podsChanged() // as it should be
+		w.podsChanged() // the status is correct
 		wait(t, time.Hour)
 		if statuses, events := w.counts(); statuses != 1 || events != 0 || w.Debts() != 0 {
 			t.Errorf("%d statuses, %d events, %d debts", statuses, events, w.Debts())
@@ -61,7 +61,7 @@ func TestRepair_AfterRestart(t *testing.T) {
 	})
 }
 
-// Right after the kill the containers that were killed may still run, by the runtime.
+// Right after the kill the runtime may still report the killed containers as running.
 func TestRepair_WhileKilledContainersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := takenBack(t, Options{Running: node("id-p")}, runs("id-p", time.Now().Add(-time.Hour)))
@@ -111,8 +111,7 @@ func TestRepair_Not(t *testing.T) {
 	}
 }
 
-// A kubelet that repeats its status every 10 s costs a dozen repairs a day, and the
-// first is made at once.
+// A kubelet that repeats its status every 10 s costs a dozen repairs a day. The first is immediate.
 func TestRepair_BacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{Running: node()}), notice("p")
@@ -138,7 +137,7 @@ func TestRepair_BacksOff(t *testing.T) {
 	})
 }
 
-// Between what was seen and the repair the pod has begun to run.
+// The pod has begun to run between the check and the repair.
 func TestRepair_OvertakenByTheKubelet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{Running: node()}), notice("p")
@@ -154,7 +153,7 @@ func TestRepair_OvertakenByTheKubelet(t *testing.T) {
 	})
 }
 
-// The pods as the node follows them lack the beginning of a long message.
+// The pods in the node's informer lack the beginning of a long message.
 func TestRepair_RestoresTheWholeMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{Running: node()}), notice("p")
@@ -178,7 +177,7 @@ func TestRepair_RestoresTheWholeMessage(t *testing.T) {
 	})
 }
 
-// A mark of a later eviction is not that of the repair.
+// The condition of a later eviction does not belong to the repair.
 func TestRepair_OvertakenByAnotherEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{Running: node()}), notice("p")
@@ -201,10 +200,10 @@ func TestRepair_OvertakenByAnotherEviction(t *testing.T) {
 	})
 }
 
-// The API has the start of a container, and the decision in the mark, in whole seconds.
+// The API stores the start of a container, and the decision in the condition, in whole seconds.
 func TestRepair_OfAContainerThatStartedRightBeforeTheDecision(t *testing.T) {
 	for about, tc := range map[string]struct {
-		told    bool // lately, so that the killed containers are known
+		told    bool // recently reported, so that the killed containers are known
 		started time.Duration
 		repairs bool
 	}{

@@ -14,19 +14,19 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A Request asks the controller for a soft eviction. Who reads one must still
-// check that the pod is on the node of whoever wrote it.
+// Request asks the controller for a soft eviction. A reader must still check that the pod is on the
+// node of the writer.
 type Request struct {
 	Namespace string
 	Name      string
 	UID       string
-	// Cause is the signal, by name.
+	// Cause is the name of the signal.
 	Cause              string
 	GracePeriodSeconds int64     // at least 1, at most a year
 	Since              time.Time // whole seconds, UTC
 }
 
-// Bounds of what is accepted.
+// Bounds of accepted requests.
 const (
 	maxGrace    = 365 * 24 * 3600 // s
 	maxUID      = 128             // bytes
@@ -36,14 +36,14 @@ const (
 // fieldNames are the fields of the compact form after namespace/name, in order.
 var fieldNames = [...]string{"uid", "cause", "grace", "since"}
 
-// String is the compact form: "NAMESPACE/NAME uid=… cause=… grace=SECONDS
-// since=RFC3339". [ParseRequest] reads it.
+// String returns the compact form: "NAMESPACE/NAME uid=… cause=… grace=SECONDS since=RFC3339".
+// [ParseRequest] reads it.
 func (r Request) String() string {
 	return fmt.Sprintf("%s/%s uid=%s cause=%s grace=%d since=%s",
 		r.Namespace, r.Name, r.UID, r.Cause, r.GracePeriodSeconds, stamp(r.Since))
 }
 
-// ParseRequest reads the compact form, and accepts no other writing of it.
+// ParseRequest reads the compact form. Returns an error for any other notation of it.
 func ParseRequest(text string) (Request, error) {
 	parts := strings.Split(text, " ")
 	if len(parts) != 1+len(fieldNames) {
@@ -83,7 +83,7 @@ func request(pod string, values [len(fieldNames)]string) (r Request, err error) 
 	return r, nil
 }
 
-// parseGrace reads seconds, in the one way of writing them.
+// parseGrace reads seconds, in their only accepted notation.
 func parseGrace(text string) (int64, error) {
 	grace, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(grace, 10) != text {
@@ -92,7 +92,7 @@ func parseGrace(text string) (int64, error) {
 	return grace, nil
 }
 
-// check reports what is wrong with a request, whichever way it came.
+// check returns the first fault of a request, from whatever source.
 func (r *Request) check() error {
 	if faults := validation.IsDNS1123Label(r.Namespace); len(faults) > 0 {
 		return fmt.Errorf("namespace %q: %s", r.Namespace, faults[0])
@@ -115,7 +115,7 @@ func (r *Request) check() error {
 // between separates requests in one annotation.
 const between = "; "
 
-// FormatRequests is all requests in one line, empty if there are none.
+// FormatRequests returns all requests in one line, empty without any.
 func FormatRequests(all []Request) string {
 	texts := make([]string, len(all))
 	for i, r := range all {
@@ -124,8 +124,8 @@ func FormatRequests(all []Request) string {
 	return strings.Join(texts, between)
 }
 
-// ParseRequests reads what FormatRequests wrote. One that is faulty spoils all:
-// nothing may be evicted by half of what was meant.
+// ParseRequests reads the result of FormatRequests. Returns an error if one of the requests is
+// faulty or there are more than 100: no pod is evicted by an incomplete list.
 func ParseRequests(text string) ([]Request, error) {
 	if text == "" {
 		return nil, nil
@@ -144,7 +144,7 @@ func ParseRequests(text string) ([]Request, error) {
 	return all, nil
 }
 
-// petition asks by publishing the request, for agents without rights on pods.
+// petition publishes requests, for agents without rights on pods.
 type petition struct {
 	publish func([]Request)
 	mu      sync.Mutex

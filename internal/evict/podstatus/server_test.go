@@ -26,21 +26,20 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// A server behaves as an API server does towards the few requests of this
-// package, without a socket, so that it lives in virtual time too. What a real
-// one does is shown in cluster_test.go.
+// server behaves like an API server for the few requests of this package. It has no socket, so that
+// it works in virtual time. cluster_test.go shows the behaviour of a real one.
 type server struct {
 	mu      sync.Mutex
 	version int
 	pods    map[string]*corev1.Pod // by namespace/name
 	events  map[string]*corev1.Event
-	seen    []string // verb and path of each request that arrived
+	seen    []string // verb and path of each received request
 	at      []time.Time
-	// written are the status patches that were applied.
+	// written are the applied status patches.
 	written []patch
-	// watch, if set, sees each status patch just before it is applied.
+	// watch, if set, receives each status patch just before it is applied.
 	watch func(patch)
-	// fault, if set, may answer instead; it is asked before each request.
+	// fault, if set, is called before each request and may answer instead.
 	fault func(r *http.Request, serve func() *http.Response) (*http.Response, error)
 }
 
@@ -172,14 +171,14 @@ func (s *server) put(pod *corev1.Pod) {
 	s.pods[pod.Namespace+"/"+pod.Name] = pod
 }
 
-// with runs f while nobody else uses the server.
+// with runs f while the server is locked.
 func (s *server) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// broken answers nothing any more but by the fault; nil mends it.
+// broken sets the fault that answers all requests; nil removes it.
 func (s *server) broken(fault func(*http.Request, func() *http.Response) (*http.Response, error)) {
 	s.with(func() { s.fault = fault })
 }
@@ -224,7 +223,7 @@ func answering(err *apierrors.StatusError) fault {
 	return func(*http.Request, func() *http.Response) (*http.Response, error) { return failure(err), nil }
 }
 
-// only breaks requests whose verb and path hold a text.
+// only applies a fault to requests with a text in their verb and path.
 func only(text string, f fault) fault {
 	return func(r *http.Request, serve func() *http.Response) (*http.Response, error) {
 		if !strings.Contains(r.Method+" "+r.URL.Path, text) {
@@ -242,12 +241,12 @@ var (
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	// lost serves the request, but the answer never arrives.
+	// lost serves the request and drops the answer.
 	lost fault = func(_ *http.Request, serve func() *http.Response) (*http.Response, error) {
 		serve()
 		return nil, errors.New("read tcp 192.0.2.1:6443: connection reset by peer")
 	}
-	// balancer answers for a server that is not there, as a load balancer does.
+	// balancer answers for an absent server, as a load balancer does.
 	balancer fault = func(*http.Request, func() *http.Response) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/html"}},
@@ -256,7 +255,7 @@ var (
 	}
 )
 
-// A world is a teller, its server, and what was handed to the store.
+// world is a Reporter, its server, and the contents of the store.
 type world struct {
 	*server
 	*Reporter
@@ -271,7 +270,7 @@ func newWorld(t *testing.T, options Options) *world {
 	return w
 }
 
-// run starts to collect, and returns what ends it.
+// run starts Run, and returns the function that ends it.
 func (w *world) run(previous []PendingStatus) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
@@ -285,7 +284,7 @@ func (w *world) run(previous []PendingStatus) (stop func()) {
 	}
 }
 
-// decided has a fraction of a second, as real decisions.
+// decided has a fraction of a second, like real decisions.
 var decided = time.Date(2026, 7, 1, 12, 0, 0, 123456789, time.UTC)
 
 const evictionMessage = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 20Mi. "
@@ -298,7 +297,7 @@ func notice(name string) Notice {
 	}
 }
 
-// running is the pod of a notice, as the kubelet reported it before the kill.
+// running returns the pod of a notice, with its status before the kill.
 func running(n Notice) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name, UID: types.UID(n.UID), Generation: 3}}
 	pod.Status.Phase = corev1.PodRunning

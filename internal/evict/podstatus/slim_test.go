@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/anypods"
 )
 
-// Whether a status is still to be told does not depend on what was dropped of the pod
-// before it was decoded.
+// Whether a status is still to be reported does not depend on the fields of the pod that were
+// dropped before it was decoded.
 func TestSight_SlimPods(t *testing.T) {
 	judged := map[standing]int{}
 	for seed := range int64(1000) {

@@ -9,36 +9,36 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Soft is a way of a soft eviction: pods are asked to go, and budgets count.
+// Soft is a way of soft evictions: a request, subject to budgets.
 type Soft interface {
-	// Request asks that the pod be evicted with a grace period in seconds, at
-	// least 1. It may be repeated, to ask again after a refusal; the notice must
-	// stay the same. An error means that nobody was asked.
+	// Request requests the eviction of the pod with a grace period in seconds, at least 1. It may
+	// be repeated after a refusal, with the same notice. Returns an error if the request was not
+	// delivered.
 	Request(ctx context.Context, n Notice, grace int64) (Answer, error)
-	// Withdraw takes the request back, because the threshold is not met any more
-	// or a hard one has ended the pod. What is under way goes on. That the pod is
-	// gone is no error.
+	// Withdraw withdraws the request, because the threshold is not met any more or a hard one has
+	// ended the pod. A deletion in progress continues. Returns an error if the request could not be
+	// withdrawn; a pod that is gone is no error.
 	Withdraw(ctx context.Context, n Notice) error
 }
 
-// An Answer is what a request for a soft eviction came to.
+// Answer is the result of a request for a soft eviction.
 type Answer struct {
 	Outcome Outcome
-	// Message says why it was refused, in the server's words.
+	// Message is the server's reason of a refusal.
 	Message string
-	// RetryAfter is when the server wants to be asked again, 0 if it did not say.
+	// RetryAfter is the pause that the server requests, 0 if it requests none.
 	RetryAfter time.Duration
 }
 
-// An Outcome is one of the following.
+// Outcome is the class of an answer.
 type Outcome uint8
 
 const (
-	// Asked: the request stands; somebody else will act on it.
+	// Asked: the request is stored; the controller carries it out.
 	Asked Outcome = iota
 	// Evicting: the pod is being deleted, with its grace period.
 	Evicting
-	// Refused: a PodDisruptionBudget does not allow it now.
+	// Refused: a PodDisruptionBudget does not allow the eviction now.
 	Refused
 	// Gone: the pod does not exist any more.
 	Gone
@@ -53,11 +53,11 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// DefaultWay marks the agent's own pod: no policy can bind the Eviction
-// subresource to a node, but rights on a pod's status can be.
+// DefaultWay sets a condition on the agent's own pods: no policy can bind the Eviction subresource
+// to a node, but the right to patch a pod's status can be bound.
 const DefaultWay = "status"
 
-// A way is one line of the table of soft evictions.
+// way is one line of the table of soft evictions.
 type way struct {
 	name string
 	what string
@@ -73,7 +73,7 @@ var ways = []way{
 		func(_ kubernetes.Interface, publish func([]Request)) Soft { return &petition{publish: publish} }},
 }
 
-// Ways are the names of the ways, the default first, and what each does.
+// Ways returns the names of the ways, the default first, and the effect of each.
 func Ways() (names, what []string) {
 	for _, w := range ways {
 		names, what = append(names, w.name), append(what, w.what)
@@ -81,8 +81,8 @@ func Ways() (names, what []string) {
 	return names, what
 }
 
-// NewSoft makes the way of that name. publish, which must not wait, is handed
-// all requests that stand whenever they change; only "controller" calls it.
+// NewSoft returns the way with that name. publish, which must not block, is called with all stored
+// requests whenever they change; only "controller" calls it. Returns an error for an unknown name.
 func NewSoft(name string, client kubernetes.Interface, publish func([]Request)) (Soft, error) {
 	for _, w := range ways {
 		if w.name == name {

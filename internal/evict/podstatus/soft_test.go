@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// budget is how a server refuses because of a PodDisruptionBudget.
+// budget is the server's refusal because of a PodDisruptionBudget.
 func budget(after int) *apierrors.StatusError {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", after)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The budget b needs 2 healthy pods and has 2"}}
@@ -28,7 +28,7 @@ func TestDirect(t *testing.T) {
 		fault fault
 		grace int64
 		want  Answer
-		given int64 // grace period the server got, 0: none
+		given int64 // grace period received by the server, 0: none
 		fails bool
 	}{
 		{about: "allowed", grace: 30, want: Answer{Outcome: Evicting}, given: 30},
@@ -85,7 +85,7 @@ func TestMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // asking again changes nothing
+	for range 2 { // repeating it changes nothing
 		if got, err := soft.Request(t.Context(), n, 30); err != nil || got != (Answer{Outcome: Asked}) {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -182,7 +182,7 @@ func TestPetition(t *testing.T) {
 	if diff := cmp.Diff([]string{textA, textA + "; " + textB, textB, ""}, published); diff != "" {
 		t.Error(diff)
 	}
-	p := notice("p") // its UID is not one that a server gives
+	p := notice("p") // its UID is not one of an API server
 	if _, err := soft.Request(t.Context(), p, 30); err == nil {
 		t.Error("a request was published that the controller will not read")
 	}
@@ -220,7 +220,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What is read is written as it was: there is one way to write a request.
+// A parsed request is formatted as it was: there is one notation of a request.
 func FuzzParseRequests(f *testing.F) {
 	f.Add("")
 	f.Add("shop/p uid=0a cause=memory.available grace=30 since=2026-07-01T12:00:00Z")
@@ -241,7 +241,7 @@ func FuzzParseRequests(f *testing.F) {
 	})
 }
 
-// Whatever a condition says: what is read from it is a request for that pod.
+// Whatever the text of a condition: a request read from it is one for that pod.
 func FuzzMarked(f *testing.F) {
 	f.Add("low on memory. [plimsoll.dev cause=memory.available gracePeriodSeconds=30]")
 	f.Add("[plimsoll.dev cause= gracePeriodSeconds=][plimsoll.dev cause=pid.available gracePeriodSeconds=1]")
@@ -260,8 +260,7 @@ func FuzzMarked(f *testing.F) {
 	})
 }
 
-// A refusal comes back at once: the client's own patience with a Retry-After
-// would hide it for minutes.
+// A refusal returns immediately: the client's own wait for a Retry-After would hide it for minutes.
 func TestARefusalIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newWorld(t, Options{}), notice("p")

@@ -10,18 +10,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Options are what a Teller can do without.
+// Options are the optional inputs of a Reporter.
 type Options struct {
-	// Running lists the runtime's IDs of the containers of a pod, by UID, that run
-	// on this node now. What the API server knows is as old as the kubelet's last
-	// word, which says nothing while the server is away: without Running, a late
-	// status can be told of a pod that has just started again. An error puts the
-	// status off.
+	// Running returns the runtime's IDs of the containers of a pod, by UID, that run on this node
+	// now. The pod on the API server is as old as the kubelet's last status update, which does not
+	// arrive while the server is away. Without Running, a late status can be reported of a pod that
+	// has just been restarted. An error postpones the status.
 	Running func(ctx context.Context, uid string) ([]string, error)
 }
 
-// A Reporter tells the API server of evicted pods. Its methods may be called at
-// the same time.
+// Reporter reports evicted pods to the API server. Its methods are safe for concurrent use.
 type Reporter struct {
 	client  kubernetes.Interface
 	node    string
@@ -33,18 +31,17 @@ type Reporter struct {
 
 	mu     sync.Mutex
 	ledger queue
-	// complained: the lack of a right was said, by what it is for.
+	// complained contains the missing rights that were logged.
 	complained map[string]bool
-	// unconfirmed are statuses that were told lately, by the pod's UID.
+	// unconfirmed are recently reported statuses, by the pod's UID.
 	unconfirmed map[string]confirmation
-	// repairs are those of pods that lost their reason, by the pod's UID.
+	// repairs are the repairs of pods without their reason, by the pod's UID.
 	repairs map[string]repair
 }
 
-// New makes a Teller. The client must be one that speaks to a server, without a
-// limit of its own on requests per second: the kill waits behind it. store is
-// handed all debts whenever they change; it must not wait, call back, or change
-// them.
+// New returns a Reporter. The client must not have a rate limit of its own, because the kill waits
+// for its request. store is called with all pending statuses whenever they change; it must not
+// block, call back, or modify them.
 func New(client kubernetes.Interface, node string, log *slog.Logger, store func([]PendingStatus), options Options) *Reporter {
 	return &Reporter{
 		client: client, node: node, log: log, store: store, options: options,
@@ -53,15 +50,14 @@ func New(client kubernetes.Interface, node string, log *slog.Logger, store func(
 	}
 }
 
-// Enqueue enters what will be owed of a pod that is about to be killed, and hands
-// it to the store. Nothing is sent: that is for Evicted, and for Run once
-// Killed or Spared was called, or 5 s have passed.
+// Enqueue stores the status and the event of a pod before its kill, and passes them to the store.
+// It sends nothing: Evicted does, and Run once Commit or Cancel was called, or 5 s have passed.
 func (t *Reporter) Enqueue(n Notice) {
 	t.enter(&entry{debt: PendingStatus{Notice: n, Status: true, Event: true}, due: time.Now().Add(killTime)})
 }
 
-// Announce owes the event alone: of a pod that others end, after a soft
-// eviction was accepted.
+// Announce enqueues only the event, for a pod deleted by the API server after a soft eviction was
+// accepted.
 func (t *Reporter) Announce(n Notice) {
 	t.enter(&entry{debt: PendingStatus{Notice: n, Ended: true, Event: true}})
 }
@@ -83,8 +79,8 @@ func (t *Reporter) enter(e *entry) {
 	t.changed()
 }
 
-// changed lets go of what is settled, hands the rest to the store, and has Run
-// look. The lock is held, so that the store gets the states in their order.
+// changed removes completed entries, passes the others to the store, and wakes Run. The lock is
+// held, so that the store receives the states in their order.
 func (t *Reporter) changed() {
 	t.ledger.forget()
 	t.store(t.ledger.outstanding())
@@ -94,17 +90,17 @@ func (t *Reporter) changed() {
 	}
 }
 
-// Commit says that the kill of the pod that was owed last under this UID has
-// happened: what is still owed is collected.
+// Commit records that the kill of the latest enqueued pod with this UID has happened. Run reports
+// the status or event if still pending.
 func (t *Reporter) Commit(uid string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over(uid, func(e *entry) { e.debt.Ended = true })
 }
 
-// Cancel says that the pod was not killed after all: the debt is cancelled,
-// unless the status was told. Then the event explains what a kubelet may make
-// of it: it takes the status back, which is right, or ends the pod.
+// Cancel records that the pod was not killed: the entry is dropped unless the status was reported.
+// Then the event remains. It explains the kubelet's reaction: the kubelet overwrites the status,
+// which is right, or ends the pod.
 func (t *Reporter) Cancel(uid string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +108,7 @@ func (t *Reporter) Cancel(uid string) {
 	t.over(uid, func(e *entry) { e.spared = true })
 }
 
-// over notes how a kill ended. The lock is held.
+// over records the end of a kill. The lock is held.
 func (t *Reporter) over(uid string, note func(*entry)) {
 	if e := t.ledger.latest(uid); e != nil && !e.debt.Ended && !e.spared {
 		note(e)
@@ -121,16 +117,16 @@ func (t *Reporter) over(uid string, note func(*entry)) {
 	}
 }
 
-// Evicted tells the pod's status at once; one request, bound to the UID. It
-// needs no right but patch on pods/status. On success the status is paid; after
-// an error it stays owed, except that of [ErrGone] it is not. The notice must be
-// owed, and the kill not be over.
+// Evicted reports the pod's status immediately, with one request bound to the UID. It needs only
+// the right to patch pods/status. On success the status is complete. After an error it stays
+// pending, except after [ErrGone]. Returns an error if the notice is not enqueued, or the kill is
+// over.
 func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 	e, err := t.begin(&n)
 	if e == nil || err != nil {
 		return err
 	}
-	owed := &e.debt.Notice // not n: what is told late must be what was told now
+	owed := &e.debt.Notice // not n: a late report must equal this one
 	err = send(ctx, t.client, owed, evicted(owed, ""))
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +151,7 @@ func (t *Reporter) Evicted(ctx context.Context, n Notice) error {
 	return nil
 }
 
-// begin claims the entry for a prompt request; nil if the status is paid.
+// begin claims the entry for an immediate request; nil if the status is complete.
 func (t *Reporter) begin(n *Notice) (*entry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,28 +168,28 @@ func (t *Reporter) begin(n *Notice) (*entry, error) {
 	}
 }
 
-// Debts is how many evictions are not told in full.
+// Debts returns the number of evictions that are not completely reported.
 func (t *Reporter) Debts() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.ledger.entries)
 }
 
-// Outstanding are the debts, oldest first; they are not to be changed.
+// Outstanding returns the pending statuses, oldest first. They must not be modified.
 func (t *Reporter) Outstanding() []PendingStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ledger.outstanding()
 }
 
-// What a right is for, as complaints name it.
+// Rights, as they are logged.
 const (
 	getPods      = "get pods"
 	patchStatus  = "patch pods/status"
 	createEvents = "create events"
 )
 
-// complain says once that a right is missing. The lock is held.
+// complain logs once that a right is missing. The lock is held.
 func (t *Reporter) complain(right string, err error) {
 	if !t.complained[right] {
 		t.complained[right] = true
@@ -202,7 +198,7 @@ func (t *Reporter) complain(right string, err error) {
 	}
 }
 
-// about is what the log says of a debt: all that was known.
+// about returns the log attributes of a pending status: all its data.
 func about(d *PendingStatus) []any {
 	n := &d.Notice
 	return []any{"pod", n.Pod(), "uid", n.UID, "cause", n.Cause, "decided", n.Decided, "message", n.Message,

@@ -63,7 +63,7 @@ func TestPromptStatus(t *testing.T) {
 		fault fault
 		fails bool
 		gone  bool
-		owed  bool // the status, afterwards
+		owed  bool // the status is pending, afterwards
 	}{
 		{"told", nil, false, false, false},
 		{"no such pod", answering(gone), true, true, false},
@@ -88,7 +88,7 @@ func TestPromptStatus(t *testing.T) {
 				defer cancel()
 				begun := time.Now()
 				err := w.Evicted(ctx, n)
-				most := time.Duration(0) // an answer is not waited beyond, whatever it asks for
+				most := time.Duration(0) // the wait ends with the answer, regardless of its Retry-After
 				if tc.about == "no answer" {
 					most = 300 * time.Millisecond
 				}
@@ -155,7 +155,7 @@ func TestAPodThatWasSpared(t *testing.T) {
 	}
 }
 
-// wait lets virtual time pass.
+// wait advances virtual time.
 func wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	<-time.After(d)

@@ -15,24 +15,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A twin keeps the books of a ledger in the simplest way: it knows what has
-// really happened on the node, which the ledger has to find out.
+// twin is a simple reference model of the queue. It knows the real events on the node, which the
+// queue has to detect.
 type twin struct {
 	*world
 	rand    *rand.Rand
 	stop    func()
-	node    map[string]string // container that runs, by pod UID; "" for none
+	node    map[string]string // running container by pod UID; "" for none
 	started int
 	fates   []*fate
 }
 
-// A fate is what became of one notice.
+// fate is the history of one notice.
 type fate struct {
 	n         Notice
 	killed    bool // its containers were
-	asked     bool // Evicted was called: the status may have been told
+	asked     bool // Evicted was called: the status may have been reported
 	disturbed bool // the pod ran again, was deleted or killed once more
-	replaced  bool // the pod was deleted: nobody can say what it died of
+	replaced  bool // the pod was deleted: the cause of its end is unknown
 	statuses  int
 }
 
@@ -47,7 +47,7 @@ func newTwin(t *testing.T, seed uint64) *twin {
 	return w
 }
 
-// running is what the runtime says.
+// running returns the containers of the runtime.
 func (w *twin) running(_ context.Context, uid string) ([]string, error) {
 	if id := w.runs(uid); id != "" {
 		return []string{id}, nil
@@ -55,7 +55,7 @@ func (w *twin) running(_ context.Context, uid string) ([]string, error) {
 	return nil, nil
 }
 
-// runs is the container that runs in a pod, if any.
+// runs returns the running container of a pod, if any.
 func (w *twin) runs(uid string) (id string) {
 	w.with(func() { id = w.node[uid] })
 	return id
@@ -66,7 +66,7 @@ func (w *twin) kill(f *fate) {
 	w.with(func() { w.node[f.n.UID] = "" })
 }
 
-// start makes a new pod of a name.
+// start creates a new pod with a name.
 func (w *twin) start(name string, life int) {
 	n := notice(name)
 	n.UID = fmt.Sprintf("%s-%d", name, life)
@@ -75,8 +75,8 @@ func (w *twin) start(name string, life int) {
 	w.restart(w.pods["shop/"+name], true)
 }
 
-// restart starts a container in a pod; the kubelet may be late to say so. What
-// was told of it before, it takes back.
+// restart starts a container in a pod; the kubelet may report it late. It overwrites the status
+// that was reported before.
 func (w *twin) restart(pod *corev1.Pod, reported bool) {
 	w.started++
 	id := fmt.Sprintf("id-%d", w.started)
@@ -97,7 +97,7 @@ func (w *twin) disturb(uid string, replaced bool) {
 	}
 }
 
-// successor ends the program, and starts it with what was saved.
+// successor ends the program, and starts it with the stored state.
 func (w *twin) successor() {
 	w.stop()
 	previous := w.saved
@@ -106,13 +106,13 @@ func (w *twin) successor() {
 	synctest.Wait()
 }
 
-// evict is one eviction, which may break off anywhere.
+// evict performs one eviction, which may be interrupted at any point.
 func (w *twin) evict(pod *corev1.Pod) {
 	id := w.runs(string(pod.UID))
 	if id == "" {
 		return
 	}
-	wait(w.t, 1001*time.Millisecond) // what starts in the second of a decision counts as later
+	wait(w.t, 1001*time.Millisecond) // a start in the second of a decision counts as later
 	n := notice(pod.Name)
 	n.UID, n.Decided, n.Killed = string(pod.UID), time.Now(), []string{id}
 	n.Message = fmt.Sprintf("eviction %d", len(w.fates))
@@ -137,22 +137,21 @@ func (w *twin) evict(pod *corev1.Pod) {
 		return
 	case 1:
 		w.kill(f)
-		w.successor() // before it was noted
+		w.successor() // before it was recorded
 		return
 	}
 	w.kill(f)
 	w.Commit(n.UID)
 }
 
-// takeBack is what a kubelet does about a pod that runs and was told to have
-// failed.
+// takeBack is a kubelet that overwrites the Failed status of a running pod.
 func (w *twin) takeBack(name string) {
 	pod := w.pod(name)
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodRunning, "", ""
 	w.with(func() { w.put(pod) })
 }
 
-// watch looks at every status that is about to be written.
+// watch checks every status before it is written.
 func (w *twin) watch(body patch) {
 	for _, f := range w.fates {
 		if f.n.UID != body.Metadata.UID || f.n.Message != body.Status.Message {
@@ -224,7 +223,7 @@ func TestTheLedgerAgainstATwin(t *testing.T) {
 	}
 }
 
-// settle compares the books.
+// settle compares the queue with the model.
 func (w *twin) settle(seed uint64) {
 	if w.Debts() != 0 || len(w.saved) != 0 {
 		w.t.Errorf("seed %d: still owed: %+v", seed, w.Outstanding())
