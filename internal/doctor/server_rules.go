@@ -31,8 +31,8 @@ var serverRules = []rule[Facts]{
 }
 
 // kubeletVersion occurs on the node and from outside.
-var kubeletVersion = Code{"kubelet-version", Warning, "The kubelet is of a version that Plimsoll is not tested beside.",
-	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or watch the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
+var kubeletVersion = Code{"kubelet-version", Warning, "Plimsoll is not tested beside this version of the kubelet.",
+	fmt.Sprintf("run a kubelet of %d.%d to %[1]d.%[3]d, or monitor the node closely", kubeletMajor, firstKubeletMinor, lastKubeletMinor)}
 
 func missingRights(f *Facts) (found []trouble) {
 	if f.Server == nil {
