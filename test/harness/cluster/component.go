@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
@@ -113,8 +115,19 @@ func (c *Component) Kill() error {
 	return errors.Join(c.signal(syscall.SIGKILL), c.ended(context.Background()))
 }
 
-// Pause stops the process (SIGSTOP): connections stay open, and nobody answers.
-func (c *Component) Pause() error { return c.signal(syscall.SIGSTOP) }
+// Pause stops the process (SIGSTOP) and waits until all of its threads have stopped: until
+// then requests are served. Connections stay open.
+func (c *Component) Pause() error {
+	if err := c.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
 
 // Resume lets a paused process run on.
 func (c *Component) Resume() error { return c.signal(syscall.SIGCONT) }

@@ -18,7 +18,9 @@ import (
 // yet no third one goes; who has the memory is named. What the kernel ends then,
 // at the node's own limit, is its choice, and that falls on who has most.
 func TestPodsAreNotTheCause(t *testing.T) {
-	for _, rate := range []string{"20MiB/s", "300MiB/s"} {
+	// Faster, pods that go one right after the other are not taken for what they leave: how many
+	// go depends on how long a kill takes.
+	for _, rate := range []string{"20MiB/s", "100MiB/s"} {
 		t.Run(rate, func(t *testing.T) {
 			n := node(t, "futile")
 			var pods []*sandbox.Hog
