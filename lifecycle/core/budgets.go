@@ -98,7 +98,7 @@ func (f *Fleet) reportBreaker() {
 	f.addEvent(nil, BreakerClosed, "")
 }
 
-// A recovery limits the rate of untainted nodes after the breaker was open: all pods
+// recovery limits the rate of untainted nodes after the breaker was open: all pods
 // that come back at once would be a storm of their own.
 type recovery struct {
 	limited bool

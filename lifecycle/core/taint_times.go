@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A taintTime is the time since when a NoExecute taint counts, where its timeAdded is
+// taintTime is the time since when a NoExecute taint counts, where its timeAdded is
 // not exact: the API stores whole seconds, or none.
 type taintTime struct {
 	key   string
@@ -94,7 +94,7 @@ func (node *nodeState) addTaintTimes(a *Action, now time.Time) {
 	}
 }
 
-// updateReadyTime stores when a transition of Ready was observed that is dated later: a
+// updateReadyTime stores when a transition of Ready with a later date was observed: a
 // clock that is ahead moves no timer.
 func (node *nodeState) updateReadyTime(now time.Time) {
 	switch at := node.object.Conditions[model.Ready].Transition; {
