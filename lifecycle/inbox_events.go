@@ -63,7 +63,7 @@ type listed struct{}
 
 func (listed) apply(c *Controller, _ time.Time) { c.complete++ }
 
-// unreachable is a failed request to the API server, with no information in its success.
+// unreachable is a failed request to the API server. Successes are not reported, since they mean nothing.
 type unreachable struct{}
 
 func (unreachable) apply(c *Controller, now time.Time) { c.fleet.Unreachable(now) }

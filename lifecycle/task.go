@@ -61,7 +61,7 @@ func (t *task) expedite() {
 	}
 }
 
-// ask queries the owner of the fleet, on a turn that is returned if the action is not wanted.
+// ask queries the owner of the fleet, on a turn that it returns if the action is not wanted.
 func (t *task) ask(ctx context.Context, again bool) (p permission) {
 	answer := make(chan permission, 1)
 	t.inbox.put(asked{by: t.executor, action: t.Action, again: again, answer: answer})

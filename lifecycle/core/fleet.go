@@ -127,7 +127,7 @@ func (f *Fleet) NodeGone(name string, now time.Time) {
 // Renewed handles a node's lease with this renewTime, changed or not, that was observed
 // at a moment before now, or now: the grace period begins then, however late the call
 // is. The moments of one node never decrease. The lease may be observed before its
-// node. Renewed is O(1), and allocates nothing for a known node that is not silent.
+// node. Renewed is O(1), and allocates nothing for a known node without silence.
 func (f *Fleet) Renewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
 	f.heartbeats.Renewed(name, renewTime, seen)

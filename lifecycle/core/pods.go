@@ -141,7 +141,7 @@ func byKey(a, b *pod) int {
 }
 
 // marksPod reports whether to mark a pod of an Unknown node. If the controller
-// wrote Unknown, that is every pod; if the node reported it, every pod that was created
+// wrote Unknown, every pod is marked; if the node reported it, every pod that was created
 // since.
 func (node *nodeState) marksPod(p *pod) bool {
 	r := &node.view.Conditions[model.Ready]

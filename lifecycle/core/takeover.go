@@ -28,8 +28,8 @@ type zoneHistory struct {
 const waitMargin = time.Second
 
 // Lead starts decisions; everything of interest has been observed. predecessorAlive is
-// when the former leader was certainly running; zero if there was none, or that is not
-// known. Lead visits all nodes and pods.
+// when the former leader was certainly running; zero if there was none, or if it
+// is unknown. Lead visits all nodes and pods.
 func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 	f.now, f.leading = now, true
 	f.resetDecisions()

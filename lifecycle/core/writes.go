@@ -24,8 +24,8 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
-// deleteRetry is how long after its successful delete a pod is deleted again that is
-// still there and not ending.
+// deleteRetry is the time after a successful delete at which a pod without a deletionTimestamp
+// is deleted again.
 const deleteRetry = 30 * time.Second
 
 // underWay reports whether the write has started and is not finished.
