@@ -85,8 +85,8 @@ type Parts struct {
 	// Policy, if set, is called before every periodic check, since capacities of the node may
 	// become known late or change. It returns the same pointer until something has changed.
 	Policy func() *eviction.Policy
-	// Draining, if set, returns why the node is about to shut down or be drained, and an empty
-	// string otherwise. Another component then ends the pods in its own order.
+	// Draining, if set, returns why the node is about to shut down, and an empty string
+	// otherwise. The shutdown then ends the pods in its own order.
 	Draining func() string
 	// Arming reports whether the agent may act. If nil, it always may. A disarmed agent decides,
 	// ranks and reports, and changes nothing.

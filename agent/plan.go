@@ -78,7 +78,7 @@ type blocker struct {
 const triedBefore = "no pod could be evicted a moment ago"
 
 // blocks returns what prevents action for a threshold, or for local-storage limits if target is
-// nil. The node may be draining, or memory of an earlier eviction is still being freed.
+// nil. The node may be shutting down, or memory of an earlier eviction is still being freed.
 func (u *Underway) blocks(s *signals.Snapshot, target *eviction.Threshold) blocker {
 	if u.Draining != nil {
 		if reason := u.Draining(); reason != "" {
