@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// always is an Arming that is always armed.
+// always is an Arming without a disarmed state.
 type always struct{}
 
 func (always) Armed() (armed bool, why string) { return true, "" }

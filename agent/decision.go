@@ -35,7 +35,7 @@ type Decision struct {
 	Ranking          []PodReason `json:"ranking,omitempty"`            // its first pods
 	Failed           []PodReason `json:"failed,omitempty"`             // pods that could not be killed, with their errors
 	Processes        int         `json:"processes,omitempty"`          // signalled
-	Status           Status      `json:"status,omitempty"`             // of the API server's copy: reported or pending
+	Status           Status      `json:"status,omitempty"`             // of the report to the API server: reported or pending
 	StatusTime       *float64    `json:"statusMillis,omitempty"`       // from the check until it was reported, or until the wait for it ended
 	KillTime         *float64    `json:"killMillis,omitempty"`         // from the check to the last SIGKILL
 	ExitTime         *float64    `json:"exitMillis,omitempty"`         // from the check until no process was left

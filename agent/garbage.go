@@ -16,7 +16,7 @@ type garbage struct {
 	run       *collection
 }
 
-// collection is a collection in flight, or one with a result that is not used up yet.
+// collection is a collection in flight, or one with a result still in use.
 type collection struct {
 	met      signals.Set            // the signals to free disk space for
 	what     []signals.Garbage      // the required kinds; a disarmed agent collects none of them

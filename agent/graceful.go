@@ -81,7 +81,7 @@ func (a *Agent) finish(e *inflight.Eviction) {
 	}
 }
 
-// recall withdraws a soft eviction that is no longer needed.
+// recall withdraws an unneeded soft eviction.
 func (r *softRun) recall() {
 	if !r.recalled {
 		r.recalled = true

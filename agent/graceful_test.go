@@ -31,7 +31,7 @@ func TestTheEndOfAPodThatIsNotWaitedForAnyMoreIsTold(t *testing.T) {
 	}
 }
 
-// unanswered makes a pod that is evicted through the API, without any reaction.
+// unanswered makes a pod evicted through the API, without any reaction.
 func unanswered(p *worldPod) {
 	p.FromAPI, p.polite = true, true
 	p.asked = func(ctx context.Context, change Changes) (Killed, error) {

@@ -36,7 +36,7 @@ type Outcome struct {
 	// OthersWait: the condition of an earlier eviction has had no turn.
 	OthersWait bool
 
-	asked bool // the result of garbage collection was used
+	asked bool // the result of garbage collection was requested
 }
 
 // Acted reports whether any step was executed or tried.

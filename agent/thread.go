@@ -36,7 +36,7 @@ type Thread struct {
 
 // TakeThread tests the real-time permissions of the agent. All threads, present and future, get
 // the highest niceness, which counts within the agent's own cgroup. It returns an error for each
-// permission that is missing, along with a usable Thread.
+// missing permission, along with a usable Thread.
 func TakeThread() (*Thread, error) {
 	t := &Thread{}
 	niced := nice()

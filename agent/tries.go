@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Bounds for repeated attempts on one pod, within killsForget. A pod that is restarted every
+// Bounds for repeated attempts on one pod, within killsForget. A pod restarted every
 // time, or does not die, must not block the next one. The same bound holds for soft evictions
 // without an answer.
 const (

@@ -58,7 +58,7 @@ func TestAClockFollowsTheWall(t *testing.T) {
 func TestMomentsOfAClock(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		set      time.Duration // after 5 s, 2 s after the last reading of the clock
+		set      time.Duration // after 5 s, which is 2 s after the last reading of the clock
 		ago      time.Duration
 		want     time.Duration // since the start
 		wantNext time.Duration // of a following one, before the next reading of the clock

@@ -21,10 +21,10 @@ const dying = 1000
 func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	for name, c := range map[string]struct {
-		alive  int           // time of the second one: the rate changes with their deaths
-		second time.Duration // interval of the following ones
-		every  time.Duration // number within the observed time
-		given  int           // how many, in the time that is watched
+		alive  int           // ready nodes of the same zone
+		second time.Duration // time of the second one: the rate changes with their deaths
+		every  time.Duration // interval of the following ones
+		given  int           // number within the observed time
 		reads  bool
 	}{
 		"all of the zone":                 {0, ms(50_999) + time.Second, time.Second, dying, false},

@@ -8,7 +8,7 @@ import (
 // maxWarnings is the maximum number of stored warnings.
 const maxWarnings = 10_000
 
-// warnings logs each part of an API object that is not understood, once.
+// warnings logs parts of API objects that are not understood, once each.
 type warnings struct {
 	log  *slog.Logger
 	mu   sync.Mutex

@@ -123,7 +123,7 @@ func (f *relief) row() (n int) {
 	return n
 }
 
-// judged returns the record without the eviction that is not judged yet.
+// judged returns the record without the eviction not judged yet.
 func (f relief) judged() relief {
 	if f.last != nil {
 		f.accounts = f.accounts[:len(f.accounts)-1]
@@ -140,7 +140,7 @@ func (r *Limiter) Ineffective(c signals.Condition, now time.Time) Limit {
 	return Limit{By: Ineffective, Condition: c, N: f.row(), Until: f.until}
 }
 
-// Clear drops the record of a condition that is False again. It reports whether there was one.
+// Clear drops the record of a condition after it became False. It reports whether there was one.
 func (r *Limiter) Clear(c signals.Condition) bool {
 	if r == nil || len(r.relief[c].accounts) == 0 && r.relief[c].holds == 0 {
 		return false

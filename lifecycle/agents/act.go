@@ -46,7 +46,7 @@ func (w *Watch) Act(now time.Time) []Task {
 	return tasks
 }
 
-// mayEvict decides on a request that is due, and parks requests that have to wait.
+// mayEvict decides on a due request, and parks requests that have to wait.
 func (w *Watch) mayEvict(r *request, now time.Time) bool {
 	switch {
 	case now.After(r.until):

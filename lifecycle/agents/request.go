@@ -17,7 +17,7 @@ type request struct {
 // oldest is the maximum age of a request.
 const oldest = time.Hour
 
-// Pod updates a pod that is bound to a node, with or without a request.
+// Pod updates a pod bound to a node, with or without a request.
 func (w *Watch) Pod(p *model.Pod, now time.Time) {
 	if p.Asked == nil || p.Finished || p.Deleting {
 		w.Gone(p.UID)

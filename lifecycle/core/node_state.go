@@ -6,12 +6,12 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// nodeState is a node with its pods: the latest observations, and what was decided.
-// Pods may be observed before the object of their node, and after its deletion.
+// nodeState is a node with its pods: the latest observations, and the decisions. Pods may be
+// observed before the object of their node, and after its deletion.
 //
-// The booleans are no states of the node: one limits an event to one, two hold the
-// latest result of a computation, so that pods are visited only if it changes, and two
-// mark work for the next call of Act.
+// The booleans are no states of the node. One limits an event to one occurrence. Two hold the
+// latest result of a computation, so that pods are visited only if it changes. Two mark work for
+// the next call of Act.
 type nodeState struct {
 	name          string
 	object        *model.Node // as observed; nil: there is none

@@ -18,7 +18,7 @@ type pod struct {
 	touched   bool       // it is in the list of touched ones
 }
 
-// Pod handles a new or changed pod that is bound to a node. The value is stored,
+// Pod handles a new or changed pod bound to a node. The value is stored,
 // and must not be changed afterwards.
 func (f *Fleet) Pod(p *model.Pod, now time.Time) {
 	f.now = now

@@ -49,7 +49,7 @@ type Policy struct {
 	// Evidence was open, until none is left that waits for that; 0: all at once.
 	RecoveriesPerSecond float64
 	// EvictedPodTTL is how long the object of a pod exists after the agent of its node
-	// evicted it (model.Pod.Evicted); 0: for ever.
+	// evicted it (model.Pod.Evicted); 0: forever.
 	EvictedPodTTL time.Duration
 }
 

@@ -2,7 +2,7 @@ package model
 
 import "time"
 
-// Pod is a pod that is bound to a node.
+// Pod is a pod bound to a node.
 type Pod struct {
 	Namespace, Name string
 	UID             string

@@ -253,7 +253,7 @@ func (d *dealer) podEvent(e *fileEvent) bool {
 func (d *dealer) nodeEvent(e *fileEvent) {
 	e.names = d.several()
 	if e.do == "stopStatus" && slices.ContainsFunc(d.file.events, func(was fileEvent) bool { return was.at == e.at && was.do == "resume" }) {
-		e.do = "stop" // a node with renewals but without reports is not covered
+		e.do = "stop" // not generated: a resumed node that renews its lease but never reports
 	}
 	switch e.do {
 	case "deleteNode":
@@ -269,7 +269,7 @@ func (d *dealer) nodeEvent(e *fileEvent) {
 	case "ready":
 		e.status = some(d, "True", "False", "False", "Unknown")
 		if e.status == "Unknown" && slices.ContainsFunc(d.file.events, func(was fileEvent) bool { return strings.HasPrefix(was.do, "stop") }) {
-			e.status = "False" // a silent node reports nothing
+			e.status = "False" // not generated: a silent node that reports Unknown itself
 		}
 	case "condition":
 		e.kind, e.status = d.pressure(), d.status()

@@ -26,7 +26,7 @@ type podItem struct {
 }
 
 // learnNodes notes the names of all nodes of the file, before pods and events are read. A pod may
-// be bound to a node that is registered later.
+// be bound to a node registered later.
 func (r *reader) learnNodes(doc strictyaml.Object) {
 	var unheard strictyaml.Faults
 	quiet := &reader{faults: &unheard}
