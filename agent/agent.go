@@ -10,14 +10,14 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Settings are what the loop itself needs of the configuration.
+// Settings configure the loop of an [Agent].
 type Settings struct {
-	Period      time.Duration // between two regular looks
-	MaxFillRate signals.Bytes // per second
-	LogChecks   bool          // report regular looks that led to nothing, too
+	Period      time.Duration // between two periodic checks
+	MaxFillRate signals.Bytes // bytes per second
+	LogChecks   bool          // also report periodic checks without a result
 }
 
-// An Agent looks after one node. Its methods are called from one goroutine.
+// Agent checks one node and evicts its pods. Its methods must be called from one goroutine.
 type Agent struct {
 	settings  Settings
 	machine   *eviction.Machine
@@ -26,7 +26,7 @@ type Agent struct {
 	inventory Inventory
 	reporter  Reporter
 	notifier  Notifier
-	thread    *Thread // nil: any
+	thread    *Thread // nil: any thread
 	watcher   *memoryWatcher
 	policy    func() *eviction.Policy
 	draining  func() string
@@ -34,19 +34,19 @@ type Agent struct {
 
 	snapshot     signals.Snapshot
 	rates        rateEstimator
-	watch        memoryWatch // while a kill is under way
+	watch        memoryWatch // used during a kill
 	confirmation confirmation
 	garbage      garbage
 	inflight     inflight.Set
-	soft         *softRun // the soft eviction whose result is not known yet, be it waited for or not
+	soft         *softRun // the soft eviction without a result yet, even if no check waits for it
 	kills        tries
-	unanswered   tries // soft evictions that nobody has carried out
+	unanswered   tries // soft evictions that no controller carried out
 	refusals     refusals
 	nextRegular  time.Time
-	retryAt      time.Time // no pod could be evicted: extra looks try again then
+	retryAt      time.Time // no pod could be evicted: early checks are blocked until then
 	underway     Underway
 	logged       reportLog
-	wokenBy      signals.Wakes  // what ended the last wait
+	wokenBy      signals.Wakes  // reasons for the end of the last wait
 	lines        []signals.Line // of the hard and soft memory thresholds
 	stalls       stallReports
 	armed        bool
@@ -55,52 +55,50 @@ type Agent struct {
 	limiterSaved func(limiter.Saved)
 }
 
-// A Reporter is told what was decided, after it was done. It must not wait.
+// Reporter receives every decision after its execution. Its methods must not block.
 type Reporter interface {
-	// Checked comes after every look, whatever it led to. What it is handed is
-	// valid until it returns.
+	// Checked is called after every check, whatever its outcome. The arguments are valid until it
+	// returns.
 	Checked(o *Outcome, p *eviction.Policy)
-	// Report comes where there is something to tell.
+	// Report is called for each logged decision.
 	Report(d *Decision)
-	// Save is handed what must survive a restart, after every regular look and
-	// every eviction.
+	// Save receives the state that must survive a restart, after every periodic check and every
+	// eviction.
 	Save(state eviction.Saved)
 }
 
-// Parts are what an agent is made of.
+// Parts are the dependencies of an [Agent].
 type Parts struct {
 	Machine   *eviction.Machine
 	Observer  Observer
 	Pods      Pods
 	Victims   Victims
-	Collector Collector // nil: nothing is reclaimed, nor measured on disks
+	Collector Collector // nil: nothing is collected, and the disk usage of pods is not measured
 	Inventory Inventory
 	Reporter  Reporter
-	// Notifier waits between looks; nil: a timer, and nothing notifies.
+	// Notifier waits between checks. If nil, a timer without notifications is used.
 	Notifier Notifier
-	// Thread, if set, is taken for looks.
+	// Thread, if set, is the thread for checks.
 	Thread *Thread
-	// Stalls, if set, is asked who waits for memory when that woke the agent.
+	// Stalls, if set, reports the pods that wait for memory after a stall has woken the agent.
 	Stalls Stalls
-	// Policy, if set, is asked before every regular look: what the node is
-	// made of may be known late, or change. It returns the same pointer as long
-	// as nothing has changed.
+	// Policy, if set, is called before every periodic check, since capacities of the node may
+	// become known late or change. It returns the same pointer until something has changed.
 	Policy func() *eviction.Policy
-	// Draining, if set, says why the node is about to go, empty as long as it
-	// stays: pods are then ended in an order of somebody else's.
+	// Draining, if set, returns why the node is about to shut down, and an empty string
+	// otherwise. The shutdown then ends the pods in its own order.
 	Draining func() string
-	// Arming says whether the agent may act; nil: it may. One that may not decides,
-	// ranks and reports all the same, and touches nothing.
+	// Arming reports whether the agent may act. If nil, it always may. A disarmed agent decides,
+	// ranks and reports, and changes nothing.
 	Arming Arming
-	// Limiter, if set, may spare pods; RestraintSaved is handed what it has to
-	// remember over a restart, and Holders, if set, is asked who holds the memory
-	// that evictions do not free.
+	// Limiter, if set, may limit evictions. LimiterSaved receives its state that must survive a
+	// restart. Consumers, if set, lists the holders of memory that evictions do not free.
 	Limiter      *limiter.Limiter
 	LimiterSaved func(limiter.Saved)
 	Consumers    Consumers
 }
 
-// New returns an agent that has not looked yet.
+// New returns an agent. The first check starts with [Agent.Run] or [Agent.Step].
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, garbage: garbage{collector: p.Collector},
@@ -122,14 +120,13 @@ func New(settings Settings, p Parts) *Agent {
 	return a
 }
 
-// Run looks at the node whenever it is due, until ctx ends. A pod that was asked
-// to end in a soft eviction is then not killed: whether it has to go is decided
-// anew by a successor.
+// Run checks the node whenever a check is due, until ctx ends. A pod in a soft eviction under way
+// is then not killed: the next agent decides anew.
 func (a *Agent) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, a.notifier.Wake)
 	defer stop()
 	if a.thread != nil {
-		a.watcher, _ = newMemoryWatcher(a.thread) // without one a goroutine does it, later
+		a.watcher, _ = newMemoryWatcher(a.thread) // if it fails, a goroutine watches instead, with more latency
 		defer a.watcher.Close()
 	}
 	a.nextRegular = time.Now()
@@ -145,10 +142,11 @@ func (a *Agent) Run(ctx context.Context) {
 	a.shutDown()
 }
 
-// Wake has the agent look now. Any goroutine may call it.
+// Wake requests a check now. It is safe for concurrent use.
 func (a *Agent) Wake() { a.notifier.Wake() }
 
-// collectResults takes over what has ended beside the loop; whoever ends there wakes it.
+// collectResults applies the results of tasks beside the loop. Each of them wakes the loop when
+// it ends.
 func (a *Agent) collectResults() {
 	select {
 	case t := <-a.terminated():
@@ -162,7 +160,7 @@ func (a *Agent) collectResults() {
 	}
 }
 
-// shutDown saves the state, and lets a soft eviction put its pod in order.
+// shutDown saves the state, and waits up to maxKillWait for the end of a soft eviction.
 func (a *Agent) shutDown() {
 	if soft := a.terminated(); soft != nil {
 		select {
@@ -175,8 +173,8 @@ func (a *Agent) shutDown() {
 	a.saveLimiter()
 }
 
-// Step makes one check and returns when the next one is due. The check plans one step
-// at a time, and nothing but what carries a plan out touches anything.
+// Step makes one check and returns the time of the next one. The check plans one step at a time.
+// Only the execution of a plan has side effects.
 func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	s := a.observe(now)
 	outcome := a.checker.Begin(s)
@@ -190,7 +188,7 @@ func (a *Agent) Step(ctx context.Context, now time.Time) (next time.Time) {
 	return a.nextRegular
 }
 
-// observe takes a snapshot of the node: all of it when a periodic check is due.
+// observe takes a snapshot of the node, with all signals if a periodic check is due.
 func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	s := &a.snapshot
 	s.At, s.Kind, s.Woken, s.NeedsConfirmation = now, signals.Early, a.wokenBy, false
@@ -198,7 +196,7 @@ func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	if !now.Before(a.nextRegular) {
 		s.Kind = signals.Periodic
 		a.nextRegular = a.nextRegular.Add(a.settings.Period)
-		if a.nextRegular.Before(now) { // the machine slept, or the clock jumped
+		if a.nextRegular.Before(now) { // the machine was suspended, or the clock was set
 			a.nextRegular = now.Add(a.settings.Period)
 		}
 		a.adoptPolicy(now)
@@ -213,13 +211,13 @@ func (a *Agent) observe(now time.Time) *signals.Snapshot {
 	return s
 }
 
-// next is the next plan, by what is under way now.
+// next returns the next plan for the present state.
 func (a *Agent) next(ctx context.Context) Plan {
 	a.underway.RetryAt, a.underway.Armed = a.retryAt, a.armed
 	return a.checker.Next(ctx, &a.underway)
 }
 
-// execute carries a plan out.
+// execute carries out a plan.
 func (a *Agent) execute(ctx context.Context, p Plan) Result {
 	switch p.Action {
 	case Finish:
@@ -234,7 +232,7 @@ func (a *Agent) execute(ctx context.Context, p Plan) Result {
 	return Result{}
 }
 
-// conclude takes over what a check has led to, and reports it.
+// conclude applies the outcome of a check and reports it.
 func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	s := o.Snapshot
 	if until := a.checker.deleted.until; !until.IsZero() && until.Before(a.nextRegular) {
@@ -257,7 +255,7 @@ func (a *Agent) conclude(ctx context.Context, o *Outcome) {
 	}
 }
 
-// expect tells the eviction that has begun what is waited for.
+// expect sets what the new eviction waits for.
 func expect(o *Outcome) {
 	if o.EndedByLimit {
 		o.Inflight.ExpectLimit(&o.Verdict)
@@ -272,9 +270,9 @@ func expect(o *Outcome) {
 	o.Inflight.Expect(&o.Verdict, o.Snapshot.Node[o.Verdict.Target.Signal].Available, used)
 }
 
-// adoptPolicy goes on with another policy, once what the node is made of has become
-// known: timers and conditions are kept. What is under way speaks of the
-// thresholds of the old one, so that its end is waited for.
+// adoptPolicy replaces the policy once new capacities of the node are known. Timers and
+// conditions are kept. The policy stays while evictions or a collection are in flight, since
+// these refer to its thresholds.
 func (a *Agent) adoptPolicy(now time.Time) {
 	if a.policy == nil {
 		return
@@ -288,13 +286,13 @@ func (a *Agent) adoptPolicy(now time.Time) {
 	a.machine, a.checker.Machine = machine, machine
 }
 
-// failurePace is how soon extra looks try again after no pod could be evicted.
-// Measuring and ranking hundreds of pods at the pace of looks would take the
-// processors from those who could free memory.
+// failurePace is the delay of early checks after no pod could be evicted. Measuring and ranking
+// hundreds of pods at the rate of early checks would take CPU time from processes that could free
+// memory.
 const failurePace = 20 * eviction.MinInterval
 
-// endWaits ends the waits that are over. As the kubelet after a cleanup, the agent then
-// decides anew at once.
+// endWaits ends completed waits. The agent then decides anew at once, as the kubelet does after a
+// cleanup.
 func (a *Agent) endWaits(s *signals.Snapshot) {
 	for i, e := range a.inflight {
 		if e == nil {

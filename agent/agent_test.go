@@ -18,7 +18,7 @@ func TestANodeWithRoomIsLookedAtSeldom(t *testing.T) {
 	if regular := w.looks[signals.Periodic]; regular != 7 {
 		t.Errorf("%d regular looks in 65 s", regular)
 	}
-	// 63 GiB at 4 GiB/s last 15.7 s: the regular looks are enough.
+	// 63 GiB at 4 GiB/s last 15.7 s: periodic checks are enough.
 	if extra := w.looks[signals.Early]; extra != 0 {
 		t.Errorf("%d extra looks though memory can not be gone between regular ones", extra)
 	}
@@ -53,7 +53,7 @@ func TestADipThatIsNotDoomHarmsNobody(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("calm", 850*mib)
 		dip := w.add("dip", 10*mib)
-		dip.rate, dip.since = 30*mib, time.Now().Add(time.Second) // 104 MiB deep after 3.5 s: 70 MiB left
+		dip.rate, dip.since = 30*mib, time.Now().Add(time.Second) // 104 MiB less after 3.5 s: 70 MiB left
 		dip.until, dip.then = time.Now().Add(4*time.Second), 10*mib
 	})
 	if got := w.evicted(); len(got) != 0 {
@@ -75,8 +75,8 @@ func TestNoSecondPodDiesWhileTheFirstOnesMemoryIsOnItsWay(t *testing.T) {
 	}
 }
 
-// The kernel kills it while the API server is told, and gives its memory back only
-// then: nobody goes in its stead.
+// The kernel kills the pod during the report to the API server, and frees its memory only
+// afterwards. No other pod is evicted in its place.
 func TestNoSecondPodDiesForOneThatTheKernelEndedFirst(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("big", 600*mib).slips = 400 * time.Millisecond
@@ -182,7 +182,7 @@ func TestADryRunTellsOncePerDecision(t *testing.T) {
 	w := live(t, 65*time.Second, true, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("a", 950*mib)
 	})
-	// At 0, 30 and 60 s: what a real eviction would have freed is waited for.
+	// At 0, 30 and 60 s: the wait for memory is that of a real eviction.
 	if n := w.count(WouldEvict); n != 3 {
 		t.Errorf("told %d times", n)
 	}
@@ -225,7 +225,7 @@ func TestAHardThresholdHurriesTheSoftEviction(t *testing.T) {
 	}
 }
 
-// The pod of the soft eviction is condemned, but its end waits for a server.
+// The pod of the soft eviction is already chosen, but its end waits for a server.
 func TestDoomedMemoryDoesNotWaitForAHurriedPod(t *testing.T) {
 	w := live(t, 5*time.Minute, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
 		w.ending, w.hurries = time.Hour, 200*time.Millisecond
@@ -250,8 +250,8 @@ func TestDoomedMemoryDoesNotWaitForAHurriedPod(t *testing.T) {
 	}
 }
 
-// The API server knows of its end, and nobody lists it any more, while its
-// processes wait for somebody who sends SIGKILL.
+// The API server stores the pod as failed, and it is no longer listed. Its processes wait for
+// SIGKILL.
 func TestNobodyDiesForAHurriedPodThatIsNotListedAnyMore(t *testing.T) {
 	w := live(t, 5*time.Minute, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
 		w.ending, w.hurries = time.Hour, 200*time.Millisecond
@@ -290,7 +290,7 @@ func TestRatesAreTakenOverTheWindow(t *testing.T) {
 	if got, want := look(5*time.Second, 900), (signals.Rate{By: 100, Over: 5 * time.Second}); got != want {
 		t.Errorf("since the look before: %v, want %v", got, want)
 	}
-	for i := range 200 { // a burst every 50 ms: 2 a millisecond on average
+	for i := range 200 { // a burst every 50 ms: 2 per millisecond on average
 		look(5*time.Second+time.Duration(i+1)*5*time.Millisecond, signals.Amount(100_000-100*(i/10)))
 	}
 	if got := look(6005*time.Millisecond, 98_000); got.By != 200 || got.Over != eviction.RateWindow {

@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// steady is a node on which nothing changes.
+// steady is a node without changes.
 type steady struct{ memory signals.Observation }
 
 func (s steady) Observe(into *signals.Observations, _ signals.Kind) {
@@ -45,7 +45,7 @@ func TestExtraLooksDoNotAllocate(t *testing.T) {
 			a := steadyAgent(t, available)
 			now := time.Now()
 			a.nextRegular = now.Add(time.Hour)
-			a.Step(t.Context(), now) // the first look tells that the threshold is crossed
+			a.Step(t.Context(), now) // the first check reports the met threshold
 			if n := testing.AllocsPerRun(100, func() {
 				now = now.Add(5 * time.Millisecond)
 				a.Step(context.Background(), now)

@@ -7,16 +7,16 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// always is the Arming of an agent that nobody can disarm.
+// always is an Arming without a disarmed state.
 type always struct{}
 
 func (always) Armed() (armed bool, why string) { return true, "" }
 
 func (always) Check() (armed bool, why string) { return true, "" }
 
-// checkArming asks at a look whether the agent may act. What has to be looked at for
-// that, beyond what others have heard, is looked at regularly and while something
-// is under way that can still be taken back.
+// checkArming updates the arming state at the start of a check. The node itself is read only in
+// periodic checks and while a step in flight can still be revoked. Other checks use the state
+// last received.
 func (a *Agent) checkArming(now time.Time) {
 	ask := a.arming.Armed
 	if !now.Before(a.nextRegular) || a.revocable() {
@@ -25,8 +25,8 @@ func (a *Agent) checkArming(now time.Time) {
 	a.setArmed(ask())
 }
 
-// mayAct asks right before something that can not be undone. Being armed is
-// taken note of at the next look, so that one look is of one mind.
+// mayAct checks the arming state right before an irreversible step. A change to armed takes
+// effect at the next check, so that one check has one state.
 func (a *Agent) mayAct() bool {
 	if a.armed {
 		if armed, why := a.arming.Check(); !armed {
@@ -36,8 +36,8 @@ func (a *Agent) mayAct() bool {
 	return a.armed
 }
 
-// setArmed goes on as armed or disarmed. Timers, conditions and waits for what was
-// freed already are the same for both.
+// setArmed switches between armed and disarmed. Timers, conditions and waits for memory that was
+// already freed are the same in both states.
 func (a *Agent) setArmed(armed bool, why string) {
 	if armed == a.armed {
 		return
@@ -57,17 +57,16 @@ func (a *Agent) setArmed(armed bool, why string) {
 			a.inflight[i] = nil
 		}
 	}
-	a.nextRegular = a.snapshot.At // whatever was only told about is decided anew, at once
+	a.nextRegular = a.snapshot.At // all dry-run decisions are made anew, at once
 }
 
-// revocable reports whether something is under way that a disarmed agent would
-// not go on with.
+// revocable reports whether a step is in flight that a disarmed agent would stop.
 func (a *Agent) revocable() bool {
 	soft := a.inflight[inflight.Soft]
 	return a.garbage.run != nil && !a.garbage.run.done || soft != nil && soft.State().Soft()
 }
 
-// skip adds an eviction that nothing was done for.
+// skip adds an eviction in dry run.
 func (a *Agent) skip(e *inflight.Eviction) Result {
 	e.Skip()
 	a.inflight.Add(e)
@@ -82,8 +81,8 @@ func (a *Agent) armingChanged(why string) *Decision {
 	return d
 }
 
-// stopGarbage ends a collection that was begun in another state: what it has measured
-// and collected, or not collected, is no ground to choose a pod by.
+// stopGarbage stops a collection that began in the other arming state. No pod is chosen by its
+// result.
 func (a *Agent) stopGarbage() {
 	switch r := a.garbage.run; {
 	case r == nil:
@@ -95,8 +94,8 @@ func (a *Agent) stopGarbage() {
 	}
 }
 
-// collectable is what is collected of what there is: nothing in a disarmed agent,
-// which has pods measured all the same.
+// collectable returns the garbage to collect. It returns nil for a disarmed agent, which still
+// has pods measured.
 func (a *Agent) collectable(what []signals.Garbage) []signals.Garbage {
 	if !a.mayAct() {
 		return nil

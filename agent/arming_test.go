@@ -11,10 +11,10 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A toggle is an Arming that a story turns.
+// toggle is an Arming that the test sets.
 type toggle struct {
 	off  atomic.Bool
-	file atomic.Bool // disarms as soon as somebody looks
+	file atomic.Bool // disarms at the next Check
 	wake func()
 }
 
@@ -32,7 +32,7 @@ func (s *toggle) Check() (armed bool, why string) {
 	return s.Armed()
 }
 
-// turn tells a word after a while, as the shell does: it wakes the loop.
+// turn sets the state after a while, and wakes the loop as the app does.
 func (s *toggle) turn(after time.Duration, armed bool) {
 	time.AfterFunc(after, func() {
 		s.off.Store(!armed)
@@ -40,7 +40,7 @@ func (s *toggle) turn(after time.Duration, armed bool) {
 	})
 }
 
-// turned lives in a world where a story turns the arming.
+// turned runs an env with a toggle.
 func turned(t *testing.T, d time.Duration, policy eviction.Settings, story func(*world, *toggle, *Parts)) *world {
 	t.Helper()
 	return liveIn(t, d, Settings{}, policy, func(w *world, p *Parts) {
@@ -50,11 +50,11 @@ func turned(t *testing.T, d time.Duration, policy eviction.Settings, story func(
 	})
 }
 
-// watched counts who asks for victims.
+// watched counts requests for victims.
 type watched struct {
 	*world
 	asked int
-	// refuses, if set, is asked right before a kill, as the shell's killer does.
+	// refuses, if set, is called right before a kill, as in the real Evictor.
 	refuses func() bool
 }
 
@@ -73,7 +73,7 @@ func (g *guarded) Immediate(ctx, telling, waiting context.Context, wait time.Dur
 	if g.refuses == nil {
 		return g.Victim.Immediate(ctx, telling, waiting, wait)
 	}
-	<-telling.Done() // an API server that does not answer
+	<-telling.Done() // an API server without an answer
 	if g.refuses() {
 		return Killed{}, ErrDisarmed
 	}
@@ -87,7 +87,7 @@ func (g *guarded) Graceful(ctx context.Context, grace time.Duration, change Chan
 	return g.Victim.Graceful(ctx, grace, change)
 }
 
-// verbs are what was told, looks and conditions left out.
+// verbs returns the reported decisions, without checks and conditions.
 func (w *world) verbs() (all []Verb) {
 	for _, d := range w.told {
 		if d.Decision != ConditionsChanged && d.Decision != Pending {
@@ -114,7 +114,7 @@ func TestDisarmedUnderPressureOnlyTells(t *testing.T) {
 	}
 }
 
-// The file is made after the look before, and nobody has said so.
+// The file is created after the previous check, without a notification.
 func TestAFileThatIsMadeBetweenLookAndKillIsSeen(t *testing.T) {
 	v := &watched{}
 	w := turned(t, 9*time.Second, hardly(), func(w *world, s *toggle, p *Parts) {
@@ -158,7 +158,7 @@ func TestASoftEvictionIsWithdrawnOnDisarming(t *testing.T) {
 		p := w.add("polite", 800*mib)
 		p.polite, p.FromAPI = true, true
 	})
-	// While disarmed it is only told; armed again the timer that has run goes on.
+	// While disarmed it is only reported. After arming, the expired timer still counts.
 	want := []Verb{SoftEvicting, Disarmed, Withdrawn, WouldEvict, Armed, ReclaimDone, SoftEvicting}
 	if got := w.verbs(); len(got) < len(want) || !slices.Equal(got[:len(want)], want) || len(w.pods) != 1 {
 		t.Fatalf("told %v\nwant %v", got, want)
@@ -170,8 +170,8 @@ func TestASoftEvictionIsWithdrawnOnDisarming(t *testing.T) {
 	}
 }
 
-// The file is made when a soft eviction has been told of, and the first to see it
-// is who was about to send SIGTERM.
+// The file is created after the report of a soft eviction, and is first observed right before
+// SIGTERM.
 func TestASoftEvictionThatCanNotBeginAnyMoreIsWithdrawn(t *testing.T) {
 	w := turned(t, 95*time.Second, eviction.Settings{Thresholds: []eviction.Threshold{soft()}}, func(w *world, s *toggle, p *Parts) {
 		p.Victims = &watched{world: w, refuses: func() bool {
@@ -186,7 +186,7 @@ func TestASoftEvictionThatCanNotBeginAnyMoreIsWithdrawn(t *testing.T) {
 	}
 }
 
-// A manifest's pod was sent SIGTERM: SIGKILL does not follow, and no other way.
+// A static pod was sent SIGTERM. SIGKILL does not follow.
 func TestAPodThatWasAskedToEndIsNotKilledOnDisarming(t *testing.T) {
 	w := turned(t, 130*time.Second, eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}}, func(w *world, s *toggle, _ *Parts) {
 		s.turn(90*time.Second, false)
@@ -200,8 +200,8 @@ func TestAPodThatWasAskedToEndIsNotKilledOnDisarming(t *testing.T) {
 	}
 }
 
-// What is only measured while disarmed is no ground to evict without having
-// collected first.
+// A collection that only measured while disarmed is no reason to evict: garbage must be collected
+// first.
 func TestArmingBeginsWithCollecting(t *testing.T) {
 	w := turned(t, 30*time.Second, eviction.Settings{Thresholds: full()}, func(w *world, s *toggle, _ *Parts) {
 		w.disk, w.waste, w.collects = 8*gib, 5*gib, 3*time.Second
@@ -220,7 +220,7 @@ func TestCollectingStopsOnDisarming(t *testing.T) {
 		begun := time.Now()
 		p.Collector = collects(func(ctx context.Context, what []signals.Garbage) {
 			if len(what) == 0 {
-				<-time.After(time.Second) // measuring takes its time
+				<-time.After(time.Second) // time to measure
 				return
 			}
 			<-ctx.Done()

@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// lines are the decisions of a verb.
+// lines returns the decisions with the verb.
 func (w *world) lines(v Verb) (found []*Decision) {
 	for _, d := range w.told {
 		if d.Decision == v {
@@ -24,8 +24,8 @@ func (w *world) lines(v Verb) (found []*Decision) {
 	return found
 }
 
-// A pod with a day of grace that ignores SIGTERM holds what is missing. It is counted
-// on for 30 s, then it is the one that ends.
+// A pod with a grace period of a day that ignores SIGTERM holds the missing amount. It counts for
+// 30 s, then it is the one to be killed.
 func TestPending_LongGraceIsBounded(t *testing.T) {
 	for about, story := range map[string]func(w *world, going, other *worldPod){
 		"memory": func(_ *world, going, other *worldPod) { going.memory, other.memory = 500*mib, 440*mib },
@@ -54,8 +54,8 @@ func TestPending_LongGraceIsBounded(t *testing.T) {
 	}
 }
 
-// Somebody deletes one pod after the other; each holds what is missing, and is brought
-// back. The wait is for all of them together.
+// Pods are deleted one after the other. Each holds the missing amount, and is recreated. The wait
+// is bounded for all of them together.
 func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
 	var begun time.Time
 	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
@@ -67,7 +67,7 @@ func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
 			} else {
 				w.later(time.Duration(i)*12*time.Second-time.Second, func() { going.EndsBy = begun.Add(24 * time.Hour) })
 			}
-			if i < 2 { // it ends in time, and another one takes what it held
+			if i < 2 { // it ends in time, and another one takes its memory
 				w.later(time.Duration(i+1)*12*time.Second, func() {
 					w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p == going })
 					w.add(fmt.Sprintf("next-%d", i), 310*mib)
@@ -84,8 +84,8 @@ func TestPending_ChainOfDeletionsIsBounded(t *testing.T) {
 	}
 }
 
-// A pod with a long grace has had its time. Another one that is deleted holds all that is
-// missing: that is waited for, for its grace period or for 20 s, and nobody else ends.
+// A pod with a long grace period is overdue. Another deleted pod holds the whole missing amount.
+// The wait is for that pod, for its grace period or for 20 s, and no other pod ends.
 func TestPending_OverdueDeletedPodIsSparedWhereAnotherHoldsWhatIsMissing(t *testing.T) {
 	for about, leaves := range map[string]bool{"which ends in time": true, "which does not end": false} {
 		t.Run(about, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestPending_OverdueDeletedPodIsSparedWhereAnotherHoldsWhatIsMissing(t *test
 				for i := range 2 {
 					w.add(fmt.Sprintf("innocent-%d", i), 5*mib).EndsBy = begun.Add(time.Hour)
 				}
-				filler := w.fills("filler") // from 50 s on 26 MiB are missing
+				filler := w.fills("filler") // from 50 s on, 26 MiB are missing
 				w.later(45*time.Second, func() { filler.EndsBy = begun.Add(75 * time.Second) })
 				if leaves {
 					w.later(65*time.Second, func() { w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p == filler }) })
@@ -112,8 +112,8 @@ func TestPending_OverdueDeletedPodIsSparedWhereAnotherHoldsWhatIsMissing(t *test
 	}
 }
 
-// A pod that is deleted and counted on holds too little by itself. Together with one that
-// has had its time it holds enough: the larger one ends.
+// A deleted and counted pod holds too little by itself. Together with an overdue one it holds
+// enough: the larger one ends.
 func TestPending_LargestDeletedPodEndsWhereTheOthersAreNotEnough(t *testing.T) {
 	w := live(t, 55*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("overdue", 10*mib).EndsBy = time.Now().Add(time.Hour)
@@ -126,7 +126,7 @@ func TestPending_LargestDeletedPodEndsWhereTheOthersAreNotEnough(t *testing.T) {
 	}
 }
 
-// A critical pod that is deleted is not ended; it is counted on no longer, either.
+// A deleted critical pod is not killed. It is also no longer counted.
 func TestPending_ProtectedPodIsNotWaitedForLonger(t *testing.T) {
 	w := live(t, 45*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		going := w.add("going", 500*mib)
@@ -148,8 +148,8 @@ func TestStandBy_ShutdownIsToldOnce(t *testing.T) {
 	}
 }
 
-// Where every pod is protected nothing is tried: said once, and again once another pod
-// has gone in between.
+// If every pod is protected, no eviction is tried. This is reported once, and again after another
+// eviction in between.
 func TestFailed_WithoutAnyTryIsToldOnce(t *testing.T) {
 	w := live(t, 95*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("static", 950*mib).Protection = signals.Static
@@ -160,13 +160,13 @@ func TestFailed_WithoutAnyTryIsToldOnce(t *testing.T) {
 	}
 }
 
-// writes makes what a pod keeps on the disk measured.
+// writes sets the measured disk usage of a pod.
 func (p *worldPod) writes(disk signals.Amount) {
 	p.disk, p.Volumes = disk, []signals.Volume{{Name: "data", Local: true}}
 }
 
-// crashLoop has one owner's pods evicted three times for nodefs. The fourth leaves more
-// than the others.
+// crashLoop has three pods of one owner evicted for nodefs. The fourth leaves more space than the
+// others.
 func crashLoop(w *world, available, left signals.Amount) {
 	w.disk, w.collects = 100*gib, time.Second
 	for i := range 4 {
@@ -179,14 +179,14 @@ func crashLoop(w *world, available, left signals.Amount) {
 			}
 		}
 		if i == 0 {
-			begin() // before the first look
+			begin() // before the first check
 			continue
 		}
 		w.later(time.Duration(i)*40*time.Second, begin)
 	}
 }
 
-// Nothing is available, or less than half of the threshold: the owner's pods go on.
+// With nothing available, or less than half of the threshold, the owner's pods are evicted.
 func TestSpare_ExhaustedSignalSparesNoOwner(t *testing.T) {
 	for about, tc := range map[string]struct {
 		available signals.Amount
@@ -201,8 +201,8 @@ func TestSpare_ExhaustedSignalSparesNoOwner(t *testing.T) {
 	}
 }
 
-// Behind a pod that is spared a hog goes: it holds all that is missing, and more than
-// it requested. A bystander does not.
+// After a pod with a limited eviction, a hog is evicted: it holds the whole missing amount, and
+// more than its request. Another pod is not.
 func TestSpare_HogBehindGoes(t *testing.T) {
 	for about, tc := range map[string]struct {
 		hog     signals.Amount
@@ -222,15 +222,15 @@ func TestSpare_HogBehindGoes(t *testing.T) {
 	}
 }
 
-// fills adds a pod that takes memory so slowly that none of it is doomed, until 84 MiB
-// are available.
+// fills adds a pod that takes memory too slowly for imminent exhaustion, until 84 MiB are
+// available.
 func (w *world) fills(name string) *worldPod {
 	p := w.add(name, 0)
 	p.rate, p.since, p.until, p.then = 20*mib, time.Now(), time.Now().Add(47*time.Second), 940*mib
 	return p
 }
 
-// Cheap pods of one namespace spend the hour; a hog of another one comes after.
+// Cheap pods of one namespace use up the hourly quota. A hog of another one follows.
 func TestBudget_CheapPodsDoNotProtectAHogElsewhere(t *testing.T) {
 	w := restrained(t, 20*time.Minute, limiter.Policy{PerHour: 5}, []eviction.Threshold{hard()}, func(w *world) {
 		for i := range 6 {
@@ -249,7 +249,7 @@ func TestBudget_CheapPodsDoNotProtectAHogElsewhere(t *testing.T) {
 	}
 }
 
-// Memory that is exhausted has a bound of its own.
+// Exhausted memory has its own quota.
 func TestBudget_ExhaustionHasItsOwnBound(t *testing.T) {
 	w := restrained(t, 30*time.Minute, limiter.Policy{PerHour: 1}, []eviction.Threshold{hard()}, func(w *world) {
 		for i := range 10 {
@@ -261,8 +261,8 @@ func TestBudget_ExhaustionHasItsOwnBound(t *testing.T) {
 	}
 }
 
-// Files in memory of two pods go so late that their evictions look futile. What they
-// have left grows no more: the hog is not spared for the whole hold.
+// Tmpfs files of two pods are freed so late that their evictions seem ineffective. Their memory
+// does not grow again: the hog is not protected for the whole backoff.
 func TestFutile_HoldSparesNoHogWithoutGrowthOutsideOfPods(t *testing.T) {
 	w := restrained(t, 6*time.Minute, limiter.Policy{Futile: 2, FutileBackOff: time.Hour}, []eviction.Threshold{hard()}, func(w *world) {
 		w.daemon(0, 0)
@@ -277,8 +277,8 @@ func TestFutile_HoldSparesNoHogWithoutGrowthOutsideOfPods(t *testing.T) {
 	}
 }
 
-// A budget that never allows holds the one place for soft evictions for its time, and
-// the next pod is asked then. A pod that was given up on is asked for less and less.
+// A PodDisruptionBudget that never allows an eviction blocks soft evictions for a bounded time.
+// Then the next pod is tried. A pod that was given up on is retried with growing intervals.
 func TestSoftEviction_GivenUpLetsTheNextPodBeAsked(t *testing.T) {
 	const hours = 24
 	w := live(t, hours*time.Hour, false, []eviction.Threshold{soft()}, func(w *world) {
@@ -307,7 +307,7 @@ func TestSoftEviction_GivenUpLetsTheNextPodBeAsked(t *testing.T) {
 	}
 }
 
-// A fall that is not confirmed yet is no reading that is not doomed.
+// An unconfirmed rate is not the same as an observation without imminent exhaustion.
 func TestWait_UnconfirmedFallHasItsOwnReason(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		hog := w.add("hog", 1<<30-300*mib)

@@ -10,47 +10,46 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// A Checker decides what one check of the node leads to. It reads the node through its
-// ports and returns plans; it touches nothing:
+// Checker decides what one check of the node leads to. It reads the node through its ports and
+// returns plans. It has no side effects on the node:
 //
 //	observe -> evaluate -> limits? -> blocked? -> garbage to collect? -> measure, rank, limit -> Evict
 //
 // [Checker.Begin] evaluates a snapshot, [Checker.Next] returns the next [Plan], and
-// [Checker.Apply] takes its [Result], until the plan is to Wait. `simulate` runs the
+// [Checker.Apply] takes its [Result], until the plan is to Wait. The command `simulate` runs the
 // same Checker over a scenario.
 type Checker struct {
 	Machine  *eviction.Machine
 	Observer Observer
 	Pods     Pods
-	// Limiter, if set, may spare the pod that would be chosen, or all of them.
+	// Limiter, if set, may limit the eviction of the pod that would be chosen, or of all pods.
 	Limiter *limiter.Limiter
-	// GivesWay: a threshold that nothing can be done for gives way to a hard one behind
-	// it.
+	// GivesWay: if nothing can be done for a threshold, the next hard one is handled.
 	GivesWay bool
 
 	round
-	outcome Outcome              // of the last check: a new one for each would be an allocation
-	passed  []Outcome            // of thresholds that nothing could be done for
-	seen    signals.Observations // when the node was last observed again, before a pod is chosen
-	recent  signals.ConditionSet // the one that a pod was evicted for last, while anything is met
+	outcome Outcome              // of the last check; reused, since a new one would be an allocation
+	passed  []Outcome            // of thresholds without a possible step
+	seen    signals.Observations // last observation before a pod is chosen
+	recent  signals.ConditionSet // condition of the last eviction, as long as any threshold is met
 	deleted deletions
 }
 
-// A round is how far a check has come.
+// round is the progress of a check.
 type round struct {
 	stage      stage
-	first      eviction.Verdict     // as it was evaluated
-	at         eviction.Verdict     // of the threshold that is acted for
-	before     signals.ConditionSet // recent, when the check began
-	turn       int                  // 0: conditions that no pod was evicted for last; 1: that one
+	first      eviction.Verdict     // as evaluated
+	at         eviction.Verdict     // of the threshold under work
+	before     signals.ConditionSet // recent, at the start of the check
+	turn       int                  // 0: conditions other than that of the last eviction; 1: that condition
 	begun      bool                 // the turn has begun
 	soft       bool                 // the soft threshold had its turn
 	violations []eviction.Eviction
-	next       int  // of the violations, or of the ranking
-	spared     bool // a pod before the next one was spared
+	next       int  // index into the violations or the ranking
+	spared     bool // the eviction of an earlier pod was limited
 }
 
-// A stage is a step of a check.
+// stage is a step of a check.
 type stage uint8
 
 const (
@@ -64,14 +63,13 @@ const (
 	atEnd
 )
 
-// Begin evaluates the thresholds by a snapshot of observations. The outcome is valid
-// until the next check.
+// Begin evaluates the thresholds for a snapshot. The outcome is valid until the next check.
 func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
 	c.outcome = Outcome{Snapshot: s, Verdict: c.Machine.Evaluate(s)}
 	o := &c.outcome
 	c.clear(&o.Verdict)
 	c.deleted.until = time.Time{}
-	if o.Verdict.Target == nil && !o.Verdict.CheckLimits { // nearly always: the rest costs nothing
+	if o.Verdict.Target == nil && !o.Verdict.CheckLimits { // the usual case: the rest costs nothing
 		c.settle()
 		return o
 	}
@@ -80,7 +78,7 @@ func (c *Checker) Begin(s *signals.Snapshot) *Outcome {
 	return o
 }
 
-// Next returns what to do next. The plan is valid until its result was applied.
+// Next returns the next plan. It is valid until its result was applied.
 func (c *Checker) Next(ctx context.Context, u *Underway) Plan {
 	for {
 		var p Plan
@@ -108,8 +106,8 @@ func (c *Checker) Next(ctx context.Context, u *Underway) Plan {
 	}
 }
 
-// Apply takes the result of a plan. What was finished or escalated is seen by the next
-// look at what is under way.
+// Apply takes the result of a plan. Finish and Escalate have no result: the next plan follows
+// from the eviction in flight.
 func (c *Checker) Apply(p Plan, r Result) {
 	switch p.Action {
 	case CollectGarbage:
@@ -121,8 +119,8 @@ func (c *Checker) Apply(p Plan, r Result) {
 
 // limits finds pods above a local-storage limit.
 //
-// Measuring reads every cgroup of every pod, which at 330 cgroups costs more than
-// all else that an agent at rest does: only once a limit is passed.
+// Measuring happens only after a limit is passed: it reads every cgroup of every pod. At 330
+// cgroups this costs more than everything else in an agent at rest.
 func (c *Checker) limits(ctx context.Context, u *Underway) Plan {
 	c.stage = atThreshold
 	if !c.outcome.Verdict.CheckLimits {
@@ -141,7 +139,7 @@ func (c *Checker) limits(ctx context.Context, u *Underway) Plan {
 	return Plan{}
 }
 
-// violation evicts the next pod above a limit that is not spared.
+// violation evicts the next pod above a limit, unless its eviction is limited.
 func (c *Checker) violation() Plan {
 	for c.next < len(c.violations) {
 		e := &c.violations[c.next]
@@ -153,11 +151,11 @@ func (c *Checker) violation() Plan {
 	return Plan{}
 }
 
-// nextThreshold turns to the next threshold to act for. With GivesWay the next hard one
-// has its turn where nothing can be done for the one before: what keeps that one from
-// being acted for, for long perhaps, is no reason to wait with another. The condition
-// that a pod was evicted for last comes after the others, a soft threshold after all: an
-// owner that brings a pod back as soon as it is evicted must not keep the others waiting.
+// nextThreshold moves to the next threshold to act for. With GivesWay, the next hard threshold
+// has its turn if nothing can be done for the one before. The first one may be blocked for long,
+// which must not delay the others. The condition of the last eviction comes after the others, and
+// a soft threshold comes last. Otherwise an owner that replaces each evicted pod at once would
+// starve the other thresholds.
 func (c *Checker) nextThreshold() {
 	o := &c.outcome
 	switch {
@@ -170,13 +168,13 @@ func (c *Checker) nextThreshold() {
 	case !c.first.Target.Hard() && !c.soft:
 		c.soft = true
 		c.turnTo(c.first)
-	default: // all of them hard
+	default: // all of them are hard
 		*o, o.Passed = c.passed[0], c.passed[1:]
 		c.stage = atEnd
 	}
 }
 
-// settle ends a check that has no threshold to act for.
+// settle ends a check without a threshold to act for.
 func (c *Checker) settle() {
 	if c.outcome.Snapshot.Kind == signals.Periodic {
 		c.recent = 0
@@ -184,7 +182,7 @@ func (c *Checker) settle() {
 	c.stage = atEnd
 }
 
-// nextHard moves to the next hard threshold, and reports whether there is one.
+// nextHard moves to the next hard threshold. It returns false if there is none.
 func (c *Checker) nextHard() bool {
 	for ; c.turn < 2; c.turn++ {
 		find := c.Machine.NextHard
@@ -201,7 +199,7 @@ func (c *Checker) nextHard() bool {
 	return false
 }
 
-// turnTo begins with another threshold.
+// turnTo starts the turn of another threshold.
 func (c *Checker) turnTo(v eviction.Verdict) {
 	o := &c.outcome
 	*o = Outcome{Snapshot: o.Snapshot, Verdict: v, EndedByLimit: o.EndedByLimit}
@@ -225,7 +223,7 @@ func (c *Checker) pass() {
 	c.stage = atEnd
 }
 
-// block waits for what is under way, which may have to be sped up first.
+// block waits for steps in flight, after escalating them if necessary.
 func (c *Checker) block(u *Underway) Plan {
 	o := &c.outcome
 	b := u.blocks(o.Snapshot, o.Verdict.Target)
@@ -243,7 +241,7 @@ func (c *Checker) block(u *Underway) Plan {
 	return Plan{}
 }
 
-// collect makes room on disks before a pod is chosen for them.
+// collect frees disk space before a pod is chosen for a disk threshold.
 func (c *Checker) collect(u *Underway) Plan {
 	v := &c.outcome.Verdict
 	if v.Target.Signal.Definition().Condition != signals.DiskPressure {
@@ -259,7 +257,7 @@ func (c *Checker) collect(u *Underway) Plan {
 	return Plan{}
 }
 
-// collected goes on with a pod where collecting is done and was not enough.
+// collected continues with a pod once garbage collection is done and was not enough.
 func (c *Checker) collected(ran []signals.Garbage, done bool) {
 	o := &c.outcome
 	o.Collected, o.Collecting = ran, !done
@@ -271,7 +269,7 @@ func (c *Checker) collected(ran []signals.Garbage, done bool) {
 	}
 }
 
-// rank orders the pods, and finds out whether one of them may be chosen at all.
+// rank orders the pods, and checks whether a pod may be chosen at all.
 func (c *Checker) rank(ctx context.Context, u *Underway) Plan {
 	o := &c.outcome
 	if c.pauses(o) {
@@ -300,8 +298,8 @@ func (c *Checker) rank(ctx context.Context, u *Underway) Plan {
 	return c.try(*first)
 }
 
-// choose evicts the next pod of the ranking that can be. Behind one that is spared
-// only a hog goes: a bystander must not pay for it.
+// choose evicts the next eligible pod of the ranking. If the eviction of a pod was limited, only
+// a hog after it is evicted: no other pod is evicted in its place.
 func (c *Checker) choose() Plan {
 	o := &c.outcome
 	for c.next < len(o.Ranking) {
@@ -328,8 +326,8 @@ func (c *Checker) choose() Plan {
 	return Plan{}
 }
 
-// try evicts a pod unless it is protected or has failed, or the threshold is no longer
-// met: the node is observed once more before what can not be undone.
+// try evicts a pod unless it is protected or has failed, or the threshold is no longer met. The
+// node is observed once more right before this irreversible step.
 func (c *Checker) try(candidate signals.Candidate) Plan {
 	o := &c.outcome
 	if !o.mayChoose(candidate.Pod) {
@@ -344,8 +342,8 @@ func (c *Checker) try(candidate signals.Candidate) Plan {
 	return Plan{Action: Evict, Eviction: &e}
 }
 
-// evicted notes the result of an eviction. After a failure the next pod is tried, unless
-// no other one must be.
+// evicted applies the result of an eviction. After a failure the next pod is tried, unless the
+// error ends the choice.
 func (c *Checker) evicted(e *eviction.Eviction, r *Result) {
 	o, limit := &c.outcome, c.stage == atViolations
 	if r.Err != nil {
@@ -371,7 +369,7 @@ func (c *Checker) evicted(e *eviction.Eviction, r *Result) {
 	c.pass()
 }
 
-// recovered observes once more.
+// recovered observes the node once more, and reports whether the threshold is no longer met.
 func (c *Checker) recovered(s *signals.Snapshot, v *eviction.Verdict) bool {
 	c.seen = signals.Observations{}
 	c.Observer.Observe(&c.seen, c.Machine.Observes(s.Kind))

@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// timer is the Notifier where nothing notifies, of an agent with that thread.
+// timer returns a Notifier without notifications, for an agent with the given thread.
 func timer(thread *Thread) Notifier {
 	if thread == nil {
 		return newClock()
@@ -18,7 +18,7 @@ func timer(thread *Thread) Notifier {
 	return &alarm{asked: asked}
 }
 
-// A clock is the Notifier where nothing notifies: the time alone.
+// clock is a Notifier that wakes at the given time only.
 type clock struct{ asked chan struct{} }
 
 func newClock() *clock { return &clock{make(chan struct{}, 1)} }
@@ -35,7 +35,7 @@ func (c *clock) Wait(until time.Time) signals.Wakes {
 	}
 }
 
-// Wake implements Notifier: one token is enough, however often it is called.
+// Wake implements Notifier. One token is enough for any number of calls.
 func (c *clock) Wake() {
 	select {
 	case c.asked <- struct{}{}:
@@ -46,8 +46,8 @@ func (c *clock) Wake() {
 // Follow implements Notifier.
 func (*clock) Follow(*signals.Observations, []signals.Line) {}
 
-// An alarm is the clock of a thread that waits in a system call, and needs no other
-// thread of Go's to wake up.
+// alarm is the clock of a thread that waits in a system call. Its wakeup needs no other thread of
+// the Go runtime.
 type alarm struct{ asked event }
 
 // Wait implements Notifier.

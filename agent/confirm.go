@@ -8,19 +8,18 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// confirmTime is the least time between the two observations by which a fall is
-// confirmed before a pod is killed for it.
+// confirmTime is the minimum time between two observations that confirm a falling signal before a
+// pod is killed.
 const confirmTime = 2 * eviction.MinInterval
 
-// A confirmation is what was observed when memory was found doomed, by counters that
-// are up to date: those of all pods were read just before.
+// confirmation is the last observation with imminent exhaustion. Its counters are up to date,
+// since those of all pods were read just before.
 type confirmation struct{ node signals.Observations }
 
-// needsConfirmation reports whether doomed memory is looked at once more before anything
-// follows from it, a condition included: where it lasts longer than a kill and
-// two such looks take, the fall must show between two observations that are up to
-// date. Cgroups that have others below them count page cache late, and the rate
-// that is known so far may be of that.
+// needsConfirmation reports whether imminent exhaustion has to be confirmed before anything
+// follows from it, a condition included. If memory lasts longer than a kill and two such checks
+// take, two up-to-date observations must both show the fall. Cgroups with children count page
+// cache late, which may distort the rate known so far.
 func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 	policy := a.machine.Policy()
 	if s.Kind != signals.Early || policy.EarlyEviction != eviction.Imminent || s.At.Before(a.retryAt) || a.inflight[signals.MemoryPressure] != nil {
@@ -35,11 +34,11 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 		return false
 	}
 	if a.confirmation.young(doomed, s) {
-		return true // the older one is waited with
+		return true // the older observation is the base
 	}
 	begun := time.Now()
 	a.checker.Pods.Measure(context.Background())
-	took := time.Since(begun) // once more in another look, and once more to choose a pod
+	took := time.Since(begun) // paid once more in another check, and once more to choose a pod
 	if lasts-took < eviction.KillTime+confirmTime+2*took {
 		return false
 	}
@@ -53,8 +52,8 @@ func (a *Agent) needsConfirmation(s *signals.Snapshot) bool {
 	return true
 }
 
-// earliestExhaustion is how long what was found doomed lasts: the least of it, and nothing
-// where it is used up.
+// earliestExhaustion returns the shortest time to exhaustion of the given signals, and 0 if one
+// of them is exhausted.
 func earliestExhaustion(s *signals.Snapshot, doomed signals.Set) (lasts time.Duration) {
 	lasts = 1<<63 - 1
 	for sig := range signals.All {
@@ -70,8 +69,8 @@ func earliestExhaustion(s *signals.Snapshot, doomed signals.Set) (lasts time.Dur
 	return lasts
 }
 
-// young reports whether what is doomed was suspected too short a time ago to tell
-// a fall from it.
+// young reports whether the last observations of the given signals are too recent to derive a
+// rate from.
 func (u *confirmation) young(doomed signals.Set, s *signals.Snapshot) bool {
 	for sig := range signals.All {
 		if seen := &u.node[sig]; doomed.Has(sig) && (!seen.Known || s.At.Sub(seen.Time) >= confirmTime) {
@@ -81,12 +80,12 @@ func (u *confirmation) young(doomed signals.Set, s *signals.Snapshot) bool {
 	return true
 }
 
-// confirmed reports whether the fall shows since an earlier observation.
+// confirmed reports whether the signal still falls since an earlier observation.
 func (u *confirmation) confirmed(sig signals.Signal, now *signals.Observation, reserve time.Duration) bool {
 	before := u.node[sig]
 	over := now.Time.Sub(before.Time)
 	if before.Known && over < confirmTime {
-		return false // the older one is waited with
+		return false // the older observation is the base
 	}
 	u.node[sig] = *now
 	fall := signals.Rate{By: before.Headroom() - now.Headroom(), Over: over}

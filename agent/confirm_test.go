@@ -8,14 +8,14 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Memory that only seems to fall, because counters that were late have come to
-// be right: 95 MiB are available all the time.
+// Memory only seems to fall, because late counters are corrected: 95 MiB are available all the
+// time.
 func TestAFallThatIsNoneEvictsNobody(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.add("pod", 1<<30-95*mib)
 		begun := time.Now().Add(time.Second)
 		w.off = func() signals.Amount {
-			// 200 MiB too many for a second, then right within 0.2 s
+			// 200 MiB too many for a second, then corrected within 0.2 s
 			left := 200*time.Millisecond - time.Since(begun)
 			return max(0, min(200*mib, signals.Amount(left/time.Millisecond)*mib))
 		}
@@ -28,7 +28,7 @@ func TestAFallThatIsNoneEvictsNobody(t *testing.T) {
 	}
 }
 
-// A fall that is one is confirmed, which costs two looks and no more.
+// A real fall is confirmed, at the cost of two checks.
 func TestAFallThatIsOneIsConfirmed(t *testing.T) {
 	const rate = 300 * mib
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
@@ -38,15 +38,15 @@ func TestAFallThatIsOneIsConfirmed(t *testing.T) {
 	if got := w.evicted(); len(got) != 1 {
 		t.Fatalf("evicted %v", got)
 	}
-	// Doomed as soon as it is crossed: 100 MiB last a third of a second.
+	// Exhaustion is imminent as soon as the threshold is met: 100 MiB last a third of a second.
 	crossed := signals.Amount(100 * mib)
 	if late := crossed - w.least; late < 0 || late > rate/1000*signals.Amount(4*eviction.MinInterval/time.Millisecond) {
 		t.Errorf("decided when %d MiB were left", w.least/mib)
 	}
 }
 
-// What is doomed is what is confirmed: memory of the pods, while that of the node,
-// which comes first, is short but in no danger.
+// The signal with imminent exhaustion is the one to confirm: memory of the pods. That of the node
+// comes first, and is short but not falling.
 func TestWhatIsDoomedIsConfirmed(t *testing.T) {
 	pods := hard()
 	pods.Signal = signals.AllocatableMemoryAvailable
@@ -69,7 +69,7 @@ func TestWhatIsDoomedIsConfirmed(t *testing.T) {
 	}
 }
 
-// Where it takes long to measure the pods, there is no time to measure them again.
+// If measuring the pods takes long, there is no time to measure them again.
 func TestSlowMeasurementsAreNotRepeated(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.measures = 80 * time.Millisecond

@@ -9,84 +9,82 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// A Decision is one line of the decision log. Amounts are in the unit of the
-// signal (bytes, inodes, PIDs), durations in milliseconds. docs/reference/decision-log.md
-// describes every key.
+// Decision is one line of the decision log. Amounts are in the unit of the signal (bytes, inodes,
+// PIDs), durations in milliseconds. docs/operations.md describes every key.
 type Decision struct {
 	Time             time.Time   `json:"time"`
 	Decision         Verb        `json:"decision"`
 	Check            string      `json:"check,omitempty"`   // periodic or early
-	WokenBy          []string    `json:"wokenBy,omitempty"` // by what, besides the timer
+	WokenBy          []string    `json:"wokenBy,omitempty"` // sources other than the timer
 	Reason           string      `json:"reason,omitempty"`
 	Signal           string      `json:"signal,omitempty"`
 	Threshold        string      `json:"threshold,omitempty"`
 	Available        *int64      `json:"available,omitempty"`
 	Capacity         *int64      `json:"capacity,omitempty"`
-	Cache            *int64      `json:"cache,omitempty"`                  // page cache in use that the kernel takes back first
-	Rate             *int64      `json:"ratePerSecond,omitempty"`          // how fast what is left falls
+	Cache            *int64      `json:"cache,omitempty"`                  // page cache in use that the kernel reclaims first
+	Rate             *int64      `json:"ratePerSecond,omitempty"`          // decrease of the available amount
 	TimeToExhaustion *float64    `json:"timeToExhaustionMillis,omitempty"` // at that rate
 	Met              []string    `json:"met,omitempty"`                    // signals
 	Unknown          []string    `json:"unknown,omitempty"`                // signals, with their causes
-	Conditions       []string    `json:"conditions"`                       // True after this look
+	Conditions       []string    `json:"conditions"`                       // True after this check
 	Reclaimed        []string    `json:"reclaimed,omitempty"`              // containers, images
 	Pod              string      `json:"pod,omitempty"`                    // namespace/name
 	UID              string      `json:"uid,omitempty"`
 	Grace            *int64      `json:"gracePeriodSeconds,omitempty"` // of a soft eviction
 	Message          string      `json:"message,omitempty"`            // as in the pod's status
-	Ranking          []PodReason `json:"ranking,omitempty"`            // the first of them
-	Failed           []PodReason `json:"failed,omitempty"`             // pods whose kill failed, and why
+	Ranking          []PodReason `json:"ranking,omitempty"`            // its first pods
+	Failed           []PodReason `json:"failed,omitempty"`             // pods that could not be killed, with their errors
 	Processes        int         `json:"processes,omitempty"`          // signalled
-	Status           Status      `json:"status,omitempty"`             // whether the API server knows: told, or owed
-	StatusTime       *float64    `json:"statusMillis,omitempty"`       // from the look until it knew, or was no longer waited for
-	KillTime         *float64    `json:"killMillis,omitempty"`         // from the look to the last SIGKILL
-	ExitTime         *float64    `json:"exitMillis,omitempty"`         // from the look until no process was left
-	Stalls           []PodReason `json:"stalls,omitempty"`             // who waited for memory, or met a limit of its own
-	FreedBytes       *int64      `json:"freedBytes,omitempty"`         // how much more is available than at the look
-	ProcessesRemain  bool        `json:"processesRemain,omitempty"`    // processes that got SIGKILL are not gone yet
-	LimitedBy        string      `json:"limitedBy,omitempty"`          // by budget, futile or owner: somebody is spared
-	// MemoryConsumers of memory, where evictions have stopped to help.
+	Status           Status      `json:"status,omitempty"`             // of the report to the API server: reported or pending
+	StatusTime       *float64    `json:"statusMillis,omitempty"`       // from the check until it was reported, or until the wait for it ended
+	KillTime         *float64    `json:"killMillis,omitempty"`         // from the check to the last SIGKILL
+	ExitTime         *float64    `json:"exitMillis,omitempty"`         // from the check until no process was left
+	Stalls           []PodReason `json:"stalls,omitempty"`             // pods that waited for memory, or met their own limit
+	FreedBytes       *int64      `json:"freedBytes,omitempty"`         // increase of the available amount since the check
+	ProcessesRemain  bool        `json:"processesRemain,omitempty"`    // processes with SIGKILL have not exited yet
+	LimitedBy        string      `json:"limitedBy,omitempty"`          // the limit in force: quota, ineffective or owner
+	// MemoryConsumers are the largest consumers of memory after ineffective evictions.
 	MemoryConsumers []signals.Consumer `json:"memoryConsumers,omitempty"`
 }
 
-// A Verb is what was decided.
+// Verb is the kind of a decision.
 type Verb string
 
 // The verbs of the decision log.
 const (
-	Nothing           Verb = "check" // nothing to do; told only where every look is asked for
+	Nothing           Verb = "check" // no action; reported only with LogChecks
 	Evicted           Verb = "evict"
 	WouldEvict        Verb = "would-evict"  // disarmed
 	SoftEvicting      Verb = "soft-evict"   // a soft eviction begins
-	Terminated        Verb = "terminated"   // and ends
-	Failed            Verb = "failed"       // nobody could be evicted
-	CollectingGarbage Verb = "gc"           // room is being made on disks
-	Withdrawn         Verb = "withdrawn"    // a soft eviction is taken back
-	Recovered         Verb = "recovered"    // on a second look, or by reclaim
-	Blocked           Verb = "blocked"      // met, and something else has to end first; told once
-	Pending           Verb = "pending"      // met, but not acted for; told once
-	Escalated         Verb = "escalate"     // a soft eviction is cut short by a hard threshold
+	Terminated        Verb = "terminated"   // a soft eviction ends
+	Failed            Verb = "failed"       // no pod could be evicted
+	CollectingGarbage Verb = "gc"           // disk space is being freed
+	Withdrawn         Verb = "withdrawn"    // a soft eviction is withdrawn
+	Recovered         Verb = "recovered"    // on a second observation, or by garbage collection
+	Blocked           Verb = "blocked"      // met, but another step has to end first; reported once
+	Pending           Verb = "pending"      // met, but not acted for; reported once
+	Escalated         Verb = "escalate"     // a hard threshold shortens a soft eviction
 	ReclaimDone       Verb = "reclaim-done" // the wait for freed memory is over
 	ConditionsChanged Verb = "conditions"
 	Armed             Verb = "armed"
 	Disarmed          Verb = "disarmed"
-	Limited           Verb = "limited"     // somebody, or everybody, is spared
-	Ineffective       Verb = "ineffective" // evictions have stopped to help, and pause
+	Limited           Verb = "limited"     // the eviction of one pod or of all pods is limited
+	Ineffective       Verb = "ineffective" // evictions have no effect, and pause
 	SignalsChanged    Verb = "signals"     // a signal became unknown, or known again
-	Stalled           Verb = "stall"       // somebody waits for memory, and nothing is to be done
+	Stalled           Verb = "stall"       // pods wait for memory, without a possible action
 )
 
-// A PodReason is a pod in a list, and why it is there.
+// PodReason is an entry of a list of pods.
 type PodReason struct {
 	Pod    string `json:"pod"`
 	Reason string `json:"reason"`
 }
 
-// maxPlaces is how many pods of a ranking are told: the first are what
-// matters, and a line stays short on a node with hundreds.
+// maxPlaces is the maximum number of logged pods of a ranking. A line stays short on a node with
+// hundreds of pods, and only the first ones matter.
 const maxPlaces = 10
 
-// report tells what a look led to, and saves the state where it may have
-// changed.
+// report reports the outcome of a check, and saves the state if it may have changed.
 func (a *Agent) report(o *Outcome) {
 	verb, regular := a.verb(o), o.Snapshot.Kind == signals.Periodic
 	changed := o.Verdict.Conditions != a.logged.conditions
@@ -103,10 +101,10 @@ func (a *Agent) report(o *Outcome) {
 	a.reportPassed(o)
 	switch {
 	case o.Verdict.Target == nil:
-	case verb == Failed && !o.Verdict.Target.Hard(): // who is not asked to end may have to be killed
+	case verb == Failed && !o.Verdict.Target.Hard(): // a pod not evicted softly may have to be killed
 	case verb == Failed, verb == Limited, verb == Ineffective:
 		a.retryAt = o.Snapshot.At.Add(failurePace)
-	case verb == Recovered: // what was no doom may be one soon
+	case verb == Recovered: // exhaustion that was not imminent may be so soon
 		a.retryAt = o.Snapshot.At.Add(eviction.RelaxedInterval)
 	}
 	if regular || changed || o.Acted() {
@@ -131,7 +129,7 @@ func (a *Agent) verb(o *Outcome) Verb {
 		return CollectingGarbage
 	case o.LimitBegun:
 		return Ineffective
-	case len(o.Failed) > 0: // also behind a pod that is spared, or above a limit
+	case len(o.Failed) > 0: // also after a limited pod, or above a local-storage limit
 		return Failed
 	case o.Limit.By != limiter.None:
 		return Limited
@@ -181,7 +179,7 @@ func (a *Agent) decision(o *Outcome, verb Verb) *Decision {
 	return d
 }
 
-// observed fills in what was seen of the threshold's signal.
+// observed sets the keys for the observation of the threshold's signal.
 func (d *Decision) observed(t *eviction.Threshold, s *signals.Snapshot) {
 	seen := &s.Node[t.Signal]
 	d.Signal, d.Threshold = t.Signal.String(), t.String()

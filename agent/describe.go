@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// describe fills in the eviction and what it has freed so far.
+// describe sets the keys of the eviction and of the memory freed so far.
 func (a *Agent) describe(d *Decision, o *Outcome) {
 	e := o.Evicted
 	d.Pod, d.UID, d.Message = e.Pod.Key(), e.Pod.UID, e.Message
@@ -43,7 +43,7 @@ func (a *Agent) escalated(e *inflight.Eviction, s *signals.Snapshot, v *eviction
 func (a *Agent) reclaimDone(e *inflight.Eviction, s *signals.Snapshot, why string) *Decision {
 	d := &Decision{Time: s.At, Conditions: a.machine.Conditions().Names(), Decision: ReclaimDone, Reason: why, Pod: e.Of.Pod.Key(), UID: e.Of.Pod.UID,
 		Signal: e.Signal.String(), ExitTime: millis(s.At.Sub(e.Since))}
-	if e.Limit { // there is no signal to wait for
+	if e.Limit { // no signal to wait for
 		d.Signal = e.Of.Cause
 		return d
 	}

@@ -1,15 +1,14 @@
-// Package agent is the loop on a node: it waits until a check is due, has a [Checker] plan
-// what to do, executes each [Plan], reports, and saves what must survive a restart.
+// Package agent is the loop on a node. It waits until a check is due, has a [Checker] plan the
+// steps, executes each [Plan], reports, and saves the state that must survive a restart.
 //
 // Duties and invariants:
 //
-//   - One goroutine owns the state. What runs beside it (a soft eviction that
-//     waits for its grace period) reports through a channel.
-//   - At most one pod is evicted in a cycle, and no second one while the memory
-//     of the first is on its way.
-//   - A failed kill is no eviction: the next pod of the ranking is tried in the
-//     same cycle.
-//   - The path from a look to a kill waits for no lock, no API and no runtime.
-//   - The package defines the ports it needs (ports.go) and knows none of their
+//   - One goroutine owns the state. Tasks beside it, such as a soft eviction in its grace
+//     period, report through a channel.
+//   - At most one pod is evicted per check. No second one is evicted while the memory of the
+//     first is still being freed.
+//   - A failed kill is no eviction: the next pod of the ranking is tried in the same check.
+//   - The path from a check to a kill waits for no lock, no API and no runtime.
+//   - The package defines the ports it needs (ports.go) and depends on none of their
 //     implementations.
 package agent

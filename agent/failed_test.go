@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// The API server was told before the kill, which fails for every pod: a look tells it
-// of one. After three of those it is the next one's turn.
+// The report to the API server precedes the kill, which fails for every pod. One check reports at
+// most one pod. After three attempts the next pod is tried.
 func TestAFailedKillThatWasToldEndsTheLook(t *testing.T) {
 	w := live(t, 35*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.killErr, w.killTold = errRefused, StatusReported
@@ -37,7 +37,7 @@ func TestAFailedKillThatWasToldEndsTheLook(t *testing.T) {
 	}
 }
 
-// Memory is short as well, and nobody is tried for that in the same look.
+// Memory is short as well, and no pod is tried for it in the same check.
 func TestAFailedKillThatWasToldEndsTheLookAtLimits(t *testing.T) {
 	w := liveIn(t, 9*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}, StorageLimits: true}, func(w *world, _ *Parts) {
 		w.killErr, w.killTold, w.disk = errRefused, StatusReported, 100*gib

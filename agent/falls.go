@@ -7,16 +7,15 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// minBase is the least time over which a rate is taken at all, after the
-// agent has started or a pod was killed.
+// minBase is the minimum time span of a rate after a start of the agent or a kill.
 const minBase = 2 * eviction.MinInterval
 
-// rateSamples holds a rate window of looks at the shortest interval, with room
-// for looks that notifications add.
+// rateSamples holds a rate window of checks at the shortest interval, with room for checks
+// triggered by notifications.
 const rateSamples = 64
 
-// rateEstimator remembers the last looks at the signals of memory, to say how fast
-// they fall. It does not allocate.
+// rateEstimator stores the last observations of the memory signals, and computes how fast they
+// fall. It does not allocate.
 type rateEstimator struct {
 	samples [rateSamples]rateSample
 	next    int
@@ -28,12 +27,12 @@ type rateSample struct {
 	node [signals.AllocatableMemoryAvailable + 1]signals.Observation
 }
 
-// lately is the time over which a fall has to go on. A fill that has just ended
-// is no doom, though the rate window still holds most of it.
+// lately is the minimum duration of a fall. If memory has just stopped filling, exhaustion is not
+// imminent, though the rate window still contains most of the fill.
 const lately = eviction.RelaxedInterval
 
-// note remembers a look and sets its rates: over the rate window or, if memory
-// has fallen more slowly since, lately.
+// note stores an observation and sets the rates of the snapshot. A rate is that over the rate
+// window, or that over [lately] if memory has fallen more slowly since.
 func (f *rateEstimator) note(s *signals.Snapshot) {
 	for sig := range signals.Signal(len(f.samples[0].node)) {
 		s.Rates[sig] = slower(f.since(f.base(s, sig, eviction.RateWindow), s, sig), f.since(f.base(s, sig, lately), s, sig))
@@ -45,9 +44,9 @@ func (f *rateEstimator) note(s *signals.Snapshot) {
 	f.count = min(f.count+1, rateSamples)
 }
 
-// since is how what is left of a signal moved since an earlier look. The time of
-// the observations counts, not that of the looks: a look that was kept waiting
-// would see a fall in less time than it took.
+// since returns the change of a signal since an earlier sample. It uses the times of the
+// observations, not those of the checks: a delayed check would show a fall within less time than
+// it took.
 func (f *rateEstimator) since(base *rateSample, s *signals.Snapshot, sig signals.Signal) signals.Rate {
 	if base == nil {
 		return signals.Rate{}
@@ -60,8 +59,7 @@ func (f *rateEstimator) since(base *rateSample, s *signals.Snapshot, sig signals
 	return signals.Rate{By: before.Headroom() - now.Headroom(), Over: over}
 }
 
-// slower is the fall of two that goes less fast; one that nothing is known about
-// does not count.
+// slower returns the rate with the slower fall. An unknown rate does not count.
 func slower(a, b signals.Rate) signals.Rate {
 	if a.Over == 0 || b.Over > 0 && b.PerSecond() < a.PerSecond() {
 		return b
@@ -69,8 +67,8 @@ func slower(a, b signals.Rate) signals.Rate {
 	return a
 }
 
-// base is the youngest look at a signal that is at least a window old, or the
-// oldest there is of the same basis.
+// base returns the latest sample of a signal that is at least a window old, or else the oldest
+// one of the same epoch.
 func (f *rateEstimator) base(s *signals.Snapshot, sig signals.Signal, window time.Duration) (base *rateSample) {
 	for i := 1; i <= f.count; i++ {
 		older := &f.samples[(f.next-i+rateSamples)%rateSamples]

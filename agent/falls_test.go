@@ -7,7 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// course is what is left of memory, look by look, every 5 ms, in MiB.
+// rateAfter returns the rate after a series of memory headrooms in MiB, one per check, every 5
+// ms.
 func rateAfter(t *testing.T, left ...signals.Amount) float64 {
 	t.Helper()
 	var f rateEstimator
@@ -25,7 +26,7 @@ func rateAfter(t *testing.T, left ...signals.Amount) float64 {
 func TestTheRateIsThatOfAFallThatGoesOn(t *testing.T) {
 	var steady, ended, begun, bursts []signals.Amount
 	for i := range signals.Amount(40) {
-		steady = append(steady, 400-i*5) // 1000 MiB a second
+		steady = append(steady, 400-i*5) // 1000 MiB per second
 		ended = append(ended, 400-min(i, 30)*5)
 		begun = append(begun, 400-max(i-30, 0)*5)
 		bursts = append(bursts, 400-(i/4)*20) // 20 MiB every 20 ms
@@ -54,9 +55,9 @@ func TestALookThatWasKeptWaitingSeesNoFasterFall(t *testing.T) {
 		s.At = at.Add(time.Duration(i) * 5 * time.Millisecond)
 		seen := s.At
 		if i == 29 {
-			seen = seen.Add(40 * time.Millisecond) // without a processor between the clock and the memory
+			seen = seen.Add(40 * time.Millisecond) // the thread had no processor between the clock and the observation
 		}
-		left := 400 - signals.Amount(seen.Sub(at)/time.Millisecond) // 1000 MiB a second
+		left := 400 - signals.Amount(seen.Sub(at)/time.Millisecond) // 1000 MiB per second
 		s.Node[signals.MemoryAvailable] = signals.Observed(left*mib, 1<<30, seen)
 		f.note(&s)
 	}

@@ -9,30 +9,29 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// garbage is the collection of dead containers and unused images, beside the loop: the
-// runtime may take its time, and memory is looked at meanwhile.
+// garbage runs the collection of dead containers and unused images beside the loop, since the
+// runtime may be slow and memory checks must go on.
 type garbage struct {
-	collector Collector // nil: there is none, and nothing to wait for
+	collector Collector // nil: nothing to collect and nothing to wait for
 	run       *collection
 }
 
-// A collection is under way, or its result is not used up yet.
+// collection is a collection in flight, or one with a result still in use.
 type collection struct {
-	met      signals.Set            // the signals it is for
-	what     []signals.Garbage      // what they need; a disarmed agent collects nothing of it
-	finished chan []signals.Garbage // what ran
+	met      signals.Set            // the signals to free disk space for
+	what     []signals.Garbage      // the required kinds; a disarmed agent collects none of them
+	finished chan []signals.Garbage // the kinds that ran
 	ran      []signals.Garbage
 	done     bool
 	told     bool
 	cancel   context.CancelFunc
-	stale    bool // begun before the agent was armed, or disarmed
+	stale    bool // begun before the arming state changed
 	ended    time.Time
 }
 
-// of returns what came of collecting for the verdict's target: whether it has to begin,
-// what ran, and whether it is done. The result is for each threshold that it was for:
-// one that is held must not use it up. A threshold that needs more waits for the next
-// collection.
+// of returns the state of the collection for the verdict's target: whether it has to begin, what
+// ran, and whether it is done. The result is for each threshold of the collection: a blocked one
+// must not use it up. A threshold that needs more waits for the next collection.
 func (g *garbage) of(v *eviction.Verdict) (begin bool, ran []signals.Garbage, done bool) {
 	switch {
 	case g == nil:
@@ -47,8 +46,8 @@ func (g *garbage) of(v *eviction.Verdict) (begin bool, ran []signals.Garbage, do
 	return false, nil, false
 }
 
-// beginGarbage begins to collect for all disk thresholds of a look. A disarmed agent
-// collects nothing, but pods have to be measured to be ranked.
+// beginGarbage begins a collection for all disk thresholds of a check. A disarmed agent collects
+// nothing, but has pods measured for the ranking.
 func (a *Agent) beginGarbage(ctx context.Context, v *eviction.Verdict, what []signals.Garbage) {
 	collect := a.collectable(what)
 	bounded, cancel := context.WithCancel(ctx)
@@ -64,21 +63,22 @@ func (a *Agent) beginGarbage(ctx context.Context, v *eviction.Verdict, what []si
 	}()
 }
 
-// isFor reports whether all that the verdict's target needs was collected: it was met
-// already, so that collecting has not ended before there was enough for it, too.
+// isFor reports whether the collection covered all that the verdict's target needs. The target
+// must have been met at its start: otherwise the collection may have ended before there was
+// enough for it.
 func (r *collection) isFor(v *eviction.Verdict) bool {
 	return r.met.Has(v.Target.Signal) &&
 		!slices.ContainsFunc(v.Garbage, func(k signals.Garbage) bool { return !slices.Contains(r.what, k) })
 }
 
-// merged are the reclaimers of both, in the order in which they run.
+// merged returns the kinds of garbage of both lists, in the order of their collection.
 func merged(a, b []signals.Garbage) []signals.Garbage {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// collected is where a collection under way reports its end; nil if there is none.
+// collected returns the channel for the result of the collection in flight, or nil.
 func (a *Agent) collected() <-chan []signals.Garbage {
 	if r := a.garbage.run; r != nil && !r.done {
 		return r.finished
@@ -86,8 +86,7 @@ func (a *Agent) collected() <-chan []signals.Garbage {
 	return nil
 }
 
-// endGarbage notes what ran. Whether it was enough is looked at now, and not
-// only when the next look is due.
+// endGarbage stores the result. A check is due at once, and not only at the next period.
 func (a *Agent) endGarbage(ran []signals.Garbage) {
 	r := a.garbage.run
 	r.ran, r.done, r.ended = ran, true, time.Now()
@@ -97,16 +96,16 @@ func (a *Agent) endGarbage(ran []signals.Garbage) {
 	a.nextRegular = time.Now()
 }
 
-// collectionAge is how old the result of a collection may become.
+// collectionAge is the maximum age of a result.
 const collectionAge = 30 * time.Second
 
-// forgetGarbage ends the use of a result with the look that has asked for it. If that
-// was not for all that other thresholds need, the next collection is, and for those
-// that were served: none of them comes before another again and again.
+// forgetGarbage ends the use of a result with the check that asked for it. If other thresholds
+// need more than it covers, the next collection is for these and for those already served. No
+// threshold can come before another one repeatedly.
 //
-// A result that no look of its threshold has asked for is dropped, too: what was
-// measured then is old by the time of the next one. Where a pod was evicted for another
-// threshold, the result is for the next look.
+// A result that no check of its threshold asked for is dropped, since its measurements are old by
+// the time of the next one. If a pod was evicted for another threshold, the result is kept for
+// the next check.
 func (a *Agent) forgetGarbage(ctx context.Context, o *Outcome) {
 	r := a.garbage.run
 	if r == nil || !r.done {
@@ -128,8 +127,8 @@ func (a *Agent) forgetGarbage(ctx context.Context, o *Outcome) {
 	}
 }
 
-// use returns what the thresholds of a check have made of the result: whether it has
-// served one of them, and whether it was short of what another one wanted.
+// use returns how the thresholds of a check used the result: whether it served one of them, and
+// whether another one wanted more.
 func (r *collection) use(o *Outcome) (served, short bool, wanted []signals.Garbage) {
 	note := func(o *Outcome) {
 		switch {

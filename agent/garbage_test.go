@@ -12,8 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// One owner's pods keep less than the threshold available, and the last of them is
-// spared. Meanwhile another pod uses up the inodes of the same disk.
+// One owner's pods use up the disk, and the eviction of the last one is limited. Meanwhile
+// another pod uses up the inodes of the same disk.
 func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
 	thresholds := append(full(), eviction.Threshold{Signal: signals.NodefsInodesFree, Value: quantity(1000)})
 	var at time.Time
@@ -38,16 +38,16 @@ func TestReclaim_HeldThresholdKeepsNoOtherOneOfTheDiskWaiting(t *testing.T) {
 	}
 }
 
-// An asker asks an agent for reliefs, which take a second.
+// asker requests collections from an agent, each of which takes a second.
 type asker struct {
 	*Agent
 	t     *testing.T
 	met   signals.Set
-	asked Outcome             // what was asked for in the present look
-	begun [][]signals.Garbage // what was collected
+	asked Outcome             // the requests of the present check
+	begun [][]signals.Garbage // the kinds collected
 }
 
-// reliefs runs a story of thresholds on nodefs and imagefs.
+// reliefs runs a story with thresholds on nodefs and imagefs.
 func reliefs(t *testing.T, story func(*asker)) (begun [][]signals.Garbage) {
 	t.Helper()
 	r := &asker{}
@@ -63,7 +63,7 @@ func reliefs(t *testing.T, story func(*asker)) (begun [][]signals.Garbage) {
 	return r.begun
 }
 
-// see has other signals be short from now on.
+// see changes the set of met signals.
 func (r *asker) see(met ...signals.Signal) {
 	r.met = 0
 	for _, s := range met {
@@ -75,7 +75,7 @@ func (r *asker) verdict(of signals.Signal, what ...signals.Garbage) eviction.Ver
 	return eviction.Verdict{Met: r.met, Target: &eviction.Threshold{Signal: of, Value: quantity(gib)}, Garbage: what}
 }
 
-// ask reports whether room was made for the threshold.
+// ask reports whether a collection was done for the threshold.
 func (r *asker) ask(of signals.Signal, what ...signals.Garbage) (done bool) {
 	o := Outcome{Verdict: r.verdict(of, what...)}
 	begin, _, done := r.garbage.of(&o.Verdict)
@@ -91,7 +91,7 @@ func (r *asker) ask(of signals.Signal, what ...signals.Garbage) (done bool) {
 func (r *asker) nodefs() bool  { return r.ask(signals.NodefsAvailable, signals.DeadContainers) }
 func (r *asker) imagefs() bool { return r.ask(signals.ImagefsAvailable, signals.UnusedImages) }
 
-// look ends a look, and the relief under way, if there is one.
+// look ends a check, and the collection in flight, if any.
 func (r *asker) look() {
 	r.asked.Snapshot, r.asked.Verdict = &signals.Snapshot{At: time.Now(), Kind: signals.Periodic}, r.verdict(signals.NodefsAvailable)
 	r.forgetGarbage(r.t.Context(), &r.asked)
@@ -100,8 +100,8 @@ func (r *asker) look() {
 	r.collectResults()
 }
 
-// What was collected for one filesystem is not enough for another: the next relief is
-// for both, so that neither uses up what the other waits for.
+// The collection for one filesystem is not enough for another. The next one is for both, so that
+// neither uses up the result for the other.
 func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
 	begun := reliefs(t, func(r *asker) {
 		if r.nodefs() || r.imagefs() {
@@ -130,7 +130,7 @@ func TestReclaim_ReliefIsForNoThresholdThatNeedsMore(t *testing.T) {
 	}
 }
 
-// The first threshold asks for room while a relief for the second one has just ended.
+// The first threshold requests a collection when one for the second threshold has just ended.
 func TestReclaim_ThresholdThatComesAndGoesDoesNotDropTheReliefOfAnother(t *testing.T) {
 	reliefs(t, func(r *asker) {
 		r.imagefs()
@@ -145,8 +145,8 @@ func TestReclaim_ThresholdThatComesAndGoesDoesNotDropTheReliefOfAnother(t *testi
 	})
 }
 
-// Collecting ended when there was enough for what was short then. What has become short
-// since needs a relief of its own.
+// A collection ended with enough space for the thresholds met at its start. A threshold met since
+// then needs its own collection.
 func TestReclaim_ReliefIsForNoThresholdThatWasNotMet(t *testing.T) {
 	begun := reliefs(t, func(r *asker) {
 		r.see(signals.NodefsAvailable)
@@ -166,7 +166,7 @@ func TestReclaim_ReliefIsForNoThresholdThatWasNotMet(t *testing.T) {
 	}
 }
 
-// On disarming in a look nothing is left that was collected, nor is there anything to tell.
+// After disarming during a check, no collection remains, and nothing is reported.
 func TestReclaim_DisarmingInTheLookDropsTheRelief(t *testing.T) {
 	begun := reliefs(t, func(r *asker) {
 		r.nodefs()

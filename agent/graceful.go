@@ -10,36 +10,35 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// maxGrace bounds the grace period of a soft eviction, in seconds: a year.
+// maxGrace is the maximum grace period of a soft eviction in seconds: one year.
 const maxGrace = 365 * 24 * 3600
 
-// A softRun is a soft eviction that runs beside the loop.
+// softRun is a soft eviction that runs beside the loop.
 type softRun struct {
 	eviction  *inflight.Eviction
-	victim    Victim // to be finished if being hurried does not help
+	victim    Victim // finished if the escalation does not help
 	finished  <-chan termination
 	escalate  chan struct{} // closed to end the grace period
 	withdraw  chan struct{} // closed once the eviction is unnecessary
 	cancel    context.CancelFunc
 	recalled  bool // withdraw is closed
-	abandoned bool // the agent was disarmed meanwhile
-	replaced  bool // its pod was killed for something else
+	abandoned bool // the agent was disarmed in the meantime
+	replaced  bool // its pod was killed for another reason
 }
 
-// termination is how a soft eviction ended.
+// termination is the result of a soft eviction.
 type termination struct {
 	killed Killed
 	err    error
 }
 
-// terminate lets the pod end within its grace period, beside the loop. A pod of
-// the API server is asked for politely, which may be refused for as long as a
-// budget says so; how long to wait is the victim's to know.
+// terminate evicts a pod softly, beside the loop. A pod from the API server is evicted through
+// the API, which a PodDisruptionBudget may refuse for any time. The Victim bounds that wait.
 func (a *Agent) terminate(ctx context.Context, e *inflight.Eviction, victim Victim) {
 	pod := e.Of.Pod
 	grace := time.Duration(min(e.Of.GracePeriod, maxGrace)) * time.Second
 	finished := make(chan termination, 1)
-	limit := grace + inflight.FreeTimeout // what can not be ended must not keep the next one from being tried
+	limit := grace + inflight.FreeTimeout // a pod that does not end must not block the next one
 	if pod.FromAPI {
 		limit = maxGrace * time.Second
 	}
@@ -59,7 +58,7 @@ func (a *Agent) terminate(ctx context.Context, e *inflight.Eviction, victim Vict
 	}()
 }
 
-// escalate ends the grace period of the soft eviction under way.
+// escalate ends the grace period of the soft eviction in flight.
 func (a *Agent) escalate(e *inflight.Eviction, v *eviction.Verdict) {
 	if !e.Escalate(a.snapshot.At) {
 		return
@@ -68,11 +67,11 @@ func (a *Agent) escalate(e *inflight.Eviction, v *eviction.Verdict) {
 	a.reporter.Report(a.escalated(e, &a.snapshot, v))
 }
 
-// finish ends a pod that was escalated and is still there, on the loop's own thread. It
-// may be listed no more, because the API server knows it as failed already: who would be
-// chosen in its place has done nothing.
+// finish kills a pod that remains after an escalation, on the loop's own thread. The pod may no
+// longer be listed, because the API server stores it as failed already. No other pod is chosen in
+// its place.
 func (a *Agent) finish(e *inflight.Eviction) {
-	// The other half of the wait is for looks: whether memory falls on has to be known by its end.
+	// Checks get the other half of the wait: at its end the fall of memory must be known.
 	ctx, cancel := context.WithTimeout(context.Background(), eviction.KillTime/2)
 	defer cancel()
 	killed, err := a.soft.victim.Finish(ctx)
@@ -82,7 +81,7 @@ func (a *Agent) finish(e *inflight.Eviction) {
 	}
 }
 
-// recall withdraws a soft eviction that is not needed any more.
+// recall withdraws an unneeded soft eviction.
 func (r *softRun) recall() {
 	if !r.recalled {
 		r.recalled = true
@@ -90,9 +89,8 @@ func (r *softRun) recall() {
 	}
 }
 
-// abandon takes a soft eviction back as far as it can be. A pod that the API
-// server has deleted ends nevertheless; one of a manifest, which was sent SIGTERM,
-// gets no SIGKILL.
+// abandon withdraws a soft eviction as far as possible. A pod deleted in the API server ends
+// nevertheless. A static pod that was sent SIGTERM gets no SIGKILL.
 func (r *softRun) abandon() {
 	if r.abandoned = true; r.eviction.Of.Pod.FromAPI {
 		r.recall()
@@ -101,14 +99,14 @@ func (r *softRun) abandon() {
 	r.cancel()
 }
 
-// replaceSoft takes a soft eviction back whose pod was now killed for something else:
-// one of the two counts. What the pod holds is waited for all the same.
+// replaceSoft withdraws a soft eviction after its pod was killed for another reason, so that only
+// one of the two counts. The wait for the memory of the pod goes on.
 func (a *Agent) replaceSoft(by *inflight.Eviction) {
 	r := a.soft
 	if r == nil || r.replaced || r.eviction.Of.Pod.UID != by.Of.Pod.UID {
 		return
 	}
-	a.withdraw(r.eviction) // before the other is noted
+	a.withdraw(r.eviction) // before the other one is noted
 	r.replaced = true
 	r.eviction.Replace(by, time.Now())
 	if r.recall(); !r.eviction.Of.Pod.FromAPI {
@@ -116,8 +114,8 @@ func (a *Agent) replaceSoft(by *inflight.Eviction) {
 	}
 }
 
-// stillEnding says why no other pod is asked to end yet: one that is not waited for
-// any more is still at it. After a while its end is not heard of any more, either.
+// stillEnding returns an error while the pod of an earlier soft eviction is still terminating. No
+// other soft eviction begins in that time, up to FreeTimeout after its deadline.
 func (a *Agent) stillEnding(now time.Time) error {
 	if a.soft == nil {
 		return nil
@@ -130,8 +128,7 @@ func (a *Agent) stillEnding(now time.Time) error {
 		a.soft.eviction.Of.Pod.Key(), until.Sub(now).Round(time.Second), ErrStopChoosing)
 }
 
-// terminated is where the soft eviction under way reports its end; nil if
-// there is none.
+// terminated returns the channel for the result of the soft eviction in flight, or nil.
 func (a *Agent) terminated() <-chan termination {
 	if a.soft == nil {
 		return nil
@@ -139,9 +136,9 @@ func (a *Agent) terminated() <-chan termination {
 	return a.soft.finished
 }
 
-// endTermination notes that the processes of a soft eviction are gone. If they
-// could not be ended, the next regular look decides anew. What was withdrawn costs
-// nothing, whatever the reason; a pod that was asked for in vain is asked for less.
+// endTermination applies the result of a soft eviction. If its processes could not be ended, the
+// next periodic check decides anew. A withdrawn eviction does not count against the budget,
+// whatever the reason. A pod with unanswered evictions is asked less often.
 func (a *Agent) endTermination(t termination) {
 	r, e, now := a.soft, a.soft.eviction, time.Now()
 	pod := e.Of.Pod
@@ -168,7 +165,7 @@ func (a *Agent) endTermination(t termination) {
 	switch {
 	case t.killed.GivenUp:
 		a.refusals.count(pod, now)
-	case t.killed.Withdrawn && !refused && !r.recalled: // the agent has not withdrawn it
+	case t.killed.Withdrawn && !refused && !r.recalled: // not withdrawn by the agent
 		a.unanswered.count(pod, now)
 	}
 	if t.err != nil || t.killed.Withdrawn {

@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// The pod is cut short at 70 s, given up at 72 s, and gone at 75 s.
+// The pod is escalated at 70 s, given up at 72 s, and gone at 75 s.
 func TestTheEndOfAPodThatIsNotWaitedForAnyMoreIsTold(t *testing.T) {
 	w := live(t, 95*time.Second, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
 		w.ending, w.hurries = time.Hour, 5*time.Second
@@ -31,7 +31,7 @@ func TestTheEndOfAPodThatIsNotWaitedForAnyMoreIsTold(t *testing.T) {
 	}
 }
 
-// unanswered is a pod that is asked for politely, which nobody acts upon.
+// unanswered makes a pod evicted through the API, without any reaction.
 func unanswered(p *worldPod) {
 	p.FromAPI, p.polite = true, true
 	p.asked = func(ctx context.Context, change Changes) (Killed, error) {
@@ -46,8 +46,8 @@ func unanswered(p *worldPod) {
 	}
 }
 
-// Whoever carries soft evictions out is away. After that memory runs short: the hog,
-// which nobody has touched, goes, and all that restrains evictions is left.
+// The controller that executes soft evictions is absent. Then memory runs short: the hog, which
+// still runs, is evicted, and the limiter's quota is unused.
 func TestAPodThatWasAskedForInVainCanBeKilled(t *testing.T) {
 	p := limiter.Policy{PerHour: 1, OwnerBackoff: 10 * time.Minute}
 	w := restrained(t, 24*time.Minute, p, []eviction.Threshold{hard(), soft()}, func(w *world) {
@@ -70,8 +70,7 @@ func TestAPodThatWasAskedForInVainCanBeKilled(t *testing.T) {
 	}
 }
 
-// One that takes longer to be given up than failures are remembered for is asked
-// for no more often.
+// A pod that is given up on more slowly than killsForget is not asked more often.
 func TestAPodIsNotAskedForInVainForEver(t *testing.T) {
 	k, p, at := tries{}, &signals.Pod{UID: "p"}, time.Unix(0, 0)
 	for range maxKills {
@@ -86,7 +85,7 @@ func TestAPodIsNotAskedForInVainForEver(t *testing.T) {
 	}
 }
 
-// Soft evictions that were withdrawn take nothing from the kills that were.
+// Withdrawn soft evictions do not change the count of kills.
 func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
 	pod := &signals.Pod{UID: "p"}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})
@@ -103,7 +102,7 @@ func TestAWithdrawnEvictionLeavesKillsCounted(t *testing.T) {
 	}
 }
 
-// It was taken back because nobody had to end any more, which could not be told.
+// The agent withdrew it because the threshold was no longer met.
 func TestAPodThatIsTakenBackWasNotAskedForInVain(t *testing.T) {
 	pod := &signals.Pod{UID: "p", FromAPI: true}
 	a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})
@@ -119,7 +118,7 @@ func TestAPodThatIsTakenBackWasNotAskedForInVain(t *testing.T) {
 	}
 }
 
-// It was cut short at 70 s and given up at 72 s. Somebody may be asked again 30 s after.
+// Escalated at 70 s, given up at 72 s. The next soft eviction may begin 30 s later.
 func TestAPodThatNeverEndsIsNotListenedToForEver(t *testing.T) {
 	var begun time.Time
 	w := live(t, 125*time.Second, false, []eviction.Threshold{hard(), soft()}, func(w *world) {
@@ -155,8 +154,8 @@ func TestAPodThatIsNotListenedToAnyMoreCountsAsKilled(t *testing.T) {
 	}
 }
 
-// Its soft eviction is still asked for when a pod is evicted for its own limit: that
-// is the one eviction there was, however the other ends.
+// A pod is evicted for its own limit while its soft eviction is requested. That counts as one
+// eviction, however the other one ends.
 func TestAPodThatIsEvictedForSomethingElseIsEvictedOnce(t *testing.T) {
 	for about, asked := range map[string]func(context.Context, Changes) (Killed, error){
 		"taken back": func(_ context.Context, change Changes) (Killed, error) {
@@ -197,8 +196,8 @@ func TestAPodThatIsEvictedForSomethingElseIsEvictedOnce(t *testing.T) {
 	}
 }
 
-// Its processes are gone with the second eviction; the disk space that the first was
-// for is on its way, and so nobody else goes.
+// Its processes are gone with the second eviction. The disk space of the first one is still being
+// freed, so that no other pod is evicted.
 func TestWhatASupersededEvictionIsForIsWaitedFor(t *testing.T) {
 	thresholds := []eviction.Threshold{{Signal: signals.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
 	w := restrained(t, 135*time.Second, limiter.Policy{PerHour: 9}, thresholds, func(w *world) {
@@ -213,8 +212,8 @@ func TestWhatASupersededEvictionIsForIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A budget refuses the soft eviction for a disk; that one and another pod are above
-// limits of their own.
+// A budget refuses the soft eviction for a disk. That pod and another one are above their own
+// limits.
 func TestALimitDoesNotWaitForABudget(t *testing.T) {
 	thresholds := []eviction.Threshold{{Signal: signals.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute}, hard()}
 	for _, above := range []string{"asked", "other"} {
@@ -235,7 +234,7 @@ func TestALimitDoesNotWaitForABudget(t *testing.T) {
 	}
 }
 
-// It has got its SIGKILL: there is nobody to hurry, nor anybody else to choose.
+// It has got its SIGKILL: there is nothing to escalate, and no other pod to choose.
 func TestASupersededEvictionIsNotHurried(t *testing.T) {
 	policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
 	w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *world, _ *Parts) {
@@ -252,7 +251,7 @@ func TestASupersededEvictionIsNotHurried(t *testing.T) {
 	}
 }
 
-// failures are the errors of the decisions that say that nobody could be evicted.
+// failures returns the errors of failed decisions.
 func (w *world) failures() (all []string) {
 	for _, d := range w.told {
 		if d.Decision == Failed {

@@ -10,8 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A budget refuses the pod that memory asks for softly. PIDs come after memory, and
-// run out meanwhile.
+// A budget refuses the soft eviction for memory. PIDs come after memory, and run out meanwhile.
 func TestAHardThresholdIsNotHiddenByASoftOneThatIsHeld(t *testing.T) {
 	thresholds := []eviction.Threshold{soft(), {Signal: signals.PIDAvailable, Value: quantity(100)}}
 	w := live(t, 105*time.Second, false, thresholds, func(w *world) {
@@ -32,7 +31,7 @@ func TestAHardThresholdIsNotHiddenByASoftOneThatIsHeld(t *testing.T) {
 	}
 }
 
-// It crashes whenever it is asked for: who asks for it again and again asks nobody else.
+// It crashes at each request. Repeated requests for it must not exclude other pods.
 func TestAPodThatEndsByItselfWhenAskedForLetsTheNextOneBeAsked(t *testing.T) {
 	w := live(t, 3*time.Minute, false, []eviction.Threshold{soft()}, func(w *world) {
 		for name, memory := range map[string]signals.Amount{"crashing": 700 * mib, "next": 100 * mib} {
@@ -50,7 +49,7 @@ func TestAPodThatEndsByItselfWhenAskedForLetsTheNextOneBeAsked(t *testing.T) {
 	}
 }
 
-// Who can not be asked to end keeps nobody from looking at memory.
+// A failed soft eviction does not delay memory checks.
 func TestOnlyAFailedKillIsWaitedAfter(t *testing.T) {
 	for about, threshold := range map[string]eviction.Threshold{"hard": hard(), "soft": soft()} {
 		a := New(Settings{}, Parts{Machine: eviction.New(newPolicy(t, eviction.Settings{})), Reporter: &world{}})

@@ -8,16 +8,16 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// releasePace is how often processes that do not go are looked at, unless memory
-// asks for looks more often.
+// releasePace is the interval of checks for remaining processes, unless memory requires shorter
+// ones.
 const releasePace = 4 * eviction.MinInterval
 
-// unknownPace is how soon memory that could not be observed is looked at again,
-// and a release that is waited for by other means.
+// unknownPace is the interval of checks while memory could not be observed, or while an eviction
+// is waited for by other means.
 const unknownPace = time.Second
 
-// interval is the time until the next look, by what hard memory thresholds
-// need: nothing else is decided between regular looks.
+// interval returns the time until the next check, by the needs of the hard memory thresholds. No
+// other threshold is evaluated between periodic checks.
 func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 	interval := a.settings.Period
 	policy := a.machine.Policy()
@@ -37,11 +37,11 @@ func (a *Agent) interval(s *signals.Snapshot) time.Duration {
 	for _, e := range a.inflight {
 		switch {
 		case e == nil:
-		case e.State().Soft(), e.State() == inflight.DryRun: // its end is reported, or nothing will come back
+		case e.State().Soft(), e.State() == inflight.DryRun: // its end is reported, or nothing will be freed
 			interval = min(interval, unknownPace)
 		case e.State() == inflight.Exiting, e.Unmounting(s.At):
 			interval = min(interval, releasePace)
-		case e.OfDisk(): // disks are not in extra looks
+		case e.OfDisk(): // early checks do not cover disks
 			interval = min(interval, unknownPace)
 		default:
 			interval = eviction.MinInterval

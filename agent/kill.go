@@ -10,20 +10,19 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Bounds of the wait for the processes of an immediate kill to be gone. What
-// lingers after it is waited for beside further looks.
+// Bounds of the wait for the processes of an immediate kill to exit. Further checks wait for the
+// remaining ones.
 const (
 	minKillWait = 2 * eviction.KillTime
 	maxKillWait = inflight.EscalationTimeout
 )
 
-// maxPatience is how long the API server is waited for before a pod is
-// killed while memory leaves the time: a pod that is killed before its status
-// is written may be started again by a kubelet.
+// maxPatience is the maximum wait for the API server before a kill, if memory leaves the time. A
+// kubelet may restart a pod killed before its status is written.
 const maxPatience = 2 * time.Second
 
-// evict ends a pod: at once for a hard eviction, beside the loop for a soft one, not at
-// all in a disarmed agent.
+// evict ends a pod: at once for a hard eviction, beside the loop for a soft one, and not at all
+// in a disarmed agent.
 func (a *Agent) evict(ctx context.Context, e *eviction.Eviction) Result {
 	r := inflight.New(e, a.snapshot.At)
 	if !a.mayAct() {
@@ -43,12 +42,12 @@ func (a *Agent) evict(ctx context.Context, e *eviction.Eviction) Result {
 	return a.evictHard(ctx, r, victim)
 }
 
-// evictHard is a hard eviction.
+// evictHard executes a hard eviction.
 func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Victim) Result {
 	s, e := &a.snapshot, r.Of
 	decided := time.Since(s.At)
 	killed, err := a.immediate(ctx, victim)
-	if err != nil && !a.mayAct() { // disarmed while the API server was waited for
+	if err != nil && !a.mayAct() { // disarmed during the wait for the API server
 		return a.skip(r)
 	}
 	if err != nil {
@@ -59,12 +58,12 @@ func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Vict
 	case killed.Status == "":
 		return Result{Err: fmt.Errorf("kill the processes of pod %s: it has none any more", e.Pod.Key())}
 	case killed.Unmounting:
-		if killed.Status == StatusReported { // else the kubelet does not know of it yet
+		if killed.Status == StatusReported { // otherwise the kubelet has no status to act on
 			r.AwaitUnmount(inflight.FreeTimeout)
 		}
 	default:
-		// The kernel was faster while the API server was waited for, or it ended by
-		// itself: what it held is on its way, and nobody goes in its stead.
+		// The pod ended during the wait for the API server, by the OOM killer or by itself. Its
+		// memory is being freed, so that no other pod is chosen in its place.
 		killed.ProcessesRemain = true
 	}
 	killed.StatusTime += decided
@@ -73,14 +72,14 @@ func (a *Agent) evictHard(ctx context.Context, r *inflight.Eviction, victim Vict
 	r.Exits(time.Now(), killed.ProcessesRemain, killed.Rest)
 	a.replaceSoft(r)
 	a.kills.count(e.Pod, s.At)
-	a.rates = rateEstimator{} // the pod's own filling says nothing about the time after it
+	a.rates = rateEstimator{} // the fill by this pod predicts nothing after its end
 	a.inflight.Add(r)
 	return Result{Inflight: r, Killed: killed}
 }
 
-// failed is why a kill failed. Where the API server knows of it already, the pod
-// counts as evicted there: that must not happen to one pod after the other, and what
-// keeps this one alive may keep all of them.
+// failed returns the error of a failed kill. If the API server stores the pod as evicted already,
+// the choice ends: this must not happen to one pod after another. The reason why this pod
+// survives may apply to all of them.
 func (a *Agent) failed(e *eviction.Eviction, killed Killed, err error) error {
 	err = fmt.Errorf("kill the processes of pod %s: %w", e.Pod.Key(), err)
 	if killed.Status != StatusReported {
@@ -90,7 +89,7 @@ func (a *Agent) failed(e *eviction.Eviction, killed Killed, err error) error {
 	return fmt.Errorf("%w; the API server was told that it is evicted, and so %w", err, ErrStopChoosing)
 }
 
-// refuse says why a pod is not evicted now; nil if it may be.
+// refuse returns why a pod must not be evicted now, and nil if it may be.
 func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 	if a.kills.exhausted(e.Pod, now) {
 		return fmt.Errorf("pod %s was killed %d times within %s and is still there: another one is tried", e.Pod.Key(), maxKills, killsForget)
@@ -107,12 +106,11 @@ func (a *Agent) refuse(e *eviction.Eviction, now time.Time) error {
 	return a.stillEnding(now)
 }
 
-// attendPace is how often memory is looked at while a kill is under way.
+// attendPace is the interval of memory checks during a kill.
 const attendPace = eviction.MinInterval
 
-// immediate kills, on the loop's own thread, which is the one that gets its
-// processor in time. Memory is looked at meanwhile: where it falls, neither the API
-// server nor processes that linger are waited for as long as was planned.
+// immediate kills on the loop's own thread, which has real-time priority. Memory is checked
+// meanwhile: if it falls, the waits for the API server and for remaining processes are cut short.
 func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, err error) {
 	waiting, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
@@ -127,21 +125,20 @@ func (a *Agent) immediate(ctx context.Context, victim Victim) (killed Killed, er
 	return killed, err
 }
 
-// A memoryWatch observes memory while the loop is busy with a kill. Until the kill has
-// returned it belongs to the thread that watches, and the loop touches nothing of it.
+// memoryWatch observes memory while the loop is busy with a kill. Until the kill has returned,
+// only the watching thread may access it.
 type memoryWatch struct {
 	observer Observer
 	snapshot signals.Snapshot
 	rates    rateEstimator
 	arming   Arming
 	begun    time.Time
-	hurry    func() // the API server is not waited for any more
-	giveUp   func() // nor are processes
+	hurry    func() // ends the wait for the API server
+	giveUp   func() // ends the wait for processes
 }
 
-// check hurries the kill when memory falls so fast that the API server can not be
-// waited for any more, or no pod may be killed any more, and gives it up when it has
-// taken as long as it may at the present rate.
+// check ends the wait for the API server if memory falls too fast for it, or if the agent was
+// disarmed. It ends the wait for processes when the time allowed at the present rate is over.
 func (w *memoryWatch) check(now time.Time) {
 	s := &w.snapshot
 	s.At, s.Kind = now, signals.Early
@@ -159,9 +156,8 @@ func (w *memoryWatch) check(now time.Time) {
 	}
 }
 
-// killWait is how long to wait for a kill: half of what memory lasts at its
-// present rate, and no longer than until the next look is due, so that another
-// pod can be ended in time.
+// killWait returns the maximum wait for a kill: half the time to exhaustion, and no longer than
+// until the next check. Another pod can then be ended in time.
 func (a *Agent) killWait(s *signals.Snapshot) time.Duration {
 	return max(min(maxKillWait, a.interval(s), timeToExhaustion(s)/2), minKillWait)
 }

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gcPercent makes collections rarer than by default: the heap is a few
-// megabytes, and a collection takes time when there is none.
+// gcPercent makes garbage collections of the Go runtime rarer than by default. The heap is a few
+// megabytes, and a collection takes CPU time when there is none to spare.
 const gcPercent = 200
 
-// LockMemory keeps what the agent has touched in memory, so that looking and
-// killing never wait for a page to be read back while memory is short. Pages
-// are locked as they are touched (MCL_ONFAULT): locking all that is mapped
-// would cost hundreds of megabytes.
+// LockMemory locks the pages of the agent in memory, so that checks and kills never wait for a
+// page to be read back while memory is short. Pages are locked as they are touched (MCL_ONFAULT):
+// locking all mapped pages would cost hundreds of megabytes. It returns an error if the kernel
+// refuses mlockall(2).
 func LockMemory() error {
 	debug.SetGCPercent(gcPercent)
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
@@ -26,15 +26,15 @@ func LockMemory() error {
 	return nil
 }
 
-// ownScore is where the kernel keeps when the OOM killer takes a process:
-// -1000 never, 1000 first.
+// ownScore is the file for the process's OOM score: -1000 is never killed, 1000 is killed first.
 const ownScore = "/proc/self/oom_score_adj"
 
-// nodeCritical is the score that kubelets give to node-critical and to guaranteed
-// pods: none of theirs is taken later. Going below needs CAP_SYS_RESOURCE.
+// nodeCritical is the score that kubelets give to node-critical and to Guaranteed pods. None of
+// theirs is lower. A lower score needs CAP_SYS_RESOURCE.
 const nodeCritical = -997
 
-// ProtectFromOOM makes the kernel's OOM killer take the agent last.
+// ProtectFromOOM makes the kernel's OOM killer take the agent last. It returns an error if the
+// score can not be set and no earlier setting protects the agent.
 func ProtectFromOOM() error {
 	const score = "-999"
 	err := os.WriteFile(ownScore, []byte(score), 0)
@@ -44,7 +44,7 @@ func ProtectFromOOM() error {
 	return fmt.Errorf("set oom_score_adj to %s: %w", score, err)
 }
 
-// protected reports whether no pod comes after this process already.
+// protected reports whether the present score is at most that of node-critical pods.
 func protected() bool {
 	text, err := os.ReadFile(ownScore)
 	return err == nil && takenLast(string(text))

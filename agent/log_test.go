@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// logLines is a log that a test reads.
+// logLines is a log for assertions.
 type logLines struct{ bytes.Buffer }
 
 func (l *logLines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&l.Buffer, nil)) }
 
-// contain reports whether one line holds all of the texts.
+// contain reports whether one line contains all of the texts.
 func (l *logLines) contain(texts ...string) bool {
 line:
 	for line := range strings.Lines(l.String()) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// With a thread that is kept ready, with one that may not be real time, and without.
+// With a prepared thread, with one without real-time permission, and without a thread.
 func TestLookout_LooksUntilTheWorkIsDone(t *testing.T) {
-	granted, _ := TakeThread() // what is not granted is tried as well
+	granted, _ := TakeThread() // without permission it is tested as well
 	for name, thread := range map[string]*Thread{"granted": granted, "not granted": {}} {
 		t.Run(name, func(t *testing.T) {
 			l, err := newMemoryWatcher(thread)
@@ -23,7 +23,7 @@ func TestLookout_LooksUntilTheWorkIsDone(t *testing.T) {
 	t.Run("none", func(t *testing.T) { tryLookout(t, nil) })
 }
 
-// tryLookout has work that ends with the third look, after which there is none.
+// tryLookout runs work that ends with the third check, and fails on any check after it.
 func tryLookout(t *testing.T, l *memoryWatcher) {
 	t.Helper()
 	looks, third := 0, make(chan struct{})

@@ -43,7 +43,7 @@ func TestAPodGoesAtOnceWhenWasteWasNotEnough(t *testing.T) {
 	}
 }
 
-// The processes are gone at once, their files only when somebody removes them.
+// The processes are gone at once, their files only after a removal.
 func TestDiskSpaceOnItsWayIsWaitedFor(t *testing.T) {
 	w := live(t, 28*time.Second, false, full(), func(w *world) {
 		w.disk, w.collects = 20*gib, time.Second
@@ -193,7 +193,7 @@ func TestAPolicyIsAdoptedWithItsTimers(t *testing.T) {
 	}
 }
 
-// Another policy is not a reason to forget what is on its way.
+// A new policy does not drop the wait for freed disk space.
 func TestAPolicyIsAdoptedWhenNothingIsUnderWay(t *testing.T) {
 	w := liveIn(t, 40*time.Second, Settings{}, eviction.Settings{Thresholds: full()}, func(w *world, p *Parts) {
 		w.disk, w.collects = 20*gib, 3*time.Second
@@ -211,7 +211,7 @@ func TestAPolicyIsAdoptedWhenNothingIsUnderWay(t *testing.T) {
 	}
 }
 
-// Memory that is used up can not fall, which does not mean that there is time.
+// Exhausted memory does not fall any more, which leaves no time.
 func TestThePatienceWithTheServer(t *testing.T) {
 	falling := signals.Rate{By: 100 * mib, Over: 100 * time.Millisecond}
 	for _, tc := range []struct {
@@ -234,7 +234,7 @@ func TestThePatienceWithTheServer(t *testing.T) {
 	}
 }
 
-// The server hangs, and memory only begins to fall while it is waited for.
+// The server hangs, and memory begins to fall only during the wait for it.
 func TestAServerIsNotWaitedForAnyMoreWhenMemoryBeginsToFall(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.mute = true

@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A bell is a clock that rings at times of its own.
+// bell is a clock with wakeups at set times.
 type bell struct {
 	*clock
 	rings []time.Time
@@ -31,7 +31,7 @@ func (b *bell) Follow(_ *signals.Observations, lines []signals.Line) {
 	b.lines = append(b.lines[:0], lines...)
 }
 
-// ringing gives a world a bell that rings every so often.
+// ringing gives an env a bell with a period.
 func ringing(p *Parts, by signals.Wakes, every time.Duration, times int) *bell {
 	b := &bell{clock: newClock(), by: by}
 	for i := range times {
@@ -41,10 +41,10 @@ func ringing(p *Parts, by signals.Wakes, every time.Duration, times int) *bell {
 	return b
 }
 
-// noTimer has no look between regular ones fall due by itself.
+// noTimer is a configuration without early checks by timer.
 var noTimer = Settings{MaxFillRate: 1}
 
-// stallers is who waits for memory.
+// stallers are the pods that wait for memory.
 type stallers struct {
 	found []signals.Stall
 	asked int
@@ -58,7 +58,7 @@ func TestANotificationMakesTheAgentLookAndIsNamed(t *testing.T) {
 		func(w *world, p *Parts) {
 			b = ringing(p, signals.ByCrossing, 3*time.Second, 1)
 			hog := w.add("hog", 100*mib)
-			hog.rate, hog.since = 300*mib, time.Now() // crosses its line after 2.8 s
+			hog.rate, hog.since = 300*mib, time.Now() // meets its threshold after 2.8 s
 		})
 	if got := w.evicted(); len(got) != 1 || got[0] != "default/hog" {
 		t.Fatalf("evicted %v", got)
@@ -105,7 +105,7 @@ func TestWhoWaitsAtALimitOfItsOwnIsToldAndNotEvicted(t *testing.T) {
 	}
 }
 
-// What was not explained is told again once a limit of the pod's own explains it.
+// A stall without explanation is reported again once a limit of the pod explains it.
 func TestStalls_AreToldAgainOnceALimitExplainsThem(t *testing.T) {
 	var s stallers
 	w := liveIn(t, 55*time.Second, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, p *Parts) {

@@ -8,52 +8,51 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// An Outcome is what one look led to.
+// Outcome is the result of one check.
 type Outcome struct {
 	Snapshot *signals.Snapshot
 	Verdict  eviction.Verdict
-	// EndedByLimit: a pod above a local-storage limit was evicted, and the
-	// target was not acted for.
+	// EndedByLimit: a pod above a local-storage limit was evicted, and nothing was done for the
+	// target.
 	EndedByLimit bool
-	Blocked      string // why the target was not acted for, empty if it was
+	Blocked      string // why nothing was done for the target; empty otherwise
 	Collected    []signals.Garbage
-	Collecting   bool // room is being made; a later look goes on
-	Recovered    bool // found on a second look, before a pod was evicted
+	Collecting   bool // disk space is being freed; a later check continues
+	Recovered    bool // on a second observation, before an eviction
 	Candidates   []signals.Candidate
 	Ranking      []ranking.Ranked
 	Evicted      *eviction.Eviction
-	Inflight     *inflight.Eviction // what is waited for since, of an agent
-	Killed       *Killed            // what was done so far
-	DryRun       bool               // it was not: the agent is disarmed
+	Inflight     *inflight.Eviction // the eviction the agent waits for since
+	Killed       *Killed            // progress so far
+	DryRun       bool               // nothing was done: the agent is disarmed
 	Failed       []Failure
-	// Limit is why the first pod that may be evicted is spared; Spared is that pod, nil
-	// if the hold is of more than one. Begun: the hold has begun with this look.
+	// Limit is why the eviction of the first eligible pod is limited. SparedPod is that pod, or
+	// nil if the limit covers more than one. LimitBegun: the limit began with this check.
 	Limit      limiter.Limit
 	SparedPod  *signals.Pod
 	LimitBegun bool
-	// Passed are the outcomes of other hard targets that nothing could be done for.
+	// Passed are the outcomes of other hard targets without a possible step.
 	Passed []Outcome
-	// Waits: another condition, which a pod was evicted for before, has had no turn.
+	// OthersWait: the condition of an earlier eviction has had no turn.
 	OthersWait bool
 
-	asked bool // it has asked for the result of collecting
+	asked bool // the result of garbage collection was requested
 }
 
-// Acted reports whether anything was done or tried.
+// Acted reports whether any step was executed or tried.
 func (o *Outcome) Acted() bool {
 	return o.Evicted != nil || len(o.Failed) > 0 || len(o.Collected) > 0
 }
 
-// idle reports whether no pod was ended for the target, nor one tried so that no other
-// must be tried in the look. Room that is being made is no reason to wait with another
-// threshold.
+// idle reports whether no pod was ended for the target, and no failure ended the choice. An
+// active garbage collection does not delay another threshold.
 func (o *Outcome) idle() bool {
 	n := len(o.Failed)
 	failed := n > 0 && o.Verdict.Target.Hard() && endsChoice(o.Failed[n-1].Err)
 	return o.Evicted == nil && !o.Recovered && !failed
 }
 
-// mayChoose reports whether a pod may be evicted and has not been tried yet.
+// mayChoose reports whether a pod may be evicted and has not failed yet.
 func (o *Outcome) mayChoose(p *signals.Pod) bool {
 	return p.Protection == signals.Unprotected && !o.hasFailed(p)
 }
@@ -67,7 +66,7 @@ func (o *Outcome) hasFailed(p *signals.Pod) bool {
 	return false
 }
 
-// A Failure is a pod that could not be evicted.
+// Failure is a pod that could not be evicted.
 type Failure struct {
 	Pod *signals.Pod
 	Err error

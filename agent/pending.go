@@ -7,23 +7,23 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Bounds of the wait for deleted pods: none of them keeps a hard threshold from being
-// acted for by a long grace period, nor do several, one after the other.
+// Bounds of the wait for deleted pods. Neither one pod with a long grace period nor several in
+// sequence keep a hard threshold from being acted for.
 const (
-	maxPending = 30 * time.Second // since a pod's deletion was seen
-	maxWait    = 20 * time.Second // since the threshold was seen to be met
+	maxPending = 30 * time.Second // since the deletion of a pod was observed
+	maxWait    = 20 * time.Second // since the threshold was observed to be met
 )
 
-// deletedHold is why deleted pods keep a threshold from being acted for.
+// deletedHold is why deleted pods block the action for a threshold.
 const deletedHold = "pods being deleted hold the shortage: each is waited for during its grace period, at most 30s"
 
-// deletions are the pods that somebody has deleted.
+// deletions are the pods with a deletionTimestamp.
 type deletions struct {
-	since map[string]time.Time // by UID: when the deletion was seen first
-	until time.Time            // when one that the last look waits for has had its time, zero if none
+	since map[string]time.Time // by UID: first observation of the deletion
+	until time.Time            // end of the wait of the last check; zero if there is none
 }
 
-// note takes over which of the pods are deleted.
+// note updates the set of deleted pods.
 func (d *deletions) note(pods []signals.Candidate, now time.Time) {
 	before := d.since
 	d.since = nil
@@ -42,8 +42,8 @@ func (d *deletions) note(pods []signals.Candidate, now time.Time) {
 	}
 }
 
-// counts is until when a deleted pod is counted on, for a threshold that has been met
-// since a time.
+// counts returns until when a deleted pod counts towards the missing amount of a threshold that
+// has been met since the given time.
 func (d *deletions) counts(pod *signals.Pod, met time.Time) (until time.Time) {
 	since := d.since[pod.UID]
 	until = since.Add(min(maxPending, max(pod.EndsBy.Sub(since), 0)))
@@ -53,10 +53,10 @@ func (d *deletions) counts(pod *signals.Pod, met time.Time) (until time.Time) {
 	return until
 }
 
-// pending looks for pods that somebody has deleted already: what they hold is on
-// its way, and no second one has to go for it. As long as those that are counted on
-// hold what is missing, they are waited for, whatever others have had their time.
-// Otherwise, or where there is no time to wait, the one that holds most ends at once.
+// pending returns how deleted pods affect a threshold. The memory they hold is about to be freed,
+// so that no other pod is evicted for it. As long as counted pods hold the missing amount, the
+// check waits for them, even if others are overdue. Otherwise, or without time to wait, the one
+// with the largest usage is ended at once.
 func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, reason string) {
 	target, now := o.Verdict.Target, o.Snapshot.At
 	missing := target.Missing(c.observed(o, target.Signal))
@@ -71,7 +71,7 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 		until := c.deleted.counts(r.Pod, c.Machine.MetSince(&o.Verdict))
 		overdue, protected := !now.Before(until), r.Pod.Protection != signals.Unprotected
 		if overdue && (protected || !target.Hard()) {
-			continue // counted on no longer, and not to be ended
+			continue // no longer counted, and not to be ended
 		}
 		expected = expected.Plus(r.Key.Usage)
 		if !overdue {
@@ -89,7 +89,7 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 	case expected <= 0 || expected < missing:
 		return nil, ""
 	case target.Hard() && (late || c.pressing(o.Snapshot, target)):
-		return first, "" // none where all of them are protected: the ranking decides
+		return first, "" // nil if all of them are protected: the ranking decides
 	}
 	if before := c.deleted.until; before.IsZero() || end.Before(before) {
 		c.deleted.until = end
@@ -97,26 +97,26 @@ func (c *Checker) pending(o *Outcome, killed tries) (first *signals.Candidate, r
 	return nil, deletedHold
 }
 
-// pressing reports whether there is no time to wait for what is on its way.
+// pressing reports whether there is no time to wait for memory that is being freed.
 func (c *Checker) pressing(s *signals.Snapshot, t *eviction.Threshold) bool {
 	return s.Kind == signals.Early || s.Node[t.Signal].Headroom() <= 0 ||
 		s.Rates[t.Signal].Within(s.Node[t.Signal].Headroom(), c.Machine.Policy().EarlyEvictionHorizon)
 }
 
-// patienceFor is how long the API server may be waited for before a kill: half
-// of what memory lasts beyond the kill itself. Memory that does not fall
-// leaves the time that an answer takes at worst, memory that is used up none.
+// patienceFor returns the maximum wait for the API server before a kill: half the time to
+// exhaustion beyond the kill itself. Memory that does not fall leaves the full maxPatience.
+// Exhausted memory leaves none.
 func patienceFor(s *signals.Snapshot) time.Duration {
 	for sig := range signals.All {
 		if o := &s.Node[sig]; sig.OfMemory() && o.Known && o.Headroom() <= 0 {
-			return 0 // what is used up does not fall any more
+			return 0 // an exhausted signal does not fall any more
 		}
 	}
 	return max(min(maxPatience, (timeToExhaustion(s)-eviction.KillTime)/2), 0)
 }
 
-// timeToExhaustion is how long memory lasts at its present rate, the node's or what pods
-// are allowed; for ever if it does not fall.
+// timeToExhaustion returns the time to exhaustion of memory, of the node or of allocatable, at
+// the present rate. It returns the maximum duration if memory does not fall.
 func timeToExhaustion(s *signals.Snapshot) (lasts time.Duration) {
 	lasts = 1<<63 - 1
 	for sig := range signals.All {

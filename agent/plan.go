@@ -8,17 +8,18 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// An Action is what a [Plan] asks for.
+// Action is the kind of a [Plan].
 type Action uint8
 
-// The actions, in the order in which a check may ask for them.
+// The actions, in the order in which a check may request them.
 const (
 	// Wait ends the check: there is nothing more to do. The [Outcome] has the reasons.
 	Wait Action = iota
-	// Finish sends SIGKILL to a pod whose soft eviction was escalated and takes too long.
+	// Finish sends SIGKILL to a pod that takes too long after the escalation of its soft
+	// eviction.
 	Finish
-	// Escalate ends the grace period of the soft eviction under way: its pod is
-	// condemned already, and no other one has to be evicted in its place.
+	// Escalate ends the grace period of the soft eviction in flight. Its pod is already chosen,
+	// and no other one has to be evicted in its place.
 	Escalate
 	// CollectGarbage removes dead containers and unused images before a pod is chosen.
 	CollectGarbage
@@ -26,58 +27,58 @@ const (
 	Evict
 )
 
-// A Plan is the next step of a check. A value: whoever executes it hands the [Result]
-// to [Checker.Apply], and the check goes on from there.
+// Plan is the next step of a check. It is a value: its executor passes the [Result] to
+// [Checker.Apply], and the check continues from there.
 type Plan struct {
 	Action   Action
 	Inflight *inflight.Eviction // of Finish and Escalate
-	Verdict  *eviction.Verdict  // of Escalate and CollectGarbage: for which threshold
+	Verdict  *eviction.Verdict  // of Escalate and CollectGarbage: the threshold
 	Garbage  []signals.Garbage  // of CollectGarbage, in order
 	Eviction *eviction.Eviction // of Evict
 }
 
-// A Result is what the execution of a [Plan] led to.
+// Result is the result of executing a [Plan].
 type Result struct {
-	// Collected is what ran, once collecting is Done. Otherwise it runs beside the loop,
-	// and a later check goes on.
+	// Collected are the kinds that ran, once the collection is Done. Otherwise it runs beside the
+	// loop, and a later check continues.
 	Collected []signals.Garbage
 	Done      bool
 
-	// Inflight is the eviction that has begun, and Killed what was done so far. DryRun:
-	// the agent is disarmed, and nothing was done.
+	// Inflight is the new eviction, and Killed its progress so far. DryRun: the agent is
+	// disarmed, and nothing was done.
 	Inflight *inflight.Eviction
 	Killed   Killed
 	DryRun   bool
 	// Err is why the pod was not evicted. The next one is tried, unless it wraps
-	// [ErrNobodyElse].
+	// [ErrStopChoosing].
 	Err error
 }
 
-// Underway is what a check reads of what is going on beside it. The zero value is a
-// node where nothing is.
+// Underway is the state beside a check that it reads. The zero value is a node without any step
+// in flight.
 type Underway struct {
-	Draining func() string // why pods must not be evicted now, empty if they may be; nil: they may
-	RetryAt  time.Time     // no early check tries again before
+	Draining func() string // returns why pods must not be evicted now, empty if they may be; nil: they may
+	RetryAt  time.Time     // early checks are blocked until then
 	Inflight *inflight.Set
 	Armed    bool
-	Garbage  *garbage // nil: collecting is done when its plan was executed
-	Killed   tries    // pods that were killed lately
-	Pending  bool     // pods that are being deleted are waited for
+	Garbage  *garbage // nil: the execution of the plan completes the collection
+	Killed   tries    // pods killed recently
+	Pending  bool     // wait for deleted pods
 }
 
-// A block is why a threshold, or the check of local-storage limits, is not acted for
-// now. At most one field is set.
+// blocker is why nothing is done now for a threshold or for the local-storage limits. At most one
+// field is set.
 type blocker struct {
 	reason   string
-	finish   *inflight.Eviction // to be finished first
-	escalate *inflight.Eviction // to be escalated first
+	finish   *inflight.Eviction // to finish first
+	escalate *inflight.Eviction // to escalate first
 }
 
 // triedBefore is why an early check does not try again yet.
 const triedBefore = "no pod could be evicted a moment ago"
 
-// blocks returns what keeps a threshold from being acted for, nil for local-storage
-// limits: the node is being drained, or what an earlier eviction frees is on its way.
+// blocks returns what prevents action for a threshold, or for local-storage limits if target is
+// nil. The node may be shutting down, or memory of an earlier eviction is still being freed.
 func (u *Underway) blocks(s *signals.Snapshot, target *eviction.Threshold) blocker {
 	if u.Draining != nil {
 		if reason := u.Draining(); reason != "" {

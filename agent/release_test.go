@@ -10,16 +10,16 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// writer holds nearly all that there is in files of memory, which are charged for a
-// while after its end: too much for the rest to be enough.
+// writer adds a pod with nearly all memory in tmpfs files, which are charged for a while after
+// its end. The rest is not enough.
 func (w *world) writer(memory signals.Amount, mounted time.Duration) *worldPod {
 	p := w.add("writer", memory)
 	p.files, p.mounted = memory-20*mib, mounted
 	return p
 }
 
-// gap is the time between the first two evictions, and why the wait after the first
-// was over.
+// gap returns the time between the first two evictions, and the reason for the end of the wait
+// after the first.
 func (w *world) gap(t *testing.T, pods ...string) (d time.Duration, why string) {
 	t.Helper()
 	if got := w.evicted(); !slices.Equal(got, pods) {
@@ -42,7 +42,7 @@ func (w *world) gap(t *testing.T, pods ...string) (d time.Duration, why string) 
 	return d, why
 }
 
-// The processes are gone at once, their files only when somebody unmounts them.
+// The processes are gone at once, their files only after an unmount.
 func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.writer(900*mib, 1200*time.Millisecond)
@@ -64,7 +64,7 @@ func TestNobodyDiesForFilesInMemoryThatAreAboutToGo(t *testing.T) {
 	}
 }
 
-// A pod without processes gives its memory back when the kubelet has read its status.
+// The memory of a pod without processes is freed after the kubelet has read its status.
 func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		status  Status
@@ -96,7 +96,7 @@ func TestEvict_WaitsForUnmountOfPodWithoutProcesses(t *testing.T) {
 	}
 }
 
-// It filled memory until it was cut short, which says nothing about the time after.
+// It filled memory until its escalation, which predicts nothing for the time after it.
 func TestAPodThatFilledMemoryItselfIsWaitedForAsWell(t *testing.T) {
 	w := live(t, 95*time.Second, false, []eviction.Threshold{soft(), hard()}, func(w *world) {
 		w.ending, w.hurries = time.Hour, 20*time.Millisecond
@@ -110,7 +110,7 @@ func TestAPodThatFilledMemoryItselfIsWaitedForAsWell(t *testing.T) {
 	}
 }
 
-// What its soft eviction was for is on its way when it has been killed for its limit.
+// The memory for its soft eviction is being freed when it is killed for its limit.
 func TestFilesInMemoryAreWaitedForWhateverAPodWasKilledFor(t *testing.T) {
 	policy := eviction.Settings{Thresholds: []eviction.Threshold{soft(), hard()}, StorageLimits: true}
 	w := liveIn(t, 125*time.Second, Settings{}, policy, func(w *world, _ *Parts) {
@@ -148,7 +148,7 @@ func TestDoomedMemoryDoesNotWaitForFilesInMemory(t *testing.T) {
 	}
 }
 
-// What is used up can not fall.
+// Exhausted memory does not fall any more.
 func TestMemoryThatIsUsedUpDoesNotWaitForFilesInMemory(t *testing.T) {
 	w := live(t, 9*time.Second, false, []eviction.Threshold{hard()}, func(w *world) {
 		w.writer(950*mib, time.Hour)
@@ -159,8 +159,8 @@ func TestMemoryThatIsUsedUpDoesNotWaitForFilesInMemory(t *testing.T) {
 	}
 }
 
-// Disk space that a soft eviction frees is on its way when a soft threshold of memory
-// has been met for long enough: both are waited for, one after the other.
+// Disk space of a soft eviction is being freed when the grace period of a soft memory threshold
+// ends. Both waits happen, one after the other.
 func TestASoftEvictionDoesNotMakeTheOneBeforeForgotten(t *testing.T) {
 	thresholds := []eviction.Threshold{{Signal: signals.NodefsAvailable, Value: quantity(10 * gib), Grace: time.Minute},
 		{Signal: signals.MemoryAvailable, Value: quantity(300 * mib), Grace: 62 * time.Second}}

@@ -10,14 +10,13 @@ import (
 	"plimsoll.dev/plimsoll/ranking"
 )
 
-// Consumers tells who holds the node's memory.
+// Consumers lists the largest consumers of the node's memory.
 type Consumers interface {
-	// Consumers returns them, the largest first. What one holds may be a part of what
-	// another does.
+	// Consumers returns them, the largest first. The memory of one may be a part of another's.
 	Consumers() []signals.Consumer
 }
 
-// clear forgets what evictions have led to for conditions that are over.
+// clear drops the results of evictions for conditions that are over.
 func (c *Checker) clear(v *eviction.Verdict) {
 	for condition := range signals.Condition(signals.ConditionCount) {
 		if !v.Conditions.Has(condition) {
@@ -26,7 +25,8 @@ func (c *Checker) clear(v *eviction.Verdict) {
 	}
 }
 
-// observed is what was seen last of a signal: after waste was collected, if it was.
+// observed returns the last observation of a signal: the one after garbage collection, if there
+// was any.
 func (c *Checker) observed(o *Outcome, s signals.Signal) *signals.Observation {
 	if len(o.Collected) > 0 && c.seen[s].Known {
 		return &c.seen[s]
@@ -34,15 +34,15 @@ func (c *Checker) observed(o *Outcome, s signals.Signal) *signals.Observation {
 	return &o.Snapshot.Node[s]
 }
 
-// urgent reports whether bounds and back-offs are overridden: what a hard threshold
-// is about is exhausted, or memory is about to be.
+// urgent reports whether budgets and backoffs are overridden. They are if the resource of a hard
+// threshold is exhausted, or exhaustion of memory is imminent.
 func (c *Checker) urgent(o *Outcome) bool {
 	t := o.Verdict.Target
 	return t.Hard() && (t.Exhausted(c.observed(o, t.Signal)) || t.Signal.OfMemory() && c.Machine.Imminent(o.Snapshot) != 0)
 }
 
-// pauses reports whether pods do not have to be measured, since evictions have
-// stopped to help and nothing is exhausted.
+// pauses reports whether pods need no measurement, since evictions have no effect and nothing is
+// exhausted.
 func (c *Checker) pauses(o *Outcome) bool {
 	hold := c.Limiter.Ineffective(o.Verdict.Target.Signal.Definition().Condition, o.Snapshot.At)
 	if hold.By == limiter.None || c.urgent(o) {
@@ -52,7 +52,7 @@ func (c *Checker) pauses(o *Outcome) bool {
 	return true
 }
 
-// hold is why a pod is spared; the zero Hold if it is not.
+// hold returns the limit on the eviction of a pod, and the zero Limit if there is none.
 func (c *Checker) hold(o *Outcome, r *ranking.Ranked) limiter.Limit {
 	if c.Limiter == nil {
 		return limiter.Limit{}
@@ -70,15 +70,15 @@ func (c *Checker) hold(o *Outcome, r *ranking.Ranked) limiter.Limit {
 	return c.Limiter.RestartLoop(r.Pod.Owner, now)
 }
 
-// isHog reports whether a pod holds all that is missing, and more than it requested:
-// its end alone relieves the node, and the pod itself is the cause.
+// isHog reports whether a pod holds the whole missing amount, and more than its request. Its end
+// alone relieves the node, and the pod itself is the cause.
 func (c *Checker) isHog(o *Outcome, r *ranking.Ranked) bool {
 	t := o.Verdict.Target
 	return r.Key.Exceeds && r.Key.Usage >= t.Missing(c.observed(o, t.Signal))
 }
 
-// lasts reports whether the end of a hog would help although evictions have stopped
-// to: what is held outside of pods grows no more.
+// lasts reports whether the end of a hog would help after ineffective evictions: usage outside of
+// pods does not grow any more.
 func (c *Checker) lasts(o *Outcome, r *ranking.Ranked) bool {
 	if !c.isHog(o, r) {
 		return false
@@ -88,15 +88,15 @@ func (c *Checker) lasts(o *Outcome, r *ranking.Ranked) bool {
 	return c.Limiter.Lasts(sig, r.Key.Usage, o.Snapshot.At, &seen)
 }
 
-// spare notes the first hold of a choice: of more pods than one unless it is an
-// owner's.
+// spare notes the first limit of a choice. It covers more than one pod, unless it is that of an
+// owner.
 func (o *Outcome) spare(hold limiter.Limit, pod *signals.Pod) {
 	if o.Limit, o.SparedPod = hold, nil; hold.By == limiter.Owner {
 		o.SparedPod = pod
 	}
 }
 
-// sparesAboveLimit reports whether a pod above a local-storage limit is spared.
+// sparesAboveLimit reports whether the eviction of a pod above a local-storage limit is limited.
 func (c *Checker) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
 	hold := c.Limiter.Spent(pod.Namespace, false, o.Snapshot.At)
 	if hold.By == limiter.None {
@@ -109,8 +109,8 @@ func (c *Checker) sparesAboveLimit(o *Outcome, pod *signals.Pod) bool {
 	return true
 }
 
-// judge asks, before the next pod is chosen for a condition, whether the last
-// eviction for it has helped, and reports whether nobody is chosen for now.
+// judge evaluates the effect of the last eviction for a condition before the next pod is chosen.
+// It reports whether evictions pause now.
 func (c *Checker) judge(o *Outcome) (held bool) {
 	target := o.Verdict.Target
 	condition := target.Signal.Definition().Condition
@@ -120,7 +120,7 @@ func (c *Checker) judge(o *Outcome) (held bool) {
 	}
 	now := c.observed(o, last.Signal)
 	if !now.Known {
-		return false // it stays open
+		return false // decided by a later check
 	}
 	ranked := o.Ranking
 	if last.Signal != target.Signal {
@@ -132,7 +132,7 @@ func (c *Checker) judge(o *Outcome) (held bool) {
 	return o.LimitBegun
 }
 
-// sight is what was seen of a resource.
+// sight returns the limiter's view of a resource.
 func sight(of *signals.Observation, ranked []ranking.Ranked) limiter.Sight {
 	s := limiter.Sight{Left: of.Available, Total: of.Capacity, Shares: make([]limiter.Share, len(ranked))}
 	for i := range ranked {
@@ -141,8 +141,8 @@ func sight(of *signals.Observation, ranked []ranking.Ranked) limiter.Sight {
 	return s
 }
 
-// Spend has the restraint remember the eviction of an outcome that was not only
-// rehearsed. It comes once, after the look.
+// Spend counts the eviction of an outcome in the limiter, except in dry run. It must be called
+// once, after the check.
 func (c *Checker) Spend(o *Outcome) {
 	e := o.Evicted
 	if c.Limiter == nil || e == nil || o.DryRun {
@@ -150,7 +150,7 @@ func (c *Checker) Spend(o *Outcome) {
 	}
 	c.Limiter.Evicted(e.Pod.Namespace, e.Pod.Owner, o.Snapshot.At)
 	if o.EndedByLimit {
-		return // there is no amount to wait for
+		return // no amount to wait for
 	}
 	sig := o.Verdict.Target.Signal
 	before := &c.seen[sig] // right before the kill
@@ -166,13 +166,13 @@ func (c *Checker) Spend(o *Outcome) {
 	c.Limiter.Expect(&kill)
 }
 
-// LimitReason says in words who is spared, and why; empty if nobody is.
+// LimitReason explains the limit of an outcome. It returns an empty string if there is none.
 func (o *Outcome) LimitReason() string {
 	if o.Limit.By == limiter.None {
 		return ""
 	}
 	text := o.Limit.Explain(o.Snapshot.At)
-	if len(o.Ranking) > 0 && !o.LimitBegun { // above a limit each pod is its own fault
+	if len(o.Ranking) > 0 && !o.LimitBegun { // above a limit, each pod is the cause itself
 		text += "; no pod behind it exceeds its request and holds all that is missing"
 	}
 	if o.SparedPod == nil {
@@ -181,8 +181,8 @@ func (o *Outcome) LimitReason() string {
 	return o.SparedPod.Key() + ": " + text
 }
 
-// describeHold fills in who is spared and, where evictions have stopped to help,
-// who holds the memory.
+// describeHold sets the keys of the limit and, after ineffective evictions, the consumers of
+// memory.
 func (a *Agent) describeHold(d *Decision, o *Outcome) {
 	d.LimitedBy, d.Reason = o.Limit.By.String(), o.LimitReason()
 	if o.SparedPod != nil {
@@ -194,16 +194,15 @@ func (a *Agent) describeHold(d *Decision, o *Outcome) {
 	d.MemoryConsumers = a.consumers.Consumers()
 }
 
-// withdraw has the restraint forget a soft eviction that did not happen.
+// withdraw removes a soft eviction that did not happen from the limiter.
 func (a *Agent) withdraw(e *inflight.Eviction) {
 	pod := e.Of.Pod
 	a.checker.Limiter.Withdrawn(pod.Namespace, pod.Owner, e.Since)
 	a.checker.Limiter.Cancel(pod.UID)
 }
 
-// evictionsPaused reports whether extra looks would be in vain: memory is short, and
-// evictions for it have stopped to help. A soft eviction has been counted already, and can
-// still be cut short.
+// evictionsPaused reports whether early checks are useless: memory is short, and evictions for it
+// have no effect. A soft eviction has already been counted, and can still be escalated.
 func (a *Agent) evictionsPaused(now time.Time) bool {
 	if soft := a.inflight[inflight.Soft]; soft != nil && soft.State() == inflight.Terminating {
 		return false
@@ -211,7 +210,7 @@ func (a *Agent) evictionsPaused(now time.Time) bool {
 	return a.machine.Conditions().Has(signals.MemoryPressure) && a.checker.Limiter.Ineffective(signals.MemoryPressure, now).By != limiter.None
 }
 
-// saveLimiter hands over what evictions have led to, where that has changed.
+// saveLimiter saves the state of the limiter if it has changed.
 func (a *Agent) saveLimiter() {
 	if a.limiterSaved != nil && a.checker.Limiter.Moved() {
 		a.limiterSaved(a.checker.Limiter.Save())

@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// restrained is live with a restraint.
+// restrained is live with a limiter.
 func restrained(t *testing.T, d time.Duration, p limiter.Policy, thresholds []eviction.Threshold, story func(*world)) *world {
 	t.Helper()
 	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *world, parts *Parts) {
@@ -29,8 +29,8 @@ func (w *world) daemon(rate, most signals.Amount) {
 	}
 }
 
-// The daemon takes what each pod leaves, so slowly that the threshold clears in
-// between, or so fast that memory is doomed: two pods go.
+// The daemon takes the memory of each evicted pod. It does so slowly enough that the threshold
+// clears in between, or fast enough for imminent exhaustion. Two pods are evicted.
 func TestAProcessOutsideOfPodsCostsTwo(t *testing.T) {
 	for rate, reached := range map[signals.Amount]time.Duration{2 * mib: 6 * time.Minute, 30 * mib: 4 * time.Minute, 900 * mib: 4 * time.Minute} {
 		t.Run(fmt.Sprintf("%d MiB a second", rate/mib), func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestTheBoundIsToldOnce(t *testing.T) {
 	}
 }
 
-// What a disarmed agent rehearses is neither counted nor judged.
+// Evictions in dry run are neither counted nor judged.
 func TestRehearsedEvictionsSpendNothing(t *testing.T) {
 	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Minute, OwnerBackoff: time.Minute}
 	w := liveIn(t, 3*time.Minute, Settings{}, eviction.Settings{Thresholds: []eviction.Threshold{hard()}}, func(w *world, parts *Parts) {
@@ -113,7 +113,7 @@ func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
 		w.ending = time.Hour
 		a := w.add("a", 800*mib)
 		a.polite, a.FromAPI, a.Owner = true, true, "o"
-		other := w.add("b", 10*mib) // ends on its own, and the threshold clears
+		other := w.add("b", 10*mib) // ends by itself, and the threshold clears
 		other.rate, other.since, other.until, other.then = 1, time.Now(), time.Now().Add(90*time.Second), -500*mib
 	})
 	if w.count(SoftEvicting) != 1 || w.count(Withdrawn) != 1 || len(w.kept.Evictions)+len(w.kept.Owners[0].Evictions) != 0 {
@@ -121,8 +121,8 @@ func TestASoftEvictionThatIsWithdrawnIsGivenBack(t *testing.T) {
 	}
 }
 
-// The soft eviction is all that its hour has. It is cut short for a hard threshold
-// as soon as it would be without that.
+// The soft eviction uses up its hourly quota. It is escalated for a hard threshold as soon as
+// without the quota.
 func TestTheLastEvictionOfAnHourIsHurriedAsAnyOther(t *testing.T) {
 	left := map[int]int64{}
 	for _, perHour := range []int{0, 1} {
@@ -150,7 +150,7 @@ func TestNobodyGoesInThePlaceOfAnOwnersPod(t *testing.T) {
 	} {
 		w := restrained(t, 4*time.Minute, p, []eviction.Threshold{hard()}, func(w *world) {
 			w.add("bystander", 300*mib).MemoryRequest = signals.Quantity{Value: 400 * mib}
-			for i := range 4 { // one after the other, each filling what there is
+			for i := range 4 { // one after the other, each filling the rest
 				leak := w.add(fmt.Sprintf("leak-%d", i), 0)
 				leak.Owner, leak.Priority = "rs", int32(i)
 				leak.rate, leak.since = 100*mib, time.Now().Add(time.Duration(i)*30*time.Second)

@@ -6,17 +6,16 @@ import (
 	"log/slog"
 )
 
-// A Check is one right or file that the agent needs, tried at start.
+// Check is one permission or file that the agent needs, tried at start.
 type Check struct {
-	What   string // as a sentence's subject, "killing a process through its pidfd"
+	What   string // subject of a sentence, such as "killing a process through its pidfd"
 	Try    func(context.Context) error
 	Remedy string // what an operator can do about it
 	Loss   string // what the agent can not do without it
 }
 
-// SelfTest tries every check and logs what is missing, with its remedy and what
-// it costs. The agent runs with what it has; the number of failed checks is
-// returned.
+// SelfTest runs every check and logs failures, with their remedy and the loss of function. The
+// agent runs with the remaining functions. SelfTest returns the number of failed checks.
 func SelfTest(ctx context.Context, log *slog.Logger, checks []Check) (missing int) {
 	for _, c := range checks {
 		if err := c.Try(ctx); err != nil {

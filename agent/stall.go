@@ -10,32 +10,31 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Waiting for memory is no threshold: pods that thrash at a limit of their own
-// wait on a node that has memory to spare. Who waits is therefore only told, so
-// that nobody has to guess why the agent looked and did nothing.
+// A stall is no threshold: pods that thrash at their own limit wait on a node with memory to
+// spare. The agent therefore only reports them, which explains a check without a result.
 
-// stallPace is how often it is found out at most who waits: it reads a few files
+// stallPace is the minimum time between two searches for stalled pods. A search reads a few files
 // of every pod.
 const stallPace = 10 * time.Second
 
-// stallsRepeat is how often the same is told again.
+// stallsRepeat is the minimum time between equal reports.
 const stallsRepeat = 10 * time.Minute
 
-// stallWakes are the wakes that somebody's waiting explains.
+// stallWakes are the wakeups that a stalled pod explains.
 const stallWakes = signals.ByStall | signals.ByLimit | signals.ByOOM
 
-// stallReports remembers what was told of stalls.
+// stallReports stores the last report of stalls.
 type stallReports struct {
 	port  Stalls
 	asked time.Time
 	told  time.Time
-	names string // of whom
-	own   bool   // limits of a pod's own explained it
+	names string // of the pods
+	own   bool   // the pods' own limits explained it
 }
 
-// reportStalls tells who waits for memory, after a look that this has woken and
-// that found nothing to act for. Memory that is short and falls is looked at
-// instead: to find out takes several looks' time.
+// reportStalls reports the pods that wait for memory, after a check that a stall has woken and
+// that found nothing to act for. It does nothing while memory is short and falls, since a search
+// takes as long as several checks.
 func (a *Agent) reportStalls(o *Outcome) {
 	s := o.Snapshot
 	if a.stalls.port == nil || !s.Woken.Any(stallWakes) || o.Verdict.Target != nil || s.At.Sub(a.stalls.asked) < stallPace {
@@ -50,7 +49,8 @@ func (a *Agent) reportStalls(o *Outcome) {
 	if len(found) == 0 {
 		return
 	}
-	// What was not explained when it was told may be now: whoever waits first may meet a limit of its own later.
+	// A stall without explanation in the last report may have one now: its pod may have met its
+	// own limit later.
 	own := found[0].Own()
 	if names == a.stalls.names && (a.stalls.own || !own) && s.At.Sub(a.stalls.told) < stallsRepeat {
 		return
@@ -71,10 +71,10 @@ func stallNames(found []signals.Stall) (names []string) {
 	return names
 }
 
-// whyStalled says whose stall it is, and that thresholds decide.
+// whyStalled returns the pod that stalls, and the memory signals above their thresholds.
 func (a *Agent) whyStalled(found []signals.Stall, s *signals.Snapshot) string {
 	whose := "not explained by limits of a pod's own"
-	if found[0].Own() { // who waits longest
+	if found[0].Own() { // the longest wait
 		whose = found[0].Name() + " waits at a limit of its own, which is no pressure of the node"
 	}
 	text := "woken by " + strings.Join(s.Woken.Names(), ", ") + ": " + whose
@@ -87,7 +87,7 @@ func (a *Agent) whyStalled(found []signals.Stall, s *signals.Snapshot) string {
 	return text
 }
 
-// reasonOf is what is known of one stall.
+// reasonOf describes one stall.
 func reasonOf(s *signals.Stall) string {
 	var parts []string
 	if s.Waited.Known {
@@ -110,8 +110,8 @@ func reasonOf(s *signals.Stall) string {
 	return strings.Join(parts, ", ")
 }
 
-// memoryLines are the amounts at which the thresholds of memory are crossed.
-// They are valid until the next call.
+// memoryLines returns the amounts at which the memory thresholds are met. The result is valid
+// until the next call.
 func (a *Agent) memoryLines(s *signals.Snapshot) []signals.Line {
 	a.lines = a.lines[:0]
 	thresholds := a.machine.Policy().Thresholds

@@ -8,27 +8,27 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// reportLog is what was told last, so that looks that led to nothing new are
-// silent: they come hundreds of times a second while memory is short.
+// reportLog stores the last reports, so that checks without news log nothing. There are hundreds
+// of them per second while memory is short.
 type reportLog struct {
 	conditions signals.ConditionSet
 	unknown    signals.Set
 	recovered  time.Time
-	// blocks are why nothing was done, told since a regular look found nothing met:
-	// the last one of each kind for each threshold, since they alternate between looks.
-	// What is about no threshold comes last.
+	// blocks are the reasons for no action since the last periodic check without a met threshold.
+	// The last one of each kind is stored per threshold, since they alternate between checks. The
+	// last entry is for reasons without a threshold.
 	blocks [][blockKinds]block
 }
 
-// A block is why a look that found a threshold met has done nothing.
+// block is why nothing was done in a check with a met threshold.
 type block struct {
-	kind      int // 0 is none
+	kind      int // 0: none
 	threshold *eviction.Threshold
 	hold      limiter.Limit
 	reason    string
 }
 
-// The kinds of blocks: waits, one for each [eviction.Reason], and what comes after.
+// The kinds of blocks: one for each [eviction.Reason] of a wait, and the following ones.
 const (
 	standBlock = iota + int(eviction.Act) + 1
 	holdBlock
@@ -36,11 +36,10 @@ const (
 	blockKinds
 )
 
-// isNewReason reports whether a block is another one than the last of its kind, and
-// notes it.
+// isNewReason reports whether a block differs from the last one of its kind, and stores it.
 func (a *Agent) isNewReason(b block) bool {
 	thresholds := a.machine.Policy().Thresholds
-	if len(a.logged.blocks) != len(thresholds)+1 { // another policy
+	if len(a.logged.blocks) != len(thresholds)+1 { // the policy was replaced
 		a.logged.blocks = make([][blockKinds]block, len(thresholds)+1)
 	}
 	about := len(thresholds)
@@ -49,14 +48,14 @@ func (a *Agent) isNewReason(b block) bool {
 			about = i
 		}
 	}
-	b.hold.N = 0 // when it is over tells one hold from another
+	b.hold.N = 0 // limits are distinguished by their end
 	last := &a.logged.blocks[about][b.kind]
 	before := *last
 	*last = b
 	return b != before
 }
 
-// reportPassed tells what keeps other hard thresholds from being acted for.
+// reportPassed reports what blocks other hard thresholds.
 func (a *Agent) reportPassed(o *Outcome) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
@@ -66,8 +65,8 @@ func (a *Agent) reportPassed(o *Outcome) {
 	}
 }
 
-// isReported reports whether an outcome is told. That a threshold is met but not
-// acted for is told once for each reason, until a regular look finds nothing met.
+// isReported reports whether an outcome is logged. A met threshold without action is logged once
+// per reason, until a periodic check finds no threshold met.
 func (a *Agent) isReported(verb Verb, o *Outcome, regular bool) bool {
 	policy := a.machine.Policy()
 	switch verb {
@@ -82,14 +81,14 @@ func (a *Agent) isReported(verb Verb, o *Outcome, regular bool) bool {
 		return !a.isExplained(o.Blocked) && a.isNewReason(block{kind: standBlock, threshold: o.Verdict.Target, reason: o.Blocked})
 	case Limited, Ineffective:
 		return a.isNewReason(block{kind: holdBlock, threshold: o.Verdict.Target, hold: o.Limit})
-	case Recovered: // a stream at the line does so again and again
+	case Recovered: // repeated by a stream close to the threshold
 		if !regular && a.snapshot.At.Sub(a.logged.recovered) < unknownPace {
 			return false
 		}
 		a.logged.recovered = a.snapshot.At
 	case CollectingGarbage:
 		r := a.garbage.run
-		if r == nil { // dropped in the same look, on disarming or for an eviction
+		if r == nil { // dropped in the same check, on disarming or for an eviction
 			return false
 		}
 		told := r.told
@@ -100,7 +99,7 @@ func (a *Agent) isReported(verb Verb, o *Outcome, regular bool) bool {
 			return a.isNewReason(block{kind: failedBlock, threshold: o.Verdict.Target})
 		}
 		return regular || a.snapshot.At.After(a.retryAt.Add(a.settings.Period))
-	case Evicted, SoftEvicting, WouldEvict: // what blocks after this is told anew
+	case Evicted, SoftEvicting, WouldEvict: // later blocks are reported anew
 		for s := range a.logged.blocks {
 			a.logged.blocks[s][standBlock], a.logged.blocks[s][failedBlock] = block{}, block{}
 		}
@@ -108,8 +107,8 @@ func (a *Agent) isReported(verb Verb, o *Outcome, regular bool) bool {
 	return true
 }
 
-// isExplained reports whether an earlier line says why the agent stands by: the one of
-// the eviction that is under way, or the one of the look before.
+// isExplained reports whether an earlier line has the reason of the block: that of the eviction
+// in flight, or that of the previous check.
 func (a *Agent) isExplained(reason string) bool {
 	if reason == triedBefore {
 		return true

@@ -12,32 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowestRealtime is enough to come before everything that is scheduled by
-// fairness, and behind whatever else on the node is real time.
+// lowestRealtime is enough for priority over all fairly scheduled threads, and yields to all
+// other real-time threads of the node.
 const lowestRealtime = 1
 
-// highestNice is the most that a thread can weigh among those of its cgroup.
+// highestNice is the niceness with the largest weight within a cgroup.
 const highestNice = -20
 
-// restTime is a wait before which the thread is given back. A thread that waits
-// in a system call holds a processor of Go's scheduler, whose monitor polls until
-// it has taken it: 18 wake-ups for a wait of 25 ms, where parking takes one.
+// restTime is the minimum wait before which the thread is released. A thread that waits in a
+// system call holds a processor of Go's scheduler. The runtime's monitor polls until it has
+// retaken it: 18 wakeups for a wait of 25 ms, where parking takes one.
 const restTime = 20 * time.Millisecond
 
-// A Thread is who looks, decides and kills: while memory falls and during a look,
-// the loop's goroutine alone on a thread that runs as soon as it can, however
-// busy the processors are, by the real-time class (sched(7), SCHED_RR), which
-// counts across cgroups. It does so little that no other process misses the
-// time, and what it starts does not inherit the class. Nothing else of the agent
-// is real time.
+// Thread is the real-time thread for checks, decisions and kills. While memory falls and during a
+// check, the loop's goroutine alone runs on it, in the class SCHED_RR (sched(7)), which counts
+// across cgroups. It gets a processor at once, however busy the node is. It does so little that
+// no other process misses the time, and its children do not inherit the class. No other thread of
+// the agent is real time.
 type Thread struct {
-	realtime, ordinary *unix.SchedAttr // nil: not granted
+	realtime, ordinary *unix.SchedAttr // nil: not permitted
 	held               bool
 }
 
-// TakeThread finds out what the agent is granted. The threads that there are, and
-// those that come, get the highest niceness, which counts within the agent's own
-// cgroup. The error says what can not be had.
+// TakeThread tests the real-time permissions of the agent. All threads, present and future, get
+// the highest niceness, which counts within the agent's own cgroup. It returns an error for each
+// missing permission, along with a usable Thread.
 func TakeThread() (*Thread, error) {
 	t := &Thread{}
 	niced := nice()
@@ -60,7 +59,7 @@ func TakeThread() (*Thread, error) {
 	return t, niced
 }
 
-// nice has all threads weigh most.
+// nice sets the highest niceness for all threads.
 func nice() error {
 	tasks, err := os.ReadDir("/proc/self/task")
 	for _, task := range tasks {
@@ -75,7 +74,7 @@ func nice() error {
 	return nil
 }
 
-// Hurry takes the thread, before a look.
+// Hurry switches to the real-time class, before a check.
 func (t *Thread) Hurry() {
 	if t == nil || t.held || t.realtime == nil {
 		return
@@ -85,7 +84,7 @@ func (t *Thread) Hurry() {
 	setClass(t.realtime)
 }
 
-// Rest gives it back, before a long wait.
+// Rest releases the thread, before a long wait.
 func (t *Thread) Rest() {
 	if t == nil || !t.held {
 		return
@@ -95,8 +94,7 @@ func (t *Thread) Rest() {
 	runtime.UnlockOSThread()
 }
 
-// ahead is another thread, which comes before this one: for a look while this one is
-// busy.
+// ahead returns another Thread with priority over this one, for checks while this one is busy.
 func (t *Thread) ahead() *Thread {
 	if t == nil || t.realtime == nil {
 		return nil
@@ -106,9 +104,9 @@ func (t *Thread) ahead() *Thread {
 	return &Thread{realtime: &first, ordinary: t.ordinary}
 }
 
-// setClass is sched_setattr(2) of this thread, raw: Go's scheduler is not told of
-// it. Being told, it wakes its monitor, which costs more than the call; this one
-// returns within microseconds and never sleeps. What it sets was granted before.
+// setClass calls sched_setattr(2) for this thread, without Go's scheduler. The scheduler would
+// wake its monitor, which costs more than the call. The call returns within microseconds and
+// never sleeps. The class was permitted before.
 func setClass(class *unix.SchedAttr) {
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(class)), 0)
 }

@@ -7,15 +7,15 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// The same pod is killed no more often than this: one that is started again
-// every time, or does not die, does not keep the next pod from being tried. Nor is
-// it asked to end more often where nobody sees to that.
+// Bounds for repeated attempts on one pod, within killsForget. A pod restarted every
+// time, or does not die, must not block the next one. The same bound holds for soft evictions
+// without an answer.
 const (
 	maxKills    = 3
 	killsForget = 10 * time.Minute
 )
 
-// tries counts what was lately done to pods, by UID.
+// tries counts recent attempts on pods, by UID.
 type tries map[string]tried
 
 type tried struct {
@@ -23,22 +23,21 @@ type tried struct {
 	last time.Time
 }
 
-// exhausted forgets what was done long ago, and reports whether a pod has had its
-// tries. Only who is about to try forgets: what takes longer than that to fail
-// counts all the same.
+// exhausted drops old attempts, and reports whether a pod has used up its attempts. Only the next
+// attempt drops old ones, so that attempts that take longer than killsForget to fail count.
 func (k tries) exhausted(pod *signals.Pod, now time.Time) bool {
 	maps.DeleteFunc(k, func(_ string, t tried) bool { return now.Sub(t.last) >= killsForget })
 	return k[pod.UID].n >= maxKills
 }
 
-// count notes one more.
+// count adds an attempt.
 func (k tries) count(pod *signals.Pod, now time.Time) {
 	k[pod.UID] = tried{k[pod.UID].n + 1, now}
 }
 
-// A pod that was given up on, because a budget never allowed its soft eviction or no
-// controller acted on it, is asked for again after firstRefusal, doubled each time up
-// to longestRefusal: other pods are asked meanwhile.
+// Backoff for a pod that was given up on, because a PodDisruptionBudget never allowed its soft
+// eviction or no controller acted on it. It starts at firstRefusal and doubles up to maxRefusal.
+// Other pods are tried in the meantime.
 const (
 	firstRefusal = time.Hour
 	maxRefusal   = 24 * time.Hour
@@ -52,7 +51,7 @@ type refusal struct {
 	until time.Time
 }
 
-// count notes that a pod was given up on.
+// count adds a refusal and extends the backoff.
 func (r refusals) count(pod *signals.Pod, now time.Time) {
 	maps.DeleteFunc(r, func(_ string, f refusal) bool { return now.Sub(f.until) >= maxRefusal })
 	n := r[pod.UID].n + 1

@@ -16,7 +16,7 @@ import (
 
 const mib = 1 << 20
 
-// A world is a node in a synctest bubble: pods hold memory, one may fill it.
+// world is a node in a synctest bubble: pods hold memory, one may fill it.
 type world struct {
 	t        *testing.T
 	capacity signals.Amount
@@ -27,52 +27,52 @@ type world struct {
 	saves    int
 
 	killErr  error          // of every immediate kill
-	killTold Status         // what the API server knows by then
-	least    signals.Amount // that was ever seen available
+	killTold Status         // state of the report at that time
+	least    signals.Amount // minimum that was available
 	mute     bool           // the API server does not answer
-	lingers  bool           // processes stay in spite of SIGKILL
-	blind    func() bool    // memory can not be read
+	lingers  bool           // processes remain despite SIGKILL
+	blind    func() bool    // memory is unreadable
 	pids     signals.Amount // available; 0: not observed
-	// off is how much more is observed than there is, unless pods were just
-	// measured: counters that are late.
+	// off is the excess of the observation over the real value, unless pods were just measured:
+	// late counters.
 	off      func() signals.Amount
 	measured time.Time
-	measures time.Duration         // how long measuring takes
+	measures time.Duration         // duration of measuring
 	left     func() signals.Amount // of what pods may use; nil: not observed
-	ending   time.Duration         // how long a graceful end takes
-	hurries  time.Duration         // and how long one that is hurried
-	finished int                   // how often one of those was finished
+	ending   time.Duration         // duration of a graceful end
+	hurries  time.Duration         // duration of an escalated end
+	finished int                   // number of calls of Finish
 
 	disk      signals.Amount // available on nodefs before pods; 0: not observed
-	waste     signals.Amount // what collecting gives back
-	collects  time.Duration  // how long that takes
+	waste     signals.Amount // freed by garbage collection
+	collects  time.Duration  // duration of garbage collection
 	collected int
 	inodes    signals.Amount // available on nodefs before pods; 0: not observed
 
-	outside func() signals.Amount // memory that no pod holds
-	fading  signals.Amount        // of a pod without processes
+	outside func() signals.Amount // memory outside of pods
+	fading  signals.Amount        // of pods without processes
 	kept    limiter.Saved
 }
 
 type worldPod struct {
 	signals.Pod
 	memory   signals.Amount
-	rate     signals.Amount // per second, from since until until
+	rate     signals.Amount // per second, from since to until
 	since    time.Time
-	until    time.Time // zero: for ever
+	until    time.Time // zero: unlimited
 	then     signals.Amount
 	unknown  bool
-	undead   bool                                           // stays in spite of SIGKILL
-	unlisted time.Time                                      // when nobody lists it any more, though it runs
+	undead   bool                                           // remains despite SIGKILL
+	unlisted time.Time                                      // when it is no longer listed, though it runs
 	polite   bool                                           // its eviction can be withdrawn
-	asked    func(context.Context, Changes) (Killed, error) // its own way to end gracefully
-	slips    time.Duration                                  // it ends by itself while the API server is told, and what it held is back so much later
+	asked    func(context.Context, Changes) (Killed, error) // its own graceful termination
+	slips    time.Duration                                  // it ends by itself during the report, and its memory is freed after this delay
 	disk     signals.Amount
 	inodes   signals.Amount
-	files    signals.Amount // in memory: a part of what it holds that comes back later
-	mounted  time.Duration  // so much later
-	holder   Status         // it runs nothing, and what it holds comes back by this status
-	removed  time.Duration  // when its disk space comes back after its end
+	files    signals.Amount // tmpfs: the part of its memory that is freed later
+	mounted  time.Duration  // that delay
+	holder   Status         // it runs no process, and its memory is freed after this status
+	removed  time.Duration  // delay of freed disk space after its end
 }
 
 func (p *worldPod) uses(now time.Time) signals.Amount {
@@ -122,7 +122,7 @@ func (w *world) remove(uid string) {
 	w.pods = slices.DeleteFunc(w.pods, func(p *worldPod) bool { return p.UID == uid })
 }
 
-// later changes the world after a while.
+// later changes the env after a while.
 func (w *world) later(after time.Duration, change func()) {
 	time.AfterFunc(after, func() {
 		w.mu.Lock()
@@ -135,7 +135,7 @@ func (w *world) Observe(into *signals.Observations, kind signals.Kind) {
 	w.looks[kind]++
 	w.least = min(w.least, w.available())
 	seen := w.available()
-	if w.off != nil && !w.measured.Equal(time.Now()) { // a bubble's time stands still meanwhile
+	if w.off != nil && !w.measured.Equal(time.Now()) { // the time of a bubble stands still meanwhile
 		seen += w.off()
 	}
 	into[signals.MemoryAvailable] = signals.Observed(seen, w.capacity, time.Now())
@@ -156,7 +156,7 @@ func (w *world) Observe(into *signals.Observations, kind signals.Kind) {
 	}
 }
 
-// room is what is available on nodefs.
+// room returns the amount available on nodefs.
 func (w *world) room() signals.Amount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,7 +220,7 @@ func (w *world) Measure(context.Context) (candidates []signals.Candidate) {
 
 func (w *world) Stored() (all []signals.Candidate) {
 	took := w.measures
-	w.measures = 0 // it reads nothing
+	w.measures = 0 // reads nothing
 	defer func() { w.measures = took }()
 	measured := w.measured
 	defer func() { w.measured = measured }()
@@ -277,7 +277,7 @@ func (v *worldVictim) Immediate(ctx, telling, waiting context.Context, wait time
 	return Killed{Processes: 1}, nil
 }
 
-// fade ends a pod, whose memory comes back later.
+// fade ends a pod with memory that is freed later.
 func (w *world) fade(p *worldPod) {
 	held := p.uses(time.Now())
 	w.remove(p.UID)
@@ -320,7 +320,7 @@ func (v *worldVictim) Finish(ctx context.Context) (Killed, error) {
 	return Killed{Processes: 1}, nil
 }
 
-// count is how often a verb was told.
+// count returns the number of decisions with a verb.
 func (w *world) count(v Verb) (n int) {
 	for _, d := range w.told {
 		if d.Decision == v {
@@ -339,7 +339,7 @@ func (w *world) evicted() (pods []string) {
 	return pods
 }
 
-// thresholds of the tests: 100 MiB hard, and 300 MiB soft for a minute.
+// hard and soft are the thresholds of the tests: 100 MiB hard, and 300 MiB soft for a minute.
 func hard() eviction.Threshold {
 	return eviction.Threshold{Signal: signals.MemoryAvailable, Value: quantity(100 * mib)}
 }
@@ -354,7 +354,7 @@ func quantity(a signals.Amount) eviction.Value {
 
 var errRefused = errors.New("refused")
 
-// live runs an agent for a while in a world made by a story.
+// live runs an agent for a while in an env set up by the story.
 func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Threshold, story func(*world)) *world {
 	t.Helper()
 	return liveIn(t, d, Settings{}, eviction.Settings{Thresholds: thresholds}, func(w *world, p *Parts) {
@@ -367,7 +367,7 @@ func live(t *testing.T, d time.Duration, dryRun bool, thresholds []eviction.Thre
 	})
 }
 
-// liveIn is live with other settings, or parts that the story makes.
+// liveIn is live with other settings, or with parts set by the story.
 func liveIn(t *testing.T, d time.Duration, settings Settings, policy eviction.Settings, story func(*world, *Parts)) *world {
 	t.Helper()
 	w := &world{t: t, capacity: 1 << 30, least: 1 << 30, looks: map[signals.Kind]int{}}

@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// everything is a configuration with a hard and a soft threshold for every
-// signal that can have one, in quantities and percentages.
+// everything is a configuration with a hard and a soft threshold for every signal that permits
+// it, in quantities and percentages.
 func everything() eviction.Settings {
 	s := eviction.Settings{BindAllocatable: true, StorageLimits: true}
 	for name := range shortNames {
@@ -19,7 +19,7 @@ func everything() eviction.Settings {
 	return s
 }
 
-// calm is a look that meets nothing.
+// calm is a check without a met threshold.
 func calm(k signals.Kind) *signals.Snapshot {
 	s := &signals.Snapshot{At: epoch, Kind: k}
 	for i := range s.Node {
@@ -64,9 +64,9 @@ func TestPaceAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkLookNothingToDo stands beside the kubelet's pass with nothing met:
-// 0.21 ms, 0.65 ms and 1.13 ms for 110, 250 and 500 pods. Pods are not read
-// here, so that their number does not matter.
+// BenchmarkLookNothingToDo compares to the kubelet's pass with nothing met: 0.21 ms, 0.65 ms and
+// 1.13 ms for 110, 250 and 500 pods. Pods are not read here, so that their number does not
+// matter.
 func BenchmarkLookNothingToDo(b *testing.B) {
 	defaults := eviction.Settings{BindAllocatable: true, StorageLimits: true, Thresholds: []eviction.Threshold{
 		hard("memory", "100"), hard("nodefs", "10%"), hard("inodes", "5%"), hard("imagefs", "15%"), hard("imageinodes", "5%"), hard("pids", "100")}}

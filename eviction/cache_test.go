@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A stream through page cache crosses a threshold as fast as a program that
-// fills memory, but the kernel takes the cache back before it kills.
+// A stream through page cache meets a threshold as fast as a program that fills memory, but the
+// kernel reclaims the cache before an OOM kill.
 func TestPageCacheInUseIsNoDoom(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {

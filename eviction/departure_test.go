@@ -142,8 +142,8 @@ func TestRestoreDropsWhatIsNoLongerConfigured(t *testing.T) {
 	}
 }
 
-// Departure 6: what was met with its grace passed, stale or not, and nothing
-// else, decides after reclaim.
+// Departure 6: only thresholds met with their grace passed, stale or not, decide after garbage
+// collection.
 func TestAfterReclaim(t *testing.T) {
 	policy := compile(t, thresholds(reclaiming(hard("nodefs", "1Gi"), "500Mi"), soft("memory", "300Mi", time.Minute), hard("pids", "10")))
 	look := func(words ...string) (*eviction.Machine, eviction.Verdict) {
@@ -158,8 +158,8 @@ func TestAfterReclaim(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		about string
-		first []string // observed in the look
-		then  []string // after reclaim
+		first []string // observed in the check
+		then  []string // after garbage collection
 		want  bool
 	}{
 		{"enough was freed", []string{"nodefs=1", "memory=1Gi", "pids=50"}, []string{"nodefs=1524Mi", "memory=1Gi", "pids=50"}, false},
@@ -185,7 +185,7 @@ func TestAfterReclaim(t *testing.T) {
 	}
 }
 
-// Extra looks, with doomed arithmetic at its boundary.
+// Early checks, at the boundary of imminent exhaustion.
 func TestExtraLooks(t *testing.T) {
 	tell(t, []story{
 		{"a dip that is not doomed changes nothing", thresholds(hard("memory", "100Mi"), soft("memory", "300Mi", time.Minute)), `

@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Counters can be late: what looked like a fall of gigabytes a second may be page
-// cache that was not known yet. Before a pod is killed, the fall is taken again.
+// Counters can be late: an apparent fall of gigabytes per second may be page cache counted late.
+// Before a pod is killed, the rate is measured again.
 func TestDoomIsHeldAgainstALaterObservation(t *testing.T) {
 	const mib = 1 << 20
 	policy, err := eviction.NewPolicy(eviction.Settings{

@@ -10,28 +10,28 @@ import (
 // ReasonEvicted is the status reason of an evicted pod.
 const ReasonEvicted = "Evicted"
 
-// Names of the local-storage limits, in the place of a signal.
+// Names of the local-storage limits, used in place of a signal.
 const (
 	EmptyDirLimit  = "emptydirfs.limit"
 	PodLimit       = "ephemeralpodfs.limit"
 	ContainerLimit = "ephemeralcontainerfs.limit"
 )
 
-// immediateGracePeriod is what a hard eviction leaves a pod, in seconds: the
-// least that a kubelet accepts.
+// immediateGracePeriod is the grace period of a hard eviction in seconds: the minimum that a
+// kubelet accepts.
 const immediateGracePeriod = 1
 
-// podDefaultGracePeriod is the terminationGracePeriodSeconds of a pod that
-// states none.
+// podDefaultGracePeriod is the grace period in seconds of a pod without
+// terminationGracePeriodSeconds.
 const podDefaultGracePeriod = 30
 
-// An Eviction is the decision to end one pod: what its status, its event and
-// its killer need to know.
+// Eviction is the decision to end one pod, with the data for its status, its event and its
+// execution.
 type Eviction struct {
 	Pod *signals.Pod
-	// Cause is the signal or the limit, by name.
+	// Cause is the name of the signal or the limit.
 	Cause string
-	// Hard evictions end the pod at once; GracePeriod counts for the others.
+	// Hard evictions end the pod at once; GracePeriod applies to the others.
 	Hard             bool
 	GracePeriod      int64 // seconds, at least 1
 	Message          string
@@ -39,8 +39,7 @@ type Eviction struct {
 	DisruptionTarget bool
 }
 
-// Evict decides how a pod is ended for a threshold that was met by the
-// observation.
+// Evict decides how a pod is ended for a threshold met by the observation.
 func (p *Policy) Evict(t *Threshold, o *signals.Observation, c signals.Candidate) Eviction {
 	e := Eviction{
 		Pod:              c.Pod,
@@ -56,8 +55,8 @@ func (p *Policy) Evict(t *Threshold, o *signals.Observation, c signals.Candidate
 	return e
 }
 
-// softGracePeriod is the smaller of the pod's own grace period and the
-// configured maximum; a negative maximum defers to the pod.
+// softGracePeriod returns the smaller of the pod's own grace period and the configured maximum.
+// With a negative maximum it returns the pod's own.
 func (p *Policy) softGracePeriod(pod *signals.Pod) int64 {
 	own := pod.TerminationGracePeriod
 	grace := p.MaxPodGracePeriod
@@ -72,8 +71,8 @@ func (p *Policy) softGracePeriod(pod *signals.Pod) int64 {
 	return max(grace, 1)
 }
 
-// Violations returns the evictions of all pods above a local-storage limit, in
-// the order of their UIDs. Protected pods and pods without stats are left out.
+// Violations returns the evictions of all pods above a local-storage limit, in the order of their
+// UIDs. Protected pods and pods without stats are skipped.
 func (p *Policy) Violations(pods []signals.Candidate) []Eviction {
 	var found []Eviction
 	for _, c := range pods {
@@ -118,8 +117,8 @@ func (p *Policy) violation(c signals.Candidate) (cause, message string, ok bool)
 	return "", "", false
 }
 
-// layersAndLogs is what counts against a container's limit: writable layers
-// only where they share a device with the logs, as the kubelet has it.
+// layersAndLogs returns the usage that counts against a container's limit. Writable layers count
+// only if they share a device with the logs, as in the kubelet.
 func (p *Policy) layersAndLogs(u *signals.ContainerUsage) signals.Amount {
 	used := signals.Amount(u.Logs.Bytes.Value)
 	if p.Layout == signals.Single {

@@ -142,7 +142,7 @@ func TestOfAPodWithoutStatsNothingCanBeSaid(t *testing.T) {
 	}
 }
 
-// Departure 3: the threshold acted for, not another with the same resource.
+// Departure 3: the threshold acted for, not another one with the same resource.
 func TestTheMessageNamesTheThresholdActedFor(t *testing.T) {
 	p := compile(t, eviction.Settings{Thresholds: []eviction.Threshold{hard("memory", "100Mi"), hard("allocatable", "200Mi")}})
 	o := signals.Observed(150<<20, 4<<30, epoch)
@@ -228,7 +228,7 @@ func TestLocalStorageLimits(t *testing.T) {
 	}
 }
 
-// Departure 1: in the order of UIDs, and only asked for where wanted.
+// Departure 1: in the order of UIDs, and only if enabled.
 func TestViolatorsComeInOrderOfUID(t *testing.T) {
 	var pods []signals.Candidate
 	for _, uid := range []string{"c", "a", "b"} {

@@ -6,13 +6,12 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A Machine is the state of the decisions between looks. It is owned by one
-// goroutine.
+// Machine is the state of the decisions between checks. It is owned by one goroutine.
 type Machine struct {
 	policy *Policy
 
-	firstObserved []time.Time  // by threshold: since when it is met; zero: unmet
-	acted         thresholdSet // met with grace passed at the look before: min-reclaim applies
+	firstObserved []time.Time  // by threshold: start of the time it has been met; zero: unmet
+	acted         thresholdSet // met with grace passed at the previous check: minimum reclaim applies
 	unknownSince  [signals.Count]time.Time
 	sample        [signals.Count]sample
 
@@ -20,24 +19,24 @@ type Machine struct {
 	lastMet    [signals.ConditionCount]time.Time
 }
 
-// A sample is when the observation of the look before was measured.
+// sample is the time of the previous observation.
 type sample struct {
 	at    time.Time
 	known bool
 }
 
-// New returns a machine that has seen nothing yet.
+// New returns a machine without observations.
 func New(p *Policy) *Machine {
 	return &Machine{policy: p, firstObserved: make([]time.Time, len(p.Thresholds))}
 }
 
-// Policy returns what the machine was made with.
+// Policy returns the policy of the machine.
 func (m *Machine) Policy() *Policy { return m.policy }
 
-// Conditions are the pressure conditions that are True after the last look.
+// Conditions returns the pressure conditions that are True after the last check.
 func (m *Machine) Conditions() signals.ConditionSet { return m.conditions }
 
-// Evaluate holds the thresholds against a snapshot and says what follows.
+// Evaluate evaluates the thresholds for a snapshot and returns the verdict.
 func (m *Machine) Evaluate(s *signals.Snapshot) Verdict {
 	v := Verdict{Unknown: m.unknown(&s.Node)}
 	full := m.regular(s.Kind)
@@ -58,8 +57,8 @@ func (m *Machine) Evaluate(s *signals.Snapshot) Verdict {
 	return v
 }
 
-// Observes is what a look of a kind has to observe: extra looks that act as
-// regular ones need every signal.
+// Observes returns the kind of observation for a check of the given kind. Early checks that act
+// as periodic ones need every signal.
 func (m *Machine) Observes(k signals.Kind) signals.Kind {
 	if m.regular(k) {
 		return signals.Periodic
@@ -71,8 +70,8 @@ func (m *Machine) regular(k signals.Kind) bool {
 	return k == signals.Periodic || m.policy.EarlyEviction == Immediate
 }
 
-// scope returns the thresholds that a look may decide for: all in a regular
-// one, the hard ones of memory in an extra one that finds memory doomed.
+// scope returns the thresholds that a check may act for: all in a periodic one, and the hard ones
+// of memory in an early one with imminent exhaustion.
 func (m *Machine) scope(s *signals.Snapshot, v *Verdict) thresholdSet {
 	switch {
 	case m.regular(s.Kind):
@@ -86,10 +85,10 @@ func (m *Machine) scope(s *signals.Snapshot, v *Verdict) thresholdSet {
 	return 0
 }
 
-// imminent reports whether a hard memory threshold is crossed and what is left of
-// the memory would be gone within the reaction reserve at the rate it fell. Page
-// cache in active use is part of that: a stream through files, which crosses
-// thresholds as fast as a program that fills memory, is none's doom.
+// imminent reports whether a hard memory threshold is met and the headroom would be exhausted
+// within EarlyEvictionHorizon at the present rate. The headroom includes page cache in active
+// use: a stream through files meets thresholds as fast as a program that fills memory, but
+// exhausts nothing.
 func (m *Machine) imminent(s *signals.Snapshot, v *Verdict) bool {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
@@ -111,16 +110,16 @@ func (m *Machine) imminent(s *signals.Snapshot, v *Verdict) bool {
 	return v.Imminent != 0
 }
 
-// Imminent is the signals that an extra look would act for.
+// Imminent returns the signals that an early check would act for.
 func (m *Machine) Imminent(s *signals.Snapshot) signals.Set {
 	var v Verdict
 	m.imminent(s, &v)
 	return v.Imminent
 }
 
-// StillImminent reports whether memory that an extra look found doomed is so by a
-// later observation, too: the fall goes on from where it was taken. What is
-// unknown now is as it was.
+// StillImminent reports whether imminent exhaustion found by an early check is confirmed by a
+// later observation. The rates are extended by that observation. A signal unknown now counts as
+// unchanged.
 func (m *Machine) StillImminent(s *signals.Snapshot, now *signals.Observations) bool {
 	if m.regular(s.Kind) {
 		return true
@@ -132,7 +131,7 @@ func (m *Machine) StillImminent(s *signals.Snapshot, now *signals.Observations) 
 		case !before.Known || !sig.OfMemory():
 		case !now.Known:
 			later.Node[sig] = *before
-		case now.Epoch != before.Epoch: // the fall was taken from what was off
+		case now.Epoch != before.Epoch: // the rate was based on a wrong observation
 			*fell = signals.Rate{}
 		default:
 			fell.By += before.Headroom() - now.Headroom()
@@ -163,14 +162,14 @@ func (m *Machine) noteUnknown(s *signals.Snapshot) {
 	}
 }
 
-// lost reports whether the signal has been unknown for so long that what was
-// known of it before no longer counts.
+// lost reports whether a signal has been unknown for longer than the transition period, so that
+// its earlier state no longer counts.
 func (m *Machine) lost(s signals.Signal, now time.Time) bool {
 	since := m.unknownSince[s]
 	return !since.IsZero() && now.Sub(since) > m.policy.TransitionPeriod
 }
 
-// evaluate moves the timers and the hysteresis of the thresholds in scope.
+// evaluate updates the timers and the hysteresis of the thresholds in scope.
 func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) {
 	for i := range m.policy.Thresholds {
 		t := &m.policy.Thresholds[i]
@@ -179,7 +178,7 @@ func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) 
 		case !scope.has(i):
 			continue
 		case !o.Known && !m.lost(t.Signal, s.At):
-			continue // neither met nor unmet: nothing moves
+			continue // neither met nor unmet: nothing changes
 		case !o.Known, !t.met(o) && !(m.acted.has(i) && t.metWithReclaim(o)):
 			m.firstObserved[i] = time.Time{}
 			m.acted.remove(i)
@@ -200,8 +199,8 @@ func (m *Machine) evaluate(s *signals.Snapshot, scope thresholdSet, v *Verdict) 
 	}
 }
 
-// moveConditions sets conditions at once and clears them after the transition
-// period; while a signal of theirs is unknown they stay as they were.
+// moveConditions sets conditions at once and clears them after the transition period. A condition
+// with an unknown signal stays as it is.
 func (m *Machine) moveConditions(s *signals.Snapshot, full bool) {
 	var next signals.ConditionSet
 	for c := range signals.Condition(signals.ConditionCount) {
@@ -224,8 +223,8 @@ func (m *Machine) anyUnknown(c signals.Condition, s *signals.Snapshot) bool {
 	return false
 }
 
-// keepSamples remembers when the observations were measured: all of them in a
-// regular look, only those of memory in an extra one that decided.
+// keepSamples stores the times of the observations: all of them in a periodic check, only those
+// of memory in an early one that decided.
 func (m *Machine) keepSamples(s *signals.Snapshot, full bool) {
 	for sig := range signals.All {
 		if full || sig.OfMemory() {
@@ -234,15 +233,15 @@ func (m *Machine) keepSamples(s *signals.Snapshot, full bool) {
 	}
 }
 
-// StillMet reports whether a threshold that was met with its grace passed in
-// the verdict's look is still met, minimum reclaim included, by a later
-// observation. A signal that has become unknown does not count as recovered.
+// StillMet reports whether a threshold met in the verdict's check, with its grace passed, is
+// still met by a later observation, minimum reclaim included. A signal that has become unknown
+// does not count as recovered.
 func (m *Machine) StillMet(v *Verdict, now *signals.Observations) bool {
 	return m.stillMet(v, now, func(signals.Condition) bool { return true })
 }
 
-// StillMetOf is StillMet for the thresholds of one condition. It may be called
-// beside the goroutine that owns the machine.
+// StillMetOf is StillMet for the thresholds of one condition. It is safe to call beside the
+// goroutine that owns the machine.
 func (m *Machine) StillMetOf(v *Verdict, now *signals.Observations, c signals.Condition) bool {
 	return m.stillMet(v, now, func(of signals.Condition) bool { return of == c })
 }

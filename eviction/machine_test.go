@@ -143,7 +143,7 @@ func TestAllocatableMemory(t *testing.T) {
 	})
 }
 
-// Departure 9, and what reclaim runs in which layout.
+// Departure 9, and the garbage collection of each layout.
 func TestLayouts(t *testing.T) {
 	in := func(l signals.Layout, ts ...eviction.Threshold) eviction.Settings {
 		return eviction.Settings{Thresholds: ts, Layout: l}
@@ -183,7 +183,7 @@ func TestTooManyThresholdsAreRefused(t *testing.T) {
 	}
 }
 
-// A product beyond the largest whole number stays there on every processor.
+// A product beyond the maximum integer is saturated on every processor.
 func TestFractionsOfHugeCapacities(t *testing.T) {
 	v := eviction.Value{Fraction: 3, Percent: "300%"}
 	if got := v.Of(1 << 62).Value; got != 1<<63-1 {

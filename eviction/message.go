@@ -16,7 +16,7 @@ const (
 	starvedResource          = "starved_resource"
 )
 
-// All sentences end in a space, as the kubelet's do.
+// All sentences end in a space, as in the kubelet.
 
 func emptyDirMessage(v *signals.Volume) string {
 	return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.SizeLimit.String())
@@ -30,9 +30,9 @@ func containerLimitMessage(k *signals.Container) string {
 	return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", k.Name, k.StorageLimit.String())
 }
 
-// pressureMessage says which threshold was met by how much, and which parts of
-// the pod use more than they requested. Of a pod without stats nothing can be
-// said.
+// pressureMessage returns the message with the threshold, the amount available, and the parts of
+// the pod that exceed their requests, with the annotations for them. Without stats, the message
+// has no parts and there are no annotations.
 func pressureMessage(t *Threshold, o *signals.Observation, c signals.Candidate) (string, map[string]string) {
 	d := t.Signal.Definition()
 	var b strings.Builder
@@ -65,8 +65,8 @@ func pressureMessage(t *Threshold, o *signals.Observation, c signals.Candidate) 
 	return b.String(), annotations
 }
 
-// consumption is what a container uses of a resource that it can request. A
-// storage figure needs both layers and logs; inodes and PIDs are nobody's.
+// consumption returns a container's usage and request of a resource. The usage of storage needs
+// both layers and logs. Inodes and PIDs have no requests.
 func consumption(r signals.Resource, k *signals.Container, u *signals.ContainerUsage) (used signals.Amount, request *signals.Quantity, known bool) {
 	switch {
 	case u == nil:

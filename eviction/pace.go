@@ -7,46 +7,41 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Constants of the pace of extra looks.
+// Constants of the intervals of early checks.
 const (
-	// MinInterval is the least time between two looks. The look itself
-	// costs tens of microseconds, and waking up for it about as much again.
+	// MinInterval is the minimum time between two checks. A check costs tens of microseconds, and
+	// its wakeup about as much again.
 	MinInterval = 5 * time.Millisecond
-	// RelaxedInterval is the least time between two looks while memory does not
-	// fall. Waking up for a look costs a Go program in a virtual machine 140-200
-	// µs of CPU time, the look included: at the shortest interval, memory that is
-	// parked right above a threshold would cost 3-4 % of a core for a fill that
-	// may never begin; at this one below 1 %.
+	// RelaxedInterval is the minimum time between two checks while memory does not fall. In a
+	// virtual machine, a wakeup of a Go program costs 140-200 µs of CPU time, the check included.
+	// Memory that stays right above a threshold would cost 3-4 % of a core at the shortest
+	// interval, for a fill that may never begin. At this interval it costs below 1 %.
 	RelaxedInterval = 5 * MinInterval
-	// KillTime is how long a kill takes from the look that decides it to the
-	// memory being free: 12-29 ms in the median where the processors are not
-	// contended; the rest is reserve.
+	// KillTime is the time from the check that decides a kill to the memory being free. The
+	// median is 12-29 ms without contention for processors; the rest is a margin.
 	KillTime = 50 * time.Millisecond
-	// RateWindow is the time over which the agent takes the rate of a fall.
-	// Programs allocate in bursts, so that the rate between two looks 5 ms apart
-	// says little; over this window, with a reserve of 500 ms, a fall counts as
-	// doom only if a fifth of what is left was taken within it.
+	// RateWindow is the time span for the rate of a fall. Programs allocate in bursts, so that
+	// the rate between two checks 5 ms apart means little. Over this window, with a horizon of
+	// 500 ms, exhaustion is imminent only if a fifth of the headroom was taken within it.
 	RateWindow = 100 * time.Millisecond
 )
 
-// calm is how long memory has to last at its present rate to count as not
-// falling.
+// calm is the minimum time to exhaustion at which memory counts as not falling.
 const calm = 10 * time.Second
 
-// Interval is the time until the next look is due: before the memory that is
-// available could be gone, at the fastest credible fill rate, less what a kill
-// takes and one look more to see the rate:
+// Interval returns the time until the next check. It is due before the available memory could be
+// exhausted at the maximum fill rate, minus the time of a kill and of one more check to measure
+// the rate:
 //
-//	(available − rate × (KillTime + ShortestInterval)) / rate
+//	(available − rate × (KillTime + MinInterval)) / rate
 //
-// kept between ShortestInterval (CalmInterval while memory does not fall) and
-// period. What it guarantees: for any fill that is never faster than
-// maxFillRate (bytes per second), a look happens while at least maxFillRate ×
-// KillTime is still available, provided that this much and one CalmInterval
-// more was available when the fill began. To act in that look takes a threshold
-// of at least the fill rate × (KillTime + ShortestInterval): 100Mi serve up to
-// 1.8 GiB/s. What holds together with the rule for doomed memory is stated,
-// with its proof, beside the test of it.
+// The result is between MinInterval (RelaxedInterval while memory does not fall) and period.
+//
+// Guarantee: for any fill not faster than maxFillRate (bytes per second), a check happens while
+// at least maxFillRate × KillTime is available. The precondition is that this much and one
+// RelaxedInterval more was available when the fill began. Acting in that check takes a threshold
+// of at least the fill rate × (KillTime + MinInterval): 100Mi serve up to 1.8 GiB/s. The test has
+// the combined guarantee with the rule for imminent exhaustion, and its proof.
 func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.Bytes, period time.Duration) time.Duration {
 	if maxFillRate <= 0 {
 		return period
@@ -61,15 +56,14 @@ func Interval(available signals.Amount, fell signals.Rate, maxFillRate signals.B
 	return min(time.Duration(spare), max(period, MinInterval))
 }
 
-// ProtectedRate is the fastest fill, in bytes per second, that a hard memory
-// threshold of that many bytes is large enough for: a kill and a look take
-// their time.
+// ProtectedRate returns the fastest fill, in bytes per second, for which a hard memory threshold
+// of that many bytes is large enough. A kill and a check take their time.
 func ProtectedRate(threshold signals.Amount) signals.Bytes {
 	return signals.Bytes(float64(threshold) / (KillTime + MinInterval).Seconds())
 }
 
-// ThresholdFor is the smallest hard memory threshold in bytes that protects up
-// to a fill rate in bytes per second.
+// ThresholdFor returns the smallest hard memory threshold in bytes that protects against a fill
+// rate in bytes per second.
 func ThresholdFor(rate signals.Bytes) signals.Amount {
 	return signals.Amount(float64(rate) * (KillTime + MinInterval).Seconds())
 }

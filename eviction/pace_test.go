@@ -10,42 +10,40 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// What the timer guarantees together with the rule for doomed memory, for any
-// course of memory whatever:
+// The timer and the rule for imminent exhaustion together give a guarantee for any course of
+// memory.
 //
-// Let R be the fastest credible fill rate, T the hard threshold, K the time a
-// kill takes, S the shortest interval, W the window over which rates are taken,
-// P the monitoring period. Then a look acts while at least K is left until
-// memory would be gone, provided that
+// Let R be the maximum fill rate, T the hard threshold, K the time of a kill, S the minimum
+// interval, W the window for rates, C the relaxed interval, P the monitoring period. Then a check
+// acts while at least K is left until memory is exhausted. The preconditions are:
 //
-//  1. memory never fills faster than R, nor than T / (K + S);
-//  2. whenever the fill speeds up to a rate r, from slower or from giving back,
-//     at least r × (W + K + 2C) is available, C being the calm interval: nobody
-//     bursts when next to nothing is left. A burst from less is survived if the
-//     memory that is left lasts, but not by promise;
-//  3. the reaction reserve is at least K + S, looks are taken no later than
-//     [eviction.Interval] says, and take no time.
+//  1. Memory never fills faster than R, nor than T / (K + S).
+//  2. Whenever the fill speeds up to a rate r, from a slower rate or a decrease of usage, at
+//     least r × (W + K + 2C) is available. A burst with less available is survived if the rest
+//     of the memory lasts, without a guarantee.
+//  3. The horizon of early evictions is at least K + S. Checks happen no later than
+//     [eviction.Interval] returns, and take no time.
 //
-// Why: while r holds or slows down, the first look with a base of the window
-// inside it comes at most W + 2C after it began (what was given back just before
-// makes the whole window look calm), or while R × (K + S) is still left, and
-// measures at least the present rate.
+// Proof: let r hold or decrease. The first check with a base inside the current fill comes at
+// most W + 2C after its start, or while R × (K + S) is still left. The delay exists because an
+// earlier decrease of usage makes the whole window look calm. The check measures at least the
+// present rate.
 const (
 	window  = eviction.RateWindow
 	allowed = window + eviction.KillTime + 2*eviction.RelaxedInterval
 )
 
-// A course is memory over time, in pieces of constant rate.
+// course is memory over time, in pieces of constant rate.
 type course struct {
 	pieces []piece
-	now    time.Duration // where the last piece ends
-	left   float64       // available there
+	now    time.Duration // end of the last piece
+	left   float64       // available at that time
 }
 
 type piece struct {
 	from time.Duration
-	rate float64 // bytes per nanosecond; negative gives back
-	left float64 // available when it begins
+	rate float64 // bytes per nanosecond; negative frees memory
+	left float64 // available at its start
 }
 
 func (c *course) add(rate float64, lasts time.Duration) {
@@ -63,7 +61,7 @@ func (c *course) at(t time.Duration) float64 {
 	return p.left - p.rate*float64(t-p.from)
 }
 
-// gone is when memory is used up.
+// gone returns when memory is exhausted.
 func (c *course) gone() (time.Duration, bool) {
 	for i, p := range c.pieces {
 		if p.rate <= 0 {
@@ -84,26 +82,26 @@ type world struct {
 	rate      float64 // R, bytes per nanosecond
 	threshold float64
 	period    time.Duration
-	burst     time.Duration // the worth of a rate that has to be left where it begins
+	burst     time.Duration // time at a rate that has to be available at its start
 }
 
-// randomCourse obeys the preconditions and otherwise does its worst: creeping
-// below the threshold, giving back, bursts from what is just enough.
+// randomCourse satisfies the preconditions and is otherwise the worst case: slow growth below the
+// threshold, freed memory, bursts with the minimum available.
 func (w world) randomCourse(r *rand.Rand) course {
 	c := course{left: w.threshold * (0.2 + 3*r.Float64())}
 	fastest := min(w.rate, w.threshold/float64(eviction.KillTime+eviction.MinInterval))
 	present := 0.0
 	for len(c.pieces) < 60 && c.left > w.threshold/1000 {
-		most := min(fastest, c.left/float64(w.burst)) // that the fill may speed up to
+		most := min(fastest, c.left/float64(w.burst)) // the maximum rate that the fill may speed up to
 		rate := 0.0
 		switch r.IntN(6) {
-		case 0: // as fast as is allowed
+		case 0: // as fast as permitted
 			rate = most
 		case 1:
 			rate = most * r.Float64()
-		case 2: // creep: never doomed by itself
+		case 2: // slow: never imminent by itself
 			rate = c.left / float64(600*time.Millisecond) * r.Float64()
-		case 3: // give back
+		case 3: // free memory
 			rate = -fastest * 20 * r.Float64() // memory is freed faster than it fills
 		case 4: // slow down
 			rate = max(present, 0) * r.Float64()
@@ -112,7 +110,7 @@ func (w world) randomCourse(r *rand.Rand) course {
 			rate = min(rate, most)
 		}
 		lasts := time.Duration(r.ExpFloat64() * float64(pick[time.Duration](r, 5, 40, 110, 400, 3000)) * float64(time.Millisecond))
-		if rate > 0 { // to the end, or stop before
+		if rate > 0 { // until exhausted, or stop before
 			lasts = min(lasts, time.Duration(c.left/rate*pick(r, 0.3, 0.6, 1)))
 		}
 		if rate < 0 {
@@ -124,7 +122,7 @@ func (w world) randomCourse(r *rand.Rand) course {
 	return c
 }
 
-// outcome of looking at a course: the time left at the look that acted.
+// watch returns the time left at the check that acted on a course.
 func (w world) watch(c course) (left time.Duration, lost bool, trace string) {
 	gone, ends := c.gone()
 	if !ends {
@@ -179,8 +177,8 @@ func TestMemoryIsNeverGoneBeforeAKillHelps(t *testing.T) {
 	}
 }
 
-// The second precondition is needed: who bursts from less than it asks for can
-// be lost. If this ever passes, the promise can be made greater.
+// The second precondition is needed: a burst with less available can exhaust memory. If this test
+// ever fails, the guarantee can be extended.
 func TestBurstsFromNextToNothingCanBeLost(t *testing.T) {
 	w := world{rate: 1, threshold: float64(2 * allowed), period: 10 * time.Second, burst: eviction.KillTime}
 	for i := range uint64(50_000) {
@@ -220,7 +218,7 @@ func TestIntervalStaysWithinItsBounds(t *testing.T) {
 func TestLooksAreDenserWhileMemoryFalls(t *testing.T) {
 	const left = 60 << 20
 	for _, tc := range []struct {
-		fell signals.Amount // in a second
+		fell signals.Amount // per second
 		want time.Duration
 	}{
 		{0, eviction.RelaxedInterval},

@@ -9,18 +9,16 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// EarlyEviction says what looks between two regular ones may do.
+// EarlyEviction is what early checks may do.
 type EarlyEviction uint8
 
-// The choices for extra looks.
+// The choices for early checks.
 const (
-	// Doomed: they act only on memory that would be gone before a kill could
-	// still help.
+	// Imminent: they act only on memory that would be exhausted before a later kill could help.
 	Imminent EarlyEviction = iota
-	// Immediate: they are regular looks, as the kubelet's with its memcg
-	// notification.
+	// Immediate: they act as periodic checks, like the kubelet with its memcg notification.
 	Immediate
-	// Off: they are ignored.
+	// Never: they do nothing.
 	Never
 )
 
@@ -28,7 +26,7 @@ var earlyEvictionNames = [...]string{"imminent", "immediate", "never"}
 
 func (e EarlyEviction) String() string { return earlyEvictionNames[e] }
 
-// ParseEarlyEviction returns the choice of that name.
+// ParseEarlyEviction returns the choice of that name. It returns an error for an unknown name.
 func ParseEarlyEviction(name string) (EarlyEviction, error) {
 	for i, n := range earlyEvictionNames {
 		if n == name {
@@ -38,31 +36,30 @@ func ParseEarlyEviction(name string) (EarlyEviction, error) {
 	return 0, fmt.Errorf("unknown choice %q for early evictions: use imminent, immediate or never", name)
 }
 
-// Defaults of the policy, where the configuration says nothing.
+// Defaults of the policy, for unset configuration.
 const (
 	DefaultTransitionPeriod     = 5 * time.Minute
 	DefaultEarlyEvictionHorizon = 500 * time.Millisecond
 )
 
-// A Policy is the compiled configuration of the decisions. Make it with
-// [NewPolicy]; it does not change afterwards.
+// Policy is the compiled configuration of the decisions, made by [NewPolicy]. It is immutable.
 type Policy struct {
-	// Thresholds in acting order: by signal, hard before soft.
+	// Thresholds are in acting order: by signal, hard before soft.
 	Thresholds []Threshold
 	Configured signals.Set
 
 	Layout               signals.Layout
-	TransitionPeriod     time.Duration // how long a condition stays True at least
-	MaxPodGracePeriod    int64         // seconds, soft evictions; negative defers to the pod
+	TransitionPeriod     time.Duration // minimum time that a condition stays True
+	MaxPodGracePeriod    int64         // seconds, for soft evictions; negative: that of the pod
 	StorageLimits        bool          // evict pods above their local-storage limits
 	EarlyEviction        EarlyEviction
-	EarlyEvictionHorizon time.Duration // memory that is gone sooner is doomed
+	EarlyEvictionHorizon time.Duration // a shorter time to exhaustion is imminent
 
 	hardMemory thresholdSet
 	all        thresholdSet
 }
 
-// Settings are what a policy is compiled from.
+// Settings are the source of a [Policy].
 type Settings struct {
 	Thresholds           []Threshold
 	BindAllocatable      bool // hard memory thresholds also bind allocatableMemory.available
@@ -74,9 +71,9 @@ type Settings struct {
 	EarlyEvictionHorizon time.Duration
 }
 
-// NewPolicy compiles settings: hard memory thresholds are copied to
-// allocatable memory where that is enforced, and containerfs thresholds follow
-// those of nodefs or imagefs; configured ones are never used.
+// NewPolicy compiles settings. Hard memory thresholds are copied to allocatable memory where that
+// is enforced. Thresholds of containerfs follow those of nodefs or imagefs; configured ones are
+// never used. NewPolicy returns an error if there are more than 64 thresholds.
 func NewPolicy(s Settings) (*Policy, error) {
 	p := &Policy{
 		Layout:               s.Layout,
@@ -117,8 +114,8 @@ func (p *Policy) add(t Threshold) {
 	}
 }
 
-// bindAllocatable copies hard memory thresholds to allocatable memory. The
-// copies come after what is configured for it.
+// bindAllocatable copies hard memory thresholds to allocatable memory. The copies come after the
+// thresholds configured for it.
 func (p *Policy) bindAllocatable() {
 	for _, t := range slices.Clone(p.Thresholds) {
 		if t.Hard() && t.Signal == signals.MemoryAvailable {

@@ -25,7 +25,7 @@ func seed() uint64 {
 	return rand.Uint64()
 }
 
-// A timeline is one random configuration and what is observed under it.
+// timeline is one random configuration with its observations.
 type timeline struct {
 	configured []twinThreshold
 	enforced   bool
@@ -39,8 +39,8 @@ type timeline struct {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// randomTimeline draws all figures from few values, so that boundaries are hit
-// and several things happen at once.
+// randomTimeline draws all figures from few values, to hit boundaries and to combine several
+// events.
 func randomTimeline(r *rand.Rand) timeline {
 	l := timeline{
 		enforced: r.IntN(2) == 0, layout: pick(r, "single", "dedicated", "split"),
@@ -56,7 +56,7 @@ func randomTimeline(r *rand.Rand) timeline {
 		return 1 + r.Int64N(12), 0
 	}
 	for _, sig := range twinOrder {
-		for range r.IntN(3) { // none, one or two thresholds a signal
+		for range r.IntN(3) { // none, one or two thresholds per signal
 			c := twinThreshold{signal: sig, grace: pick(r, 0, 0, 10*time.Second, 30*time.Second)}
 			c.amount, c.percent = value()
 			if r.IntN(2) == 0 {
@@ -95,7 +95,7 @@ func randomStep(r *rand.Rand, at time.Duration) twinStep {
 	return s
 }
 
-// String lists what was configured; the steps are had by the seed.
+// String lists the configuration; the steps follow from the seed.
 func (l timeline) String() string {
 	return fmt.Sprintf("%s, enforced %v, transition %s, reserve %s, extra looks %s: %+v",
 		l.layout, l.enforced, l.transition, l.reserve, l.extraLooks, l.configured)
@@ -128,7 +128,7 @@ func TestMachineAgreesWithItsNaiveTwin(t *testing.T) {
 	}
 }
 
-// compare runs both and says where they part.
+// compare runs both and returns the first difference.
 func (l timeline) compare() string {
 	policy, err := l.policy()
 	if err != nil {
@@ -181,7 +181,7 @@ func differ(p *eviction.Policy, m *eviction.Machine, got *eviction.Verdict, want
 	return ""
 }
 
-// reborn takes the state through a state file to a new machine.
+// reborn restores the state in a new machine through a state file.
 func reborn(old *eviction.Machine, now time.Time) (*eviction.Machine, error) {
 	data, err := json.Marshal(old.Save())
 	if err != nil {
@@ -212,7 +212,7 @@ func TestInvariants(t *testing.T) {
 			t.Fatalf("timeline %d (replay: -run Invariants -seed %d): %s\n%s", i, seed, fmt.Sprintf(format, args...), l)
 		}
 		m := eviction.New(policy)
-		lastTrue := map[signals.Condition]time.Time{} // since when a condition has been due to stay
+		lastTrue := map[signals.Condition]time.Time{} // start of the minimum duration of a condition
 		var before *twinStep
 		for j := range l.steps {
 			step := &l.steps[j]
@@ -246,7 +246,7 @@ func TestInvariants(t *testing.T) {
 				}
 			}
 			if j%4 != 0 {
-				continue // encoding is what this test spends its time on
+				continue // encoding takes most of the time of this test
 			}
 			if again, err := reborn(m, snapshot.At); err != nil || encoded(t, again) != encoded(t, m) {
 				fail("step %d: the state is not what was saved: %v", j, err)

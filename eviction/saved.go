@@ -7,23 +7,23 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Saved is the part of a machine's state that survives a restart of the agent:
-// first-observed times, conditions and the min-reclaim state. When samples were
-// measured and how fast memory moved is seen anew.
+// Saved is the part of a machine's state that survives a restart of the agent: first-observed
+// times, conditions and the minimum-reclaim state. Times of samples and rates of memory are
+// measured anew.
 type Saved struct {
 	Thresholds []SavedThreshold `json:"thresholds,omitempty"`
 	Conditions []SavedCondition `json:"conditions,omitempty"`
 	Unknown    []SavedUnknown   `json:"unknown,omitempty"`
 }
 
-// SavedThreshold is a threshold that is met.
+// SavedThreshold is a met threshold.
 type SavedThreshold struct {
-	Threshold     string    `json:"threshold"` // as Threshold.String prints it, and its minimum reclaim
+	Threshold     string    `json:"threshold"` // Threshold.String with its minimum reclaim
 	FirstObserved time.Time `json:"firstObserved"`
 	Acted         bool      `json:"acted"` // its grace had passed: minimum reclaim applies
 }
 
-// SavedCondition is a condition that was met at some time.
+// SavedCondition is a condition that was met before.
 type SavedCondition struct {
 	Condition string    `json:"condition"`
 	True      bool      `json:"true"`
@@ -36,7 +36,7 @@ type SavedUnknown struct {
 	Since  time.Time `json:"since"`
 }
 
-// Save returns what has to survive a restart.
+// Save returns the state that has to survive a restart.
 func (m *Machine) Save() Saved {
 	var s Saved
 	for i, since := range m.firstObserved {
@@ -57,8 +57,7 @@ func (m *Machine) Save() Saved {
 	return s
 }
 
-// At returns the state with each of its times as of returns it. It shares nothing
-// with s.
+// At returns a copy of the state with each time t replaced by of(t). It shares nothing with s.
 func (s Saved) At(of func(time.Time) time.Time) Saved {
 	s.Thresholds, s.Conditions, s.Unknown = slices.Clone(s.Thresholds), slices.Clone(s.Conditions), slices.Clone(s.Unknown)
 	for i := range s.Thresholds {
@@ -73,10 +72,9 @@ func (s Saved) At(of func(time.Time) time.Time) Saved {
 	return s
 }
 
-// Restore continues from a saved state. What belongs to a threshold that is no
-// longer configured is dropped; a time that lies in the future, because the
-// clock was set back, or that is missing, counts as now. All times get the monotonic reading of
-// now, so that a clock that is set later moves no timer.
+// Restore continues from a saved state. The state of thresholds no longer configured is dropped.
+// A missing time, or one in the future because the clock was set back, counts as now. All times
+// get the monotonic reading of now, so that a later clock change affects no timer.
 func (m *Machine) Restore(s Saved, now time.Time) {
 	past := func(t time.Time) time.Time {
 		if t.IsZero() {

@@ -14,17 +14,16 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A story is a timeline that reads from top to bottom. A line is one look:
+// story is a timeline in text. A line is one check:
 //
 //	10s  memory=90Mi inodes=?  -> met=memory act=memory cond=Memory
 //
-// First the time, with ! behind it for an extra look. Then what is observed:
-// name=available, of a capacity of 4Gi, or name=available/capacity, @ and the
-// time of the sample where it is not that of the look; what is left out is
-// unknown. "restart" before them: the agent was restarted, "clock-1m": and its
-// clock was set back. Behind the arrow what is expected, - for nothing:
-// thresholds met, conditions True (Disk, Memory, PID), the signal acted for,
-// what is reclaimed first. Blank lines and # are skipped.
+// First the time, with a trailing ! for an early check. Then the observations: name=available, of
+// a capacity of 4Gi, or name=available/capacity, with @ and the time of the sample if it differs
+// from that of the check. Omitted signals are unknown. A preceding "restart" restarts the agent,
+// and "clock-1m" also sets its clock back. After the arrow are the expectations, - for none:
+// thresholds met, conditions True (Disk, Memory, PID), the signal acted for, the garbage
+// collected first. Blank lines and # are skipped.
 type story struct {
 	about    string
 	settings eviction.Settings
@@ -48,7 +47,7 @@ func shortName(s signals.Signal) string {
 	return s.String()
 }
 
-// epoch is when stories begin.
+// epoch is the start of stories.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func tell(t *testing.T, stories []story) {
@@ -99,7 +98,7 @@ type teller struct {
 	before  *signals.Snapshot
 	back    time.Duration // how far the clock was set back
 
-	snapshot *signals.Snapshot // of the last look
+	snapshot *signals.Snapshot // of the last check
 	verdict  eviction.Verdict
 }
 
@@ -145,7 +144,7 @@ func (t *teller) look(words []string) (string, error) {
 	return brief(&t.verdict), nil
 }
 
-// restart takes the state through its encoding, as a state file does.
+// restart restores the state through its encoding, as a state file does.
 func (t *teller) restart(now time.Time) error {
 	data, err := json.Marshal(t.machine.Save())
 	if err != nil {
@@ -228,7 +227,7 @@ func brief(v *eviction.Verdict) string {
 	return strings.Join(parts, " ")
 }
 
-// value reads "100Mi" or "10%".
+// value parses "100Mi" or "10%".
 func value(text string) eviction.Value {
 	if number, percent := strings.CutSuffix(text, "%"); percent {
 		f, err := strconv.ParseFloat(number, 32)

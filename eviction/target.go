@@ -6,8 +6,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// choose picks the first threshold in acting order that is met, has its grace
-// behind it and a sample newer than the one before.
+// choose selects the first threshold in acting order that is met with its grace passed and has a
+// sample newer than the one before.
 func (m *Machine) choose(s *signals.Snapshot, v *Verdict) {
 	for i := range m.policy.Thresholds {
 		switch {
@@ -21,8 +21,8 @@ func (m *Machine) choose(s *signals.Snapshot, v *Verdict) {
 	m.act(v, 0, func(*Threshold) bool { return true })
 }
 
-// act makes the first threshold that is ready the target, of those from one on of
-// which something is so, and reports whether there is one.
+// act makes the first ready threshold with an index of at least from, and for which of is true,
+// the target. It reports whether there is one.
 func (m *Machine) act(v *Verdict, from int, of func(*Threshold) bool) bool {
 	for i := from; i < len(m.policy.Thresholds); i++ {
 		if t := &m.policy.Thresholds[i]; v.ready.has(i) && of(t) {
@@ -34,15 +34,14 @@ func (m *Machine) act(v *Verdict, from int, of func(*Threshold) bool) bool {
 	return false
 }
 
-// FirstHard makes the first hard threshold that could be acted for the target, and
-// reports whether there is one.
+// FirstHard makes the first ready hard threshold the target, and reports whether there is one.
 func (m *Machine) FirstHard(v *Verdict) bool { return m.act(v, 0, (*Threshold).Hard) }
 
-// NextHard makes the next hard threshold that could be acted for the target, where
-// the target itself is held back, and reports whether there is one.
+// NextHard makes the next ready hard threshold after the target the new target, and reports
+// whether there is one. It is for targets that are blocked.
 func (m *Machine) NextHard(v *Verdict) bool { return m.act(v, v.about+1, (*Threshold).Hard) }
 
-// MetSince is when the verdict's target was first seen to be met.
+// MetSince returns when the verdict's target was first observed to be met.
 func (m *Machine) MetSince(v *Verdict) time.Time { return m.firstObserved[v.about] }
 
 func (m *Machine) newer(sig signals.Signal, s *signals.Snapshot) bool {

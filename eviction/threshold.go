@@ -8,19 +8,18 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A Value is a quantity, or a fraction of the capacity. The zero value is a
-// quantity of 0.
+// Value is a quantity, or a fraction of the capacity. The zero value is a quantity of 0.
 type Value struct {
 	Quantity signals.Quantity
-	// Fraction of the capacity; above 0 it replaces Quantity. It is a float32
-	// because the kubelet's is, and the product must come out the same.
+	// Fraction of the capacity; above 0 it replaces Quantity. It is a float32, as in the kubelet,
+	// so that the product is the same.
 	Fraction float32
-	// Percent is the fraction as it was written, "10%".
+	// Percent is the fraction as configured, such as "10%".
 	Percent string
 }
 
-// Of returns the value for a capacity: a fraction is cut to a whole number and
-// prints with binary suffixes, as the kubelet's does.
+// Of returns the value for a capacity. A fraction is truncated to an integer and printed with
+// binary suffixes, as in the kubelet.
 func (v Value) Of(capacity signals.Amount) signals.Quantity {
 	if v.Fraction == 0 {
 		return v.Quantity
@@ -28,8 +27,8 @@ func (v Value) Of(capacity signals.Amount) signals.Quantity {
 	return signals.Quantity{Value: cut(float64(capacity) * float64(v.Fraction))}
 }
 
-// cut makes a whole number of f. What is too large for one stays at the
-// largest, where a bare conversion would differ between processors.
+// cut truncates f to an integer. A larger value becomes the maximum, since the result of a bare
+// conversion would depend on the processor.
 func cut(f float64) signals.Amount {
 	if f >= math.MaxInt64 {
 		return math.MaxInt64
@@ -44,20 +43,19 @@ func (v Value) String() string {
 	return v.Quantity.String()
 }
 
-// A Threshold is met while less than its value is available. It is comparable.
+// Threshold is met while less than its value is available. It is comparable.
 type Threshold struct {
 	Signal signals.Signal
 	Value  Value
-	// Grace is how long the threshold has to be met before it is acted for; 0
-	// makes it a hard one.
+	// Grace is how long the threshold has to be met before it is acted for; 0 for a hard one.
 	Grace time.Duration
-	// MinReclaim is what has to be available above the value before a threshold
-	// that was acted for counts as unmet again.
+	// MinReclaim is the amount that has to be available above the value before a threshold that
+	// was acted for counts as unmet again.
 	MinReclaim Value
 }
 
-// Hard reports whether the threshold is acted for at once, and pods are ended
-// without regard to their grace period.
+// Hard reports whether the threshold is acted for at once, and pods are ended regardless of their
+// grace period.
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
 func (t Threshold) String() string {
@@ -67,9 +65,8 @@ func (t Threshold) String() string {
 	return fmt.Sprintf("%s<%s for %s", t.Signal, t.Value, t.Grace)
 }
 
-// identity tells the threshold from all others of a policy. Two may differ in
-// nothing but their minimum reclaim: one configured for allocatable memory and
-// the copy of one for memory.
+// identity returns a unique name of the threshold within a policy. Two may differ only in their
+// minimum reclaim: one configured for allocatable memory and the copy of one for memory.
 func (t Threshold) identity() string {
 	if t.MinReclaim == (Value{}) {
 		return t.String()
@@ -77,30 +74,30 @@ func (t Threshold) identity() string {
 	return t.String() + " reclaim " + t.MinReclaim.String()
 }
 
-// met compares an observation with the value; strictly less is met.
+// met reports whether the observation is strictly less than the value.
 func (t *Threshold) met(o *signals.Observation) bool {
 	return o.Available < t.Value.Of(o.Capacity).Value
 }
 
-// metWithReclaim compares with value plus minimum reclaim.
+// metWithReclaim reports whether the observation is less than the value plus minimum reclaim.
 func (t *Threshold) metWithReclaim(o *signals.Observation) bool {
 	line := t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value)
 	return o.Available < line
 }
 
-// Missing is how much has to come back before the threshold counts as unmet,
-// minimum reclaim included; 0 or less if nothing has to.
+// Missing returns the amount that has to be freed before the threshold counts as unmet, minimum
+// reclaim included. It is 0 or less if the threshold is unmet.
 func (t *Threshold) Missing(o *signals.Observation) signals.Amount {
 	return t.Value.Of(o.Capacity).Value.Plus(t.MinReclaim.Of(o.Capacity).Value) - o.Available
 }
 
-// Exhausted reports whether nothing of the signal is available, or less than half of
-// the threshold.
+// Exhausted reports whether nothing of the signal is available, or less than half of the
+// threshold.
 func (t *Threshold) Exhausted(o *signals.Observation) bool {
 	return o.Known && (o.Available <= 0 || o.Available < t.Value.Of(o.Capacity).Value-o.Available)
 }
 
-// A thresholdSet holds indexes into Policy.Thresholds.
+// thresholdSet is a set of indexes into Policy.Thresholds.
 type thresholdSet uint64
 
 const maxThresholds = 64

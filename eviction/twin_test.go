@@ -11,9 +11,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// The naive twin decides by the words of the contract, with maps and lists and
-// without any thought of speed. Its thresholds are known by their index in a
-// list of its own; nothing of the machine's structure is used.
+// The reference model decides by the words of the contract, with maps and lists and without
+// regard to speed. Its thresholds are identified by their index in its own list. It uses nothing
+// of the machine's structure.
 
 type twinThreshold struct {
 	signal   string
@@ -33,7 +33,7 @@ type twinStep struct {
 	at    time.Duration
 	extra bool
 	seen  map[string]twinSeen
-	after map[string]twinSeen // replaces seen, after reclaim
+	after map[string]twinSeen // replaces seen, after garbage collection
 }
 
 type twin struct {
@@ -64,8 +64,8 @@ func twinCondition(sig string) string {
 	return "DiskPressure"
 }
 
-// newTwin derives what the contract derives: allocatable memory where it is
-// enforced, containerfs from what it follows.
+// newTwin derives thresholds as the contract does: allocatable memory if enforced, containerfs
+// from the signal it follows.
 func newTwin(configured []twinThreshold, enforced bool, layout string) *twin {
 	t := &twin{since: map[int]time.Duration{}, grown: map[int]bool{}}
 	t.forget()
@@ -104,7 +104,7 @@ func newTwin(configured []twinThreshold, enforced bool, layout string) *twin {
 	return t
 }
 
-// forget drops what a restart of the agent drops.
+// forget drops the state that a restart of the agent drops.
 func (t *twin) forget() { t.seenAt, t.before = map[string]time.Duration{}, nil }
 
 func share(percent float32, amount, capacity int64) int64 {
@@ -132,8 +132,8 @@ func (t *twin) configured() []string {
 	return names
 }
 
-// doomed is: a hard memory threshold is crossed, and what is left is nothing or
-// lasts no longer than the reserve.
+// doomed reports whether a hard memory threshold is met, and the headroom is exhausted or lasts
+// no longer than the horizon.
 func (t *twin) doomed(s *twinStep) bool {
 	for _, c := range t.list {
 		now, known := s.seen[c.signal]
@@ -163,7 +163,7 @@ type twinAnswer struct {
 	conditions, met, unknown []string
 	acts                     string // signal acted for, or ""
 	threshold                int    // its index
-	evicts                   bool   // a pod would be evicted: it did not recover by reclaim
+	evicts                   bool   // a pod would be evicted: no recovery by garbage collection
 }
 
 func (t *twin) look(s *twinStep) twinAnswer {
@@ -241,8 +241,7 @@ func (t *twin) decide(s *twinStep, full bool, answer *twinAnswer) {
 	}
 }
 
-// advance moves the timers and returns the thresholds that are met with their
-// grace period behind them.
+// advance updates the timers and returns the met thresholds with their grace period passed.
 func (t *twin) advance(s *twinStep, full bool, forgotten func(string) bool) (past []int) {
 	for i, c := range t.list {
 		if !full && (c.grace != 0 || twinCondition(c.signal) != "MemoryPressure") {

@@ -7,35 +7,35 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A Verdict is what follows from one look.
+// Verdict is the result of evaluating one check.
 type Verdict struct {
 	Met        signals.Set // thresholds met with their grace passed
 	Unknown    signals.Set // configured signals without an observation
-	Imminent   signals.Set // what an extra look acts for: Target may be of another signal
+	Imminent   signals.Set // signals that an early check acts for; Target may be of another one
 	Conditions signals.ConditionSet
-	// CheckLimits asks for local-storage limits to be checked, before Target.
+	// CheckLimits requests a check of local-storage limits, before Target.
 	CheckLimits bool
-	// Target is the threshold to act for; nil to wait.
+	// Target is the threshold to act for; nil: wait.
 	Target  *Threshold
-	Garbage []signals.Garbage // what to collect before a pod is evicted
+	Garbage []signals.Garbage // to collect before a pod is evicted
 	Reason  Reason
 
 	past  thresholdSet // all thresholds met with their grace passed
 	ready thresholdSet // those of them with a new sample
-	about int          // the threshold that Reason speaks of
+	about int          // the threshold of Reason
 }
 
-// A Reason says why a look led to what it led to.
+// Reason is the reason of a verdict.
 type Reason uint8
 
 // The reasons.
 const (
 	NothingMet  Reason = iota
-	Ignored            // an extra look while extra looks are off
-	NotImminent        // an extra look: crossed, but there is time until the next regular one
-	Unconfirmed        // an extra look: crossed and doomed, by a fall that is not confirmed yet
+	Ignored            // an early check while early evictions are off
+	NotImminent        // an early check: met, but exhaustion is not imminent
+	Unconfirmed        // an early check: met, imminent exhaustion not confirmed yet
 	Grace              // soft threshold still in its grace period
-	Stale              // met, but by a sample that was used before
+	Stale              // met, but without a sample newer than the one used before
 	Act
 )
 
@@ -44,7 +44,7 @@ func (r Reason) String() string {
 		"crossed, imminent exhaustion not confirmed yet", "in grace period", "no new sample", "met"}[r]
 }
 
-// Explain writes the reason as a sentence with its figures.
+// Explain returns the reason as a sentence with its figures.
 func (m *Machine) Explain(v *Verdict, s *signals.Snapshot) string {
 	if v.Reason == NothingMet || v.Reason == Ignored || v.about >= len(m.policy.Thresholds) {
 		return v.Reason.String()
@@ -65,8 +65,7 @@ func (m *Machine) Explain(v *Verdict, s *signals.Snapshot) string {
 	return text
 }
 
-// About returns the threshold that the verdict's reason speaks of, nil if
-// nothing is met.
+// About returns the threshold of the verdict's reason, or nil if nothing is met.
 func (v *Verdict) About(p *Policy) *Threshold {
 	if v.Reason == NothingMet || v.Reason == Ignored || v.about >= len(p.Thresholds) {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// asking are the soft evictions that the agent of a node asks for in its own lease,
-// having no right to mark pods: by UID.
+// asking is the set of soft evictions that the agent of a node requests in its own lease, by UID.
+// Such an agent is not permitted to mark pods.
 type asking map[string]model.Request
 
-// A word is an agent's lease: when it was renewed, and what it asks for.
+// word is an agent's lease: the time of its renewal, and its requests.
 type word struct {
 	at   time.Time
 	asks asking
@@ -26,8 +26,8 @@ func sameWord(a, b word) bool { return a.at.Equal(b.at) && maps.EqualFunc(a.asks
 
 func sameAsked(a, b model.Request) bool { return sameRequest(&a, &b) }
 
-// agentStore keeps what agents say in their leases. Where those are there may be
-// others: an agent's has its node as its name and its holder.
+// agentStore stores the leases of agents. Their namespace may contain other leases: an agent's
+// has its node as its name and as its holder.
 func (c *Controller) agentStore() cache.ReflectorStore {
 	said := map[string]asking{}
 	return &store[word]{
@@ -62,7 +62,7 @@ func (c *Controller) agentStore() cache.ReflectorStore {
 	}
 }
 
-// askedIn reads what a lease asks for. Nothing follows from what is faulty.
+// askedIn parses the requests of a lease. Invalid ones are ignored.
 func (c *Controller) askedIn(l *coordinationv1.Lease) asking {
 	if c.parts.RequestedIn == nil || len(l.Annotations) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (c *Controller) askedIn(l *coordinationv1.Lease) asking {
 	return asks
 }
 
-// agentAsks: the agent of a node asks for other evictions than before.
+// agentAsks is a change of the evictions requested by the agent of a node.
 type agentAsks struct {
 	node string
 	asks asking
@@ -93,8 +93,8 @@ func (e agentAsks) apply(c *Controller, now time.Time) {
 	}
 }
 
-// asked is the pod with what the agent of its own node asks for in its lease; an
-// agent has no say about pods of other nodes. The pod's own mark goes first.
+// asked returns the pod with the request in the lease of its own node's agent. Requests for pods
+// of other nodes are ignored. The pod's own mark takes precedence.
 func (c *Controller) asked(p *model.Pod) *model.Pod {
 	r, is := c.asks[p.Node][p.UID]
 	if !is || p.Asked != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A class is the urgency of a request.
+// class is the urgency of a request.
 type class uint8
 
 // The classes, most urgent first.
@@ -27,8 +27,8 @@ func (c class) String() string { return classNames[c] }
 // Classes returns the names of the classes of requests, most urgent first.
 func Classes() []string { return classNames[:] }
 
-// A rank is the order of a waiting request: by class, and within a class further
-// requests of a task that has begun come first.
+// rank is the order of a waiting request: by class, and within a class further requests of a
+// running task come first.
 type rank uint8
 
 const ranks = 2 * rank(classes)
@@ -40,8 +40,8 @@ func rankOf(c class, begun bool) rank {
 	return 2*rank(c) + 1
 }
 
-// A budget limits the rate at which requests start, with a burst. Waiting requests
-// start by rank, and within a rank in the order of their calls.
+// budget limits the rate at which requests start, with a burst. Waiting requests start by rank,
+// and within a rank in the order of their calls.
 type budget struct {
 	every time.Duration // mean time between two turns
 	most  time.Duration // burst, as time
@@ -104,7 +104,7 @@ func (b *budget) leave(r rank, mine chan struct{}) {
 	}
 }
 
-// putBack returns a turn that was not used.
+// putBack returns an unused turn.
 func (b *budget) putBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +112,8 @@ func (b *budget) putBack() {
 	b.grant(time.Now())
 }
 
-// grant grants the turns that are due, and sets the timer for the next one. The caller
-// holds mu.
+// grant grants the turns that are due, and sets the timer for the next one. The caller must hold
+// mu.
 func (b *budget) grant(now time.Time) {
 	for r := range b.waiting {
 		for len(b.waiting[r]) > 0 {

@@ -8,16 +8,17 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// A Census counts what the controller knows at one moment.
+// Census is the number of objects and states in the controller at one time.
 type Census struct {
 	core.Census
-	Synced   bool // every list was complete once; else the counts mean little
+	Synced   bool // every list was complete once; otherwise the counts are incomplete
 	Nodes    int
-	Renewals uint64 // of leases of nodes, that were seen
-	Replaces bool   // decisions are carried out
+	Renewals uint64 // observed renewals of node leases
+	Replaces bool   // decisions are executed
 }
 
-// Census counts. It waits for the owner of the fleet, ctx for how long.
+// Census returns the counts. It waits for the owner of the fleet, and returns an error if ctx
+// ends first.
 func (c *Controller) Census(ctx context.Context) (Census, error) {
 	answer := make(chan Census, 1)
 	c.inbox.put(count{answer})
@@ -29,7 +30,7 @@ func (c *Controller) Census(ctx context.Context) (Census, error) {
 	}
 }
 
-// count: somebody wants to know how much there is.
+// count is a request for the counts.
 type count struct{ answer chan<- Census }
 
 func (e count) apply(c *Controller, now time.Time) {

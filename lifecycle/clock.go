@@ -2,15 +2,15 @@ package lifecycle
 
 import "time"
 
-// A clock is the time by which is decided. It runs as the process's own clock does,
-// which nobody sets, and never goes back: silence is as long as it lasts. But it is
-// the wall's clock by which the API's objects are dated, so where that is set, this
-// one follows: forward at once, and back by going half as fast until both agree.
+// clock is the time for decisions. It runs as the monotonic clock of the process and never goes
+// back, so that silence lasts as long as measured. API objects are dated by the wall clock, and
+// this clock follows its changes. It follows at once forward, and back by running at half speed
+// until both agree.
 type clock struct {
-	wall func() time.Time // without a reading of the process's own clock
-	read time.Time        // when it was read last, with one
-	now  time.Time        // what it said then
-	was  time.Time        // what it said the time before
+	wall func() time.Time // without a monotonic reading
+	read time.Time        // the last reading, with a monotonic reading
+	now  time.Time        // the result at that time
+	was  time.Time        // the result before that
 }
 
 func newClock() *clock {
@@ -18,14 +18,15 @@ func newClock() *clock {
 	return &clock{wall: func() time.Time { return time.Now().Round(0) }, read: now, now: now.Round(0), was: now.Round(0)}
 }
 
-// At most so long passes between two rounds, and so little is a leap.
+// Bounds of the time between two rounds, and of a difference that counts as a leap.
 const (
 	maxStep = maxSleep + 10*time.Second
 	minLeap = time.Second
 )
 
-// advance is what time it is, and how much of it nobody has watched: the wall's clock
-// was set forward, the machine slept, or the process stood still. Zero: none.
+// advance returns the present time, and the unobserved part of the time since the last call. That
+// is not zero if the wall clock was set forward, the machine was suspended, or the process stood
+// still.
 func (k *clock) advance() (now time.Time, missed time.Duration) {
 	passed := time.Since(k.read)
 	k.was = k.now
@@ -38,10 +39,9 @@ func (k *clock) advance() (now time.Time, missed time.Duration) {
 	return k.now, ahead
 }
 
-// of is what time it was at a moment of the process's own clock, as long ago as that
-// was. It is not earlier than what the clock said the time before last, nor later
-// than what it said last: so what came in one after the other stays in order,
-// whatever happened to the wall's clock in between.
+// of converts a time of the monotonic clock, by its distance to the last reading. The result is
+// between the results of the last two readings. Observations therefore stay in order, whatever
+// changes the wall clock had in between.
 func (k *clock) of(moment time.Time) time.Time {
 	at := k.now.Add(moment.Sub(k.read))
 	switch {
@@ -53,5 +53,5 @@ func (k *clock) of(moment time.Time) time.Time {
 	return at
 }
 
-// until is how long it is to a moment.
+// until returns the time left until the given time.
 func (k *clock) until(at time.Time) time.Duration { return at.Sub(k.now) - time.Since(k.read) }

@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Controller follows a cluster and acts on it. Make one with [New].
+// Controller follows a cluster and acts on it. [New] makes one.
 type Controller struct {
 	settings     Settings
 	parts        Parts
@@ -202,7 +202,7 @@ func (c *Controller) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// termEnds returns the channel that is closed when the present leadership is lost.
+// termEnds returns the channel closed when the present leadership is lost.
 func (c *Controller) termEnds() <-chan struct{} {
 	if c.executor == nil {
 		return nil

@@ -73,7 +73,7 @@ func TestANodeThatFallsSilent(t *testing.T) {
 	})
 }
 
-// comesBack has the node report again, and wants everything to be as it was.
+// comesBack has the node report again, and checks that all changes are reverted.
 func (r *rig) comesBack(name string, others ...string) {
 	r.t.Helper()
 	r.reports(name)
@@ -109,7 +109,7 @@ func TestNobodyIsGivenUpForAServerThatDoesNotAnswer(t *testing.T) {
 		r.beat(beating, corev1.NamespaceNodeLease, "a", "b", "c")
 		r.start()
 		r.until(25 * time.Second)
-		stop() // nobody reaches the server, which hangs: watches tell nothing, requests get no answer
+		stop() // the server hangs for all clients: watches deliver nothing, requests get no answer
 		r.hang(true)
 		r.until(95 * time.Second)
 		r.hang(false)
@@ -121,7 +121,7 @@ func TestNobodyIsGivenUpForAServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// hang lets no request be answered until it is called off.
+// hang lets requests wait without an answer, until switched off.
 func (r *rig) hang(on bool) {
 	r.with(func() {
 		r.fault = nil

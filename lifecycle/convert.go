@@ -13,18 +13,17 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// ours is the prefix of condition types and taints that a node's agent writes.
+// ours is the prefix of the condition types and taints of agents.
 const ours = "plimsoll.dev/"
 
-// A converter makes facts of objects. It belongs to one goroutine: it keeps what
-// it has made, to share it.
+// converter converts API objects. It belongs to one goroutine: it stores results to share them.
 type converter struct {
 	shared    shared
 	requested func(*corev1.Pod) (*model.Request, error)
-	doubt     func(object, what string) // told of what can not be understood
+	doubt     func(object, what string) // receives the parts of objects that are not understood
 }
 
-// node is a Node as facts; nil if it has no name or UID.
+// node converts a Node. It returns nil without a name or UID.
 func (c *converter) node(n *corev1.Node) *model.Node {
 	if n.Name == "" || n.UID == "" {
 		c.doubt("node "+n.Name, "it has no name or no UID: it is passed over")
@@ -46,7 +45,7 @@ func (c *converter) node(n *corev1.Node) *model.Node {
 	return &f
 }
 
-// taints are all of a node's, but those with an effect that there is not.
+// taints converts the taints of a node, except those with an unknown effect.
 func (c *converter) taints(n *corev1.Node) []model.Taint {
 	if len(n.Spec.Taints) == 0 {
 		return nil
@@ -64,8 +63,8 @@ func (c *converter) taints(n *corev1.Node) []model.Taint {
 	return all
 }
 
-// autonomy reads the annotations. People write them by hand: blanks around a
-// duration are no fault.
+// autonomy parses the annotations. They are written by hand: blanks around a duration are no
+// fault.
 func (c *converter) autonomy(n *corev1.Node) time.Duration {
 	key, text := convert.Autonomy(n.Annotations)
 	if key == "" {
@@ -78,7 +77,7 @@ func (c *converter) autonomy(n *corev1.Node) time.Duration {
 	return d
 }
 
-// pod is a Pod as facts; nil if it has no UID or no node.
+// pod converts a Pod. It returns nil without a UID or node.
 func (c *converter) pod(p *corev1.Pod) *model.Pod {
 	if p.UID == "" || p.Name == "" || p.Spec.NodeName == "" {
 		c.doubt("pod "+p.Namespace+"/"+p.Name, "it has no name, no UID or no node: it is passed over")
@@ -112,8 +111,8 @@ func (c *converter) checkOperators(p *corev1.Pod, tolerations []model.Toleration
 	}
 }
 
-// evicted is since when the pod bears the mark of its node's agent; nil if it does
-// not, or if nobody can tell.
+// evicted returns the time of the mark by the agent of the pod's node. It returns nil without a
+// mark, or if the time is unknown.
 func (c *converter) evicted(p *corev1.Pod) *time.Time {
 	since, marked := convert.Evicted(p)
 	switch {

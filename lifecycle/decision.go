@@ -11,8 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Decisions are the names of the kinds of decisions, as [Decision] and meters have
-// them.
+// Decisions returns the names of the kinds of decisions, as in [Decision] and in metrics.
 func Decisions() []string {
 	var names []string
 	for k := core.MarkUnknown; k <= core.ReportEvent; k++ {
@@ -21,8 +20,8 @@ func Decisions() []string {
 	return names
 }
 
-// report tells everybody of an action, before it is done. A live read of a lease
-// is counted only: there are many, and nothing has been decided by one.
+// report logs, counts and publishes an action, before its execution. A live read of a lease is
+// only counted: there are many, and it decides nothing.
 func (c *Controller) report(a *core.Action, now time.Time) {
 	c.parts.Meters.decided(a.Kind.String(), c.rehearsal.on)
 	if a.Kind == core.ReadLease {
@@ -45,8 +44,8 @@ func (c *Controller) report(a *core.Action, now time.Time) {
 	}
 }
 
-// reportFailure tells that an action failed. What ended because this process does not
-// lead any more did not fail.
+// reportFailure reports the failure of an action. An end because of a lost leadership is no
+// failure.
 func (c *Controller) reportFailure(a *core.Action, err error, now time.Time) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -65,7 +64,7 @@ func (c *Controller) tell(d Decision) {
 		"pod", d.Pod, "change", d.What, "reason", d.Why, "error", d.Error)
 }
 
-// decision is the line of an action.
+// decision returns the log line of an action.
 func (c *Controller) decision(a *core.Action, now time.Time) Decision {
 	d := Decision{
 		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Decision: a.Kind.String(), Rehearsed: c.rehearsal.on,
@@ -84,12 +83,12 @@ func (c *Controller) decision(a *core.Action, now time.Time) Decision {
 	return d
 }
 
-// explained are actions whose reason is all that is known of the node.
+// explained reports whether the explanation of the node is the reason of an action.
 func (c *Controller) explained(a *core.Action) bool {
 	return a.Kind == core.MarkUnknown || a.Kind == core.Taint && len(a.Add)+len(a.Remove) > 0
 }
 
-// sayings put in what is particular about a kind.
+// sayings set the keys that are particular to a kind.
 var sayings = map[core.Kind]func(*core.Action, *Decision){
 	core.MarkUnknown: func(a *core.Action, d *Decision) {
 		var all []string
@@ -122,7 +121,7 @@ var sayings = map[core.Kind]func(*core.Action, *Decision){
 	core.ReportEvent: func(a *core.Action, d *Decision) { d.What = a.Event.String() },
 }
 
-// differences are what an action changes about a node's taints and labels.
+// differences lists the changes of an action to a node's taints and labels.
 func differences(a *core.Action) (all []string) {
 	name := func(sign string, t *model.Taint) {
 		all = append(all, sign+t.Key+":"+t.Effect.String())
@@ -139,7 +138,7 @@ func differences(a *core.Action) (all []string) {
 	return all
 }
 
-// reason is what a node is judged by, in one line.
+// reason returns the facts that the decision on a node is based on, in one line.
 func reason(e *core.Explanation) string {
 	moment := func(t time.Time) string {
 		if t.IsZero() {

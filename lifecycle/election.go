@@ -12,9 +12,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A term is one period of leadership.
+// term is one period of leadership.
 type term struct {
-	ended <-chan struct{} // closed when the leadership is lost; nil: it cannot be
+	ended <-chan struct{} // closed when the leadership is lost; nil: it cannot be lost
 }
 
 // over reports whether the leadership is lost.
@@ -76,8 +76,8 @@ func (c *Controller) newLock() *lock {
 	}
 }
 
-// A lock is the lease of the leader. It records when the former leader renewed it last,
-// and until when no other process can lead.
+// lock is the lease of the leader. It records the last renewal by the former leader, and the end
+// of the time in which no other process can lead.
 type lock struct {
 	resourcelock.Interface
 	link  *link

@@ -17,15 +17,14 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Who reports events: as Kubernetes' own controllers, so that what looks for
-// theirs finds ours.
+// Sources of events: those of Kubernetes' own controllers, so that filters for them match.
 const (
 	ofNodes  = "node-controller"
 	ofTaints = "taint-eviction-controller"
 )
 
-// A wording is how an event is told of. In the message, {node}, {pod} and {name}
-// stand for the node, the pod with its namespace, and without it.
+// wording is the form of an event. In the message, {node}, {pod} and {name} stand for the node,
+// the pod with its namespace, and without it.
 type wording struct {
 	by, kind, reason, message string
 }
@@ -52,11 +51,11 @@ var nodeEvents = map[core.Event]wording{
 	core.BudgetRestored:  {ofNodes, corev1.EventTypeNormal, "BudgetRestored", "Nodes that are not ready are given up again"},
 }
 
-// maxEvents is how many may wait to be sent.
+// maxEvents is the maximum number of events in the queue.
 const maxEvents = 2000
 
-// events are told in the order in which they happened, as long as there are not
-// too many: the rest is dropped and counted. Nobody waits for them.
+// events sends events in the order of their occurrence, with a bounded queue. Further ones are
+// dropped and counted. No caller waits for them.
 type events struct {
 	settings *Settings
 	parts    *Parts
@@ -74,7 +73,7 @@ func newEvents(s *Settings, p *Parts, log *slog.Logger) *events {
 	return e
 }
 
-// run sends events until ctx ends, and returns what waits for that.
+// run sends events until ctx ends, and returns a function that waits for its end.
 func (e *events) run(ctx context.Context) func() {
 	done := make(chan struct{})
 	go func() {
@@ -106,7 +105,7 @@ func (e *events) send(ctx context.Context, one *corev1.Event) {
 	}
 }
 
-// pod tells of a pod.
+// pod queues an event about a pod.
 func (e *events) pod(p *model.Pod, w wording) {
 	message := strings.NewReplacer("{pod}", p.Key(), "{name}", p.Name, "{node}", p.Node).Replace(w.message)
 	e.tell(w, message, corev1.ObjectReference{
@@ -114,7 +113,7 @@ func (e *events) pod(p *model.Pod, w wording) {
 	})
 }
 
-// node tells of an action's node.
+// node queues an event about an action's node.
 func (e *events) node(a *core.Action, w wording) {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.Node}
 	if a.Object != nil {
@@ -123,8 +122,8 @@ func (e *events) node(a *core.Action, w wording) {
 	e.tell(w, strings.ReplaceAll(w.message, "{node}", a.Node), about)
 }
 
-// cluster tells of the cluster: about the lease that its leader holds, as there is
-// no object for a cluster.
+// cluster queues an event about the cluster. Its object is the lease of the leader, since there
+// is none for a cluster.
 func (e *events) cluster(w wording, more string) {
 	e.tell(w, strings.TrimSpace(w.message+" "+more), corev1.ObjectReference{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
@@ -139,7 +138,7 @@ func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
 	now := time.Now()
 	namespace := about.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where events of nodes belong
+		namespace = metav1.NamespaceDefault // the namespace of events about nodes
 	}
 	one := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: e.name(about.Name, now)},
@@ -154,10 +153,10 @@ func (e *events) tell(w wording, message string, about corev1.ObjectReference) {
 	}
 }
 
-// maxName is that of an object.
+// maxName is the maximum length of an object's name.
 const maxName = 253
 
-// name is unique: two events of one moment differ in their number.
+// name returns a unique name: two events of one instant differ in their number.
 func (e *events) name(about string, now time.Time) string {
 	end := "." + strconv.FormatInt(now.UnixNano(), 16) + "." + strconv.FormatUint(e.count.Add(1), 16)
 	return about[:min(len(about), maxName-len(end))] + end

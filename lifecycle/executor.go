@@ -10,8 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// An executor carries out actions during one term of leadership. Actions of one class
-// start in the order in which they were added.
+// executor carries out actions during one term of leadership. Actions of one class start in the
+// order in which they were added.
 type executor struct {
 	term   *term
 	cancel context.CancelFunc // of all tasks
@@ -27,11 +27,11 @@ type executor struct {
 
 	// Of the owner of the fleet.
 	open   map[*core.Action]bool // added and not finished
-	queues map[string][]*task    // by node: the write to it that is under way, and those that wait for it
+	queues map[string][]*task    // by node: the write to it in progress, and those that wait for it
 }
 
-// workers is the number of actions of a class that are under way at once: enough to use
-// the whole budget with a server that takes a second for each answer.
+// workers is the number of concurrent actions of a class. It is enough to use the whole budget
+// with a server that takes a second for each answer.
 var workers = [classes]int{protect: 32, evict: 32, repair: 16, tidy: 4}
 
 // newExecutor starts an executor. Its tasks end with ctx, with the present term, or by
@@ -168,7 +168,7 @@ var taskFuncs = map[core.Kind]func(*task, context.Context) error{
 	core.DeleteEvictedPod: (*task).deleteEvictedPod,
 }
 
-// A backlog holds tasks that no worker has started yet.
+// backlog holds tasks that no worker has started yet.
 type backlog struct {
 	mu   sync.Mutex
 	all  []*task

@@ -19,8 +19,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// TestEvictionsThatWaitAreCalledOff: with one request a second the pods of a node
-// wait for minutes; what is due when it comes back is not done any more.
+// TestEvictionsThatWaitAreCalledOff: with one request per second the pods of a node wait for
+// minutes. Evictions still queued when it returns are dropped.
 func TestEvictionsThatWaitAreCalledOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -42,7 +42,7 @@ func TestEvictionsThatWaitAreCalledOff(t *testing.T) {
 		r.reports("a")
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
 		r.until(5 * time.Minute)
-		if lost := left - r.count("pods"); lost > 0 { // not even those that were told of it already
+		if lost := left - r.count("pods"); lost > 0 { // not even those with a condition written already
 			t.Errorf("%d pods were deleted after their node had come back", lost)
 		}
 		if got := taintsOf(r.live("a")); got != "" {
@@ -54,8 +54,8 @@ func TestEvictionsThatWaitAreCalledOff(t *testing.T) {
 	})
 }
 
-// TestWhatIsCalledOffTakesNoTurns: hundreds of evictions wait; when their node is
-// back what is least urgent has its turn at once.
+// TestWhatIsCalledOffTakesNoTurns: hundreds of evictions wait. When their node is back, the least
+// urgent request has its turn at once.
 func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -79,8 +79,8 @@ func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 	})
 }
 
-// TestARenewalThatHasArrivedCounts: it waits to be read with others, and a write for
-// silence is not begun before it was.
+// TestARenewalThatHasArrivedCounts: it waits to be applied with others. A write for silence does
+// not begin before it was applied.
 func TestARenewalThatHasArrivedCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -99,8 +99,8 @@ func TestARenewalThatHasArrivedCounts(t *testing.T) {
 	})
 }
 
-// TestWhatIsUrgentWaitsForNothingThatIsNot: hundreds of evictions have the budget,
-// and a label of a node waits for its turn when the node dies.
+// TestWhatIsUrgentWaitsForNothingThatIsNot: hundreds of evictions use the budget, and a label of
+// a node waits for its turn when the node dies.
 func TestWhatIsUrgentWaitsForNothingThatIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -119,7 +119,7 @@ func TestWhatIsUrgentWaitsForNothingThatIsNot(t *testing.T) {
 		})
 		r.until(35 * time.Second)
 		r.change("a", func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "linux" })
-		r.until(65 * time.Second) // a label, a lease that is read, conditions, taints: six turns
+		r.until(65 * time.Second) // a label, a live read of a lease, conditions, taints: six turns
 		if n := r.live("a"); conditionOf(n, corev1.NodeReady).Status != corev1.ConditionUnknown || taintsOf(n) == "" {
 			t.Errorf("15 s after it died it is %s and has the taints %q", conditionOf(n, corev1.NodeReady).Status, taintsOf(n))
 		}
@@ -155,8 +155,8 @@ func (r *rig) count(kind string) (n int) {
 	return n
 }
 
-// TestNothingIsWrittenByWhoMayHaveASuccessor: the process was stopped for longer
-// than its leadership is sure, and goes on before it has noticed.
+// TestNothingIsWrittenByWhoMayHaveASuccessor: the process was stopped for longer than its
+// leadership is certain, and resumes before it has noticed.
 func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -8,33 +8,32 @@ import (
 
 // renewalDelay is how long a renewal may wait to be applied with others: each wakeup of
 // the owner of the fleet costs some 100 µs, many times the cost of a renewal. It moves
-// no deadline: a renewal counts from the time it was received, and a round that is due
+// no deadline: a renewal counts from the time it was received, and a due round
 // applies the inbox before it decides. Only the end of a silence is noticed later, by
 // that at most.
 const renewalDelay = time.Second
 
-// An event is something that the owner of the fleet has to know.
+// event is an input of the owner of the fleet.
 type event interface {
 	apply(c *Controller, now time.Time)
 }
 
-// A renewal is that of the lease named after a node; a zero time means that the lease
-// is gone.
+// renewal is a renewal of the lease named after a node. A zero time stands for a deleted lease.
 type renewal struct {
 	name     string
 	at       time.Time
 	received time.Duration // after the inbox was made
 }
 
-// The renewals are in the order in which they were received.
+// renewals are in the order in which they were received.
 type renewals []renewal
 
 // maxHeld is the number of renewals above which outdated ones are dropped. It is
 // reached only if the owner of the fleet is late.
 const maxHeld = 1 << 17
 
-// add appends a renewal. The last one of a lease counts: at most twice as many are held
-// as there are leases, however late they are applied.
+// add appends a renewal. The last one of a lease counts. At most twice as many are stored as
+// there are leases, however late they are applied.
 func (r renewals) add(one renewal) renewals {
 	if len(r) >= maxHeld && len(r) == cap(r) {
 		r = r.latest()
@@ -57,14 +56,14 @@ func (r renewals) latest() renewals {
 	return kept
 }
 
-// A batch is the content of an inbox, in the order in which it was received.
+// batch is the content of an inbox, in the order in which it was received.
 type batch struct {
 	events        []event
 	nodes, agents renewals
 }
 
-// An inbox collects what many goroutines observe, for the one that owns the fleet. Its
-// methods do not block.
+// inbox collects the observations of many goroutines for the one that owns the fleet. Its methods
+// do not block.
 type inbox struct {
 	made     time.Time
 	some     chan struct{} // has a token while the owner is to be woken
@@ -132,7 +131,7 @@ func (m *inbox) wake() {
 	}
 }
 
-// maxSpare is the capacity of a batch that is reused: enough for the renewals of
+// maxSpare is the maximum capacity of a reused batch: enough for the renewals of
 // 150,000 nodes within renewalDelay.
 const maxSpare = 1 << 15
 
@@ -152,12 +151,12 @@ func (m *inbox) collect() batch {
 	return full
 }
 
-// emptied returns an empty slice, with the capacity of all unless that is large.
+// emptied returns an empty batch, with the capacity of all unless it is large.
 func (p batch) emptied() batch {
 	return batch{emptied(p.events), emptied(p.nodes), emptied(p.agents)}
 }
 
-// emptied holds nothing, and has room where that costs little.
+// emptied returns an empty slice, with the capacity of all unless it is large.
 func emptied[E any](all []E) []E {
 	if cap(all) > maxSpare {
 		return nil

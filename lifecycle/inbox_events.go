@@ -7,13 +7,13 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A nodeSeen is a node that is new or changed.
+// nodeSeen is a new or changed node.
 type nodeSeen struct{ *sighting }
 
 func (e nodeSeen) apply(c *Controller, now time.Time) { c.see(e.sighting, now, now) }
 
-// A nodeBeat is a report of a node without a change but its heartbeats. It counts from
-// the time it was received.
+// nodeBeat is a report of a node with changed heartbeats only. It counts from the time it was
+// received.
 type nodeBeat struct {
 	*sighting
 	received time.Duration // after the inbox was made
@@ -23,7 +23,7 @@ func (e nodeBeat) apply(c *Controller, now time.Time) {
 	c.see(e.sighting, c.clock.of(c.inbox.moment(e.received)), now)
 }
 
-// see passes a node on that was received at a moment before now, or now.
+// see passes on a node that was received before now, or now.
 func (c *Controller) see(s *sighting, came, now time.Time) {
 	c.nodes[s.node.Name] = s
 	if s.other.At.After(c.other.At) {
@@ -32,7 +32,7 @@ func (c *Controller) see(s *sighting, came, now time.Time) {
 	c.fleet.NodeSeen(c.rehearsal.node(s.node), came, now)
 }
 
-// A nodeGone is the name of a deleted node.
+// nodeGone is the name of a deleted node.
 type nodeGone string
 
 func (e nodeGone) apply(c *Controller, now time.Time) {
@@ -41,7 +41,7 @@ func (e nodeGone) apply(c *Controller, now time.Time) {
 	c.fleet.NodeGone(string(e), now)
 }
 
-// A podSeen is a pod that is new or changed.
+// podSeen is a new or changed pod.
 type podSeen struct{ *model.Pod }
 
 func (e podSeen) apply(c *Controller, now time.Time) {
@@ -50,7 +50,7 @@ func (e podSeen) apply(c *Controller, now time.Time) {
 	}
 }
 
-// A podGone is the UID of a deleted pod.
+// podGone is the UID of a deleted pod.
 type podGone string
 
 func (e podGone) apply(c *Controller, now time.Time) {
@@ -58,18 +58,17 @@ func (e podGone) apply(c *Controller, now time.Time) {
 	c.fleet.PodGone(string(e), now)
 }
 
-// A listed is the completion of one more list.
+// listed is the completion of one more list.
 type listed struct{}
 
 func (listed) apply(c *Controller, _ time.Time) { c.complete++ }
 
-// An unreachable is a failed request to the API server, whose success would mean
-// nothing.
+// unreachable is a failed request to the API server. Successes are not reported, since they mean nothing.
 type unreachable struct{}
 
 func (unreachable) apply(c *Controller, now time.Time) { c.fleet.Unreachable(now) }
 
-// An elected is the start of a term of this process.
+// elected is the start of a term of this process.
 type elected struct {
 	term        *term
 	predecessor time.Time // when the former leader was last running; zero: not known
@@ -77,7 +76,7 @@ type elected struct {
 
 func (e elected) apply(c *Controller, _ time.Time) { c.term, c.predecessor = e.term, e.predecessor }
 
-// A leaseRead is the result of an action of the kind ReadLease.
+// leaseRead is the result of an action of the kind ReadLease.
 type leaseRead struct {
 	by     *executor
 	action *core.Action
@@ -92,7 +91,7 @@ func (e leaseRead) apply(c *Controller, now time.Time) {
 	}
 }
 
-// A finished is the result of any other action.
+// finished is the result of any other action.
 type finished struct {
 	by     *executor
 	action *core.Action
@@ -105,9 +104,8 @@ func (e finished) apply(c *Controller, now time.Time) {
 	}
 }
 
-// An asked is the question of an executor whether an action is still wanted, right
-// before it carries it out. If it is asked again, the task has begun and reports its
-// own result.
+// asked is the query of an executor whether an action is still wanted, right before its
+// execution. If it is repeated, the task has begun and reports its own result.
 type asked struct {
 	by     *executor
 	action *core.Action
@@ -115,7 +113,7 @@ type asked struct {
 	answer chan<- permission
 }
 
-// A permission is the answer to that.
+// permission is the answer to that.
 type permission struct {
 	granted bool
 	version string // of the node, as observed last
@@ -136,7 +134,7 @@ func (e asked) apply(c *Controller, now time.Time) {
 	e.answer <- p
 }
 
-// An inquiry asks for the state of a node.
+// inquiry requests the state of a node.
 type inquiry struct {
 	node   string
 	answer chan<- core.Explanation

@@ -14,44 +14,43 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/reflector"
 )
 
-// patience with the server: a list of all pods of a large cluster takes its time;
-// the first answer to a watch does not. Who was cut off is back within seconds, and
-// has few comrades.
+// patience has the timeouts for the server. A list of all pods of a large cluster takes long; the
+// first response to a watch does not. A process that was cut off reconnects within seconds, with
+// few peers.
 var patience = reflector.Patience{
 	List:   5 * time.Minute,
 	Open:   90 * time.Second,
 	Pauses: wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: 5 * time.Second, Steps: 20},
 }
 
-// A feed follows one kind of object until ctx ends, and returns what waits for that.
+// feed follows one kind of object until ctx ends, and returns a function that waits for its end.
 type feed func(ctx context.Context) (wait func())
 
-// feedOf makes a feed with a link of its own, which is told how each request went.
+// feedOf returns a feed with its own link, which receives the result of each request.
 func feedOf[L runtime.Object](c *Controller, k reflector.Kind[L]) feed {
 	k.Patience = patience
 	l := c.link(k.What)
 	return func(ctx context.Context) func() { return k.Run(ctx, c.parts.Watching, l.observe) }
 }
 
-// A link knows whether the server answers to what is asked of one kind, and says
-// so once when that changes.
+// link tracks whether the server answers requests for one kind, and logs each change once.
 type link struct {
 	what  string
 	log   *slog.Logger
-	fails func() // called each time that the server did not answer
+	fails func() // called after each request without an answer
 
 	mu    sync.Mutex
 	fault error
 	since time.Time
 }
 
-// observe notes how a request within ctx went.
+// observe records the result of a request within ctx.
 func (l *link) observe(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		return // ended by ourselves: that says nothing about the server
+		return // ended by this process: no information about the server
 	}
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		err = nil // an answer: what we hold is too old, and is listed anew
+		err = nil // an answer: the version was too old, and a new list follows
 	}
 	if err != nil && !refused(err) {
 		l.fails()
@@ -68,7 +67,7 @@ func (l *link) observe(ctx context.Context, err error) {
 	l.fault = err
 }
 
-// err is what the server has not been answering with, nil while all is well.
+// err returns the error of the present outage, or nil without one.
 func (l *link) err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,6 +77,6 @@ func (l *link) err() error {
 	return fmt.Errorf("%s since %s: %w", l.what, l.since.Format(time.RFC3339), l.fault)
 }
 
-// refused: the server answers, and will answer the same again. That is no outage:
-// as one that lasts for ever it would keep every node from being given up.
+// refused reports whether the server answers, and would repeat the refusal. This is no outage: as
+// a permanent one it would protect every node from being declared lost.
 func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

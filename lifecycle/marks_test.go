@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestMarksAreMadeSideBySide: a server that takes its time delays each mark, and
-// not one after the other; as many are under way as there are workers.
+// TestMarksAreMadeSideBySide: a slow server delays each mark, but not one after the other. The
+// number of concurrent marks is that of the workers.
 func TestMarksAreMadeSideBySide(t *testing.T) {
 	const pods, pause = 64, time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestMarksAreMadeSideBySide(t *testing.T) {
 	})
 }
 
-// marked is how many pods are not ready.
+// marked returns the number of pods that are not ready.
 func (r *rig) marked() (n int) {
 	r.with(func() {
 		for _, o := range r.things["pods"] {
@@ -63,8 +63,8 @@ func (r *rig) marked() (n int) {
 	return n
 }
 
-// TestEventsOfAPodsEviction: what is begun and what is called off is told about
-// the pod itself, by its UID.
+// TestEventsOfAPodsEviction: the start and the cancellation are events of the pod itself, by its
+// UID.
 func TestEventsOfAPodsEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

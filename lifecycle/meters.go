@@ -2,26 +2,25 @@ package lifecycle
 
 import "time"
 
-// Meters are what is counted; who serves the counts is not known here. A nil
-// function counts nothing. All are called from goroutines of their own, and must
-// not wait.
+// Meters are the metrics of the controller. Their export is up to the caller. A nil function
+// counts nothing. All are called concurrently, and must not block.
 type Meters struct {
-	// Decided: an action of this kind was decided for; rehearsed: it is only told.
+	// Decided: an action of this kind was decided; rehearsed: it is only reported.
 	Decided func(kind string, rehearsed bool)
-	// Tainted: a node of the zone (region/zone) was given up: it got its first
-	// NoExecute taint for not being ready, or loses its pods in the mode without taints.
+	// Tainted: a node of the zone (region/zone) was declared lost. It got its first NoExecute
+	// taint for not being ready, or loses its pods in the mode without taints.
 	Tainted func(zone string)
-	// PodDeleted: a pod was deleted for a NoExecute taint, or with its node, so long
-	// after that was decided.
+	// PodDeleted: a pod was deleted for a NoExecute taint, or with its node, with this delay
+	// after the decision.
 	PodDeleted func(late time.Duration)
-	// Request: one to the API server ended, after waiting for its turn for so long.
-	// class is one of [Classes], result one of [Results].
+	// Request: a request to the API server ended, after waiting this long for its turn. The class
+	// is one of [Classes], the result one of [Results].
 	Request func(class, result string, waited, took time.Duration)
-	// EventDropped: an event was not sent, because there were too many.
+	// EventDropped: an event was dropped because the queue was full.
 	EventDropped func()
-	// Looked: the fleet was asked once what to do, which took so long.
+	// Looked: one evaluation of the fleet took this long.
 	Looked func(took time.Duration)
-	// Leading: this process decides, or does not any more.
+	// Leading: this process starts or stops leading.
 	Leading func(bool)
 }
 

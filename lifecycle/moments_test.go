@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The API holds whole seconds: what counts from one of its times must not end before
-// the moment itself would.
+// The API stores whole seconds: a period that starts at one of its times must not end before that
+// of the exact time.
 func TestEvict_NotBeforeTolerationSecondsEnd(t *testing.T) {
-	const offset = 700 * time.Millisecond // of everything, from a whole second
+	const offset = 700 * time.Millisecond // of all times, from a whole second
 	for _, c := range []struct {
 		name          string
 		slow          time.Duration // a patch of a node
@@ -61,7 +61,7 @@ func TestEvict_NotBeforeTolerationSecondsEnd(t *testing.T) {
 	}
 }
 
-// A taint of a user, seen long after it was written, counts from the end of its second.
+// A taint of a user, observed long after its write, counts from the end of its second.
 func TestEvict_CountsFromTheEndOfTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -114,8 +114,8 @@ func TestTaint_NoScheduleHasTimeAdded(t *testing.T) {
 	})
 }
 
-// Upstream's mark changes the status of the condition and nothing that its kubelet
-// said with it.
+// Upstream's mark changes the status of the condition, and keeps its other fields from the
+// kubelet.
 func TestMarkNotReady_KeepsReasonAndMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

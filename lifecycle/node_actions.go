@@ -16,11 +16,10 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// tries is how often a write is repeated after a conflict before it fails and is backed
-// off.
+// tries is the number of repetitions of a write after conflicts, before it fails with a backoff.
 const tries = 4
 
-// errReported ends a write about a node that is not lost after all.
+// errReported ends a write after the node turned out not to be lost.
 var errReported = errors.New("the node has reported meanwhile")
 
 // markUnknown sets conditions of the node to Unknown. It costs one request, unless the

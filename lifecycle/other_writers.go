@@ -9,10 +9,10 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/convert"
 )
 
-// The otherWriters are the field managers of controllers that do the same.
+// otherWriters are the field managers of controllers with the same purpose.
 type otherWriters []string
 
-// An otherWrite is the latest write of one of them to a node. The zero value is none.
+// otherWrite is the latest write of one of them to a node. The zero value is none.
 type otherWrite struct {
 	By   string // field manager
 	What string // field
@@ -20,10 +20,10 @@ type otherWrite struct {
 	At   time.Time
 }
 
-// of returns the latest write of another controller to the node's condition Ready or
-// its taints. It reads the field managers that the API server stores; one that has
-// since written other fields of the same part of the object looks younger than it is,
-// as attaching volumes does to a node that is Unknown.
+// of returns the latest write of another controller to the node's condition Ready or its taints.
+// It reads the field managers that the API server stores. A later write of the same manager to
+// other fields of that part makes it look more recent. Attaching volumes to an Unknown node is
+// such a write.
 func (r otherWriters) of(n *corev1.Node) (last otherWrite) {
 	for i := range n.ManagedFields {
 		m := &n.ManagedFields[i]

@@ -6,15 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A precondition binds a patch to the object that was looked at, and to its
-// version where one is given.
+// precondition binds a patch to the observed object, and to its version if given.
 type precondition struct {
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// A statusPatch is a strategic merge patch of a node's status: conditions that it
-// does not name stay as they are, and so do fields of those that it names.
+// statusPatch is a strategic merge patch of a node's status. Conditions not in it stay unchanged,
+// as do the omitted fields of those in it.
 type statusPatch struct {
 	Metadata precondition `json:"metadata"`
 	Status   struct {
@@ -22,7 +21,7 @@ type statusPatch struct {
 	} `json:"status"`
 }
 
-// A podPatch is the same of a pod's.
+// podPatch is a strategic merge patch of a pod's status.
 type podPatch struct {
 	Metadata precondition `json:"metadata"`
 	Status   podStatus    `json:"status"`
@@ -35,7 +34,7 @@ type podStatus struct {
 }
 
 type condition struct {
-	Directive          string `json:"$patch,omitempty"` // "delete" takes it away
+	Directive          string `json:"$patch,omitempty"` // "delete" removes the condition
 	Type               string `json:"type"`
 	Status             string `json:"status,omitempty"`
 	Reason             string `json:"reason,omitempty"`
@@ -44,8 +43,8 @@ type condition struct {
 	LastTransitionTime string `json:"lastTransitionTime,omitempty"`
 }
 
-// A specPatch is a merge patch of a node: the list of taints is replaced as a
-// whole, so it always goes with the version that it was made from.
+// specPatch is a merge patch of a node. It replaces the whole list of taints, and therefore
+// always includes the version of its base.
 type specPatch struct {
 	Metadata struct {
 		precondition
@@ -58,5 +57,5 @@ type taintList struct {
 	Taints []corev1.Taint `json:"taints"`
 }
 
-// stamp is a time as the API has it: UTC, whole seconds.
+// stamp formats a time as the API does: UTC, whole seconds.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

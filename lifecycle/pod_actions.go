@@ -12,7 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// Reasons and messages of pods, as Kubernetes' own controllers write them.
+// Reasons and messages in pods, as in Kubernetes' own controllers.
 const (
 	reasonNotReady  = "NodeNotReady"
 	messageNotReady = "Node is not ready"
@@ -71,10 +71,9 @@ func (t *task) disrupt(ctx context.Context) (gone bool, err error) {
 	}}})
 }
 
-// evictThenDelete requests an eviction, and deletes the pod when budgets have refused
-// that for EvictionWait. A condition of the pod stores since when, for a successor,
-// unless it is of a cancelled eviction; kube-controller-manager removes it after two
-// minutes.
+// evictThenDelete requests an eviction, and deletes the pod when budgets have refused that for
+// EvictionWait. A condition of the pod stores the start, for the next leader. That of a cancelled
+// eviction does not count; kube-controller-manager removes it after two minutes.
 func (t *task) evictThenDelete(ctx context.Context) error {
 	live, err := t.readPod(ctx)
 	if live == nil {
@@ -114,7 +113,7 @@ func (t *task) evictLost(ctx context.Context) error {
 	return t.deletePod(ctx)
 }
 
-// softEvict requests the eviction that the node's agent asked for.
+// softEvict requests the eviction requested by the node's agent.
 func (t *task) softEvict(ctx context.Context) error {
 	if t.Pod.Asked == nil {
 		return nil // withdrawn
@@ -123,7 +122,7 @@ func (t *task) softEvict(ctx context.Context) error {
 }
 
 // deleteEvictedPod deletes the object of a pod that its node's agent evicted, if it
-// still has the mark. Since that is not urgent, the pod is read first, and deleted as
+// still has the mark. Since this is not urgent, the pod is read first, and deleted as
 // it was read.
 func (t *task) deleteEvictedPod(ctx context.Context) error {
 	live, err := t.readPod(ctx)

@@ -10,34 +10,33 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A rehearsal does what is decided to a world of its own: the one that the API
-// server tells of, with everything done that would have been written. So a chain
-// of decisions goes on as it would, and each is told once.
+// rehearsal applies decisions to a simulated cluster: the API objects with all writes applied
+// that were not made. A chain of decisions thus continues as it would, and each is reported once.
 //
-// What the world itself says later counts more: a condition that its node has
-// written since, a taint that is there, a node or pod that is gone.
+// Later observations take precedence: a condition written by the node since, an existing taint, a
+// deleted node or pod.
 type rehearsal struct {
 	on     bool
 	nodes  map[string]*imagined
-	hidden map[string]*model.Pod // pods that would have been deleted, by UID
+	hidden map[string]*model.Pod // pods with a simulated deletion, by UID
 }
 
-// imagined is what would be different about a node.
+// imagined is the simulated difference of a node.
 type imagined struct {
 	uid        string
-	was        [model.ConditionTypes]model.Condition // what the node said when it was silenced
-	conditions [model.ConditionTypes]model.Condition // Absent: nothing is imagined
+	was        [model.ConditionTypes]model.Condition // the node's own conditions when it was marked Unknown
+	conditions [model.ConditionTypes]model.Condition // Absent: unchanged
 	added      []model.Taint
-	removed    []model.Taint // as they were
+	removed    []model.Taint // in their original form
 	labels     map[string]string
-	cleared    []string // conditions of its agent
+	cleared    []string // condition types of its agent
 }
 
 func newRehearsal() *rehearsal {
 	return &rehearsal{nodes: map[string]*imagined{}, hidden: map[string]*model.Pod{}}
 }
 
-// play does an action, and tells the fleet what it led to.
+// play simulates an action, and passes its result to the fleet.
 func (r *rehearsal) play(c *Controller, a *core.Action, now time.Time) {
 	c.fleet.Finished(a, nil, now)
 	switch a.Kind {
@@ -52,7 +51,7 @@ func (r *rehearsal) play(c *Controller, a *core.Action, now time.Time) {
 	}
 }
 
-// pod reports whether the pod is there.
+// pod reports whether the pod exists in the simulation.
 func (r *rehearsal) pod(p *model.Pod) bool {
 	if _, is := r.hidden[p.UID]; !is {
 		return true
@@ -65,7 +64,7 @@ func (r *rehearsal) podGone(uid string) { delete(r.hidden, uid) }
 
 func (r *rehearsal) nodeGone(name string) { delete(r.nodes, name) }
 
-// end gives the fleet the world back as it is.
+// end passes the observed objects to the fleet again.
 func (r *rehearsal) end(c *Controller, now time.Time) {
 	for name := range r.nodes {
 		if s := c.nodes[name]; s != nil {
@@ -78,7 +77,7 @@ func (r *rehearsal) end(c *Controller, now time.Time) {
 	*r = *newRehearsal()
 }
 
-// imagine adds what an action does to a node.
+// imagine adds the effect of an action on a node.
 func (r *rehearsal) imagine(n *model.Node, a *core.Action, now time.Time) {
 	i := r.nodes[n.Name]
 	if i == nil || i.uid != n.UID {
@@ -117,7 +116,7 @@ func (i *imagined) remove(n *model.Node, t *model.Taint) {
 	}
 }
 
-// node is the node as it would be by now.
+// node returns the node with the simulated changes.
 func (r *rehearsal) node(n *model.Node) *model.Node {
 	i := r.nodes[n.Name]
 	if i == nil {
@@ -137,7 +136,7 @@ func (r *rehearsal) node(n *model.Node) *model.Node {
 	return &m
 }
 
-// since keeps what was cleared until the node's agent says something else.
+// since keeps the cleared conditions until the node's agent changes them.
 func since(cleared, now []string) []string {
 	if slices.Equal(cleared, now) {
 		return cleared
@@ -145,7 +144,7 @@ func since(cleared, now []string) []string {
 	return nil
 }
 
-// conceive puts imagined conditions in, as long as the node says what it said then.
+// conceive applies simulated conditions, until the node reports others.
 func (i *imagined) conceive(n *model.Node) {
 	for t := range i.conditions {
 		was, is := &i.was[t], &n.Conditions[t]
@@ -159,7 +158,7 @@ func (i *imagined) conceive(n *model.Node) {
 	}
 }
 
-// retaint takes imagined taints in and out, until the node itself is so.
+// retaint applies simulated changes of taints, until the node itself has them.
 func (i *imagined) retaint(n *model.Node) {
 	same := func(a model.Taint) func(model.Taint) bool {
 		return func(b model.Taint) bool { return b.Is(a.Key, a.Effect) && b.Added.Equal(a.Added) }
@@ -172,7 +171,7 @@ func (i *imagined) retaint(n *model.Node) {
 	n.Taints = append(left, i.added...)
 }
 
-// relabel puts imagined labels in, where the node has not got them.
+// relabel sets simulated labels, unless the node has them.
 func (i *imagined) relabel(l *model.Labels) {
 	for key, label := range map[string]*model.Label{convert.LabelOldOS: &l.OldOS, convert.LabelOldArch: &l.OldArch} {
 		if value, is := i.labels[key]; is {

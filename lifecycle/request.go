@@ -105,7 +105,7 @@ func (t *task) patchNode(ctx context.Context, kind types.PatchType, subresource 
 	return nil
 }
 
-// patchPodStatus patches the status of the pod. A pod that is gone is no error.
+// patchPodStatus patches the status of the pod. A deleted pod is no error.
 func (t *task) patchPodStatus(ctx context.Context, s podStatus) (gone bool, err error) {
 	text, err := json.Marshal(podPatch{Metadata: precondition{UID: t.Pod.UID}, Status: s})
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *task) patchPodStatus(ctx context.Context, s podStatus) (gone bool, err 
 	return false, nil
 }
 
-// deletePod deletes the pod with its own grace period. A pod that is gone is no error.
+// deletePod deletes the pod with its own grace period. A deleted pod is no error.
 func (t *task) deletePod(ctx context.Context) error { return t.deletePodAt(ctx, nil) }
 
 // deletePodAt does the same if the pod still has the version; nil stands for any.
@@ -136,8 +136,8 @@ func (t *task) deletePodAt(ctx context.Context, version *string) error {
 	return t.ended(ctx, "delete", err)
 }
 
-// askToEvict creates a policy/v1 Eviction, with the pod's own grace period if grace is
-// nil. A pod that is gone is no error.
+// askToEvict creates a policy/v1 Eviction, with the pod's own grace period if grace is nil. A
+// deleted pod is no error.
 func (t *task) askToEvict(ctx context.Context, grace *int64) error {
 	if err := t.confirm(ctx); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (t *task) ended(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s pod %s: %w", doing, t.Pod.Key(), err)
 }
 
-// A result is the outcome of a request.
+// result is the outcome of a request.
 type result uint8
 
 const (
@@ -182,8 +182,8 @@ var resultNames = [...]string{requestOK: "ok", requestDeclined: "declined", requ
 // Results returns the names of the results of requests.
 func Results() []string { return resultNames[:] }
 
-// resultOf returns the result of a request that ended with err. A 429 is declined only
-// if a budget is its cause; any other is from a server that is overloaded.
+// resultOf returns the result of a request that ended with err. A 429 is declined only if a
+// budget is its cause; any other is from an overloaded server.
 func resultOf(err error) result {
 	switch {
 	case err == nil:

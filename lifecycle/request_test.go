@@ -16,8 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// An alert fires on requests that failed: what a cluster answers on an ordinary day
-// must not be among them.
+// An alert fires on failed requests. Ordinary answers of a cluster must not be among them.
 func TestRequestResult_OrdinaryRefusalsAreNoFailures(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	says := func(err error) func(*http.Request) (*http.Response, error) {

@@ -11,40 +11,40 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Mode is what becomes of decisions.
+// Mode is how decisions are treated.
 type Mode uint8
 
 // The modes. The zero value writes nothing.
 const (
-	Observe Mode = iota // decisions are told
-	Replace             // decisions are carried out, once nobody else does
+	Observe Mode = iota // decisions are reported only
+	Replace             // decisions are executed, unless another controller does the same
 )
 
 var modeNames = [...]string{Observe: "observe", Replace: "replace"}
 
-// String is the mode as flags have it.
+// String returns the mode as in flags.
 func (m Mode) String() string { return modeNames[m] }
 
-// ParseMode reads a mode as flags have it.
+// ParseMode parses a mode as in flags. It returns an error for an unknown one.
 func ParseMode(text string) (Mode, error) { return parsed[Mode](text, modeNames[:], "mode") }
 
-// A Method is how a pod is evicted from a node with a NoExecute taint.
+// Method is how a pod is evicted from a node with a NoExecute taint.
 type Method uint8
 
 // The methods.
 const (
 	Delete Method = iota
-	// EvictThenDelete asks policy/v1 first, so that PodDisruptionBudgets count, and
-	// deletes when they have refused for as long as the settings say.
+	// EvictThenDelete requests a policy/v1 Eviction first, so that PodDisruptionBudgets apply. It
+	// deletes the pod after they have refused for EvictionWait.
 	EvictThenDelete
 )
 
 var methodNames = [...]string{Delete: "delete", EvictThenDelete: "evict-then-delete"}
 
-// String is the method as flags have it.
+// String returns the method as in flags.
 func (m Method) String() string { return methodNames[m] }
 
-// ParseMethod reads a method as flags have it.
+// ParseMethod parses a method as in flags. It returns an error for an unknown one.
 func ParseMethod(text string) (Method, error) {
 	return parsed[Method](text, methodNames[:], "eviction method")
 }
@@ -58,35 +58,35 @@ func parsed[T ~uint8](text string, names []string, what string) (T, error) {
 	return 0, fmt.Errorf("%s %q: there is no such one; use one of %q", what, text, names)
 }
 
-// Settings are those of the shell; what is decided is the fleet's policy.
+// Settings configure the execution of decisions. The decisions are configured by [core.Policy].
 type Settings struct {
 	Mode   Mode
-	DryRun bool // nothing is written, whatever the mode
+	DryRun bool // nothing is written, in any mode
 
 	EvictionMethod Method
-	EvictionWait   time.Duration // how long refusals of EvictThenDelete are borne, from the first one on
+	EvictionWait   time.Duration // how long EvictThenDelete accepts refusals, from the first one on
 
-	QPS            float64       // requests per second, all writes and live reads together; negative: not bounded
-	Burst          int           // and at once; >= 1
-	EventQPS       float64       // events per second, of a budget of their own; 0: none are sent
-	RequestTimeout time.Duration // of each request; > 0
+	QPS            float64       // requests per second, all writes and live reads together; negative: unlimited
+	Burst          int           // burst of requests; >= 1
+	EventQPS       float64       // events per second, with a separate budget; 0: none are sent
+	RequestTimeout time.Duration // per request; > 0
 
-	// AgentNamespace is where the nodes' agents keep their leases, each by the name
-	// of its node; empty: there are none.
+	// AgentNamespace is the namespace of the agents' leases, each with the name of its node;
+	// empty: there are none.
 	AgentNamespace string
 
-	// OtherWriters are the field managers that must have been silent for
-	// OtherWriterWindow before Replace writes; see [DefaultOtherWriters].
+	// OtherWriters are the field managers that must have written nothing for OtherWriterWindow
+	// before Replace writes; see [DefaultOtherWriters].
 	OtherWriters      []string
 	OtherWriterWindow time.Duration
 
 	Election Election
 }
 
-// DefaultOtherWriters are the field managers of the controllers that do the same.
+// DefaultOtherWriters are the field managers of the controllers with the same purpose.
 var DefaultOtherWriters = []string{"kube-controller-manager", "yurt-manager"}
 
-// Election is how several replicas agree on who decides.
+// Election configures the leader election of several replicas.
 type Election struct {
 	Enabled   bool // false: this process leads from the start
 	Namespace string
@@ -98,32 +98,30 @@ type Election struct {
 	RetryPeriod   time.Duration
 }
 
-// Parts are what a controller is handed.
+// Parts are the dependencies of a controller.
 type Parts struct {
-	// Watching is for lists and watches: it must have no timeout of its own.
-	// Writing is for everything else but elections, and must not limit requests:
-	// their budget is here. Electing must wait for neither.
+	// Watching is for lists and watches, and must have no timeout of its own. Writing is for
+	// everything else but elections, and must not limit requests: the budget of the controller
+	// does. Electing must wait for neither.
 	Watching, Writing, Electing kubernetes.Interface
 
-	// Requested reads the soft eviction that an agent has marked its pod with, nil
-	// if it has not. An error: the mark is not one of an agent's, and counts for
-	// nothing.
+	// Requested returns the soft eviction in the agent's mark of a pod, and nil without a mark.
+	// It returns an error for a mark in another form, which is ignored.
 	Requested func(*corev1.Pod) (*model.Request, error)
 
-	// RequestedIn reads the soft evictions that an agent asks for in the annotations
-	// of its lease, by the UIDs of pods. An error: none of them counts. Nil: leases
-	// ask for nothing.
+	// RequestedIn returns the soft evictions in the annotations of an agent's lease, by the UIDs
+	// of pods. On error none of them counts. Nil: leases have no requests.
 	RequestedIn func(annotations map[string]string) (map[string]model.Request, error)
 
-	// Decided is handed each decision, in order; it must not wait. Nil: they go to
-	// the log alone.
+	// Decided receives each decision, in order, and must not block. Nil: decisions are only
+	// logged.
 	Decided func(Decision)
 	Meters  Meters
 	Log     *slog.Logger // nil: slog.Default()
 }
 
-// A Decision is one line of what is done, or would be. Its keys are a contract
-// (docs/reference/decision-log.md).
+// Decision is one line of the decision log, executed or in dry run. Its keys are a contract
+// (docs/operations.md).
 type Decision struct {
 	Time     string `json:"time"`     // RFC 3339, milliseconds
 	Decision string `json:"decision"` // see the kinds in decision.go
@@ -133,7 +131,7 @@ type Decision struct {
 	Pod       string `json:"pod,omitempty"` // namespace/name
 	UID       string `json:"uid,omitempty"` // of the pod
 	Zone      string `json:"zone,omitempty"`
-	What      string `json:"change,omitempty"` // e.g. the taints added and removed
+	What      string `json:"change,omitempty"` // such as the taints added and removed
 	Why       string `json:"reason,omitempty"`
-	Error     string `json:"error,omitempty"` // it failed; it is tried again
+	Error     string `json:"error,omitempty"` // failure of the action; it is retried
 }

@@ -9,28 +9,28 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// maxShared bounds what is kept of each kind to be shared: more names than a
-// cluster has nodes. Beyond it sharing begins anew, which costs memory only.
+// maxShared is the maximum number of shared values of each kind: more names than a cluster has
+// nodes. Beyond it sharing starts anew, which costs memory only.
 const maxShared = 1 << 18
 
-// Bounds of one text and one set that are shared, in bytes: whatever is shared stays
-// when its pods are gone. A text or set beyond them is kept with its pod alone. Of
-// the tolerations of a pod as many count as no cluster has taints.
+// Bounds of one shared text and one shared set, in bytes: shared values remain after the end of
+// their pods. A larger text or set is stored with its pod alone. The number of tolerations per
+// pod is bounded by more than the taints of any cluster.
 const (
 	maxSharedText  = 512
 	maxSharedSet   = 8 << 10
 	maxTolerations = 1000
 )
 
-// shared keeps one copy of what many objects have in common: the pods of a
-// cluster have a few dozen sets of tolerations, and the names of its nodes.
+// shared stores one copy of the values common to many objects. The pods of a cluster have a few
+// dozen sets of tolerations, and the names of its nodes.
 type shared struct {
 	texts map[string]string
 	sets  map[string][]model.Toleration
-	key   []byte // of the set that is looked for, to allocate nothing
+	key   []byte // of the set to look up, reused to avoid allocation
 }
 
-// text is s, in the copy that was seen first.
+// text returns the first stored copy of the text.
 func (s *shared) text(text string) string {
 	if text == "" || len(text) > maxSharedText {
 		return text
@@ -45,7 +45,7 @@ func (s *shared) text(text string) string {
 	return text
 }
 
-// labels are those of a node, in texts that are shared.
+// labels returns a node's labels with shared texts.
 func (s *shared) labels(l model.Labels) model.Labels {
 	for _, text := range [...]*string{&l.Region, &l.Zone, &l.OS.Value, &l.Arch.Value, &l.OldOS.Value, &l.OldArch.Value} {
 		*text = s.text(*text)
@@ -53,7 +53,7 @@ func (s *shared) labels(l model.Labels) model.Labels {
 	return l
 }
 
-// tolerations are those of a pod, nil if it has none.
+// tolerations returns a pod's tolerations, shared; nil if it has none.
 func (s *shared) tolerations(of []corev1.Toleration) []model.Toleration {
 	if len(of) == 0 {
 		return nil
@@ -78,8 +78,7 @@ func (s *shared) tolerations(of []corev1.Toleration) []model.Toleration {
 	return set
 }
 
-// appendToleration writes a toleration so that two that differ are written
-// differently: each text goes after its length.
+// appendToleration appends a unique encoding of a toleration: each text follows its length.
 func appendToleration(key []byte, t *corev1.Toleration) []byte {
 	for _, text := range [...]string{t.Key, string(t.Operator), t.Value, string(t.Effect)} {
 		key = strconv.AppendInt(key, int64(len(text)), 10)

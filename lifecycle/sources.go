@@ -15,19 +15,19 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A sighting is a node as the API server last told of it.
+// sighting is the latest observation of a node.
 type sighting struct {
 	node    *model.Node
 	version string // its resource version
 	other   otherWrite
 }
 
-// beats reports whether the later sight of the node differs in its heartbeats
-// alone: a kubelet's report that all is as well as it was.
+// beats reports whether the later observation differs only in heartbeats: a kubelet's report
+// without a change.
 func (s *sighting) beats(later *sighting) bool {
 	a, b := *s.node, *later.node
 	if b.Conditions[model.Ready].Status != model.True {
-		return false // it may be news that it is heard at all
+		return false // the heartbeat itself may be a change
 	}
 	for i := range a.Conditions {
 		a.Conditions[i].Heartbeat = b.Conditions[i].Heartbeat
@@ -36,8 +36,8 @@ func (s *sighting) beats(later *sighting) bool {
 		a.Autonomy == b.Autonomy && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Pressures, b.Pressures) && s.other == later.other
 }
 
-// allFeeds are of what the controller follows: one list each of nodes, pods, leases
-// of nodes and leases of agents.
+// allFeeds returns the feeds of the controller: one each for nodes, pods, leases of nodes and
+// leases of agents.
 func (c *Controller) allFeeds() []feed {
 	watching := c.parts.Watching
 	c.pods = c.podStore()
@@ -113,8 +113,8 @@ func (c *Controller) podStore() *store[*model.Pod] {
 	}
 }
 
-// samePod reports whether two sights of one pod lead to the same decisions: most
-// changes of a pod's status do.
+// samePod reports whether two observations of one pod lead to the same decisions. Most changes of
+// a pod's status do.
 func samePod(a, b *model.Pod) bool {
 	return a.Node == b.Node && a.Ready == b.Ready && a.Deleting == b.Deleting && a.Finished == b.Finished &&
 		a.Daemon == b.Daemon && a.Created.Equal(b.Created) &&
@@ -123,7 +123,7 @@ func samePod(a, b *model.Pod) bool {
 
 func sameMoment(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
-// sameTolerations compares where they are kept: equal ones are shared.
+// sameTolerations compares addresses: equal tolerations are shared.
 func sameTolerations(a, b []model.Toleration) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -132,7 +132,7 @@ func sameRequest(a, b *model.Request) bool {
 	return a == b || a != nil && b != nil && a.Cause == b.Cause && a.GraceSeconds == b.GraceSeconds && a.Since.Equal(b.Since)
 }
 
-// leaseStore keeps when the leases of nodes were renewed.
+// leaseStore stores the renewal times of node leases.
 func (c *Controller) leaseStore() cache.ReflectorStore {
 	return &store[time.Time]{
 		convert: func(object any) (*kept[time.Time], error) {
@@ -153,8 +153,8 @@ func (c *Controller) leaseStore() cache.ReflectorStore {
 	}
 }
 
-// syncing counts one more list that must be complete before anything is decided,
-// and returns what tells that it is.
+// syncing counts one more list that must be complete before any decision, and returns the
+// function that reports its completion.
 func (c *Controller) syncing() func() {
 	c.lists++
 	first := true

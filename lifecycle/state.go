@@ -9,8 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// A state is what other goroutines can read of the owner of the fleet, from its latest
-// round.
+// state is the part of the owner's state that other goroutines can read, from its latest round.
 type state struct {
 	finishedAt time.Time // end of the round
 	synced     bool

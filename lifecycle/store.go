@@ -8,13 +8,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A kept object is what is left of one of the API's. It has a name for those who
-// collect a list of them.
+// kept is a converted API object. Its name is for consumers of a list.
 type kept[F any] struct {
 	namespace, name string
-	key             string // by which it is known
+	key             string // identifies the object
 	fact            F
-	faulty          bool // it could not be understood: what was known of it stays
+	faulty          bool // it was not understood: the earlier facts remain
 }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor.
@@ -22,20 +21,20 @@ func (k *kept[F]) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: k.namespace, Name: k.name}
 }
 
-// A store is where a reflector puts objects of one kind. It keeps facts alone, and
-// tells what changed. All but get belongs to the reflector's goroutine.
+// store receives objects of one kind from a reflector. It stores only converted facts, and
+// reports changes. All methods but get belong to the reflector's goroutine.
 type store[F any] struct {
 	convert func(object any) (*kept[F], error)
-	same    func(a, b F) bool           // nothing that matters differs
-	changed func(key string, was, is F) // was: the zero value of what is new
+	same    func(a, b F) bool           // reports whether all relevant facts are equal
+	changed func(key string, was, is F) // was is the zero value for a new object
 	gone    func(key string, f F)
 	synced  func() // after each complete list
 
-	mu    sync.Mutex // for who gets, while the reflector puts
+	mu    sync.Mutex // for get, concurrent with the reflector
 	known map[string]F
 }
 
-// get is what is known by the key.
+// get returns the facts of the key.
 func (s *store[F]) get(key string) (f F, is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +57,7 @@ func (s *store[F]) Update(object any) error {
 	return nil
 }
 
-// put tells of k unless was holds the same, and knows it.
+// put stores k, and reports the change unless was has the same facts.
 func (s *store[F]) put(was map[string]F, k *kept[F]) {
 	before, is := was[k.key]
 	s.mu.Lock()
@@ -87,8 +86,7 @@ func (s *store[F]) Delete(object any) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore: a complete list. What it does not name
-// is gone.
+// Replace implements cache.ReflectorStore for a complete list. Objects not in it are deleted.
 func (s *store[F]) Replace(list []any, _ string) error {
 	all := make([]*kept[F], len(list))
 	for i, object := range list { // all of it, or nothing
@@ -117,11 +115,11 @@ func (s *store[F]) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore: nothing here forgets.
+// Resync implements cache.ReflectorStore. The store needs no resync.
 func (s *store[F]) Resync() error { return nil }
 
-// Transformer implements cache.TransformingStore: of a list that arrives object by
-// object, none is kept in full.
+// Transformer implements cache.TransformingStore. Objects of a list are converted one by one on
+// arrival, so that none is stored in full.
 func (s *store[F]) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) { return s.kept(object) }
 }

@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A task is an action that is being carried out.
+// task is an action in execution.
 type task struct {
 	*executor
 	*core.Action
@@ -27,8 +27,8 @@ type task struct {
 	expedited bool // urgent is closed; of the owner of the fleet
 }
 
-// begin waits for the turn of the first request, and checks only then whether the
-// action is still wanted: hours may have passed since the decision.
+// begin waits for the turn of the first request, and only then checks whether the action is still
+// wanted: hours may have passed since the decision.
 func (t *task) begin(ctx context.Context) (wanted bool) {
 	if t.await(ctx) != nil {
 		return false
@@ -38,8 +38,8 @@ func (t *task) begin(ctx context.Context) (wanted bool) {
 	return p.granted
 }
 
-// confirm checks that once more before a request that cannot be undone: minutes may
-// have passed between two turns, and the pod's node may be back.
+// confirm repeats that check before an irreversible request. Minutes may have passed between two
+// turns, and the pod's node may be back.
 func (t *task) confirm(ctx context.Context) error {
 	if t.granted {
 		return nil
@@ -53,8 +53,7 @@ func (t *task) confirm(ctx context.Context) error {
 	return nil
 }
 
-// expedite has a task that is under way go before others. It is called by the owner of
-// the fleet.
+// expedite moves a running task ahead of others. It is called by the owner of the fleet.
 func (t *task) expedite() {
 	if !t.expedited {
 		t.expedited = true
@@ -62,8 +61,7 @@ func (t *task) expedite() {
 	}
 }
 
-// ask asks the owner of the fleet, on a turn that is put back if the action is not
-// wanted.
+// ask queries the owner of the fleet, on a turn that it returns if the action is not wanted.
 func (t *task) ask(ctx context.Context, again bool) (p permission) {
 	answer := make(chan permission, 1)
 	t.inbox.put(asked{by: t.executor, action: t.Action, again: again, answer: answer})

@@ -12,19 +12,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// dying is how many nodes of the zone z die at once.
+// dying is the number of nodes of zone z that die at once.
 const dying = 1000
 
-// TestAThousandNodesOfAZoneDieAtOnce: they are given up at the rate of their zone's
-// state and not a moment sooner, who died first goes first, each costs so many
-// requests and no more, and at no time are there more of them than the budget has.
+// TestAThousandNodesOfAZoneDieAtOnce: they are tainted at the rate of their zone's state and not
+// sooner, in the order of their deaths. Each costs a fixed number of requests, and at no time are
+// there more requests than the budget allows.
 func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	for name, c := range map[string]struct {
-		alive  int           // of the same zone
-		second time.Duration // when the second one is given up: the rate changes as they die
-		every  time.Duration // and the next ones
-		given  int           // how many, in the time that is watched
+		alive  int           // ready nodes of the same zone
+		second time.Duration // time of the second one: the rate changes with their deaths
+		every  time.Duration // interval of the following ones
+		given  int           // number within the observed time
 		reads  bool
 	}{
 		"all of the zone":                 {0, ms(50_999) + time.Second, time.Second, dying, false},
@@ -40,7 +40,7 @@ func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 				order := r.massDeath(c.alive)
 				r.start()
 				r.until(c.second + time.Duration(c.given-2)*c.every + c.every/2)
-				if c.reads { // until all are known to be dead some of those who are go first
+				if c.reads { // until all deaths are confirmed, some of the confirmed ones are first
 					r.until(time.Duration(c.given+90) * c.every)
 					r.expectPace(order, c.every)
 				} else {
@@ -53,8 +53,8 @@ func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 	}
 }
 
-// massDeath stores zones of which one loses a thousand nodes within a second, and
-// returns these in the order of their deaths, which is not that of their names.
+// massDeath stores zones, one of which loses a thousand nodes within a second. It returns them in
+// the order of their deaths, which is not that of their names.
 func (r *rig) massDeath(alive int) (order []string) {
 	var living []string
 	for i := range 3 {
@@ -74,10 +74,10 @@ func (r *rig) massDeath(alive int) (order []string) {
 	return order
 }
 
-// A surrender is a node's first NoExecute taint.
+// surrender is a node's first NoExecute taint.
 type surrender struct {
 	node string
-	at   time.Duration // since the beginning
+	at   time.Duration // since the start
 }
 
 func (r *rig) surrenders() (all []surrender) {
@@ -96,11 +96,11 @@ func (r *rig) surrenders() (all []surrender) {
 	return all
 }
 
-// slack is by how much a moment may be late: one round.
+// slack is the maximum delay of an action: one round.
 const slack = 2 * minSleep
 
-// expectOrder wants these nodes, and no other, given up in this order: the first
-// one as it dies.
+// expectOrder checks that exactly these nodes are tainted, in this order: the first one at its
+// death.
 func (r *rig) expectOrder(names []string, second, every time.Duration) {
 	r.t.Helper()
 	all := r.surrenders()
@@ -118,8 +118,8 @@ func (r *rig) expectOrder(names []string, second, every time.Duration) {
 	}
 }
 
-// expectPace wants all of these given up, no two of them sooner after each other
-// than that, and in their order those who were left when all were known to be dead.
+// expectPace checks that all of these are tainted, with at least that interval. Those left after
+// all deaths were confirmed must be in order.
 func (r *rig) expectPace(names []string, every time.Duration) {
 	r.t.Helper()
 	all := r.surrenders()
@@ -132,7 +132,7 @@ func (r *rig) expectPace(names []string, every time.Duration) {
 	}
 	for i := 1; i < len(all); i++ {
 		was, is := all[i-1], all[i]
-		if is.at-was.at < every-time.Millisecond { // the log has no more than that
+		if is.at-was.at < every-time.Millisecond { // the precision of the log
 			r.t.Fatalf("%s is given up at %s, and %s at %s", was.node, was.at, is.node, is.at)
 		}
 		if was.at > 2*time.Minute && age[is.node] < age[was.node] {
@@ -141,14 +141,14 @@ func (r *rig) expectPace(names []string, every time.Duration) {
 	}
 }
 
-// A bill is what was asked of the server, by kind of request, and when.
+// bill is the number of requests to the server, by kind, and their times.
 type bill struct {
 	mu    sync.Mutex
 	kinds map[string]int
 	at    []time.Time
 }
 
-// bill counts requests that are neither lists nor watches.
+// bill counts requests other than lists and watches.
 func (r *rig) bill() *bill {
 	b := &bill{kinds: map[string]int{}}
 	r.fault = func(q *http.Request) (*http.Response, error) {
@@ -163,14 +163,14 @@ func (r *rig) bill() *bill {
 	return b
 }
 
-// expect wants for each node one write of its conditions, and a read and a write of
-// its taints, twice for those that were given up later; one mark for each pod; and
-// one read of each lease, if leases are read.
+// expect checks the requests for each node: one write of its conditions, and a read and a write
+// of its taints, twice for later ones. It also expects one mark for each pod, and one read of
+// each lease if leases are read.
 func (b *bill) expect(t *testing.T, given int, reads bool) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	taints := dying + given - 1 // the first one has both in one
+	taints := dying + given - 1 // the first one has both taints in one write
 	want := map[string]int{"PATCH nodes/status": dying, "GET nodes": taints, "PATCH nodes": taints, "PATCH pods/status": dying}
 	if reads {
 		want["GET leases"] = dying
@@ -186,7 +186,7 @@ func (b *bill) expect(t *testing.T, given int, reads bool) {
 	}
 }
 
-// within wants no more requests in any time than the budget lets begin in it.
+// within checks that no time span has more requests than the budget allows.
 func (b *bill) within(t *testing.T, qps float64, burst int) {
 	t.Helper()
 	b.mu.Lock()

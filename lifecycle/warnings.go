@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// maxWarnings bounds the number of warnings that are remembered.
+// maxWarnings is the maximum number of stored warnings.
 const maxWarnings = 10_000
 
-// The warnings log once what cannot be understood of the API's objects.
+// warnings logs parts of API objects that are not understood, once each.
 type warnings struct {
 	log  *slog.Logger
 	mu   sync.Mutex

@@ -31,7 +31,7 @@ func run(t *testing.T, data []byte) (lines, text string) {
 	return asJSON.String(), asText.String()
 }
 
-// The stories of examples/scenarios lead to what is written beside them.
+// The scenarios of examples/scenarios have the output in the files beside them.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(scenarios, "*.yaml"))
 	if err != nil || len(files) < 24 {
@@ -75,7 +75,7 @@ func line(lines []string, i int) string {
 	return "(nothing)\n"
 }
 
-// readable holds what a text for people must not have.
+// readable checks for parts that text output must not contain.
 func readable(t *testing.T, text string) {
 	t.Helper()
 	for _, sign := range []string{"%!", "<nil>", "\t", "{", "0x"} {

@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// A Line is what -o json prints of one step, keys in this order.
+// Line is the output of -o json for one step, with its keys in this order.
 type Line struct {
 	At         string       `json:"at"`
 	Conditions []string     `json:"conditions"`
@@ -23,7 +23,7 @@ type Line struct {
 	Failed     []FailedLine `json:"failed"`
 }
 
-// EvictedLine is the one pod evicted in a step.
+// EvictedLine is the pod evicted in a step.
 type EvictedLine struct {
 	Pod                string            `json:"pod"`
 	Signal             string            `json:"signal"`
@@ -34,13 +34,14 @@ type EvictedLine struct {
 	Annotations        map[string]string `json:"annotations"`
 }
 
-// FailedLine is a pod whose kill failed in a step.
+// FailedLine is a pod that could not be killed in a step.
 type FailedLine struct {
 	Pod   string `json:"pod"`
 	Error string `json:"error"`
 }
 
-// WriteJSON runs the scenario and writes one JSON object a line.
+// WriteJSON runs the scenario and writes one JSON object per line. It returns the first error of
+// the run or of w.
 func (s *NodeScenario) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/strictyaml"
 )
 
-// learnNames notes the names in a list of pods, before any step is read: a step
-// may speak of pods that come later, and of those that have faults.
+// learnNames notes the names in a list of pods, before any step is read. A step may refer to
+// later pods, and to pods with faults.
 func (r *reader) learnNames(list strictyaml.Value) {
 	var unheard strictyaml.Faults
 	for _, v := range list.Quiet(&unheard).List() {
@@ -28,8 +28,7 @@ func orDefault(namespace string) string {
 	return namespace
 }
 
-// pods reads a list of core/v1 pods as written; a UID left out is the pod's
-// namespace/name.
+// pods reads a list of core/v1 pods. A missing UID defaults to namespace/name.
 func (r *reader) pods(v strictyaml.Value) []signals.Pod {
 	var read []signals.Pod
 	names, uids := map[string]bool{}, map[string]bool{}

@@ -23,12 +23,11 @@ const (
 	lowest    = 100 * mebi // the threshold
 	all       = 4096 * mebi
 	pressure  = 5 * time.Minute
-	protected = 5 // of so many pods one is
+	protected = 5 // every fifth pod is protected
 )
 
-// A restraintTwin says what is to happen in a step, from nothing but what was
-// observed and who was evicted before. It keeps the amounts as a person would
-// write them down: in tables, from the beginning.
+// restraintTwin is the reference model of a step. It uses only observations and earlier
+// evictions, and keeps the amounts in tables from the start.
 type restraintTwin struct {
 	policy  limiter.Policy
 	evicted []twinEvicted
@@ -38,11 +37,11 @@ type restraintTwin struct {
 	holds   int
 	until   time.Duration
 	ledger  []twinEntry
-	open    bool // the last entry was not looked at since
+	open    bool // the last entry was not judged yet
 	outside int64
-	before  *int64 // available in the step before
+	before  *int64 // available in the previous step
 	beforeT time.Duration
-	quiet   *twinQuiet // within a hold of futile evictions
+	quiet   *twinQuiet // within a limit for ineffective evictions
 }
 
 type twinQuiet struct {
@@ -56,19 +55,19 @@ type twinEvicted struct {
 }
 
 type twinWait struct {
-	n     int // evictions that waited on each other
+	n     int // consecutive evictions
 	until time.Duration
 }
 
 type twinEntry struct{ expected, left int64 }
 
-// expect is what holds somebody in a step, or who goes: of pods, in their order.
+// expect returns the limit of a step, or the pod to evict among pods in order.
 func (w *restraintTwin) expect(at time.Duration, restart bool, available, outside int64, order []*signals.Pod, used map[string]int64) (hold limiter.Cause, evicted string) {
 	before, beforeT := w.before, w.beforeT
 	w.before, w.beforeT = &available, at
 	if restart {
 		before, w.quiet = nil, nil
-		if w.open { // nobody sees what becomes of it
+		if w.open { // its result is unknown
 			w.ledger, w.open = w.ledger[:len(w.ledger)-1], false
 		}
 		w.ledger = make([]twinEntry, w.row())
@@ -117,7 +116,7 @@ func (w *restraintTwin) expect(at time.Duration, restart bool, available, outsid
 	return hold, ""
 }
 
-// spares is why one pod is spared.
+// spares returns the limit on one pod.
 func (w *restraintTwin) spares(p *signals.Pod, at time.Duration, urgent, hog bool, uses, outside int64) limiter.Cause {
 	bound := w.policy.PerHour
 	if urgent {
@@ -134,8 +133,8 @@ func (w *restraintTwin) spares(p *signals.Pod, at time.Duration, urgent, hog boo
 	return limiter.None
 }
 
-// lasts reports whether what is outside of pods takes more than ten minutes to take
-// half of what a pod uses, as seen over 10 s.
+// lasts reports whether growth outside of pods takes more than ten minutes for half of a pod's
+// usage, measured over 10 s.
 func (w *restraintTwin) lasts(at time.Duration, uses, outside int64) bool {
 	if w.quiet != nil && at-w.quiet.at < 10*time.Second {
 		return false
@@ -275,7 +274,7 @@ func TestRestraintOfATimelineAgreesWithItsNaiveTwin(t *testing.T) {
 	}
 }
 
-// inOrder are the pods by the rule for memory, where nobody requests any.
+// inOrder returns the pods by the rule for memory without requests.
 func inOrder(pods []signals.Pod, used map[string]int64) (order []*signals.Pod) {
 	for i := range pods {
 		order = append(order, &pods[i])
@@ -295,7 +294,7 @@ func inOrder(pods []signals.Pod, used map[string]int64) (order []*signals.Pod) {
 	return order
 }
 
-// withinBound holds every hour against the bound.
+// withinBound checks every hour against the quota.
 func withinBound(t *testing.T, bound int, evictions []time.Duration) {
 	t.Helper()
 	for i, first := range evictions {

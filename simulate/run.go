@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Run simulates the scenario and hands every step with its outcome to each, in
-// order.
+// Run simulates the scenario and calls each for every step with its outcome, in order. It returns
+// the first error of each, or of a restart.
 func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) error) error {
 	w := &world{scenario: s, active: slices.Clone(s.Pods)}
 	machine, holds := eviction.New(s.Policy), limiter.New(s.Restraint)
@@ -38,7 +38,7 @@ func (s *NodeScenario) Run(each func(*Step, *agent.Outcome, *eviction.Machine) e
 	return nil
 }
 
-// restart gives new decisions what the old ones would have saved to disk.
+// restart creates a machine and a limiter from the state that the old ones would have saved.
 func (s *NodeScenario) restart(old *eviction.Machine, holds *limiter.Limiter, now time.Time) (*eviction.Machine, *limiter.Limiter, error) {
 	decided, err := overDisk(old.Save())
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *NodeScenario) restart(old *eviction.Machine, holds *limiter.Limiter, no
 	return machine, successor, nil
 }
 
-// overDisk is a state by way of its encoding.
+// overDisk encodes and decodes a state, as a state file does.
 func overDisk[T any](state T) (saved T, err error) {
 	data, err := json.Marshal(state)
 	if err == nil {
@@ -66,11 +66,11 @@ func overDisk[T any](state T) (saved T, err error) {
 	return saved, nil
 }
 
-// A world is what the agent finds: the ports, played by the current step.
+// world implements the ports of the agent by the current step.
 type world struct {
 	scenario  *NodeScenario
 	step      *Step
-	before    *Step // the step before, unless the agent was restarted since
+	before    *Step // the previous step, unless the agent was restarted since
 	active    []signals.Pod
 	reclaimed bool
 }
@@ -96,7 +96,7 @@ func (w *world) remove(name string) {
 	w.active = slices.DeleteFunc(slices.Clone(w.active), func(p signals.Pod) bool { return p.Key() == name })
 }
 
-// snapshot is the step's look with the rates since the step before.
+// snapshot returns the step's snapshot with the rates since the previous step.
 func (w *world) snapshot() *signals.Snapshot {
 	s := &signals.Snapshot{At: start.Add(w.step.At), Kind: w.step.Kind, Node: w.step.Node}
 	if w.before == nil {
@@ -132,7 +132,7 @@ func (w *world) Measure(context.Context) []signals.Candidate {
 // Stored implements agent.Pods.
 func (w *world) Stored() []signals.Candidate { return w.Measure(context.Background()) }
 
-// check makes the step's check, whose plans the step answers.
+// check makes the step's check and executes its plans by the step's data.
 func (w *world) check(c *agent.Checker) *agent.Outcome {
 	ctx, underway := context.Background(), &agent.Underway{}
 	outcome := c.Begin(w.snapshot())

@@ -15,33 +15,33 @@ import (
 	"plimsoll.dev/plimsoll/simulate/cluster"
 )
 
-// NodeKind is the kind of scenarios about one node under pressure.
+// NodeKind is the kind of scenarios with one node under pressure.
 const NodeKind = "NodeScenario"
 
-// A Scenario is a timeline that can be run, as often as one likes: a
-// [*NodeScenario] or a [*rehearse.Scenario]. What only the run can find wrong
-// with the file comes as an error of type [strictyaml.Faults], with nothing written.
+// Scenario is a timeline: a [*NodeScenario] or a [*cluster.Scenario]. It can be run any number of
+// times. A fault of the file that only the run can find is returned as an error of type
+// [strictyaml.Faults], with nothing written.
 type Scenario interface {
-	WriteText(io.Writer) error // for people
-	WriteJSON(io.Writer) error // one JSON object a line
+	WriteText(io.Writer) error // as text
+	WriteJSON(io.Writer) error // one JSON object per line
 }
 
-// A NodeScenario is a timeline of one node.
+// NodeScenario is a timeline of one node.
 type NodeScenario struct {
 	Policy      *eviction.Policy
 	Restraint   limiter.Policy
-	Remarks     []string      // what of the file does not count, as in the agent
+	Remarks     []string      // ignored parts of the configuration, as in the agent
 	Pods        []signals.Pod // active from the start
 	Steps       []Step
 	KeepEvicted bool // evicted pods stay active
 }
 
-// A Step is one look of the agent, and what it finds.
+// Step is one check of the agent, with its observations.
 type Step struct {
 	At           time.Duration // since the start of the scenario
 	Kind         signals.Kind
 	Node         signals.Observations
-	AfterReclaim signals.Observations // as Node, if reclaim runs
+	AfterReclaim signals.Observations // as Node, after garbage collection
 	Usage        map[string]*signals.Usage
 	KillError    string
 	Add          []signals.Pod
@@ -49,11 +49,10 @@ type Step struct {
 	Restart      bool
 }
 
-// start is when virtual time begins. It is not the zero time, which stands for
-// "never".
+// start is the start of virtual time. It is not the zero time, which stands for "never".
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// readers read the fields of a scenario, by its kind.
+// readers read the fields of a scenario, by kind.
 var readers = map[string]func(strictyaml.Value, *strictyaml.Faults) Scenario{
 	NodeKind:     func(v strictyaml.Value, faults *strictyaml.Faults) Scenario { return readNode(v, faults) },
 	cluster.Kind: func(v strictyaml.Value, faults *strictyaml.Faults) Scenario { return cluster.Read(v, faults) },
@@ -67,7 +66,7 @@ func Parse(data []byte) (Scenario, strictyaml.Faults) {
 		return nil, faults
 	}
 	head := root.Quiet(&unheard).Object()
-	head.Value = root // its other fields are for who reads this kind
+	head.Value = root // its other fields are read by the reader of the kind
 	if v := head.Need("apiVersion"); v.Present() && v.Text() != options.APIVersion {
 		v.Fault("must be %s", options.APIVersion)
 	}
@@ -77,15 +76,15 @@ func Parse(data []byte) (Scenario, strictyaml.Faults) {
 	case read != nil:
 	case kind.Present():
 		kind.Fault("must be %s or %s", NodeKind, cluster.Kind)
-		return nil, faults // what its fields mean is not known
+		return nil, faults // the meaning of its fields is unknown
 	default:
 		read = readers[NodeKind]
 	}
 	return read(root, &faults), faults
 }
 
-// readNode reads a scenario whose apiVersion and kind were looked at. If faults
-// were found, it must not be used.
+// readNode reads a scenario of known apiVersion and kind. If faults were found, it must not be
+// used.
 func readNode(root strictyaml.Value, faults *strictyaml.Faults) *NodeScenario {
 	doc := root.Object("apiVersion", "kind", "config", "filesystems", "pods", "steps", "keepEvicted")
 	layout := readLayout(doc.Get("filesystems"))
@@ -125,13 +124,13 @@ func readLayout(v strictyaml.Value) signals.Layout {
 	return layout
 }
 
-// A reader reads steps and pods, which refer to each other by name.
+// reader reads steps and pods, which refer to each other by name.
 type reader struct {
 	layout  signals.Layout
 	faults  *strictyaml.Faults
-	known   map[string]bool // every pod the file ever has
+	known   map[string]bool // all pods of the file
 	choices *agentpods.Choices
-	last    *time.Duration // the step before was at
+	last    *time.Duration // time of the previous step
 }
 
 var stepFields = []string{"at", "check", "node", "usage", "afterReclaim", "killError", "add", "remove", "restart"}
@@ -195,7 +194,7 @@ func (r *reader) checkName(v strictyaml.Value, name string) {
 	}
 }
 
-// observations reads what is measured of the node into the signals named.
+// observations reads observations of the node into the named signals.
 func (r *reader) observations(v strictyaml.Value, into *signals.Observations, at time.Time, withTime bool) {
 	known := []string{"available", "capacity"}
 	if withTime {
@@ -216,8 +215,8 @@ func (r *reader) observations(v strictyaml.Value, into *signals.Observations, at
 	}
 }
 
-// followContainerfs gives a containerfs signal that was left out the
-// observation of the signal whose device it shares.
+// followContainerfs sets an omitted containerfs signal to the observation of the signal on the
+// same device.
 func (r *reader) followContainerfs(o *signals.Observations) {
 	if r.layout == signals.Split {
 		return
@@ -236,7 +235,7 @@ func amount(v strictyaml.Value) signals.Amount {
 	return signals.Amount(strictyaml.Whole(v.Quantity()))
 }
 
-// key is namespace/name, the way a scenario names pods.
+// key returns namespace/name, the name of a pod in scenarios.
 func key(namespace, name string) string {
 	return strings.Join([]string{namespace, name}, "/")
 }

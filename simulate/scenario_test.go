@@ -29,7 +29,7 @@ func steps(t *testing.T, text string) []simulate.Line {
 	return lines
 }
 
-// Every way to be no valid scenario: the fault names path and value.
+// Invalid scenarios: the fault has the path and the value.
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"steps: [{at: 0s}]\nspeling: 1":                                          `speling: 1: unknown field`,
@@ -106,12 +106,12 @@ steps:
 	}
 }
 
-// What the tests of the format are made of.
+// Parts of the format tests.
 const twoPods = "pods: [{metadata: {name: a}, spec: {containers: [{name: c}]}}, {metadata: {name: b, namespace: prod, uid: AA}, spec: {containers: [{name: c}]}}]\n"
 const low = "node: {memory.available: {available: 1Mi, capacity: 4Gi}}"
 const hard = "config: {evictionHard: {memory.available: 100Mi}, enforceNodeAllocatable: []}\n"
 
-// The corners of the format, each a sentence of its contract.
+// The corner cases of the format, each from a sentence of its contract.
 func TestFormat(t *testing.T) {
 	t.Run("times print in seconds, to the millisecond", func(t *testing.T) {
 		var got []string
@@ -143,7 +143,7 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// The rules that a step has of its own.
+// The rules of steps.
 func TestSteps(t *testing.T) {
 	t.Run("with no pod left the signal is still acted for", func(t *testing.T) {
 		l := steps(t, hard+"steps: [{at: 0s, "+low+"}]")[0]

@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// WriteText runs the scenario and writes it for a person: a line for every
-// step with what was observed, and below it what was decided and why.
+// WriteText runs the scenario and writes it as text: a line for every step with its observations,
+// and below it the decisions and their reasons. It returns the first error of the run or of w.
 func (s *NodeScenario) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n", s.heading())
 	for _, remark := range s.Remarks {
@@ -40,7 +40,7 @@ func (s *NodeScenario) heading() string {
 	return "thresholds: " + strings.Join(lines, "\n            ")
 }
 
-// indent puts what was decided below what was observed.
+// indent aligns decisions below observations.
 const indent = "          "
 
 func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
@@ -80,15 +80,15 @@ func paragraph(step *Step, o *agent.Outcome, m *eviction.Machine) string {
 	case e != nil:
 		say("EVICT %s for %s, grace period %ds", e.Pod.Key(), e.Cause, e.GracePeriod)
 		say("  %s", strings.TrimSpace(e.Message))
-	case o.Limit.By != limiter.None: // said above
+	case o.Limit.By != limiter.None: // printed above
 	case o.Verdict.Target != nil && !o.Recovered:
 		say("no pod can be evicted")
 	}
 	return b.String()
 }
 
-// observed lists the configured signals; those that follow another are left
-// out, as they say the same.
+// observed lists the configured signals. Signals that follow another one are omitted, as their
+// values are the same.
 func observed(step *Step, p *eviction.Policy) string {
 	var parts []string
 	for s := range signals.All {

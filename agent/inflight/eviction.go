@@ -22,37 +22,37 @@ const (
 // Recovered is the reason why a wait ended because its threshold is no longer met.
 const Recovered = "recovered"
 
-// An Eviction is one pod on its way out: what it was evicted for, and what is waited
-// for. It is owned by one goroutine.
+// Eviction is one pod in eviction: its cause, its state, and the expected effect. It is owned by
+// one goroutine.
 type Eviction struct {
 	Of     *eviction.Eviction
-	Signal signals.Signal // that it frees; of no meaning for one above a local-storage limit
-	Limit  bool           // for a local-storage limit: no signal is waited for
-	Before signals.Amount // available when the eviction was decided
-	Since  time.Time      // when it was decided
+	Signal signals.Signal // the signal to relieve; unused above a local-storage limit
+	Limit  bool           // for a local-storage limit: there is no signal to wait for
+	Before signals.Amount // at the decision
+	Since  time.Time      // time of the decision
 
 	state    State
-	verdict  eviction.Verdict // what the eviction was for
-	expected signals.Amount   // what the pod was measured to use
-	gone     time.Time        // when its processes were found to be gone
+	verdict  eviction.Verdict // the cause of the eviction
+	expected signals.Amount   // measured usage of the pod
+	gone     time.Time        // when its processes were found to have exited
 	deadline time.Time        // zero: no bound
-	unmount  time.Duration    // the wait for unmounting, where it is longer than UnmountTimeout
+	unmount  time.Duration    // wait for unmounting, if longer than UnmountTimeout
 	rest     <-chan struct{}  // closed when the remaining processes are gone; nil: nothing reports it
 	finish   finish
 }
 
-// A finish is a SIGKILL that the loop has sent itself.
+// finish is a SIGKILL sent by the loop itself.
 type finish struct {
 	at     time.Time
 	failed bool
 }
 
-// New returns an eviction that was decided at a time.
+// New returns an eviction decided at the given time.
 func New(e *eviction.Eviction, now time.Time) *Eviction {
 	return &Eviction{Of: e, Since: now, gone: now, deadline: now.Add(FreeTimeout)}
 }
 
-// State returns where the eviction stands.
+// State returns the present state.
 func (e *Eviction) State() State { return e.state }
 
 // move applies an event and reports whether it changed the state.
@@ -64,20 +64,21 @@ func (e *Eviction) move(event Event) bool {
 	return ok
 }
 
-// Expect sets what is waited for: the threshold of the verdict, by what was available
-// and what the pod was measured to use then.
+// Expect sets the effect to wait for: the threshold of the verdict, the amount available before,
+// and the measured usage of the pod.
 func (e *Eviction) Expect(v *eviction.Verdict, before, used signals.Amount) {
 	e.verdict, e.Signal, e.Before, e.expected = *v, v.Target.Signal, before, used
 }
 
-// ExpectLimit sets that no signal is waited for: the pod was above a limit of its own.
+// ExpectLimit sets that there is no signal to wait for: the pod was above its own local-storage
+// limit.
 func (e *Eviction) ExpectLimit(v *eviction.Verdict) { e.verdict, e.Limit = *v, true }
 
 // Skip marks an eviction that a disarmed agent did not carry out.
 func (e *Eviction) Skip() { e.move(Skip) }
 
-// Terminate begins a soft eviction with its grace period. Without a bound it takes as
-// long as the API server's answer says.
+// Terminate begins a soft eviction with its grace period. Without a bound, the API server's
+// answer determines its duration.
 func (e *Eviction) Terminate(grace time.Duration, bounded bool) {
 	e.move(Terminate)
 	e.deadline = e.deadline.Add(grace)
@@ -86,8 +87,8 @@ func (e *Eviction) Terminate(grace time.Duration, bounded bool) {
 	}
 }
 
-// Escalate cuts the grace period of a soft eviction short, and reports whether it did.
-// What is not gone by the timeout is no longer waited for.
+// Escalate shortens the grace period of a soft eviction, and reports whether it did. After the
+// timeout, the wait for its processes ends.
 func (e *Eviction) Escalate(now time.Time) bool {
 	if !e.move(Escalate) {
 		return false
@@ -96,14 +97,14 @@ func (e *Eviction) Escalate(now time.Time) bool {
 	return true
 }
 
-// Finished notes that the loop has sent SIGKILL itself, or failed to.
+// Finished records a SIGKILL sent by the loop itself, or its failure.
 func (e *Eviction) Finished(now time.Time, failed bool) {
 	e.move(Finish)
 	e.finish = finish{now, failed}
 }
 
-// Exits notes the result of a kill at a time: processes that remain, of which rest
-// reports the end, or none.
+// Exits records the result of a kill: whether processes remain, and the channel that reports
+// their end, if any.
 func (e *Eviction) Exits(now time.Time, remain bool, rest <-chan struct{}) {
 	if remain {
 		e.move(Remain)
@@ -117,14 +118,14 @@ func (e *Eviction) Exits(now time.Time, remain bool, rest <-chan struct{}) {
 // AwaitUnmount extends the wait for memory of a pod without processes.
 func (e *Eviction) AwaitUnmount(d time.Duration) { e.unmount = d }
 
-// Replace continues a soft eviction as a part of a hard one of the same pod: one of the
-// two is counted, and what the pod holds is still waited for.
+// Replace continues a soft eviction as a part of a hard one of the same pod. Only one of the two
+// is counted, and the wait for the pod's memory goes on.
 func (e *Eviction) Replace(by *Eviction, now time.Time) {
 	e.Exits(by.gone, by.state == Exiting, by.rest)
 	e.gone, e.deadline = by.gone, now.Add(FreeTimeout)
 }
 
-// EndSoft notes that the result of a soft eviction is known. A deadline stays.
+// EndSoft records that the result of a soft eviction is known. A deadline is kept.
 func (e *Eviction) EndSoft(now time.Time, remain bool) {
 	if e.deadline.IsZero() {
 		e.deadline = now.Add(FreeTimeout)
@@ -133,7 +134,7 @@ func (e *Eviction) EndSoft(now time.Time, remain bool) {
 	e.gone = now
 }
 
-// Update notes that the remaining processes are gone, once that was reported.
+// Update records the exit of the remaining processes, once it was reported.
 func (e *Eviction) Update(now time.Time) {
 	select {
 	case <-e.rest:
@@ -143,7 +144,7 @@ func (e *Eviction) Update(now time.Time) {
 	}
 }
 
-// Deadline returns when the wait ends at the latest; zero without a bound.
+// Deadline returns the latest end of the wait, or zero without a bound.
 func (e *Eviction) Deadline() time.Time { return e.deadline }
 
 // Reason explains why no other pod is chosen meanwhile.
@@ -151,11 +152,10 @@ func (e *Eviction) Reason() string {
 	return "memory or disk space of " + e.Of.Pod.Key() + " is still being freed"
 }
 
-// Holds reports whether the eviction keeps a threshold from being acted for: one of the
-// same condition, and every soft one until what a soft eviction frees is back, since
-// only one runs at a time. Local-storage limits, which have no threshold, wait for what
-// is freed on disks, but not for a pod that has yet to end: a budget may refuse that
-// for ever.
+// Holds reports whether the eviction blocks action for a threshold: one of the same condition,
+// and every soft one, since only one soft eviction runs at a time. A nil threshold stands for
+// local-storage limits. They wait for disk space that is being freed, but not for a pod in its
+// grace period, which a PodDisruptionBudget may refuse to evict indefinitely.
 func (e *Eviction) Holds(t *eviction.Threshold) bool {
 	switch {
 	case t == nil:
@@ -166,24 +166,23 @@ func (e *Eviction) Holds(t *eviction.Threshold) bool {
 	return t.Signal.Definition().Condition == e.Signal.Definition().Condition || !e.Of.Hard && !t.Hard()
 }
 
-// OfDisk reports whether disk space is waited for. It comes back when layers, logs and
-// volumes are removed, well after the processes are gone.
+// OfDisk reports whether the eviction frees disk space. Space is freed when layers, logs and
+// volumes are removed, well after the processes have exited.
 func (e *Eviction) OfDisk() bool {
 	return !e.Limit && e.Signal.Definition().Condition == signals.DiskPressure
 }
 
-// Hangs reports whether an escalated soft eviction takes longer than a kill, because of
-// the API server or of a busy processor: a check that finds exhaustion imminent does not
-// wait for that.
+// Hangs reports whether an escalated soft eviction takes longer than a kill, because of the API
+// server or of busy processors. A check with imminent exhaustion does not wait for it.
 func (e *Eviction) Hangs(now time.Time) bool {
 	return (e.state == Escalated || e.state == Finishing) && now.Sub(e.deadline.Add(-EscalationTimeout)) >= eviction.KillTime
 }
 
-// ToFinish reports whether the loop has not sent SIGKILL itself yet.
+// ToFinish reports whether the loop has yet to send SIGKILL itself.
 func (e *Eviction) ToFinish() bool { return e.finish.at.IsZero() }
 
-// Finishes reports whether the SIGKILL of the loop is still waited for, until a rate
-// can be measured again.
+// Finishes reports whether to wait for the effect of the loop's SIGKILL, until a rate can be
+// measured again.
 func (e *Eviction) Finishes(now time.Time) bool {
 	if e.finish.at.Equal(now) {
 		return !e.finish.failed
@@ -191,13 +190,13 @@ func (e *Eviction) Finishes(now time.Time) bool {
 	return now.Sub(e.finish.at) < eviction.KillTime
 }
 
-// Unmounting reports whether memory may still come back although the processes are
-// gone. It is asked of an eviction without remaining processes.
+// Unmounting reports whether memory may still be freed after the exit of the processes. It is
+// called for evictions without remaining processes.
 func (e *Eviction) Unmounting(now time.Time) bool {
 	return !e.Limit && e.Signal.OfMemory() && e.expected > 0 && now.Sub(e.gone) < max(e.unmount, UnmountTimeout)
 }
 
-// Over returns why the wait has ended, empty if it has not. Memory that would be
+// Over returns why the wait has ended, and an empty string if it has not. Memory that would be
 // exhausted within the horizon ends it early.
 func (e *Eviction) Over(m *eviction.Machine, s *signals.Snapshot, horizon time.Duration) string {
 	o, late := &s.Node[e.Signal], !e.deadline.IsZero() && !s.At.Before(e.deadline)
@@ -230,9 +229,9 @@ func (e *Eviction) Unneeded(m *eviction.Machine, s *signals.Snapshot) bool {
 	return e.state.Soft() && !m.StillMet(&e.verdict, &s.Node)
 }
 
-// pressed reports whether memory leaves no time to wait for more of it: it would be
-// exhausted within the horizon or, as far as processes do not hold it any more, is.
-// That may be what pods are allowed, though the node's is waited for.
+// pressed reports whether memory leaves no time to wait: it would be exhausted within the horizon
+// or, once no process holds it, is exhausted. This applies to the memory of the node and to
+// allocatable memory alike, whichever of them the eviction frees.
 func (e *Eviction) pressed(s *signals.Snapshot, horizon time.Duration) bool {
 	if s.At.Sub(e.gone) < eviction.KillTime {
 		return false

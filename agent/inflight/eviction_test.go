@@ -13,8 +13,8 @@ const (
 	gib = 1 << 30
 )
 
-// Memory that runs out ends the wait for more of it, be it the node's or what pods are
-// allowed: what is freed in one does not help where the other runs out.
+// Exhaustion ends the wait for memory, of the node or of the pods: memory freed in one does not
+// help if the other one runs out.
 func TestPressed_EitherMemory(t *testing.T) {
 	const horizon = 500 * time.Millisecond
 	at := time.Unix(9, 0)
@@ -73,8 +73,7 @@ func TestUnmounting_OnlyMemoryOutlivesProcesses(t *testing.T) {
 	}
 }
 
-// Processes that remain after a kill are known to be gone when the kill that goes on
-// reports it.
+// Processes that remain after a kill have exited when the background kill reports it.
 func TestUpdate_ExitsWhenTheRestIsGone(t *testing.T) {
 	rest, begun := make(chan struct{}), time.Now()
 	e := New(&eviction.Eviction{Hard: true}, begun)
@@ -88,7 +87,7 @@ func TestUpdate_ExitsWhenTheRestIsGone(t *testing.T) {
 	}
 }
 
-// Every pair of a state and an event: what is not in the table changes nothing.
+// Every pair of a state and an event: a pair not in the table changes nothing.
 func TestNext_Table(t *testing.T) {
 	want := map[[2]string]string{
 		{"decided", "skip"}: "dry-run", {"decided", "terminate"}: "terminating", {"decided", "remain"}: "exiting", {"decided", "exit"}: "freeing",
@@ -108,7 +107,7 @@ func TestNext_Table(t *testing.T) {
 	}
 }
 
-// A soft eviction from the request to the freed memory, the escalated way.
+// A soft eviction from its request to the freed memory, with an escalation.
 func TestEviction_Escalated(t *testing.T) {
 	begun := time.Unix(9, 0)
 	e := New(&eviction.Eviction{Pod: &signals.Pod{Name: "p"}}, begun)

@@ -8,12 +8,12 @@ import (
 // Soft is the place of the soft eviction in a [Set].
 const Soft = signals.ConditionCount
 
-// A Set holds the evictions under way: one hard eviction for each condition, and one
-// soft eviction. The zero value is empty.
+// Set holds the evictions in flight: one hard eviction for each condition, and one soft eviction.
+// The zero value is empty.
 type Set [signals.ConditionCount + 1]*Eviction
 
-// place returns where an eviction belongs: by the condition that it relieves.
-// Local-storage limits are about disks.
+// place returns the index of an eviction: that of the condition it relieves. Local-storage limits
+// are about disks.
 func place(e *eviction.Eviction) int {
 	if !e.Hard {
 		return Soft
@@ -24,11 +24,11 @@ func place(e *eviction.Eviction) int {
 	return int(signals.DiskPressure)
 }
 
-// Add puts an eviction in its place. A place is never taken: no threshold is acted for
-// while the eviction in its place holds it.
+// Add stores an eviction at its index, which must be free. The eviction at an index blocks all
+// thresholds that could replace it.
 func (set *Set) Add(e *Eviction) { set[place(e.Of)] = e }
 
-// Remove takes an eviction out, if it is in.
+// Remove removes an eviction, if it is in the set.
 func (set *Set) Remove(e *Eviction) {
 	for i := range set {
 		if set[i] == e {
@@ -37,8 +37,8 @@ func (set *Set) Remove(e *Eviction) {
 	}
 }
 
-// Exiting reports whether killed processes still exist: they may be so many that a
-// thread without real-time class does not get a processor beside them.
+// Exiting reports whether killed processes still exist. There may be so many that a thread
+// without real-time class gets no processor beside them.
 func (set *Set) Exiting() bool {
 	for _, e := range set {
 		if e != nil && e.state == Exiting {

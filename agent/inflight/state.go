@@ -1,6 +1,6 @@
 package inflight
 
-// A State is where an eviction stands.
+// State is the state of an eviction.
 type State uint8
 
 // The states of an eviction.
@@ -25,7 +25,7 @@ var stateNames = [...]string{"decided", "dry-run", "terminating", "escalated", "
 
 func (s State) String() string { return stateNames[s] }
 
-// An Event changes the state of an eviction.
+// Event is a cause for a change of state.
 type Event uint8
 
 // The events of an eviction.
@@ -42,7 +42,7 @@ var eventNames = [...]string{"skip", "terminate", "escalate", "finish", "remain"
 
 func (e Event) String() string { return eventNames[e] }
 
-// next is the transition table: a pair that is not in it changes nothing.
+// next is the transition table: a pair without an entry changes nothing.
 var next = map[State]map[Event]State{
 	Decided:     {Skip: DryRun, Terminate: Terminating, Remain: Exiting, Exit: Freeing},
 	Terminating: {Escalate: Escalated, Remain: Exiting, Exit: Freeing},
@@ -51,11 +51,11 @@ var next = map[State]map[Event]State{
 	Exiting:     {Exit: Freeing},
 }
 
-// Next returns the state after an event, and whether the table has one for it.
+// Next returns the state after an event, and whether the table has an entry for the pair.
 func (s State) Next(e Event) (State, bool) {
 	to, ok := next[s][e]
 	return to, ok
 }
 
-// Soft reports whether a soft eviction is waited for: its end is not known yet.
+// Soft reports whether a soft eviction is in flight without a result.
 func (s State) Soft() bool { return s == Terminating || s == Escalated || s == Finishing }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A spending is one eviction that counts against the bound of an hour.
+// spending is one eviction that counts against the hourly quota.
 type spending struct {
 	at        time.Time
-	namespace string // empty in a state that was saved without it
+	namespace string // empty if restored from a state without it
 }
 
 func (r *Limiter) spend(namespace string, now time.Time) {
@@ -16,7 +16,7 @@ func (r *Limiter) spend(namespace string, now time.Time) {
 	r.shares[namespace]++
 }
 
-// refund removes the eviction of a namespace that was noted at a time.
+// refund removes the eviction of a namespace recorded at the given time.
 func (r *Limiter) refund(namespace string, at time.Time) {
 	if i := slices.IndexFunc(r.spent, func(s spending) bool { return s.namespace == namespace && s.at.Equal(at) }); i >= 0 {
 		r.release(namespace)
@@ -30,12 +30,11 @@ func (r *Limiter) release(namespace string) {
 	}
 }
 
-// Spent is the hold of a namespace that has had its share of an hour in which the
-// node has had its evictions. The share is the bound divided by the namespaces that
-// lost pods within the hour, this one included, and at least one: what the pods of
-// one namespace cost never holds another one that has had less than its share.
-// Urgent evictions, for what is exhausted, have a bound of UrgentBounds times as
-// many.
+// Spent returns the limit on a namespace that has used up its share while the hourly quota of the
+// node is used up. The share is the quota divided by the number of namespaces with evictions
+// within the hour, this one included, and at least one. Evictions of one namespace thus never
+// limit another one below its share. Urgent evictions, for exhausted resources, have a quota of
+// UrgentBounds times as many.
 func (r *Limiter) Spent(namespace string, urgent bool, now time.Time) Limit {
 	if r == nil || r.policy.PerHour == 0 {
 		return Limit{}
@@ -60,7 +59,7 @@ func (r *Limiter) Spent(namespace string, urgent bool, now time.Time) Limit {
 	return Limit{By: Quota, Namespace: namespace, N: len(r.spent), Until: until.Add(window)}
 }
 
-// nth is the time of a namespace's eviction, counted from 0.
+// nth returns the time of a namespace's n-th eviction, counted from 0.
 func (r *Limiter) nth(namespace string, n int) (at time.Time) {
 	for i := range r.spent {
 		if r.spent[i].namespace != namespace {
@@ -74,7 +73,7 @@ func (r *Limiter) nth(namespace string, n int) (at time.Time) {
 	return at
 }
 
-// forget drops evictions that no hour which ends now or later has in it.
+// forget drops evictions older than one hour.
 func (r *Limiter) forget(now time.Time) {
 	n := 0
 	for n < len(r.spent) && now.Sub(r.spent[n].at) >= window {

@@ -9,40 +9,39 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A Share is what one pod was seen to use, in the unit of a signal.
+// Share is the measured usage of one pod, in the unit of a signal.
 type Share struct {
 	UID   string
 	Used  signals.Amount
-	Known bool // false: it is there, but was not measured
+	Known bool // false: it exists, but was not measured
 }
 
-// A Sight is what was seen of a resource at one time: what is available, and
-// what each pod uses. The difference to the capacity is held outside of pods.
+// Sight is the observation of a resource at one time: the available amount and the usage of each
+// pod. The rest of the capacity is used outside of pods.
 type Sight struct {
-	Left   signals.Amount // capacity − available is held by somebody
+	Left   signals.Amount // available; the rest of the capacity is in use
 	Total  signals.Amount // the capacity
 	Shares []Share
 }
 
-// A Kill is an eviction whose use is asked for.
+// Kill is an eviction with an effect to be judged.
 type Kill struct {
 	Signal   signals.Signal
 	UID      string
-	Expected signals.Amount // what the pod was seen to use, 0 if that is unknown
-	Before   Sight          // when it was decided
+	Expected signals.Amount // measured usage of the pod; 0 if unknown
+	Before   Sight          // at the decision
 }
 
-// relief is what is known of evictions for one condition since it has become
-// True.
+// relief is the record of evictions for one condition since it has become True.
 type relief struct {
-	last     *Kill     // what has become of it since was not looked at yet
-	accounts []account // of the evictions, in their order
-	holds    int       // begun: the next one lasts twice as long
+	last     *Kill     // not judged yet
+	accounts []account // of the evictions, in order
+	holds    int       // limits so far: the next one lasts twice as long
 	until    time.Time
-	quiet    map[signals.Signal]quiet // of each within a hold: two of one condition take turns
+	quiet    map[signals.Signal]quiet // per signal within a limit: two signals of one condition take turns
 }
 
-// An account is what is left of what one eviction has freed.
+// account is the rest of the amount freed by one eviction.
 type account struct {
 	uid            string
 	expected, left signals.Amount
@@ -50,12 +49,11 @@ type account struct {
 
 func (a *account) futile() bool { return a.left < a.expected/2+a.expected%2 }
 
-// MaxIneffectiveLimit is the largest [Policy.Futile] that there can be: no more evictions are
-// remembered.
+// MaxIneffectiveLimit is the maximum of [Policy.Futile]. No more evictions are stored.
 const MaxIneffectiveLimit = 100
 
-// Expect notes an eviction, of which [Restraint.Judge] says later whether it
-// helped. Of a pod of which nothing was seen, any amount is enough.
+// Expect records an eviction for a later [Limiter.Judge]. If the pod's usage is unknown, any
+// freed amount counts as effective.
 func (r *Limiter) Expect(k *Kill) {
 	if r == nil || r.policy.Futile == 0 {
 		return
@@ -65,7 +63,7 @@ func (r *Limiter) Expect(k *Kill) {
 	f.accounts = append(f.accounts[max(0, len(f.accounts)-MaxIneffectiveLimit+1):], account{k.UID, max(k.Expected, 1), max(k.Expected, 0)})
 }
 
-// Cancel drops an eviction that did not happen.
+// Cancel removes an eviction that did not happen.
 func (r *Limiter) Cancel(uid string) {
 	if r == nil {
 		return
@@ -78,8 +76,8 @@ func (r *Limiter) Cancel(uid string) {
 	}
 }
 
-// Awaiting is the last eviction for a condition, until it was judged; nil if there
-// is none.
+// Awaiting returns the last eviction for a condition until it was judged, and nil if there is
+// none.
 func (r *Limiter) Awaiting(c signals.Condition) *Kill {
 	if r == nil {
 		return nil
@@ -87,9 +85,9 @@ func (r *Limiter) Awaiting(c signals.Condition) *Kill {
 	return r.relief[c].last
 }
 
-// Judge holds what is seen now, when somebody would be evicted for a condition
-// again, against what was seen before the last one. It returns the hold that
-// begins with that, if one does. An eviction that helped ends a hold.
+// Judge compares the present observation, at the next choice for a condition, with that before
+// the last eviction. It returns the limit that begins now, if any. An effective eviction ends a
+// limit.
 func (r *Limiter) Judge(c signals.Condition, now time.Time, seen *Sight) Limit {
 	f := &r.relief[c]
 	f.take(grown(&f.last.Before, seen))
@@ -105,9 +103,9 @@ func (r *Limiter) Judge(c signals.Condition, now time.Time, seen *Sight) Limit {
 	return r.Ineffective(c, now)
 }
 
-// take books what was taken outside of pods on the last eviction first, and what
-// is more than that on the one before: pods that go one right after the other are
-// not taken for what they leave until then. What is given back goes the same way.
+// take charges growth outside of pods to the last eviction first, and the excess to the one
+// before. Without the excess, evictions in quick succession would count only the growth until the
+// next one. A decrease is credited in the same order.
 func (f *relief) take(taken signals.Amount) {
 	for i := len(f.accounts) - 1; i >= 0 && taken != 0; i-- {
 		a := &f.accounts[i]
@@ -117,7 +115,7 @@ func (f *relief) take(taken signals.Amount) {
 	}
 }
 
-// row is how many evictions were futile, one after the other, up to the last.
+// row returns the number of consecutive ineffective evictions up to the last.
 func (f *relief) row() (n int) {
 	for n < len(f.accounts) && f.accounts[len(f.accounts)-1-n].futile() {
 		n++
@@ -125,7 +123,7 @@ func (f *relief) row() (n int) {
 	return n
 }
 
-// judged is the part of which it is known what became.
+// judged returns the record without the eviction not judged yet.
 func (f relief) judged() relief {
 	if f.last != nil {
 		f.accounts = f.accounts[:len(f.accounts)-1]
@@ -133,7 +131,7 @@ func (f relief) judged() relief {
 	return f
 }
 
-// Ineffective is the hold of evictions for a condition that have stopped to help.
+// Ineffective returns the limit after ineffective evictions for a condition.
 func (r *Limiter) Ineffective(c signals.Condition, now time.Time) Limit {
 	if r == nil || !now.Before(r.relief[c].until) {
 		return Limit{}
@@ -142,8 +140,7 @@ func (r *Limiter) Ineffective(c signals.Condition, now time.Time) Limit {
 	return Limit{By: Ineffective, Condition: c, N: f.row(), Until: f.until}
 }
 
-// Clear forgets what evictions for a condition have led to: it is False again.
-// It reports whether there was anything to forget.
+// Clear drops the record of a condition after it became False. It reports whether there was one.
 func (r *Limiter) Clear(c signals.Condition) bool {
 	if r == nil || len(r.relief[c].accounts) == 0 && r.relief[c].holds == 0 {
 		return false
@@ -152,9 +149,8 @@ func (r *Limiter) Clear(c signals.Condition) bool {
 	return true
 }
 
-// grown is by how much more is held outside of pods than before. A pod that was
-// measured only once of two times counts as unchanged; one that came or went,
-// with all it uses.
+// grown returns the growth of the usage outside of pods. A pod measured at only one of the two
+// times counts as unchanged. A new or ended pod counts with all its usage.
 func grown(before, now *Sight) signals.Amount {
 	all := minus(minus(now.Total, now.Left), minus(before.Total, before.Left))
 	shares := slices.Clone(before.Shares)
@@ -182,7 +178,7 @@ func grown(before, now *Sight) signals.Amount {
 
 func byUID(a, b Share) int { return cmp.Compare(a.UID, b.UID) }
 
-// minus is a − b, or the nearest that there is.
+// minus returns a − b, saturated.
 func minus(a, b signals.Amount) signals.Amount {
 	switch {
 	case b > 0 && a < math.MinInt64+b:

@@ -2,17 +2,16 @@ package limiter
 
 import "time"
 
-// history is what became of an owner's pods.
+// history is the record of an owner's evicted pods.
 type history struct {
-	evicted []time.Time // the last ones, in their order
-	waits   int         // that followed each other: the next one lasts twice as long
+	evicted []time.Time // the last ones, in order
+	waits   int         // consecutive backoffs: the next one lasts twice as long
 	until   time.Time
-	before  time.Time // until, as it was before the last eviction
+	before  time.Time // until, before the last eviction
 }
 
-// note counts an eviction of an owner's pod. An owner whose pod is evicted again
-// within the window after its wait goes on in its loop; after that it begins
-// anew.
+// note counts an eviction of an owner's pod. If a pod of the owner is evicted again within the
+// window after its backoff, the loop continues; after that it begins anew.
 func (r *Limiter) note(owner string, now time.Time) {
 	for name, h := range r.owners {
 		if h.over(now) {
@@ -26,14 +25,14 @@ func (r *Limiter) note(owner string, now time.Time) {
 	}
 	h.before = h.until
 	h.evicted = append(h.evicted, now)
-	h.evicted = h.evicted[max(0, len(h.evicted)-loop-1):] // one more, should this be withdrawn
+	h.evicted = h.evicted[max(0, len(h.evicted)-loop-1):] // one more, in case this one is withdrawn
 	if n := len(h.evicted); h.waits > 0 || n >= loop && now.Sub(h.evicted[n-loop]) <= loopWindow {
 		h.waits++
 		h.until = now.Add(doubled(r.policy.OwnerBackoff, h.waits, MaxOwner))
 	}
 }
 
-// over reports whether nothing follows from the history any more.
+// over reports whether the history has no further effect.
 func (h *history) over(now time.Time) bool {
 	last := h.until
 	if n := len(h.evicted); n > 0 && h.evicted[n-1].After(last) {
@@ -42,7 +41,7 @@ func (h *history) over(now time.Time) bool {
 	return now.Sub(last) > loopWindow
 }
 
-// withdraw takes an eviction back, and the wait that it led to.
+// withdraw removes an eviction and its backoff.
 func (h *history) withdraw(at time.Time) {
 	n := len(h.evicted) - 1
 	if n < 0 || !h.evicted[n].Equal(at) {
@@ -55,8 +54,8 @@ func (h *history) withdraw(at time.Time) {
 	}
 }
 
-// RestartLoop is the hold of pods whose owner brings them back to be evicted again;
-// "" is no owner.
+// RestartLoop returns the limit on pods of an owner that recreates evicted pods. An empty owner
+// has none.
 func (r *Limiter) RestartLoop(owner string, now time.Time) Limit {
 	if r == nil || owner == "" {
 		return Limit{}

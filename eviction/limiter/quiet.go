@@ -6,23 +6,23 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// An eviction during a hold of futile ones has to last, by what was taken outside
-// of pods over quietTime at least.
+// An eviction despite a limit for ineffective ones must have a lasting effect, by the growth
+// outside of pods over at least quietTime.
 const (
-	quietTime = 10 * time.Second // no more than an agent's period: twice measured is enough
+	quietTime = 10 * time.Second // at most the agent's period: two measurements are enough
 	lastTime  = 10 * time.Minute
 )
 
-// quiet is what was seen of a signal at an earlier time within a hold.
+// quiet is an earlier observation of a signal within a limit.
 type quiet struct {
 	since time.Time
 	seen  Sight
 }
 
-// Lasts reports whether the end of a pod that uses so much would help in spite of a
-// hold of futile evictions: what is held outside of pods has grown so little within
-// the hold that it would take more than lastTime to take half of it. Without growth
-// the hog is a pod, which the hold is not for.
+// Lasts reports whether evicting a pod with the given usage would help in spite of a limit for
+// ineffective evictions. It does if growth outside of pods within the limit is so slow that half
+// of the usage would last longer than lastTime. Without such growth the hog is a pod, which the
+// limit is not for.
 func (r *Limiter) Lasts(of signals.Signal, used signals.Amount, now time.Time, seen *Sight) bool {
 	f := &r.relief[of.Definition().Condition]
 	q, begun := f.quiet[of]
@@ -41,7 +41,7 @@ func (r *Limiter) Lasts(of signals.Signal, used signals.Amount, now time.Time, s
 	return false
 }
 
-// watch begins to hold what is seen of a signal later against what is seen now.
+// watch sets the base for later observations of a signal.
 func (f *relief) watch(of signals.Signal, now time.Time, seen *Sight) {
 	if f.quiet == nil {
 		f.quiet = map[signals.Signal]quiet{}

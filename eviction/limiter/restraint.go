@@ -7,50 +7,49 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// A Policy is what the operator wants. Its zero value restrains nothing.
+// Policy is the configuration of a [Limiter]. The zero value limits nothing.
 type Policy struct {
-	PerHour       int           // evictions, shared by namespaces; 0: no bound
-	Futile        int           // in a row; 0: whether evictions help is not asked
-	FutileBackOff time.Duration // first; doubles up to LongestFutile
-	OwnerBackoff  time.Duration // first; doubles up to LongestOwner. 0: off
+	PerHour       int           // evictions, shared by namespaces; 0: no quota
+	Futile        int           // consecutive ineffective evictions; 0: effects are not judged
+	FutileBackOff time.Duration // initial; doubles up to MaxFutile
+	OwnerBackoff  time.Duration // initial; doubles up to MaxOwner; 0: off
 }
 
-// Bounds of back-offs, and what makes pods of one owner a loop.
+// Maximum backoffs, and the definition of a loop of one owner's pods.
 const (
 	MaxFutile  = time.Hour
 	MaxOwner   = 30 * time.Minute
-	window     = time.Hour // of the bound
+	window     = time.Hour // of the quota
 	loop       = 3         // evictions
 	loopWindow = 10 * time.Minute
-	// UrgentBounds is how many times [Policy.PerHour] is allowed while what is short
-	// is exhausted.
+	// UrgentBounds is the factor on [Policy.PerHour] while the resource is exhausted.
 	UrgentBounds = 5
 )
 
-// A Cause is why nobody, or not this pod, is evicted.
+// Cause is the reason of a [Limit].
 type Cause uint8
 
 // The causes.
 const (
 	None        Cause = iota
-	Quota             // as many as an hour may have
-	Ineffective       // the last ones did not help
-	Owner             // its owner's pods come back and are evicted again and again
+	Quota             // the hourly quota is used up
+	Ineffective       // the last evictions had no effect
+	Owner             // its owner's pods are recreated and evicted repeatedly
 	CauseCount
 )
 
 func (c Cause) String() string { return [...]string{"", "quota", "ineffective", "owner"}[c] }
 
-// A Limit is that somebody is spared; the zero Hold spares nobody.
+// Limit is why evictions are limited; the zero value limits nothing.
 type Limit struct {
 	By        Cause
-	Condition signals.Condition // of Futile: whose relief is waited with
-	Namespace string            // of Budget: the one that has had its share
-	N         int               // evictions that led to it
-	Until     time.Time         // when it is over at the latest
+	Condition signals.Condition // of Ineffective: the condition with ineffective evictions
+	Namespace string            // of Quota: the namespace without a share left
+	N         int               // number of evictions that led to it
+	Until     time.Time         // latest end
 }
 
-// Explain says the hold in words.
+// Explain describes the limit in words.
 func (h Limit) Explain(now time.Time) string {
 	left := h.Until.Sub(now).Round(time.Millisecond)
 	switch h.By {
@@ -64,24 +63,23 @@ func (h Limit) Explain(now time.Time) string {
 	return ""
 }
 
-// Limiter remembers evictions. It is owned by one goroutine; a nil one
-// restrains nothing.
+// Limiter stores the record of evictions. It is owned by one goroutine. A nil Limiter limits
+// nothing.
 type Limiter struct {
 	policy Policy
-	spent  []spending     // evictions within the window, in their order
-	shares map[string]int // how many of them each namespace has had
+	spent  []spending     // evictions within the window, in order
+	shares map[string]int // number of them per namespace
 	relief [signals.ConditionCount]relief
 	owners map[string]*history
-	moved  bool // something that is saved has changed
+	moved  bool // the state to save has changed
 }
 
-// New returns a restraint that has seen no eviction.
+// New returns a limiter without a record.
 func New(p Policy) *Limiter {
 	return &Limiter{policy: p, shares: map[string]int{}, owners: map[string]*history{}}
 }
 
-// Evicted notes that a pod of a namespace and of an owner, "" for none, was evicted
-// or is about to.
+// Evicted records the eviction of a pod, done or imminent. An empty owner stands for none.
 func (r *Limiter) Evicted(namespace, owner string, now time.Time) {
 	if r == nil {
 		return
@@ -96,7 +94,7 @@ func (r *Limiter) Evicted(namespace, owner string, now time.Time) {
 	}
 }
 
-// Withdrawn takes back an eviction that was noted at a time and did not happen.
+// Withdrawn removes an eviction that was recorded at the given time and did not happen.
 func (r *Limiter) Withdrawn(namespace, owner string, at time.Time) {
 	if r == nil {
 		return
@@ -108,7 +106,7 @@ func (r *Limiter) Withdrawn(namespace, owner string, at time.Time) {
 	}
 }
 
-// doubled is a back-off after a number of times, the first one undoubled.
+// doubled returns the backoff for the given number of times. The first one is not doubled.
 func doubled(first time.Duration, times int, longest time.Duration) time.Duration {
 	d := first
 	for range times - 1 {

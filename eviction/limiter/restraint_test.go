@@ -13,7 +13,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return start.Add(d) }
 
-// shares are pods named a, b, c …, negative ones not measured.
+// shares returns pods named a, b, c …; negative usage is unmeasured.
 func shares(used ...signals.Amount) (list []limiter.Share) {
 	for i, u := range used {
 		list = append(list, limiter.Share{UID: string(rune('a' + i)), Used: max(u, 0), Known: u >= 0})
@@ -22,7 +22,7 @@ func shares(used ...signals.Amount) (list []limiter.Share) {
 }
 
 func TestWhatMakesAnEvictionFutile(t *testing.T) {
-	before := limiter.Sight{Left: 90, Total: 1000, Shares: shares(100, 200, 300)} // a goes, 310 are outside
+	before := limiter.Sight{Left: 90, Total: 1000, Shares: shares(100, 200, 300)} // a ends, 310 are outside
 	for _, tc := range []struct {
 		about    string
 		expected signals.Amount
@@ -66,7 +66,7 @@ func TestWhatMakesAnEvictionFutile(t *testing.T) {
 	}
 }
 
-// An eviction of a pod of which nothing is known was futile if nothing came of it.
+// An eviction of a pod with unknown usage is ineffective if it freed nothing.
 func TestAnEvictionOfWhichNothingWasExpected(t *testing.T) {
 	for left, want := range map[signals.Amount]bool{89: true, 90: true, 91: false} {
 		r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Minute})
@@ -78,14 +78,14 @@ func TestAnEvictionOfWhichNothingWasExpected(t *testing.T) {
 	}
 }
 
-// Two pods go right after the other, since one is not enough; what they leave is
-// taken later. A pod that helped, then one that did not, are no row of two.
+// Two pods are evicted in quick succession, since one is not enough. Their memory is taken later.
+// An effective eviction followed by an ineffective one is no sequence of two.
 func TestWhatIsTakenIsBookedBackwards(t *testing.T) {
 	for _, tc := range []struct {
 		about string
-		left  []signals.Amount // by which the first, the second, … of four pods of 100 each is judged, when 90 were left at first
-		grow  []signals.Amount // by which the last pod has grown by then
-		want  int              // evictions until it is found futile; 0: not within three
+		left  []signals.Amount // available when the first, the second, … of four pods of 100 each is judged; initially 90
+		grow  []signals.Amount // growth of the last pod by then
+		want  int              // number of evictions until they are ineffective; 0: not within three
 	}{
 		{"each for itself", []signals.Amount{90, 90, 90}, []signals.Amount{0, 0, 0}, 2},
 		{"both together", []signals.Amount{190, 90, 90}, []signals.Amount{0, 0, 0}, 2},
@@ -112,7 +112,7 @@ func TestWhatIsTakenIsBookedBackwards(t *testing.T) {
 	}
 }
 
-// judged has an eviction end in a judgement.
+// judged records an eviction and its judgement.
 func judged(r *limiter.Limiter, now time.Time, futile bool) limiter.Limit {
 	r.Expect(&limiter.Kill{Signal: signals.MemoryAvailable, UID: "a", Expected: 100, Before: limiter.Sight{Total: 1000, Shares: shares(100)}})
 	left := signals.Amount(100)
@@ -229,8 +229,8 @@ func TestHoldsExplainThemselves(t *testing.T) {
 	}
 }
 
-// Twenty cheap pods of one namespace use up the bound of an hour. What is evicted in
-// another one does not depend on them.
+// Twenty cheap pods of one namespace use up the hourly quota. Evictions in another namespace do
+// not depend on them.
 func TestSpent_SharePerNamespace(t *testing.T) {
 	r := limiter.New(limiter.Policy{PerHour: 20})
 	for i := range 20 {
@@ -250,7 +250,7 @@ func TestSpent_SharePerNamespace(t *testing.T) {
 	if others != 10 {
 		t.Errorf("the other namespace had %d evictions, want half of the bound", others)
 	}
-	for i := range 40 { // every further namespace has one at least
+	for i := range 40 { // every further namespace has at least one
 		name := string(rune('A' + i))
 		if hold := r.Spent(name, false, now); hold.By != limiter.None {
 			t.Fatalf("the first eviction of namespace %s is held: %+v", name, hold)
@@ -282,7 +282,7 @@ func TestSaved_WithoutNamespaces(t *testing.T) {
 	}
 }
 
-// Two exhausted signals of one condition are asked about in turn.
+// Two exhausted signals of one condition are queried in turn.
 func TestLasts_SignalsOfOneConditionTakeTurns(t *testing.T) {
 	r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Hour})
 	seen := &limiter.Sight{Left: 400, Total: 1000, Shares: shares(400, 100)}
@@ -300,8 +300,8 @@ func TestLasts_SignalsOfOneConditionTakeTurns(t *testing.T) {
 	}
 }
 
-// Outside of pods nothing grows any more, or so much that half of what a pod of 400
-// uses would be taken within ten minutes.
+// Growth outside of pods has stopped, or is so fast that it takes half of a pod of 400 within ten
+// minutes.
 func TestLasts_OnlyWithoutGrowthOutsideOfPods(t *testing.T) {
 	for taken, want := range map[signals.Amount]bool{-50: true, 0: true, 3: true, 4: false, 300: false} {
 		r := limiter.New(limiter.Policy{Futile: 1, FutileBackOff: time.Hour})

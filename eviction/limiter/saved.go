@@ -8,26 +8,26 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// Saved is what survives a restart: everything but the eviction that is not judged
-// yet, which nobody has seen the end of, and what is left of others.
+// Saved is the state that survives a restart: everything but the eviction not judged yet and the
+// accounts of earlier ones. The end of that eviction was not observed.
 type Saved struct {
 	Evictions []time.Time `json:"evictions,omitempty"`
-	// Namespaces are those of the evictions, in the same order. A state that was
-	// saved without them counts for no namespace.
+	// Namespaces are those of the evictions, in the same order. A state saved without them counts
+	// for no namespace.
 	Namespaces []string       `json:"namespaces,omitempty"`
 	Reliefs    []SavedRelief  `json:"reliefs,omitempty"`
 	Owners     []SavedHistory `json:"owners,omitempty"`
 }
 
-// SavedRelief is what evictions for a condition have led to.
+// SavedRelief is the record of evictions for a condition.
 type SavedRelief struct {
 	Condition string    `json:"condition"`
-	Futile    int       `json:"futile"` // in a row
+	Futile    int       `json:"futile"` // consecutive
 	Holds     int       `json:"holds,omitempty"`
 	Until     time.Time `json:"until,omitzero"`
 }
 
-// SavedHistory is what became of an owner's pods.
+// SavedHistory is the record of an owner's pods.
 type SavedHistory struct {
 	Owner     string      `json:"owner"`
 	Evictions []time.Time `json:"evictions"`
@@ -35,7 +35,7 @@ type SavedHistory struct {
 	Until     time.Time   `json:"until,omitzero"`
 }
 
-// Moved reports whether there is something to save since it was asked before.
+// Moved reports whether the state has changed since the previous call.
 func (r *Limiter) Moved() bool {
 	if r == nil || !r.moved {
 		return false
@@ -44,7 +44,7 @@ func (r *Limiter) Moved() bool {
 	return true
 }
 
-// Save returns what has to survive a restart. It shares nothing with r.
+// Save returns the state that has to survive a restart. It shares nothing with r.
 func (r *Limiter) Save() Saved {
 	var s Saved
 	for _, e := range r.spent {
@@ -62,8 +62,7 @@ func (r *Limiter) Save() Saved {
 	return s
 }
 
-// At returns the state with each of its times as of returns it. It shares nothing
-// with s.
+// At returns a copy of the state with each time t replaced by of(t). It shares nothing with s.
 func (s Saved) At(of func(time.Time) time.Time) Saved {
 	all := func(times []time.Time) []time.Time {
 		times = slices.Clone(times)
@@ -83,9 +82,9 @@ func (s Saved) At(of func(time.Time) time.Time) Saved {
 	return s
 }
 
-// Restore continues from a saved state. Times get the monotonic reading of now.
-// An eviction of the future, which a clock that was set back leaves behind, or of no
-// time, counts as of now; a hold never lasts longer than the longest.
+// Restore continues from a saved state. Times get the monotonic reading of now. A missing time,
+// or one in the future after the clock was set back, counts as now. A limit never lasts longer
+// than the maximum.
 func (r *Limiter) Restore(s Saved, now time.Time) {
 	past := func(t time.Time) time.Time {
 		if t.IsZero() {
@@ -119,8 +118,7 @@ func (r *Limiter) Restore(s Saved, now time.Time) {
 	}
 }
 
-// restoreSpent counts the saved evictions of the hour, at the times that past makes of
-// theirs.
+// restoreSpent restores the evictions of the hour, with their times mapped by past.
 func (r *Limiter) restoreSpent(s Saved, past func(time.Time) time.Time) {
 	if r.policy.PerHour == 0 {
 		return
@@ -135,7 +133,7 @@ func (r *Limiter) restoreSpent(s Saved, past func(time.Time) time.Time) {
 	slices.SortStableFunc(r.spent, func(a, b spending) int { return a.at.Compare(b.at) })
 }
 
-// spent are the accounts of as many evictions of which nothing is left.
+// spent returns n accounts of evictions with nothing left.
 func spent(n int) []account {
 	accounts := make([]account, min(max(n, 0), MaxIneffectiveLimit))
 	for i := range accounts {

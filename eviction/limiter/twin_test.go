@@ -14,8 +14,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random timelines; 0 draws one")
 
-// The naive twin keeps everything that ever happened and works the rules out
-// from the beginning whenever it is asked.
+// The reference model stores the whole history and applies the rules from the start at each
+// query.
 type twin struct {
 	policy  limiter.Policy
 	evicted []twinEviction
@@ -55,7 +55,7 @@ func (w *twin) spent(namespace string, urgent bool, now time.Time) limiter.Limit
 	if all < bound || own < share {
 		return limiter.Limit{}
 	}
-	for _, e := range w.evicted { // one of them is the first to be long enough ago
+	for _, e := range w.evicted { // one of them is the first to be old enough
 		until, all, own := e.at.Add(time.Hour), 0, 0
 		for _, e := range w.evicted {
 			if until.Sub(e.at) < time.Hour {
@@ -112,7 +112,7 @@ func (w *twin) looping(owner string, now time.Time) limiter.Limit {
 	if w.policy.OwnerBackoff == 0 {
 		return limiter.Limit{}
 	}
-	var times []time.Time // of what may be one loop
+	var times []time.Time // of a possible loop
 	var wait time.Duration
 	var until time.Time
 	n := 0
@@ -145,7 +145,7 @@ func (w *twin) looping(owner string, now time.Time) limiter.Limit {
 	return limiter.Limit{By: limiter.Owner, N: n + 2, Until: until}
 }
 
-// restarted is a successor that was handed what is saved.
+// restarted is a new limiter with the saved state.
 func restarted(t *testing.T, r *limiter.Limiter, p limiter.Policy, now time.Time) *limiter.Limiter {
 	t.Helper()
 	data, err := json.Marshal(r.Save())
@@ -221,8 +221,7 @@ func TestRestraintAgreesWithItsNaiveTwin(t *testing.T) {
 	}
 }
 
-// A clock that was set back must not make a hold last longer than any does, nor
-// give evictions back.
+// A clock that was set back must neither extend a limit beyond its maximum nor refund evictions.
 func TestAClockThatWasSetBack(t *testing.T) {
 	p := limiter.Policy{PerHour: 1, Futile: 1, FutileBackOff: time.Hour, OwnerBackoff: 30 * time.Minute}
 	r := limiter.New(p)

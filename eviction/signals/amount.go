@@ -5,18 +5,18 @@ import (
 	"strconv"
 )
 
-// Distinct countable things. All are at least 0 where they are measured.
+// Distinct countable units. Measured values are at least 0.
 type (
 	Bytes  int64
 	Inodes int64
 	PIDs   int64
 )
 
-// An Amount is a number in the unit of the signal it belongs to.
+// Amount is a number in the unit of its signal.
 type Amount int64
 
-// A Quantity is an amount as somebody wrote it: the text is the canonical form
-// of the Kubernetes quantity, which messages repeat.
+// Quantity is an amount as configured. The text is the canonical form of the Kubernetes quantity,
+// which messages repeat.
 type Quantity struct {
 	Value Amount
 	Text  string
@@ -29,9 +29,9 @@ func (q Quantity) String() string {
 	return q.Text
 }
 
-// Format writes v the way Kubernetes prints a quantity of that unit: with the
-// largest suffix that leaves a whole number. Below 1024 even bytes have the
-// decimal suffix: 1000 of them are 1k. The least number of all has none, as there.
+// Format prints v as Kubernetes prints a quantity of that unit: with the largest suffix that
+// leaves an integer. Below 1024 even bytes have the decimal suffix: 1000 bytes are 1k. The
+// minimum int64 has no suffix, as in Kubernetes.
 func Format(v Amount, u Unit) string {
 	if u == UnitBytes && (v <= -1024 || v >= 1024) {
 		return withSuffix(int64(v), 1024, [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
@@ -48,7 +48,7 @@ func withSuffix(v, base int64, suffixes [7]string) string {
 	return strconv.FormatInt(v, 10) + suffixes[i]
 }
 
-// Plus adds without wrapping around: the sum stays at the largest amount.
+// Plus returns the sum, saturated at the maximum amount.
 func (a Amount) Plus(b Amount) Amount {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64

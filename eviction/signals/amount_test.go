@@ -12,8 +12,7 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// random returns numbers of all magnitudes, and round ones among them, on which
-// suffixes depend.
+// random returns numbers of all magnitudes, including round ones, which suffixes depend on.
 func random(r *rand.Rand) int64 {
 	n := r.Int64() >> r.IntN(63)
 	switch r.IntN(4) {
@@ -70,8 +69,7 @@ func TestSumsStayAtTheLargestAmount(t *testing.T) {
 	}
 }
 
-// naiveWithin is available / (by / over) <= reserve in whole numbers of any
-// size.
+// naiveWithin is available / (by / over) <= reserve with integers of any size.
 func naiveWithin(f signals.Rate, available signals.Amount, reserve time.Duration) bool {
 	if f.By <= 0 || f.Over <= 0 {
 		return false

@@ -1,6 +1,6 @@
 package signals
 
-// A Condition is a pressure condition of a node, by its core/v1 type.
+// Condition is a pressure condition of a node, by its core/v1 type.
 type Condition uint8
 
 // The pressure conditions, in the order of their names.
@@ -17,16 +17,16 @@ var conditionNames = [ConditionCount]string{"DiskPressure", "MemoryPressure", "P
 
 func (c Condition) String() string { return conditionNames[c] }
 
-// A ConditionSet is a set of conditions that are True; the zero value is empty.
+// ConditionSet is a set of conditions that are True. The zero value is empty.
 type ConditionSet uint8
 
-// Add puts c into the set.
+// Add adds c to the set.
 func (set *ConditionSet) Add(c Condition) { *set |= 1 << c }
 
 // Has reports whether c is in the set.
 func (set ConditionSet) Has(c Condition) bool { return set&(1<<c) != 0 }
 
-// Names lists the set's conditions sorted by name; never nil.
+// Names returns the names of the set's conditions, sorted; never nil.
 func (set ConditionSet) Names() []string {
 	names := []string{}
 	for c := range Condition(ConditionCount) {

@@ -1,7 +1,7 @@
 package signals
 
-// A Consumer is somebody who holds memory of the node, as a person would look for
-// it: a cgroup beside those of pods, or what the kernel keeps.
+// Consumer is a consumer of the node's memory outside of pods: a cgroup, or a kind of kernel
+// memory.
 type Consumer struct {
 	Name  string `json:"name"`
 	Bytes Bytes  `json:"bytes"`

@@ -2,10 +2,10 @@ package signals
 
 import "fmt"
 
-// A Filesystem is one of the three a kubelet tells apart.
+// Filesystem is one of the three filesystems that a kubelet distinguishes.
 type Filesystem uint8
 
-// The filesystems that signals speak of.
+// The filesystems of the signals.
 const (
 	NoFilesystem Filesystem = iota
 	Nodefs                  // kubelet root directory: logs, local volumes
@@ -14,14 +14,14 @@ const (
 	filesystemCount
 )
 
-// A Layout says which of the three filesystems share a device.
+// Layout is which of the three filesystems share a device.
 type Layout uint8
 
 // The layouts of filesystems.
 const (
 	Single    Layout = iota // everything on one device
-	Dedicated               // images and writable layers on a device of their own
-	Split                   // images on a device of their own, writable layers on nodefs
+	Dedicated               // images and writable layers on their own device
+	Split                   // images on their own device, writable layers on nodefs
 	layoutCount
 )
 
@@ -29,7 +29,7 @@ var layoutNames = [layoutCount]string{"single", "dedicated", "split"}
 
 func (l Layout) String() string { return layoutNames[l] }
 
-// ParseLayout returns the layout of that name.
+// ParseLayout returns the layout of that name. It returns an error for an unknown name.
 func ParseLayout(name string) (Layout, error) {
 	for i, n := range layoutNames {
 		if n == name {
@@ -39,11 +39,10 @@ func ParseLayout(name string) (Layout, error) {
 	return 0, fmt.Errorf("unknown layout of filesystems %q: use single, dedicated or split", name)
 }
 
-// A Garbage is node-level waste that can be collected before a pod is
-// evicted.
+// Garbage is a kind of node-level garbage that can be collected before a pod is evicted.
 type Garbage uint8
 
-// The reclaimers, in the order in which they run.
+// The kinds of garbage, in the order of their collection.
 const (
 	DeadContainers Garbage = iota
 	UnusedImages
@@ -53,23 +52,23 @@ var reclaimerNames = [...]string{"containers", "images"}
 
 func (r Garbage) String() string { return reclaimerNames[r] }
 
-// Storage is a set of the places where a pod keeps bytes and inodes.
+// Storage is a set of the places where a pod stores bytes and inodes.
 type Storage uint8
 
-// The places a pod's disk usage is made of.
+// The places of a pod's disk usage.
 const (
 	Rootfs       Storage = 1 << iota // writable layers of its containers
 	Logs                             // logs of its containers
 	LocalVolumes                     // emptyDir on disk, configMap, gitRepo, hostPath
 )
 
-// Has reports whether the set holds the place.
+// Has reports whether the set contains the place.
 func (s Storage) Has(place Storage) bool { return s&place != 0 }
 
-// A FilesystemPlan is what pressure on a filesystem leads to in a layout.
+// FilesystemPlan is the reaction to pressure on a filesystem in a layout.
 type FilesystemPlan struct {
 	Reclaim []Garbage
-	Measure Storage // which of a pod's usage can relieve it
+	Measure Storage // the parts of a pod's usage that can relieve it
 }
 
 var (
@@ -78,9 +77,8 @@ var (
 	images     = []Garbage{UnusedImages}
 )
 
-// plans is the table of filesystem pressure. A nodefs without reclaimers in
-// the dedicated layout is the kubelet's choice: nothing it can collect lives
-// there.
+// plans is the table of filesystem pressure. As in the kubelet, nodefs has no garbage in the
+// dedicated layout, since none of it is stored there.
 var plans = [layoutCount][filesystemCount]FilesystemPlan{
 	Single: {
 		Nodefs:      {both, Rootfs | Logs | LocalVolumes},
@@ -99,12 +97,12 @@ var plans = [layoutCount][filesystemCount]FilesystemPlan{
 	},
 }
 
-// In returns what pressure on the signal's filesystem leads to in the layout;
-// empty for memory and PIDs, which nothing but a pod's end relieves.
+// In returns the reaction to pressure on the signal's filesystem in the layout. It is empty for
+// memory and PIDs, which only the end of a pod relieves.
 func (s Signal) In(l Layout) FilesystemPlan { return plans[l][table[s].Filesystem] }
 
-// ContainerfsFollows returns the signal whose thresholds a containerfs signal
-// takes over in the layout; ok is false for other signals.
+// ContainerfsFollows returns the signal with the thresholds for a containerfs signal in the
+// layout. For other signals ok is false.
 func (s Signal) ContainerfsFollows(l Layout) (followed Signal, ok bool) {
 	nodefs := l != Dedicated
 	switch {

@@ -5,47 +5,46 @@ import (
 	"time"
 )
 
-// An Observation is what was measured of one signal, or unknown with a cause.
-// The zero value is unknown.
+// Observation is the measurement of one signal, or unknown with a cause. The zero value is
+// unknown.
 type Observation struct {
-	Available Amount // in the signal's unit; may be negative where accounting overlaps
-	Capacity  Amount // what a percentage refers to
-	// Cache is page cache that counts as used and that the kernel takes back
-	// before it kills for memory: files in active use, in bytes. 0 where it is
-	// not known, and for all signals but those of memory.
+	Available Amount // in the signal's unit; may be negative if accounting overlaps
+	Capacity  Amount // the base of percentages
+	// Cache is page cache in active use, in bytes. It counts as used, and the kernel reclaims it
+	// before an OOM kill. It is 0 if unknown, and for all signals but those of memory.
 	Cache Amount
-	// Epoch changes where it turned out that what was observed before was off:
-	// no rate can be taken between observations of different bases.
+	// Epoch changes when earlier observations turn out to be wrong. No rate is defined between
+	// observations of different epochs.
 	Epoch uint32
 	Time  time.Time
 	Known bool
-	Cause string // why it is unknown
+	Cause string // reason for being unknown
 }
 
-// Observed is a known observation.
+// Observed returns a known observation.
 func Observed(available, capacity Amount, at time.Time) Observation {
 	return Observation{Available: available, Capacity: capacity, Time: at, Known: true}
 }
 
-// Unknown is the absence of an observation, and why.
+// Unknown returns an unknown observation with its cause.
 func Unknown(cause string) Observation { return Observation{Cause: cause} }
 
-// Headroom is what is left before the kernel kills for it. A stream through page
-// cache takes what is available, and none of this.
+// Headroom returns the amount left before an OOM kill. A stream through page cache reduces
+// Available, but not the headroom.
 func (o *Observation) Headroom() Amount { return o.Available.Plus(o.Cache) }
 
 // Observations holds one observation for every signal.
 type Observations [Count]Observation
 
-// A Rate is by how much an available amount fell over some time; growth is
-// negative. The zero value says that nothing is known about it.
+// Rate is the decrease of an available amount over some time; an increase is negative. The zero
+// value is unknown.
 type Rate struct {
 	By   Amount
 	Over time.Duration
 }
 
-// TimeToExhaustion is how long the available amount lasts at the rate of the fall;
-// ok is false while it is not falling.
+// TimeToExhaustion returns how long the available amount lasts at this rate. If it is not
+// falling, ok is false.
 func (f Rate) TimeToExhaustion(available Amount) (d time.Duration, ok bool) {
 	if f.By <= 0 || f.Over <= 0 {
 		return 0, false
@@ -61,8 +60,8 @@ func (f Rate) TimeToExhaustion(available Amount) (d time.Duration, ok bool) {
 	return time.Duration(min(quotient, 1<<63-1)), true
 }
 
-// Within reports whether the available amount is gone within the reserve at
-// the rate of the fall: available / rate <= reserve, in exact arithmetic.
+// Within reports whether the available amount is exhausted within the horizon at this rate:
+// available / rate <= reserve, in exact arithmetic.
 func (f Rate) Within(available Amount, reserve time.Duration) bool {
 	if f.By <= 0 || f.Over <= 0 {
 		return false
@@ -75,8 +74,7 @@ func (f Rate) Within(available Amount, reserve time.Duration) bool {
 	return leftHi < rightHi || leftHi == rightHi && leftLo <= rightLo
 }
 
-// PerSecond is the rate of the fall in units per second, 0 while nothing is
-// known about it.
+// PerSecond returns the rate in units per second, and 0 if it is unknown.
 func (f Rate) PerSecond() float64 {
 	if f.Over <= 0 {
 		return 0
@@ -84,29 +82,29 @@ func (f Rate) PerSecond() float64 {
 	return float64(f.By) / f.Over.Seconds()
 }
 
-// Kind says why the node is looked at.
+// Kind is the kind of a check.
 type Kind uint8
 
-// The kinds of looks.
+// The kinds of checks.
 const (
-	// Periodic looks come every monitoring period and decide as the kubelet does.
+	// Periodic checks run every monitoring period and decide as the kubelet does.
 	Periodic Kind = iota
-	// Early looks come in between, when memory moves fast or a notification
-	// wakes the agent. They act only on doomed memory.
+	// Early checks run in between, when memory moves fast or a notification wakes the agent. They
+	// act only on imminent exhaustion.
 	Early
 )
 
 func (k Kind) String() string { return [...]string{"periodic", "early"}[k] }
 
-// A Snapshot is one look at the node. It is not changed after it was made.
+// Snapshot is the observation of one check. It is immutable.
 type Snapshot struct {
 	At    time.Time
 	Kind  Kind
-	Woken Wakes // what ended the wait for this look
-	// Doubted: the falls are not confirmed yet, and there is time to. Nothing is
-	// doomed by them.
+	Woken Wakes // sources of the wakeup for this check
+	// NeedsConfirmation: the rates are not confirmed yet, and there is time to do so. Exhaustion
+	// is not imminent by them.
 	NeedsConfirmation bool
 	Node              Observations
-	// Rates is how what is left of memory moved since an earlier look.
+	// Rates are the changes of the memory headroom since earlier checks.
 	Rates [Count]Rate
 }

@@ -2,8 +2,8 @@ package signals
 
 import "time"
 
-// A Pod is what decisions need to know about a pod, free of Kubernetes types.
-// It does not change while the pod lives, except by an in-place resize.
+// Pod is the data about a pod that decisions need, without Kubernetes types. It does not change
+// during the life of the pod, except by an in-place resize.
 type Pod struct {
 	UID       string // names the pod's cgroup
 	Namespace string
@@ -11,15 +11,15 @@ type Pod struct {
 
 	Priority   int32
 	Protection Protection
-	// Last and EvictionPriority are what the pod says of its own turn, as far as
-	// the operator lets it: after all others, and among pods of equal Priority
-	// the lower one first (-1000 to 1000).
+	// Last and EvictionPriority are the pod's own settings of its order, as far as the operator
+	// permits them. Last is after all others. Among pods of equal Priority the lower
+	// EvictionPriority is first (-1000 to 1000).
 	Last             bool
 	EvictionPriority int16
-	// Owner names who makes a new pod when this one ends: its controller's UID, or
-	// namespace/name where that is the node or nobody. Empty if it is not known.
+	// Owner identifies the owner that recreates the pod: the UID of its controller. For a pod of
+	// the node or without an owner it is namespace/name. Empty if unknown.
 	Owner string
-	// TerminationGracePeriod in seconds; nil where the pod states none.
+	// TerminationGracePeriod in seconds; nil if unset.
 	TerminationGracePeriod *int64
 
 	MemoryRequest  Quantity // effective: init containers, overhead and pod level included
@@ -31,27 +31,25 @@ type Pod struct {
 	StorageLimit *Quantity
 
 	Containers []Container // spec.containers, then spec.initContainers
-	// Ephemeral are the runtime's names of the ephemeral containers that run, which
-	// ask for nothing and have no limits.
+	// Ephemeral are the runtime's IDs of running ephemeral containers, which have neither
+	// requests nor limits.
 	Ephemeral []string
 	Volumes   []Volume
 
-	// EndsBy is when a pod that was deleted has used up its grace period; zero
-	// for one that goes on running.
+	// EndsBy is the end of the grace period of a deleted pod; zero for other pods.
 	EndsBy time.Time
-	// FromAPI reports whether the pod came from the API server, where its end
-	// has to be told; false for a manifest in a file.
+	// FromAPI reports whether the pod came from the API server, which stores its status. It is
+	// false for a manifest in a file.
 	FromAPI bool
 }
 
-// Key is "namespace/name".
+// Key returns "namespace/name".
 func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
 
-// A Container of a pod.
+// Container is a container of a pod.
 type Container struct {
 	Name string
-	// ID is the runtime's name of the container that runs now, which names its
-	// cgroup; empty where nobody has told it.
+	// ID is the runtime's ID of the running container, which names its cgroup; empty if unknown.
 	ID             string
 	Init           bool // an init container or sidecar
 	MemoryRequest  Quantity
@@ -59,31 +57,31 @@ type Container struct {
 	StorageLimit   Quantity // ephemeral-storage; 0 is none
 }
 
-// A Volume of a pod.
+// Volume is a volume of a pod.
 type Volume struct {
 	Name  string
-	Local bool // its bytes lie on nodefs and count as the pod's
-	// Directory is where it lies below the pod's volumes directory, such as
-	// kubernetes.io~empty-dir/cache; empty where it lies elsewhere (hostPath).
+	Local bool // its bytes are stored on nodefs and count as the pod's
+	// Directory is the volume's path below the pod's volumes directory, such as
+	// kubernetes.io~empty-dir/cache. It is empty for volumes elsewhere (hostPath).
 	Directory string
 	SizeLimit Quantity // of an emptyDir; 0 is none
 }
 
-// EveryNamespace stands for all of them where namespaces are named.
+// EveryNamespace stands for all namespaces in a list of them.
 const EveryNamespace = "*"
 
-// Protection says why a pod is never evicted.
+// Protection is why a pod is never evicted.
 type Protection uint8
 
-// The kinds of protected pods. They stay in the ranking and are passed over.
+// The kinds of protected pods. They stay in the ranking and are skipped.
 const (
 	Unprotected Protection = iota
 	Static                 // annotation kubernetes.io/config.source other than "api"
 	Mirror                 // annotation kubernetes.io/config.mirror
 	Critical               // priority of CriticalPriority or more
-	OptedOut               // its own annotation, which the operator lets count
+	OptedOut               // its own annotation, which the operator permits
 	Namespaced             // the operator protects its namespace
-	Own                    // the agent runs in it
+	Own                    // the agent's own pod
 	protections
 )
 
@@ -91,8 +89,8 @@ const (
 // system-cluster-critical.
 const CriticalPriority = 2_000_000_000
 
-// String names the protection; one of a later version, as a state file may hold, has
-// no name of its own.
+// String returns the name of the protection. A state file may contain one of a later version,
+// which has the name "protected".
 func (p Protection) String() string {
 	if p >= protections {
 		return "protected"
@@ -100,17 +98,17 @@ func (p Protection) String() string {
 	return [protections]string{"", "static pod", "mirror pod", "critical pod", "opted out by its annotation", "in a protected namespace", "the agent's own pod"}[p]
 }
 
-// Measured is a value, or the fact that it was not measured.
+// Measured is a measured value, or unknown.
 type Measured[T Bytes | Inodes | PIDs | time.Duration] struct {
 	Value T
 	Known bool
 }
 
-// Of is a measured value.
+// Of returns a measured value.
 func Of[T Bytes | Inodes | PIDs | time.Duration](v T) Measured[T] { return Measured[T]{v, true} }
 
-// A Usage is what was measured of a pod. What was not measured counts 0 in
-// rankings and against limits, and adds no sentence to a message.
+// Usage is the measured usage of a pod. Unmeasured values count 0 in rankings and against limits,
+// and are left out of messages.
 type Usage struct {
 	Time             time.Time
 	Memory           Measured[Bytes] // working set
@@ -120,32 +118,32 @@ type Usage struct {
 	Volumes          []VolumeUsage
 }
 
-// ContainerUsage is what was measured of one container.
+// ContainerUsage is the measured usage of one container.
 type ContainerUsage struct {
 	Name         string
 	Memory       Measured[Bytes] // working set
 	Rootfs, Logs FilesystemUsage
 }
 
-// VolumeUsage is what was measured of one volume.
+// VolumeUsage is the measured usage of one volume.
 type VolumeUsage struct {
 	Name string
 	FilesystemUsage
 }
 
-// FilesystemUsage is what a directory tree uses of its filesystem.
+// FilesystemUsage is the usage of a directory tree on its filesystem.
 type FilesystemUsage struct {
 	Bytes  Measured[Bytes]
 	Inodes Measured[Inodes]
-	// Incomplete is why there may be more than was measured, empty if there is not.
+	// Incomplete is why the usage may be larger than measured; empty otherwise.
 	Incomplete string
-	// Uncountable: no later measurement counts the rest either, as it lies beyond a
-	// bound of the measurement.
+	// Uncountable: no later measurement counts the rest either, as it is beyond a bound of the
+	// measurement.
 	Uncountable bool
 }
 
-// Container returns the usage of a container, nil if there is none. Usage that
-// was read from cgroups is named by the container's ID.
+// Container returns the usage of a container, or nil. Usage read from cgroups is identified by
+// the container's ID.
 func (u *Usage) Container(k *Container) *ContainerUsage {
 	for i := range u.Containers {
 		if name := u.Containers[i].Name; name == k.Name || name == k.ID && name != "" {
@@ -155,7 +153,7 @@ func (u *Usage) Container(k *Container) *ContainerUsage {
 	return nil
 }
 
-// Volume returns the usage of the volume of that name, nil if there is none.
+// Volume returns the usage of the volume of that name, or nil.
 func (u *Usage) Volume(name string) *VolumeUsage {
 	for i := range u.Volumes {
 		if u.Volumes[i].Name == name {
@@ -165,8 +163,7 @@ func (u *Usage) Volume(name string) *VolumeUsage {
 	return nil
 }
 
-// A Candidate is a pod with what was measured of it. Usage is nil for a pod
-// without stats.
+// Candidate is a pod with its measured usage. Usage is nil for a pod without stats.
 type Candidate struct {
 	Pod   *Pod
 	Usage *Usage

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Signal names one thing about a node that can run out. The order of the
-// constants is the order in which signals are acted for when several are met.
+// Signal is a resource of a node that can run out. If several are met, they are acted for in the
+// order of the constants.
 type Signal uint8
 
 // The eviction signals of Kubernetes, in acting order.
@@ -26,7 +26,7 @@ const (
 	Count = int(iota)
 )
 
-// A Resource is what a pod starves of, by its core/v1 resource name.
+// Resource is the exhausted resource, by its core/v1 resource name.
 type Resource string
 
 // The resources that signals measure.
@@ -37,18 +37,18 @@ const (
 	PIDCount         Resource = "pids"
 )
 
-// A Unit is what one of a signal's amounts counts.
+// Unit is the unit of a signal's amounts.
 type Unit uint8
 
-// Units of amounts. Bytes print with binary suffixes (Mi), the others with
-// decimal ones (k), as the kubelet prints them.
+// Units of amounts. Bytes are printed with binary suffixes (Mi), the others with decimal ones
+// (k), as in the kubelet.
 const (
 	UnitBytes Unit = iota
 	UnitInodes
 	UnitPIDs
 )
 
-// A Definition is one line of the table of signals.
+// Definition is one line of the table of signals.
 type Definition struct {
 	Name       string
 	Unit       Unit
@@ -79,7 +79,7 @@ func (s Signal) String() string {
 	return fmt.Sprintf("signal(%d)", uint8(s))
 }
 
-// Parse returns the signal of that name.
+// Parse returns the signal of that name. It returns an error for an unknown name.
 func Parse(name string) (Signal, error) {
 	for i := range table {
 		if table[i].Name == name {
@@ -89,7 +89,7 @@ func Parse(name string) (Signal, error) {
 	return 0, fmt.Errorf("unsupported eviction signal %q: use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Names lists the names of all signals in their order.
+// Names returns the names of all signals in their order.
 func Names() []string {
 	names := make([]string, Count)
 	for i := range table {
@@ -107,22 +107,22 @@ func All(yield func(Signal) bool) {
 	}
 }
 
-// OfMemory reports whether extra looks decide for the signal.
+// OfMemory reports whether early checks act for the signal.
 func (s Signal) OfMemory() bool { return table[s].Resource == Memory }
 
-// A Set is a set of signals; the zero value is empty.
+// Set is a set of signals. The zero value is empty.
 type Set uint16
 
-// Add puts s into the set.
+// Add adds s to the set.
 func (set *Set) Add(s Signal) { *set |= 1 << s }
 
 // Has reports whether s is in the set.
 func (set Set) Has(s Signal) bool { return set&(1<<s) != 0 }
 
-// Len is the number of signals in the set.
+// Len returns the number of signals in the set.
 func (set Set) Len() int { return bits.OnesCount16(uint16(set)) }
 
-// Names lists the set's signals by name in acting order; never nil.
+// Names returns the names of the set's signals in acting order; never nil.
 func (set Set) Names() []string {
 	names := make([]string, 0, set.Len())
 	for s := range All {

@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// The names, conditions and resources are the kubelet's, written out again so
-// that a slip in the table shows.
+// The names, conditions and resources are those of the kubelet, repeated here to detect mistakes
+// in the table.
 func TestTableOfSignals(t *testing.T) {
 	want := []string{
 		"memory.available memory MemoryPressure bytes",
@@ -41,7 +41,7 @@ func TestTableOfSignals(t *testing.T) {
 		t.Errorf("table:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for range signals.All {
-		break // an iteration that is left early must end
+		break // an early end of the iteration must work
 	}
 }
 
@@ -58,8 +58,7 @@ func TestUnknownNamesAreRefusedWithTheKnownOnes(t *testing.T) {
 	}
 }
 
-// What reclaim runs and what is measured of pods, by layout: facts of the
-// kubelet, section A.
+// Garbage collection and measured usage of pods by layout: facts of the kubelet, section A.
 func TestTableOfFilesystems(t *testing.T) {
 	rows := map[string]string{
 		"single nodefs.available":           "containers images: rootfs logs volumes",

@@ -1,34 +1,33 @@
 package signals
 
-// Wakes says what ended the wait before a look: nothing of it is an observation.
-// A look that was woken finds out by itself whether there is anything to do. The
-// zero value is the timer.
+// Wakes is the set of wakeup sources before a check. It carries no observation: the check itself
+// finds out whether there is anything to do. The zero value is the timer.
 type Wakes uint8
 
-// What wakes, besides the timer.
+// Wakeup sources other than the timer.
 const (
-	ByRequest  Wakes = 1 << iota // by this program: something beside the loop has ended
-	ByCrossing                   // the kernel saw the usage of memory cross a line that it was given
-	ByLimit                      // a watched cgroup met its memory limit, or one below it its own (memory.events)
-	ByOOM                        // the kernel's OOM killer was called for a watched cgroup, or for one below it
+	ByRequest  Wakes = 1 << iota // the program itself: a task beside the loop has ended
+	ByCrossing                   // the kernel saw memory usage cross a registered line
+	ByLimit                      // a watched cgroup met its memory limit, or a descendant met its own (memory.events)
+	ByOOM                        // the OOM killer was invoked for a watched cgroup or a descendant
 	ByStall                      // tasks wait for memory (pressure stall information)
 )
 
-// WakeCount is the number of things that wake besides the timer.
+// WakeCount is the number of wakeup sources other than the timer.
 const WakeCount = 5
 
 var wakeNames = [WakeCount]string{"request", "crossing", "limit", "oom", "stall"}
 
-// Has reports whether all of what were among what woke.
+// Has reports whether all of the given sources are in the set.
 func (w Wakes) Has(what Wakes) bool { return w&what == what }
 
-// Any reports whether any of what was among what woke.
+// Any reports whether any of the given sources is in the set.
 func (w Wakes) Any(what Wakes) bool { return w&what != 0 }
 
-// WakeNames are the names of all that wake, in the order of their bits.
+// WakeNames returns the names of all sources, in the order of their bits.
 func WakeNames() []string { return wakeNames[:] }
 
-// Names lists what woke, nil for the timer alone.
+// Names returns the names of the set's sources; nil for the timer alone.
 func (w Wakes) Names() (names []string) {
 	for i, name := range wakeNames {
 		if w.Has(1 << i) {
@@ -38,7 +37,7 @@ func (w Wakes) Names() (names []string) {
 	return names
 }
 
-// A Line is an amount of a signal of memory below which a threshold is crossed.
+// Line is the amount of a memory signal at which a threshold is met.
 type Line struct {
 	Signal Signal
 	At     Amount // available

@@ -1,12 +1,11 @@
-// Package timerqueue keeps moments in order: what is due next, for however many
-// keys.
+// Package timerqueue orders times: it returns the next one due among any number of keys.
 //
 // Duties and invariants:
 //
-//   - A key has one moment at most. Setting, moving and removing it take
-//     O(log n); nothing walks over all keys.
-//   - Equal moments stand in the order of their keys, so that the same input
-//     gives the same decisions.
+//   - A key has at most one time. Setting, moving and removing it take O(log n). Nothing
+//     iterates over all keys.
+//   - Equal times are in the order of their keys, so that the same input gives the same
+//     decisions.
 package timerqueue
 
 import (
@@ -15,10 +14,10 @@ import (
 	"time"
 )
 
-// A Queue holds a moment for each key. The zero value is not usable; see [New].
+// Queue stores a time for each key. The zero value is not usable; see [New].
 type Queue[K cmp.Ordered] struct {
 	heap  []entry[K]
-	index map[K]int // where in the heap
+	index map[K]int // index in the heap
 }
 
 type entry[K cmp.Ordered] struct {
@@ -26,13 +25,13 @@ type entry[K cmp.Ordered] struct {
 	key K
 }
 
-// New makes an empty queue.
+// New returns an empty queue.
 func New[K cmp.Ordered]() *Queue[K] { return &Queue[K]{index: map[K]int{}} }
 
-// Len is how many keys there are.
+// Len returns the number of keys.
 func (q *Queue[K]) Len() int { return len(q.heap) }
 
-// Set gives the key its moment, or moves it.
+// Set sets the time of a key, or moves it.
 func (q *Queue[K]) Set(key K, at time.Time) {
 	e := entry[K]{nanos(at), key}
 	i, is := q.index[key]
@@ -46,13 +45,13 @@ func (q *Queue[K]) Set(key K, at time.Time) {
 	q.settle(i)
 }
 
-// Beyond these moments nanoseconds since 1970 do not fit into what counts them.
+// Nanoseconds since 1970 overflow an int64 beyond these times.
 var (
 	first = time.Unix(0, math.MinInt64)
 	last  = time.Unix(0, math.MaxInt64)
 )
 
-// nanos is the moment as it is kept: somebody may have written down any year.
+// nanos returns the time in its stored form, saturated: input may have any year.
 func nanos(at time.Time) int64 {
 	switch {
 	case at.Before(first):
@@ -63,7 +62,7 @@ func nanos(at time.Time) int64 {
 	return at.UnixNano()
 }
 
-// Remove forgets the key, and reports whether it was there.
+// Remove removes the key, and reports whether it was present.
 func (q *Queue[K]) Remove(key K) bool {
 	i, is := q.index[key]
 	if !is {
@@ -80,7 +79,7 @@ func (q *Queue[K]) Remove(key K) bool {
 	return true
 }
 
-// At is the key's moment.
+// At returns the key's time.
 func (q *Queue[K]) At(key K) (at time.Time, ok bool) {
 	i, is := q.index[key]
 	if !is {
@@ -89,7 +88,7 @@ func (q *Queue[K]) At(key K) (at time.Time, ok bool) {
 	return time.Unix(0, q.heap[i].at), true
 }
 
-// Next is the earliest of all, without taking it.
+// Next returns the earliest key without removing it.
 func (q *Queue[K]) Next() (key K, at time.Time, ok bool) {
 	if len(q.heap) == 0 {
 		return key, at, false
@@ -97,7 +96,7 @@ func (q *Queue[K]) Next() (key K, at time.Time, ok bool) {
 	return q.heap[0].key, time.Unix(0, q.heap[0].at), true
 }
 
-// Pop takes the earliest, if its moment is now or before.
+// Pop removes and returns the earliest key, if its time is at or before now.
 func (q *Queue[K]) Pop(now time.Time) (key K, ok bool) {
 	if len(q.heap) == 0 || q.heap[0].at > nanos(now) {
 		return key, false
@@ -117,7 +116,7 @@ func (q *Queue[K]) swap(i, j int) {
 	q.index[q.heap[i].key], q.index[q.heap[j].key] = i, j
 }
 
-// settle moves an entry that changed to where it belongs.
+// settle restores the heap order after a change of an entry.
 func (q *Queue[K]) settle(i int) {
 	if !q.up(i) {
 		q.down(i)

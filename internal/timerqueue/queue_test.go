@@ -10,7 +10,7 @@ var start = time.Unix(1_000_000, 0)
 
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// A map that is searched each time is slow, and plainly right.
+// naive is a map with a linear search: slow, and simple enough to be correct.
 type naive map[int]time.Time
 
 func (n naive) next() (key int, ok bool) {
@@ -99,8 +99,8 @@ func BenchmarkMove(b *testing.B) {
 	}
 }
 
-// What somebody wrote down may lie beyond what fits into nanoseconds: that is far
-// away, and not in the past.
+// A time read from input may be beyond nanoseconds since 1970. Such a time is far in the future,
+// and not in the past.
 func TestMomentsBeyondCounting(t *testing.T) {
 	q := New[string]()
 	q.Set("end of days", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))

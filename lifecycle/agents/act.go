@@ -6,18 +6,18 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Task is one of two things.
+// Task is one of two kinds of work. Exactly one field is set.
 type Task struct {
-	// EvictPod is to be evicted (policy/v1, which disruption budgets may refuse) with
-	// the grace that its agent asked for; nil: the other.
+	// EvictPod is a pod to evict through policy/v1, which disruption budgets may refuse, with the
+	// grace period requested by its agent; or nil.
 	EvictPod *model.Pod
-	// ClearNode is the name of a node whose conditions and taints plimsoll.dev/… are
-	// to go, because nobody stands for them any more.
+	// ClearNode is the name of a node without an active agent, where the conditions and taints
+	// plimsoll.dev/… are to be removed.
 	ClearNode string
 }
 
-// Act tells what is to be done now: evictions, then clearances, each in the order
-// in which they came due, then of UID or name. Each task is to be finished once.
+// Act returns the tasks that are due: evictions, then cleanups, each in the order of their times,
+// then of UID or name. Each task must be passed to [Watch.Finished] once.
 func (w *Watch) Act(now time.Time) []Task {
 	var tasks []Task
 	for {
@@ -37,7 +37,7 @@ func (w *Watch) Act(now time.Time) []Task {
 		}
 		n := w.nodes[name]
 		if at := w.clearAt(n); at.After(now) {
-			w.clearing.Set(name, at) // its agent was heard meanwhile
+			w.clearing.Set(name, at) // its agent renewed its lease in the meantime
 			continue
 		}
 		n.clearing = true
@@ -46,11 +46,11 @@ func (w *Watch) Act(now time.Time) []Task {
 	return tasks
 }
 
-// mayEvict decides on a request that is due, and puts aside what has to wait.
+// mayEvict decides on a due request, and parks requests that have to wait.
 func (w *Watch) mayEvict(r *request, now time.Time) bool {
 	switch {
 	case now.After(r.until):
-		return false // it stays known, so that the same is not taken for a new one
+		return false // it stays stored, so that a repeated request is not taken for a new one
 	case !w.Alive(r.pod.Node, now):
 		w.park(r.pod)
 		return false
@@ -58,8 +58,8 @@ func (w *Watch) mayEvict(r *request, now time.Time) bool {
 	return true
 }
 
-// Between a task that failed and the next try. What succeeded is tried again
-// after the longest, if what was asked for did not happen by then.
+// Backoffs between a failed task and the next attempt. A successful task is repeated after the
+// longest one, if it has had no effect by then.
 const (
 	shortestEviction, longestEviction   = 10 * time.Second, 2 * time.Minute
 	shortestClearance, longestClearance = time.Second, time.Minute
@@ -72,8 +72,8 @@ func patience(shortest, longest time.Duration, fails int) time.Duration {
 	return min(shortest<<min(fails-1, 10), longest)
 }
 
-// Finished takes in what a task came to: err is that of the API, or of the
-// disruption budget that refused; nil: done, or nothing was left to do.
+// Finished records the result of a task. The error is that of the API, or of a disruption budget
+// that refused; nil if the task is done or there was nothing left to do.
 func (w *Watch) Finished(t Task, err error, now time.Time) {
 	if t.EvictPod != nil {
 		w.evicted(t.EvictPod.UID, err, now)
@@ -108,7 +108,7 @@ func (w *Watch) cleared(name string, err error, now time.Time) {
 	w.clearing.Set(name, now.Add(patience(shortestClearance, longestClearance, n.fails)))
 }
 
-// count is how many fails in succession there are with this result.
+// count returns the number of consecutive failures with this result.
 func count(fails int, err error) int {
 	if err == nil {
 		return 0
@@ -116,8 +116,8 @@ func count(fails int, err error) int {
 	return fails + 1
 }
 
-// Next is when Act could have a task, if nothing is taken in until then: perhaps
-// too early, never too late. ok is false when there is nothing to wait for.
+// Next returns the time when Act may have a task, without further input. It may be too early, but
+// is never too late. If there is nothing to wait for, ok is false.
 func (w *Watch) Next() (at time.Time, ok bool) {
 	_, evict, asked := w.asking.Next()
 	_, clearance, littered := w.clearing.Next()

@@ -18,7 +18,7 @@ var (
 
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// asked is the pod p on node a, of which the agent there asked at that second.
+// asked returns the pod p on node a with a request of its agent at that second.
 func asked(since int) *model.Pod {
 	return &model.Pod{Name: "p", UID: "p", Node: "a", Asked: &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: at(since)}}
 }
@@ -29,16 +29,16 @@ func tainted(key string) *model.Node {
 	return &model.Node{Name: "a", Taints: []model.Taint{{Key: key, Effect: model.NoSchedule}}}
 }
 
-// A teller has a watch live through a story.
+// teller runs a watch through a story.
 type teller struct {
 	*testing.T
 	*Watch
-	last map[string]Task // by what it is
+	last map[string]Task // by name
 }
 
 func (t *teller) renew(now int) { t.Renewed("a", at(now), at(now)) }
 
-// at asks for the tasks of a second: evict or clear, and whom.
+// at checks the tasks of a second: evict or clear, with the target.
 func (t *teller) at(now int, want string) {
 	t.Helper()
 	next, ok := t.Next()
@@ -322,7 +322,7 @@ func BenchmarkRenewed(b *testing.B) {
 		w.Renewed(names[i], start, start)
 	}
 	w.Pod(asked(0), start)
-	w.Act(start) // one is put aside
+	w.Act(start) // one is parked
 	b.ReportAllocs()
 	now, i := start, 0
 	for b.Loop() {

@@ -1,20 +1,20 @@
-// Package agents keeps what the cluster's side does for the agents on the nodes:
-// it tells whether an agent is alive, which soft evictions it asked for are to be
-// carried out, and where a dead agent left something behind.
+// Package agents decides on the controller's work for the agents on the nodes. It determines
+// whether an agent is alive, which of its requested soft evictions to execute, and where a dead
+// agent left conditions or taints behind.
 //
 // Duties and invariants:
 //
-//   - An agent is alive for the grace after its lease was seen to change, by the
-//     clock of who watches; at first sight by the time in the lease, which never
-//     counts as later than now. Without a lease it is not alive. Whether it is
-//     says nothing of the node's kubelet.
-//   - A pod's eviction is asked for only while the agent that wants it is alive,
-//     it still wants it, and it did not begin to want it more than an hour ago.
-//     What was refused is asked for again, more and more slowly; so is what was
-//     granted, if nothing came of it.
-//   - A node is cleared only of what was seen there for the whole grace without
-//     its agent being heard: an empty or late cache of leases clears nothing.
-//   - Nobody is given a task twice at a time. Pods count by their UID.
-//   - A renewal costs one look-up and allocates nothing; nothing walks over all
-//     nodes or pods.
+//   - An agent is alive for the grace period after an observed change of its lease, by the
+//     clock of the observer. At first observation the time in the lease counts, but never as
+//     later than now. Without a lease it is not alive. This has no relation to the node's
+//     kubelet.
+//   - A pod's eviction is requested from the API only while its agent is alive, the request
+//     still stands, and it is at most an hour old. Refused evictions are retried with growing
+//     intervals. So are granted ones without an effect.
+//   - A node is cleaned only of conditions and taints that were observed for the whole grace
+//     period without a sign of life of its agent. An empty or late cache of leases cleans up
+//     nothing.
+//   - A task is never issued twice at a time. Pods are identified by UID.
+//   - A renewal costs one lookup and allocates nothing. Nothing iterates over all nodes or
+//     pods.
 package agents

@@ -6,18 +6,18 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A request is an agent's for the soft eviction of one pod.
+// request is an agent's request for the soft eviction of one pod.
 type request struct {
-	pod   *model.Pod // nil: withdrawn while the task was out
-	until time.Time  // too old after that
-	out   bool       // a task is
-	fails int        // of it in succession
+	pod   *model.Pod // nil: withdrawn while the task was executing
+	until time.Time  // expiry
+	out   bool       // a task is executing
+	fails int        // consecutive failures of the task
 }
 
-// oldest is how long a request counts after it was made.
+// oldest is the maximum age of a request.
 const oldest = time.Hour
 
-// Pod takes in a pod that is bound to a node, whether it is asked for or not.
+// Pod updates a pod bound to a node, with or without a request.
 func (w *Watch) Pod(p *model.Pod, now time.Time) {
 	if p.Asked == nil || p.Finished || p.Deleting {
 		w.Gone(p.UID)
@@ -42,7 +42,7 @@ func (w *Watch) Pod(p *model.Pod, now time.Time) {
 	}
 }
 
-// Gone takes in that a pod does not exist any more.
+// Gone records the end of a pod.
 func (w *Watch) Gone(uid string) {
 	r := w.requests[uid]
 	if r == nil || r.pod == nil {
@@ -56,7 +56,7 @@ func (w *Watch) Gone(uid string) {
 	}
 }
 
-// park puts a pod aside until its agent is heard again.
+// park sets a pod aside until its agent is alive again.
 func (w *Watch) park(p *model.Pod) {
 	if w.parked[p.Node] == nil {
 		w.parked[p.Node] = map[string]struct{}{}
@@ -71,7 +71,7 @@ func (w *Watch) unpark(p *model.Pod) {
 	}
 }
 
-// wake brings back the pods of a node whose agent is heard again.
+// wake resumes the parked pods of a node after a sign of life of its agent.
 func (w *Watch) wake(name string, now time.Time) {
 	for uid := range w.parked[name] {
 		w.asking.Set(uid, now)

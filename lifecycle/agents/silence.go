@@ -2,8 +2,8 @@ package agents
 
 import "time"
 
-// SilentAt is when the agent on the node will not be alive any more unless it is
-// heard again; ok is false without a lease. It may be long past.
+// SilentAt returns the time from which the agent on the node is not alive any more without a
+// further renewal. Without a lease ok is false. The time may be long past.
 func (w *Watch) SilentAt(name string) (at time.Time, ok bool) {
 	n := w.nodes[name]
 	if n == nil || !n.leased {

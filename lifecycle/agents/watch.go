@@ -8,44 +8,44 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Policy says how long an agent's word counts.
+// Policy configures a [Watch].
 type Policy struct {
-	Grace time.Duration // after its lease was renewed; above zero
+	Grace time.Duration // after the renewal of an agent's lease; above zero
 }
 
-// A Watch keeps the agents, what they ask for, and what they left. Of its calls'
-// now none is earlier than the one before.
+// Watch stores the state of the agents, their requests, and their remaining conditions and
+// taints. The argument now must not decrease between calls.
 type Watch struct {
 	policy   Policy
 	nodes    map[string]*node
-	clearing *timerqueue.Queue[string] // nodes with leftovers: when they are to be cleared, or before
+	clearing *timerqueue.Queue[string] // nodes with leftovers: time of the cleanup, or earlier
 
 	requests map[string]*request
-	asking   *timerqueue.Queue[string]      // UIDs of pods to be evicted at a moment, if their agent is alive then
-	parked   map[string]map[string]struct{} // UIDs of those whose agent was not, by node
+	asking   *timerqueue.Queue[string]      // UIDs of pods to evict at a time, if their agent is alive then
+	parked   map[string]map[string]struct{} // UIDs of pods without a living agent, by node
 }
 
-// A node is what is known of the agent on one. Moments are ns since 1970.
+// node is the state of the agent on a node. Times are ns since 1970.
 type node struct {
 	leased bool
-	lease  int64 // the renewTime seen last
-	last   int64 // sign of life of the agent; 1970: none
+	lease  int64 // last observed renewTime
+	last   int64 // last sign of life of the agent; 1970: none
 
-	littered bool  // the agent's conditions or taints are there
-	since    int64 // and have been seen since then
-	clearing bool  // a task is out
-	fails    int   // of it in succession
+	littered bool  // conditions or taints of the agent are present
+	since    int64 // start of their presence
+	clearing bool  // a task is executing
+	fails    int   // consecutive failures of the task
 }
 
-// New makes a watch that has seen nothing.
+// New returns a watch without observations.
 func New(p Policy) *Watch {
 	return &Watch{policy: p, nodes: map[string]*node{}, clearing: timerqueue.New[string](),
 		requests: map[string]*request{}, asking: timerqueue.New[string](), parked: map[string]map[string]struct{}{}}
 }
 
-// Renewed takes in the lease of the agent on a node. A renewTime other than the
-// one before is a sign of life, whichever is later. It counts from when it was
-// seen, which may be earlier than the now of other calls.
+// Renewed updates the lease of the agent on a node. A renewTime that differs from the last one is
+// a sign of life, whichever is later. It counts from its observation, which may be earlier than
+// the now of other calls.
 func (w *Watch) Renewed(name string, renewTime, seen time.Time) {
 	n := w.nodes[name]
 	if n == nil {
@@ -67,7 +67,7 @@ func (w *Watch) Renewed(name string, renewTime, seen time.Time) {
 	}
 }
 
-// Unleased takes in that the agent's lease was deleted: it is not alive any more.
+// Unleased records the deletion of the agent's lease: the agent is not alive any more.
 func (w *Watch) Unleased(name string, _ time.Time) {
 	if n := w.nodes[name]; n != nil {
 		n.leased = false
@@ -75,16 +75,17 @@ func (w *Watch) Unleased(name string, _ time.Time) {
 	}
 }
 
-// Alive reports whether the agent on the node was heard of within the grace.
+// Alive reports whether the last sign of life of the agent on the node is within the grace
+// period.
 func (w *Watch) Alive(name string, now time.Time) bool {
 	at, ok := w.SilentAt(name)
 	return ok && now.Before(at)
 }
 
-// prefix is that of the keys of an agent's taints.
+// prefix is the prefix of the taint keys of agents.
 const prefix = "plimsoll.dev/"
 
-// See takes in a node: for the first time, or because its object changed.
+// See updates a node, at its first observation or after a change of its object.
 func (w *Watch) See(seen *model.Node, now time.Time) {
 	n, littered := w.nodes[seen.Name], hasLeftovers(seen)
 	switch {
@@ -118,22 +119,20 @@ func hasLeftovers(n *model.Node) bool {
 	return false
 }
 
-// Forget takes in that a node was deleted. Its pods are gone when [Watch.Gone]
-// says so.
+// Forget records the deletion of a node. Its pods remain until [Watch.Gone].
 func (w *Watch) Forget(name string) {
 	delete(w.nodes, name)
 	w.clearing.Remove(name)
 }
 
-// drop forgets a node of which nothing is known any more.
+// drop removes a node without any state left.
 func (w *Watch) drop(name string, n *node) {
 	if !n.leased && !n.littered && !n.clearing {
 		delete(w.nodes, name)
 	}
 }
 
-// clearAt is when the grace is over in which an agent was not heard that has
-// something to answer for.
+// clearAt returns the end of the grace period for leftovers of an agent without a sign of life.
 func (w *Watch) clearAt(n *node) time.Time {
 	return time.Unix(0, max(n.last, n.since)+int64(w.policy.Grace))
 }

@@ -1,15 +1,14 @@
-// Package convert turns nodes, pods, taints and tolerations of core/v1 into the
-// facts by which the cluster's side decides. What follows a cluster and what
-// rehearses one read objects by it, so that both read the same; so do the
-// controller and the doctor who wrote what of a node.
+// Package convert converts nodes, pods, taints and tolerations of core/v1 into the facts that the
+// controller decides by. The controller, the simulation and the doctor all read objects through
+// it, so that they interpret them alike.
 //
 // Duties and invariants:
 //
-//   - Pure functions: nothing is kept, logged or shared, and an object is not
-//     changed. Texts are those of the object; who keeps facts of many objects
-//     makes one copy of what they have in common.
-//   - An object is taken as written: nothing is defaulted, and whether it is
-//     well formed is for the caller to say, who knows whom to tell.
-//   - What only one caller needs, or each reads in its own way (who controls a
-//     pod, whether it is Ready), is not here.
+//   - Pure functions: nothing is stored, logged or shared, and objects are not changed.
+//     Strings are those of the object. A caller with the facts of many objects interns their
+//     common strings.
+//   - An object is taken as written: nothing is defaulted, and validation is up to the
+//     caller, which can report faults.
+//   - Facts that only one caller needs, or that callers interpret differently (the controller
+//     of a pod, or whether it is Ready), are not in this package.
 package convert

@@ -6,10 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Judged is the field, of those by which a node is said to be lost, that an entry
-// of what the API server keeps about who wrote which field holds: the status of the
-// condition Ready, else the taints. It is empty if it holds neither, or has a form
-// that is not known here.
+// Judged returns the field of a managedFields entry that expresses the loss of a node: the status
+// of the condition Ready, or else the taints. It returns an empty string if the entry has
+// neither, or has an unknown form.
 func Judged(m *metav1.ManagedFieldsEntry) string {
 	var held struct {
 		Spec struct {

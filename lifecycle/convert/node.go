@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// The older names of the labels that say what runs on a node.
+// The older names of the labels for a node's operating system and architecture.
 const (
 	LabelOldOS   = "beta.kubernetes.io/os"
 	LabelOldArch = "beta.kubernetes.io/arch"
@@ -16,12 +16,12 @@ const (
 
 const labelExclude = "node.kubernetes.io/exclude-disruption"
 
-// autonomies are the annotations that say how long an unreachable node keeps its
-// pods; the first one that is there counts.
+// autonomies are the annotations for how long the pods of an unreachable node stay. The first one
+// present counts.
 var autonomies = [...]string{"plimsoll.dev/autonomy-duration", "node.openyurt.io/autonomy-duration"}
 
-// Node is what a node is registered with. Its taints, its conditions and its
-// autonomy, each of which may be ill formed, are not in it.
+// Node returns the facts at a node's registration. Its taints, conditions and autonomy are not
+// included, since each of them may be malformed.
 func Node(n *corev1.Node) model.Node {
 	return model.Node{
 		Name: n.Name, UID: string(n.UID), Created: n.CreationTimestamp.Time,
@@ -29,8 +29,8 @@ func Node(n *corev1.Node) model.Node {
 	}
 }
 
-// Labels picks the labels of a node that decide something. Where a node has the
-// older one of those that say where it is, that one counts, as in Kubernetes.
+// Labels returns the labels of a node that decisions depend on. The older labels for region and
+// zone take precedence, as in Kubernetes.
 func Labels(l map[string]string) model.Labels {
 	label := func(key string) model.Label {
 		value, is := l[key]
@@ -54,9 +54,9 @@ func either(l map[string]string, first, second string) string {
 	return l[second]
 }
 
-// Condition is a condition of a node and its type; decides is false for one by
-// which nothing is decided. A status that is empty or not known is Unknown: the
-// condition is there, so it is not absent.
+// Condition returns a condition of a node and its type. If no decision depends on the type,
+// decides is false. An empty or unknown status is Unknown: the condition is present, so it is not
+// absent.
 func Condition(c *corev1.NodeCondition) (t model.ConditionType, condition model.Condition, decides bool) {
 	if t, decides = model.ParseConditionType(string(c.Type)); !decides {
 		return t, model.Condition{}, false
@@ -71,8 +71,8 @@ func Condition(c *corev1.NodeCondition) (t model.ConditionType, condition model.
 	return t, condition, true
 }
 
-// Autonomy is the annotation that says how long an unreachable node keeps its
-// pods, and what it says; both are empty if there is none.
+// Autonomy returns the annotation for how long the pods of an unreachable node stay, with its
+// value. Both are empty if there is none.
 func Autonomy(annotations map[string]string) (key, text string) {
 	for _, key := range autonomies {
 		if text, is := annotations[key]; is {
@@ -82,8 +82,9 @@ func Autonomy(annotations map[string]string) (key, text string) {
 	return "", ""
 }
 
-// ParseAutonomy reads what such an annotation says: a duration as Go writes it.
-// Zero and less is [model.Forever]; with an error it is 0, no longer than others.
+// ParseAutonomy parses the value of such an annotation, a duration in Go syntax. Zero or less is
+// [model.Forever]. It returns 0, which means no longer than other nodes, and an error for invalid
+// syntax.
 func ParseAutonomy(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {

@@ -8,9 +8,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Pod is what a pod is, and how far it has come. Its tolerations are not in it,
-// which many pods share, nor whether it is a DaemonSet's or Ready, nor its mark of
-// an eviction, which may be ill formed.
+// Pod returns the facts about a pod and its phase. Not included are its tolerations, which many
+// pods share, whether it belongs to a DaemonSet or is Ready, and its eviction mark, which may be
+// malformed.
 func Pod(p *corev1.Pod) model.Pod {
 	return model.Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName,
@@ -21,16 +21,16 @@ func Pod(p *corev1.Pod) model.Pod {
 }
 
 const (
-	// markEvicted is the condition that a node's agent gives to a pod that it evicts.
+	// markEvicted is the condition type that agents set on pods they evict.
 	markEvicted = "plimsoll.dev/Evicted"
-	// reasonEvicted is the status reason that it gives it besides.
+	// reasonEvicted is the status reason that they set as well.
 	reasonEvicted = "Evicted"
 )
 
-// Evicted reports whether a pod has failed because the agent of its node evicted it,
-// and since when: zero if the mark has no time. The mark decides, since a kubelet may
-// write over the reason. A pod with the mark may have run again and failed by itself:
-// it has another reason, or none and a container that started after the mark.
+// Evicted reports whether a pod has failed because the agent of its node evicted it, and since
+// when; zero if the mark has no time. The mark decides, since a kubelet may overwrite the reason.
+// A pod with the mark may have run again and failed by itself. It then has another reason, or
+// none and a container that started after the mark.
 func Evicted(p *corev1.Pod) (since time.Time, marked bool) {
 	if p.Status.Phase != corev1.PodFailed || p.Status.Reason != reasonEvicted && p.Status.Reason != "" {
 		return time.Time{}, false
@@ -44,8 +44,8 @@ func Evicted(p *corev1.Pod) (since time.Time, marked bool) {
 	return time.Time{}, false
 }
 
-// startedSince reports whether a container of a pod started at a time or later. A
-// container that started in the same second counts: the API has no shorter times.
+// startedSince reports whether a container of a pod started at the given time or later. The same
+// second counts, since API times have whole seconds.
 func startedSince(s *corev1.PodStatus, at time.Time) bool {
 	later := func(c *corev1.ContainerState) bool {
 		switch {

@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Taint is a taint of a node; ok is false if it has no effect, or one that
-// Kubernetes does not have: it is then to be left out.
+// Taint returns a taint of a node. If its effect is missing or unknown to Kubernetes, ok is
+// false, and the taint must be ignored.
 func Taint(t *corev1.Taint) (taint model.Taint, ok bool) {
 	effect, known := model.ParseEffect(string(t.Effect))
 	taint = model.Taint{Key: t.Key, Value: t.Value, Effect: effect}
@@ -19,9 +19,9 @@ func Taint(t *corev1.Taint) (taint model.Taint, ok bool) {
 	return taint, known && effect != model.AnyEffect
 }
 
-// Latest is the latest moment that a time of the API can stand for: the API holds
-// whole seconds, and cuts off what is beyond. So nothing that counts from it ends
-// too early. Written back, the moment is what was read. The zero time stays zero.
+// Latest returns the latest time that an API time can stand for, since the API truncates to whole
+// seconds. Periods that start at it never end too early. Written back, it is the original time.
+// The zero time stays zero.
 func Latest(t time.Time) time.Time {
 	if t.IsZero() || t.Nanosecond() != 0 {
 		return t
@@ -29,15 +29,14 @@ func Latest(t time.Time) time.Time {
 	return t.Add(time.Second - time.Nanosecond)
 }
 
-// operators are those of tolerations, by their names in the API.
+// operators are the operators of tolerations, by their API names.
 var operators = map[corev1.TolerationOperator]model.Operator{
 	"": model.Equal, corev1.TolerationOpEqual: model.Equal, corev1.TolerationOpExists: model.Exists,
 	corev1.TolerationOpGt: model.Greater, corev1.TolerationOpLt: model.Less,
 }
 
-// Tolerations are those of a pod, as written. One with an effect that Kubernetes
-// does not have stays, and tolerates nothing. One with an operator that is not known
-// here tolerates every value.
+// Tolerations returns the tolerations of a pod, as written. One with an effect unknown to
+// Kubernetes is kept, and tolerates nothing. One with an unknown operator tolerates every value.
 func Tolerations(written []corev1.Toleration) []model.Toleration {
 	all := make([]model.Toleration, len(written))
 	for i := range written {

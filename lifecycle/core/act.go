@@ -10,7 +10,7 @@ import (
 )
 
 // Act returns the actions that are due now, in their order; none while another process
-// leads. Its cost is that of what changed and what is due.
+// leads. Its cost is that of the changes and the due timers.
 func (f *Fleet) Act(now time.Time) []Action {
 	f.now = now
 	if !f.leading {
@@ -42,7 +42,7 @@ func (f *Fleet) Act(now time.Time) []Action {
 	return out
 }
 
-// A touched lists the nodes and pods that the next call of Act evaluates.
+// touched lists the nodes and pods that the next call of Act evaluates.
 type touched struct {
 	nodes []*nodeState
 	pods  []*pod
@@ -66,7 +66,7 @@ func (f *Fleet) sortTouched() {
 	slices.SortFunc(f.touched.nodes, func(a, b *nodeState) int { return cmp.Compare(a.name, b.name) })
 }
 
-// popTimers touches the nodes and pods with a timer that is due.
+// popTimers touches the nodes and pods with a due timer.
 func (f *Fleet) popTimers() {
 	for name, ok := f.nodeTimers.Pop(f.now); ok; name, ok = f.nodeTimers.Pop(f.now) {
 		f.touch(f.nodes[name])

@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Kind is the kind of an action.
+// Kind is the kind of an action.
 type Kind uint8
 
 // The kinds, in the order in which one call of Act returns them.
@@ -59,7 +59,7 @@ func (k Kind) Writes() bool {
 	return false
 }
 
-// An Action is one write, read or report. It is not changed after Act has returned it.
+// Action is one write, read or report. It is not changed after Act has returned it.
 type Action struct {
 	Kind Kind
 	Node string // name; of the pod's node for actions on pods
@@ -101,7 +101,7 @@ func (a *Action) freshKey(taints []model.Taint) string {
 // Again reports whether an Evict or a MarkNotReady has failed before.
 func (a *Action) Again() bool { return a.First.Before(a.at) && !a.First.IsZero() }
 
-// An UnknownCondition is a condition that becomes Unknown. It has the heartbeat of the
+// UnknownCondition is a condition that becomes Unknown. It has the heartbeat of the
 // condition that it replaces; without one, the node's creation.
 type UnknownCondition struct {
 	Type    model.ConditionType
@@ -109,7 +109,7 @@ type UnknownCondition struct {
 	Message string
 }
 
-// A Why is the reason of an eviction.
+// Why is the reason of an eviction.
 type Why uint8
 
 // The reasons.
@@ -121,7 +121,7 @@ const (
 // String returns the reason as simulate and logs show it.
 func (w Why) String() string { return [...]string{"taint", "node-lost"}[w] }
 
-// An Event is an incident of a node or the cluster.
+// Event is an incident of a node or the cluster.
 type Event uint8
 
 // The events. The first four exist in Kubernetes' own controller, by the same names.

@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Block is the reason why an unready node is not in the queue of its zone.
+// Block is the reason why an unready node is not in the queue of its zone.
 type Block uint8
 
 // The reasons. NotBlocked is none.
@@ -68,7 +68,7 @@ func (f *Fleet) sparedBy(node *nodeState) (why Block, until time.Time) {
 }
 
 // heartbeatResumed reports whether a heartbeat was received within the grace period of
-// a node that is Unknown: its kubelet is about to report Ready. until is zero if no
+// an Unknown node: its kubelet is about to report Ready. until is zero if no
 // time ends that.
 func (f *Fleet) heartbeatResumed(node *nodeState) (heard bool, until time.Time) {
 	switch until = f.graceEnd(node); {

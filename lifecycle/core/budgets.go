@@ -98,8 +98,8 @@ func (f *Fleet) reportBreaker() {
 	f.addEvent(nil, BreakerClosed, "")
 }
 
-// A recovery limits the rate of untainted nodes after the breaker was open: all pods
-// that come back at once would be a storm of their own.
+// recovery limits the rate of untainted nodes after the breaker was open: all pods returning at
+// once would cause a mass failure themselves.
 type recovery struct {
 	limited bool
 	waiting *timerqueue.Queue[string] // nodes, by the time of their recovery

@@ -5,7 +5,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Census is the number of objects and states at one moment.
+// Census is the number of objects and states at one moment.
 type Census struct {
 	Pods   int
 	Kept   int  // of them: evicted by agents, and not deleted yet
@@ -18,7 +18,7 @@ type Census struct {
 	Zones          []ZoneCensus // in the order of places
 }
 
-// A ZoneCensus counts the nodes of a zone that its state depends on.
+// ZoneCensus counts the nodes of a zone that its state depends on.
 type ZoneCensus struct {
 	Place         model.Place
 	State         zones.State

@@ -13,7 +13,7 @@
 //
 //   - One call of Act decides in this order: conditions of all nodes, states and rates
 //     of zones, taints, marks of pods, evictions.
-//   - Act evaluates only what changed or is due. A lease renewal costs a few look-ups
+//   - Act evaluates only what changed or is due. A lease renewal costs a few lookups
 //     and allocates nothing; while nothing happens Act does nothing, whatever the number
 //     of nodes. A takeover, and the start and end of a disruption, evaluate all nodes
 //     that are affected.
@@ -24,7 +24,7 @@
 //     object that arrives late undoes nothing.
 //   - A node with a heartbeat within its grace period is never tainted as unreachable,
 //     and no write for missing heartbeats outlives them; see [Fleet.Obsolete].
-//   - A zone's token is spent on a taint that was written, or on a node whose pods are
+//   - A zone's token is spent on a taint that was written, or on a node with pods being
 //     evicted, and on nothing else.
 //   - A pod that has ended is not changed. The object of one with the mark of its
 //     agent's eviction is deleted after EvictedPodTTL, never while the observations may

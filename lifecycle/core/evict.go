@@ -64,7 +64,7 @@ func (node *nodeState) taintsInFlight() bool {
 	return is
 }
 
-// A departure is the eviction of a pod, or the end of a scheduled one.
+// departure is the eviction of a pod, or the end of a scheduled one.
 type departure struct {
 	at        time.Time
 	pod       *pod
@@ -103,7 +103,7 @@ func (f *Fleet) schedule(p *pod, leaving []departure) []departure {
 	return leaving
 }
 
-// due appends the pods with a timer that is due.
+// due appends the pods with a due timer.
 func (f *Fleet) due(leaving []departure) []departure {
 	for _, uid := range f.timers.Due(f.now) {
 		p := f.pods[uid]

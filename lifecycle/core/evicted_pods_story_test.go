@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// cleaning keeps the objects of evicted pods for five minutes.
+// cleaning is a policy with an EvictedPodTTL of five minutes.
 func cleaning() core.Policy {
 	p := taintMode()
 	p.EvictedPodTTL = 5 * minute
@@ -101,8 +101,8 @@ func TestADeleteThatFailsIsTriedAgainEverMoreSlowly(t *testing.T) {
 		"550 delete-evicted-pod a web", "710 delete-evicted-pod a web", "1030 delete-evicted-pod a web", "1630 delete-evicted-pod a web")
 }
 
-// What is seen while the API server does not answer may be out of date: somebody may
-// have taken the mark away.
+// Observations before an outage of the API server may be out of date: the mark may have been
+// removed.
 func TestNoEvictedPodIsDeletedUnseen(t *testing.T) {
 	p := cleaning()
 	p.Evidence.LiveReads = true
@@ -123,11 +123,11 @@ func TestNoEvictedPodIsDeletedUnseen(t *testing.T) {
 	w.at(395*second, func() { cut = true; w.fleet.Unreachable(w.now) })
 	w.at(495*second, func() { cut = false })
 	w.run(20 * minute)
-	// A live read succeeds at 495 s, and everybody has 40 s after that.
+	// A live read succeeds at 495 s, and all nodes have 40 s after that.
 	w.expect("delete-evicted-pod", "535 delete-evicted-pod a web", "600 delete-evicted-pod a late")
 }
 
-// Who lets the delete wait is told that it is not wanted any more.
+// A queued delete becomes obsolete.
 func TestADeleteThatWaitsIsCalledOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(w *world)

@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// An Explanation is the state of a node, with the next step and what blocks it.
+// Explanation is the state of a node, with the next step and what blocks it.
 type Explanation struct {
 	Node  string
 	Known bool // the node has an object
@@ -34,7 +34,7 @@ type Explanation struct {
 	Failures int       // successive ones, of writes to it
 }
 
-// A Source is the object that a sign of life came from.
+// Source is the object that a sign of life came from.
 type Source string
 
 // The sources. Leases are renewed too often to store the source of each sign of life:
@@ -45,7 +45,7 @@ const (
 	Lease    Source = "lease"
 )
 
-// A Health is what heartbeats and reports of a node come to.
+// Health is what heartbeats and reports of a node come to.
 type Health string
 
 // The healths.

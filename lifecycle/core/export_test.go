@@ -2,5 +2,5 @@ package core
 
 import "time"
 
-// Timer is when a pod is to be evicted.
+// Timer returns the scheduled eviction of a pod.
 func (f *Fleet) Timer(uid string) (at time.Time, ok bool) { return f.timers.At(uid) }

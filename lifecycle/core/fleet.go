@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Fleet holds all nodes and pods, and the decisions about them. It is not safe for
+// Fleet holds all nodes and pods, and the decisions about them. It is not safe for
 // concurrent use. See [New].
 type Fleet struct {
 	policy Policy
@@ -82,7 +82,7 @@ func (f *Fleet) resetDecisions() {
 	f.events = nil
 }
 
-// Node handles a node that is new or changed. The value is stored, and must not be
+// Node handles a new or changed node. The value is stored, and must not be
 // changed afterwards.
 func (f *Fleet) Node(n *model.Node, now time.Time) { f.NodeSeen(n, now, now) }
 
@@ -127,7 +127,7 @@ func (f *Fleet) NodeGone(name string, now time.Time) {
 // Renewed handles a node's lease with this renewTime, changed or not, that was observed
 // at a moment before now, or now: the grace period begins then, however late the call
 // is. The moments of one node never decrease. The lease may be observed before its
-// node. Renewed is O(1), and allocates nothing for a node that is known and not silent.
+// node. Renewed is O(1), and allocates nothing for a known node without silence.
 func (f *Fleet) Renewed(name string, renewTime, seen, now time.Time) {
 	f.now = now
 	f.heartbeats.Renewed(name, renewTime, seen)

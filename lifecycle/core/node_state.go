@@ -6,12 +6,12 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A nodeState is a node with its pods: the latest observations, and what was decided.
-// Pods may be observed before the object of their node, and after its deletion.
+// nodeState is a node with its pods: the latest observations, and the decisions. Pods may be
+// observed before the object of their node, and after its deletion.
 //
-// The booleans are no states of the node: one limits an event to one, two hold the
-// latest result of a computation, so that pods are visited only if it changes, and two
-// mark work for the next call of Act.
+// The booleans are no states of the node. One limits an event to one occurrence. Two hold the
+// latest result of a computation, so that pods are visited only if it changes. Two mark work for
+// the next call of Act.
 type nodeState struct {
 	name          string
 	object        *model.Node // as observed; nil: there is none
@@ -38,7 +38,7 @@ type nodeState struct {
 	touched        bool          // the node is in the list of touched ones
 }
 
-// A membership is what a node counts as in its zone and the cluster.
+// membership is what a node counts as in its zone and the cluster.
 type membership struct {
 	ready   model.Status
 	counted bool
@@ -71,7 +71,7 @@ func (f *Fleet) touch(node *nodeState) {
 	}
 }
 
-// resetNode discards everything but the pods of a node whose object is gone, or was
+// resetNode discards everything but the pods of a node with a deleted object, or one
 // replaced by another of its name.
 func (f *Fleet) resetNode(node *nodeState) {
 	f.nodeCount--

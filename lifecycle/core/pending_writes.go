@@ -11,7 +11,7 @@ import (
 // than the write. Watches lag by less.
 const watchLag = 10 * time.Second
 
-// A pendingWrite is a write that succeeded and that the object does not show yet.
+// pendingWrite is a write that succeeded and that the object does not show yet.
 type pendingWrite struct {
 	action *Action
 	at     time.Time // when it succeeded
@@ -79,7 +79,7 @@ func setUnknown(n *model.Node, since time.Time) {
 	}
 }
 
-// unknownCondition returns a condition of a node that is lost.
+// unknownCondition returns a condition of a lost node.
 func unknownCondition(c *model.Condition, since time.Time) model.Condition {
 	s := model.Condition{Status: model.Unknown, Heartbeat: c.Heartbeat, Transition: since, Reason: model.ReasonStatusUnknown}
 	if c.Status == model.Absent {

@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A pod is one that is bound to a node. It is small, since there are millions.
+// pod is a pod bound to a node. It is small, since there are millions.
 type pod struct {
 	object    *model.Pod
 	node      *nodeState // nil: the pod is gone
@@ -18,7 +18,7 @@ type pod struct {
 	touched   bool       // it is in the list of touched ones
 }
 
-// Pod handles a pod that is bound to a node and is new or changed. The value is stored,
+// Pod handles a new or changed pod bound to a node. The value is stored,
 // and must not be changed afterwards.
 func (f *Fleet) Pod(p *model.Pod, now time.Time) {
 	f.now = now
@@ -95,7 +95,7 @@ func (f *Fleet) touchChangedPod(p *pod) {
 	}
 }
 
-// updateMarking starts to mark the pods of a node whose Ready became Unknown, and stops
+// updateMarking starts to mark the pods of a node when its Ready becomes Unknown, and stops
 // it. The kubelet of a node that reports False writes the readiness of its pods.
 func (f *Fleet) updateMarking(node *nodeState) {
 	should := node.ready() == model.Unknown
@@ -140,8 +140,8 @@ func byKey(a, b *pod) int {
 	return cmp.Or(cmp.Compare(a.object.Namespace, b.object.Namespace), cmp.Compare(a.object.Name, b.object.Name), cmp.Compare(a.object.UID, b.object.UID))
 }
 
-// marksPod reports whether to mark a pod of a node that is Unknown. If the controller
-// wrote Unknown, that is every pod; if the node reported it, every pod that was created
+// marksPod reports whether to mark a pod of an Unknown node. If the controller
+// wrote Unknown, every pod is marked; if the node reported it, every pod that was created
 // since.
 func (node *nodeState) marksPod(p *pod) bool {
 	r := &node.view.Conditions[model.Ready]

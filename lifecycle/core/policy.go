@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A Policy configures a Fleet. It is not validated here.
+// Policy configures a Fleet. It is not validated here.
 //
 // Kubernetes has had these modes: NoExecute and TaintEvictions since 1.18;
 // LegacyEvictions alone in 1.18 without its taint manager; LegacyEvictions and
@@ -35,7 +35,7 @@ type Policy struct {
 	// AutonomyLongest caps model.Node.Autonomy; 0: no node is autonomous.
 	AutonomyLongest time.Duration
 	// SecondOpinion is how long a live agent blocks NoExecute taints and legacy
-	// evictions of a node whose kubelet is silent; 0: agents do not count.
+	// evictions of a node with a silent kubelet; 0: agents do not count.
 	SecondOpinion time.Duration
 	// MostUnhealthy is the number of unready nodes above which no further one is
 	// tainted NoExecute, and no eviction for such a taint begins.
@@ -49,11 +49,11 @@ type Policy struct {
 	// Evidence was open, until none is left that waits for that; 0: all at once.
 	RecoveriesPerSecond float64
 	// EvictedPodTTL is how long the object of a pod exists after the agent of its node
-	// evicted it (model.Pod.Evicted); 0: for ever.
+	// evicted it (model.Pod.Evicted); 0: forever.
 	EvictedPodTTL time.Duration
 }
 
-// A Bound is a number of nodes, or a share of all nodes.
+// Bound is a number of nodes, or a share of all nodes.
 type Bound struct {
 	Nodes   int
 	Percent float64 // 0 to 1; above 0 it is what counts, not Nodes

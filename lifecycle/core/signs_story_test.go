@@ -8,7 +8,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// bornLongAgo is a node that nobody has heard of for an hour.
+// bornLongAgo makes a node an hour old without a sign of life.
 func bornLongAgo(n *model.Node) { n.Created = n.Created.Add(-time.Hour) }
 
 // leaseOnly has a node that never reported renew its lease from now on.
@@ -68,7 +68,7 @@ func TestTwoSignsOfLife(t *testing.T) {
 	}
 }
 
-// Whatever a node said last, it counts until the moment at which its grace is over.
+// The last report of a node counts until the end of its grace period.
 func TestTheLastWordCountsUntilTheGraceIsOver(t *testing.T) {
 	for said, c := range map[model.Status]struct {
 		dies int
@@ -76,7 +76,7 @@ func TestTheLastWordCountsUntilTheGraceIsOver(t *testing.T) {
 	}{
 		model.True:    {40, func(at string) []string { return fourUnknown(at, "a", unknown) }},
 		model.False:   {40, func(at string) []string { return fourUnknown(at, "a", unknown) }},
-		model.Unknown: {40, func(at string) []string { return fourUnknown(at, "a", unknown)[1:] }}, // Ready is that already
+		model.Unknown: {40, func(at string) []string { return fourUnknown(at, "a", unknown)[1:] }}, // Ready is Unknown already
 		model.Absent:  {60, func(at string) []string { return fourUnknown(at, "a", "NodeStatusNeverUpdated") }},
 	} {
 		t.Run(said.String(), func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestADeadNodeDiesAgain(t *testing.T) {
 	w.expectNoExecute("40 a", "140 a")
 }
 
-// A node that exchanges one trouble for the other has its token already: it waits
-// for none, and takes none from others.
+// A node that changes between False and Unknown has its token already: it waits for none, and
+// takes none of other nodes.
 func TestASwapWaitsForNobody(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -149,8 +149,7 @@ func TestPodsThatAreBoundLater(t *testing.T) {
 	}
 }
 
-// All pods of all nodes that die at once are marked in that instant: marks wait
-// for no node's turn.
+// All pods of all nodes that die at once are marked in that instant: marks need no token.
 func TestMarksWaitForNobody(t *testing.T) {
 	w := newWorld(t, taintMode())
 	const dying, each = 40, 5

@@ -13,7 +13,7 @@ func (t transitions[S, E]) move(s *S, e E) bool {
 	return ok
 }
 
-// A healthState is what heartbeats, the check of missed ones and the node's own reports
+// healthState is what heartbeats, the check of missed ones and the node's own reports
 // come to. The zero value is that of a node that never missed its grace period.
 type healthState uint8
 
@@ -21,15 +21,15 @@ type healthState uint8
 // may still be alive.
 const (
 	stateHealthy healthState = iota
-	// stateSuspected: heartbeats are missing, and that is not confirmed yet.
+	// stateSuspected: heartbeats are missing, without confirmation yet.
 	stateSuspected
-	// stateUnreachable: that is confirmed. The node counts as Unknown.
+	// stateUnreachable: the loss is confirmed. The node counts as Unknown.
 	stateUnreachable
 	// stateRecovering: heartbeats resumed (as in all states from here on), and the node counts as Unknown until it
 	// reports its condition Ready itself.
 	stateRecovering
 	// stateRelapsed: heartbeats are missing again before that report. The earlier
-	// confirmation keeps the node Unknown, but drives no pod off.
+	// confirmation keeps the node Unknown, but evicts no pod.
 	stateRelapsed
 	// stateResumed: heartbeats resumed, and nothing is believed about the node but what
 	// its object shows. It ends when the node is ready.
@@ -42,7 +42,7 @@ var healthNames = [...]string{"healthy", "suspected", "unreachable", "recovering
 
 func (s healthState) String() string { return healthNames[s] }
 
-// A healthEvent changes the health state of a node.
+// healthEvent changes the health state of a node.
 type healthEvent uint8
 
 // The health events.
@@ -87,7 +87,7 @@ func (s healthState) lost() bool {
 // ready nor confirmed to be lost since.
 func (s healthState) resumed() bool { return s >= stateRecovering }
 
-// A queueState is how far the eviction of a node's pods is, where the rate of its zone
+// queueState is how far the eviction of a node's pods is, where the rate of its zone
 // or of recoveries limits it.
 type queueState uint8
 
@@ -108,7 +108,7 @@ var queueNames = [...]string{"not-queued", "queued", "token-granted", "pods-evic
 
 func (s queueState) String() string { return queueNames[s] }
 
-// A queueEvent changes the queue state of a node.
+// queueEvent changes the queue state of a node.
 type queueEvent uint8
 
 // The queue events.

@@ -64,8 +64,7 @@ func TestNotReadyThenSilent(t *testing.T) {
 		"330 evict a web taint")
 }
 
-// Taints are decided before evictions: in the instant of a swap it is the new one
-// that counts.
+// Taints are decided before evictions: in the instant of a swap the new one counts.
 func TestASwapInTheInstantOfAnEviction(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

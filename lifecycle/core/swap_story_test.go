@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// aSwap is a node that turns from False to Unknown and back, with pods that tolerate
-// one of the two taints without limit.
+// aSwap adds a node that changes from False to Unknown and back, with pods that tolerate one of
+// the two taints without limit.
 func aSwap(w *world) {
 	w.node("a")
 	w.node("b")
@@ -37,7 +37,7 @@ func TestSwap_TimersRunFromTheTransition(t *testing.T) {
 	w.expect("cancel", "60 cancel a unreachable-ok")
 }
 
-// Whenever another leader takes over, every pod leaves when it would have.
+// After a takeover at any time, every pod leaves at the same time.
 func TestSwap_AFailoverMovesNoTimer(t *testing.T) {
 	for at := time.Duration(0); at < 220*second; at += 2*second + 500*time.Millisecond {
 		w := newWorld(t, taintMode())
@@ -51,8 +51,7 @@ func TestSwap_AFailoverMovesNoTimer(t *testing.T) {
 	}
 }
 
-// A node's clock that is ahead moves no timer: the transition counts from when it
-// was seen.
+// A fast clock of a node moves no timer: the transition counts from its observation.
 func TestSwap_AClockThatIsAheadCountsFromWhenItWasSeen(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

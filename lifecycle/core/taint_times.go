@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A taintTime is the time since when a NoExecute taint counts, where its timeAdded is
+// taintTime is the time since when a NoExecute taint counts, where its timeAdded is
 // not exact: the API stores whole seconds, or none.
 type taintTime struct {
 	key   string
@@ -37,8 +37,8 @@ func (node *nodeState) updateTaintTimes(now time.Time) {
 	node.taintTimes = dated
 }
 
-// taintSince returns since when a taint of the object counts; zero if that is its
-// timeAdded.
+// taintSince returns since when a taint of the object counts; zero if
+// its timeAdded is exact.
 func (node *nodeState) taintSince(t *model.Taint, now time.Time) time.Time {
 	if since := node.knownSince(t); !since.IsZero() {
 		return since
@@ -94,8 +94,8 @@ func (node *nodeState) addTaintTimes(a *Action, now time.Time) {
 	}
 }
 
-// updateReadyTime stores when a transition of Ready was observed that is dated later: a
-// clock that is ahead moves no timer.
+// updateReadyTime stores when a transition of Ready with a later date was observed: a
+// fast clock moves no timer.
 func (node *nodeState) updateReadyTime(now time.Time) {
 	switch at := node.object.Conditions[model.Ready].Transition; {
 	case !at.After(now):

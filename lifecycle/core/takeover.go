@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A takeover holds what a new leader has to infer about the former one, since the API
+// takeover holds what a new leader has to infer about the former one, since the API
 // does not store it.
 type takeover struct {
 	predecessorAlive time.Time // the former leader was certainly running then; zero: not known
@@ -16,7 +16,7 @@ type takeover struct {
 	firstReady, lastUnready time.Time
 }
 
-// A zoneHistory is what the nodes of a zone show of its tokens.
+// zoneHistory is what the nodes of a zone show of its tokens.
 type zoneHistory struct {
 	spent   time.Time // the latest token, as far as the nodes show it
 	changed time.Time // the latest change of a node's Ready
@@ -28,8 +28,8 @@ type zoneHistory struct {
 const waitMargin = time.Second
 
 // Lead starts decisions; everything of interest has been observed. predecessorAlive is
-// when the former leader was certainly running; zero if there was none, or that is not
-// known. Lead visits all nodes and pods.
+// when the former leader was certainly running; zero if there was none, or if it
+// is unknown. Lead visits all nodes and pods.
 func (f *Fleet) Lead(predecessorAlive, now time.Time) {
 	f.now, f.leading = now, true
 	f.resetDecisions()

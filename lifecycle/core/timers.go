@@ -22,7 +22,7 @@ func (f *Fleet) setTimer(node *nodeState) {
 	f.nodeTimers.Set(node.name, at)
 }
 
-// ifFuture returns a time that is to come; else zero.
+// ifFuture returns a future time, and zero otherwise.
 func (f *Fleet) ifFuture(t time.Time) time.Time {
 	if !t.After(f.now) {
 		return time.Time{}

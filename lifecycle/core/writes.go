@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A write is one that is under way or is to be tried again. The zero value is neither.
+// write is a write in progress or to be retried. The zero value is neither.
 type write struct {
 	id        uint64    // of the action under way; 0: none
 	fails     int       // successive ones
@@ -24,8 +24,8 @@ const (
 	maxBackoff = 30 * time.Second
 )
 
-// deleteRetry is how long after its successful delete a pod is deleted again that is
-// still there and not ending.
+// deleteRetry is the time after a successful delete at which a pod without a deletionTimestamp
+// is deleted again.
 const deleteRetry = 30 * time.Second
 
 // underWay reports whether the write has started and is not finished.
@@ -56,7 +56,7 @@ func (f *Fleet) start(w *write) uint64 {
 // Finished handles the result of an action that writes, once. err is nil if it was
 // carried out, [ErrObsolete] if it was not tried, else the failure. A success counts
 // until the object itself shows something else; a failure is decided anew after a
-// delay. An object that is gone is a success. A ReadLease that could not be tried may
+// delay. A deleted object is a success. A ReadLease that could not be tried may
 // be finished with an error in place of an answer.
 func (f *Fleet) Finished(a *Action, err error, now time.Time) {
 	f.now = now

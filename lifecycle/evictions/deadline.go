@@ -6,19 +6,20 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// longest is the bound in seconds, a hundred years, beyond which a toleration is
-// one for ever; well before durations of nanoseconds overflow.
+// longest is the maximum toleration in seconds, a hundred years; longer ones are unlimited. It is
+// well below an overflow of durations in nanoseconds.
 const longest = 100 * 365 * 24 * 60 * 60
 
-// Deadline is when the pod has to leave a node with these taints; ok is false if
-// it stays. Taints of other effects than NoExecute count for nothing, so that all
-// taints of the node can be handed over.
+// Deadline returns the time at which the pod has to leave a node with these taints. If it stays,
+// ok is false. Taints with effects other than NoExecute are ignored, so that all taints of the
+// node can be passed.
 //
-// Each taint is borne as long as the first toleration says that is for it, and
-// not at all without one, counted from when both taint and pod were there. A taint
-// that replaced one which the pod tolerates without limit counts from the swap: the
-// pod had no timer before. The first of these moments counts. It may be long past.
-// O(taints × tolerations), allocates nothing.
+// Each taint is tolerated for the duration of the first matching toleration, and not at all
+// without one, from the time at which both taint and pod existed. A taint that replaced one
+// tolerated without limit counts from the swap, since the pod had no timer before. The earliest
+// deadline counts. It may be long past.
+//
+// Deadline costs O(taints × tolerations) and allocates nothing.
 func Deadline(p *model.Pod, taints []model.Taint) (at time.Time, ok bool) {
 	if p.Finished || p.Deleting {
 		return time.Time{}, false
@@ -39,8 +40,8 @@ func Deadline(p *model.Pod, taints []model.Taint) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// beginning is when the time begins for which the pod tolerates the taint. A pod
-// that does not tolerate it has no time that could begin with its own creation.
+// beginning returns the start of the time for which the pod tolerates the taint. For a pod
+// without a matching toleration, the creation of the pod does not count.
 func beginning(p *model.Pod, taint *model.Taint, borne time.Duration) time.Time {
 	since := taint.Added
 	if taint.Swapped.After(since) {
@@ -55,8 +56,8 @@ func beginning(p *model.Pod, taint *model.Taint, borne time.Duration) time.Time 
 	return since
 }
 
-// Patience is how long the pod tolerates the taint: by its first toleration for it,
-// or not at all without one. bounded is false if it does so for ever.
+// Patience returns how long the pod tolerates the taint: by its first matching toleration, or not
+// at all without one. If the toleration is unlimited, bounded is false.
 func Patience(p *model.Pod, taint *model.Taint) (borne time.Duration, bounded bool) {
 	for i := range p.Tolerations {
 		t := &p.Tolerations[i]

@@ -1,13 +1,13 @@
-// Package evictions says when a pod has to leave a node whose taints it does not
-// bear for ever, and keeps those moments in order. It is pure: pods and taints
-// come in, moments come out.
+// Package evictions computes when a pod has to leave a node with taints that it does not tolerate
+// forever, and orders these deadlines. It is pure: pods and taints are arguments, deadlines are
+// return values.
 //
 // Duties and invariants:
 //
-//   - A moment follows from the objects alone: from when a taint was added, when
-//     the pod was created, and what the pod tolerates. So it is the same after a
-//     change of leader, and moves both ways when taints or tolerations do.
-//   - A pod that has finished, or that somebody has deleted already, has none.
-//   - A timer belongs to a pod's UID: another pod of the same name inherits
-//     nothing. A pod has one timer at most.
+//   - A deadline follows from the objects alone: the time of the taint, the creation of the
+//     pod, and the pod's tolerations. It is therefore the same after a change of leader, and
+//     moves both ways with changes of taints or tolerations.
+//   - A finished or deleted pod has no deadline.
+//   - A timer belongs to a pod's UID: another pod of the same name inherits nothing. A pod has
+//     at most one timer.
 package evictions

@@ -103,7 +103,7 @@ func TestTimersAreTheirNaiveTwin(t *testing.T) {
 	}
 }
 
-// due takes what is due out of a map that is searched for it.
+// due removes the due pods from a map by linear search.
 func due(twin map[string]int, now int) (uids []string) {
 	for _, uid := range slices.SortedFunc(maps.Keys(twin), func(a, b string) int {
 		if twin[a] != twin[b] {

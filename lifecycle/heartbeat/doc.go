@@ -1,27 +1,24 @@
-// Package heartbeat tells from signs of life when a node is silent.
+// Package heartbeat determines from signs of life when a node is silent.
 //
-// A sign of life is a renewed lease, or a condition Ready that the node itself
-// wrote. What follows from silence, and whether it is believed at all, is
-// decided elsewhere.
+// A sign of life is a renewed lease, or a condition Ready written by the node itself. The
+// consequences of silence, and its confirmation, are decided elsewhere.
 //
 // Duties and invariants:
 //
-//   - Signs are timed by the clock of who watches: a sign is that something
-//     changed, not what time the node says it is. A node whose clock is wrong,
-//     or was put back, is heard as well as any other. Times that nodes wrote
-//     count only where there is nothing else, at first sight, and never as
-//     later than now.
-//   - A node is silent at its last sign of life plus the grace, that very
-//     moment included; without a condition Ready the startup grace counts.
-//   - At first sight a node has one interval of renewal to show itself, however
-//     old its lease looks, unless the API already says that nobody knows how it
-//     fares: that silence is old news, and told at once.
-//   - What the controller itself writes is no sign of life: neither Unknown, with
-//     one of its reasons, nor the heartbeat that a condition gets which never was
-//     reported.
-//   - It does not matter whether a node or its lease is seen first.
-//   - A silent node is told once, until it was heard again. A node that was
-//     deleted leaves nothing to one that comes under its name.
-//   - A renewal costs one look-up and allocates nothing: moments in the queue
-//     are put right when they come up, which they do once per grace.
+//   - Signs of life are timed by the clock of the observer: a sign is a change, whatever time
+//     the node writes. A wrong clock on a node has no effect, even if it is set back. Times
+//     written by nodes count only at first observation, without other data, and never as later
+//     than now.
+//   - A node is silent at its last sign of life plus the grace period, that instant included.
+//     Without a condition Ready the startup grace period counts.
+//   - At first observation a node has one renewal interval to show a sign of life, however old
+//     its lease is. The exception is a node already marked as Unknown in the API: that silence
+//     is known, and reported at once.
+//   - Writes of the controller itself are no signs of life. These are Unknown with one of the
+//     controller's reasons, and the heartbeat of a condition that was never reported.
+//   - A node and its lease may be observed in either order.
+//   - A silent node is reported once, until its next sign of life. A deleted node has no effect
+//     on a later one of the same name.
+//   - A renewal costs one lookup and allocates nothing. Times in the queue are corrected when
+//     they come due, once per grace period.
 package heartbeat

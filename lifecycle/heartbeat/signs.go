@@ -6,7 +6,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// See takes in a node: for the first time, or because its object changed.
+// See updates a node, at its first observation or after a change of its object.
 func (w *Watch) See(n *model.Node, now time.Time) {
 	s := w.of(n.Name)
 	was, is := s.ready, readyOf(n)
@@ -22,12 +22,13 @@ func (w *Watch) See(n *model.Node, now time.Time) {
 	w.hasten(n.Name, s)
 }
 
-// Renewed takes in a node's lease, which may come before its node. A renewTime
-// other than the one before is a sign of life, an earlier one too: the node's
-// clock was put right. It counts from when it was seen, which may be earlier than
-// the now of other calls, and takes nothing back that was heard since. It is O(1)
-// and allocates nothing, except for a lease seen for the first time and for a node
-// that was silent.
+// Renewed updates a node's lease, which may be observed before its node. A renewTime that differs
+// from the last one is a sign of life. This includes an earlier one, after a correction of the
+// node's clock. It counts from its observation, which may be earlier than the now of other calls,
+// and never invalidates later signs.
+//
+// It costs O(1) and allocates nothing, except for a lease observed for the first time and for a
+// silent node.
 func (w *Watch) Renewed(name string, renewTime, seen time.Time) {
 	s := w.of(name)
 	known, was := s.leased, s.lease
@@ -41,8 +42,8 @@ func (w *Watch) Renewed(name string, renewTime, seen time.Time) {
 	}
 }
 
-// Unleased takes in that a node's lease was deleted, which says nothing of the
-// node.
+// Unleased records the deletion of a node's lease, which has no effect on the node's last sign of
+// life.
 func (w *Watch) Unleased(name string, _ time.Time) {
 	s := w.signs[name]
 	if s == nil {
@@ -54,7 +55,7 @@ func (w *Watch) Unleased(name string, _ time.Time) {
 	}
 }
 
-// Forget takes in that a node was deleted.
+// Forget records the deletion of a node.
 func (w *Watch) Forget(name string) {
 	delete(w.signs, name)
 	w.due.Remove(name)
@@ -69,7 +70,7 @@ func (w *Watch) of(name string) *signs {
 	return s
 }
 
-// meet begins with a node that was not seen before, by what its objects say.
+// meet starts the state of a node at its first observation, from its objects.
 func (w *Watch) meet(n *model.Node, s *signs, now time.Time) {
 	s.last = notAfter(now, max(n.Created.UnixNano(), s.ready.heartbeat))
 	if s.leased {
@@ -78,15 +79,15 @@ func (w *Watch) meet(n *model.Node, s *signs, now time.Time) {
 	s.floor = now.Add(w.policy.Renewal).UnixNano()
 	s.silent = s.ready.status == model.Unknown
 	if s.silent {
-		w.due.Set(n.Name, now) // to be told, however lately it seems to have been heard
+		w.due.Set(n.Name, now) // report it, however recent its last sign of life seems
 		return
 	}
 	w.due.Set(n.Name, w.silentAt(s))
 }
 
-// compareNotes takes in the first lease of a node that was seen without one, as
-// if it had been there when the node was seen: who takes over sees nodes and
-// leases in any order, and old leases are no signs of life.
+// compareNotes applies the first lease of a node that was observed without one, as if both had
+// been observed together. After a change of leader nodes and leases arrive in any order, and old
+// leases are no signs of life.
 func (w *Watch) compareNotes(name string, s *signs, now time.Time) {
 	s.last = max(s.last, notAfter(now, s.lease))
 	if s.silent && s.ready.status != model.Unknown && w.silentAt(s).After(now) {
@@ -95,7 +96,7 @@ func (w *Watch) compareNotes(name string, s *signs, now time.Time) {
 	}
 }
 
-// heard is a sign of life.
+// heard records a sign of life.
 func (w *Watch) heard(name string, s *signs, at time.Time) {
 	s.last = max(s.last, at.UnixNano())
 	if s.silent {
@@ -104,8 +105,8 @@ func (w *Watch) heard(name string, s *signs, at time.Time) {
 	}
 }
 
-// hasten moves a node forward whose grace became shorter: the one direction in
-// which a moment is put right at once.
+// hasten moves a node forward after its grace period became shorter. Only this direction is
+// corrected at once.
 func (w *Watch) hasten(name string, s *signs) {
 	if s.silent {
 		return
@@ -115,8 +116,8 @@ func (w *Watch) hasten(name string, s *signs) {
 	}
 }
 
-// readyOf is the node's condition Ready. A node that says itself that it does not
-// know how it fares is one that reports a fault.
+// readyOf returns the node's condition Ready. A node that reports Unknown itself is one that
+// reports a fault.
 func readyOf(n *model.Node) ready {
 	c := &n.Conditions[model.Ready]
 	status := c.Status
@@ -126,9 +127,9 @@ func readyOf(n *model.Node) ready {
 	return ready{status, c.Heartbeat.UnixNano(), c.Transition.UnixNano()}
 }
 
-// writtenByNode reports whether it is the node that wrote r where there was w.
-// The controller writes Unknown alone: over another status it keeps the
-// heartbeat, and where there was no condition it invents one.
+// writtenByNode reports whether the change from w to r was written by the node. The controller
+// writes only Unknown: it keeps the heartbeat of an earlier status, and sets one for a missing
+// condition.
 func (r ready) writtenByNode(w ready) bool {
 	switch {
 	case r.status == model.Absent:
@@ -139,7 +140,7 @@ func (r ready) writtenByNode(w ready) bool {
 	return r != w
 }
 
-// notAfter is the moment that somebody wrote down, or now where that is earlier:
-// nobody was heard in the future. A time that was not written is in the eighteenth
-// century, by [time.Time.UnixNano], and so never the latest.
+// notAfter returns a written time, or now if that is earlier: no sign of life is in the future. A
+// missing time is in the eighteenth century, by [time.Time.UnixNano], and therefore never the
+// latest.
 func notAfter(now time.Time, written int64) int64 { return min(written, now.UnixNano()) }

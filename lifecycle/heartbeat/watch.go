@@ -9,54 +9,53 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Policy says how long silence is borne. None is negative, and Renewal is above zero.
+// Policy has the grace periods of silence. None is negative, and Renewal is above zero.
 type Policy struct {
-	Grace        time.Duration // after the last sign of life of a node that has a condition Ready
-	StartupGrace time.Duration // the same without one
-	Renewal      time.Duration // interval in which a living node shows itself
+	Grace        time.Duration // after the last sign of life of a node with a condition Ready
+	StartupGrace time.Duration // the same without a condition Ready
+	Renewal      time.Duration // renewal interval of a live node
 }
 
-// A Watch keeps the signs of life of all nodes. Of its calls' now none is
-// earlier than the one before; a lease may be handed in later than it was seen.
+// Watch stores the signs of life of all nodes. The argument now must not decrease between calls.
+// A lease may be passed later than its observation.
 type Watch struct {
 	policy Policy
 	signs  map[string]*signs
-	due    *timerqueue.Queue[string] // at silentAt or before, for nodes that are not silent; silent ones until told
-	floor  int64                     // nobody falls silent before
+	due    *timerqueue.Queue[string] // at silentAt or before, for nodes that are not silent; silent ones until reported
+	floor  int64                     // no node becomes silent before
 }
 
-// signs are those of one name. Moments are ns since 1970, as in the queue.
+// signs is the state of one node name. Times are ns since 1970, as in the queue.
 type signs struct {
-	seen  bool // the node itself, not only its lease
+	seen  bool // the node itself was observed, not only its lease
 	uid   string
 	ready ready
 
 	leased bool
-	lease  int64 // the renewTime seen last, compared and not interpreted while the node is watched
+	lease  int64 // last observed renewTime; compared but not interpreted while the node is watched
 
-	last   int64 // sign of life
-	floor  int64 // not silent before: it was seen for the first time
+	last   int64 // last sign of life
+	floor  int64 // not silent before: end of the wait after first observation
 	silent bool
 }
 
-// ready is what a node's condition Ready was when it was seen last.
+// ready is the node's condition Ready at the last observation.
 type ready struct {
 	status                model.Status
 	heartbeat, transition int64
 }
 
-// New makes a watch that has seen nothing.
+// New returns a watch without observations.
 func New(p Policy) *Watch {
 	return &Watch{policy: p, signs: map[string]*signs{}, due: timerqueue.New[string]()}
 }
 
-// NotBefore promises everybody who is not silent yet that nobody falls silent
-// before t: what was not heard during an outage was not necessarily not said.
-// Silence that the API knows of at first sight is exempt. An earlier t than one
-// promised before changes nothing.
+// NotBefore delays the silence of all nodes that are not silent yet until t. During an outage of
+// the watch, signs of life may have been missed. Silence known to the API at first observation is
+// exempt. A t earlier than in a previous call has no effect.
 func (w *Watch) NotBefore(t time.Time) { w.floor = max(w.floor, t.UnixNano()) }
 
-// Last is the node's last sign of life; ok is false for a node that was not seen.
+// Last returns the node's last sign of life. For an unknown node ok is false.
 func (w *Watch) Last(name string) (last time.Time, ok bool) {
 	s := w.signs[name]
 	if s == nil || !s.seen {
@@ -65,20 +64,20 @@ func (w *Watch) Last(name string) (last time.Time, ok bool) {
 	return time.Unix(0, s.last), true
 }
 
-// IsSilent reports whether the node is silent: told as such by [Watch.Silent], or
-// about to be because the API says so.
+// IsSilent reports whether the node is silent: reported by [Watch.Silent], or about to be because
+// the API has it as silent.
 func (w *Watch) IsSilent(name string) bool {
 	s := w.signs[name]
 	return s != nil && s.silent
 }
 
-// ahead is how far in advance moments in the queue are put right, so that who
-// waits for [Watch.Next] wakes about once in that time for nothing, not once
-// per node and grace, and not at all if something else wakes more often.
+// ahead is how far in advance times in the queue are corrected. A caller that waits for
+// [Watch.Next] then has one needless wakeup per ahead, instead of one per node and grace period.
+// It has none if it wakes more often for other reasons.
 const ahead = 2 * time.Second
 
-// Silent tells who fell silent since the last call, in the order of names. Each
-// is told once until it was heard again.
+// Silent returns the nodes that became silent since the last call, in the order of names. Each is
+// returned once until its next sign of life.
 func (w *Watch) Silent(now time.Time) []string {
 	var silent []string
 	for {
@@ -95,7 +94,7 @@ func (w *Watch) Silent(now time.Time) []string {
 			continue
 		}
 		if !at.After(queued) {
-			break // right, and the earliest of all
+			break // correct, and the earliest of all
 		}
 		w.due.Set(name, at)
 	}
@@ -103,8 +102,8 @@ func (w *Watch) Silent(now time.Time) []string {
 	return silent
 }
 
-// Next is when Silent could tell somebody: perhaps too early, because of signs of
-// life since, never too late. ok is false when there is nobody to wait for.
+// Next returns the time when Silent may return a node. It may be too early, because of later
+// signs of life, but is never too late. If there is no node to wait for, ok is false.
 func (w *Watch) Next() (at time.Time, ok bool) {
 	_, at, ok = w.due.Next()
 	return at, ok
@@ -118,5 +117,5 @@ func (w *Watch) silentAt(s *signs) time.Time {
 	if until := s.last + int64(grace); until >= s.last {
 		return time.Unix(0, max(until, s.floor, w.floor))
 	}
-	return time.Unix(0, math.MaxInt64) // centuries away
+	return time.Unix(0, math.MaxInt64) // centuries in the future
 }

@@ -2,10 +2,10 @@ package model
 
 import "time"
 
-// A Status is that of a condition.
+// Status is the status of a condition.
 type Status uint8
 
-// The statuses. The zero value is a condition that the object does not have.
+// The statuses. The zero value is that of a missing condition.
 const (
 	Absent Status = iota
 	True
@@ -15,10 +15,10 @@ const (
 
 var statusNames = [...]string{Absent: "", True: "True", False: "False", Unknown: "Unknown"}
 
-// String is the status as the API writes it, "" for Absent.
+// String returns the status as in the API, and "" for Absent.
 func (s Status) String() string { return statusNames[s] }
 
-// ParseStatus reads a condition's status; what the API does not know is Unknown.
+// ParseStatus parses a condition's status. An unknown value is Unknown.
 func ParseStatus(text string) Status {
 	for s, name := range statusNames {
 		if name == text {
@@ -28,30 +28,28 @@ func ParseStatus(text string) Status {
 	return Unknown
 }
 
-// A ConditionType is one of those conditions of a node by which is decided.
+// ConditionType is the type of a node condition that decisions depend on.
 type ConditionType uint8
 
-// The condition types. Those before NetworkUnavailable become Unknown with a
-// node that is not heard of any more.
+// The condition types. Those before NetworkUnavailable become Unknown for a silent node.
 const (
 	Ready ConditionType = iota
 	MemoryPressure
 	DiskPressure
 	PIDPressure
 	NetworkUnavailable
-	ConditionTypes // how many there are
+	ConditionTypes // number of types
 )
 
-// Silenced are the types that become Unknown when a node falls silent.
+// Silenced is the number of types that become Unknown when a node becomes silent.
 const Silenced = NetworkUnavailable
 
 var conditionNames = [...]string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
 
-// String is the type as the API writes it.
+// String returns the type as in the API.
 func (t ConditionType) String() string { return conditionNames[t] }
 
-// ParseConditionType reads a condition's type; ok is false for one that decides
-// nothing here.
+// ParseConditionType parses a condition's type. If no decision depends on it, ok is false.
 func ParseConditionType(text string) (t ConditionType, ok bool) {
 	for i, name := range conditionNames {
 		if name == text {
@@ -61,10 +59,10 @@ func ParseConditionType(text string) (t ConditionType, ok bool) {
 	return 0, false
 }
 
-// A Condition is what a node, or the controller for it, says of one thing.
+// Condition is a condition of a node, written by the node or by the controller.
 type Condition struct {
 	Status     Status
-	Heartbeat  time.Time // lastHeartbeatTime, by the clock of who wrote it
+	Heartbeat  time.Time // lastHeartbeatTime, by the clock of its writer
 	Transition time.Time // lastTransitionTime, likewise
 	Reason     string
 }
@@ -75,13 +73,13 @@ const (
 	ReasonStatusNeverUpdated = "NodeStatusNeverUpdated"
 )
 
-// Unheard reports whether the condition is Unknown because the node was not heard,
-// and not because the node says so itself.
+// Unheard reports whether the condition is Unknown because the node was silent, and not because
+// the node itself reported Unknown.
 func (c *Condition) Unheard() bool {
 	return c.Status == Unknown && (c.Reason == ReasonStatusUnknown || c.Reason == ReasonStatusNeverUpdated)
 }
 
-// A Node is a node of the cluster.
+// Node is a node of the cluster.
 type Node struct {
 	Name          string
 	UID           string
@@ -90,40 +88,39 @@ type Node struct {
 	Unschedulable bool
 	Taints        []Taint
 	Conditions    [ConditionTypes]Condition
-	// Autonomy is how long the pods of an unreachable node stay where they are: 0
-	// not longer than others, Forever, or that long.
+	// Autonomy is how long the pods of an unreachable node stay: 0 for no longer than on other
+	// nodes, Forever, or a duration.
 	Autonomy time.Duration
-	// Pressures are the condition types of the node's Plimsoll agent (plimsoll.dev/…)
-	// that are not False, in the order of their names.
+	// Pressures are the condition types of the node's Plimsoll agent (plimsoll.dev/…) that are
+	// not False, in the order of their names.
 	Pressures []string
 }
 
-// Forever is longer than anything lasts.
+// Forever is longer than any other duration.
 const Forever = time.Duration(1<<63 - 1)
 
-// Labels are those of a node that decide something.
+// Labels are the labels of a node that decisions depend on.
 type Labels struct {
-	Region, Zone string // of the older failure-domain labels where a node has them, else topology.kubernetes.io
+	Region, Zone string // of the older failure-domain labels if present, otherwise of topology.kubernetes.io
 	OS, Arch     Label
 	OldOS        Label // beta.kubernetes.io/os
 	OldArch      Label // beta.kubernetes.io/arch
-	Excluded     bool  // node.kubernetes.io/exclude-disruption, whatever its value
+	Excluded     bool  // node.kubernetes.io/exclude-disruption, with any value
 }
 
-// A Label is a label's value, if the object has it.
+// Label is a label's value, if the object has it.
 type Label struct {
 	Value string
 	Is    bool
 }
 
-// A Place is where a zone is. The zero value is that of nodes without labels,
-// which are one zone.
+// Place identifies a zone. The zero value is that of nodes without labels, which form one zone.
 type Place struct{ Region, Zone string }
 
-// Place is the zone that a node is in.
+// Place returns the zone of the node.
 func (l *Labels) Place() Place { return Place{l.Region, l.Zone} }
 
-// String is region/zone, "" where there is neither.
+// String returns region/zone, and "" if there is neither.
 func (p Place) String() string {
 	if p == (Place{}) {
 		return ""
@@ -131,7 +128,7 @@ func (p Place) String() string {
 	return p.Region + "/" + p.Zone
 }
 
-// Compare orders places by their name, bytewise.
+// Compare compares places by their names, bytewise.
 func (p Place) Compare(q Place) int {
 	switch a, b := p.String(), q.String(); {
 	case a < b:

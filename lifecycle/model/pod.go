@@ -2,27 +2,27 @@ package model
 
 import "time"
 
-// A Pod is a pod that is bound to a node.
+// Pod is a pod bound to a node.
 type Pod struct {
 	Namespace, Name string
 	UID             string
-	Node            string // name of the node that it is bound to
+	Node            string // name of its node
 	Created         time.Time
-	Tolerations     []Toleration // shared by pods that have the same
-	Daemon          bool         // a DaemonSet controls it
+	Tolerations     []Toleration // shared by pods with the same ones
+	Daemon          bool         // controlled by a DaemonSet
 	Finished        bool         // in phase Succeeded or Failed
-	Deleting        bool         // it has a deletionTimestamp
-	Ready           bool         // its condition Ready is True
-	Asked           *Request     // the agent on its node asks for a soft eviction; nil: it does not
-	Evicted         *time.Time   // it has failed and bears the mark that the agent on its node evicted it, since then; nil: not so
+	Deleting        bool         // with a deletionTimestamp
+	Ready           bool         // with a condition Ready of True
+	Asked           *Request     // request of the agent on its node for a soft eviction; nil: none
+	Evicted         *time.Time   // time of the eviction mark of a failed pod, set by the agent on its node; nil: none
 }
 
-// A Request is that of an agent for a soft eviction.
+// Request is a request of an agent for a soft eviction.
 type Request struct {
-	Cause        string    // the signal, by name
+	Cause        string    // name of the signal
 	GraceSeconds int64     // at least 1
-	Since        time.Time // when it was asked for
+	Since        time.Time // time of the request
 }
 
-// Key is namespace/name.
+// Key returns namespace/name.
 func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Effect is what a taint does.
+// Effect is the effect of a taint.
 type Effect uint8
 
 // The effects. A toleration with AnyEffect is for all of them.
@@ -19,10 +19,10 @@ const (
 
 var effectNames = [...]string{"", "NoSchedule", "PreferNoSchedule", "NoExecute"}
 
-// String is the effect as the API writes it.
+// String returns the effect as in the API.
 func (e Effect) String() string { return effectNames[e] }
 
-// ParseEffect reads an effect; ok is false for one that Kubernetes does not have.
+// ParseEffect parses an effect. For one unknown to Kubernetes, ok is false.
 func ParseEffect(text string) (e Effect, ok bool) {
 	for i, name := range effectNames {
 		if name == text {
@@ -32,7 +32,7 @@ func ParseEffect(text string) (e Effect, ok bool) {
 	return 0, false
 }
 
-// Keys of the taints that follow from what a node reports
+// Keys of the taints that follow from a node's conditions
 // (kubernetes.io/docs/reference/labels-annotations-taints).
 const (
 	KeyNotReady           = "node.kubernetes.io/not-ready"
@@ -45,18 +45,18 @@ const (
 	KeyOutOfService       = "node.kubernetes.io/out-of-service"
 )
 
-// A Taint keeps pods away from a node, or drives them off.
+// Taint repels pods from a node, or evicts them.
 type Taint struct {
 	Key, Value string
 	Effect     Effect
-	Added      time.Time // timeAdded; zero where nobody wrote it down
-	// Swapped is when the taint replaced the other one of a node that is not ready;
-	// zero if it did not. It is derived from the node, see [Node.Swapped].
+	Added      time.Time // timeAdded; zero if unset
+	// Swapped is when the taint replaced the opposite one of an unready node; zero if it did not.
+	// It is derived from the node, see [Node.Swapped].
 	Swapped time.Time
 }
 
-// Opposite is the key of the taint that replaces the one of this key when a node
-// that is not ready turns unreachable, or the other way round; "" for other keys.
+// Opposite returns the key of the taint that replaces this one when an unready node becomes
+// unreachable, or the other way round. It returns "" for other keys.
 func Opposite(key string) string {
 	switch key {
 	case KeyNotReady:
@@ -67,7 +67,7 @@ func Opposite(key string) string {
 	return ""
 }
 
-// KeyOf is the key of the taint that a node with this Ready has; "" if none.
+// KeyOf returns the key of the taint for a node with this status of Ready; "" if none.
 func KeyOf(ready Status) string {
 	switch ready {
 	case False:
@@ -78,9 +78,9 @@ func KeyOf(ready Status) string {
 	return ""
 }
 
-// Swapped returns when a NoExecute taint of the node replaced its opposite, or the
-// zero time if it did not. A taint that replaced none was added at or after the
-// transition of Ready that called for it; a swapped one has the earlier moment of the other.
+// Swapped returns when a NoExecute taint of the node replaced its opposite, or the zero time if
+// it did not. A taint without a predecessor was added at or after the transition of Ready that
+// required it. A swapped one has the earlier time of its predecessor.
 func (n *Node) Swapped(t *Taint) time.Time {
 	r := &n.Conditions[Ready]
 	if t.Effect != NoExecute || t.Key != KeyOf(r.Status) || !r.Transition.After(t.Added) {
@@ -89,17 +89,17 @@ func (n *Node) Swapped(t *Taint) time.Time {
 	return r.Transition
 }
 
-// Is reports whether it is the taint of this key and effect, whatever its value:
-// a node has one of them at most.
+// Is reports whether the taint has this key and effect, with any value. A node has at most one
+// such taint.
 func (t *Taint) Is(key string, effect Effect) bool { return t.Key == key && t.Effect == effect }
 
-// An Operator is how a toleration compares.
+// Operator is the comparison operator of a toleration.
 type Operator uint8
 
-// The operators. Equal is that of a toleration which names none. InvalidOperator
-// tolerates nothing. Greater (Gt) and Less (Lt) compare integers: the taint's value
-// has to be greater, or less, than the toleration's. UnknownOperator is one of a
-// later API: it tolerates what Exists would, since an eviction cannot be undone.
+// The operators. Equal is the default. InvalidOperator tolerates nothing. Greater (Gt) and Less
+// (Lt) compare integers: the taint's value has to be greater, or less, than the toleration's.
+// UnknownOperator is one of a later API. It tolerates the same taints as Exists, since an
+// eviction cannot be undone.
 const (
 	Equal Operator = iota
 	Exists
@@ -109,19 +109,19 @@ const (
 	UnknownOperator
 )
 
-// A Toleration lets a pod bear taints.
+// Toleration lets a pod tolerate taints.
 type Toleration struct {
 	Key, Value string
 	Operator   Operator
 	Effect     Effect
-	// Seconds is how long a NoExecute taint is borne; zero and less is not at all.
+	// Seconds is how long a NoExecute taint is tolerated; zero and less is not at all.
 	Seconds int64
-	Bounded bool // false: for ever, whatever Seconds is
+	Bounded bool // false: unlimited, whatever Seconds is
 }
 
-// Tolerates reports whether the taint is borne, for however long
-// (kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration): an
-// empty key with Exists matches every taint.
+// Tolerates reports whether the taint is tolerated, for any duration
+// (kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration). An empty key with
+// Exists matches every taint.
 func (t *Toleration) Tolerates(taint *Taint) bool {
 	if t.Effect != AnyEffect && t.Effect != taint.Effect {
 		return false
@@ -145,8 +145,8 @@ func (t *Toleration) Tolerates(taint *Taint) bool {
 	}
 }
 
-// compareIntegers compares two 64-bit integers in canonical decimal form: no sign
-// but a minus, no leading zeros. ok is false if one of them is none.
+// compareIntegers compares two 64-bit integers in canonical decimal form: no sign but a minus, no
+// leading zeros. If one of them is invalid, ok is false.
 func compareIntegers(a, b string) (order int, ok bool) {
 	x, isX := integer(a)
 	y, isY := integer(b)

@@ -7,29 +7,28 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Watch keeps what is left of evicted pods. Of its calls' now none is earlier
-// than the one before. See [New].
+// Watch stores the evicted pods. The argument now must not decrease between calls. See [New].
 type Watch struct {
 	kept time.Duration
 	pods map[string]*remain // by UID
 	due  *timerqueue.Queue[string]
 }
 
-// A remain is an evicted pod.
+// remain is an evicted pod.
 type remain struct {
-	pod   *model.Pod // nil: it is gone, or may stay, and what came of it is not known yet
-	told  bool       // and not finished
-	fails int        // in succession
-	from  time.Time  // not told again before
+	pod   *model.Pod // nil: the pod is gone or no longer to be deleted, and its result is not known yet
+	told  bool       // returned, and not finished
+	fails int        // consecutive failures
+	from  time.Time  // not returned again before
 }
 
-// New makes a watch that has seen nothing. Pods are kept so long after they were
-// marked; 0: for ever, and none of them is ever due.
+// New returns an empty watch. Pods are kept for the given time after their mark. With 0 they are
+// kept forever, and none is ever due.
 func New(kept time.Duration) *Watch {
 	return &Watch{kept: kept, pods: map[string]*remain{}, due: timerqueue.New[string]()}
 }
 
-// Pod takes in a pod, whether it was evicted or not.
+// Pod updates a pod, evicted or not.
 func (w *Watch) Pod(p *model.Pod) {
 	if w.kept <= 0 || p.Evicted == nil || p.Deleting {
 		w.Gone(p.UID)
@@ -44,7 +43,7 @@ func (w *Watch) Pod(p *model.Pod) {
 	w.line(r)
 }
 
-// Gone takes in that a pod does not exist any more.
+// Gone records the end of a pod.
 func (w *Watch) Gone(uid string) {
 	r := w.pods[uid]
 	if r == nil {
@@ -56,15 +55,15 @@ func (w *Watch) Gone(uid string) {
 	}
 }
 
-// line gives a pod its moment, unless it was told.
+// line sets the time of a pod, unless it was returned and is not finished.
 func (w *Watch) line(r *remain) {
 	if !r.told {
 		w.due.Set(r.pod.UID, later(w.dueAt(r.pod), r.from))
 	}
 }
 
-// dueAt is when a pod has been kept for long enough. The mark has whole seconds, and a
-// pod may have been created in the second in which it was evicted.
+// dueAt returns when a pod was kept for long enough. The mark has whole seconds, and a pod may
+// have been created in the second of its eviction.
 func (w *Watch) dueAt(p *model.Pod) time.Time {
 	return later(*p.Evicted, p.Created.Truncate(time.Second)).Add(w.kept)
 }
@@ -76,8 +75,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Due tells the pods that are to be deleted now, in the order of their moments,
-// then of UIDs. Each is to be finished once.
+// Due returns the pods to delete now, in the order of their times, then of UIDs. Each must be
+// passed to [Watch.Finished] once.
 func (w *Watch) Due(now time.Time) (pods []*model.Pod) {
 	for uid, ok := w.due.Pop(now); ok; uid, ok = w.due.Pop(now) {
 		r := w.pods[uid]
@@ -87,13 +86,13 @@ func (w *Watch) Due(now time.Time) (pods []*model.Pod) {
 	return pods
 }
 
-// Wanted reports whether a pod is to be deleted still.
+// Wanted reports whether a pod is still to be deleted.
 func (w *Watch) Wanted(uid string, now time.Time) bool {
 	r := w.pods[uid]
 	return r != nil && r.pod != nil && !w.dueAt(r.pod).After(now)
 }
 
-// Between two attempts, doubling. Nobody waits for this.
+// Backoffs between two attempts, doubling. Nothing waits for these deletions.
 const (
 	shortest = 10 * time.Second
 	longest  = 10 * time.Minute
@@ -106,8 +105,7 @@ func patience(fails int) time.Duration {
 	return min(shortest<<min(fails-1, 10), longest)
 }
 
-// Finished takes in what came of a pod that was told; nil: it was deleted, or was
-// gone.
+// Finished records the result of a returned pod; nil if it was deleted or did not exist.
 func (w *Watch) Finished(uid string, err error, now time.Time) {
 	r := w.pods[uid]
 	if r == nil || !r.told {
@@ -124,12 +122,12 @@ func (w *Watch) Finished(uid string, err error, now time.Time) {
 	w.line(r)
 }
 
-// Next is when Due could tell somebody, if nothing is taken in until then. ok is
-// false when there is nobody to wait for.
+// Next returns the time when Due may return a pod, without further input. If there is no pod to
+// wait for, ok is false.
 func (w *Watch) Next() (at time.Time, ok bool) {
 	_, at, ok = w.due.Next()
 	return at, ok
 }
 
-// Len is how many evicted pods there are.
+// Len returns the number of evicted pods.
 func (w *Watch) Len() int { return len(w.pods) }

@@ -6,10 +6,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Execution compares a node's NoExecute taints with the one that is wanted:
-// [model.KeyNotReady], [model.KeyUnreachable], or "" for neither. A taint that is
-// there stays as it is, its moment included. A new one has been there since now,
-// or since the one that it replaces where that is known.
+// Execution compares a node's NoExecute taints with the wanted one: [model.KeyNotReady],
+// [model.KeyUnreachable], or "" for neither. An existing taint stays as it is, with its time. A
+// new one has the time of its predecessor if known, and now otherwise.
 func Execution(n *model.Node, want string, now time.Time) (c Change) {
 	for _, key := range [...]string{model.KeyNotReady, model.KeyUnreachable} {
 		if key != want && find(n, key, model.NoExecute) != nil {
@@ -27,9 +26,8 @@ func Execution(n *model.Node, want string, now time.Time) (c Change) {
 	return c
 }
 
-// Swap reports whether the node has the other of the two NoExecute taints: what
-// is wanted then drives nobody off who was not being driven off before, and
-// needs no token.
+// Swap reports whether the node has the opposite NoExecute taint. The wanted taint then evicts no
+// pod that was not already being evicted, and needs no token.
 func Swap(n *model.Node, want string) bool {
 	return want != "" && find(n, model.Opposite(want), model.NoExecute) != nil
 }

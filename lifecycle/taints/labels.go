@@ -2,12 +2,12 @@ package taints
 
 import "plimsoll.dev/plimsoll/lifecycle/model"
 
-// A LabelChange gives a node's label this value, whether it is there or not.
+// LabelChange sets a node's label to this value, whether it exists or not.
 type LabelChange struct{ Key, Value string }
 
-// Labels compares the older names of operating system and architecture with the
-// stable ones, which win. Where the stable one is absent, nothing is known, and
-// the older stays. The order is that of the keys.
+// Labels compares the older labels of operating system and architecture with the stable ones,
+// which take precedence. If the stable one is absent, the older one stays. The order is that of
+// the keys.
 func Labels(l *model.Labels) (changes []LabelChange) {
 	for _, pair := range [...]struct {
 		old    string

@@ -6,21 +6,20 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A Change is what a node's taints lack and have too much, both in the order of
-// their keys. Taints to remove are meant by key and effect, whatever their value.
+// Change is the difference between a node's taints and the desired ones, both in the order of
+// their keys. Taints to remove are identified by key and effect, with any value.
 type Change struct{ Add, Remove []model.Taint }
 
-// Empty reports whether there is nothing to do.
+// Empty reports whether there is nothing to change.
 func (c *Change) Empty() bool { return len(c.Add)+len(c.Remove) == 0 }
 
-// scheduling is the table of taints that keep new pods away, in the order of
-// their keys, with what calls for each
-// (kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration).
+// scheduling is the table of NoSchedule taints, in the order of their keys, with the condition
+// that requires each (kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration).
 var scheduling = [...]struct {
 	key       string
 	condition model.ConditionType
 	status    model.Status
-	cordoned  bool // wanted while the node is unschedulable; no condition is asked
+	cordoned  bool // wanted while the node is unschedulable, whatever its conditions
 }{
 	{key: model.KeyDiskPressure, condition: model.DiskPressure, status: model.True},
 	{key: model.KeyMemoryPressure, condition: model.MemoryPressure, status: model.True},
@@ -31,10 +30,9 @@ var scheduling = [...]struct {
 	{key: model.KeyUnschedulable, cordoned: true},
 }
 
-// Scheduling compares the NoSchedule taints that follow from a node's conditions,
-// and from whether it is cordoned, with those that it has. A new one is there since
-// now. It takes no token: these taints evict no pod. Without a change it allocates
-// nothing.
+// Scheduling compares a node's NoSchedule taints with those that follow from its conditions and
+// from whether it is cordoned. A new one has the time now. It needs no token: these taints evict
+// no pod. Without a change it allocates nothing.
 func Scheduling(n *model.Node, now time.Time) (c Change) {
 	for i := range scheduling {
 		row := &scheduling[i]
@@ -56,7 +54,7 @@ func Scheduling(n *model.Node, now time.Time) (c Change) {
 	return c
 }
 
-// find is the node's taint of that key and effect, nil without one.
+// find returns the node's taint of that key and effect, or nil.
 func find(n *model.Node, key string, effect model.Effect) *model.Taint {
 	for i := range n.Taints {
 		if n.Taints[i].Is(key, effect) {

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// A bucket holds one token at most, and it is full to begin with. Instead of a
-// fraction of a token it keeps the moment as of which there was none: moments
-// are exact however often one asks, fractions are not.
+// bucket is a token bucket with at most one token, full at first. Instead of a fraction of a
+// token it stores the time at which it was empty. Times are exact for any number of queries,
+// fractions are not.
 type bucket struct {
-	rate     float64       // tokens a second
-	interval time.Duration // what one takes
-	rated    bool          // the rate has been set once
-	emptied  time.Time     // zero: it is full, whatever the rate
+	rate     float64       // tokens per second
+	interval time.Duration // time per token
+	rated    bool          // the rate was set at least once
+	emptied  time.Time     // zero: full, whatever the rate
 }
 
-// longest is an interval that no controller outlives; moments after it still fit
-// into nanoseconds since 1970.
+// longest is an interval beyond the lifetime of any controller. Times after it still fit into
+// nanoseconds since 1970.
 const longest = 100 * 365 * 24 * time.Hour
 
-// interval is how long a token takes, rounded up, so that no rate is exceeded.
+// interval returns the time per token, rounded up, so that the rate is not exceeded.
 func interval(rate float64) time.Duration {
 	ns := float64(time.Second) / rate
-	if !(ns < float64(longest)) { // a rate of 0 as well
+	if !(ns < float64(longest)) { // also for a rate of 0
 		return longest
 	}
 	return time.Duration(math.Ceil(ns))
 }
 
-// next is when the next token is there, perhaps long ago. It says nothing at rate 0.
+// next returns when the next token is available, perhaps long ago. It is undefined at rate 0.
 func (b *bucket) next() time.Time {
 	if b.emptied.IsZero() {
 		return time.Unix(0, 0)
@@ -38,9 +38,8 @@ func (b *bucket) next() time.Time {
 
 func (b *bucket) has(now time.Time) bool { return b.rate > 0 && !now.Before(b.next()) }
 
-// set changes the rate. A token that is there stays there; what was on its way
-// is lost; and after a stop there is none. The first rate of all changes nothing
-// else: it has been so all the time.
+// set changes the rate. An available token stays, a partial one is lost, and after a stop there
+// is none. The first call only sets the rate, as if it had been so all the time.
 func (b *bucket) set(rate float64, now time.Time) {
 	if b.rated && rate == b.rate {
 		return
@@ -55,13 +54,13 @@ func (b *bucket) set(rate float64, now time.Time) {
 	b.rate, b.interval, b.rated = rate, interval(rate), true
 }
 
-// drain says that there was no token at that moment; one that is earlier than
-// what is known says nothing new.
+// drain records that there was no token at the given time. A time earlier than the recorded one
+// has no effect.
 func (b *bucket) drain(at time.Time) {
 	if at.After(b.emptied) {
 		b.emptied = at
 	}
 }
 
-// refill takes back a token, which is there as of now.
+// refill returns a token, which is available as of now.
 func (b *bucket) refill(now time.Time) { b.emptied = now.Add(-b.interval) }

@@ -2,17 +2,16 @@ package zones
 
 import "plimsoll.dev/plimsoll/lifecycle/model"
 
-// A Policy is how fast lost nodes of a zone are dealt with, in nodes a second.
-// Rates are finite; 0 stops.
+// Policy has the rates for lost nodes of a zone, in nodes per second. Rates are finite; 0 stops.
 type Policy struct {
 	Rate          float64 // in a Normal zone
 	SecondaryRate float64 // in a large zone with PartialDisruption
-	FullRate      float64 // in a zone with FullDisruption while another has none; below 0: as Rate
+	FullRate      float64 // in a zone with FullDisruption while another one is not; below 0: as Rate
 	LargeZone     int     // a zone with more nodes than this is large
-	Unhealthy     float64 // the share, 0 < share <= 1, from which a zone is partially disrupted
+	Unhealthy     float64 // the minimum share for partial disruption, 0 < share <= 1
 }
 
-// A State is how disrupted a zone is.
+// State is the disruption of a zone.
 type State uint8
 
 // The states.
@@ -24,26 +23,26 @@ const (
 
 var stateNames = [...]string{"Normal", "PartialDisruption", "FullDisruption"}
 
-// String is the state's name in metrics and logs.
+// String returns the state's name in metrics and logs.
 func (s State) String() string { return stateNames[s] }
 
-// A Change is a zone whose state or rate is no longer what it was.
+// Change is a change of a zone's state or rate.
 type Change struct {
 	Place model.Place
 	State State
 	Rate  float64
-	// What they were; Normal and Policy.Rate if it is the First time that the zone
-	// is looked at, which is told in any case.
+	// The previous values. They are Normal and Policy.Rate for the First evaluation of the zone,
+	// which is always reported.
 	WasState State
 	WasRate  float64
 	First    bool
 }
 
-// fewest not ready are no disruption of a part, whatever their share.
+// fewest is the number of unready nodes that is no partial disruption, whatever the share.
 const fewest = 2
 
-// state is that of a zone with so many nodes that count. Without any, nothing is
-// known against it.
+// state returns the state of a zone with the given numbers of counted nodes. A zone without any
+// is Normal.
 func (p *Policy) state(ready, unready int) State {
 	switch {
 	case ready == 0 && unready > 0:
@@ -54,8 +53,8 @@ func (p *Policy) state(ready, unready int) State {
 	return Normal
 }
 
-// rate is that of a zone with so many nodes that count; all says that every zone
-// is fully disrupted: then it is more likely that we are the one cut off.
+// rate returns the rate of a zone with the given number of counted nodes. The argument all means
+// that every zone is fully disrupted: the controller itself is then more likely to be cut off.
 func (p *Policy) rate(s State, size int, all bool) float64 {
 	switch {
 	case all:

@@ -7,8 +7,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Wait puts a node into its zone's queue, to be served by how long it has waited,
-// or changes since when it does. A node that was never [Zones.Set] does not wait.
+// Wait adds a node to its zone's queue, ordered by the start of its wait, or changes that start.
+// A node without a call of [Zones.Set] is ignored.
 func (z *Zones) Wait(name string, since time.Time) {
 	if n, known := z.nodes[name]; known {
 		n.zone.waiting.Set(name, since)
@@ -16,15 +16,15 @@ func (z *Zones) Wait(name string, since time.Time) {
 	}
 }
 
-// Leave takes a node out of the queue, if it is in it.
+// Leave removes a node from the queue, if it is in it.
 func (z *Zones) Leave(name string) {
 	if n, known := z.nodes[name]; known && n.zone.waiting.Remove(name) {
 		z.turn(n.zone)
 	}
 }
 
-// Waiting is since when a node waits, and how many wait in its zone, it included;
-// ok is false if it does not.
+// Waiting returns the start of a node's wait, and the number of waiting nodes in its zone, this
+// one included. If it does not wait, ok is false.
 func (z *Zones) Waiting(name string) (since time.Time, of int, ok bool) {
 	n, known := z.nodes[name]
 	if !known {
@@ -36,7 +36,7 @@ func (z *Zones) Waiting(name string) (since time.Time, of int, ok bool) {
 	return since, n.zone.waiting.Len(), true
 }
 
-// follow moves a node that waits from one zone's queue into another's.
+// follow moves a waiting node from one zone's queue to another's.
 func (z *Zones) follow(name string, from, to *zone) {
 	if since, waits := from.waiting.At(name); waits {
 		from.waiting.Remove(name)
@@ -46,8 +46,7 @@ func (z *Zones) follow(name string, from, to *zone) {
 	}
 }
 
-// turn keeps a zone in its place among those that have nodes waiting and will
-// have a token.
+// turn updates a zone's place among those with waiting nodes and a rate.
 func (z *Zones) turn(s *zone) {
 	if s.told && s.bucket.rate > 0 && s.waiting.Len() > 0 {
 		z.turns.Set(s.id, s.bucket.next())
@@ -56,9 +55,9 @@ func (z *Zones) turn(s *zone) {
 	}
 }
 
-// Take returns the nodes whose turn it is, one for each zone that has a token, in
-// the order of places. They leave the queue, and their zones have spent a token.
-// A zone that [Zones.Update] has not seen yet has none.
+// Take returns the nodes to be handled now, one for each zone with a token, in the order of
+// places. They leave the queue, and their zones spend a token. A zone before its first
+// [Zones.Update] has none.
 func (z *Zones) Take(now time.Time) (names []string) {
 	var due []*zone
 	for id, ok := z.turns.Pop(now); ok; id, ok = z.turns.Pop(now) {
@@ -76,15 +75,15 @@ func (z *Zones) Take(now time.Time) (names []string) {
 	return names
 }
 
-// Next is when [Zones.Take] could next return something, perhaps long past; ok is
-// false if only a call of another method can change that it returns nothing.
+// Next returns when [Zones.Take] may next return a node, perhaps long past. If that depends on a
+// call of another method, ok is false.
 func (z *Zones) Next() (at time.Time, ok bool) {
 	_, at, ok = z.turns.Next()
 	return at, ok
 }
 
-// TokenOf is when the next token of a place is there, perhaps long ago, if its
-// rate stays as it is; ok is false for one that has no rate, or was not seen yet.
+// TokenOf returns when the next token of a place is available, perhaps long ago, at its present
+// rate. Without a rate, or before the first [Zones.Update], ok is false.
 func (z *Zones) TokenOf(p model.Place) (at time.Time, ok bool) {
 	s := z.zones[p]
 	if s == nil || !s.told || s.bucket.rate <= 0 {
@@ -93,11 +92,9 @@ func (z *Zones) TokenOf(p model.Place) (at time.Time, ok bool) {
 	return s.bucket.next(), true
 }
 
-// GiveBack says that nothing was written for a node that [Zones.Take] returned,
-// which may have changed zones or gone since: the token is there again where it
-// came from. Where another was spent after it, or the zone stopped, it is as if
-// this one had never been: that adds nothing. The node does not wait again by
-// itself.
+// GiveBack returns the token for a node from [Zones.Take] without a write. The node may have
+// changed zones or gone since: the token returns to its origin. If another one was spent after
+// it, or the zone stopped, nothing is added. The node does not wait again by itself.
 func (z *Zones) GiveBack(name string, now time.Time) {
 	s := z.takers[name]
 	if s == nil {
@@ -108,7 +105,7 @@ func (z *Zones) GiveBack(name string, now time.Time) {
 	z.turn(s)
 }
 
-// hand remembers who has a zone's last token.
+// hand stores the recipient of a zone's last token.
 func (z *Zones) hand(s *zone, name string) {
 	z.keep(s)
 	if other := z.takers[name]; other != nil {
@@ -117,7 +114,7 @@ func (z *Zones) hand(s *zone, name string) {
 	s.taker, z.takers[name] = name, s
 }
 
-// keep says that a zone's last token does not come back any more.
+// keep records that a zone's last token can not be returned any more.
 func (z *Zones) keep(s *zone) {
 	if s.taker != "" {
 		delete(z.takers, s.taker)
@@ -125,8 +122,8 @@ func (z *Zones) keep(s *zone) {
 	}
 }
 
-// Adopt says, after a change of leader, that another has spent a token of this
-// zone at last; one that is later than now is of now.
+// Adopt records, after a change of leader, the last token spent by another one in this zone. A
+// time later than now counts as now.
 func (z *Zones) Adopt(p model.Place, last, now time.Time) {
 	if last.After(now) {
 		last = now
@@ -134,7 +131,7 @@ func (z *Zones) Adopt(p model.Place, last, now time.Time) {
 	z.drain(p, last)
 }
 
-// Stop says, after a change of leader, that the zone had no token until now.
+// Stop records, after a change of leader, that the zone had no token until now.
 func (z *Zones) Stop(p model.Place, now time.Time) { z.drain(p, now) }
 
 func (z *Zones) drain(p model.Place, at time.Time) {

@@ -8,21 +8,21 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Zones are the zones of a cluster, with their nodes counted and those that wait
-// for a turn. The zero value is not usable; see [New].
+// Zones are the zones of a cluster, with counts of their nodes and queues of lost ones. The zero
+// value is not usable; see [New].
 type Zones struct {
 	policy  Policy
 	nodes   map[string]node
 	zones   map[model.Place]*zone
-	born    int                    // how many zones there ever were
-	counted int                    // zones with nodes that count
-	full    int                    // those among them without a ready one
-	wereAll bool                   // all of them were, at the last Update
+	born    int                    // number of zones ever created
+	counted int                    // zones with counted nodes
+	full    int                    // those of them without a ready node
+	wereAll bool                   // all of them were full at the last Update
 	dirty   []*zone                // changed since the last Update
 	vacant  []*zone                // without nodes, kept until their bucket is full
-	turns   *timerqueue.Queue[int] // zones with nodes that wait and a rate, by their next token
+	turns   *timerqueue.Queue[int] // zones with waiting nodes and a rate, by their next token
 	byID    map[int]*zone
-	takers  map[string]*zone // the zone of which a node has the last token
+	takers  map[string]*zone // the zone of a node with the last token
 }
 
 type node struct {
@@ -33,17 +33,17 @@ type node struct {
 type zone struct {
 	id             int
 	place          model.Place
-	nodes          int // those that do not count included
-	ready, unready int // those that count
+	nodes          int // including those that do not count
+	ready, unready int // of the counted ones
 	state          State
-	told           bool // its state is known to the caller
+	told           bool // its state was reported to the caller
 	dirty, vacant  bool // it is in the list of that name
 	bucket         bucket
-	taker          string // who has its last token; "": nobody who could give it back
+	taker          string // recipient of its last token; "": none that could return it
 	waiting        *timerqueue.Queue[string]
 }
 
-// New makes the zones of a cluster without nodes.
+// New returns the zones of a cluster without nodes.
 func New(p Policy) *Zones {
 	return &Zones{
 		policy: p, nodes: map[string]node{}, zones: map[model.Place]*zone{},
@@ -51,9 +51,9 @@ func New(p Policy) *Zones {
 	}
 }
 
-// Set says where a node is, whether its condition Ready is True, and whether it
-// counts for its zone. A node that waits and changes zones waits on in the new
-// one. O(1) but for that.
+// Set sets the place of a node, whether its condition Ready is True, and whether it counts for
+// its zone. A waiting node that changes zones continues its wait in the new one. It costs O(1)
+// except for that.
 func (z *Zones) Set(name string, p model.Place, ready, counted bool) {
 	was, known := z.nodes[name]
 	if known && was.ready == ready && was.counted == counted && was.zone.place == p {
@@ -71,7 +71,7 @@ func (z *Zones) Set(name string, p model.Place, ready, counted bool) {
 	}
 }
 
-// Remove forgets a node, in the queue as well.
+// Remove removes a node, also from the queue.
 func (z *Zones) Remove(name string) {
 	z.Leave(name)
 	if n, known := z.nodes[name]; known {
@@ -80,7 +80,7 @@ func (z *Zones) Remove(name string) {
 	}
 }
 
-// at is the zone of a place, made if need be.
+// at returns the zone of a place, created if necessary.
 func (z *Zones) at(p model.Place) *zone {
 	s := z.zones[p]
 	if s == nil {
@@ -92,7 +92,7 @@ func (z *Zones) at(p model.Place) *zone {
 	return s
 }
 
-// tally counts a node in or out.
+// tally adds a node to the counts of its zone, or subtracts it.
 func (z *Zones) tally(n node, by int) {
 	s := n.zone
 	s.nodes += by
@@ -109,7 +109,7 @@ func (z *Zones) tally(n node, by int) {
 	z.census(s, +1)
 }
 
-// census counts a zone in or out.
+// census adds a zone to the counts of zones, or subtracts it.
 func (z *Zones) census(s *zone, by int) {
 	if s.ready+s.unready == 0 {
 		return
@@ -127,11 +127,11 @@ func (z *Zones) mark(s *zone) {
 	}
 }
 
-// AllFull reports whether every zone that has nodes which count is fully
-// disrupted, and there is one.
+// AllFull reports whether every zone with counted nodes is fully disrupted, and there is at least
+// one.
 func (z *Zones) AllFull() bool { return z.counted > 0 && z.full == z.counted }
 
-// Count is how many nodes of a place count, by whether they are ready.
+// Count returns the numbers of counted nodes of a place, by readiness.
 func (z *Zones) Count(p model.Place) (ready, unready int) {
 	if s := z.zones[p]; s != nil {
 		return s.ready, s.unready
@@ -139,8 +139,8 @@ func (z *Zones) Count(p model.Place) (ready, unready int) {
 	return 0, 0
 }
 
-// State is what the last [Zones.Update] found for a place: Normal and 0 for one
-// that it did not see.
+// State returns the result of the last [Zones.Update] for a place: Normal and 0 for one not
+// evaluated by it.
 func (z *Zones) State(p model.Place) (state State, rate float64) {
 	if s := z.zones[p]; s != nil && s.told {
 		return s.state, s.bucket.rate
@@ -148,8 +148,8 @@ func (z *Zones) State(p model.Place) (state State, rate float64) {
 	return Normal, 0
 }
 
-// Each hands over what the last [Zones.Update] found, in the order of places:
-// size and unready are of the nodes that count.
+// Each yields the results of the last [Zones.Update], in the order of places. The arguments size
+// and unready are of the counted nodes.
 func (z *Zones) Each(yield func(p model.Place, state State, rate float64, size, unready int)) {
 	var all []*zone
 	for _, s := range z.zones {
@@ -165,10 +165,10 @@ func (z *Zones) Each(yield func(p model.Place, state State, rate float64, size, 
 
 func byPlace(a, b *zone) int { return a.place.Compare(b.place) }
 
-// Update finds states and rates by the present counts and returns what changed,
-// in the order of places. A zone without any node has no state: it is not told
-// of, and is looked at for the first time when it comes back. O(zones that
-// changed), O(zones) when the last zone falls or the first one recovers.
+// Update evaluates states and rates by the present counts and returns the changes, in the order
+// of places. A zone without nodes has no state: it is not reported, and its evaluation after a
+// return is the First. Update costs O(changed zones), and O(zones) when the last zone becomes
+// fully disrupted or the first one recovers.
 func (z *Zones) Update(now time.Time) (changes []Change) {
 	if all := z.AllFull(); all != z.wereAll {
 		z.wereAll = all
@@ -202,15 +202,15 @@ func (z *Zones) evaluate(s *zone, now time.Time) Change {
 	s.state, s.told = c.State, true
 	s.bucket.set(c.Rate, now)
 	if c.Rate == 0 {
-		z.keep(s) // there will be none after a stop anyway
+		z.keep(s) // a stop leaves no token anyway
 	}
 	z.turn(s)
 	return c
 }
 
-// vacate keeps the bucket of a zone that has lost its last node: if it comes
-// back soon, it has no more tokens than if it had stayed. A stop ends with it,
-// and so it fills at the fastest rate that there is: then it can be forgotten.
+// vacate keeps the bucket of a zone that has lost its last node. If the zone returns soon, it has
+// no more tokens than without the change. A stop ends with it, and the bucket fills at the
+// fastest rate: once full, it can be dropped.
 func (z *Zones) vacate(s *zone, now time.Time) {
 	s.told = false
 	if s.bucket.rate == 0 {
@@ -222,7 +222,7 @@ func (z *Zones) vacate(s *zone, now time.Time) {
 	}
 }
 
-// raze forgets vacant zones that are as good as new.
+// raze drops vacant zones with a full bucket.
 func (z *Zones) raze(now time.Time) {
 	z.vacant = slices.DeleteFunc(z.vacant, func(s *zone) bool {
 		if s.nodes == 0 && s.bucket.rate > 0 && !s.bucket.has(now) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A printed line, and when it was.
+// printed is a line with its time.
 type printed struct {
 	at   time.Duration
 	keys map[string]any
@@ -36,8 +36,8 @@ func moment(t *testing.T, text any) time.Duration {
 	return d
 }
 
-// A pattern is what a line has to have: the same value, a string that begins
-// with what stands before *, or one of several values.
+// pattern has the expected values of a line: an equal value, a string with the prefix before *,
+// or one of several values.
 type pattern map[string]any
 
 func (p pattern) matches(l printed) bool {
@@ -71,8 +71,8 @@ func valueMatches(want, got any) bool {
 	return want == got
 }
 
-// An assertion is one of an .expect.json file. Exactly one of the first six is
-// given; From and To are inclusive, and the whole time if they are not given.
+// assertion is an assertion of an .expect.json file. Exactly one of the first six is set. From
+// and To are inclusive, and default to the whole time.
 type assertion struct {
 	Some, None, Count, Rate pattern
 	Order, Delay            []pattern
@@ -83,7 +83,7 @@ type assertion struct {
 	Why                     string
 }
 
-// check says what is there instead of what is asserted; empty if it holds.
+// check returns the actual result if the assertion fails; empty if it holds.
 func (a *assertion) check(t *testing.T, lines []printed) string {
 	t.Helper()
 	selected := func(p pattern) (at []time.Duration) {
@@ -133,7 +133,7 @@ func bound(v any, absent float64) float64 {
 	return absent
 }
 
-// tooFast holds every window against what may happen in it.
+// tooFast checks every window against the maximum rate.
 func (a *assertion) tooFast(at []time.Duration) string {
 	for i := range at {
 		for j := i; j < len(at); j++ {

@@ -6,23 +6,23 @@ import (
 	"plimsoll.dev/plimsoll/internal/timerqueue"
 )
 
-// How often a node shows itself, as kubelets do by default.
+// Intervals of a node's writes, with the defaults of kubelets.
 const (
 	renewalEvery = 10 * time.Second
 	reportEvery  = 5 * time.Minute
 )
 
-// A beat is one due write of a node: of its status or of its lease.
+// beat is one due write of a node: of its status or of its lease.
 type beat struct {
 	node   *node
-	turn   int // it counts only while it is the node's
+	turn   int // valid only while equal to the node's turn
 	status bool
 }
 
-// A calendar holds the beats by the moment at which they are due. Most nodes
-// share theirs, so that a beat costs no order among nodes.
+// calendar stores the beats by the time at which they are due. Most nodes share their times, so
+// that a beat needs no ordering among nodes.
 type calendar struct {
-	moments *timerqueue.Queue[int64] // of due, each at itself
+	moments *timerqueue.Queue[int64] // the keys of due, each at its own time
 	due     map[int64][]beat
 }
 
@@ -38,7 +38,7 @@ func (c *calendar) add(at time.Time, b beat) {
 	c.due[key] = append(c.due[key], b)
 }
 
-// take returns what is due now, in the order in which it was added.
+// take returns the beats due now, in the order of their addition.
 func (c *calendar) take(now time.Time) []beat {
 	key, ok := c.moments.Pop(now)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// carryOut does what an action says, at once and without fail, and notes it.
-// What is told to people and changes nothing is not noted.
+// carryOut executes an action, at once and without failure, and notes it. Events for users, which
+// change nothing, are not noted.
 func (r *run) carryOut(a *core.Action) {
 	if do := carriers[a.Kind]; do != nil {
 		do(r, a)
@@ -20,8 +20,8 @@ func (r *run) carryOut(a *core.Action) {
 	}
 }
 
-// carriers do what the kinds say. ReadLease is not among them: the policy of a
-// scenario reads no leases.
+// carriers execute the kinds of actions. ReadLease is not among them: the policy of a scenario
+// reads no leases.
 var carriers = map[core.Kind]func(*run, *core.Action){
 	core.MarkUnknown:      (*run).silence,
 	core.Zone:             (*run).zone,
@@ -53,7 +53,7 @@ func (r *run) silence(a *core.Action) {
 	})
 }
 
-// zone is noted if it is news: a new leader tells of every zone.
+// zone notes a change of a zone: a new leader reports every zone.
 func (r *run) zone(a *core.Action) {
 	name, state := a.Zone.Place.String(), zoneState{a.Zone.State.String(), a.Zone.Rate}
 	told, is := r.told[name]
@@ -115,8 +115,8 @@ func (r *run) clearPod(a *core.Action) {
 	}
 }
 
-// present is the pod that an action is about, nil if it is gone: the write then
-// finds nothing, which is no failure.
+// present returns the pod of an action, or nil if it no longer exists. The write then finds
+// nothing, which is no failure.
 func (r *run) present(a *core.Action) *pod {
 	if p := r.world.pods[a.Pod.Key()]; p != nil && p.object.UID == a.Pod.UID {
 		return p
@@ -124,8 +124,8 @@ func (r *run) present(a *core.Action) *pod {
 	return nil
 }
 
-// ofAgents is the prefix of the taints of nodes' agents. There are none in a
-// scenario: one that the file has was left by an agent that is dead.
+// ofAgents is the prefix of the taints of agents. A scenario has no agents: such a taint in the
+// file was left by a dead agent.
 const ofAgents = "plimsoll.dev/"
 
 func (r *run) clearAgent(a *core.Action) {

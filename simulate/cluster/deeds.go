@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// deeds is what an event may hold. Of one that holds several, they are done in
-// this order.
+// deeds are the possible fields of an event. Several fields of one event are executed in this
+// order.
 var deeds = []struct {
 	field string
 	read  func(*reader, strictyaml.Value) []deed
@@ -41,12 +41,12 @@ func deedNames() []string {
 	return names
 }
 
-// onNodes reads a list of nodes to each of which the same happens.
+// onNodes reads a list of nodes for the same change.
 func onNodes(words string, do func(*world, *node)) func(*reader, strictyaml.Value) []deed {
 	return func(r *reader, v strictyaml.Value) []deed { return each(r.names(v), words, do) }
 }
 
-// each is a deed that happens to each of some nodes that are there.
+// each returns a change for each of the given existing nodes.
 func each(names []string, words string, do func(*world, *node)) []deed {
 	return []deed{{inWords(names) + ": " + words, func(w *world) error {
 		for _, name := range names {
@@ -56,7 +56,7 @@ func each(names []string, words string, do func(*world, *node)) []deed {
 	}}}
 }
 
-// inWords lists names for a person, and counts them if they are many.
+// inWords lists names in text, and counts them if there are many.
 func inWords(names []string) string {
 	const most = 6
 	if len(names) > most {
@@ -65,7 +65,7 @@ func inWords(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// names reads a list of nodes that are there at this point of the file.
+// names reads a list of nodes that exist at this point of the file.
 func (r *reader) names(v strictyaml.Value) []string {
 	var names []string
 	for _, item := range v.List() {
@@ -86,7 +86,7 @@ func (r *reader) names(v strictyaml.Value) []string {
 	return names
 }
 
-// text reads a string that may not be left out or empty.
+// text reads a required, non-empty string.
 func text(v strictyaml.Value) string {
 	s := v.Text()
 	if v.Present() && s == "" {
@@ -160,8 +160,8 @@ func (r *reader) updatePod(v strictyaml.Value) []deed {
 	}}}
 }
 
-// deletePod reads pods by namespace/name. One that is gone by then is no fault:
-// who writes the file can not know who is evicted.
+// deletePod reads pods by namespace/name. A pod that no longer exists is no fault, since
+// evictions are not known when the file is written.
 func (r *reader) deletePod(v strictyaml.Value) []deed {
 	var names []string
 	for _, item := range v.List() {
@@ -193,8 +193,8 @@ func (r *reader) taint(v strictyaml.Value) []deed {
 	return each(r.names(o.Need("nodes")), "tainted "+taintName(t), func(w *world, n *node) { w.taint(n, t) })
 }
 
-// untaint reads a taint by key and effect; without an effect, all of the key are
-// meant. A value is understood, and makes no difference.
+// untaint reads a taint by key and effect. Without an effect, all taints with the key are meant.
+// A value is accepted and ignored.
 func (r *reader) untaint(v strictyaml.Value) []deed {
 	o := v.Object("nodes", "key", "value", "effect")
 	t := model.Taint{Key: text(o.Need("key")), Value: o.Get("value").Text()}
@@ -204,7 +204,7 @@ func (r *reader) untaint(v strictyaml.Value) []deed {
 	return each(r.names(o.Need("nodes")), "untainted of "+taintName(t), func(w *world, n *node) { w.untaint(n, t) })
 }
 
-// taintName is key=value:effect, as far as there is a value and an effect.
+// taintName returns key=value:effect, without missing parts.
 func taintName(t model.Taint) string {
 	name := t.Key
 	if t.Value != "" {
@@ -221,8 +221,8 @@ func (r *reader) ready(v strictyaml.Value) []deed {
 	return r.says(o, model.Ready, model.Ready.String(), choice(o.Need("status"), statuses))
 }
 
-// condition reads what nodes report of one condition. Those by which nothing is
-// decided may be reported too.
+// condition reads the status of one condition in node reports. Conditions without an effect on
+// decisions are permitted.
 func (r *reader) condition(v strictyaml.Value) []deed {
 	o := v.Object("nodes", "type", "status")
 	name := text(o.Need("type"))

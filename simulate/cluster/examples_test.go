@@ -16,7 +16,7 @@ const clusters = "../../examples/clusters"
 
 const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\n"
 
-// read reads a scenario that must have no fault.
+// read parses a scenario without faults.
 func read(t *testing.T, data string) *cluster.Scenario {
 	t.Helper()
 	s, faults := parse(data)
@@ -35,7 +35,7 @@ func parse(data string) (*cluster.Scenario, strictyaml.Faults) {
 	return cluster.Read(root, &faults), faults
 }
 
-// output is what a scenario prints, twice the same.
+// output returns the output of a scenario, which must be equal in two runs.
 func output(t *testing.T, s *cluster.Scenario) (lines, text string) {
 	t.Helper()
 	var all [4]bytes.Buffer
@@ -54,7 +54,7 @@ func output(t *testing.T, s *cluster.Scenario) (lines, text string) {
 	return all[0].String(), all[2].String()
 }
 
-// The stories of examples/clusters lead to what is written beside them.
+// The scenarios of examples/clusters have the output in the files beside them.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(clusters, "*.yaml"))
 	if err != nil || len(files) < 10 {
@@ -94,7 +94,7 @@ func assertions(t *testing.T, file string) (all []assertion) {
 	return all
 }
 
-// readable holds what a text for people must not have.
+// readable checks for parts that text output must not contain.
 func readable(t *testing.T, text string) {
 	t.Helper()
 	for _, sign := range []string{"%!", "<nil>", "\t", "{", "0x", "-62135596800", "2000-01-01"} {
@@ -144,7 +144,7 @@ func TestTextTellsOfWhatIsLeftOfPods(t *testing.T) {
 	}
 }
 
-// What docs/reference/scenarios.md says a scenario prints is what it prints.
+// The output in docs/reference/scenarios.md is that of the scenario.
 func TestTheExampleOfTheDocs(t *testing.T) {
 	data, err := os.ReadFile("../../docs/reference/scenarios.md")
 	if err != nil {

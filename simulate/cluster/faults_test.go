@@ -12,8 +12,7 @@ import (
 
 const twoNodes = "nodes: [{metadata: {name: a}, count: 2}]\n"
 
-// Every way to be no valid scenario, and a fault that it has: with path and
-// value.
+// Invalid scenarios with a fault of each, with path and value.
 var faultyObjects = map[string]string{
 	"until: 1m":                                      `nodes: required, but left out`,
 	"nodes: []":                                      `until: required, but left out`,
@@ -109,8 +108,8 @@ func expectFaults(t *testing.T, faulty map[string]string) {
 	}
 }
 
-// Whether a pod is there is known only when the scenario runs: it may have been
-// evicted. Then, too, nothing is printed.
+// Whether a pod exists is known only during the run: it may have been evicted. In this case
+// nothing is printed either.
 func TestAPodThatIsThereCanNotBeAdded(t *testing.T) {
 	const file = head + twoNodes + "pods: [{metadata: {name: p}, spec: {nodeName: a-0}}]\nuntil: 10m\nevents:\n- {at: 1s, taint: {nodes: [a-1], key: k, effect: NoSchedule}}\n"
 	const again = "addPod: {metadata: {name: p}, spec: {nodeName: a-0}}}\n"

@@ -14,8 +14,8 @@ import (
 
 const fuzzHead = "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\n"
 
-// Whatever is read without a fault runs to its end, and prints the same twice:
-// lines in order, with the keys that their kind has.
+// A file without faults runs to its end, and prints the same twice: lines in order, with the keys
+// of their kind.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("../../examples/clusters/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -42,7 +42,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if s.large() {
-			return // it was read, and would run for long
+			return // it is valid, and would run for long
 		}
 		var out, again, text bytes.Buffer
 		first := s.WriteJSON(&out)
@@ -56,7 +56,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// large is what a fuzzer should not wait for.
+// large reports whether a run takes too long for a fuzzer.
 func (s *Scenario) large() bool {
 	objects := 0
 	for _, n := range s.nodes {

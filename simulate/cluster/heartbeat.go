@@ -4,8 +4,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// begin has a node write its lease and its status in this instant, and regularly
-// from now on.
+// begin has a node write its lease and its status in this instant, and periodically from then on.
 func (w *world) begin(n *node) {
 	n.turn++
 	n.renews, n.reports = true, true
@@ -13,13 +12,13 @@ func (w *world) begin(n *node) {
 	w.calendar.add(w.now, beat{n, n.turn, false})
 }
 
-// resume is begin for a node that comes back, in good health.
+// resume is begin for a node that returns in good health.
 func (w *world) resume(n *node) {
 	n.says[model.Ready] = model.True
 	w.begin(n)
 }
 
-// beat does the writes that are due.
+// beat executes the writes that are due.
 func (w *world) beat() {
 	for _, b := range w.calendar.take(w.now) {
 		n := b.node
@@ -35,8 +34,8 @@ func (w *world) beat() {
 	}
 }
 
-// renew writes the lease. It calls for no action by itself: the fleet says when
-// it wants to act.
+// renew writes the lease. It triggers no action by itself: the Fleet reports the time of its next
+// action.
 func (w *world) renew(n *node) {
 	n.lease = w.now
 	if w.fleet != nil {
@@ -44,8 +43,7 @@ func (w *world) renew(n *node) {
 	}
 }
 
-// report writes the node's status as the node sees itself; its pods are ready
-// again if it is.
+// report writes the node's own status. If the node is ready, its pods become ready again.
 func (w *world) report(n *node) {
 	w.change(n, func(o *model.Node) {
 		for t := range model.ConditionTypes {
@@ -71,9 +69,9 @@ func (w *world) reported(c model.Condition, status model.Status) model.Condition
 	return model.Condition{Status: status, Heartbeat: w.now, Transition: c.Transition}
 }
 
-// say changes what a node says of itself. It writes its status at once, if it
-// writes any; of one that does not, Ready is written because its own word is what
-// this is about, and other conditions alone: somebody else reported them.
+// say changes a condition reported by a node. A node that writes its status does so at once. For
+// a node that does not, the condition is written alone, as another component would. Ready is an
+// exception: it is written because it is the subject of the event.
 func (w *world) say(n *node, t model.ConditionType, status model.Status) {
 	n.says[t] = status
 	if n.reports || t == model.Ready {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Line is what -o json prints of one thing that the controller does. Keys that
-// its kind does not have are left out.
+// Line is the output of -o json for one action of the controller. Keys not in its kind are
+// omitted.
 type Line struct {
 	At     string   `json:"at"`
 	Do     string   `json:"do"`
@@ -27,11 +27,10 @@ type Line struct {
 	Value  *string  `json:"value,omitempty"`
 	Why    string   `json:"why,omitempty"`
 
-	why string // for people; empty where the line says it all
+	why string // for text output; empty if the line needs no reason
 }
 
-// What a line may tell, in the order in which lines stand that are equal in
-// time, node and pod.
+// The kinds of lines, in the order of lines with equal time, node and pod.
 const (
 	doZone        = "zone"
 	doCondition   = "condition"
@@ -45,14 +44,13 @@ const (
 
 var ranks = map[string]int{doZone: 0, doCondition: 1, doTaint: 2, doLabel: 3, doPodNotReady: 4, doEvict: 5, doCancel: 6, doClearPod: 7}
 
-// What becomes of a taint; add stands before remove.
+// The changes of a taint, add before remove.
 const (
 	opAdd    = "add"
 	opRemove = "remove"
 )
 
-// compare orders the lines of one time: zones first, then by node and pod, and
-// by what is told of them.
+// compare orders the lines of one time: zones first, then by node and pod, and by kind.
 func compare(a, b Line) int {
 	return cmp.Or(
 		cmp.Compare(min(ranks[a.Do], 1), min(ranks[b.Do], 1)),
@@ -74,8 +72,8 @@ func (l *Line) zone() string {
 	return *l.Zone
 }
 
-// WriteJSON runs the scenario and writes one JSON object a line. Nothing is
-// written of a scenario that turns out to have faults.
+// WriteJSON runs the scenario and writes one JSON object per line. It returns an error, and
+// writes nothing, if the run finds faults in the file. It also returns errors of w.
 func (s *Scenario) WriteJSON(w io.Writer) error {
 	chapters, err := s.run()
 	if err != nil {

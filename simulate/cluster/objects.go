@@ -11,22 +11,21 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A nodeSpec is a node as the file has it: what it is registered with, and what
-// it says of itself.
+// nodeSpec is a node of the file: its object at registration, and its reports.
 type nodeSpec struct {
-	object model.Node // without conditions; its name and its times are those of when it is registered
+	object model.Node // without conditions; name and times are set at registration
 	labels map[string]string
 	says   [model.ConditionTypes]model.Status
 }
 
-// A podSpec is a pod as the file has it.
+// podSpec is a pod of the file.
 type podSpec struct {
-	object  model.Pod // its time of creation is when it is created
-	runs    bool      // it is Ready whenever its node is
-	evicted bool      // its node's agent evicted it, as soon as it is created
+	object  model.Pod // its creation time is set at creation
+	runs    bool      // Ready whenever its node is
+	evicted bool      // evicted by its node's agent, at creation
 }
 
-// sayings are what a node reports unless the file says otherwise.
+// sayings are the default reports of a node.
 var sayings = [model.ConditionTypes]model.Status{
 	model.Ready:          model.True,
 	model.MemoryPressure: model.False,
@@ -36,12 +35,12 @@ var sayings = [model.ConditionTypes]model.Status{
 
 func nodeOf(n *corev1.Node) nodeSpec {
 	s := nodeSpec{object: convert.Node(n), labels: n.Labels, says: sayings}
-	// What is no duration counts for nothing.
+	// An invalid duration is ignored.
 	if key, text := convert.Autonomy(n.Annotations); key != "" {
 		s.object.Autonomy, _ = convert.ParseAutonomy(text)
 	}
 	for i := range n.Spec.Taints {
-		taint, _ := convert.Taint(&n.Spec.Taints[i]) // faults are told before
+		taint, _ := convert.Taint(&n.Spec.Taints[i]) // faults were reported before
 		s.object.Taints = append(s.object.Taints, taint)
 	}
 	for i := range n.Status.Conditions {
@@ -52,7 +51,7 @@ func nodeOf(n *corev1.Node) nodeSpec {
 	return s
 }
 
-// withLabel is the labels with one of them set.
+// withLabel returns a copy of the labels with one of them set.
 func withLabel(labels map[string]string, key, value string) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {
@@ -77,8 +76,8 @@ func podOf(p *corev1.Pod) podSpec {
 	return s
 }
 
-// isDaemonSet reports whether the owner is a DaemonSet that has not been written
-// down as a mere owner.
+// isDaemonSet reports whether the owner is a DaemonSet, unless it is declared as a
+// non-controlling owner.
 func isDaemonSet(owner metav1.OwnerReference) bool {
 	return owner.Kind == "DaemonSet" && (owner.Controller == nil || *owner.Controller)
 }

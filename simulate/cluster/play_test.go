@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// A play is a random scenario that can be written down as a file, and read by the
-// twin.
+// play is a random scenario that can be written as a file, and run by the reference model.
 type play struct {
 	grace, startup, timeout, large, until int
 	rate, secondary                       float64
@@ -31,8 +30,7 @@ type playPod struct {
 	evicted          bool // by its node's agent
 }
 
-// A playToleration is for the NoExecute taint of a key, or of any if that is
-// empty.
+// playToleration is for the NoExecute taint of a key, or of any key if empty.
 type playToleration struct {
 	key     string
 	seconds int
@@ -51,8 +49,9 @@ type playEvent struct {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// newPlay makes one up. A calm one has large zones in which little happens. Each zone has a node, its anchor, that stays in it: what
-// becomes of the tokens of a zone that vanishes is left open by the contract.
+// newPlay generates a play. A calm one has large zones with few events. Each zone has an anchor,
+// a node that stays in it. The contract leaves open what happens to the tokens of a zone that
+// vanishes.
 func newPlay(seed uint64, calm bool) *play {
 	r := rand.New(rand.NewPCG(seed, 5))
 	p := &play{
@@ -85,7 +84,7 @@ func newPlay(seed uint64, calm bool) *play {
 func (p *play) newPod(r *rand.Rand, name string) playPod {
 	pod := playPod{name: "default/" + name, node: p.nodes[r.IntN(len(p.nodes))].name, daemon: r.IntN(5) == 0, finished: r.IntN(5) == 0}
 	pod.evicted = pod.finished && r.IntN(3) > 0
-	if pod.tolerates = tolerations(r); r.IntN(2) == 0 { // as most pods have it
+	if pod.tolerates = tolerations(r); r.IntN(2) == 0 { // the most frequent case
 		seconds := pick(r, 20, 60, 100, 300)
 		pod.tolerates = []playToleration{{"node.kubernetes.io/unreachable", seconds}, {"node.kubernetes.io/not-ready", seconds}, {"k", seconds}}
 	}
@@ -100,17 +99,17 @@ func tolerations(r *rand.Rand) (all []playToleration) {
 	return all
 }
 
-// Wings are where events come from.
+// wings generate events.
 type wings struct {
 	r     *rand.Rand
 	play  *play
 	zones []string
-	on    []string // nodes that there are
-	pods  int      // how many there were
+	on    []string // existing nodes
+	pods  int      // number of pods so far
 	calm  bool
 }
 
-// enter adds what happens at a time.
+// enter adds the events of a time.
 func (w *wings) enter(at int) {
 	r := w.r
 	node := w.on[r.IntN(len(w.on))]
@@ -172,7 +171,7 @@ func (w *wings) enterPod(e *playEvent) bool {
 	return true
 }
 
-// withFailovers is the play with failovers at these times, which are in order.
+// withFailovers returns the play with failovers at the given ascending times.
 func (p *play) withFailovers(times ...int) *play {
 	with := *p
 	with.events = nil
@@ -185,7 +184,7 @@ func (p *play) withFailovers(times ...int) *play {
 	return &with
 }
 
-// yaml is the play as a file.
+// yaml returns the play as a file.
 func (p *play) yaml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: plimsoll.dev/v1alpha1\nkind: ClusterScenario\nconfig: {nodeMonitorGracePeriod: %ds, nodeStartupGracePeriod: %ds, podEvictionTimeout: %ds, nodeEvictionRate: %g, secondaryNodeEvictionRate: %g, largeClusterSizeThreshold: %d, enableTaintManager: %t, taintBasedEvictions: %t%s}\nnodes:\n",

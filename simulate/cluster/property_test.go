@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// plays is how many random scenarios are held against the twin.
+// plays returns the number of random scenarios to compare with the reference model.
 func plays() uint64 {
 	if testing.Short() {
 		return 200
@@ -17,8 +17,8 @@ func plays() uint64 {
 	return 1000
 }
 
-// What random clusters lead to is what the contract, read once more and written
-// down naively, says.
+// The output for random clusters equals that of the reference model, an independent and simple
+// implementation of the contract.
 func TestTwin(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]uint64{}
@@ -38,9 +38,8 @@ func TestTwin(t *testing.T) {
 	t.Log(kinds)
 }
 
-// A failover changes nothing at all where no token is waited for or was just
-// spent, and no node is about to fall silent: whatever timers run, and however
-// often it happens.
+// A failover changes nothing if no token is awaited or was just spent, and no node is about to
+// become silent. This holds for any timers and any number of failovers.
 func TestFailovers(t *testing.T) {
 	t.Parallel()
 	tried, taints := 0, 0
@@ -61,8 +60,8 @@ func TestFailovers(t *testing.T) {
 	t.Logf("%d failovers, %d NoExecute taints", tried, taints)
 }
 
-// calmMoments are times, a minute apart, near which nothing of that happens; none
-// if a zone is ever disrupted, because its empty bucket is seen nowhere.
+// calmMoments returns times, a minute apart, without such events nearby. It returns none if a
+// zone is ever disrupted, because its empty bucket is not stored in the API.
 func calmMoments(p *play, lines []string) (calm []int) {
 	near := map[int]bool{}
 	for _, l := range lines {
@@ -90,10 +89,10 @@ func calmMoments(p *play, lines []string) (calm []int) {
 	return calm
 }
 
-// Failovers at any time: who is given up when is within the rate, and everything
-// else is what the twin says that follows from it: no timer moves, nobody is
-// untainted who is not ready, and who is silent is Unknown at its deadline, or
-// one renewal interval after the takeover.
+// Failovers at any time: the taints of lost nodes stay within the rate, and everything else
+// follows from them as in the reference model. No timer moves, and only ready nodes are
+// untainted. A silent node is Unknown at its deadline, or one renewal interval after the
+// takeover.
 func TestFailoversAtAnyTime(t *testing.T) {
 	t.Parallel()
 	failovers := 0
@@ -118,7 +117,7 @@ func TestFailoversAtAnyTime(t *testing.T) {
 	t.Logf("%d failovers", failovers)
 }
 
-// turns are the nodes that got a NoExecute taint, and not in place of another.
+// turns returns the nodes with a new NoExecute taint, except those in place of another one.
 func turns(lines []string) map[moved]bool {
 	swapped, all := map[moved]bool{}, map[moved]bool{}
 	for _, op := range []string{"remove", "add"} {
@@ -138,8 +137,8 @@ func turns(lines []string) map[moved]bool {
 	return all
 }
 
-// expectRate holds the turns of each zone that no node ever leaves or joins
-// against its rate.
+// expectRate checks the turns of each zone against its rate. Zones with nodes that leave or join
+// are skipped.
 func expectRate(t *testing.T, p *play, all map[moved]bool) {
 	t.Helper()
 	open := map[string]bool{}
@@ -164,7 +163,7 @@ func expectRate(t *testing.T, p *play, all map[moved]bool) {
 	}
 }
 
-// zoneOf is the zone in which a node of a play begins.
+// zoneOf returns the initial zone of a node of a play.
 func zoneOf(node string) string {
 	zone, _, _ := strings.Cut(node, "-")
 	return zone
@@ -194,7 +193,7 @@ func at(lines []string, i int) string {
 	return "(nothing)"
 }
 
-// told is what a scenario prints in the words of the twin, sorted within each
+// told returns the output of a scenario in the format of the reference model, sorted within each
 // time.
 func told(t *testing.T, file string) (all []string) {
 	t.Helper()

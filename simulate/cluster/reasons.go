@@ -10,10 +10,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// The reasons of decisions, in words. They are taken from the same world that
-// the fleet was told of.
+// The reasons of decisions, in words, derived from the same state that the Fleet received.
 
-// since is a moment as the output has it.
+// since formats a time as in the output.
 func since(at time.Time) string { return seconds(at.Sub(start)) }
 
 func (r *run) whySilent(n *node) string {
@@ -90,7 +89,7 @@ func (r *run) whyCleared(a *core.Action) string {
 	return fmt.Sprintf("evicted by the node's agent at %s, %s ago", since(*a.Pod.Evicted), seconds(r.world.now.Sub(*a.Pod.Evicted)))
 }
 
-// counted is a number of things, such as 1 node or 2 nodes.
+// counted returns a number of things, such as 1 node or 2 nodes.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

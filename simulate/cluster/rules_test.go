@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// brief is what a scenario prints, a word or two for each line.
+// brief returns the output of a scenario in short form, a word or two per line.
 func brief(t *testing.T, text string) string {
 	t.Helper()
 	if !strings.Contains(text, "config:") {
@@ -26,7 +26,7 @@ func brief(t *testing.T, text string) string {
 	return strings.NewReplacer("node.kubernetes.io/", "", "default/", "").Replace(b.String())
 }
 
-// only keeps the lines that hold a word.
+// only returns the lines that contain a word.
 func only(lines, word string) string {
 	var kept []string
 	for l := range strings.Lines(lines) {
@@ -37,8 +37,7 @@ func only(lines, word string) string {
 	return strings.Join(kept, "; ")
 }
 
-// How nodes behave, seen by when they are found to be silent, and what becomes
-// of them.
+// The behaviour of nodes, by the time of their silence and its effects.
 func TestNodes(t *testing.T) {
 	const three = "nodes: [{metadata: {name: a}, count: 3}]\nuntil: 20m\nevents: "
 	for _, c := range []struct{ name, file, word, want string }{
@@ -87,7 +86,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// How pods come, go, and are ready.
+// Creation, deletion and readiness of pods.
 func TestPods(t *testing.T) {
 	const three = "nodes: [{metadata: {name: a}, count: 3}]\nuntil: 20m\nevents: "
 	const bare = "\npods: [{metadata: {name: p}, spec: {nodeName: a-0}}]"
@@ -134,7 +133,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// The form of what is printed.
+// The format of the output.
 func TestLines(t *testing.T) {
 	t.Run("the order at one time", func(t *testing.T) {
 		got := brief(t, `

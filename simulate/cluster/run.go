@@ -10,20 +10,19 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/zones"
 )
 
-// A run is a scenario under way.
+// run is a scenario in progress.
 type run struct {
 	scenario *Scenario
 	world    *world
-	told     map[string]zoneState // what was told of zones last, by name
+	told     map[string]zoneState // last reported states of zones, by name
 	chapters []chapter
-	happened int // events
+	happened int // number of events
 }
 
-// A chapter is what happens at one time, as far as it is printed: to the
-// millisecond.
+// chapter has the events and actions of one time, at the printed precision of a millisecond.
 type chapter struct {
 	at     string
-	events []string // in words, in their order
+	events []string // in words, in order
 	lines  []Line
 }
 
@@ -34,8 +33,8 @@ type zoneState struct {
 
 var normal = zones.Normal.String()
 
-// run runs the scenario to its end. An error is a fault of the file that only
-// the run could bring to light, or one of the program.
+// run runs the scenario to its end. It returns an error if the run finds a fault of the file, or
+// an error of the program.
 func (s *Scenario) run() ([]chapter, error) {
 	r := &run{scenario: s, world: newWorld(), told: map[string]zoneState{}}
 	for _, n := range s.nodes {
@@ -59,7 +58,7 @@ func (s *Scenario) run() ([]chapter, error) {
 	return r.chapters, nil
 }
 
-// instant plays one moment: events, what nodes write, what the controller does.
+// instant simulates one time: events, then writes of nodes, then actions of the controller.
 func (r *run) instant() error {
 	if err := r.happen(); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (r *run) instant() error {
 	return nil
 }
 
-// happen has the events of this moment happen.
+// happen executes the events of this time.
 func (r *run) happen() error {
 	events := r.scenario.events
 	for ; r.happened < len(events) && !start.Add(events[r.happened].at).After(r.world.now); r.happened++ {
@@ -89,9 +88,8 @@ func (r *run) happen() error {
 	return nil
 }
 
-// takeOver starts a new controller: it is told what the API holds, leases
-// first, and nothing else. After a failover its predecessor was at work until
-// now.
+// takeOver starts a new controller, which receives the objects of the API, leases first, and
+// nothing else. After a failover its predecessor was active until now.
 func (r *run) takeOver() {
 	w := r.world
 	w.fleet = core.New(r.scenario.policy)
@@ -117,8 +115,8 @@ func (r *run) takeOver() {
 	w.changed = true
 }
 
-// mostActs bounds how often the controller may act in one moment, each time
-// because of what it did before: if it is reached, the program is at fault.
+// mostActs is the maximum number of rounds of the controller in one instant, each caused by the
+// one before. Reaching it means an error of the program.
 const mostActs = 1000
 
 // settle has the controller act until it has nothing more to do now.
@@ -136,7 +134,7 @@ func (r *run) settle() error {
 	return fmt.Errorf("the controller does not come to rest at %s: this is a bug of the program, please report it with the scenario", seconds(r.world.now.Sub(start)))
 }
 
-// next is the next moment at which something is due.
+// next returns the next time at which something is due.
 func (r *run) next() (next time.Time, ok bool) {
 	earlier := func(at time.Time, is bool) {
 		if is && (!ok || at.Before(next)) {
@@ -147,21 +145,21 @@ func (r *run) next() (next time.Time, ok bool) {
 	if r.happened < len(r.scenario.events) {
 		earlier(start.Add(r.scenario.events[r.happened].at), true)
 	}
-	// What the controller wants to do at once it would have done.
+	// The controller has already executed actions that are due now.
 	if at, is := r.world.fleet.Next(); is && at.After(r.world.now) {
 		earlier(at, true)
 	}
 	return next, ok
 }
 
-// note adds a line to what is told of this moment.
+// note adds a line to the chapter of this time.
 func (r *run) note(l Line) {
 	c := r.chapter()
 	l.At = c.at
 	c.lines = append(c.lines, l)
 }
 
-// chapter is that of this moment.
+// chapter returns the chapter of this time.
 func (r *run) chapter() *chapter {
 	at := seconds(r.world.now.Sub(start))
 	if n := len(r.chapters); n == 0 || r.chapters[n-1].at != at {
@@ -171,7 +169,7 @@ func (r *run) chapter() *chapter {
 	return &r.chapters[len(r.chapters)-1]
 }
 
-// close puts the lines of the last chapter in order.
+// close sorts the lines of the last chapter.
 func (r *run) close() {
 	if n := len(r.chapters); n > 0 {
 		slices.SortStableFunc(r.chapters[n-1].lines, compare)

@@ -10,48 +10,45 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// Kind is the kind of scenarios about many nodes.
+// Kind is the kind of scenarios with many nodes.
 const Kind = "ClusterScenario"
 
-// mostObjects bounds what `count` makes of a small file: nodes and pods
-// together, those of events included.
+// mostObjects is the maximum number of objects that `count` may create from a file: nodes and
+// pods together, those of events included.
 const mostObjects = 1_000_000
 
-// A Scenario is a timeline of a cluster.
+// Scenario is a timeline of a cluster.
 type Scenario struct {
 	policy core.Policy
 	nodes  []named[nodeSpec] // registered at the start
-	pods   []named[podSpec]  // there from the start
-	events []event           // in order of time
-	until  time.Duration     // what is at or after it does not happen
+	pods   []named[podSpec]  // existing at the start
+	events []event           // by time
+	until  time.Duration     // end of the timeline, exclusive
 }
 
-// named is an object of the file and the names that it is there under: more
-// than one with a count.
+// named is an object of the file with its names: more than one with a count.
 type named[T any] struct {
 	names []string
 	spec  T
 }
 
-// An event is what happens to a cluster at one time.
+// event is a change of the cluster at one time.
 type event struct {
 	at    time.Duration
 	deeds []deed
 }
 
-// A deed is one thing that happens, in words and in fact. An error is a fault
-// of the file that only the run could bring to light.
+// deed is one change, as text and as a function. The function returns an error for a fault of the
+// file that only the run can find.
 type deed struct {
 	words string
 	do    func(*world) error
 }
 
-// start is when virtual time begins. It is not the zero time, which stands for
-// "never".
+// start is the start of virtual time. It is not the zero time, which stands for "never".
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Read reads a scenario whose apiVersion and kind are known to be right. If
-// faults were found, it must not be used.
+// Read reads a scenario of known apiVersion and kind. If faults were found, it must not be used.
 func Read(root strictyaml.Value, faults *strictyaml.Faults) *Scenario {
 	doc := root.Object("apiVersion", "kind", "config", "nodes", "pods", "events", "until")
 	r := newReader(faults)
@@ -66,14 +63,14 @@ func Read(root strictyaml.Value, faults *strictyaml.Faults) *Scenario {
 	return s
 }
 
-// A reader reads nodes, pods and events, which refer to each other by name.
+// reader reads nodes, pods and events, which refer to each other by name.
 type reader struct {
 	faults  *strictyaml.Faults
 	ever    map[string]bool   // nodes of the whole file, by name
-	present map[string]bool   // nodes that there are at this point of the file
-	pods    map[string]string // pods that there were up to here, and their node
-	objects int64             // how many of both were read
-	last    time.Duration     // the event before was at
+	present map[string]bool   // nodes that exist at this point of the file
+	pods    map[string]string // pods that have existed so far, with their node
+	objects int64             // number of nodes and pods so far
+	last    time.Duration     // time of the previous event
 }
 
 func newReader(faults *strictyaml.Faults) *reader {
@@ -116,8 +113,8 @@ func (r *reader) at(v strictyaml.Value) time.Duration {
 	return at
 }
 
-// expand is the names that an object stands for: its own, or name-0 … name-(n-1)
-// with a count n above one.
+// expand returns the names of an object: its own, or name-0 … name-(n-1) with a count n above
+// one.
 func (r *reader) expand(v strictyaml.Value, name string, count *int64) []string {
 	n := int64(1)
 	if count != nil {

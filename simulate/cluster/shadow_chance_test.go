@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A dealer makes up clusters and what happens to them.
+// dealer generates random clusters and events.
 type dealer struct {
 	*rand.Rand
 	file  *file
-	nodes []string // that there are at this point of the file
-	pods  []string // that there are unless they were evicted
+	nodes []string // existing nodes at this point of the file
+	pods  []string // existing pods, unless they were evicted
 	made  int
 
 	tainted []taint // by users so far
@@ -24,7 +24,7 @@ func some[T any](d *dealer, of ...T) T { return of[d.IntN(len(of))] }
 
 func (d *dealer) chance(percent int) bool { return d.IntN(100) < percent }
 
-// deal makes the cluster of a seed.
+// deal returns the cluster of a seed.
 func deal(seed uint64) *file {
 	d := &dealer{Rand: rand.New(rand.NewPCG(seed, 5)), file: &file{}}
 	d.file.settings = d.settings()
@@ -39,7 +39,7 @@ func deal(seed uint64) *file {
 		d.file.nodes = append(d.file.nodes, n)
 		d.nodes = append(d.nodes, names(n.name, n.count)...)
 	}
-	if d.chance(50) { // one that nothing happens to: never are all zones fully disrupted
+	if d.chance(50) { // a zone without events: never are all zones fully disrupted
 		d.file.nodes = append(d.file.nodes, fileNode{name: "well", labels: map[string]string{"topology.kubernetes.io/zone": "well"}})
 	}
 	for range d.IntN(12) {
@@ -182,12 +182,12 @@ func (d *dealer) tolerations() (all []toleration) {
 	return all
 }
 
-// story is what happens. Many things happen at one time, and at round ones.
+// story generates events. Many of them are at the same time, and at round times.
 func (d *dealer) story() {
 	at := time.Duration(0)
 	for range d.IntN(20) {
 		switch d.IntN(10) {
-		case 0, 1, 2: // together with the one before
+		case 0, 1, 2: // at the time of the previous one
 		case 3:
 			at += time.Duration(d.IntN(40)) * 500 * time.Millisecond
 		case 4, 5:
@@ -235,7 +235,7 @@ func (d *dealer) podEvent(e *fileEvent) bool {
 	}
 	p := d.pod()
 	if e.do != "addPod" || len(d.pods) > 0 && d.chance(10) {
-		p.name = some(d, d.pods...) // if one is added that is there, it is a fault
+		p.name = some(d, d.pods...) // adding an existing pod would be a fault
 	}
 	e.pod = &p
 	switch e.do {
@@ -253,7 +253,7 @@ func (d *dealer) podEvent(e *fileEvent) bool {
 func (d *dealer) nodeEvent(e *fileEvent) {
 	e.names = d.several()
 	if e.do == "stopStatus" && slices.ContainsFunc(d.file.events, func(was fileEvent) bool { return was.at == e.at && was.do == "resume" }) {
-		e.do = "stop" // one that renews its lease but never says how it fares is left to its time
+		e.do = "stop" // not generated: a resumed node that renews its lease but never reports
 	}
 	switch e.do {
 	case "deleteNode":
@@ -269,7 +269,7 @@ func (d *dealer) nodeEvent(e *fileEvent) {
 	case "ready":
 		e.status = some(d, "True", "False", "False", "Unknown")
 		if e.status == "Unknown" && slices.ContainsFunc(d.file.events, func(was fileEvent) bool { return strings.HasPrefix(was.do, "stop") }) {
-			e.status = "False" // nobody who is silent says so
+			e.status = "False" // not generated: a silent node that reports Unknown itself
 		}
 	case "condition":
 		e.kind, e.status = d.pressure(), d.status()
@@ -290,7 +290,7 @@ func (d *dealer) nodeEvent(e *fileEvent) {
 	}
 }
 
-// several is some of the nodes, each once.
+// several returns some of the nodes, each once.
 func (d *dealer) several() []string {
 	n := 1
 	switch {

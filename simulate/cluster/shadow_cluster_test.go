@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A shadow is a whole cluster, played as plainly as possible: it walks all nodes
-// and pods at every instant, and computes whatever it wants to know anew.
+// shadow is a second reference model of a cluster, as simple as possible. It visits all nodes and
+// pods at every instant, and computes all state anew.
 type shadow struct {
 	settings
 	now    time.Duration
 	nodes  map[string]*shadowNode
 	pods   map[string]*shadowPod
 	mind   *mind
-	former *mind                 // of the controller before, if there was a restart at this instant
+	former *mind                 // of the previous controller, if there was a restart at this instant
 	told   map[string]shadowZone // zones as last printed
 	lines  []line
-	unsure bool // the texts do not say what comes now
+	unsure bool // the contract does not define the next result
 }
 
 type shadowNode struct {
@@ -27,13 +27,13 @@ type shadowNode struct {
 	created    time.Duration
 	labels     map[string]string
 	cordoned   bool
-	conditions map[string]condition // what the API holds
+	conditions map[string]condition // as in the API
 	taints     []taint
-	lease      time.Duration // notYet: there is none
+	lease      time.Duration // notYet: there is no lease
 
 	beats, reports      bool
-	beatsFrom, repsFrom time.Duration     // the periods run from here
-	says                map[string]string // what the node itself thinks of itself
+	beatsFrom, repsFrom time.Duration     // start of the periods
+	says                map[string]string // the node's own conditions
 }
 
 type shadowPod struct {
@@ -44,7 +44,7 @@ type shadowPod struct {
 	finished    bool
 	daemon      bool
 	ready       bool
-	runs        bool // it is ready whenever its node is
+	runs        bool // ready whenever its node is
 	evicted     bool // by its node's agent
 }
 
@@ -99,7 +99,7 @@ func (w *shadow) create(f *filePod) error {
 	return nil
 }
 
-// report writes what the node thinks of itself.
+// report writes the node's own conditions.
 func (w *shadow) report(n *shadowNode) {
 	for kind, status := range n.says {
 		w.write(n, kind, status)
@@ -122,7 +122,7 @@ func (w *shadow) write(n *shadowNode, kind, status string) {
 	n.conditions[kind] = is
 }
 
-// renew is what nodes do by themselves at this instant.
+// renew executes the periodic writes of nodes at this instant.
 func (w *shadow) renew() {
 	for _, n := range w.nodes {
 		if n.beats && (w.now-n.beatsFrom)%(10*time.Second) == 0 {
@@ -148,7 +148,7 @@ func (n *shadowNode) has(key, effect string) bool {
 	return slices.ContainsFunc(n.taints, func(t taint) bool { return t.key == key && t.effect == effect })
 }
 
-// apply does what an event says.
+// apply executes an event.
 func (w *shadow) apply(e *fileEvent) error {
 	switch e.do {
 	case "addNode":
@@ -179,7 +179,7 @@ func (w *shadow) apply(e *fileEvent) error {
 	return nil
 }
 
-// touch does what an event says to one of its nodes.
+// touch applies an event to one of its nodes.
 func (w *shadow) touch(n *shadowNode, e *fileEvent) {
 	switch e.do {
 	case "stop":
@@ -219,8 +219,8 @@ func (w *shadow) touch(n *shadowNode, e *fileEvent) {
 	}
 }
 
-// rehearse is the whole story, in lines. An error is a fault of the file that
-// only the run brings to light.
+// rehearse runs the whole scenario and returns its lines. It returns an error for a fault of the
+// file that only the run can find.
 func (f *file) rehearse() (*shadow, error) {
 	w := &shadow{settings: f.settings, nodes: map[string]*shadowNode{}, pods: map[string]*shadowPod{}, told: map[string]shadowZone{}}
 	w.mind = w.newMind()
@@ -258,8 +258,8 @@ func (f *file) rehearse() (*shadow, error) {
 	return w, nil
 }
 
-// next is an instant before which nothing happens by itself; that at some
-// nothing happens either does no harm.
+// next returns a time before which nothing happens by itself. A time without an event is
+// harmless.
 func (w *shadow) next() time.Duration {
 	next := always
 	after := func(at time.Duration) {

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// A mind is what a controller knows that the API does not hold.
+// mind is the state of a controller that is not in the API.
 type mind struct {
 	born   time.Duration
 	since  map[*shadowNode]time.Duration // not ready
 	zones  map[string]shadowZone
 	full   bool                   // all zones are fully disrupted
-	timers map[*shadowPod]bool    // pods whose time runs
-	gone   map[*shadowNode]string // nodes whose pods were evicted, and their Ready then
+	timers map[*shadowPod]bool    // pods with a running timer
+	gone   map[*shadowNode]string // nodes with evicted pods, and their Ready at that time
 }
 
 type shadowZone struct {
 	state string
 	rate  float64
-	token time.Duration // when there is one
+	token time.Duration // time of the next token
 }
 
 func (w *shadow) newMind() *mind {
 	return &mind{born: w.now, since: map[*shadowNode]time.Duration{}, zones: map[string]shadowZone{}, timers: map[*shadowPod]bool{}, gone: map[*shadowNode]string{}}
 }
 
-// A line is one thing done, with what it is sorted by.
+// line is one action, with its sort keys.
 type line struct {
 	at        time.Duration
 	zone      string
@@ -58,7 +58,7 @@ func (w *shadow) sayTaint(n *shadowNode, op string, t taint) {
 	w.say(line{node: n.name, kind: t.key, op: op, effect: t.effect}, "taint", `"node":%q,"op":%q,"key":%q,"effect":%q`, n.name, op, t.key, t.effect)
 }
 
-// modes: who taints, and who evicts.
+// modes returns which component taints and which one evicts.
 func (w *shadow) modes() (taints, tolerations, legacy bool) {
 	based := w.manager
 	if w.taintBased != nil {
@@ -67,7 +67,7 @@ func (w *shadow) modes() (taints, tolerations, legacy bool) {
 	return based, w.manager, !based
 }
 
-// control is everything that the controller does at this instant.
+// control executes all actions of the controller at this instant.
 func (w *shadow) control() {
 	for _, n := range w.sorted() {
 		died := w.silence(n)
@@ -124,15 +124,15 @@ func (w *shadow) sortedPods() []*shadowPod {
 	return all
 }
 
-// deadline is when a node is silent.
+// deadline returns when a node becomes silent.
 func (w *shadow) deadline(n *shadowNode) time.Duration {
 	if n.conditions["Ready"].reason != "" {
-		return w.sign(n) + w.bears(n) // that it is silent is no news
+		return w.sign(n) + w.bears(n) // known silence
 	}
 	return max(w.sign(n)+w.bears(n), w.mind.born+10*time.Second)
 }
 
-// bears is the grace that holds for a node.
+// bears returns the grace period of a node.
 func (w *shadow) bears(n *shadowNode) time.Duration {
 	if n.conditions["Ready"].status == "" {
 		return w.startup
@@ -140,13 +140,13 @@ func (w *shadow) bears(n *shadowNode) time.Duration {
 	return w.grace
 }
 
-// sign is the last sign of life.
+// sign returns the last sign of life.
 func (w *shadow) sign(n *shadowNode) time.Duration {
 	return max(n.created, n.lease, n.conditions["Ready"].heartbeat)
 }
 
-// silence makes the conditions of a silent node Unknown. If that is Ready, the
-// node died at the end of its grace, though it may have got more after a takeover.
+// silence sets the conditions of a silent node to Unknown. If Ready is among them, the node died
+// at the end of its grace period, even if a takeover extended it.
 func (w *shadow) silence(n *shadowNode) (died time.Duration) {
 	if w.now < w.deadline(n) {
 		return always
@@ -187,7 +187,7 @@ func (n *shadowNode) zone() string {
 	return region + "/" + zone
 }
 
-// assess finds the states of the zones and their rates.
+// assess computes the states and rates of the zones.
 func (w *shadow) assess() {
 	ready, unready := map[string]int{}, map[string]int{}
 	for _, n := range w.nodes {
@@ -236,8 +236,8 @@ func (w *shadow) assess() {
 	}
 }
 
-// vanish is for a zone without nodes. That is no way to get a token: it is
-// forgotten when it would have one, at the fastest rate that there is.
+// vanish handles a zone without nodes, which must not gain a token. The zone is dropped when it
+// would have one at the fastest rate.
 func (w *shadow) vanish(name string) {
 	z := w.mind.zones[name]
 	if z.rate == 0 {
@@ -259,7 +259,7 @@ func (w *shadow) state(ready, unready int) string {
 	return "Normal"
 }
 
-// enter gives a zone its state and its rate.
+// enter sets the state and the rate of a zone.
 func (w *shadow) enter(name, state string, rate float64) {
 	z, known := w.mind.zones[name]
 	if !known {
@@ -278,7 +278,7 @@ func (w *shadow) enter(name, state string, rate float64) {
 	w.told[name] = z
 }
 
-// turn is the zone after its state and its rate have become these.
+// turn returns the zone with a new state and rate.
 func (z shadowZone) turn(state string, rate float64, now time.Duration) shadowZone {
 	if rate != z.rate && rate > 0 && (z.rate == 0 || z.token > now) {
 		z.token = now + gap(rate)
@@ -289,7 +289,7 @@ func (z shadowZone) turn(state string, rate float64, now time.Duration) shadowZo
 
 func gap(rate float64) time.Duration { return time.Duration(float64(time.Second) / rate) }
 
-// inherit is when a zone that is new to this controller has its token.
+// inherit returns when a zone that is new to this controller has its token.
 func (w *shadow) inherit(zone string, rate float64) time.Duration {
 	token := notYet
 	if w.now != w.mind.born {
@@ -310,8 +310,8 @@ const (
 	unreachable = "node.kubernetes.io/unreachable"
 )
 
-// acquit takes back what was held against nodes: all of them are unready, so it
-// is probably not they.
+// acquit clears the evidence against nodes: if all of them are unready, the cause is probably
+// elsewhere.
 func (w *shadow) acquit() {
 	for _, n := range w.nodes {
 		w.untaint(n, notReady)
@@ -358,7 +358,7 @@ func (w *shadow) relabel(n *shadowNode) {
 	}
 }
 
-// driveOut is about the NoExecute taints.
+// driveOut handles the NoExecute taints.
 func (w *shadow) driveOut() {
 	waiting := map[string][]*shadowNode{}
 	for _, n := range w.sorted() {
@@ -406,7 +406,7 @@ func (w *shadow) oldestFirst(nodes []*shadowNode) {
 	})
 }
 
-// spend takes the token of a zone, if there is one.
+// spend spends the token of a zone, if there is one.
 func (w *shadow) spend(zone string) bool {
 	z := w.mind.zones[zone]
 	if z.rate == 0 || z.token > w.now {
@@ -442,7 +442,7 @@ func (t *toleration) tolerates(against taint) bool {
 	return t.operator == "Exists" || t.operator == "Nearly" || t.value == against.value
 }
 
-// leaves is when a pod goes for the NoExecute taints of its node.
+// leaves returns when a pod is evicted for the NoExecute taints of its node.
 func (w *shadow) leaves(p *shadowPod) (at time.Duration, leaves bool) {
 	n := w.nodes[p.node]
 	taints, tolerations, _ := w.modes()
@@ -465,7 +465,7 @@ func (w *shadow) leaves(p *shadowPod) (at time.Duration, leaves bool) {
 	return at, at != always
 }
 
-// swapped is what a taint of a node replaced, if it did, and when.
+// swapped returns the predecessor of a taint, if it had one, and its time.
 func (n *shadowNode) swapped(t taint) (replaced taint, at time.Duration) {
 	c := n.conditions["Ready"]
 	switch {
@@ -477,7 +477,7 @@ func (n *shadowNode) swapped(t taint) (replaced taint, at time.Duration) {
 	return taint{}, -1
 }
 
-// bears is how long a pod tolerates a taint.
+// bears returns how long a pod tolerates a taint.
 func (p *shadowPod) bears(t taint) time.Duration {
 	i := slices.IndexFunc(p.tolerations, func(tol toleration) bool { return tol.tolerates(t) })
 	switch {
@@ -510,7 +510,7 @@ func (w *shadow) runTimers() {
 	}
 }
 
-// lost is when a node has been dead for so long that its pods go, without any
+// lost returns when a node has been unready for so long that its pods are evicted without a
 // taint.
 func (w *shadow) lost(n *shadowNode) time.Duration {
 	switch c := n.conditions["Ready"]; c.status {
@@ -522,7 +522,7 @@ func (w *shadow) lost(n *shadowNode) time.Duration {
 	return always
 }
 
-// abandon evicts the pods of nodes that are lost.
+// abandon evicts the pods of lost nodes.
 func (w *shadow) abandon() {
 	if w.mind.full {
 		clear(w.mind.gone)
@@ -562,7 +562,7 @@ func (w *shadow) evictAll(n *shadowNode) {
 	}
 }
 
-// clear deletes what is left of evicted pods.
+// clear deletes evicted pods.
 func (w *shadow) clear() {
 	for _, p := range w.sortedPods() {
 		if p.evicted && w.kept > 0 && w.now >= p.created+w.kept && p.node != "" {
@@ -572,11 +572,10 @@ func (w *shadow) clear() {
 	}
 }
 
-// restart has another controller take over: it knows what the API holds.
-// What the former one knew and the API does not hold is lost, which shows only
-// if it mattered.
+// restart starts another controller with the state of the API. Other state of the previous one is
+// lost, with an effect only if it mattered.
 func (w *shadow) restart() {
-	if w.former == nil { // else one failed before it did anything
+	if w.former == nil { // otherwise one failed before any action
 		w.former = w.mind
 	}
 	w.mind = w.newMind()

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A file is a ClusterScenario as the shadow knows it: it runs the structure, the
-// product reads the text.
+// file is a ClusterScenario of the shadow, which runs the structure. The product reads the text.
 type file struct {
 	settings settings
 	nodes    []fileNode
@@ -21,13 +20,13 @@ type settings struct {
 	large                   int
 	unhealthy               float64
 	manager                 bool          // enableTaintManager
-	taintBased              *bool         // taintBasedEvictions, if it is set
-	kept                    time.Duration // evictedPodTTL; 0: left out
+	taintBased              *bool         // taintBasedEvictions, if set
+	kept                    time.Duration // evictedPodTTL; 0: omitted
 }
 
 type fileNode struct {
 	name       string
-	count      int // 0: left out
+	count      int // 0: omitted
 	labels     map[string]string
 	conditions []condition
 	taints     []taint
@@ -36,7 +35,7 @@ type fileNode struct {
 
 type condition struct {
 	kind, status          string
-	reason                string        // only of those that the controller wrote
+	reason                string        // only of conditions written by the controller
 	heartbeat, transition time.Duration // not in a file
 }
 
@@ -53,8 +52,8 @@ type filePod struct {
 	tolerations []toleration
 	phase       string
 	reason      string // of the phase
-	unready     bool   // its status says so
-	mark        string // the status of its agent's mark; "": there is none
+	unready     bool   // by its status
+	mark        string // status of its agent's mark; "": none
 	daemon      bool
 }
 
@@ -63,14 +62,14 @@ type toleration struct {
 	seconds                      *int64
 }
 
-// A fileEvent is one deed; which of its fields count is a matter of what it is.
+// fileEvent is one event; its kind determines the fields that count.
 type fileEvent struct {
 	at     time.Duration
 	do     string
 	names  []string // nodes, or pods
 	kind   string   // of a condition
 	status string
-	taint  taint // key and value are those of a label, too
+	taint  taint // key and value are also those of a label
 	node   *fileNode
 	pod    *filePod
 }

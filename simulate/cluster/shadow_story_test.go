@@ -2,7 +2,7 @@ package cluster_test
 
 import "testing"
 
-// Stories that the shadow found.
+// Regression tests for differences found by the shadow.
 func TestStoriesOfTheShadow(t *testing.T) {
 	const three = "nodes: [{metadata: {name: a}, count: 3}]\nuntil: 20m\n"
 	const node = "node.kubernetes.io/"

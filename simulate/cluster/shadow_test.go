@@ -13,7 +13,7 @@ import (
 	"plimsoll.dev/plimsoll/simulate"
 )
 
-// differs is where the product and the shadow part, or "".
+// differs returns the first difference between the product and the shadow, or "".
 func differs(f *file) string {
 	s, faults := simulate.Parse(f.text())
 	if err := faults.Err(); err != nil {
@@ -54,7 +54,7 @@ func when(l string) time.Duration {
 	return at
 }
 
-// parts shows the lines around the first difference.
+// parts returns the lines around the first difference.
 func parts(got, want []string) string {
 	i := 0
 	for i < min(len(got), len(want)) && got[i] == want[i] {
@@ -73,7 +73,7 @@ func parts(got, want []string) string {
 	return fmt.Sprintf("after\n  %s\nproduct:\n  %s\nshadow:\n  %s", before, show(got), show(want))
 }
 
-// without is the file less its i-th part, of those that it can do without.
+// without returns the file without its i-th optional part.
 func without(f *file, i int) *file {
 	g := *f
 	switch {
@@ -89,7 +89,7 @@ func without(f *file, i int) *file {
 	return &g
 }
 
-// smallest leaves out of a file what the difference does not need.
+// smallest removes the parts of a file that the difference does not need.
 func smallest(f *file) *file {
 	for again := true; again; {
 		again = false
@@ -104,9 +104,9 @@ func smallest(f *file) *file {
 	return f
 }
 
-// What the product prints of random clusters is what a second reading of the
-// contract, by somebody who had not seen the product, makes of them. More of them
-// are tried with SHADOW_CLUSTERS, from the seed SHADOW_FROM on.
+// The output for random clusters equals that of the shadow, written from the contract without
+// knowledge of the product. SHADOW_CLUSTERS sets the number of clusters, SHADOW_FROM the first
+// seed.
 func TestShadow(t *testing.T) {
 	from, clusters := number(t, "SHADOW_FROM", 0), number(t, "SHADOW_CLUSTERS", 1000)
 	bad, kinds, unsure := 0, map[string]int{}, 0

@@ -11,22 +11,22 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A nodeItem is an entry of a list of nodes.
+// nodeItem is an entry of a list of nodes.
 type nodeItem struct {
 	corev1.Node `json:",inline"`
 
 	Count *int64 `json:"count,omitempty"`
 }
 
-// A podItem is an entry of a list of pods.
+// podItem is an entry of a list of pods.
 type podItem struct {
 	corev1.Pod `json:",inline"`
 
 	Count *int64 `json:"count,omitempty"`
 }
 
-// learnNodes notes the names of all nodes that the file ever has, before pods
-// and events are read: a pod may be bound to a node that comes later.
+// learnNodes notes the names of all nodes of the file, before pods and events are read. A pod may
+// be bound to a node registered later.
 func (r *reader) learnNodes(doc strictyaml.Object) {
 	var unheard strictyaml.Faults
 	quiet := &reader{faults: &unheard}
@@ -47,7 +47,7 @@ func (r *reader) learnNodes(doc strictyaml.Object) {
 	}
 }
 
-// registered reads the nodes of a list, which are there from now on.
+// registered reads the nodes of a list, which exist from then on.
 func (r *reader) registered(list []strictyaml.Value) []named[nodeSpec] {
 	var read []named[nodeSpec]
 	for _, v := range list {
@@ -77,7 +77,7 @@ func (r *reader) node(v strictyaml.Value) (n named[nodeSpec], ok bool) {
 	return n, len(*r.faults) == faultless
 }
 
-// created reads the pods of a list, which are there from now on.
+// created reads the pods of a list, which exist from then on.
 func (r *reader) created(list []strictyaml.Value) []named[podSpec] {
 	var read []named[podSpec]
 	for _, v := range list {
@@ -102,7 +102,7 @@ func (r *reader) remember(p named[podSpec]) {
 	}
 }
 
-// pod reads a pod, whose names are namespace/name.
+// pod reads a pod and its names, which are namespace/name.
 func (r *reader) pod(v strictyaml.Value) (p named[podSpec], ok bool) {
 	var item podItem
 	faultless := len(*r.faults)
@@ -165,7 +165,7 @@ func (r *reader) checkPod(v strictyaml.Value, p *corev1.Pod) {
 	}
 }
 
-// What the API knows of taints and conditions.
+// The values of taints and conditions in the API.
 var (
 	effects  = []string{model.NoSchedule.String(), model.PreferNoSchedule.String(), model.NoExecute.String()}
 	statuses = []string{model.True.String(), model.False.String(), model.Unknown.String()}

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// indent puts what follows below what happened.
+// indent aligns actions below events.
 const indent = "          "
 
-// WriteText runs the scenario and writes it for a person: what happened at which
-// time, and below it what the controller did and why. Nothing is written of a
-// scenario that turns out to have faults.
+// WriteText runs the scenario and writes it as text: the events of each time, and below them the
+// actions of the controller with their reasons. It returns an error, and writes nothing, if the
+// run finds faults in the file. It also returns errors of w.
 func (s *Scenario) WriteText(w io.Writer) error {
 	chapters, err := s.run()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Scenario) heading() string {
 	return strings.Join(lines, "\n")
 }
 
-// text is a chapter for a person: the time stands at its first line.
+// text returns a chapter as text, with the time in the first line.
 func (c *chapter) text() string {
 	sentences := append(slices.Clone(c.events), c.sentences()...)
 	var b strings.Builder
@@ -74,7 +74,7 @@ func (c *chapter) text() string {
 	return b.String()
 }
 
-// sentences tells what the controller did, what is alike in one sentence.
+// sentences describes the actions of the controller, with similar ones in one sentence.
 func (c *chapter) sentences() (all []string) {
 	lines := slices.Clone(c.lines)
 	slices.SortStableFunc(lines, func(a, b Line) int {
@@ -91,13 +91,13 @@ func (c *chapter) sentences() (all []string) {
 	return all
 }
 
-// alike reports whether two lines can be told in one sentence.
+// alike reports whether two lines fit into one sentence.
 func (l *Line) alike(other *Line) bool {
 	return l.Do == other.Do && l.Node == other.Node && l.Op == other.Op && l.why == other.why &&
 		l.Do != doZone && l.Do != doLabel
 }
 
-// tellers make a sentence of lines that are alike.
+// tellers format groups of similar lines as sentences.
 var tellers = map[string]func([]Line) string{
 	doZone: func(l []Line) string { return fmt.Sprintf("zone %q is %s: %s", *l[0].Zone, l[0].State, l[0].why) },
 	doCondition: func(l []Line) string {
@@ -124,7 +124,7 @@ var tellers = map[string]func([]Line) string{
 
 func (l *Line) pod() string { return l.Pod }
 
-// list is what the lines say of one thing each.
+// list joins one value per line.
 func list(lines []Line, of func(*Line) string) string {
 	names := make([]string, len(lines))
 	for i := range lines {

@@ -9,25 +9,24 @@ import (
 	"strings"
 )
 
-// A twin is the contract of ClusterScenarios once more, as naive as can be: each
-// second it looks at every node and every pod, and keeps nothing that it can
-// find anew. All times are whole seconds. It shares no code with what it is held
-// against.
+// twin is the reference model of ClusterScenarios, as simple as possible. Each second it visits
+// every node and every pod, and stores nothing that it can compute anew. All times are whole
+// seconds. It shares no code with the product.
 type twin struct {
 	play  *play
 	nodes map[string]*twinNode
 	pods  map[string]*twinPod
-	zones map[string]*twinZone // what is kept of them
+	zones map[string]*twinZone // stored state of zones
 	full  bool                 // every zone is fully disrupted
 	lines []string
 	now   int
-	took  int // when the controller started that leads
-	// turn says whose turn it is, by time and node, where this can not be found in
-	// the API: after failovers. Nil: it is reckoned.
+	took  int // start of the leading controller
+	// turn is the recorded order of nodes by time, for cases that the API does not determine:
+	// after failovers. Nil: it is computed.
 	turn map[moved]bool
 }
 
-// A moved is a node that is given up at a time.
+// moved is a node with its turn at a time.
 type moved struct {
 	at   int
 	node string
@@ -40,12 +39,12 @@ type twinNode struct {
 	lease, beat      int // last renewal and report; never is -1
 	nextLease        int // -1: none
 	nextBeat         int
-	says             map[string]string // what it reports
-	api              map[string]string // what the API has: type to status
+	says             map[string]string // its reports
+	api              map[string]string // status by type, in the API
 	changed          int               // lastTransitionTime of Ready
-	unheard          bool              // the controller turned Ready to Unknown
+	unheard          bool              // the controller set Ready to Unknown
 	taints           map[string]int    // key:effect to timeAdded
-	since            int               // not True and not absent since; -1: it is
+	since            int               // start of Ready being neither True nor absent; -1: it is True or absent
 	evicted          bool
 }
 
@@ -59,7 +58,7 @@ type twinPod struct {
 type twinZone struct {
 	state string
 	rate  float64
-	token int // when the next one is there; never is math.MaxInt
+	token int // time of the next one; never is math.MaxInt
 }
 
 const never = math.MaxInt
@@ -68,7 +67,7 @@ func newTwin(p *play) *twin {
 	return &twin{play: p, nodes: map[string]*twinNode{}, pods: map[string]*twinPod{}, zones: map[string]*twinZone{}}
 }
 
-// run returns the lines, in the order in which they are printed.
+// run returns the lines in the order of the output.
 func (w *twin) run() []string {
 	for _, n := range w.play.nodes {
 		w.register(n)
@@ -141,7 +140,7 @@ func (w *twin) happen(e playEvent) {
 		w.pods[e.pod.name] = &twinPod{play: *e.pod, created: w.now, ready: !e.pod.finished}
 	case "deletePod":
 		delete(w.pods, e.value)
-	case "restart": // a new controller: timers are known to it when it has seen them
+	case "restart": // a new controller: it has timers for the objects it has observed
 		w.took = w.now
 		for _, p := range w.pods {
 			p.timed = false
@@ -179,7 +178,7 @@ func (w *twin) heartbeats() {
 	}
 }
 
-// names of nodes, in order.
+// names returns the names of nodes, in order.
 func (w *twin) names() []string { return slices.Sorted(maps.Keys(w.nodes)) }
 
 func (w *twin) act() {
@@ -205,7 +204,7 @@ func (w *twin) silence(name string, n *twinNode) {
 	}
 	due := max(n.created, n.lease, n.beat) + grace
 	if n.api["Ready"] != "Unknown" {
-		due = max(due, w.took+10) // to show itself to a new leader
+		due = max(due, w.took+10) // time for a sign of life to a new leader
 	}
 	if w.now >= due {
 		for _, t := range []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"} {
@@ -228,7 +227,7 @@ func (w *twin) silence(name string, n *twinNode) {
 	}
 }
 
-// disrupt finds states and rates of zones.
+// disrupt computes the states and rates of zones.
 func (w *twin) disrupt() {
 	ready, unready, there := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, n := range w.nodes {
@@ -299,7 +298,7 @@ func (w *twin) turnInto(zone, state string, rate float64) {
 	z.state, z.rate = state, rate
 }
 
-// turns gives tokens to those who wait longest.
+// turns grants tokens by the longest wait.
 func (w *twin) turns() {
 	if w.turn != nil {
 		for name, n := range w.nodes {
@@ -367,7 +366,7 @@ func (w *twin) change(name string, n *twinNode, op, taint string, added int) {
 	}
 }
 
-// taint brings a node's taints in order, but for those that take a token.
+// taint updates a node's taints, except those that need a token.
 func (w *twin) taint(name string, n *twinNode) {
 	if w.full {
 		n.evicted = false
@@ -402,7 +401,7 @@ func (w *twin) taint(name string, n *twinNode) {
 	}
 }
 
-// care marks, times and evicts one pod, and deletes what is left of it.
+// care marks, schedules and evicts one pod, and deletes evicted ones.
 func (w *twin) care(key string, p *twinPod) {
 	n := w.nodes[p.play.node]
 	if n != nil && n.api["Ready"] == "Unknown" && p.ready && (n.unheard || p.created >= n.changed) {
@@ -440,8 +439,7 @@ func (w *twin) care(key string, p *twinPod) {
 
 var opposites = map[string]string{wantedBy["False"]: wantedBy["Unknown"], wantedBy["Unknown"]: wantedBy["False"]}
 
-// patience is how many seconds a pod tolerates a taint: by the first toleration
-// that is for it.
+// patience returns how many seconds a pod tolerates a taint, by its first matching toleration.
 func (p *twinPod) patience(key string) int {
 	for _, t := range p.play.tolerates {
 		if t.key == "" || t.key == key {
@@ -451,7 +449,7 @@ func (p *twinPod) patience(key string) int {
 	return 0
 }
 
-// deadline is when a pod leaves for a taint.
+// deadline returns when a pod is evicted for a taint.
 func (p *twinPod) deadline(key string, added int) int {
 	borne := p.patience(key)
 	if borne == forEver {

@@ -10,36 +10,36 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A world is what the API holds, with the nodes that write to it. The fleet is
-// told of every change at once: its watch is fresh.
+// world is the state of the API, with the nodes that write to it. The Fleet receives every change
+// at once: its watch is fresh.
 type world struct {
 	now      time.Time
 	nodes    map[string]*node
 	pods     map[string]*pod   // by namespace/name
-	bound    map[string][]*pod // by the name of the node, whether there is one or not
+	bound    map[string][]*pod // by the name of the node, whether it exists or not
 	calendar *calendar
-	born     map[string]int // how many objects of a UID there were
+	born     map[string]int // number of objects of a UID so far
 
 	fleet   *core.Fleet // nil: none has started yet, or the last one has failed
-	changed bool        // the fleet was told of something that may call for action
+	changed bool        // the Fleet received a change that may trigger an action
 }
 
-// A node is an object of the API and the machine behind it.
+// node is an object of the API and the machine behind it.
 type node struct {
-	object *model.Node // never changed, only replaced: the fleet has it, too
+	object *model.Node // immutable, only replaced: the Fleet shares it
 	labels map[string]string
-	lease  time.Time // renewTime; zero: there is no lease
+	lease  time.Time // renewTime; zero: no lease
 
-	says    [model.ConditionTypes]model.Status // what it reports when it does
+	says    [model.ConditionTypes]model.Status // the conditions in its reports
 	renews  bool
 	reports bool
-	turn    int // whose beats count: others are from before it resumed
+	turn    int // valid turn of beats: others are from before it resumed
 }
 
-// A pod is an object of the API.
+// pod is an object of the API.
 type pod struct {
-	object *model.Pod // never changed, only replaced
-	runs   bool       // it is Ready when its node is
+	object *model.Pod // immutable, only replaced
+	runs   bool       // Ready whenever its node is
 }
 
 func newWorld() *world {
@@ -49,7 +49,7 @@ func newWorld() *world {
 	}
 }
 
-// uid is one for a new object: it is never that of an earlier one.
+// uid returns a UID for a new object that differs from those of all earlier ones.
 func (w *world) uid(wanted, instead string) string {
 	if wanted == "" {
 		wanted = instead
@@ -61,8 +61,7 @@ func (w *world) uid(wanted, instead string) string {
 	return wanted
 }
 
-// register makes nodes. Each writes its lease and its status as soon as all
-// events of this instant have happened.
+// register creates nodes. Each writes its lease and its status after all events of this instant.
 func (w *world) register(spec named[nodeSpec]) {
 	for _, name := range spec.names {
 		object := spec.spec.object
@@ -98,8 +97,8 @@ func (w *world) put(n *node, object *model.Node) {
 	}
 }
 
-// change replaces a node's object by one that differs as change says. What
-// change puts into Taints must be a new list.
+// change replaces a node's object by a copy with changes. The function must not modify the list
+// of Taints in place.
 func (w *world) change(n *node, change func(*model.Node)) {
 	object := *n.object
 	change(&object)
@@ -115,7 +114,7 @@ func (w *world) label(n *node, key, value string) {
 	w.change(n, func(o *model.Node) { o.Labels = convert.Labels(n.labels) })
 }
 
-// taint puts a taint on a node, in place of one of the same key and effect.
+// taint sets a taint on a node, replacing one of the same key and effect.
 func (w *world) taint(n *node, t model.Taint) {
 	t.Added = w.now
 	w.change(n, func(o *model.Node) { o.Taints = append(without(o.Taints, t), t) })
@@ -125,15 +124,15 @@ func (w *world) untaint(n *node, t model.Taint) {
 	w.change(n, func(o *model.Node) { o.Taints = without(o.Taints, t) })
 }
 
-// without is a new list of the taints but those of t's key and effect, or of its
-// key if it has no effect.
+// without returns a new list of taints, without those of t's key and effect. If t has no effect,
+// all taints of its key are removed.
 func without(taints []model.Taint, t model.Taint) []model.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(other model.Taint) bool {
 		return other.Key == t.Key && (t.Effect == model.AnyEffect || other.Effect == t.Effect)
 	})
 }
 
-// create makes pods.
+// create creates pods.
 func (w *world) create(spec named[podSpec]) {
 	for i, name := range spec.names {
 		object := spec.spec.object
@@ -168,7 +167,7 @@ func (w *world) setReady(p *pod, ready bool) {
 	w.putPod(p, &object)
 }
 
-// tolerate gives a pod other tolerations, if it is still there.
+// tolerate replaces the tolerations of a pod, if it still exists.
 func (w *world) tolerate(name string, tolerations []model.Toleration) {
 	if p := w.pods[name]; p != nil {
 		object := *p.object
@@ -177,7 +176,7 @@ func (w *world) tolerate(name string, tolerations []model.Toleration) {
 	}
 }
 
-// remove deletes a pod, if it is still there.
+// remove deletes a pod, if it still exists.
 func (w *world) remove(name string) {
 	p := w.pods[name]
 	if p == nil {
