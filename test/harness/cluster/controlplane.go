@@ -20,7 +20,7 @@ import (
 // that tests control both.
 const everythingButTheLifecycle = "*,-node-lifecycle-controller,-taint-eviction-controller"
 
-// component returns a component that is not started yet, with its command.
+// component returns an unstarted component with its command.
 func (c *Cluster) component(which Components, name string, healthy func(context.Context) error, wrap func(*exec.Cmd) *exec.Cmd, args ...string) (*Component, error) {
 	path, err := program(name)
 	if err != nil {

@@ -38,7 +38,7 @@ func otherHierarchies() ([]string, error) {
 }
 
 // addHierarchies creates the node in the hierarchies without the sandbox: the kubelet rejects a
-// root that is missing in any hierarchy.
+// root unless it exists in every hierarchy.
 func addHierarchies(name string) error {
 	parents, err := otherHierarchies()
 	if err != nil {

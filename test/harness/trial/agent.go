@@ -43,8 +43,8 @@ func Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
 	return Run(ctx, Command(binary, args...))
 }
 
-// Command returns the command of an agent that is armed from its start, unless args disarm it:
-// the last of several values of a flag applies.
+// Command returns the command of an agent, armed from its start unless args disarm it: the last
+// of several values of a flag applies.
 func Command(binary string, args ...string) *exec.Cmd {
 	return exec.Command(binary, append([]string{"agent", "--logging-format=json", "--dry-run=false"}, args...)...)
 }

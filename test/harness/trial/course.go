@@ -100,8 +100,8 @@ func newCourse(seed uint64, dir string, withBrinks bool) *course {
 	return c
 }
 
-// next draws from a deck that is shuffled again after its last step. Every workload is thus
-// part of a short run.
+// next draws from a deck. After its last step the deck is shuffled again, so that every
+// workload is part of a short run.
 func (c *course) next(room int64) Step {
 	if len(c.deck) == 0 {
 		c.deck = append(c.deck, c.all...)
@@ -114,9 +114,9 @@ func (c *course) next(room int64) Step {
 	return s
 }
 
-// approach grows towards the limit and holds. Below the threshold its rate is set by the time
-// that the memory at the lowest point would last: 0.7 to 2 s, above the reserve, or 0.1 to 0.4
-// s on the brink.
+// approach grows towards the limit and holds. Below the threshold its rate is set by the
+// remaining time of the memory at the lowest point. This time is 0.7 to 2 s, above the reserve,
+// or 0.1 to 0.4 s on the brink.
 func (c *course) approach(verb string, brink bool) string {
 	left := c.between(deepest, shallow)
 	least, most := minLast, maxLast

@@ -22,7 +22,7 @@ import (
 //   - In a step that continues beyond the limit no eviction is a regret: the kernel would have
 //     killed.
 //   - At a periodic check of the agent it is none if the sampler observed the node below the
-//     threshold in that step: a check every 10 s at that moment would have found the same.
+//     threshold in that step. A check every 10 s at that moment would have found the same.
 //   - Any other eviction is one: an early check evicted, and memory would have recovered. This is
 //     strict, because a later periodic check in the same step could have evicted too.
 //   - An eviction of another pod than the hog ends the trial.

@@ -1,5 +1,5 @@
 // Workload is the program in the containers of a test cluster. By default it pauses until a
-// signal arrives. With the environment variables below it is a hog (package hog) that reads
+// signal arrives. With the environment variables below it is a hog (package hog). It reads
 // commands from a named pipe and replies into a file beside it, so that the test reaches it
 // without the runtime.
 package main
