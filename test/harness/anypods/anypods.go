@@ -1,12 +1,11 @@
-// Package anypods makes pods at random, by which tests hold two ways of reading a pod
-// against each other.
+// Package anypods generates random pods, with which tests compare two ways of reading a pod.
 //
 // Duties and invariants:
 //
-//   - Every field of a pod is set in some of them, and left out in others.
-//   - What decides about a pod has one of the few values that decide, so that a
-//     difference is seen.
-//   - The same seed makes the same pod.
+//   - Every field of a pod is set in some pods, and absent in others.
+//   - Fields that affect a decision have one of the few relevant values, so that differences
+//     become visible.
+//   - The same seed gives the same pod.
 package anypods
 
 import (
@@ -21,7 +20,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// Values that decide something, beside such as do not.
+// Values that affect a decision, and others that do not.
 var (
 	annotations = []string{"kubernetes.io/config.source", "kubernetes.io/config.mirror", "plimsoll.dev/eviction-policy", "plimsoll.dev/eviction-priority", "other"}
 	said        = []string{"api", "file", "never", "last", "default", "7", "-1000", "nonsense", "static-uid"}
@@ -62,7 +61,7 @@ func Pod(seed int64, node string) *corev1.Pod {
 	return p
 }
 
-// arrange gives a pod names that an API server admits, and values that decide.
+// arrange sets names that an API server admits, and values that affect decisions.
 func arrange(p *corev1.Pod, r *rand.Rand, node string) {
 	c := randfill.Continue{Rand: r}
 	p.Namespace, p.Name, p.UID, p.Spec.NodeName = one(c, []string{"ns", "kube-system"}), "pod", types.UID(fmt.Sprint("uid-", r.Int31())), node

@@ -6,13 +6,13 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/slimpods"
 )
 
-// A TB is what Decoded needs of a test.
+// TB is the part of testing.TB that Decoded uses.
 type TB interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// Decoded decodes a pod from its protobuf, whole and without what is not read.
+// Decoded decodes a pod from its protobuf, once completely and once without unused fields.
 func Decoded(t TB, p *corev1.Pod) (whole, slim *corev1.Pod) {
 	t.Helper()
 	encoded, err := p.Marshal()

@@ -2,9 +2,9 @@
 //
 // Duties and invariants:
 //
-//   - It answers lists and watches of pods in protobuf or JSON, as the client
-//     prefers, and ignores limits, as an API server does that answers from its cache.
-//   - It holds one pod of each kind in memory and sends it under many names, so that
-//     hundreds of megabytes are sent by a small process.
-//   - Whatever else an agent asks for is answered with an empty list or an error.
+//   - It answers lists and watches of pods in protobuf or JSON, as the client prefers, and
+//     ignores limits, as an API server does for responses from its cache.
+//   - It stores one pod of each kind and sends it under many names, so that a small process sends
+//     hundreds of megabytes.
+//   - All other requests of an agent get an empty list or an error.
 package bulk

@@ -16,16 +16,16 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A Server answers for the pods. Its fields must not change while it serves.
+// Server serves the pods. Its fields must not change while it serves.
 type Server struct {
 	Node string
-	// Pods is how many there are, and Failed how many of them have failed.
+	// Pods is the number of pods, and Failed the number of failed ones among them.
 	Pods, Failed int
-	// Grow makes the first pod of a kind as large as all others of it.
+	// Grow fills the first pod of a kind to the size of all pods of that kind.
 	Grow func(*corev1.Pod)
-	// Streams: a list is sent as events, where the client asks for that.
+	// Streams enables lists as watch events for clients that request them.
 	Streams bool
-	// Protobuf: the client may have it.
+	// Protobuf enables responses in protobuf.
 	Protobuf bool
 	// Sent, if set, is called after each pod.
 	Sent func(pods int)
@@ -33,10 +33,11 @@ type Server struct {
 	running, failed []byte // encoded, under the placeholder's name
 }
 
-// placeholder is what the names and UIDs of all pods have in place of their numbers.
+// placeholder is the name and UID of the encoded pods, replaced by each pod's own.
 const placeholder = "p-000000"
 
-// Prepare encodes the pods, and returns the size of one that runs, in bytes.
+// Prepare encodes the pods, and returns the size of a running one in bytes. Returns the error
+// of the encoder.
 func (s *Server) Prepare() (int, error) {
 	for phase, into := range map[corev1.PodPhase]*[]byte{corev1.PodRunning: &s.running, corev1.PodFailed: &s.failed} {
 		p := &corev1.Pod{
@@ -68,7 +69,7 @@ func Texts(n int) []string {
 	return texts
 }
 
-// Fill gives a pod about 1.3 MB of environment, arguments and managed fields.
+// Fill adds about 1.3 MB of environment, arguments and managed fields to a pod.
 func Fill(p *corev1.Pod) {
 	for i, text := range Texts(600) {
 		c := &p.Spec.Containers[0]
@@ -78,7 +79,7 @@ func Fill(p *corev1.Pod) {
 		FieldsV1: metav1.NewFieldsV1(`{"f:spec":"` + strings.Repeat("x", 100<<10) + `"}`)}}
 }
 
-// pod is the pod of a number, encoded.
+// pod returns the encoded pod of a number.
 func (s *Server) pod(i int) []byte {
 	of := s.running
 	if i < s.Failed {
@@ -123,8 +124,8 @@ func (s *Server) list(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, "]}")
 }
 
-// listProtobuf sends the list as it lies in a runtime.Unknown: its type is field 1,
-// its bytes are field 2, in which the metadata is field 1 and each item field 2.
+// listProtobuf sends the list in a runtime.Unknown: its type is field 1, its bytes are field 2.
+// In these bytes the metadata is field 1 and each item field 2.
 func (s *Server) listProtobuf(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 	kind, err := (&runtime.TypeMeta{APIVersion: "v1", Kind: "PodList"}).Marshal()
@@ -154,7 +155,7 @@ func (s *Server) listProtobuf(w http.ResponseWriter) {
 	}
 }
 
-// field is the head of a field with that many bytes.
+// field returns the header of a field with n bytes.
 func field(number, n int) []byte {
 	return binary.AppendUvarint([]byte{byte(number<<3 | 2)}, uint64(n))
 }
@@ -166,8 +167,8 @@ func (s *Server) sent(w http.ResponseWriter, i int) {
 	}
 }
 
-// stream answers a watch: the pods as events if they are asked for, a bookmark that
-// ends them if they are to be marked, and nothing further.
+// stream answers a watch: the pods as events if requested, a bookmark after them if marked, and
+// nothing further.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, pods, marked bool) {
 	media := runtime.ContentTypeJSON
 	if s.Protobuf {
@@ -225,7 +226,7 @@ func (s *Server) mark(send func(string, []byte) error, nodes bool) {
 	}
 }
 
-// object is an encoded pod as a whole answer: in protobuf it lies in a
+// object returns an encoded pod as a complete response: in protobuf it is wrapped in a
 // runtime.Unknown.
 func (s *Server) object(pod []byte) []byte {
 	if !s.Protobuf {

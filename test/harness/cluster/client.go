@@ -17,12 +17,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Admin is a client that may do everything, without a limit of requests.
+// Admin returns the configuration of a client with all permissions and without a request rate
+// limit.
 func (c *Cluster) Admin() *rest.Config { return c.As("admin", "system:masters") }
 
-// As is a client by certificate: any user, in any groups. It talks to the API
-// server or through [Cluster.Link]; [Cluster.Front] carries bearer tokens only.
-// It panics where the system has no randomness.
+// As returns the configuration of a client with a certificate for any user and any groups. The
+// client connects to the API server directly or through [Cluster.Link]; [Cluster.Front]
+// supports bearer tokens only. As panics if the system has no randomness.
 func (c *Cluster) As(user string, groups ...string) *rest.Config {
 	p, err := c.authority.client(user, groups...)
 	if err != nil {
@@ -33,7 +34,7 @@ func (c *Cluster) As(user string, groups ...string) *rest.Config {
 	return config
 }
 
-// Bearer is a client by token, see [Cluster.Token].
+// Bearer returns the configuration of a client with a token, see [Cluster.Token].
 func (c *Cluster) Bearer(token string) *rest.Config {
 	config := c.anonymous()
 	config.BearerToken = token
@@ -44,14 +45,15 @@ func (c *Cluster) anonymous() *rest.Config {
 	return &rest.Config{Host: c.url, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
 }
 
-// Clients is Admin as a client set.
+// Clients returns a client set with the configuration of Admin.
 func (c *Cluster) Clients() (*kubernetes.Clientset, error) { return kubernetes.NewForConfig(c.Admin()) }
 
-// tokenSeconds is how long a token of a service account is valid.
+// tokenSeconds is the lifetime of a service account token in seconds.
 const tokenSeconds int64 = 2 * 3600
 
-// Token is a bearer token of a service account, which is made, with its
-// namespace, if it is not there. It may do what RBAC lets it.
+// Token returns a bearer token of a service account. It creates the account and its namespace
+// if they do not exist. RBAC defines the permissions of the token. Returns the error of the API
+// server if it rejects a request.
 func (c *Cluster) Token(ctx context.Context, namespace, account string) (string, error) {
 	clients, err := c.Clients()
 	if err != nil {
@@ -74,8 +76,8 @@ func (c *Cluster) Token(ctx context.Context, namespace, account string) (string,
 	return answer.Status.Token, nil
 }
 
-// Namespace makes a namespace, if it is not there, and waits until pods can be
-// made in it.
+// Namespace creates a namespace if it does not exist and waits until pods can be created in it.
+// Returns an error if ctx ends first.
 func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	clients, err := c.Clients()
 	if err != nil {
@@ -86,7 +88,7 @@ func (c *Cluster) Namespace(ctx context.Context, name string) error {
 		return err
 	}
 	if c.Controllers == nil {
-		return nil // nobody asks for an account
+		return nil // no component needs an account
 	}
 	return await(ctx, func(ctx context.Context) error {
 		_, err := clients.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
@@ -96,8 +98,8 @@ func (c *Cluster) Namespace(ctx context.Context, name string) error {
 
 var kubeconfigs atomic.Int64
 
-// Kubeconfig writes a client configuration into a file of the cluster and says
-// where.
+// Kubeconfig writes a client configuration to a file in the directory of the cluster and
+// returns its path.
 func (c *Cluster) Kubeconfig(config *rest.Config) (path string, err error) {
 	const name = "test"
 	file := clientcmdapi.NewConfig()
@@ -111,7 +113,8 @@ func (c *Cluster) Kubeconfig(config *rest.Config) (path string, err error) {
 	return path, clientcmd.WriteToFile(*file, path)
 }
 
-// Kubectl runs kubectl as the administrator and gives what it says.
+// Kubectl runs kubectl as the administrator and returns its output. Returns an error if the
+// binary is missing or exits with a code other than 0.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	path, err := program("kubectl")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // Components is a set of components.
 type Components uint
 
-// What can be started. What a component needs is started too: an API server's
-// etcd, a kubelet's API server and containerd.
+// Components that can be started. Start adds the dependencies: the etcd of an API server, the
+// API server and containerd of a kubelet.
 const (
 	Etcd Components = 1 << iota
 	APIServer
@@ -32,7 +32,7 @@ const (
 	Everything   = ControlPlane | Containerd | Kubelet
 )
 
-// needs is what each component needs.
+// needs lists the dependencies of each component.
 var needs = []struct{ who, what Components }{ // in an order that needs one pass
 	{Kubelet, APIServer | Containerd},
 	{Scheduler, APIServer},
@@ -51,25 +51,26 @@ func (c Components) complete() Components {
 	return c
 }
 
-// Options say what to start, and how.
+// Options configures a cluster.
 type Options struct {
 	Components Components
 	Node       NodeOptions
-	// ControllerList is what the controller manager runs; empty is everything but
-	// the node lifecycle, which would judge the node by how old its lease is.
+	// ControllerList is the value of --controllers of the controller manager. The default is
+	// every controller except the node lifecycle controllers, which would mark the node
+	// unreachable by the age of its lease.
 	ControllerList string
-	// Args are appended to a component's command line.
+	// Args are appended to the command line of a component.
 	Args map[Components][]string
 }
 
-// A Cluster is a running set of components. Those not asked for are nil.
+// Cluster is a running set of components. Components that were not requested are nil.
 type Cluster struct {
-	Dir                                     string // everything of this cluster is below it
+	Dir                                     string // root of all files of this cluster
 	Etcd, APIServer, Controllers, Scheduler *Component
 	Node                                    *Node // with containerd
 
-	// Link passes bytes on to the API server, and Front requests: both fail as
-	// they are told to.
+	// Link forwards bytes to the API server, and Front forwards requests. Both inject the
+	// faults that a test configures.
 	Link  *Link
 	Front *Front
 
@@ -86,14 +87,15 @@ type Cluster struct {
 	closed  error
 }
 
-var open sync.Map // *Cluster → struct{}: what closeAll closes
+var open sync.Map // *Cluster → struct{}: the clusters that closeAll closes
 
-// startPatience bounds a start: what hangs on a busy machine fails, with a reason,
-// before the test does without one.
+// startPatience bounds a start. A start that hangs on a busy machine fails with a reason before
+// the timeout of the test, which reports none.
 const startPatience = 3 * time.Minute
 
-// Start starts components and waits until they answer. On error nothing is left
-// behind. The caller closes the cluster.
+// Start starts components and waits until they are ready. The caller closes the cluster.
+// Returns an error with the last log lines if a component fails; all processes and files are
+// then removed.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -129,7 +131,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	return c.joinNode(ctx)
 }
 
-// together runs steps at the same time; the first that fails ends the others.
+// together runs steps concurrently. The first error cancels the other steps.
 func together(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,8 +149,8 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 	return errors.Join(errs...)
 }
 
-// Make is Start for a test: prerequisites are checked, the cluster is closed
-// when the test ends, and where the test failed the logs are shown.
+// Make starts a cluster for a test. It checks the prerequisites, closes the cluster at the end
+// of the test, and logs the output of all components if the test failed.
 func Make(t TB, o Options) *Cluster {
 	t.Helper()
 	Need(t)
@@ -167,8 +169,8 @@ func Make(t TB, o Options) *Cluster {
 	return c
 }
 
-// Close ends every process of the cluster, containers included, and removes all
-// that it made. It may be called again.
+// Close stops every process of the cluster, including containers, and removes everything the
+// cluster created. It is idempotent.
 func (c *Cluster) Close() error {
 	c.closing.Do(func() {
 		var errs []error
@@ -204,8 +206,8 @@ func closeAll() error {
 	return errors.Join(errs...)
 }
 
-// catchSignals closes every cluster when the process is told to end, and then
-// lets the signal do its work.
+// catchSignals closes every cluster on SIGINT, SIGTERM or SIGHUP and then raises the signal
+// again with its default action.
 func catchSignals() {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -219,7 +221,7 @@ func catchSignals() {
 	}()
 }
 
-// components lists those that were started, in the order of their start.
+// components lists the started components in start order.
 func (c *Cluster) components() (list []*Component) {
 	all := []*Component{c.Etcd, c.APIServer, c.Controllers, c.Scheduler}
 	if c.Node != nil {
@@ -236,7 +238,7 @@ func (c *Cluster) components() (list []*Component) {
 	return list
 }
 
-// Logs is the end of every component's log, for people.
+// Logs returns the end of the log of every component in readable form.
 func (c *Cluster) Logs() string {
 	var all strings.Builder
 	for _, component := range c.components() {

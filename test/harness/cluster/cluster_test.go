@@ -15,8 +15,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// makerVariable turns this binary into a process that starts a cluster with a
-// pod, says where, and waits to be ended.
+// makerVariable turns this binary into a process that starts a cluster with a pod, prints its
+// place, and waits for its end.
 const makerVariable = "PLIMSOLL_CLUSTER_MAKER"
 
 func TestMain(m *testing.M) {
@@ -49,14 +49,14 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// fixed are the places where the components write whatever they are told, and
+// fixed lists the places at which the components write regardless of their configuration, and
 // the sysctls that a kubelet sets.
 var fixed = []string{
 	"/run/containerd", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes",
 	"/proc/sys/kernel/panic", "/proc/sys/kernel/panic_on_oops", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/keys/root_maxkeys",
 }
 
-// state says of every fixed place what is there.
+// state returns the content of every fixed place.
 func state() string {
 	var all strings.Builder
 	for _, path := range fixed {
@@ -66,7 +66,7 @@ func state() string {
 	return all.String()
 }
 
-// leavesNothing checks that nothing of a cluster is there any more.
+// leavesNothing fails the test if any part of a cluster still exists.
 func leavesNothing(t *testing.T, dir, nodeCgroup string) {
 	t.Helper()
 	for _, name := range []string{filepath.Base(dir), filepath.Base(nodeCgroup)} {
@@ -96,8 +96,8 @@ func leavesNothing(t *testing.T, dir, nodeCgroup string) {
 	}
 }
 
-// Whatever ends the maker, nothing is left: it cleans up itself if it can, and a
-// sweep does if it could not.
+// Every end of the owner removes the cluster: the owner cleans up on a signal, and a sweep does
+// after SIGKILL.
 func TestNothingOutlivesItsMaker(t *testing.T) {
 	Need(t)
 	for how, sig := range map[string]unix.Signal{"interrupt": unix.SIGINT, "kill": unix.SIGKILL} {
@@ -111,7 +111,7 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Wait() // it does not end well
+			_ = cmd.Wait() // it exits with an error
 			if sig == unix.SIGKILL {
 				if _, err := os.Stat(dir); err != nil {
 					t.Errorf("there is nothing to sweep: %v", err)

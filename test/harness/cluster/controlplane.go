@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// everythingButTheLifecycle leaves the node's taints and its pods' evictions to
-// the tests.
+// everythingButTheLifecycle disables the controllers that set node taints and evict pods, so
+// that tests control both.
 const everythingButTheLifecycle = "*,-node-lifecycle-controller,-taint-eviction-controller"
 
-// component makes one that is not started yet, and answers with its command.
+// component returns an unstarted component with its command.
 func (c *Cluster) component(which Components, name string, healthy func(context.Context) error, wrap func(*exec.Cmd) *exec.Cmd, args ...string) (*Component, error) {
 	path, err := program(name)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Cluster) startEtcd(ctx context.Context) (err error) {
 		"--data-dir", c.path("etcd"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
-		"--unsafe-no-fsync") // what a power cut loses is no loss here
+		"--unsafe-no-fsync") // data loss in a power cut does not matter here
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) (err error) {
 		"--kubelet-certificate-authority=" + c.path("pki", "ca.crt"), "--kubelet-preferred-address-types=Hostname",
 		"--allow-privileged=true",
 	}
-	if !c.options.Components.has(Controllers) { // nobody makes the default accounts that it asks for
+	if !c.options.Components.has(Controllers) { // without them no default account exists for the admission
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	client, err := kubernetes.NewForConfig(c.Admin())
@@ -145,8 +145,8 @@ func (c *Cluster) startScheduler(ctx context.Context) (err error) {
 	return err
 }
 
-// startClient starts a component that is a client of the API server, and serves
-// its health itself.
+// startClient starts a component that is a client of the API server and serves its own health
+// endpoint.
 func (c *Cluster) startClient(ctx context.Context, which Components, name, user string, args ...string) (*Component, error) {
 	ports, err := freePorts(1)
 	if err != nil {
@@ -169,14 +169,14 @@ func (c *Cluster) startClient(ctx context.Context, which Components, name, user 
 	return component, component.start(ctx)
 }
 
-// trusting is a client that knows the cluster's authority.
+// trusting returns a client that trusts the cluster's authority.
 func (c *Cluster) trusting() *http.Client {
 	pool := x509.NewCertPool()
 	pool.AddCert(c.authority.cert)
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 }
 
-// answers asks a health endpoint.
+// answers returns a check of a health endpoint.
 func answers(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -196,14 +196,14 @@ func answers(client *http.Client, url string) func(context.Context) error {
 	}
 }
 
-// Ports for servers lie below those that the kernel gives to clients (32768 on
-// Linux), so that no connection going out takes one before its server starts.
+// Ports of servers are below the kernel's range for client ports (32768 and above on Linux), so
+// that no outgoing connection takes a port before its server starts.
 const (
 	lowestPort  = 20000
 	highestPort = 32000
 )
 
-// freePorts finds ports on loopback that nobody listens on.
+// freePorts returns loopback ports without a listener.
 func freePorts(n int) ([]string, error) {
 	var ports []string
 	for range 1000 {
@@ -213,9 +213,9 @@ func freePorts(n int) ([]string, error) {
 		port := strconv.Itoa(lowestPort + rand.IntN(highestPort-lowestPort))
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			continue // taken
+			continue // in use
 		}
-		defer l.Close() // only at the end, so that none is found twice
+		defer l.Close() // closed at the end, so that no port is returned twice
 		ports = append(ports, port)
 	}
 	return nil, fmt.Errorf("find %d free ports between %d and %d on loopback: found %d", n, lowestPort, highestPort, len(ports))

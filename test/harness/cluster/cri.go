@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The labels by which a kubelet tells in the runtime whose a container is.
+// Labels by which a kubelet identifies in the runtime the pod of a container.
 const (
 	labelPodName      = "io.kubernetes.pod.name"
 	labelPodNamespace = "io.kubernetes.pod.namespace"
@@ -21,7 +21,7 @@ const (
 	labelContainer    = "io.kubernetes.container.name"
 )
 
-// run does a kubelet's part: cgroup, directories, sandbox, containers, status.
+// run performs the kubelet's steps: cgroup, directories, sandbox, containers, status.
 func (p *Pod) run(ctx context.Context) error {
 	if err := p.makeCgroup(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (p *Pod) run(ctx context.Context) error {
 	return p.reportRunning(ctx)
 }
 
-// ofSandboxes is in place of a container's name where attempts are counted.
+// ofSandboxes is the key of sandbox attempts in the map of attempts by container name.
 const ofSandboxes = ""
 
 func (p *Pod) runSandbox(ctx context.Context) error {
@@ -60,7 +60,7 @@ func (p *Pod) runSandbox(ctx context.Context) error {
 	return nil
 }
 
-// reviveSandbox runs another sandbox where the pod's has ended.
+// reviveSandbox runs a new sandbox if the pod's sandbox has exited.
 func (p *Pod) reviveSandbox(ctx context.Context) error {
 	answer, err := p.node.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.Sandbox})
 	if err != nil || answer.Status.State == runtimeapi.PodSandboxState_SANDBOX_READY {
@@ -70,9 +70,9 @@ func (p *Pod) reviveSandbox(ctx context.Context) error {
 	return p.runSandbox(ctx)
 }
 
-// StartAgain starts a container once more, without a kubelet, as one would after
-// its end, in another sandbox if the pod's has ended, too: those that ended
-// stay, dead, beside it. The status is not touched.
+// StartAgain starts a container once more without a kubelet, as a kubelet would after its exit,
+// in a new sandbox if the pod's sandbox has exited. Exited containers remain in the runtime.
+// The pod status does not change. Returns the error of the runtime if a request fails.
 func (p *Pod) StartAgain(ctx context.Context, container string) error {
 	places, err := p.makeVolumes()
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *Pod) StartAgain(ctx context.Context, container string) error {
 	return fmt.Errorf("start container %s of pod %s again: there is none", container, p.Object.Name)
 }
 
-// makeVolumes makes the pod's volumes and says where they lie on the host.
+// makeVolumes creates the pod's volumes and returns their paths on the host.
 func (p *Pod) makeVolumes() (map[string]string, error) {
 	places := map[string]string{}
 	for _, v := range p.Object.Spec.Volumes {
@@ -122,7 +122,8 @@ func (p *Pod) labels() map[string]string {
 	return labels
 }
 
-// annotations are the pod's, and where a kubelet says that it has it from.
+// annotations returns the pod's annotations and the one by which a kubelet records the pod's
+// source.
 func (p *Pod) annotations() map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, p.Object.Annotations)
@@ -200,7 +201,7 @@ func (p *Pod) containerConfig(c *corev1.Container, places map[string]string) (*r
 	return config, nil
 }
 
-// value of a variable: as it is written, or one of the pod's fields.
+// value returns the value of a variable: the literal or one of the pod's fields.
 func (p *Pod) value(e corev1.EnvVar) (string, error) {
 	if e.ValueFrom == nil {
 		return e.Value, nil
@@ -216,7 +217,7 @@ func (p *Pod) value(e corev1.EnvVar) (string, error) {
 	return "", fmt.Errorf("variable %s: without a kubelet it can be one of metadata.uid, metadata.name, metadata.namespace and spec.nodeName", e.Name)
 }
 
-// containerResources are the limits as runc wants them.
+// containerResources returns the limits in the form that runc expects.
 func containerResources(c *corev1.Container) *runtimeapi.LinuxContainerResources {
 	const sharesPerCPU = 1024
 	return &runtimeapi.LinuxContainerResources{
@@ -242,8 +243,8 @@ func (p *Pod) removeSandboxes(ctx context.Context) error {
 	return p.removeCgroup()
 }
 
-// removeWait is how long the runtime may take to notice what has become of
-// processes that others have killed: meanwhile it removes nothing.
+// removeWait bounds the time in which the runtime detects the exit of processes that a third
+// party killed. It removes nothing before.
 const removeWait = 20 * time.Second
 
 func (p *Pod) removeOne(ctx context.Context, sandbox string) error {

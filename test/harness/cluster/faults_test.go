@@ -21,10 +21,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// silence is for how long is waited for what does not answer.
+// silence bounds the wait for a response that does not arrive.
 const silence = 2 * time.Second
 
-// ask lists the nodes by a new connection of the configuration.
+// ask lists the nodes through a new connection of the configuration.
 func ask(t *testing.T, config *rest.Config) error {
 	t.Helper()
 	return askWithin(t, config, patience)
@@ -35,7 +35,7 @@ func askWithin(t *testing.T, config *rest.Config, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	config = rest.CopyConfig(config)
-	config.Dial = (&net.Dialer{}).DialContext // no transport is shared then
+	config.Dial = (&net.Dialer{}).DialContext // prevents a shared transport
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestTheAPIServer(t *testing.T) {
 	})
 }
 
-// obeysRBAC: an account may nothing, until a rule says so.
+// obeysRBAC: an account has no permission until a rule grants it.
 func obeysRBAC(t *testing.T, c *Cluster, token string) {
 	if err := ask(t, c.Bearer(token)); !apierrors.IsForbidden(err) {
 		t.Fatalf("without a rule: %v, want forbidden", err)
@@ -94,13 +94,13 @@ func obeysRBAC(t *testing.T, c *Cluster, token string) {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	err = await(testContext(t), func(context.Context) error { return ask(t, c.Bearer(token)) }) // the authorizer learns of it
+	err = await(testContext(t), func(context.Context) error { return ask(t, c.Bearer(token)) }) // the authorizer receives the rule with a delay
 	if err != nil {
 		t.Errorf("with a rule: %v", err)
 	}
 }
 
-// knowsNodes: a node may make itself and no other.
+// knowsNodes: a node can create itself and no other node.
 func knowsNodes(t *testing.T, c *Cluster) {
 	clients, err := kubernetes.NewForConfig(c.As("system:node:"+NodeName, "system:nodes"))
 	if err != nil {
@@ -136,7 +136,7 @@ func answersItself(t *testing.T, c *Cluster, token string) {
 	c.Front.Forward()
 }
 
-// passesWatches: an event goes through the front when it happens.
+// passesWatches: the front forwards an event without delay.
 func passesWatches(t *testing.T, ctx context.Context, c *Cluster, token string) {
 	clients, err := kubernetes.NewForConfig(c.Front.Config(c.Bearer(token)))
 	if err != nil {
@@ -168,8 +168,8 @@ func passesWatches(t *testing.T, ctx context.Context, c *Cluster, token string) 
 	}
 }
 
-// held: a frozen watch tells nothing while others are answered, and tells it
-// when it thaws.
+// held: a frozen watch delivers no event while other requests are answered, and delivers it
+// after Thaw.
 func held(t *testing.T, ctx context.Context, c *Cluster, events <-chan watch.Event) {
 	t.Helper()
 	admin, err := c.Clients()
@@ -261,7 +261,7 @@ func processFails(t *testing.T, ctx context.Context, c *Cluster) {
 	}
 }
 
-// The link to the runtime fails as told, while the runtime itself is well.
+// The link to the runtime injects the configured faults while the runtime itself is healthy.
 func TestTheLinkToTheRuntime(t *testing.T) {
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
 	conn, err := connect(c.Node.Link.Address())
@@ -300,7 +300,7 @@ func TestTheLinkToTheRuntime(t *testing.T) {
 	}
 }
 
-// together ends the other steps when one fails.
+// together cancels the other steps on the first error.
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")
 	err := together(t.Context(),

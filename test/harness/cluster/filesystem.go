@@ -8,15 +8,15 @@ import (
 	"strconv"
 )
 
-// A Filesystem is a small one of its own: ext4 in a sparse file, so that disk
-// and inode pressure are real and nobody else's.
+// Filesystem is a small separate file system: ext4 in a sparse file, so that disk and inode
+// pressure are real and affect no other process.
 type Filesystem struct {
-	Size   int64 // bytes; 0 is none
-	Inodes int64 // 0 leaves it to mkfs; at least about 200, ext4 rounds up
+	Size   int64 // in bytes; 0: no separate file system
+	Inodes int64 // 0: the default of mkfs; at least about 200, ext4 rounds up
 }
 
-// mountFilesystems makes the node's file systems, before its mount namespace:
-// so they are seen inside and outside.
+// mountFilesystems creates the node's file systems before its mount namespace, so that they are
+// visible inside and outside.
 func (n *Node) mountFilesystems(ctx context.Context, o NodeOptions) error {
 	n.ContainerdRoot = n.path("n", "containerd")
 	if err := os.Mkdir(n.path("n"), 0o755); err != nil {
@@ -35,8 +35,7 @@ func (n *Node) mountFilesystems(ctx context.Context, o NodeOptions) error {
 	return o.ImageFilesystem.mount(ctx, n.path("i.img"), n.path("i"))
 }
 
-// mount makes the file system and mounts it; the loop device goes with the
-// mount.
+// mount creates the file system and mounts it. The unmount releases the loop device.
 func (f Filesystem) mount(ctx context.Context, image, dir string) error {
 	if f.Size == 0 {
 		return nil

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// ice holds back what the server answers to some requests.
+// ice blocks the responses of the server to matching requests.
 type ice struct {
 	mu      sync.Mutex
 	matches func(*http.Request) bool // nil while nothing is frozen
 	thawed  chan struct{}
 }
 
-// Freeze lets nothing more pass of the answers to requests that match, those
-// under way included, until Thaw: a watch stays open, and tells nothing.
+// Freeze blocks all further bytes of the responses to matching requests until Thaw, including
+// responses in progress: a watch stays open without any event.
 func (f *Front) Freeze(matches func(*http.Request) bool) {
 	f.Thaw()
 	f.ice.mu.Lock()
@@ -21,7 +21,7 @@ func (f *Front) Freeze(matches func(*http.Request) bool) {
 	f.ice.matches, f.ice.thawed = matches, make(chan struct{})
 }
 
-// Thaw lets what was held back pass.
+// Thaw releases the blocked responses.
 func (f *Front) Thaw() {
 	f.ice.mu.Lock()
 	defer f.ice.mu.Unlock()
@@ -31,7 +31,7 @@ func (f *Front) Thaw() {
 	}
 }
 
-// hold waits while answers to the request are frozen.
+// hold waits while responses to the request are frozen.
 func (i *ice) hold(r *http.Request) {
 	i.mu.Lock()
 	frozen, thawed := i.matches != nil && i.matches(r), i.thawed
@@ -39,12 +39,12 @@ func (i *ice) hold(r *http.Request) {
 	if frozen {
 		select {
 		case <-thawed:
-		case <-r.Context().Done(): // the client went away
+		case <-r.Context().Done(): // the client disconnected
 		}
 	}
 }
 
-// An icy writer is where every byte of an answer waits.
+// icy is a response writer that waits in front of every byte.
 type icy struct {
 	http.ResponseWriter
 	request *http.Request

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A gate is a listener whose connections fail as they are told to. It opens
-// passing everything on.
+// gate is a listener that injects faults into its connections. Initially it injects none.
 type gate struct {
 	network, address string
 
@@ -17,11 +16,11 @@ type gate struct {
 	serve    func(net.Listener)
 	conns    map[*gated]struct{}
 	delay    time.Duration
-	stalled  chan struct{} // closed when bytes may pass
+	stalled  chan struct{} // closed while bytes may pass
 	closed   bool
 }
 
-// openGate listens, on any port or at the given path, and serves.
+// openGate listens on any port or on the given path, and serves.
 func openGate(network, address string, serve func(net.Listener)) (*gate, error) {
 	g := &gate{network: network, address: address, serve: serve, conns: map[*gated]struct{}{}, stalled: make(chan struct{})}
 	close(g.stalled)
@@ -44,11 +43,11 @@ func (g *gate) listen() error {
 	return nil
 }
 
-// Address is where clients connect: host and port, or a path.
+// Address returns the address for clients: host and port, or a path.
 func (g *gate) Address() string { return g.address }
 
-// Refuse drops every connection and listens no more: new ones are refused, as
-// if the server were gone.
+// Refuse closes every connection and the listener: new connections are refused, as without a
+// server.
 func (g *gate) Refuse() {
 	g.mu.Lock()
 	if g.listener != nil {
@@ -59,7 +58,7 @@ func (g *gate) Refuse() {
 	g.Drop()
 }
 
-// Drop closes every connection there is now; new ones pass.
+// Drop closes every open connection; new connections are accepted.
 func (g *gate) Drop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,19 +67,19 @@ func (g *gate) Drop() {
 	}
 }
 
-// Stall lets no byte pass in either direction: connections are accepted and
-// nobody answers, as on a network that is gone.
+// Stall blocks bytes in both directions: connections are accepted without any response, as in a
+// network partition.
 func (g *gate) Stall() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
 	case <-g.stalled:
 		g.stalled = make(chan struct{})
-	default: // it is stalled
+	default: // already stalled
 	}
 }
 
-// Delay holds every answer back for a while.
+// Delay delays every response by d.
 func (g *gate) Delay(d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,10 +107,10 @@ func (g *gate) close() error {
 	g.closed = true
 	g.mu.Unlock()
 	g.Refuse()
-	return g.Pass() // whoever is held back runs into its closed connection
+	return g.Pass() // blocked goroutines then fail on their closed connections
 }
 
-// hold is where every byte of an answer waits.
+// hold blocks every byte of a response during a fault.
 func (g *gate) hold() {
 	g.mu.Lock()
 	stalled, delay := g.stalled, g.delay
@@ -135,7 +134,7 @@ func (l *gatedListener) Accept() (net.Conn, error) {
 	c := &gated{conn, l.gate}
 	l.gate.mu.Lock()
 	defer l.gate.mu.Unlock()
-	if l.gate.listener == nil { // refused meanwhile
+	if l.gate.listener == nil { // refused in the meantime
 		_ = conn.Close()
 		return nil, net.ErrClosed
 	}
@@ -143,7 +142,7 @@ func (l *gatedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// A gated connection is the client's.
+// gated is a connection of a client.
 type gated struct {
 	net.Conn
 	gate *gate
@@ -154,7 +153,7 @@ func (c *gated) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Read holds back what came while the gate was stalled.
+// Read blocks bytes that arrived during a stall.
 func (c *gated) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.gate.mu.Lock()

@@ -14,11 +14,11 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// ofSandbox are the hierarchies of cgroup v1 that package sandbox looks after.
+// ofSandbox lists the hierarchies of cgroup v1 that package sandbox manages.
 var ofSandbox = []string{"memory", "pids", "freezer", sandbox.Unified}
 
-// otherHierarchies lists the hierarchies of cgroup v1 that a kubelet and runc
-// want besides; on v2 there is none.
+// otherHierarchies lists the further hierarchies of cgroup v1 that a kubelet and runc need. On
+// v2 the list is empty.
 func otherHierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.procs")); err == nil {
 		return nil, nil
@@ -37,8 +37,8 @@ func otherHierarchies() ([]string, error) {
 	return dirs, nil
 }
 
-// addHierarchies makes the node in the hierarchies that its sandbox leaves out:
-// the kubelet takes no root that is not in all of them.
+// addHierarchies creates the node in the hierarchies without the sandbox: the kubelet rejects a
+// root unless it exists in every hierarchy.
 func addHierarchies(name string) error {
 	parents, err := otherHierarchies()
 	if err != nil {
@@ -49,7 +49,7 @@ func addHierarchies(name string) error {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
-		// A new cpuset is empty, and an empty one runs nothing.
+		// A new cpuset is empty, and no process can run in an empty cpuset.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			text, err := os.ReadFile(filepath.Join(parent, file))
 			if errors.Is(err, fs.ErrNotExist) {
@@ -66,8 +66,7 @@ func addHierarchies(name string) error {
 	return nil
 }
 
-// removeHierarchies undoes addHierarchies, once the sandbox has ended every
-// process.
+// removeHierarchies reverts addHierarchies after the sandbox has ended every process.
 func removeHierarchies(name string) error {
 	parents, err := otherHierarchies()
 	if err != nil {
@@ -80,7 +79,7 @@ func removeHierarchies(name string) error {
 	return errors.Join(errs...)
 }
 
-// sweepHierarchies removes nodes whose sandbox is gone.
+// sweepHierarchies removes nodes without a sandbox.
 func sweepHierarchies() error {
 	parents, err := otherHierarchies()
 	if err != nil {
@@ -99,7 +98,7 @@ func sweepHierarchies() error {
 	return errors.Join(errs...)
 }
 
-// removeTree removes cgroups, the deepest first; what is gone already is well.
+// removeTree removes cgroups, the deepest first. Missing cgroups are no error.
 func removeTree(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

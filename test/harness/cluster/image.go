@@ -16,24 +16,24 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The images that every node has. Both hold one static program; containerd pins
-// the first as the image of sandboxes.
+// Images of every node. Both contain one static program; containerd pins the first as the image
+// of sandboxes.
 const (
 	PauseImage = "plimsoll.test/pause:1"
 	HogImage   = "plimsoll.test/hog:1"
 )
 
-// An Image is made here and imported: no registry is needed.
+// Image is created here and imported without a registry.
 type Image struct {
 	Name string // plimsoll.test/NAME:TAG
-	// Size is bytes of random data in a layer of the image's own. On disk an
-	// image takes about twice as much: the layer as it came, and unpacked.
+	// Size is the amount of random data in bytes, in a separate layer of the image. On disk an
+	// image takes about twice as much: the packed layer and the unpacked one.
 	Size  int64
-	Files int  // empty files: inodes, once unpacked
-	Runs  bool // holds the program of [HogImage], so that pods can use it
+	Files int  // number of empty files, one inode each after unpacking
+	Runs  bool // contains the program of [HogImage], so that pods can use it
 }
 
-// importOwnImages builds the program for containers and imports both images.
+// importOwnImages builds the program of the containers and imports both images.
 func (n *Node) importOwnImages(ctx context.Context) error {
 	root, err := moduleRoot()
 	if err != nil {
@@ -47,8 +47,8 @@ func (n *Node) importOwnImages(ctx context.Context) error {
 	return n.Import(ctx, Image{Name: PauseImage, Runs: true}, Image{Name: HogImage, Runs: true})
 }
 
-// MakeImages imports count distinct images of size bytes each, and gives their
-// names: plimsoll.test/PREFIX-NUMBER:1.
+// MakeImages imports count distinct images of size bytes each and returns their names,
+// plimsoll.test/PREFIX-NUMBER:1.
 func (n *Node) MakeImages(ctx context.Context, prefix string, count int, size int64) ([]string, error) {
 	var images []Image
 	var names []string
@@ -59,8 +59,8 @@ func (n *Node) MakeImages(ctx context.Context, prefix string, count int, size in
 	return names, n.Import(ctx, images...)
 }
 
-// Import makes images and has containerd unpack them, and waits until the
-// runtime lists them.
+// Import creates images, has containerd unpack them, and waits until the runtime lists them.
+// Returns an error if one can not be imported.
 func (n *Node) Import(ctx context.Context, images ...Image) error {
 	for _, i := range images {
 		if err := n.importOne(ctx, i); err != nil {
@@ -83,8 +83,8 @@ func (n *Node) importOne(ctx context.Context, i Image) error {
 	return n.Load(ctx, archive, i.Name)
 }
 
-// Load has containerd take the images in an archive, an OCI layout or one of
-// docker's, and waits until the runtime lists the one of that name.
+// Load imports the images in an archive (OCI layout or docker-archive) into containerd and
+// waits until the runtime lists the named image.
 func (n *Node) Load(ctx context.Context, archive, name string) error {
 	ctr, err := program("ctr")
 	if err != nil {
@@ -104,8 +104,7 @@ func (n *Node) Load(ctx context.Context, archive, name string) error {
 	})
 }
 
-// write makes a docker-archive: layers, a configuration, and a manifest that
-// names them.
+// write creates a docker-archive: layers, a configuration, and a manifest with their names.
 func (i Image) write(archive, dir, workload string) error {
 	var layers, digests []string
 	add := func(name string, fill func(*tar.Writer) error) error {
@@ -123,7 +122,7 @@ func (i Image) write(archive, dir, workload string) error {
 	}
 	config := map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": []string{"/workload"}, "Env": []string{"PLIMSOLL_IMAGE=" + i.Name}}, // one ID each
+		"config": map[string]any{"Entrypoint": []string{"/workload"}, "Env": []string{"PLIMSOLL_IMAGE=" + i.Name}}, // distinct image IDs
 		"rootfs": map[string]any{"type": "layers", "diff_ids": digests},
 	}
 	manifest := []map[string]any{{"Config": "config.json", "RepoTags": []string{i.Name}, "Layers": layers}}
@@ -141,7 +140,7 @@ func (i Image) write(archive, dir, workload string) error {
 	return err
 }
 
-// data fills a layer with what only this image holds.
+// data fills a layer with random data, unique to this image.
 func (i Image) data(w *tar.Writer) error {
 	if err := w.WriteHeader(&tar.Header{Name: "data", Mode: 0o644, Size: i.Size}); err != nil {
 		return err
@@ -158,7 +157,7 @@ func (i Image) data(w *tar.Writer) error {
 	return nil
 }
 
-// writeTar makes a tar file and gives its digest.
+// writeTar creates a tar file and returns its digest.
 func writeTar(path string, fill func(*tar.Writer) error) (digest string, err error) {
 	f, err := os.Create(path)
 	if err != nil {

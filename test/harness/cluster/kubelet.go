@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeletDefaults evict nothing and collect nothing, so that a test sees only
-// what it asks for.
+// kubeletDefaults returns a configuration without evictions and without garbage collection. A
+// test enables what it needs.
 func (n *Node) kubeletDefaults(port, health int) map[string]any {
 	pki := func(name string) string { return n.path("pki", name) }
 	return map[string]any{
@@ -24,7 +24,7 @@ func (n *Node) kubeletDefaults(port, health int) map[string]any {
 		"healthzBindAddress": "127.0.0.1", "healthzPort": health,
 		"failCgroupV1": false, "failSwapOn": false,
 		"cgroupDriver": "cgroupfs", "cgroupRoot": n.Cgroup, "cgroupsPerQOS": true, "enforceNodeAllocatable": []string{"pods"},
-		"oomScoreAdj":              0, // lower needs CAP_SYS_RESOURCE
+		"oomScoreAdj":              0, // lower values need CAP_SYS_RESOURCE
 		"containerRuntimeEndpoint": "unix://" + n.Socket,
 		"podLogsDir":               n.PodLogs, "staticPodPath": "", "volumePluginDir": n.path("flexvolume"), "resolvConf": n.path("resolv.conf"),
 		"makeIPTablesUtilChains": false, "localStorageCapacityIsolation": true,
@@ -42,7 +42,7 @@ func (n *Node) kubeletDefaults(port, health int) map[string]any {
 	}
 }
 
-// startKubelet waits until the kubelet's node is ready for pods.
+// startKubelet starts the kubelet and waits until its node is ready for pods.
 func (n *Node) startKubelet(ctx context.Context) error {
 	ports, err := freePorts(2)
 	if err != nil {
@@ -70,9 +70,8 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	return n.untaint(ctx)
 }
 
-// Reconfigure restarts the kubelet with fields of its configuration changed, and
-// waits until its node is ready again. A field that is nil is what it is without a
-// word in [NodeOptions].
+// Reconfigure restarts the kubelet with changed configuration fields and waits until its node
+// is ready again. A nil field is reset to the default of [NodeOptions].
 func (n *Node) Reconfigure(ctx context.Context, fields map[string]any) error {
 	config := maps.Clone(n.cluster.options.Node.KubeletConfig)
 	if config == nil {
@@ -105,8 +104,7 @@ func (n *Node) writeKubeletConfig() error {
 	return os.WriteFile(n.KubeletConfig, text, 0o644)
 }
 
-// ready asks the kubelet whether it is well, and the API server whether the
-// node is ready.
+// ready checks the health of the kubelet and the readiness of the node in the API server.
 func (n *Node) ready(ctx context.Context) error {
 	if err := n.kubeletHealth(ctx); err != nil {
 		return err
@@ -127,8 +125,9 @@ func (n *Node) ready(ctx context.Context) error {
 	return fmt.Errorf("node %s is not ready: %v", NodeName, node.Status.Conditions)
 }
 
-// AskKubelet reads a path of the kubelet's own server, /stats/summary or
-// /metrics/resource, as the administrator.
+// AskKubelet returns the response to a GET request to the kubelet's server as the
+// administrator, with a path such as /stats/summary or /metrics/resource. Returns an error for
+// a status code other than 200.
 func (n *Node) AskKubelet(ctx context.Context, path string) ([]byte, error) {
 	client, err := rest.HTTPClientFor(n.cluster.Admin())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// One node for all that a kubelet does: it takes longest to start.
+// All kubelet tests share one node, because its start takes longest.
 func TestTheWholeCluster(t *testing.T) {
 	before := state()
 	begin := time.Now()
@@ -50,8 +50,8 @@ func TestTheWholeCluster(t *testing.T) {
 	}
 }
 
-// servesSummary: the kubelet lets in who the API server lets in, and has the
-// configuration that was asked for.
+// servesSummary: the kubelet authenticates through the API server and has the requested
+// configuration.
 func servesSummary(t *testing.T, ctx context.Context, c *Cluster) {
 	text, err := c.Node.AskKubelet(ctx, "/stats/summary")
 	if err != nil || !strings.Contains(string(text), `"nodeName": "localhost"`) {

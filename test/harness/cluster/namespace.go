@@ -12,24 +12,24 @@ import (
 	"strings"
 )
 
-// private are the directories under which containerd and the kubelet write at
-// fixed places: in the node's mount namespace each is an empty file system.
+// private lists the directories in which containerd and the kubelet write at fixed places. In
+// the node's mount namespace each is an empty file system.
 var private = []string{"/run", "/var/lib", "/var/log", "/usr/libexec"}
 
-// tunables are the sysctls that a kubelet sets at every start: in the node's
-// mount namespace each is a file with the machine's value.
+// tunables lists the sysctls that a kubelet sets at every start. In the node's mount namespace
+// each is a file with the machine's value.
 var tunables = []string{
 	"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 	"vm/overcommit_memory", "vm/panic_on_oom",
 }
 
-// A namespace is a mount namespace that lasts as long as a process in it.
-// Mounts made outside appear in it; those made inside stay there, and vanish
-// with its last process.
+// namespace is a mount namespace. It exists while a process runs in it. Mounts made outside
+// propagate into it; mounts made inside do not propagate out, and disappear with its last
+// process.
 type namespace struct{ pid int }
 
-// enter has a command run in the namespace. Its process is the command's own:
-// nsenter(1) becomes it.
+// enter wraps a command so that it runs in the namespace. The PID is the command's own:
+// nsenter(1) calls execve.
 func (n namespace) enter(cmd *exec.Cmd) *exec.Cmd {
 	inside := exec.Command("nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(n.pid) + "/ns/mnt", "--", cmd.Path}, cmd.Args[1:]...)...)
 	inside.Env, inside.SysProcAttr, inside.ExtraFiles = cmd.Env, cmd.SysProcAttr, cmd.ExtraFiles
@@ -37,11 +37,11 @@ func (n namespace) enter(cmd *exec.Cmd) *exec.Cmd {
 	return inside
 }
 
-// newNamespace starts the process that holds the namespace: it mounts what is
-// private, says so, and waits for the end of this process.
+// newNamespace starts the process that pins the namespace. It mounts the private directories,
+// reports "ready" and exits with this process.
 func (s *system) newNamespace(ctx context.Context) (namespace, error) {
-	// Shared as on a host of systemd's, or pods could not see what is mounted
-	// while they run (mountPropagation: HostToContainer).
+	// Shared propagation, as on a host with systemd. Otherwise pods would not receive mounts
+	// made during their run time (mountPropagation: HostToContainer).
 	script := "set -e\nmount -n --make-rshared /\n"
 	for _, dir := range private {
 		script += "mount -n -t tmpfs -o mode=755 plimsoll " + dir + "\n"
@@ -50,13 +50,13 @@ func (s *system) newNamespace(ctx context.Context) (namespace, error) {
 		file := filepath.Join(s.dir, "sysctl", name)
 		if err := copyFile(filepath.Join("/proc/sys", name), file); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				continue // this kernel has none
+				continue // absent in this kernel
 			}
 			return namespace{}, err
 		}
 		script += "mount -n --bind " + file + " /proc/sys/" + name + "\n"
 	}
-	// The kubelet's cAdvisor knows containerd by this place only.
+	// The kubelet's cAdvisor supports containerd at this path only.
 	script += "mkdir /run/containerd\nln -s " + filepath.Join(s.dir, "c.sock") + " /run/containerd/containerd.sock\n"
 	return s.hold(ctx, script+"echo ready\nexec cat\n")
 }
@@ -68,7 +68,7 @@ func (s *system) hold(ctx context.Context, script string) (namespace, error) {
 		return namespace{}, err
 	}
 	defer said.Close()
-	in, lifeline, err := os.Pipe() // it ends when this process does
+	in, lifeline, err := os.Pipe() // closed when this process exits
 	if err != nil {
 		_ = out.Close()
 		return namespace{}, err
@@ -76,7 +76,7 @@ func (s *system) hold(ctx context.Context, script string) (namespace, error) {
 	s.lifeline = lifeline
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, out
 	holder, err := s.start(cmd)
-	_, _ = in.Close(), out.Close() // they are the holder's
+	_, _ = in.Close(), out.Close() // owned by the child process
 	if err != nil {
 		return namespace{}, err
 	}

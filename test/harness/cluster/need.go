@@ -20,12 +20,12 @@ type TB interface {
 
 var prepare = sync.OnceFunc(func() {
 	catchSignals()
-	_ = Sweep() // what cannot be swept does no harm to the test that runs
+	_ = Sweep() // leftovers do not affect the test
 })
 
-// Need ends the test where no cluster can be started, saying what is missing:
-// it fails where CI=true, and skips elsewhere. It also sweeps what dead test
-// processes left behind, once per process.
+// Need checks the prerequisites of a cluster. If one is missing, the test fails with CI=true
+// and is skipped otherwise, with the reason. Once per process Need removes the leftovers of
+// dead test processes.
 func Need(t sandbox.T) {
 	t.Helper()
 	if sandbox.Demand(t, "no cluster can be started", Missing()) {
@@ -33,8 +33,8 @@ func Need(t sandbox.T) {
 	}
 }
 
-// Missing says what keeps this process from starting a cluster, and how to get
-// it; nil if nothing does.
+// Missing returns an error that describes the missing prerequisite of a cluster and its remedy,
+// or nil if this process can start a cluster.
 func Missing() error {
 	if err := sandbox.Missing(); err != nil {
 		return err
@@ -47,18 +47,19 @@ func Missing() error {
 	return unhidden(os.TempDir())
 }
 
-// programs are what make components builds.
+// programs lists the binaries that `make components` builds.
 var programs = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl",
 	"containerd", "containerd-shim-runc-v2", "ctr", "runc",
 }
 
-// Binary is the path of a program that make components builds, for tests that
-// run it themselves: helm, kubectl, ctr. It says how to get one that is missing.
+// Binary returns the path of a program that `make components` builds, for tests that run it
+// themselves: helm, kubectl, ctr. Returns an error with the build command if the program is
+// missing.
 func Binary(name string) (string, error) { return program(name) }
 
-// program is the path of a component's binary, links resolved: inside the
-// node's mount namespace a link might lead elsewhere.
+// program returns the path of a component's binary with links resolved: inside the node's mount
+// namespace a link can lead to another place.
 func program(name string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -72,11 +73,11 @@ func program(name string) (string, error) {
 	return path, unhidden(path)
 }
 
-// componentsVariable names the directory below bin with the components to use, such
-// as components-1.36 for another release of Kubernetes.
+// componentsVariable names the directory below bin with the components to use, such as
+// components-1.36 for another release of Kubernetes.
 const componentsVariable = "COMPONENTS"
 
-// unhidden refuses places that are private in the node's mount namespace.
+// unhidden returns an error for paths that are private in the node's mount namespace.
 func unhidden(path string) error {
 	for _, dir := range private {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
@@ -86,8 +87,8 @@ func unhidden(path string) error {
 	return nil
 }
 
-// moduleRoot is the checkout this test runs in: go test starts in the package's
-// directory.
+// moduleRoot returns the checkout of this test: `go test` starts in the directory of the
+// package.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

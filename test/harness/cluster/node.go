@@ -18,46 +18,45 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// NodeName is the node's: the API server reaches its kubelet by it.
+// NodeName is the name of the node and the address of its kubelet for the API server.
 const NodeName = "localhost"
 
-// NodeOptions say what the node is like.
+// NodeOptions configures the node.
 type NodeOptions struct {
-	// Memory is the limit of the node's cgroup in bytes, at most
-	// [sandbox.MaxLimit], which is also the default.
+	// Memory is the limit of the node's cgroup in bytes. The maximum and the default are
+	// [sandbox.MaxLimit].
 	Memory int64
-	// Pids is the limit of tasks of the node's cgroup; 0 is none.
+	// Pids is the task limit of the node's cgroup; 0: no limit.
 	Pids int64
-	// Filesystem is for the kubelet's root and the pods' logs, and for
-	// containerd's root unless ImageFilesystem is given. Without a size
-	// they lie on the file system of the temporary directory.
+	// Filesystem contains the kubelet's root and the pods' logs, and containerd's root unless
+	// ImageFilesystem is set. With size 0 they are on the file system of the temporary
+	// directory.
 	Filesystem, ImageFilesystem Filesystem
-	// KubeletConfig overrides fields of the KubeletConfiguration, by their
-	// names in YAML. [Node.Reconfigure] changes them again.
+	// KubeletConfig overrides fields of the KubeletConfiguration by their YAML names.
+	// [Node.Reconfigure] changes them at run time.
 	KubeletConfig map[string]any
-	// Tainted leaves the node as the API server makes it, not ready for pods,
-	// to a node lifecycle controller of the test's own.
+	// Tainted leaves the node with the initial taints of the API server, not ready for pods,
+	// for a node lifecycle controller of the test.
 	Tainted bool
 }
 
-// A Node is a container runtime, and perhaps a kubelet, with a cgroup, a mount
-// namespace and file systems of their own.
+// Node is a container runtime and optionally a kubelet, with a separate cgroup, mount namespace
+// and file systems.
 type Node struct {
 	Containerd, Kubelet *Component
 
 	Socket         string // containerd's CRI socket, a path
-	Link           *Link  // passes bytes on to the CRI socket
+	Link           *Link  // forwards bytes to the CRI socket
 	Runtime        runtimeapi.RuntimeServiceClient
 	Images         runtimeapi.ImageServiceClient
-	Cgroup         string // relative to every controller's mount: what --node-cgroup wants
+	Cgroup         string // relative to every controller's mount, the value of --node-cgroup
 	ContainerdRoot string // images and writable layers
 	KubeletRoot    string // volumes, at pods/UID/volumes
 	PodLogs        string // NAMESPACE_NAME_UID/CONTAINER/N.log
 	KubeletConfig  string // the kubelet's configuration file, "" without a kubelet
 	KubeletURL     string // https, see [Node.AskKubelet]; "" without a kubelet
 
-	// Sandbox is the node's cgroup: its usage, its limit, the OOM killer's
-	// victims.
+	// Sandbox is the node's cgroup: usage, limit, OOM kills.
 	Sandbox *sandbox.Node
 
 	cluster      *Cluster
@@ -65,12 +64,12 @@ type Node struct {
 	namespace    namespace
 	searchPath   string
 	conn         *grpc.ClientConn
-	kubeletPorts []string // its server's and its health's
-	// kubeletHealth asks the kubelet itself.
+	kubeletPorts []string // of its server and of its health endpoint
+	// kubeletHealth checks the kubelet's health endpoint.
 	kubeletHealth func(context.Context) error
 }
 
-// startRuntime makes the node and starts containerd with its images.
+// startRuntime creates the node and starts containerd with its images.
 func (c *Cluster) startRuntime(ctx context.Context) (err error) {
 	if !c.options.Components.has(Containerd) {
 		return nil
@@ -105,8 +104,7 @@ func (c *Cluster) startRuntime(ctx context.Context) (err error) {
 	return n.importOwnImages(ctx)
 }
 
-// joinNode makes the node known to the API server: through its kubelet, or
-// without one as an object.
+// joinNode registers the node in the API server through its kubelet, or directly without one.
 func (c *Cluster) joinNode(ctx context.Context) error {
 	switch {
 	case c.Node == nil || c.APIServer == nil:
@@ -117,8 +115,8 @@ func (c *Cluster) joinNode(ctx context.Context) error {
 	return c.Node.register(ctx)
 }
 
-// register makes the object of a node without a kubelet. It has no kubelet
-// version and no conditions: nobody reports any.
+// register creates the Node object without a kubelet. It has no kubelet version and no
+// conditions.
 func (n *Node) register(ctx context.Context) error {
 	clients, err := n.cluster.Clients()
 	if err != nil {
@@ -136,8 +134,8 @@ func (n *Node) register(ctx context.Context) error {
 	return n.untaint(ctx)
 }
 
-// untaint takes away what the admission puts on every new node, and what a node
-// lifecycle controller would take away.
+// untaint removes the taints of the admission on every new node and those that a node lifecycle
+// controller would remove.
 func (n *Node) untaint(ctx context.Context) error {
 	if n.cluster.options.Node.Tainted {
 		return nil
@@ -163,11 +161,11 @@ func (n *Node) untaint(ctx context.Context) error {
 	})
 }
 
-// Enter has a command run where the node's components do: it sees their mounts,
-// and /run and other places as they do. Its process is the command's own.
+// Enter wraps a command so that it runs in the mount namespace of the node's components, with
+// their mounts, /run and other private places. The PID is the command's own.
 func (n *Node) Enter(cmd *exec.Cmd) *exec.Cmd { return n.namespace.enter(cmd) }
 
-// close ends what runs in the pods; the components have ended before.
+// close ends the processes of the pods; the components have exited before.
 func (n *Node) close() error {
 	var errs []error
 	if n.Link != nil {

@@ -13,22 +13,23 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// startTime bounds the wait for a hog that just starts: one that has ended listens
-// no more than that.
+// startTime bounds the wait for the pipe of a starting hog. A hog that exits in the meantime
+// never opens its pipe again.
 const startTime = time.Minute
 
-// Do has the hog in the pod's first container carry out a command (package
-// hog), and returns when it is done, or with [hog.ErrEnded].
+// Do sends a command (package hog) to the hog in the pod's first container and waits until it
+// is done. Returns [hog.ErrEnded] if the hog exits first.
 func (p *Pod) Do(ctx context.Context, command string) error {
 	return p.DoIn(ctx, p.Object.Spec.Containers[0].Name, command)
 }
 
-// DoIn is Do for any container. It needs neither API server nor containerd.
+// DoIn is Do for any container. It needs neither API server nor containerd. Returns
+// [hog.ErrEnded] if the hog exits first.
 func (p *Pod) DoIn(ctx context.Context, container, command string) error {
 	said, err := p.order(ctx, container, command)
 	if err == nil {
 		err = await(ctx, func(context.Context) error {
-			ended := p.listens(container) // asked first: it may answer, and end then
+			ended := p.listens(container) // checked before the replies: the hog can reply and exit in between
 			done, err := replied(p.replies(container), said, command)
 			switch {
 			case done || err != nil:
@@ -45,8 +46,8 @@ func (p *Pod) DoIn(ctx context.Context, container, command string) error {
 	return nil
 }
 
-// Order sends a command to the hog in a container and does not wait until it is
-// done. A hog that just starts is waited for.
+// Order sends a command to the hog in a container without waiting for its completion. It waits
+// for a starting hog. Returns an error if the hog does not open its pipe within 1 min.
 func (p *Pod) Order(ctx context.Context, container, command string) error {
 	if _, err := p.order(ctx, container, command); err != nil {
 		return fmt.Errorf("order %q to container %s of pod %s: %w", command, container, p.Object.Name, err)
@@ -54,7 +55,7 @@ func (p *Pod) Order(ctx context.Context, container, command string) error {
 	return nil
 }
 
-// order says how many bytes the hogs of the container had replied before.
+// order returns the size of the container's replies before the command, in bytes.
 func (p *Pod) order(ctx context.Context, container, command string) (said int64, err error) {
 	fd := -1
 	starts, cancel := context.WithTimeout(ctx, startTime)
@@ -79,14 +80,14 @@ func (p *Pod) order(ctx context.Context, container, command string) (said int64,
 	return info.Size(), nil
 }
 
-// pipe and replies are where package main of the images makes them.
+// pipe returns the path of the pipe; package main of the images creates pipe and replies.
 func (p *Pod) pipe(container string) string {
 	return p.node.path("orders", p.UID()+"."+container)
 }
 
 func (p *Pod) replies(container string) string { return p.pipe(container) + ".replies" }
 
-// listens fails where nobody has the pipe open any more.
+// listens returns an error if no process has the pipe open.
 func (p *Pod) listens(container string) error {
 	fd, err := unix.Open(p.pipe(container), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) {
@@ -98,8 +99,8 @@ func (p *Pod) listens(container string) error {
 	return err
 }
 
-// replied looks in what a hog said after an offset for the reply to a command.
-// A hog that was started again does not remember it.
+// replied reports whether the replies of a hog contain the one to a command after an offset. A
+// restarted hog does not reply to earlier commands.
 func replied(file string, after int64, command string) (done bool, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

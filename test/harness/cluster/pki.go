@@ -16,17 +16,18 @@ import (
 	"time"
 )
 
-// validity of every certificate: longer than any test, and soon worthless.
+// validity is the validity of every certificate: longer than any test, and short for a leaked
+// key.
 const validity = 24 * time.Hour
 
-// An authority signs the certificates of one cluster.
+// authority signs the certificates of one cluster.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
 }
 
-// A pair is a certificate and its key, PEM.
+// pair is a certificate and its key, PEM.
 type pair struct{ cert, key []byte }
 
 func newAuthority() (*authority, error) {
@@ -48,12 +49,12 @@ func newAuthority() (*authority, error) {
 	return &authority{cert, key, block("CERTIFICATE", der)}, err
 }
 
-// client is a certificate that says who its owner is.
+// client issues a client certificate for a user and groups.
 func (a *authority) client(user string, groups ...string) (pair, error) {
 	return a.issue(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth)
 }
 
-// server is the certificate that everything on loopback serves with.
+// server issues the server certificate of every component on loopback.
 func (a *authority) server() (pair, error) {
 	return a.issue(pkix.Name{CommonName: "localhost"}, x509.ExtKeyUsageServerAuth)
 }
@@ -97,10 +98,10 @@ func block(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// certificate is the pair as a server in this process uses it.
+// certificate converts the pair for servers in this process.
 func (p pair) certificate() (tls.Certificate, error) { return tls.X509KeyPair(p.cert, p.key) }
 
-// write puts the pair below dir as NAME.crt and NAME.key.
+// write stores the pair below dir as NAME.crt and NAME.key.
 func (p pair) write(dir, name string) error {
 	if err := os.WriteFile(filepath.Join(dir, name+".crt"), p.cert, 0o600); err != nil {
 		return err
@@ -108,9 +109,8 @@ func (p pair) write(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name+".key"), p.key, 0o600)
 }
 
-// writePKI makes what the components read: the authority, one certificate to
-// serve with, the API server's own towards the kubelet, and the key that signs
-// the tokens of service accounts.
+// writePKI writes the files of the components: the authority, one server certificate, the API
+// server's client certificate for the kubelet, and the key that signs service account tokens.
 func (a *authority) writePKI(dir string) error {
 	key, err := encodeKey(a.key)
 	if err != nil {

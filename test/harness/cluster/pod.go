@@ -17,12 +17,12 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// ordersPath is where a hog's named pipe is inside its container.
+// ordersPath is the directory of a hog's named pipe inside its container.
 const ordersPath = "/orders"
 
-// Hog is a pod with one container, "main", that runs a hog (package hog) with a
-// script, and then takes orders: see [Pod.Do]. It is best effort, in the
-// namespace default, and ends at once on SIGTERM; change what the test needs.
+// Hog returns a pod with one container, "main", that runs a hog (package hog) with a script and
+// then accepts commands, see [Pod.Do]. It is best effort, in the namespace default, and exits
+// at once on SIGTERM. Tests change the fields they need.
 func Hog(name string, script ...string) *corev1.Pod {
 	one := int64(1)
 	no := false
@@ -37,7 +37,7 @@ func Hog(name string, script ...string) *corev1.Pod {
 	}
 }
 
-// HogContainer is a container of a hog.
+// HogContainer returns a container that runs a hog.
 func HogContainer(name string, script ...string) corev1.Container {
 	return corev1.Container{
 		Name: name, Image: HogImage,
@@ -45,31 +45,31 @@ func HogContainer(name string, script ...string) corev1.Container {
 	}
 }
 
-// A Pod runs on the node.
+// Pod is a running pod of the node.
 type Pod struct {
-	Object *corev1.Pod // as it was when its containers had started
+	Object *corev1.Pod // state after the start of its containers
 	// Cgroup is the pod's directory relative to every controller's mount.
 	Cgroup string
 	// Logs and Volumes are the pod's directories on the host.
 	Logs, Volumes string
-	Sandbox       string            // its ID in the runtime
+	Sandbox       string            // ID in the runtime
 	Containers    map[string]string // IDs in the runtime by name, the latest of each
 
 	attempts map[string]uint32 // by container, without a kubelet
 	node     *Node
 }
 
-// UID is the pod's.
+// UID returns the UID of the pod.
 func (p *Pod) UID() string { return string(p.Object.UID) }
 
-// EmptyDir is where a volume of kind emptyDir lies on the host.
+// EmptyDir returns the path of an emptyDir volume on the host.
 func (p *Pod) EmptyDir(volume string) string {
 	return filepath.Join(p.Volumes, "kubernetes.io~empty-dir", volume)
 }
 
-// AddPod runs a pod on the node, see [Node.Prepare], and returns when its
-// containers run. The pod is made in the API server, if there is one, unless it
-// has a UID already: then it was made before.
+// AddPod runs a pod on the node, see [Node.Prepare], and returns when its containers run. It
+// creates the pod in the API server, if there is one. A pod with a UID exists already and is
+// not created. Returns an error if a container does not start before ctx ends.
 func (n *Node) AddPod(ctx context.Context, pod *corev1.Pod) (*Pod, error) {
 	pod = n.Prepare(pod)
 	pod.Spec.NodeName = NodeName
@@ -87,8 +87,7 @@ func (n *Node) AddPod(ctx context.Context, pod *corev1.Pod) (*Pod, error) {
 	return p, nil
 }
 
-// Pod is what is known of a pod by its object: where its files and its cgroup
-// are, and how its hogs take orders.
+// Pod derives the paths of a pod's files, cgroup and hog pipes from its object.
 func (n *Node) Pod(object *corev1.Pod) *Pod {
 	uid := string(object.UID)
 	return &Pod{
@@ -105,9 +104,9 @@ func (n *Node) Pod(object *corev1.Pod) *Pod {
 // orders is the volume of the hogs' pipes.
 const orders = "orders"
 
-// Prepare is a pod that can run here: on the host's network, without pulling
-// images, and with a place for the pipes of its hogs. Its spec also does for the
-// template of a workload.
+// Prepare returns a copy of the pod that can run on this node: on the host's network, without
+// image pulls, and with a volume for the pipes of its hogs. The spec can also be the template
+// of a workload.
 func (n *Node) Prepare(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	if pod.Namespace == "" {
@@ -115,7 +114,7 @@ func (n *Node) Prepare(pod *corev1.Pod) *corev1.Pod {
 	}
 	pod.Spec.HostNetwork = true
 	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == orders }) {
-		return pod // it is prepared
+		return pod // already prepared
 	}
 	kind := corev1.HostPathDirectory
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: orders, VolumeSource: corev1.VolumeSource{
@@ -135,14 +134,14 @@ func (n *Node) Prepare(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// create makes the pod in the API server, or without one gives it a UID.
+// create creates the pod in the API server; without an API server it sets a UID.
 func (n *Node) create(ctx context.Context, pod *corev1.Pod) error {
 	if pod.UID != "" {
 		return nil
 	}
 	if n.cluster.APIServer == nil {
 		uid := make([]byte, 16)
-		_, _ = rand.Read(uid) // never fails (crypto/rand)
+		_, _ = rand.Read(uid) // crypto/rand never returns an error
 		pod.UID = types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", uid[:4], uid[4:6], uid[6:8], uid[8:10], uid[10:]))
 		return nil
 	}
@@ -182,9 +181,8 @@ func (p *Pod) awaitRunning(ctx context.Context) error {
 	})
 }
 
-// Remove takes the pod away: where a kubelet runs by deleting the object and
-// waiting until it is gone, without one by removing its containers and sandboxes
-// and then the object.
+// Remove removes the pod. With a kubelet it deletes the object and waits until it is gone.
+// Without one it removes containers and sandboxes and then the object.
 func (p *Pod) Remove(ctx context.Context) error {
 	var errs []error
 	if p.node.Kubelet == nil {

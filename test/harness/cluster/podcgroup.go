@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// makeCgroup makes the pod's directory with its memory limit: the sum of its
-// containers', if every one has a limit.
+// makeCgroup creates the pod's directory with its memory limit: the sum of the containers'
+// limits, if every container has one.
 func (p *Pod) makeCgroup() error {
 	memory := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
 	if err := os.MkdirAll(memory, 0o755); err != nil {
@@ -52,8 +52,8 @@ func (p *Pod) removeCgroup() error {
 	return errors.Join(errs...)
 }
 
-// PIDs lists the processes of the pod, its sandbox's included, as this process
-// sees them; none where its cgroup is gone.
+// PIDs returns the processes of the pod, including those of its sandbox, in the PID namespace
+// of this process. The list is empty if the cgroup does not exist.
 func (p *Pod) PIDs() ([]int, error) {
 	var pids []int
 	root := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())
@@ -79,7 +79,7 @@ func (p *Pod) PIDs() ([]int, error) {
 
 func (p *Pod) belowNode() string { return strings.TrimPrefix(p.Cgroup, p.node.Cgroup) }
 
-// ignoreGone passes over cgroups that were removed meanwhile.
+// ignoreGone drops errors about concurrently removed cgroups.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil

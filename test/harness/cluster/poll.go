@@ -2,8 +2,8 @@ package cluster
 
 import "time"
 
-// Poll waits until something is so that nobody tells, by asking twenty times a
-// second. It ends the test if that is not so in time.
+// Poll waits for a condition without an event by polling it every 50 ms. It fails the test if
+// the condition is not met in time.
 func Poll(t TB, within time.Duration, what string, so func() bool) {
 	t.Helper()
 	late, tick := time.After(within), time.NewTicker(50*time.Millisecond)

@@ -5,15 +5,16 @@ import (
 	"os/exec"
 )
 
-// A Program is a binary of the test's own that runs as a component: in the
-// components' cgroup, ended with the cluster, its log among theirs.
+// Program is a binary of the test that runs as a component: in the components' cgroup, stopped
+// with the cluster, and with its log among theirs.
 type Program struct {
 	Name    string // unique in the cluster
 	Command func() *exec.Cmd
-	Healthy func(context.Context) error // nil: it is as soon as it runs
+	Healthy func(context.Context) error // nil: healthy as soon as it runs
 }
 
-// Launch starts a program and waits until it is healthy.
+// Launch starts a program and waits until it is healthy. Returns an error if the program can
+// not be started or does not become healthy.
 func (c *Cluster) Launch(ctx context.Context, p Program) (*Component, error) {
 	component := &Component{
 		Name:    p.Name,

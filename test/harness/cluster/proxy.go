@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Link passes bytes on to a server: client certificates pass, too. See gate
-// for its faults: Refuse, Drop, Stall, Delay, and Pass to end them.
+// Link forwards bytes to a server, including client certificates. Faults: Refuse, Drop, Stall
+// and Delay, see gate; Pass ends them.
 type Link struct{ *gate }
 
 func newLink(network, address, server string) (*Link, error) {
@@ -40,7 +40,7 @@ func forward(client net.Conn, network, server string) {
 	defer client.Close()
 	conn, err := net.Dial(network, server)
 	if err != nil {
-		return // the client sees its connection closed
+		return // the client receives the end of its connection
 	}
 	defer conn.Close()
 	done := make(chan struct{}, 2)
@@ -50,10 +50,10 @@ func forward(client net.Conn, network, server string) {
 			done <- struct{}{}
 		}()
 	}
-	<-done // either side is enough: no protocol here half-closes
+	<-done // one direction is enough: no protocol here half-closes
 }
 
-// Config is a client's configuration that goes through the link.
+// Config returns a client configuration that connects through the link.
 func (l *Link) Config(config *rest.Config) *rest.Config { return through(config, l.Address()) }
 
 func through(config *rest.Config, address string) *rest.Config {
@@ -62,9 +62,8 @@ func through(config *rest.Config, address string) *rest.Config {
 	return config
 }
 
-// A Front stands before the API server and answers requests itself where it is
-// told to. It ends TLS, so clients need bearer tokens. Its connections fail as a
-// Link's.
+// Front is an HTTP proxy of the API server that answers selected requests itself. It terminates
+// TLS, so clients need bearer tokens. Its connection faults are those of a Link.
 type Front struct {
 	*gate
 	proxy *httputil.ReverseProxy
@@ -101,8 +100,8 @@ func (c *Cluster) newFront() (*Front, error) {
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     upstream,
-		FlushInterval: -1,                         // events of a watch at once
-		ErrorLog:      log.New(io.Discard, "", 0), // a server that is gone is what tests are about
+		FlushInterval: -1,                         // forward watch events at once
+		ErrorLog:      log.New(io.Discard, "", 0), // tests expect an unreachable server
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	f.gate, err = openGate("tcp", "127.0.0.1:0", func(l net.Listener) {
@@ -115,12 +114,11 @@ func (c *Cluster) newFront() (*Front, error) {
 	return f, err
 }
 
-// Config is a client's configuration that goes through the front.
+// Config returns a client configuration that connects through the front.
 func (f *Front) Config(config *rest.Config) *rest.Config { return through(config, f.Address()) }
 
-// Answer has requests that match (all, if matches is nil) answered with a status
-// code and headers, "Name: value", instead of being passed on, until Forward.
-// The rule that was made last counts.
+// Answer makes the front answer matching requests (all, if matches is nil) with a status code
+// and headers, "Name: value", until Forward. The latest matching rule applies.
 func (f *Front) Answer(code int, matches func(*http.Request) bool, headers ...string) {
 	rule := fault{code: code, headers: http.Header{}, matches: matches}
 	for _, h := range headers {
@@ -132,15 +130,14 @@ func (f *Front) Answer(code int, matches func(*http.Request) bool, headers ...st
 	f.faults = append(f.faults, rule)
 }
 
-// Forward ends every fault of requests: all are passed on again.
+// Forward removes every rule: all requests are forwarded again.
 func (f *Front) Forward() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults = nil
 }
 
-// Answered is how many requests were answered with a code instead of being
-// passed on.
+// Answered returns the number of requests that the front answered with a status code.
 func (f *Front) Answered(code int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +158,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(&icy{w, r, &f.ice}, r)
 }
 
-// reasons are what the API server says with these codes.
+// reasons maps these status codes to the reasons of the API server.
 var reasons = map[int]string{
 	http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound", http.StatusConflict: "Conflict", http.StatusGone: "Expired",
 	http.StatusTooManyRequests: "TooManyRequests", http.StatusInternalServerError: "InternalError", http.StatusServiceUnavailable: "ServiceUnavailable",
@@ -185,7 +182,7 @@ func (f *Front) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.serving {
-		if err := s.Close(); !errors.Is(err, net.ErrClosed) { // the gate closed its listener before
+		if err := s.Close(); !errors.Is(err, net.ErrClosed) { // the gate may have closed its listener before
 			errs = append(errs, err)
 		}
 	}

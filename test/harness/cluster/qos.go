@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Ask is resources for a container: requests and limits of memory, in bytes; 0
-// is none.
+// Ask returns container resources with a memory request and limit in bytes; 0: not set.
 func Ask(request, limit int64) corev1.ResourceRequirements {
 	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
 	if request > 0 {
@@ -20,12 +19,12 @@ func Ask(request, limit int64) corev1.ResourceRequirements {
 	return r
 }
 
-// qosDirectory is where the pods of a class lie below kubepods.
+// qosDirectory maps a QoS class to the directory of its pods below kubepods.
 var qosDirectory = map[corev1.PodQOSClass]string{
 	corev1.PodQOSGuaranteed: "", corev1.PodQOSBurstable: "burstable", corev1.PodQOSBestEffort: "besteffort",
 }
 
-// qos is the class that the API server gave the pod, or without one would give.
+// qos returns the pod's class from its status, or computes it as the API server would.
 func qos(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass

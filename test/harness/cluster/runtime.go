@@ -17,8 +17,8 @@ import (
 // fakeNetwork makes the node ready for pods, which all use the host's network.
 const fakeNetwork = `{"cniVersion":"0.4.0","name":"fake","plugins":[{"type":"none"}]}`
 
-// runtimeConfig is containerd's. Without restrict_oom_score_adj runc fails where
-// root has no CAP_SYS_RESOURCE.
+// runtimeConfig is the configuration of containerd. Without restrict_oom_score_adj runc fails
+// if root lacks CAP_SYS_RESOURCE.
 const runtimeConfig = `version = 3
 root = "ROOT"
 state = "DIR/state"
@@ -93,14 +93,13 @@ func connect(socket string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// wrap has a component of the node run in its mount namespace, with runc and
-// the shim in its path.
+// wrap runs a component of the node in its mount namespace, with runc and the shim in its path.
 func (n *Node) wrap(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "PATH="+n.searchPath)
 	return n.namespace.enter(cmd)
 }
 
-// answers asks the runtime whether it is ready, networks included.
+// answers checks the readiness of the runtime, including networks.
 func (n *Node) answers(ctx context.Context) error {
 	answer, err := n.Runtime.Status(ctx, &runtimeapi.StatusRequest{})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// burstable is a pod with a limit and a volume.
+// burstable returns a pod with a limit and a volume.
 func burstable(name string) *corev1.Pod {
 	pod := Hog(name)
 	c := &pod.Spec.Containers[0]
@@ -30,8 +30,8 @@ func burstable(name string) *corev1.Pod {
 	return pod
 }
 
-// The pod looks to the API server, the runtime, the kernel and the file system
-// as one that a kubelet started.
+// For the API server, the runtime, the kernel and the file system the pod equals one that a
+// kubelet started.
 func TestPodsWithoutAKubelet(t *testing.T) {
 	before := state()
 	begin := time.Now()
@@ -148,7 +148,7 @@ func endsWithItsHog(t *testing.T, ctx context.Context, p *Pod) {
 	if err := p.Do(ctx, "fill 1MiB"); err != nil {
 		t.Errorf("started again: %v", err)
 	}
-	if err := await(ctx, func(ctx context.Context) error { // the OOM is known before the end is
+	if err := await(ctx, func(ctx context.Context) error { // the OOM kill is reported before the exit
 		status, err := p.node.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: dead})
 		if err == nil && (status.Status.State != runtimeapi.ContainerState_CONTAINER_EXITED || status.Status.ExitCode != 137) {
 			err = fmt.Errorf("it is %v", status)
@@ -159,8 +159,8 @@ func endsWithItsHog(t *testing.T, ctx context.Context, p *Pod) {
 	}
 }
 
-// The node's file systems are as small as asked, and what fills one is seen by
-// the runtime.
+// The node's file systems have the requested sizes, and the runtime reports the usage of a full
+// one.
 func TestSmallFilesystems(t *testing.T) {
 	const mib = 1 << 20
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{
@@ -204,7 +204,7 @@ func TestSmallFilesystems(t *testing.T) {
 	}
 }
 
-// Containers live on without containerd, and it finds them again.
+// Containers survive the end of containerd, and it finds them again after its restart.
 func TestContainerdComesBack(t *testing.T) {
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
 	ctx := testContext(t)

@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reportRunning writes the status that a kubelet writes once every container
-// runs.
+// reportRunning writes the status that a kubelet writes once every container runs.
 func (p *Pod) reportRunning(ctx context.Context) error {
 	clients, err := p.node.cluster.Clients()
 	if err != nil {
@@ -42,8 +41,8 @@ func (p *Pod) reportRunning(ctx context.Context) error {
 	return nil
 }
 
-// deleteObject deletes the pod and waits until it is gone: a kubelet takes its
-// time, without one it goes at once.
+// deleteObject deletes the pod and waits until it is gone. With a kubelet this takes some time;
+// without one the deletion is immediate.
 func (p *Pod) deleteObject(ctx context.Context) error {
 	clients, err := p.node.cluster.Clients()
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// A system is where the components run: a cgroup beside the node's, so that
-// their memory is not the node's, and whatever they leave is found by it.
+// system is the environment of the components: a cgroup beside the node's. Their memory is not
+// part of the node's, and the cgroup finds every process they leave.
 type system struct {
 	node *sandbox.Node
 	pod  *sandbox.Pod
 	dir  string
-	// lifeline is a pipe whose end is the end of the namespace.
+	// lifeline is a pipe; the namespace process exits when it closes.
 	lifeline *os.File
 }
 
-// systemName and nodeName are how the cgroups begin: sandbox adds who made them.
+// systemName and nodeName are the prefixes of the cgroups; sandbox appends the owner.
 const (
 	systemName = "cluster"
 	nodeName   = "node"
@@ -35,7 +35,7 @@ func newSystem() (*system, error) {
 	}
 	s := &system{node: node, dir: filepath.Join(os.TempDir(), filepath.Base(node.Path()))}
 	if s.pod, err = node.AddPod("components", sandbox.Guaranteed, "all"); err == nil {
-		err = os.Mkdir(s.dir, 0o711) // a container's user passes through
+		err = os.Mkdir(s.dir, 0o711) // containers run as other users and traverse it
 	}
 	if err != nil {
 		_ = s.close()
@@ -44,14 +44,14 @@ func newSystem() (*system, error) {
 	return s, nil
 }
 
-// start runs a program that dies with this process.
+// start starts a program that receives SIGKILL when this process exits.
 func (s *system) start(cmd *exec.Cmd) (*sandbox.Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	cmd.Dir = s.dir
 	return s.node.Start(s.pod, "all", cmd)
 }
 
-// close ends everything that was started here, and what it started.
+// close ends every process that was started here, and its descendants.
 func (s *system) close() error {
 	if err := s.node.Close(); err != nil {
 		return err // the files are still in use
@@ -62,21 +62,21 @@ func (s *system) close() error {
 	return clear(s.dir)
 }
 
-// clear unmounts what is mounted below a directory of a cluster and removes it.
+// clear unmounts everything below a directory of a cluster and removes the directory.
 func clear(dir string) error {
 	mounts, err := mountsBelow(dir)
 	if err != nil {
 		return err
 	}
 	for _, m := range mounts {
-		if err := syscall.Unmount(m, 0); err != nil && !errors.Is(err, syscall.EINVAL) { // somebody else did
+		if err := syscall.Unmount(m, 0); err != nil && !errors.Is(err, syscall.EINVAL) { // unmounted concurrently
 			return fmt.Errorf("unmount %s: %w", m, err)
 		}
 	}
 	return os.RemoveAll(dir)
 }
 
-// mountsBelow lists what is mounted at or below a directory, the last first.
+// mountsBelow lists the mount points at or below a directory, the last first.
 func mountsBelow(dir string) ([]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -92,8 +92,8 @@ func mountsBelow(dir string) ([]string, error) {
 	return mounts, nil
 }
 
-// Sweep removes what clusters left whose maker was killed: processes, cgroups,
-// mounts and files. Those of living makers stay.
+// Sweep removes the leftovers of clusters with a dead owner: processes, cgroups, mounts and
+// files. Clusters of live owners are not affected. Returns the first error of a step.
 func Sweep() error {
 	for _, name := range []string{systemName, nodeName} { // components first: a kubelet would restart its pods
 		if err := sandbox.Sweep(name); err != nil {
@@ -108,7 +108,7 @@ func Sweep() error {
 		return err
 	}
 	for _, dir := range dirs {
-		// A cluster makes its cgroup before its directory and removes it after.
+		// A cluster creates its cgroup before its directory and removes it after.
 		if alive(filepath.Base(dir)) {
 			continue
 		}
@@ -119,8 +119,8 @@ func Sweep() error {
 	return nil
 }
 
-// alive reports whether a sandbox of that name still has its cgroup, which
-// [sandbox.Sweep] leaves to living makers only.
+// alive reports whether a sandbox of that name has a cgroup. [sandbox.Sweep] has removed those
+// of dead owners.
 func alive(name string) bool {
 	for _, parent := range []string{"memory", ""} {
 		if _, err := os.Stat(filepath.Join(cgroupRoot, parent, name)); err == nil {

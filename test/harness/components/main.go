@@ -1,7 +1,6 @@
-// Components builds the real programs that the tests of the agent run against:
-// etcd, the control plane, the kubelet, containerd, runc and helm, each at the
-// version that a go.mod pins. What was built stays in a cache by version, so that it is
-// built once a machine; a build that was interrupted goes on where it was.
+// Components builds the real programs for the tests of the agent: etcd, the control plane, the
+// kubelet, containerd, runc and helm, each at the version that a go.mod pins. Binaries stay in
+// a cache by version, so that a machine builds each once; an interrupted build resumes.
 package main
 
 import (
@@ -16,19 +15,19 @@ import (
 	"time"
 )
 
-// A component is one program and how it is built.
+// component is one program and its build configuration.
 type component struct {
 	name   string
 	module string // directory of the go.mod that pins it, relative to here
-	source string // the module that says its version
+	source string // the module that defines its version
 	pkg    string // below source
 	flags  []string
 	stamp  string       // variable for its version; Kubernetes' programs have theirs
-	cgo    bool         // has parts in C; the others share what is compiled without it
-	needs  func() error // what must be installed before
+	cgo    bool         // needs cgo; the others share the compiled packages without it
+	needs  func() error // checks the prerequisites of the build
 }
 
-// stripped leaves out the symbol tables: they would double the cache.
+// stripped omits the symbol tables, which would double the cache.
 const stripped = "-s -w"
 
 var components = []component{
@@ -117,9 +116,8 @@ func (c component) provide(out string) (version string, err error) {
 	return version, link(program, filepath.Join(out, c.name))
 }
 
-// buildFlags tells programs their version. Without it those of Kubernetes call
-// themselves v0.0.0, and clients of other versions would refuse them; helm would
-// not know its patch release.
+// buildFlags sets the version of programs. Without it Kubernetes' programs report v0.0.0, and
+// clients of other versions would reject them; helm would not report its patch release.
 func (c component) buildFlags(p *pins) ([]string, error) {
 	ld := stripped
 	if c.kubernetes() {
@@ -146,8 +144,8 @@ func (c component) kubernetes() bool {
 	return c.module == "." || strings.HasPrefix(c.module, "kubernetes-")
 }
 
-// build writes to a name of its own and renames: what has the right name is
-// whole, whoever builds at the same time.
+// build writes to a temporary name and renames: a file with the right name is complete, even
+// with concurrent builds.
 func (c component) build(program string, flags []string) error {
 	if c.needs != nil {
 		if err := c.needs(); err != nil {
@@ -165,14 +163,14 @@ func (c component) build(program string, flags []string) error {
 	}
 	cmd := exec.Command("go", append(flags, "-o", unfinished, pkg)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.module, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), c.cgoEnabled(), "GOGC=off", "GOMEMLIMIT=1500MiB") // collecting garbage is a third of the compiler's time
+	cmd.Env = append(os.Environ(), c.cgoEnabled(), "GOGC=off", "GOMEMLIMIT=1500MiB") // garbage collection is a third of the compiler's time
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s in %s: %w", strings.Join(cmd.Args, " "), c.module, err)
 	}
 	return os.Rename(unfinished, program)
 }
 
-// cgoEnabled is the one setting of the environment that makes another program.
+// cgoEnabled returns the only environment setting that changes the program.
 func (c component) cgoEnabled() string {
 	if c.cgo {
 		return "CGO_ENABLED=1"
@@ -180,8 +178,8 @@ func (c component) cgoEnabled() string {
 	return "CGO_ENABLED=0"
 }
 
-// link replaces a link in one step, so that who runs the program meanwhile
-// always finds one.
+// link replaces a link atomically, so that it always exists for concurrent users of the
+// program.
 func link(program, name string) error {
 	if at, err := os.Readlink(name); err == nil && at == program {
 		return nil
@@ -193,7 +191,7 @@ func link(program, name string) error {
 	return os.Rename(unfinished, name)
 }
 
-// libseccomp is the one library in C that is needed.
+// libseccomp is the only required C library.
 func libseccomp() error {
 	if exec.Command("pkg-config", "--exists", "libseccomp").Run() == nil {
 		return nil

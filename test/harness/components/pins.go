@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// pins are what a module directory says: which versions, and the sums of all
-// that goes into them.
+// pins are the versions of a module directory, and the checksums of all dependencies.
 type pins struct {
-	name     string // for the cache: says what it is about
+	name     string // part of the cache path: describes its content
 	mod, sum []byte
 	compiler string
 }
@@ -39,7 +38,7 @@ func readPins(dir string) (*pins, error) {
 	return p, nil
 }
 
-// version is the required version of a module, without the leading v.
+// version returns the required version of a module, without the leading v.
 func (p *pins) version(module string) (string, error) {
 	for line := range strings.Lines(string(p.mod)) {
 		words := strings.Fields(line)
@@ -50,7 +49,7 @@ func (p *pins) version(module string) (string, error) {
 	return "", fmt.Errorf("go.mod of %s requires no %s", p.name, module)
 }
 
-// cache is the directory for what is built from these pins with these flags.
+// cache returns the directory of binaries with these pins and flags.
 func (p *pins) cache(flags []string) (string, error) {
 	root := os.Getenv("PLIMSOLL_COMPONENTS")
 	if root == "" {

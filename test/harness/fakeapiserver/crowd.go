@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An object is one of the API. Once it was handed on it is not changed any more.
+// object is an API object. It is immutable once it was passed on.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// A Crowd is a cluster and the server of its API.
+// Crowd is a simulated cluster and the server of its API.
 type Crowd struct {
 	size        Size
-	born        metav1.Time // when everything was created
+	born        metav1.Time // creation time of everything
 	nodePattern corev1.Node
 	podPattern  corev1.Pod
 	leaseFields []metav1.ManagedFieldsEntry
@@ -30,19 +30,19 @@ type Crowd struct {
 	nodes       *shelf
 	leases      *shelf
 
-	mu      sync.Mutex // guards what follows, and every shelf
+	mu      sync.Mutex // guards the fields below and every shelf
 	version uint64     // resourceVersion of the last change
 	calls   map[string]int
-	unknown map[string]time.Time // nodes of which somebody wrote that they are silent, and when
+	unknown map[string]time.Time // nodes marked Unknown by a client, and when
 	beats   Beats
 	pace    float64
-	silent  map[int]time.Time // nodes whose kubelet has died, and when they were last heard
+	silent  map[int]time.Time // nodes with a stopped kubelet, and the time of their last heartbeat
 }
 
-// oldest is the resourceVersion of what was never changed.
+// oldest is the resourceVersion of unchanged objects.
 const oldest = 1_000_000
 
-// New makes a cluster, a month old, whose nodes all have just been heard.
+// New returns a cluster, a month old, in which every node has just sent a heartbeat.
 func New(size Size) *Crowd {
 	now := time.Now()
 	born := metav1.NewTime(now.Add(-30 * 24 * time.Hour).Truncate(time.Second))
@@ -57,23 +57,22 @@ func New(size Size) *Crowd {
 	return c
 }
 
-// Size is how large the cluster was made.
+// Size returns the configured size of the cluster.
 func (c *Crowd) Size() Size { return c.size }
 
-// A shelf holds the objects of one resource. What nobody has written is made
-// when it is asked for.
+// shelf contains the objects of one resource. Unwritten objects are generated on request.
 type shelf struct {
 	gv       schema.GroupVersion
 	kind     string
 	names    func(i int) (namespace, name string)
 	build    func(i int, heard time.Time) object
-	count    int               // of made objects
-	heard    []time.Time       // of each made one; nil where nothing is heard
-	versions []uint64          // of each made one; nil where none ever changes unwritten
-	written  map[string]object // by key; nil for what is gone
-	created  []string          // keys of those that were not made, as they came
+	count    int               // of generated objects
+	heard    []time.Time       // last heartbeat of each generated object; nil for resources without heartbeats
+	versions []uint64          // of each generated object; nil if only writes change the resource
+	written  map[string]object // by key; nil for deleted objects
+	created  []string          // keys of created objects, in creation order
 	history  []event           // the last changes
-	forgot   uint64            // version of the last change that the history has lost
+	forgot   uint64            // version of the last change that is no longer in the history
 	watchers map[*watcher]struct{}
 }
 
@@ -112,7 +111,7 @@ func (c *Crowd) newShelves(now time.Time) map[schema.GroupResource]*shelf {
 
 func key(namespace, name string) string { return namespace + "/" + name }
 
-// at is the object with that number, nil if it is gone.
+// at returns the object with that number, or nil if it was deleted.
 func (s *shelf) at(i int) object {
 	if len(s.written) > 0 {
 		if o, found := s.written[key(s.names(i))]; found {
@@ -129,7 +128,7 @@ func (s *shelf) at(i int) object {
 	return o
 }
 
-// find is the object of that name, nil if there is none.
+// find returns the object of that name, or nil if there is none.
 func (s *shelf) find(namespace, name string) object {
 	if o, found := s.written[key(namespace, name)]; found {
 		return o
@@ -144,8 +143,8 @@ func (s *shelf) find(namespace, name string) object {
 	return s.at(i)
 }
 
-// places is how many objects there may be, those that are gone too: at says
-// what is in each.
+// places returns the number of places, including those of deleted objects; in returns the
+// object of a place.
 func (s *shelf) places() int { return s.count + len(s.created) }
 
 func (s *shelf) in(place int) object {
@@ -155,8 +154,8 @@ func (s *shelf) in(place int) object {
 	return s.written[s.created[place-s.count]]
 }
 
-// put makes an object the present one and tells the watchers. The caller holds
-// the lock and does not touch the object any more.
+// put stores an object as the current one and notifies the watchers. The caller holds the lock
+// and does not change the object any more.
 func (c *Crowd) put(s *shelf, o object, kind eventKind) {
 	c.version++
 	o.SetResourceVersion(strconv.FormatUint(c.version, 10))
@@ -173,7 +172,7 @@ func (c *Crowd) put(s *shelf, o object, kind eventKind) {
 	s.tell(newEvent(kind, c.version, o))
 }
 
-// note keeps when a node was first said to be silent.
+// note stores the time at which a node was first marked Unknown.
 func (c *Crowd) note(o object) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
@@ -189,14 +188,14 @@ func (c *Crowd) note(o object) {
 	}
 }
 
-// Unknown says when each node was first written to be Unknown.
+// Unknown returns the time of the first Unknown mark of each node.
 func (c *Crowd) Unknown() map[string]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.unknown)
 }
 
-// Calls says how often what was called, such as "PATCH nodes/status".
+// Calls returns the number of calls by verb and resource, such as "PATCH nodes/status".
 func (c *Crowd) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

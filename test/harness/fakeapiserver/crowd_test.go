@@ -21,7 +21,7 @@ import (
 
 var leasesOf = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// serve makes a small cluster and a client that prefers a media type.
+// serve starts a small cluster and a client that prefers a media type.
 func serve(t *testing.T, size Size, mediaType string) (*Crowd, kubernetes.Interface) {
 	t.Helper()
 	c := New(size)
@@ -42,7 +42,7 @@ func serve(t *testing.T, size Size, mediaType string) (*Crowd, kubernetes.Interf
 	return c, client
 }
 
-// What informers see is what there is, and later what changes.
+// Informers receive the initial state and later changes.
 func TestInformers(t *testing.T) {
 	for name, mediaType := range map[string]string{"protobuf": runtime.ContentTypeProtobuf, "JSON": runtime.ContentTypeJSON} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Status.Conditions[3].Status = corev1.ConditionUnknown
-	n.Spec.Unschedulable = true // not by a write of the status
+	n.Spec.Unschedulable = true // not part of a status write
 	written, err := nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{})
 	if err != nil || written.Spec.Unschedulable || written.Status.Conditions[3].Status != corev1.ConditionUnknown || written.ResourceVersion == n.ResourceVersion {
 		t.Errorf("update of the status: %v, %+v", err, written)
@@ -152,7 +152,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// A pod that is deleted waits for its kubelet.
+// A deleted pod waits for its kubelet.
 func TestPodsEnd(t *testing.T) {
 	c, client := serve(t, Size{Nodes: 1, Pods: 4}, runtime.ContentTypeJSON)
 	namespace, name := c.podNames(3)
@@ -174,7 +174,7 @@ func TestPodsEnd(t *testing.T) {
 	}
 }
 
-// A lease that is no node's comes and goes, and comes again.
+// A lease without a node can be created, deleted and created again.
 func TestOtherLeases(t *testing.T) {
 	_, client := serve(t, Size{Nodes: 1}, runtime.ContentTypeJSON)
 	ctx, leases := t.Context(), client.CoordinationV1().Leases("system")
@@ -196,7 +196,8 @@ func TestOtherLeases(t *testing.T) {
 	}
 }
 
-// Who was away is told of what happened meanwhile, or that it is too long ago.
+// A watch that resumes receives the changes since its version, or the error that the version is
+// too old.
 func TestWatchesFromThePast(t *testing.T) {
 	c, client := serve(t, Size{Nodes: 2}, runtime.ContentTypeProtobuf)
 	ctx, leases := t.Context(), client.CoordinationV1().Leases("")
@@ -230,8 +231,7 @@ func TestWatchesFromThePast(t *testing.T) {
 	}
 }
 
-// Dead kubelets are silent, the others are not; a node that was written to stays
-// as it was written.
+// Stopped kubelets send no heartbeats, the others do; a written node remains as it was written.
 func TestKubelets(t *testing.T) {
 	c, client := serve(t, Size{Nodes: 4}, runtime.ContentTypeProtobuf)
 	ctx, cancel := context.WithCancel(t.Context())

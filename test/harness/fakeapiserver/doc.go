@@ -1,15 +1,14 @@
-// Package fakeapiserver is an API server that holds a made-up cluster: nodes, their pods,
-// their leases and a few DaemonSets, and heartbeats of all of them at the pace of
-// real kubelets. Controllers are measured against it.
+// Package fakeapiserver is an API server with a simulated cluster: nodes, their pods and leases
+// and a few DaemonSets, with heartbeats of all nodes at the rate of real kubelets. Controllers
+// are benchmarked with it.
 //
 // Duties and invariants:
 //
-//   - It speaks as a real server does over TLS and HTTP/2: lists, in pages too,
-//     watches that begin with what there is, bookmarks, protobuf or JSON as the
-//     client prefers, conflicts, preconditions. What it does not know it answers
-//     with an error, never with something made up.
-//   - Objects are as large as real ones, and made when they are asked for: only
-//     what was written is kept, so that the server of 450 000 pods is small.
-//   - Every watcher gets every change in order, however slow it is.
+//   - It behaves like a real server over TLS and HTTP/2: lists, also in pages, watches that
+//     begin with the current state, bookmarks, protobuf or JSON as the client prefers,
+//     conflicts, preconditions. Unsupported requests get an error, never an invented response.
+//   - Objects are as large as real ones, and generated on request. Only written objects are
+//     stored, so that the server of 450 000 pods is small.
+//   - Every watcher receives every change in order, however slow it is.
 //   - Every call is counted, by verb and resource.
 package fakeapiserver

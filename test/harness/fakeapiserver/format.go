@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A format is how objects look on the wire.
+// format is the encoding of objects in requests and responses.
 type format struct {
-	at         int // its place among formats
+	at         int // index in formats
 	mediaType  string
 	streamType string // of watches
 	info       runtime.SerializerInfo
 }
 
-// formats that clients may ask for. Who names none gets the first.
+// formats that clients can request. The first is the default.
 var formats = [...]format{
 	newFormat(0, runtime.ContentTypeJSON, runtime.ContentTypeJSON),
 	newFormat(1, runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+";stream=watch"),
@@ -35,7 +35,7 @@ func newFormat(at int, mediaType, streamType string) format {
 	return format{at, mediaType, streamType, info}
 }
 
-// accepted is the first format in the client's list that there is.
+// accepted returns the first supported format in the client's list.
 func accepted(r *http.Request) *format {
 	for wish := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
 		mediaType, _, err := mime.ParseMediaType(wish)
@@ -51,7 +51,7 @@ func accepted(r *http.Request) *format {
 	return &formats[0]
 }
 
-// frame is a change as it is sent in a watch.
+// frame encodes a change as a watch event.
 func (f *format) frame(kind eventKind, o object) ([]byte, error) {
 	var body, whole, framed bytes.Buffer
 	if err := f.info.Serializer.Encode(o, &body); err != nil {
@@ -61,7 +61,7 @@ func (f *format) frame(kind eventKind, o object) ([]byte, error) {
 	if err := f.info.StreamSerializer.Serializer.Encode(e, &whole); err != nil {
 		return nil, fmt.Errorf("encode the change of %s: %w", o.GetName(), err)
 	}
-	// Framers want a frame in one piece.
+	// Framers need a frame in one piece.
 	_, err := f.info.StreamSerializer.Framer.NewFrameWriter(&framed).Write(whole.Bytes())
 	return framed.Bytes(), err
 }
@@ -73,7 +73,7 @@ func (f *format) answer(w http.ResponseWriter, code int, o runtime.Object) error
 	return hangUp(f.info.Serializer.Encode(o, w))
 }
 
-// empty is an object of the shelf's kind with nothing in it.
+// empty returns an empty object of the shelf's kind.
 func (s *shelf) empty() (object, error) {
 	made, err := scheme.Scheme.New(s.gv.WithKind(s.kind))
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *shelf) empty() (object, error) {
 	return made.(object), nil
 }
 
-// list makes a list of objects.
+// list returns a list of objects.
 func (s *shelf) list(objects []runtime.Object, version, next string) (runtime.Object, error) {
 	kind := s.gv.WithKind(s.kind + "List")
 	l, err := scheme.Scheme.New(kind)

@@ -9,33 +9,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What a kubelet does by default: it renews its lease each quarter of 40 s, and
-// describes its node each 5 minutes while nothing changes.
+// Defaults of a kubelet: it renews its lease every 10 s, a quarter of the lease's 40 s, and
+// writes its unchanged node status every 5 minutes.
 const (
 	Renewal   = 10 * time.Second
 	Statement = 5 * time.Minute
 )
 
-// Beats are heartbeats that were given.
+// Beats counts sent heartbeats.
 type Beats struct {
 	Leases, Statuses int
 }
 
-// Beats counts all heartbeats so far.
+// Beats returns the number of all heartbeats so far.
 func (c *Crowd) Beats() Beats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.beats
 }
 
-// Pace has leases renewed that many times as often as kubelets do.
+// Pace multiplies the rate of lease renewals.
 func (c *Crowd) Pace(times float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pace = times
 }
 
-// Silence ends the kubelets of these nodes.
+// Silence stops the kubelets of these nodes.
 func (c *Crowd) Silence(nodes ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,14 +48,14 @@ func (c *Crowd) Silence(nodes ...int) {
 	}
 }
 
-// Silent says when the nodes whose kubelets have ended were heard for the last time.
+// Silent returns the time of the last heartbeat of each node with a stopped kubelet.
 func (c *Crowd) Silent() map[int]time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.silent)
 }
 
-// Live has the kubelets beat, evenly spread, until ctx ends.
+// Live sends the heartbeats of all kubelets, evenly distributed, until ctx ends.
 func (c *Crowd) Live(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -80,7 +80,7 @@ func (c *Crowd) Live(ctx context.Context) {
 	}
 }
 
-// beat lets a kubelet be heard, and says how often it was. The caller holds the
+// beat sends the heartbeat of a kubelet and returns the number of updates. The caller holds the
 // lock.
 func (c *Crowd) beat(s *shelf, i int, now time.Time) int {
 	if _, dead := c.silent[i]; dead {
@@ -89,7 +89,7 @@ func (c *Crowd) beat(s *shelf, i int, now time.Time) int {
 	if o, written := s.written[key(s.names(i))]; written {
 		n, is := o.(*corev1.Node)
 		if !is {
-			return 0 // gone, or a lease that a client has taken over
+			return 0 // deleted, or a lease that a client has acquired
 		}
 		n = n.DeepCopy()
 		report(n, now)
@@ -108,7 +108,7 @@ func (c *Crowd) beat(s *shelf, i int, now time.Time) int {
 	return 1
 }
 
-// turns says whose turn it is, when each of count has one in every period.
+// turns distributes count turns evenly over every period.
 type turns struct {
 	count int
 	every time.Duration
@@ -116,8 +116,7 @@ type turns struct {
 	owed  float64
 }
 
-// due yields those whose turn came while that time passed, the period being so
-// many times as short.
+// due yields the turns of a time span, with the period divided by pace.
 func (t *turns) due(passed time.Duration, pace float64) func(yield func(int) bool) {
 	t.owed += pace * float64(t.count) * passed.Seconds() / t.every.Seconds()
 	return func(yield func(int) bool) {

@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Watch answers a watch within this process: the objects themselves are handed
-// over, nothing is encoded. They are shared and must not be changed.
+// Watch answers a watch within this process: objects are passed directly, without encoding.
+// They are shared and must not be changed. Returns an error if a selector is invalid or the
+// version is too old.
 func (c *Crowd) Watch(ctx context.Context, of schema.GroupResource, namespace string, o metav1.ListOptions) (watch.Interface, error) {
 	q := &query{resource: of, namespace: namespace, verb: "WATCH"}
 	if err := q.choose(o.FieldSelector, o.LabelSelector); err != nil {
@@ -39,7 +40,7 @@ func (c *Crowd) Watch(ctx context.Context, of schema.GroupResource, namespace st
 	}
 }
 
-// A hand is a sink that hands objects over.
+// hand is a sink that passes objects directly.
 type hand struct {
 	ctx    context.Context
 	cancel context.CancelFunc

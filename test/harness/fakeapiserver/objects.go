@@ -12,20 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Size is how large a cluster is.
+// Size is the size of a cluster.
 type Size struct {
 	Nodes  int
-	Images int // that each node lists
+	Images int // listed by each node
 	Pods   int // on each node
 }
 
-// Zones over which the nodes are spread, in order.
+// zones of the nodes, in order.
 var zones = []string{"eu-1a", "eu-1b", "eu-1c"}
 
-// NodeName is what a node is called.
+// NodeName returns the name of the i-th node.
 func NodeName(i int) string { return fmt.Sprintf("node-%06d", i) }
 
-// number is the one that a made name ends with.
+// number parses the number at the end of a generated name.
 func number(name string) (int, bool) {
 	i, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	return i, err == nil
@@ -35,7 +35,7 @@ func uid(kind, i int) types.UID {
 	return types.UID(fmt.Sprintf("%08x-57a1-4b0c-9d3e-%012x", kind, i))
 }
 
-// managed is an entry of managedFields as large as such entries are.
+// managed returns an entry of managedFields of realistic size.
 func managed(by string, at metav1.Time, fields ...string) metav1.ManagedFieldsEntry {
 	var text strings.Builder
 	text.WriteString(`{"f:metadata":{"f:labels":{".":{}}}`)
@@ -49,8 +49,8 @@ func managed(by string, at metav1.Time, fields ...string) metav1.ManagedFieldsEn
 	}
 }
 
-// pattern is a node but for what tells it from others; what it points to is
-// shared by all and never written.
+// nodePattern returns the common part of all nodes. The objects behind its pointers are shared
+// by all nodes and never written.
 func nodePattern(images int, born metav1.Time) corev1.Node {
 	amounts := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("65806312Ki"),
@@ -89,7 +89,7 @@ func nodePattern(images int, born metav1.Time) corev1.Node {
 	return n
 }
 
-// node is the i-th node as its kubelet last described it.
+// node returns the i-th node with the status of its kubelet's last heartbeat.
 func (c *Crowd) node(i int, heard time.Time) *corev1.Node {
 	n, name := c.nodePattern, NodeName(i)
 	n.Name, n.UID = name, uid(1, i)
@@ -105,7 +105,7 @@ func (c *Crowd) node(i int, heard time.Time) *corev1.Node {
 	return &n
 }
 
-// report has a node's kubelet say that all is well.
+// report sets the status of a healthy node.
 func report(n *corev1.Node, heard time.Time) {
 	at, since := metav1.NewTime(heard.Truncate(time.Second)), n.CreationTimestamp
 	condition := func(t corev1.NodeConditionType, s corev1.ConditionStatus, reason, message string) corev1.NodeCondition {

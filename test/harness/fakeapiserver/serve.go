@@ -16,20 +16,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A query is what a request asks for.
+// query is a parsed request.
 type query struct {
 	resource                     schema.GroupResource
 	namespace, name, subresource string
 	verb                         string
 	version                      string
-	initial                      bool // a watch that is told where what there is ends
-	marks                        bool // a watch that takes bookmarks
+	initial                      bool // a watch with a bookmark at the end of the initial state
+	marks                        bool // a watch that accepts bookmarks
 	limit                        int
 	next                         string
 	want                         func(object) bool
 }
 
-// ServeHTTP answers a call to the API.
+// ServeHTTP implements http.Handler.
 func (c *Crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := accepted(r)
 	if err := c.serve(w, r, f); err != nil {
@@ -129,7 +129,7 @@ func (q *query) parameters(r *http.Request) error {
 	return q.choose(v.Get("fieldSelector"), v.Get("labelSelector"))
 }
 
-// choose reads selectors.
+// choose parses selectors.
 func (q *query) choose(fieldSelector, labelSelector string) error {
 	byField, err := fields.ParseSelector(fieldSelector)
 	if err != nil {
@@ -146,7 +146,7 @@ func (q *query) choose(fieldSelector, labelSelector string) error {
 	return nil
 }
 
-// fieldsOf are those of an object by which a server selects.
+// fieldsOf returns the selectable fields of an object.
 func fieldsOf(o object) fields.Set {
 	set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 	if p, ok := o.(*corev1.Pod); ok {
@@ -155,7 +155,7 @@ func fieldsOf(o object) fields.Set {
 	return set
 }
 
-// list answers a list, or a page of one: what it continues with is a place.
+// list answers a list or a page of one. The continue token is a place.
 func (c *Crowd) list(w http.ResponseWriter, q *query, s *shelf, f *format) error {
 	place := 0
 	if q.next != "" {

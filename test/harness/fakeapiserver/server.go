@@ -10,14 +10,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A Server answers for a crowd on 127.0.0.1, over TLS and HTTP/2.
+// Server serves a crowd on 127.0.0.1, over TLS and HTTP/2.
 type Server struct {
-	// Kubeconfig is a file by which clients find it.
+	// Kubeconfig is the path of the kubeconfig for clients.
 	Kubeconfig string
 	http       *httptest.Server
 }
 
-// Serve begins to answer. The kubeconfig is written into dir.
+// Serve starts the server and writes the kubeconfig into dir. Returns the error of that write.
 func (c *Crowd) Serve(dir string) (*Server, error) {
 	s := &Server{Kubeconfig: filepath.Join(dir, "kubeconfig"), http: httptest.NewUnstartedServer(c)}
 	s.http.EnableHTTP2 = true
@@ -34,7 +34,7 @@ func (c *Crowd) Serve(dir string) (*Server, error) {
 	return s, nil
 }
 
-// Close ends all watches and stops answering.
+// Close closes all watches and the server.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()

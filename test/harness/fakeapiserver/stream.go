@@ -11,25 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A sink is where the changes go that one watch tells of.
+// sink receives the events of one watch.
 type sink interface {
 	open()
 	send(e *event) error
 	flush()
 }
 
-// A stream is one watch that is being answered.
+// stream is one watch in progress.
 type stream struct {
 	to      sink
 	shelf   *shelf
 	want    func(object) bool
-	from    string // the version after which it begins; empty or 0: with what there is
-	initial bool   // it is to be told where what there is ends
-	marks   bool   // it takes bookmarks
+	from    string // the version before the first event; empty or 0: begin with the current state
+	initial bool   // a bookmark marks the end of the initial state
+	marks   bool   // the client accepts bookmarks
 }
 
-// watch answers a watch until ctx ends. Once it has begun, an error is all there
-// is to tell.
+// watch answers a watch until ctx ends. After its begin the only possible response is an error.
 func (c *Crowd) watch(ctx context.Context, t *stream) (begun bool, err error) {
 	first := t.initial || t.from == "" || t.from == "0"
 	if first {
@@ -54,7 +53,7 @@ func (c *Crowd) watch(ctx context.Context, t *stream) (begun bool, err error) {
 	return true, c.follow(ctx, w, t)
 }
 
-// begin sends everything that there is.
+// begin sends the initial state.
 func (c *Crowd) begin(t *stream) error {
 	for place := 0; ; place++ {
 		c.mu.Lock()
@@ -85,7 +84,7 @@ func (c *Crowd) follow(ctx context.Context, w *watcher, t *stream) error {
 			mark = true
 		case <-w.woken:
 		}
-		now := c.present() // everything up to it is in the queue
+		now := c.present() // every event up to it is in the queue
 		for _, e := range w.take() {
 			if !t.want(e.object) {
 				continue
@@ -111,7 +110,7 @@ func (c *Crowd) present() uint64 {
 	return c.version
 }
 
-// mark sends a bookmark; last says that it ends what there was to begin with.
+// mark sends a bookmark; last marks the end of the initial state.
 func (t *stream) mark(version uint64, last bool) error {
 	if !t.marks {
 		return nil
@@ -131,7 +130,7 @@ func (t *stream) mark(version uint64, last bool) error {
 	return nil
 }
 
-// A wire is a sink of bytes.
+// wire is a sink of bytes.
 type wire struct {
 	w      http.ResponseWriter
 	format *format
@@ -154,8 +153,8 @@ func (t *wire) send(e *event) error {
 
 func (t *wire) flush() { _ = http.NewResponseController(t.w).Flush() }
 
-// hangUp is the end of an answer that has begun: there is no other way left to
-// tell the client of an error.
+// hangUp aborts a response that has begun: no other way remains to report an error to the
+// client.
 func hangUp(err error) error {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		panic(http.ErrAbortHandler)

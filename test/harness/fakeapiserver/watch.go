@@ -18,14 +18,13 @@ const (
 	deleted  = watch.Deleted
 )
 
-// remembered is how many changes of a resource a watch can begin in the past.
+// remembered is the number of past changes of a resource from which a watch can resume.
 const remembered = 8192
 
-// bookmarks come that often, as from a real server.
+// bookmarks is the interval of bookmarks, as of a real server.
 const bookmarks = time.Minute
 
-// An event is a change. What it looks like in a media type is found once,
-// whoever is the first to send it.
+// event is a change. Each of its encodings is computed once, by the first sender.
 type event struct {
 	kind    eventKind
 	version uint64
@@ -37,14 +36,14 @@ func newEvent(kind eventKind, version uint64, o object) event {
 	return event{kind, version, o, &frames{}}
 }
 
-// frames are an event's forms on the wire.
+// frames are the encodings of an event.
 type frames struct {
 	mu sync.Mutex
 	by [len(formats)][]byte
 }
 
-// in is the event as a frame of that format. Events that nobody shares have no
-// place to keep it.
+// in returns the event as a frame of that format. Events of a single watcher have no place to
+// store it.
 func (e *event) in(f *format) ([]byte, error) {
 	if e.frames == nil {
 		return f.frame(e.kind, e.object)
@@ -61,11 +60,11 @@ func (e *event) in(f *format) ([]byte, error) {
 	return e.frames.by[f.at], nil
 }
 
-// A watcher gets every event after the one that it began with, in order.
+// watcher receives every event after its initial version, in order.
 type watcher struct {
 	mu      sync.Mutex
 	queue   []event
-	sending int           // that were taken and are not sent yet
+	sending int           // taken, but not sent yet
 	woken   chan struct{} // capacity 1
 }
 
@@ -79,7 +78,7 @@ func (w *watcher) push(e event) {
 	}
 }
 
-// take takes the queue over; what it held counts as behind until it is sent.
+// take empties the queue; its events count as behind until they are sent.
 func (w *watcher) take() []event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +87,7 @@ func (w *watcher) take() []event {
 	return taken
 }
 
-// sent says that what was taken was sent.
+// sent marks the taken events as sent.
 func (w *watcher) sent() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +100,7 @@ func (w *watcher) behind() int {
 	return len(w.queue) + w.sending
 }
 
-// tell hands an event to all watchers. The caller holds the lock of the crowd.
+// tell sends an event to all watchers. The caller holds the lock of the crowd.
 func (s *shelf) tell(e event) {
 	if len(s.history) >= 2*remembered {
 		s.forgot = s.history[remembered-1].version
@@ -113,8 +112,8 @@ func (s *shelf) tell(e event) {
 	}
 }
 
-// subscribe begins a watch after a version, or now. now is the version of the
-// present state.
+// subscribe begins a watch after a version, or now. The second result is the version of the
+// current state.
 func (c *Crowd) subscribe(s *shelf, after string) (w *watcher, now uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +136,7 @@ func (c *Crowd) subscribe(s *shelf, after string) (w *watcher, now uint64, err e
 	return w, c.version, nil
 }
 
-// Behind is how many changes the slowest watcher has not been sent yet.
+// Behind returns the number of changes that the slowest watcher has not received yet.
 func (c *Crowd) Behind() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

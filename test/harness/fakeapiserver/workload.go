@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// daemonSets are in the cluster: the first pods of every node are theirs.
+// daemonSets is the number of DaemonSets; the first pods of every node belong to them.
 const daemonSets = 3
 
 func daemonName(i int) string { return fmt.Sprintf("daemon-%d", i) }
@@ -26,7 +26,7 @@ func daemonSet(i int, born metav1.Time) *appsv1.DaemonSet {
 	}
 }
 
-// lease is that of the i-th node, renewed at the moment given.
+// lease returns the lease of the i-th node with the given renewTime.
 func (c *Crowd) lease(i int, renewed time.Time) *coordinationv1.Lease {
 	name, seconds, at := NodeName(i), int32(40), metav1.NewMicroTime(renewed.Truncate(time.Microsecond))
 	return &coordinationv1.Lease{
@@ -40,7 +40,7 @@ func (c *Crowd) lease(i int, renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
-// podNames are the namespace and the name of the i-th pod.
+// podNames returns the namespace and the name of the i-th pod.
 func (c *Crowd) podNames(i int) (namespace, name string) {
 	if k := i % c.size.Pods; k < daemonSets {
 		return "system", fmt.Sprintf("%s-%07d", daemonName(k), i)
@@ -65,8 +65,8 @@ func (c *Crowd) pod(i int) *corev1.Pod {
 	return &p
 }
 
-// podPattern is a pod but for what tells it from others; what it points to is
-// shared by all and never written.
+// podPattern returns the common part of all pods. The objects behind its pointers are shared by
+// all pods and never written.
 func podPattern(born metav1.Time) corev1.Pod {
 	seconds, grace, yes := int64(300), int64(30), true
 	bears := func(key string) corev1.Toleration {

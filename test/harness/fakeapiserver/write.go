@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// maxBody is what a server takes at most, in bytes.
+// maxBody is the maximum size of a request body in bytes.
 const maxBody = 3 << 20
 
-// writes by method: each makes of the present object, nil where there is none,
-// and the body of the call the next one.
+// writes maps a method to the function that computes the next object from the current one (nil
+// if there is none) and the request body.
 var writes = map[string]func(q *query, s *shelf, present object, body []byte, mediaType string) (object, eventKind, error){
 	http.MethodPut:    replace,
 	http.MethodPatch:  patch,
@@ -47,7 +47,7 @@ func (c *Crowd) write(w http.ResponseWriter, r *http.Request, q *query, s *shelf
 	return f.answer(w, code, o)
 }
 
-// change carries out a write and returns what there is now.
+// change executes a write and returns the new state.
 func (c *Crowd) change(q *query, s *shelf, body []byte, mediaType string) (object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +71,7 @@ func (c *Crowd) change(q *query, s *shelf, body []byte, mediaType string) (objec
 	return o, nil
 }
 
-// unlessChanged refuses a write that was made from another state than the
-// present one.
+// unlessChanged rejects a write that is based on another state than the current one.
 func unlessChanged(q *query, present, o object) error {
 	if v := o.GetResourceVersion(); v != "" && v != present.GetResourceVersion() {
 		return apierrors.NewConflict(q.resource, q.name, fmt.Errorf("written from version %s, present is %s", v, present.GetResourceVersion()))
@@ -94,7 +93,7 @@ func read(r *http.Request) (body []byte, mediaType string, err error) {
 	return body, mediaType, nil
 }
 
-// decode reads an object of the shelf's kind in whatever format it is written.
+// decode decodes an object of the shelf's kind in any supported format.
 func (s *shelf) decode(body []byte) (object, error) {
 	into, err := s.empty()
 	if err != nil {
@@ -176,8 +175,8 @@ func merged(to, from any) any {
 	return result
 }
 
-// remove begins the end of a pod, which then waits for its kubelet; of anything
-// else, and of a pod with a grace of nothing, it is the end.
+// remove starts the deletion of a pod, which then waits for its kubelet. All other objects, and
+// pods with a grace period of 0, are deleted at once.
 func remove(q *query, _ *shelf, present object, body []byte, _ string) (object, eventKind, error) {
 	var o metav1.DeleteOptions
 	if len(body) > 0 {
@@ -221,7 +220,7 @@ func create(q *query, s *shelf, present object, body []byte, mediaType string) (
 	return o, added, nil
 }
 
-// echo takes an event and keeps nothing of it.
+// echo accepts an event without storing it.
 func (c *Crowd) echo(w http.ResponseWriter, r *http.Request, f *format) error {
 	body, _, err := read(r)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stream writes a file of the given size and reads it back: page cache charged
-// to this hog. fsync makes the pages clean, drop gives them back.
+// stream writes a file of the given size and reads it back: page cache charged to this hog.
+// fsync makes the pages clean, drop releases them.
 func stream(c command) error {
 	f, err := scratch(c.dir)
 	if err != nil {
@@ -36,8 +36,8 @@ func stream(c command) error {
 	return nil
 }
 
-// thrash reads a file again and again: where it is larger than the memory
-// limit, every pass evicts what the last one read.
+// thrash reads a file repeatedly. If it is larger than the memory limit, every pass reclaims
+// the pages of the previous one.
 func thrash(c command) error {
 	f, err := scratch(c.dir)
 	if err != nil {
@@ -58,8 +58,8 @@ func thrash(c command) error {
 	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
-// scratch is a file without a name: it is gone with its process, however that
-// ends.
+// scratch returns a file without a name. The kernel removes it when the process exits for any
+// reason.
 func scratch(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A region is a range of addresses.
+// region is a range of addresses.
 type region struct{ begin, end uintptr }
 
 func (r region) holds(address uintptr) bool { return r.begin <= address && address < r.end }
 
-// unneeded lies in the program's own data, which stays mapped.
+// unneeded is in the program's own data, which stays mapped.
 var unneeded [128]region
 
-// crowd makes count processes that wait to be killed, as spread does, but tiny ones:
-// about 60 KiB each instead of 150, so that 16,000 fit into 2 GiB. Their common
-// ancestor unmaps all it does not run on, and every fork copies what is left.
+// crowd creates count processes that wait to be killed, as spread does, but smaller ones: about
+// 60 KiB each instead of 150, so that 16,000 fit into 2 GiB. Their common ancestor unmaps
+// everything except its own code and stack, and every fork copies the rest.
 func crowd(count int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -39,11 +39,10 @@ func crowd(count int) error {
 	return nil
 }
 
-// findUnneeded lists what is mapped and holds neither this program, nor the stack,
-// nor the storage that libc, where it is linked, has made for this thread: the kernel
-// writes to it (rseq) when it schedules the thread, and ends a process in which it is
-// not mapped. It contains the list of robust locks, of which the kernel returns the
-// address.
+// findUnneeded lists the mappings that contain neither this program nor the stack nor, if libc
+// is linked, its storage for this thread. The kernel writes to that storage (rseq) when it
+// schedules the thread, and kills a process without it. It contains the list of robust locks,
+// whose address the kernel returns.
 func findUnneeded() (n int, err error) {
 	var stack, storage, size uintptr
 	stack = uintptr(unsafe.Pointer(&stack))

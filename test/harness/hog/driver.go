@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// A Driver steers one hog from the process that started it.
+// Driver controls one hog from the process that started it.
 type Driver struct {
-	// Cmd starts this binary again as the hog. Whoever starts it (package
-	// sandbox) waits for it too.
+	// Cmd starts this binary again as the hog. Its starter (package sandbox) also waits for it.
 	Cmd *exec.Cmd
 
 	in      *os.File
@@ -23,11 +22,11 @@ type Driver struct {
 	theirs  []*os.File // the child's ends of the pipes
 }
 
-// ErrEnded says that the hog ended before it answered: it was killed, or left.
+// ErrEnded reports that the hog exited before its reply, killed or by itself.
 var ErrEnded = errors.New("the hog ended")
 
-// Command is this binary as a hog with a script of commands, and no driver: it
-// ends after the script unless that ends with hold.
+// Command returns this binary as a hog with a script of commands and without a driver. It exits
+// after the script unless the last command is hold.
 func Command(script ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), Variable+"="+strings.Join(script, ";"))
@@ -35,7 +34,8 @@ func Command(script ...string) *exec.Cmd {
 	return cmd
 }
 
-// New makes a hog with a driver. Start the driver's Cmd, then give orders.
+// New returns the driver of a new hog. The caller starts Cmd, then calls Ready. Returns an
+// error if a pipe can not be created.
 func New() (*Driver, error) {
 	childIn, in, err := os.Pipe()
 	if err != nil {
@@ -59,9 +59,10 @@ func (d *Driver) listen(out io.ReadCloser) {
 	}
 }
 
-// Ready waits until the hog runs. It must be the first call after the start.
+// Ready waits until the hog runs. It must be the first call after the start. Returns ErrEnded
+// if the hog exits first.
 func (d *Driver) Ready(ctx context.Context) error {
-	for _, f := range d.theirs { // or the end of the hog would not end the replies
+	for _, f := range d.theirs { // otherwise the replies would not end with the hog
 		_ = f.Close()
 	}
 	d.theirs = nil
@@ -69,8 +70,8 @@ func (d *Driver) Ready(ctx context.Context) error {
 	return err
 }
 
-// Do sends a command and waits until it is done, for as long as that took by
-// the hog's own clock.
+// Do sends a command, waits for its completion, and returns its duration by the hog's own
+// clock. Returns ErrEnded if the hog exits first, or the error of the command.
 func (d *Driver) Do(ctx context.Context, command string) (time.Duration, error) {
 	if err := d.Send(command); err != nil {
 		return 0, err
@@ -78,7 +79,7 @@ func (d *Driver) Do(ctx context.Context, command string) (time.Duration, error) 
 	return d.Await(ctx, command)
 }
 
-// Send sends a command and does not wait.
+// Send sends a command without waiting for it. Returns ErrEnded if the hog has exited.
 func (d *Driver) Send(command string) error {
 	if _, err := io.WriteString(d.in, command+"\n"); err != nil {
 		return fmt.Errorf("send %q: %w: %w", command, ErrEnded, err)
@@ -86,7 +87,8 @@ func (d *Driver) Send(command string) error {
 	return nil
 }
 
-// Await waits for a command that was sent, passing over other replies.
+// Await waits for the completion of a sent command and skips other replies. Returns ErrEnded if
+// the hog exits first, or the error of the command.
 func (d *Driver) Await(ctx context.Context, command string) (time.Duration, error) {
 	reply, err := d.await(ctx, "done "+command+" in ")
 	if err != nil {
@@ -95,13 +97,14 @@ func (d *Driver) Await(ctx context.Context, command string) (time.Duration, erro
 	return time.ParseDuration(reply)
 }
 
-// AwaitDeep waits until a dip, tmpfs or jvm has reached its lowest point.
+// AwaitDeep waits until a dip, tmpfs or jvm has reached its lowest point. Returns ErrEnded if
+// the hog exits first.
 func (d *Driver) AwaitDeep(ctx context.Context) error {
 	_, err := d.await(ctx, "deep ")
 	return err
 }
 
-// await returns what follows the prefix in the first reply that has it.
+// await returns the rest of the first reply with the prefix.
 func (d *Driver) await(ctx context.Context, prefix string) (string, error) {
 	for {
 		select {
@@ -121,7 +124,7 @@ func (d *Driver) await(ctx context.Context, prefix string) (string, error) {
 	}
 }
 
-// Close ends the hog's standard input, and with it a hog that is not holding.
+// Close closes the hog's standard input. The hog then exits unless it is in hold.
 func (d *Driver) Close() error {
 	for _, f := range d.theirs {
 		_ = f.Close()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tmpfs grows a file in memory, holds it, and gives it back. Its pages are
-// charged as shared memory: they are no page cache that could be dropped. The
-// file is of the kernel's own tmpfs, so it needs no mount and no name.
+// tmpfs grows a file in memory, holds it, and releases it. Its pages are charged as shared
+// memory, which the kernel can not drop like page cache. The file is on the kernel's own tmpfs
+// and needs neither mount nor name.
 func (p *process) tmpfs(c command) error {
 	fd, err := unix.MemfdCreate("plimsoll-hog", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -28,15 +28,14 @@ func (p *process) tmpfs(c command) error {
 	return f.Truncate(0)
 }
 
-// course makes what a hog chooses at random the same in every run.
+// course returns the same random numbers in every run.
 func course() *rand.Rand { return rand.New(rand.NewPCG(4, 2)) }
 
-// randomBlock is the largest block of random: blocks have 4 KiB to that.
+// randomBlock is the maximum block size of random; the minimum is 4 KiB.
 const randomBlock = 256 << 10
 
-// random writes a file, and then reads (two times of three) and writes blocks of
-// it anywhere until the time is over, as fio does. At the end its pages are
-// dropped.
+// random writes a file, and then reads (two of three times) and writes blocks at random offsets
+// until the time is over, as fio does. At the end its pages are dropped.
 func random(c command) error {
 	f, err := scratch(c.dir)
 	if err != nil {
@@ -68,12 +67,12 @@ func random(c command) error {
 	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
-// unpackBatch is how many files are written before they are forced to disk.
+// unpackBatch is the number of files per fsync batch.
 const unpackBatch = 32
 
-// unpack writes files of 4 KiB to 4 MiB into a directory of its own, as an image
-// is unpacked, forces them to disk in batches, and removes them. A hog that is
-// killed meanwhile leaves them to who made DIR.
+// unpack writes files of 4 KiB to 4 MiB into a new directory, like the unpacking of an image,
+// syncs them in batches, and removes them. After a kill the files remain, and the owner of DIR
+// removes them.
 func unpack(c command) (err error) {
 	dir, err := os.MkdirTemp(c.dir, "layer-")
 	if err != nil {
@@ -104,7 +103,7 @@ func unpack(c command) (err error) {
 	return nil
 }
 
-// force has files on disk, and closes them.
+// force syncs and closes files.
 func force(files []*os.File) error {
 	var errs []error
 	for _, f := range files {

@@ -7,23 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The children below are forked without execve, for speed: a fork bomb of real
-// programs would give a killer much more time. Such a child has one thread and
-// no Go scheduler, so it may do nothing but system calls on the stack it has:
-// no allocation, no race detector, no growth of the stack. So its system calls are
-// those of package syscall: the ones of package unix are assembly, which the race
-// detector is called around.
+// The children below are forked without execve, for speed: a fork bomb of separate programs
+// would leave a killer much more time. Such a child has one thread and no Go scheduler. It is
+// limited to system calls on its current stack: no allocation, no race detector, no stack
+// growth. Its system calls are those of package syscall, because those of package unix are
+// assembly with race detector hooks around them.
 
-// spread makes count processes that wait to be killed. Each new one forks half
-// of what its parent still had to fork, so their number doubles until the share
-// is used up; where pids.max refuses, they go on trying.
+// spread creates count processes that wait to be killed. Each new one forks half of its
+// parent's remaining share, so their number doubles until the share is used up. If pids.max
+// rejects a fork, they retry.
 func spread(count int) error { return forked(count, grow) }
 
-// chain makes a process that forks its successor and ends, count times: a
-// target that never has the same PID for long.
+// chain creates a process that forks its successor and exits, count times: a target with
+// constantly changing PIDs.
 func chain(count int) error { return forked(count, relay) }
 
-// forked starts the first child with the whole share and runs body in it.
+// forked starts the first child with the complete share and runs body in it.
 func forked(count int, body func(int)) error {
 	if count <= 0 {
 		return nil
@@ -91,14 +90,14 @@ func fork() (pid uintptr, errno unix.Errno) {
 	return pid, errno
 }
 
-// threads makes count threads that wait to be killed.
+// threads creates count threads that wait to be killed.
 func threads(count int) error {
 	started := make(chan struct{})
 	for range count {
 		go func() {
 			runtime.LockOSThread()
 			started <- struct{}{}
-			for { // a system call the scheduler knows of: it lends the CPU on
+			for { // a system call known to the scheduler, which then releases the CPU
 				_, _ = unix.Ppoll(nil, nil, nil)
 			}
 		}()

@@ -7,17 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How a virtual machine with a garbage collector uses its heap.
+// The heap usage of a virtual machine with a garbage collector.
 const (
-	heapBursts = 8                      // in which its start takes the heap into use
-	heapWork   = 100 * time.Millisecond // between two of them, and between collections later
+	heapBursts = 8                      // bursts in which the start touches the heap
+	heapWork   = 100 * time.Millisecond // between two bursts, and between later collections
 )
 
-// jvm reserves a heap, takes it into use in bursts, each followed by a
-// collection that gives half of the burst back until the next one touches it
-// again, and then lives for a while: time and again the younger half is given
-// back and touched anew, so that the course of its memory is a sawtooth. It is
-// never larger than the heap, nor grows faster than the rate.
+// jvm reserves a heap and touches it in bursts. A collection after each burst releases half of
+// it until the next burst touches it again. Later the younger half is repeatedly released and
+// touched again, so that its memory is a sawtooth. It never exceeds the heap size or the rate.
 func (p *process) jvm(c command) error {
 	part := c.size / heapBursts / (2 * page) * 2 * page
 	if part == 0 {
@@ -48,8 +46,8 @@ func (p *process) jvm(c command) error {
 	return err
 }
 
-// collect gives memory back and keeps its addresses; the program works a while
-// before it needs them again.
+// collect releases memory without unmapping it. The program works for a while before it touches
+// the addresses again.
 func collect(garbage []byte) error {
 	if err := unix.Madvise(garbage, unix.MADV_DONTNEED); err != nil {
 		return fmt.Errorf("give %d bytes of heap back: %w", len(garbage), err)

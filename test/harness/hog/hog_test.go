@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Whatever the binary is built with, a crowd has its number of small processes.
+// A crowd has its number of small processes with every build configuration.
 func TestCrowd(t *testing.T) {
 	const processes = 40
 	d, err := New()
@@ -59,7 +59,7 @@ func members(t *testing.T, group int) (n int) {
 	for _, file := range stats {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		_, after, _ := strings.Cut(string(text), ") ") // state, parent, group
 		if f := strings.Fields(after); len(f) > 2 && f[2] == strconv.Itoa(group) {
@@ -176,8 +176,8 @@ func TestFilesAreRemoved(t *testing.T) {
 	}
 }
 
-// TestMemoryIsGivenBack has every course of memory keep to its size and its rate,
-// and end with nothing.
+// TestMemoryIsGivenBack checks that every course of memory stays within its size and rate, and
+// ends without any memory.
 func TestMemoryIsGivenBack(t *testing.T) {
 	const size, rate = 32 << 20, 256 << 20
 	for name, does := range map[string]func(*process, command) error{"dip": (*process).dip, "tmpfs": (*process).tmpfs, "jvm": (*process).jvm} {

@@ -11,24 +11,23 @@ import (
 
 var page = int64(os.Getpagesize())
 
-// A pace spreads bytes over time against absolute deadlines.
+// pace spreads bytes over time against absolute deadlines.
 type pace struct {
-	rate    int64 // bytes per second, 0 is unpaced
+	rate    int64 // bytes per second; 0: unlimited
 	begin   time.Time
-	forgets bool // what a stall owes: it is late for good
+	forgets bool // drops the backlog of a stall: it remains late
 }
 
 func newPace(rate int64) pace { return pace{rate: rate, begin: time.Now()} }
 
-// evenPace never hurries to make up for a stall: for courses of memory that are
-// known beforehand by how fast they are at the most.
+// evenPace never catches up after a stall: for memory courses with a known maximum rate.
 func evenPace(rate int64) pace { return pace{rate: rate, begin: time.Now(), forgets: true} }
 
-// stall is how late a pace is that has been stalled, not merely woken late.
+// stall is the minimum delay that counts as a stall and not as a late wake-up.
 const stall = 5 * time.Millisecond
 
-// step is how many bytes to do between two looks at the clock: about a
-// millisecond's worth, and at least a page.
+// step returns the number of bytes between two reads of the clock: about a millisecond at the
+// rate, at least a page.
 func (p pace) step() int64 {
 	if p.rate == 0 {
 		return 4 << 20
@@ -43,11 +42,11 @@ func (p *pace) keep(done int64) {
 	}
 	for left := p.left(done); left > 0; left = p.left(done) {
 		pause := unix.NsecToTimespec(int64(left))
-		_ = unix.Nanosleep(&pause, nil) // interrupted or not, the clock decides
+		_ = unix.Nanosleep(&pause, nil) // the clock decides, even after an interrupt
 	}
 }
 
-// left returns how long it is until done bytes are due; zero or less: they are.
+// left returns the time until done bytes are due; zero or less: due.
 func (p *pace) left(done int64) time.Duration {
 	due := time.Duration(float64(done) / float64(p.rate) * float64(time.Second))
 	left := due - time.Since(p.begin)
@@ -71,14 +70,14 @@ func (p *process) fill(size int64, clock pace) error {
 	return nil
 }
 
-// reserve maps memory that costs nothing until it is touched.
+// reserve maps memory without a charge before it is touched.
 func reserve(size int64) ([]byte, error) {
 	m, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes: %w", size, err)
 	}
 	if err := unix.Madvise(m, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
-		return nil, errors.Join(fmt.Errorf("forbid huge pages: %w", err), unix.Munmap(m)) // EINVAL: the kernel has none
+		return nil, errors.Join(fmt.Errorf("forbid huge pages: %w", err), unix.Munmap(m)) // EINVAL: the kernel does not support them
 	}
 	return m, nil
 }
@@ -95,7 +94,7 @@ func touch(m []byte, clock pace) {
 	}
 }
 
-// release gives all memory back.
+// release unmaps all memory.
 func (p *process) release() error {
 	for _, m := range p.regions {
 		if err := unix.Munmap(m); err != nil {
@@ -106,7 +105,7 @@ func (p *process) release() error {
 	return nil
 }
 
-// dip grows, says so, holds, and gives back what it took.
+// dip grows, reports its lowest point, holds, and releases its memory.
 func (p *process) dip(c command) error {
 	if err := p.fill(c.size, evenPace(c.rate)); err != nil {
 		return err
@@ -125,12 +124,12 @@ func (p *process) dip(c command) error {
 	return nil
 }
 
-// deep says that a command has taken all it will take.
+// deep reports that a command has reached its maximum memory.
 func (p *process) deep(size int64) { fmt.Fprintf(p.out, "deep %d\n", size) }
 
-// hold lets time pass with what is held.
+// hold waits without a change of memory.
 func hold(d time.Duration) {
 	pause := unix.NsecToTimespec(int64(d))
-	for unix.Nanosleep(&pause, &pause) != nil { // EINTR: the rest of it
+	for unix.Nanosleep(&pause, &pause) != nil { // EINTR: sleep for the rest
 	}
 }

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// A command is one parsed line.
+// command is one parsed line.
 type command struct {
 	verb     string
 	size     int64 // bytes
-	rate     int64 // bytes per second, 0 is as fast as it goes
+	rate     int64 // bytes per second; 0: unlimited
 	count    int
 	duration time.Duration
 	dir      string
-	word     string // of term
+	word     string // argument of term
 	fsync    bool
 	drop     bool
 }
 
-// forms says what a verb needs first, and which words may follow.
+// forms lists the first argument of each verb, and the words that can follow.
 var forms = map[string]struct {
-	first    string // size, count, word or nothing
+	first    string // size, count, word or empty
 	required []string
 	allowed  []string
 }{
@@ -47,7 +47,7 @@ var forms = map[string]struct {
 	"exit":    {first: "count"},
 }
 
-// maxCount bounds what a mistyped fork costs.
+// maxCount limits the cost of a mistyped fork.
 const maxCount = 100_000
 
 func parse(line string) (command, error) {
@@ -138,7 +138,8 @@ func (c *command) option(word string, words []string) (rest []string, err error)
 	return words[1:], err
 }
 
-// ParseSize reads a number of bytes: 300MiB, 64KiB, 1GiB or 4096.
+// ParseSize parses a number of bytes: 300MiB, 64KiB, 1GiB or 4096. Returns an error if the text
+// is no number with an optional unit.
 func ParseSize(text string) (int64, error) {
 	digits, unit := text, int64(1)
 	for suffix, factor := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// Variable selects the hog: its value is a script, commands separated by
-// semicolons, that runs before standard input is read.
+// Variable selects the hog: its value is a script of commands separated by semicolons, executed
+// before standard input is read.
 const Variable = "PLIMSOLL_HOG"
 
-// RunIfAsked turns the process into a hog, and never returns, where [Variable]
-// is set.
+// RunIfAsked turns the process into a hog, and never returns, if [Variable] is set.
 func RunIfAsked() {
 	script, asked := os.LookupEnv(Variable)
 	if !asked {
@@ -25,7 +24,7 @@ func RunIfAsked() {
 	os.Exit(run(script, os.Stdin, os.Stdout))
 }
 
-// A process is the state of this hog.
+// process is the state of this hog.
 type process struct {
 	out     io.Writer
 	regions [][]byte
@@ -34,8 +33,8 @@ type process struct {
 
 func run(script string, in io.Reader, out io.Writer) int {
 	p := &process{out: out, term: make(chan os.Signal, 1)}
-	signal.Ignore(syscall.SIGINT)  // Ctrl-C is the driver's: it ends its hogs itself
-	signal.Ignore(syscall.SIGCHLD) // what it forks leaves no zombies
+	signal.Ignore(syscall.SIGINT)  // Ctrl-C is for the driver, which ends its hogs itself
+	signal.Ignore(syscall.SIGCHLD) // its children leave no zombies
 	fmt.Fprintf(out, "ready pid=%d\n", os.Getpid())
 	for line := range strings.SplitSeq(script, ";") {
 		p.obey(line)
@@ -47,8 +46,7 @@ func run(script string, in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// obey runs one command and answers it: "done COMMAND in TIME" or "failed
-// COMMAND: why".
+// obey executes one command and replies "done COMMAND in TIME" or "failed COMMAND: why".
 func (p *process) obey(line string) {
 	line = strings.TrimSpace(line)
 	if line == "" {
@@ -110,7 +108,7 @@ func (p *process) do(c command) error {
 	return fmt.Errorf("unknown command %q", c.verb)
 }
 
-// onTerm changes what SIGTERM does: nothing, or the end after a while.
+// onTerm sets the effect of SIGTERM: none, or exit after a delay.
 func (p *process) onTerm(c command) error {
 	switch c.word {
 	case "ignore":

@@ -1,23 +1,22 @@
-// Package hollow makes nodes that consist of nothing but what a kubelet tells the
-// API server: a Node with its status, a lease that is renewed, pods that run by
-// their status, and end when they are deleted. They fall silent, fall ill, come
-// back, and live by clocks that are wrong, as told.
+// Package hollow simulates nodes by their traffic with the API server: a Node with its status,
+// a renewed lease, and pods that run by their status and end after their deletion. Nodes can
+// become silent or not ready, recover, and have a wrong clock.
 //
 //	farm, err := hollow.Start(ctx, hollow.Options{Client: clients, Renew: time.Second})
 //	n, err := farm.Add(ctx, "a", nil)              // joins, and reports Ready
 //	pod, err := n.Run(ctx, hollow.Pod("web", map[string]int64{"node.kubernetes.io/unreachable": 3}))
-//	last := n.Stop()                               // the power fails; last is its last sign of life
+//	last := n.Stop()                               // power failure; last is its last heartbeat
 //	err = n.Resume(ctx)
-//	err = n.Report(ctx, corev1.ConditionFalse)     // it lives and is not ready
-//	n.Skew(-time.Hour)                             // its clock is wrong
-//	n.Assist(true)                                 // its Plimsoll agent lives
+//	err = n.Report(ctx, corev1.ConditionFalse)     // alive and not ready
+//	n.Skew(-time.Hour)                             // wrong clock
+//	n.Assist(true)                                 // its Plimsoll agent is alive
 //
 // Duties and invariants:
 //
-//   - After Stop has returned nothing of the node reaches the API server any more.
-//   - What the node did is known with its times: a sign of life is as old as its
-//     request, and no older than its answer ([Node.Beats]).
-//   - A living node sees to it, as a kubelet, that the API server has its Ready as
-//     it is, and that pods that were deleted end: they leave the API. Those of a
-//     silent node stay until it comes back.
+//   - After Stop has returned, no request of the node reaches the API server.
+//   - The node records its heartbeats with times: each reached the server after its request was
+//     sent and before the response ([Node.Beats]).
+//   - A live node corrects its Ready condition in the API server, and ends deleted pods by
+//     removing them from the API, as a kubelet does. Those of a silent node stay until it
+//     resumes.
 package hollow

@@ -15,16 +15,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Options say how nodes live.
+// Options configures the nodes of a farm.
 type Options struct {
 	Client kubernetes.Interface
-	Renew  time.Duration // how often a lease is renewed; > 0
-	// AgentNamespace is where a node's agent has its lease; empty:
-	// plimsoll-system, which must be there before Assist.
+	Renew  time.Duration // interval of lease renewals; > 0
+	// AgentNamespace is the namespace of the agents' leases. The default is plimsoll-system. It
+	// must exist before Assist.
 	AgentNamespace string
 }
 
-// A Farm is a set of nodes. Its methods may be called from any goroutine.
+// Farm is a set of nodes. Its methods are safe for concurrent use.
 type Farm struct {
 	client         kubernetes.Interface
 	renew          time.Duration
@@ -44,7 +44,8 @@ const byNode = "node"
 // patience bounds each request of a node.
 const patience = 5 * time.Second
 
-// Start makes a farm without nodes. The caller closes it.
+// Start returns a farm without nodes. The caller closes it. Returns an error if ctx ends before
+// its informers have synced.
 func Start(ctx context.Context, o Options) (*Farm, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &Farm{client: o.Client, renew: o.Renew, agentNamespace: o.AgentNamespace, ctx: ctx, cancel: cancel, nodes: map[string]*Node{}}
@@ -69,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Farm, error) {
 	return f, nil
 }
 
-// seen calls for what is new and what has changed.
+// seen returns a handler that calls see for added and updated objects.
 func seen[T any](see func(T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { see(o.(T)) },
@@ -83,14 +84,15 @@ func (f *Farm) Close() {
 	f.lives.Wait()
 }
 
-// node is one of the farm by its name, nil if it is none.
+// node returns a node of the farm by name, or nil if there is none.
 func (f *Farm) node(name string) *Node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.nodes[name]
 }
 
-// Add makes a node that is ready and runs.
+// Add creates a live node that is ready. Returns the error of the API server if it rejects a
+// request.
 func (f *Farm) Add(ctx context.Context, name string, labels map[string]string) (*Node, error) {
 	n := &Node{Name: name, farm: f, lives: [voices]bool{kubelet: true}}
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
@@ -109,8 +111,7 @@ func (f *Farm) Add(ctx context.Context, name string, labels map[string]string) (
 	return n, nil
 }
 
-// Clear ends all nodes of the farm and removes all that is theirs, and waits
-// until it is gone.
+// Clear stops all nodes of the farm, removes their objects, and waits until they are gone.
 func (f *Farm) Clear(ctx context.Context) error {
 	f.mu.Lock()
 	nodes := f.nodes
@@ -141,16 +142,17 @@ func (n *Node) leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remove has a pod leave the API, as its kubelet does when it has ended.
+// remove deletes a pod with a grace period of 0, as its kubelet does after the exit of its
+// containers.
 func (f *Farm) remove(ctx context.Context, p *corev1.Pod) error {
 	at := metav1.NewDeleteOptions(0)
 	at.Preconditions = &metav1.Preconditions{UID: &p.UID}
 	return gone(f.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *at))
 }
 
-// gone takes it that what is not there need not be removed.
+// gone ignores the error that the object does not exist.
 func gone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another pod of the name is there
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // there is another pod of that name
 		return nil
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 
 const renew = 200 * time.Millisecond
 
-// A yard is a farm, and what is told of it.
+// yard is a farm, and the record of it.
 type yard struct {
 	*testing.T
 	ctx  context.Context
@@ -85,7 +85,7 @@ func (y *yard) until(what string, so func() bool) {
 	}
 }
 
-// run runs a pod and deletes it as a client does.
+// runAndDelete runs a pod and deletes it as a client does.
 func (y *yard) runAndDelete(n *hollow.Node, name string) types.UID {
 	y.Helper()
 	pod, err := n.Run(y.ctx, hollow.Pod(name, 7))
@@ -98,7 +98,7 @@ func (y *yard) runAndDelete(n *hollow.Node, name string) types.UID {
 	return pod.UID
 }
 
-// livesAndDies: pods end while their node lives; a silent node says nothing.
+// livesAndDies: pods end while their node is alive; a silent node sends nothing.
 func (y *yard) livesAndDies() {
 	n := y.add("a")
 	uid := y.runAndDelete(n, "first")
@@ -124,7 +124,7 @@ func (y *yard) livesAndDies() {
 	}
 }
 
-// reports: Ready is what the node says, whatever others write.
+// reports: Ready is the node's own status, even after writes of other clients.
 func (y *yard) reports() {
 	n := y.add("b")
 	ready := func(want corev1.ConditionStatus) func() bool {
@@ -140,7 +140,7 @@ func (y *yard) reports() {
 	y.until("the node reports again", ready(corev1.ConditionFalse))
 }
 
-// leases: clocks may be wrong, and agents have leases of their own.
+// leases: clocks can be wrong, and agents have leases of their own.
 func (y *yard) leases() {
 	n := y.add("c")
 	n.Assist(true)
@@ -157,7 +157,7 @@ func (y *yard) leases() {
 	n.StopKubelet()
 	tick := time.NewTicker(renew)
 	defer tick.Stop()
-	for seen := map[time.Time]bool{}; len(seen) < 3; <-tick.C { // the agent renews on
+	for seen := map[time.Time]bool{}; len(seen) < 3; <-tick.C { // the agent continues to renew
 		if y.ctx.Err() != nil {
 			y.Fatal("the agent renews no more")
 		}

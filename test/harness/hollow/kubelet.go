@@ -50,14 +50,15 @@ func (n *Node) renew(ctx context.Context, who voice, namespace string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil {
-		n.leases[who] = nil // whatever is there now
+		n.leases[who] = nil // its state in the API server is unknown
 		return fmt.Errorf("renew lease %s/%s: %w", namespace, n.Name, err)
 	}
 	n.leases[who] = lease
 	return nil
 }
 
-// Report has the kubelet report Ready with a status, now and from now on.
+// Report writes a Ready condition with the given status, and uses it for all later reports.
+// Returns the error of the API server if the write fails.
 func (n *Node) Report(ctx context.Context, ready corev1.ConditionStatus) error {
 	n.mu.Lock()
 	n.ready, n.turned = ready, metav1.NewTime(time.Now().Add(n.skew))
@@ -65,7 +66,7 @@ func (n *Node) Report(ctx context.Context, ready corev1.ConditionStatus) error {
 	return n.post(ctx)
 }
 
-// read notes what the API server has of the node.
+// read stores the node's state in the API server.
 func (n *Node) read(object *corev1.Node) {
 	if n == nil {
 		return
@@ -80,7 +81,7 @@ func (n *Node) read(object *corev1.Node) {
 	}
 }
 
-// correct reports once more where somebody else wrote what is not so.
+// correct reports the node's status again after another client has overwritten it.
 func (n *Node) correct(ctx context.Context) error {
 	n.mu.Lock()
 	wrong := n.told != n.ready

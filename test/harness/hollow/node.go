@@ -13,28 +13,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Node is one without a machine. Its methods may be called from any goroutine.
+// Node is a node without a machine. Its methods are safe for concurrent use.
 type Node struct {
 	Name string
 	UID  types.UID
 	farm *Farm
 
-	// speaking is held while the node speaks: who holds it to silence somebody
-	// knows that nothing comes after.
+	// speaking is locked for reading during a request of the node. The write lock excludes
+	// later requests of a silenced sender.
 	speaking sync.RWMutex
 	lives    [voices]bool
 
-	renewing sync.Mutex // one renewal after the other
+	renewing sync.Mutex // serializes renewals
 	mu       sync.Mutex
 	beats    []Beat
-	ready    corev1.ConditionStatus // as the node has it
-	told     corev1.ConditionStatus // as the API server has it
-	turned   metav1.Time            // when ready became what it is
+	ready    corev1.ConditionStatus // of the node
+	told     corev1.ConditionStatus // in the API server
+	turned   metav1.Time            // last change of ready
 	skew     time.Duration
 	leases   [voices]*coordinationv1.Lease // as last written
 }
 
-// A voice is who speaks for a node.
+// voice is a sender of requests for a node.
 type voice int
 
 const (
@@ -43,17 +43,16 @@ const (
 	voices
 )
 
-// A Beat is a sign of life that reached the API server at some moment between
-// the two.
+// Beat is a heartbeat that reached the API server between the two times.
 type Beat struct{ Sent, Done time.Time }
 
-// live renews until the farm ends.
+// live sends heartbeats until the farm ends.
 func (n *Node) live() {
 	ticks := time.NewTicker(n.farm.renew)
 	defer ticks.Stop()
 	for {
 		select {
-		case <-ticks.C: // what fails is done once more soon
+		case <-ticks.C: // the next tick retries errors
 			_ = n.as(kubelet, n.beat)
 			_ = n.as(kubelet, n.correct)
 			_ = n.as(agent, n.assist)
@@ -63,7 +62,7 @@ func (n *Node) live() {
 	}
 }
 
-// as does something in the name of one who lives.
+// as executes do if the sender is alive.
 func (n *Node) as(who voice, do func(context.Context) error) error {
 	n.speaking.RLock()
 	defer n.speaking.RUnlock()
@@ -81,22 +80,22 @@ func (n *Node) set(who voice, lives bool) {
 	n.lives[who] = lives
 }
 
-// Stop has the node fall silent at once, its agent too, and gives its last sign
-// of life.
+// Stop silences the node and its agent at once and returns its last heartbeat.
 func (n *Node) Stop() Beat {
 	n.set(agent, false)
 	return n.StopKubelet()
 }
 
-// StopKubelet is Stop for a node whose agent lives on, if it has one.
+// StopKubelet is Stop without the node's agent, which continues.
 func (n *Node) StopKubelet() Beat {
 	n.set(kubelet, false)
 	beats := n.Beats()
 	return beats[len(beats)-1]
 }
 
-// Resume brings a silent node back: it reports Ready, and ends the pods that
-// were deleted meanwhile; the others run on.
+// Resume revives a silent node: it reports Ready and ends the pods that were deleted in the
+// meantime; the other pods continue to run. Returns the error of the API server if a request
+// fails.
 func (n *Node) Resume(ctx context.Context) error {
 	n.set(kubelet, true)
 	err := errors.Join(n.Report(ctx, corev1.ConditionTrue), n.beat(ctx))
@@ -110,38 +109,38 @@ func (n *Node) Resume(ctx context.Context) error {
 	return err
 }
 
-// Living reports whether the kubelet speaks.
+// Living reports whether the kubelet sends heartbeats.
 func (n *Node) Living() bool {
 	n.speaking.RLock()
 	defer n.speaking.RUnlock()
 	return n.lives[kubelet]
 }
 
-// Assist says whether the node's agent lives.
+// Assist starts or stops the node's agent.
 func (n *Node) Assist(lives bool) { n.set(agent, lives) }
 
-// Skew sets by how much the node's clock is wrong.
+// Skew sets the error of the node's clock.
 func (n *Node) Skew(by time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.skew = by
 }
 
-// clock is the node's own.
+// clock returns the node's own time.
 func (n *Node) clock() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return time.Now().Add(n.skew)
 }
 
-// Beats are all signs of life of the kubelet, oldest first.
+// Beats returns all heartbeats of the kubelet, oldest first.
 func (n *Node) Beats() []Beat {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.beats)
 }
 
-// sent notes a sign of life.
+// sent records a heartbeat.
 func (n *Node) sent(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

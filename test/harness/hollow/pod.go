@@ -10,12 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Default leaves it to the API server how long a pod tolerates its node's
-// trouble: 300 s.
+// Default selects the API server's default toleration of node failures: 300 s.
 const Default = -1
 
-// Pod is one that tolerates a node that is unreachable, or not ready, for some
-// seconds.
+// Pod returns a pod that tolerates an unreachable or not ready node for some seconds.
 func Pod(name string, seconds int64) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
@@ -32,7 +30,8 @@ func Pod(name string, seconds int64) *corev1.Pod {
 	return p
 }
 
-// Run makes a pod that is bound to the node, runs and is ready.
+// Run creates a pod on the node that is running and ready. Returns the error of the API server
+// if it rejects a request.
 func (n *Node) Run(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = n.Name
@@ -43,7 +42,7 @@ func (n *Node) Run(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	return made, n.runs(ctx, made)
 }
 
-// runs reports that a pod runs and is ready.
+// runs reports that a pod is running and ready.
 func (n *Node) runs(ctx context.Context, p *corev1.Pod) error {
 	now := metav1.NewTime(n.clock())
 	status := corev1.PodStatus{Phase: corev1.PodRunning}
@@ -61,24 +60,24 @@ func (n *Node) runs(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// End has a pod leave the API, as if it had ended by itself and been cleared away.
+// End removes a pod from the API, as after its own exit and garbage collection.
 func (n *Node) End(ctx context.Context, p *corev1.Pod) error { return n.farm.remove(ctx, p) }
 
-// pods are those on the node, as far as is known.
+// pods returns the pods of the node in the informer's store.
 func (n *Node) pods() (found []*corev1.Pod) {
-	objects, _ := n.farm.pods.ByIndex(byNode, n.Name) // the index is there
+	objects, _ := n.farm.pods.ByIndex(byNode, n.Name) // the index exists
 	for _, o := range objects {
 		found = append(found, o.(*corev1.Pod))
 	}
 	return found
 }
 
-// end has a pod that was deleted leave the API, if the node lives.
+// end removes a deleted pod from the API if the node is alive.
 func (n *Node) end(p *corev1.Pod) {
 	if n == nil || p.DeletionTimestamp == nil {
 		return
 	}
 	n.farm.lives.Go(func() {
-		_ = n.as(kubelet, func(ctx context.Context) error { return n.farm.remove(ctx, p) }) // Resume tries again
+		_ = n.as(kubelet, func(ctx context.Context) error { return n.farm.remove(ctx, p) }) // Resume retries
 	})
 }

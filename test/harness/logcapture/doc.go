@@ -1,9 +1,8 @@
-// Package logcapture keeps what was logged, so that tests can ask what was said,
-// and how often.
+// Package logcapture stores log output, so that tests can check its content and the number of
+// records.
 //
 // Duties and invariants:
 //
-//   - A [Book] may be written and read at the same time, and nothing that was
-//     written is lost.
-//   - It reads no clock and starts no goroutine: it serves in virtual time too.
+//   - A [Book] is safe for concurrent reads and writes, and loses no write.
+//   - It reads no clock and starts no goroutine, so it also works in virtual time.
 package logcapture

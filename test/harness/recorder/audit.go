@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// An Audit is that of an API server, of some users' requests.
+// Audit is the audit of an API server, limited to the requests of some users.
 type Audit struct{ policy, log string }
 
-// policyHead and policyRule make the server note writes with all that was sent
-// and answered, reads and watches by their names, and others' requests not at all.
+// policyHead and policyRule configure the audit level: writes with request and response bodies,
+// reads and watches with metadata only, requests of other users not at all.
 const (
 	policyHead = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nomitManagedFields: true\nrules:\n"
 	policyRule = "- {level: RequestResponse, users: [%q], verbs: [create, update, patch, delete, deletecollection]}\n- {level: Metadata, users: [%[1]q]}\n"
 	policyRest = "- {level: None}\n"
 )
 
-// NewAudit writes an audit policy into a directory, which the log will be in,
-// too.
+// NewAudit writes an audit policy into a directory, which also receives the log. Returns the
+// error of that write.
 func NewAudit(dir string, users ...string) (*Audit, error) {
 	a := &Audit{policy: filepath.Join(dir, "audit-policy.yaml"), log: filepath.Join(dir, "audit.log")}
 	text := policyHead
@@ -36,26 +36,26 @@ func NewAudit(dir string, users ...string) (*Audit, error) {
 	return a, os.WriteFile(a.policy, []byte(text+policyRest), 0o600)
 }
 
-// Flags are what the API server is started with.
+// Flags returns the audit flags of the API server.
 func (a *Audit) Flags() []string {
 	return []string{"--audit-policy-file=" + a.policy, "--audit-log-path=" + a.log, "--audit-log-maxsize=1024"} // MiB: never rotated
 }
 
-// A Write is a request to the API server, and what became of it. Reads are
-// requests of the same form, without what was sent and answered.
+// Write is a request to the API server and its result. Reads have the same form, without the
+// bodies.
 type Write struct {
-	At   time.Time // when the server got it
+	At   time.Time // when the server received it
 	User string
 	Verb string
-	// Resource may have a subresource: pods/status.
+	// Resource can have a subresource: pods/status.
 	Resource        string
 	Namespace, Name string
-	Code            int             // of HTTP; 0: the server gave no answer
+	Code            int             // of HTTP; 0: no response
 	Sent, Answer    json.RawMessage // objects of the API
 	object          Object
 }
 
-// line is an event of audit.k8s.io/v1, with what is used here.
+// line is an event of audit.k8s.io/v1, limited to the fields used here.
 type line struct {
 	Verb string
 	User struct{ Username string }
@@ -80,25 +80,25 @@ func (l *line) write() *Write {
 	if len(w.Answer) > 0 && json.Unmarshal(w.Answer, &o) == nil { // a Status has no such metadata
 		w.object = o.Metadata
 	}
-	if w.Name == "" { // a create: the server knows the name by its answer
+	if w.Name == "" { // a create: only the response contains the name
 		w.Name = w.object.Name
 	}
 	return w
 }
 
-// An Object is what every object of the API says of itself.
+// Object is the metadata that every API object has.
 type Object struct {
 	Name, Namespace, UID, ResourceVersion string
 	DeletionTimestamp                     *time.Time
 }
 
-// Object is that of the answer, empty where the answer is none.
+// Object returns the object of the response, empty if the response contains none.
 func (w *Write) Object() Object { return w.object }
 
-// Done reports that the server did as it was asked.
+// Done reports whether the server executed the request.
 func (w *Write) Done() bool { return w.Code >= 200 && w.Code < 300 }
 
-// Changes reports that the request is one that changes something, if it is done.
+// Changes reports whether a successful request of this verb changes state.
 func (w *Write) Changes() bool {
 	switch w.Verb {
 	case "get", "list", "watch":
@@ -107,22 +107,22 @@ func (w *Write) Changes() bool {
 	return true
 }
 
-// String is the request in a line, for people.
+// String formats the request as one readable line.
 func (w *Write) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s: %d %s", w.At.Format("15:04:05.000"), w.Verb, w.Resource, w.Namespace, w.Name, w.Code, w.Sent)
 }
 
-// Of matches requests by verb and resource; empty is any.
+// Of returns a predicate on verb and resource; empty matches any.
 func Of(verb, resource string) func(*Write) bool {
 	return func(w *Write) bool {
 		return (verb == "" || w.Verb == verb) && (resource == "" || w.Resource == resource)
 	}
 }
 
-// readInterval is how often the log is looked at for new lines.
+// readInterval is the interval at which the log is read for new lines.
 const readInterval = 20 * time.Millisecond
 
-// follow hands over each line of the log as it comes, until ctx ends.
+// follow passes each new line of the log to note until ctx ends.
 func (a *Audit) follow(ctx context.Context, note func(*Write)) error {
 	ticks := time.NewTicker(readInterval)
 	defer ticks.Stop()
@@ -156,7 +156,7 @@ func (a *Audit) follow(ctx context.Context, note func(*Write)) error {
 	}
 }
 
-// each hands over what is in complete lines, and gives back what is not.
+// each passes complete lines to note and returns the incomplete rest.
 func each(text []byte, note func(*Write)) (rest []byte, err error) {
 	for {
 		end := bytes.IndexByte(text, '\n')

@@ -20,8 +20,8 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// A Book is what happened since it was begun. Its methods may be called from any
-// goroutine; what they give is not changed by anybody.
+// Book is a record of everything since its start. Its methods are safe for concurrent use;
+// their results are immutable.
 type Book struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -35,8 +35,8 @@ type Book struct {
 	turned chan struct{} // closed at the next entry
 }
 
-// Keep begins a book with what there is. The audit may be nil. The caller closes
-// the book.
+// Keep starts a book with the current state. The audit may be nil. The caller closes the book.
+// Returns an error if the first list fails.
 func Keep(ctx context.Context, client kubernetes.Interface, audit *Audit) (*Book, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	b := &Book{cancel: cancel, nodes: map[string][]*Node{}, pods: map[types.UID][]*Pod{}, turned: make(chan struct{})}
@@ -52,8 +52,8 @@ func Keep(ctx context.Context, client kubernetes.Interface, audit *Audit) (*Book
 	return b, nil
 }
 
-// follow notes what there is, and then all that happens to it. A connection that
-// is lost is made again, from the entry after the last one.
+// follow records the current state and then every change. A lost watch is resumed after the
+// last entry.
 func (b *Book) follow(ctx context.Context, what string, source *cache.ListWatch) error {
 	list, err := source.ListWithContext(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -73,7 +73,7 @@ func (b *Book) follow(ctx context.Context, what string, source *cache.ListWatch)
 	return err
 }
 
-// Close ends the book, and says whether it has holes.
+// Close stops the recording. Returns the errors of all watches, if entries are missing.
 func (b *Book) Close() error {
 	b.cancel()
 	b.ended.Wait()
@@ -112,7 +112,7 @@ func (b *Book) note(object runtime.Object, gone bool) {
 	b.turn()
 }
 
-// tell keeps an event in the place of what it was before it was repeated.
+// tell records an event; a repetition replaces the earlier state of the event.
 func (b *Book) tell(e *corev1.Event) {
 	same := slices.IndexFunc(b.events, func(old *corev1.Event) bool { return old.UID == e.UID })
 	if same < 0 {
@@ -139,13 +139,14 @@ func (b *Book) fault(err error) {
 	b.turn()
 }
 
-// turn wakes those that wait for something; the lock is held.
+// turn wakes all waiters; the caller holds the lock.
 func (b *Book) turn() {
 	close(b.turned)
 	b.turned = make(chan struct{})
 }
 
-// Until waits until something is so, asking at every entry.
+// Until waits for a condition, evaluated at every entry. Returns an error if a watch fails, or
+// ctx ends, before.
 func (b *Book) Until(ctx context.Context, so func() bool) error {
 	for {
 		b.mu.Lock()
@@ -162,28 +163,28 @@ func (b *Book) Until(ctx context.Context, so func() bool) error {
 	}
 }
 
-// Node is the last state of a node by its name, nil if there was none.
+// Node returns the last state of a node by name, or nil if there is none.
 func (b *Book) Node(name string) *Node {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return last(b.nodes[name])
 }
 
-// NodeStates are all states of the nodes of a name, in order.
+// NodeStates returns all states of the nodes of a name, in order.
 func (b *Book) NodeStates(name string) []*Node {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.nodes[name])
 }
 
-// Pod is the last state of a pod, nil if there was none.
+// Pod returns the last state of a pod, or nil if there is none.
 func (b *Book) Pod(uid types.UID) *Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return last(b.pods[uid])
 }
 
-// PodStates are all states of a pod, in order.
+// PodStates returns all states of a pod, in order.
 func (b *Book) PodStates(uid types.UID) []*Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,7 +198,7 @@ func last[T any](states []*T) *T {
 	return states[len(states)-1]
 }
 
-// Events are those of an object with that reason, oldest first.
+// Events returns the events of an object with that reason, oldest first.
 func (b *Book) Events(object types.UID, reason string) (found []*corev1.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +210,7 @@ func (b *Book) Events(object types.UID, reason string) (found []*corev1.Event) {
 	return found
 }
 
-// Writes are the requests that match, in the order in which they ended.
+// Writes returns the matching requests in the order of their completion.
 func (b *Book) Writes(matches func(*Write) bool) (found []*Write) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

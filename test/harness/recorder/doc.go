@@ -1,20 +1,18 @@
-// Package recorder keeps what happened in a cluster, with times: every state
-// that its nodes and pods went through, its events, and who wrote what, by the
-// API server's own audit.
+// Package recorder records a cluster with times: every state of its nodes and pods, its events,
+// and all writes with their users from the API server's own audit.
 //
-//	audit, err := chronicle.NewAudit(dir, "system:serviceaccount:plimsoll-system:plimsoll-controller")
+//	audit, err := recorder.NewAudit(dir, "system:serviceaccount:plimsoll-system:plimsoll-controller")
 //	c := cluster.Make(t, cluster.Options{…, Args: map[cluster.Components][]string{cluster.APIServer: audit.Flags()}})
-//	book, err := chronicle.Keep(ctx, clients, audit)
+//	book, err := recorder.Keep(ctx, clients, audit)
 //	err = book.Until(ctx, func() bool { return book.Node("a").Is(corev1.NodeReady) == corev1.ConditionUnknown })
-//	deletes := book.Writes(chronicle.Of("delete", "pods"))
+//	deletes := book.Writes(recorder.Of("delete", "pods"))
 //
 // Duties and invariants:
 //
-//   - It changes nothing, and knows nothing of what is tested.
-//   - States come by watches, in their order and without gaps: a watch that can not
-//     go on where it was lost is an error of the book, not a hole in it. They bear the time of their
-//     arrival, which is late where this process waits for a processor.
-//   - Writes come by the audit of the API server and bear its time. They are
-//     complete: what was asked, refused requests and those of processes that
-//     were killed included.
+//   - It has no side effects and does not depend on the tested code.
+//   - States come from watches, in order and without gaps. A watch that can not be resumed is an
+//     error of the book, not a gap. The time of a state is its arrival, which is late if this
+//     process waits for a processor.
+//   - Writes come from the audit of the API server, with its times. They are complete: they
+//     include request bodies, rejected requests and those of killed processes.
 package recorder

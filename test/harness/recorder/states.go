@@ -7,20 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A Node is a state of a node. Methods may be called on nil, a node that there
-// is not.
+// Node is a state of a node. The methods accept a nil receiver, a missing node.
 type Node struct {
 	*corev1.Node
 	At   time.Time // of its arrival here
-	Gone bool      // it was deleted in this state
+	Gone bool      // deleted in this state
 }
 
-// Is is a condition's status, "" where the node does not have it.
+// Is returns the status of a condition, "" if the node does not have it.
 func (n *Node) Is(kind corev1.NodeConditionType) corev1.ConditionStatus {
 	return n.Condition(kind).Status
 }
 
-// Condition is one of the node, empty where it does not have it.
+// Condition returns a condition of the node, empty if the node does not have it.
 func (n *Node) Condition(kind corev1.NodeConditionType) corev1.NodeCondition {
 	if n != nil {
 		for _, c := range n.Status.Conditions {
@@ -32,7 +31,7 @@ func (n *Node) Condition(kind corev1.NodeConditionType) corev1.NodeCondition {
 	return corev1.NodeCondition{}
 }
 
-// Taint is one by key and effect, nil where the node does not have it.
+// Taint returns a taint by key and effect, nil if the node does not have it.
 func (n *Node) Taint(key string, effect corev1.TaintEffect) *corev1.Taint {
 	if n == nil {
 		return nil
@@ -45,7 +44,7 @@ func (n *Node) Taint(key string, effect corev1.TaintEffect) *corev1.Taint {
 	return nil
 }
 
-// Tainted are the keys of an effect's taints, with a comma between two.
+// Tainted returns the keys of the taints with an effect, separated by commas.
 func (n *Node) Tainted(effect corev1.TaintEffect) string {
 	var keys []string
 	if n != nil {
@@ -58,17 +57,17 @@ func (n *Node) Tainted(effect corev1.TaintEffect) string {
 	return strings.Join(keys, ",")
 }
 
-// A Pod is a state of a pod. Methods may be called on nil.
+// Pod is a state of a pod. The methods accept a nil receiver.
 type Pod struct {
 	*corev1.Pod
 	At   time.Time
 	Gone bool
 }
 
-// Leaving reports that the pod was deleted, whether it is still there or not.
+// Leaving reports whether the pod was deleted, even if it still exists.
 func (p *Pod) Leaving() bool { return p != nil && (p.Gone || p.DeletionTimestamp != nil) }
 
-// Condition is one of the pod, empty where it does not have it.
+// Condition returns a condition of the pod, empty if the pod does not have it.
 func (p *Pod) Condition(kind corev1.PodConditionType) corev1.PodCondition {
 	if p != nil {
 		for _, c := range p.Status.Conditions {

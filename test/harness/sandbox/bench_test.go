@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkFill says what rates a hog reaches, on memory that was touched
-// before. The rate asked for is MiB/s, 0 is as fast as it goes.
+// BenchmarkFill measures the rates of a hog on memory that was touched before. The requested
+// rate is in MiB/s; 0: unlimited.
 func BenchmarkFill(b *testing.B) {
 	Need(b)
 	const size = 512

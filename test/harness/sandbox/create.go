@@ -10,9 +10,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// create makes a directory below the node in every hierarchy, with a memory
-// limit in bytes (swap included) and a limit of tasks; 0 is no limit. What is
-// already there stays.
+// create creates a directory below the node in every hierarchy, with a memory limit in bytes
+// (swap included) and a task limit; 0: no limit. Existing settings do not change.
 func (n *Node) create(below string, memory, pids int64) error {
 	path := filepath.Join("/", n.name, below)
 	if n.layout.version == 2 {
@@ -27,9 +26,9 @@ func (n *Node) create(below string, memory, pids int64) error {
 	return nil
 }
 
-// createV1 names the three hierarchies itself: the library's default is every
-// controller that is mounted, and a sandbox in cpuset or devices could not run
-// anything without being configured there.
+// createV1 passes the three hierarchies explicitly. The library's default is every mounted
+// controller, and a sandbox in cpuset or devices would need configuration there before a
+// process can run.
 func createV1(path string, memory, pids int64) error {
 	three := func() ([]cgroup1.Subsystem, error) {
 		return []cgroup1.Subsystem{
@@ -39,8 +38,8 @@ func createV1(path string, memory, pids int64) error {
 	resources := &specs.LinuxResources{}
 	if memory > 0 {
 		resources.Memory = &specs.LinuxMemory{Limit: &memory}
-		// Where nothing can be swapped, a limit with swap would only hide what
-		// happens at the other one: usage that hits it is not counted (failcnt).
+		// Without swap, a limit with swap would only hide events at the memory limit: usage
+		// that hits it is not counted (failcnt).
 		if _, err := os.Stat(filepath.Join(mountRoot, "memory", "memory.memsw.limit_in_bytes")); err == nil && swaps() {
 			resources.Memory.Swap = &memory
 		}
@@ -52,7 +51,7 @@ func createV1(path string, memory, pids int64) error {
 	return err
 }
 
-// createV2 also enables both controllers on the way down.
+// createV2 also enables both controllers in the ancestors.
 func createV2(path string, memory, pids int64) error {
 	resources := &cgroup2.Resources{Memory: &cgroup2.Memory{}, Pids: &cgroup2.Pids{Max: pids}}
 	if memory > 0 {
@@ -66,8 +65,8 @@ func createV2(path string, memory, pids int64) error {
 	return err
 }
 
-// swaps reports whether the machine has swap, or may have.
+// swaps reports whether the machine has swap. An unknown state counts as swap.
 func swaps() bool {
-	list, err := os.ReadFile("/proc/swaps") // a heading, and a line for each
+	list, err := os.ReadFile("/proc/swaps") // a heading, then one line per device
 	return err != nil || bytes.Count(list, []byte("\n")) > 1
 }

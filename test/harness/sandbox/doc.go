@@ -1,20 +1,19 @@
-// Package sandbox makes a cgroup that plays the node, so that tests, the demo
-// and the benchmarks drive real processes into real memory pressure without
-// risking the machine.
+// Package sandbox creates a cgroup that represents a node. Tests, the demo and the benchmarks
+// drive real processes in it into real memory pressure without a risk for the machine.
 //
 // Duties and invariants:
 //
-//   - A node is one directory per controller (memory, pids, freezer on cgroup
-//     v1; one directory on v2) with a memory limit of at most [MaxLimit]. Where
-//     a bare unified hierarchy is mounted beside v1, the node exists there too,
-//     under the same name, so that cgroup.kill can be tried.
+//   - A node is one directory per controller (memory, pids, freezer on cgroup v1; one directory
+//     on v2) with a memory limit of at most [MaxLimit]. If a bare unified hierarchy is mounted
+//     beside v1, the node exists there too, under the same name, so that tests can use
+//     cgroup.kill.
 //   - A process is inside its container's cgroups before its first instruction.
-//   - Every directory carries the process that made it in its name. [Node.Close]
-//     ends what is inside and removes it, [CatchSignals] does so on Ctrl-C, and
-//     [Sweep] removes what a maker that died left behind, and nothing else.
-//   - Only processes found inside the node's own directories are ever signalled,
-//     through pidfds, with their membership checked again.
+//   - The name of every directory contains the process that created it. [Node.Close] ends the
+//     processes inside and removes it, [CatchSignals] does so on Ctrl-C, and [Sweep] removes
+//     the directories of dead owners, and nothing else.
+//   - Signals go only to processes inside the node's own directories, through pidfds, after a
+//     second check of their membership.
 //
-// Nothing here needs package testing: [Need] takes a small interface, the rest
-// returns errors.
+// The package does not depend on package testing: [Need] takes a small interface, and all other
+// functions return errors.
 package sandbox

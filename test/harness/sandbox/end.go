@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds how long Close waits for processes that were killed.
+// patience bounds the wait of Close for killed processes.
 const patience = 20 * time.Second
 
-// Close ends every process inside the node, frozen ones and fork bombs
-// included, and removes its directories. It may be called again, and on a node
-// that was made half.
+// Close ends every process inside the node, including frozen ones and fork bombs, and removes
+// its directories. It is idempotent and also cleans up an incomplete node. Returns an error if
+// a process or directory remains after 20 s.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -28,7 +28,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// remove ends what runs in the directories and removes them, deepest first.
+// remove ends the processes in the directories and removes them, deepest first.
 func remove(dirs []string) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -46,13 +46,13 @@ func remove(dirs []string) error {
 		if time.Now().After(deadline) {
 			return errors.Join(err, fmt.Errorf("%d processes left after %v", left, patience))
 		}
-		// Nothing tells when a dying task has left a v1 cgroup: look again.
+		// The kernel sends no event when a dying task has left a v1 cgroup: poll.
 		_, _ = unix.Poll(nil, 1)
 	}
 }
 
-// endAll kills the processes of the trees, thaws them so that they can die,
-// waits for them, and says how many it found.
+// endAll kills the processes of the trees, thaws them so that they can exit, waits for their
+// exit, and returns their number.
 func endAll(dirs []string, deadline time.Time) (int, error) {
 	pids, err := processesOf(dirs)
 	if err != nil || len(pids) == 0 {
@@ -115,8 +115,8 @@ func awaitExit(pidfd int, deadline time.Time) {
 	}
 }
 
-// thaw undoes every freeze in the tree: a v1-frozen process holds its SIGKILL
-// back. The files are absent where the tree is another controller's.
+// thaw reverts every freeze in the tree: a v1-frozen process does not act on SIGKILL. The files
+// are absent where the tree is another controller's.
 func thaw(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
@@ -135,7 +135,7 @@ func removeTrees(dirs []string) error {
 	return errors.Join(errs...)
 }
 
-// removeTree calls nothing but rmdir(2), so a wrong path costs no data.
+// removeTree uses rmdir(2) only, so that a wrong path costs no data.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !gone(err) {
@@ -154,6 +154,5 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// gone reports whether a cgroup was removed: before the file was opened, or
-// under an open one.
+// gone reports whether a cgroup was removed: before the file was opened, or under an open one.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }

@@ -12,11 +12,11 @@ type TB interface {
 	Cleanup(func())
 }
 
-// hogPatience bounds what a hog does in a fixture.
+// hogPatience bounds the commands of a hog in a fixture.
 const hogPatience = time.Minute
 
-// Make is NewNode for a test: prerequisites are checked, and the node is closed
-// when the test ends.
+// Make creates a node for a test. It checks the prerequisites and closes the node at the end of
+// the test.
 func Make(t TB, name string, limit int64, options ...Option) *Node {
 	t.Helper()
 	Need(t)
@@ -32,8 +32,7 @@ func Make(t TB, name string, limit int64, options ...Option) *Node {
 	return n
 }
 
-// Run starts a hog in the pod's container for a test, and has it do what the
-// commands say, one after the other.
+// Run starts a hog in the pod's container for a test and executes the commands in sequence.
 func (n *Node) Run(t TB, p *Pod, container string, commands ...string) *Hog {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hogPatience)

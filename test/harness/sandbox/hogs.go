@@ -8,14 +8,15 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// A Hog is a running hog and its driver.
+// Hog is a running hog and its driver.
 type Hog struct {
 	*hog.Driver
 	Process *Process
 }
 
-// StartHog starts a hog in a container and waits until it runs. The binary's
-// main or TestMain must call [hog.RunIfAsked]. Close the driver, or the node.
+// StartHog starts a hog in a container and waits until it runs. The binary's main or TestMain
+// must call [hog.RunIfAsked]. The caller closes the driver or the node. Returns [hog.ErrEnded]
+// if the hog exits before it is ready.
 func (n *Node) StartHog(ctx context.Context, p *Pod, container string) (*Hog, error) {
 	d, err := hog.New()
 	if err != nil {
@@ -33,10 +34,9 @@ func (n *Node) StartHog(ctx context.Context, p *Pod, container string) (*Hog, er
 	return &Hog{Driver: d, Process: started}, nil
 }
 
-// Warm touches so many bytes (at most [MaxLimit] less 64 MiB) once and gives
-// them back, inside a node of its own. Memory that a virtual machine never
-// touched fills several times slower: call this before measuring rates. It says
-// how long the filling took.
+// Warm touches the given number of bytes (at most [MaxLimit] less 64 MiB) once and releases
+// them, inside a separate node, and returns the duration. Memory that a virtual machine has
+// never touched fills several times slower, so call Warm before measuring rates.
 func Warm(ctx context.Context, bytes int64) (took time.Duration, err error) {
 	n, err := NewNode("warm", MaxLimit)
 	if err != nil {

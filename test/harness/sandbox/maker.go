@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Maker starts this binary again with a variable (NAME=VALUE) that turns it into
-// a process that makes something, says on its first line what, and waits to be
-// ended, so that a test sees what its end leaves behind. It returns the process
-// and that line once it is said; at the latest the end of the test kills the
-// process. What it writes to standard error goes to stderr, nil for nowhere.
+// Maker starts this binary again with a variable (NAME=VALUE). The variable turns it into a
+// process that creates something, names it in its first line of output, and waits for its end:
+// tests check the leftovers. Maker returns the process and the line. At the latest the end of
+// the test kills the process. Its standard error goes to stderr; nil discards it.
 func Maker(t TB, variable string, stderr io.Writer) (cmd *exec.Cmd, said string) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe")

@@ -24,12 +24,12 @@ type T interface {
 
 var prepare = sync.OnceFunc(func() {
 	CatchSignals()
-	_ = Sweep("") // what cannot be swept does no harm to the test that runs
+	_ = Sweep("") // leftovers do not affect the test
 })
 
-// Need ends the test where no sandbox can be made, saying what is missing: it
-// fails where CI=true, and skips elsewhere. It also sweeps what dead test
-// processes left behind, once per process, and closes the nodes on Ctrl-C.
+// Need checks the prerequisites of a sandbox. If one is missing, the test fails with CI=true
+// and is skipped otherwise, with the reason. Once per process Need removes the leftovers of
+// dead test processes. It closes the nodes on Ctrl-C.
 func Need(t T) {
 	t.Helper()
 	if Demand(t, "no sandbox cgroup can be made", Missing()) {
@@ -37,9 +37,9 @@ func Need(t T) {
 	}
 }
 
-// Demand reports whether nothing is missing. Otherwise it ends the test, saying
-// what can not be done and why: it fails where CI=true, because nobody there
-// sees what is skipped, and skips elsewhere.
+// Demand reports whether no prerequisite is missing. Otherwise it ends the test with the
+// reason: the test fails with CI=true, because skips are not visible there, and is skipped
+// otherwise.
 func Demand(t T, undone string, missing error) bool {
 	t.Helper()
 	switch {
@@ -53,8 +53,8 @@ func Demand(t T, undone string, missing error) bool {
 	return false
 }
 
-// Missing says what keeps this process from making a node, and how to get it;
-// nil if nothing does.
+// Missing returns an error that describes the missing prerequisite of a node and its remedy, or
+// nil if this process can create one.
 func Missing() error {
 	if uid := os.Geteuid(); uid != 0 {
 		return fmt.Errorf("running as user %d: run as root (sudo -E), sandbox cgroups are made in %s", uid, mountRoot)
@@ -76,17 +76,17 @@ const mountRoot = "/sys/fs/cgroup"
 // Unified names the bare v2 hierarchy beside v1 in [Node.Dir].
 const Unified = "unified"
 
-// A mount is where a controller's hierarchy is mounted.
+// mount is the mount point of a controller's hierarchy.
 type mount struct{ controller, dir string }
 
-// A layout is the cgroup version and the hierarchies a node lives in.
+// layout is the cgroup version and the hierarchies of a node.
 type layout struct {
 	version int // 1 or 2
 	mounts  []mount
 }
 
-// detect leaves the question which version this machine has to the library,
-// and checks that the controllers a node needs are there.
+// detect determines the cgroup version through the library and checks that the controllers of a
+// node are available.
 func detect() (layout, error) {
 	switch mode := cgroups.Mode(); mode {
 	case cgroups.Unified:
@@ -137,9 +137,9 @@ func contains(list []string, want string) bool {
 	return false
 }
 
-// CatchSignals closes every open node when the process is told to end, and then
-// lets the signal do its work. Programs that handle Ctrl-C themselves call
-// [CloseAll] instead.
+// CatchSignals closes every open node on SIGINT, SIGTERM or SIGHUP and then raises the signal
+// again with its default action. Programs that handle Ctrl-C themselves call [CloseAll]
+// instead.
 var CatchSignals = sync.OnceFunc(func() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -10,12 +10,11 @@ import (
 	"sync/atomic"
 )
 
-// MaxLimit is the largest memory limit a node may have, in bytes: whatever goes
-// wrong inside, the machine keeps the rest.
+// MaxLimit is the maximum memory limit of a node in bytes. The rest of the machine's memory
+// stays unaffected by any test.
 const MaxLimit = 2 << 30
 
-// A Node is a cgroup that plays the node. Its methods may be called from any
-// goroutine.
+// Node is a cgroup that represents a node. Its methods are safe for concurrent use.
 type Node struct {
 	name    string
 	limit   int64
@@ -27,25 +26,25 @@ type Node struct {
 	closed bool
 }
 
-// An Option changes what NewNode makes.
+// Option configures NewNode.
 type Option func(*Node)
 
-// PidsMax limits the tasks inside the node.
+// PidsMax sets the task limit of the node.
 func PidsMax(n int64) Option { return func(node *Node) { node.pidsMax = n } }
 
-// SystemdNames names the pods' directories as the systemd driver does
-// (kubepods.slice/…) instead of the cgroupfs driver (kubepods/…).
+// SystemdNames selects the directory names of the systemd driver (kubepods.slice/…) instead of
+// those of the cgroupfs driver (kubepods/…).
 func SystemdNames() Option { return func(node *Node) { node.systemd = true } }
 
 var (
-	open    sync.Map // *Node → struct{}: what CloseAll closes
+	open    sync.Map // *Node → struct{}: the nodes that CloseAll closes
 	counter atomic.Int64
 	prefix  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`)
 )
 
-// NewNode makes a node with a memory limit in bytes, 1 MiB to [MaxLimit], swap
-// included, and an empty kubepods directory below it. On error nothing is left
-// behind. The caller closes it.
+// NewNode creates a node with a memory limit in bytes, 1 MiB to [MaxLimit], swap included, and
+// an empty kubepods directory below it. The caller closes it. Returns an error if the name or
+// limit is invalid or a directory can not be created; partial directories are then removed.
 func NewNode(name string, limit int64, options ...Option) (*Node, error) {
 	if !prefix.MatchString(name) {
 		return nil, fmt.Errorf("sandbox node name %q: use lower-case letters, digits and -", name)
@@ -76,7 +75,7 @@ func NewNode(name string, limit int64, options ...Option) (*Node, error) {
 	return n, nil
 }
 
-// CloseAll closes every node that is open in this process.
+// CloseAll closes every open node of this process. Returns the errors of all nodes.
 func CloseAll() error {
 	var errs []error
 	open.Range(func(n, _ any) bool {
@@ -86,23 +85,23 @@ func CloseAll() error {
 	return errors.Join(errs...)
 }
 
-// Version is the cgroup version the node's memory is limited by: 1 or 2.
+// Version returns the cgroup version of the node's memory limit: 1 or 2.
 func (n *Node) Version() int { return n.layout.version }
 
-// Root is where the cgroup hierarchies are mounted: on v1 the directory that
-// holds one mount per controller.
+// Root returns the mount point of the cgroup hierarchies: on v1 the directory with one mount
+// per controller.
 func (n *Node) Root() string { return mountRoot }
 
-// Path is the node's directory relative to each controller's mount, starting
-// with a slash: what --node-cgroup wants.
+// Path returns the node's directory relative to each controller's mount with a leading slash,
+// the value of --node-cgroup.
 func (n *Node) Path() string { return "/" + n.name }
 
-// Limit is the node's memory limit in bytes.
+// Limit returns the node's memory limit in bytes.
 func (n *Node) Limit() int64 { return n.limit }
 
-// Dir is the node's directory in a controller's hierarchy ("memory", "pids",
-// "freezer" or [Unified]); on v2 there is one for all. Empty if the controller
-// is not part of the sandbox.
+// Dir returns the node's directory in a controller's hierarchy ("memory", "pids", "freezer" or
+// [Unified]); on v2 all controllers share one. It is empty if the controller is not part of the
+// sandbox.
 func (n *Node) Dir(controller string) string { return n.dir(controller, "") }
 
 func (n *Node) dir(controller, below string) string {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// QoS is a pod's quality of service class: it decides where its directory lies.
+// QoS is a pod's quality of service class. It determines the parent of the pod's directory.
 type QoS string
 
 // The classes, by the name of their directory.
@@ -17,7 +17,7 @@ const (
 	BestEffort QoS = "besteffort"
 )
 
-// A Pod is a pod's directory in every hierarchy of a node.
+// Pod is a pod's directory in every hierarchy of a node.
 type Pod struct {
 	UID        string
 	node       *Node
@@ -25,8 +25,9 @@ type Pod struct {
 	containers []string
 }
 
-// AddPod makes the directories of a pod and of its containers, named as the
-// kubelet names them with the node's cgroup driver.
+// AddPod creates the directories of a pod and of its containers, with the names that the
+// kubelet uses with the node's cgroup driver. Returns an error if the UID can not be the name
+// of a directory.
 func (n *Node) AddPod(uid string, qos QoS, containers ...string) (*Pod, error) {
 	if uid == "" || strings.ContainsAny(uid, "/\x00") {
 		return nil, fmt.Errorf("add a pod to %s: UID %q can not name a directory", n.name, uid)
@@ -48,8 +49,8 @@ func (n *Node) AddPod(uid string, qos QoS, containers ...string) (*Pod, error) {
 	return p, nil
 }
 
-// AddService makes the directories of a process outside of all pods, beside
-// kubepods, with one container, main, to start it in.
+// AddService creates the directories of a process outside of all pods, beside kubepods, with
+// one container, main. Returns an error if the name is invalid or begins with kubepods.
 func (n *Node) AddService(name string) (*Pod, error) {
 	if !prefix.MatchString(name) || strings.HasPrefix(name, "kubepods") {
 		return nil, fmt.Errorf("add a service to %s: %q: use lower-case letters, digits and -, and leave kubepods to pods", n.name, name)
@@ -72,7 +73,7 @@ func (n *Node) podDir(uid string, qos QoS) string {
 	if !n.systemd {
 		return filepath.Join("kubepods", string(qos), "pod"+uid)
 	}
-	// A slice's parent is in its name, and - separates: a UID's dashes become _.
+	// The name of a slice contains its parents, separated by -: dashes of a UID become _.
 	slice, name := "kubepods.slice", "kubepods"
 	if qos != Guaranteed {
 		name += "-" + string(qos)
@@ -88,14 +89,13 @@ func (p *Pod) container(name string) string {
 	return filepath.Join(p.below, name)
 }
 
-// Path is the pod's directory relative to each controller's mount, starting
-// with a slash.
+// Path returns the pod's directory relative to each controller's mount, with a leading slash.
 func (p *Pod) Path() string { return filepath.Join("/", p.node.name, p.below) }
 
-// Dir is the pod's directory in a controller's hierarchy, see [Node.Dir].
+// Dir returns the pod's directory in a controller's hierarchy, see [Node.Dir].
 func (p *Pod) Dir(controller string) string { return p.node.dir(controller, p.below) }
 
-// ContainerDir is a container's directory in a controller's hierarchy.
+// ContainerDir returns a container's directory in a controller's hierarchy.
 func (p *Pod) ContainerDir(controller, container string) string {
 	return p.node.dir(controller, p.container(container))
 }
@@ -105,13 +105,13 @@ func (p *Pod) LimitMemory(bytes int64) error {
 	return p.node.create(p.below, bytes, 0)
 }
 
-// LimitPids sets the pod's own limit of tasks.
+// LimitPids sets the pod's own task limit.
 func (p *Pod) LimitPids(tasks int64) error {
 	return p.node.create(p.below, 0, tasks)
 }
 
-// Freeze stops every process of the pod, as a paused container is, until Thaw
-// or the end of the node. On v1 not even SIGKILL ends them meanwhile.
+// Freeze stops every process of the pod, like a paused container, until Thaw or the end of the
+// node. On v1 even SIGKILL has no effect before the thaw.
 func (p *Pod) Freeze() error {
 	if p.node.layout.version == 2 {
 		return p.node.write(Unified, p.below, "cgroup.freeze", "1")
@@ -119,7 +119,7 @@ func (p *Pod) Freeze() error {
 	return p.node.write("freezer", p.below, "freezer.state", "FROZEN")
 }
 
-// Thaw lets the pod's processes run again.
+// Thaw resumes the pod's processes.
 func (p *Pod) Thaw() error {
 	if p.node.layout.version == 2 {
 		return p.node.write(Unified, p.below, "cgroup.freeze", "0")

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// makerVariable turns this binary into a process that makes a node with a hog
-// in it, says where, and waits to be ended.
+// makerVariable turns this binary into a process that creates a node with a hog in it, prints
+// its place, and waits for its end.
 const makerVariable = "PLIMSOLL_SANDBOX_MAKER"
 
 func makeNode() {
@@ -60,8 +60,8 @@ func makeNode() {
 	select {}
 }
 
-// Whatever ends the maker, nothing is left: it cleans up itself if it can, and
-// a sweep does if it could not.
+// Every end of the owner removes the node: the owner cleans up on a signal, and a sweep does
+// after SIGKILL.
 func TestNothingOutlivesItsMaker(t *testing.T) {
 	Need(t)
 	for how, sig := range map[string]syscall.Signal{
@@ -77,7 +77,7 @@ func TestNothingOutlivesItsMaker(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_ = cmd.Wait() // it does not end well
+			_ = cmd.Wait() // it exits with an error
 			if sig == syscall.SIGKILL {
 				if err := Sweep("maker"); err != nil {
 					t.Fatal(err)
@@ -176,7 +176,7 @@ func TestHogIsCharged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took < 499*time.Millisecond { // longer is a busy machine
+	if took < 499*time.Millisecond { // longer on a busy machine
 		t.Errorf("100MiB at 200MiB/s took %v, want 0.5s at least", took)
 	}
 	after, err := p.Usage()
@@ -228,7 +228,7 @@ func TestPodLimit(t *testing.T) {
 	}
 }
 
-// TestWorkingSet has a file in memory count as memory, not as page cache.
+// TestWorkingSet counts a file in memory as memory, not as page cache.
 func TestWorkingSet(t *testing.T) {
 	n := testNode(t, 256<<20)
 	p := testPod(t, n, "1")
@@ -295,7 +295,7 @@ func TestCloseThawsFrozen(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-h.Process.Done() // what stays frozen never ends
+	<-h.Process.Done() // a frozen process never exits
 }
 
 func TestClosedNodeStartsNothing(t *testing.T) {
@@ -357,12 +357,12 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := strings.Split(me, "-")
-	names := map[string]bool{ // swept?
+	names := map[string]bool{ // removed?
 		"plimsoll-swept." + me + ".1":                                             false, // alive
-		"plimsoll-swept." + part[0] + "-" + part[1] + "-1.1":                      true,  // PID used again
+		"plimsoll-swept." + part[0] + "-" + part[1] + "-1.1":                      true,  // reused PID
 		"plimsoll-swept.1-" + part[1] + "-1.1":                                    false, // another PID namespace
 		"plimsoll-other." + part[0] + "-" + part[1] + "-1.1":                      false, // another name
-		"plimsoll-swept." + part[0] + "-" + part[1] + "-1.1x":                     false, // not ours
+		"plimsoll-swept." + part[0] + "-" + part[1] + "-1.1x":                     false, // not a name of the harness
 		"xplimsoll-swept." + part[0] + "-" + part[1] + "-1.1":                     false,
 		"plimsoll-swept." + part[0] + "-999999999-" + part[2] + ".1":              true, // dead
 		"plimsoll-swept." + part[0] + "-999999999-" + part[2] + ".2/kubepods/pod": true,
@@ -385,7 +385,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// recorder is a T that notes how it was ended.
+// recorder is a T that records its calls.
 type recorder struct{ how []string }
 
 func (r *recorder) Helper()               {}

@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// A Process runs inside a container of a pod. The sandbox waits for it, so that
-// no zombie stays; the caller must not.
+// Process runs inside a container of a pod. The sandbox waits for it, so that no zombie
+// remains; the caller must not.
 type Process struct {
 	PID  int
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has exited.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Alive reports whether the process has not ended.
+// Alive reports whether the process has not exited.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.done:
@@ -32,15 +32,16 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// State is how the process ended; only to be called after Done.
+// State returns the exit state of the process. It is valid only after Done.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
-// Start runs a command inside a container's cgroups. The process is there
-// before its first instruction: on v2 it is cloned into its cgroup, on v1 it is
-// held at execve(2), as a debugger would, until it was moved.
+// Start runs a command inside a container's cgroups. The process is there before its first
+// instruction. On v2 it is cloned into its cgroup. On v1 ptrace(2) stops it at execve(2) until
+// it has been moved.
 //
-// Standard output must be a file or nil: a pipe of the exec package would be
-// closed under its reader when the process ends.
+// Standard output must be a file or nil: the exec package closes its own pipe when the process
+// exits, under the reader. Returns an error if the pod has no such container or the command can
+// not be started.
 func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) {
 	if !p.has(container) {
 		return nil, fmt.Errorf("start %s: pod %s has no container %q", cmd.Path, p.UID, container)
@@ -62,7 +63,7 @@ func (n *Node) Start(p *Pod, container string, cmd *exec.Cmd) (*Process, error) 
 	}
 	started := &Process{PID: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // the state says how it ended
+		_ = cmd.Wait() // the process state contains the result
 		close(started.done)
 	}()
 	return started, nil
@@ -78,8 +79,8 @@ func (n *Node) startInside(below string, cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// startHeld needs one thread for all of it: the kernel takes orders about a
-// traced process only from the thread that traces it.
+// startHeld runs on one thread: the kernel accepts requests about a traced process only from
+// the tracing thread.
 func (n *Node) startHeld(below string, cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

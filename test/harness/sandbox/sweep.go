@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// maker is the part of a node's name that says which process made it: its PID
-// namespace, PID and start time, which no other process ever shares.
+// maker matches the part of a node's name that identifies its creating process: PID namespace,
+// PID and start time. The combination is unique.
 var maker = regexp.MustCompile(`^plimsoll-([a-z][a-z0-9-]*)\.([0-9]+)-([0-9]+)-([0-9]+)\.[0-9]+$`)
 
-// Sweep removes the nodes of that name (of every name if it is empty) whose
-// maker is dead, and ends what still runs in them. Makers in another PID
-// namespace can not be judged: their nodes stay.
+// Sweep removes the nodes of that name (every name if empty) with a dead owner, and ends their
+// remaining processes. Nodes with an owner in another PID namespace stay, because the state of
+// the owner is unknown. Returns an error if a node can not be removed.
 func Sweep(name string) error {
 	l, err := detect()
 	if err != nil {
@@ -52,7 +52,7 @@ func orphaned(dir, name, namespace string) bool {
 	case errors.Is(err, os.ErrNotExist):
 		return true
 	case err != nil:
-		return false // alive for all we know
+		return false // unknown counts as alive
 	}
 	return start != found[4]
 }
@@ -66,7 +66,7 @@ func myself() (string, error) {
 	return fmt.Sprintf("%s-%d-%s", namespace, os.Getpid(), start), err
 }
 
-// pidNamespace is the inode of this process's PID namespace: "pid:[4026531836]".
+// pidNamespace returns the inode of this process's PID namespace: "pid:[4026531836]".
 func pidNamespace() (string, error) {
 	link, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
@@ -79,13 +79,13 @@ func pidNamespace() (string, error) {
 	return inode, nil
 }
 
-// startTime is field 22 of /proc/PID/stat (proc(5)), in clock ticks since boot.
+// startTime returns field 22 of /proc/PID/stat (proc(5)), in clock ticks since boot.
 func startTime(pid string) (string, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	if err != nil {
 		return "", err
 	}
-	// The second field is a name in parentheses that may hold anything.
+	// The second field is a name in parentheses with arbitrary characters.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 20 {
 		return "", fmt.Errorf("read /proc/%s/stat: %d fields after the name, want 20", pid, len(fields))

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Usage is the memory charged to the node, in bytes, page cache included.
+// Usage returns the memory charged to the node in bytes, including page cache.
 func (n *Node) Usage() (int64, error) { return n.usage("") }
 
-// Usage is the memory charged to the pod, in bytes, page cache included.
+// Usage returns the memory charged to the pod in bytes, including page cache.
 func (p *Pod) Usage() (int64, error) { return p.node.usage(p.below) }
 
 func (n *Node) usage(below string) (int64, error) {
@@ -23,10 +23,9 @@ func (n *Node) usage(below string) (int64, error) {
 	return readNumber(filepath.Join(n.dir("memory", below), "memory.usage_in_bytes"))
 }
 
-// WorkingSet is what of the node's memory the kernel does not count as page cache
-// that was not used again, in bytes: what an eviction threshold is about. Usage
-// and statistics are read one after the other, so it may be off by what was
-// charged in between.
+// WorkingSet returns the node's usage less its inactive page cache, in bytes: the quantity that
+// eviction thresholds compare. Usage and statistics are two separate reads, so the result
+// includes charges in between.
 func (n *Node) WorkingSet() (int64, error) {
 	controller, key := "memory", "total_inactive_file"
 	if n.layout.version == 2 {
@@ -43,10 +42,9 @@ func (n *Node) WorkingSet() (int64, error) {
 	return max(used-inactive, 0), nil
 }
 
-// PageCache is what of a container's memory is pages of files that are not in
-// memory alone, in bytes: the kernel takes it back before it kills. Unlike the
-// statistics of a directory with others below it, which current kernels may leave
-// as they are for up to 2 s, those of a container's directory are up to date.
+// PageCache returns the memory of a container in pages of files on disk, in bytes. The kernel
+// reclaims it before an OOM kill. The statistics of a container's directory are up to date.
+// Those of a directory with children can be up to 2 s old on current kernels.
 func (p *Pod) PageCache(container string) (int64, error) {
 	controller := "memory"
 	if p.node.layout.version == 2 {
@@ -61,8 +59,8 @@ func (p *Pod) PageCache(container string) (int64, error) {
 	return inactive + active, err
 }
 
-// PIDs lists the processes of the pod, containers included, as this process
-// sees them.
+// PIDs returns the processes of the pod, including containers, in the PID namespace of this
+// process.
 func (p *Pod) PIDs() ([]int, error) {
 	controller := "memory"
 	if p.node.layout.version == 2 {
@@ -71,9 +69,9 @@ func (p *Pod) PIDs() ([]int, error) {
 	return processesBelow(p.Dir(controller))
 }
 
-// OOMKills counts the processes that the kernel's OOM killer ended in the node
-// since it was made. On v1 each cgroup counts its own, so those of removed
-// cgroups are forgotten.
+// OOMKills returns the number of processes in the node that the kernel's OOM killer has ended
+// since its creation. On v1 each cgroup has its own counter, so removed cgroups are not
+// included.
 func (n *Node) OOMKills() (int64, error) {
 	if n.layout.version == 2 {
 		return readKey(filepath.Join(n.Dir(Unified), "memory.events"), "oom_kill")
@@ -115,8 +113,8 @@ func readKey(file, key string) (int64, error) {
 	return 0, fmt.Errorf("read %s: no line %q", file, key)
 }
 
-// processesBelow lists the processes of a directory and all below it; what
-// vanished while it was listed had none.
+// processesBelow lists the processes of a directory and its descendants. Directories that
+// disappear during the walk have none.
 func processesBelow(dir string) ([]int, error) {
 	var pids []int
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

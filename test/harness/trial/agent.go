@@ -16,39 +16,41 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 )
 
-// patience is how long an agent may take to end after SIGTERM: the chart's
+// patience bounds the exit of an agent after SIGTERM: the chart's
 // terminationGracePeriodSeconds, after which a kubelet kills it.
 const patience = 30 * time.Second
 
-// An Agent is a running agent.
+// Agent is a running agent.
 type Agent struct {
-	// Decisions are the lines of its decision log; closed when it has ended.
+	// Decisions delivers the lines of its decision log. It is closed when the agent has exited.
 	Decisions <-chan agent.Decision
 	PID       int
 
 	cmd       *exec.Cmd
 	decisions chan agent.Decision
-	watching  chan struct{} // closed once it looks
+	watching  chan struct{} // closed once checks run
 	exited    chan error
 	log       []string // its last other lines
 }
 
-// backlog is how many decisions wait to be read: a trial that does not read
-// them does not make the agent wait.
+// backlog is the capacity of Decisions: a trial that does not read them does not block the
+// agent.
 const backlog = 4096
 
-// Start runs `BINARY agent ARGS…` and waits until it watches the node.
+// Start runs `BINARY agent ARGS…` and waits until it monitors the node. Returns an error with
+// the agent's log if it exits before.
 func Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
 	return Run(ctx, Command(binary, args...))
 }
 
-// Command returns the command of an agent that is armed from its start, unless
-// args disarm it: of a flag that is given twice the last one counts.
+// Command returns the command of an agent, armed from its start unless args disarm it: the last
+// of several values of a flag applies.
 func Command(binary string, args ...string) *exec.Cmd {
 	return exec.Command(binary, append([]string{"agent", "--logging-format=json", "--dry-run=false"}, args...)...)
 }
 
-// Run starts an agent's command and waits until it watches the node.
+// Run starts an agent's command and waits until it monitors the node. Returns an error with the
+// agent's log if it exits before.
 func Run(ctx context.Context, cmd *exec.Cmd) (*Agent, error) {
 	a := &Agent{
 		cmd:       cmd,
@@ -77,7 +79,7 @@ func Run(ctx context.Context, cmd *exec.Cmd) (*Agent, error) {
 	}
 }
 
-// listen tells decisions from other lines.
+// listen separates decisions from other lines.
 func (a *Agent) listen(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
@@ -88,7 +90,7 @@ func (a *Agent) listen(out io.Reader) {
 		case json.Unmarshal(lines.Bytes(), &d) == nil && d.Decision != "":
 			select {
 			case a.decisions <- d:
-			default: // nobody reads them
+			default: // no reader
 			}
 		case json.Unmarshal(lines.Bytes(), &log) == nil && log.Msg == "watching":
 			close(a.watching)
@@ -100,12 +102,12 @@ func (a *Agent) listen(out io.Reader) {
 	a.exited <- a.cmd.Wait()
 }
 
-// Log is what the agent said last, decisions left out. It may be called only
-// once Decisions is closed.
+// Log returns the last log lines of the agent without decisions. It is valid only after
+// Decisions is closed.
 func (a *Agent) Log() string { return strings.Join(a.log, "\n") }
 
-// Stop ends the agent by SIGTERM, and reports an agent that does not end
-// cleanly.
+// Stop ends the agent by SIGTERM. Returns an error if the agent does not exit in time with code
+// 0.
 func (a *Agent) Stop() error {
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -137,7 +139,8 @@ func (a *Agent) await(signal string) error {
 	}
 }
 
-// Await returns the first decision with one of the verbs.
+// Await returns the first decision with one of the verbs. Returns an error if the agent exits,
+// or ctx ends, before.
 func (a *Agent) Await(ctx context.Context, verbs ...agent.Verb) (*agent.Decision, error) {
 	var others strings.Builder
 	for {

@@ -95,7 +95,7 @@ func TestAForkBombIsEvictedForPIDs(t *testing.T) {
 	quiet(t, n, a, calm)
 }
 
-// saved reads the state file when a threshold is in it.
+// saved waits until the state file contains a threshold and returns the state.
 func saved(t *testing.T, n *trial.Node) (s eviction.Saved) {
 	t.Helper()
 	deadline := time.After(patience)

@@ -12,10 +12,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// aWhile is for how long a pod is watched that a defect would end.
+// aWhile is the time in which a defect would end an observed pod.
 const aWhile = 2 * time.Second
 
-// disarm makes the file as a person would.
+// disarm creates the disarm file as an operator would.
 func disarm(t *testing.T, n *trial.Node) {
 	t.Helper()
 	if err := os.WriteFile(n.DisarmFile(), nil, 0o600); err != nil {
@@ -39,8 +39,8 @@ func tell(t *testing.T, a *trial.Agent, s syscall.Signal) {
 	}
 }
 
-// A regular check that begins once the file is there, or gone, heeds it, be it before
-// the notification of the change: none decides as before.
+// A periodic check that begins after the file was created or removed uses the new state, even
+// before the notification of the change.
 func TestAFileIsHeededByTheNextCheck(t *testing.T) {
 	n := node(t, "heeded")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", "--monitoring-period=5ms")
@@ -62,7 +62,7 @@ func TestAFileIsHeededByTheNextCheck(t *testing.T) {
 	}
 }
 
-// lives checks that a hog goes on for so long.
+// lives checks that a hog survives for the given time.
 func lives(t *testing.T, h *sandbox.Hog, d time.Duration) {
 	t.Helper()
 	select {
@@ -72,7 +72,7 @@ func lives(t *testing.T, h *sandbox.Hog, d time.Duration) {
 	}
 }
 
-// No regular check is due for an hour: the change of the file has the agent decide anew.
+// No periodic check is due for an hour: the change of the file triggers a new decision.
 func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
 	n := node(t, "disarmed")
 	hogs := []*sandbox.Hog{addHog(t, n, "big", "", "fill 300MiB"), addHog(t, n, "small", "", "fill 130MiB")}
@@ -95,8 +95,7 @@ func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
 	quiet(t, n, a, hogs[1])
 }
 
-// Nothing is due for a minute, and nobody notices the file before the kill but
-// who looks right before it.
+// No check is due for a minute: only the check right before the kill can detect the file.
 func TestAFileIsSeenBeforeAKill(t *testing.T) {
 	n := node(t, "unseen")
 	h := addHog(t, n, "hog", "", "fill 300MiB")
@@ -111,8 +110,8 @@ func TestAFileIsSeenBeforeAKill(t *testing.T) {
 	quiet(t, n, a, h)
 }
 
-// It was sent SIGTERM, which it ignores; its grace period ends, and a hard
-// threshold is crossed, and nobody kills it.
+// After SIGTERM, which the pod ignores, neither the end of its grace period nor a crossed hard
+// threshold leads to a kill.
 func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 	n := node(t, "midway")
 	const grace = 3 * time.Second
@@ -134,7 +133,7 @@ func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 	quiet(t, n, a, h)
 }
 
-// The signal is the file's: who starts the agent again has not armed it.
+// The signal creates the file: a restart of the agent does not arm it.
 func TestASignalDisarmsAndLasts(t *testing.T) {
 	n := node(t, "signalled")
 	h := addHog(t, n, "hog", "", "fill 300MiB")

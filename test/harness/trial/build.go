@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Build makes the plimsoll binary of this checkout in a directory, for tests that
-// try it as it is now; what the environment variable PLIMSOLL names, where that
-// is set, as in a machine without a compiler.
+// Build builds the plimsoll binary of this checkout in a directory and returns its path. With
+// the environment variable PLIMSOLL it returns that binary instead, for a machine without a
+// compiler. Returns the error of the compiler.
 func Build(dir string) (binary string, err error) {
 	if os.Getenv("PLIMSOLL") != "" {
 		return Binary()

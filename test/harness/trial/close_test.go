@@ -9,10 +9,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// TestNoRegret is the short form of the measurement: workloads come close to the
-// limit, and nobody is evicted whom neither looks every 10 s nor the kernel
-// would have ended. What does go beyond the limit is saved. Where files are page
-// cache, some are streamed, used at random and unpacked.
+// TestNoRegret is the short form of the measurement: workloads come close to the limit, and no
+// pod is evicted that would have survived checks every 10 s and the kernel. Workloads beyond
+// the limit do not cause an OOM kill. Where files are page cache, some are streamed, used at
+// random and unpacked.
 func TestNoRegret(t *testing.T) {
 	sandbox.Need(t)
 	inMemory, err := trial.InMemory(t.TempDir())
@@ -43,8 +43,8 @@ func TestNoRegret(t *testing.T) {
 	}
 }
 
-// TestThrashingAtTheOwnLimitIsNoAlarm: a pod reads again and again what does not
-// fit into its own limit, on a node that has memory to spare.
+// TestThrashingAtTheOwnLimitIsNoAlarm: a pod reads a file larger than its own limit again and
+// again, on a node with sufficient free memory.
 func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
 	n := node(t, "thrash")
 	bystander := addHog(t, n, "bystander", "", "fill 20MiB")
@@ -71,7 +71,7 @@ func TestThrashingAtTheOwnLimitIsNoAlarm(t *testing.T) {
 		case d.Decision == agent.Nothing && len(d.Conditions) == 0:
 			looks++
 		case d.Decision == agent.Stalled && len(d.Conditions) == 0 && len(d.Stalls) > 0 && d.Stalls[0].Pod == "default/thrasher":
-			t.Logf("%s: %+v", d.Reason, d.Stalls) // only where waiting has woken the agent, which takes seconds
+			t.Logf("%s: %+v", d.Reason, d.Stalls) // only if a stall has woken the agent, which takes seconds
 		default:
 			t.Errorf("false alarm: %+v", d)
 		}

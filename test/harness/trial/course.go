@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// A Step is one course that a workload's memory will take. It is known
-// beforehand, so that what the agent did can be held against what would have
-// been.
+// Step is one course of a workload's memory. It is fixed in advance, so that the agent's
+// decisions can be compared with the course without the agent.
 type Step struct {
 	Workload string
-	Order    string // to the hog
-	Beside   string // an order to the innocent pod, begun before and ended after; may be empty
-	// Doomed: it goes on beyond the node's limit, so that the kernel would kill.
-	// No other step does; page cache gives way.
+	Order    string // for the hog
+	Beside   string // a command for the innocent pod, started before and ended after; may be empty
+	// Doomed: it continues beyond the node's limit, so that the kernel would kill. Other steps
+	// stay below the limit; the kernel reclaims page cache.
 	Doomed bool
-	// Brink: it turns round when what is left would have lasted less than the
-	// reserve at its pace. Nobody can tell it from doom beforehand.
+	// Brink: it turns round when the remaining memory would last less than the reserve at its
+	// rate. No observer can distinguish it from imminent exhaustion beforehand.
 	Brink bool
 }
 
-// A workload draws its next step. Of each so many steps are in a deck.
+// workload draws its next step. The deck contains that many steps of each.
 type workload struct {
 	name   string
 	deck   int
@@ -29,7 +28,7 @@ type workload struct {
 	draw   func(*course) Step
 }
 
-// brinks are drawn only where they are asked for.
+// brinks are drawn only on request.
 const brinks = "dips that turn round with less than the reserve left"
 
 var workloads = []workload{
@@ -65,25 +64,25 @@ var workloads = []workload{
 
 const mib = 1 << 20
 
-// How close memory comes.
+// Bounds of the available memory at the lowest point.
 const (
-	deepest = 25 * mib  // left at the least
-	shallow = 140 * mib // left at the most
-	fastest = 400 * mib // a second, of what stays above the line
+	deepest = 25 * mib  // minimum left
+	shallow = 140 * mib // maximum left
+	fastest = 400 * mib // per second, for steps above the threshold
 	minLast = 700 * time.Millisecond
 	maxLast = 2 * time.Second
 )
 
-// A course draws steps for a node, the same ones for the same seed as far as
-// what is left of the node is the same.
+// course draws steps for a node. The same seed gives the same steps while the available memory
+// of the node is the same.
 type course struct {
 	dice      *rand.Rand
 	deck      []workload
 	all       []workload
-	threshold int64         // the line, in bytes that are left
-	room      int64         // that is left now
-	longest   time.Duration // of a hold
-	dir       string        // on a disk; empty: nothing that needs one is drawn
+	threshold int64         // threshold, in available bytes
+	room      int64         // available now
+	longest   time.Duration // maximum duration of a hold
+	dir       string        // on a disk; empty: steps with files are not drawn
 }
 
 func newCourse(seed uint64, dir string, withBrinks bool) *course {
@@ -101,8 +100,8 @@ func newCourse(seed uint64, dir string, withBrinks bool) *course {
 	return c
 }
 
-// next draws from a deck that is shuffled anew when it is used up: every workload
-// has its share in a short run, too.
+// next draws from a deck. After its last step the deck is shuffled again, so that every
+// workload is part of a short run.
 func (c *course) next(room int64) Step {
 	if len(c.deck) == 0 {
 		c.deck = append(c.deck, c.all...)
@@ -115,9 +114,9 @@ func (c *course) next(room int64) Step {
 	return s
 }
 
-// approach goes towards the limit and holds. Under the line its pace is such
-// that what is left at the lowest point would last 0.7 to 2 s more, above the
-// reserve; on the brink 0.1 to 0.4 s.
+// approach grows towards the limit and holds. Below the threshold its rate is set by the
+// remaining time of the memory at the lowest point. This time is 0.7 to 2 s, above the reserve,
+// or 0.1 to 0.4 s on the brink.
 func (c *course) approach(verb string, brink bool) string {
 	left := c.between(deepest, shallow)
 	least, most := minLast, maxLast
@@ -127,13 +126,13 @@ func (c *course) approach(verb string, brink bool) string {
 	}
 	lasts := time.Duration(c.between(int64(least), int64(most)))
 	rate := int64(float64(left) / lasts.Seconds())
-	if left > c.threshold+8*mib { // no line in reach: as it likes
+	if left > c.threshold+8*mib { // no threshold in reach: any rate
 		rate = c.between(rate, fastest)
 	}
 	return fmt.Sprintf("%s %d at %d/s for %v", verb, max(c.room-left, 4*mib), rate, c.hold())
 }
 
-// file is the size of a file: most are larger than what is left.
+// file returns the size of a file: most are larger than the available memory.
 func (c *course) file() int64 { return c.between(c.room*3/4, 3*c.room) }
 
 func (c *course) hold() time.Duration {

@@ -9,45 +9,44 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 )
 
-// A Fill is a trial in which a hog fills the node's memory until it is evicted
-// or killed by the kernel.
+// Fill is a trial in which a hog fills the node's memory until the agent evicts it or the
+// kernel kills it.
 type Fill struct {
 	Binary    string
 	Limit     int64         // of the node
 	Threshold int64         // hard memory.available, in bytes
-	Rate      int64         // bytes per second, 0: as fast as it goes
-	Wait      time.Duration // before the last fill begins: the phase of the regular looks
-	Args      []string      // of the agent, beyond the threshold
+	Rate      int64         // bytes per second; 0: unlimited
+	Wait      time.Duration // before the last fill begins: the phase of the periodic checks
+	Args      []string      // of the agent, in addition to the threshold
 }
 
-// A Result is what came of a fill.
+// Result is the result of a fill.
 type Result struct {
-	Evicted     string // the pod, empty if none was
-	Innocent    bool   // the other pod lives
+	Evicted     string // the pod; empty: no eviction
+	Innocent    bool   // the other pod is alive
 	OOMKills    int64
-	ToKilled    time.Duration // from the crossing to the end of the hog; 0 if the crossing was not noticed
-	Look        string        // kind of the look that decided
-	Exhaustion  time.Duration // how long memory would have lasted, by the agent
-	Falling     bool          // whether it was falling at all
-	Rate        int64         // that was reached until the crossing, in bytes per second; 0 if it was not noticed
+	ToKilled    time.Duration // from the crossing to the exit of the hog; 0 if the crossing was not observed
+	Look        string        // kind of the check that decided
+	Exhaustion  time.Duration // time to exhaustion, as computed by the agent
+	Falling     bool          // whether available memory was falling
+	Rate        int64         // reached until the crossing, in bytes per second; 0 if it was not observed
 	LookToEmpty time.Duration
-	CPU         time.Duration // the agent's
+	CPU         time.Duration // of the agent
 }
 
 // reserve is the default of --early-eviction-horizon.
 const reserve = 500 * time.Millisecond
 
-// Early reports whether an extra look evicted though memory was not doomed by
-// the default reserve. That must never be.
+// Early reports whether an early check evicted although exhaustion was not imminent by the
+// default horizon. This must never happen.
 func (r *Result) Early() bool {
 	return r.Look == "early" && (!r.Falling || r.Exhaustion > reserve)
 }
 
-// Saved reports whether the right pod was evicted and nobody killed by the
-// kernel.
+// Saved reports whether the right pod was evicted without an OOM kill.
 func (r *Result) Saved() bool { return r.Evicted == "default/hog" && r.OOMKills == 0 && r.Innocent }
 
-// Run fills the node once.
+// Run fills the node once. Returns an error if the trial itself fails; an OOM kill is a result.
 func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	n, err := NewNode("fill", f.Limit)
 	if err != nil {
@@ -102,7 +101,7 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	case at := <-crossed:
 		r.ToKilled = dead.Sub(at)
 		r.Rate = int64(float64(f.runUp()) / at.Sub(begun).Seconds())
-	default: // crossed and dead within a millisecond
+	default: // crossed and killed within a millisecond
 	}
 	r.Innocent = innocent.Process.Alive()
 	if r.CPU, err = CPUTime(a.PID); err != nil {
@@ -111,8 +110,8 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 	return r, r.decided(ctx, a)
 }
 
-// runUp is how much below the threshold's line the last fill begins: a second
-// of it, at most 192 MiB.
+// runUp returns the distance of the last fill's begin from the threshold in bytes: one second
+// at the rate, at most 192 MiB.
 func (f Fill) runUp() int64 {
 	if f.Rate == 0 {
 		return 192 << 20
@@ -120,7 +119,7 @@ func (f Fill) runUp() int64 {
 	return min(f.Rate, 192<<20)
 }
 
-// decided takes over what the agent said, unless the kernel was faster.
+// decided copies the agent's decision to the result, unless the kernel killed first.
 func (r *Result) decided(ctx context.Context, a *Agent) error {
 	if r.OOMKills > 0 {
 		return nil

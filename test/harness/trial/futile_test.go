@@ -13,10 +13,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// TestPodsAreNotTheCause: a process outside of all pods takes the node's memory,
-// slowly and fast. Each pod that goes lets the threshold clear for a moment, and
-// yet no third one goes; who has the memory is named. What the kernel ends then,
-// at the node's own limit, is its choice, and that falls on who has most.
+// TestPodsAreNotTheCause: a process outside of all pods allocates the node's memory, slowly and
+// fast. Each eviction clears the threshold for a moment, and still no third pod is evicted; the
+// decision names the consumer of the memory. An OOM kill at the node's own limit then hits the
+// largest consumer.
 func TestPodsAreNotTheCause(t *testing.T) {
 	// Faster, pods that go one right after the other are not taken for what they leave: how many
 	// go depends on how long a kill takes.
@@ -36,9 +36,9 @@ func TestPodsAreNotTheCause(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = daemon.Close() }) // ended with the node
-			// As much as there is when four pods are gone, less what is left above
-			// the kernel's own limit.
+			t.Cleanup(func() { _ = daemon.Close() }) // it has exited with the node
+			// As much as is available after four evictions, less the rest above the kernel's
+			// own limit.
 			filled := make(chan error, 1)
 			go func() {
 				_, err := daemon.Do(within(t, time.Minute), "fill 330MiB at "+rate)
@@ -52,7 +52,7 @@ func TestPodsAreNotTheCause(t *testing.T) {
 			if err := <-filled; err != nil {
 				t.Fatal(err)
 			}
-			if _, err := daemon.Do(within(t, time.Minute), "dip 50MiB for 2s"); err != nil { // twenty regular looks, and doom
+			if _, err := daemon.Do(within(t, time.Minute), "dip 50MiB for 2s"); err != nil { // twenty periodic checks, and imminent exhaustion
 				t.Fatal(err)
 			}
 			dead := 0
@@ -79,7 +79,7 @@ func TestPodsAreNotTheCause(t *testing.T) {
 	}
 }
 
-// keptIn waits until the state file holds a text.
+// keptIn waits until the state file contains a text.
 func keptIn(t *testing.T, n *trial.Node, text string) {
 	t.Helper()
 	ctx := within(t, patience)
@@ -98,8 +98,7 @@ func keptIn(t *testing.T, n *trial.Node, text string) {
 	}
 }
 
-// TestABudgetOutlivesTheAgent: one pod an hour, and the agent dies after the
-// first.
+// TestABudgetOutlivesTheAgent: one pod an hour, and the agent dies after the first.
 func TestABudgetOutlivesTheAgent(t *testing.T) {
 	n := node(t, "budget")
 	const args = "--evictions-per-hour=1"

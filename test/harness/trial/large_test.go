@@ -22,7 +22,8 @@ import (
 // agentLimit is the memory limit of the agent in the chart.
 const agentLimit = 256 * mib
 
-// smallParts gives a pod what takes the most memory for its size once it is decoded.
+// smallParts fills a pod with the parts of the largest decoded form relative to their encoded
+// size.
 func smallParts(p *corev1.Pod) {
 	for i := range 10_000 {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%05d", i), Image: "i", TerminationMessagePath: "/dev/termination-log"})
@@ -33,8 +34,7 @@ func smallParts(p *corev1.Pod) {
 	}
 }
 
-// manyVolumes gives a pod as many parts as fit, of which the decoded form is the
-// largest.
+// manyVolumes fills a pod with the maximum number of parts with the largest decoded form.
 func manyVolumes(p *corev1.Pod) {
 	for i := range 90_000 {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%09d", i)})
@@ -78,7 +78,7 @@ func TestAgent_LargePodsFitItsLimit(t *testing.T) {
 				return json.Unmarshal(text, &saved) == nil && len(saved.State.Pods) == 100 && saved.State.Arming.Findings.Known
 			})
 			t.Logf("500 pods of %d bytes: the agent's peak is %s", size, l.peak(p))
-			// A doctor that a person runs in the agent's container shares its limit.
+			// A doctor that an operator runs in the agent's container shares its limit.
 			d := l.start("doctor")
 			l.until(d, "the doctor is done", func() bool { return !d.Alive() })
 			if status := d.State().ExitCode(); status != 0 && status != 1 && status != 3 {
@@ -92,7 +92,7 @@ func TestAgent_LargePodsFitItsLimit(t *testing.T) {
 	}
 }
 
-// A limit is a cgroup with the agent's memory limit, and what runs in it.
+// limit is a cgroup with the agent's memory limit, and the processes in it.
 type limit struct {
 	t     *testing.T
 	node  *trial.Node
@@ -130,7 +130,7 @@ func (l *limit) start(command string, args ...string) *sandbox.Process {
 	l.t.Helper()
 	cmd := exec.Command(binary, append(append([]string{command}, l.args...), args...)...)
 	cmd.Stdout, cmd.Stderr = l.out, l.out
-	// Locked pages of the heap are not given back, and the program's own count as well.
+	// Locked pages of the heap are never released, and the binary's own pages count as well.
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=180MiB")
 	p, err := l.node.Node.Start(l.pod, "main", cmd)
 	if err != nil {
@@ -144,7 +144,7 @@ func (l *limit) log() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// until waits until ok holds, while the process lives and nothing is killed.
+// until waits for a condition while the process lives and no OOM kill occurs.
 func (l *limit) until(p *sandbox.Process, what string, ok func() bool) {
 	l.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -171,7 +171,7 @@ func (l *limit) unharmed() {
 	}
 }
 
-// peak is the most that the process had in memory at once.
+// peak returns the maximum resident memory of the process.
 func (l *limit) peak(p *sandbox.Process) string {
 	l.t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "status"))

@@ -16,16 +16,16 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// A machine is a whole one that plays itself: its pods lie in kubepods below the
-// root, and its memory has no limit but its size.
+// machine is a complete machine as its own node: its pods are in kubepods below the root, and
+// its memory is limited by its size only.
 type machine struct {
 	t    *testing.T
-	dir  string // holds pods/ and state.json
+	dir  string // contains pods/ and state.json
 	root string // of kubepods
 }
 
-// wholeMachine takes over the machine where it is a virtual one of ours, and
-// nowhere else: the hogs in it take all there is.
+// wholeMachine returns the machine if it is a virtual machine of the harness, and skips the
+// test otherwise: its hogs fill all memory.
 func wholeMachine(t *testing.T) *machine {
 	t.Helper()
 	if os.Getenv("PLIMSOLL_VM") != "1" {
@@ -44,7 +44,7 @@ func wholeMachine(t *testing.T) *machine {
 	return m
 }
 
-// group makes a cgroup below kubepods, with controllers for those below it.
+// group creates a cgroup below kubepods, with controllers enabled for its children.
 func (m *machine) group(below string) string {
 	m.t.Helper()
 	dir := filepath.Join(m.root, below)
@@ -57,7 +57,7 @@ func (m *machine) group(below string) string {
 	return dir
 }
 
-// A tenant is a pod of one container that is a hog.
+// tenant is a pod with one container that runs a hog.
 type tenant struct {
 	*hog.Driver
 	dead chan struct{}
@@ -89,7 +89,7 @@ func (m *machine) addTenant(name, spec, does string) *tenant {
 	}
 	x := &tenant{d, make(chan struct{})}
 	go func() {
-		_ = d.Cmd.Wait() // the state says how it ended
+		_ = d.Cmd.Wait() // the process state contains the result
 		close(x.dead)
 	}()
 	m.t.Cleanup(func() { m.evict(x, app, pod, filepath.Join(m.dir, "pods", name+".yaml")) })
@@ -104,9 +104,9 @@ func (m *machine) addTenant(name, spec, does string) *tenant {
 	return x
 }
 
-// evict removes what is left of a tenant at the end of its test.
+// evict removes the rest of a tenant at the end of its test.
 func (m *machine) evict(x *tenant, names ...string) {
-	_ = x.Cmd.Process.Kill() // if it is not dead
+	_ = x.Cmd.Process.Kill() // if it is alive
 	<-x.dead
 	_ = x.Close()
 	for _, name := range names {
@@ -116,8 +116,7 @@ func (m *machine) evict(x *tenant, names ...string) {
 	}
 }
 
-// oomKills is what the kernel's OOM killer has ended since the machine came up,
-// in all cgroups.
+// oomKills returns the number of OOM kills in all cgroups since boot.
 func oomKills(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/vmstat")
@@ -137,7 +136,7 @@ func oomKills(t *testing.T) int64 {
 	return 0
 }
 
-// available is MemAvailable, in bytes.
+// available returns MemAvailable in bytes.
 func available(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/meminfo")
@@ -154,9 +153,9 @@ func available(t *testing.T) int64 {
 	return 0
 }
 
-// With the whole machine as the node, whoever fills its memory is evicted before
-// the kernel ends anybody, at any rate. A slow fill ends where only memory that
-// no cgroup is charged for tells that little is left.
+// With the complete machine as the node, a pod that fills its memory is evicted before an OOM
+// kill, at any rate. A slow fill ends when only memory without a charged cgroup shows the low
+// level.
 func TestAWholeMachineNeverRunsOut(t *testing.T) {
 	m := wholeMachine(t)
 	calm := m.addTenant("calm", trial.Requesting("2Gi"), fmt.Sprintf("fill %d", available(t)-300*mib))
@@ -181,10 +180,10 @@ func TestAWholeMachineNeverRunsOut(t *testing.T) {
 	}
 }
 
-// within is the machine in a part of a test.
+// within returns the machine for a subtest.
 func (m *machine) within(t *testing.T) *machine { return &machine{t, m.dir, m.root} }
 
-// fill lets hogs fill the machine until the agent has evicted every one of them.
+// fill fills the machine with hogs until the agent has evicted all of them.
 func (m *machine) fill(a *trial.Agent, n int, rate string) {
 	m.t.Helper()
 	var hogs []*tenant
@@ -198,7 +197,7 @@ func (m *machine) fill(a *trial.Agent, n int, rate string) {
 		}
 	}
 	ctx := within(m.t, 3*time.Minute)
-	for range hogs { // each goes, sooner or later
+	for range hogs { // all are evicted eventually
 		d, err := a.Await(ctx, agent.Evicted, agent.Failed)
 		if err != nil {
 			m.t.Fatal(err)

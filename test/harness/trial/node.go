@@ -12,14 +12,15 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// A Node is a sandbox node with the manifests of its pods.
+// Node is a sandbox node with the manifests of its pods.
 type Node struct {
 	*sandbox.Node
-	Dir  string // holds pods/ and state.json
+	Dir  string // contains pods/ and state.json
 	hogs []*sandbox.Hog
 }
 
-// NewNode makes a node with a memory limit in bytes. The caller closes it.
+// NewNode creates a node with a memory limit in bytes. The caller closes it. Returns an error
+// if the sandbox or its directory can not be created.
 func NewNode(name string, limit int64, options ...sandbox.Option) (*Node, error) {
 	n, err := sandbox.NewNode(name, limit, options...)
 	if err != nil {
@@ -36,23 +37,23 @@ func NewNode(name string, limit int64, options ...sandbox.Option) (*Node, error)
 	return t, nil
 }
 
-// Manifests is the directory of the pods' manifests.
+// Manifests returns the directory of the pods' manifests.
 func (n *Node) Manifests() string { return filepath.Join(n.Dir, "pods") }
 
-// DisarmFile is the file that disarms the node's agent.
+// DisarmFile returns the path of the file that disarms the node's agent.
 func (n *Node) DisarmFile() string { return filepath.Join(n.Dir, "disarm") }
 
-// Close ends what runs in the node and removes everything.
+// Close ends the processes in the node and removes all its files and cgroups.
 func (n *Node) Close() error {
 	err := n.Node.Close()
 	for _, h := range n.hogs {
-		_ = h.Close() // ended with the node
+		_ = h.Close() // it has exited with the node
 	}
 	return errors.Join(err, os.RemoveAll(n.Dir))
 }
 
-// AddPod makes a burstable pod from the spec of its manifest (YAML, flow style),
-// with the containers named, or one, app; its UID is "uid-NAME".
+// AddPod creates a burstable pod from the spec of its manifest (YAML, flow style), with the
+// named containers; default: one, app. Its UID is "uid-NAME".
 func (n *Node) AddPod(name, spec string, containers ...string) (*sandbox.Pod, error) {
 	if len(containers) == 0 {
 		containers = []string{"app"}
@@ -67,13 +68,13 @@ func (n *Node) AddPod(name, spec string, containers ...string) (*sandbox.Pod, er
 	return n.Node.AddPod("uid-"+name, sandbox.Burstable, containers...)
 }
 
-// Forget removes the manifest of a pod that has ended. Its cgroups stay, empty:
-// with them the kernel would forget whom it killed there.
+// Forget removes the manifest of a dead pod. Its cgroups stay, because they contain the
+// kernel's count of OOM kills.
 func (n *Node) Forget(name string) error {
 	return os.Remove(filepath.Join(n.Manifests(), name+".yaml"))
 }
 
-// AddHog makes a pod and starts a hog in it.
+// AddHog creates a pod and starts a hog in it.
 func (n *Node) AddHog(ctx context.Context, name, spec string) (*sandbox.Hog, error) {
 	pod, err := n.AddPod(name, spec)
 	if err != nil {
@@ -87,17 +88,17 @@ func (n *Node) AddHog(ctx context.Context, name, spec string) (*sandbox.Hog, err
 	return h, nil
 }
 
-// Requesting is the spec of a pod that requests memory.
+// Requesting returns the spec of a pod that requests memory.
 func Requesting(memory string) string {
 	return "{containers: [{name: app, image: hog, resources: {requests: {memory: " + memory + "}}}]}"
 }
 
-// NoRegularLook keeps the look that decides as the kubelet out of a trial: by
-// chance it would find a dip, and rightly act.
+// NoRegularLook disables periodic checks in a trial: by chance one would coincide with a dip,
+// and rightly evict.
 const NoRegularLook = "--monitoring-period=1h"
 
-// Start runs the agent on the node, with a hard memory threshold only unless
-// the arguments say otherwise.
+// Start runs the agent on the node. Without other arguments it has a hard memory threshold
+// only.
 func (n *Node) Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
 	return Start(ctx, binary, append([]string{
 		"--node-cgroup=" + n.Path(),
@@ -111,13 +112,13 @@ func (n *Node) Start(ctx context.Context, binary string, args ...string) (*Agent
 	}, args...)...)
 }
 
-// Available is what is left of the node's limit; page cache counts as used.
+// Available returns the node's limit less its usage in bytes; page cache counts as used.
 func (n *Node) Available() (int64, error) {
 	used, err := n.Usage()
 	return n.Limit() - used, err
 }
 
-// Crossing says when less than so many bytes are available, looking every
+// Crossing delivers the time at which less than the given bytes are available. It polls every
 // millisecond until ctx ends.
 func (n *Node) Crossing(ctx context.Context, below int64) <-chan time.Time {
 	crossed := make(chan time.Time, 1)
@@ -139,8 +140,8 @@ func (n *Node) Crossing(ctx context.Context, below int64) <-chan time.Time {
 	return crossed
 }
 
-// Binary says where the plimsoll binary is: what the environment variable
-// PLIMSOLL names, else bin/plimsoll of the checkout.
+// Binary returns the path of the plimsoll binary: the environment variable PLIMSOLL, or
+// bin/plimsoll of the checkout. Returns an error if it does not exist.
 func Binary() (string, error) {
 	if named := os.Getenv("PLIMSOLL"); named != "" {
 		return named, nil

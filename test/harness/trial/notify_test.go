@@ -15,13 +15,12 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// noTimer has no look fall due for an hour, whatever memory does: what happens
-// meanwhile was woken by the kernel.
+// noTimer disables all timed checks for an hour: any check is then a wake-up by the kernel.
 var noTimer = []string{"--max-fill-rate=1", trial.NoRegularLook, "--early-eviction=immediate"}
 
-// pastTheLine takes a hog of 350 MiB past the line of a node of 512 MiB, and no
-// further: available memory stands still while the hog dies, however long that
-// takes, so that a second decision would be a defect.
+// pastTheLine grows a hog of 350 MiB past the threshold of a node of 512 MiB, and no further.
+// Available memory is constant during the hog's exit, however long that takes, so that a second
+// decision would be a defect.
 const pastTheLine = "fill 80MiB at 200MiB/s"
 
 func TestTheKernelWakesTheAgentWhenMemoryCrossesItsLine(t *testing.T) {
@@ -63,7 +62,7 @@ func TestTheKernelWakesTheAgentWhenTheNodeMeetsALimit(t *testing.T) {
 	quiet(t, n, a)
 }
 
-// freeAddress is where nobody listens.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +73,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// ask gets a page of the agent's.
+// ask gets a page of the agent's HTTP server.
 func ask(t *testing.T, address, page string) string {
 	t.Helper()
 	answer, err := http.Get("http://" + address + page)
@@ -101,7 +100,7 @@ func TestStallsWakeTheAgentAndAreNoPressure(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = h.Close() })
 	does := "thrash 128MiB in " + t.TempDir() + " for 20s"
-	if n.Version() == 2 { // tasks above memory.high are held back, which counts as waiting
+	if n.Version() == 2 { // tasks above memory.high are throttled, which counts as stall
 		does = "fill 100MiB at 10MiB/s"
 		if err := os.WriteFile(filepath.Join(pod.Dir("memory"), "memory.high"), []byte("64M"), 0); err != nil {
 			t.Fatal(err)
@@ -130,7 +129,8 @@ func TestStallsWakeTheAgentAndAreNoPressure(t *testing.T) {
 			t.Fatal("no stall woke the agent")
 		}
 	}
-	// Stalls of the machine are everybody's: what waits beside the node may wake the agent before the pod meets its limit.
+	// Stalls of the machine affect all cgroups: waits beside the node can wake the agent before
+	// the pod reaches its limit.
 	d := await(t, a, agent.Stalled, agent.Evicted, agent.Failed)
 	for ; d.Decision == agent.Stalled && strings.Contains(d.Reason, "not explained by limits"); d = await(t, a, agent.Stalled, agent.Evicted, agent.Failed) {
 		t.Logf("beside the pod: %s", d.Reason)

@@ -10,18 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockTick is what /proc/PID/stat counts CPU time in: USER_HZ is 100 on every
-// architecture that Plimsoll runs on.
+// clockTick is the unit of CPU time in /proc/PID/stat: USER_HZ is 100 on every architecture
+// that Plimsoll supports.
 const clockTick = 10 * time.Millisecond
 
-// CPUTime is what a process has used, in ticks of 10 ms.
+// CPUTime returns the CPU time of a process, in ticks of 10 ms. Returns an error if the process
+// does not exist.
 func CPUTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The command in parentheses may hold anything; utime and stime are the
-	// 12th and 13th field after it.
+	// The command in parentheses can contain any character; utime and stime are the 12th and
+	// 13th field after it.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("parse /proc/%d/stat: %d fields after the command", pid, len(fields))
@@ -37,7 +38,8 @@ func CPUTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// StatusKiB reads a line of /proc/PID/status that counts kB, such as VmRSS.
+// StatusKiB returns the value of a line of /proc/PID/status in KiB, such as VmRSS. Returns an
+// error if the process or the line does not exist.
 func StatusKiB(pid int, name string) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -53,9 +55,8 @@ func StatusKiB(pid int, name string) (int64, error) {
 	return 0, fmt.Errorf("no line %s in /proc/%d/status", name, pid)
 }
 
-// InMemory reports whether a directory's files are in memory (tmpfs, or the
-// initial file system of a machine): their pages are no page cache that could be
-// dropped.
+// InMemory reports whether the files of a directory are in memory (tmpfs, or the initial file
+// system of a machine). The kernel can not drop their pages like page cache.
 func InMemory(dir string) (bool, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

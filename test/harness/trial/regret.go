@@ -12,45 +12,43 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// A Regret is a trial of many steps that come close to a node's limit, on the
-// agent as it is by default, and counts evictions that nobody else would have
-// made: neither looks every 10 s nor the kernel.
+// Regret is a trial of many steps close to a node's limit with the agent's default
+// configuration. It counts regrets: evictions that neither a check every 10 s nor the kernel
+// would have caused.
 //
-// An eviction is judged by the plan of its step and by a shadow that looks at
-// the node every few milliseconds:
+// An eviction is classified by the plan of its step and by a sampler that reads the node every
+// few milliseconds:
 //
-//   - In a step that goes on beyond the limit no eviction is a regret: the
-//     kernel would have killed.
-//   - At a regular look of the agent it is none if the shadow saw the node under
-//     the line in that step: those looks are the ones every 10 s, and what they
-//     find is what anybody would find at that moment.
-//   - Any other is one: an extra look evicted, and memory would have turned
-//     round. This is strict, because a regular look that was still to come in
-//     the step might have evicted too.
-//   - An eviction of anybody but the hog ends the trial.
+//   - In a step that continues beyond the limit no eviction is a regret: the kernel would have
+//     killed.
+//   - At a periodic check of the agent it is none if the sampler observed the node below the
+//     threshold in that step. A check every 10 s at that moment would have found the same.
+//   - Any other eviction is one: an early check evicted, and memory would have recovered. This is
+//     strict, because a later periodic check in the same step could have evicted too.
+//   - An eviction of another pod than the hog ends the trial.
 type Regret struct {
 	Binary  string
 	Limit   int64         // of the node, in bytes, 400 MiB or more
-	For     time.Duration // the step that is under way is ended
-	Longest time.Duration // time for which a step holds what it took
+	For     time.Duration // the current step is completed
+	Longest time.Duration // maximum time for which a step holds its memory
 	Seed    uint64
-	Disk    bool         // also workloads that write and read files, unless temporary ones are in memory
-	Brinks  bool         // also steps that no observer can tell from doom
+	Disk    bool         // also workloads with files, unless temporary files are in memory
+	Brinks  bool         // also steps that no observer can distinguish from imminent exhaustion
 	Args    []string     // of the agent
-	Told    func(string) // is told of every eviction and OOM kill; may be nil
+	Told    func(string) // called for every eviction and OOM kill; may be nil
 }
 
-// regretThreshold is the line, in bytes that are left.
+// regretThreshold is the threshold, in available bytes.
 const regretThreshold = 100 * mib
 
-// atRest is what is left between two steps, in bytes.
+// atRest is the available memory between two steps, in bytes.
 const atRest = 170 * mib
 
 // stepPatience bounds a step.
 const stepPatience = 3 * time.Minute
 
-// Run returns what there is even if ctx has ended it, or another error, with a
-// row for each workload in the order in which they came.
+// Run returns a row for each workload in the order of their first steps, and the maximum gap of
+// the sampler. Returns the rows so far and an error if ctx ends or a step fails.
 func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err error) {
 	n, err := NewNode("regret", r.Limit)
 	if err != nil {
@@ -70,16 +68,16 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 	return t.rows, t.gap, err
 }
 
-// regretting is a trial under way.
+// regretting is a running trial.
 type regretting struct {
 	Regret
 	node     *Node
-	resident *sandbox.Pod // of the innocent
+	resident *sandbox.Pod // of the innocent hog
 	innocent *sandbox.Hog
 	pods     int
 	name     string // of the pod
 	pod      *sandbox.Pod
-	hog      *sandbox.Hog // nil once it has ended
+	hog      *sandbox.Hog // nil after its exit
 	agent    *Agent
 	shadow   *shadow
 	course   *course
@@ -90,15 +88,14 @@ type regretting struct {
 	gap      time.Duration
 }
 
-// past is a step and what became of it.
+// past is a step and its observations.
 type past struct {
 	step  Step
 	begun time.Time
 	seen  Sight
 }
 
-// prepare fills the node with an innocent pod and the hog's, and starts the
-// agent.
+// prepare fills the node with an innocent pod and starts the agent.
 func (t *regretting) prepare(ctx context.Context) error {
 	dir, err := t.scratch()
 	if err != nil {
@@ -120,8 +117,8 @@ func (t *regretting) prepare(ctx context.Context) error {
 	return err
 }
 
-// scratch is a directory on a disk; empty if none is asked for, or the temporary
-// directory is in memory: what is written there could not be told from memory.
+// scratch returns a directory on a disk. It is empty if none is requested or the temporary
+// directory is in memory, where files are not distinguishable from other memory.
 func (t *regretting) scratch() (string, error) {
 	if memory, err := InMemory(t.node.Dir); err != nil || memory || !t.Disk {
 		return "", err
@@ -130,7 +127,7 @@ func (t *regretting) scratch() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// step has the hog take one step, and judges what came of it.
+// step executes one step of the hog and classifies the result.
 func (t *regretting) step(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
@@ -164,9 +161,9 @@ func (t *regretting) step(ctx context.Context) (err error) {
 	return t.account(ctx, ended)
 }
 
-// rest starts the hog unless it lives, with as much memory as leaves the node
-// above the line. It is a new pod, as a controller would make one: the agent
-// would not go on killing the old one for ever.
+// rest starts the hog unless it is alive, with as much memory as leaves the node above the
+// threshold. It is a new pod, as a controller would create one: the agent does not evict the
+// old pod repeatedly without end.
 func (t *regretting) rest(ctx context.Context) (err error) {
 	if t.hog != nil {
 		return nil
@@ -193,8 +190,8 @@ func (t *regretting) rest(ctx context.Context) (err error) {
 	return err
 }
 
-// room is what is left once page cache has given way, in bytes: plans are made by
-// what the kernel will do.
+// room returns the available memory after reclaim of all page cache, in bytes: steps are
+// planned by the kernel's behaviour.
 func (t *regretting) room() (int64, error) {
 	used, err := t.node.Usage()
 	if err != nil {
@@ -204,8 +201,8 @@ func (t *regretting) room() (int64, error) {
 	return t.Limit - used + cache, err
 }
 
-// account adds the step to its row. A hog that has ended was evicted, unless the
-// kernel was faster: that is waited for.
+// account adds the step to its row. A dead hog was evicted, unless the kernel was faster;
+// account waits for the decision.
 func (t *regretting) account(ctx context.Context, ended bool) error {
 	row := t.row(&t.now.step)
 	row.Steps++
@@ -243,7 +240,7 @@ func (t *regretting) account(ctx context.Context, ended bool) error {
 	return t.sweep()
 }
 
-// sweep removes the named files that a hog left when it was killed.
+// sweep removes the named files that a killed hog left.
 func (t *regretting) sweep() error {
 	if t.course.dir == "" {
 		return nil

@@ -11,29 +11,29 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// shadowPace is how often the shadow looks.
+// shadowPace is the sampling interval of the shadow.
 const shadowPace = 4 * time.Millisecond
 
-// A shadow looks at the node beside the agent, and only looks. It measures by
-// itself what a threshold is about: the limit less the working set.
+// shadow samples the node beside the agent, without side effects. It measures the quantity that
+// thresholds compare independently: the limit less the working set.
 type shadow struct {
 	threshold int64
 	stop      context.CancelFunc
 	done      chan struct{}
 
 	mu   sync.Mutex
-	pods []*sandbox.Pod // that may have page cache
+	pods []*sandbox.Pod // their page cache is counted
 	seen Sight
 	last time.Time
 	err  error
 }
 
-// A Sight is what the shadow has seen in a while.
+// Sight is the observation of the shadow over a period.
 type Sight struct {
-	Least   int64         // that was left, in bytes
-	MinHard int64         // that was left with all page cache given back
-	Under   time.Duration // with less left than the threshold
-	MaxGap  time.Duration // between two looks
+	Least   int64         // available, in bytes
+	MinHard int64         // available without page cache, in bytes
+	Under   time.Duration // time below the threshold
+	MaxGap  time.Duration // between two samples
 }
 
 func watch(n *sandbox.Node, threshold int64) *shadow {
@@ -75,7 +75,8 @@ func (s *shadow) look(n *sandbox.Node) {
 	}
 }
 
-// pageCache is what the kernel takes back from the pods before it kills.
+// pageCache returns the page cache of the pods in bytes, which the kernel reclaims before it
+// kills.
 func pageCache(pods []*sandbox.Pod) (sum int64, err error) {
 	for _, p := range pods {
 		cache, pErr := p.PageCache("app")
@@ -91,7 +92,7 @@ func (s *shadow) begin(pods ...*sandbox.Pod) {
 	s.pods, s.seen = pods, Sight{Least: math.MaxInt64, MinHard: math.MaxInt64}
 }
 
-// end returns what was seen since its beginning.
+// end returns the observation since begin.
 func (s *shadow) end() (Sight, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run builds the program that is tried.
+// run builds the binary under test.
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "plimsoll-trial-")
 	if err != nil {
@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// patience is when a test takes for never what has not happened.
+// patience bounds every wait of a test.
 const patience = 30 * time.Second
 
 func within(t *testing.T, d time.Duration) context.Context {
@@ -48,7 +48,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// node makes a node of 512 MiB that is gone after the test.
+// node creates a node of 512 MiB that the end of the test removes.
 func node(t *testing.T, name string) *trial.Node {
 	t.Helper()
 	sandbox.Need(t)
@@ -121,8 +121,7 @@ func TestTheHogIsEvictedBeforeTheKernelKills(t *testing.T) {
 	}
 }
 
-// quiet asserts that the agent evicted nobody, nor tried to, while something was
-// done, and that it still runs.
+// quiet fails the test if the agent evicted or tried to evict a pod, or does not run any more.
 func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	t.Helper()
 	noAlarm(t, a, agent.Evicted, agent.SoftEvicting, agent.Failed)
@@ -139,7 +138,7 @@ func quiet(t *testing.T, n *trial.Node, a *trial.Agent, hogs ...*sandbox.Hog) {
 	}
 }
 
-// noAlarm checks that the agent has not decided so meanwhile.
+// noAlarm fails the test if the agent has logged one of the decisions.
 func noAlarm(t *testing.T, a *trial.Agent, alarms ...agent.Verb) {
 	t.Helper()
 	for len(a.Decisions) > 0 {

@@ -9,20 +9,20 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 )
 
-// A Row is what came of all steps of a workload.
+// Row is the result of all steps of a workload.
 type Row struct {
 	Workload string
 	Brink    bool
 	Steps    int
-	Crossed  int           // steps that came under the line
-	Under    time.Duration // in all
-	Least    int64         // that was left in a step, in bytes
-	MinHard  int64         // that was left with all page cache given back
-	Regular  int           // evictions by looks every 10 s
-	Extra    int           // evictions by looks between them
+	Crossed  int           // steps that crossed the threshold
+	Under    time.Duration // in total
+	Least    int64         // minimum available in a step, in bytes
+	MinHard  int64         // minimum available without page cache
+	Regular  int           // evictions by periodic checks
+	Extra    int           // evictions by early checks
 	OOMKills int64
 	Regrets  int
-	Doomed   int // steps that went on beyond the limit
+	Doomed   int // steps that continued beyond the limit
 }
 
 // evicted waits for the decision that ended the hog.
@@ -36,13 +36,13 @@ func (t *regretting) evicted(ctx context.Context) error {
 	return t.judge(*d)
 }
 
-// judge counts an eviction, a tried one too.
+// judge counts an eviction or a failed attempt.
 func (t *regretting) judge(d agent.Decision) error {
 	if d.Decision != agent.Evicted && d.Decision != agent.Failed {
 		return nil
 	}
 	in := &t.now
-	if d.Time.Before(in.begun) { // its line came after the step's end
+	if d.Time.Before(in.begun) { // logged after the end of the step
 		in = &t.before
 	}
 	row := t.row(&in.step)
@@ -69,7 +69,7 @@ func (t *regretting) judge(d agent.Decision) error {
 	return nil
 }
 
-// regrets is the rule by which an eviction is judged.
+// regrets reports whether an eviction is a regret, see [Regret].
 func (p *past) regrets(d *agent.Decision) bool {
 	if p.step.Doomed {
 		return false

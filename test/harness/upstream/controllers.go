@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/tainteviction"
 )
 
-// The defaults of kube-controller-manager 1.37 (its reference of flags), which are those
-// of 1.36.
+// The defaults of kube-controller-manager 1.37 (its reference of flags), equal to those of
+// 1.36.
 const (
 	monitorPeriod      = 5 * time.Second
 	startupGrace       = time.Minute
@@ -23,8 +23,8 @@ const (
 	unhealthyThreshold = 0.55
 )
 
-// controllers makes both controllers, each with a client of its own budget, and
-// returns what starts them once the stores are full.
+// controllers creates both controllers, each with a client of its own budget, and returns a
+// function that starts them once the stores are synced.
 func controllers(ctx context.Context, c *rest.Config, f informers.SharedInformerFactory) (func(), error) {
 	lifecycleClient, err := kubernetes.NewForConfig(rest.AddUserAgent(c, "node-controller"))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Command upstream runs Kubernetes' own node lifecycle and taint eviction
-// controllers, as they are published, against one API server, so that what they
-// cost can be measured beside Plimsoll's. It calls their exported API and nothing
-// else; with -decode-only it keeps their informers and leaves out the controllers.
+// Command upstream runs the published node lifecycle and taint eviction controllers of
+// Kubernetes against one API server, so that their cost can be compared with Plimsoll's. It
+// uses only their exported API. With -decode-only it runs their informers without the
+// controllers.
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// resync is the shortest period after which kube-controller-manager's informers
-// hand over again what they have; its own is up to twice as long.
+// resync is the minimum resync period of kube-controller-manager's informers; the actual one is
+// up to twice as long.
 const resync = 12 * time.Hour
 
 func main() {
@@ -77,8 +77,8 @@ func run(ctx context.Context, kubeconfig string, decodeOnly bool) error {
 	return nil
 }
 
-// connect makes a client's configuration with the media types and the budget
-// that kube-controller-manager has by default.
+// connect returns a client configuration with the default media types and request budget of
+// kube-controller-manager.
 func connect(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		return nil, errors.New("no -kubeconfig: name the file that says where the API server is")
@@ -93,16 +93,16 @@ func connect(kubeconfig string) (*rest.Config, error) {
 	return c, nil
 }
 
-// unlimited is a connection that waits for no budget: the first lists are not
-// what is measured.
+// unlimited returns a configuration without a request budget: the initial lists are not part of
+// the measurement.
 func unlimited(c *rest.Config) *rest.Config {
 	free := rest.CopyConfig(c)
 	free.QPS, free.Burst = -1, 0
 	return free
 }
 
-// trimmed takes off an object who manages its fields, as kube-controller-manager
-// has its informers do: it is much, and nobody reads it.
+// trimmed removes the managed fields of an object, as kube-controller-manager does in its
+// informers: they are large and unused.
 func trimmed(object any) (any, error) {
 	if m, err := meta.Accessor(object); err == nil {
 		m.SetManagedFields(nil)
@@ -110,8 +110,7 @@ func trimmed(object any) (any, error) {
 	return object, nil
 }
 
-// nobody asks for the informers that the controllers ask for, with handlers that
-// drop what they are handed.
+// nobody creates the informers of the controllers, with handlers that drop every event.
 func nobody(_ context.Context, _ *rest.Config, f informers.SharedInformerFactory) (func(), error) {
 	for _, i := range []cache.SharedIndexInformer{
 		f.Core().V1().Nodes().Informer(), f.Core().V1().Pods().Informer(),

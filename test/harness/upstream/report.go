@@ -8,10 +8,9 @@ import (
 	"runtime/debug"
 )
 
-// report serves what the process knows of itself on 127.0.0.1, until it ends:
-// GET /debug/vars what it allocated, /debug/pprof where the time goes. POST
-// /debug/gc collects garbage and gives free memory back, so that what is resident
-// afterwards is what is in use.
+// report serves measurements of the process on 127.0.0.1 until its exit: GET /debug/vars for
+// allocations, /debug/pprof for profiles. POST /debug/gc collects garbage and releases free
+// memory, so that afterwards the resident memory is the memory in use.
 func report() (address string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

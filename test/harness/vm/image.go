@@ -18,16 +18,16 @@ import (
 // here is the machine's directory for the files of the working directory.
 const here = "/here"
 
-// diskSize is the largest size of the machine's disk: it takes on this machine
-// what is written to it.
+// diskSize is the maximum size of the machine's disk. Its file is sparse: on the host it
+// occupies only the written blocks.
 const diskSize = "4G"
 
-// An image is a directory with all that a machine is made of.
+// image is a directory with all parts of a machine.
 type image struct {
-	dir string // root/, and what is made of it
+	dir string // root/, and the files built from it
 }
 
-// newImage makes an image with init alone in it.
+// newImage creates an image with init only.
 func newImage() (*image, error) {
 	dir, err := os.MkdirTemp("", "plimsoll-vm-")
 	if err != nil {
@@ -45,10 +45,10 @@ func newImage() (*image, error) {
 
 func (i *image) remove() error { return os.RemoveAll(i.dir) }
 
-// at is where a path of the machine lies while the image is made.
+// at returns the path in the image of a path in the machine.
 func (i *image) at(path string) string { return filepath.Join(i.dir, "root", path) }
 
-// build makes a static program; args begin with "build" or "test".
+// build builds a static program; args begin with "build" or "test".
 func (i *image) build(program string, args ...string) error {
 	cmd := exec.Command("go", append([]string{args[0], "-o", program}, args[1:]...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -59,7 +59,7 @@ func (i *image) build(program string, args ...string) error {
 	return nil
 }
 
-// put copies a file into the image and says where the machine has it.
+// put copies a file into the image and returns its path in the machine.
 func (i *image) put(name string) (string, error) {
 	path := name
 	if !filepath.IsAbs(name) {
@@ -95,8 +95,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, out.Close())
 }
 
-// pack makes the initramfs of the plan, the kernel's modules and what was put
-// into the image.
+// pack creates the initramfs from the plan, the kernel's modules and the files of the image.
 func (i *image) pack(ctx context.Context, k *kernel, plan []wire.Command) (string, error) {
 	text, err := wire.EncodePlan(plan)
 	if err != nil {
@@ -133,11 +132,11 @@ func (i *image) pack(ctx context.Context, k *kernel, plan []wire.Command) (strin
 	return archive, nil
 }
 
-// disk makes the machine's empty disk.
+// disk creates the machine's empty disk.
 func (i *image) disk(ctx context.Context) (string, error) {
 	file := filepath.Join(i.dir, "disk")
-	// Without a journal and with tables written when they are needed, making it
-	// takes no time, and its first use writes little.
+	// Without a journal and with lazily written tables, the file system is created at once, and
+	// its first use writes little.
 	cmd := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", file, diskSize)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)

@@ -10,29 +10,27 @@ import (
 	"strings"
 )
 
-// flavour is Debian's kernel for virtual machines: small, and with what a node
-// needs.
+// flavour is Debian's kernel for virtual machines: small, with all features of a node.
 const flavour = "linux-image-cloud-amd64"
 
-// drivers are the modules of the disk, in the order in which they need each
-// other.
+// drivers are the modules of the disk, in the order of their dependencies.
 var drivers = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"}
 
-// A kernel is what of a package a machine boots with.
+// kernel is the part of a package that boots a machine.
 type kernel struct {
 	name    string // of the package
 	vmlinuz string
 	modules []string // paths that sort in the order of loading
 }
 
-// programs are what must be installed, by Debian package.
+// programs maps the required programs to their Debian packages.
 var programs = map[string]string{
 	"qemu-system-x86_64": "qemu-system-x86",
 	"cpio":               "cpio",
 	"mke2fs":             "e2fsprogs",
 }
 
-// install installs what programs are missing.
+// install installs missing programs.
 func install() error {
 	var missing []string
 	for program, pkg := range programs {
@@ -65,7 +63,7 @@ func apt(remedy, dir string, args ...string) error {
 	return nil
 }
 
-// cache is where kernels are kept, by version.
+// cache returns the directory of kernels, by version.
 func cache() (string, error) {
 	if dir := os.Getenv("PLIMSOLL_VM_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -77,8 +75,8 @@ func cache() (string, error) {
 	return filepath.Join(user, "plimsoll", "vm"), nil
 }
 
-// provide finds the kernel in the cache, the newest if there are several, or
-// fetches one. Remove the cache to have a newer one.
+// provide returns the newest kernel in the cache, or fetches one. To get a newer one, remove
+// the cache.
 func provide() (*kernel, error) {
 	dir, err := cache()
 	if err != nil {
@@ -107,7 +105,7 @@ func compareVersions(a, b string) int {
 	numbers := func(name string) (n []int) {
 		for _, field := range strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' }) {
 			var v int
-			_, _ = fmt.Sscan(field, &v) // digits alone
+			_, _ = fmt.Sscan(field, &v) // digits only
 			n = append(n, v)
 		}
 		return n
@@ -115,8 +113,8 @@ func compareVersions(a, b string) int {
 	return slices.Compare(numbers(a), numbers(b))
 }
 
-// fetch takes the kernel's package apart and keeps what a machine needs of it,
-// under the package's name: what has the right name is whole.
+// fetch unpacks the kernel's package and stores the parts for a machine under the package's
+// name. A directory with the right name is always complete.
 func fetch(dir string) (name string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -134,7 +132,7 @@ func fetch(dir string) (name string, err error) {
 		return "", fmt.Errorf("%w: %s", err, remedy)
 	}
 	fmt.Fprintf(os.Stderr, "vm: fetching %s\n", name)
-	// As root, apt would read the archive as a user that can not enter here.
+	// As root, apt would read the archive as a user without access to this directory.
 	if err := apt(remedy, work, "-o", "APT::Sandbox::User=root", "download", "-qq", name); err != nil {
 		return "", err
 	}
@@ -151,7 +149,7 @@ func fetch(dir string) (name string, err error) {
 	return name, os.Rename(filepath.Join(work, "kept"), filepath.Join(dir, name))
 }
 
-// newestPackage is the package that the flavour stands for.
+// newestPackage returns the package that the flavour depends on.
 func newestPackage() (string, error) {
 	out, err := exec.Command("apt-cache", "depends", flavour).Output()
 	if err != nil {

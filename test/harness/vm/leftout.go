@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// An omission is tests that do not run in the machine, and why not.
+// omission is a set of tests that do not run in the machine, with the reason.
 type omission struct {
-	files string   // pattern of the files that hold them
-	only  []string // of the tests in there; all if empty
+	files string   // pattern of the files with the tests
+	only  []string // of their tests; empty: all
 	why   string
 }
 
-// leftOut are the omissions, by package. Whatever is not listed runs.
+// leftOut lists the omissions by package. All other tests run.
 var leftOut = map[string][]omission{
 	"stats": {
 		{files: "directory*_test.go", why: "directories are the same on every version of cgroups, and du is not in the machine"},
@@ -30,7 +30,7 @@ var leftOut = map[string][]omission{
 	},
 }
 
-// skips is the pattern for -test.skip, empty if the package runs whole.
+// skips returns the pattern for -test.skip, empty if all tests of the package run.
 func (p *testPackage) skips() (string, error) {
 	var names []string
 	for _, out := range leftOut[p.dir] {
@@ -46,7 +46,7 @@ func (p *testPackage) skips() (string, error) {
 	return "^(" + strings.Join(names, "|") + ")$", nil
 }
 
-// tests lists the tests of an omission. What is listed and not there is an error.
+// tests lists the tests of an omission. A listed test that does not exist is an error.
 func (o *omission) tests(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, o.files))
 	if err != nil || len(files) == 0 {

@@ -18,15 +18,14 @@ import (
 )
 
 const (
-	// bootTime bounds how long a machine may take to say its first word; 2-4 s
-	// are usual.
+	// bootTime bounds the time until the first line of a machine; 2-4 s are usual.
 	bootTime = 2 * time.Minute
-	// tail is how many lines of the console are shown of a machine that died.
+	// tail is the number of console lines that are printed after a crash of the machine.
 	tail = 60
 )
 
-// boot runs the plan in a machine, passes on what the commands print, and
-// returns the verdict. An error is one of this side: there was no machine.
+// boot runs the plan in a machine, prints the output of the commands, and returns the verdict.
+// It returns an error if there was no machine.
 func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wire.Verdict, error) {
 	if err := install(); err != nil {
 		return nil, err
@@ -57,12 +56,11 @@ func (i *image) boot(ctx context.Context, o *options, plan []wire.Command) (*wir
 	return m.verdict, err
 }
 
-// qemu is the command line. The first serial line is the kernel's console, the
-// second the report, which is qemu's standard output. The plainest processor is
-// the fastest to emulate, by a third where pages are touched; and an emulated
-// time-stamp counter that the kernel is not told to trust makes every reading of
-// the clock cost 5 µs. A timer interrupt that comes late, because this machine is
-// busy, is no reason to give up.
+// qemu returns the command line. The first serial line is the kernel's console, the second the
+// report, which is qemu's standard output. The simplest processor is the fastest to emulate, by
+// a third for page faults. With an emulated time-stamp counter that the kernel does not trust,
+// every read of the clock would cost 5 µs. A late timer interrupt on a busy host does not stop
+// the kernel.
 func qemu(o *options, k *kernel, initramfs, disk, console string) []string {
 	return []string{"qemu-system-x86_64",
 		"-accel", "tcg,thread=multi", "-M", "pc", "-cpu", "qemu64",
@@ -74,14 +72,14 @@ func qemu(o *options, k *kernel, initramfs, disk, console string) []string {
 		"-append", "console=ttyS0 panic=-1 psi=1 tsc=reliable no_timer_check quiet"}
 }
 
-// A machine is one that runs.
+// machine is a running machine.
 type machine struct {
-	console string // file
+	console string // path of a file
 	verdict *wire.Verdict
-	strange []string // lines that are no report
+	strange []string // lines that are not part of a report
 }
 
-// run runs qemu until it ends or ctx does.
+// run runs qemu until it exits or ctx ends.
 func (m *machine) run(ctx context.Context, args []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -108,13 +106,13 @@ func (m *machine) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// listen reads the report to its end, whatever is in it.
+// listen reads the report to its end, including invalid lines.
 func (m *machine) listen(report io.Reader, silence *time.Timer) {
 	lines := bufio.NewReaderSize(report, 64<<10)
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return // half a line is none
+			return // an incomplete line is invalid
 		}
 		l, err := wire.DecodeLine(text)
 		if err != nil {
@@ -126,7 +124,7 @@ func (m *machine) listen(report io.Reader, silence *time.Timer) {
 		case wire.Booted:
 			silence.Stop()
 		case wire.Printed:
-			_, _ = stream(l.Stream).Write(l.Text) // nobody to tell
+			_, _ = stream(l.Stream).Write(l.Text) // no place to report the error
 		}
 	}
 }
@@ -138,7 +136,7 @@ func stream(n int) io.Writer {
 	return os.Stdout
 }
 
-// showConsole prints the end of the kernel's console, and what else was said.
+// showConsole prints the end of the kernel's console, and the other lines of the serial line.
 func (m *machine) showConsole() {
 	for _, line := range m.strange[:min(len(m.strange), tail)] {
 		fmt.Fprintln(os.Stderr, "vm: report:", line)
@@ -153,7 +151,7 @@ func (m *machine) showConsole() {
 	}
 }
 
-// lastLines are the last n lines of a console, without carriage returns.
+// lastLines returns the last n lines of a console, without carriage returns.
 func lastLines(text string, n int) []string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r", ""))
 	if text == "" {

@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// noStatus is returned by run where the command has no status: the machine could
-// not be started, or died.
+// noStatus is the exit code of run if the command has no status: the machine did not start, or
+// crashed.
 const noStatus = 125
 
 const usage = `usage: vm test [-m MIB] [-smp N] [-v] PACKAGE…
@@ -34,7 +34,7 @@ type options struct {
 	args    []string
 }
 
-// A list is a flag that may be given more than once.
+// list is a flag that can be given more than once.
 type list []string
 
 func (l *list) String() string     { return strings.Join(*l, " ") }
@@ -84,7 +84,7 @@ func parse(mode string, args []string) *options {
 	return o
 }
 
-// runCommand is the mode run.
+// runCommand implements the mode run.
 func runCommand(ctx context.Context, o *options) (int, error) {
 	i, err := newImage()
 	if err != nil {

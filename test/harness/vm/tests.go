@@ -14,20 +14,20 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// testLimit is how long the tests of a package may take: they end themselves
-// before and say where they hang.
+// testLimit bounds the tests of a package. Their own timeout is shorter, so that they report
+// where they hang.
 const testLimit = 10 * time.Minute
 
-// product is the binary that trials run. The environment variable tells them.
+// product is the binary of trials, which find it through the environment variable.
 const product = "bin/plimsoll"
 
-// A testPackage is a package whose tests run in the machine.
+// testPackage is a package with tests for the machine.
 type testPackage struct {
 	path string // import path
 	dir  string // relative to the module
 }
 
-// runTests is the mode test.
+// runTests implements the mode test.
 func runTests(ctx context.Context, o *options) (int, error) {
 	packages, err := listPackages(o.args)
 	if err != nil {
@@ -58,7 +58,7 @@ func runTests(ctx context.Context, o *options) (int, error) {
 	return 0, nil
 }
 
-// listPackages asks the go command what the arguments mean.
+// listPackages resolves the arguments with the go command.
 func listPackages(args []string) ([]testPackage, error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -84,13 +84,12 @@ func listPackages(args []string) ([]testPackage, error) {
 	return packages, nil
 }
 
-// program is where the machine has the tests' binary.
+// program returns the path of the tests' binary in the machine.
 func (p *testPackage) program() string {
 	return filepath.Join(here, p.dir, filepath.Base(p.dir)+".test")
 }
 
-// putTests puts the product, and the tests of each package with its testdata,
-// into the image.
+// putTests copies the product, and the tests of each package with its testdata, into the image.
 func (i *image) putTests(packages []testPackage) error {
 	if _, err := i.put(product); err != nil {
 		return fmt.Errorf("%w: run make build", err)
@@ -112,7 +111,7 @@ func (i *image) putTests(packages []testPackage) error {
 	return nil
 }
 
-// putTree puts all files below a directory into the image, if there is one.
+// putTree copies all files below a directory into the image, if it exists.
 func (i *image) putTree(dir string) error {
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
@@ -126,8 +125,8 @@ func (i *image) putTree(dir string) error {
 	return err
 }
 
-// testPlan runs the packages one after the other, in their directories. Nobody
-// sees what is skipped in a machine, hence CI=true: what is missing fails.
+// testPlan runs the packages in sequence, in their directories. Skips in a machine are not
+// visible, hence CI=true: missing prerequisites fail.
 func testPlan(packages []testPackage, verbose bool) (plan []wire.Command, err error) {
 	for _, p := range packages {
 		args := []string{p.program(), "-test.paniconexit0", "-test.timeout=" + (testLimit - time.Minute).String()}
@@ -149,7 +148,7 @@ func testPlan(packages []testPackage, verbose bool) (plan []wire.Command, err er
 	return plan, nil
 }
 
-// summarize says what became of each package, as go test does.
+// summarize prints the result of each package, as go test does.
 func summarize(packages []testPackage, v *wire.Verdict) {
 	for _, end := range v.Ends() {
 		result := "ok  "

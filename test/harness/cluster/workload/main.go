@@ -1,7 +1,7 @@
-// Workload is what runs in the containers of a test cluster: a pause program
-// that waits for a signal, or, where the environment says so, a hog (package
-// hog) that takes its orders from a named pipe and replies into a file beside
-// it: so the test reaches it whatever becomes of the runtime.
+// Workload is the program in the containers of a test cluster. By default it pauses until a
+// signal arrives. With the environment variables below it is a hog (package hog). It reads
+// commands from a named pipe and replies into a file beside it, so that the test reaches it
+// without the runtime.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// The variables that say where a hog's named pipe is: DIRECTORY/POD.CONTAINER.
+// Variables with the path of a hog's named pipe: DIRECTORY/POD.CONTAINER.
 const (
 	directory = "PLIMSOLL_ORDERS"
 	pod       = "PLIMSOLL_POD"
@@ -36,10 +36,9 @@ func main() {
 	<-ended
 }
 
-// takeOrders makes a named pipe the standard input, and a file the output. The
-// file says so before the pipe is open, so that who finds it open knows whose
-// replies follow. The pipe is open for writing too, so that it does not end with
-// the first who writes.
+// takeOrders makes a named pipe the standard input and a file the output. The file exists
+// before the pipe is open: a process that finds the pipe open can read the replies. The pipe is
+// also open for writing, so that the first writer's close does not end it.
 func takeOrders(path string) error {
 	if err := become(1, path+".replies", unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND); err != nil {
 		return err

@@ -13,11 +13,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// environment is what every command finds. PLIMSOLL_VM says that the machine is
-// one of ours: what it does to itself does no harm to anybody.
+// environment is the environment of every command. PLIMSOLL_VM marks a machine of this harness:
+// destructive tests are safe in it.
 var environment = []string{"PATH=/bin", "HOME=/root", "USER=root", "TMPDIR=" + scratch, "PLIMSOLL_VM=1"}
 
-// run runs one command to its end, and reports it.
+// run executes one command and reports its result.
 func (r *reporter) run(i int, c *wire.Command) error {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Env, cmd.Dir = append(environment[:len(environment):len(environment)], c.Env...), c.Dir
@@ -54,8 +54,8 @@ func (r *reporter) run(i int, c *wire.Command) error {
 	return r.say(&end)
 }
 
-// connect gives the command its streams. The function it returns waits until all
-// that was printed is reported; it is called once nothing runs any more.
+// connect connects the command's output streams to the report. The returned function waits
+// until all output is reported; the caller calls it after the end of all processes.
 func (r *reporter) connect(i int, cmd *exec.Cmd) (printed func() error, err error) {
 	passed := make(chan error, 2)
 	var theirs []*os.File
@@ -73,13 +73,13 @@ func (r *reporter) connect(i int, cmd *exec.Cmd) (printed func() error, err erro
 	}
 	return func() error {
 		for _, f := range theirs {
-			_ = f.Close() // or their reader waits for ever
+			_ = f.Close() // otherwise the reader would wait forever
 		}
 		return errors.Join(<-passed, <-passed)
 	}, nil
 }
 
-// reap waits for the process, and for all orphans that end before it.
+// reap waits for the process, and for all orphans that exit before it.
 func reap(pid int) (status int, why string, err error) {
 	for {
 		var ws unix.WaitStatus
@@ -96,10 +96,10 @@ func reap(pid int) (status int, why string, err error) {
 	}
 }
 
-// killAll ends every process but this one, which is init.
+// killAll ends every process except this one, which is init.
 func killAll() { _ = unix.Kill(-1, unix.SIGKILL) } // ESRCH: there is none
 
-// endAll kills and reaps what a command left behind.
+// endAll kills and reaps the remaining processes of a command.
 func endAll() error {
 	killAll()
 	for {

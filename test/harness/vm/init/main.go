@@ -21,7 +21,7 @@ func main() {
 	unix.Sync()
 	_ = unix.Unmount(scratch, 0)
 	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
-		panic(err) // and the kernel with it
+		panic(err) // the kernel panics with it
 	}
 	select {}
 }
@@ -45,7 +45,7 @@ func run() error {
 	return r.say(&wire.Line{Kind: wire.Finished})
 }
 
-// prepare does what needs the mounts and is worth a report when it fails.
+// prepare performs the steps that need the mounts and can report their errors.
 func prepare() error {
 	return errors.Join(unix.Sethostname([]byte("plimsoll-vm")), loadModules(), mountScratch(), enableControllers(), raiseLoopback())
 }

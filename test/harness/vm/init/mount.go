@@ -12,8 +12,8 @@ import (
 
 const (
 	cgroups = "/sys/fs/cgroup"
-	// scratch is a disk, for files whose pages can be written back and reclaimed:
-	// those of the other file systems here are all in memory.
+	// scratch is on a disk, for files whose pages can be written back and reclaimed: the other
+	// file systems of the machine are in memory.
 	scratch = "/var/tmp"
 	disk    = "/dev/vda"
 )
@@ -40,8 +40,7 @@ func mountAll() error {
 	return nil
 }
 
-// loadModules loads the kernel's modules, named so that their order is that in
-// which they need each other.
+// loadModules loads the kernel's modules. Their names sort in the order of their dependencies.
 func loadModules() error {
 	files, err := filepath.Glob("/modules/*.ko")
 	if err != nil {
@@ -62,8 +61,7 @@ func loadModules() error {
 	return nil
 }
 
-// mountScratch mounts the disk, which is there when the module that drives it
-// was loaded.
+// mountScratch mounts the disk, which exists if the module of its driver was loaded.
 func mountScratch() error {
 	if err := os.MkdirAll(scratch, 0o1777); err != nil {
 		return err
@@ -74,8 +72,8 @@ func mountScratch() error {
 	return nil
 }
 
-// enableControllers does what systemd does on other machines: below the root
-// every cgroup has these controllers.
+// enableControllers enables these controllers below the root for every cgroup, as systemd does
+// on other machines.
 func enableControllers() error {
 	file := filepath.Join(cgroups, "cgroup.subtree_control")
 	if err := os.WriteFile(file, []byte("+memory +pids +io +cpu"), 0); err != nil {

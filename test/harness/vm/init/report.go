@@ -11,11 +11,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// serialLine is the machine's second one: the first is the kernel's console.
+// serialLine is the machine's second serial line: the first is the kernel's console.
 const serialLine = "/dev/ttyS1"
 
-// openLine opens the serial line of the report and lets bytes through as they
-// are.
+// openLine opens the serial line of the report in raw mode.
 func openLine() (*os.File, error) {
 	f, err := os.OpenFile(serialLine, os.O_WRONLY|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -32,7 +31,7 @@ func openLine() (*os.File, error) {
 	return f, nil
 }
 
-// A reporter writes the report. Its methods may be called from any goroutine.
+// reporter writes the report. Its methods are safe for concurrent use.
 type reporter struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -51,7 +50,7 @@ func (r *reporter) say(l *wire.Line) error {
 	return nil
 }
 
-// pass reports what a command prints until nobody holds the stream any more.
+// pass reports the output of a command until no process has the stream open.
 func (r *reporter) pass(command, stream int, in io.ReadCloser) error {
 	defer in.Close()
 	buf := make([]byte, 4<<10)

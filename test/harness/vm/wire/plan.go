@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// PlanFile is where init finds the plan.
+// PlanFile is the path of the plan for init.
 const PlanFile = "/plan"
 
-// A Command is one line of the plan.
+// Command is one line of the plan.
 type Command struct {
 	Args  []string      `json:"args"`          // the program's path in the machine first
 	Env   []string      `json:"env,omitempty"` // NAME=VALUE, beyond what init gives every command
@@ -38,7 +38,7 @@ func (c *Command) check() error {
 	return nil
 }
 
-// EncodePlan writes the plan's file.
+// EncodePlan encodes the plan's file. Returns the error of the JSON encoder.
 func EncodePlan(plan []Command) ([]byte, error) {
 	var text bytes.Buffer
 	lines := json.NewEncoder(&text)
@@ -53,8 +53,8 @@ func EncodePlan(plan []Command) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// DecodePlan reads the plan's file. A plan that is not whole is an error: half of
-// it would look like success.
+// DecodePlan decodes the plan's file. Returns an error if the plan is incomplete: a part of it
+// would pass as a success.
 func DecodePlan(text []byte) ([]Command, error) {
 	var plan []Command
 	lines := json.NewDecoder(bytes.NewReader(text))

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Kind of line in the report.
+// Kind is a kind of line in the report.
 type Kind string
 
-// The kinds, in the order in which they come: a machine is booted; each command
-// begins, prints, ends; the machine is finished, or has failed by itself.
+// The kinds, in order: a machine is booted; each command begins, prints, ends; the machine is
+// finished, or has failed by itself.
 const (
 	Booted   Kind = "booted"
 	Began    Kind = "began"
@@ -21,13 +21,13 @@ const (
 	Failed   Kind = "failed"
 )
 
-// The streams of what a command prints.
+// The output streams of a command.
 const (
 	Stdout = 1
 	Stderr = 2
 )
 
-// A Line of the report.
+// Line is a line of the report.
 type Line struct {
 	Kind    Kind          `json:"kind"`
 	Command int           `json:"command"` // its place in the plan
@@ -38,14 +38,14 @@ type Line struct {
 	Took    time.Duration `json:"took,omitempty"` // of an end, by the machine's clock
 }
 
-// Encode is the line with its end.
+// Encode returns the line with its end. Returns the error of the JSON encoder.
 func (l *Line) Encode() ([]byte, error) {
 	text, err := json.Marshal(l)
 	return append(text, '\n'), err
 }
 
-// DecodeLine reads a line of the report. What is none, as firmware may print, is
-// an error.
+// DecodeLine decodes a line of the report. Returns an error for other lines, such as those of
+// firmware.
 func DecodeLine(text []byte) (l Line, err error) {
 	text = bytes.TrimRight(text, "\r\n")
 	lines := json.NewDecoder(bytes.NewReader(text))

@@ -5,28 +5,28 @@ import (
 	"fmt"
 )
 
-// An Incomplete error says that the report does not tell how the plan ended: the
-// machine died, hung or broke its word.
+// Incomplete reports an unknown end of the plan: the machine crashed, hung or violated the
+// protocol.
 type Incomplete struct{ Why string }
 
 func (e *Incomplete) Error() string { return e.Why }
 
-// A Verdict is made of a report, line by line.
+// Verdict evaluates a report line by line.
 type Verdict struct {
 	plan     []Command
 	booted   bool
-	began    bool // the command at place ended has
+	began    bool // the command at index ended has
 	ended    int  // commands that ended
 	finished bool
 	ends     []Line
 	broken   error
 }
 
-// NewVerdict judges reports on the plan.
+// NewVerdict returns the verdict on a report of the plan.
 func NewVerdict(plan []Command) *Verdict { return &Verdict{plan: plan} }
 
-// Take judges the next line. What does not follow from the lines before breaks
-// the report for good.
+// Take evaluates the next line. A line that violates the order invalidates the report
+// permanently.
 func (v *Verdict) Take(l *Line) {
 	if v.broken != nil {
 		return
@@ -69,11 +69,10 @@ func (v *Verdict) follows(l *Line) bool {
 	return false
 }
 
-// Ends are the lines of the commands that ended.
+// Ends returns the lines of the commands that ended.
 func (v *Verdict) Ends() []Line { return v.ends }
 
-// Status is that of the last command that did not end with 0; 0 if all did, or
-// none.
+// Status returns the last status other than 0, or 0 if there is none.
 func (v *Verdict) Status() int {
 	status := 0
 	for _, end := range v.ends {
@@ -84,8 +83,8 @@ func (v *Verdict) Status() int {
 	return status
 }
 
-// Err is nil if every command ended with 0 and the machine finished. An
-// [Incomplete] error comes first: statuses say little where the machine died.
+// Err returns nil if every command exited with 0 and the machine finished. It returns an
+// [Incomplete] error first: after a crash of the machine the statuses mean little.
 func (v *Verdict) Err() error {
 	var errs []error
 	switch {

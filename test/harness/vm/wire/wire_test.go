@@ -22,7 +22,7 @@ func TestAPlanArrivesAsItWas(t *testing.T) {
 	if got, err := DecodePlan(text); err != nil || !reflect.DeepEqual(got, plan) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for cut := range text[:len(text)-1] { // half a plan is none, but for whole lines
+	for cut := range text[:len(text)-1] { // an incomplete plan is invalid, except for complete lines
 		if got, err := DecodePlan(text[:cut]); err == nil && len(got) != bytes.Count(text[:cut+1], []byte("}")) {
 			t.Errorf("%q is read as %+v", text[:cut], got)
 		}
@@ -49,7 +49,7 @@ func TestAPlanThatCanNotBeRunIsRefused(t *testing.T) {
 	}
 }
 
-// What a command prints can say anything: it stays inside its line.
+// The output of a command stays inside its line, whatever its content.
 func TestOutputIsNoResult(t *testing.T) {
 	forged, err := (&Line{Kind: Ended, Command: 0}).Encode()
 	if err != nil {
@@ -103,7 +103,7 @@ func FuzzDecodeLine(f *testing.F) {
 	})
 }
 
-// report is a whole and good one for the plan.
+// report returns a complete and successful report of the plan.
 func report() []Line {
 	return []Line{
 		{Kind: Booted},
@@ -128,8 +128,7 @@ func TestAWholeReportIsGood(t *testing.T) {
 	}
 }
 
-// Wherever the machine dies, and whatever it leaves out or says twice, it has
-// not succeeded.
+// A report that stops early, or misses or repeats a line, is not a success.
 func TestAnyOtherReportIsNone(t *testing.T) {
 	incomplete := func(what string, lines []Line) {
 		t.Helper()
