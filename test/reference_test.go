@@ -24,7 +24,7 @@ reported at once, and a configuration with faults is not used in part.
 
 `
 
-// TestReference_IsUpToDate holds docs/configuration.md to the tables of options. With
+// TestReference_IsUpToDate compares docs/configuration.md with the tables of options. With
 // -update it writes the file.
 func TestReference_IsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "docs", "configuration.md")
