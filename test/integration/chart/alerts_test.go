@@ -12,12 +12,12 @@ import (
 var (
 	docs   = filepath.Join("..", "..", "..", "docs")
 	metric = regexp.MustCompile(`plimsoll_[a-z_]+`)
-	// Sections of alerts, not of what all of them have in common.
+	// Sections of single alerts, not the common ones.
 	runbook = regexp.MustCompile(`(?m)^## (\w+)$`)
 	row     = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
 )
 
-// alerts are the rules that the chart makes, by name.
+// alerts returns the chart's alerting rules by name.
 func alerts(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	all := needTool(t, "helm").made(t, `metrics.rules.enabled=true`, `controller.config.mode="replace"`, "--api-versions=monitoring.coreos.com/v1/PrometheusRule")
@@ -40,8 +40,8 @@ func alerts(t *testing.T) map[string]map[string]any {
 	return found
 }
 
-// TestAlerts: every alert is on metrics that there are, leads to a place in the
-// documentation that there is, and those that it calls worth one are there.
+// TestAlerts checks that every alert uses existing metrics and links to an existing section of
+// the documentation. Every metric documented as worth an alert must have one.
 func TestAlerts(t *testing.T) {
 	known := text(t, filepath.Join(docs, "metrics.md"))
 	var expressions strings.Builder
@@ -78,8 +78,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlerts_WhatIsGoneIsNoticed: a process that is gone has no series, which no
-// comparison finds.
+// TestAlerts_WhatIsGoneIsNoticed covers a process that is gone. It has no series, so no
+// comparison matches.
 func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
 	all := alerts(t)
 	for name, want := range map[string][]string{
@@ -97,7 +97,7 @@ func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
-// hasHeading reports whether a document has a heading that a link leads to.
+// hasHeading reports whether a document has a heading with the anchor.
 func hasHeading(document, anchor string) bool {
 	for line := range strings.Lines(document) {
 		if heading, is := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); is && strings.HasPrefix(line, "#") &&
