@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// asks has the agent of a node renew its lease and ask, in an annotation, for the
-// eviction of the pod of this UID.
+// asks renews the lease of a node's agent, with an annotation that requests the eviction of the
+// pod of this UID.
 func (r *rig) asks(node, uid string) {
 	now := metav1.NowMicro()
 	r.with(func() {
@@ -57,7 +57,7 @@ func TestAgentsAskForEvictionsInTheirLeases(t *testing.T) {
 		}
 		r.start()
 		r.until(time.Second)
-		r.asks("b", "uid-one") // another node's agent has no say
+		r.asks("b", "uid-one") // requests of another node's agent are ignored
 		r.asks("a", "?")
 		r.until(5 * time.Second)
 		if n := r.count("pods"); n != 3 || r.book.Count("no request") != 1 {
@@ -75,7 +75,7 @@ func TestAgentsAskForEvictionsInTheirLeases(t *testing.T) {
 		refused = 0
 		r.asks("a", "uid-three")
 		r.until(31 * time.Second)
-		r.asks("a", "") // withdrawn before it is asked for a second time
+		r.asks("a", "") // withdrawn before it is requested again
 		r.until(5 * time.Minute)
 		if r.livePod("three") == nil {
 			t.Error("a request that was withdrawn was carried out")

@@ -52,7 +52,7 @@ func TestANodeAsFacts(t *testing.T) {
 
 func TestAutonomy(t *testing.T) {
 	for _, c := range []struct {
-		ours, yurt string // "-": not there
+		ours, yurt string // "-": absent
 		want       time.Duration
 		doubts     int
 	}{
@@ -117,7 +117,7 @@ func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
 	if sameTolerations(a.Tolerations, other.Tolerations) || other.Tolerations[0].Key != "l" {
 		t.Error("two pods with different tolerations share them")
 	}
-	// What differs in one part only, and in where it begins, must differ.
+	// Keys must differ if only one part, or its offset, differs.
 	one, two := &corev1.Toleration{Key: "a", Value: "b"}, &corev1.Toleration{Key: "ab"}
 	if string(appendToleration(nil, one)) == string(appendToleration(nil, two)) {
 		t.Error("different tolerations have the same key")

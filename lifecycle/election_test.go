@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// A cable is the way of one replica to the server, which can be cut.
+// cable is the connection of one replica to the server, which can be cut.
 type cable struct {
 	*server
 	cut atomic.Bool
@@ -26,7 +26,7 @@ func (c *cable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.server.RoundTrip(r)
 }
 
-// A replica is one of several controllers of a rig.
+// replica is one of several controllers of a rig.
 type replica struct {
 	*Controller
 	cable  *cable

@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// evicted is a pod that the agent of its node has evicted, now.
+// evicted makes a pod one that its node's agent has evicted, now.
 func evicted(p *corev1.Pod) {
 	p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted"
 	p.Status.Conditions = []corev1.PodCondition{
@@ -25,7 +25,7 @@ func evicted(p *corev1.Pod) {
 	}
 }
 
-// changePod changes a pod that there is.
+// changePod changes an existing pod.
 func (r *rig) changePod(name string, change func(*corev1.Pod)) {
 	r.with(func() {
 		p := r.things["pods"]["default/"+name].DeepCopyObject().(*corev1.Pod)
@@ -38,8 +38,8 @@ func (r *rig) dropPod(name string) {
 	r.with(func() { r.remove("pods", r.things["pods"]["default/"+name]) })
 }
 
-// leftBehind runs a story about the pod web: its agent evicts it 10 s after the beginning,
-// and what is left of it is kept for ten minutes.
+// leftBehind runs a story about the pod web. Its agent evicts it 10 s after the beginning, and
+// its object is kept for ten minutes.
 func leftBehind(t *testing.T, set func(r *rig), story func(r *rig)) *rig {
 	r := newRig(t)
 	r.policy.EvictedPodTTL = 10 * time.Minute
@@ -86,7 +86,8 @@ func TestWhatIsLeftOfAnEvictedPodIsDeletedInItsTime(t *testing.T) {
 	})
 }
 
-// A kubelet that knows no reason writes over it: the mark decides.
+// TestEvictedPod_DeletedWithoutReason covers a kubelet that overwrites the reason: the mark
+// decides.
 func TestEvictedPod_DeletedWithoutReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := leftBehind(t, nil, func(r *rig) {
@@ -147,11 +148,12 @@ func TestWhatIsLeftOfAnEvictedPodStays(t *testing.T) {
 	}
 }
 
-// TestTheMarkIsReadOnceMoreBeforeTheDelete: what the watch has not told yet counts.
+// TestTheMarkIsReadOnceMoreBeforeTheDelete checks that changes which the watch has not
+// delivered yet count.
 func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
 	for name, c := range map[string]struct {
-		since func(p *corev1.Pod) // since the controller saw it
-		late  func(r *rig)        // between reading and deleting
+		since func(p *corev1.Pod) // after the controller has seen it
+		late  func(r *rig)        // between read and delete
 		want  func(err error) bool
 		gone  bool
 	}{
@@ -225,8 +227,8 @@ func TestADeleteThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 	})
 }
 
-// TestCleaningUpHoldsNothingUp: hundreds of evicted pods come due while a node dies
-// and there is a request a second.
+// TestCleaningUpHoldsNothingUp covers hundreds of evicted pods that are due while a node dies,
+// at one request per second.
 func TestCleaningUpHoldsNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -240,7 +242,7 @@ func TestCleaningUpHoldsNothingUp(t *testing.T) {
 		}
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.until(15 * time.Second)
-		r.renew(corev1.NamespaceNodeLease, "a") // silent at 65 s, while they are deleted
+		r.renew(corev1.NamespaceNodeLease, "a") // silent at 65 s, during the deletions
 		r.start()
 		r.until(72 * time.Second)
 		if got := taintsOf(r.live("a")); got != "unreachable:NoSchedule unreachable:NoExecute" {

@@ -9,18 +9,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// hanging answers nothing until the request is given up.
+// hanging does not answer until the request is cancelled.
 func hanging(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// refusing is a server that is not there.
+// refusing is an unreachable server.
 func refusing(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connect: connection refused")
 }
 
-// notFoundByAProxy says 404 without being an API server.
+// notFoundByAProxy answers 404 without being an API server.
 func notFoundByAProxy(*http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/html"}},
@@ -28,7 +28,7 @@ func notFoundByAProxy(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// busy asks for patience.
+// busy asks for a retry after 30 s.
 func busy(*http.Request) (*http.Response, error) {
 	answer := failure(apierrors.NewTooManyRequests("later", 30))
 	answer.Header.Set("Retry-After", "30")

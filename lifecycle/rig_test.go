@@ -25,14 +25,14 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// client-go slows errors down by a clock that all tests share: the real one's
-// year is the future of virtual time, and would stop a reflector for decades.
+// TestMain removes client-go's error handlers. They slow errors down by a clock that all tests
+// share. The real year is the future of virtual time, and would stop a reflector for decades.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
 	os.Exit(m.Run())
 }
 
-// Agents keep their leases, and leaders are elected, in this namespace.
+// system is the namespace of the agents' leases and of the leader election.
 const system = "plimsoll-system"
 
 func testPolicy() core.Policy {
@@ -56,7 +56,7 @@ func testSettings() Settings {
 	}
 }
 
-// A rig is a controller before a server, in virtual time.
+// rig is a controller before a server, in virtual time.
 type rig struct {
 	*server
 	t          *testing.T
@@ -64,9 +64,9 @@ type rig struct {
 	policy     core.Policy
 	book       logcapture.Book
 	controller *Controller
-	stop       func() // and wait for the end
+	stop       func() // stops the controller and waits for its end
 	begun      time.Time
-	wall       *wall // nil: it is not set
+	wall       *wall // nil: never set
 
 	meters      Meters
 	requestedIn func(map[string]string) (map[string]model.Request, error)
@@ -91,8 +91,7 @@ func (r *rig) parts() Parts {
 	}
 }
 
-// start runs the controller until the test, or stop, ends it, and returns when
-// everything has settled.
+// start runs the controller until the test, or stop, ends it, and returns when it is idle.
 func (r *rig) start() {
 	r.controller = New(r.settings, r.policy, r.parts())
 	if r.wall != nil {
@@ -109,21 +108,21 @@ func (r *rig) start() {
 	synctest.Wait()
 }
 
-// until lets time pass, to so long after the beginning.
+// until advances time to the given offset from the beginning.
 func (r *rig) until(at time.Duration) {
 	<-time.After(time.Until(r.begun.Add(at)))
 	synctest.Wait()
 }
 
-// with runs f while nobody else uses the server.
+// with runs f with exclusive access to the server.
 func (s *server) with(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// lines are the decisions of these kinds (all, if none is named), in short, with
-// the time since the beginning.
+// lines returns the decisions of these kinds (default all) in short form, with the time since
+// the beginning.
 func (r *rig) lines(kinds ...string) string {
 	r.decided.Lock()
 	defer r.decided.Unlock()
@@ -145,7 +144,7 @@ func (r *rig) lines(kinds ...string) string {
 	return b.String()
 }
 
-// node stores a node that reports that it is ready, and its lease.
+// node stores a node that reports ready, and its lease.
 func (r *rig) node(name string, change ...func(*corev1.Node)) *corev1.Node {
 	now := metav1.Now()
 	n := &corev1.Node{
@@ -213,7 +212,7 @@ func (r *rig) pod(node, name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// tolerating lets a pod stay so long on nodes that are not ready.
+// tolerating sets the time for which a pod tolerates nodes that are not ready, in seconds.
 func tolerating(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
@@ -229,19 +228,19 @@ func isBound(o thing) bool {
 	return is && p.Spec.NodeName != ""
 }
 
-// live is the node as the server has it.
+// live returns the node on the server.
 func (r *rig) live(name string) (n *corev1.Node) {
 	r.with(func() { n = r.things["nodes"]["/"+name].(*corev1.Node) })
 	return n
 }
 
-// livePod is the pod as the server has it, nil if it is gone.
+// livePod returns the pod on the server; nil if it is gone.
 func (r *rig) livePod(name string) (p *corev1.Pod) {
 	r.with(func() { p, _ = r.things["pods"]["default/"+name].(*corev1.Pod) })
 	return p
 }
 
-// taintsOf are a node's, as KEY:EFFECT.
+// taintsOf returns a node's taints as KEY:EFFECT.
 func taintsOf(n *corev1.Node) string {
 	var all []string
 	for _, t := range n.Spec.Taints {

@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// told is what a store has told since the last time.
+// told returns the store's events since the previous call.
 func told(c *Controller) string {
 	var all []string
 	for _, l := range c.inbox.collect().events {
@@ -81,8 +81,8 @@ func TestStoresTellWhatChanged(t *testing.T) {
 	}
 }
 
-// TestAStreamedListIsKeptInShort: client-go collects what is streamed in a store of
-// its own, by the names that it finds.
+// TestAStreamedListIsKeptInShort covers streamed lists, which client-go collects in a store of
+// its own by the names that it finds.
 func TestAStreamedListIsKeptInShort(t *testing.T) {
 	c := &Controller{inbox: newInbox(), warnings: &warnings{}}
 	s := c.podStore()
@@ -105,7 +105,7 @@ func TestAStreamedListIsKeptInShort(t *testing.T) {
 	}
 }
 
-// BenchmarkPodsKept tells the bytes that stay of each pod.
+// BenchmarkPodsKept reports the bytes kept per pod.
 func BenchmarkPodsKept(b *testing.B) {
 	const pods, nodes = 150_000, 5_000
 	c := &converter{}

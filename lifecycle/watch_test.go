@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A stream is a watch that somebody reads. Nobody waits for its reader.
+// stream is a watch. The server never waits for its reader.
 type stream struct {
 	address
 	bound bool // pods on nodes only
@@ -38,7 +38,7 @@ func (w *stream) put(kind string, object any) {
 	}
 }
 
-// run writes until the reader, or the request, ends.
+// run writes until the reader or the request ends.
 func (w *stream) run(r *http.Request, ended func()) {
 	defer ended()
 	for {
@@ -68,7 +68,7 @@ func (w *stream) wants(kind string, o thing) bool {
 	return w.kind == kind && (w.namespace == "" || w.namespace == o.GetNamespace()) && (!w.bound || isBound(o))
 }
 
-// tell tells all who watch. The caller holds mu.
+// tell notifies all matching watches. The caller holds mu.
 func (s *server) tell(kind, verb string, o thing) {
 	for w := range s.watchers {
 		if w.wants(kind, o) {
@@ -103,7 +103,7 @@ func (s *server) watch(r *http.Request, a address) *http.Response {
 		return failure(apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil))
 	}
 	if from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion")); !initial && from < s.version {
-		return failure(apierrors.NewResourceExpired("the server keeps no history")) // so what changed in between is listed
+		return failure(apierrors.NewResourceExpired("the server keeps no history")) // so changes in between are listed
 	}
 	in, out := io.Pipe()
 	w := &stream{address: a, out: out, some: make(chan struct{}, 1), bound: strings.Contains(r.URL.Query().Get("fieldSelector"), "nodeName")}
@@ -130,7 +130,7 @@ func (s *server) bookmark(a address) thing {
 	return mark
 }
 
-// cut ends all watches, as a server does that goes away.
+// cut ends all watches, like a server that shuts down.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

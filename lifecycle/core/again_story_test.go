@@ -33,7 +33,8 @@ func TestAWriteThatLeavesNoTraceIsRepeated(t *testing.T) {
 	w.expect("taint", "5 taint a +unschedulable:NoSchedule", "15 taint a +unschedulable:NoSchedule")
 }
 
-// After an outage many are given up at once: who died first is first all the same.
+// TestOldestDeathFirstAfterAnOutage checks that nodes lost at once after an outage are tainted
+// in the order of their deaths.
 func TestOldestDeathFirstAfterAnOutage(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for _, name := range []string{"z", "b", "c", "d", "e"} {
@@ -59,8 +60,8 @@ func TestWithoutTaintsAllFullCallsTurnsOff(t *testing.T) {
 	w.expect("evict", "300 evict a p "+core.NodeLost.String(), "510 evict a q "+core.NodeLost.String())
 }
 
-// Who leads again within the time in which something is backed off does it then,
-// and does not wait for somebody to change the pod.
+// TestWhatFailedBeforeANewTermIsRepeatedInIt covers a new term within a backoff: the failed
+// action is retried when the backoff ends, without waiting for a change of the pod.
 func TestWhatFailedBeforeANewTermIsRepeatedInIt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -103,7 +104,8 @@ func TestWhatFailedBeforeANewTermIsRepeatedInIt(t *testing.T) {
 	}
 }
 
-// When it was tried first is known of an eviction as long as it is wanted.
+// TestSinceWhenAnEvictionIsTried checks that the time of an eviction's first attempt is kept as
+// long as the eviction is wanted.
 func TestSinceWhenAnEvictionIsTried(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

@@ -9,8 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A crowd is many nodes that fare well, with pods that tolerate what pods usually
-// tolerate.
+// crowd is many healthy nodes, with pods with the usual tolerations.
 type crowd struct {
 	fleet *core.Fleet
 	names []string
@@ -42,7 +41,7 @@ func newCrowd(nodes, zones, podsEach int) *crowd {
 	return c
 }
 
-// renew renews all leases but those of some.
+// renew renews all leases except those of some nodes.
 func (c *crowd) renew(but map[string]bool) {
 	for _, name := range c.names {
 		if !but[name] {
@@ -51,7 +50,7 @@ func (c *crowd) renew(but map[string]bool) {
 	}
 }
 
-// settle does what there is to do now, and counts it.
+// settle carries out all actions that are due, and counts them.
 func (c *crowd) settle() (done int) {
 	for {
 		actions := c.fleet.Act(c.now)
@@ -83,14 +82,14 @@ func BenchmarkRenewedOf150000(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		c.now = c.now.Add(66 * time.Microsecond) // 15 000 each second
+		c.now = c.now.Add(66 * time.Microsecond) // 15 000 per second
 		c.fleet.Renewed(c.names[n%len(c.names)], c.now, c.now, c.now)
 		n++
 	}
 }
 
-// A second in the life of 150 000 nodes: 15 000 renewals, and decisions whenever
-// Next asks for them.
+// BenchmarkSecondOf150000 is a second of 150 000 nodes: 15 000 renewals, and decisions whenever
+// Next returns.
 func BenchmarkSecondOf150000(b *testing.B) {
 	c := newCrowd(150_000, 3, 0)
 	b.ReportAllocs()
@@ -136,7 +135,7 @@ func BenchmarkOneNodeDiesWith110Pods(b *testing.B) {
 	}
 }
 
-// revive has dead nodes come back, and their pods.
+// revive makes dead nodes and their pods ready again.
 func (c *crowd) revive(dead map[string]bool) {
 	for name := range dead {
 		n := *c.nodes[name]

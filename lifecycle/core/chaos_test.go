@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A chaos is a random cluster in which everything goes wrong that can.
+// chaos is a random cluster with all kinds of faults.
 type chaos struct {
 	*world
 	r        *rand.Rand
@@ -19,11 +19,11 @@ type chaos struct {
 	restarts []time.Time
 }
 
-// troubles are what a chaos is made of.
+// troubles are the parameters of a chaos.
 type troubles struct {
 	failing  float64 // share of writes that fail
-	slow     bool    // writes, answers and objects are late
-	lossy    float64 // share of renewals that our watch does not deliver
+	slow     bool    // writes, answers and objects are delayed
+	lossy    float64 // share of renewals that the watch does not deliver
 	restarts int
 	length   time.Duration
 	events   int
@@ -60,7 +60,7 @@ func newChaos(tb testingTB, seed uint64, p core.Policy, t troubles) *chaos {
 	return c
 }
 
-// moment is one of the story, often the same as another one.
+// moment returns a random moment of the story, often the same as a previous one.
 func (c *chaos) moment(t troubles) time.Duration {
 	return time.Duration(c.r.IntN(int(t.length/second)/5)) * 5 * second
 }
@@ -89,7 +89,7 @@ func (c *chaos) newPod(node string) {
 		Finished: c.r.IntN(10) == 0, Daemon: c.r.IntN(6) == 0})
 }
 
-// some is a node that there is.
+// some returns a random existing node.
 func (c *chaos) some() string {
 	for {
 		if name := c.names[c.r.IntN(len(c.names))]; c.nodes[name] != nil {
@@ -98,7 +98,7 @@ func (c *chaos) some() string {
 	}
 }
 
-// trouble is one thing that happens. One node at least stays.
+// trouble causes one random event. At least one node remains.
 func (c *chaos) trouble() {
 	name := c.some()
 	switch c.r.IntN(14) {

@@ -7,9 +7,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// What happens in a world without the fleet: nodes, kubelets, pods, users.
+// Events in a world outside of the fleet: nodes, kubelets, pods, users.
 
-// node makes a node that is ready and renews, unless the changes say otherwise.
+// node creates a node that is ready and renews, before the changes.
 func (w *world) node(name string, changes ...func(*model.Node)) {
 	n := &model.Node{Name: name, UID: name + "@" + w.now.Sub(start).String(), Created: w.now}
 	n.Labels.Region, n.Labels.Zone = "r", "z"
@@ -29,7 +29,7 @@ func (w *world) node(name string, changes ...func(*model.Node)) {
 
 func in(zone string) func(*model.Node) { return func(n *model.Node) { n.Labels.Zone = zone } }
 
-// silentFromBirth is a node that never reports.
+// silentFromBirth creates a node that never reports.
 func (w *world) silentFromBirth(name string, changes ...func(*model.Node)) {
 	n := &model.Node{Name: name, UID: name, Created: w.now}
 	n.Labels.Region, n.Labels.Zone = "r", "z"
@@ -72,8 +72,8 @@ func (w *world) renewStatus(name string, life int) {
 	w.schedule(w.now.Add(5*minute), true, func() { w.renewStatus(name, life) })
 }
 
-// report is a node that writes its status: what the controller made Unknown is
-// known again, as far as it says so.
+// report makes a node write its status: conditions set to Unknown by the controller become
+// known, as far as the node reports them.
 func (w *world) report(name string, say func(*model.Node)) {
 	skew := w.beats[name].skew
 	w.heard[name] = w.now
@@ -90,7 +90,7 @@ func (w *world) report(name string, say func(*model.Node)) {
 	})
 }
 
-// ready is a node that reports this Ready.
+// ready makes a node report this Ready.
 func (w *world) ready(name string, s model.Status) {
 	w.report(name, func(n *model.Node) {
 		n.Conditions[model.Ready].Status, n.Conditions[model.Ready].Reason = s, "KubeletSays"
@@ -105,7 +105,7 @@ func (w *world) stop(names ...string) {
 	}
 }
 
-// resume has nodes renew both at once, ready.
+// resume makes nodes renew status and lease at once, ready.
 func (w *world) resume(names ...string) {
 	for _, name := range names {
 		b := w.beats[name]
@@ -147,12 +147,12 @@ func (w *world) untaint(name, key string) {
 	})
 }
 
-// bears is a toleration of a key: seconds below 0 is for ever.
+// bears tolerates a key for the given seconds; negative is unlimited.
 func bears(key string, seconds int64) model.Toleration {
 	return model.Toleration{Key: key, Operator: model.Exists, Effect: model.NoExecute, Seconds: max(0, seconds), Bounded: seconds >= 0}
 }
 
-// usual are the tolerations that the API server gives to pods.
+// usual returns the API server's default tolerations.
 func usual(seconds int64) []model.Toleration {
 	return []model.Toleration{bears(model.KeyNotReady, seconds), bears(model.KeyUnreachable, seconds)}
 }
@@ -184,7 +184,7 @@ func (w *world) showPod(uid string, after time.Duration) {
 	})
 }
 
-// changePod changes a pod that is there still.
+// changePod changes an existing pod.
 func (w *world) changePod(uid string, after time.Duration, do func(*model.Pod)) {
 	if old := w.pods[uid]; old != nil {
 		p := *old
@@ -201,7 +201,7 @@ func (w *world) removePod(uid string, after time.Duration) {
 	}
 }
 
-// end has a pod end as one that was deleted does.
+// end ends a deleted pod.
 func (w *world) end(uid string, after time.Duration) {
 	if w.dying == nil {
 		w.removePod(uid, after)

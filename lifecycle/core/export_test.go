@@ -2,5 +2,5 @@ package core
 
 import "time"
 
-// Timer is when a pod is to be evicted.
+// Timer returns the time of a pod's scheduled eviction.
 func (f *Fleet) Timer(uid string) (at time.Time, ok bool) { return f.timers.At(uid) }

@@ -48,7 +48,7 @@ func TestWithoutTaintsZonesKeepTheirRate(t *testing.T) {
 	}
 	w.at(5*second, func() { w.stop("n0", "n1", "n2", "n3") })
 	w.run(600 * second)
-	// n1 has no pods: its turn costs nothing
+	// n1 has no pods: its turn costs nothing.
 	w.expect("evict", "300 evict n0 p0 node-lost", "310 evict n2 p2 node-lost", "320 evict n3 p3 node-lost")
 }
 

@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// What is seen late, or in another order than it happened in.
+// Events that arrive late or out of order.
 
 func TestANodeThatIsSeenAfterItsPods(t *testing.T) {
 	tainted := func(n *model.Node) { n.Taints = []model.Taint{noExecute("k", n.Created)} }
@@ -34,7 +34,7 @@ func TestANodeThatIsSeenAfterItsPods(t *testing.T) {
 	}
 }
 
-// A pod waits for a node, and gets one that is tainted.
+// TestBoundToATaintedNode covers a pending pod that is bound to a tainted node.
 func TestBoundToATaintedNode(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -58,8 +58,9 @@ func TestBoundToATaintedNode(t *testing.T) {
 	}
 }
 
-// Watches of nodes and of pods know nothing of each other. Whatever is seen first,
-// each pod goes at its own moment, or as soon as all is seen that it takes.
+// TestTheOrderInWhichThingsAreSeenMovesNoDeadline covers the independent watches of nodes and
+// pods. In any order, each pod is evicted at its own deadline, or as soon as all required
+// objects have arrived.
 func TestTheOrderInWhichThingsAreSeenMovesNoDeadline(t *testing.T) {
 	patience := map[string]int64{"none": 0, "some": 20, "forever": -1}
 	for _, order := range permutations("node", "taint", "none", "some", "forever") {
@@ -80,7 +81,7 @@ func TestTheOrderInWhichThingsAreSeenMovesNoDeadline(t *testing.T) {
 	}
 }
 
-// seesLate has something seen that was there from the start on.
+// seesLate delivers an object that existed from the start.
 func (w *world) seesLate(what string, patience map[string]int64) {
 	switch what {
 	case "node":
@@ -107,8 +108,8 @@ func permutations(of ...string) (all [][]string) {
 	return all
 }
 
-// Two of z's dead nodes are found to be in y while they wait, the younger one
-// first: each takes y's next token, as old as it is, and none of z's.
+// TestADeadNodeThatMovesWaitsInItsNewZone covers two of z's dead nodes that move to y while
+// they wait, the younger one first. Each takes y's next token, by its age, and none of z's.
 func TestADeadNodeThatMovesWaitsInItsNewZone(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -122,8 +123,8 @@ func TestADeadNodeThatMovesWaitsInItsNewZone(t *testing.T) {
 	w.expectNoExecute("40 n0", "45 n3", "50 n1", "55 n2")
 }
 
-// A node's zone changes while its taint is being written: it is tainted once, and
-// whoever waits in either zone waits no longer than without that.
+// TestAZoneThatChangesInTheMiddleOfAWrite covers a node with a change of zone while its taint
+// is being written. It is tainted once, and waiting nodes of either zone are not delayed.
 func TestAZoneThatChangesInTheMiddleOfAWrite(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -146,7 +147,7 @@ func TestAZoneThatChangesInTheMiddleOfAWrite(t *testing.T) {
 	}
 }
 
-// addedTo is since when a node's pods are driven away.
+// addedTo returns the time since which a node's pods are being evicted.
 func addedTo(n *model.Node) time.Time {
 	for _, t := range n.Taints {
 		if t.Effect == model.NoExecute {
@@ -156,8 +157,8 @@ func addedTo(n *model.Node) time.Time {
 	return time.Time{}
 }
 
-// What marks a machine as taken out of service is a user's taint like any other:
-// it drives pods off, and is never taken away.
+// TestATaintOfANodeThatIsOutOfService checks that the out-of-service taint is treated like any
+// taint of a user: it evicts pods, and is never removed.
 func TestATaintOfANodeThatIsOutOfService(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

@@ -8,16 +8,16 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// bornLongAgo is a node that nobody has heard of for an hour.
+// bornLongAgo makes a node one hour old, without any heartbeat.
 func bornLongAgo(n *model.Node) { n.Created = n.Created.Add(-time.Hour) }
 
-// leaseOnly has a node that never reported renew its lease from now on.
+// leaseOnly makes a node that never reported renew its lease from now on.
 func (w *world) leaseOnly(name string) {
 	w.beats[name].lease = true
 	w.renewLease(name, w.beats[name].life)
 }
 
-// Status and lease are two signs of life, and each of them is enough.
+// TestTwoSignsOfLife checks that either status or lease suffices as a heartbeat.
 func TestTwoSignsOfLife(t *testing.T) {
 	const never = "NodeStatusNeverUpdated"
 	report := func(w *world) {
@@ -68,7 +68,8 @@ func TestTwoSignsOfLife(t *testing.T) {
 	}
 }
 
-// Whatever a node said last, it counts until the moment at which its grace is over.
+// TestTheLastWordCountsUntilTheGraceIsOver checks that a node's last report remains valid until
+// its grace period ends.
 func TestTheLastWordCountsUntilTheGraceIsOver(t *testing.T) {
 	for said, c := range map[model.Status]struct {
 		dies int
@@ -76,7 +77,7 @@ func TestTheLastWordCountsUntilTheGraceIsOver(t *testing.T) {
 	}{
 		model.True:    {40, func(at string) []string { return fourUnknown(at, "a", unknown) }},
 		model.False:   {40, func(at string) []string { return fourUnknown(at, "a", unknown) }},
-		model.Unknown: {40, func(at string) []string { return fourUnknown(at, "a", unknown)[1:] }}, // Ready is that already
+		model.Unknown: {40, func(at string) []string { return fourUnknown(at, "a", unknown)[1:] }}, // Ready is Unknown already
 		model.Absent:  {60, func(at string) []string { return fourUnknown(at, "a", "NodeStatusNeverUpdated") }},
 	} {
 		t.Run(said.String(), func(t *testing.T) {
@@ -107,8 +108,8 @@ func TestADeadNodeDiesAgain(t *testing.T) {
 	w.expectNoExecute("40 a", "140 a")
 }
 
-// A node that exchanges one trouble for the other has its token already: it waits
-// for none, and takes none from others.
+// TestASwapWaitsForNobody checks that a node that exchanges one taint for the other already has
+// its token. It waits for none, and takes none from other nodes.
 func TestASwapWaitsForNobody(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -149,8 +150,8 @@ func TestPodsThatAreBoundLater(t *testing.T) {
 	}
 }
 
-// All pods of all nodes that die at once are marked in that instant: marks wait
-// for no node's turn.
+// TestMarksWaitForNobody checks that all pods of all nodes that die at once are marked
+// immediately, without waiting for a node's turn.
 func TestMarksWaitForNobody(t *testing.T) {
 	w := newWorld(t, taintMode())
 	const dying, each = 40, 5

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// compareTable compares a transition table with the moves that it is to have, each as
-// "state event state": every other pair of a state and an event changes nothing.
+// compareTable compares a transition table with the wanted transitions, each as "state event
+// state". Every other pair of a state and an event must change nothing.
 func compareTable[S, E interface {
 	~uint8
 	fmt.Stringer
@@ -72,9 +72,9 @@ func TestQueueTable_Moves(t *testing.T) {
 		"untaint-allowed untainted not-queued")
 }
 
-// The states stand for combinations of three facts, of which no two are the same: a
-// missed grace period, a confirmed loss, and heartbeats that resumed since. A node
-// that is lost and not silent has resumed.
+// TestHealthState_Facts checks that each state stands for a different combination of three
+// facts: a missed grace period, a confirmed loss, and resumed heartbeats. A node that is lost
+// and not silent has resumed.
 func TestHealthState_Facts(t *testing.T) {
 	want := map[healthState][3]bool{
 		stateHealthy:        {false, false, false},
@@ -92,7 +92,8 @@ func TestHealthState_Facts(t *testing.T) {
 	}
 }
 
-// Each event has one effect on those facts, whatever the state.
+// TestHealthTable_EffectOfEvents checks that each event has one effect on those facts in every
+// state.
 func TestHealthTable_EffectOfEvents(t *testing.T) {
 	effects := map[healthEvent]func(silent, lost, resumed bool) [3]bool{
 		heartbeatsMissed:  func(_, lost, resumed bool) [3]bool { return [3]bool{true, lost, resumed} },

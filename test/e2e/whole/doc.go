@@ -5,8 +5,8 @@
 //
 // Duties and invariants:
 //
-//   - Pods are placed by the scheduler and agents by their DaemonSet. Only static pods are put on the
-//     node directly.
+//   - Pods are placed by the scheduler and agents by their DaemonSet. Only static pods are put on
+//     the node directly.
 //   - A story names the pods to be evicted, in order; all others are innocents. Their states are
 //     read from the record of the whole run, so that an innocent that failed for a moment is found.
 //   - Nothing sleeps. Every wait is for an entry of the record, a line of the decision log, or an

@@ -212,8 +212,8 @@ func (s *server) life(t *testing.T) {
 	}
 }
 
-// refusingNamespace checks that the notes warn of a namespace in which the server would refuse
-// pods. The server also determines the available kinds.
+// refusingNamespace checks that an installation is refused, with the remedy, if the namespace would
+// reject its pods. It is also refused for a kind that the server does not have.
 func (s *server) refusingNamespace(t *testing.T) {
 	namespaces := s.api.CoreV1().Namespaces()
 	const enforce = "pod-security.kubernetes.io/enforce"

@@ -13,9 +13,9 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// longest is the maximum time for which a hard threshold may be met before an eviction is
-// tried. The memory freed by the previous eviction has 30 s of it; after that the next one must
-// be tried.
+// longest is the maximum time for which a hard threshold may be met before an eviction is tried.
+// For the next eviction it counts from the time at which the previous one has freed its
+// resources, which may take 30 s.
 const longest = 40 * time.Second
 
 // delay is the time for which a threshold was met, with an evictable pod, before an eviction
