@@ -10,8 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// A naive watch asks of every pod and every node at every moment whether
-// something is to be done about it.
+// naive is the reference model: it checks every pod and every node at every moment.
 type naive struct {
 	nodes map[string]*naiveNode
 	pods  map[string]*naivePod
@@ -28,7 +27,7 @@ type naiveNode struct {
 type naivePod struct {
 	*model.Pod
 	wanted, busy bool
-	seen         time.Time // the request, for the first time
+	seen         time.Time // first arrival of the request
 	notBefore    time.Time
 	fails        int
 }
@@ -61,7 +60,7 @@ func (v *naive) unleased(name string) {
 	v.tidy(name)
 }
 
-// tidy forgets what a node of which nothing is known once was.
+// tidy removes the state of a node of which nothing is known.
 func (v *naive) tidy(name string) {
 	if n := v.nodes[name]; n.lease == nil && !n.littered && !n.busy {
 		delete(v.nodes, name)

@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// What operators read at night: each key, decision, flag and metric that the
-// document names is there, and none is left out that it has to name.
+// TestDocs_DescribeController checks that each key, decision, flag and metric in the document
+// exists, and that none of the required ones is missing.
 func TestDocs_DescribeController(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
@@ -38,7 +38,7 @@ func TestDocs_DescribeController(t *testing.T) {
 	}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	config.AddFlags(flags)
-	others := map[string]bool{"controllers": true} // kube-controller-manager's
+	others := map[string]bool{"controllers": true} // kube-controller-manager's flags
 	for _, found := range regexp.MustCompile(`--([a-z][a-z-]+[a-z])`).FindAllStringSubmatch(text, -1) {
 		if flags.Lookup(found[1]) == nil && !others[found[1]] && !strings.Contains(text, found[0]+"-…") {
 			t.Errorf("docs/controller.md names the flag %s, which there is not", found[0])
@@ -46,7 +46,7 @@ func TestDocs_DescribeController(t *testing.T) {
 	}
 }
 
-// keys are those of a struct in JSON.
+// keys returns the JSON keys of a struct.
 func keys(of any) (names []string) {
 	for field := range reflect.TypeOf(of).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -14,20 +14,20 @@ var start = time.Unix(1_000_000, 0)
 
 func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
-// taint drives off who does not bear it, since that second.
+// taint evicts pods that do not tolerate it, since that second.
 func taint(key string, since int) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since)}
 }
 
-// swapped replaced another one at that second, and keeps the moment of that.
+// swapped replaced another taint at turned, and keeps the time of that one.
 func swapped(key string, since, turned int) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since), Swapped: at(turned)}
 }
 
-// bears tolerates a key for ever.
+// bears tolerates a key without limit.
 func bears(key string) model.Toleration { return model.Toleration{Key: key, Operator: model.Exists} }
 
-// bearsFor tolerates it so many seconds.
+// bearsFor tolerates a key for the given seconds.
 func bearsFor(key string, seconds int64) model.Toleration {
 	return model.Toleration{Key: key, Operator: model.Exists, Seconds: seconds, Bounded: true}
 }
@@ -119,7 +119,7 @@ func randomTaints(r *rand.Rand) (taints []model.Taint) {
 	return taints
 }
 
-// bearable goes through a pod's life second by second: may it still be there?
+// bearable reports whether a pod may still exist at a second, by stepping through its life.
 func bearable(p *model.Pod, taints []model.Taint, now int) bool {
 	for _, taint := range taints {
 		if taint.Effect != model.NoExecute {
@@ -140,7 +140,7 @@ func bearable(p *model.Pod, taints []model.Taint, now int) bool {
 	return true
 }
 
-// first is how many seconds a pod tolerates a taint of the key.
+// first returns the seconds for which a pod tolerates a taint of the key.
 func first(p *model.Pod, key string) int {
 	return firstFor(p, model.Taint{Key: key, Effect: model.NoExecute})
 }

@@ -103,7 +103,7 @@ func TestTimersAreTheirNaiveTwin(t *testing.T) {
 	}
 }
 
-// due takes what is due out of a map that is searched for it.
+// due searches a map for the due pods and removes them.
 func due(twin map[string]int, now int) (uids []string) {
 	for _, uid := range slices.SortedFunc(maps.Keys(twin), func(a, b string) int {
 		if twin[a] != twin[b] {

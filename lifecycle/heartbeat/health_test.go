@@ -14,11 +14,10 @@ var (
 	never  time.Time
 )
 
-// at is n seconds after the start.
+// at returns n seconds after the start.
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// node was created at 0 under the name a; its Ready has this status, heartbeat
-// and transition.
+// node returns the node a, created at 0, with this status, heartbeat and transition of Ready.
 func node(status model.Status, heartbeat, transition time.Time) *model.Node {
 	n := &model.Node{Name: "a", UID: "1", Created: at(0)}
 	n.Conditions[model.Ready] = model.Condition{Status: status, Heartbeat: heartbeat, Transition: transition}
@@ -30,11 +29,12 @@ func node(status model.Status, heartbeat, transition time.Time) *model.Node {
 
 func absent() *model.Node { return node(model.Absent, never, never) }
 
-// A story tells the watch things in order, and when the node then falls silent.
+// story passes events to the watch in order. want is the time of the missed heartbeat
+// afterwards.
 type story struct {
 	name string
 	tell func(w *Watch)
-	want time.Time // the node is silent then, and was not a nanosecond before
+	want time.Time // silent at this time, and not a nanosecond before
 }
 
 var stories = []story{
@@ -286,8 +286,8 @@ func TestNothingIsKeptOfWhoIsGone(t *testing.T) {
 	}
 }
 
-// Moments are put right somewhat ahead, so that a thousand living nodes do not
-// wake who waits a thousand times per grace.
+// TestWakesAboutOnceASecond checks that deadlines are updated ahead of time: a thousand living
+// nodes must not cause a thousand wake-ups per grace period.
 func TestWakesAboutOnceASecond(t *testing.T) {
 	const nodes, seconds = 1000, 400
 	w := New(policy)

@@ -75,7 +75,7 @@ func TestSwapped_IsTheTransitionAfterTheTaint(t *testing.T) {
 		name  string
 		ready Status
 		taint Taint
-		turns time.Duration // when Ready did, after the taint was added
+		turns time.Duration // transition of Ready, after the taint was added
 		want  bool
 	}{
 		{"not ready, then unreachable", Unknown, Taint{Key: KeyUnreachable, Effect: NoExecute}, time.Minute, true},

@@ -21,7 +21,7 @@ const kept = 100 * time.Second
 
 func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
-// evicted is a pod that was made and marked at these seconds.
+// evicted returns a pod created and marked at these seconds.
 func evicted(uid string, made, marked int) *model.Pod {
 	when := at(marked)
 	return &model.Pod{UID: uid, Name: "p", Created: at(made), Finished: true, Evicted: &when}
@@ -72,7 +72,7 @@ func TestAPodIsToldOnceUntilItIsFinished(t *testing.T) {
 	if got := w.Due(at(100)); len(got) != 1 || !w.Wanted("u", at(100)) {
 		t.Fatalf("due: %v", got)
 	}
-	w.Pod(evicted("u", 0, 0)) // seen once more
+	w.Pod(evicted("u", 0, 0)) // delivered once more
 	if got := w.Due(at(900)); len(got) != 0 {
 		t.Fatalf("told twice: %v", got)
 	}
@@ -82,7 +82,7 @@ func TestAPodIsToldOnceUntilItIsFinished(t *testing.T) {
 		if got := w.Due(at(now + pause - 1)); len(got) != 0 {
 			t.Fatalf("told again before %d s are over", pause)
 		}
-		w.Pod(evicted("u", 0, 0)) // which hastens nothing
+		w.Pod(evicted("u", 0, 0)) // it changes no deadline
 		if now += pause; len(w.Due(at(now))) != 1 {
 			t.Fatalf("not told again after %d s", pause)
 		}
@@ -136,12 +136,12 @@ func TestAMarkThatIsSetAnewCountsFromThen(t *testing.T) {
 	}
 }
 
-// A naive watch looks at all pods every time.
+// naive is the reference model: it checks all pods every time.
 type naive struct {
 	pods map[string]*model.Pod
 	told map[string]bool
 	from map[string]time.Time
-	runs map[string]int // failures in succession
+	runs map[string]int // successive failures
 }
 
 func (v *naive) due(now time.Time) (uids []string) {
@@ -181,7 +181,7 @@ func (v *naive) finished(uid string, err error, now time.Time) {
 	v.from[uid] = now.Add(pause)
 }
 
-// forget is what a pod that is not waited for any more leaves behind: nothing.
+// forget removes all state of a pod that is no longer due.
 func (v *naive) forget(uid string) {
 	if p := v.pods[uid]; !v.told[uid] && (p == nil || p.Evicted == nil || p.Deleting) {
 		delete(v.from, uid)
@@ -199,7 +199,7 @@ func TestWatchIsItsNaiveTwin(t *testing.T) {
 			now += r.IntN(40)
 			happens(r, w, twin, now)
 			var got []string
-			if next, ok := w.Next(); ok && !next.After(at(now)) { // who waits for Next misses nothing
+			if next, ok := w.Next(); ok && !next.After(at(now)) { // a caller that waits for Next misses nothing
 				for _, p := range w.Due(at(now)) {
 					got = append(got, p.UID)
 				}

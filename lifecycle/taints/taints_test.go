@@ -18,7 +18,7 @@ var (
 
 const prefix = "node.kubernetes.io/"
 
-// reports makes a node with these conditions.
+// reports returns a node with these conditions.
 func reports(conditions map[model.ConditionType]model.Status, has ...model.Taint) *model.Node {
 	n := &model.Node{Name: "a", Taints: has}
 	for t, s := range conditions {
@@ -33,7 +33,7 @@ func drives(key string, added time.Time) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: added}
 }
 
-// said is a change as "+key -key", without the prefix that they share.
+// said formats a change as "+key -key", without the common prefix.
 func said(c taints.Change) (s []string) {
 	for _, t := range c.Add {
 		s = append(s, "+"+t.Key[len(prefix):])
@@ -165,7 +165,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// apply carries a change out.
+// apply applies a change to a node.
 func apply(n *model.Node, c taints.Change) {
 	for _, gone := range c.Remove {
 		n.Taints = slices.DeleteFunc(n.Taints, func(t model.Taint) bool { return t.Is(gone.Key, gone.Effect) })
@@ -173,7 +173,7 @@ func apply(n *model.Node, c taints.Change) {
 	n.Taints = append(n.Taints, c.Add...)
 }
 
-// ours are the taints that are touched.
+// ours reports whether the taint is managed by this package.
 func ours(t model.Taint) bool {
 	keys := []string{model.KeyNotReady, model.KeyUnreachable}
 	if t.Effect == model.NoSchedule {
@@ -217,7 +217,7 @@ func TestAChangeIsAllThatIsNeeded(t *testing.T) {
 	}
 }
 
-// checkUntouched wants what others put there, and taints that stayed, as they were.
+// checkUntouched checks that foreign taints, and taints that stayed, are unchanged.
 func checkUntouched(t *testing.T, before, after []model.Taint) {
 	t.Helper()
 	for _, taint := range before {
@@ -238,8 +238,8 @@ func checkUntouched(t *testing.T, before, after []model.Taint) {
 	}
 }
 
-// checkMoments wants one NoExecute taint at most, there since it was there or
-// since the other was.
+// checkMoments checks that at most one NoExecute taint exists, with its own time or that of its
+// predecessor.
 func checkMoments(t *testing.T, before, after []model.Taint, want string) {
 	t.Helper()
 	since := map[string]time.Time{}

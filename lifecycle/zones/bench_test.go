@@ -22,8 +22,7 @@ func cluster() (z *zones.Zones, names []string, in []model.Place) {
 	return z, names, in
 }
 
-// BenchmarkSet is one node of 150 000 that dies or comes back, and what its zone
-// is then.
+// BenchmarkSet measures a change of one node of 150 000, and the resulting state of its zone.
 func BenchmarkSet(b *testing.B) {
 	z, names, in := cluster()
 	b.ReportAllocs()
@@ -37,7 +36,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkSame is what nearly all observations are: nothing new.
+// BenchmarkSame measures an observation without a change, the most frequent case.
 func BenchmarkSame(b *testing.B) {
 	z, names, in := cluster()
 	b.ReportAllocs()
@@ -51,8 +50,8 @@ func BenchmarkSame(b *testing.B) {
 	}
 }
 
-// BenchmarkTake is a turn of a zone in which 10 000 wait; who was served joins
-// again at the end.
+// BenchmarkTake measures a turn of a zone with 10 000 waiting nodes; a served node joins again
+// at the end.
 func BenchmarkTake(b *testing.B) {
 	z, names, in := cluster()
 	for i := range 10_000 {
