@@ -21,7 +21,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/taints"
 )
 
-// execute carries out an action that no fleet decided.
+// execute carries out an action without a fleet behind it.
 func (r *rig) execute(a *core.Action) error {
 	c := New(r.settings, r.policy, r.parts())
 	x := r.task(c, a)
@@ -47,7 +47,7 @@ func (r *rig) task(c *Controller, a *core.Action) *task {
 	return x
 }
 
-// agreeing grants every action.
+// agreeing answers that every action is still wanted.
 func agreeing(ctx context.Context, m *inbox) {
 	for {
 		select {
@@ -109,7 +109,7 @@ func TestSilenceWritesWhatItSaysAndNothingElse(t *testing.T) {
 	})
 }
 
-// seenRequests returns the requests other than lists, watches and events.
+// seenRequests returns the requests except lists, watches and events.
 func (r *rig) seenRequests() (all []string) {
 	r.with(func() {
 		for _, s := range r.server.seen {
@@ -132,7 +132,7 @@ func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
 				a.Add = []model.Taint{{Key: model.KeyUnreachable, Effect: model.NoExecute}}
 			}
 			x := r.task(New(r.settings, r.policy, r.parts()), a)
-			r.node("a") // its kubelet reports, without an observation by the controller
+			r.node("a") // its kubelet reports, and no watch has delivered it yet
 			if err := taskFuncs[kind](x, t.Context()); !errors.Is(err, errReported) {
 				t.Errorf("%s: %v", kind, err)
 			}
@@ -143,8 +143,8 @@ func TestNobodyIsGivenUpWhoReportedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestANodeThatReportsAFaultIsAlive: a node's own report is not overwritten for missing
-// heartbeats.
+// TestANodeThatReportsAFaultIsAlive checks that a node's own report is not overwritten for a
+// lack of heartbeats.
 func TestANodeThatReportsAFaultIsAlive(t *testing.T) {
 	for _, c := range []struct {
 		kind core.Kind
@@ -179,7 +179,7 @@ func TestSilenceOutlastsOtherWriters(t *testing.T) {
 		r := newRig(t)
 		n := r.node("a")
 		x := r.task(New(r.settings, r.policy, r.parts()), silenceOf(r.seen(n)))
-		r.with(func() { // a write by another component than the node
+		r.with(func() { // a write, but not by the node
 			other := n.DeepCopy()
 			other.Annotations = map[string]string{"k": "v"}
 			r.store("nodes", other)
@@ -209,7 +209,7 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 		r.doubting(n)
 		writes := 0
 		r.with(func() {
-			r.fault = func(q *http.Request) (*http.Response, error) { // a write by another component right before ours, twice
+			r.fault = func(q *http.Request) (*http.Response, error) { // another write precedes ours, twice
 				if q.Method == http.MethodPatch && writes < 2 {
 					writes++
 					r.with(func() {
@@ -250,7 +250,7 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 	})
 }
 
-// doubting is seen for a node that is not fully understood.
+// doubting converts a node that is not fully understood.
 func (r *rig) doubting(n *corev1.Node) *model.Node {
 	return (&converter{doubt: func(string, string) {}}).node(n)
 }
@@ -364,7 +364,7 @@ func TestAnotherPodOfTheNameStays(t *testing.T) {
 	}
 }
 
-// TestADeleteKnowsItsPod: the pod was replaced between the patch and the delete.
+// TestADeleteKnowsItsPod covers a pod that was replaced between the patch and the delete.
 func TestADeleteKnowsItsPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -415,8 +415,8 @@ func TestBudgetsHoldAnEvictionForABoundedTime(t *testing.T) {
 	})
 }
 
-// TestBudgetsHoldNothingForEver: kube-controller-manager removes the condition after two minutes,
-// and that begins no new eviction.
+// TestBudgetsHoldNothingForEver covers kube-controller-manager, which resets the pod's
+// disruption condition after two minutes: the eviction does not start over.
 func TestBudgetsHoldNothingForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -435,8 +435,8 @@ func TestBudgetsHoldNothingForEver(t *testing.T) {
 	})
 }
 
-// TestABudgetIsAskedAnewForANewEviction: a cancelled eviction does not use up the time of the
-// next one.
+// TestABudgetIsAskedAnewForANewEviction checks that an obsolete eviction has not used up the
+// time of the next one.
 func TestABudgetIsAskedAnewForANewEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -456,7 +456,7 @@ func TestABudgetIsAskedAnewForANewEviction(t *testing.T) {
 	})
 }
 
-// tells stores the condition of an eviction in a pod.
+// tells stores a pod's disruption condition.
 func (r *rig) tells(name string, status corev1.ConditionStatus, at time.Time) {
 	r.with(func() {
 		p := r.things["pods"]["default/"+name].DeepCopyObject().(*corev1.Pod)

@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// asks has the agent of a node renew its lease with a request, in an annotation, for the eviction
-// of the pod with this UID.
+// asks renews the lease of a node's agent, with an annotation that requests the eviction of the
+// pod of this UID.
 func (r *rig) asks(node, uid string) {
 	now := metav1.NowMicro()
 	r.with(func() {
@@ -75,7 +75,7 @@ func TestAgentsAskForEvictionsInTheirLeases(t *testing.T) {
 		refused = 0
 		r.asks("a", "uid-three")
 		r.until(31 * time.Second)
-		r.asks("a", "") // withdrawn before the second request
+		r.asks("a", "") // withdrawn before it is requested again
 		r.until(5 * time.Minute)
 		if r.livePod("three") == nil {
 			t.Error("a request that was withdrawn was carried out")

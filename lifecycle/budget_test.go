@@ -23,7 +23,7 @@ func TestTheBudgetKeepsItsRate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
 		defer cancel()
 		var all sync.WaitGroup
-		for i := range 50 { // all use the full rate
+		for i := range 50 { // all at the maximum rate
 			all.Go(func() {
 				for b.take(ctx, rank(i)%ranks) == nil {
 					mu.Lock()
@@ -36,7 +36,7 @@ func TestTheBudgetKeepsItsRate(t *testing.T) {
 		if got, want := len(turns), burst+qps*seconds; got < want-1 || got > want {
 			t.Errorf("%d turns in %d s at %d/s and a burst of %d, not %d", got, seconds, qps, burst, want)
 		}
-		for i := burst; i < len(turns); i++ { // no window exceeds the rate and the burst
+		for i := burst; i < len(turns); i++ { // no window exceeds rate and burst
 			if gap := turns[i] - turns[i-burst]; gap < 0 {
 				t.Fatalf("turn %d came before turn %d", i, i-burst)
 			}
@@ -95,7 +95,7 @@ func TestWhatProtectsGoesFirst(t *testing.T) {
 					order = append(order, fmt.Sprintf("%s%d", c, i))
 				}
 			})
-			synctest.Wait() // one after the other
+			synctest.Wait() // in sequence
 		}
 		all.Wait()
 		if got, want := strings.Join(order, " "), "protect2 protect5 evict7 evict4 repair1 repair6 tidy3 tidy0"; got != want {
@@ -134,7 +134,7 @@ func TestWhoGivesUpLeavesTheOthersTheirTurns(t *testing.T) {
 			t.Fatalf("%d got their turn, %d gave up", len(got), gaveUp)
 		}
 		slices.Sort(got)
-		for i, at := range got { // no turn is wasted while a request waits
+		for i, at := range got { // no second is unused while a request waits
 			if want := time.Duration(i+1) * time.Second; at != want {
 				t.Fatalf("turn %d came after %s, not %s", i, at, want)
 			}

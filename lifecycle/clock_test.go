@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// wall is a wall clock that tests set.
+// wall is a clock that can be set.
 type wall struct{ off atomic.Int64 }
 
 func (w *wall) set(by time.Duration) { w.off.Add(int64(by)) }
@@ -37,7 +37,7 @@ func TestAClockFollowsTheWall(t *testing.T) {
 			{0, 5 * time.Second, time.Hour + 21*time.Second, 0},
 			{0, 5 * time.Second, time.Hour + 26*time.Second, 0},
 			{300 * time.Millisecond, 700 * time.Millisecond, time.Hour + 27*time.Second, 0}, // no leap
-			{0, time.Minute, time.Hour + 87*time.Second, 40 * time.Second},                  // the process stood still
+			{0, time.Minute, time.Hour + 87*time.Second, 40 * time.Second},                  // it was stopped
 		} {
 			<-time.After(step.passes)
 			w.set(step.set)
@@ -53,15 +53,15 @@ func TestAClockFollowsTheWall(t *testing.T) {
 	})
 }
 
-// TestMomentsOfAClock: observations keep their age and order, even if the wall clock was set in
-// between.
+// TestMomentsOfAClock checks that arrivals keep their age and order, even if the wall clock was
+// set in between.
 func TestMomentsOfAClock(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		set      time.Duration // after 5 s, which is 2 s after the last reading of the clock
+		set      time.Duration // after 5 s, 2 s of them since the clock was read
 		ago      time.Duration
-		want     time.Duration // since the start
-		wantNext time.Duration // of a following one, before the next reading of the clock
+		want     time.Duration // since the beginning
+		wantNext time.Duration // of one right after, without another reading of the clock
 	}{
 		{"as long ago", 0, time.Second, 4 * time.Second, 5 * time.Second},
 		{"before it was looked at the clock: then", 0, 3 * time.Second, 3 * time.Second, 5 * time.Second},
@@ -90,12 +90,12 @@ func TestMomentsOfAClock(t *testing.T) {
 	}
 }
 
-// TestNobodyIsGivenUpForAClockThatIsSet: a live node is not declared lost. A dead one is,
-// somewhat later.
+// TestNobodyIsGivenUpForAClockThatIsSet checks that only dead nodes are lost, somewhat later
+// than usual.
 func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		by       time.Duration
-		from, to time.Duration // bounds of the time until a dead node is Unknown
+		from, to time.Duration // time until a dead node is Unknown
 		live     bool
 	}{
 		"forward":                     {10 * time.Minute, 65 * time.Second, 80 * time.Second, true},
@@ -116,7 +116,7 @@ func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 				r.renew(corev1.NamespaceNodeLease, "a") // for the last time
 				r.until(27 * time.Second)
 				r.wall.set(c.by)
-				r.pod("b", "web") // forces a reading of the clock before the next renewal
+				r.pod("b", "web") // so that the clock is read before the first renewal
 				r.until(c.from - time.Second)
 				if got := r.lines("mark-unknown", "taint", "evict", "mark-not-ready"); got != "" {
 					t.Errorf("before %s:\n%s", c.from, got)
@@ -136,8 +136,8 @@ func TestNobodyIsGivenUpForAClockThatIsSet(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenAfterASleep: a suspended machine has not counted the time, and another
-// process may lead by now.
+// TestNothingIsWrittenAfterASleep covers a suspended machine. It has not counted the time, and
+// another replica may lead by now.
 func TestNothingIsWrittenAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lock{lasts: 15 * time.Second, renewed: time.Now()}

@@ -73,7 +73,7 @@ func TestANodeThatFallsSilent(t *testing.T) {
 	})
 }
 
-// comesBack has the node report again, and checks that all changes are reverted.
+// comesBack makes the node report again, and checks that its initial state is restored.
 func (r *rig) comesBack(name string, others ...string) {
 	r.t.Helper()
 	r.reports(name)
@@ -88,7 +88,7 @@ func (r *rig) comesBack(name string, others ...string) {
 	}
 }
 
-// reports has the node's kubelet report that it is ready.
+// reports makes the node's kubelet report that it is ready.
 func (r *rig) reports(name string) {
 	now := metav1.Now()
 	r.with(func() {
@@ -109,7 +109,7 @@ func TestNobodyIsGivenUpForAServerThatDoesNotAnswer(t *testing.T) {
 		r.beat(beating, corev1.NamespaceNodeLease, "a", "b", "c")
 		r.start()
 		r.until(25 * time.Second)
-		stop() // the server hangs for all clients: watches deliver nothing, requests get no answer
+		stop() // the server hangs: watches deliver nothing, requests get no answer
 		r.hang(true)
 		r.until(95 * time.Second)
 		r.hang(false)
@@ -121,7 +121,7 @@ func TestNobodyIsGivenUpForAServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// hang lets requests wait without an answer, until switched off.
+// hang blocks all answers until it is turned off.
 func (r *rig) hang(on bool) {
 	r.with(func() {
 		r.fault = nil

@@ -117,7 +117,7 @@ func TestWhatPodsHaveInCommonIsKeptOnce(t *testing.T) {
 	if sameTolerations(a.Tolerations, other.Tolerations) || other.Tolerations[0].Key != "l" {
 		t.Error("two pods with different tolerations share them")
 	}
-	// Tolerations that differ in the boundary between parts must have different keys.
+	// Keys must differ if only one part, or its offset, differs.
 	one, two := &corev1.Toleration{Key: "a", Value: "b"}, &corev1.Toleration{Key: "ab"}
 	if string(appendToleration(nil, one)) == string(appendToleration(nil, two)) {
 		t.Error("different tolerations have the same key")

@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// told returns the events about an object, as REPORTER REASON: MESSAGE, in order.
+// told returns the events about an object in order, as REPORTER REASON: MESSAGE.
 func (r *rig) told(name string) (all []string) {
 	r.with(func() {
 		for _, e := range r.server.events {
@@ -111,7 +111,7 @@ func TestTooManyEventsAreDroppedAndCounted(t *testing.T) {
 		r.start()
 		const pods = maxEvents + 1000
 		long := strings.Repeat("p", maxName)
-		for range pods { // without waiting for them
+		for range pods { // nothing waits for them
 			r.controller.events.pod(&model.Pod{Namespace: "n", Name: long, Node: "a"}, eventMarking)
 		}
 		if took := time.Since(r.begun); took != 0 {

@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// evicted makes a pod evicted by the agent of its node, now.
+// evicted makes a pod one that its node's agent has evicted, now.
 func evicted(p *corev1.Pod) {
 	p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted"
 	p.Status.Conditions = []corev1.PodCondition{
@@ -38,8 +38,8 @@ func (r *rig) dropPod(name string) {
 	r.with(func() { r.remove("pods", r.things["pods"]["default/"+name]) })
 }
 
-// leftBehind runs a story about the pod web: its agent evicts it 10 s after the start, and its
-// object is kept for ten minutes.
+// leftBehind runs a story about the pod web. Its agent evicts it 10 s after the beginning, and
+// its object is kept for ten minutes.
 func leftBehind(t *testing.T, set func(r *rig), story func(r *rig)) *rig {
 	r := newRig(t)
 	r.policy.EvictedPodTTL = 10 * time.Minute
@@ -86,7 +86,8 @@ func TestWhatIsLeftOfAnEvictedPodIsDeletedInItsTime(t *testing.T) {
 	})
 }
 
-// A kubelet without reasons overwrites it: the mark decides.
+// TestEvictedPod_DeletedWithoutReason covers a kubelet that overwrites the reason: the mark
+// decides.
 func TestEvictedPod_DeletedWithoutReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := leftBehind(t, nil, func(r *rig) {
@@ -147,11 +148,12 @@ func TestWhatIsLeftOfAnEvictedPodStays(t *testing.T) {
 	}
 }
 
-// TestTheMarkIsReadOnceMoreBeforeTheDelete: the live object counts, before the watch delivers it.
+// TestTheMarkIsReadOnceMoreBeforeTheDelete checks that changes which the watch has not
+// delivered yet count.
 func TestTheMarkIsReadOnceMoreBeforeTheDelete(t *testing.T) {
 	for name, c := range map[string]struct {
-		since func(p *corev1.Pod) // since its observation by the controller
-		late  func(r *rig)        // between reading and deleting
+		since func(p *corev1.Pod) // after the controller has seen it
+		late  func(r *rig)        // between read and delete
 		want  func(err error) bool
 		gone  bool
 	}{
@@ -225,8 +227,8 @@ func TestADeleteThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 	})
 }
 
-// TestCleaningUpHoldsNothingUp: hundreds of evicted pods come due while a node dies, with one
-// request per second.
+// TestCleaningUpHoldsNothingUp covers hundreds of evicted pods that are due while a node dies,
+// at one request per second.
 func TestCleaningUpHoldsNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -19,8 +19,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// TestEvictionsThatWaitAreCalledOff: with one request per second the pods of a node wait for
-// minutes. Evictions still queued when it returns are dropped.
+// TestEvictionsThatWaitAreCalledOff covers a limit of one request per second, at which the pods
+// of a node wait for minutes. Evictions still waiting when the node returns are dropped.
 func TestEvictionsThatWaitAreCalledOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -42,7 +42,7 @@ func TestEvictionsThatWaitAreCalledOff(t *testing.T) {
 		r.reports("a")
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "a")
 		r.until(5 * time.Minute)
-		if lost := left - r.count("pods"); lost > 0 { // not even those with a condition written already
+		if lost := left - r.count("pods"); lost > 0 { // including those with the condition set already
 			t.Errorf("%d pods were deleted after their node had come back", lost)
 		}
 		if got := taintsOf(r.live("a")); got != "" {
@@ -54,8 +54,8 @@ func TestEvictionsThatWaitAreCalledOff(t *testing.T) {
 	})
 }
 
-// TestWhatIsCalledOffTakesNoTurns: hundreds of evictions wait. When their node is back, the least
-// urgent request has its turn at once.
+// TestWhatIsCalledOffTakesNoTurns covers hundreds of queued evictions. When their node returns,
+// the least urgent action has its turn at once.
 func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -79,8 +79,8 @@ func TestWhatIsCalledOffTakesNoTurns(t *testing.T) {
 	})
 }
 
-// TestARenewalThatHasArrivedCounts: it waits to be applied with others. A write for silence does
-// not begin before it was applied.
+// TestARenewalThatHasArrivedCounts covers a renewal queued for reading in a batch. A write for
+// a missed grace period must not begin before it is read.
 func TestARenewalThatHasArrivedCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -90,7 +90,7 @@ func TestARenewalThatHasArrivedCounts(t *testing.T) {
 		}
 		r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 		r.start()
-		r.until(51*time.Second - renewalDelay/2) // its conditions are written, its taints have the next turn
+		r.until(51*time.Second - renewalDelay/2) // its conditions are written, its taints are next
 		r.renew(corev1.NamespaceNodeLease, "a")
 		r.until(52 * time.Second)
 		if n := r.live("a"); conditionOf(n, corev1.NodeReady).Status != corev1.ConditionUnknown || taintsOf(n) != "" {
@@ -99,8 +99,8 @@ func TestARenewalThatHasArrivedCounts(t *testing.T) {
 	})
 }
 
-// TestWhatIsUrgentWaitsForNothingThatIsNot: hundreds of evictions use the budget, and a label of
-// a node waits for its turn when the node dies.
+// TestWhatIsUrgentWaitsForNothingThatIsNot covers a node that dies while hundreds of evictions
+// use the budget and a node's label waits for its turn.
 func TestWhatIsUrgentWaitsForNothingThatIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -119,7 +119,7 @@ func TestWhatIsUrgentWaitsForNothingThatIsNot(t *testing.T) {
 		})
 		r.until(35 * time.Second)
 		r.change("a", func(n *corev1.Node) { n.Labels[corev1.LabelOSStable] = "linux" })
-		r.until(65 * time.Second) // a label, a live read of a lease, conditions, taints: six turns
+		r.until(65 * time.Second) // a label, a read of a lease, conditions, taints: six turns
 		if n := r.live("a"); conditionOf(n, corev1.NodeReady).Status != corev1.ConditionUnknown || taintsOf(n) == "" {
 			t.Errorf("15 s after it died it is %s and has the taints %q", conditionOf(n, corev1.NodeReady).Status, taintsOf(n))
 		}
@@ -129,7 +129,7 @@ func TestWhatIsUrgentWaitsForNothingThatIsNot(t *testing.T) {
 	})
 }
 
-// eventsOf counts events by their reasons.
+// eventsOf counts events by reason.
 func (r *rig) eventsOf(reasons ...string) (n int) {
 	r.with(func() {
 		for _, e := range r.events {
@@ -155,8 +155,8 @@ func (r *rig) count(kind string) (n int) {
 	return n
 }
 
-// TestNothingIsWrittenByWhoMayHaveASuccessor: the process was stopped for longer than its
-// leadership is certain, and resumes before it has noticed.
+// TestNothingIsWrittenByWhoMayHaveASuccessor covers a process that was stopped for longer than
+// its leadership is certain, and continues before it has noticed.
 func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -174,7 +174,7 @@ func TestNothingIsWrittenByWhoMayHaveASuccessor(t *testing.T) {
 	})
 }
 
-// TestWhatFailedIsTriedAgain: every write of a term fails at first.
+// TestWhatFailedIsTriedAgain covers a term in which every write fails at first.
 func TestWhatFailedIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

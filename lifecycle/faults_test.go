@@ -9,13 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// hanging answers nothing until the end of the request.
+// hanging does not answer until the request is cancelled.
 func hanging(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// refusing is an absent server.
+// refusing is an unreachable server.
 func refusing(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connect: connection refused")
 }
@@ -28,7 +28,7 @@ func notFoundByAProxy(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// busy answers 429 with a Retry-After.
+// busy asks for a retry after 30 s.
 func busy(*http.Request) (*http.Response, error) {
 	answer := failure(apierrors.NewTooManyRequests("later", 30))
 	answer.Header.Set("Retry-After", "30")

@@ -128,7 +128,7 @@ func BenchmarkRenewals(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		m.renewed(false, names[i%len(names)], now)
-		if i%(len(names)/10) == 0 { // the number received within renewalDelay
+		if i%(len(names)/10) == 0 { // this many arrive while a renewal is delayed
 			m.collect()
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestMarksAreMadeSideBySide: a slow server delays each mark, but not one after the other. The
-// number of concurrent marks is that of the workers.
+// TestMarksAreMadeSideBySide checks that a slow server delays each mark, but not one after the
+// other: as many are in progress as there are workers.
 func TestMarksAreMadeSideBySide(t *testing.T) {
 	const pods, pause = 64, time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestMarksAreMadeSideBySide(t *testing.T) {
 		if n := r.marked(); n == 0 || n == pods {
 			t.Errorf("half way through %d pods are marked", n)
 		}
-		r.until(died + 3*rounds*pause) // a read before each write, and some slack
+		r.until(died + 3*rounds*pause) // a read before each write, and slack
 		if n := r.marked(); n != pods {
 			t.Errorf("of %d pods %d are marked", pods, n)
 		}
@@ -49,7 +49,7 @@ func TestMarksAreMadeSideBySide(t *testing.T) {
 	})
 }
 
-// marked returns the number of pods that are not ready.
+// marked counts the pods that are not ready.
 func (r *rig) marked() (n int) {
 	r.with(func() {
 		for _, o := range r.things["pods"] {
@@ -63,8 +63,8 @@ func (r *rig) marked() (n int) {
 	return n
 }
 
-// TestEventsOfAPodsEviction: the start and the cancellation are events of the pod itself, by its
-// UID.
+// TestEventsOfAPodsEviction checks that the begin and the cancellation of an eviction are
+// reported in events of the pod, by its UID.
 func TestEventsOfAPodsEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The API stores whole seconds: a period that starts at one of its times must not end before that
-// of the exact time.
+// TestEvict_NotBeforeTolerationSecondsEnd covers the API's resolution of whole seconds: an
+// interval from one of its times must not end before an interval from the exact time would.
 func TestEvict_NotBeforeTolerationSecondsEnd(t *testing.T) {
 	const offset = 700 * time.Millisecond // of all times, from a whole second
 	for _, c := range []struct {
 		name          string
-		slow          time.Duration // a patch of a node
+		slow          time.Duration // duration of a patch of a node
 		failover      bool
 		stays, leaves time.Duration
 	}{
@@ -61,7 +61,8 @@ func TestEvict_NotBeforeTolerationSecondsEnd(t *testing.T) {
 	}
 }
 
-// A taint of a user, observed long after its write, counts from the end of its second.
+// TestEvict_CountsFromTheEndOfTheSecond covers a user's taint that is observed long after it
+// was written: it counts from the end of its second.
 func TestEvict_CountsFromTheEndOfTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -114,8 +115,8 @@ func TestTaint_NoScheduleHasTimeAdded(t *testing.T) {
 	})
 }
 
-// Upstream's mark changes the status of the condition, and keeps its other fields from the
-// kubelet.
+// TestMarkNotReady_KeepsReasonAndMessage checks that, like upstream's, the mark changes only
+// the status of the condition, not the kubelet's reason and message.
 func TestMarkNotReady_KeepsReasonAndMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// wrote returns the entry of the API server for a writer of fields.
+// wrote is the API server's record of a writer and its fields.
 func wrote(by, part string, at time.Time, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{
 		Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Subresource: part,
@@ -74,7 +74,7 @@ func TestReplaceWaitsUntilNobodyElseWrites(t *testing.T) {
 		if got := r.lines("evict"); !strings.HasPrefix(got, "1m50s evict") {
 			t.Errorf("it would not have evicted:\n%s", got)
 		}
-		r.until(5*time.Minute + 51*time.Second) // it has a new grace period: its mark-unknown was only in dry run so far
+		r.until(5*time.Minute + 51*time.Second) // it gets a grace period of its own: its mark-unknown was only assumed so far
 		if why := r.controller.Rehearses(); why != "" {
 			t.Errorf("nobody has written for 5 minutes, and it rehearses because of %q", why)
 		}
@@ -85,7 +85,7 @@ func TestReplaceWaitsUntilNobodyElseWrites(t *testing.T) {
 		if r.livePod("web") != nil {
 			t.Error("its pod, of which was believed that it was gone, is there")
 		}
-		r.with(func() { // the other controller is switched on again
+		r.with(func() { // the other controller is enabled again
 			n := r.things["nodes"]["/b"].DeepCopyObject().(*corev1.Node)
 			n.ManagedFields = []metav1.ManagedFieldsEntry{wrote("kube-controller-manager", "status", time.Now(), wroteReady)}
 			r.store("nodes", n)

@@ -31,7 +31,7 @@ func TestObservingTellsEachDecisionOnceAndWritesNothing(t *testing.T) {
 				r.beat(t.Context(), corev1.NamespaceNodeLease, "b", "c")
 				r.start()
 				r.until(20 * time.Minute)
-				r.touch("a") // a change by another writer: no decision is repeated
+				r.touch("a") // others change the node: decisions are not repeated
 				r.until(40 * time.Minute)
 				want := "50s mark-unknown a Ready=Unknown (NodeStatusUnknown), MemoryPressure=Unknown (NodeStatusUnknown), DiskPressure=Unknown (NodeStatusUnknown), PIDPressure=Unknown (NodeStatusUnknown)\n" +
 					"50s taint a +node.kubernetes.io/unreachable:NoSchedule, +node.kubernetes.io/unreachable:NoExecute\n" +
@@ -43,7 +43,7 @@ func TestObservingTellsEachDecisionOnceAndWritesNothing(t *testing.T) {
 					t.Errorf("it made the requests %v", got)
 				}
 				r.controllerSays(t, "a")
-				r.comesBack("a") // its own heartbeat takes precedence over the simulation
+				r.comesBack("a") // its own heartbeat overrides the assumed state
 				if got := r.lines("taint"); !strings.HasSuffix(got, "40m0s taint a -node.kubernetes.io/unreachable:NoSchedule, -node.kubernetes.io/unreachable:NoExecute\n") {
 					t.Errorf("then it told:\n%s", got)
 				}
@@ -52,7 +52,7 @@ func TestObservingTellsEachDecisionOnceAndWritesNothing(t *testing.T) {
 	}
 }
 
-// touch changes a field of a node without an effect on decisions.
+// touch changes a node without an effect on decisions.
 func (r *rig) touch(name string) {
 	r.with(func() {
 		n := r.things["nodes"]["/"+name].DeepCopyObject().(*corev1.Node)
@@ -97,7 +97,7 @@ func TestWhatIsImaginedGivesWayToWhatIs(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		actions   []*core.Action
-		then      *model.Node // next observation
+		then      *model.Node // what the API server delivers next
 		ready     model.Status
 		taints    []model.Taint
 		pressures int

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestARenewalCountsFromWhenItCame: a renewal in the inbox at the node's deadline keeps it alive.
-// The next deadline is a grace period after it was received.
+// TestARenewalCountsFromWhenItCame checks that a renewal in the inbox at the node's deadline
+// keeps the node alive. The next deadline is a grace period after its arrival.
 func TestARenewalCountsFromWhenItCame(t *testing.T) {
-	const came, grace = 49700 * time.Millisecond, 50 * time.Second // it would wait until 50.7 s
+	const came, grace = 49700 * time.Millisecond, 50 * time.Second // it would be delayed until 50.7 s
 	for name, reads := range map[string]bool{"by watches alone": false, "with live reads": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestARenewalCountsFromWhenItCame(t *testing.T) {
 	}
 }
 
-// TestAnAgentIsHeardWhenItsRenewalCame: the cleanup after a dead agent happens a grace period
-// after the receipt of its last renewal, and not after its application.
+// TestAnAgentIsHeardWhenItsRenewalCame checks that the remains of a dead agent are removed a
+// grace period after the arrival of its last renewal, not after it was read.
 func TestAnAgentIsHeardWhenItsRenewalCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const came, grace = 39600 * time.Millisecond, 40 * time.Second
@@ -68,8 +68,8 @@ func TestAnAgentIsHeardWhenItsRenewalCame(t *testing.T) {
 	})
 }
 
-// TestAnIdleMinuteWakesOnceASecond: renewals are applied together. An applied renewal, or a
-// deadline moved by it, causes no wakeup.
+// TestAnIdleMinuteWakesOnceASecond checks that renewals are read in batches, and that neither
+// they nor the deadlines that they moved cause further wake-ups.
 func TestAnIdleMinuteWakesOnceASecond(t *testing.T) {
 	for _, nodes := range []int{1, 7, 40, 200} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAnIdleMinuteWakesOnceASecond(t *testing.T) {
 				r.until(2 * time.Minute)
 				before := rounds.Load()
 				r.until(3 * time.Minute)
-				most := min(60, 6*int64(nodes)+8) // each renewal by itself, and the rounds of the liveness check
+				most := min(60, 6*int64(nodes)+8) // each renewal alone, and the periodic self-check
 				if got := rounds.Load() - before; got < 6 || got > most {
 					t.Errorf("%d rounds in a minute in which nothing happened, not 6 to %d", got, most)
 				}
@@ -97,8 +97,8 @@ func TestAnIdleMinuteWakesOnceASecond(t *testing.T) {
 	}
 }
 
-// TestAReportThatAllIsWellCountsFromWhenItCame: it causes no wakeup, and moves the deadline as if
-// it had.
+// TestAReportThatAllIsWellCountsFromWhenItCame checks that a report without changes causes no
+// wake-up, and moves the deadline as from its arrival.
 func TestAReportThatAllIsWellCountsFromWhenItCame(t *testing.T) {
 	const came, grace = 49700 * time.Millisecond, 50 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/core"
 )
 
-// An alert fires on failed requests. Ordinary answers of a cluster must not be among them.
+// TestRequestResult_OrdinaryRefusalsAreNoFailures covers an alert on failed requests: a
+// cluster's ordinary refusals must not count as failures.
 func TestRequestResult_OrdinaryRefusalsAreNoFailures(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	says := func(err error) func(*http.Request) (*http.Response, error) {

@@ -25,14 +25,14 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// client-go delays errors by a clock shared by all tests. The year of the real clock is the
-// future of virtual time, and would stop a reflector for decades.
+// TestMain removes client-go's error handlers. They slow errors down by a clock that all tests
+// share. The real year is the future of virtual time, and would stop a reflector for decades.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
 	os.Exit(m.Run())
 }
 
-// Namespace of the agents' leases and of the leader election.
+// system is the namespace of the agents' leases and of the leader election.
 const system = "plimsoll-system"
 
 func testPolicy() core.Policy {
@@ -56,7 +56,7 @@ func testSettings() Settings {
 	}
 }
 
-// rig is a controller with a server, in virtual time.
+// rig is a controller before a server, in virtual time.
 type rig struct {
 	*server
 	t          *testing.T
@@ -64,9 +64,9 @@ type rig struct {
 	policy     core.Policy
 	book       logcapture.Book
 	controller *Controller
-	stop       func() // and waits for the end
+	stop       func() // stops the controller and waits for its end
 	begun      time.Time
-	wall       *wall // nil: it is not set
+	wall       *wall // nil: never set
 
 	meters      Meters
 	requestedIn func(map[string]string) (map[string]model.Request, error)
@@ -91,7 +91,7 @@ func (r *rig) parts() Parts {
 	}
 }
 
-// start runs the controller until the end of the test, or stop, and returns when it is idle.
+// start runs the controller until the test, or stop, ends it, and returns when it is idle.
 func (r *rig) start() {
 	r.controller = New(r.settings, r.policy, r.parts())
 	if r.wall != nil {
@@ -108,7 +108,7 @@ func (r *rig) start() {
 	synctest.Wait()
 }
 
-// until advances the time to the given one after the start.
+// until advances time to the given offset from the beginning.
 func (r *rig) until(at time.Duration) {
 	<-time.After(time.Until(r.begun.Add(at)))
 	synctest.Wait()
@@ -121,8 +121,8 @@ func (s *server) with(f func()) {
 	f()
 }
 
-// lines returns the decisions of these kinds (all, if none is given), in short form, with the
-// time since the start.
+// lines returns the decisions of these kinds (default all) in short form, with the time since
+// the beginning.
 func (r *rig) lines(kinds ...string) string {
 	r.decided.Lock()
 	defer r.decided.Unlock()
@@ -144,7 +144,7 @@ func (r *rig) lines(kinds ...string) string {
 	return b.String()
 }
 
-// node stores a node that reports Ready, and its lease.
+// node stores a node that reports ready, and its lease.
 func (r *rig) node(name string, change ...func(*corev1.Node)) *corev1.Node {
 	now := metav1.Now()
 	n := &corev1.Node{
@@ -212,7 +212,7 @@ func (r *rig) pod(node, name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// tolerating lets a pod stay for the given time on nodes that are not ready.
+// tolerating sets the time for which a pod tolerates nodes that are not ready, in seconds.
 func tolerating(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
@@ -228,19 +228,19 @@ func isBound(o thing) bool {
 	return is && p.Spec.NodeName != ""
 }
 
-// live returns the node as stored by the server.
+// live returns the node on the server.
 func (r *rig) live(name string) (n *corev1.Node) {
 	r.with(func() { n = r.things["nodes"]["/"+name].(*corev1.Node) })
 	return n
 }
 
-// livePod returns the pod as stored by the server, or nil.
+// livePod returns the pod on the server; nil if it is gone.
 func (r *rig) livePod(name string) (p *corev1.Pod) {
 	r.with(func() { p, _ = r.things["pods"]["default/"+name].(*corev1.Pod) })
 	return p
 }
 
-// taintsOf returns a node's taints, as KEY:EFFECT.
+// taintsOf returns a node's taints as KEY:EFFECT.
 func taintsOf(n *corev1.Node) string {
 	var all []string
 	for _, t := range n.Spec.Taints {

@@ -30,20 +30,20 @@ type thing interface {
 	metav1.Object
 }
 
-// server implements the API for the requests of this package, without a socket, so that it runs
-// in virtual time. The tests in test/harness/cluster use a real one.
+// server behaves like an API server for the requests of this package. It has no socket, so it
+// runs in virtual time too. The behaviour of a real one is shown in test/harness/cluster.
 type server struct {
 	mu       sync.Mutex
 	version  int
 	things   map[string]map[string]thing // by kind and namespace/name
 	watchers map[*stream]bool
-	seen     []string // verb and path of each request that is neither list nor watch
+	seen     []string // verb and path of each request except lists and watches
 	events   []*corev1.Event
-	// refuses, if set, returns why a pod may not be evicted.
+	// refuses, if set, returns the reason why a pod may not be evicted.
 	refuses func(pod *corev1.Pod) error
-	// fault, if set, may answer instead. It is called before each request.
+	// fault, if set, may answer instead; it is called before each request.
 	fault func(r *http.Request) (*http.Response, error)
-	// listsOnly: no lists are streamed, as in servers before 1.34.
+	// listsOnly disables streamed lists, as in servers before 1.34.
 	listsOnly bool
 }
 
@@ -67,7 +67,7 @@ func newServer() *server {
 	return s
 }
 
-// testConfig uses JSON, the only format of the server.
+// testConfig uses JSON, the only encoding of the server.
 func testConfig() *rest.Config {
 	return &rest.Config{Host: "http://api.test", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
 }
@@ -81,7 +81,7 @@ func (s *server) connect(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-// address is the object of a request.
+// address is the subject of a request.
 type address struct{ kind, namespace, name, part string }
 
 func (a address) key() string { return a.namespace + "/" + a.name }
@@ -228,7 +228,7 @@ func (s *server) patch(a address, known thing, kind types.PatchType, body []byte
 	return reply(http.StatusOK, now)
 }
 
-// mergePatch is RFC 7386.
+// mergePatch applies a patch by RFC 7386.
 func mergePatch(old, patch []byte) ([]byte, error) {
 	var target, change map[string]any
 	if err := errors.Join(json.Unmarshal(old, &target), json.Unmarshal(patch, &change)); err != nil {
@@ -287,7 +287,7 @@ func (s *server) evict(a address, pod *corev1.Pod, body []byte) *http.Response {
 	return reply(http.StatusCreated, &metav1.Status{Status: metav1.StatusSuccess})
 }
 
-// store stores an object in a new version, and notifies watches. The caller must hold mu.
+// store stores an object in a new version and notifies watches. The caller holds mu.
 func (s *server) store(kind string, o thing) {
 	s.version++
 	o.SetResourceVersion(strconv.Itoa(s.version))
@@ -301,7 +301,7 @@ func (s *server) store(kind string, o thing) {
 	s.tell(kind, verb, o)
 }
 
-// remove removes an object, and notifies watches. The caller must hold mu.
+// remove removes an object and notifies watches. The caller holds mu.
 func (s *server) remove(kind string, o thing) {
 	s.version++
 	delete(s.things[kind], o.GetNamespace()+"/"+o.GetName())

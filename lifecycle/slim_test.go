@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/anypods"
 )
 
-// The facts of a pod do not depend on fields dropped before decoding. Nor do the fields read for
-// its deletion.
+// TestConverter_SlimPods checks that dropping fields before decoding changes neither the facts
+// of a pod nor the data read for its deletion.
 func TestConverter_SlimPods(t *testing.T) {
 	requested := func(p *corev1.Pod) (*model.Request, error) {
 		r, marked, err := podstatus.Marked(p)

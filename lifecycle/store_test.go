@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// told returns the changes reported by a store since the last call.
+// told returns the store's events since the previous call.
 func told(c *Controller) string {
 	var all []string
 	for _, l := range c.inbox.collect().events {
@@ -81,8 +81,8 @@ func TestStoresTellWhatChanged(t *testing.T) {
 	}
 }
 
-// TestAStreamedListIsKeptInShort: client-go collects a streamed list in its own store, by the
-// names of its objects.
+// TestAStreamedListIsKeptInShort covers streamed lists, which client-go collects in a store of
+// its own by the names that it finds.
 func TestAStreamedListIsKeptInShort(t *testing.T) {
 	c := &Controller{inbox: newInbox(), warnings: &warnings{}}
 	s := c.podStore()
@@ -105,7 +105,7 @@ func TestAStreamedListIsKeptInShort(t *testing.T) {
 	}
 }
 
-// BenchmarkPodsKept measures the bytes stored per pod.
+// BenchmarkPodsKept reports the bytes kept per pod.
 func BenchmarkPodsKept(b *testing.B) {
 	const pods, nodes = 150_000, 5_000
 	c := &converter{}

@@ -15,16 +15,16 @@ import (
 // dying is the number of nodes of zone z that die at once.
 const dying = 1000
 
-// TestAThousandNodesOfAZoneDieAtOnce: they are tainted at the rate of their zone's state and not
-// sooner, in the order of their deaths. Each costs a fixed number of requests, and at no time are
-// there more requests than the budget allows.
+// TestAThousandNodesOfAZoneDieAtOnce checks that nodes are tainted at the rate of their zone's
+// state and never sooner, in the order of their deaths. The number of requests for each is
+// fixed, and their rate never exceeds the budget.
 func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	for name, c := range map[string]struct {
-		alive  int           // ready nodes of the same zone
-		second time.Duration // time of the second one: the rate changes with their deaths
-		every  time.Duration // interval of the following ones
-		given  int           // number within the observed time
+		alive  int           // of the same zone
+		second time.Duration // time of the second surrender: the rate changes as they die
+		every  time.Duration // interval of the next ones
+		given  int           // their number in the observed time
 		reads  bool
 	}{
 		"all of the zone":                 {0, ms(50_999) + time.Second, time.Second, dying, false},
@@ -40,7 +40,7 @@ func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 				order := r.massDeath(c.alive)
 				r.start()
 				r.until(c.second + time.Duration(c.given-2)*c.every + c.every/2)
-				if c.reads { // until all deaths are confirmed, some of the confirmed ones are first
+				if c.reads { // some of the confirmed ones go first until all are confirmed
 					r.until(time.Duration(c.given+90) * c.every)
 					r.expectPace(order, c.every)
 				} else {
@@ -53,8 +53,8 @@ func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 	}
 }
 
-// massDeath stores zones, one of which loses a thousand nodes within a second. It returns them in
-// the order of their deaths, which is not that of their names.
+// massDeath stores zones, one of which loses a thousand nodes within a second. It returns these
+// in the order of their deaths, which is not that of their names.
 func (r *rig) massDeath(alive int) (order []string) {
 	var living []string
 	for i := range 3 {
@@ -96,11 +96,10 @@ func (r *rig) surrenders() (all []surrender) {
 	return all
 }
 
-// slack is the maximum delay of an action: one round.
+// slack is the tolerated delay: one round.
 const slack = 2 * minSleep
 
-// expectOrder checks that exactly these nodes are tainted, in this order: the first one at its
-// death.
+// expectOrder expects taints of exactly these nodes in this order, the first one at its death.
 func (r *rig) expectOrder(names []string, second, every time.Duration) {
 	r.t.Helper()
 	all := r.surrenders()
@@ -118,8 +117,8 @@ func (r *rig) expectOrder(names []string, second, every time.Duration) {
 	}
 }
 
-// expectPace checks that all of these are tainted, with at least that interval. Those left after
-// all deaths were confirmed must be in order.
+// expectPace expects taints of all of these nodes at this minimum interval. Nodes that were
+// left when all deaths were confirmed must be in order.
 func (r *rig) expectPace(names []string, every time.Duration) {
 	r.t.Helper()
 	all := r.surrenders()
@@ -132,7 +131,7 @@ func (r *rig) expectPace(names []string, every time.Duration) {
 	}
 	for i := 1; i < len(all); i++ {
 		was, is := all[i-1], all[i]
-		if is.at-was.at < every-time.Millisecond { // the precision of the log
+		if is.at-was.at < every-time.Millisecond { // the log's resolution
 			r.t.Fatalf("%s is given up at %s, and %s at %s", was.node, was.at, is.node, is.at)
 		}
 		if was.at > 2*time.Minute && age[is.node] < age[was.node] {
@@ -141,14 +140,14 @@ func (r *rig) expectPace(names []string, every time.Duration) {
 	}
 }
 
-// bill is the number of requests to the server, by kind, and their times.
+// bill records the requests to the server, by kind, with their times.
 type bill struct {
 	mu    sync.Mutex
 	kinds map[string]int
 	at    []time.Time
 }
 
-// bill counts requests other than lists and watches.
+// bill counts requests except lists and watches.
 func (r *rig) bill() *bill {
 	b := &bill{kinds: map[string]int{}}
 	r.fault = func(q *http.Request) (*http.Response, error) {
@@ -163,14 +162,14 @@ func (r *rig) bill() *bill {
 	return b
 }
 
-// expect checks the requests for each node: one write of its conditions, and a read and a write
-// of its taints, twice for later ones. It also expects one mark for each pod, and one read of
+// expect expects for each node one write of its conditions, and a read and a write of its
+// taints, two for nodes tainted later. It also expects one mark for each pod, and one read of
 // each lease if leases are read.
 func (b *bill) expect(t *testing.T, given int, reads bool) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	taints := dying + given - 1 // the first one has both taints in one write
+	taints := dying + given - 1 // the first one has both in one write
 	want := map[string]int{"PATCH nodes/status": dying, "GET nodes": taints, "PATCH nodes": taints, "PATCH pods/status": dying}
 	if reads {
 		want["GET leases"] = dying
@@ -186,7 +185,7 @@ func (b *bill) expect(t *testing.T, given int, reads bool) {
 	}
 }
 
-// within checks that no time span has more requests than the budget allows.
+// within expects no more requests in any interval than the budget allows to begin in it.
 func (b *bill) within(t *testing.T, qps float64, burst int) {
 	t.Helper()
 	b.mu.Lock()

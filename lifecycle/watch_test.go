@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// stream is a watch with a reader. No writer waits for its reader.
+// stream is a watch. The server never waits for its reader.
 type stream struct {
 	address
 	bound bool // only pods on nodes
@@ -38,7 +38,7 @@ func (w *stream) put(kind string, object any) {
 	}
 }
 
-// run writes until the end of the reader or the request.
+// run writes until the reader or the request ends.
 func (w *stream) run(r *http.Request, ended func()) {
 	defer ended()
 	for {
@@ -68,7 +68,7 @@ func (w *stream) wants(kind string, o thing) bool {
 	return w.kind == kind && (w.namespace == "" || w.namespace == o.GetNamespace()) && (!w.bound || isBound(o))
 }
 
-// tell notifies all watches. The caller must hold mu.
+// tell notifies all matching watches. The caller holds mu.
 func (s *server) tell(kind, verb string, o thing) {
 	for w := range s.watchers {
 		if w.wants(kind, o) {
@@ -103,7 +103,7 @@ func (s *server) watch(r *http.Request, a address) *http.Response {
 		return failure(apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil))
 	}
 	if from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion")); !initial && from < s.version {
-		return failure(apierrors.NewResourceExpired("the server keeps no history")) // so that the client lists again
+		return failure(apierrors.NewResourceExpired("the server keeps no history")) // so changes in between are listed
 	}
 	in, out := io.Pipe()
 	w := &stream{address: a, out: out, some: make(chan struct{}, 1), bound: strings.Contains(r.URL.Query().Get("fieldSelector"), "nodeName")}
@@ -130,7 +130,7 @@ func (s *server) bookmark(a address) thing {
 	return mark
 }
 
-// cut ends all watches, as a server does at its shutdown.
+// cut ends all watches, like a server that shuts down.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

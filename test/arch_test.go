@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// mayImport is the architecture: which of our packages a package may import,
-// and why these. docs/internals/design.md draws it. Files ending in _test.go are free,
-// except that nothing a core package's tests need makes it less pure.
+// mayImport is the architecture: the packages of this module that each package may import, and
+// the reason. docs/internals/design.md draws it. Files ending in _test.go are exempt, but the
+// tests of a core package must not make it less pure.
 var mayImport = map[string]struct {
 	ours []string
 	why  string
@@ -25,8 +25,8 @@ var mayImport = map[string]struct {
 	"eviction/limiter": {[]string{"eviction/signals"}, "it says who is spared by what evictions have led to; who would be evicted is decided elsewhere"},
 	"internal/arming":  {nil, "whether an agent may act follows from words; who listens, and what follows, is decided elsewhere"},
 
-	// The cluster's side of it: cores that are strangers to each other, and what
-	// puts them together.
+	// The controller's cores, which do not import each other, and the packages that combine
+	// them.
 	"lifecycle/model":     {nil, "it is the vocabulary of the cluster's side"},
 	"internal/timerqueue": {nil, "it keeps moments in order, whatever they are about"},
 	"lifecycle/agents":    {[]string{"internal/timerqueue", "lifecycle/model"}, "it says what agents ask for and leave behind; who does it is decided elsewhere"},
@@ -38,7 +38,7 @@ var mayImport = map[string]struct {
 	"lifecycle/taints":    {[]string{"lifecycle/model"}, "which taints a node is to have follows from the node; whose turn it is is decided elsewhere"},
 	"lifecycle/zones":     {[]string{"internal/timerqueue", "lifecycle/model"}, "states, rates and turns follow from counts and times; what is done with a turn is decided elsewhere"},
 
-	// Languages at the edge.
+	// Formats at the edge.
 	"internal/strictyaml":     {nil, "it reads what users write, whatever it is about"},
 	"internal/options":        {[]string{"internal/strictyaml"}, "it reads options from flags and files; which options there are is decided by each program"},
 	"internal/doctor":         {[]string{"eviction", "internal/kubeletconfig", "eviction/signals"}, "it judges facts; who looked, and how, is decided elsewhere"},
@@ -71,7 +71,7 @@ var mayImport = map[string]struct {
 
 	"internal/evict": {[]string{"eviction", "eviction/signals"}, "it knows the order in which a pod is ended, and neither the kernel nor the API server"},
 
-	// What drives the core.
+	// Packages that drive the core.
 	"agent/config":     {[]string{"eviction", "internal/options", "internal/strictyaml", "eviction/limiter", "eviction/signals"}, "it compiles the agent's configuration into policies; the controller has its own, so that the agent links none of it"},
 	"lifecycle/config": {[]string{"internal/options", "internal/strictyaml", "lifecycle/agents", "lifecycle/confirm", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones"}, "it compiles the controller's configuration into policies; the agent has its own"},
 	"lifecycle":        {[]string{"internal/kube/reflector", "lifecycle/model", "lifecycle/core", "lifecycle/convert", "internal/kube/slimpods"}, "it feeds the fleet and carries out what comes back; what follows from what is the fleet's business"},
@@ -79,7 +79,8 @@ var mayImport = map[string]struct {
 	"simulate/cluster": {[]string{"lifecycle/config", "internal/strictyaml", "lifecycle/agents", "internal/timerqueue", "lifecycle/evictions", "lifecycle/model", "lifecycle/core", "lifecycle/heartbeat", "lifecycle/zones", "lifecycle/convert"}, "it plays the API server and the nodes, and has the fleet decide; it reaches for the cores to hand it a policy, and to say why"},
 	"simulate":         {[]string{"agent", "agent/config", "eviction", "internal/options", "internal/strictyaml", "internal/kube/agentpods", "simulate/cluster", "eviction/limiter", "eviction/signals"}, "it runs the agent's own cycle over a file: no kernel, no clock, no ranking of its own"},
 
-	// The places that know every implementation, one for each program; and the commands.
+	// The compositions, one for each program, which import every implementation; and the
+	// commands.
 	"agent/app": {[]string{"agent", "agent/config", "agent/inflight", "cgroupnotify", "internal/options", "eviction", "eviction/limiter", "eviction/signals", "internal/arming", "internal/arming/disarmfile", "internal/cgroup", "internal/checkpoint", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/evict", "internal/evict/podstatus", "internal/gc", "internal/healthz", "internal/kill", "internal/kube/agentpods", "internal/kube/client", "internal/kubeletconfig", "internal/metrics", "internal/nodestatus", "internal/process", "stats"},
 		"it puts the agent together; the controller is not linked with it"},
 	"lifecycle/app": {[]string{"lifecycle/config", "internal/options", "internal/evict/podstatus", "internal/healthz", "internal/kube/client", "internal/metrics", "internal/nodestatus", "internal/process", "lifecycle", "lifecycle/core", "lifecycle/model", "lifecycle/zones"},
@@ -87,7 +88,8 @@ var mayImport = map[string]struct {
 	"cmd/plimsoll": {[]string{"agent/app", "agent/config", "lifecycle/config", "internal/options", "internal/arming", "internal/arming/rollout", "internal/cri", "internal/doctor", "internal/doctor/examine", "internal/doctor/probe", "internal/healthz", "internal/kubeletconfig", "internal/nodestatus", "internal/strictyaml", "lifecycle/app", "simulate"},
 		"it holds commands: flags, help and exit statuses; what they do is done elsewhere"},
 
-	// What is not the product: it may use the product, never the other way round.
+	// Packages outside the product. They may import the product; the product must not import
+	// them.
 	"test/harness/hog":              {nil, "a workload knows nothing of who will end it"},
 	"test/harness/anypods":          {[]string{"internal/kube/slimpods"}, "pods at random know how they are decoded, and nothing else of what reads them"},
 	"test/harness/bulk":             {nil, "pods of any size know nothing of what lists them"},
@@ -114,8 +116,7 @@ var mayImport = map[string]struct {
 	"test/demo/picture":             {nil, "it renders text, of any program"},
 }
 
-// mayUse says who may import what is not ours: a prefix of the import path,
-// and the packages that may.
+// mayUse lists external imports by prefix of the path, with the packages that may import them.
 var mayUse = []struct {
 	prefix string
 	by     []string
@@ -140,7 +141,7 @@ var mayUse = []struct {
 	{"github.com/opencontainers/", []string{"test/harness/sandbox"}, "it is the language of that library"},
 }
 
-// shell are the packages that may not know each other.
+// shell lists the packages that must not import each other.
 var shell = []string{"cgroupnotify", "internal/healthz", "internal/kill", "internal/metrics", "internal/evict/podstatus", "internal/gc", "internal/nodestatus", "internal/checkpoint", "stats", "internal/doctor/probe"}
 
 func TestImportsOfOurOwn(t *testing.T) {
@@ -171,7 +172,8 @@ func TestImportsOfOurOwn(t *testing.T) {
 	}
 }
 
-// Each program's composition can be imported and linked without the other program.
+// TestCompositions_AreIndependent checks that each program's composition can be imported and
+// linked without the other program.
 func TestCompositions_AreIndependent(t *testing.T) {
 	tree := loaded(t)
 	imports := map[string][]string{}
@@ -210,7 +212,7 @@ func checkUse(t *testing.T, s *source, imported string) {
 	t.Helper()
 	first, _, _ := strings.Cut(imported, "/")
 	if !strings.Contains(first, ".") || strings.HasPrefix(imported, modulePath) {
-		return // the standard library, or ours
+		return // the standard library, or this module
 	}
 	for _, use := range mayUse {
 		if strings.HasPrefix(imported, use.prefix) {
@@ -223,7 +225,7 @@ func checkUse(t *testing.T, s *source, imported string) {
 	t.Errorf("%s imports %s, which is not in the table of foreign packages: add it with who may use it and why, and record the decision in docs/internals/decisions", s.name, imported)
 }
 
-// pureStandard is what the core may use of the standard library: nothing that
+// pureStandard lists the packages of the standard library allowed in the core. None of them
 // reads a clock, a file, the network or the environment, or writes anywhere.
 var pureStandard = []string{"cmp", "errors", "fmt", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
@@ -249,7 +251,7 @@ func TestTheCoreIsPure(t *testing.T) {
 	}
 }
 
-// ofClock are the names of package time that read a clock or wait for one.
+// ofClock lists the names of package time that read a clock or wait for one.
 var ofClock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
 func (t *tree) readsNoClock(test *testing.T, s *source) {
@@ -271,7 +273,7 @@ func (t *tree) readsNoClock(test *testing.T, s *source) {
 }
 
 func TestNobodySleeps(t *testing.T) {
-	// The one place where time passing is what was asked for.
+	// The only place that may sleep: a hog with the request to stall.
 	const hogThatStalls = "test/harness/hog/run.go"
 	tree := loaded(t)
 	for _, s := range tree.sources {
@@ -311,7 +313,7 @@ func TestNoPathOfADevelopersMachine(t *testing.T) {
 	for _, name := range tree.tracked(t) {
 		text, err := os.ReadFile(filepath.Join(tree.root, name))
 		if err != nil {
-			continue // removed, not committed yet
+			continue // removed, but not committed yet
 		}
 		for _, needle := range needles {
 			if i := strings.Index(string(text), needle); i >= 0 {

@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/eviction"
 )
 
-// TestTheDecisionLogIsDocumented reads keys and verbs from the source, so that
-// none is added without a description for operators.
+// TestTheDecisionLogIsDocumented reads keys and verbs from the source, so that each has an
+// entry in the documentation.
 func TestTheDecisionLogIsDocumented(t *testing.T) {
 	tree := loaded(t)
 	text, err := os.ReadFile(filepath.Join(tree.root, "docs", "reference", "decision-log.md"))
@@ -39,7 +39,7 @@ func TestTheDecisionLogIsDocumented(t *testing.T) {
 	}
 }
 
-// logWords are the keys of type Decision and the values of type Verb.
+// logWords returns the keys of type Decision and the values of type Verb.
 func logWords(file *ast.File) (words []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch d := n.(type) {
@@ -70,8 +70,8 @@ func logWords(file *ast.File) (words []string) {
 	return words
 }
 
-// TestTheGuaranteeIsTheOneOfTheCode holds the figures that operators size their
-// thresholds by to the constants.
+// TestTheGuaranteeIsTheOneOfTheCode compares the documented figures for sizing thresholds with
+// the constants.
 func TestTheGuaranteeIsTheOneOfTheCode(t *testing.T) {
 	check, calm, kill := eviction.MinInterval, eviction.RelaxedInterval, eviction.KillTime
 	millis := func(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Limits in lines. What is longer is doing two things, or is a table.
+// Limits in lines. A longer function has two duties, or is a table.
 const (
 	maxInFunction     = 70
 	maxInCoreFunction = 40
@@ -17,7 +17,7 @@ const (
 	maxInTestFile     = 600
 )
 
-// excepted from the limits, each for its reason: "FILE" or "FILE FUNCTION".
+// excepted lists exceptions from the limits, each with its reason: "FILE" or "FILE FUNCTION".
 var excepted = map[string]string{
 	"agent/config/faults_test.go TestFaultClasses":     "a flat table of faults",
 	"eviction/departure_test.go TestExtraLooks":        "a flat list of stories: one thought each, and they read best side by side",
@@ -67,7 +67,7 @@ func (t *tree) checkFunctions(test *testing.T, s *source, allowed func(string) b
 	}
 }
 
-// sentence ends one in a comment.
+// sentence matches the end of a sentence in a comment.
 var sentence = regexp.MustCompile(`[.!?](\s|$)`)
 
 func TestEveryPackageSaysItsDuties(t *testing.T) {
@@ -95,7 +95,7 @@ func TestEveryPackageSaysItsDuties(t *testing.T) {
 	}
 }
 
-// sayNothing are names that fit anything and therefore say nothing.
+// sayNothing lists names that fit anything and therefore carry no information.
 var sayNothing = []string{"helper", "helpers", "util", "utils", "common", "base", "manager", "misc"}
 
 func TestNamesSayWhatThingsAre(t *testing.T) {
@@ -120,7 +120,7 @@ func TestNamesSayWhatThingsAre(t *testing.T) {
 	}
 }
 
-// declared are the names that a node declares.
+// declared returns the names that a node declares.
 func declared(n ast.Node) []*ast.Ident {
 	switch d := n.(type) {
 	case *ast.FuncDecl:

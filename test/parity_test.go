@@ -20,8 +20,8 @@ const (
 	fewestWorlds = 1000
 )
 
-// checklist is which of upstream's tests have to be in the document, and with how
-// many rows at least.
+// checklist lists the upstream tests that the document must contain, with the minimum number of
+// rows.
 var checklist = map[string]int{
 	"TestMonitorNodeHealth": 9, "TestPodStatusChange": 1, "TestMonitorNodeHealthUpdateStatus": 4,
 	"TestMonitorNodeHealthUpdateNodeAndPodStatusWithLease": 10, "TestMonitorNodeHealthMarkPodsNotReady": 3,
@@ -69,8 +69,8 @@ func TestEveryParityIsThere(t *testing.T) {
 	}
 }
 
-// worldsCited is how many random clusters a property is said to hold in, and the
-// constant that says so in its package's tests.
+// worldsCited matches the documented number of random clusters of a property, and the constant
+// with that number in the tests of the package.
 var worldsCited = regexp.MustCompile("^([0-9]+) \\(`(\\w+)`\\)$")
 
 func TestEveryInvariantIsHeldInEnoughClusters(t *testing.T) {
@@ -92,7 +92,7 @@ func TestEveryInvariantIsHeldInEnoughClusters(t *testing.T) {
 	}
 }
 
-// A parityDocument is docs/internals/parity.md, and the tests that it speaks of.
+// parityDocument is docs/internals/parity.md with the tests that it cites.
 type parityDocument struct {
 	*testing.T
 	tree  *tree
@@ -110,7 +110,7 @@ func parityOf(t *testing.T) *parityDocument {
 	return &parityDocument{T: t, tree: tree, lines: strings.Split(string(text), "\n")}
 }
 
-// rows are those of all tables whose first column has this title.
+// rows returns the rows of all tables with this title in the first column.
 func (d *parityDocument) rows(title string) (rows [][]string) {
 	inside := false
 	for _, l := range d.lines {
@@ -133,11 +133,11 @@ func (d *parityDocument) rows(title string) (rows [][]string) {
 	return rows
 }
 
-// cited is something between back-quotes with, perhaps, names of cases.
+// cited matches text between back-quotes, optionally followed by names of cases.
 var cited = regexp.MustCompile("`([^`]+)`(?: \\(([^)`]*)\\))?")
 
-// check says how many tests and scenarios a text names, and complains of those
-// that there are not.
+// check returns the number of tests and scenarios that a text names. It reports an error for
+// each one that does not exist.
 func (d *parityDocument) check(text string) (n int) {
 	d.Helper()
 	for _, found := range cited.FindAllStringSubmatch(text, -1) {
@@ -166,8 +166,8 @@ func (d *parityDocument) checkScenario(name string) {
 	}
 }
 
-// checkTest wants a test in the file named last, and its cases, separated by
-// semicolons, among the texts of that file.
+// checkTest reports an error unless the file named last has the test, and contains its cases,
+// separated by semicolons, as literals.
 func (d *parityDocument) checkTest(name, cases string) {
 	d.Helper()
 	i := slices.IndexFunc(d.tree.sources, func(s *source) bool { return s.name == d.file })
@@ -190,7 +190,7 @@ func (d *parityDocument) checkTest(name, cases string) {
 	}
 }
 
-// texts are a file's literals.
+// texts returns the literals of a file.
 func (s *source) texts() map[string]bool {
 	all := map[string]bool{}
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -204,7 +204,7 @@ func (s *source) texts() map[string]bool {
 	return all
 }
 
-// constant reports whether a test of that directory has a constant of that value.
+// constant reports whether a test of the directory has a constant with this name and value.
 func (d *parityDocument) constant(dir, name, value string) (found bool) {
 	for _, s := range d.tree.sources {
 		if s.dir != dir || !s.test {

@@ -16,7 +16,7 @@ const (
 	maxSentenceWords = 30
 )
 
-// checkedDocuments are the documents and folders that keep the rules of prose.
+// checkedDocuments lists the documents and folders to which the rules of prose apply.
 var checkedDocuments = []string{
 	"README.md", "docs/README.md", "docs/glossary.md",
 	"docs/tutorials/", "docs/how-to/", "docs/runbooks/", "docs/reference/", "docs/explanation/",
@@ -32,8 +32,8 @@ func TestReadme_IsShort(t *testing.T) {
 	}
 }
 
-// TestProse_OfDocuments checks documents for operators: no words for persons where software
-// is meant, and no long sentence.
+// TestProse_OfDocuments checks documents for operators for two rules: no words for persons
+// where software is meant, and no long sentence.
 func TestProse_OfDocuments(t *testing.T) {
 	tree := loaded(t)
 	for _, name := range tree.tracked(t) {

@@ -24,7 +24,7 @@ reported at once, and a configuration with errors is not used in part. ` + "`pli
 
 `
 
-// TestReference_IsUpToDate holds docs/reference/configuration.md to the tables of options. With
+// TestReference_IsUpToDate compares docs/reference/configuration.md with the tables of options. With
 // -update it writes the file.
 func TestReference_IsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "docs", "reference", "configuration.md")

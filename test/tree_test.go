@@ -15,10 +15,10 @@ import (
 	"testing"
 )
 
-// modulePath is what our own imports begin with.
+// modulePath is the prefix of this module's import paths.
 const modulePath = "plimsoll.dev/plimsoll/"
 
-// A source is one parsed Go file.
+// source is one parsed Go file.
 type source struct {
 	dir  string // relative to the module, slashes
 	name string // relative to the module, slashes
@@ -27,15 +27,15 @@ type source struct {
 	test bool
 }
 
-// A tree is the module as it lies on disk, parsed once for all rules.
+// tree is the module on disk, parsed once for all rules.
 type tree struct {
 	root    string
 	fset    *token.FileSet
 	sources []*source
 }
 
-// readTree parses every Go file of the module without asking the go command:
-// all build tags and platforms at once, in a fraction of a second.
+// readTree parses every Go file of the module without running the go command: all build tags
+// and platforms at once, in a fraction of a second.
 var readTree = sync.OnceValues(func() (*tree, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -71,8 +71,8 @@ func moduleRoot() (string, error) {
 	return "", err
 }
 
-// enter skips what the go command skips too: hidden directories, fixtures and
-// other modules.
+// enter skips the directories that the go command skips: hidden ones, fixtures and other
+// modules.
 func (t *tree) enter(full, name string) error {
 	if full == t.root {
 		return nil
@@ -111,7 +111,7 @@ func loaded(t *testing.T) *tree {
 	return read
 }
 
-// product yields the files that are built into something: no tests.
+// product yields the files that are built into a program: all except tests.
 func (t *tree) product(yield func(*source) bool) {
 	for _, s := range t.sources {
 		if !s.test && !yield(s) {
@@ -120,7 +120,7 @@ func (t *tree) product(yield func(*source) bool) {
 	}
 }
 
-// packages lists the directories that hold a package that can be built.
+// packages lists the directories with a package that can be built.
 func (t *tree) packages() map[string][]*source {
 	found := map[string][]*source{}
 	for s := range t.product {
@@ -129,7 +129,7 @@ func (t *tree) packages() map[string][]*source {
 	return found
 }
 
-// imports lists the paths that a file imports.
+// imports lists the import paths of a file.
 func (s *source) imports() (paths []string) {
 	for _, i := range s.file.Imports {
 		if p, err := strconv.Unquote(i.Path.Value); err == nil {
@@ -139,8 +139,7 @@ func (s *source) imports() (paths []string) {
 	return paths
 }
 
-// localName is the name under which a file knows an import, empty if it does
-// not import it.
+// localName returns the name of an import in a file, or "" without that import.
 func (s *source) localName(imported string) string {
 	for _, i := range s.file.Imports {
 		switch {
@@ -154,7 +153,7 @@ func (s *source) localName(imported string) string {
 	return ""
 }
 
-// lines is how many lines a file has.
+// lines returns the number of lines of a file.
 func (s *source) lines() int {
 	n := strings.Count(string(s.text), "\n")
 	if len(s.text) > 0 && s.text[len(s.text)-1] != '\n' {
@@ -163,13 +162,13 @@ func (s *source) lines() int {
 	return n
 }
 
-// at says where something is, for a message.
+// at returns the position of a node, for a message.
 func (t *tree) at(n ast.Node) string {
 	p := t.fset.Position(n.Pos())
 	return p.Filename + ":" + strconv.Itoa(p.Line)
 }
 
-// span is how many lines a node takes, its first and last included.
+// span returns the number of lines of a node, including its first and last.
 func (t *tree) span(n ast.Node) int {
 	return t.fset.Position(n.End()).Line - t.fset.Position(n.Pos()).Line + 1
 }

@@ -18,7 +18,8 @@ var (
 
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// asked returns the pod p on node a with a request of its agent at that second.
+// asked returns the pod p on node a, with an eviction request of the agent there at that
+// second.
 func asked(since int) *model.Pod {
 	return &model.Pod{Name: "p", UID: "p", Node: "a", Asked: &model.Request{Cause: "memory.available", GraceSeconds: 30, Since: at(since)}}
 }
@@ -33,12 +34,12 @@ func tainted(key string) *model.Node {
 type teller struct {
 	*testing.T
 	*Watch
-	last map[string]Task // by name
+	last map[string]Task // by subject
 }
 
 func (t *teller) renew(now int) { t.Renewed("a", at(now), at(now)) }
 
-// at checks the tasks of a second: evict or clear, with the target.
+// at expects the tasks of a second: evict or clear, and the subject.
 func (t *teller) at(now int, want string) {
 	t.Helper()
 	next, ok := t.Next()
@@ -203,7 +204,7 @@ var stories = map[string]func(t *teller){
 		}
 	},
 	"an agent that was never heard has the grace to show itself": func(t *teller) {
-		t.Renewed("a", at(-500), at(0)) // and its clock may be wrong
+		t.Renewed("a", at(-500), at(0)) // its clock may be wrong
 		t.See(pressed("plimsoll.dev/Memory"), at(0))
 		t.at(39, "")
 		t.Renewed("a", at(-490), at(39))
@@ -322,7 +323,7 @@ func BenchmarkRenewed(b *testing.B) {
 		w.Renewed(names[i], start, start)
 	}
 	w.Pod(asked(0), start)
-	w.Act(start) // one is parked
+	w.Act(start) // one is postponed
 	b.ReportAllocs()
 	now, i := start, 0
 	for b.Loop() {

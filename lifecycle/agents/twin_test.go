@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// naive is the reference model of a watch: it checks every pod and every node at every time.
+// naive is the reference model: it checks every pod and every node at every moment.
 type naive struct {
 	nodes map[string]*naiveNode
 	pods  map[string]*naivePod
@@ -27,7 +27,7 @@ type naiveNode struct {
 type naivePod struct {
 	*model.Pod
 	wanted, busy bool
-	seen         time.Time // first observation of the request
+	seen         time.Time // first arrival of the request
 	notBefore    time.Time
 	fails        int
 }
@@ -60,7 +60,7 @@ func (v *naive) unleased(name string) {
 	v.tidy(name)
 }
 
-// tidy drops the state of a node without any facts.
+// tidy removes the state of a node of which nothing is known.
 func (v *naive) tidy(name string) {
 	if n := v.nodes[name]; n.lease == nil && !n.littered && !n.busy {
 		delete(v.nodes, name)

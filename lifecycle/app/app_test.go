@@ -26,8 +26,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// An env is a controller that runs in the test, with the rights of deploy/rbac, and a
-// cluster whose nodes are objects only.
+// env is a controller that runs in the test with the rights of deploy/rbac, and a cluster with
+// nodes that are objects only.
 type env struct {
 	api  kubernetes.Interface
 	log  logcapture.Book
@@ -78,7 +78,7 @@ func newEnv(t *testing.T, flags ...string) *env {
 	return e
 }
 
-// node creates a node that is ready and whose lease was renewed just now.
+// node creates a ready node with a fresh lease.
 func (e *env) node(t *testing.T, name string) {
 	t.Helper()
 	now := metav1.Now()
@@ -178,8 +178,9 @@ var quick = []string{
 	"--conflict-window=0s", "--outage-grace=2s", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s",
 }
 
-// The lease of one of two nodes expires. With the rights of deploy/rbac and no others the
-// node becomes Unknown, is tainted, and its pod is evicted; /explain reports it.
+// TestRun_ModeReplace lets the lease of one of two nodes expire. With the rights of deploy/rbac
+// and no others the node becomes Unknown and is tainted, and its pod is evicted; /explain
+// reports it.
 func TestRun_ModeReplace(t *testing.T) {
 	e := newEnv(t, append(quick, "--mode=replace")...)
 	e.node(t, "living")
@@ -246,7 +247,7 @@ func state(n *corev1.Node) string {
 	return fmt.Sprintf("%s %v", ready, effects)
 }
 
-// By default everything is reported and nothing is changed.
+// TestRun_ModeObserve checks that by default everything is reported and nothing is changed.
 func TestRun_ModeObserve(t *testing.T) {
 	e := newEnv(t, quick...)
 	e.node(t, "living")

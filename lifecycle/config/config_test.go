@@ -17,8 +17,8 @@ import (
 
 const head = "apiVersion: plimsoll.dev/v1alpha1\nkind: ControllerConfiguration\n"
 
-// load makes a configuration of a file's text, "" for no file, and a command
-// line.
+// load makes a configuration from a file's text ("" for no file) and a command line. Returns an
+// error if either is invalid.
 func load(t *testing.T, text string, args ...string) (*config.Controller, error) {
 	t.Helper()
 	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
@@ -73,7 +73,7 @@ func TestControllerDefaultsAreWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// Upstream's values, which operators count on.
+// TestControllerDefaultsAreUpstreams checks upstream's defaults, on which operators rely.
 func TestControllerDefaultsAreUpstreams(t *testing.T) {
 	c := config.NewController()
 	for about, same := range map[string]bool{
@@ -95,7 +95,7 @@ func TestControllerDefaultsAreUpstreams(t *testing.T) {
 	}
 }
 
-// Each kind of fault once, as a flag and as a field.
+// TestControllerFaults covers each kind of fault once, as a flag and as a field.
 func TestControllerFaults(t *testing.T) {
 	for _, tc := range []struct{ flag, field, value, want string }{
 		{"node-monitor-period", "nodeMonitorPeriod", "-1s", "at least 0s"},

@@ -23,12 +23,11 @@ var (
 	stormyAndTrusting = Policy{StormNodes: 3, StormWindow: time.Minute, StormLongest: 5 * time.Minute}
 )
 
-// A step is something that happens to names, after which is decided in a cluster
-// of 50 nodes.
+// step is an event for some names, followed by a decision in a cluster of 50 nodes.
 type step struct {
 	at    float64 // seconds
-	do    string  // a word, and names
-	finds string  // as said by tell
+	do    string  // an event, and names
+	finds string  // in the notation of tell
 }
 
 func (s *step) take(j *Checker) {
@@ -57,7 +56,7 @@ func (s *step) take(j *Checker) {
 
 func tell(f Findings, j *Checker) string {
 	var said []string
-	slices.Sort(f.Read) // their order is that of a hash, and tested elsewhere
+	slices.Sort(f.Read) // their order is that of a hash, tested elsewhere
 	if len(f.Read) > 0 {
 		said = append(said, "read "+strings.Join(f.Read, " "))
 	}
@@ -260,7 +259,7 @@ func TestWhyTheBreakerIsOpen(t *testing.T) {
 	}
 }
 
-// Names that follow each other are those of one zone, or pool.
+// TestReadsAreASampleOfAllZones uses names in sequence, which belong to one zone or pool.
 func TestReadsAreASampleOfAllZones(t *testing.T) {
 	const zones, each = 5, 200
 	j := New(Policy{LiveReads: true, ReadsPerSecond: 20})
@@ -304,8 +303,8 @@ func TestEverybodyIsAskedBeforeSomebodyIsAskedAgain(t *testing.T) {
 	}
 }
 
-// What the watch delivered before a read began says nothing of whether the server
-// answers since, however late it is handed in.
+// TestARenewalIsHeardWhenItCame checks that an event delivered before a read began is no
+// evidence that the server has answered since, however late it is processed.
 func TestARenewalIsHeardWhenItCame(t *testing.T) {
 	for _, c := range []struct {
 		came float64
@@ -315,7 +314,7 @@ func TestARenewalIsHeardWhenItCame(t *testing.T) {
 		j.Add("a", at(10))
 		j.Decide(50, at(10))
 		j.Heard(at(c.came), at(12))
-		j.Heard(at(5), at(12)) // and that of another node, which lay there longer
+		j.Heard(at(5), at(12)) // that of another node, which was delayed for longer
 		j.Answered("a", Failed, at(12))
 		if sees, _ := j.ViewCurrent(at(12)); sees != c.sees {
 			t.Errorf("a read that began at 10 s failed, a renewal came at %v s: it sees: %v", c.came, sees)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A chronicle is what happened, kept apart from the judge and in its own form.
+// chronicle records all events, separately from the Checker and in another form.
 type chronicle struct {
 	*rand.Rand
 	policy Policy
@@ -18,9 +18,9 @@ type chronicle struct {
 	now    time.Time
 
 	since  map[string]time.Time // suspects
-	dead   map[string]bool      // told since they were suspected
+	dead   map[string]bool      // confirmed since they were suspected
 	flying map[string]time.Time // reads without an answer
-	proof  map[string]time.Time // when the last read began that found a suspect's lease not renewed
+	proof  map[string]time.Time // begin of the last read that found a suspect's lease not renewed
 	reads  []time.Time
 	floor  time.Time
 	deaths int
@@ -39,7 +39,7 @@ func newChronicle(seed uint64) *chronicle {
 
 func (c *chronicle) name() string { return fmt.Sprint("n", c.IntN(c.nodes)) }
 
-// happens does one thing of those that may happen, faults and all.
+// happens causes one random event, including faults.
 func (c *chronicle) happens() {
 	switch c.IntN(10) {
 	case 0, 1, 2:
@@ -55,7 +55,7 @@ func (c *chronicle) happens() {
 			c.judge.Unreachable(c.now)
 		}
 	case 6:
-		c.answer(c.name(), Answer(c.IntN(3))) // perhaps nobody's
+		c.answer(c.name(), Answer(c.IntN(3))) // possibly of no open read
 	default:
 		for _, name := range slices.Sorted(maps.Keys(c.flying)) {
 			if c.IntN(2) == 0 {
@@ -90,7 +90,7 @@ func (c *chronicle) answer(name string, a Answer) {
 	}
 }
 
-// decide asks the judge, and says what it broke.
+// decide runs the Checker and returns the violated invariant.
 func (c *chronicle) decide() error {
 	next, waits := c.judge.Next()
 	f := c.judge.Decide(c.nodes, c.now)
@@ -156,7 +156,7 @@ func (c *chronicle) begun(reads []string) error {
 	return nil
 }
 
-// placed checks that every suspect is somewhere, once.
+// placed checks that every suspect is in exactly one place.
 func (c *chronicle) placed() error {
 	for name := range c.since {
 		j, places := c.judge, 0
@@ -198,8 +198,8 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// conclude lets every fault end: whoever is suspected then is dead in the end,
-// waking at no other moments than those that the judge asked for.
+// conclude ends all faults. Every remaining suspect must finally be confirmed, with wake-ups
+// only at the times that the Checker returned.
 func (c *chronicle) conclude() error {
 	c.suspect("last")
 	most := c.now.Add(c.policy.StormLongest + 2*c.policy.Outage + time.Minute)

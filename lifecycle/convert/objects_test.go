@@ -153,7 +153,8 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// Without its reason a pod counts as evicted unless a container started after the mark.
+// TestEvicted_WithoutReason checks that a pod without its reason counts as evicted unless a
+// container started after the mark.
 func TestEvicted_WithoutReason(t *testing.T) {
 	running := func(at time.Time) corev1.ContainerState {
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}

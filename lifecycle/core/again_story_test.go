@@ -33,7 +33,8 @@ func TestAWriteThatLeavesNoTraceIsRepeated(t *testing.T) {
 	w.expect("taint", "5 taint a +unschedulable:NoSchedule", "15 taint a +unschedulable:NoSchedule")
 }
 
-// Many nodes are declared lost after an outage, in the order of their deaths.
+// TestOldestDeathFirstAfterAnOutage checks that nodes lost at once after an outage are tainted
+// in the order of their deaths.
 func TestOldestDeathFirstAfterAnOutage(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for _, name := range []string{"z", "b", "c", "d", "e"} {
@@ -59,8 +60,8 @@ func TestWithoutTaintsAllFullCallsTurnsOff(t *testing.T) {
 	w.expect("evict", "300 evict a p "+core.NodeLost.String(), "510 evict a q "+core.NodeLost.String())
 }
 
-// A pending backoff continues after a new term of the same process. It does not wait for a change
-// of the pod.
+// TestWhatFailedBeforeANewTermIsRepeatedInIt covers a new term within a backoff: the failed
+// action is retried when the backoff ends, without waiting for a change of the pod.
 func TestWhatFailedBeforeANewTermIsRepeatedInIt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -103,7 +104,8 @@ func TestWhatFailedBeforeANewTermIsRepeatedInIt(t *testing.T) {
 	}
 }
 
-// The time of the first attempt is kept as long as the eviction is wanted.
+// TestSinceWhenAnEvictionIsTried checks that the time of an eviction's first attempt is kept as
+// long as the eviction is wanted.
 func TestSinceWhenAnEvictionIsTried(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// crowd is a large number of healthy nodes, with pods that have the usual tolerations.
+// crowd is many healthy nodes, with pods with the usual tolerations.
 type crowd struct {
 	fleet *core.Fleet
 	names []string
@@ -41,7 +41,7 @@ func newCrowd(nodes, zones, podsEach int) *crowd {
 	return c
 }
 
-// renew renews all leases but the given ones.
+// renew renews all leases except those of some nodes.
 func (c *crowd) renew(but map[string]bool) {
 	for _, name := range c.names {
 		if !but[name] {
@@ -50,7 +50,7 @@ func (c *crowd) renew(but map[string]bool) {
 	}
 }
 
-// settle executes all actions due now, and counts them.
+// settle carries out all actions that are due, and counts them.
 func (c *crowd) settle() (done int) {
 	for {
 		actions := c.fleet.Act(c.now)
@@ -88,7 +88,8 @@ func BenchmarkRenewedOf150000(b *testing.B) {
 	}
 }
 
-// One second of 150 000 nodes: 15 000 renewals, and decisions at the times of Next.
+// BenchmarkSecondOf150000 is a second of 150 000 nodes: 15 000 renewals, and decisions whenever
+// Next returns.
 func BenchmarkSecondOf150000(b *testing.B) {
 	c := newCrowd(150_000, 3, 0)
 	b.ReportAllocs()
@@ -134,7 +135,7 @@ func BenchmarkOneNodeDiesWith110Pods(b *testing.B) {
 	}
 }
 
-// revive returns dead nodes and their pods to health.
+// revive makes dead nodes and their pods ready again.
 func (c *crowd) revive(dead map[string]bool) {
 	for name := range dead {
 		n := *c.nodes[name]

@@ -176,7 +176,7 @@ func TestLiveReads(t *testing.T) {
 		w.lossy = func() bool { return w.now.After(at(5*second)) && w.now.Before(at(41*second)) }
 		w.at(30*second, func() { w.fleet.Unreachable(w.now) })
 		w.run(200 * second)
-		// A read is answered at 40 s; all live nodes renew within 40 s.
+		// A read succeeds at 40 s; a living node renews within 40 s of it.
 		w.expect("condition", fourUnknown("80", "a", unknown)...)
 	})
 }
@@ -189,7 +189,7 @@ func TestAStormOpensTheBreaker(t *testing.T) {
 	for i := range 40 {
 		w.node(fmt.Sprintf("n%02d", i), in(fmt.Sprint("z", i%2)))
 	}
-	// A zone dies; no node is declared lost before twenty of them were read.
+	// A zone dies; no node is lost before twenty of its leases were read.
 	w.at(5*second, func() {
 		for i := 0; i < 40; i += 2 {
 			w.stop(fmt.Sprintf("n%02d", i))
@@ -214,7 +214,7 @@ func TestAStormOpensTheBreaker(t *testing.T) {
 	w.expectTold(core.BreakerClosed, 59*second)
 }
 
-// expectTold checks for an event of the cluster within a millisecond of a time.
+// expectTold expects an event of the cluster within a millisecond of a moment.
 func (w *world) expectTold(e core.Event, when time.Duration) {
 	w.tb.Helper()
 	for _, l := range w.of("event") {
@@ -253,8 +253,9 @@ func TestRecoveriesAfterAStormAreSpread(t *testing.T) {
 	w.expect("evict cancel", "120 cancel n00 p00", "120 cancel n01 p01")
 }
 
-// A failed and obsolete write leaves a retry in the past. It must not wake the fleet repeatedly
-// while the eviction of its pod is blocked.
+// TestNext_ObsoleteRetryOfHeldPod covers a failed write that is no longer wanted, with its
+// retry in the past. It must not wake the fleet repeatedly while the eviction of its pod is
+// limited.
 func TestNext_ObsoleteRetryOfHeldPod(t *testing.T) {
 	p := taintMode()
 	p.MostUnhealthy, p.StormCooldown = core.Bound{Nodes: 1, Set: true}, 50*second

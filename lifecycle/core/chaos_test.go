@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// chaos is a random cluster with all kinds of failures.
+// chaos is a random cluster with all kinds of faults.
 type chaos struct {
 	*world
 	r        *rand.Rand
@@ -22,8 +22,8 @@ type chaos struct {
 // troubles are the parameters of a chaos.
 type troubles struct {
 	failing  float64 // share of writes that fail
-	slow     bool    // writes, answers and observations are late
-	lossy    float64 // share of renewals lost by the watch
+	slow     bool    // writes, answers and objects are delayed
+	lossy    float64 // share of renewals that the watch does not deliver
 	restarts int
 	length   time.Duration
 	events   int
@@ -60,7 +60,7 @@ func newChaos(tb testingTB, seed uint64, p core.Policy, t troubles) *chaos {
 	return c
 }
 
-// moment returns a time of the story, often equal to another one.
+// moment returns a random moment of the story, often the same as a previous one.
 func (c *chaos) moment(t troubles) time.Duration {
 	return time.Duration(c.r.IntN(int(t.length/second)/5)) * 5 * second
 }
@@ -89,7 +89,7 @@ func (c *chaos) newPod(node string) {
 		Finished: c.r.IntN(10) == 0, Daemon: c.r.IntN(6) == 0})
 }
 
-// some returns an existing node.
+// some returns a random existing node.
 func (c *chaos) some() string {
 	for {
 		if name := c.names[c.r.IntN(len(c.names))]; c.nodes[name] != nil {
@@ -98,7 +98,7 @@ func (c *chaos) some() string {
 	}
 }
 
-// trouble makes one random event. At least one node stays.
+// trouble causes one random event. At least one node remains.
 func (c *chaos) trouble() {
 	name := c.some()
 	switch c.r.IntN(14) {

@@ -7,9 +7,9 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Events of a world without the fleet: nodes, kubelets, pods, users.
+// Events in a world outside of the fleet: nodes, kubelets, pods, users.
 
-// node creates a node that is ready and renews, unless the changes differ.
+// node creates a node that is ready and renews, before the changes.
 func (w *world) node(name string, changes ...func(*model.Node)) {
 	n := &model.Node{Name: name, UID: name + "@" + w.now.Sub(start).String(), Created: w.now}
 	n.Labels.Region, n.Labels.Zone = "r", "z"
@@ -72,8 +72,8 @@ func (w *world) renewStatus(name string, life int) {
 	w.schedule(w.now.Add(5*minute), true, func() { w.renewStatus(name, life) })
 }
 
-// report has a node write its status: conditions set to Unknown by the controller become known
-// again, as far as it reports them.
+// report makes a node write its status: conditions set to Unknown by the controller become
+// known, as far as the node reports them.
 func (w *world) report(name string, say func(*model.Node)) {
 	skew := w.beats[name].skew
 	w.heard[name] = w.now
@@ -90,7 +90,7 @@ func (w *world) report(name string, say func(*model.Node)) {
 	})
 }
 
-// ready has a node report this Ready.
+// ready makes a node report this Ready.
 func (w *world) ready(name string, s model.Status) {
 	w.report(name, func(n *model.Node) {
 		n.Conditions[model.Ready].Status, n.Conditions[model.Ready].Reason = s, "KubeletSays"
@@ -105,7 +105,7 @@ func (w *world) stop(names ...string) {
 	}
 }
 
-// resume has nodes renew both at once, ready.
+// resume makes nodes renew status and lease at once, ready.
 func (w *world) resume(names ...string) {
 	for _, name := range names {
 		b := w.beats[name]
@@ -147,12 +147,12 @@ func (w *world) untaint(name, key string) {
 	})
 }
 
-// bears returns a toleration of a key; seconds below 0 are unlimited.
+// bears tolerates a key for the given seconds; negative is unlimited.
 func bears(key string, seconds int64) model.Toleration {
 	return model.Toleration{Key: key, Operator: model.Exists, Effect: model.NoExecute, Seconds: max(0, seconds), Bounded: seconds >= 0}
 }
 
-// usual returns the tolerations that the API server adds to pods.
+// usual returns the API server's default tolerations.
 func usual(seconds int64) []model.Toleration {
 	return []model.Toleration{bears(model.KeyNotReady, seconds), bears(model.KeyUnreachable, seconds)}
 }
@@ -184,7 +184,7 @@ func (w *world) showPod(uid string, after time.Duration) {
 	})
 }
 
-// changePod changes a pod, if it still exists.
+// changePod changes an existing pod.
 func (w *world) changePod(uid string, after time.Duration, do func(*model.Pod)) {
 	if old := w.pods[uid]; old != nil {
 		p := *old

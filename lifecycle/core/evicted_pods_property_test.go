@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// remains adds evicted pods to a chaos: they are marked by wrong clocks, lose their marks, are
-// deleted by other clients, and recreated.
+// remains adds the fate of evicted pods to a chaos. They are marked by wrong clocks, lose their
+// marks, are deleted by others, and are replaced.
 func (c *chaos) remains(t troubles) {
 	for i := range 30 {
 		c.at(c.moment(t), func() {
@@ -37,7 +37,7 @@ func (c *chaos) remains(t troubles) {
 	}
 }
 
-// anyPod returns an existing pod, or nil if there is none.
+// anyPod returns a random existing pod; nil without pods.
 func (c *chaos) anyPod() (some *model.Pod) {
 	for i := range c.lastPod {
 		p := c.pods[fmt.Sprint("p", 1+(i+c.r.IntN(c.lastPod))%c.lastPod)]
@@ -48,7 +48,7 @@ func (c *chaos) anyPod() (some *model.Pod) {
 	return nil
 }
 
-// mayGo reports whether a pod may be deleted because of the eviction by its node's agent.
+// mayGo reports whether a pod may be deleted because its node's agent evicted it.
 func (c *chaos) mayGo(p *model.Pod) bool {
 	return p.Finished && p.Evicted != nil && !p.Deleting &&
 		!c.now.Before(p.Evicted.Add(c.policy.EvictedPodTTL)) && !c.now.Before(p.Created.Add(c.policy.EvictedPodTTL))
@@ -84,8 +84,8 @@ func TestOnlyPodsThatAgentsEvictedAreDeletedAndInTheirTime(t *testing.T) {
 	}
 }
 
-// expectNoneLeft checks that no pod is kept for much longer. A failed delete is retried until it
-// succeeds.
+// expectNoneLeft checks that no evicted pod is kept for much longer than its TTL: a failed
+// delete is retried until it succeeds.
 func (c *chaos) expectNoneLeft(until time.Time) {
 	const borne = 8 * minute // failures, and outages
 	for uid, p := range c.pods {

@@ -8,14 +8,14 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// cleaning is a policy with an EvictedPodTTL of five minutes.
+// cleaning is a policy that keeps the objects of evicted pods for five minutes.
 func cleaning() core.Policy {
 	p := taintMode()
 	p.EvictedPodTTL = 5 * minute
 	return p
 }
 
-// agentEvicts has the agent of its node evict a pod.
+// agentEvicts evicts a pod as its node's agent does.
 func (w *world) agentEvicts(uid string) {
 	now := w.now
 	w.changePod(uid, 0, func(p *model.Pod) { p.Finished, p.Ready, p.Evicted = true, false, &now })
@@ -101,8 +101,8 @@ func TestADeleteThatFailsIsTriedAgainEverMoreSlowly(t *testing.T) {
 		"550 delete-evicted-pod a web", "710 delete-evicted-pod a web", "1030 delete-evicted-pod a web", "1630 delete-evicted-pod a web")
 }
 
-// Observations before an outage of the API server may be out of date: the mark may have been
-// removed.
+// TestNoEvictedPodIsDeletedUnseen covers an API server without answers: the known state may be
+// outdated, because the mark may have been removed.
 func TestNoEvictedPodIsDeletedUnseen(t *testing.T) {
 	p := cleaning()
 	p.Evidence.LiveReads = true
@@ -123,11 +123,12 @@ func TestNoEvictedPodIsDeletedUnseen(t *testing.T) {
 	w.at(395*second, func() { cut = true; w.fleet.Unreachable(w.now) })
 	w.at(495*second, func() { cut = false })
 	w.run(20 * minute)
-	// A live read succeeds at 495 s, and all nodes have 40 s after that.
+	// A live read succeeds at 495 s, and all pods have 40 s after that.
 	w.expect("delete-evicted-pod", "535 delete-evicted-pod a web", "600 delete-evicted-pod a late")
 }
 
-// A queued delete becomes obsolete.
+// TestADeleteThatWaitsIsCalledOff checks that a waiting delete that is no longer wanted is
+// reported as obsolete.
 func TestADeleteThatWaitsIsCalledOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(w *world)

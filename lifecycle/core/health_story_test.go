@@ -9,7 +9,7 @@ import (
 
 const unknown = "NodeStatusUnknown"
 
-// fourUnknown returns the lines of a node that becomes silent.
+// fourUnknown returns the lines of a node that falls silent.
 func fourUnknown(at, node, reason string) (lines []string) {
 	for _, t := range []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"} {
 		lines = append(lines, at+" condition "+node+" "+t+" "+reason)
@@ -91,7 +91,8 @@ func TestASilentNodeIsUnknownOnceUntilItReports(t *testing.T) {
 	w.node("a")
 	w.node("b")
 	w.at(15*second, func() { w.stop("a") })
-	// A renewed lease does not revert the status. Then the node is silent once more.
+	// A resumed lease does not change the conditions of the status; then the node is silent
+	// again.
 	w.at(100*second, func() {
 		w.beats["a"].lease = true
 		w.renewLease("a", w.beats["a"].life)

@@ -9,7 +9,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// podStory is a story of a pod p on node a, with the expected lines.
+// podStory is a story about a pod p on node a, with the expected outcome.
 type podStory struct {
 	name  string
 	story func(w *world)
@@ -190,11 +190,11 @@ func TestPodsOfADeadNodeAreMarked(t *testing.T) {
 	w.pod("elsewhere", "b", usual(-1)...)
 	w.at(0, func() { w.stop("a") })
 	w.at(50*second, func() { w.pod("late", "a", usual(-1)...) })
-	// Its kubelet disagrees: one mark is enough.
+	// Its kubelet disagrees: marking once is enough.
 	w.at(60*second, func() { w.changePod("ready", 0, func(p *model.Pod) { p.Ready = true }) })
 	w.at(100*second, func() { w.resume("a") })
 	w.at(110*second, func() { w.changePod("late", 0, func(p *model.Pod) { p.Ready = true }) })
-	// Its own reports are up to its kubelet, until it is silent again.
+	// The node's own reports are for its kubelet to handle, until it is silent again.
 	w.at(200*second, func() { w.ready("a", model.False) })
 	w.at(250*second, func() { w.stop("a") })
 	w.run(300 * second)

@@ -11,12 +11,12 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// worlds is the number of random clusters for each property.
+// worlds is the number of random clusters in which each property is checked.
 const worlds = 1000
 
 type testingTB = testing.TB
 
-// inWorlds runs a property in random clusters. A failure gets its own subtest.
+// inWorlds checks a property in random clusters. Only a failure gets a subtest.
 func inWorlds(t *testing.T, policies []core.Policy, troubled troubles, property func(c *chaos)) {
 	t.Helper()
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestANodeThatRenewsIsNeverTaintedForSilence(t *testing.T) {
 	})
 }
 
-// saysUnknown reports whether a node itself reports Unknown.
+// saysUnknown reports whether a node itself reports Ready Unknown.
 func saysUnknown(n *model.Node) bool {
 	r := n.Conditions[model.Ready]
 	return r.Status == model.Unknown && r.Reason == "KubeletSays"
@@ -124,8 +124,8 @@ func added(a *core.Action) time.Time {
 	return time.Time{}
 }
 
-// compareWithRate checks each time span up to now against its rate. A failover may cost one
-// token, if the taint of the last one is gone.
+// compareWithRate compares each interval up to now with its limit of tokens. A failover may
+// cost one token, if the taint that shows the last one is gone.
 func (c *chaos) compareWithRate(zone string, spent, failovers []time.Time) {
 	last := spent[len(spent)-1]
 	for i, first := range spent {
@@ -179,7 +179,7 @@ func TestATakeoverLengthensNoDeadline(t *testing.T) {
 	})
 }
 
-// stillDriven reports whether the pod has to go by the objects of the API.
+// stillDriven reports whether the API's objects require the eviction of the pod.
 func (c *chaos) stillDriven(p *model.Pod) bool {
 	n := c.nodes[p.Node]
 	if n == nil || n.Conditions[model.Ready].Status == model.True || c.allFull(c.nodes) {
@@ -199,7 +199,7 @@ func (c *chaos) timers() map[string]time.Time {
 	return timers
 }
 
-// carryOutLater has the fleet decide, delays the writes, and returns the evicted pods.
+// carryOutLater lets the fleet decide and returns the evicted pods before anything is written.
 func (c *chaos) carryOutLater() map[string]bool {
 	actions, evicted := c.fleet.Act(c.now), map[string]bool{}
 	for i := range actions {
@@ -231,7 +231,7 @@ func TestUnknownComesSoonAfterATakeover(t *testing.T) {
 	})
 }
 
-// overdue returns the nodes, with their UIDs, that seem dead and are not Unknown yet.
+// overdue returns the nodes, with their UIDs, that appear dead and are not Unknown yet.
 func (c *chaos) overdue() map[string]string {
 	nodes := map[string]string{}
 	for name, n := range c.nodes {
@@ -260,7 +260,7 @@ func TestNobodyIsEvictedForDeadNodesWhileAllZonesAreFull(t *testing.T) {
 	})
 }
 
-// allFull reports whether no counted node is ready, and there is at least one.
+// allFull reports whether there are counted nodes, and none of them is ready.
 func (c *chaos) allFull(nodes map[string]*model.Node) bool {
 	counted := false
 	for _, n := range nodes {

@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// Late observations, or observations out of order.
+// Events that arrive late or out of order.
 
 func TestANodeThatIsSeenAfterItsPods(t *testing.T) {
 	tainted := func(n *model.Node) { n.Taints = []model.Taint{noExecute("k", n.Created)} }
@@ -34,7 +34,7 @@ func TestANodeThatIsSeenAfterItsPods(t *testing.T) {
 	}
 }
 
-// An unbound pod is bound to a tainted node.
+// TestBoundToATaintedNode covers a pending pod that is bound to a tainted node.
 func TestBoundToATaintedNode(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -58,8 +58,9 @@ func TestBoundToATaintedNode(t *testing.T) {
 	}
 }
 
-// Watches of nodes and of pods are independent. In any order of observations, each pod is evicted
-// at its deadline, or as soon as all required objects were observed.
+// TestTheOrderInWhichThingsAreSeenMovesNoDeadline covers the independent watches of nodes and
+// pods. In any order, each pod is evicted at its own deadline, or as soon as all required
+// objects have arrived.
 func TestTheOrderInWhichThingsAreSeenMovesNoDeadline(t *testing.T) {
 	patience := map[string]int64{"none": 0, "some": 20, "forever": -1}
 	for _, order := range permutations("node", "taint", "none", "some", "forever") {
@@ -107,8 +108,8 @@ func permutations(of ...string) (all [][]string) {
 	return all
 }
 
-// Two dead nodes of z turn out to be in y during their wait, the younger one first. Each takes
-// the next token of y, by its age, and none of z.
+// TestADeadNodeThatMovesWaitsInItsNewZone covers two of z's dead nodes that move to y while
+// they wait, the younger one first. Each takes y's next token, by its age, and none of z's.
 func TestADeadNodeThatMovesWaitsInItsNewZone(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -122,8 +123,8 @@ func TestADeadNodeThatMovesWaitsInItsNewZone(t *testing.T) {
 	w.expectNoExecute("40 n0", "45 n3", "50 n1", "55 n2")
 }
 
-// A node's zone changes while its taint is being written. It is tainted once, and waiting nodes
-// of both zones wait no longer than otherwise.
+// TestAZoneThatChangesInTheMiddleOfAWrite covers a node with a change of zone while its taint
+// is being written. It is tainted once, and waiting nodes of either zone are not delayed.
 func TestAZoneThatChangesInTheMiddleOfAWrite(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -146,7 +147,7 @@ func TestAZoneThatChangesInTheMiddleOfAWrite(t *testing.T) {
 	}
 }
 
-// addedTo returns since when a node's pods are evicted.
+// addedTo returns the time since which a node's pods are being evicted.
 func addedTo(n *model.Node) time.Time {
 	for _, t := range n.Taints {
 		if t.Effect == model.NoExecute {
@@ -156,8 +157,8 @@ func addedTo(n *model.Node) time.Time {
 	return time.Time{}
 }
 
-// The taint of an out-of-service machine is a user's taint like any other: it evicts pods, and is
-// never removed.
+// TestATaintOfANodeThatIsOutOfService checks that the out-of-service taint is treated like any
+// taint of a user: it evicts pods, and is never removed.
 func TestATaintOfANodeThatIsOutOfService(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

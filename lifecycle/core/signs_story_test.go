@@ -8,16 +8,16 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// bornLongAgo makes a node an hour old without a sign of life.
+// bornLongAgo makes a node one hour old, without any heartbeat.
 func bornLongAgo(n *model.Node) { n.Created = n.Created.Add(-time.Hour) }
 
-// leaseOnly has a node that never reported renew its lease from now on.
+// leaseOnly makes a node that never reported renew its lease from now on.
 func (w *world) leaseOnly(name string) {
 	w.beats[name].lease = true
 	w.renewLease(name, w.beats[name].life)
 }
 
-// Status and lease are two signs of life, and each of them is enough.
+// TestTwoSignsOfLife checks that either status or lease suffices as a heartbeat.
 func TestTwoSignsOfLife(t *testing.T) {
 	const never = "NodeStatusNeverUpdated"
 	report := func(w *world) {
@@ -68,7 +68,8 @@ func TestTwoSignsOfLife(t *testing.T) {
 	}
 }
 
-// The last report of a node counts until the end of its grace period.
+// TestTheLastWordCountsUntilTheGraceIsOver checks that a node's last report remains valid until
+// its grace period ends.
 func TestTheLastWordCountsUntilTheGraceIsOver(t *testing.T) {
 	for said, c := range map[model.Status]struct {
 		dies int
@@ -107,8 +108,8 @@ func TestADeadNodeDiesAgain(t *testing.T) {
 	w.expectNoExecute("40 a", "140 a")
 }
 
-// A node that changes between False and Unknown has its token already: it waits for none, and
-// takes none of other nodes.
+// TestASwapWaitsForNobody checks that a node that exchanges one taint for the other already has
+// its token. It waits for none, and takes none from other nodes.
 func TestASwapWaitsForNobody(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -149,7 +150,8 @@ func TestPodsThatAreBoundLater(t *testing.T) {
 	}
 }
 
-// All pods of all nodes that die at once are marked in that instant: marks need no token.
+// TestMarksWaitForNobody checks that all pods of all nodes that die at once are marked
+// immediately, without waiting for a node's turn.
 func TestMarksWaitForNobody(t *testing.T) {
 	w := newWorld(t, taintMode())
 	const dying, each = 40, 5

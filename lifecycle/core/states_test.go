@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// compareTable compares a transition table with the expected moves, each as "state event state".
-// Every other pair of a state and an event changes nothing.
+// compareTable compares a transition table with the wanted transitions, each as "state event
+// state". Every other pair of a state and an event must change nothing.
 func compareTable[S, E interface {
 	~uint8
 	fmt.Stringer
@@ -72,8 +72,9 @@ func TestQueueTable_Moves(t *testing.T) {
 		"untaint-allowed untainted not-queued")
 }
 
-// Each state stands for a different combination of three facts: a missed grace period, a
-// confirmed loss, and heartbeats that resumed since. A lost node that is not silent has resumed.
+// TestHealthState_Facts checks that each state stands for a different combination of three
+// facts: a missed grace period, a confirmed loss, and resumed heartbeats. A node that is lost
+// and not silent has resumed.
 func TestHealthState_Facts(t *testing.T) {
 	want := map[healthState][3]bool{
 		stateHealthy:        {false, false, false},
@@ -91,7 +92,8 @@ func TestHealthState_Facts(t *testing.T) {
 	}
 }
 
-// Each event has one effect on those facts, in every state.
+// TestHealthTable_EffectOfEvents checks that each event has one effect on those facts in every
+// state.
 func TestHealthTable_EffectOfEvents(t *testing.T) {
 	effects := map[healthEvent]func(silent, lost, resumed bool) [3]bool{
 		heartbeatsMissed:  func(_, lost, resumed bool) [3]bool { return [3]bool{true, lost, resumed} },

@@ -64,7 +64,8 @@ func TestNotReadyThenSilent(t *testing.T) {
 		"330 evict a web taint")
 }
 
-// Taints are decided before evictions: in the instant of a swap the new one counts.
+// TestASwapInTheInstantOfAnEviction checks that taints are decided before evictions: in the
+// instant of a swap the new taint counts.
 func TestASwapInTheInstantOfAnEviction(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

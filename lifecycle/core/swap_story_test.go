@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// aSwap adds a node that changes from False to Unknown and back, with pods that tolerate one of
+// aSwap is a node that changes from False to Unknown and back, with pods that tolerate one of
 // the two taints without limit.
 func aSwap(w *world) {
 	w.node("a")
@@ -37,7 +37,8 @@ func TestSwap_TimersRunFromTheTransition(t *testing.T) {
 	w.expect("cancel", "60 cancel a unreachable-ok")
 }
 
-// After a takeover at any time, every pod leaves at the same time.
+// TestSwap_AFailoverMovesNoTimer checks that a failover at any time leaves the deadlines of all
+// pods unchanged.
 func TestSwap_AFailoverMovesNoTimer(t *testing.T) {
 	for at := time.Duration(0); at < 220*second; at += 2*second + 500*time.Millisecond {
 		w := newWorld(t, taintMode())
@@ -51,7 +52,8 @@ func TestSwap_AFailoverMovesNoTimer(t *testing.T) {
 	}
 }
 
-// A fast clock of a node moves no timer: the transition counts from its observation.
+// TestSwap_AClockThatIsAheadCountsFromWhenItWasSeen checks that a node's clock ahead of ours
+// moves no timer: the transition counts from its observation.
 func TestSwap_AClockThatIsAheadCountsFromWhenItWasSeen(t *testing.T) {
 	w := newWorld(t, taintMode())
 	w.node("a")

@@ -76,7 +76,8 @@ func TestATakeoverAfterAStopFindsTheBucketEmpty(t *testing.T) {
 	w.expectNoExecute("510 n0", "520 n1")
 }
 
-// Zones without recent changes lost their tokens, too, when all zones were down.
+// TestATakeoverAfterAnOutageFindsAllBucketsEmpty checks that zones without recent changes of
+// their own nodes also lost their tokens when all zones were down.
 func TestATakeoverAfterAnOutageFindsAllBucketsEmpty(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 3 {
@@ -108,7 +109,7 @@ func TestATakeoverBelievesALeaseThatWasRenewed(t *testing.T) {
 		w.node(fmt.Sprintf("n%d", i))
 	}
 	w.at(5*second, func() { w.stop("n0", "n1") })
-	// n1 waits for its turn, and returns: its lease first.
+	// n1 waits for its turn, and returns, its lease first.
 	w.at(48*second, func() {
 		w.beats["n1"].lease = true
 		w.renewLease("n1", w.beats["n1"].life)
@@ -168,15 +169,16 @@ func TestWhoRestsDecidesNothing(t *testing.T) {
 	if at, ok := w.fleet.Next(); ok {
 		t.Errorf("it waits for %v", at)
 	}
-	// It has watched all the time, and needs no further interval.
+	// It has watched all the time, so it does not wait for another interval.
 	w.at(95*second, func() { w.fleet.Lead(w.now, w.now) })
 	w.run(300 * second)
 	w.expect("condition", fourUnknown("95", "a", unknown)...)
 	w.expect("evict", "195 evict a p taint")
 }
 
-// A leader that can not renew its lease stops. A new leader starts as soon as the API server is
-// back, before the nodes could renew their leases.
+// TestATakeoverKnowsOfTheOutageBeforeIt covers a leader that pauses because it can not renew
+// its lease. Another one leads once the API server is back, before the nodes could renew
+// theirs.
 func TestATakeoverKnowsOfTheOutageBeforeIt(t *testing.T) {
 	for _, live := range []bool{true, false} {
 		p := taintMode()
@@ -184,7 +186,7 @@ func TestATakeoverKnowsOfTheOutageBeforeIt(t *testing.T) {
 		w := newWorld(t, p)
 		w.node("a")
 		w.node("b")
-		w.at(5*second, func() { w.stop("a", "b") }) // no process observes them
+		w.at(5*second, func() { w.stop("a", "b") }) // no renewal arrives
 		w.at(15*second, func() { w.fleet.StopLeading(w.now) })
 		w.at(98*second, func() { w.fleet.Unreachable(w.now) })
 		w.at(100*second, func() { w.fleet.Lead(w.now, at(15*second)) })

@@ -81,8 +81,8 @@ func TestOvertakenActions(t *testing.T) {
 	}
 }
 
-// A node is back, and its NoExecute taint is not removed yet: queued evictions of its pods are
-// obsolete. A user's taint has no such exception.
+// TestPodsOfANodeThatIsBackAreSpared covers a node that is back before its taint is removed:
+// pods waiting for eviction stay. A user's taint has no such exception.
 func TestPodsOfANodeThatIsBackAreSpared(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -119,7 +119,7 @@ func TestPodsOfANodeThatIsBackAreSpared(t *testing.T) {
 			if waiting == nil || w.fleet.Obsolete(waiting, w.now) != c.want {
 				t.Fatalf("%+v waits; overtaken is not %v", waiting, c.want)
 			}
-			if w.settle(); w.fleet.Obsolete(waiting, w.now) != c.want { // the removal of the taint is in progress
+			if w.settle(); w.fleet.Obsolete(waiting, w.now) != c.want { // the taint is being removed
 				t.Errorf("while taints are written overtaken is not %v", c.want)
 			}
 		})

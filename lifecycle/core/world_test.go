@@ -24,7 +24,7 @@ const (
 	minute = time.Minute
 )
 
-// taintMode is the policy of Kubernetes, with the grace periods of the stories.
+// taintMode is Kubernetes' policy, with the grace period of its stories.
 func taintMode() core.Policy {
 	return core.Policy{
 		Health:             heartbeat.Policy{Grace: 40 * second, StartupGrace: 60 * second, Renewal: 10 * second},
@@ -43,8 +43,8 @@ func legacyMode() core.Policy {
 	return p
 }
 
-// world is an API server with kubelets, in virtual time. Actions of the fleet are executed at
-// once, unless faults delay them.
+// world is an API server with kubelets around it, in virtual time. The fleet's actions are
+// carried out at once, unless its faults delay them.
 type world struct {
 	tb     testing.TB
 	policy core.Policy
@@ -62,20 +62,20 @@ type world struct {
 	lines []string
 	told  []core.Action
 	reign int                     // changes with every failover
-	shown map[string]time.Time    // last time that a node was passed to the fleet
-	heard map[string]time.Time    // time at which a renewal reached the fleet
-	seen  map[string]*model.Node  // as passed to the fleet
-	said  map[string]time.Time    // time of the decision to set a node's conditions to Unknown
-	dying func() time.Duration    // how long a pod takes to end; nil: 0
-	lossy func() bool             // whether the next renewal is lost; nil: none is
-	reads func(name string) error // result of live reads; nil: success
+	shown map[string]time.Time    // when a node was last shown to the fleet
+	heard map[string]time.Time    // when a renewal reached the fleet
+	seen  map[string]*model.Node  // as last shown to the fleet
+	said  map[string]time.Time    // when a node's conditions were decided to be Unknown
+	dying func() time.Duration    // time that a pod takes to end; nil: none
+	lossy func() bool             // whether the next renewal is lost; nil: never
+	reads func(name string) error // of live reads; nil: they succeed
 
-	// faults returns the faults of a write: its failure, and the delays of its execution, answer
-	// and observation. Nil: none.
+	// faults of a write: its failure, and the delays until it is carried out, answered and
+	// shown. Nil: none.
 	faults func(a *core.Action) fault
-	// check is called for each action at its decision, applied right before its execution.
+	// check is called for each decided action, applied right before it is carried out.
 	check, applied func(a *core.Action)
-	restarted      func() // before the first decision of the new leader
+	restarted      func() // before the new leader decides anything
 	// apart is called with the time before which nothing is guaranteed.
 	apart func(from, to time.Time)
 }
@@ -87,16 +87,16 @@ type fault struct {
 
 var errFault = errors.New("the API server is in a bad mood")
 
-// beat is the renewals of a kubelet.
+// beat is the way in which a kubelet renews.
 type beat struct {
 	lease, status bool
 	skew          time.Duration // of its clock
-	life          int           // renewals of an earlier life are ignored
+	life          int           // renewals of an earlier one are dropped
 }
 
 type event struct {
 	at    time.Time
-	late  bool // renewals come last in an instant
+	late  bool // renewals come after all other events of the same instant
 	order int
 	do    func()
 }
@@ -140,10 +140,10 @@ func (w *world) schedule(t time.Time, late bool, do func()) {
 	heap.Push(&w.todo, event{t, late, w.order, do})
 }
 
-// at schedules an event at a time of the story.
+// at schedules do at a moment of the story.
 func (w *world) at(d time.Duration, do func()) { w.schedule(at(d), false, do) }
 
-// run advances the time to the given one, exclusive.
+// run advances time to that moment, exclusive.
 func (w *world) run(d time.Duration) {
 	until := at(d)
 	w.settle()
@@ -179,7 +179,7 @@ func (w *world) pass(to time.Time) {
 	}
 }
 
-// settle executes all actions due now.
+// settle carries out everything that is due now.
 func (w *world) settle() {
 	for range 1000 {
 		actions := w.fleet.Act(w.now)
@@ -196,7 +196,7 @@ func (w *world) settle() {
 	w.tb.Fatalf("%v: there is no end to what is to be done: %v", w.now.Sub(start), w.lines[max(0, len(w.lines)-10):])
 }
 
-// carryOut executes an action of the fleet.
+// carryOut carries out an action of the fleet.
 func (w *world) carryOut(a *core.Action) {
 	if w.check != nil {
 		w.check(a)
@@ -223,7 +223,7 @@ func (w *world) write(a *core.Action) {
 	f, reign := w.faults(a), w.reign
 	w.schedule(w.now.Add(f.carried), false, func() {
 		switch {
-		case reign != w.reign: // its leader is dead, and the write with it
+		case reign != w.reign: // the leader is dead, and the write with it
 		case w.fleet.Obsolete(a, w.now):
 			w.fleet.Finished(a, core.ErrObsolete, w.now)
 			return
@@ -238,7 +238,7 @@ func (w *world) write(a *core.Action) {
 	})
 }
 
-// apply changes the API's objects by the action, and delivers them after a while.
+// apply applies the action to the API's objects and shows them after a while.
 func (w *world) apply(a *core.Action, after time.Duration) {
 	if w.applied != nil {
 		w.applied(a)
@@ -256,7 +256,7 @@ func (w *world) apply(a *core.Action, after time.Duration) {
 	case core.Evict, core.SoftEvict:
 		w.end(a.Pod.UID, after)
 	case core.DeleteEvictedPod:
-		w.removePod(a.Pod.UID, after) // a terminated pod ends at once
+		w.removePod(a.Pod.UID, after) // an ended pod takes no time for it
 	}
 }
 
@@ -288,7 +288,7 @@ func written(n *model.Node, a *core.Action, now time.Time) *model.Node {
 	return &is
 }
 
-// show passes the present state of a node to the fleet, in the order of its changes.
+// show delivers the current state of a node to the fleet, in the order of its changes.
 func (w *world) show(name string, after time.Duration) {
 	n, reign := w.nodes[name], w.reign
 	w.deliver(name, after, func() {
@@ -312,7 +312,7 @@ func (w *world) deliver(key string, after time.Duration, do func()) {
 	w.schedule(when, false, do)
 }
 
-// record stores a decision, in the format of a dry run.
+// record records a decision in the notation of a rehearsal.
 func (w *world) record(a *core.Action) {
 	line := func(format string, args ...any) {
 		text := strings.ReplaceAll(fmt.Sprintf(format, args...), "node.kubernetes.io/", "")
@@ -360,7 +360,7 @@ func (w *world) of(kinds ...string) (lines []string) {
 	return lines
 }
 
-// expect compares the lines of these kinds, which are separated by blanks.
+// expect compares the lines of these kinds, separated by blanks.
 func (w *world) expect(kinds string, want ...string) {
 	w.tb.Helper()
 	if got := w.of(strings.Fields(kinds)...); !slices.Equal(got, want) {
@@ -368,7 +368,8 @@ func (w *world) expect(kinds string, want ...string) {
 	}
 }
 
-// restart has another fleet take over, with the objects of the API in random order.
+// restart replaces the fleet by a new one, which receives the API's objects in no particular
+// order.
 func (w *world) restart() {
 	w.reign++
 	w.fleet = core.New(w.policy)

@@ -119,8 +119,8 @@ func TestOldestDeathFirst(t *testing.T) {
 	w.at(15*second, func() { w.stop("a") }) // dead at 50 s, like b
 	w.at(16*second, func() { w.stop("b") })
 	w.run(100 * second)
-	// c was first, at once; d is dead at 40 s. The zone is partially disrupted from 50 s on,
-	// without a taint then.
+	// c went first, at once; d is dead at 40 s. From 50 s on the zone is partially disrupted:
+	// no node is tainted then.
 	w.expect("taint", "5 taint c +not-ready:NoSchedule", "5 taint c +not-ready:NoExecute",
 		"40 taint d +unreachable:NoSchedule", "40 taint d +unreachable:NoExecute",
 		"50 taint a +unreachable:NoSchedule", "50 taint b +unreachable:NoSchedule")
@@ -138,7 +138,8 @@ func TestReturnedAndDeletedNodesCostNoToken(t *testing.T) {
 	w.expectNoExecute("40 n00", "50 n01", "60 n04")
 }
 
-// Nodes deleted before a write have cost no token.
+// TestANodeThatIsDeletedWhileItsTaintWaitsCostsNoToken checks that nodes deleted before the
+// first write to them cost no token.
 func TestANodeThatIsDeletedWhileItsTaintWaitsCostsNoToken(t *testing.T) {
 	w := newWorld(t, taintMode())
 	for i := range 9 {
@@ -156,7 +157,7 @@ func TestANodeThatIsDeletedWhileItsTaintWaitsCostsNoToken(t *testing.T) {
 	w.expectNoExecute("40 n0", "43 n1", "53 n2")
 }
 
-// expectNoExecute compares the nodes tainted NoExecute, with their times.
+// expectNoExecute compares the NoExecute taints with their times.
 func (w *world) expectNoExecute(want ...string) {
 	w.tb.Helper()
 	var got []string
@@ -186,7 +187,7 @@ func TestATokenIsSpentOnlyOnATaintThatIsWritten(t *testing.T) {
 		return fault{}
 	}
 	w.run(100 * second)
-	// n1 gets the token that n0 could not use; n0 has waited as long, and precedes n2.
+	// n1 gets the token that n0 could not use; n0, of the same age, goes before n2.
 	w.expectNoExecute("40 n0", "40 n1", "50 n0", "60 n2")
 }
 
@@ -287,7 +288,7 @@ func TestAThousandNodesOfAZoneDieAtOnce(t *testing.T) {
 		}
 	})
 	w.run(145 * second)
-	// 1000 of 1250: partially disrupted and large, 0.01 nodes per second
+	// 1000 of 1250: partially disrupted and large, 0.01 nodes a second.
 	w.expectNoExecute("40 n0000", "140 n0002")
 	if n := len(w.of("condition")); n != 4*1000 {
 		t.Errorf("%d conditions were written", n)

@@ -19,7 +19,7 @@ func taint(key string, since int) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since)}
 }
 
-// swapped replaced another taint at that second, and keeps its time.
+// swapped replaced another taint at turned, and keeps the time of that one.
 func swapped(key string, since, turned int) model.Taint {
 	return model.Taint{Key: key, Effect: model.NoExecute, Added: at(since), Swapped: at(turned)}
 }
@@ -119,7 +119,7 @@ func randomTaints(r *rand.Rand) (taints []model.Taint) {
 	return taints
 }
 
-// bearable computes second by second whether the pod may still be there.
+// bearable reports whether a pod may still exist at a second, by stepping through its life.
 func bearable(p *model.Pod, taints []model.Taint, now int) bool {
 	for _, taint := range taints {
 		if taint.Effect != model.NoExecute {
@@ -140,7 +140,7 @@ func bearable(p *model.Pod, taints []model.Taint, now int) bool {
 	return true
 }
 
-// first returns how many seconds a pod tolerates a taint of the key.
+// first returns the seconds for which a pod tolerates a taint of the key.
 func first(p *model.Pod, key string) int {
 	return firstFor(p, model.Taint{Key: key, Effect: model.NoExecute})
 }

@@ -103,7 +103,7 @@ func TestTimersAreTheirNaiveTwin(t *testing.T) {
 	}
 }
 
-// due removes the due pods from a map by linear search.
+// due searches a map for the due pods and removes them.
 func due(twin map[string]int, now int) (uids []string) {
 	for _, uid := range slices.SortedFunc(maps.Keys(twin), func(a, b string) int {
 		if twin[a] != twin[b] {

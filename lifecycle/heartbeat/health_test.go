@@ -14,10 +14,10 @@ var (
 	never  time.Time
 )
 
-// at returns the time n seconds after the start.
+// at returns n seconds after the start.
 func at(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 
-// node returns a node a created at 0, with a Ready of this status, heartbeat and transition.
+// node returns the node a, created at 0, with this status, heartbeat and transition of Ready.
 func node(status model.Status, heartbeat, transition time.Time) *model.Node {
 	n := &model.Node{Name: "a", UID: "1", Created: at(0)}
 	n.Conditions[model.Ready] = model.Condition{Status: status, Heartbeat: heartbeat, Transition: transition}
@@ -29,11 +29,12 @@ func node(status model.Status, heartbeat, transition time.Time) *model.Node {
 
 func absent() *model.Node { return node(model.Absent, never, never) }
 
-// story passes observations to the watch in order, and expects the time of silence.
+// story passes events to the watch in order. want is the time of the missed heartbeat
+// afterwards.
 type story struct {
 	name string
 	tell func(w *Watch)
-	want time.Time // start of the silence, to the nanosecond
+	want time.Time // silent at this time, and not a nanosecond before
 }
 
 var stories = []story{
@@ -285,8 +286,8 @@ func TestNothingIsKeptOfWhoIsGone(t *testing.T) {
 	}
 }
 
-// Times are corrected somewhat in advance. A thousand live nodes must not cause a thousand
-// wakeups per grace period.
+// TestWakesAboutOnceASecond checks that deadlines are updated ahead of time: a thousand living
+// nodes must not cause a thousand wake-ups per grace period.
 func TestWakesAboutOnceASecond(t *testing.T) {
 	const nodes, seconds = 1000, 400
 	w := New(policy)

@@ -10,7 +10,8 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/model"
 )
 
-// naive is the reference model of a watch. It stores whole objects and visits all nodes.
+// naive is the reference model: it stores whole objects, walks over all nodes, and is evidently
+// correct.
 type naive struct {
 	nodes  map[string]*naiveNode
 	leases map[string]time.Time
@@ -86,7 +87,7 @@ func (v *naive) silent(now time.Time) (names []string) {
 	return names
 }
 
-// next returns the exact time of the next silence without further input.
+// next returns the exact time of the next missed heartbeat without further events.
 func (v *naive) next(now time.Time) (at time.Time, ok bool) {
 	for _, n := range v.nodes {
 		due := v.due(n)
@@ -114,7 +115,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// world has few names, so that all kinds of events happen to each of them.
+// world has few names, so that everything happens to each of them.
 type world struct {
 	*rand.Rand
 	now   time.Time
@@ -127,7 +128,7 @@ func (r *world) moment() time.Time {
 	return r.now.Add(time.Duration(r.IntN(40)-35) * time.Second)
 }
 
-// change returns a change of the node's object.
+// change returns a random change of the node's object.
 func (r *world) change(name string) *model.Node {
 	n, there := r.nodes[name]
 	if !there || r.IntN(20) == 0 {
@@ -136,10 +137,10 @@ func (r *world) change(name string) *model.Node {
 	}
 	ready := &n.Conditions[model.Ready]
 	switch r.IntN(6) {
-	case 0: // such as labels
+	case 0: // for example labels
 	case 1, 2: // the node reports
 		*ready = model.Condition{Status: model.Status(r.IntN(2)) + model.True, Heartbeat: r.moment(), Transition: r.moment()}
-	case 3: // another writer removes the report
+	case 3: // the report is removed
 		*ready = model.Condition{}
 	default: // the controller writes Unknown
 		if ready.Status == model.Absent {
@@ -203,7 +204,7 @@ func compare(w *Watch, twin *naive, now time.Time, told *int) string {
 	if want, some := twin.next(now); some != ok || ok && next.After(want) {
 		return fmt.Sprintf("waits until %v, %v, too late for %v, %v", next.Sub(start), ok, want.Sub(start), some)
 	}
-	// A caller that waits for Next misses nothing: Silent is called only then.
+	// A caller that waits for Next misses nothing: it calls only then.
 	var got []string
 	if ok && !next.After(now) {
 		got = w.Silent(now)
@@ -225,7 +226,7 @@ func compare(w *Watch, twin *naive, now time.Time, told *int) string {
 	return ""
 }
 
-// crowd returns a watch with this many nodes, and their names.
+// crowd returns a watch with so many nodes, and their names.
 func crowd(nodes int) (*Watch, []string) {
 	w, names := New(policy), make([]string, nodes)
 	for i := range nodes {
@@ -238,8 +239,8 @@ func crowd(nodes int) (*Watch, []string) {
 	return w, names
 }
 
-// BenchmarkRenewed measures the leases of 150 000 nodes in their natural order: each node once
-// per interval.
+// BenchmarkRenewed measures the leases of 150 000 nodes in the order of their arrival, each
+// once per interval.
 func BenchmarkRenewed(b *testing.B) {
 	const nodes = 150_000
 	w, names := crowd(nodes)
@@ -252,7 +253,8 @@ func BenchmarkRenewed(b *testing.B) {
 	}
 }
 
-// BenchmarkHeartbeat also includes the effects: corrected times in the queue, and calls of Next.
+// BenchmarkHeartbeat is BenchmarkRenewed with the consequences: deadlines that are reached and
+// updated, and the calls of Next.
 func BenchmarkHeartbeat(b *testing.B) {
 	const nodes = 150_000
 	w, names := crowd(nodes)

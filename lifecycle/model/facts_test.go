@@ -75,7 +75,7 @@ func TestSwapped_IsTheTransitionAfterTheTaint(t *testing.T) {
 		name  string
 		ready Status
 		taint Taint
-		turns time.Duration // transition of Ready, relative to the time of the taint
+		turns time.Duration // transition of Ready, after the taint was added
 		want  bool
 	}{
 		{"not ready, then unreachable", Unknown, Taint{Key: KeyUnreachable, Effect: NoExecute}, time.Minute, true},

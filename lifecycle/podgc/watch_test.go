@@ -72,7 +72,7 @@ func TestAPodIsToldOnceUntilItIsFinished(t *testing.T) {
 	if got := w.Due(at(100)); len(got) != 1 || !w.Wanted("u", at(100)) {
 		t.Fatalf("due: %v", got)
 	}
-	w.Pod(evicted("u", 0, 0)) // observed again
+	w.Pod(evicted("u", 0, 0)) // delivered once more
 	if got := w.Due(at(900)); len(got) != 0 {
 		t.Fatalf("told twice: %v", got)
 	}
@@ -82,7 +82,7 @@ func TestAPodIsToldOnceUntilItIsFinished(t *testing.T) {
 		if got := w.Due(at(now + pause - 1)); len(got) != 0 {
 			t.Fatalf("told again before %d s are over", pause)
 		}
-		w.Pod(evicted("u", 0, 0)) // no effect on the backoff
+		w.Pod(evicted("u", 0, 0)) // it changes no deadline
 		if now += pause; len(w.Due(at(now))) != 1 {
 			t.Fatalf("not told again after %d s", pause)
 		}
@@ -136,12 +136,12 @@ func TestAMarkThatIsSetAnewCountsFromThen(t *testing.T) {
 	}
 }
 
-// naive is the reference model of a watch: it visits all pods each time.
+// naive is the reference model: it checks all pods every time.
 type naive struct {
 	pods map[string]*model.Pod
 	told map[string]bool
 	from map[string]time.Time
-	runs map[string]int // consecutive failures
+	runs map[string]int // successive failures
 }
 
 func (v *naive) due(now time.Time) (uids []string) {
@@ -181,7 +181,7 @@ func (v *naive) finished(uid string, err error, now time.Time) {
 	v.from[uid] = now.Add(pause)
 }
 
-// forget drops the state of a pod that is no longer awaited.
+// forget removes all state of a pod that is no longer due.
 func (v *naive) forget(uid string) {
 	if p := v.pods[uid]; !v.told[uid] && (p == nil || p.Evicted == nil || p.Deleting) {
 		delete(v.from, uid)

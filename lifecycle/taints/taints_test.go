@@ -165,7 +165,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// apply applies a change.
+// apply applies a change to a node.
 func apply(n *model.Node, c taints.Change) {
 	for _, gone := range c.Remove {
 		n.Taints = slices.DeleteFunc(n.Taints, func(t model.Taint) bool { return t.Is(gone.Key, gone.Effect) })
@@ -173,7 +173,7 @@ func apply(n *model.Node, c taints.Change) {
 	n.Taints = append(n.Taints, c.Add...)
 }
 
-// ours reports whether the controller manages the taint.
+// ours reports whether the taint is managed by this package.
 func ours(t model.Taint) bool {
 	keys := []string{model.KeyNotReady, model.KeyUnreachable}
 	if t.Effect == model.NoSchedule {
@@ -217,7 +217,7 @@ func TestAChangeIsAllThatIsNeeded(t *testing.T) {
 	}
 }
 
-// checkUntouched checks that taints of others, and remaining taints, are unchanged.
+// checkUntouched checks that foreign taints, and taints that stayed, are unchanged.
 func checkUntouched(t *testing.T, before, after []model.Taint) {
 	t.Helper()
 	for _, taint := range before {
@@ -238,7 +238,7 @@ func checkUntouched(t *testing.T, before, after []model.Taint) {
 	}
 }
 
-// checkMoments checks that there is at most one NoExecute taint, with its own time or that of its
+// checkMoments checks that at most one NoExecute taint exists, with its own time or that of its
 // predecessor.
 func checkMoments(t *testing.T, before, after []model.Taint, want string) {
 	t.Helper()

@@ -22,7 +22,7 @@ func cluster() (z *zones.Zones, names []string, in []model.Place) {
 	return z, names, in
 }
 
-// BenchmarkSet changes the readiness of one of 150 000 nodes, and updates its zone.
+// BenchmarkSet measures a change of one node of 150 000, and the resulting state of its zone.
 func BenchmarkSet(b *testing.B) {
 	z, names, in := cluster()
 	b.ReportAllocs()
@@ -36,7 +36,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkSame measures the most frequent observation: no change.
+// BenchmarkSame measures an observation without a change, the most frequent case.
 func BenchmarkSame(b *testing.B) {
 	z, names, in := cluster()
 	b.ReportAllocs()
@@ -50,8 +50,8 @@ func BenchmarkSame(b *testing.B) {
 	}
 }
 
-// BenchmarkTake measures a turn of a zone with 10 000 waiting nodes. A node that was taken joins
-// again at the end.
+// BenchmarkTake measures a turn of a zone with 10 000 waiting nodes; a served node joins again
+// at the end.
 func BenchmarkTake(b *testing.B) {
 	z, names, in := cluster()
 	for i := range 10_000 {

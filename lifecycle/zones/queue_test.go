@@ -13,14 +13,14 @@ const (
 	ns     = time.Nanosecond
 )
 
-// line is a cluster with waiting nodes, and the turns of each of them.
+// line is a cluster with waiting nodes, and the tokens that each of them got.
 type line struct {
 	*testing.T
 	*zones.Zones
 }
 
-// queue returns a cluster with waiting nodes. The list has the start of each wait, in seconds
-// after the start.
+// queue makes a cluster in which the nodes wait, each since the given number of seconds after
+// the start.
 func queue(t *testing.T, p zones.Policy, shown picture, since map[string]int) line {
 	z := zones.New(p)
 	show(z, shown)
@@ -31,7 +31,7 @@ func queue(t *testing.T, p zones.Policy, shown picture, since map[string]int) li
 	return line{t, z}
 }
 
-// serves checks the nodes taken at that time, and that there are none a nanosecond before.
+// serves expects these nodes to be served at that time, and none a nanosecond before.
 func (l line) serves(at time.Duration, want ...string) {
 	l.Helper()
 	if got := l.Take(after(at - ns)); got != nil {
@@ -78,11 +78,11 @@ func TestEqualAgesByName(t *testing.T) {
 
 func TestANodeWaitsOnceAndMayAgain(t *testing.T) {
 	l := queue(t, usual(), "a:+++---", map[string]int{"a-3": -5, "a-4": -4})
-	l.Wait("a-3", after(-3*second)) // a shorter wait than before: a-4 now precedes it
+	l.Wait("a-3", after(-3*second)) // younger than before: a-4 precedes it now
 	l.starts("a-4")
 	l.serves(10*second, "a-3")
 	l.serves(20 * second)
-	l.Wait("a-3", after(20*second)) // a node that was taken waits only if it joins again
+	l.Wait("a-3", after(20*second)) // a served node waits only if it joins again
 	if got := l.Take(after(20 * second)); !slices.Equal(got, []string{"a-3"}) {
 		t.Errorf("served %q", got)
 	}
@@ -164,7 +164,7 @@ func TestGivenBackTooLateAddsNothing(t *testing.T) {
 	l := queue(t, usual(), "a:++++---", map[string]int{"a-4": 0, "a-5": 1, "a-6": 2})
 	l.starts("a-4")
 	l.serves(10*second, "a-5")
-	l.GiveBack("a-4", after(12*second)) // without a-4 there would still have been a token at 10s and the next at 20s
+	l.GiveBack("a-4", after(12*second)) // without a-4 there would have been one at 10s and the next at 20s
 	l.serves(20*second, "a-6")
 }
 
@@ -192,8 +192,8 @@ func TestGivenBackAfterAStopIsLost(t *testing.T) {
 	l.serves(13*second, "a-4")
 }
 
-// One zone goes through all of its rates: healthy, partially disrupted, and fully disrupted with
-// another one healthy.
+// TestWhenTheRateChanges leads one zone through all of its rates: healthy, partially disrupted,
+// and fully disrupted beside a healthy one.
 func TestWhenTheRateChanges(t *testing.T) {
 	p := zones.Policy{Rate: 0.1, SecondaryRate: 0.01, FullRate: 0.5, LargeZone: 3, Unhealthy: 0.55}
 	const well, part, lost = "a:++-- b:+", "a:+--- b:+", "a:---- b:+"
@@ -333,7 +333,7 @@ func TestAZoneThatComesBackGainsNothing(t *testing.T) {
 			l := queue(t, usual(), "a:- b:+", map[string]int{"a-0": 0})
 			l.starts("a-0")
 			if name != "it alone" {
-				l.shows(5*second, "b:-") // a stop, caused by this zone
+				l.shows(5*second, "b:-") // a stop; the zone is its first victim
 			}
 			l.shows(5*second, c.gone)
 			l.shows(6*second, "a:- b:+")
@@ -348,7 +348,7 @@ func TestAZoneIsForgottenInTheEnd(t *testing.T) {
 	l.starts("a-0")
 	l.shows(5*second, "a:.")
 	l.shows(10*second, "b:+")
-	l.GiveBack("a-0", after(11*second)) // its zone no longer exists
+	l.GiveBack("a-0", after(11*second)) // of a zone that no longer exists
 	l.shows(20*second, "a:-")
 	l.Wait("a-0", after(20*second))
 	if got := l.Take(after(20 * second)); !slices.Equal(got, []string{"a-0"}) {

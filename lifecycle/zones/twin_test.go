@@ -23,8 +23,8 @@ var intervals = map[float64]time.Duration{
 	0.01: 100 * second, 0.1: 10 * second, 0.3: 3333333334 * ns, 0.5: 2 * second, 1: second, 7: 142857143 * ns,
 }
 
-// twin is the reference model. It stores only the history: each query visits all nodes, or the
-// whole history of a zone.
+// twin is the reference model. It stores only the events, and answers every query by going
+// through all nodes, or through all events of a zone.
 type twin struct {
 	policy zones.Policy
 	nodes  map[string]twinNode
@@ -43,13 +43,13 @@ type twinVerdict struct {
 	rate  float64
 }
 
-// entry is an event of a bucket: a rate was set, a token was spent on a node, or it was found
-// empty.
+// entry is an event of a bucket: a rate was set, a token was spent on a node, or the bucket was
+// found empty.
 type entry struct {
 	at    time.Time
 	rated bool
 	rate  float64
-	node  string // "": no node that could return it
+	node  string // "": no node can return it
 	spent bool
 }
 
@@ -125,7 +125,7 @@ func (w *twin) update(now time.Time) (lines []string) {
 	return lines
 }
 
-// rate returns the last rate that was set, and 0 without one.
+// rate returns the last rate set, 0 without one.
 func (w *twin) rate(p model.Place) (rate float64) {
 	for _, e := range w.log[p] {
 		if e.rated {
@@ -135,15 +135,15 @@ func (w *twin) rate(p model.Place) (rate float64) {
 	return rate
 }
 
-// token returns the time of a zone's next token by its history, and the zero time if it was
-// always available.
+// token returns the time of a zone's next token, by all its events; the zero time if it has
+// been available all along.
 func (w *twin) token(p model.Place) (at time.Time) {
 	rate, rated := 0.0, false
 	for _, e := range w.log[p] {
 		switch {
 		case !e.rated && rated:
 			at = later(at, e.at.Add(intervals[rate]))
-		case !e.rated: // found empty before the first rate: kept until then
+		case !e.rated: // found empty before a rate was set: kept until then
 			at = later(at, e.at)
 		case !rated && !at.IsZero():
 			at, rate, rated = at.Add(intervals[e.rate]), e.rate, true
@@ -166,7 +166,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// oldest returns the node with the longest wait in each zone with tokens.
+// oldest returns the longest waiting node of each zone with tokens.
 func (w *twin) oldest() map[model.Place]string {
 	first := map[model.Place]string{}
 	for _, name := range slices.Sorted(maps.Keys(w.waits)) {
@@ -191,14 +191,14 @@ func (w *twin) take(now time.Time) (names []string) {
 	return names
 }
 
-// giveBack removes the event.
+// giveBack removes the node's tokens from the log.
 func (w *twin) giveBack(name string) {
 	for p := range w.log {
 		w.log[p] = slices.DeleteFunc(w.log[p], func(e entry) bool { return e.node == name })
 	}
 }
 
-// finish records that the write for a node was made.
+// finish records that the writes for a node's tokens have been done.
 func (w *twin) finish(name string) {
 	for p := range w.log {
 		for i := range w.log[p] {
@@ -209,7 +209,7 @@ func (w *twin) finish(name string) {
 	}
 }
 
-// empty records an empty bucket; tokens spent before stay spent.
+// empty records that a bucket was found empty; spent tokens stay spent.
 func (w *twin) empty(p model.Place, at time.Time) {
 	for i := range w.log[p] {
 		w.log[p][i].node = ""
@@ -226,8 +226,8 @@ func (w *twin) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// checkPace checks all tokens that stayed spent. Between two tokens of a zone is time for at
-// least one, at its rates.
+// checkPace checks the tokens that stayed spent: between two tokens of a zone lies at least the
+// time for one, at the rates of that time.
 func (w *twin) checkPace(t *testing.T) {
 	t.Helper()
 	for p, log := range w.log {
@@ -258,7 +258,7 @@ func randomPolicy(r *rand.Rand) zones.Policy {
 	}
 }
 
-// pair is the zones and their reference model, with the same input.
+// pair is the zones and their twin, with the same events.
 type pair struct {
 	*testing.T
 	z   *zones.Zones
@@ -322,7 +322,7 @@ func (c *pair) step(r *rand.Rand) {
 	c.compareNext()
 }
 
-// takeOver has a predecessor spend tokens, or leave none.
+// takeOver records tokens spent by another leader, or an empty bucket.
 func (c *pair) takeOver(r *rand.Rand, p model.Place) {
 	_, told := c.w.told[p]
 	ready, _, _ := c.w.survey()
@@ -339,7 +339,7 @@ func (c *pair) takeOver(r *rand.Rand, p model.Place) {
 	c.w.empty(p, c.now)
 }
 
-// elapse advances the time, sometimes exactly to the next token.
+// elapse advances time, sometimes to the exact time of the next token.
 func (c *pair) elapse(r *rand.Rand) {
 	if at, ok := c.w.next(); ok && at.After(c.now) && r.IntN(2) == 0 {
 		c.now = at.Add(pick(r, 0, -1*ns))
@@ -368,7 +368,7 @@ func (c *pair) decide(r *rand.Rand) {
 	}
 }
 
-// compareNext checks for equal times, if there is one to wait for.
+// compareNext expects the same time, if there is one to wait for.
 func (c *pair) compareNext() {
 	c.Helper()
 	got, ok := c.z.Next()

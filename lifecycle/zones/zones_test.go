@@ -19,13 +19,14 @@ func usual() zones.Policy {
 	return zones.Policy{Rate: 0.1, SecondaryRate: 0.01, FullRate: -1, LargeZone: 50, Unhealthy: 0.55}
 }
 
-// picture is a cluster in text: zones by name, with one sign for each node: + ready, - not ready,
-// o and x the same but not counted, and a dot for a place without a node.
+// picture is a cluster in text form: zones by name, and in each one sign per node. + is ready,
+// - not ready, o and x the same but excluded from the count, and a dot is a place without a
+// node.
 //
 //	"a:++- b:x-"
 type picture string
 
-// show updates the zones to a picture. Nodes are named by zone and position.
+// show applies a picture to the zones; nodes are named by zone and position.
 func show(z *zones.Zones, p picture) {
 	for _, text := range strings.Fields(string(p)) {
 		name, signs, _ := strings.Cut(text, ":")
@@ -48,7 +49,7 @@ func place(name string) model.Place {
 	return model.Place{Region: "r", Zone: name}
 }
 
-// told formats the changes of an update, as "r/a Normal 0.1".
+// told formats an update as "r/a Normal 0.1".
 func told(changes []zones.Change) (lines []string) {
 	for _, c := range changes {
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %g", c.Place, c.State, c.Rate)))
@@ -58,7 +59,7 @@ func told(changes []zones.Change) (lines []string) {
 
 func many(sign string, n int) string { return strings.Repeat(sign, n) }
 
-// story is a sequence of pictures with the expected changes.
+// story is the expected updates of zones that go from picture to picture.
 type story struct {
 	name  string
 	steps []step
@@ -67,7 +68,7 @@ type story struct {
 type step struct {
 	show picture
 	told []string
-	all  bool // whether all zones are full
+	all  bool // whether all zones are fully disrupted
 }
 
 func TestHowDisruptedAZoneIs(t *testing.T) {

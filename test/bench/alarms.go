@@ -13,14 +13,14 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// A falseAlarm is something that looks like doom and is not.
+// falseAlarm is a course of usage that resembles imminent exhaustion but does not lead to it.
 type falseAlarm struct {
 	name  string
 	runs  func(o options) int
-	prime string // what the pod does before the agent is started
+	prime string // what the pod does before the agent starts
 	does  func(ctx context.Context, n *trial.Node, h *sandbox.Hog, i int) error
 	limit int64 // of the pod's memory, 0 for none
-	sees  bool  // the agent must see a threshold crossed
+	sees  bool  // the agent must observe a crossed threshold
 	args  []string
 }
 
@@ -35,7 +35,7 @@ var falseAlarms = []falseAlarm{
 		prime: "fill 16MiB", does: thrash, limit: 64 * mib, args: []string{"--monitoring-period=100ms"}},
 }
 
-// alarms runs what must not lead to an eviction.
+// alarms runs the courses that must not lead to an eviction.
 func alarms(ctx context.Context, o options) error {
 	fmt.Printf("\n## No false alarm: node of 512 MiB, memory.available<100Mi\n\n| what | runs | observed without eviction | evictions, attempts included | kernel OOM kills |\n|---|---|---|---|---|\n")
 	for _, f := range falseAlarms {
@@ -99,9 +99,8 @@ func (f falseAlarm) run(ctx context.Context, o options, i int) (waits, evictions
 	return waits, evictions, ooms, err
 }
 
-// dip takes the node below its threshold for two seconds, never so fast that it
-// would be gone within the reserve: what is left is 40 MiB at 20 and 50 MiB/s,
-// 60 MiB at 100 MiB/s.
+// dip takes the node below its threshold for two seconds, and never within the eviction horizon
+// of exhaustion. It leaves 40 MiB at 20 and 50 MiB/s, 60 MiB at 100 MiB/s.
 func dip(ctx context.Context, _ *trial.Node, h *sandbox.Hog, i int) error {
 	rate := dipRates[i%len(dipRates)]
 	depth := 60

@@ -50,9 +50,8 @@ func rateName(rate int64) string {
 	return fmt.Sprintf("%d MiB/s", rate)
 }
 
-// series runs fills of one rate in one mode. Early counts evictions by an extra
-// look that found memory to last longer than the reserve of 500 ms: there must
-// be none.
+// series runs fills of one rate in one mode. early counts evictions by an early check with a
+// time to exhaustion above the horizon of 500 ms; it must be 0.
 func series(ctx context.Context, o options, rate int64, args []string) (row string, err error) {
 	var saved, ooms, regular, early int
 	var toKilled, lookToKilled []time.Duration
@@ -60,7 +59,7 @@ func series(ctx context.Context, o options, rate int64, args []string) (row stri
 	for range o.runs {
 		f := trial.Fill{
 			Binary: o.plimsoll, Limit: fillLimit, Threshold: fillThreshold, Rate: rate * mib, Args: args,
-			Wait: rand.N(10 * time.Second), // the phase of the regular looks
+			Wait: rand.N(10 * time.Second), // the phase of the periodic checks
 		}
 		r, err := runFill(ctx, f)
 		if err != nil {
@@ -100,7 +99,7 @@ func median(ds []time.Duration) string {
 	return round(ds[len(ds)/2])
 }
 
-// middle is the median of rates that were seen, with the highest.
+// middle returns the median and the maximum of the observed rates.
 func middle(rates []int64) string {
 	if len(rates) == 0 {
 		return "-"

@@ -10,24 +10,24 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// A population is what is on a node that is only looked at.
+// population is the load of a node that is only checked.
 type population struct{ pods, containers int }
 
-// cgroups counts the pods' and those of their containers.
+// cgroups returns the number of cgroups of the pods and of their containers.
 func (p population) cgroups() int { return p.pods * (1 + p.containers) }
 
-// usual is a node as full as the kubelet lets it be by itself.
+// usual is the largest population that a kubelet allows by default.
 var usual = population{pods: 110, containers: 2}
 
-// crowded is a node of at least that many cgroups, in pods of three containers.
+// crowded returns a population of at least that many cgroups, in pods of three containers.
 func crowded(cgroups int) population { return population{pods: (cgroups + 3) / 4, containers: 3} }
 
 const parkLimit, parkAbove, parkThreshold = 2 << 30, 10 * mib, 100 * mib
 
-// idle measures what an agent costs that has nothing to do.
+// idle measures the cost of an agent on a node without pressure.
 func idle(ctx context.Context, o options) error { return idleRows(ctx, o, "no pressure", false) }
 
-// parked measures it 10 MiB above its threshold.
+// parked measures that cost 10 MiB above the threshold.
 func parked(ctx context.Context, o options) error {
 	return idleRows(ctx, o, "parked 10 MiB above the threshold", true)
 }
@@ -55,10 +55,10 @@ func idleRows(ctx context.Context, o options, state string, park bool) error {
 	return nil
 }
 
-// startTakes is how long the start may take: it is not what is measured.
+// startTakes is the time allowed for the start, which is not measured.
 const startTakes = 5 * time.Second
 
-// watched has an agent watch a node of the population while measure runs.
+// watched runs measure while an agent watches a node of the population.
 func watched(ctx context.Context, o options, p population, park bool, measure func(*trial.Agent) error) (err error) {
 	n, err := populated(ctx, p, park)
 	if err != nil {
@@ -82,8 +82,8 @@ func watched(ctx context.Context, o options, p population, park bool, measure fu
 	return nil
 }
 
-// populated makes a node with a population of pods, one of which holds as much
-// memory as leaves the node parked.
+// populated creates a node with a population of pods. One of them uses enough memory to park
+// the node.
 func populated(ctx context.Context, p population, park bool) (*trial.Node, error) {
 	n, err := trial.NewNode("idle", parkLimit)
 	if err != nil {
@@ -119,14 +119,14 @@ func settle(ctx context.Context, n *trial.Node, p population, park bool) error {
 	return err
 }
 
-// A cost is what watching took for a while.
+// cost is the consumption of an agent over some time.
 type cost struct {
 	share     float64 // of one core
 	wakes     float64 // a second
-	peak, own int64   // KiB resident: at most so far, and now without files
+	peak, own int64   // KiB resident: the peak so far, and the current value without files
 }
 
-// perWake is the processor time of one wake-up.
+// perWake returns the processor time of one wake-up, in microseconds.
 func (c cost) perWake() float64 { return c.share * 1e6 / c.wakes }
 
 func costOver(ctx context.Context, pid int, d time.Duration) (cost, error) {

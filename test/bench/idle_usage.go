@@ -12,22 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A usage is what a process has taken of the processors so far.
+// usage is the processor consumption of a process so far.
 type usage struct {
 	at  time.Time
-	cpu time.Duration // exact to the nanosecond, all threads, those that ended too
-	// switches counts how often threads that still run gave up a processor to
-	// wait: each is a wake-up later.
+	cpu time.Duration // in nanoseconds, of all threads, including ended ones
+	// switches counts voluntary context switches of running threads: each is followed by a
+	// wake-up.
 	switches int64
 }
 
-// usageOf asks what a process has used.
+// usageOf returns the usage of a process.
 func usageOf(pid int) (usage, error) {
 	u := usage{at: time.Now()}
 	var spent unix.Timespec
-	// The process's own clock, by the encoding of clock_getcpuclockid(3):
-	// /proc/PID/stat counts in ticks, which are as long as an idle agent runs in
-	// ten seconds.
+	// The process's own clock, by the encoding of clock_getcpuclockid(3): /proc/PID/stat counts
+	// in ticks, and one tick is as long as an idle agent runs in ten seconds.
 	if err := unix.ClockGettime(int32(^pid<<3|2), &spent); err != nil {
 		return u, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
 	}

@@ -1,6 +1,6 @@
-// Command bench measures the agent against real processes on this machine: who
-// wins the race for memory, what is no alarm, and what watching costs. It
-// prints the tables of docs/internals/measurements.md.
+// Command bench measures the agent against real processes on this machine: races for memory,
+// false alarms, and the cost of watching. It prints the tables of
+// docs/internals/measurements.md.
 package main
 
 import (
@@ -34,7 +34,7 @@ type options struct {
 	brinks   bool
 }
 
-// measurements in the order in which they run.
+// measurements lists the measurements in the order of execution.
 var measurements = []struct {
 	name string
 	run  func(context.Context, options) error
@@ -90,7 +90,7 @@ func run(ctx context.Context, o options, only []string) error {
 		return err
 	}
 	defer func() { _ = sandbox.CloseAll() }()
-	// Memory that a virtual machine never touched fills slowly.
+	// Memory that a virtual machine has never touched fills slowly.
 	touched, err := warmth()
 	if err != nil {
 		return err

@@ -34,15 +34,15 @@ func (f *reactionFlags) register(set *flag.FlagSet) {
 	set.DurationVar(&f.every, "every", 100*time.Microsecond, "how often the witness of a race reads usage")
 }
 
-// A heat is all races that share a table.
+// heat is all races of one table.
 type heat struct {
 	arena    *arena
 	margin   int64 // bytes
 	spinners int
 }
 
-// reaction races hogs of every rate against every mode: who is killed, by whom,
-// and how long after the crossing.
+// reaction races hogs of every rate against every mode. It reports the killed pod, the killer,
+// and the time since the crossing.
 func reaction(ctx context.Context, o options) (err error) {
 	heats, modes, err := o.reaction.parse()
 	if err != nil {
@@ -67,7 +67,8 @@ func reaction(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// results is where the lines of JSON go.
+// results opens the destination of the JSON lines. Returns an error if the file can not be
+// created.
 func (f *reactionFlags) results() (io.WriteCloser, error) {
 	switch f.out {
 	case "":
@@ -78,7 +79,7 @@ func (f *reactionFlags) results() (io.WriteCloser, error) {
 	return os.OpenFile(f.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// parse turns the flags into tables, contended ones last.
+// parse converts the flags to tables, contended ones last.
 func (f *reactionFlags) parse() (heats []heat, modes []contender, err error) {
 	a, err := arenaNamed(f.arena)
 	if err != nil {
@@ -101,7 +102,7 @@ func (f *reactionFlags) parse() (heats []heat, modes []contender, err error) {
 	return heats, modes, err
 }
 
-// contenders are those named, or all that can race in the arena.
+// contenders returns the named contenders, or all that can race in the arena.
 func (a *arena) contenders(names string) (chosen []contender, err error) {
 	can := slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool { return c.arena != "" && c.arena != a.name })
 	if names == "" {
@@ -129,11 +130,11 @@ func numbers(flag, list string, least int64) (ns []int64, err error) {
 	return ns, nil
 }
 
-// setUp is about what a race takes besides waiting and filling: making the
-// node, filling most of it, starting and stopping who races.
+// setUp is the approximate overhead of a race besides waiting and filling: creating the node,
+// filling most of it, starting and stopping the contender.
 const setUp = 2 * time.Second
 
-// estimate is about how long everything takes.
+// estimate returns the approximate duration of all races.
 func estimate(heats []heat, modes []contender, o options) (total time.Duration) {
 	for range heats {
 		for _, m := range modes {
@@ -149,7 +150,7 @@ func estimate(heats []heat, modes []contender, o options) (total time.Duration) 
 	return total
 }
 
-// run races a table and prints it, row by row.
+// run races a table and prints it row by row.
 func (h heat) run(ctx context.Context, o options, modes []contender, out *json.Encoder) error {
 	h.header(os.Stdout, o.runs)
 	var lost []result

@@ -12,18 +12,18 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// An arena is what plays the node: whose memory is watched, and whose kills by
-// the kernel count.
+// arena is the part of the machine that acts as the node: its memory is watched, and the
+// kernel's kills in it count.
 type arena struct {
 	name  string
 	limit int64                                               // of the sandbox, bytes
 	args  []string                                            // of the agent
-	enter func(n *trial.Node) (leave func() error, err error) // before the pods are made
+	enter func(n *trial.Node) (leave func() error, err error) // before the pods are created
 	gauge func(n *trial.Node) (gauge, error)                  // where usage is read
-	kills func(n *trial.Node) (int64, error)                  // of the kernel, ever
+	kills func(n *trial.Node) (int64, error)                  // by the kernel, in total
 }
 
-// box is a cgroup with a limit, as everywhere in these tests.
+// box is a cgroup with a limit, as in all tests with sandboxes.
 var box = arena{
 	name: "cgroup", limit: fillLimit,
 	enter: func(*trial.Node) (func() error, error) { return func() error { return nil }, nil },
@@ -47,16 +47,16 @@ func arenaNamed(name string) (*arena, error) {
 	return nil, fmt.Errorf("-arena %s: use %s", name, strings.Join(arenaNames(), " or "))
 }
 
-// A gauge tells how much of the node's memory is in use.
+// gauge describes where the node's memory usage is read.
 type gauge struct {
 	File   string
 	Total  int64  // bytes
-	Key    string // of the line that tells what is available, in kB; empty: the file is a number, usage
+	Key    string // of the line with the available memory, in kB; empty: the file is a number, usage
 	Events bool   // the file can be given to cgroup.event_control
-	stat   string // the line of memory.stat beside it that is available though used
+	stat   string // the line of memory.stat beside it that counts as available although used
 }
 
-// used reads usage from what the file holds.
+// used parses usage from the content of the file.
 func (g *gauge) used(text []byte) (int64, error) {
 	if g.Key == "" {
 		return strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
@@ -68,8 +68,8 @@ func (g *gauge) used(text []byte) (int64, error) {
 	return g.Total - free<<10, nil
 }
 
-// now reads usage and the part of it that counts as available: the agent adds
-// that to what is free, so the line it waits for lies as much higher.
+// now returns usage and the part of it that counts as available. The agent adds that part to
+// the free memory, so its line is higher by this amount.
 func (g *gauge) now() (used, inactive int64, err error) {
 	text, err := os.ReadFile(g.File)
 	if err != nil {

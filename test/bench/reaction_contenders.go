@@ -12,18 +12,18 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// A contender is who is to keep the kernel from killing.
+// contender is a program that has to prevent kills by the kernel.
 type contender struct {
 	name     string
-	phase    time.Duration // the races begin at a random point of it: its regular looks are due anywhere
+	phase    time.Duration // the races begin at a random point of this interval between its periodic checks
 	needs    string        // a flag of the agent
 	arena    string        // the only one where it can race; empty: any
-	promises bool          // what it loses is explained
+	promises bool          // its losses are explained
 	start    func(ctx context.Context, s *stage) (racer, error)
 }
 
-// moment is the phase of who looks all the time. It is short, so that no
-// regular look comes to help before the race is decided.
+// moment is the phase of a contender that checks continuously. It is short, so that no periodic
+// check occurs before the race is decided.
 const moment = time.Second
 
 const kubeletPhase = 10 * time.Second
@@ -46,7 +46,7 @@ func contenderNames() (names []string) {
 	return names
 }
 
-// available fails where a contender can not race at all.
+// available returns an error if a contender can not race at all.
 func available(ctx context.Context, plimsoll string, modes []contender) error {
 	help, err := exec.CommandContext(ctx, plimsoll, "agent", "--help").CombinedOutput()
 	if err != nil {
@@ -60,22 +60,22 @@ func available(ctx context.Context, plimsoll string, modes []contender) error {
 	return nil
 }
 
-// A racer is a contender at work.
+// racer is a running contender.
 type racer interface {
 	pid() int
-	// finish ends it and says what it did. An early death is an error.
+	// finish stops it and returns its deed. Returns an error if it has died early.
 	finish(ctx context.Context) (deed, error)
 }
 
-// A deed is what a racer did, by its own account; zero is nothing.
+// deed is the racer's own report of its kill; zero if there was none.
 type deed struct {
 	victim string    // namespace/name
-	look   string    // regular or extra
-	looked time.Time // when it saw what it acted on
-	signal time.Time // when it had sent its last SIGKILL
+	look   string    // regular (periodic) or extra (early)
+	looked time.Time // time of the observation behind the kill
+	signal time.Time // after its last SIGKILL
 }
 
-// An agentRacer is the agent itself.
+// agentRacer is the agent itself.
 type agentRacer struct{ *trial.Agent }
 
 func agentWith(args ...string) func(context.Context, *stage) (racer, error) {
@@ -90,11 +90,11 @@ func agentWith(args ...string) func(context.Context, *stage) (racer, error) {
 
 func (a agentRacer) pid() int { return a.PID }
 
-// telling is how long a decision may take to be told after the death.
+// telling is the time allowed for logging a decision after the death.
 const telling = time.Second
 
-// finish takes the first eviction: what came later was not in the race. A kill
-// is told when it is over, so one that the kernel outran is waited for too.
+// finish returns the first eviction; later ones were not in the race. A kill is logged after it
+// has ended, so finish also waits for one that the kernel preceded.
 func (a agentRacer) finish(ctx context.Context) (d deed, err error) {
 	ctx, cancel := context.WithTimeout(ctx, telling)
 	defer cancel()

@@ -13,14 +13,14 @@ import (
 	"syscall"
 )
 
-// earlyoom watches the machine's MemAvailable and kills the process with the
-// highest oom_score. It is told to send SIGKILL at the threshold of the others,
-// where by itself it would send SIGTERM first and SIGKILL at half of it. When
-// it sends a signal it does not say.
+// earlyoom watches the machine's MemAvailable and kills the process with the highest oom_score.
+// It is configured to send SIGKILL at the threshold of the other contenders. By default it
+// would send SIGTERM first, and SIGKILL at half of the threshold. It does not log the time of a
+// signal.
 type earlyoom struct {
 	cmd    *exec.Cmd
 	stage  *stage
-	killed chan []int // PIDs, once it has ended
+	killed chan []int // PIDs, sent after it has ended
 }
 
 // Lines of earlyoom: the last before it watches, and one before each kill.
@@ -52,8 +52,7 @@ func startEarlyoom(ctx context.Context, s *stage) (racer, error) {
 	}
 }
 
-// listen hears it to its end. It says what it makes of its thresholds, and then
-// watches.
+// listen reads its output until it ends. It logs its thresholds before it starts to watch.
 func (e earlyoom) listen(out io.ReadCloser, watching chan<- struct{}) {
 	defer out.Close()
 	var pids []int

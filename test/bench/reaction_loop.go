@@ -20,21 +20,21 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// The plain loop is what one writes in an afternoon: every 100 ms it reads
-// usage, and above the line it sends SIGKILL to all of the pod that the largest
-// process belongs to. It knows no rates, and no order but that of size.
+// The plain loop is an afternoon's work. Every 100 ms it reads usage. Above the line it sends
+// SIGKILL to all processes of the pod with the largest process. It considers no rates, and no
+// order but that of size.
 
-// loopPeriod is how often the plain loop looks.
+// loopPeriod is the interval of the plain loop.
 const loopPeriod = 100 * time.Millisecond
 
-// loopOrders are what the plain loop is told.
+// loopOrders is the input of the plain loop.
 type loopOrders struct {
 	Gauge gauge
 	Line  int64  // usage above which it kills
 	Pods  string // directory with the pods' cgroups somewhere below
 }
 
-// A loopKill is what it says of each kill.
+// loopKill is the loop's report of a kill.
 type loopKill struct {
 	Pod    string // directory
 	Looked time.Time
@@ -95,9 +95,8 @@ func (o *loopOrders) look(at time.Time, say *json.Encoder) error {
 	return say.Encode(loopKill{pod, at, time.Now()})
 }
 
-// largest finds the pod of the process with the most resident memory, and the
-// pod's processes. A process lies in a container's directory, one below its
-// pod's.
+// largest returns the pod of the process with the most resident memory, and the pod's
+// processes. A process is in a container's directory, one below its pod's.
 func (o *loopOrders) largest() (pod string, pids []int, err error) {
 	most := int64(0)
 	members := make(map[string][]int)
@@ -125,7 +124,7 @@ func (o *loopOrders) largest() (pod string, pids []int, err error) {
 	return pod, members[pod], err
 }
 
-// resident is a process's memory in pages; 0 if it is gone.
+// resident returns a process's memory in pages; 0 for an ended one.
 func resident(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -139,7 +138,7 @@ func resident(pid int) int64 {
 	return 0
 }
 
-// A looper is the plain loop, seen from the race.
+// looper is the plain loop as a racer.
 type looper struct {
 	cmd  *exec.Cmd
 	in   io.Closer
@@ -165,7 +164,7 @@ func startLoop(_ context.Context, s *stage) (racer, error) {
 
 func (l looper) pid() int { return l.cmd.Process.Pid }
 
-// finish takes the first kill. Whom else it killed is seen in who is dead.
+// finish returns the first kill. The dead pods show the others.
 func (l looper) finish(context.Context) (d deed, err error) {
 	_ = l.in.Close()
 	for {

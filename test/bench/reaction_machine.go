@@ -14,8 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// machine is the machine itself, for those who watch nothing smaller. It must
-// be one that nobody misses: a virtual machine.
+// machine is the whole machine, for contenders that watch nothing smaller. It must be
+// expendable: a virtual machine.
 var machine = arena{
 	name: "machine", limit: sandbox.MaxLimit, args: []string{"--node-cgroup=/"},
 	enter: enterMachine,
@@ -26,7 +26,7 @@ var machine = arena{
 	kills: func(*trial.Node) (int64, error) { return numberAfter("/proc/vmstat", "oom_kill") },
 }
 
-// enterMachine puts the node's pods where those of a machine are.
+// enterMachine puts the node's pods at the place of a machine's pods.
 func enterMachine(n *trial.Node) (leave func() error, err error) {
 	total, err := memory("MemTotal:")
 	if err != nil {
@@ -46,14 +46,13 @@ func enterMachine(n *trial.Node) (leave func() error, err error) {
 	return func() error { return errors.Join(unix.Unmount(theirs, unix.MNT_DETACH), unix.Rmdir(theirs)) }, nil
 }
 
-// memory is a line of /proc/meminfo, in bytes.
+// memory returns a line of /proc/meminfo in bytes.
 func memory(key string) (int64, error) {
 	kib, err := numberAfter("/proc/meminfo", key)
 	return kib << 10, err
 }
 
-// numberAfter is the first number of the line of a file that begins with a
-// word.
+// numberAfter returns the first number of the line that begins with a word.
 func numberAfter(file, word string) (int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -75,8 +74,8 @@ func firstNumber(text []byte, word string) (int64, error) {
 	return 0, fmt.Errorf("no line %s", word)
 }
 
-// warmth is how much memory is touched before rates are measured: what the
-// fills take, where the machine has twice that.
+// warmth returns the amount of memory to touch before rates are measured: the requirement of
+// the fills, if the machine has twice that.
 func warmth() (int64, error) {
 	free, err := memory("MemAvailable:")
 	return min(1800*mib, free/2), err

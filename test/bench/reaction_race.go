@@ -15,34 +15,33 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// atLeast is what every race waits at least, so that the contender's start is
-// over.
+// atLeast is the minimum wait of every race; it exceeds the start of a contender.
 const atLeast = 200 * time.Millisecond
 
-// A race is one hog against one contender.
+// race is one hog against one contender.
 type race struct {
 	heat
 	contender contender
 	plimsoll  string
 	earlyoom  string
-	rate      int64         // bytes per second, 0 is as fast as it goes
+	rate      int64         // bytes per second, 0 for the maximum
 	wait      time.Duration // before the last fill begins
-	every     time.Duration // of the witness
+	every     time.Duration // interval between the witness's readings
 }
 
-// A stage is a node on which a race is run.
+// stage is the node of a race.
 type stage struct {
 	race
 	*trial.Node
 	leave         func() error // the arena
 	gauge         gauge
-	kills         int64 // of the kernel, before the race
-	line          int64 // usage above which too little is available
+	kills         int64 // by the kernel, before the race
+	line          int64 // usage above which too little memory is available
 	innocent, hog *sandbox.Hog
 }
 
-// runUp is how much below the line the last fill begins: a second of it, at
-// most 192 MiB.
+// runUp returns the distance from the line at which the last fill begins: a second of filling,
+// at most 192 MiB.
 func runUp(rate int64) int64 {
 	if rate == 0 {
 		return 192 * mib
@@ -88,8 +87,8 @@ func (r race) run(ctx context.Context) (_ result, err error) {
 	return s.judge(seen, did, spent, kills-s.kills), nil
 }
 
-// prepare makes the node: an innocent pod within its request, and a hog that
-// has filled it up to where the race begins.
+// prepare creates the node: an innocent pod within its request, and a hog that has filled the
+// node up to the start of the race.
 func (r race) prepare(ctx context.Context) (_ *stage, err error) {
 	n, err := trial.NewNode("race", r.arena.limit)
 	if err != nil {
@@ -141,13 +140,13 @@ func (s *stage) fillUp(ctx context.Context) error {
 	return err
 }
 
-// cpu is what a racer has spent: while it waited, and in the race itself.
+// cpu is the consumption of a racer: while it waited, and in the race.
 type cpu struct {
 	waiting float64 // share of a core
 	race    time.Duration
 }
 
-// fill waits, has the hog fill the node, and returns when it is dead.
+// fill waits, has the hog fill the node, and returns after the hog's death.
 func (s *stage) fill(ctx context.Context, racer racer) (seen testimony, spent cpu, err error) {
 	waited := time.Now()
 	before, err := spentBy(racer.pid())
@@ -185,8 +184,8 @@ func (s *stage) fill(ctx context.Context, racer racer) (seen testimony, spent cp
 	return seen, spent, errors.Join(err, w.close())
 }
 
-// spentBy is a process's CPU time by its own clock, which another process may
-// read: its number is made of the PID, see clock_getcpuclockid(3).
+// spentBy returns a process's CPU time by its own clock, which other processes may read. The
+// clock's number is derived from the PID, see clock_getcpuclockid(3).
 func spentBy(pid int) (time.Duration, error) {
 	const scheduled = 2
 	var t unix.Timespec
@@ -199,7 +198,7 @@ func spentBy(pid int) (time.Duration, error) {
 // noise is busy loops beside the node.
 type noise []*exec.Cmd
 
-// spin starts so many. They end with this process, too.
+// spin starts count busy loops. They also end with this process.
 func spin(count int) (noise, error) {
 	var n noise
 	for range count {

@@ -2,15 +2,15 @@ package main
 
 import "time"
 
-// How races end.
+// Outcomes of races.
 const (
 	saved = "saved" // the hog was evicted, nobody else, and the kernel killed nobody
 	lost  = "oom"   // the kernel killed
 	wrong = "wrong" // the innocent pod was killed
 )
 
-// A result is one race as it is written down: a line of JSON. Times are
-// milliseconds; what was not seen is left out.
+// result is the record of one race: a line of JSON. Times are in milliseconds; those not
+// observed are omitted.
 type result struct {
 	At       time.Time `json:"at"`
 	Mode     string    `json:"mode"`
@@ -41,8 +41,8 @@ type result struct {
 	Ordinary   bool    `json:"witnessWithoutPriority,omitempty"`
 }
 
-// judge says how a race has ended. Whom the kernel killed when is not asked: a
-// race with one of its kills is lost.
+// judge determines the outcome of a race. The order of kills does not count: a race with a kill
+// by the kernel is lost.
 func (s *stage) judge(seen testimony, did deed, spent cpu, kills int64) result {
 	r := result{
 		At: seen.Dead, Mode: s.contender.name, Arena: s.arena.name, Version: s.Version(),
@@ -62,13 +62,13 @@ func (s *stage) judge(seen testimony, did deed, spent cpu, kills int64) result {
 		r.Outcome = lost
 	case r.Wrong > 0:
 		r.Outcome = wrong
-	default: // the hog is dead, and nobody else was there to kill it
+	default: // the hog is dead, and nothing else could have killed it
 		r.Outcome = saved
 	}
 	return r
 }
 
-// since is nil where one of both was not seen.
+// since returns nil unless both times were observed.
 func since(from, to time.Time) *float64 {
 	if from.IsZero() || to.IsZero() {
 		return nil

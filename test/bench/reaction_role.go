@@ -13,8 +13,7 @@ import (
 // roleVariable turns this binary into one of the small programs of a race.
 const roleVariable = "PLIMSOLL_BENCH_ROLE"
 
-// The roles. Each reads a line of JSON, says true once it works, and ends with
-// its input.
+// The roles. Each reads a line of JSON, writes true once it works, and ends with its input.
 const (
 	roleWitness = "witness"
 	roleLoop    = "loop"
@@ -25,7 +24,7 @@ var roles = map[string]func(io.Reader, io.Writer) error{
 	roleLoop:    loopAndKill,
 }
 
-// playRoleIfAsked never returns where the variable is set.
+// playRoleIfAsked does not return if the variable is set.
 func playRoleIfAsked() {
 	play, asked := roles[os.Getenv(roleVariable)]
 	if !asked {
@@ -38,12 +37,12 @@ func playRoleIfAsked() {
 	os.Exit(0)
 }
 
-// startRole starts this binary in a role, with its orders.
+// startRole starts this binary in a role with its orders.
 func startRole(role string, orders any) (*exec.Cmd, io.Closer, *json.Decoder, error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is its driver's
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for its driver
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, nil, nil, err

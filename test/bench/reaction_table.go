@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// columns of the table of a heat, each made of all runs of a row.
+// columns lists the columns of a heat's table, each computed from all runs of a row.
 var columns = []struct {
 	title string
 	cell  func(runs []result) string
@@ -69,7 +69,7 @@ func row(runs []result) string {
 	return strings.Join(cells, " | ")
 }
 
-// explain says of every race that was lost where its time went.
+// explain reports where the time of every lost race went.
 func explain(to io.Writer, losses []result) {
 	if len(losses) == 0 {
 		return
@@ -104,7 +104,7 @@ func wronged(runs []result) (n int) {
 	return n
 }
 
-// each collects, sorted, what the runs have of a figure.
+// each returns the sorted values of a figure over the runs that have it.
 func each(runs []result, of func(*result) *float64) (values []float64) {
 	for i := range runs {
 		if v := of(&runs[i]); v != nil {
@@ -115,7 +115,7 @@ func each(runs []result, of func(*result) *float64) (values []float64) {
 	return values
 }
 
-// ofSaved leaves out what the kernel ended.
+// ofSaved is each without the races that the kernel decided.
 func ofSaved(runs []result, of func(*result) *float64) []float64 {
 	return each(runs, func(r *result) *float64 {
 		if r.Outcome != saved {
@@ -125,8 +125,8 @@ func ofSaved(runs []result, of func(*result) *float64) []float64 {
 	})
 }
 
-// toDead says also how many times it is made of, where a witness that got no CPU
-// for a while, as in an emulated machine, has missed crossings.
+// toDead also shows the number of samples if some are missing. A witness without CPU for a
+// while, as in an emulated machine, misses crossings.
 func toDead(runs []result) string {
 	times := ofSaved(runs, func(r *result) *float64 { return r.ToDead })
 	cell := span(times, "%.1f")
@@ -136,8 +136,8 @@ func toDead(runs []result) string {
 	return cell
 }
 
-// afterNotified is how much later SIGKILL was sent than the kernel had notified
-// somebody who did nothing but wait for it.
+// afterNotified returns the time from the kernel's notification, as received by a process that
+// only waits for it, to SIGKILL.
 func afterNotified(r *result) *float64 {
 	if r.ToSignal == nil || r.ToNotified == nil {
 		return nil
@@ -153,7 +153,7 @@ func positive(v float64) *float64 {
 	return &v
 }
 
-// span is the median and the 99th percentile of sorted values.
+// span returns the median and the 99th percentile of sorted values.
 func span(sorted []float64, form string) string {
 	if len(sorted) == 0 {
 		return "-"
@@ -177,7 +177,7 @@ func minLeft(runs []result) string {
 	return fmt.Sprintf("%.1f (%.1f)", percentile(values, 50), values[0])
 }
 
-// percentile is the smallest value that is not below p % of the sorted values.
+// percentile returns the smallest value that is not below p % of the sorted values.
 func percentile(sorted []float64, p float64) float64 {
 	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
 	return sorted[max(rank, 1)-1]

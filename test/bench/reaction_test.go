@@ -52,8 +52,8 @@ func TestGauge(t *testing.T) {
 	}
 }
 
-// TestNote: usage grows by 10 MiB every 2 ms from 80 MiB on; the line lies half
-// way between two readings.
+// TestNote lets usage grow by 10 MiB every 2 ms from 80 MiB on, with the line half way between
+// two readings.
 func TestNote(t *testing.T) {
 	e := eyes{sight: sight{Gauge: gauge{Total: 120 * mib}, Near: 90 * mib, Line: 105 * mib}}
 	begin := time.Unix(1_800_000_000, 0)
@@ -124,9 +124,9 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// TestARaceIsSeen races the plain loop, which needs no agent, against a hog
-// that is slow enough for it. An emulated machine may take the witness's CPU
-// away for longer than a race goes on above the line: it has more than one try.
+// TestARaceIsSeen races the plain loop, which needs no agent, against a sufficiently slow hog.
+// It has more than one try: an emulated machine may withhold the CPU from the witness for
+// longer than a race lasts above the line.
 func TestARaceIsSeen(t *testing.T) {
 	sandbox.Need(t)
 	var r result
@@ -139,11 +139,11 @@ func TestARaceIsSeen(t *testing.T) {
 	if r.ToLook == nil || r.ToSignal == nil || r.ToDead == nil {
 		t.Fatalf("not all was seen: %+v", r)
 	}
-	// The crossing is known to a millisecond or how long the witness was kept.
+	// The crossing is known to a millisecond, or to the longest interruption of the witness.
 	if *r.ToLook < -r.Unsure || *r.ToSignal < *r.ToLook || *r.ToDead < *r.ToSignal-r.Unsure {
 		t.Errorf("crossing, look, SIGKILL and death are out of order: %+v", r)
 	}
-	// The kernel looks at thresholds every 128 pages of each CPU.
+	// The kernel checks thresholds every 128 pages of each CPU.
 	if far := r.Least < 98; r.Version == 1 && far && (r.ToNotified == nil || *r.ToNotified < -r.Unsure || *r.ToNotified > *r.ToDead) {
 		t.Errorf("the kernel notifies between crossing and death: %+v", r)
 	}

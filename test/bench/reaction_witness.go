@@ -16,37 +16,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sight is what a witness is to watch.
+// sight is the input of a witness.
 type sight struct {
 	Gauge gauge
-	Near  int64         // usage from which on the rate is taken
+	Near  int64         // usage at which measuring the rate begins
 	Line  int64         // usage at which the threshold is crossed
-	PID   int           // whose end is the end
+	PID   int           // the process to watch; its end ends the race
 	Every time.Duration // between two readings
 }
 
-// A testimony is what a witness has seen, all by one clock, that of the
-// decision log. A zero time is something that it has not seen.
+// testimony is a witness's observations, by the clock of the decision log. A zero time was not
+// observed.
 type testimony struct {
 	Crossed, Notified, Exhausted, Dead time.Time
 
 	Rate     float64       // between near and the crossing, bytes per second
 	Unsure   time.Duration // between the readings around the crossing
-	Peak     int64         // most usage ever read
-	Ordinary bool          // it ran without priority, so its times are late where CPUs are busy
+	Peak     int64         // maximum of the readings
+	Ordinary bool          // ran without priority, so its times are late on busy CPUs
 }
 
-// A witness is a process of its own at real-time priority with one thread that
-// neither allocates nor collects garbage while it watches: so its times are the
-// kernel's, and not those of a busy program's scheduler. A witness of every
-// 100 µs takes about a twentieth of a core from those who race, alike.
+// witness is a separate process at real-time priority. Its only thread neither allocates nor
+// collects garbage while it watches. So its times are the kernel's, not those of a busy
+// program's scheduler. At an interval of 100 µs it takes about a twentieth of a core, from all
+// contenders alike.
 type witness struct {
 	cmd *exec.Cmd
 	in  io.Closer
 	out *json.Decoder
 }
 
-// watch starts a witness, and returns once it watches.
+// watch starts a witness and returns once it watches.
 func watch(s sight) (w *witness, err error) {
 	w = &witness{}
 	if w.cmd, w.in, w.out, err = startRole(roleWitness, s); err != nil {
@@ -59,7 +59,8 @@ func watch(s sight) (w *witness, err error) {
 	return w, nil
 }
 
-// await returns the testimony, after the end of what was watched.
+// await returns the testimony after the watched process has ended. Returns an error if the
+// witness ends without one.
 func (w *witness) await() (t testimony, err error) {
 	if err := w.out.Decode(&t); err != nil {
 		return t, fmt.Errorf("hear the witness: %w", err)
@@ -67,13 +68,13 @@ func (w *witness) await() (t testimony, err error) {
 	return t, nil
 }
 
-// close ends a witness wherever it is; it may have ended itself.
+// close ends a witness in any state; it may have ended already.
 func (w *witness) close() error {
-	_ = w.in.Close() // its end of input, at which it ends
+	_ = w.in.Close() // it ends at the end of its input
 	return w.cmd.Wait()
 }
 
-// testify is the witness's side: it reads a sight and says what it sees.
+// testify is the witness's side: it reads a sight and writes a testimony.
 func testify(in io.Reader, out io.Writer) error {
 	var s sight
 	line, err := bufio.NewReader(in).ReadBytes('\n')
@@ -99,7 +100,7 @@ func testify(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(&e.seen)
 }
 
-// eyes are what a witness sees with.
+// eyes is the state of a witness.
 type eyes struct {
 	sight
 	file  *os.File
@@ -110,14 +111,14 @@ type eyes struct {
 	seen       testimony
 }
 
-// A reading is usage at a time.
+// reading is usage at a time.
 type reading struct {
 	at   time.Time
 	used int64
 }
 
-// Places in eyes.polls. The notification exists on cgroup v1 only, and once
-// seen is looked for no more.
+// Indexes of eyes.polls. The notification exists on cgroup v1 only, and is removed once
+// received.
 const (
 	theEnd = iota
 	theDriver
@@ -145,8 +146,7 @@ func openEyes(s sight) (*eyes, error) {
 	return e, nil
 }
 
-// arm asks a cgroup v1 kernel to notify of the crossing. The event lasts as
-// long as its eventfd.
+// arm registers the crossing with a cgroup v1 kernel. The event lasts as long as its eventfd.
 func (e *eyes) arm() (int, error) {
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -156,10 +156,10 @@ func (e *eyes) arm() (int, error) {
 	return event, os.WriteFile(control, fmt.Appendf(nil, "%d %d %d", event, e.file.Fd(), e.Line), 0)
 }
 
-// watch reads usage again and again until the end.
+// watch reads usage repeatedly until the end.
 func (e *eyes) watch() error {
 	for {
-		pause := unix.NsecToTimespec(int64(e.Every)) // ppoll(2) leaves in it what was left
+		pause := unix.NsecToTimespec(int64(e.Every)) // ppoll(2) changes it to the remaining time
 		_, err := unix.Ppoll(e.polls, &pause, nil)
 		now := time.Now()
 		if err != nil && !errors.Is(err, unix.EINTR) {
@@ -182,7 +182,7 @@ func (e *eyes) watch() error {
 	}
 }
 
-// read takes one reading, and notes what it means.
+// read takes one reading and records its consequences.
 func (e *eyes) read(at time.Time) error {
 	n, err := e.file.ReadAt(e.text, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -216,12 +216,11 @@ func (e *eyes) note(now reading) {
 	}
 }
 
-// crumbs are left when memory is exhausted: each CPU keeps up to 64 pages in
-// stock.
+// crumbs is the memory that remains at exhaustion: each CPU caches up to 64 pages.
 const crumbs = 1 * mib
 
-// between is when usage was at the line, if it grew steadily from one reading
-// to the next.
+// between returns the time of usage at the line, assuming steady growth between the two
+// readings.
 func between(before, after reading, line int64) time.Time {
 	part := float64(line-before.used) / float64(after.used-before.used)
 	return before.at.Add(time.Duration(part * float64(after.at.Sub(before.at))))

@@ -10,12 +10,12 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// regretLimit is the memory of the node whose workloads come close to it.
+// regretLimit is the memory of the node with workloads close to it.
 const regretLimit = 768 * mib
 
-// regret measures whether the agent evicts where nobody else would have. The
-// rules by which that is judged stand beside trial.Regret. Interrupted, it says
-// what there is.
+// regret measures evictions by the agent in cases where the kernel would not have killed. The
+// rules of that judgement are documented at trial.Regret. After an interrupt it prints the
+// results so far.
 func regret(ctx context.Context, o options) error {
 	r := trial.Regret{
 		Binary: o.plimsoll, Limit: regretLimit, For: o.regret, Longest: 8 * time.Second, Seed: o.seed, Disk: o.disk, Brinks: o.brinks,

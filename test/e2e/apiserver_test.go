@@ -13,11 +13,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// fast is how the greedy of these stories fill: of 100 MiB that are left at the
-// threshold half a second later nothing is.
+// fast is the rate of a greedy pod in these tests: it exhausts the 100 MiB that remain at the
+// threshold in half a second.
 const fast = "fill 1GiB at 200MiB/s"
 
-// knows waits until the agent knows pods, by what it saves of them.
+// knows waits until the agent knows pods, according to its saved state.
 func (s *stage) knows(pods ...*cluster.Pod) {
 	s.t.Helper()
 	for _, p := range pods {
@@ -25,15 +25,14 @@ func (s *stage) knows(pods ...*cluster.Pod) {
 	}
 }
 
-// saved reports whether the state file names a pod: as one that is active, or to
-// be told of.
+// saved reports whether the state file names a pod, as an active one or with a pending status.
 func (s *stage) saved(p *cluster.Pod) bool {
 	s.t.Helper()
 	state, err := os.ReadFile(s.state)
 	return err == nil && strings.Contains(string(state), p.UID())
 }
 
-// order gives an order that is not waited for.
+// order sends a command without waiting for its end.
 func (s *stage) order(p *cluster.Pod, command string) {
 	s.t.Helper()
 	if err := p.Order(s.t.Context(), "main", command); err != nil {
@@ -41,8 +40,8 @@ func (s *stage) order(p *cluster.Pod, command string) {
 	}
 }
 
-// owed awaits the eviction of a pod of which the API server can not be told:
-// before memory is exhausted all its processes got SIGKILL.
+// owed waits for the eviction of a pod without reachable API server. All processes of the pod
+// must have received SIGKILL before memory is exhausted.
 func (s *stage) owed(a *trial.Agent, p *cluster.Pod) *agent.Decision {
 	s.t.Helper()
 	d := s.await(a, agent.Evicted, agent.Failed)
@@ -56,7 +55,7 @@ func (s *stage) owed(a *trial.Agent, p *cluster.Pod) *agent.Decision {
 	return d
 }
 
-// noOOM checks that the kernel has killed nobody.
+// noOOM checks that the kernel has killed no process.
 func (s *stage) noOOM() {
 	s.t.Helper()
 	if kills, err := s.Node.Sandbox.OOMKills(); err != nil || kills > 0 {
@@ -64,7 +63,7 @@ func (s *stage) noOOM() {
 	}
 }
 
-// paid checks that a debt is paid in full, once.
+// paid checks that a pending status is reported in full, once.
 func (s *stage) paid(p *cluster.Pod, d *agent.Decision) {
 	s.t.Helper()
 	s.until("all debts are paid", func() bool { return !s.saved(p) })
@@ -107,15 +106,15 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 	s.story("the agent is killed before it has told, the pod runs again", (*stage).killedAndOutrun)
 }
 
-// restart brings the API server back.
+// restart restarts the API server.
 func (s *stage) restart() {
 	s.t.Helper()
 	s.must(s.APIServer.Restart(s.t.Context()))
 }
 
-// startsWithout: the pods are those of the state file.
+// startsWithout checks a start without API server: the pods are those of the state file.
 func (s *stage) startsWithout() {
-	important := cluster.Hog("important", "fill 200MiB") // uses more, but less above its request
+	important := cluster.Hog("important", "fill 200MiB") // uses more in total, but less above its request
 	important.Spec.Containers[0].Resources = cluster.Ask(300*mib, 0)
 	calm, greedy := s.add(important), s.add(cluster.Hog("greedy", "fill 100MiB"))
 	first := s.start()
@@ -130,7 +129,7 @@ func (s *stage) startsWithout() {
 	s.running(calm)
 }
 
-// knowsOnlyRuntime: the first start ever, and nobody else to ask.
+// knowsOnlyRuntime checks the first start ever, with the runtime as the only source of pods.
 func (s *stage) knowsOnlyRuntime() {
 	calm, greedy := s.add(cluster.Hog("calm", "fill 50MiB")), s.add(cluster.Hog("greedy", "fill 100MiB"))
 	s.Front.Refuse()
@@ -142,7 +141,7 @@ func (s *stage) knowsOnlyRuntime() {
 	s.running(calm)
 }
 
-// killedAndFollowed: the debt is the successor's.
+// killedAndFollowed checks that the successor of a killed agent reports the pending status.
 func (s *stage) killedAndFollowed() {
 	greedy, d := s.killedAgent()
 	successor := s.start()
@@ -151,7 +150,7 @@ func (s *stage) killedAndFollowed() {
 	s.quiet(successor)
 }
 
-// killedAndOutrun: of a pod that runs again the event is told, and nothing else.
+// killedAndOutrun checks that only the event is reported for a pod that runs again.
 func (s *stage) killedAndOutrun() {
 	greedy, d := s.killedAgent()
 	s.until("the runtime knows that the pod's container has ended", func() bool { return s.ended(greedy) })
@@ -165,8 +164,7 @@ func (s *stage) killedAndOutrun() {
 	s.quiet(successor)
 }
 
-// killedAgent has an agent evict a pod, and end before the API server heard of
-// it.
+// killedAgent makes an agent evict a pod, and kills it before it can report to the API server.
 func (s *stage) killedAgent() (*cluster.Pod, *agent.Decision) {
 	s.t.Helper()
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
@@ -179,14 +177,14 @@ func (s *stage) killedAgent() (*cluster.Pod, *agent.Decision) {
 	return greedy, d
 }
 
-// ended reports whether the runtime knows that no container of the pod runs. Its
-// sandbox may go on, where the agent that would have it stopped was killed.
+// ended reports whether the runtime knows that no container of the pod runs. The sandbox may
+// still run if the agent was killed before it could stop it.
 func (s *stage) ended(p *cluster.Pod) bool {
 	s.t.Helper()
 	return !slices.ContainsFunc(s.containersOf([]*cluster.Pod{p}), func(c *runtimeapi.Container) bool { return c.State == runtimeapi.ContainerState_CONTAINER_RUNNING })
 }
 
-// quiet ends an agent and checks that it has evicted nobody.
+// quiet stops an agent and checks that it has not evicted any pod.
 func (s *stage) quiet(a *trial.Agent) {
 	s.t.Helper()
 	s.must(a.Stop())

@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// command runs plimsoll as an administrator.
+// command runs plimsoll with an administrator's rights.
 func (s *stage) command(args ...string) (out string, status int) {
 	s.t.Helper()
 	admin, err := s.Kubeconfig(s.Admin())
@@ -34,7 +34,7 @@ func (s *stage) command(args ...string) (out string, status int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// follows says a word that has to be followed.
+// follows runs an arming command that must succeed.
 func (s *stage) follows(args ...string) {
 	s.t.Helper()
 	if out, status := s.command(args...); status != 0 {
@@ -42,8 +42,7 @@ func (s *stage) follows(args ...string) {
 	}
 }
 
-// turned checks that an agent goes by a word that a command has seen followed: by then
-// it has.
+// turned checks that an agent has applied a setting by the time the command returns.
 func (s *stage) turned(a *trial.Agent, verb agent.Verb) {
 	s.t.Helper()
 	returned := time.Now()
@@ -52,7 +51,7 @@ func (s *stage) turned(a *trial.Agent, verb agent.Verb) {
 	}
 }
 
-// lease is an annotation of the agent's lease; empty as long as there is none.
+// lease returns an annotation of the agent's lease; empty without a lease.
 func (s *stage) lease(annotation string) string {
 	s.t.Helper()
 	l, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
@@ -62,7 +61,7 @@ func (s *stage) lease(annotation string) string {
 	return l.Annotations["plimsoll.dev/"+annotation]
 }
 
-// nodeNow is the Node as it is.
+// nodeNow returns the current Node.
 func (s *stage) nodeNow() *corev1.Node {
 	s.t.Helper()
 	n, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
@@ -70,7 +69,7 @@ func (s *stage) nodeNow() *corev1.Node {
 	return n
 }
 
-// unsay takes all words back when a story is over.
+// unsay removes all arming settings after a story.
 func (s *stage) unsay() {
 	s.t.Cleanup(func() {
 		none := []byte(`{"metadata":{"annotations":{"plimsoll.dev/arming":null,"plimsoll.dev/accept-findings":null}}}`)
@@ -83,7 +82,7 @@ func (s *stage) unsay() {
 	})
 }
 
-// traces are what an agent has left in the cluster and on its node.
+// traces returns everything that an agent has left in the cluster and on its node.
 func (s *stage) traces(pods ...*cluster.Pod) (all []string) {
 	s.t.Helper()
 	n := s.nodeNow()
@@ -119,7 +118,8 @@ func TestArming(t *testing.T) {
 	s.story("an agent ends with its DaemonSet", (*stage).leavesWithDaemonSet)
 }
 
-// armedByWord: the right that --soft-eviction=direct needs was not granted.
+// armedByWord checks arming by annotation, without the right that --soft-eviction=direct
+// requires.
 func (s *stage) armedByWord() {
 	s.unsay()
 	calm, greedy := s.add(cluster.Hog("calm", "fill 30MiB")), s.add(cluster.Hog("greedy", "fill 400MiB"))
@@ -140,14 +140,14 @@ func (s *stage) armedByWord() {
 	if !strings.Contains(found, "right-missing") || !strings.HasPrefix(s.lease("armed-reason"), "refused: ") {
 		s.t.Errorf("the lease: %s, %s", found, s.lease("armed-reason"))
 	}
-	s.follows("arm", cluster.NodeName, "--accept-findings="+found+",two-agents") // other tests run agents, too
+	s.follows("arm", cluster.NodeName, "--accept-findings="+found+",two-agents") // other tests run agents as well
 	s.turned(a, agent.Armed)
 	s.evicts(a, greedy, "memory")
 	s.running(calm)
 	s.until("pressure is told", func() bool { return s.status("plimsoll.dev/MemoryPressure") != corev1.ConditionUnknown })
 }
 
-// disarmedWhileAway: what was said last is known to a successor that can not ask.
+// disarmedWhileAway checks that a successor without connection knows the last setting.
 func (s *stage) disarmedWhileAway() {
 	s.unsay()
 	heavy := s.add(cluster.Hog("heavy", "fill 300MiB"))
@@ -174,11 +174,11 @@ func (s *stage) disarmedWhileAway() {
 	s.until("a standard condition is taken back", func() bool { return s.status(corev1.NodeMemoryPressure) == corev1.ConditionFalse })
 }
 
-// allTraces are three conditions, a taint, a mark and the state file.
+// allTraces counts three conditions, a taint, a mark and the state file.
 const allTraces = 6
 
-// pressed starts an agent under pressure that lasts, with a pod that is asked to
-// go, and nobody there who lets it.
+// pressed starts an agent under lasting pressure. It has requested the soft eviction of a pod,
+// which nothing carries out.
 func (s *stage) pressed(environment ...string) (*trial.Agent, *cluster.Pod) {
 	s.t.Helper()
 	s.add(cluster.Hog("calm", "fill 30MiB"))
@@ -190,7 +190,7 @@ func (s *stage) pressed(environment ...string) (*trial.Agent, *cluster.Pod) {
 	return a, greedy
 }
 
-// own are the conditions of the agent's own types that a Node has.
+// own counts the conditions of a Node with the agent's own types.
 func own(n *corev1.Node) (kinds int) {
 	for _, c := range n.Status.Conditions {
 		if strings.HasPrefix(string(c.Type), "plimsoll.dev/") {
@@ -203,7 +203,7 @@ func own(n *corev1.Node) (kinds int) {
 func (s *stage) leavesByWord() {
 	s.unsay()
 	a, greedy := s.pressed()
-	s.must(a.Stop()) // an update: all stays
+	s.must(a.Stop()) // an update: all traces stay
 	if got := s.traces(greedy); len(got) != allTraces {
 		s.t.Errorf("an agent that was stopped has left %v", got)
 	}

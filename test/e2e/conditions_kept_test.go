@@ -14,7 +14,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// controller runs plimsoll controller, which makes taints of conditions.
+// controller runs plimsoll controller, which derives taints from conditions.
 func (s *stage) controller() *cluster.Component {
 	s.t.Helper()
 	s.apply(filepath.Join("..", "..", "deploy", "rbac", "controller.yaml"))
@@ -44,13 +44,13 @@ func (s *stage) node() *corev1.Node {
 	return n
 }
 
-// tainted: the scheduler sends no pods that do not tolerate it.
+// tainted reports whether the scheduler sends only pods that tolerate memory pressure.
 func (s *stage) tainted() bool {
 	s.t.Helper()
 	return slices.ContainsFunc(s.node().Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeMemoryPressure })
 }
 
-// described is what an operator sees of the node's taints and conditions.
+// described returns an operator's view of the node's taints and conditions.
 func (s *stage) described() string {
 	s.t.Helper()
 	text, err := s.Kubectl(s.t.Context(), "describe", "node", cluster.NodeName)
@@ -64,13 +64,13 @@ func (s *stage) described() string {
 	return taints + "\n" + conditions
 }
 
-// letGo is the longest that a standard condition outlasts its agent: a minute from
-// its last word, what the API cuts from times, and the kubelet's next tick.
+// letGo is the maximum time that a standard condition outlasts its agent: a minute after its
+// last report, the truncation of times by the API, and the kubelet's next tick.
 const letGo = 60*time.Second + time.Second + 10*time.Second
 
-// A kubelet that knows nothing of the agent's line keeps the standard condition
-// by the agent's word, with the policy, and lets go when there is none any more. It
-// objects every ten seconds, in vain.
+// TestAKubeletKeepsTheAgentsWord covers a kubelet that does not know the agent's threshold.
+// With the admission policy it keeps the standard condition as the agent reports it, and drops
+// it without reports. It objects every ten seconds, in vain.
 func TestAKubeletKeepsTheAgentsWord(t *testing.T) {
 	t.Parallel()
 	s := set(t, besideKubelet(t, nil))
@@ -88,7 +88,7 @@ func TestAKubeletKeepsTheAgentsWord(t *testing.T) {
 	more.Name = "more"
 	heavy := s.add(more)
 	s.until("it is True again", func() bool { return s.status(standardMemory) == corev1.ConditionTrue })
-	if err := controller.Kill(); err != nil { // it would clear what the dead agent said, sooner
+	if err := controller.Kill(); err != nil { // it would clear the dead agent's conditions sooner
 		t.Fatal(err)
 	}
 	if err := a.Kill(); err != nil {
@@ -108,8 +108,8 @@ func TestAKubeletKeepsTheAgentsWord(t *testing.T) {
 	s.running(heavy)
 }
 
-// bindToNode gives the agent a token that names its node, as one under systemd
-// needs it beside agent-own-node.yaml.
+// bindToNode gives the agent a token bound to its node, as one under systemd needs it beside
+// agent-own-node.yaml.
 func (s *stage) bindToNode() {
 	s.t.Helper()
 	n := s.node()
@@ -123,7 +123,7 @@ func (s *stage) bindToNode() {
 	}
 }
 
-// follow waits until memory pressure is False, until then at the latest.
+// follow waits until memory pressure is False, at most until the given time.
 func (s *stage) follow(until time.Time) {
 	s.t.Helper()
 	deadline := time.After(time.Until(until))
@@ -138,7 +138,7 @@ func (s *stage) follow(until time.Time) {
 	}
 }
 
-// objections are how often the node's events of a reason were told.
+// objections returns the count of the node's events with a reason.
 func (s *stage) objections(reason string) (n int32) {
 	s.t.Helper()
 	list, err := s.API.CoreV1().Events("default").List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Node"})

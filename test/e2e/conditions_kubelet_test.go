@@ -15,16 +15,16 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// A kubelet's memory is the machine's. What its pods may use together can be
-// set, and is what agent and kubelet watch here.
+// A kubelet's memory is the machine's. The memory of its pods together can be configured; agent
+// and kubelet watch it here.
 const (
 	podsMemory = 700 * mib
 	line       = "150Mi" // the agent's
 	backstop   = "60Mi"  // the kubelet's
 )
 
-// besideKubelet is a node with a kubelet that evicts below the backstop, and has
-// the soft thresholds given, which never evict.
+// besideKubelet is a node with a kubelet that evicts below the backstop. It also has the given
+// soft thresholds, which never evict.
 func besideKubelet(t *testing.T, soft map[string]string) cluster.Options {
 	t.Helper()
 	graces := map[string]string{}
@@ -54,14 +54,14 @@ func machineMemory(t *testing.T) int64 {
 	return kib << 10
 }
 
-// ballast is a pod that nobody evicts.
+// ballast is a pod exempt from eviction.
 func ballast(script string) *corev1.Pod {
 	pod := cluster.Hog("ballast", script)
 	pod.Spec.PriorityClassName = "system-node-critical"
 	return pod
 }
 
-// status is that of the Node's condition; Unknown if there is none.
+// status returns the status of the Node's condition; Unknown without the condition.
 func (s *stage) status(kind corev1.NodeConditionType) corev1.ConditionStatus {
 	s.t.Helper()
 	n, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
@@ -76,8 +76,8 @@ func (s *stage) status(kind corev1.NodeConditionType) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// steady watches the node for a minute, in which no condition of pressure may
-// change, and says how often the Node was written.
+// steady watches the node for a minute, in which no condition of pressure may change. It
+// returns the number of writes to the Node.
 func (s *stage) steady() (writes int) {
 	s.t.Helper()
 	watch, err := s.API.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster.NodeName})
@@ -89,7 +89,7 @@ func (s *stage) steady() (writes int) {
 	for end := time.After(time.Minute); ; {
 		select {
 		case <-end:
-			return writes - 1 // without the Node as it was
+			return writes - 1 // without the initial Node
 		case e := <-watch.ResultChan():
 			n, is := e.Object.(*corev1.Node)
 			if !is {
@@ -106,9 +106,8 @@ func (s *stage) steady() (writes int) {
 	}
 }
 
-// underPressure is the story of both situations: memory is short for good, the
-// agent evicts, the kubelet does not, and what is told of it stands until
-// memory is back.
+// underPressure covers both situations: memory pressure lasts, the agent evicts and the kubelet
+// does not. The reported condition lasts until memory is available again.
 func underPressure(t *testing.T, s *stage, told, untold corev1.NodeConditionType) (a *trial.Agent) {
 	a = s.start("--eviction-hard=allocatableMemory.available<" + line)
 	heavy := s.add(ballast("fill 450MiB"))
@@ -147,8 +146,9 @@ const (
 	ownMemory      = corev1.NodeConditionType("plimsoll.dev/MemoryPressure")
 )
 
-// A kubelet whose soft threshold is the agent's line reports for it; and if the
-// agent is gone for good, its lower hard threshold evicts.
+// TestTheKubeletAsReporterAndBackstop covers a kubelet with the agent's threshold as its soft
+// one. It reports for the agent; if the agent is gone for good, its lower hard threshold
+// evicts.
 func TestTheKubeletAsReporterAndBackstop(t *testing.T) {
 	t.Parallel()
 	s := set(t, besideKubelet(t, map[string]string{"allocatableMemory.available": line}))
@@ -170,8 +170,8 @@ func TestTheKubeletAsReporterAndBackstop(t *testing.T) {
 	}
 }
 
-// Beside a kubelet that knows nothing of the agent's line, the agent reports by
-// types of its own.
+// TestBesideAKubeletThatKnowsNothing covers a kubelet that does not know the agent's threshold:
+// the agent reports conditions of its own types.
 func TestBesideAKubeletThatKnowsNothing(t *testing.T) {
 	t.Parallel()
 	s := set(t, besideKubelet(t, nil))

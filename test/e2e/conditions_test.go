@@ -15,13 +15,13 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// A history is what became of a condition, as a watch tells it.
+// history records the values of a condition from a watch.
 type history struct {
 	mu      sync.Mutex
 	changes []corev1.NodeCondition
 }
 
-// watch follows a condition of the Node until the test ends.
+// watch records a condition of the Node until the test ends.
 func (s *stage) watch(kind corev1.NodeConditionType) *history {
 	s.t.Helper()
 	watch, err := s.API.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + cluster.NodeName})
@@ -49,7 +49,7 @@ func (h *history) note(n *corev1.Node, kind corev1.NodeConditionType) {
 	}
 }
 
-// told are the values that the condition took, in order.
+// told returns the values of the condition in order.
 func (h *history) told() (values []corev1.ConditionStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,12 +59,12 @@ func (h *history) told() (values []corev1.ConditionStatus) {
 	return values
 }
 
-// is reports whether the condition took exactly these values.
+// is reports whether the condition had exactly these values.
 func (h *history) is(values ...corev1.ConditionStatus) func() bool {
 	return func() bool { return slices.Equal(h.told(), values) }
 }
 
-// lease is when a node's lease in a namespace was renewed last.
+// renewed returns the time of the last renewal of a node's lease in a namespace.
 func (s *stage) renewed(namespace string) time.Time {
 	s.t.Helper()
 	lease, err := s.API.CoordinationV1().Leases(namespace).Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
@@ -74,7 +74,7 @@ func (s *stage) renewed(namespace string) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// free is an address on which nobody listens.
+// free returns an unused address.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,11 +85,11 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Memory is short again and again, and the agent is killed and started anew: the Node
-// says so all the time, and that it is over when it is.
+// TestConditionsOfANodeWithoutAKubelet covers repeated memory pressure while the agent is
+// killed and restarted. The Node reports pressure all the time, and reports its end afterwards.
 func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
 	t.Parallel()
-	// Longer than the pauses between two dips, on a slow machine too; rounds last longer.
+	// Longer than the pauses between two dips, also on a slow machine; rounds last longer.
 	const transition, rounds = 25 * time.Second, 8
 	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-node-lease.yaml")
 	heavy, pressure := s.add(ballast("fill 330MiB")), s.watch(corev1.NodeMemoryPressure)
@@ -135,7 +135,7 @@ func TestConditionsOfANodeWithoutAKubelet(t *testing.T) {
 	s.counted(address)
 }
 
-// healthy checks what the agent says of itself.
+// healthy checks the agent's health endpoints.
 func (s *stage) healthy(address string) {
 	s.t.Helper()
 	s.until("the agent is ready", func() bool { return ask(s.t, "http://"+address+"/readyz") == "ok" })
@@ -150,7 +150,7 @@ func (s *stage) healthy(address string) {
 	}
 }
 
-// annotated checks what the agent's lease tells a controller.
+// annotated checks the conditions that the agent's lease reports to a controller.
 func (s *stage) annotated(conditions string) {
 	s.t.Helper()
 	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
@@ -161,7 +161,7 @@ func (s *stage) annotated(conditions string) {
 	}
 }
 
-// nodeEvents checks that events of the Node tell of it.
+// nodeEvents checks for events of the Node with these reasons.
 func (s *stage) nodeEvents(reasons ...string) {
 	s.t.Helper()
 	for _, reason := range reasons {
@@ -173,7 +173,7 @@ func (s *stage) nodeEvents(reasons ...string) {
 	}
 }
 
-// counted checks what the metrics tell of one eviction.
+// counted checks the metrics of one eviction.
 func (s *stage) counted(address string) {
 	s.t.Helper()
 	said := ask(s.t, "http://"+address+"/metrics")

@@ -20,11 +20,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// disky is what all stories of disks have in common: memory is no matter.
+// disky is the threshold of all tests of disks; memory has none.
 const disky = "--eviction-hard=nodefs.available<150Mi,imagefs.available<150Mi"
 
-// layer is the root of a pod's container as its processes see it: what is
-// written there lies in its writable layer.
+// layer returns the root of a pod's container as its processes see it. Files there belong to
+// its writable layer.
 func (s *stage) layer(p *cluster.Pod, container string) string {
 	s.t.Helper()
 	pids, err := p.PIDs()
@@ -41,8 +41,7 @@ func (s *stage) layer(p *cluster.Pod, container string) string {
 	return ""
 }
 
-// write puts a file of so many bytes into a directory, on the disk and not in
-// memory.
+// write writes a file of the given size into a directory, synced to disk.
 func (s *stage) write(dir string, bytes int64) {
 	s.t.Helper()
 	f, err := os.Create(filepath.Join(dir, "written"))
@@ -55,7 +54,7 @@ func (s *stage) write(dir string, bytes int64) {
 	}
 }
 
-// vacate takes it away again.
+// vacate removes that file.
 func (s *stage) vacate(dir string) {
 	s.t.Helper()
 	if err := os.Remove(filepath.Join(dir, "written")); err != nil {
@@ -63,7 +62,7 @@ func (s *stage) vacate(dir string) {
 	}
 }
 
-// litter puts empty files into a directory.
+// litter creates empty files in a directory.
 func (s *stage) litter(dir string, files int) {
 	s.t.Helper()
 	for i := range files {
@@ -85,14 +84,14 @@ func writer(name string) *corev1.Pod {
 	return pod
 }
 
-// Places of a pod's on disks.
+// Directories of a pod on disks.
 var (
 	inLayer    = func(s *stage, p *cluster.Pod) string { return s.layer(p, "main") }
 	inEmptyDir = func(_ *stage, p *cluster.Pod) string { return p.EmptyDir("data") }
 	inLogs     = func(_ *stage, p *cluster.Pod) string { return filepath.Join(p.Logs, "main") }
 )
 
-// runtimeHas lists the containers that the runtime still has of a pod.
+// runtimeHas lists the containers of a pod in the runtime.
 func (s *stage) runtimeHas(p *cluster.Pod) []*runtimeapi.Container {
 	s.t.Helper()
 	list, err := s.Node.Runtime.ListContainers(s.t.Context(), &runtimeapi.ListContainersRequest{
@@ -109,7 +108,7 @@ func TestDiskPressure(t *testing.T) {
 	for _, layout := range []struct {
 		name string
 		node cluster.NodeOptions
-		fs   map[string]string // what runs short, by where the hog writes
+		fs   map[string]string // the exhausted filesystem, by the place of the hog's files
 	}{
 		{"one filesystem", cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}},
 			map[string]string{"layer": "nodefs", "emptyDir": "nodefs"}},
@@ -127,7 +126,7 @@ func TestDiskPressure(t *testing.T) {
 	}
 }
 
-// diskHogGoes tells of two pods that write at the same place, one too much.
+// diskHogGoes runs two pods that write at the same place, one of them too much.
 func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, givenBack bool) {
 	calm, greedy := s.add(writer("calm")), s.add(writer("greedy"))
 	s.write(place(s, calm), 20*mib)
@@ -140,7 +139,7 @@ func (s *stage) diskHogGoes(place func(*stage, *cluster.Pod) string, fs string, 
 	if givenBack {
 		s.until("the layers of the evicted pod are given back", func() bool { return len(s.runtimeHas(greedy)) == 0 })
 	} else {
-		s.vacate(place(s, greedy)) // volumes and logs are removed by whoever runs the pod
+		s.vacate(place(s, greedy)) // volumes and logs are removed by the kubelet
 	}
 	if d := s.await(a, agent.ReclaimDone); d.Reason != "recovered" {
 		s.t.Errorf("settled: %+v", d)
@@ -168,7 +167,8 @@ func TestInodePressure(t *testing.T) {
 	s.running(calm)
 }
 
-// Waste goes first: where it suffices, no pod has to.
+// TestWasteSuffices checks that garbage is collected first, and that no pod is evicted if this
+// suffices.
 func TestWasteSuffices(t *testing.T) {
 	t.Parallel()
 	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
@@ -177,7 +177,7 @@ func TestWasteSuffices(t *testing.T) {
 		s.write(inLayer(s, done), 200*mib)
 		s.finish(done)
 		s.write(inLayer(s, calm), 120*mib)
-		s.relieved(s.start(disky)) // which knows of waste only after a while
+		s.relieved(s.start(disky)) // it discovers garbage only after a while
 		if left := s.runtimeHas(done); len(left) > 0 {
 			s.t.Errorf("dead containers are left: %v", left)
 		}
@@ -197,7 +197,7 @@ func TestWasteSuffices(t *testing.T) {
 	})
 }
 
-// relieved awaits that room is made, and checks that no pod had to go for it.
+// relieved waits until space is freed, and checks that no pod was evicted for it.
 func (s *stage) relieved(a *trial.Agent) *agent.Decision {
 	s.t.Helper()
 	d := s.await(a, agent.CollectingGarbage, agent.Evicted, agent.Failed)
@@ -213,7 +213,7 @@ func (s *stage) relieved(a *trial.Agent) *agent.Decision {
 	return d
 }
 
-// images are those that the runtime has, of those named so.
+// images returns the names of the runtime's images with a prefix.
 func (s *stage) images(prefix string) (names []string) {
 	s.t.Helper()
 	list, err := s.Node.Images.ListImages(s.t.Context(), &runtimeapi.ListImagesRequest{})
@@ -228,7 +228,7 @@ func (s *stage) images(prefix string) (names []string) {
 	return names
 }
 
-// finish has a pod end, and tells it as a kubelet would.
+// finish ends a pod and reports its end as a kubelet would.
 func (s *stage) finish(p *cluster.Pod) {
 	s.t.Helper()
 	s.order(p, "exit 0")

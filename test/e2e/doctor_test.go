@@ -22,20 +22,19 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// What the kubelet of these tests did before it shared its node.
+// The configuration of these tests' kubelet before it shared its node.
 const (
 	kubeletEvicts = `{memory.available: 250Mi, nodefs.available: 1%}`
 	kubeletBefore = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 )
 
-// A ward is a real node whose kubelet was configured by an import, and what a doctor
-// is told of it.
+// ward is a real node, with a kubelet configured by an import, for a doctor to examine.
 type ward struct {
 	*stage
 	agent string // its configuration
 }
 
-// admit imports a kubelet's configuration, and starts the kubelet with it.
+// admit imports a kubelet's configuration and starts the kubelet with it.
 func admit(t *testing.T) *ward {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +60,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// found is what a doctor writes, and how it ends.
+// found is the output and the exit status of a doctor.
 type found struct {
 	Findings []doctor.Finding
 	status   int
@@ -72,7 +71,7 @@ func (f found) has(code string) bool {
 	return slices.ContainsFunc(f.Findings, func(x doctor.Finding) bool { return x.Code == code })
 }
 
-// serious are the findings that are no mere info.
+// serious returns the findings above severity info.
 func (f found) serious() (all []doctor.Finding) {
 	for _, x := range f.Findings {
 		if x.Severity != doctor.Info {
@@ -82,7 +81,7 @@ func (f found) serious() (all []doctor.Finding) {
 	return all
 }
 
-// call has a doctor look; the last of two equal flags counts.
+// call runs a doctor; the last of two equal flags counts.
 func call(t *testing.T, args ...string) (f found) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -110,8 +109,8 @@ func (w *ward) flags() []string {
 	}
 }
 
-// A node whose kubelet was configured by an import has nothing wrong with it, and
-// offers to pods what it offered before. What is put wrong then is found.
+// TestDoctorOnANode checks that a node configured by an import has no findings and the same
+// allocatable resources as before. Then it introduces faults, and each must be found.
 func TestDoctorOnANode(t *testing.T) {
 	w := admit(t)
 	clean := call(t, w.flags()...)
@@ -144,7 +143,7 @@ func TestDoctorOnANode(t *testing.T) {
 	}
 }
 
-// offersAsBefore checks allocatable against what the kubelet withheld before.
+// offersAsBefore checks allocatable against the kubelet's earlier reservations.
 func (w *ward) offersAsBefore() {
 	w.t.Helper()
 	n, err := w.API.CoreV1().Nodes().Get(w.t.Context(), cluster.NodeName, metav1.GetOptions{})
@@ -163,13 +162,13 @@ func (w *ward) offersAsBefore() {
 	}
 }
 
-// A wrong is one thing that is put wrong.
+// wrong is one fault to introduce.
 type wrong struct {
 	code   string
 	status int
 	args   []string
 	too    []string      // other codes that follow from it
-	do     func() func() // and how to undo it
+	do     func() func() // returns its undo
 }
 
 const unreported = "kubelet-does-not-report"
@@ -178,7 +177,7 @@ func (w *ward) plants() []wrong {
 	kubelet := func(text string) string { return "--kubelet-config=" + w.file("kubelet.yaml", kubeletBefore+text) }
 	const shared = "evictionHard: {memory.available: 100Mi, nodefs.available: 1%}\nevictionSoft: {memory.available: 250Mi, nodefs.available: 2%}\n" +
 		"evictionSoftGracePeriod: {memory.available: 8760h, nodefs.available: 8760h}\n"
-	// Where the kubelet is not seen, its drop-in files are not, either.
+	// If the kubelet is not found, its drop-in files are not found either.
 	machine := func(process, swap, kernel string, stalls bool) []string {
 		return []string{kubelet(shared), w.proc(process, swap, kernel, stalls)}
 	}
@@ -206,20 +205,20 @@ func (w *ward) plants() []wrong {
 	}
 }
 
-// file makes a file of its own.
+// file creates a file in a directory of its own.
 func (w *ward) file(name, text string) string {
 	file := filepath.Join(w.t.TempDir(), name)
 	write(w.t, file, text)
 	return file
 }
 
-// skewed has the API server's clock go an hour behind.
+// skewed delays the API server's clock by an hour.
 func (w *ward) skewed() (undo func()) {
 	w.Front.Answer(http.StatusOK, func(r *http.Request) bool { return r.URL.Path == "/version" }, "Date: "+time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 	return w.Front.Forward
 }
 
-// process runs a process of that name, and says how to end it.
+// process runs a process with that name. The returned function ends it.
 func (w *ward) process(name string) (end func()) {
 	w.t.Helper()
 	text, err := os.ReadFile("/bin/sleep")
@@ -236,12 +235,12 @@ func (w *ward) process(name string) (end func()) {
 	}
 	return func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it says that it was killed
+		_ = cmd.Wait() // it reports the kill
 	}
 }
 
-// proc is a /proc with one process, so much swap and that kernel, with or without
-// pressure stall information.
+// proc creates a /proc with one process, the given swap and kernel, with or without pressure
+// stall information.
 func (w *ward) proc(process, swap, kernel string, stalls bool) (flag string) {
 	w.t.Helper()
 	root := w.t.TempDir()
@@ -258,8 +257,8 @@ func (w *ward) proc(process, swap, kernel string, stalls bool) (flag string) {
 	return "--proc-root=" + root
 }
 
-// From outside a doctor sees agents by their leases, who judges nodes, and whether
-// agents are bounded.
+// TestDoctorOfACluster covers the view from outside a node: agents by their leases, the program
+// that monitors nodes, and the admission bounds of agents.
 func TestDoctorOfACluster(t *testing.T) {
 	w := admit(t)
 	admin, err := w.Kubeconfig(w.Admin())
@@ -273,7 +272,7 @@ func TestDoctorOfACluster(t *testing.T) {
 	w.start("--eviction-hard=memory.available<250Mi", "--max-fill-rate=1Gi")
 	w.until("the agent's lease is there", func() bool { return !look().has("agent-missing") })
 	w.until("kube-controller-manager leads", func() bool { return !look().has("no-lifecycle-controller") })
-	w.restarted = true // from now on a token that names no node is refused; the lease is good for a while
+	w.restarted = true // from now on a token without a node is refused; the lease remains valid for a while
 	w.apply(filepath.Join("..", "..", "deploy", "admission", "agent-own-node.yaml"))
 	if got := look(); got.status != 0 || len(got.serious()) > 0 {
 		t.Errorf("a clean cluster: status %d: %s", got.status, got.text)
@@ -284,8 +283,8 @@ func TestDoctorOfACluster(t *testing.T) {
 	}
 }
 
-// controllerActs makes what a controller in mode replace would have, a lease and a
-// pod with its command line, and the pod that kube-controller-manager has elsewhere.
+// controllerActs creates the objects of a controller in mode replace: a lease, and a pod with
+// its command line. It also creates the pod of kube-controller-manager.
 func (w *ward) controllerActs() {
 	w.t.Helper()
 	now, seconds, holder := metav1.NowMicro(), int32(3600), "here"
@@ -299,7 +298,7 @@ func (w *ward) controllerActs() {
 	w.shown("kube-system", "kube-controller-manager", corev1.Container{Command: []string{"kube-controller-manager", "--leader-elect=true"}})
 }
 
-// shown makes a pod that shows a command line; nobody runs it.
+// shown creates a pod with a command line; it never runs.
 func (w *ward) shown(namespace, name string, c corev1.Container) {
 	w.t.Helper()
 	if err := w.Namespace(w.t.Context(), namespace); err != nil {

@@ -16,9 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// An ordeal is what a client goes through whose writes, and watches once they
-// are refused, too, are answered with a code. They are counted by what they were
-// about.
+// ordeal selects the requests of a client to be answered with an error code: its writes, and
+// optionally its watches. It counts them by method and resource.
 type ordeal struct {
 	watches atomic.Bool
 
@@ -81,7 +80,7 @@ func TestAnAPIServerThatRefuses(t *testing.T) {
 	}
 }
 
-// forget undoes what agents have told of the node.
+// forget deletes the agents' leases and reports about the node.
 func (s *stage) forget() {
 	s.t.Helper()
 	err := s.API.CoordinationV1().Leases("plimsoll-system").DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
@@ -91,7 +90,7 @@ func (s *stage) forget() {
 	s.must(err)
 }
 
-// heartbeat is when the agent's lease was renewed last; nil if there is none.
+// heartbeat returns the last renewal of the agent's lease; nil without one.
 func (s *stage) heartbeat() *metav1.MicroTime {
 	lease, err := s.API.CoordinationV1().Leases("plimsoll-system").Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -100,7 +99,7 @@ func (s *stage) heartbeat() *metav1.MicroTime {
 	return lease.Spec.RenewTime
 }
 
-// condition is one of the Node; nil if there is none.
+// condition returns a condition of the Node; nil without one.
 func (s *stage) condition(kind corev1.NodeConditionType) *corev1.NodeCondition {
 	s.t.Helper()
 	node, err := s.API.CoreV1().Nodes().Get(s.t.Context(), cluster.NodeName, metav1.GetOptions{})
@@ -119,8 +118,8 @@ func TestARuntimeThatIsAway(t *testing.T) {
 	s := set(t, withoutKubelet(cluster.NodeOptions{}))
 	c := s.Node.Containerd
 	back := func() error { return c.Restart(context.Background()) }
-	// What the runtime said last does not count any more when the threshold is
-	// crossed: by that, the calm pod would have to go.
+	// The runtime's last report is outdated when the threshold is crossed: by it, the calm pod
+	// would be evicted.
 	const slow = "fill 1GiB at 60MiB/s"
 	for name, fault := range map[string]struct {
 		begins, ends   func() error
@@ -136,7 +135,7 @@ func TestARuntimeThatIsAway(t *testing.T) {
 			a := s.start("--stats-provider=" + fault.provider)
 			s.knows(calm, greedy)
 			s.must(fault.begins())
-			s.t.Cleanup(func() { // pods can not be removed without
+			s.t.Cleanup(func() { // pods can not be removed without it
 				if err := fault.ends(); err != nil {
 					s.t.Error(err)
 				}

@@ -16,7 +16,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// group is where the memory of a pod's container is accounted.
+// group returns the cgroup to which the memory of a pod's container is charged.
 func group(p *cluster.Pod) string {
 	dir := filepath.Join("/sys/fs/cgroup/memory", p.Cgroup, p.Containers["main"])
 	if _, err := os.Stat(dir); err != nil {
@@ -25,7 +25,7 @@ func group(p *cluster.Pod) string {
 	return dir
 }
 
-// crash ends the container's processes, and waits until the kubelet reports that.
+// crash kills the container's processes, and waits until the kubelet reports that.
 func (s *stage) crash(p *cluster.Pod, restarts int32) {
 	s.t.Helper()
 	pids, err := p.PIDs()
@@ -47,8 +47,9 @@ func (s *stage) crash(p *cluster.Pod, restarts int32) {
 	})
 }
 
-// A container has filled a volume in memory and crashes. Between two of its runs the
-// pod has no process but its sandbox. The kubelet unmounts the volume by the status.
+// TestEvict_PodWithoutProcessesBesideKubelet covers a container that has filled a volume in
+// memory and crashes. Between two of its runs the pod has no process but its sandbox. The
+// kubelet unmounts the volume once the status is set.
 func TestEvict_PodWithoutProcessesBesideKubelet(t *testing.T) {
 	s := set(t, withKubelet(nil))
 	s.evictedStaysEvicted()

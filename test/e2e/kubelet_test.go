@@ -14,14 +14,14 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// withKubelet is a node with a kubelet that evicts nobody unless it is told to.
+// withKubelet is a node with a kubelet that does not evict unless configured to.
 func withKubelet(config map[string]any) cluster.Options {
 	return cluster.Options{Components: cluster.APIServer | cluster.Containerd | cluster.Kubelet,
 		Node: cluster.NodeOptions{Memory: 768 * mib, KubeletConfig: config}}
 }
 
-// evictions is how many immediate evictions are tried: a few in every run of the
-// tests, 100 for the figures in docs/internals/measurements.md (make bench-evictions).
+// evictions returns the number of immediate evictions to try: a few in every run of the tests,
+// 100 for the figures in docs/internals/measurements.md (make bench-evictions).
 func evictions(t *testing.T) int {
 	text := os.Getenv("EVICTIONS")
 	if text == "" {
@@ -34,21 +34,21 @@ func evictions(t *testing.T) int {
 	return n
 }
 
-// always is a pod that a kubelet starts again whenever it ends.
+// always is a pod that a kubelet restarts whenever it ends.
 func always(name string) *corev1.Pod {
 	pod := cluster.Hog(name, "fill 8MiB")
 	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	return pod
 }
 
-// ahead is how many pods run before the first is evicted. A kubelet that
-// synchronises a pod between its status and its death forgets the reason
-// (docs/internals/decisions/017), which it does within its first seconds above all.
+// ahead is the number of running pods before the first eviction. A kubelet that synchronises a
+// pod between its status and its death drops the reason (docs/internals/decisions/017). It does
+// so mostly within its first seconds.
 const ahead = 8
 
-// Told first and killed at once, a pod is evicted for good: phase, reason and
-// message hold, whatever its kubelet writes, and nothing starts again. Without a
-// policy only the mark has to hold, and the figures are logged.
+// TestImmediateEvictionsBesideAKubelet checks that a pod that is reported first and killed at
+// once stays evicted. Phase, reason and message last, whatever its kubelet writes, and nothing
+// restarts. Without a policy only the mark must last, and the figures are logged.
 func TestImmediateEvictionsBesideAKubelet(t *testing.T) {
 	for _, name := range protections(t) {
 		t.Run(name, func(t *testing.T) { evictedFor(t, protectionOf[name]) })
@@ -59,7 +59,7 @@ func evictedFor(t *testing.T, by protection) {
 	s := set(t, withKubelet(nil))
 	by.apply(s)
 	a := s.start("--eviction-hard=memory.available<150Mi")
-	held := always("calm") // most of what the node has, and all that it asked for
+	held := always("calm") // most of the node's memory, all within its request
 	held.Spec.Containers[0].Resources = cluster.Ask(400*mib, 600*mib)
 	calm := s.add(held)
 	if err := calm.Do(t.Context(), "fill 340MiB"); err != nil {
@@ -104,7 +104,7 @@ func evictedFor(t *testing.T, by protection) {
 	s.running(calm)
 }
 
-// settled waits until the runtime runs nothing of the pods.
+// settled waits until the runtime runs no containers of the pods.
 func (s *stage) settled(pods []*cluster.Pod) {
 	s.t.Helper()
 	s.until("the runtime runs none of their containers", func() bool {
@@ -112,7 +112,7 @@ func (s *stage) settled(pods []*cluster.Pod) {
 	})
 }
 
-// containersOf are those of the pods in the runtime, dead ones too.
+// containersOf returns the containers of the pods in the runtime, including dead ones.
 func (s *stage) containersOf(pods []*cluster.Pod) (found []*runtimeapi.Container) {
 	s.t.Helper()
 	all, err := s.Node.Runtime.ListContainers(s.t.Context(), &runtimeapi.ListContainersRequest{})
@@ -127,9 +127,9 @@ func (s *stage) containersOf(pods []*cluster.Pod) (found []*runtimeapi.Container
 	return found
 }
 
-// startedAgain are the pods whose containers started again, by runtime and API server.
-// What the latter has of the first container may be old: a kubelet removes the
-// containers of an evicted pod at once, sometimes before it has seen how they ended.
+// startedAgain returns the pods with restarted containers, by runtime and API server. The
+// latter's state of the first container may be old. A kubelet removes the containers of an
+// evicted pod at once, sometimes before it has observed their end.
 func (s *stage) startedAgain(pods []*cluster.Pod) (names []string) {
 	s.t.Helper()
 	for _, c := range s.containersOf(pods) {

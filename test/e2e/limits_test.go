@@ -11,7 +11,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// limited is a writer whose container may keep so much on disks.
+// limited is a writer with a limit of ephemeral storage for its container.
 func limited(name string, bytes string) *corev1.Pod {
 	pod := writer(name)
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(bytes)}
@@ -58,8 +58,8 @@ func TestLocalStorageLimits(t *testing.T) {
 	}
 }
 
-// overLimit checks what is told of a pod that was above a limit of its own: it
-// has no claim to a replacement, so there is no DisruptionTarget.
+// overLimit checks the report about a pod above a limit of its own. It has no claim to a
+// replacement, so there is no DisruptionTarget.
 func (s *stage) overLimit(p *cluster.Pod, message string) {
 	s.t.Helper()
 	if events := s.events(p, "Evicted"); len(events) != 1 || events[0].Message != message {

@@ -7,7 +7,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// withoutKubelet is a node that only the agent looks after.
+// withoutKubelet is a node managed by the agent alone.
 func withoutKubelet(n cluster.NodeOptions) cluster.Options {
 	if n.Memory == 0 {
 		n.Memory = 512 * mib
@@ -15,7 +15,7 @@ func withoutKubelet(n cluster.NodeOptions) cluster.Options {
 	return cluster.Options{Components: cluster.APIServer | cluster.Containerd, Node: n}
 }
 
-// hard100 is the one threshold of most tests.
+// hard100 is the only threshold of most tests.
 const hard100 = "--eviction-hard=memory.available<100Mi"
 
 func TestMemoryPressure(t *testing.T) {
@@ -57,7 +57,8 @@ func TestPIDPressure(t *testing.T) {
 	s.running(calm)
 }
 
-// Whoever measures, the pod that has most above its request goes.
+// TestEachProviderFindsTheSamePod checks that every provider leads to the pod with the most
+// memory above its request.
 func TestEachProviderFindsTheSamePod(t *testing.T) {
 	s := set(t, withoutKubelet(cluster.NodeOptions{Memory: 768 * mib}))
 	for _, provider := range []string{"cgroup", "cri", "cadvisor"} {

@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// A protection is what keeps reason and message of an evicted pod, besides the agent.
+// protection preserves reason and message of an evicted pod, besides the agent.
 type protection struct {
 	apply func(*stage)
 	check func(*stage, *vigil, []*cluster.Pod, map[string]string)
@@ -28,12 +28,12 @@ type protection struct {
 
 var protectionOf = map[string]protection{
 	"mutating": {func(s *stage) { s.evictedStaysEvicted(); s.evictedKeepsReason() }, (*stage).neverLost},
-	// As on an API server without MutatingAdmissionPolicy: the agent repairs, and holds.
+	// An API server without MutatingAdmissionPolicy: the agent restores the reason.
 	"validating": {(*stage).evictedStaysEvicted, (*stage).lostAndRestored},
 	"none":       {func(*stage) {}, (*stage).keptMark},
 }
 
-// protections are those that a run tries, by POLICIES.
+// protections returns those that a run tries, by POLICIES.
 func protections(t *testing.T) []string {
 	names := strings.Fields(os.Getenv("POLICIES"))
 	if len(names) == 0 {
@@ -47,7 +47,7 @@ func protections(t *testing.T) []string {
 	return names
 }
 
-// watched is for how long each evicted pod is watched: a kubelet repeats a status
+// watched returns the time for which each evicted pod is watched. A kubelet repeats a status
 // every 10 s.
 func watched() time.Duration {
 	if os.Getenv("EVICTIONS") != "" {
@@ -56,7 +56,7 @@ func watched() time.Duration {
 	return 25 * time.Second
 }
 
-// neverLost: from the first status of an eviction on, no status lacks its reason.
+// neverLost checks that no status lacks its reason after the first one of an eviction.
 func (s *stage) neverLost(v *vigil, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.lostAndRestored(v, pods, messages)
@@ -65,7 +65,8 @@ func (s *stage) neverLost(v *vigil, pods []*cluster.Pod, messages map[string]str
 	}
 }
 
-// lostAndRestored: in the end every pod has reason and message, and none runs again.
+// lostAndRestored checks that finally every pod has reason and message, and that none runs
+// again.
 func (s *stage) lostAndRestored(v *vigil, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
@@ -78,7 +79,7 @@ func (s *stage) lostAndRestored(v *vigil, pods []*cluster.Pod, messages map[stri
 	}
 }
 
-// keptMark: in the end every pod is Failed and has the agent's mark with the message.
+// keptMark checks that finally every pod is Failed and has the agent's mark with the message.
 func (s *stage) keptMark(v *vigil, pods []*cluster.Pod, messages map[string]string) {
 	s.t.Helper()
 	s.figures(v, pods)
@@ -112,21 +113,21 @@ func (s *stage) figures(v *vigil, pods []*cluster.Pod) {
 	}
 }
 
-// A vigil watches pods, and records each status after that of their eviction that
-// lacks what it said.
+// vigil watches pods. It records each status after that of their eviction in which parts of the
+// latter are missing.
 type vigil struct {
 	t     *testing.T
 	ended chan struct{} // the watch has
 
 	mu     sync.Mutex
 	said   map[types.UID]corev1.PodStatus // at first
-	latest time.Time                      // when a pod was evicted last
+	latest time.Time                      // time of the last eviction
 	lost   map[types.UID][]string
 	begun  map[types.UID]time.Time // of a loss that lasts
 	gaps   []time.Duration         // from a loss to the restoration
 }
 
-// keepVigil begins a vigil over all pods of the node.
+// keepVigil starts a vigil over all pods of the node.
 func (s *stage) keepVigil() *vigil {
 	s.t.Helper()
 	v := &vigil{t: s.t, ended: make(chan struct{}), said: map[types.UID]corev1.PodStatus{}, lost: map[types.UID][]string{}, begun: map[types.UID]time.Time{}}
@@ -166,7 +167,7 @@ func (v *vigil) see(p *corev1.Pod) {
 	}
 }
 
-// window waits until the last eviction is so long ago.
+// window waits until the given time has passed since the last eviction.
 func (v *vigil) window(long time.Duration) {
 	v.t.Helper()
 	v.mu.Lock()
@@ -189,21 +190,21 @@ func (v *vigil) losses() (all []string) {
 	return all
 }
 
-// restorations are how long losses lasted, in ascending order.
+// restorations returns the durations of losses in ascending order.
 func (v *vigil) restorations() []time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Sorted(slices.Values(v.gaps))
 }
 
-// losers is how many pods lost what they said.
+// losers returns the number of pods with losses.
 func (v *vigil) losers() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.lost)
 }
 
-// evictedStaysEvicted applies the policy of that name, and waits until it holds.
+// evictedStaysEvicted applies the policy of that name and waits until it is enforced.
 func (s *stage) evictedStaysEvicted() {
 	s.t.Helper()
 	s.admission("evicted-stays-evicted.yaml", "an evicted pod can not be said to run", func(probe func(string) (*corev1.Pod, error)) bool {
@@ -212,7 +213,7 @@ func (s *stage) evictedStaysEvicted() {
 	})
 }
 
-// evictedKeepsReason applies the policy of that name, and waits until it holds.
+// evictedKeepsReason applies the policy of that name and waits until it is enforced.
 func (s *stage) evictedKeepsReason() {
 	s.t.Helper()
 	s.admission("evicted-keeps-reason.yaml", "the reason of an evicted pod can not be removed", func(probe func(string) (*corev1.Pod, error)) bool {
@@ -221,8 +222,8 @@ func (s *stage) evictedKeepsReason() {
 	})
 }
 
-// admission applies a policy, and waits until it holds for a member of a kubelet's
-// group that writes to an evicted pod.
+// admission applies a policy, and waits until it is enforced for a member of a kubelet's group
+// that writes to an evicted pod.
 func (s *stage) admission(file, what string, holds func(write func(string) (*corev1.Pod, error)) bool) {
 	s.t.Helper()
 	s.apply(filepath.Join("..", "..", "deploy", "admission", file))

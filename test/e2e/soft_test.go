@@ -14,12 +14,12 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// softly are flags by which a node of 512 MiB evicts politely below 250 MiB and
-// at once below 60 MiB.
+// softly are the flags by which a node of 512 MiB evicts softly below 250 MiB and immediately
+// below 60 MiB.
 var softly = []string{"--eviction-hard=memory.available<60Mi", "--eviction-soft=memory.available<250Mi",
 	"--eviction-soft-grace-period=memory.available=1s", "--eviction-max-pod-grace-period=30"}
 
-// guarded is a pod that has 20 s to end, and a budget that counts it.
+// guarded is a pod with a grace period of 20 s and a budget that counts it.
 func guarded() *corev1.Pod {
 	pod := cluster.Hog("greedy", "fill 250MiB")
 	pod.Labels = map[string]string{"app": "greedy"}
@@ -27,8 +27,7 @@ func guarded() *corev1.Pod {
 	return pod
 }
 
-// budget makes a PodDisruptionBudget for guarded pods, as its controller would
-// see it.
+// budget creates a PodDisruptionBudget for guarded pods, with the status of its controller.
 func (s *stage) budget(allowed int32) {
 	s.t.Helper()
 	budgets := s.API.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
@@ -45,7 +44,7 @@ func (s *stage) budget(allowed int32) {
 	s.allow(allowed)
 }
 
-// allow says how many disruptions the budget allows.
+// allow sets the number of disruptions that the budget allows.
 func (s *stage) allow(disruptions int32) {
 	s.t.Helper()
 	budgets := s.API.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)

@@ -41,18 +41,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A stage is a cluster with the agent's rights in it.
+// stage is a cluster with the agent's rights in it.
 type stage struct {
 	*cluster.Cluster
 	t          *testing.T
 	API        kubernetes.Interface // as the administrator
 	kubeconfig string               // of the agent, through the front that can fail
 	state      string
-	pods       *[]*cluster.Pod // of a story, which removes them
-	restarted  bool            // the API server, which at first knows nobody's rights
+	pods       *[]*cluster.Pod // of a story, removed at its end
+	restarted  bool            // the API server, which at first knows no rights
 }
 
-// set makes a stage. Optional rights are named by their files in deploy/rbac.
+// set creates a stage. Optional rights are named by their files in deploy/rbac.
 func set(t *testing.T, o cluster.Options, rights ...string) *stage {
 	t.Helper()
 	s := &stage{Cluster: cluster.Make(t, o), t: t, state: filepath.Join(t.TempDir(), "state.json")}
@@ -74,8 +74,7 @@ func set(t *testing.T, o cluster.Options, rights ...string) *stage {
 	return s
 }
 
-// story tells one of several stories of a stage, with a state and pods of its
-// own.
+// story runs one of several stories of a stage, with a state and pods of its own.
 func (s *stage) story(name string, tell func(*stage)) {
 	s.t.Run(name, func(t *testing.T) {
 		own := *s
@@ -91,7 +90,7 @@ func (s *stage) story(name string, tell func(*stage)) {
 	})
 }
 
-// apply has kubectl apply a file.
+// apply runs kubectl apply on a file.
 func (s *stage) apply(file string) {
 	s.t.Helper()
 	admin, err := s.Kubeconfig(s.Admin())
@@ -104,18 +103,17 @@ func (s *stage) apply(file string) {
 	}
 }
 
-// start runs the agent on the stage's node, with what a test of it needs said
-// first; the arguments win.
+// start runs the agent on the stage's node with the flags that tests need; args override them.
 func (s *stage) start(args ...string) *trial.Agent {
 	s.t.Helper()
 	return s.startIn(nil, args...)
 }
 
-// startIn is start with more in the agent's environment.
+// startIn is start with additions to the agent's environment.
 func (s *stage) startIn(environment []string, args ...string) *trial.Agent {
 	s.t.Helper()
 	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--eviction-hard=") }) {
-		args = append(args, "--eviction-hard=memory.available<100Mi") // the machine's disks are no matter
+		args = append(args, "--eviction-hard=memory.available<100Mi") // the machine's disks are irrelevant
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -199,13 +197,13 @@ func (s *stage) await(a *trial.Agent, verbs ...agent.Verb) *agent.Decision {
 	return d
 }
 
-// until waits until something is so that nobody tells.
+// until polls until a condition without notification is met.
 func (s *stage) until(what string, so func() bool) {
 	s.t.Helper()
 	cluster.Poll(s.t, patience, what, so)
 }
 
-// evicted checks that a pod looks as if its kubelet had evicted it.
+// evicted checks that a pod has the status of an eviction by its kubelet.
 func evicted(t *testing.T, pod *corev1.Pod, message string) {
 	t.Helper()
 	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "Evicted" || pod.Status.Message != message {
@@ -224,8 +222,8 @@ func evicted(t *testing.T, pod *corev1.Pod, message string) {
 	}
 }
 
-// evicts awaits an eviction and checks all that tells of it: the decision, the
-// pod's status and its only event.
+// evicts waits for an eviction and checks all its reports: the decision, the pod's status and
+// its only event.
 func (s *stage) evicts(a *trial.Agent, p *cluster.Pod, starved string) *agent.Decision {
 	s.t.Helper()
 	d := s.await(a, agent.Evicted, agent.Failed)
@@ -239,7 +237,7 @@ func (s *stage) evicts(a *trial.Agent, p *cluster.Pod, starved string) *agent.De
 	return d
 }
 
-// told checks that the status and exactly one event tell of a pod's eviction.
+// told checks that the status and exactly one event report a pod's eviction.
 func (s *stage) told(p *cluster.Pod, message, starved string) {
 	s.t.Helper()
 	events := s.events(p, "Evicted")
@@ -263,7 +261,7 @@ func (s *stage) only(pods ...*cluster.Pod) {
 	}
 }
 
-// events are the reasons of a pod's events, once there is one.
+// events returns a pod's events with a reason, once there is one.
 func (s *stage) events(p *cluster.Pod, reason string) (found []corev1.Event) {
 	s.t.Helper()
 	s.until("an event "+reason+" of "+p.Object.Name, func() bool {
@@ -282,7 +280,7 @@ func (s *stage) events(p *cluster.Pod, reason string) (found []corev1.Event) {
 	return found
 }
 
-// running checks that a pod was left alone.
+// running checks that pods still run.
 func (s *stage) running(pods ...*cluster.Pod) {
 	s.t.Helper()
 	for _, p := range pods {
@@ -296,7 +294,7 @@ func (s *stage) running(pods ...*cluster.Pod) {
 	}
 }
 
-// ask reads a page of the agent's.
+// ask reads a page of the agent.
 func ask(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)

@@ -22,7 +22,7 @@ func TestWhenTheAgentHasToStandBack(t *testing.T) {
 	s.story("the agent itself has to end", (*stage).endsAtOnce)
 }
 
-// endsAtOnce: whoever does not answer is not waited for.
+// endsAtOnce checks that the agent does not wait for a server without answers.
 func (s *stage) endsAtOnce() {
 	for name, fault := range map[string]struct{ begins, ends func() error }{
 		"the API server hangs": {func() error { s.Front.Stall(); return nil }, s.Front.Pass},
@@ -44,7 +44,7 @@ func (s *stage) endsAtOnce() {
 	}
 }
 
-// dryRun: nobody is told of anything but of the dry run.
+// dryRun checks that nothing but the dry run is reported.
 func (s *stage) dryRun() {
 	s.forget()
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
@@ -69,7 +69,7 @@ func (s *stage) dryRun() {
 	}
 }
 
-// shut has the Node say that it is about to go, as its kubelet would.
+// shut sets the Node's condition for a shutdown, as its kubelet would.
 func (s *stage) shut(message string) {
 	s.t.Helper()
 	now := metav1.Now().UTC().Format(time.RFC3339)
@@ -79,7 +79,7 @@ func (s *stage) shut(message string) {
 	s.must(err)
 }
 
-// shutsDown: pods then end in an order of the kubelet's.
+// shutsDown checks a shutdown: pods then end in the kubelet's order.
 func (s *stage) shutsDown() {
 	address := free(s.t)
 	greedy := s.add(cluster.Hog("greedy", "fill 100MiB"))
@@ -95,7 +95,7 @@ func (s *stage) shutsDown() {
 	s.evicts(a, greedy, "memory")
 }
 
-// What the pods keep in volumes is seen without the runtime.
+// TestDisksWhileTheRuntimeHangs checks that usage of volumes is measured without the runtime.
 func TestDisksWhileTheRuntimeHangs(t *testing.T) {
 	t.Parallel()
 	s := set(t, withoutKubelet(cluster.NodeOptions{Filesystem: cluster.Filesystem{Size: 450 * mib}}))
@@ -131,8 +131,8 @@ func TestDisksWhileTheRuntimeHangs(t *testing.T) {
 	})
 }
 
-// beingDeleted: a pod that ends anyway ends at once where there is no time to
-// wait for it, and nobody else has to.
+// beingDeleted covers a pod in deletion: it is killed at once if there is no time to wait for
+// it, and no other pod is evicted.
 func (s *stage) beingDeleted() {
 	leaving := cluster.Hog("leaving", "fill 150MiB")
 	leaving.Spec.TerminationGracePeriodSeconds = new(int64(600))

@@ -14,12 +14,12 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
-// A contender is a program that is measured, and the one that takes in the same
-// objects and does nothing with them.
+// contender is a measured program, and the one that receives the same objects and discards
+// them.
 type contender struct {
 	name            string
 	whole, decoding func(o *options, kubeconfig string) []string // the command line
-	grace           time.Duration                                // after the last renewal, until a node is Unknown
+	grace           time.Duration                                // from the last renewal until a node is Unknown
 }
 
 var contenders = []contender{
@@ -32,7 +32,7 @@ var contenders = []contender{
 	{"plimsoll", ourselves("controller"), ourselves("decoding"), grace},
 }
 
-// grace is that of both by default.
+// grace is the default of both.
 const grace = 50 * time.Second
 
 func ourselves(role string) func(*options, string) []string {
@@ -41,7 +41,7 @@ func ourselves(role string) func(*options, string) []string {
 	}
 }
 
-// A used is what a process used in a window.
+// used is the consumption of a process in a window.
 type used struct {
 	Seconds    float64 `json:"seconds"`
 	Leases     int     `json:"leases"`   // renewals that it was told of
@@ -53,7 +53,7 @@ type used struct {
 	BehindMost int     `json:"behind_most"` // changes that were not sent yet at the end, before it was waited for them
 }
 
-// A trial is one process before one cluster.
+// trial is one process before one cluster.
 type trial struct {
 	Name     string             `json:"name"`
 	Decoding bool               `json:"decoding_only"`
@@ -91,7 +91,7 @@ func beside(ctx context.Context, o *options) error {
 	return nil
 }
 
-// hold has the program run before a cluster of its own.
+// hold runs the program before a cluster of its own.
 func (t *trial) hold(ctx context.Context, o *options, by *contender) error {
 	dir, err := os.MkdirTemp("", "lifecycle-")
 	if err != nil {
@@ -132,7 +132,7 @@ func (t *trial) measure(ctx context.Context, o *options, p *process, c *fakeapis
 	if err := settled(ctx, o.settle, c); err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // the server's, so that it does not do so meanwhile
+	debug.FreeOSMemory() // the server's, so that it is not due during the measurement
 	if err := p.collect(); err != nil {
 		return err
 	}
@@ -150,9 +150,9 @@ func (t *trial) measure(ctx context.Context, o *options, p *process, c *fakeapis
 	return err
 }
 
-// settled waits until the program has caught up with what happened while it read
-// its first lists, and has called nothing for a while: upstream tells in an event
-// of every node that it sees for the first time, one after the other.
+// settled waits until the program has processed the events during its first lists and has been
+// quiet for a while. Upstream creates one event after another, one for every node that it sees
+// for the first time.
 func settled(ctx context.Context, quiet time.Duration, c *fakeapiserver.Crowd) error {
 	for calls := map[string]int(nil); !maps.Equal(calls, c.Calls()); {
 		calls = c.Calls()
@@ -166,7 +166,7 @@ func settled(ctx context.Context, quiet time.Duration, c *fakeapiserver.Crowd) e
 	return nil
 }
 
-// caughtUp waits until everybody was sent all that happened.
+// caughtUp waits until all watches have received all events.
 func caughtUp(ctx context.Context, c *fakeapiserver.Crowd) error {
 	for c.Behind() > 0 {
 		if err := pass(ctx, time.Millisecond); err != nil {
@@ -176,8 +176,7 @@ func caughtUp(ctx context.Context, c *fakeapiserver.Crowd) error {
 	return nil
 }
 
-// window measures what a process uses for a while, and for what it was told of
-// meanwhile.
+// window measures the consumption of a process for a while, and the objects received meanwhile.
 func window(ctx context.Context, d time.Duration, p *process, c *fakeapiserver.Crowd) (used, error) {
 	before := c.Beats()
 	begin, err := p.read()
@@ -206,19 +205,18 @@ func window(ctx context.Context, d time.Duration, p *process, c *fakeapiserver.C
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// patience is how long after its deadline a dead node is waited for.
+// patience is the maximum wait for a dead node beyond its deadline.
 const patience = 20 * time.Second
 
-// deaths are what became of nodes whose kubelets were ended.
+// deaths is the outcome for nodes without kubelets.
 type deaths struct {
 	Late   []float64 `json:"late_s"`    // from the deadline of each to Unknown, in the order in which they died
 	Missed int       `json:"missed"`    // that were not Unknown when the wait for them ended
 	Stall  float64   `json:"stalled_s"` // the longest that the machine did not let this program run meanwhile
 }
 
-// kill ends the kubelets of some nodes, spread over the cluster and over the
-// interval of renewals, and waits until somebody has written that the nodes are
-// Unknown.
+// kill stops the kubelets of some nodes, spread over the cluster and over the renewal interval.
+// It waits until the nodes are Unknown.
 func kill(ctx context.Context, nodes int, c *fakeapiserver.Crowd, grace time.Duration) (d deaths, err error) {
 	w := newWitness()
 	defer func() { d.Stall = w.end() }()
@@ -238,8 +236,8 @@ func kill(ctx context.Context, nodes int, c *fakeapiserver.Crowd, grace time.Dur
 	return d, nil
 }
 
-// lateness is how long after its deadline each silent node was said to be
-// Unknown, in the order in which they died; missed counts those that were not.
+// lateness returns the delay from each silent node's deadline to Unknown, in the order of their
+// deaths. missed counts nodes that were not Unknown.
 func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time.Duration) (late []float64, missed int) {
 	for _, i := range slices.Sorted(maps.Keys(silent)) {
 		at, told := unknown[fakeapiserver.NodeName(i)]
@@ -252,7 +250,7 @@ func lateness(silent map[int]time.Time, unknown map[string]time.Time, grace time
 	return late, missed
 }
 
-// keep adds a line of JSON to a file, if there is one.
+// keep appends a line of JSON to a file, if there is one.
 func keep(name, measurement string, what any) error {
 	if name == "" {
 		return nil

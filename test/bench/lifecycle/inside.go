@@ -15,8 +15,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
-// inside is a client whose watches are those within the process: what comes in by
-// them is the objects themselves. Everything else it asks over the network.
+// inside is a client with in-process watches, which deliver the objects themselves. All other
+// requests use the network.
 type inside struct {
 	kubernetes.Interface
 	crowd *fakeapiserver.Crowd
@@ -41,8 +41,8 @@ func (c insideCore) Pods(namespace string) coreclient.PodInterface {
 	return insidePods{c.CoreV1Interface.Pods(namespace), c.crowd, namespace}
 }
 
-// RESTClient implements CoreV1Interface. It is none that could be watched by in
-// another way than here.
+// RESTClient implements CoreV1Interface. It hides the interfaces by which client-go would watch
+// in another way than here.
 func (c insideCore) RESTClient() rest.Interface {
 	return struct{ rest.Interface }{c.CoreV1Interface.RESTClient()}
 }

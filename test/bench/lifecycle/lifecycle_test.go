@@ -29,7 +29,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// A ratio to less than can be seen is none: it is told how much it is at least.
+// TestTimes checks that a ratio to a value below the resolution is reported as a lower bound.
 func TestTimes(t *testing.T) {
 	for _, c := range []struct {
 		first, second, blur float64
@@ -47,8 +47,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// made is a trial in which an idle second costs 10 ms, and each of its renewals
-// 0.04 ms more.
+// made returns a trial in which an idle second costs 10 ms, and each renewal 0.04 ms more.
 func made(name string, decoding bool, extra float64) trial {
 	cost := func(renewals int) used {
 		return used{Seconds: 10, Leases: 10 * renewals, CPU: 10 * (10 + extra + 0.04*float64(renewals)), Bytes: uint64(10 * 500 * renewals)}
@@ -87,8 +86,8 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// Both of ours see everything, over the network and within the process, and go on
-// while the kubelets beat.
+// TestRoles checks that both roles of this program receive everything, over the network and
+// within the process, and continue while the kubelets renew.
 func TestRoles(t *testing.T) {
 	for name, role := range roles {
 		for _, within := range []bool{false, true} {
@@ -124,7 +123,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A window tells what a process used, and of what it was told.
+// TestWindow checks that a window reports the consumption of a process, and the number of its
+// renewals.
 func TestWindow(t *testing.T) {
 	address, err := tellOfItself()
 	if err != nil {

@@ -1,21 +1,20 @@
-// Command lifecycle measures the controller beside Kubernetes' own node lifecycle
-// and taint eviction controllers, each in a process of its own before the same
-// made-up cluster (test/harness/fakeapiserver), and then alone before one that has thirty times
-// the nodes that Kubernetes supports. It prints the tables of docs/internals/measurements.md.
+// Command lifecycle measures the controller beside Kubernetes' own node lifecycle and taint
+// eviction controllers. Each runs in a process of its own before the same made-up cluster
+// (test/harness/fakeapiserver). Then it measures the controller alone, before a cluster of
+// thirty times the nodes that Kubernetes supports. It prints the tables of
+// docs/internals/measurements.md.
 //
-// Beside each other: every contender is measured whole, and once more with
-// nothing behind the code that takes objects in. For upstream that is its shared
-// informers with their stores, for Plimsoll its reflectors with a store that drops
-// everything, so that what is called "without decoding" is the little that is
-// upstream's alone, and all that is Plimsoll's. Processor time is that of the
-// process by the kernel's clock, allocations are those that it reports. An idle
-// minute has the heartbeats of a healthy cluster and nothing else; it begins with
-// a collection of garbage, so that where few follow, as in a large heap, their
-// cost is left out. The cost of one more renewal is the difference between that
-// minute and one with many more of them.
+// Beside each other: every contender is measured whole, and once more with nothing behind the
+// code that receives objects. For upstream that code is its shared informers with their stores;
+// for Plimsoll it is its reflectors with a store that drops everything. So "without decoding"
+// is the small remainder for upstream, and all of Plimsoll's own work. Processor time is that
+// of the process by the kernel's clock; allocations are as the process reports them. An idle
+// minute has the heartbeats of a healthy cluster and nothing else. It begins with a garbage
+// collection; if few follow, as in a large heap, their cost is left out. The cost of one more
+// renewal is the difference between that minute and one with many more renewals.
 //
-// Alone: kubelets, reflectors and controller are one process, and objects are
-// handed over without being encoded; what the first two take is measured before.
+// Alone: kubelets, reflectors and controller are one process, and objects are passed without
+// being encoded. The cost of kubelets and reflectors is measured before.
 package main
 
 import (
@@ -36,8 +35,8 @@ import (
 
 // options are the flags.
 type options struct {
-	upstream string // the program that runs Kubernetes' controllers
-	out      string // file that gets a line of JSON for each measurement
+	upstream string // the program with Kubernetes' controllers
+	out      string // file for a line of JSON for each measurement
 
 	sizes  []int
 	images int
@@ -51,10 +50,10 @@ type options struct {
 	vast       []int
 	vastPods   int
 	vastWindow time.Duration
-	profile    string // file that gets where the processor time goes in it
+	profile    string // file for a CPU profile of the busy window
 }
 
-// measurements in the order in which they run.
+// measurements lists the measurements in the order of execution.
 var measurements = []struct {
 	name string
 	run  func(context.Context, *options) error
@@ -84,7 +83,7 @@ func main() {
 	flag.StringVar(&role, "role", "", "what this program is to another one of its kind; not for people")
 	flag.StringVar(&kubeconfig, "kubeconfig", "", "where that one's API server is")
 	flag.Parse()
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // what client-go says of watches that end
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go's messages about ended watches
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	err := o.parse(sizes, vastSizes)
@@ -139,7 +138,7 @@ func run(ctx context.Context, o *options, only []string) error {
 	return nil
 }
 
-// pass waits.
+// pass waits for d. Returns the error of ctx if ctx ends first.
 func pass(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -16,20 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is a program that is measured. It says on its standard output where
-// it tells of itself, once it has seen everything.
+// process is a measured program. Once it has received everything, it writes the address of its
+// statistics to its standard output.
 type process struct {
 	cmd     *exec.Cmd
 	pid     int
-	address string // of what it tells of itself
+	address string // of its statistics
 	ended   chan error
 }
 
-// seeing is how long a program may take to see everything.
+// seeing is the maximum time for a program to receive everything.
 const seeing = 15 * time.Minute
 
-// start starts a program and waits until it has seen everything. What it says of
-// errors goes to the file log.
+// start starts a program and waits until it has received everything. Its standard error goes to
+// the file log.
 func start(ctx context.Context, log string, program string, args ...string) (*process, error) {
 	complaints, err := os.Create(log)
 	if err != nil {
@@ -72,32 +72,32 @@ func start(ctx context.Context, log string, program string, args ...string) (*pr
 	return nil, err
 }
 
-// stop ends the process and waits for that.
+// stop kills the process and waits for its end.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
-// A reading is what a process has used so far.
+// reading is the consumption of a process so far.
 type reading struct {
 	at       time.Time
-	cpu      time.Duration // exact to the nanosecond, all threads, those that ended too
+	cpu      time.Duration // in nanoseconds, of all threads, including ended ones
 	memory   memory
 	resident int64 // bytes
 }
 
-// memory are those of runtime.MemStats that are used here.
+// memory is the part of runtime.MemStats that is used here.
 type memory struct {
 	TotalAlloc, Mallocs, HeapAlloc uint64
 	NumGC                          uint32
 }
 
-// variables are what a process publishes with expvar.
+// variables is the expvar output of a process.
 type variables struct {
 	Memstats memory `json:"memstats"`
 }
 
-// read asks what the process has used.
+// read returns the consumption of the process so far.
 func (p *process) read() (reading, error) {
 	var v variables
 	r := reading{at: time.Now()}
@@ -117,7 +117,7 @@ func (p *process) read() (reading, error) {
 	return r, err
 }
 
-// spent is the processor time of a process so far.
+// spent returns the processor time of a process so far.
 func spent(pid int) (time.Duration, error) {
 	var t unix.Timespec
 	// The process's own clock, by the encoding of clock_getcpuclockid(3).
@@ -140,7 +140,7 @@ func resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// collect has the process collect its garbage and give back what is free.
+// collect makes the process collect its garbage and return free memory to the kernel.
 func (p *process) collect() error {
 	answer, err := http.Post("http://"+p.address+"/debug/gc", "", nil)
 	if err != nil {

@@ -23,14 +23,14 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// roles are what this program is to another one of its kind. Each calls ready
-// once it has seen everything, and ends with ctx.
+// roles lists the roles of this program under measurement by another instance. Each calls ready
+// once it has received everything, and ends with ctx.
 var roles = map[string]func(ctx context.Context, c *client.Clients, ready func()){
 	"controller": lead,
 	"decoding":   decode,
 }
 
-// play has this process measured by another one.
+// play runs this process in a role to be measured by another one.
 func play(ctx context.Context, role, kubeconfig string) error {
 	do := roles[role]
 	if do == nil {
@@ -48,12 +48,11 @@ func play(ctx context.Context, role, kubeconfig string) error {
 	return nil
 }
 
-// requestTimeout of each request that writes, and of live reads, as the product
-// has it.
+// requestTimeout is the product's limit for each write and each live read.
 const requestTimeout = 10 * time.Second
 
-// lead runs the controller by its defaults, but that it leads from the start, as
-// upstream's does here, and carries out what it decides.
+// lead runs the controller with its defaults and executes its decisions. Like upstream here, it
+// leads from the start.
 func lead(ctx context.Context, c *client.Clients, ready func()) {
 	d := config.NewController()
 	settings := lifecycle.Settings{
@@ -73,8 +72,8 @@ func lead(ctx context.Context, c *client.Clients, ready func()) {
 	}).Run(ctx)
 }
 
-// decode follows what the controller follows, with its reflectors, and drops
-// every object once it is decoded.
+// decode watches the controller's objects with its reflectors, and drops every object once
+// decoded.
 func decode(ctx context.Context, c *client.Clients, ready func()) {
 	var full, running sync.WaitGroup
 	for _, s := range followed(c.Watching) {
@@ -88,13 +87,13 @@ func decode(ctx context.Context, c *client.Clients, ready func()) {
 	running.Wait()
 }
 
-// A following is of which objects the API server is asked to tell.
+// following selects objects of the API server to list and watch.
 type following struct {
 	lists   *cache.ListWatch
 	example runtime.Object
 }
 
-// followed is what the controller follows.
+// followed returns the objects that the controller watches.
 func followed(client kubernetes.Interface) []following {
 	agents := config.NewController().HeartbeatNamespace
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
@@ -106,7 +105,7 @@ func followed(client kubernetes.Interface) []following {
 	}
 }
 
-// listed is how a reflector reads a list and follows it.
+// listed returns a ListWatch for a reflector.
 func listed[L runtime.Object](from interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -123,7 +122,7 @@ func listed[L runtime.Object](from interface {
 	}
 }
 
-// nowhere is a store that keeps nothing.
+// nowhere is a store that drops everything.
 type nowhere struct{ full func() }
 
 func (n *nowhere) Add(any) error               { return nil }
@@ -132,8 +131,8 @@ func (n *nowhere) Delete(any) error            { return nil }
 func (n *nowhere) Resync() error               { return nil }
 func (n *nowhere) Replace([]any, string) error { n.full(); return nil }
 
-// Transformer takes everything off an object but its name, as soon as it is
-// decoded: of a list that arrives object by object nothing is held either.
+// Transformer removes all but the name from an object as soon as it is decoded. So a list that
+// arrives object by object is not kept in memory either.
 func (n *nowhere) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		o, ok := object.(metav1.Object)

@@ -7,7 +7,7 @@ import (
 
 const mib = 1 << 20
 
-// A spread is the median of what was measured, the least and the most.
+// spread is the median, the minimum and the maximum of measured values.
 type spread struct{ median, least, most float64 }
 
 func spreadOf(values []float64) spread {
@@ -18,7 +18,7 @@ func spreadOf(values []float64) spread {
 	return spread{values[len(values)/2], values[0], values[len(values)-1]}
 }
 
-// figure writes a number with three digits that count.
+// figure formats a number with three significant digits.
 func figure(v float64) string {
 	switch {
 	case v >= 100 || v <= -100:
@@ -38,7 +38,7 @@ func (s spread) String() string {
 	return fmt.Sprintf("%s (%s-%s)", figure(s.median), figure(s.least), figure(s.most))
 }
 
-// A quantity is something that trials are compared by.
+// quantity is a figure by which trials are compared.
 type quantity struct {
 	name string
 	of   func(*trial) float64
@@ -48,8 +48,8 @@ func perMinute(of func(*used) float64) func(*trial) float64 {
 	return func(t *trial) float64 { return of(&t.Idle) * 60 / t.Idle.Seconds }
 }
 
-// perRenewal is what one more renewal costs: what the busy window took beyond the
-// idle one, for as many renewals as it had more.
+// perRenewal returns the cost of one more renewal: the difference between the busy and the idle
+// window, divided by the difference in renewals.
 func perRenewal(of func(*used) float64) func(*trial) float64 {
 	return func(t *trial) float64 {
 		more := float64(t.Busy.Leases)/t.Busy.Seconds - float64(t.Idle.Leases)/t.Idle.Seconds
@@ -79,10 +79,10 @@ var held = []quantity{
 	{"resident, MiB", func(t *trial) float64 { return float64(t.Resident) / mib }},
 }
 
-// trials are all of one size.
+// trials are all trials of one size.
 type trials []trial
 
-// of are the values of a quantity for one contender, in order of the runs.
+// of returns the values of a quantity for one contender, in order of the runs.
 func (t trials) of(name string, decoding bool, q func(*trial) float64) []float64 {
 	var values []float64
 	for i := range t {
@@ -93,8 +93,8 @@ func (t trials) of(name string, decoding bool, q func(*trial) float64) []float64
 	return values
 }
 
-// beyond is what a contender took beyond decoding, run by run, and how far apart
-// the runs of decoding alone were: less than that can not be seen.
+// beyond returns the consumption of a contender beyond decoding, run by run. blur is the spread
+// of the runs of decoding alone; smaller differences can not be resolved.
 func (t trials) beyond(name string, q func(*trial) float64) (difference spread, blur float64) {
 	whole, decoding := t.of(name, false, q), t.of(name, true, q)
 	all := make([]float64, min(len(whole), len(decoding)))
@@ -105,7 +105,7 @@ func (t trials) beyond(name string, q func(*trial) float64) (difference spread, 
 	return spreadOf(all), d.most - d.least
 }
 
-// times says how many times as much the first took as the second.
+// times formats the ratio of the first to the second.
 func times(first, second, blur float64) string {
 	switch {
 	case second > blur && second > 0:

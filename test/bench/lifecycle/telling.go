@@ -8,10 +8,10 @@ import (
 	"runtime/debug"
 )
 
-// tellOfItself serves what this process knows of itself on 127.0.0.1, until it
-// ends, as test/harness/upstream does: GET /debug/vars what it allocated, /debug/pprof
-// where the time goes. POST /debug/gc collects garbage and gives free memory back,
-// so that what is resident afterwards is what is in use.
+// tellOfItself serves the statistics of this process on 127.0.0.1 until it ends, like
+// test/harness/upstream: allocations at GET /debug/vars, CPU profiles at /debug/pprof. POST
+// /debug/gc collects garbage and returns free memory, so that resident memory afterwards is
+// memory in use.
 func tellOfItself() (address string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

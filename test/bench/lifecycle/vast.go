@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/fakeapiserver"
 )
 
-// A vastResult is Plimsoll before a cluster that nobody was made for, in one
+// vastResult is the measurement of Plimsoll before a cluster beyond Kubernetes' limits, in one
 // process with it.
 type vastResult struct {
 	Size     fakeapiserver.Size `json:"size"`
@@ -30,8 +30,8 @@ type vastResult struct {
 	Deaths   deaths             `json:"deaths"`
 }
 
-// vast measures the controller alone: the objects of its watches come from
-// kubelets in the same process and are never encoded.
+// vast measures the controller alone: the objects of its watches come from kubelets in the same
+// process and are never encoded.
 func vast(ctx context.Context, o *options) error {
 	fmt.Printf(`
 ## Plimsoll alone, in one process with the kubelets
@@ -111,8 +111,8 @@ func (r *vastResult) measure(ctx context.Context, o *options, c *fakeapiserver.C
 	})
 }
 
-// listening has somebody follow the cluster, does something once he has seen
-// everything, and ends him.
+// listening runs a follower of the cluster, calls do once it has received everything, and ends
+// it.
 func listening(ctx context.Context, who func(context.Context, *client.Clients, func()), clients *client.Clients, do func() error) error {
 	following, stop := context.WithCancel(ctx)
 	seen, ended := make(chan struct{}), make(chan struct{})
@@ -131,8 +131,8 @@ func listening(ctx context.Context, who func(context.Context, *client.Clients, f
 	}
 }
 
-// profiled begins a profile of this process, if there is a file for it, and
-// returns what ends it.
+// profiled begins a profile of this process, if there is a file for it. The returned function
+// ends it.
 func profiled(name string) (done func() error, err error) {
 	if name == "" {
 		return func() error { return nil }, nil
@@ -147,7 +147,7 @@ func profiled(name string) (done func() error, err error) {
 	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
 }
 
-// heap is what is in use after a collection.
+// heap returns the memory in use after a collection, in bytes.
 func heap() int64 {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
@@ -155,9 +155,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A pace is what this process does in a second.
+// pace is the consumption of this process per second.
 type pace struct {
-	seconds  float64 // that it was measured
+	seconds  float64 // measured duration
 	cpu      float64 // seconds of one core
 	bytes    float64 // allocated
 	renewals float64

@@ -2,14 +2,14 @@ package main
 
 import "time"
 
-// A witness knows how long the machine has not let this process run: whoever was
-// late by less may be innocent.
+// witness measures how long the machine has not run this process. A shorter delay of a measured
+// program may not be its own.
 type witness struct {
 	stop    chan struct{}
 	longest chan time.Duration
 }
 
-// glance is how often a witness looks whether it still runs.
+// glance is the interval at which a witness checks that it still runs.
 const glance = 5 * time.Millisecond
 
 func newWitness() *witness {
@@ -35,7 +35,7 @@ func (w *witness) look() {
 	}
 }
 
-// end is the longest time that it was held up, in seconds. It is called once.
+// end returns the longest interruption in seconds. It must be called once only.
 func (w *witness) end() float64 {
 	close(w.stop)
 	return (<-w.longest).Seconds()

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Sizes of the picture.
+// Dimensions of the picture.
 const (
 	width       = 720 * vg.Length(1)
 	panelHeight = 220 * vg.Length(1)
@@ -23,14 +23,14 @@ const (
 	cross       = 2.8 * vg.Length(1)
 )
 
-// palette tells modes apart, for colour-blind eyes too (Okabe and Ito).
+// palette distinguishes modes, for colour-blind eyes too (Okabe and Ito).
 var palette = []color.Color{
 	color.RGBA{0xE6, 0x9F, 0x00, 0xFF}, color.RGBA{0x56, 0xB4, 0xE9, 0xFF}, color.RGBA{0x00, 0x9E, 0x73, 0xFF},
 	color.RGBA{0x00, 0x72, 0xB2, 0xFF}, color.RGBA{0xCC, 0x79, 0xA7, 0xFF}, color.RGBA{0xD5, 0x5E, 0x00, 0xFF},
 	color.RGBA{0x00, 0x00, 0x00, 0xFF},
 }
 
-// drawPanels writes all panels below each other as one SVG, with one legend.
+// drawPanels writes all panels below each other as one SVG with one legend.
 func drawPanels(panels []panel, to io.Writer) error {
 	modes := modesOf(panels)
 	if len(modes) > len(palette) {
@@ -59,7 +59,7 @@ func drawPanels(panels []panel, to io.Writer) error {
 	return err
 }
 
-// extent is the common axis of times: whole decades.
+// extent returns the common axis of times in whole decades.
 func extent(panels []panel) (low, high float64) {
 	low, high = math.Inf(1), 0
 	for _, p := range panels {
@@ -133,8 +133,8 @@ func name(rate int64) string {
 	return fmt.Sprintf("%d MiB/s", rate)
 }
 
-// points are a mode's races, side by side within its share of each rate's place
-// on the axis.
+// points returns a mode's races, side by side within its share of each rate's place on the
+// axis.
 func (p *panel) points(mode string, place, places int, rates []int64, lost bool) (points plotter.XYs) {
 	const used = 0.8 // of the distance between two rates
 	total, at := map[int64]int{}, map[int64]int{}

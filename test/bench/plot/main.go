@@ -1,8 +1,7 @@
-// Plot draws what the races of `bench -only reaction` came to: for each rate
-// and mode the time from the crossing of the threshold to the death of who
-// filled memory, races that the kernel ended as crosses. It reads lines of JSON
-// and writes an SVG. It is a module of its own, so that a plotting library is
-// no dependency of the product.
+// Plot draws the results of `bench -only reaction`. For each rate and mode it shows the time
+// from the crossing of the threshold to the death of the memory hog; races decided by the
+// kernel are crosses. It reads lines of JSON and writes an SVG. It is a separate module, so
+// that a plotting library is no dependency of the product.
 package main
 
 import (

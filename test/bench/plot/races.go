@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// A race is what a plot needs of a line. The keys are those that bench writes.
+// race is the part of a line that a plot needs, with bench's keys.
 type race struct {
 	Mode     string   `json:"mode"`
 	Arena    string   `json:"arena"`
@@ -24,8 +24,8 @@ type race struct {
 	ToDead   *float64 `json:"crossingToDeadMillis"`
 }
 
-// read returns the races whose time is known. One that ended before anybody
-// noticed its crossing has no place on an axis of times.
+// read returns the races with a known time. A race that ended before its crossing was observed
+// has no place on an axis of times.
 func read(from io.Reader) (races []race, err error) {
 	lines := bufio.NewScanner(from)
 	for n := 1; lines.Scan(); n++ {
@@ -49,7 +49,7 @@ func read(from io.Reader) (races []race, err error) {
 	return races, nil
 }
 
-// A setting is what all races of a panel share.
+// setting is the common parameters of all races of a panel.
 type setting struct {
 	version  int
 	arena    string
@@ -70,13 +70,13 @@ func (s setting) compare(o setting) int {
 		cmp.Compare(s.spinners, o.spinners), cmp.Compare(o.margin, s.margin))
 }
 
-// A panel is one plot.
+// panel is one plot.
 type panel struct {
 	setting
 	races []race
 }
 
-// panelsOf sorts races into panels, in a fixed order.
+// panelsOf groups races into panels, in a fixed order.
 func panelsOf(races []race) (panels []panel) {
 	found := map[setting][]race{}
 	for _, r := range races {
@@ -89,7 +89,7 @@ func panelsOf(races []race) (panels []panel) {
 	return panels
 }
 
-// rates are those of the races, slow ones first.
+// rates returns the rates of the races in ascending order.
 func (p *panel) rates() []int64 {
 	set := map[int64]bool{}
 	for _, r := range p.races {
@@ -106,7 +106,7 @@ func speed(asked int64) int64 {
 	return asked
 }
 
-// modesOf are the modes of all panels, in the order in which they first came.
+// modesOf returns the modes of all panels, in the order of first occurrence.
 func modesOf(panels []panel) (modes []string) {
 	for _, p := range panels {
 		for _, r := range p.races {

@@ -19,9 +19,8 @@ const (
 	pressureTaint = "plimsoll.dev/memory-pressure"
 )
 
-// softly: the pod that a living agent marked is evicted through policy/v1, with
-// the grace period that was asked for; another agent's that is dead counts for
-// nothing.
+// softly checks that the pod that a living agent marked is evicted through policy/v1, with the
+// requested grace period. The mark of a dead agent has no effect.
 func softly(s *stage) {
 	s.controllers(1)
 	n, silent := s.node("asks"), s.node("mute")
@@ -51,7 +50,7 @@ func softly(s *stage) {
 	}
 }
 
-// mark asks for a pod's soft eviction as an agent does.
+// mark requests a pod's soft eviction like an agent.
 func (s *stage) mark(pod *corev1.Pod) {
 	s.Helper()
 	now := metav1.Now()
@@ -64,8 +63,7 @@ func (s *stage) mark(pod *corev1.Pod) {
 	s.must(err)
 }
 
-// leavings: what an agent said of its node is taken back when it is dead, and not
-// before.
+// leavings checks that the conditions of an agent are removed once it is dead, and not before.
 func leavings(s *stage) {
 	s.controllers(1)
 	n, alive := s.node("left"), s.node("kept")

@@ -11,10 +11,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// soon is how long after its cause the request for it may be, on the same clock.
+// soon is the maximum time from a cause to its request, on the same clock.
 const soon = 50 * time.Millisecond
 
-// check compares what was seen with what is due.
+// check compares the observations with the expectations.
 func (t *trial) check() {
 	late := map[string]time.Duration{}
 	evictions := 0
@@ -31,12 +31,12 @@ func (t *trial) check() {
 	}
 }
 
-// due is when something happens that is due at a moment, if whoever leads then
-// does it: a leader that was killed just before may not have, and its successor
-// does at once, or for what it must see for itself first, a while later.
+// due returns the latest time for an action due at a moment. A leader that was killed shortly
+// before may not have acted. Its successor acts at once, or a while later if it must observe
+// the cause first.
 func (t *trial) due(at time.Time, while time.Duration) time.Time {
 	for _, k := range t.kills {
-		begun := slack + requestsEach*t.answered(at, k.at) // for so long it may not be done yet
+		begun := slack + requestsEach*t.answered(at, k.at) // until then it may not be done yet
 		if next := k.followed.Add(while); at.After(k.at.Add(-begun)) && at.Before(next) {
 			at = next
 		}
@@ -44,11 +44,11 @@ func (t *trial) due(at time.Time, while time.Duration) time.Time {
 	return at
 }
 
-// requestsEach is how many requests follow on each other until something is done.
+// requestsEach is the number of sequential requests of an action.
 const requestsEach = 5
 
-// answered is how long the API server took at most to answer between two moments:
-// on a machine that is busy with something else, all takes longer.
+// answered returns the maximum response time of the API server between two moments. On a
+// machine busy with other work, everything takes longer.
 func (t *trial) answered(from, to time.Time) (most time.Duration) {
 	for _, p := range t.pulses {
 		if p.Done.After(from) && p.Sent.Before(to) {
@@ -101,9 +101,9 @@ func unreachable(n *recorder.Node) bool {
 	return n.Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil
 }
 
-// became is when a node became something in a death, at most once: by the request
-// for it, or, where the server did as it was asked by somebody who was killed
-// before it answered, by what was seen.
+// became returns the time at which a node reached a state in a death, at most once. It is the
+// time of the request for it. If the requester was killed before the server answered, it is the
+// time of the observed state.
 func (t *trial) became(d *death, what, resource string, is func(*recorder.Node) bool) (at time.Time, ok bool) {
 	requests := t.writes(func(w *recorder.Write) bool {
 		return w.Done() && w.Changes() && w.Resource == resource && w.Name == d.node.Name && d.covers(w.At) && is(stateOf(w))
@@ -123,12 +123,12 @@ func (t *trial) became(d *death, what, resource string, is func(*recorder.Node) 
 	return at, false
 }
 
-// covers reports whether a moment is in the time of a death, or right after it.
+// covers reports whether a moment is within a death or right after it.
 func (d *death) covers(at time.Time) bool {
 	return at.After(d.from) && at.Before(d.back.Done.Add(soon))
 }
 
-// stateOf is the node in the answer to a request.
+// stateOf returns the node in the answer to a request.
 func stateOf(w *recorder.Write) *recorder.Node {
 	n := &corev1.Node{}
 	if json.Unmarshal(w.Answer, n) != nil {
@@ -137,7 +137,7 @@ func stateOf(w *recorder.Write) *recorder.Node {
 	return &recorder.Node{Node: n}
 }
 
-// added is since when the taint is there by itself: the same moment whoever leads.
+// added returns the time of the taint by its own field, which is the same under every leader.
 func (t *trial) added(d *death) (added time.Time) {
 	for _, n := range t.book.NodeStates(d.node.Name) {
 		if !unreachable(n) || !n.At.After(d.from) || !n.At.Before(d.back.Sent) {
@@ -152,7 +152,7 @@ func (t *trial) added(d *death) (added time.Time) {
 	return added
 }
 
-// left is when a pod was deleted in a death, if it was: at most once.
+// left returns the time of a pod's deletion in a death, if any: at most one.
 func (t *trial) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
 	deletes := t.deleted(pod)
 	if len(deletes) > 1 {
@@ -169,7 +169,7 @@ func (t *trial) left(pod *corev1.Pod, d *death) (at time.Time, gone bool) {
 	return at, false
 }
 
-// freed: a node that is back loses its taints.
+// freed checks that a node loses its taints after its return.
 func (t *trial) freed(d *death, notLater func(what string, at, due time.Time)) {
 	for _, n := range t.book.NodeStates(d.node.Name) {
 		if n.At.After(d.back.Sent) && n.Tainted(corev1.TaintEffectNoExecute)+n.Tainted(corev1.TaintEffectNoSchedule) == "" {
@@ -180,13 +180,13 @@ func (t *trial) freed(d *death, notLater func(what string, at, due time.Time)) {
 	t.Errorf("%s is back since %s and still tainted", d.node.Name, clock(d.back.Done))
 }
 
-// ours are the taints of the controllers in the answer to a request.
+// ours returns the controllers' taints in the answer to a request.
 func ours(w *recorder.Write) string {
 	n := stateOf(w)
 	return strings.Trim(n.Tainted(corev1.TaintEffectNoExecute)+","+n.Tainted(corev1.TaintEffectNoSchedule), ",")
 }
 
-// nobodyElse: no node was taken for dead that was not silent for a grace period.
+// nobodyElse checks that no node was declared lost without a grace period of silence.
 func (t *trial) nobodyElse() {
 	for _, w := range t.writes(func(w *recorder.Write) bool {
 		return w.Done() && w.Changes() && (w.Resource == "nodes/status" || w.Resource == "nodes" && ours(w) != "")

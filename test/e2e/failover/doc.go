@@ -1,9 +1,8 @@
-// Package failover has no code of its own but tests: processes of plimsoll
-// controller on a real etcd and kube-apiserver, with hollow nodes that fall
-// silent, and with SIGKILL for whoever leads.
+// Package failover contains only tests: processes of plimsoll controller on a real etcd and
+// kube-apiserver, with hollow nodes that fall silent, and with SIGKILL for leaders.
 //
-// Every controller here runs under exactly the rules of deploy/rbac, which a real
-// RBAC authorizer enforces, and what it did is taken from the API server's own
-// audit. KILLS sets how many leaders are killed (8), SEED repeats a trial, and
-// PAUSE is how long the API server stands still (12s).
+// Every controller runs under exactly the rules of deploy/rbac, enforced by a real RBAC
+// authorizer. Its actions are read from the API server's own audit. KILLS sets the number of
+// killed leaders (8), SEED repeats a trial, and PAUSE is the duration for which the API server
+// stands still (12s).
 package failover

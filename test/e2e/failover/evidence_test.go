@@ -14,7 +14,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// pause is how long the API server stands still: PAUSE, or three grace periods.
+// pause returns the duration for which the API server stands still: PAUSE, or three grace
+// periods.
 func pause(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("PAUSE")
@@ -28,8 +29,8 @@ func pause(t *testing.T) time.Duration {
 	return d
 }
 
-// whilePaused: nobody can renew a lease at a server that stands still, so nobody
-// is dead by that. Who dies afterwards is.
+// whilePaused checks that no node is declared lost while the API server stands still, because
+// no lease can be renewed. Nodes that die afterwards are.
 func whilePaused(s *stage) {
 	s.controllers(2)
 	names := []string{"a", "b", "c", "d"}
@@ -54,7 +55,7 @@ func whilePaused(s *stage) {
 		all := s.renewals()
 		return s.leader() != nil && all[len(all)-1].at.After(resumed)
 	})
-	pass(s.Context(), grace/2) // kubelets are not back at once
+	pass(s.Context(), grace/2) // kubelets do not return at once
 	for _, n := range nodes {
 		s.must(n.Resume(s.Context()))
 	}
@@ -70,8 +71,8 @@ func whilePaused(s *stage) {
 	}
 }
 
-// whileFrozen: the watch of the leases is open and tells nothing. A node that
-// renews is not taken for dead, whatever its clock says; one that does not is.
+// whileFrozen covers an open watch of the leases without events. A node that renews is not
+// declared lost, whatever its clock; one that does not is.
 func whileFrozen(s *stage) {
 	s.controllers(1)
 	dead, late := s.node("dead"), s.node("late")
@@ -91,15 +92,15 @@ func whileFrozen(s *stage) {
 	pass(s.Context(), time.Until(last.Done.Add(2*grace+slack)))
 	s.untouched("alive", "late")
 	s.Front.Thaw()
-	pass(s.Context(), grace+slack) // a clock that is wrong, by the watch
+	pass(s.Context(), grace+slack) // a wrong clock, according to the watch
 	s.untouched("alive", "late")
 	if reads := s.writes(func(w *recorder.Write) bool { return w.Verb == "get" && w.Resource == "leases" && w.Name == "alive" }); len(reads) == 0 {
 		s.Error("the lease of a node was never read, though the watch told nothing")
 	}
 }
 
-// bySecondOpinion: a kubelet is silent and the agent on its node is not. The node
-// gets no more pods, and keeps those it has until the bound is over.
+// bySecondOpinion covers a silent kubelet beside a living agent. The node gets no new pods, and
+// keeps those it has until the bound has passed.
 func bySecondOpinion(s *stage) {
 	const bound = 4 * time.Second
 	s.controllers(1, "--agent-alive-grace="+bound.String())
@@ -123,7 +124,7 @@ func bySecondOpinion(s *stage) {
 	s.untouched("rock")
 }
 
-// agentSeen reports whether a controller was told of a lease of the node's agent.
+// agentSeen reports whether a lease of the node's agent exists.
 func (s *stage) agentSeen(n *hollow.Node) bool {
 	lease, err := s.api.CoordinationV1().Leases(namespace).Get(s.Context(), n.Name, getOptions)
 	return err == nil && lease.Spec.RenewTime != nil

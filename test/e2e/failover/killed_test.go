@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	mortals = 12 // nodes that die, and come back
+	mortals = 12 // nodes that die and return
 	crew    = 4  // pods of a node that dies
 )
 
-// A leader is killed at each stage of a node's death in turn.
+// stages lists the stages of a node's death. A leader is killed at each in turn.
 var stages = []struct {
 	name string
 	wait func(*trial, context.Context, *rand.Rand)
@@ -32,8 +32,8 @@ var stages = []struct {
 	{"at any moment", (*trial).anyMoment},
 }
 
-// Nodes die and come back at different times while leaders are killed: what is due
-// happens when it is due, or as soon as somebody leads.
+// TestLeadersAreKilled lets nodes die and return at different times while leaders are killed.
+// Every due action must happen on time, or as soon as a leader exists.
 func TestLeadersAreKilled(t *testing.T) {
 	s := set(t)
 	s.story("trial", func(s *stage) {
@@ -44,7 +44,7 @@ func TestLeadersAreKilled(t *testing.T) {
 		var lives, pulse sync.WaitGroup
 		defer func() { cancel(); lives.Wait(); pulse.Wait() }()
 		pulse.Go(func() { tr.pulse(ctx) })
-		last := make(chan struct{}) // closed when no node dies any more
+		last := make(chan struct{}) // closed when no more nodes die
 		for i, n := range tr.nodes {
 			lives.Go(func() { tr.live(ctx, last, n, tr.random(i)) })
 		}
@@ -57,7 +57,7 @@ func TestLeadersAreKilled(t *testing.T) {
 	})
 }
 
-// seed is SEED, or one that was never used before.
+// seed returns SEED, or a new one.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("SEED")
@@ -71,7 +71,7 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// A trial is what is done, to be compared with what was seen.
+// trial records the actions, for comparison with the observations.
 type trial struct {
 	*stage
 	seed  uint64
@@ -80,29 +80,29 @@ type trial struct {
 	mu     sync.Mutex
 	deaths []*death
 	kills  []*kill
-	pulses []hollow.Beat // requests that tell how long answers took
+	pulses []hollow.Beat // requests that measure the response time
 }
 
-// A death is a time for which a node was silent.
+// death is a time of a node's silence.
 type death struct {
 	node *hollow.Node
 	last hollow.Beat
 	from time.Time // when its power failed
 	pods []*corev1.Pod
-	// back is when the node reported again: sent, and surely there.
+	// back is the node's first report afterwards: sent, and certainly received.
 	back hollow.Beat
 }
 
-// A kill is that of a leader.
+// kill is the kill of a leader.
 type kill struct {
 	stage    string
 	at       time.Time
-	followed time.Time // when somebody else led
+	followed time.Time // when another replica led
 }
 
 func (t *trial) random(i int) *rand.Rand { return rand.New(rand.NewPCG(t.seed, uint64(i))) }
 
-// between is a random duration.
+// between returns a random duration.
 func between(random *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(random.Int64N(int64(most-least)))
 }
@@ -119,14 +119,14 @@ func (t *trial) prepare() {
 	}
 }
 
-// replace starts a controller for one that was killed.
+// replace starts a controller in place of a killed one.
 func (t *trial) replace() {
 	r, err := t.start(t.Context(), "--mass-failure-min-nodes="+strconv.Itoa(mortals))
 	t.must(err)
 	*t.replicas = append(*t.replicas, r)
 }
 
-// pulse asks the API server again and again, to learn how long it takes.
+// pulse sends requests to the API server periodically to measure its response time.
 func (t *trial) pulse(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -143,7 +143,7 @@ func (t *trial) pulse(ctx context.Context) {
 	}
 }
 
-// live has a node die and come back until it is told that this was the last time.
+// live makes a node die and return until last is closed.
 func (t *trial) live(ctx context.Context, last <-chan struct{}, n *hollow.Node, random *rand.Rand) {
 	pass(ctx, between(random, 0, 8*time.Second)) // not all at once
 	for i := 0; ; i++ {
@@ -162,8 +162,8 @@ func (t *trial) live(ctx context.Context, last <-chan struct{}, n *hollow.Node, 
 	}
 }
 
-// die lets a node run some pods, and fall silent until all are evicted, or until a
-// random moment after it was tainted.
+// die lets a node run some pods and fall silent. The silence lasts until all are evicted, or
+// until a random moment after the taint.
 func (t *trial) die(ctx context.Context, n *hollow.Node, i int, random *rand.Rand) error {
 	d := &death{node: n}
 	seconds := 1 + random.Int64N(4)
@@ -222,7 +222,7 @@ func (t *trial) isTainted(n *hollow.Node) bool {
 	return t.book.Node(n.Name).Taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute) != nil
 }
 
-// leaving is how many pods of a node were deleted.
+// leaving counts the deleted pods of a node.
 func (t *trial) leaving(d *death) (count int) {
 	for _, p := range d.pods {
 		if t.book.Pod(p.UID).Leaving() {
@@ -232,8 +232,7 @@ func (t *trial) leaving(d *death) (count int) {
 	return count
 }
 
-// asBefore waits until a node that is back may be used as before, and ends the
-// pods that are left.
+// asBefore waits until a returned node is usable as before, and ends the remaining pods.
 func (t *trial) asBefore(ctx context.Context, d *death) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -250,8 +249,7 @@ func (t *trial) asBefore(ctx context.Context, d *death) error {
 	return err
 }
 
-// kill kills leaders, each at its stage, and waits until another one leads and
-// there are two again.
+// kill kills leaders, each at its stage. It waits until another one leads and two run again.
 func (t *trial) kill(ctx context.Context, random *rand.Rand) {
 	count := number(t.T, "KILLS", 8)
 	for i := range count {
@@ -275,7 +273,7 @@ func (t *trial) kill(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// beforeUnknown waits until a node is silent, and then for less than its grace.
+// beforeUnknown waits until a node is silent, and then for less than its grace period.
 func (t *trial) beforeUnknown(ctx context.Context, random *rand.Rand) {
 	begin := time.Now()
 	t.poll("a node dies", func() bool { return t.died(begin) })
@@ -288,8 +286,8 @@ func (t *trial) died(since time.Time) bool {
 	return len(t.deaths) > 0 && t.deaths[len(t.deaths)-1].last.Sent.After(since.Add(-slack))
 }
 
-// betweenTaintAndEviction waits until a node is tainted, and then for less than any
-// pod tolerates that.
+// betweenTaintAndEviction waits until a node is tainted, and then for less than any pod's
+// toleration.
 func (t *trial) betweenTaintAndEviction(ctx context.Context, random *rand.Rand) {
 	begin := time.Now()
 	t.until("a node is tainted", func() bool {

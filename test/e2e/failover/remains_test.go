@@ -12,9 +12,9 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// remnants: the object of a pod that its node's agent evicted is deleted when its
-// time is over, whoever leads by then; that of one that only failed stays, and so
-// does one whose mark somebody took away.
+// remnants checks the objects of ended pods. That of a pod evicted by its node's agent is
+// deleted after its TTL, under any leader. That of a pod that merely failed stays, and so does
+// one with its mark removed.
 func remnants(s *stage) {
 	const kept = 10 * time.Second
 	s.controllers(2, "--evicted-pod-ttl="+kept.String())
@@ -50,8 +50,8 @@ func remnants(s *stage) {
 	}
 }
 
-// fail has a pod end as after an eviction, with its agent's mark, if there is one,
-// and says since when it has that.
+// fail ends a pod as after an eviction, optionally with its agent's mark. It returns the time
+// of the mark.
 func (s *stage) fail(pod *corev1.Pod, mark ...corev1.ConditionStatus) (since time.Time) {
 	s.Helper()
 	now := metav1.Now().Rfc3339Copy()

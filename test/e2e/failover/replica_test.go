@@ -17,21 +17,21 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// A replica is a process of plimsoll controller.
+// replica is a process of plimsoll controller.
 type replica struct {
 	*cluster.Component
-	identity string // in the lease of the leader
+	identity string // in the leader's lease
 	began    time.Time
 }
 
-// said is what is read of a line of a controller's.
+// said is the part of a controller's log line that is read here.
 type said struct {
 	Msg, Identity, Address               string
 	Decision, Node, Pod, What, Why, Mode string
 	Rehearsed                            bool
 }
 
-// lines are all lines that a replica said until now.
+// lines returns all log lines of a replica so far.
 func (r *replica) lines() (all []said) {
 	text, err := os.ReadFile(r.Log)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *replica) decided(matches func(*said) bool) bool {
 
 var launched atomic.Int64
 
-// flags of every controller here. The rates are such that nobody waits for a turn.
+// flags of every controller here. With these rates no action is queued.
 var flags = []string{
 	"controller", "--mode=replace", "--logging-format=json", "--healthz-bind-address=127.0.0.1:0",
 	"--node-monitor-period=1s", "--node-monitor-grace-period=" + grace.String(), "--node-startup-grace-period=5s",
@@ -67,8 +67,7 @@ var flags = []string{
 	"--leader-elect-lease-duration=" + lease.String(), "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
 }
 
-// start runs a controller, and waits until it is ready to lead. The arguments
-// win.
+// start runs a controller and waits until it is ready to lead; args override the flags.
 func (s *stage) start(ctx context.Context, args ...string) (*replica, error) {
 	r := &replica{began: time.Now()}
 	name := "plimsoll-" + strconv.FormatInt(launched.Add(1), 10)
@@ -93,7 +92,7 @@ func (s *stage) start(ctx context.Context, args ...string) (*replica, error) {
 	return r, nil
 }
 
-// ready asks a controller by the address that is in its log.
+// ready queries a controller at the address in its log. Returns an error if it is not ready.
 func ready(ctx context.Context, log string) error {
 	address := ""
 	for _, l := range (&replica{Component: &cluster.Component{Log: log}}).lines() {
@@ -119,7 +118,7 @@ func ready(ctx context.Context, log string) error {
 	return nil
 }
 
-// controllers starts so many of a story's.
+// controllers starts count controllers of a story.
 func (s *stage) controllers(count int, args ...string) []*replica {
 	s.Helper()
 	for range count {
@@ -131,13 +130,13 @@ func (s *stage) controllers(count int, args ...string) []*replica {
 	return *s.replicas
 }
 
-// A renewal is a write to the lease of the leader that was done.
+// renewal is a successful write to the leader's lease.
 type renewal struct {
 	at     time.Time
-	holder string // empty: it was given up
+	holder string // empty: released
 }
 
-// renewals of the leadership in this story.
+// renewals returns the writes to the leader's lease in this story.
 func (s *stage) renewals() (all []renewal) {
 	for _, w := range s.writes(func(w *recorder.Write) bool { return w.Resource == "leases" && w.Namespace == namespace && w.Done() }) {
 		var l struct {
@@ -150,7 +149,7 @@ func (s *stage) renewals() (all []renewal) {
 	return all
 }
 
-// leader is who leads as far as is known: it wrote its lease last, and runs.
+// leader returns the known leader: the replica that wrote its lease last, if it still runs.
 func (s *stage) leader() *replica {
 	all := s.renewals()
 	if len(all) == 0 {

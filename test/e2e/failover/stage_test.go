@@ -21,20 +21,19 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// Times of these clusters: a tenth of the usual ones.
+// Times of these clusters: a tenth of the defaults.
 const (
 	renew = time.Second     // of leases
 	grace = 4 * time.Second // --node-monitor-grace-period
-	// lease is how long a leader that was killed is taken for alive.
+	// lease is the time until a killed leader's lease expires.
 	lease = 3 * time.Second
-	// slack is how late, or early, anything may happen.
+	// slack is the tolerated deviation of all times.
 	slack = time.Second
 	// patience bounds the wait for one thing to happen.
 	patience = 40 * time.Second
 )
 
-// account is whom the controllers act for: everything that they do is in the
-// audit under this name.
+// account is the controllers' account; the audit has all their actions under this name.
 const (
 	namespace = "plimsoll-system"
 	account   = "plimsoll-controller"
@@ -64,8 +63,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// A stage is a cluster with the controller's rights in it, hollow nodes, and a
-// book of all that happens.
+// stage is a cluster with the controller's rights in it, hollow nodes, and a record of all
+// events.
 type stage struct {
 	*testing.T
 	*cluster.Cluster
@@ -73,7 +72,7 @@ type stage struct {
 	book       *recorder.Book
 	farm       *hollow.Farm
 	kubeconfig string    // of the controllers, through the front
-	began      time.Time // the story
+	began      time.Time // start of the story
 
 	replicas *[]*replica
 }
@@ -107,8 +106,7 @@ func set(t *testing.T) *stage {
 	return s
 }
 
-// grant gives the controllers their rights, and waits until the authorizer knows
-// of them.
+// grant gives the controllers their rights, and waits until the authorizer knows them.
 func (s *stage) grant() {
 	s.Helper()
 	_, err := s.Kubectl(s.Context(), "apply", "-f", filepath.Join("..", "..", "..", "deploy", "rbac", "controller.yaml"))
@@ -131,8 +129,8 @@ func (s *stage) grant() {
 	}
 }
 
-// story tells one of several stories of a stage, with nodes and controllers of
-// its own, and checks what holds for all of them.
+// story runs one of several stories of a stage, with nodes and controllers of its own, and
+// checks the common invariants.
 func (s *stage) story(name string, tell func(*stage)) {
 	s.Run(name, func(t *testing.T) {
 		own := *s
@@ -163,7 +161,7 @@ func (s *stage) end() {
 	}
 }
 
-// tail shows what the controllers said, and wrote.
+// tail shows the controllers' last log lines and writes.
 func (s *stage) tail() {
 	for _, r := range *s.replicas {
 		s.Logf("%s", r.Tail(60))
@@ -182,7 +180,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// node adds one that is ready.
+// node adds a ready node.
 func (s *stage) node(name string) *hollow.Node {
 	s.Helper()
 	n, err := s.farm.Add(s.Context(), name, nil)
@@ -197,7 +195,7 @@ func (s *stage) run(n *hollow.Node, p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// until waits until the book says so.
+// until waits until the record meets a condition.
 func (s *stage) until(what string, so func() bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -207,13 +205,13 @@ func (s *stage) until(what string, so func() bool) {
 	}
 }
 
-// poll is until for what is in no book.
+// poll is until for conditions outside of the record.
 func (s *stage) poll(what string, so func() bool) {
 	s.Helper()
 	cluster.Poll(s, patience, what, so)
 }
 
-// pass lets time pass in which something must not happen.
+// pass waits while something must not happen.
 func pass(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -221,13 +219,12 @@ func pass(ctx context.Context, d time.Duration) {
 	}
 }
 
-// writes are the controllers' requests in this story that match.
+// writes returns the controllers' matching requests in this story.
 func (s *stage) writes(matches func(*recorder.Write) bool) []*recorder.Write {
 	return s.book.Writes(func(w *recorder.Write) bool { return w.At.After(s.began) && w.User == user && matches(w) })
 }
 
-// during checks that something happened between two moments, give or take the
-// slack.
+// during checks that something happened between two moments, within the slack.
 func (s *stage) during(what string, at, from, to time.Time) {
 	s.Helper()
 	if at.Before(from.Add(-slack)) || at.After(to.Add(slack)) {
@@ -236,7 +233,7 @@ func (s *stage) during(what string, at, from, to time.Time) {
 	}
 }
 
-// number is an environment's, or what there is without.
+// number returns a variable of the environment, or the default.
 func number(t *testing.T, variable string, without int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -250,14 +247,14 @@ func number(t *testing.T, variable string, without int) int {
 	return n
 }
 
-// deleted are the requests to delete a pod that were done, by its UID.
+// deleted returns the successful requests to delete a pod, by its UID.
 func (s *stage) deleted(pod *corev1.Pod) []*recorder.Write {
 	return s.writes(func(w *recorder.Write) bool {
 		return w.Verb == "delete" && w.Resource == "pods" && w.Done() && w.Object().UID == string(pod.UID)
 	})
 }
 
-// first is when the first request was made that matches.
+// first waits for the first matching request.
 func (s *stage) first(what string, matches func(*recorder.Write) bool) *recorder.Write {
 	s.Helper()
 	s.until(what, func() bool { return len(s.writes(matches)) > 0 })

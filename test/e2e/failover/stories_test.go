@@ -27,11 +27,11 @@ func TestStories(t *testing.T) {
 	s.story("what is left of evicted pods is deleted in its time", remnants)
 }
 
-// silenced are the conditions that become Unknown with a node.
+// silenced lists the conditions that become Unknown with a node.
 var silenced = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
 
-// unknown awaits a node's verdict, which is due a grace period after its last sign
-// of life, and says when it was written.
+// unknown waits until a node is Unknown, due a grace period after its last heartbeat. It
+// returns the time of the write.
 func (s *stage) unknown(n *hollow.Node, last hollow.Beat) time.Time {
 	s.Helper()
 	s.until(n.Name+" is Unknown", func() bool { return s.book.Node(n.Name).Is(corev1.NodeReady) == corev1.ConditionUnknown })
@@ -51,8 +51,8 @@ func (s *stage) unknown(n *hollow.Node, last hollow.Beat) time.Time {
 	return w.At
 }
 
-// tainted awaits the NoExecute taint of a key and says when it was added: by the
-// taint itself, and by who saw it written.
+// tainted waits for the NoExecute taint of a key. It returns the time by the taint itself, and
+// that of the write.
 func (s *stage) tainted(n *hollow.Node, key string) (added, written time.Time) {
 	s.Helper()
 	s.until(n.Name+" is tainted "+key, func() bool { return s.book.Node(n.Name).Taint(key, corev1.TaintEffectNoExecute) != nil })
@@ -66,13 +66,13 @@ func (s *stage) tainted(n *hollow.Node, key string) (added, written time.Time) {
 	return taint.TimeAdded.Time, w.At
 }
 
-// taintOf is the NoExecute taint of a key in the answer to a request.
+// taintOf returns the NoExecute taint of a key in the answer to a request.
 func taintOf(w *recorder.Write, key string) *corev1.Taint {
 	return stateOf(w).Taint(key, corev1.TaintEffectNoExecute)
 }
 
-// evicted awaits the one request to delete a pod, due between two moments, and
-// checks all that goes with it.
+// evicted waits for the only request to delete a pod, due between two moments, and checks its
+// consequences.
 func (s *stage) evicted(pod *corev1.Pod, from, to time.Time) {
 	s.Helper()
 	s.until(pod.Name+" is deleted", func() bool { return len(s.deleted(pod)) > 0 })
@@ -84,7 +84,7 @@ func (s *stage) evicted(pod *corev1.Pod, from, to time.Time) {
 	}
 }
 
-// disrupted checks what is told of a pod that was evicted for a taint.
+// disrupted checks the reports about a pod evicted for a taint.
 func (s *stage) disrupted(pod *corev1.Pod) {
 	s.Helper()
 	s.until("an event tells of "+pod.Name, func() bool {
@@ -103,8 +103,8 @@ func (s *stage) notReady(pod *corev1.Pod) {
 	})
 }
 
-// byTaints: the pods of a node that fell silent leave when they have tolerated it
-// for as long as they said; those that still do when it comes back stay.
+// byTaints checks that the pods of a silent node are evicted after their toleration. Pods
+// within their toleration when the node returns stay.
 func byTaints(s *stage) {
 	s.controllers(2)
 	dead, rock := s.node("silent"), s.node("rock")
@@ -150,7 +150,7 @@ func byTaints(s *stage) {
 	s.untouched("rock")
 }
 
-// untouched checks that nobody took a node for anything but alive, in this story.
+// untouched checks that these nodes were always considered alive in this story.
 func (s *stage) untouched(names ...string) {
 	s.Helper()
 	for _, name := range names {
@@ -163,9 +163,9 @@ func (s *stage) untouched(names ...string) {
 	}
 }
 
-// byItsOwnReport: a node that reports Ready False is tainted at once, its kubelet ends
-// the pods and writes their readiness. If the node then falls silent, the taint is the
-// other one, and its pods are marked.
+// byItsOwnReport checks that a node that reports Ready False is tainted at once. Its kubelet
+// ends the pods and writes their readiness. If the node then falls silent, the taint is
+// replaced by the other one, and its pods are marked.
 func byItsOwnReport(s *stage) {
 	s.controllers(1)
 	ill, _ := s.node("ill"), s.node("well")
@@ -197,8 +197,8 @@ func byItsOwnReport(s *stage) {
 	s.untouched("well")
 }
 
-// byTimeout: without taints a silent node's pods are deleted after a while, except
-// those of DaemonSets.
+// byTimeout checks the mode without taints: a silent node's pods are deleted after a timeout,
+// except those of DaemonSets.
 func byTimeout(s *stage) {
 	const timeout = 6 * time.Second
 	s.controllers(1, "--enable-taint-manager=false", "--pod-eviction-timeout="+timeout.String())
@@ -228,8 +228,8 @@ func byTimeout(s *stage) {
 	s.untouched("found")
 }
 
-// observed: a controller that observes decides all the same and writes nothing but
-// the lease of the leader.
+// observed checks that a controller in mode observe decides as usual, and writes only the
+// leader's lease.
 func observed(s *stage) {
 	watcher := s.controllers(1, "--mode=observe", "--evicted-pod-ttl=1s")[0]
 	dead, rock := s.node("seen"), s.node("rock")
@@ -258,7 +258,7 @@ func observed(s *stage) {
 	}
 }
 
-// versions of a node and a pod tell whether anybody wrote to them.
+// versions returns the resource versions of a node and a pod, which change with every write.
 func (s *stage) versions(n *hollow.Node, p *corev1.Pod) (versions [2]string) {
 	s.Helper()
 	node, err := s.api.CoreV1().Nodes().Get(s.Context(), n.Name, metav1.GetOptions{})

@@ -1,5 +1,4 @@
-// Package image tests what make image writes, with the real binary: twice, from
-// two places, it is the same to the byte, and the real containerd takes it and
-// runs it as the user it is meant for. How an image is put together is tested
-// where that is done, in deploy/image.
+// Package image tests the output of make image with the real binary. Built twice, in two
+// places, it is identical to the byte. The real containerd accepts it and runs it as the
+// intended user. The construction of images is tested in deploy/image.
 package image

@@ -20,7 +20,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// What make image is told, so that neither git nor a clock is asked.
+// The inputs of make image, instead of values from git and the clock.
 const (
 	version  = "v0.0.0-test"
 	revision = "5c1e0a7e3f3b4d6c8a9b0c1d2e3f405162738495"
@@ -28,7 +28,7 @@ const (
 	name     = "registry.plimsoll.dev/plimsoll:" + version
 )
 
-// copied is the tree without what git ignores, somewhere else.
+// copied returns a copy of the tree without the files that git ignores.
 func copied(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func copied(t *testing.T) string {
 	for file := range strings.SplitSeq(strings.TrimRight(string(names), "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(list.Dir, file))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed, not committed yet
+			continue // removed, but not committed yet
 		}
 		to := filepath.Join(dir, file)
 		if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o644)); err != nil {
@@ -51,8 +51,8 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// made is the directory that make image writes to in a copy of the tree, for
-// this machine's architecture alone: the others differ in the compiler's work.
+// made returns the output of make image in a copy of the tree, for this machine's architecture
+// alone. Other architectures differ only in the compiler's output.
 func made(t *testing.T) string {
 	t.Helper()
 	dir := copied(t)
@@ -96,8 +96,7 @@ func TestTheImage(t *testing.T) {
 	}
 }
 
-// isTaken asks the runtime under which name, for whom, and with which digest it
-// knows the image.
+// isTaken checks name, user and digest of the image in the runtime.
 func isTaken(t *testing.T, ctx context.Context, node *cluster.Node, digest string) {
 	t.Helper()
 	answer, err := node.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
@@ -120,7 +119,7 @@ func isTaken(t *testing.T, ctx context.Context, node *cluster.Node, digest strin
 	}
 }
 
-// output is what the program says in a container of its image.
+// output returns the output of the program in a container of its image.
 func output(t *testing.T, ctx context.Context, node *cluster.Node, args ...string) string {
 	t.Helper()
 	pod, err := node.AddPod(ctx, &corev1.Pod{

@@ -13,8 +13,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// Installed disarmed, the agent says what it would do, and touches nothing; armed,
-// it does it.
+// disarmedAndArmed checks that the agent, installed disarmed, reports its decisions without
+// acting on them. Armed, it acts.
 func (s *stage) disarmedAndArmed() {
 	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 60*mib), cluster.Hog("greedy", "fill 100MiB"))
 	calm, greedy := pods[0], pods[1]
@@ -42,7 +42,7 @@ func (s *stage) disarmedAndArmed() {
 	s.do(calm, "fill 1MiB")
 }
 
-// arm has the node's agent armed by who administrates, and checks that it says so.
+// arm arms the node's agent as an administrator and checks its acknowledgement.
 func (s *stage) arm() {
 	s.Helper()
 	said, err := s.plimsoll("arm", cluster.NodeName)
@@ -54,7 +54,7 @@ func (s *stage) arm() {
 	}
 }
 
-// lease is the agent's.
+// lease returns the agent's lease.
 func (s *stage) lease() *coordinationv1.Lease {
 	s.Helper()
 	lease, err := s.api.CoordinationV1().Leases(namespace).Get(context.WithoutCancel(s.Context()), cluster.NodeName, metav1.GetOptions{})
@@ -62,7 +62,8 @@ func (s *stage) lease() *coordinationv1.Lease {
 	return lease
 }
 
-// Disarmed in mid-pressure, it stops: the next pod, which it would evict, stays.
+// disarmedUnderPressure checks that an agent disarmed under pressure stops: the next pod that
+// it would evict stays.
 func (s *stage) disarmedUnderPressure() {
 	pods := s.pods(of("system-node-critical", cluster.Hog("ballast", "fill 50MiB")), cluster.Hog("first", "fill 5MiB"))
 	ballast, first := pods[0], pods[1]

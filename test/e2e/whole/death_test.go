@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// Without an agent the kubelet evicts, at its own line.
+// agentDead checks that the kubelet evicts at its own threshold if no agent runs.
 func (s *stage) agentDead() {
 	pods := s.pods(asking(cluster.Hog("calm", "fill 50MiB"), 80*mib), cluster.Hog("greedy", "fill 50MiB"))
 	calm, greedy := pods[0], pods[1]
@@ -29,10 +29,10 @@ func (s *stage) agentDead() {
 	s.do(calm, "fill 1MiB")
 }
 
-// elsewhere is a label that no node has.
+// elsewhere is a node selector without a matching node.
 const elsewhere = `{"spec":{"template":{"spec":{"nodeSelector":{"plimsoll.test/nowhere":%s}}}}}`
 
-// takeAgentAway leaves the node without one until the story ends.
+// takeAgentAway removes the agent from the node until the story ends.
 func (s *stage) takeAgentAway() {
 	s.Helper()
 	s.Cleanup(s.bringAgentBack)
@@ -44,8 +44,8 @@ func (s *stage) takeAgentAway() {
 	})
 }
 
-// bringAgentBack waits until the new one has armed itself: what a node says of it
-// is from the one before until then.
+// bringAgentBack waits until the new agent is armed. Until then, the node's status may be the
+// previous agent's.
 func (s *stage) bringAgentBack() {
 	s.Helper()
 	since := time.Now()
@@ -62,8 +62,8 @@ func (s *stage) patchAgent(patch string) {
 	s.must(err)
 }
 
-// A kubelet that is silent beside an agent that lives: the node takes no new pods
-// and keeps those it has, and the agent goes on protecting them.
+// kubeletSilent covers a silent kubelet beside a living agent: the node takes no new pods and
+// keeps those it has, and the agent continues to protect them.
 func (s *stage) kubeletSilent() {
 	pods := s.pods(impatient(cluster.Hog("calm", "fill 50MiB")), cluster.Hog("greedy", "fill 50MiB"))
 	calm, greedy := pods[0], pods[1]
@@ -88,7 +88,7 @@ func (s *stage) kubeletSilent() {
 	s.do(calm, "fill 1MiB")
 }
 
-// kubeletRuns starts it where a story left it silent.
+// kubeletRuns starts the kubelet if a story left it stopped.
 func (s *stage) kubeletRuns() {
 	s.Helper()
 	if !s.Node.Kubelet.Running() {
@@ -96,7 +96,7 @@ func (s *stage) kubeletRuns() {
 	}
 }
 
-// agentBeats waits until the agent's lease was renewed so many times.
+// agentBeats waits for a number of renewals of the agent's lease.
 func (s *stage) agentBeats(times int) {
 	s.Helper()
 	last := metav1.MicroTime{}
@@ -111,7 +111,7 @@ func (s *stage) agentBeats(times int) {
 	}
 }
 
-// back waits until the node is as it was before it fell silent.
+// back waits until the node is as before its silence.
 func (s *stage) back() {
 	s.Helper()
 	s.until("the node is ready, and takes pods", func() bool {
@@ -119,7 +119,7 @@ func (s *stage) back() {
 	})
 }
 
-// nodeStates are those of the node since a time.
+// nodeStates returns the states of the node since a time.
 func (s *stage) nodeStates(since time.Time) (states []*recorder.Node) {
 	for _, n := range s.book.NodeStates(cluster.NodeName) {
 		if n.At.After(since) {
@@ -129,7 +129,7 @@ func (s *stage) nodeStates(since time.Time) (states []*recorder.Node) {
 	return states
 }
 
-// impatient has a pod stay on a node that is lost for no longer than a second.
+// impatient limits a pod's tolerations of a lost node to one second.
 func impatient(pod *corev1.Pod) *corev1.Pod {
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
@@ -139,12 +139,12 @@ func impatient(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// Neither kubelet nor agent: the node is given up, its pods are made anew as soon
-// as there is a place, and the place is the node when it returns.
+// nodeDies covers a node without kubelet and agent. Its pods are replaced as soon as there is a
+// place, and the place is the node after its return.
 func (s *stage) nodeDies() {
 	app := s.deployment()
 	before := s.replica(app, "")
-	stays := s.run(cluster.Hog("stays")) // for the 300 s that everybody has
+	stays := s.run(cluster.Hog("stays")) // with the default toleration of 300 s
 	agent := s.agent()
 	s.Cleanup(s.kubeletRuns)
 	s.must(s.Node.Kubelet.Kill())
@@ -174,7 +174,7 @@ func (s *stage) strike(p *cluster.Pod) {
 	}
 }
 
-// deployment has one replica that does not wait for a lost node.
+// deployment creates a Deployment with one replica that does not wait for a lost node.
 func (s *stage) deployment() *appsv1.Deployment {
 	s.Helper()
 	pod := s.Node.Prepare(impatient(cluster.Hog("app")))
@@ -190,8 +190,8 @@ func (s *stage) deployment() *appsv1.Deployment {
 	return made
 }
 
-// replica waits for a pod of a deployment that is not the one given and is to
-// stay; the first one also has to run.
+// replica waits for a pod of a Deployment other than the given one, and not in deletion. The
+// first one also has to run.
 func (s *stage) replica(of *appsv1.Deployment, not types.UID) (found types.UID) {
 	s.Helper()
 	s.poll("a pod of "+of.Name, func() bool {

@@ -24,8 +24,8 @@ func writer(name string) *corev1.Pod {
 	return pod
 }
 
-// inside is the root of a pod's container as its processes see it: what is
-// written there lies in its writable layer, and below /volume in its emptyDir.
+// inside returns the root of a pod's container as its processes see it. Files there belong to
+// its writable layer; those below /volume to its emptyDir.
 func (s *stage) inside(p *cluster.Pod) string {
 	s.Helper()
 	var root string
@@ -43,12 +43,11 @@ func (s *stage) inside(p *cluster.Pod) string {
 	return root
 }
 
-// short is how much is left on a disk that is: little more than the kubelet's line.
-// What earlier stories left as waste is less than what lacks then.
+// short is the free space of an exhausted disk: slightly above the kubelet's threshold. Garbage
+// of earlier stories is less than the shortfall.
 const short = 60 * mib
 
-// write puts a file of so many bytes into a directory, on the disk and not in
-// memory.
+// write writes a file of the given size into a directory, synced to disk.
 func (s *stage) write(dir, name string, bytes int64) {
 	s.Helper()
 	f, err := os.Create(filepath.Join(dir, name))
@@ -61,14 +60,14 @@ func (s *stage) write(dir, name string, bytes int64) {
 	}
 }
 
-// leave writes until so many bytes are left on the node's disk.
+// leave writes until the given number of bytes is free on the node's disk.
 func (s *stage) leave(bytes int64, dir string) {
 	s.Helper()
 	free, _ := s.free()
 	s.write(dir, "bulk", max(0, free-bytes))
 }
 
-// litter puts empty files into a directory, until so many inodes are left.
+// litter creates empty files in a directory until the given number of inodes is free.
 func (s *stage) litter(left int64, dir string) {
 	s.Helper()
 	_, free := s.free()
@@ -99,7 +98,7 @@ func (s *stage) diskHog() {
 	s.do(calm, "fill 1MiB")
 }
 
-// Both write, and the one that matters less goes first.
+// diskOrder runs two pods that write; the one with lower priority must be evicted first.
 func (s *stage) diskOrder() {
 	pods := s.pods(of(highPriority, cluster.Hog("idle")), of(lowPriority, writer("less")), of(highPriority, writer("more")))
 	idle, less, more := pods[0], pods[1], pods[2]
@@ -114,7 +113,7 @@ func (s *stage) diskOrder() {
 	s.do(idle, "fill 1MiB")
 }
 
-// Images that nobody uses go before any pod.
+// imagesFirst checks that unused images are removed before any pod is evicted.
 func (s *stage) imagesFirst() {
 	calm := s.run(writer("calm"))
 	images, err := s.Node.MakeImages(s.Context(), "unused", 3, 40*mib) // twice that on disk
@@ -125,14 +124,14 @@ func (s *stage) imagesFirst() {
 	if left := s.images("unused"); left == len(images) {
 		s.Errorf("all %d images are still there", left)
 	}
-	for _, image := range images { // no story that follows has waste to live on
+	for _, image := range images { // later stories must not rely on garbage
 		_, err := s.Node.Images.RemoveImage(s.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
 		s.must(err)
 	}
 	s.do(calm, "fill 1MiB")
 }
 
-// images counts those that the runtime has, of those named so.
+// images counts the runtime's images with a prefix.
 func (s *stage) images(prefix string) (n int) {
 	s.Helper()
 	list, err := s.Node.Images.ListImages(s.Context(), &runtimeapi.ListImagesRequest{})
@@ -147,7 +146,8 @@ func (s *stage) images(prefix string) (n int) {
 	return n
 }
 
-// What finished pods left in their layers goes before any pod that runs.
+// finishedFirst checks that the layers of finished pods are removed before a running pod is
+// evicted.
 func (s *stage) finishedFirst() {
 	calm := s.run(writer("calm"))
 	once := writer("done")
@@ -165,8 +165,8 @@ func (s *stage) finishedFirst() {
 	s.do(calm, "fill 1MiB")
 }
 
-// keeping limits what a container keeps on disks. It requests nothing: a kubelet
-// that leaves local storage alone offers none.
+// keeping limits a container's ephemeral storage. It requests none: a kubelet without local
+// storage isolation offers none.
 func keeping(pod *corev1.Pod, bytes string) *corev1.Pod {
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
 		Limits:   corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(bytes)},
@@ -175,15 +175,15 @@ func keeping(pod *corev1.Pod, bytes string) *corev1.Pod {
 	return pod
 }
 
-// sized limits the emptyDir of a writer.
+// sized limits the size of a writer's emptyDir.
 func sized(pod *corev1.Pod, medium corev1.StorageMedium, bytes string) *corev1.Pod {
 	pod.Spec.Volumes[0].EmptyDir = &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: new(resource.MustParse(bytes))}
 	return pod
 }
 
-// Without any pressure: who keeps more than its limit goes, who keeps less and who
-// keeps it in memory stay. The kubelet does not look meanwhile; nor does it evict
-// for anything then, since it measures no disks.
+// storageLimits checks limits without pressure. A pod above its limit is evicted; pods below
+// it, or with files in memory, stay. The kubelet's own check is off meanwhile. It evicts for no
+// other reason either, because it then measures no disks.
 func (s *stage) storageLimits() {
 	const limit, looks = "20Mi", "localStorageCapacityIsolation"
 	s.Cleanup(func() { s.must(s.Node.Reconfigure(context.WithoutCancel(s.Context()), map[string]any{looks: true})) })

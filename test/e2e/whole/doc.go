@@ -1,16 +1,14 @@
-// Package whole is a whole node, from end to end: etcd, API server, scheduler,
-// the controller manager without the two controllers that Plimsoll replaces,
-// containerd, a kubelet, and Plimsoll itself as the pods of its own chart and
-// image. One cluster serves all stories; what a story needs otherwise than the
-// others is upgraded into the release, as an operator would.
+// Package whole tests a complete node: etcd, API server, scheduler, the controller manager
+// without the two controllers that Plimsoll replaces, containerd and a kubelet. Plimsoll itself
+// runs as the pods of its own chart and image. One cluster serves all stories. A story upgrades
+// the release for its own settings, as an operator would.
 //
 // Duties and invariants:
 //
-//   - Pods come by the scheduler, agents by their DaemonSet: nothing is put on the
-//     node by hand but static pods.
-//   - A story says who has to go, in which order; everybody else is an innocent. What
-//     happened to each is read from the chronicle of the whole run, so that an
-//     innocent that failed for a moment is seen.
-//   - Nothing sleeps. What is waited for is an entry of the chronicle, a line of
-//     the decision log, or an answer.
+//   - Pods are placed by the scheduler and agents by their DaemonSet. Only static pods are put on
+//     the node directly.
+//   - A story names the pods to be evicted, in order; all others are innocents. Their states are
+//     read from the record of the whole run, so that an innocent that failed for a moment is found.
+//   - Nothing sleeps. Every wait is for an entry of the record, a line of the decision log, or an
+//     answer.
 package whole

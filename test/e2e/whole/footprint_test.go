@@ -15,9 +15,9 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// BenchmarkFootprint measures what agent and controller cost as pods, idle and
-// under pressure, for as long as FOOTPRINT says each, ten minutes if it says
-// nothing: the figures in docs/internals/measurements.md.
+// BenchmarkFootprint measures the cost of agent and controller as pods, idle and under
+// pressure. Each measurement takes FOOTPRINT, by default ten minutes. The figures are in
+// docs/internals/measurements.md.
 func BenchmarkFootprint(t *testing.B) {
 	period := 10 * time.Minute
 	if text := os.Getenv("FOOTPRINT"); text != "" {
@@ -32,7 +32,7 @@ func BenchmarkFootprint(t *testing.B) {
 	}
 	s := raise(t, audit)
 	s.ship()
-	s.install(agentConfig(map[string]any{ // as it is without a word
+	s.install(agentConfig(map[string]any{ // the default
 		"monitoringPeriod": "10s", "evictionPressureTransitionPeriod": "5m", "volumeStatsAggPeriod": "1m",
 		"garbageCollection": "auto", "localStorageLimits": "auto", "dryRun": false,
 	}))
@@ -50,7 +50,7 @@ func account(component string) string {
 	return "system:serviceaccount:" + namespace + ":" + releaseName + "-" + component
 }
 
-// measure logs what each component used and wrote in a period.
+// measure logs the consumption and the writes of each component in a period.
 func (s *stage) measure(what string, period time.Duration) {
 	s.Helper()
 	began, components := time.Now(), map[string]*usage{"agent": s.usageOf("agent"), "controller": s.usageOf("controller")}
@@ -74,7 +74,7 @@ func (s *stage) measure(what string, period time.Duration) {
 	}
 }
 
-// writes says what a user wrote since a time, by kind, scaled to an hour.
+// writes returns a user's writes since a time, by kind, scaled to an hour.
 func (s *stage) writes(user string, since time.Time, took time.Duration) string {
 	found := map[string]int{}
 	for _, w := range s.book.Writes(func(w *recorder.Write) bool {
@@ -89,7 +89,7 @@ func (s *stage) writes(user string, since time.Time, took time.Duration) string 
 	return strings.Join(all, ", ")
 }
 
-// A usage is that of one process.
+// usage is the consumption of one process.
 type usage struct {
 	pid    int
 	before float64 // seconds of processor time
@@ -116,8 +116,8 @@ func (s *stage) usageOf(component string) *usage {
 	return nil
 }
 
-// cpu is what the process has used, in seconds: proc_pid_stat(5), fields 14 and
-// 15, in hundredths.
+// cpu returns the process's CPU time in seconds: proc_pid_stat(5), fields 14 and 15, in
+// hundredths.
 func (u *usage) cpu(s *stage) float64 {
 	s.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", u.pid))

@@ -12,8 +12,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// keeper is a critical pod that does nothing: the image of hogs is in use at all
-// times, so that no collection takes it away.
+// keeper is an idle critical pod. It keeps the image of hogs in use, so that garbage collection
+// does not remove it.
 func (s *stage) keeper() *cluster.Pod {
 	s.Helper()
 	return s.run(of("system-node-critical", cluster.Hog("keeper")))
@@ -32,15 +32,16 @@ func (s *stage) memoryHog() {
 	s.picture("after")
 }
 
-// Two are above their requests, and the one that has less goes first, since it
-// matters less; who keeps within its request never does.
+// memoryOrder runs two pods above their requests. The smaller one has lower priority and must
+// be evicted first; a pod within its request never is.
 func (s *stage) memoryOrder() {
 	pods := s.pods(
 		of(lowPriority, asking(cluster.Hog("modest", "fill 150MiB"), 180*mib)),
 		of(lowPriority, cluster.Hog("less", "fill 150MiB")),
 		of(highPriority, cluster.Hog("more", "fill 200MiB")))
 	modest, less, more := pods[0], pods[1], pods[2]
-	// As slow as this a regular look comes before the kubelet's line, wherever its own look falls.
+	// At this rate a periodic check occurs before the kubelet's threshold is met, at any phase
+	// of the kubelet's checks.
 	s.order(more, "fill 1GiB at 50MiB/s")
 	s.goes(less, "memory")
 	s.goes(more, "memory")
@@ -49,7 +50,7 @@ func (s *stage) memoryOrder() {
 	s.do(modest, "fill 1MiB")
 }
 
-// A static pod that is critical has all the memory: others go, it stays.
+// criticalStays gives all memory to a critical static pod: others are evicted, it stays.
 func (s *stage) criticalStays() {
 	pod := s.Node.Prepare(of("system-node-critical", cluster.Hog("static", "fill 100MiB")))
 	pod.UID = types.UID("b9d4e7e6-53c5-4f0e-8f57-2f9a8c1d7a10")
@@ -75,8 +76,8 @@ func (s *stage) criticalStays() {
 	})
 }
 
-// allBut is how much a pod may take so that so much is left for pods on the node,
-// as hogs are told: between the lines of the agent and of the kubelet, or below.
+// allBut returns, as an argument for hogs, the amount that leaves the given memory for pods on
+// the node: between the thresholds of the agent and of the kubelet, or below.
 func (s *stage) allBut(left int64) string {
 	s.Helper()
 	used, err := s.Node.Sandbox.WorkingSet()
@@ -84,20 +85,20 @@ func (s *stage) allBut(left int64) string {
 	return fmt.Sprint(podsMemory - left - used)
 }
 
-// of gives a pod a class of priority.
+// of sets the priority class of a pod.
 func of(class string, pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.PriorityClassName = class
 	return pod
 }
 
-// asking gives it a request of memory.
+// asking sets the memory request of a pod.
 func asking(pod *corev1.Pod, bytes int64) *corev1.Pod {
 	pod.Spec.Containers[0].Resources = cluster.Ask(bytes, 0)
 	return pod
 }
 
-// Two run many threads, and the one that matters less goes first. Threads are PIDs,
-// but pods are ranked by processes, as a kubelet does: all have two.
+// pidOrder runs two pods with many threads; the one with lower priority must be evicted first.
+// Threads are PIDs, but pods are ranked by processes, as by a kubelet: all have two.
 func (s *stage) pidOrder() {
 	pods := s.pods(
 		of(topPriority, cluster.Hog("calm", "threads 100")),

@@ -21,23 +21,23 @@ import (
 )
 
 const (
-	// namespace is where Plimsoll lives, and its chart's release is called so.
+	// namespace is that of Plimsoll. releaseName is the name of its chart's release.
 	namespace   = "plimsoll-system"
 	releaseName = "plimsoll"
-	// tag is the image's.
+	// tag is the image's tag.
 	tag       = "whole"
 	reference = "registry.plimsoll.dev/plimsoll:" + tag
 )
 
-// A release is the chart, installed.
+// release is the installed chart.
 type release struct {
 	helm, kubeconfig, dir string
-	plimsoll              string // the program, for who administrates
+	plimsoll              string // the program, for administrators
 	values                map[string]any
-	said                  string // by helm, last
+	said                  string // helm's last output
 }
 
-// ship builds program and image and brings the image to the node.
+// ship builds program and image and imports the image on the node.
 func (s *stage) ship() {
 	s.Helper()
 	dir := s.TempDir()
@@ -62,9 +62,9 @@ func (s *stage) build(name string, args ...string) {
 	}
 }
 
-// values are what this node needs otherwise than the chart has it: its places,
-// the host's network, and what its one node with a machine has to bear alone.
-// Transition periods and graces are a fraction of the usual ones.
+// values returns this node's deviations from the chart's defaults: its paths, the host's
+// network, and settings for its single node with a machine. Transition periods and graces are a
+// fraction of the defaults.
 func (s *stage) values() map[string]any {
 	s.Helper()
 	server, err := url.Parse(s.Admin().Host)
@@ -109,13 +109,13 @@ func (s *stage) values() map[string]any {
 				"nodeMonitorGracePeriod": "10s",
 				"nodeRenewInterval":      "2s",
 				"agentGrace":             "15s",
-				"healthzBindAddress":     "", // two of them would want one port of the host's
+				"healthzBindAddress":     "", // two of them would require the same port of the host
 			},
 		},
 	}
 }
 
-// lines are the agent's, and no other.
+// lines are the agent's only thresholds.
 var lines = map[string]any{
 	"memory.available":            nil, // the chart's
 	"allocatableMemory.available": "150Mi", "nodefs.available": "150Mi", "nodefs.inodesFree": "20%", "pid.available": "600",
@@ -129,14 +129,14 @@ func (s *stage) install(others ...map[string]any) {
 	s.until("no taint keeps pods from the node", func() bool { return s.node() != nil && len(s.node().Spec.Taints) == 0 })
 }
 
-// upgrade changes values, for good.
+// upgrade changes values for the rest of the run.
 func (s *stage) upgrade(others ...map[string]any) {
 	s.Helper()
 	s.release.values = merged(append([]map[string]any{s.release.values}, others...)...)
 	s.roll("upgrade")
 }
 
-// roll has helm do it, and waits until the pods are those of the new values.
+// roll runs helm and waits until the pods are those of the new values.
 func (s *stage) roll(verb string, args ...string) {
 	s.Helper()
 	text, err := yaml.Marshal(s.release.values)
@@ -158,7 +158,7 @@ func (s *stage) helm(args ...string) {
 	}
 }
 
-// plimsoll runs the program as who administrates the cluster does.
+// plimsoll runs the program with the rights of a cluster administrator.
 func (s *stage) plimsoll(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
@@ -167,7 +167,7 @@ func (s *stage) plimsoll(args ...string) (string, error) {
 	return string(out), err
 }
 
-// merged is maps laid over each other, the last on top.
+// merged merges maps; later ones take precedence.
 func merged(layers ...map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, layer := range layers {
@@ -185,12 +185,12 @@ func merged(layers ...map[string]any) map[string]any {
 	return all
 }
 
-// agentConfig are values that change the agent's configuration.
+// agentConfig returns values with changes to the agent's configuration.
 func agentConfig(fields map[string]any) map[string]any {
 	return map[string]any{"agent": map[string]any{"config": fields}}
 }
 
-// own lists the pods of one of Plimsoll's components that run and are to stay.
+// own lists the running pods of one of Plimsoll's components, without those in deletion.
 func (s *stage) own(component string) []corev1.Pod {
 	s.Helper()
 	list, err := s.api.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
@@ -200,7 +200,7 @@ func (s *stage) own(component string) []corev1.Pod {
 	})
 }
 
-// agent is the pod of the agent.
+// agent returns the agent's pod.
 func (s *stage) agent() *cluster.Pod {
 	s.Helper()
 	var pods []corev1.Pod
@@ -208,7 +208,7 @@ func (s *stage) agent() *cluster.Pod {
 	return s.Node.Pod(&pods[0])
 }
 
-// decisions are the lines of an agent's decision log, of all its containers.
+// decisions returns the lines of an agent's decision log, of all its containers.
 func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
 	s.Helper()
 	logs, err := filepath.Glob(filepath.Join(of.Logs, "agent", "*.log"))
@@ -218,7 +218,7 @@ func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
 		text, err := os.ReadFile(log)
 		s.must(err)
 		for line := range strings.Lines(string(text)) {
-			_, said, found := strings.Cut(line, " F ") // of CRI: time, stream, whole or partial
+			_, said, found := strings.Cut(line, " F ") // CRI format: time, stream, whole or partial
 			var d agent.Decision
 			if found && strings.HasPrefix(said, "{") && json.Unmarshal([]byte(said), &d) == nil && d.Decision != "" {
 				all = append(all, d)
@@ -228,7 +228,7 @@ func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
 	return all
 }
 
-// logs is what Plimsoll's pods said last, for people.
+// logs returns the last log lines of Plimsoll's pods, for readers of a failure.
 func (s *stage) logs() string {
 	var all strings.Builder
 	for _, component := range []string{"agent", "controller", "leave"} {

@@ -9,8 +9,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// softly adds a soft line far above the hard one; grace periods are those of the
-// threshold and of pods, in this order.
+// softly adds a soft threshold far above the hard one, with the grace period of the threshold
+// and that of pods, in seconds.
 func softly(line, grace string, pods int) map[string]any {
 	return agentConfig(map[string]any{
 		"evictionSoft":              map[string]any{"allocatableMemory.available": line},
@@ -19,9 +19,9 @@ func softly(line, grace string, pods int) map[string]any {
 	})
 }
 
-// A pod that does not end when it is asked to gets the shorter of its own grace
-// period and the agent's: the agent asks, the controller evicts, the kubelet
-// carries it out.
+// softEviction covers a pod that ignores SIGTERM. It gets the shorter of its own grace period
+// and the agent's. The agent requests the eviction, the controller posts it, the kubelet
+// executes it.
 func (s *stage) softEviction() {
 	s.upgrade(softly("400Mi", "4s", 6))
 	slow := cluster.Hog("slow", "term ignore", "fill 300MiB")
@@ -48,7 +48,7 @@ func (s *stage) softEviction() {
 	s.upgrade(agentConfig(map[string]any{"evictionSoft": nil, "evictionSoftGracePeriod": nil}))
 }
 
-// first is the first state of a pod that is so.
+// first returns the first state of a pod that meets a condition.
 func (s *stage) first(p *cluster.Pod, so func(*recorder.Pod) bool) *recorder.Pod {
 	s.Helper()
 	for _, state := range s.book.PodStates(p.Object.UID) {
@@ -60,7 +60,7 @@ func (s *stage) first(p *cluster.Pod, so func(*recorder.Pod) bool) *recorder.Pod
 	return nil
 }
 
-// since is when a condition was first seen True in this story.
+// since returns the time at which a condition was first True in this story.
 func (s *stage) since(kind corev1.NodeConditionType) time.Time {
 	s.Helper()
 	for _, n := range s.book.NodeStates(cluster.NodeName) {

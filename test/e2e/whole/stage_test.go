@@ -27,8 +27,8 @@ const (
 	patience = 90 * time.Second
 )
 
-// What the node is made of, in bytes, tasks and inodes. Its kubelet measures the
-// machine, so that it reserves all but what the pods may have together.
+// The node's resources, in bytes, tasks and inodes. Its kubelet measures the machine, so it
+// reserves everything beyond the pods' share.
 const (
 	nodeMemory = 1536 * mib
 	podsMemory = 1024 * mib
@@ -37,23 +37,23 @@ const (
 	nodeInodes = 10000
 )
 
-// A stage is the node with Plimsoll on it.
+// stage is the node with Plimsoll on it.
 type stage struct {
 	testing.TB
 	*cluster.Cluster
 	api     kubernetes.Interface // as the administrator
 	book    *recorder.Book
 	release *release
-	static  string // where the kubelet finds manifests
+	static  string // the kubelet's directory of manifests
 
-	// Of a story: when it began, its pods, and those of them that have to go.
+	// Of a story: its begin, its pods, and the pods that must be evicted.
 	began  time.Time
 	cast   *[]*cluster.Pod
 	doomed map[types.UID]bool
 }
 
-// raise starts everything but Plimsoll; the audit may be nil. A second node, without a machine, keeps
-// the zone from being wholly disrupted when the first one is.
+// raise starts everything except Plimsoll; the audit may be nil. A second node, without a
+// machine, keeps the zone from being fully disrupted when the first one is.
 func raise(t testing.TB, audit *recorder.Audit) *stage {
 	t.Helper()
 	cluster.Need(t)
@@ -94,7 +94,7 @@ func (s *stage) neighbour() {
 	s.must(err)
 }
 
-// The classes of pods that differ in nothing else.
+// Priority classes of otherwise equal pods.
 const (
 	lowPriority  = "low"
 	highPriority = "high"
@@ -110,13 +110,13 @@ func (s *stage) priorities() {
 	}
 }
 
-// backstop is what the kubelet evicts by: below every line of the agent's.
+// backstop is the kubelet's thresholds, below all of the agent's.
 var backstop = map[string]string{
 	"allocatableMemory.available": "60Mi", "memory.available": "0%",
 	"nodefs.available": "40Mi", "nodefs.inodesFree": "3%", "imagefs.available": "40Mi",
 }
 
-// kubeletConfig has the kubelet report often, and be the backstop.
+// kubeletConfig makes the kubelet report often and act as the backstop.
 func (s *stage) kubeletConfig() map[string]any {
 	s.Helper()
 	return map[string]any{
@@ -146,7 +146,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// until waits until the chronicle says so.
+// until waits until the record meets a condition.
 func (s *stage) until(what string, so func() bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -156,16 +156,16 @@ func (s *stage) until(what string, so func() bool) {
 	}
 }
 
-// poll waits until something is so that no entry of the chronicle tells.
+// poll waits for a condition outside of the record.
 func (s *stage) poll(what string, so func() bool) {
 	s.Helper()
 	cluster.Poll(s, patience, what, so)
 }
 
-// node is the last state of the one with a machine.
+// node returns the last state of the node with a machine.
 func (s *stage) node() *recorder.Node { return s.book.Node(cluster.NodeName) }
 
-// free is how many bytes and inodes the node's disk has left.
+// free returns the free bytes and inodes of the node's disk.
 func (s *stage) free() (bytes, inodes int64) {
 	s.Helper()
 	var fs unix.Statfs_t
@@ -173,7 +173,7 @@ func (s *stage) free() (bytes, inodes int64) {
 	return int64(fs.Bavail) * fs.Bsize, int64(fs.Ffree)
 }
 
-// show is what kubectl says, to people.
+// show returns kubectl's output for human readers.
 func (s *stage) show(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
@@ -184,7 +184,7 @@ func (s *stage) show(args ...string) string {
 	return said
 }
 
-// picture logs what an operator sees, for docs/how-to/arm-and-roll-out.md.
+// picture logs an operator's view, for docs/how-to/install.md.
 func (s *stage) picture(when string) {
 	s.Helper()
 	if !testing.Verbose() {

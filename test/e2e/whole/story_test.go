@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// story tells one of the run, with pods of its own. When it is told, nobody has
-// failed who did not have to, and a new pod starts.
+// story runs one story of the run with pods of its own. Afterwards no pod may have failed
+// except those to be evicted, and a new pod must start.
 func (s *stage) story(name string, tell func(*stage)) {
 	s.TB.(*testing.T).Run(name, func(t *testing.T) {
 		own := s.begin(t)
@@ -27,7 +27,7 @@ func (s *stage) story(name string, tell func(*stage)) {
 	})
 }
 
-// farewell is the last one, after which nobody looks after the node.
+// farewell runs the last story; the node is not checked afterwards.
 func (s *stage) farewell(name string, tell func(*stage)) {
 	s.TB.(*testing.T).Run(name, func(t *testing.T) { tell(s.begin(t)) })
 }
@@ -65,14 +65,14 @@ func (s *stage) dismiss() {
 	gone.Wait()
 }
 
-// run has a pod scheduled, and waits until it runs.
+// run has a pod scheduled and waits until it runs.
 func (s *stage) run(pod *corev1.Pod) *cluster.Pod {
 	s.Helper()
 	return s.pods(pod)[0]
 }
 
-// pods has several scheduled, and gives them in their order when all run and have
-// done what their scripts say.
+// pods has several pods scheduled. It returns them in order once all run and have executed
+// their scripts.
 func (s *stage) pods(pods ...*corev1.Pod) (running []*cluster.Pod) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -85,7 +85,7 @@ func (s *stage) pods(pods ...*corev1.Pod) (running []*cluster.Pod) {
 		*s.cast = append(*s.cast, s.Node.Pod(made))
 	}
 	for i, p := range pods {
-		one, err := s.Node.AddPod(ctx, p) // it is made: this waits
+		one, err := s.Node.AddPod(ctx, p) // already created: this only waits
 		if err != nil {
 			s.Fatalf("%v\n%s", err, s.show("describe", "pod", "--namespace="+p.Namespace, p.Name))
 		}
@@ -96,7 +96,7 @@ func (s *stage) pods(pods ...*corev1.Pod) (running []*cluster.Pod) {
 	return running
 }
 
-// do has a pod's hog carry out a command.
+// do makes a pod's hog execute a command.
 func (s *stage) do(p *cluster.Pod, command string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -104,7 +104,7 @@ func (s *stage) do(p *cluster.Pod, command string) {
 	s.must(p.Do(ctx, command))
 }
 
-// order has it begin with one that it may not survive.
+// order starts a command that the hog may not survive.
 func (s *stage) order(p *cluster.Pod, command string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -112,11 +112,11 @@ func (s *stage) order(p *cluster.Pod, command string) {
 	s.must(p.Order(ctx, "main", command))
 }
 
-// pod is the last state of one.
+// pod returns the last state of a pod.
 func (s *stage) pod(p *cluster.Pod) *recorder.Pod { return s.book.Pod(p.Object.UID) }
 
-// goes waits until a pod was evicted for a resource, and checks all that tells of
-// it: status, condition, and the one event.
+// goes waits until a pod is evicted for a resource, and checks all its reports: status,
+// condition, and the only event.
 func (s *stage) goes(p *cluster.Pod, starved string) {
 	s.Helper()
 	s.doomed[p.Object.UID] = true
@@ -142,7 +142,7 @@ func (s *stage) goes(p *cluster.Pod, starved string) {
 	}
 }
 
-// event is the one that tells of a pod's eviction.
+// event returns the only event of a pod's eviction.
 func (s *stage) event(p *cluster.Pod, message string) *corev1.Event {
 	s.Helper()
 	events := func() []*corev1.Event { return s.book.Events(p.Object.UID, "Evicted") }
@@ -172,8 +172,8 @@ func (s *stage) inOrder(victims ...*cluster.Pod) {
 	}
 }
 
-// Conditions by which the agent reports beside a kubelet that knows nothing of its
-// lines, and what a kubelet calls them.
+// Conditions of the agent beside a kubelet that does not know its thresholds, and the kubelet's
+// names for them.
 const (
 	memoryPressure corev1.NodeConditionType = "plimsoll.dev/MemoryPressure"
 	diskPressure   corev1.NodeConditionType = "plimsoll.dev/DiskPressure"
@@ -185,7 +185,7 @@ var pressures = []corev1.NodeConditionType{
 	corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }
 
-// reported waits until the node was under pressure in this story.
+// reported waits until the node has been under pressure in this story.
 func (s *stage) reported(kind corev1.NodeConditionType) {
 	s.Helper()
 	s.until("the node was under "+string(kind), func() bool {
@@ -195,7 +195,7 @@ func (s *stage) reported(kind corev1.NodeConditionType) {
 	})
 }
 
-// relieved waits until nothing is short any more.
+// relieved waits until all pressure has ended.
 func (s *stage) relieved() {
 	s.Helper()
 	s.until("the node is under no pressure", func() bool {
@@ -208,8 +208,8 @@ func (s *stage) relieved() {
 	})
 }
 
-// innocentsLive checks that of the story's pods nobody failed, however briefly,
-// who did not have to, and that who is left still answers.
+// innocentsLive checks that none of the story's pods failed, however briefly, except those to
+// be evicted. The remaining ones must still answer.
 func (s *stage) innocentsLive() {
 	s.Helper()
 	for _, p := range *s.cast {
@@ -227,8 +227,8 @@ func (s *stage) innocentsLive() {
 	}
 }
 
-// staysEvicted checks that what was said of a pod's end stands at last. For some
-// hundred milliseconds a kubelet leaves out the reason, as it learns of the end.
+// staysEvicted checks that the reported end of a pod is finally kept. For some hundred
+// milliseconds a kubelet omits the reason, while it learns of the end.
 func (s *stage) staysEvicted(p *cluster.Pod) {
 	s.Helper()
 	states := s.book.PodStates(p.Object.UID)

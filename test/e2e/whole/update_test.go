@@ -15,15 +15,15 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// ballast is a critical pod, which nobody evicts, so that memory is short for as
-// long as it holds it.
+// ballast is a critical pod, exempt from eviction, so that pressure lasts as long as it keeps
+// its memory.
 func (s *stage) ballast() *cluster.Pod {
 	s.Helper()
 	return s.run(of("system-node-critical", cluster.Hog("ballast", "fill 50MiB")))
 }
 
-// A new agent goes on with the pressure that the old one found: the condition
-// stays as it was, and ends when memory is back.
+// updatedUnderPressure checks that a new agent continues with the previous one's pressure. The
+// condition stays unchanged, and ends when memory is available again.
 func (s *stage) updatedUnderPressure() {
 	ballast := s.ballast()
 	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")
@@ -44,9 +44,9 @@ func (s *stage) updatedUnderPressure() {
 	s.do(ballast, "release")
 }
 
-// Where the kubelet has the agent's line as a soft threshold with a grace that
-// never ends, it reports and evicts nobody: the standard condition, the taint that
-// the controller makes of it, and the scheduler follow.
+// kubeletReports covers a kubelet with the agent's threshold as a soft one of infinite grace.
+// It reports and never evicts: the standard condition, the controller's taint for it, and the
+// scheduler follow.
 func (s *stage) kubeletReports() {
 	soft := map[string]any{
 		"evictionSoft":                     map[string]string{"allocatableMemory.available": "150Mi"},
@@ -82,8 +82,8 @@ func (s *stage) kubeletReports() {
 	}
 }
 
-// Uninstalled in mid-pressure, it leaves nothing behind: no condition, no taint, no
-// file on the node, no right in the cluster.
+// uninstalled checks that an uninstallation under pressure leaves nothing behind: no condition,
+// no taint, no file on the node, no right in the cluster.
 func (s *stage) uninstalled() {
 	ballast := s.ballast()
 	s.do(ballast, "fill "+s.allBut(100*mib)+" at 500MiB/s")

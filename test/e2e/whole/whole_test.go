@@ -2,8 +2,8 @@ package whole
 
 import "testing"
 
-// TestWholeNode is one run over one node: what is told later begins with what was
-// left before.
+// TestWholeNode is one run on one node: each story begins with the state that the previous ones
+// left.
 func TestWholeNode(t *testing.T) {
 	s := raise(t, nil)
 	s.ship()
@@ -11,7 +11,7 @@ func TestWholeNode(t *testing.T) {
 	t.Logf("helm install said:\n%s", s.release.said)
 	keeper := s.keeper()
 	s.story("disarmed it tells, armed it acts", (*stage).disarmedAndArmed)
-	s.arm() // also where one story is told alone
+	s.arm() // also if a story is run alone
 	s.story("disarmed under pressure it stops", (*stage).disarmedUnderPressure)
 	s.story("a hog of memory goes", (*stage).memoryHog)
 	s.story("memory: by priority, and nobody within his request", (*stage).memoryOrder)

@@ -17,7 +17,7 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// variants are values that change much; whatever holds of the chart holds of each.
+// variants are values with large effects; the invariants of the chart are checked for each.
 var variants = map[string][]string{
 	"its own values":       nil,
 	"the oldest server":    {"--kube-version=" + kubernetesVersions[0]},
@@ -45,8 +45,8 @@ var variants = map[string][]string{
 		"--api-versions=monitoring.coreos.com/v1/ServiceMonitor", "--api-versions=monitoring.coreos.com/v1/PodMonitor", "--api-versions=monitoring.coreos.com/v1/PrometheusRule"},
 }
 
-// TestVariants: what the chart makes is valid, the program starts with the
-// configuration in it, and nothing of the release's name or place is forgotten.
+// TestVariants checks that the chart's output is valid, that the program starts with the
+// configuration in it, and that names and namespace follow the release.
 func TestVariants(t *testing.T) {
 	helm := needTool(t, "helm")
 	for name, values := range variants {
@@ -67,7 +67,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// checkConfigurations has the program read what it would be started with.
+// checkConfigurations makes the program read the configurations with which it would start.
 func checkConfigurations(t *testing.T, all map[string]runtime.Object) {
 	t.Helper()
 	for name, o := range all {
@@ -88,8 +88,7 @@ func checkConfigurations(t *testing.T, all map[string]runtime.Object) {
 	}
 }
 
-// checkNames looks for what is not called after the release. What agents find by a
-// name of its own keeps it.
+// checkNames reports objects not named after the release. Names that agents look up are fixed.
 func checkNames(t *testing.T, all map[string]runtime.Object) {
 	t.Helper()
 	for name := range all {
@@ -99,7 +98,7 @@ func checkNames(t *testing.T, all map[string]runtime.Object) {
 	}
 }
 
-// checkPods holds the pods of an object to what all of ours keep.
+// checkPods checks the pods of an object for the common rules of all pods of the chart.
 func checkPods(t *testing.T, name string, o runtime.Object) {
 	t.Helper()
 	var spec corev1.PodSpec
@@ -140,7 +139,7 @@ func checkPods(t *testing.T, name string, o runtime.Object) {
 	}
 }
 
-// TestTheAgentsPod: what it is given, to the last mount.
+// TestTheAgentsPod checks the agent's pod to the last mount.
 func TestTheAgentsPod(t *testing.T) {
 	all := needTool(t, "helm").made(t)
 	spec := find[*appsv1.DaemonSet](t, all, "DaemonSet/plimsoll-agent").Spec.Template.Spec
@@ -176,7 +175,7 @@ func TestTheAgentsPod(t *testing.T) {
 	}
 }
 
-// written are the mounts that a container writes to.
+// written returns the mounts that a container may write to.
 func written(c corev1.Container) (paths []string) {
 	for _, m := range c.VolumeMounts {
 		if !m.ReadOnly {
@@ -186,8 +185,9 @@ func written(c corev1.Container) (paths []string) {
 	return paths
 }
 
-// TestWhoCollectsWritesToLogs: those of pods that are gone are removed by whoever
-// collects garbage, and that is the kubelet unless the agent is told to.
+// TestWhoCollectsWritesToLogs checks that only a garbage collector may write to logs. Logs of
+// removed pods are deleted by the garbage collector: the kubelet, unless the agent is
+// configured to be it.
 func TestWhoCollectsWritesToLogs(t *testing.T) {
 	helm := needTool(t, "helm")
 	for reclaim, want := range map[string]bool{"on": true, "auto": false, "off": false} {
@@ -198,7 +198,7 @@ func TestWhoCollectsWritesToLogs(t *testing.T) {
 	}
 }
 
-// TestDisarmedByDefault: who installs and says nothing has nobody killed.
+// TestDisarmedByDefault checks that an installation without settings kills no pod.
 func TestDisarmedByDefault(t *testing.T) {
 	all := needTool(t, "helm").made(t)
 	c, err := agentconfig.ParseFile([]byte(find[*corev1.ConfigMap](t, all, "ConfigMap/plimsoll-agent").Data["agent.yaml"]))
@@ -213,9 +213,8 @@ func TestDisarmedByDefault(t *testing.T) {
 	}
 }
 
-// TestProbes_UseTheSocketAlone: a probe over the network could be starved by any pod.
-// The socket is the one that the configuration names, in a directory that the
-// container can write to.
+// TestProbes_UseTheSocketAlone checks that no probe uses the network, where any pod could
+// starve it. The socket is the configured one, in a directory that the container can write to.
 func TestProbes_UseTheSocketAlone(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, values := range [][]string{nil, {`hostNetwork=true`}, {`agent.config={"healthzBindAddress":""}`, `controller.config={"healthzBindAddress":""}`}} {
@@ -248,8 +247,8 @@ func checkProbes(t *testing.T, c corev1.Container, socket string) {
 	}
 }
 
-// TestNetworkPolicy_LetsTheReadersInAlone: by default both programs are bound, and
-// only the namespace of Prometheus connects, to the port of metrics.
+// TestNetworkPolicy_LetsTheReadersInAlone checks the default: both programs are covered by a
+// policy, and only the namespace of Prometheus may connect, to the metrics port.
 func TestNetworkPolicy_LetsTheReadersInAlone(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// word returns the word for all nodes; absent if there is no ConfigMap.
+// word returns the setting for all nodes; absent without the ConfigMap.
 func (s *server) word(t *testing.T) string {
 	t.Helper()
 	found, err := s.api.CoreV1().ConfigMaps(namespace).Get(t.Context(), "plimsoll-arming", metav1.GetOptions{})
@@ -31,8 +31,7 @@ func (s *server) word(t *testing.T) string {
 	return found.Data["all"]
 }
 
-// program builds plimsoll and returns a function that runs it as an administrator
-// does.
+// program builds plimsoll and returns a function that runs it with an administrator's rights.
 func (s *server) program(t *testing.T) func(args ...string) (out string, status int) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "plimsoll")
@@ -50,8 +49,8 @@ func (s *server) program(t *testing.T) func(args ...string) (out string, status 
 	}
 }
 
-// wordsBeforeInstall: plimsoll disarm --all before there is a release fails, and
-// leaves a word that an installation takes as it is.
+// wordsBeforeInstall checks that plimsoll disarm --all fails before the release exists. Its
+// setting is kept by a later installation.
 func (s *server) wordsBeforeInstall(t *testing.T) {
 	plimsoll := s.program(t)
 	maps := s.api.CoreV1().ConfigMaps(namespace)
@@ -119,8 +118,8 @@ func (s *server) wordsBeforeInstall(t *testing.T) {
 	}
 }
 
-// disarmingUpgrade: the value disarmed wins over any word in the cluster; the notes
-// report it. An upgrade without a word stops nothing.
+// disarmingUpgrade checks that the value disarmed overrides any setting in the cluster, and
+// that the notes report it. An upgrade without a setting disarms nothing.
 func (s *server) disarmingUpgrade(t *testing.T) {
 	upgrade := func(want, when string, args ...string) (notes string) {
 		t.Helper()
@@ -151,7 +150,8 @@ func (s *server) disarmingUpgrade(t *testing.T) {
 	s.helm.must(t, "uninstall", release, "--no-hooks")
 }
 
-// faultyConfiguration: if the Job that checks it fails, nothing is changed.
+// faultyConfiguration checks that nothing changes if the Job that checks the configuration
+// fails.
 func (s *server) faultyConfiguration(t *testing.T) {
 	s.must(t, "install")
 	before := s.daemonSet(t)

@@ -18,9 +18,9 @@ import (
 	controllerconfig "plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// TestController_DoctorSeesWhetherItActs: the doctor of a cluster reads command lines,
-// not configuration files. Beside kube-controller-manager's own controllers it reports
-// the controller that acts, and no other.
+// TestController_DoctorSeesWhetherItActs covers the doctor of a cluster, which reads command
+// lines, not configuration files. Beside kube-controller-manager's own controllers it reports a
+// controller that acts, and no other.
 func TestController_DoctorSeesWhetherItActs(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestController_DoctorSeesWhetherItActs(t *testing.T) {
 	}
 }
 
-// offline is a cluster without a server, whose clock can not be read.
+// offline is a cluster without a server, so its clock can not be read.
 type offline struct{ kubernetes.Interface }
 
 func (o offline) CoreV1() clientv1.CoreV1Interface { return withoutServer{o.Interface.CoreV1()} }
@@ -62,7 +62,7 @@ type withoutServer struct{ clientv1.CoreV1Interface }
 
 func (withoutServer) RESTClient() rest.Interface { return nil }
 
-// controllerPod is one of the Deployment with these values. Its command line and its
+// controllerPod returns a pod of the Deployment with these values. Its command line and its
 // file have the same mode.
 func controllerPod(t *testing.T, helm *tool, values []string) *corev1.Pod {
 	t.Helper()
@@ -86,8 +86,8 @@ func controllerPod(t *testing.T, helm *tool, values []string) *corev1.Pod {
 	return nil
 }
 
-// TestController_ReadsMountedCertificate: the files that the configuration names are
-// mounted where it names them.
+// TestController_ReadsMountedCertificate checks that the configured files are mounted at the
+// configured paths.
 func TestController_ReadsMountedCertificate(t *testing.T) {
 	all := needTool(t, "helm").made(t,
 		`controller.config={"tlsCertFile":"/tls/tls.crt","tlsPrivateKeyFile":"/tls/tls.key"}`,
@@ -110,8 +110,8 @@ func TestController_ReadsMountedCertificate(t *testing.T) {
 	}
 }
 
-// TestAgent_ReadsKubeletConfigOfItsRoot: a kubelet with another root directory has its
-// configuration there, too, unless the values name another file.
+// TestAgent_ReadsKubeletConfigOfItsRoot checks that the kubelet's configuration is read from
+// its root directory, unless the values name another file.
 func TestAgent_ReadsKubeletConfigOfItsRoot(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is made from other files")
 
-// agrees compares a file with what it should hold, or writes it.
+// agrees compares a file with the wanted content, or writes it with -update.
 func agrees(t *testing.T, file, want string) {
 	t.Helper()
 	if *update {
@@ -50,7 +50,7 @@ func text(t *testing.T, file string) string {
 	return string(data)
 }
 
-// names are the files of a directory with an ending, without it.
+// names returns the files of a directory with a suffix, without the suffix.
 func names(t *testing.T, dir, ending string) (all []string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+ending))
@@ -63,8 +63,8 @@ func names(t *testing.T, dir, ending string) (all []string) {
 	return all
 }
 
-// TestGeneratedFiles: Helm reads nothing outside of a chart, so the chart has
-// copies of the rights and policies.
+// TestGeneratedFiles checks the chart's copies of rights and policies. Helm reads nothing
+// outside of a chart.
 func TestGeneratedFiles(t *testing.T) {
 	for _, dir := range []string{"rbac", "admission"} {
 		inside := filepath.Join(chart, "files", dir)
@@ -82,13 +82,13 @@ func TestGeneratedFiles(t *testing.T) {
 
 var hyphen = regexp.MustCompile(`-[a-z]`)
 
-// policyName is the value that switches a file of deploy/admission.
+// policyName returns the value that enables a file of deploy/admission.
 func policyName(file string) string {
 	return hyphen.ReplaceAllStringFunc(file, func(s string) string { return strings.ToUpper(s[1:]) })
 }
 
-// TestGeneratedSchema: the names that a configuration may have come from the
-// program's tables, those of policies from their files.
+// TestGeneratedSchema compares the schema's names of configuration fields with the program's
+// tables, and its names of policies with their files.
 func TestGeneratedSchema(t *testing.T) {
 	file := filepath.Join(chart, "values.schema.json")
 	want := text(t, file)
@@ -109,7 +109,7 @@ func TestGeneratedSchema(t *testing.T) {
 		}
 		want = line.ReplaceAllLiteralString(want, fmt.Sprintf(`"%s": {"enum": %s}`, name, list))
 	}
-	// Not propertyNames: Helm reports a wrong place for those.
+	// Not propertyNames: Helm reports a wrong position for those.
 	for name, value := range map[string]string{"thresholds": "threshold", "gracePeriods": "gracePeriod"} {
 		var properties []string
 		for s := range signals.All {

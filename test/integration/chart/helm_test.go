@@ -1,9 +1,8 @@
-// Package chart_test holds the chart in deploy/helm to what it promises: every
-// object that it makes is valid to the last field, the program accepts every
-// configuration that it writes, a misspelt value is refused, and what it installs
-// on a real API server it takes away again. What is made from other files (rights,
-// policies, names of options, the base in deploy/kustomize) is compared with them;
-// with -update it is written anew.
+// Package chart_test checks the chart in deploy/helm. Every generated object is valid to the
+// last field, and the program accepts every generated configuration. A misspelt value is
+// refused. An installation on a real API server is removed completely. Generated files (rights,
+// policies, names of options, the base in deploy/kustomize) are compared with their sources;
+// -update writes them.
 package chart_test
 
 import (
@@ -31,20 +30,19 @@ var (
 	chart  = filepath.Join(deploy, "helm", "plimsoll")
 )
 
-// kubernetesVersions are what the chart is tried with, the oldest first: each minor
-// version that there is, and one that is to come.
+// kubernetesVersions are the versions to test, oldest first: each existing minor version, and a
+// future one.
 var kubernetesVersions = []string{"1.34.0", "1.35.2", "1.36.3", "1.37.2", "1.38.0"}
 
-// A tool is a program of the components, what it is told each time, and where it
-// keeps its own files.
+// tool is a program of the components, with its fixed arguments and a directory for its files.
 type tool struct {
 	path string
 	args []string
 	home string
 }
 
-// needTool finds a program that make components builds; without it the test
-// fails where CI=true and is skipped elsewhere.
+// needTool finds a program built by make components. Without it the test fails if CI=true, and
+// is skipped otherwise.
 func needTool(t *testing.T, name string) *tool {
 	t.Helper()
 	path, err := cluster.Binary(name)
@@ -52,7 +50,7 @@ func needTool(t *testing.T, name string) *tool {
 	return &tool{path: path, home: t.TempDir()}
 }
 
-// run gives what the program says on its standard output.
+// run returns the program's standard output. Returns an error if the program fails.
 func (p *tool) run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, p.path, append(args, p.args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+p.home, "HELM_CACHE_HOME="+p.home, "HELM_CONFIG_HOME="+p.home, "HELM_DATA_HOME="+p.home)
@@ -73,14 +71,15 @@ func (p *tool) must(t *testing.T, args ...string) string {
 	return out
 }
 
-// template is what the chart makes with some values, each KEY=VALUE or a flag.
+// template returns the chart's output for some values, each KEY=VALUE or a flag. Returns an
+// error if helm refuses them.
 func (p *tool) template(t *testing.T, values ...string) (string, error) {
 	t.Helper()
 	args := []string{"template", release, chart, "--namespace=" + namespace}
 	return p.run(t.Context(), append(args, given(values)...)...)
 }
 
-// given turns KEY=VALUE into what helm takes for it; flags stay flags.
+// given converts KEY=VALUE to helm's flags; flags stay unchanged.
 func given(values []string) (args []string) {
 	version := "--kube-version=" + kubernetesVersions[len(kubernetesVersions)-1]
 	for _, v := range values {
@@ -112,13 +111,13 @@ func TestKubernetesVersions(t *testing.T) {
 			t.Errorf("Kubernetes %s: fits %v, want %v: %v", version, err == nil, fits, err)
 		}
 	}
-	// Of itself, a current Helm takes a version later than those of the tests.
+	// By default, a current Helm assumes a later version than the tests.
 	if _, err := helm.run(t.Context(), "template", release, chart); err != nil {
 		t.Errorf("as it is typed: %v", err)
 	}
 }
 
-// refused reports whether an error tells all of these words.
+// refused returns an error unless err contains all of these words.
 func refused(err error, words ...string) error {
 	if err == nil {
 		return errors.New("was accepted")

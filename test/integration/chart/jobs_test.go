@@ -12,8 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// jobs ends every Job at once, in place of the controllers and nodes that the server
-// of these tests does not have.
+// jobs ends every Job at once, in place of the controllers and nodes that these tests lack.
 type jobs struct {
 	failing atomic.Bool // they fail
 
@@ -21,8 +20,8 @@ type jobs struct {
 	names []string
 }
 
-// runJobs ends Jobs until the test ends. The account of plimsoll-leave has to have
-// the rights that it needs before.
+// runJobs ends Jobs until the test ends. The account of plimsoll-leave must have its rights
+// before.
 func (s *server) runJobs(t *testing.T) *jobs {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -59,7 +58,7 @@ func (j *jobs) add(name string) {
 	j.names = append(j.names, name)
 }
 
-// ran returns the names of the Jobs since it was called last.
+// ran returns the names of the Jobs since the previous call.
 func (j *jobs) ran() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

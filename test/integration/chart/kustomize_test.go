@@ -16,8 +16,8 @@ import (
 
 var kustomize = filepath.Join(deploy, "kustomize")
 
-// madeFiles are the files below deploy/kustomize that the chart makes: from which
-// templates (all, if none is named) and with which values.
+// madeFiles are the files below deploy/kustomize generated from the chart: from which templates
+// (default all) and with which values.
 var madeFiles = map[string]struct{ templates, values []string }{
 	"base/plimsoll.yaml": {},
 	"components/kubelet-keeps-conditions/policy.yaml": {[]string{"policies"}, []string{
@@ -47,17 +47,17 @@ func TestGeneratedKustomize(t *testing.T) {
 	}
 }
 
-// ofHelm is a label that says nothing here.
+// ofHelm matches a label without meaning here.
 var ofHelm = regexp.MustCompile(`(?m)^ *helm\.sh/chart: .*\n`)
 
-// built is what a kustomization makes.
+// built returns the output of a kustomization.
 func built(t *testing.T, dir string) map[string]runtime.Object {
 	t.Helper()
 	return objects(t, needTool(t, "kubectl").must(t, "kustomize", filepath.Join(kustomize, dir)))
 }
 
-// TestKustomizations: the base is what the chart makes, with a namespace for it;
-// every overlay adds what it is called after.
+// TestKustomizations checks that the base is the chart's output with a namespace, and that
+// every overlay adds the feature in its name.
 func TestKustomizations(t *testing.T) {
 	base := built(t, "base")
 	chart := needTool(t, "helm").made(t, "--no-hooks")
@@ -88,11 +88,11 @@ func TestKustomizations(t *testing.T) {
 	}
 }
 
-// customized are documented samples of a kustomization with another image.
+// customized matches documented samples of a kustomization with another image.
 var customized = regexp.MustCompile("(?s)```yaml\n(apiVersion: kustomize[^`]*?\nimages:\n[^`]*?)```")
 
-// TestKustomize_DocumentedImageOverride: as documented, every pod gets the image of
-// the user's registry, with the tag of the base.
+// TestKustomize_DocumentedImageOverride checks the documented sample: every pod gets the image
+// of the user's registry, with the tag of the base.
 func TestKustomize_DocumentedImageOverride(t *testing.T) {
 	for _, file := range []string{filepath.Join(docs, "how-to", "install.md"), filepath.Join(kustomize, "README.md")} {
 		found := customized.FindStringSubmatch(text(t, file))
@@ -125,11 +125,11 @@ func TestKustomize_DocumentedImageOverride(t *testing.T) {
 	}
 }
 
-// unfolded compares texts by their words: kustomize writes empty lines between the
+// unfolded compares texts by their words, because kustomize writes empty lines between the
 // lines of an expression.
 var unfolded = cmp.Comparer(func(a, b string) bool { return slices.Equal(strings.Fields(a), strings.Fields(b)) })
 
-// withoutChart takes Helm's label from an object.
+// withoutChart removes Helm's label from an object.
 func withoutChart(o runtime.Object) {
 	if labelled, ok := o.(interface{ GetLabels() map[string]string }); ok {
 		delete(labelled.GetLabels(), "helm.sh/chart")

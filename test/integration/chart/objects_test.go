@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// strict refuses fields that an object does not have, and those given twice.
+// strict rejects unknown and duplicate fields.
 var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-// foreign are kinds of the Prometheus operator, which no scheme here knows.
+// foreign is the API group of the Prometheus operator, whose kinds no scheme here contains.
 const foreign = "monitoring.coreos.com/"
 
-// objects are those of a manifest by KIND/NAME, or KIND/NAMESPACE/NAME if that is
-// not the release's, decoded strictly.
+// objects returns the objects of a manifest by KIND/NAME, or by KIND/NAMESPACE/NAME outside of
+// the release's namespace, decoded strictly.
 func objects(t *testing.T, manifest string) map[string]runtime.Object {
 	t.Helper()
 	all := map[string]runtime.Object{}
@@ -39,7 +39,7 @@ func objects(t *testing.T, manifest string) map[string]runtime.Object {
 	return all
 }
 
-// decoded is nothing where a document is nothing but comments.
+// decoded returns nil for a document of comments only.
 func decoded(document string) (name string, object runtime.Object, err error) {
 	var plain unstructured.Unstructured
 	if err := yaml.UnmarshalStrict([]byte(document), &plain.Object); err != nil {
@@ -62,7 +62,7 @@ func decoded(document string) (name string, object runtime.Object, err error) {
 	return name, object, nil
 }
 
-// made is what the chart makes with some values.
+// made returns the objects that the chart generates for some values.
 func (p *tool) made(t *testing.T, values ...string) map[string]runtime.Object {
 	t.Helper()
 	manifest, err := p.template(t, values...)
@@ -72,7 +72,7 @@ func (p *tool) made(t *testing.T, values ...string) map[string]runtime.Object {
 	return objects(t, manifest)
 }
 
-// find is the one object of a name, which has to be of a kind.
+// find returns the only object of a name, which must have the type O.
 func find[O runtime.Object](t *testing.T, all map[string]runtime.Object, name string) O {
 	t.Helper()
 	found, ok := all[name].(O)

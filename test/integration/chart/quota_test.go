@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestQuota_AdmitsEveryPod: GKE admits pods of critical classes outside of kube-system
-// only where a ResourceQuota names the class. That of the release comes after the Job
-// that checks the configuration, which has one of its own.
+// TestQuota_AdmitsEveryPod covers GKE, which admits pods of critical classes outside of
+// kube-system only if a ResourceQuota names the class. The release's quota is created after the
+// Job that checks the configuration, which has a quota of its own.
 func TestQuota_AdmitsEveryPod(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestQuota_AdmitsEveryPod(t *testing.T) {
 	}
 }
 
-// checkQuota holds a quota to the classes, and to a number of pods that no cluster has.
+// checkQuota checks that a quota names the classes, with a number of pods beyond any cluster's.
 func checkQuota(t *testing.T, q *corev1.ResourceQuota, classes []string) {
 	t.Helper()
 	if pods := q.Spec.Hard.Pods(); len(q.Spec.Hard) != 1 || pods.Value() < 100_000 {
@@ -72,7 +72,7 @@ func checkQuota(t *testing.T, q *corev1.ResourceQuota, classes []string) {
 	}
 }
 
-// classOf is the priority class of an object's pods, and Helm's hook that makes it.
+// classOf returns the priority class of an object's pods, and the Helm hook that creates it.
 func classOf(o runtime.Object) (class, hook string) {
 	const annotation = "helm.sh/hook"
 	switch o := o.(type) {
@@ -86,9 +86,9 @@ func classOf(o runtime.Object) (class, hook string) {
 	return "", ""
 }
 
-// isThereFor reports whether a quota exists when a hook's pods start. Without a hook,
-// and before it is uninstalled, that of the release does; before an installation only
-// one of the same hook with a lower weight.
+// isThereFor reports whether a quota exists when a hook's pods start. Without a hook, and
+// before an uninstallation, that of the release does. Before an installation, only one of the
+// same hook with a lower weight does.
 func isThereFor(q *corev1.ResourceQuota, hook string) bool {
 	of := q.Annotations["helm.sh/hook"]
 	if !strings.Contains(hook, "pre-install") {

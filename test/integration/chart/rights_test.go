@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// mutating says that the server has the API, as a server would.
+// mutating declares that the server has the API, as a server would.
 const mutating = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 
-// TestRightsAndPoliciesAreTheFiles: the chart grants what deploy/rbac grants and
-// has the policies of deploy/admission, neither less nor more; each optional right
-// comes with the option that needs it, and with no other.
+// TestRightsAndPoliciesAreTheFiles checks that the chart has exactly the rights of deploy/rbac
+// and the policies of deploy/admission. Each optional right is granted with the option that
+// requires it, and with no other.
 func TestRightsAndPoliciesAreTheFiles(t *testing.T) {
 	helm := needTool(t, "helm")
 	always := []string{"rbac/agent", "rbac/controller", "rbac/readers", "admission/evicted-stays-evicted", "admission/evicted-keeps-reason", "admission/agent-own-node"}
@@ -60,7 +60,7 @@ func fromFiles(t *testing.T, files []string) map[string]runtime.Object {
 	return all
 }
 
-// rights are the objects that grant or forbid, without labels.
+// rights returns the objects that grant or forbid, without labels.
 func rights(all map[string]runtime.Object) map[string]runtime.Object {
 	some := map[string]runtime.Object{}
 	for name, o := range all {
@@ -76,8 +76,8 @@ func rights(all map[string]runtime.Object) map[string]runtime.Object {
 	return some
 }
 
-// TestPolicies_WithoutMutation: a server without MutatingAdmissionPolicy gets the
-// chart's default without what needs it.
+// TestPolicies_WithoutMutation checks that a server without MutatingAdmissionPolicy gets the
+// chart's default without the policies that require it.
 func TestPolicies_WithoutMutation(t *testing.T) {
 	files := []string{"rbac/agent", "rbac/controller", "rbac/readers", "admission/evicted-stays-evicted", "admission/agent-own-node"}
 	if diff := cmp.Diff(rights(fromFiles(t, files)), rights(needTool(t, "helm").made(t, "--no-hooks"))); diff != "" {
@@ -85,8 +85,8 @@ func TestPolicies_WithoutMutation(t *testing.T) {
 	}
 }
 
-// TestPolicies_LeaderLease: the lease that no agent may write is the one by which the
-// controllers elect a leader, whatever it is called.
+// TestPolicies_LeaderLease checks that agents may not write the controllers' leader lease,
+// whatever its name.
 func TestPolicies_LeaderLease(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, name := range []string{"plimsoll-controller", "plimsoll-leader", "lead"} {
@@ -100,8 +100,8 @@ func TestPolicies_LeaderLease(t *testing.T) {
 	}
 }
 
-// TestThePolicyIsOfTheServer: a server that has an API under an older name only is
-// asked by that.
+// TestThePolicyIsOfTheServer checks that an API which the server has under an older version
+// only is used in that version.
 func TestThePolicyIsOfTheServer(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, version := range []string{"v1", "v1beta1"} {
@@ -118,8 +118,7 @@ func TestThePolicyIsOfTheServer(t *testing.T) {
 	}
 }
 
-// TestEveryFileIsOfSomeUse: a file of deploy/rbac that no option brings would be
-// granted by nobody's chart.
+// TestEveryFileIsOfSomeUse checks that every file of deploy/rbac is granted by some option.
 func TestEveryFileIsOfSomeUse(t *testing.T) {
 	template := text(t, filepath.Join(chart, "templates", "rights.yaml"))
 	for _, name := range names(t, filepath.Join(deploy, "rbac"), ".yaml") {

@@ -13,13 +13,13 @@ import (
 	"plimsoll.dev/plimsoll/agent/config"
 )
 
-// TestWhatIsRefused: a value that is misspelt, of another type, or that can not
-// work is told, before anything is installed.
+// TestWhatIsRefused checks that a misspelt, mistyped or unusable value is reported before
+// anything is installed.
 func TestWhatIsRefused(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct {
 		value string
-		words []string // of the refusal
+		words []string // of the error
 	}{
 		{`agnet.enabled=true`, []string{"agnet"}},
 		{`agent.enable=true`, []string{"enable"}},
@@ -79,8 +79,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestMonitors_RefusedIfNothingCanBeRead: Prometheus would be refused, or not reach the
-// pods.
+// TestMonitors_RefusedIfNothingCanBeRead covers settings with which Prometheus would be
+// refused, or not reach the pods.
 func TestMonitors_RefusedIfNothingCanBeRead(t *testing.T) {
 	helm := needTool(t, "helm")
 	_, err := helm.template(t, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
@@ -93,7 +93,8 @@ func TestMonitors_RefusedIfNothingCanBeRead(t *testing.T) {
 	}
 }
 
-// TestMonitorsNeedAnAddress: endpoints on loopback are read by nobody.
+// TestMonitorsNeedAnAddress checks that monitors of endpoints on loopback are refused, because
+// nothing could read them.
 func TestMonitorsNeedAnAddress(t *testing.T) {
 	helm := needTool(t, "helm")
 	_, err := helm.template(t, `hostNetwork=true`, `metrics.podMonitor.enabled=true`, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
@@ -102,8 +103,8 @@ func TestMonitorsNeedAnAddress(t *testing.T) {
 	}
 }
 
-// TestSchema_TakesWhatTheProgramTakes: every way to write a threshold that the
-// program accepts passes the schema, too.
+// TestSchema_TakesWhatTheProgramTakes checks that every accepted notation of a threshold also
+// passes the schema.
 func TestSchema_TakesWhatTheProgramTakes(t *testing.T) {
 	helm := needTool(t, "helm")
 	for _, c := range []struct{ field, value string }{
@@ -120,11 +121,11 @@ func TestSchema_TakesWhatTheProgramTakes(t *testing.T) {
 	}
 }
 
-// samples are the values in documents: blocks of YAML that begin with agent.
+// samples matches the values in documents: blocks of YAML that begin with agent.
 var samples = regexp.MustCompile("(?s)```yaml\n(agent:\n.*?)```")
 
-// TestSoftEviction_WorksWithoutAReplacingController: the documented sample has soft
-// thresholds. Where the controller only observes, agents ask by themselves, and have
+// TestSoftEviction_WorksWithoutAReplacingController covers the documented sample with soft
+// thresholds. If the controller only observes, agents request evictions themselves, and have
 // the right to.
 func TestSoftEviction_WorksWithoutAReplacingController(t *testing.T) {
 	helm := needTool(t, "helm")
@@ -163,8 +164,8 @@ func TestSoftEviction_WorksWithoutAReplacingController(t *testing.T) {
 	}
 }
 
-// TestConfigCheck_ReadsWhatIsInstalled: a Job that runs before everything else reads
-// the very files that agents and controllers get.
+// TestConfigCheck_ReadsWhatIsInstalled checks that the Job that runs before everything else
+// reads the very files that agents and controllers get.
 func TestConfigCheck_ReadsWhatIsInstalled(t *testing.T) {
 	helm := needTool(t, "helm")
 	all := helm.made(t, `agent.config={"evictionHard":{"memory.available":"700Mi"}}`, `controller.config.mode="replace"`, `fullnameOverride="mark"`)

@@ -23,7 +23,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// A server is a real API server, and who installs into it.
+// server is a real API server, with the tools that install into it.
 type server struct {
 	cluster *cluster.Cluster
 	api     kubernetes.Interface
@@ -77,8 +77,8 @@ func (s *server) must(t *testing.T, what string, values ...string) string {
 	return out
 }
 
-// everything is each object of the server, as KIND NAMESPACE/NAME. Some come and
-// go by themselves.
+// everything returns each object of the server as KIND NAMESPACE/NAME, except those that come
+// and go by themselves.
 func (s *server) everything(t *testing.T) (all []string) {
 	t.Helper()
 	lists, err := s.finder.ServerPreferredResources()
@@ -109,7 +109,8 @@ func (s *server) everything(t *testing.T) (all []string) {
 	return slices.Compact(all)
 }
 
-// eventually waits for what the server knows a moment after it was written.
+// eventually retries ask while the server learns of a recent write. Returns the last error
+// after 30 s.
 func (s *server) eventually(ctx context.Context, ask func(context.Context) error) (err error) {
 	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		err = ask(ctx)
@@ -118,8 +119,8 @@ func (s *server) eventually(ctx context.Context, ask func(context.Context) error
 	return err
 }
 
-// mayLeave asks the server for what plimsoll leave --all does, and for as much as
-// a thief of its token would want.
+// mayLeave checks the rights for plimsoll leave --all, and that broader ones, of use to a thief
+// of its token, are missing.
 func (s *server) mayLeave(ctx context.Context) error {
 	for _, c := range []struct {
 		verb, group, resource, name string
@@ -160,7 +161,7 @@ func (s *server) daemonSet(t *testing.T) *appsv1.DaemonSet {
 	return found
 }
 
-// TestOnAServer: each part leaves the server as it was.
+// TestOnAServer runs all parts; each leaves the server as it was.
 func TestOnAServer(t *testing.T) {
 	s := newServer(t)
 	t.Run("a namespace that refuses the agent", s.refusingNamespace)
@@ -172,7 +173,7 @@ func TestOnAServer(t *testing.T) {
 	t.Run("every variant", s.everyVariant)
 }
 
-// life installs, upgrades, rolls back and uninstalls, and nothing is left.
+// life installs, upgrades, rolls back and uninstalls, and checks that nothing is left.
 func (s *server) life(t *testing.T) {
 	before := s.everything(t)
 	s.jobs.ran() // those of other tests
@@ -211,8 +212,8 @@ func (s *server) life(t *testing.T) {
 	}
 }
 
-// refusingNamespace is told of before pods are missed that the server would not
-// make; and it is the server that says which kinds there are.
+// refusingNamespace checks that an installation is refused, with the remedy, if the namespace would
+// reject its pods. It is also refused for a kind that the server does not have.
 func (s *server) refusingNamespace(t *testing.T) {
 	namespaces := s.api.CoreV1().Namespaces()
 	const enforce = "pod-security.kubernetes.io/enforce"
@@ -235,7 +236,7 @@ func (s *server) refusingNamespace(t *testing.T) {
 	}
 }
 
-// settled is everything, once what is being deleted is gone.
+// settled returns everything once deletions have completed.
 func (s *server) settled(t *testing.T, want []string) (all []string) {
 	t.Helper()
 	_ = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
@@ -245,8 +246,8 @@ func (s *server) settled(t *testing.T, want []string) (all []string) {
 	return all
 }
 
-// theWordOfArmingStays: whoever arms or disarms all nodes says so in an object of
-// the chart's, which must not take it back.
+// theWordOfArmingStays checks that the chart does not revert the setting for all nodes, which
+// is stored in an object of the chart.
 func (s *server) theWordOfArmingStays(t *testing.T) {
 	configMaps := s.api.CoreV1().ConfigMaps(namespace)
 	word := func() string {

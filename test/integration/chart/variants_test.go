@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// everyVariant of what the chart makes, and what kustomize makes: each field is
-// known to the server, and each value valid. Nothing is kept.
+// everyVariant checks every variant of the chart and of kustomize against the server: each
+// field is known, and each value valid. Nothing is stored.
 func (s *server) everyVariant(t *testing.T) {
 	groups, err := restmapper.GetAPIGroupResources(s.finder)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *server) everyVariant(t *testing.T) {
 	}
 }
 
-// accepts has the server apply an object without keeping it.
+// accepts performs a dry-run apply of an object. Returns the server's error.
 func (s *server) accepts(ctx context.Context, mapper meta.RESTMapper, o runtime.Object) error {
 	kinds, _, err := scheme.Scheme.ObjectKinds(o)
 	if err != nil {

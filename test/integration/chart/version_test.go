@@ -12,8 +12,8 @@ import (
 
 var appVersion = regexp.MustCompile(`(?m)^appVersion: (\S+)$`)
 
-// TestVersion_HasOneSource: what make builds, whatever git says, is what the chart
-// asks for.
+// TestVersion_HasOneSource checks that the chart asks for the version that make builds,
+// independent of git.
 func TestVersion_HasOneSource(t *testing.T) {
 	version := appVersion.FindStringSubmatch(text(t, filepath.Join(chart, "Chart.yaml")))[1]
 	image := find[*appsv1.DaemonSet](t, needTool(t, "helm").made(t), "DaemonSet/plimsoll-agent").Spec.Template.Spec.Containers[0].Image

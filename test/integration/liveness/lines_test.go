@@ -9,11 +9,11 @@ import (
 	"plimsoll.dev/plimsoll/agent"
 )
 
-// once holds a line against the one before: the same reason is not repeated.
+// once checks that a line does not repeat the reason of the previous one.
 func (m *monitor) once(d *agent.Decision) {
 	kind, text := string(d.Decision)+" "+d.Threshold, d.Threshold+" "+d.LimitedBy+" "+ends(d)
 	switch d.Decision {
-	case agent.Ineffective: // the first line of a hold
+	case agent.Ineffective: // the first line of a limit
 		kind = string(agent.Limited) + " " + d.Threshold
 	case agent.Pending:
 		kind += " " + reasonIn(d.Reason)
@@ -35,8 +35,8 @@ var (
 	numbers   = regexp.MustCompile(`\d+ (evictions|pods)`)
 )
 
-// ends is why nothing is done, with the time until which, not how long that is: so two
-// lines about one hold are equal, and two holds are told from each other.
+// ends returns the reason without action, with the end of the limit instead of the remaining
+// time. So two lines about one limit are equal, and lines about two limits differ.
 func ends(d *agent.Decision) string {
 	text := durations.ReplaceAllStringFunc(numbers.ReplaceAllString(d.Reason, "$1"), func(found string) string {
 		left, err := time.ParseDuration(strings.TrimPrefix(found, "for "))
@@ -48,7 +48,7 @@ func ends(d *agent.Decision) string {
 	return text
 }
 
-// blocks are why nothing was done for other thresholds.
+// blocks returns the reasons without action for other thresholds.
 func blocks(o *agent.Outcome) (all []string) {
 	for i := range o.Passed {
 		p := &o.Passed[i]
@@ -57,7 +57,7 @@ func blocks(o *agent.Outcome) (all []string) {
 	return all
 }
 
-// reasonIn is the reason of a sentence, without its figures.
+// reasonIn returns the reason in a sentence, without its figures.
 func reasonIn(why string) string {
 	_, rest, _ := strings.Cut(why, ": ")
 	reason, _, _ := strings.Cut(rest, ", available")

@@ -21,7 +21,7 @@ import (
 	"plimsoll.dev/plimsoll/internal/evict"
 )
 
-// setting is a number of the environment.
+// setting returns a number of the environment.
 func setting(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -108,7 +108,7 @@ func sequence(t *testing.T, seed, i uint64) *monitor {
 	return m
 }
 
-// populate puts ordinary and hostile pods on a node.
+// populate adds ordinary and hostile pods to a node.
 func (n *node) populate() {
 	r := n.r
 	for i := range 4 + r.IntN(8) {
@@ -125,7 +125,7 @@ func (n *node) populate() {
 	}
 }
 
-// any is a pod of any kind, without usage.
+// any returns a pod of any kind, without usage.
 func (n *node) any(name string) *pod {
 	r := n.r
 	grace := int64(r.IntN(90))
@@ -136,27 +136,27 @@ func (n *node) any(name string) *pod {
 	switch r.IntN(8) {
 	case 0:
 		p.Protection = []signals.Protection{signals.OptedOut, signals.Critical, signals.Static}[r.IntN(3)]
-	case 1: // files in memory and no process; unmounted late, or hardly ever
+	case 1: // files in memory and no process; unmounted late, or almost never
 		p.empty, p.unmounts = true, time.Duration(r.IntN(60))*time.Second
-	case 2, 3: // its owner makes it again
+	case 2, 3: // its owner replaces it
 		p.Owner, p.again = "loop", time.Duration(1+r.IntN(20))*time.Second
 	case 4: // deleted with a day of grace
 		n.later(time.Duration(r.IntN(200))*time.Second, func() { p.EndsBy, p.stubborn = time.Now().Add(24*time.Hour), true })
-	case 5: // deleted, and gone in time
+	case 5: // deleted, and ends in time
 		n.later(time.Duration(r.IntN(200))*time.Second, func() {
 			p.EndsBy = time.Now().Add(30 * time.Second)
 			n.later(time.Duration(1+r.IntN(28))*time.Second, func() { n.end(p) })
 		})
-	case 6: // many of them come and go, each another owner's
+	case 6: // many that come and go, each with another owner
 		p.again = time.Duration(1+r.IntN(5)) * time.Second
 	}
 	return n.add(name, p)
 }
 
-// happen has pods fill up what there is, again and again.
+// happen makes pods exhaust the node's resources repeatedly.
 func (n *node) happen(length time.Duration, soft bool) {
 	r := n.r
-	if soft && r.IntN(2) == 0 { // nothing but a soft threshold, for long
+	if soft && r.IntN(2) == 0 { // only a soft threshold, for long
 		for _, p := range n.pods {
 			p.budget = []int{allowed, neverAllowed, neverActedOn}[r.IntN(3)]
 		}
@@ -166,7 +166,7 @@ func (n *node) happen(length time.Duration, soft bool) {
 	for at := time.Duration(r.IntN(20)) * time.Second; at < length-time.Minute; at += time.Duration(5+r.IntN(60)) * time.Second {
 		t := hard[r.IntN(len(hard))]
 		n.later(at, func() {
-			n.r = rand.New(rand.NewPCG(n.seed, uint64(at))) // whatever happened before
+			n.r = rand.New(rand.NewPCG(n.seed, uint64(at))) // independent of previous events
 			r := n.r
 			left := t.Value.Quantity.Value * signals.Amount(r.IntN(130)-10) / 100
 			if soft && t.Signal.OfMemory() && r.IntN(4) > 0 {
@@ -177,7 +177,7 @@ func (n *node) happen(length time.Duration, soft bool) {
 	}
 }
 
-// fill has one pod, an old or a new one, take what there is but for an amount.
+// fill makes one pod, an old or a new one, consume all but an amount.
 func (n *node) fill(s signals.Signal, left signals.Amount) {
 	r, missing := n.r, n.available(s)-left
 	if missing <= 0 {

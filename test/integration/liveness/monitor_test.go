@@ -13,39 +13,41 @@ import (
 	"plimsoll.dev/plimsoll/eviction/signals"
 )
 
-// longest is how long a hard threshold may be met before an eviction is tried, and
-// after what the one before has freed, for which there are 30 s, before the next one.
+// longest is the maximum time for which a hard threshold may be met before an eviction is tried.
+// For the next eviction it counts from the time at which the previous one has freed its
+// resources, which may take 30 s.
 const longest = 40 * time.Second
 
-// A delay is how long a threshold was met, with a pod to evict, before one was tried.
+// delay is the time for which a threshold was met, with an evictable pod, before an eviction
+// was tried.
 type delay struct {
 	took     time.Duration
 	signal   signals.Signal
 	sequence uint64
 }
 
-// A monitor holds what the agent does against what is so on the node. It is called on
-// the agent's goroutine.
+// monitor compares the agent's actions with the state of the node. It is called on the agent's
+// goroutine.
 type monitor struct {
 	t              *testing.T
 	seed, sequence uint64
 	node           *node
 	limits         limiter.Policy
 	begun          time.Time
-	verbose        bool // of one sequence alone
+	verbose        bool // for one sequence alone
 
 	since   [signals.Count]time.Time // of an obligation
-	hog     [signals.Count]string    // by which there is one
-	tried   signals.ConditionSet     // since the look before
+	hog     [signals.Count]string    // the pod that causes it
+	tried   signals.ConditionSet     // since the previous check
 	delays  []delay
 	counts  map[string]int
 	spent   []spent
 	owners  map[string]int
-	pending map[string]int // evictions whose end was not told yet
+	pending map[string]int // evictions without a reported end
 	lines   map[string]string
-	asked   *agent.Decision      // the soft eviction under way
-	givenUp map[string]time.Time // pods whose soft eviction was given up on, by UID
-	futile  signals.ConditionSet // whose evictions were found not to help
+	asked   *agent.Decision      // the soft eviction in progress
+	givenUp map[string]time.Time // pods with an abandoned soft eviction, by UID
+	futile  signals.ConditionSet // conditions with ineffective evictions
 }
 
 type spent struct {
@@ -82,7 +84,7 @@ func (m *monitor) Report(d *agent.Decision) {
 	case agent.ReclaimDone, agent.Withdrawn:
 		m.settle(d.Signal)
 		if d.Decision == agent.Withdrawn && m.pending[d.UID] > 1 {
-			break // killed for something else: both are waited for
+			break // killed for another reason: both are waited for
 		}
 		if m.pending[d.UID]--; m.pending[d.UID] <= 0 {
 			delete(m.pending, d.UID)
@@ -100,9 +102,9 @@ func (m *monitor) Report(d *agent.Decision) {
 	}
 }
 
-// soft holds soft evictions against the time that a pod has for one: its grace period,
-// five minutes for a budget or a controller, and its grace period once more if it is
-// deleted by then. Then other pods are asked.
+// soft checks the duration of soft evictions. A pod has its grace period, five minutes for a
+// budget or a controller, and its grace period once more if it is deleted by then. Then other
+// pods are asked.
 func (m *monitor) soft(d *agent.Decision) {
 	switch d.Decision {
 	case agent.SoftEvicting:
@@ -121,7 +123,7 @@ func (m *monitor) soft(d *agent.Decision) {
 	}
 }
 
-// settle begins obligations anew: until then what was evicted for them was on its way.
+// settle restarts obligations: until now, an eviction for them was in progress.
 func (m *monitor) settle(name string) {
 	s, err := signals.Parse(name)
 	for i := range m.since {
@@ -163,7 +165,7 @@ func (m *monitor) Checked(o *agent.Outcome, _ *eviction.Policy) {
 		case since.IsZero():
 			*since = now
 		case m.futile.Has(s.Definition().Condition) && n.grew.After(*since):
-			*since = n.grew // evictions pause for what is taken outside of pods
+			*since = n.grew // evictions pause for usage outside of pods
 		case now.Sub(*since) > longest:
 			m.fault("%s is met for %s, and nothing was tried, although %s: stands by %q, held %q, failed %v, passed %v", &hard[i], now.Sub(*since), m.hog[s], o.Blocked, o.Limit.By, o.Failed, blocks(o))
 			*since = now
@@ -179,19 +181,19 @@ func (m *monitor) Checked(o *agent.Outcome, _ *eviction.Policy) {
 		m.explained(&o.Passed[i])
 	}
 	if o.Snapshot.Kind == signals.Periodic && o.Verdict.Reason == eviction.NothingMet {
-		clear(m.lines) // from here on reasons are told anew
+		clear(m.lines) // from here on reasons are logged again
 	}
 }
 
-// failures counts what was tried in vain.
+// failures counts unsuccessful evictions.
 func (m *monitor) failures(o *agent.Outcome) {
 	if len(o.Failed) > 0 && o.Verdict.Target != nil {
 		m.tried.Add(o.Verdict.Target.Signal.Definition().Condition)
 	}
 }
 
-// obliges reports whether a hard threshold is met and a pod that may be evicted for it
-// holds what is missing.
+// obliges reports whether a hard threshold is met and an evictable pod holds the missing
+// amount.
 func (m *monitor) obliges(t *eviction.Threshold) bool {
 	available := m.node.available(t.Signal)
 	missing := t.Value.Quantity.Value - available
@@ -205,7 +207,7 @@ func (m *monitor) obliges(t *eviction.Threshold) bool {
 		}
 		request := map[signals.Signal]signals.Amount{signals.MemoryAvailable: p.MemoryRequest.Value, signals.NodefsAvailable: p.StorageRequest.Value}[t.Signal]
 		if m.limited() && p.uses[t.Signal] <= request {
-			continue // behind one that is spared it is a bystander
+			continue // behind a pod exempt from eviction it is a bystander
 		}
 		if !urgent && (m.futile.Has(t.Signal.Definition().Condition) || m.owners[p.Owner] >= 3) {
 			continue
@@ -218,7 +220,7 @@ func (m *monitor) obliges(t *eviction.Threshold) bool {
 
 func (m *monitor) limited() bool { return m.limits != limiter.Policy{} }
 
-// hasShare reports whether a pod's namespace has not had its share of an hour.
+// hasShare reports whether a pod's namespace is below its limit of evictions per hour.
 func (m *monitor) hasShare(p *pod, urgent bool) bool {
 	if m.limits.PerHour == 0 {
 		return true
@@ -235,7 +237,7 @@ func (m *monitor) hasShare(p *pod, urgent bool) bool {
 	return own < max(1, bound/len(namespaces))
 }
 
-// explained holds a look that did nothing against the log.
+// explained checks that the log explains a check without action.
 func (m *monitor) explained(o *agent.Outcome) {
 	t := o.Verdict.Target
 	if t == nil || !t.Hard() || o.Acted() || o.Recovered || o.Collecting {

@@ -21,7 +21,7 @@ const (
 	gib = 1 << 30
 )
 
-// The signals that run out, with their hard thresholds.
+// hard are the signals that can be exhausted, with their hard thresholds.
 var hard = []eviction.Threshold{
 	{Signal: signals.MemoryAvailable, Value: quantity(100 * mib)},
 	{Signal: signals.NodefsAvailable, Value: quantity(10 * gib)},
@@ -35,18 +35,18 @@ func quantity(a signals.Amount) eviction.Value {
 	return eviction.Value{Quantity: signals.Quantity{Value: a}}
 }
 
-// A pod of a random node. What it holds is guarded by the node.
+// pod is a pod of a random node. The node's mutex guards its usage.
 type pod struct {
 	signals.Pod
 	node *node
 	uses map[signals.Signal]signals.Amount
 
-	empty    bool          // runs no process: files in memory are all it holds
+	empty    bool          // has no process, only files in memory
 	stubborn bool          // ignores SIGTERM
-	budget   int           // how its soft eviction is answered
-	unmounts time.Duration // so long after its end what it held comes back
-	again    time.Duration // so long after its eviction its owner makes it again; 0: never
-	ended    chan struct{} // closed when it runs nothing any more
+	budget   int           // the answer to its soft eviction
+	unmounts time.Duration // from its end until its resources are released
+	again    time.Duration // from its eviction until its owner replaces it; 0: never
+	ended    chan struct{} // closed when its last process has ended
 	over     bool
 }
 
@@ -58,19 +58,19 @@ const (
 	answers
 )
 
-// A node plays all ports of the agent.
+// node implements all ports of the agent.
 type node struct {
 	r        *rand.Rand
-	collects *rand.Rand // of the one collection under way
+	collects *rand.Rand // for the collection in progress
 	seed     uint64
 	mu       sync.Mutex
-	pods     []*pod    // that run
-	fading   []*pod    // that have ended, and still hold something
-	grew     time.Time // what is held outside of pods
+	pods     []*pod    // running
+	fading   []*pod    // ended, with resources not yet released
+	grew     time.Time // last growth of usage outside of pods
 	made     int
 	wake     chan struct{}
 	ladder   *evict.Evictor
-	slow     time.Duration // the least time between two looks
+	slow     time.Duration // minimum time between two checks
 	*monitor
 }
 
@@ -81,7 +81,7 @@ func (n *node) uses(s signals.Signal) (sum signals.Amount) {
 	return sum
 }
 
-// available is of a signal; the node is locked.
+// available returns the available amount of a signal; the caller holds the mutex.
 func (n *node) available(s signals.Signal) signals.Amount { return capacities[s] - n.uses(s) }
 
 func (n *node) add(name string, p *pod) *pod {
@@ -93,7 +93,7 @@ func (n *node) add(name string, p *pod) *pod {
 	return p
 }
 
-// end has a pod run nothing any more; the node is locked.
+// end ends all processes of a pod; the caller holds the mutex.
 func (n *node) end(p *pod) {
 	if p.over {
 		return
@@ -111,7 +111,7 @@ func (n *node) end(p *pod) {
 		next := *p
 		next.Pod.EndsBy, next.over, next.uses = time.Time{}, false, uses
 		n.later(p.again, func() {
-			for s := range uses { // no more than there is
+			for s := range uses { // at most the capacity
 				uses[s] = min(uses[s], max(n.available(s), 0))
 			}
 			n.add(p.Name, &next)
@@ -157,7 +157,7 @@ func (n *node) Measure(context.Context) (all []signals.Candidate) {
 func (n *node) Stored() []signals.Candidate { return n.Measure(context.Background()) }
 func (n *node) Refresh(context.Context)     {}
 
-// Collect implements agent.Collector: there is no waste, and it takes a while to know.
+// Collect implements agent.Collector: there is no garbage, and finding out takes a while.
 func (n *node) Collect(ctx context.Context, _ []signals.Garbage, _ func(*signals.Observations) bool) []signals.Garbage {
 	select {
 	case <-time.After(time.Duration(n.collects.IntN(5000)) * time.Millisecond):
@@ -166,7 +166,7 @@ func (n *node) Collect(ctx context.Context, _ []signals.Garbage, _ func(*signals
 	return nil
 }
 
-// Wait implements agent.Notifier on a machine that is slow: looks come late.
+// Wait implements agent.Notifier on a slow machine: checks are late.
 func (n *node) Wait(until time.Time) signals.Wakes {
 	select {
 	case <-time.After(max(time.Until(until), n.slow)):
@@ -196,7 +196,7 @@ func (n *node) Victim(e *eviction.Eviction) (agent.Victim, error) {
 	return &victim{n.pods[i], e}, nil
 }
 
-// A victim is a pod as the agent and the ladder end it.
+// victim is a pod as ended by the agent and its Evictor.
 type victim struct {
 	pod      *pod
 	eviction *eviction.Eviction
@@ -249,7 +249,7 @@ func (v *victim) Await(ctx context.Context) error {
 	}
 }
 
-// server answers for the API server.
+// server simulates the API server.
 type server struct{ node *node }
 
 func (s server) Enqueue(evict.Notice)                       {}

@@ -27,8 +27,8 @@ func refusedByPolicy(answer string) bool {
 	return strings.Contains(answer, "ValidatingAdmissionPolicy '"+policyName+"'")
 }
 
-// TestATokenWritesToItsOwnNodeAlone has the agent's own code make every write
-// with real tokens, at its own node and at another one.
+// TestATokenWritesToItsOwnNodeAlone makes every write by the agent's own code with real tokens,
+// at its own node and at another one.
 func TestATokenWritesToItsOwnNodeAlone(t *testing.T) {
 	y := newYard(t)
 	for _, holder := range []struct {
@@ -54,7 +54,7 @@ func TestATokenWritesToItsOwnNodeAlone(t *testing.T) {
 	t.Run("the leader's lease", y.leader)
 }
 
-// expect makes a write, and compares the server's answer.
+// expect makes a write and compares the server's answer.
 func (y *yard) expect(t *testing.T, w write, client kubernetes.Interface, r *recorder, at *place, allowed bool) {
 	t.Helper()
 	at.reset()
@@ -70,8 +70,7 @@ func (y *yard) expect(t *testing.T, w write, client kubernetes.Interface, r *rec
 	}
 }
 
-// answer is what the server says to a write, or to one that comes before it and
-// is refused.
+// answer returns the server's answer to a write, or to a refused preceding one.
 func (y *yard) answer(t *testing.T, w write, client kubernetes.Interface, r *recorder, at *place) (got writing) {
 	t.Helper()
 	n := len(r.after(0))
@@ -102,8 +101,8 @@ func (y *yard) answer(t *testing.T, w write, client kubernetes.Interface, r *rec
 	}
 }
 
-// everyRightIsUsed: a right that is granted and that no write here needs is
-// either superfluous, or not bounded by anything that was tried.
+// everyRightIsUsed checks that every granted right is needed by a write here. Any other right
+// is superfluous, or without a tested bound.
 func everyRightIsUsed(t *testing.T) {
 	t.Helper()
 	for _, right := range ofAccount(theAgent) {
@@ -121,8 +120,8 @@ func everyRightIsUsed(t *testing.T) {
 	}
 }
 
-// checkedTypes waits until the server has checked the policy's expressions
-// against the types of what it matches, and reads its warnings.
+// checkedTypes waits until the server has checked the policy's expressions against the types
+// that it matches, and reads its warnings.
 func (y *yard) checkedTypes(t *testing.T) {
 	t.Helper()
 	policies := y.admin.AdmissionregistrationV1().ValidatingAdmissionPolicies()

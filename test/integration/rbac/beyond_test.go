@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What a thief of a token would want of the token's own node. Each is a merge
-// patch; lists are as reset leaves them, but for what is changed.
+// Attempts of a thief with a token, on the token's own node. Each is a merge patch; lists are
+// those of reset except for the change.
 const ready = `{"type":"Ready","status":"True","reason":"KubeletReady"},{"type":"MemoryPressure","status":"False"}`
 
 var beyondNodeStatus = []struct{ what, patch string }{
@@ -78,7 +78,7 @@ var beyondPodStatus = []struct{ what, patch string }{
 	{"no disruption", `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"DisruptionTarget","status":"False","reason":"TerminationByKubelet"}]}}`},
 }
 
-// Of a pod that has ended nothing is told; of one that was evicted, it stays so.
+// beyondEnd are reports about pods that have ended, and attempts to revert an eviction.
 var beyondEnd = []struct{ what, before, patch string }{
 	{"evict what succeeded", `{"status":{"phase":"Succeeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
 	{"evict what failed", `{"status":{"phase":"Failed","reason":"DeadlineExceeded"}}`, `{"status":{"phase":"Failed","reason":"Evicted"}}`},
@@ -87,7 +87,7 @@ var beyondEnd = []struct{ what, before, patch string }{
 		`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`},
 }
 
-// withoutEffect are accepted, since these resources do not write what is asked.
+// withoutEffect are accepted, because these resources do not write the requested field.
 var withoutEffect = []struct{ what, resource, patch string }{
 	{"cordon the node by its status", "nodes", `{"spec":{"unschedulable":true}}`},
 	{"another image by the pod's status", "pods", `{"spec":{"containers":[{"name":"app","image":"other"}]}}`},
@@ -95,7 +95,7 @@ var withoutEffect = []struct{ what, resource, patch string }{
 	{"conditions by the Node itself", "node", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`},
 }
 
-// A thief has the token of the agent of one node.
+// thief has the token of the agent of one node.
 type thief struct {
 	*yard
 	t    *testing.T
@@ -145,7 +145,7 @@ func (f *thief) refused(what string, err error) {
 	}
 }
 
-// withoutEffect compares the objects with what they were.
+// withoutEffect compares the objects with their earlier state.
 func (f *thief) withoutEffect() {
 	f.own.reset()
 	paths := map[string]string{"nodes": "nodes/" + f.own.node + "/status", "node": "nodes/" + f.own.node, "pods": f.podPath() + "/status"}
@@ -167,7 +167,7 @@ func (f *thief) objects() []any {
 	return []any{f.own.object(), pod}
 }
 
-// unscheduled: a pod that is nowhere yet is on no agent's node.
+// unscheduled checks that a pod without a node is on no agent's node.
 func (f *thief) unscheduled() {
 	nowhere := f.own.pod.DeepCopy()
 	nowhere.ObjectMeta = metav1.ObjectMeta{Name: "nowhere", Namespace: victims}
@@ -177,7 +177,8 @@ func (f *thief) unscheduled() {
 	f.refused("evict a pod that is nowhere", f.patch("namespaces/"+victims+"/pods/nowhere/status", `{"status":{"phase":"Failed","reason":"Evicted"}}`))
 }
 
-// events in somebody else's name, or about what is no agent's business.
+// events tries events in the name of other components, or about objects outside an agent's
+// duties.
 func (f *thief) events() {
 	for what, e := range map[string]corev1.Event{
 		"as the kubelet":         {Source: corev1.EventSource{Component: "kubelet", Host: f.own.node}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "x"}},
@@ -199,7 +200,7 @@ func (f *thief) events() {
 	f.refused("make another agent's event one's own", f.patch("namespaces/default/events/theirs", `{"source":{"host":"`+f.own.node+`"}}`))
 }
 
-// leases of others: who holds the controllers' leads.
+// leases tries the leases of others: their holder leads the controllers.
 func (f *thief) leases() {
 	f.own.leaseOf(namespace, "plimsoll-controller")
 	for _, name := range []string{"plimsoll-controller", f.strange.node} {

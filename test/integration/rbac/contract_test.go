@@ -1,6 +1,5 @@
-// Package rbac_test holds the files in deploy/rbac to the rights that the agent
-// and the controller may have: exactly these, no less and no more. The files are
-// read, and an API server's own authorizer is asked.
+// Package rbac_test compares the files in deploy/rbac with the exact rights of the agent and of
+// the controller. It reads the files, and asks an API server's own authorizer.
 package rbac_test
 
 import (
@@ -15,8 +14,8 @@ const (
 	readersFile    = "readers.yaml" // of paths, bound to no account
 )
 
-// An account is who has rights: one file has those that it needs, the optional
-// ones begin with its name.
+// account is an owner of rights: one file has the required ones, and the names of optional
+// files begin with its name.
 type account string
 
 const (
@@ -24,7 +23,7 @@ const (
 	theController account = "plimsoll-controller"
 )
 
-// accountOf is whose rights a file holds.
+// accountOf returns the account of a file's rights.
 func accountOf(file string) account {
 	if file == controllerFile {
 		return theController
@@ -32,7 +31,7 @@ func accountOf(file string) account {
 	return theAgent
 }
 
-// A right is some verbs on a resource; in all namespaces where none is named.
+// right is a set of verbs on a resource; without a namespace, in all of them.
 type right struct {
 	file      string
 	namespace string
@@ -41,8 +40,8 @@ type right struct {
 	verbs     string
 }
 
-// contract is what the files grant. The code that makes requests is written for
-// these rights, and the files beside agent.yaml are optional.
+// contract lists the rights that the files grant. The code that makes requests is written for
+// these rights; the files beside agent.yaml are optional.
 var contract = []right{
 	{agentFile, "", "", "pods", "get, list, watch"},
 	{agentFile, "", "", "pods/status", "patch"},
@@ -71,7 +70,7 @@ var contract = []right{
 	{controllerFile, namespace, "coordination.k8s.io", "leases", "get, list, watch, create, update"},
 }
 
-// ofAccount is what the contract grants to one of them.
+// ofAccount returns the contract's rights of one account.
 func ofAccount(who account) (rights []right) {
 	for _, r := range contract {
 		if accountOf(r.file) == who {
@@ -81,7 +80,7 @@ func ofAccount(who account) (rights []right) {
 	return rights
 }
 
-// options are the files beside agent.yaml.
+// options returns the files beside agent.yaml.
 func options() (files []string) {
 	for _, r := range contract {
 		if r.file != agentFile && r.file != controllerFile {
@@ -91,14 +90,14 @@ func options() (files []string) {
 	return slices.Compact(files)
 }
 
-// forbidden is what a thief of a token would want, and must not get whatever
-// options are applied.
+// forbidden lists rights of use to a thief of a token. They must be missing, whatever options
+// are applied.
 var forbidden = map[account][]right{
 	theAgent:      slices.Concat(forAgent, forNobody),
 	theController: slices.Concat(forController, forNobody),
 }
 
-// forController is what the agent may have, or nobody asks of it.
+// forController lists forbidden rights that the agent may have, or that nothing requires.
 var forController = []right{
 	{"", "", "", "pods", "create, update, patch, deletecollection"},
 	{"", "", "", "nodes", "create, update, delete, deletecollection"},
@@ -107,14 +106,14 @@ var forController = []right{
 	{"", "kube-node-lease", "coordination.k8s.io", "leases", "create, update, patch, delete, deletecollection"},
 }
 
-// forAgent is what the controller has to have.
+// forAgent lists forbidden rights that the controller requires.
 var forAgent = []right{
 	{"", "", "", "pods", "create, update, patch, delete, deletecollection"},
 	{"", "", "", "nodes", "create, update, delete"},
 	{"", "", "coordination.k8s.io", "leases", "get, list, watch, create, update, patch, delete"},
 	{"", namespace, "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
 	{"", "kube-node-lease", "coordination.k8s.io", "leases", "list, watch, patch, delete, deletecollection"},
-	// Who arms agents is not an agent.
+	// Agents can not arm agents.
 	{"", namespace, "", "configmaps", "get, list, watch, create, update, patch, delete"},
 	{"", namespace, "", "configmaps[plimsoll-arming]", "update, patch, delete"},
 	{"", namespace, "apps", "daemonsets", "get, list, watch"},
@@ -122,11 +121,11 @@ var forAgent = []right{
 }
 
 var forNobody = []right{
-	// Secrets, and other people's configuration.
+	// Secrets, and configuration of others.
 	{"", "kube-system", "", "secrets", "get, list, watch, create"},
 	{"", namespace, "", "secrets", "get, list"},
 	{"", "", "", "configmaps", "get, list, update"},
-	// Pods: nothing but their status, and their end.
+	// Pods: nothing but their status and their end.
 	{"", "", "", "pods/status", "get, update"},
 	{"", "", "", "pods/exec", "get, create"},
 	{"", "", "", "pods/attach", "get, create"},
@@ -135,21 +134,21 @@ var forNobody = []right{
 	{"", "", "", "pods/ephemeralcontainers", "update, patch"},
 	{"", "", "", "pods/binding", "create"},
 	{"", "", "", "pods/resize", "update, patch"},
-	// What makes pods, and what protects them.
+	// Objects that create or protect pods.
 	{"", "", "apps", "deployments", "get, create, patch, delete"},
 	{"", "", "apps", "daemonsets", "get, create, patch, delete"},
 	{"", "", "batch", "jobs", "create, delete"},
 	{"", "", "policy", "poddisruptionbudgets", "update, patch, delete"},
 	{"", "", "scheduling.k8s.io", "priorityclasses", "create, update, delete"},
-	// Nodes: nothing that the kubelet could be reached by.
+	// Nodes: no access to the kubelet.
 	{"", "", "", "nodes/status", "get, update"},
 	{"", "", "", "nodes/proxy", "get, create"},
 	{"", "", "", "namespaces", "create, update, delete"},
 	{"", "", "", "persistentvolumes", "get, delete"},
-	// Leases of others: who holds them leads.
+	// Leases of others: their holder leads.
 	{"", "kube-system", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
 	{"", "default", "coordination.k8s.io", "leases", "get, list, create, update, patch, delete"},
-	// Hiding what was done.
+	// Hiding traces.
 	{"", "", "", "events", "get, list, update, delete, deletecollection"},
 	// More rights.
 	{"", "", "rbac.authorization.k8s.io", "clusterroles", "create, update, patch, bind, escalate"},
@@ -168,15 +167,14 @@ var forNobody = []right{
 	{"", "", "*", "*", "*"},
 }
 
-// asks reports whether a right is to ask something by creating an object that is
-// not stored.
+// asks reports whether a right is a query by creating an object that is not stored.
 func (r right) asks() bool {
 	return r.resource == "tokenreviews" || r.resource == "subjectaccessreviews"
 }
 
 func (r right) eachVerb() []string { return strings.Split(r.verbs, ", ") }
 
-// each tells the right as one line for every verb, for comparing.
+// each returns the right as one line for every verb, for comparison.
 func (r right) each() (lines []string) {
 	for _, verb := range r.eachVerb() {
 		lines = append(lines, strings.Join([]string{r.namespace, r.group, r.resource, verb}, " | "))
@@ -184,7 +182,7 @@ func (r right) each() (lines []string) {
 	return lines
 }
 
-// lines are the rights of a file, or of all files, in an order of their own.
+// lines returns the sorted rights of a file, or of all files.
 func lines(rights []right, file string) []string {
 	var all []string
 	for _, r := range rights {

@@ -17,8 +17,8 @@ import (
 
 var directory = filepath.Join("..", "..", "..", "deploy", "rbac")
 
-// A document is one of any kind that has business in the files. A field beyond
-// these, such as one that adds up other roles, is an error.
+// document covers all kinds allowed in the files. Any other field, such as an aggregation of
+// roles, is an error.
 type document struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -27,7 +27,7 @@ type document struct {
 	Subjects          []rbacv1.Subject    `json:"subjects"`
 }
 
-// texts are the documents of a file.
+// texts returns the documents of a file.
 func texts(t *testing.T, file string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(directory, file))
@@ -49,7 +49,7 @@ func read(t *testing.T, file string) (documents []document) {
 	return documents
 }
 
-// granted are the rights of a file's roles.
+// granted returns the rights of a file's roles.
 func granted(documents []document) (rights []right) {
 	for _, d := range documents {
 		for _, rule := range d.Rules {
@@ -63,7 +63,7 @@ func granted(documents []document) (rights []right) {
 	return rights
 }
 
-// named are resources, each with the names that a rule is bound to, if any.
+// named returns resources, each with the names that a rule is limited to, if any.
 func named(resources, names []string) (all []string) {
 	for _, r := range resources {
 		for _, n := range names {
@@ -109,8 +109,8 @@ func TestFilesGrantTheContractAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestEveryRoleIsBoundToItsAccountAlone: a role that is not bound grants nothing,
-// and one that is bound to somebody else too much.
+// TestEveryRoleIsBoundToItsAccountAlone checks bindings: an unbound role grants nothing, and
+// one bound to another account too much.
 func TestEveryRoleIsBoundToItsAccountAlone(t *testing.T) {
 	for _, file := range files(t) {
 		if file == readersFile {
@@ -144,7 +144,7 @@ func TestEveryRoleIsBoundToItsAccountAlone(t *testing.T) {
 	}
 }
 
-// TestEveryRightIsExplained holds the table in README.md to the contract.
+// TestEveryRightIsExplained compares the table in README.md with the contract.
 func TestEveryRightIsExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(directory, "README.md"))
 	if err != nil {
@@ -165,8 +165,8 @@ func TestEveryRightIsExplained(t *testing.T) {
 	}
 }
 
-// TestReaders_GrantGetOfPathsAlone: what a reader of metrics or diagnostics may do, to
-// the last path, and that the file gives it to no account.
+// TestReaders_GrantGetOfPathsAlone checks the rights of a reader of metrics or diagnostics to
+// the last path, and that the file binds them to no account.
 func TestReaders_GrantGetOfPathsAlone(t *testing.T) {
 	got := map[string][]rbacv1.PolicyRule{}
 	for _, d := range read(t, readersFile) {

@@ -14,10 +14,10 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// now is when the kubelet writes, and everything else is before.
+// now is the time of the kubelet's write; everything else is earlier.
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// said is a condition whose status began before now, and which was renewed since.
+// said is a condition with a status from before now, renewed since.
 func said(kind string, status corev1.ConditionStatus, began, renewed time.Duration) corev1.NodeCondition {
 	return corev1.NodeCondition{Type: corev1.NodeConditionType(kind), Status: status, Reason: "Said", Message: "by its own",
 		LastTransitionTime: metav1.NewTime(now.Add(-began)), LastHeartbeatTime: metav1.NewTime(now.Add(-renewed))}
@@ -31,8 +31,8 @@ const (
 
 type conditions = []corev1.NodeCondition
 
-// TestAKubeletKeepsConditions has a kubelet's and an agent's user write to a Node,
-// with the policy in force.
+// TestAKubeletKeepsConditions writes to a Node as the users of a kubelet and of an agent, with
+// the policy in force.
 func TestAKubeletKeepsConditions(t *testing.T) {
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
 	s := newServer(t, c.Admin(), theAgent)
@@ -58,7 +58,7 @@ func TestAKubeletKeepsConditions(t *testing.T) {
 		stands conditions
 		writer string
 		writes conditions
-		want   *corev1.NodeCondition // the standard one, without its heartbeat; nil: as it was written
+		want   *corev1.NodeCondition // the standard one, without its heartbeat; nil: as written
 	}{
 		{"it goes on", conditions{said(standard, yes, long, lately), said(own, yes, 2*long, lately)}, "kubelet", nil, since(long)},
 		{"a minute is not over", conditions{said(standard, yes, long, lately), said(own, yes, long, time.Minute)}, "kubelet", nil, since(long)},
@@ -102,7 +102,7 @@ func TestAKubeletKeepsConditions(t *testing.T) {
 
 func ptr(c corev1.NodeCondition) *corev1.NodeCondition { return &c }
 
-// A keeper writes a Node's conditions, as one or the other.
+// keeper writes a Node's conditions as either user.
 type keeper struct {
 	t *testing.T
 	*place
@@ -117,7 +117,7 @@ func (k *keeper) stand(all conditions) {
 	k.patchNode(string(body), "status")
 }
 
-// write patches as kubelet and agent do.
+// write patches like kubelet and agent.
 func (k *keeper) write(who string, some conditions) {
 	k.t.Helper()
 	body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": some}})
@@ -138,7 +138,7 @@ func (k *keeper) condition(kind string) *corev1.NodeCondition {
 	return nil
 }
 
-// inForce waits until the policy holds.
+// inForce waits until the policy is enforced.
 func (k *keeper) inForce() {
 	k.t.Helper()
 	until(k.t, "the policy keeps a condition", func() bool {
@@ -148,7 +148,7 @@ func (k *keeper) inForce() {
 	})
 }
 
-// everyPressure: all three at once, in the kubelet's words.
+// everyPressure covers all three conditions at once, with the kubelet's reasons.
 func (k *keeper) everyPressure() {
 	reasons := map[string]string{"MemoryPressure": "KubeletHasInsufficientMemory", "DiskPressure": "KubeletHasDiskPressure", "PIDPressure": "KubeletHasInsufficientPID"}
 	var stands, writes conditions

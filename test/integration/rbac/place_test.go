@@ -15,8 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// A place is a node with what is on it: a pod that the agent may evict, and the
-// agent's own.
+// place is a node with a pod that the agent may evict, and the agent's own pod.
 type place struct {
 	t     *testing.T
 	admin kubernetes.Interface
@@ -43,7 +42,7 @@ func (p *place) must(err error) {
 	}
 }
 
-// run makes a pod on the node that nobody runs.
+// run creates a pod on the node; it never runs.
 func (p *place) run(in, name, account string) *corev1.Pod {
 	p.t.Helper()
 	off := false
@@ -58,7 +57,7 @@ func (p *place) run(in, name, account string) *corev1.Pod {
 
 const victims = "shop"
 
-// reset makes everything as it was at the beginning, with a pod that runs.
+// reset restores the initial state, with a running pod.
 func (p *place) reset() {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -79,7 +78,7 @@ func (p *place) reset() {
 		`"containerStatuses":[{"name":"app","image":"none","imageID":"none","ready":true,"restartCount":0,"containerID":"containerd://app","state":{"running":{}}}]}}`)
 }
 
-// free deletes the pod, and lets go of it.
+// free deletes the pod and completes its deletion.
 func (p *place) free() {
 	p.t.Helper()
 	ctx, pods := p.t.Context(), p.admin.CoreV1().Pods(victims)
@@ -108,7 +107,7 @@ func (p *place) patchPod(body string) {
 	p.pod = got
 }
 
-// object is the Node as an informer has it.
+// object returns the Node as from an informer.
 func (p *place) object() *corev1.Node {
 	n, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.node, metav1.GetOptions{})
 	if err != nil {
@@ -117,7 +116,7 @@ func (p *place) object() *corev1.Node {
 	return n
 }
 
-// What a place can be like before a write.
+// The states of a place before a write.
 
 func (p *place) conditioned() {
 	p.patchNode(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady"},{"type":"plimsoll.dev/MemoryPressure","status":"True"}]}}`, "status")
@@ -150,7 +149,7 @@ func (p *place) leaseOf(in, name string) {
 	}
 }
 
-// A token names what it is bound to, if anything.
+// token creates a token, optionally bound to an object.
 func token(t *testing.T, admin kubernetes.Interface, bound *authenticationv1.BoundObjectReference) string {
 	t.Helper()
 	answer, err := admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), string(theAgent),
@@ -161,18 +160,18 @@ func token(t *testing.T, admin kubernetes.Interface, bound *authenticationv1.Bou
 	return answer.Status.Token
 }
 
-// toPod is how the kubelet asks for the token of an agent that runs as a pod.
+// toPod returns the reference with which the kubelet requests the token of an agent's pod.
 func (p *place) toPod() *authenticationv1.BoundObjectReference {
 	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.agent.Name, UID: p.agent.UID}
 }
 
-// toNode is how a token is made for an agent that runs under systemd.
+// toNode returns the reference for the token of an agent under systemd.
 func (p *place) toNode() *authenticationv1.BoundObjectReference {
 	n := p.object()
 	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}
 }
 
-// A yard is an API server with two nodes, the files and the policy.
+// yard is an API server with two nodes, the files and the policy.
 type yard struct {
 	*cluster.Cluster
 	admin        kubernetes.Interface
@@ -200,7 +199,7 @@ func newYard(t *testing.T) *yard {
 	return y
 }
 
-// inForce waits until the policy holds: servers learn of one a moment later.
+// inForce waits until the policy is enforced; servers learn of one with a delay.
 func (y *yard) inForce(t *testing.T) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, nil)))

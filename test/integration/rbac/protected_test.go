@@ -16,7 +16,7 @@ import (
 // leaderLease is the default of leaderElectResourceName.
 const leaderLease = "plimsoll-controller"
 
-// protected changes a pod into one that agents never evict, or into a near miss.
+// protected changes a pod to one that agents never evict, or to a near miss.
 var protected = []struct {
 	what   string
 	change func(*corev1.Pod)
@@ -40,8 +40,8 @@ func classed(class string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.PriorityClassName = class }
 }
 
-// protected tries to mark the pods that agents never evict. What the policy
-// refuses has to be what the agent's own rule protects, and nothing else.
+// protected tries to mark the pods that agents never evict. The policy must refuse exactly the
+// pods that the agent's own rule protects.
 func (f *thief) protected() {
 	for _, c := range protected {
 		pod := f.own.pod.DeepCopy()
@@ -56,7 +56,7 @@ func (f *thief) protected() {
 		if got := known.Protection != signals.Unprotected; got != c.want {
 			f.t.Errorf("%s: protected is %t in the agent's rule", c.what, got)
 		}
-		for _, patch := range []string{ // in this order: DisruptionTarget can not be taken away
+		for _, patch := range []string{ // in this order: DisruptionTarget can not be removed
 			`{"status":{"phase":"Failed","reason":"Evicted"}}`,
 			`{"status":{"conditions":[{"type":"plimsoll.dev/EvictionRequested","status":"True"}]}}`,
 			`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet"}]}}`,
@@ -72,7 +72,7 @@ func (f *thief) protected() {
 	}
 }
 
-// leader tries to take the lease of the controllers' leader by the name of a node.
+// leader tries to take the controllers' leader lease by the name of a node.
 func (y *yard) leader(t *testing.T) {
 	p := newPlace(t, y.admin, leaderLease)
 	client, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, p.toPod())))
@@ -103,7 +103,8 @@ func (y *yard) leader(t *testing.T) {
 	y.held(t)
 }
 
-// held: whatever the leader's lease is called, an agent takes none that another holds.
+// held checks that an agent can not take a lease held by another, whatever the leader lease's
+// name.
 func (y *yard) held(t *testing.T) {
 	y.own.reset()
 	y.own.leaseOf(namespace, y.own.node)

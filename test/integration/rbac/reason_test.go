@@ -23,8 +23,8 @@ const (
 	evictedByAgent  = `{"status":{"phase":"Failed","reason":"Evicted","message":"` + evictionMessage + `","conditions":[` + notReady + `,` + markOfAgent + `,` + disruption + `]}}`
 )
 
-// TestEvicted_KeepsReason has a kubelet's user write over evictions, with the
-// mutating policy in force: reason and message hold, and all else is as written.
+// TestEvicted_KeepsReason overwrites evictions as a kubelet's user, with the mutating policy in
+// force: reason and message are kept, and everything else is as written.
 func TestEvicted_KeepsReason(t *testing.T) {
 	w := newWriter(t, "evicted-keeps-reason.yaml")
 	w.inForce("the policy restores a reason", func() bool {
@@ -33,7 +33,7 @@ func TestEvicted_KeepsReason(t *testing.T) {
 	})
 	for _, c := range []struct {
 		what, stands, writer, writes string
-		want                         func(*corev1.PodStatus) // changes what was written
+		want                         func(*corev1.PodStatus) // changes the written status
 	}{
 		{"reason and message are lost", evictedByAgent, "kubelet", `{"status":{"reason":null,"message":null}}`, restored},
 		{"the phase is lost, too", evictedByAgent, "kubelet", `{"status":{"phase":"Running","reason":null,"message":null}}`, restored},
@@ -61,7 +61,7 @@ func TestEvicted_KeepsReason(t *testing.T) {
 	}
 }
 
-// restored is what the policy makes of a status.
+// restored applies the policy's changes to a status.
 func restored(s *corev1.PodStatus) {
 	var eviction corev1.Pod
 	if err := json.Unmarshal([]byte(evictedByAgent), &eviction); err != nil {
@@ -71,8 +71,8 @@ func restored(s *corev1.PodStatus) {
 	s.Conditions = eviction.Status.Conditions
 }
 
-// TestEvicted_KeepsReasonWithoutMutation: where nothing restores a reason, the
-// validating policy accepts news of a kubelet, and refuses a mere loss.
+// TestEvicted_KeepsReasonWithoutMutation covers a server that restores no reason: the
+// validating policy accepts updates by a kubelet, and refuses a mere loss.
 func TestEvicted_KeepsReasonWithoutMutation(t *testing.T) {
 	w := newWriter(t, "evicted-stays-evicted.yaml")
 	w.inForce("the policy refuses a pod that runs again", func() bool {
@@ -109,7 +109,7 @@ func TestEvicted_KeepsReasonWithoutMutation(t *testing.T) {
 	})
 }
 
-// A writer writes the status of the pod of a place, as one or the other.
+// writer writes the status of a place's pod as either user.
 type writer struct {
 	t *testing.T
 	*place
@@ -125,7 +125,7 @@ func newWriter(t *testing.T, policy string) *writer {
 		t.Fatal(err)
 	}
 	w := &writer{t: t, place: newPlace(t, s.admin, "bow"), who: map[string]kubernetes.Interface{"admin": s.admin}}
-	w.env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}} // equal keys, which no merge may mind
+	w.env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "A", Value: "2"}} // equal keys, which no merge may object to
 	var err error
 	w.who["kubelet"], err = kubernetes.NewForConfig(c.As("system:node:bow", "system:nodes"))
 	w.must(err)
@@ -139,14 +139,14 @@ func (w *writer) inForce(what string, so func() bool) {
 	until(w.t, what, so)
 }
 
-// stand makes a new pod of a status.
+// stand creates a new pod with a status.
 func (w *writer) stand(status string) {
 	w.t.Helper()
 	w.reset()
 	w.patchPod(status)
 }
 
-// after is the status as it would be if all of a patch were taken.
+// after returns the status with a patch fully applied.
 func (w *writer) after(patch string) corev1.PodStatus {
 	w.t.Helper()
 	pod, err := w.admin.CoreV1().Pods(victims).Patch(w.t.Context(), w.pod.Name, types.MergePatchType, []byte(patch),

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A writing is one write that a server has answered.
+// writing is one write with the server's answer.
 type writing struct {
 	right right // with one verb and without a file
 	code  int
@@ -21,15 +21,15 @@ type writing struct {
 
 func (w *writing) taken() bool { return w.code < http.StatusMultipleChoices }
 
-// A recorder listens to a client's writes.
+// recorder records a client's writes.
 type recorder struct {
 	inner http.RoundTripper
 	mu    sync.Mutex
 	seen  []writing
-	heard chan struct{} // one slot: there is more to see
+	heard chan struct{} // one slot: signals new writings
 }
 
-// listen makes a client whose writes are recorded.
+// listen creates a client with recorded writes.
 func listen(t *testing.T, config *rest.Config) (kubernetes.Interface, *recorder) {
 	t.Helper()
 	r := &recorder{heard: make(chan struct{}, 1)}
@@ -47,7 +47,7 @@ func listen(t *testing.T, config *rest.Config) (kubernetes.Interface, *recorder)
 
 var verbs = map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
-// RoundTrip passes a request on.
+// RoundTrip forwards a request.
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer, err := r.inner.RoundTrip(request)
 	verb, writes := verbs[request.Method]
@@ -70,7 +70,7 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// of is the right that a request needs.
+// of returns the right that a request requires.
 func of(path, verb string) right {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	r := right{verbs: verb}
@@ -78,7 +78,7 @@ func of(path, verb string) right {
 		r.group = parts[1]
 		parts = parts[1:]
 	}
-	parts = parts[2:] // the version too
+	parts = parts[2:] // also the version
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		r.namespace, parts = parts[1], parts[2:]
 	}
@@ -89,7 +89,7 @@ func of(path, verb string) right {
 	return r
 }
 
-// after are the writings that came after the first n.
+// after returns the writings after the first n.
 func (r *recorder) after(n int) []writing {
 	r.mu.Lock()
 	defer r.mu.Unlock()

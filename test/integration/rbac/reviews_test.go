@@ -11,8 +11,8 @@ import (
 	"plimsoll.dev/plimsoll/internal/kube/client"
 )
 
-// reviews has the agent's own token, under the policy, ask about tokens of clients of
-// /metrics: made up, without a right, and with one.
+// reviews uses the agent's own token, under the policy, to review tokens of clients of
+// /metrics: an invalid one, one without a right, and one with it.
 func (y *yard) reviews(t *testing.T) {
 	clientset, err := kubernetes.NewForConfig(y.Bearer(token(t, y.admin, y.own.toPod())))
 	if err != nil {

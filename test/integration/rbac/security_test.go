@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manual is docs/explanation/security.md.
+// manual returns docs/explanation/security.md.
 func manual(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "explanation", "security.md"))
@@ -26,8 +26,8 @@ func manual(t *testing.T) string {
 	return string(text)
 }
 
-// TestTheManualHasEveryRight holds the table of rights to the contract, and what
-// it says to bind them to the policy.
+// TestTheManualHasEveryRight compares the table of rights with the contract, and its column of
+// bounds with the policy.
 func TestTheManualHasEveryRight(t *testing.T) {
 	text := manual(t)
 	for _, r := range contract {
@@ -50,15 +50,14 @@ func TestTheManualHasEveryRight(t *testing.T) {
 	}
 }
 
-// bounded is whether the policy is there for a right: for all of the agent's that
-// write.
+// bounded reports whether the policy covers a right: all writing rights of the agent.
 func bounded(r right) bool {
 	return accountOf(r.file) == theAgent && !r.asks() && slices.ContainsFunc(r.eachVerb(), func(verb string) bool {
 		return !slices.Contains([]string{"get", "list", "watch"}, verb)
 	})
 }
 
-// daemonSet is the agent's, as it is made from the chart without any value.
+// daemonSet returns the agent's DaemonSet, generated from the chart without values.
 func daemonSet(t *testing.T) *corev1.PodSpec {
 	t.Helper()
 	file := filepath.Join("..", "..", "..", "deploy", "kustomize", "base", "plimsoll.yaml")
@@ -79,8 +78,8 @@ func daemonSet(t *testing.T) *corev1.PodSpec {
 	return nil
 }
 
-// rows are the first cells, and where it has four the second ones, of the table
-// with this heading.
+// rows returns the first cells of the table with this heading, and the second ones if it has
+// four columns.
 func rows(t *testing.T, heading string) (found []string) {
 	t.Helper()
 	_, table, is := strings.Cut(manual(t), "\n| "+heading+" |")
@@ -95,7 +94,7 @@ func rows(t *testing.T, heading string) (found []string) {
 	return found
 }
 
-// TestTheManualHasEveryCapabilityAndMount holds both tables to the manifest.
+// TestTheManualHasEveryCapabilityAndMount compares both tables with the manifest.
 func TestTheManualHasEveryCapabilityAndMount(t *testing.T) {
 	spec := daemonSet(t)
 	if len(spec.Containers) != 1 || spec.HostNetwork || spec.HostIPC {
@@ -118,7 +117,7 @@ func TestTheManualHasEveryCapabilityAndMount(t *testing.T) {
 	}
 }
 
-// mounts are those of the host's directories, and whether they can be written to.
+// mounts returns the mounts of the host's directories, with their write access.
 func mounts(spec *corev1.PodSpec) (found []string) {
 	for _, v := range spec.Volumes {
 		if v.HostPath == nil {

@@ -26,17 +26,17 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/cluster"
 )
 
-// A server is an API server with its RBAC authorizer, and what speaks to it.
+// server is an API server with its RBAC authorizer, and its clients.
 type server struct {
 	admin   kubernetes.Interface
 	objects dynamic.Interface
-	who     account // whose rights are asked for
+	who     account // the account under test
 }
 
 func newServer(t *testing.T, admin *rest.Config, who account) *server {
 	t.Helper()
 	admin = rest.CopyConfig(admin)
-	admin.QPS = -1 // hundreds of questions; the server has its own bounds
+	admin.QPS = -1 // hundreds of requests; the server has its own limits
 	s := &server{who: who}
 	var err error
 	if s.admin, err = kubernetes.NewForConfig(admin); err != nil {
@@ -58,8 +58,8 @@ var resources = map[string]schema.GroupVersionResource{
 	"RoleBinding":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 }
 
-// apply applies a file as kubectl would, and waits until its rights hold: the
-// authorizer learns of roles a moment later.
+// apply applies a file like kubectl and waits until its rights are effective: the authorizer
+// learns of roles with a delay.
 func (s *server) apply(t *testing.T, file string) {
 	t.Helper()
 	for _, text := range texts(t, file) {
@@ -91,7 +91,7 @@ func (s *server) apply(t *testing.T, file string) {
 	}
 }
 
-// may asks the authorizer whether the account may do something.
+// may asks the authorizer for a right of the account.
 func (s *server) may(ctx context.Context, r right, verb string) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.resource, "/")
 	resource, name, _ := strings.Cut(strings.TrimSuffix(resource, "]"), "[")
@@ -125,8 +125,8 @@ func (s *server) expectDenied(t *testing.T, rights []right, with string) {
 	}
 }
 
-// TestTheAuthorizerGrantsTheContractAndNothingElse applies the files one after
-// the other and asks about everything each time.
+// TestTheAuthorizerGrantsTheContractAndNothingElse applies the files one after the other and
+// checks all rights each time.
 func TestTheAuthorizerGrantsTheContractAndNothingElse(t *testing.T) {
 	c := cluster.Make(t, cluster.Options{Components: cluster.APIServer})
 	s := newServer(t, c.Admin(), theAgent)
@@ -153,7 +153,7 @@ func TestTheAuthorizerGrantsTheContractAndNothingElse(t *testing.T) {
 	s.expectDenied(t, forbidden[theController], controllerFile)
 }
 
-// as is a client with the account's own token.
+// as returns a client with the account's own token.
 func as(t *testing.T, c *cluster.Cluster, who account) kubernetes.Interface {
 	t.Helper()
 	token, err := c.Token(t.Context(), namespace, string(who))
@@ -167,8 +167,8 @@ func as(t *testing.T, c *cluster.Cluster, who account) kubernetes.Interface {
 	return client
 }
 
-// expectRules asks the server for every rule that an account has, and compares
-// them with the contract. Asking about oneself is everybody's right.
+// expectRules compares the server's rules of an account with the contract. Every account may
+// review its own rights.
 func (s *server) expectRules(t *testing.T, client kubernetes.Interface, applied []string) {
 	t.Helper()
 	for _, place := range []string{namespace, "kube-node-lease", "default"} {
@@ -184,7 +184,8 @@ func (s *server) expectRules(t *testing.T, client kubernetes.Interface, applied 
 		for _, rule := range review.Status.ResourceRules {
 			for _, group := range rule.APIGroups {
 				for _, resource := range named(rule.Resources, rule.ResourceNames) {
-					// Every service account asks about itself and, since 1.37, reads trust bundles.
+					// Every service account reviews its own rights and, since 1.37, reads trust
+					// bundles.
 					if !strings.HasPrefix(resource, "self") && resource != "clustertrustbundles" {
 						got = append(got, right{"", "", group, resource, strings.Join(rule.Verbs, ", ")})
 					}
@@ -204,8 +205,7 @@ func (s *server) expectRules(t *testing.T, client kubernetes.Interface, applied 
 	}
 }
 
-// tryRequests does with the agent's own token what it has to, and what it must
-// not.
+// tryRequests makes the required and the forbidden requests with the agent's own token.
 func (s *server) tryRequests(t *testing.T, agent kubernetes.Interface) {
 	ctx := t.Context()
 	victim := s.pod(t)
@@ -254,7 +254,7 @@ func (s *server) tryRequests(t *testing.T, agent kubernetes.Interface) {
 	}
 }
 
-// pod makes a pod that nobody runs.
+// pod creates a pod; it never runs.
 func (s *server) pod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	p, err := s.admin.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{

@@ -14,16 +14,15 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/logcapture"
 )
 
-// A write is one that the agent makes, by the agent's own code, at a place that
-// need not be its own.
+// write is one write by the agent's own code, at a place that may not be its own.
 type write struct {
 	what  string
 	right right // file, namespace, group, resource, verb
-	// do makes the write, and returns when ctx ends or there is no more to do.
+	// do makes the write, and returns when ctx ends or nothing is left to do.
 	do func(ctx context.Context, client kubernetes.Interface, own, at *place)
-	// before makes the place such that there is something to write.
+	// before prepares the place so that there is something to write.
 	before func(*place)
-	// exception: it can not be bound to a node, which docs/explanation/security.md says.
+	// exception: it can not be bound to a node, see docs/explanation/security.md.
 	exception bool
 }
 
@@ -44,8 +43,7 @@ func nodeLease(verb string) right {
 	return right{"agent-node-lease.yaml", corev1.NamespaceNodeLease, "coordination.k8s.io", "leases", verb}
 }
 
-// writes are all that the agent makes. One that is missing here for a right that
-// the files grant fails the test.
+// writes lists all writes of the agent. The test fails on a granted right without a write here.
 var writes = []write{
 	{what: "conditions of our own", right: patchNodeStatus, do: tell(nodestatus.OwnTypes, false)},
 	{what: "standard conditions", right: patchNodeStatus, do: tell(nodestatus.StandardTypes, false)},
@@ -73,7 +71,7 @@ var writes = []write{
 	{what: "a node's lease goes on", right: nodeLease("update"), do: nodeHeartbeat, before: (*place).leased},
 }
 
-// tell says that memory is short.
+// tell reports memory pressure.
 func tell(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.Interface, *place, *place) {
 	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
 		c := nodestatus.NewConditions(nodestatus.ConditionParts{
@@ -87,7 +85,7 @@ func tell(owner nodestatus.Owner, taint bool) func(context.Context, kubernetes.I
 	}
 }
 
-// leave is what an agent does that is disarmed, or uninstalled.
+// leave does the cleanup of a disarmed or uninstalled agent.
 func leave(ctx context.Context, client kubernetes.Interface, _, at *place) {
 	c := nodestatus.NewConditions(nodestatus.ConditionParts{
 		Client: client, NodeName: at.node, Transition: time.Minute, Log: quiet(), Inherited: true,
@@ -98,7 +96,7 @@ func leave(ctx context.Context, client kubernetes.Interface, _, at *place) {
 	c.Run(ctx)
 }
 
-// quiet is a log that nobody reads: what comes of a write is recorded.
+// quiet returns an unused log; the outcome of a write is recorded elsewhere.
 func quiet() *slog.Logger { return (&logcapture.Book{}).Logger() }
 
 func (p *place) notice() podstatus.Notice {
@@ -122,7 +120,7 @@ func aboveLimit(ctx context.Context, client kubernetes.Interface, own, at *place
 	told(ctx, client, own, n)
 }
 
-// told tells a status as ahead of a kill. What comes of it is recorded.
+// told reports a status as before a kill. Its outcome is recorded.
 func told(ctx context.Context, client kubernetes.Interface, own *place, n podstatus.Notice) {
 	t := teller(client, own.node)
 	t.Enqueue(n)
@@ -161,7 +159,7 @@ func announce(ctx context.Context, client kubernetes.Interface, by string, at *p
 	t.Run(ctx, nil)
 }
 
-// events tells of the same thing so many times.
+// events reports the same event several times.
 func events(times int) func(context.Context, kubernetes.Interface, *place, *place) {
 	return func(ctx context.Context, client kubernetes.Interface, _, at *place) {
 		e := nodestatus.NewEvents(client, at.node, time.Minute)
