@@ -15,17 +15,10 @@ import (
 	"plimsoll.dev/plimsoll/lifecycle/config"
 )
 
-// TestDocs_DescribeController checks that each key, decision, flag and metric in the document
-// exists, and that none of the required ones is missing.
-func TestDocs_DescribeController(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	text, metrics := read("controller.md"), read("metrics.md")
+// TestDocs_DescribeTheController holds the reference of the decision log to the keys
+// and decisions of the controller, and to those of /explain.
+func TestDocs_DescribeTheController(t *testing.T) {
+	text := document(t, "reference/decision-log.md")
 	words := append(keys(lifecycle.Decision{}), keys(explanation{})...)
 	for _, word := range append(words, lifecycle.Decisions()...) {
 		if !strings.Contains(text, "`"+word+"`") {
@@ -39,7 +32,8 @@ func TestDocs_DescribeController(t *testing.T) {
 func TestDocs_ControllerFlagsAreTheControllers(t *testing.T) {
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	config.AddFlags(flags)
-	others := map[string]bool{"controllers": true} // kube-controller-manager's flags
+	others := strings.Fields("cluster controllers namespace reset-then-reuse-values selector prefix set") // of other programs
+	text := document(t, "how-to/replace-the-controllers.md")
 	for _, found := range regexp.MustCompile(`--([a-z][a-z-]+[a-z])`).FindAllStringSubmatch(text, -1) {
 		if flags.Lookup(found[1]) == nil && !slices.Contains(others, found[1]) {
 			t.Errorf("docs/how-to/replace-the-controllers.md names the flag %s, which the controller does not have", found[0])
@@ -47,7 +41,17 @@ func TestDocs_ControllerFlagsAreTheControllers(t *testing.T) {
 	}
 }
 
-// keys returns the JSON keys of a struct.
+// document returns a page of docs.
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// keys are those of a struct in JSON.
 func keys(of any) (names []string) {
 	for field := range reflect.TypeOf(of).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

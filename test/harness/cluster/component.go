@@ -18,11 +18,11 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
 
-// Component is one program of the cluster, running or stopped. Its methods are safe for
-// concurrent use.
+// A Component is one program of the cluster, running or not. Its methods may be
+// called from any goroutine.
 type Component struct {
 	Name string
-	// Log is the file of its standard output and error. It survives restarts.
+	// Log is the file of its standard output and error, kept over restarts.
 	Log string
 
 	system  *system
@@ -34,14 +34,14 @@ type Component struct {
 	process *sandbox.Process // of cmd
 }
 
-// patience bounds the time from the start of a component until it is ready, and from SIGTERM
-// until it exits.
+// patience bounds how long a component may take to answer after its start, and
+// to end after SIGTERM.
 const patience = time.Minute
 
-// pollInterval is the interval of readiness polls where no event is available.
+// pollInterval is how often readiness is asked for where nothing tells.
 const pollInterval = 20 * time.Millisecond
 
-// start runs the program and waits until it is ready.
+// start runs the program and waits until it answers.
 func (c *Component) start(ctx context.Context) error {
 	if err := c.launch(); err != nil {
 		return err
@@ -70,8 +70,7 @@ func (c *Component) launch() error {
 	return nil
 }
 
-// AwaitHealthy waits until the health check of the component succeeds. Returns the last error
-// of the check if it does not succeed within 1 min, or ctx ends first.
+// AwaitHealthy waits until the component answers as it should.
 func (c *Component) AwaitHealthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -87,7 +86,7 @@ func (c *Component) AwaitHealthy(ctx context.Context) error {
 	return nil
 }
 
-// PID returns the ID of the process, or 0 if the component does not run.
+// PID is the process, 0 if the component does not run.
 func (c *Component) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,10 +96,10 @@ func (c *Component) PID() int {
 	return c.process.PID
 }
 
-// Running reports whether the process exists, paused or not.
+// Running reports whether the process is there, paused or not.
 func (c *Component) Running() bool { return c.PID() != 0 }
 
-// Stop ends the component by SIGTERM and waits for its exit. It resumes a paused component
+// Stop ends the component by SIGTERM, and waits. One that was paused runs on
 // first.
 func (c *Component) Stop(ctx context.Context) error {
 	if err := c.signal(syscall.SIGTERM); err != nil {
@@ -110,20 +109,31 @@ func (c *Component) Stop(ctx context.Context) error {
 	return c.ended(ctx)
 }
 
-// Kill ends the component by SIGKILL, as a crash would, and waits for its exit. Processes that
-// containerd or a kubelet started continue to run.
+// Kill ends the component by SIGKILL, as a crash would, and waits. What a
+// containerd or kubelet started runs on.
 func (c *Component) Kill() error {
 	return errors.Join(c.signal(syscall.SIGKILL), c.ended(context.Background()))
 }
 
-// Pause stops the process (SIGSTOP): connections stay open without any response.
-func (c *Component) Pause() error { return c.signal(syscall.SIGSTOP) }
+// Pause stops the process (SIGSTOP) and waits until all of its threads have stopped: until
+// then requests are served. Connections stay open.
+func (c *Component) Pause() error {
+	if err := c.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
 
-// Resume continues a paused process.
+// Resume lets a paused process run on.
 func (c *Component) Resume() error { return c.signal(syscall.SIGCONT) }
 
-// Restart starts the component again and waits until it is ready. A running component is first
-// ended by SIGTERM.
+// Restart starts the component again, ending it first by SIGTERM if it runs,
+// and waits until it answers.
 func (c *Component) Restart(ctx context.Context) error {
 	if c.Running() {
 		if err := c.Stop(ctx); err != nil {
@@ -162,10 +172,10 @@ func (c *Component) ended(ctx context.Context) error {
 	}
 }
 
-// tail is the number of log lines in an error message.
+// tail is how many lines of a log tell a story.
 const tail = 30
 
-// Tail returns the last lines of the component's log in readable form.
+// Tail is the end of the component's log, for people.
 func (c *Component) Tail(lines int) string {
 	text, err := os.ReadFile(c.Log)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -175,12 +185,13 @@ func (c *Component) Tail(lines int) string {
 	return fmt.Sprintf("--- %s, end of %s:\n%s\n", c.Name, filepath.Base(c.Log), strings.Join(all[max(0, len(all)-lines):], "\n"))
 }
 
-// final is an error that a retry can not resolve.
+// final is an error that waiting does not mend.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// await polls until ask returns no error, and returns the last error if ctx ends first.
+// await asks again and again until there is no error, and gives the last one
+// when time is up.
 func await(ctx context.Context, ask func(context.Context) error) error {
 	ticks := time.NewTicker(pollInterval)
 	defer ticks.Stop()

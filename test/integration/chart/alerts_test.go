@@ -13,12 +13,10 @@ import (
 var (
 	docs   = filepath.Join("..", "..", "..", "docs")
 	metric = regexp.MustCompile(`plimsoll_[a-z_]+`)
-	// Sections of single alerts, not the common ones.
-	runbook = regexp.MustCompile(`(?m)^## (\w+)$`)
-	row     = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
+	row    = regexp.MustCompile("(?m)^\\| `([^`]*plimsoll_[^`]*)`[^|]*\\|")
 )
 
-// alerts returns the chart's alerting rules by name.
+// alerts are the rules that the chart makes, by name.
 func alerts(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	all := needTool(t, "helm").made(t, `metrics.rules.enabled=true`, `controller.config.mode="replace"`, "--api-versions=monitoring.coreos.com/v1/PrometheusRule")
@@ -41,8 +39,8 @@ func alerts(t *testing.T) map[string]map[string]any {
 	return found
 }
 
-// TestAlerts checks that every alert uses existing metrics and links to an existing section of
-// the documentation. Every metric documented as worth an alert must have one.
+// TestAlerts: every alert uses metrics that exist and links to its own runbook, and
+// the documentation lists every expression.
 func TestAlerts(t *testing.T) {
 	known := text(t, filepath.Join(docs, "reference", "metrics.md"))
 	var expressions strings.Builder
@@ -74,8 +72,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlerts_WhatIsGoneIsNoticed covers a process that is gone. It has no series, so no
-// comparison matches.
+// TestAlerts_WhatIsGoneIsNoticed: a process that is gone has no series, which no
+// comparison finds.
 func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
 	all := alerts(t)
 	for name, want := range map[string][]string{
@@ -93,12 +91,24 @@ func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
 	}
 }
 
-// hasHeading reports whether a document has a heading with the anchor.
-func hasHeading(document, anchor string) bool {
-	for line := range strings.Lines(document) {
-		if heading, is := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); is && strings.HasPrefix(line, "#") &&
-			strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-") == anchor {
-			return true
+// checkRunbooks: every alert has a runbook of its own and a row in the index, and
+// every runbook has an alert.
+func checkRunbooks(t *testing.T, all map[string]map[string]any) {
+	t.Helper()
+	runbooks := filepath.Join(docs, "runbooks")
+	index := text(t, filepath.Join(runbooks, "README.md"))
+	for name, rule := range all {
+		if head, _, _ := strings.Cut(text(t, filepath.Join(runbooks, name+".md")), "\n"); head != "# "+name {
+			t.Errorf("the runbook of %s begins with %q", name, head)
+		}
+		severity := rule["labels"].(map[string]any)["severity"]
+		if row := fmt.Sprintf("| [%s](%s.md) | %s | ", name, name, severity); !strings.Contains(index, row) {
+			t.Errorf("docs/runbooks/README.md has no row %q", row)
+		}
+	}
+	for _, name := range names(t, runbooks, ".md") {
+		if name != "README" && all[name] == nil {
+			t.Errorf("docs/runbooks has a page for the alert %s, which does not exist", name)
 		}
 	}
 }
