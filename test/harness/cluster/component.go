@@ -99,7 +99,7 @@ func (c *Component) PID() int {
 func (c *Component) Running() bool { return c.PID() != 0 }
 
 // Stop ends the component by SIGTERM and waits for its exit. It resumes a paused component
-// first.
+// first. Returns an error if it does not exit within 1 min, or ctx ends first.
 func (c *Component) Stop(ctx context.Context) error {
 	if err := c.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -109,19 +109,21 @@ func (c *Component) Stop(ctx context.Context) error {
 }
 
 // Kill ends the component by SIGKILL, as a crash would, and waits for its exit. Processes that
-// containerd or a kubelet started continue to run.
+// containerd or a kubelet started continue to run. Returns an error if it does not exit within
+// 1 min.
 func (c *Component) Kill() error {
 	return errors.Join(c.signal(syscall.SIGKILL), c.ended(context.Background()))
 }
 
-// Pause stops the process (SIGSTOP): connections stay open without any response.
+// Pause stops the process (SIGSTOP): connections stay open without any response. Returns an
+// error if it does not run.
 func (c *Component) Pause() error { return c.signal(syscall.SIGSTOP) }
 
-// Resume continues a paused process.
+// Resume continues a paused process. Returns an error if it does not run.
 func (c *Component) Resume() error { return c.signal(syscall.SIGCONT) }
 
 // Restart starts the component again and waits until it is ready. A running component is first
-// ended by SIGTERM.
+// ended by SIGTERM. Returns an error if it does not exit, or is not ready, in time.
 func (c *Component) Restart(ctx context.Context) error {
 	if c.Running() {
 		if err := c.Stop(ctx); err != nil {
