@@ -45,7 +45,8 @@ func (c *Cluster) anonymous() *rest.Config {
 	return &rest.Config{Host: c.url, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
 }
 
-// Clients returns a client set with the configuration of Admin.
+// Clients returns a client set with the configuration of Admin. Returns the error of the client
+// library.
 func (c *Cluster) Clients() (*kubernetes.Clientset, error) { return kubernetes.NewForConfig(c.Admin()) }
 
 // tokenSeconds is the lifetime of a service account token in seconds.
@@ -99,7 +100,7 @@ func (c *Cluster) Namespace(ctx context.Context, name string) error {
 var kubeconfigs atomic.Int64
 
 // Kubeconfig writes a client configuration to a file in the directory of the cluster and
-// returns its path.
+// returns its path. Returns the error of that write.
 func (c *Cluster) Kubeconfig(config *rest.Config) (path string, err error) {
 	const name = "test"
 	file := clientcmdapi.NewConfig()

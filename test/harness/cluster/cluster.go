@@ -170,7 +170,7 @@ func Make(t TB, o Options) *Cluster {
 }
 
 // Close stops every process of the cluster, including containers, and removes everything the
-// cluster created. It is idempotent.
+// cluster created. It is idempotent. Returns the errors of all steps.
 func (c *Cluster) Close() error {
 	c.closing.Do(func() {
 		var errs []error

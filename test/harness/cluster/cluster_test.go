@@ -96,8 +96,7 @@ func leavesNothing(t *testing.T, dir, nodeCgroup string) {
 	}
 }
 
-// Every end of the owner removes the cluster: the owner cleans up on a signal, and a sweep does
-// after SIGKILL.
+// TestNothingOutlivesItsMaker: the owner cleans up on a signal, and a sweep does after SIGKILL.
 func TestNothingOutlivesItsMaker(t *testing.T) {
 	Need(t)
 	for how, sig := range map[string]unix.Signal{"interrupt": unix.SIGINT, "kill": unix.SIGKILL} {

@@ -99,8 +99,8 @@ func (c *Component) PID() int {
 // Running reports whether the process is there, paused or not.
 func (c *Component) Running() bool { return c.PID() != 0 }
 
-// Stop ends the component by SIGTERM, and waits. One that was paused runs on
-// first.
+// Stop ends the component by SIGTERM and waits for its exit. It resumes a paused component
+// first. Returns an error if it does not exit within 1 min, or ctx ends first.
 func (c *Component) Stop(ctx context.Context) error {
 	if err := c.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -109,31 +109,22 @@ func (c *Component) Stop(ctx context.Context) error {
 	return c.ended(ctx)
 }
 
-// Kill ends the component by SIGKILL, as a crash would, and waits. What a
-// containerd or kubelet started runs on.
+// Kill ends the component by SIGKILL, as a crash would, and waits for its exit. Processes that
+// containerd or a kubelet started continue to run. Returns an error if it does not exit within
+// 1 min.
 func (c *Component) Kill() error {
 	return errors.Join(c.signal(syscall.SIGKILL), c.ended(context.Background()))
 }
 
-// Pause stops the process (SIGSTOP) and waits until all of its threads have stopped: until
-// then requests are served. Connections stay open.
-func (c *Component) Pause() error {
-	if err := c.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	for {
-		err := unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
+// Pause stops the process (SIGSTOP): connections stay open without any response. Returns an
+// error if it does not run.
+func (c *Component) Pause() error { return c.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process run on.
+// Resume continues a paused process. Returns an error if it does not run.
 func (c *Component) Resume() error { return c.signal(syscall.SIGCONT) }
 
-// Restart starts the component again, ending it first by SIGTERM if it runs,
-// and waits until it answers.
+// Restart starts the component again and waits until it is ready. A running component is first
+// ended by SIGTERM. Returns an error if it does not exit, or is not ready, in time.
 func (c *Component) Restart(ctx context.Context) error {
 	if c.Running() {
 		if err := c.Stop(ctx); err != nil {

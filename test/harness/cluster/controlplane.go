@@ -145,8 +145,7 @@ func (c *Cluster) startScheduler(ctx context.Context) (err error) {
 	return err
 }
 
-// startClient starts a component that is a client of the API server and serves its own health
-// endpoint.
+// startClient starts a client of the API server that serves its own health endpoint.
 func (c *Cluster) startClient(ctx context.Context, which Components, name, user string, args ...string) (*Component, error) {
 	ports, err := freePorts(1)
 	if err != nil {

@@ -261,7 +261,8 @@ func processFails(t *testing.T, ctx context.Context, c *Cluster) {
 	}
 }
 
-// The link to the runtime injects the configured faults while the runtime itself is healthy.
+// TestTheLinkToTheRuntime: the link injects the configured faults while the runtime itself is
+// healthy.
 func TestTheLinkToTheRuntime(t *testing.T) {
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
 	conn, err := connect(c.Node.Link.Address())
@@ -300,7 +301,7 @@ func TestTheLinkToTheRuntime(t *testing.T) {
 	}
 }
 
-// together cancels the other steps on the first error.
+// TestTogether: the first error cancels the other steps.
 func TestTogether(t *testing.T) {
 	broken := errors.New("broken")
 	err := together(t.Context(),

@@ -86,7 +86,7 @@ func (g *gate) Delay(d time.Duration) {
 	g.delay = d
 }
 
-// Pass ends every fault of connections.
+// Pass ends every fault of connections. Returns an error if it can not listen again.
 func (g *gate) Pass() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

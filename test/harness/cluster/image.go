@@ -48,7 +48,7 @@ func (n *Node) importOwnImages(ctx context.Context) error {
 }
 
 // MakeImages imports count distinct images of size bytes each and returns their names,
-// plimsoll.test/PREFIX-NUMBER:1.
+// plimsoll.test/PREFIX-NUMBER:1. Returns an error if one can not be imported.
 func (n *Node) MakeImages(ctx context.Context, prefix string, count int, size int64) ([]string, error) {
 	var images []Image
 	var names []string
@@ -84,7 +84,8 @@ func (n *Node) importOne(ctx context.Context, i Image) error {
 }
 
 // Load imports the images in an archive (OCI layout or docker-archive) into containerd and
-// waits until the runtime lists the named image.
+// waits until the runtime lists the named image. Returns an error if the import fails or ctx
+// ends first.
 func (n *Node) Load(ctx context.Context, archive, name string) error {
 	ctr, err := program("ctr")
 	if err != nil {

@@ -71,7 +71,8 @@ func (n *Node) startKubelet(ctx context.Context) error {
 }
 
 // Reconfigure restarts the kubelet with changed configuration fields and waits until its node
-// is ready again. A nil field is reset to the default of [NodeOptions].
+// is ready again. A nil field is reset to the default of [NodeOptions]. Returns an error if the
+// node is not ready in time.
 func (n *Node) Reconfigure(ctx context.Context, fields map[string]any) error {
 	config := maps.Clone(n.cluster.options.Node.KubeletConfig)
 	if config == nil {

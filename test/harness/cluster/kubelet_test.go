@@ -15,7 +15,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/hog"
 )
 
-// All kubelet tests share one node, because its start takes longest.
+// TestTheWholeCluster runs all kubelet tests on one node, because its start takes longest.
 func TestTheWholeCluster(t *testing.T) {
 	before := state()
 	begin := time.Now()

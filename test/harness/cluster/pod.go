@@ -182,7 +182,8 @@ func (p *Pod) awaitRunning(ctx context.Context) error {
 }
 
 // Remove removes the pod. With a kubelet it deletes the object and waits until it is gone.
-// Without one it removes containers and sandboxes and then the object.
+// Without one it removes containers and sandboxes and then the object. Returns the errors of
+// all steps.
 func (p *Pod) Remove(ctx context.Context) error {
 	var errs []error
 	if p.node.Kubelet == nil {

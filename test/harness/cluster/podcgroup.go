@@ -53,7 +53,8 @@ func (p *Pod) removeCgroup() error {
 }
 
 // PIDs returns the processes of the pod, including those of its sandbox, in the PID namespace
-// of this process. The list is empty if the cgroup does not exist.
+// of this process. The list is empty if the cgroup does not exist. Returns the error of a
+// failed read.
 func (p *Pod) PIDs() ([]int, error) {
 	var pids []int
 	root := filepath.Join(p.node.Sandbox.Dir("memory"), p.belowNode())

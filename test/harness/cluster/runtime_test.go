@@ -30,8 +30,8 @@ func burstable(name string) *corev1.Pod {
 	return pod
 }
 
-// For the API server, the runtime, the kernel and the file system the pod equals one that a
-// kubelet started.
+// TestPodsWithoutAKubelet: for the API server, the runtime, the kernel and the file system the
+// pod equals one that a kubelet started.
 func TestPodsWithoutAKubelet(t *testing.T) {
 	before := state()
 	begin := time.Now()
@@ -159,8 +159,8 @@ func endsWithItsHog(t *testing.T, ctx context.Context, p *Pod) {
 	}
 }
 
-// The node's file systems have the requested sizes, and the runtime reports the usage of a full
-// one.
+// TestSmallFilesystems: the node's file systems have the requested sizes, and the runtime
+// reports the usage of a full one.
 func TestSmallFilesystems(t *testing.T) {
 	const mib = 1 << 20
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{
@@ -204,7 +204,8 @@ func TestSmallFilesystems(t *testing.T) {
 	}
 }
 
-// Containers survive the end of containerd, and it finds them again after its restart.
+// TestContainerdComesBack: containers survive the end of containerd, and it finds them again
+// after its restart.
 func TestContainerdComesBack(t *testing.T) {
 	c := Make(t, Options{Components: Containerd, Node: NodeOptions{Memory: 256 << 20}})
 	ctx := testContext(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every component comes from a module that pins it, is stripped, and reports its version if it
-// is one of Kubernetes'.
+// TestEveryComponentIsPinned: every component comes from a module that pins it and is stripped.
+// Those of Kubernetes report their version.
 func TestEveryComponentIsPinned(t *testing.T) {
 	all := components
 	for _, c := range components {
@@ -43,7 +43,7 @@ func TestEveryComponentIsPinned(t *testing.T) {
 	}
 }
 
-// Every input of a program changes its cache path.
+// TestTheCacheTellsBuildsApart: every input of a program changes its cache path.
 func TestTheCacheTellsBuildsApart(t *testing.T) {
 	t.Setenv("PLIMSOLL_COMPONENTS", t.TempDir())
 	pinned := pins{name: "runc", mod: []byte("module a"), sum: []byte("sums"), compiler: "go1.26"}

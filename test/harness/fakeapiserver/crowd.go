@@ -72,7 +72,7 @@ type shelf struct {
 	written  map[string]object // by key; nil for deleted objects
 	created  []string          // keys of created objects, in creation order
 	history  []event           // the last changes
-	forgot   uint64            // version of the last change that is no longer in the history
+	forgot   uint64            // version of the newest change dropped from the history
 	watchers map[*watcher]struct{}
 }
 

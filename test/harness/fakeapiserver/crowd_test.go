@@ -42,7 +42,7 @@ func serve(t *testing.T, size Size, mediaType string) (*Crowd, kubernetes.Interf
 	return c, client
 }
 
-// Informers receive the initial state and later changes.
+// TestInformers: informers receive the initial state and later changes.
 func TestInformers(t *testing.T) {
 	for name, mediaType := range map[string]string{"protobuf": runtime.ContentTypeProtobuf, "JSON": runtime.ContentTypeJSON} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Objects are about as large as real ones.
+// TestSizes: objects are about as large as real ones.
 func TestSizes(t *testing.T) {
 	c := New(Size{Nodes: 2, Images: 30, Pods: 30})
 	for of, want := range map[schema.GroupResource][2]int{{Resource: "nodes"}: {6000, 12000}, {Resource: "pods"}: {2000, 3500}, leasesOf: {400, 900}} {
@@ -152,7 +152,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// A deleted pod waits for its kubelet.
+// TestPodsEnd: a deleted pod waits for its kubelet.
 func TestPodsEnd(t *testing.T) {
 	c, client := serve(t, Size{Nodes: 1, Pods: 4}, runtime.ContentTypeJSON)
 	namespace, name := c.podNames(3)
@@ -174,7 +174,7 @@ func TestPodsEnd(t *testing.T) {
 	}
 }
 
-// A lease without a node can be created, deleted and created again.
+// TestOtherLeases: a lease without a node can be created, deleted and created again.
 func TestOtherLeases(t *testing.T) {
 	_, client := serve(t, Size{Nodes: 1}, runtime.ContentTypeJSON)
 	ctx, leases := t.Context(), client.CoordinationV1().Leases("system")
@@ -196,8 +196,8 @@ func TestOtherLeases(t *testing.T) {
 	}
 }
 
-// A watch that resumes receives the changes since its version, or the error that the version is
-// too old.
+// TestWatchesFromThePast: a resumed watch receives the changes since its version, or the error
+// that the version is too old.
 func TestWatchesFromThePast(t *testing.T) {
 	c, client := serve(t, Size{Nodes: 2}, runtime.ContentTypeProtobuf)
 	ctx, leases := t.Context(), client.CoordinationV1().Leases("")
@@ -231,7 +231,8 @@ func TestWatchesFromThePast(t *testing.T) {
 	}
 }
 
-// Stopped kubelets send no heartbeats, the others do; a written node remains as it was written.
+// TestKubelets: stopped kubelets send no heartbeats, the others do; a written node remains as
+// it was written.
 func TestKubelets(t *testing.T) {
 	c, client := serve(t, Size{Nodes: 4}, runtime.ContentTypeProtobuf)
 	ctx, cancel := context.WithCancel(t.Context())

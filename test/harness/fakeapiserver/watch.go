@@ -42,8 +42,8 @@ type frames struct {
 	by [len(formats)][]byte
 }
 
-// in returns the event as a frame of that format. Events of a single watcher have no place to
-// store it.
+// in returns the event as a frame of that format. Frames of events without other watchers are
+// not stored.
 func (e *event) in(f *format) ([]byte, error) {
 	if e.frames == nil {
 		return f.frame(e.kind, e.object)

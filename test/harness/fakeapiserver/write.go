@@ -71,7 +71,7 @@ func (c *Crowd) change(q *query, s *shelf, body []byte, mediaType string) (objec
 	return o, nil
 }
 
-// unlessChanged rejects a write that is based on another state than the current one.
+// unlessChanged rejects a write based on another state than the current one.
 func unlessChanged(q *query, present, o object) error {
 	if v := o.GetResourceVersion(); v != "" && v != present.GetResourceVersion() {
 		return apierrors.NewConflict(q.resource, q.name, fmt.Errorf("written from version %s, present is %s", v, present.GetResourceVersion()))

@@ -41,8 +41,8 @@ func crowd(count int) error {
 
 // findUnneeded lists the mappings that contain neither this program nor the stack nor, if libc
 // is linked, its storage for this thread. The kernel writes to that storage (rseq) when it
-// schedules the thread, and kills a process without it. It contains the list of robust locks,
-// whose address the kernel returns.
+// schedules the thread, and kills a process without it. It contains the list of robust locks;
+// the kernel returns the address of that list.
 func findUnneeded() (n int, err error) {
 	var stack, storage, size uintptr
 	stack = uintptr(unsafe.Pointer(&stack))

@@ -1,7 +1,7 @@
 // Package hog makes a test or demo binary its own misbehaving workload. Restarted with an
-// environment variable, the binary becomes a process that fills memory at a given rate, dips,
-// streams page cache, unpacks, thrashes, forks, or ignores SIGTERM, controlled by lines on its
-// standard input.
+// environment variable, the binary becomes a process controlled by lines on its standard input.
+// It fills memory at a given rate, dips, streams page cache, unpacks, thrashes, forks, or ignores
+// SIGTERM.
 //
 // Duties and invariants:
 //

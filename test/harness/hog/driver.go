@@ -98,7 +98,7 @@ func (d *Driver) Await(ctx context.Context, command string) (time.Duration, erro
 }
 
 // AwaitDeep waits until a dip, tmpfs or jvm has reached its lowest point. Returns ErrEnded if
-// the hog exits first.
+// the hog exits first, or the error of the command.
 func (d *Driver) AwaitDeep(ctx context.Context) error {
 	_, err := d.await(ctx, "deep ")
 	return err
@@ -124,7 +124,8 @@ func (d *Driver) await(ctx context.Context, prefix string) (string, error) {
 	}
 }
 
-// Close closes the hog's standard input. The hog then exits unless it is in hold.
+// Close closes the hog's standard input. The hog then exits unless it is in hold. Returns the
+// error of that close.
 func (d *Driver) Close() error {
 	for _, f := range d.theirs {
 		_ = f.Close()

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A crowd has its number of small processes with every build configuration.
+// TestCrowd: a crowd has its number of small processes with every build configuration.
 func TestCrowd(t *testing.T) {
 	const processes = 40
 	d, err := New()

@@ -1,10 +1,10 @@
-// Package hollow simulates nodes by their traffic with the API server: a Node with its status,
-// a renewed lease, and pods that run by their status and end after their deletion. Nodes can
+// Package hollow simulates nodes by their traffic with the API server: a Node with its status, a
+// renewed lease, and pods. The pods run by their status and end after their deletion. Nodes can
 // become silent or not ready, recover, and have a wrong clock.
 //
 //	farm, err := hollow.Start(ctx, hollow.Options{Client: clients, Renew: time.Second})
 //	n, err := farm.Add(ctx, "a", nil)              // joins, and reports Ready
-//	pod, err := n.Run(ctx, hollow.Pod("web", map[string]int64{"node.kubernetes.io/unreachable": 3}))
+//	pod, err := n.Run(ctx, hollow.Pod("web", 3))
 //	last := n.Stop()                               // power failure; last is its last heartbeat
 //	err = n.Resume(ctx)
 //	err = n.Report(ctx, corev1.ConditionFalse)     // alive and not ready

@@ -91,8 +91,7 @@ func (f *Farm) node(name string) *Node {
 	return f.nodes[name]
 }
 
-// Add creates a live node that is ready. Returns the error of the API server if it rejects a
-// request.
+// Add creates a ready live node. Returns the error of the API server if it rejects a request.
 func (f *Farm) Add(ctx context.Context, name string, labels map[string]string) (*Node, error) {
 	n := &Node{Name: name, farm: f, lives: [voices]bool{kubelet: true}}
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
@@ -112,6 +111,7 @@ func (f *Farm) Add(ctx context.Context, name string, labels map[string]string) (
 }
 
 // Clear stops all nodes of the farm, removes their objects, and waits until they are gone.
+// Returns the errors of all nodes.
 func (f *Farm) Clear(ctx context.Context) error {
 	f.mu.Lock()
 	nodes := f.nodes

@@ -66,7 +66,7 @@ func (n *Node) Report(ctx context.Context, ready corev1.ConditionStatus) error {
 	return n.post(ctx)
 }
 
-// read stores the node's state in the API server.
+// read records the node's Ready status as the API server has it.
 func (n *Node) read(object *corev1.Node) {
 	if n == nil {
 		return

@@ -30,8 +30,8 @@ func Pod(name string, seconds int64) *corev1.Pod {
 	return p
 }
 
-// Run creates a pod on the node that is running and ready. Returns the error of the API server
-// if it rejects a request.
+// Run creates a running and ready pod on the node. Returns the error of the API server if it
+// rejects a request.
 func (n *Node) Run(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = n.Name
@@ -60,7 +60,8 @@ func (n *Node) runs(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// End removes a pod from the API, as after its own exit and garbage collection.
+// End removes a pod from the API, as after its own exit and garbage collection. Returns the
+// error of the API server.
 func (n *Node) End(ctx context.Context, p *corev1.Pod) error { return n.farm.remove(ctx, p) }
 
 // pods returns the pods of the node in the informer's store.

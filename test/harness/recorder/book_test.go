@@ -16,8 +16,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/recorder"
 )
 
-// A book contains the states in order and the requests by user, including rejected ones, across
-// a lost connection.
+// TestABookOfARealAPIServer: a book contains the states in order and the requests by user,
+// including rejected ones, across a lost connection.
 func TestABookOfARealAPIServer(t *testing.T) {
 	cluster.Need(t)
 	audit, err := recorder.NewAudit(t.TempDir(), "admin", "nobody")
@@ -87,7 +87,8 @@ func changesOfANode(ctx context.Context, t *testing.T, book *recorder.Book, admi
 	})
 }
 
-// deletedAndRefused: a pod that is deleted twice, by UID, and a user without permission.
+// deletedAndRefused deletes a pod twice, by UID, and sends requests of a user without
+// permission.
 func deletedAndRefused(ctx context.Context, t *testing.T, book *recorder.Book, admin kubernetes.Interface, c *cluster.Cluster) {
 	pods := admin.CoreV1().Pods(metav1.NamespaceDefault)
 	pod, err := pods.Create(ctx, &corev1.Pod{

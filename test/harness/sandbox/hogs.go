@@ -36,7 +36,8 @@ func (n *Node) StartHog(ctx context.Context, p *Pod, container string) (*Hog, er
 
 // Warm touches the given number of bytes (at most [MaxLimit] less 64 MiB) once and releases
 // them, inside a separate node, and returns the duration. Memory that a virtual machine has
-// never touched fills several times slower, so call Warm before measuring rates.
+// never touched fills several times slower, so call Warm before measuring rates. Returns an
+// error if the node or the hog fails.
 func Warm(ctx context.Context, bytes int64) (took time.Duration, err error) {
 	n, err := NewNode("warm", MaxLimit)
 	if err != nil {

@@ -100,18 +100,20 @@ func (p *Pod) ContainerDir(controller, container string) string {
 	return p.node.dir(controller, p.container(container))
 }
 
-// LimitMemory sets the pod's own memory limit in bytes.
+// LimitMemory sets the pod's own memory limit in bytes. Returns the error of the kernel if it
+// rejects the limit.
 func (p *Pod) LimitMemory(bytes int64) error {
 	return p.node.create(p.below, bytes, 0)
 }
 
-// LimitPids sets the pod's own task limit.
+// LimitPids sets the pod's own task limit. Returns the error of the kernel if it rejects the
+// limit.
 func (p *Pod) LimitPids(tasks int64) error {
 	return p.node.create(p.below, 0, tasks)
 }
 
 // Freeze stops every process of the pod, like a paused container, until Thaw or the end of the
-// node. On v1 even SIGKILL has no effect before the thaw.
+// node. On v1 even SIGKILL has no effect before the thaw. Returns the error of the write.
 func (p *Pod) Freeze() error {
 	if p.node.layout.version == 2 {
 		return p.node.write(Unified, p.below, "cgroup.freeze", "1")
@@ -119,7 +121,7 @@ func (p *Pod) Freeze() error {
 	return p.node.write("freezer", p.below, "freezer.state", "FROZEN")
 }
 
-// Thaw resumes the pod's processes.
+// Thaw resumes the pod's processes. Returns the error of the write.
 func (p *Pod) Thaw() error {
 	if p.node.layout.version == 2 {
 		return p.node.write(Unified, p.below, "cgroup.freeze", "0")

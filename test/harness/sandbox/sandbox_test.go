@@ -60,8 +60,7 @@ func makeNode() {
 	select {}
 }
 
-// Every end of the owner removes the node: the owner cleans up on a signal, and a sweep does
-// after SIGKILL.
+// TestNothingOutlivesItsMaker: the owner cleans up on a signal, and a sweep does after SIGKILL.
 func TestNothingOutlivesItsMaker(t *testing.T) {
 	Need(t)
 	for how, sig := range map[string]syscall.Signal{

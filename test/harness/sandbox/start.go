@@ -19,7 +19,7 @@ type Process struct {
 	done chan struct{}
 }
 
-// Done returns a channel that is closed when the process has exited.
+// Done returns a channel that closes when the process has exited.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Alive reports whether the process has not exited.

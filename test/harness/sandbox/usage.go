@@ -10,10 +10,12 @@ import (
 	"strings"
 )
 
-// Usage returns the memory charged to the node in bytes, including page cache.
+// Usage returns the memory charged to the node in bytes, including page cache. Returns the
+// error of a failed read.
 func (n *Node) Usage() (int64, error) { return n.usage("") }
 
-// Usage returns the memory charged to the pod in bytes, including page cache.
+// Usage returns the memory charged to the pod in bytes, including page cache. Returns the error
+// of a failed read.
 func (p *Pod) Usage() (int64, error) { return p.node.usage(p.below) }
 
 func (n *Node) usage(below string) (int64, error) {
@@ -25,7 +27,7 @@ func (n *Node) usage(below string) (int64, error) {
 
 // WorkingSet returns the node's usage less its inactive page cache, in bytes: the quantity that
 // eviction thresholds compare. Usage and statistics are two separate reads, so the result
-// includes charges in between.
+// includes charges in between. Returns the error of a failed read.
 func (n *Node) WorkingSet() (int64, error) {
 	controller, key := "memory", "total_inactive_file"
 	if n.layout.version == 2 {
@@ -44,7 +46,8 @@ func (n *Node) WorkingSet() (int64, error) {
 
 // PageCache returns the memory of a container in pages of files on disk, in bytes. The kernel
 // reclaims it before an OOM kill. The statistics of a container's directory are up to date.
-// Those of a directory with children can be up to 2 s old on current kernels.
+// Those of a directory with children can be up to 2 s old on current kernels. Returns the error
+// of a failed read.
 func (p *Pod) PageCache(container string) (int64, error) {
 	controller := "memory"
 	if p.node.layout.version == 2 {
@@ -60,7 +63,7 @@ func (p *Pod) PageCache(container string) (int64, error) {
 }
 
 // PIDs returns the processes of the pod, including containers, in the PID namespace of this
-// process.
+// process. Returns the error of a failed read.
 func (p *Pod) PIDs() ([]int, error) {
 	controller := "memory"
 	if p.node.layout.version == 2 {
@@ -71,7 +74,7 @@ func (p *Pod) PIDs() ([]int, error) {
 
 // OOMKills returns the number of processes in the node that the kernel's OOM killer has ended
 // since its creation. On v1 each cgroup has its own counter, so removed cgroups are not
-// included.
+// included. Returns the error of a failed read.
 func (n *Node) OOMKills() (int64, error) {
 	if n.layout.version == 2 {
 		return readKey(filepath.Join(n.Dir(Unified), "memory.events"), "oom_kill")

@@ -38,7 +38,7 @@ type Agent struct {
 const backlog = 4096
 
 // Start runs `BINARY agent ARGS…` and waits until it monitors the node. Returns an error with
-// the agent's log if it exits before.
+// the agent's log if it exits, or ctx ends, before.
 func Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
 	return Run(ctx, Command(binary, args...))
 }
@@ -50,7 +50,7 @@ func Command(binary string, args ...string) *exec.Cmd {
 }
 
 // Run starts an agent's command and waits until it monitors the node. Returns an error with the
-// agent's log if it exits before.
+// agent's log if it exits, or ctx ends, before.
 func Run(ctx context.Context, cmd *exec.Cmd) (*Agent, error) {
 	a := &Agent{
 		cmd:       cmd,
@@ -115,7 +115,8 @@ func (a *Agent) Stop() error {
 	return a.await("SIGTERM")
 }
 
-// Kill ends the agent by SIGKILL, as a crash would.
+// Kill ends the agent by SIGKILL, as a crash would. Returns an error if the agent does not exit
+// in time.
 func (a *Agent) Kill() error {
 	if err := a.cmd.Process.Kill(); err != nil {
 		return err

@@ -39,8 +39,8 @@ func tell(t *testing.T, a *trial.Agent, s syscall.Signal) {
 	}
 }
 
-// A periodic check that begins after the file was created or removed uses the new state, even
-// before the notification of the change.
+// TestAFileIsHeededByTheNextCheck: a periodic check that begins after the file was created or
+// removed uses the new state, even before the notification of the change.
 func TestAFileIsHeededByTheNextCheck(t *testing.T) {
 	n := node(t, "heeded")
 	a := start(t, n, "--eviction-hard=memory.available<100Mi", "-v=2", "--monitoring-period=5ms")
@@ -72,7 +72,8 @@ func lives(t *testing.T, h *sandbox.Hog, d time.Duration) {
 	}
 }
 
-// No periodic check is due for an hour: the change of the file triggers a new decision.
+// TestAFileDisarmsWhileMemoryIsShort: no periodic check is due for an hour, and the change of
+// the file triggers a new decision.
 func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
 	n := node(t, "disarmed")
 	hogs := []*sandbox.Hog{addHog(t, n, "big", "", "fill 300MiB"), addHog(t, n, "small", "", "fill 130MiB")}
@@ -95,7 +96,8 @@ func TestAFileDisarmsWhileMemoryIsShort(t *testing.T) {
 	quiet(t, n, a, hogs[1])
 }
 
-// No check is due for a minute: only the check right before the kill can detect the file.
+// TestAFileIsSeenBeforeAKill: no check is due for a minute, and only the check right before the
+// kill can detect the file.
 func TestAFileIsSeenBeforeAKill(t *testing.T) {
 	n := node(t, "unseen")
 	h := addHog(t, n, "hog", "", "fill 300MiB")
@@ -110,8 +112,8 @@ func TestAFileIsSeenBeforeAKill(t *testing.T) {
 	quiet(t, n, a, h)
 }
 
-// After SIGTERM, which the pod ignores, neither the end of its grace period nor a crossed hard
-// threshold leads to a kill.
+// TestDisarmedInMidPressureNobodyIsKilledAnyMore: after SIGTERM, which the pod ignores, neither
+// the end of its grace period nor a crossed hard threshold leads to a kill.
 func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 	n := node(t, "midway")
 	const grace = 3 * time.Second
@@ -133,7 +135,8 @@ func TestDisarmedInMidPressureNobodyIsKilledAnyMore(t *testing.T) {
 	quiet(t, n, a, h)
 }
 
-// The signal creates the file: a restart of the agent does not arm it.
+// TestASignalDisarmsAndLasts: the signal creates the file, and a restart of the agent does not
+// arm it.
 func TestASignalDisarmsAndLasts(t *testing.T) {
 	n := node(t, "signalled")
 	h := addHog(t, n, "hog", "", "fill 300MiB")

@@ -111,7 +111,7 @@ func (f Fill) Run(ctx context.Context) (r Result, err error) {
 }
 
 // runUp returns the distance of the last fill's begin from the threshold in bytes: one second
-// at the rate, at most 192 MiB.
+// at the rate, at most 192 MiB, and 192 MiB at an unlimited rate.
 func (f Fill) runUp() int64 {
 	if f.Rate == 0 {
 		return 192 << 20

@@ -153,9 +153,9 @@ func available(t *testing.T) int64 {
 	return 0
 }
 
-// With the complete machine as the node, a pod that fills its memory is evicted before an OOM
-// kill, at any rate. A slow fill ends when only memory without a charged cgroup shows the low
-// level.
+// TestAWholeMachineNeverRunsOut: with the complete machine as the node, a pod that fills its
+// memory is evicted before an OOM kill, at any rate. A slow fill ends when only memory without
+// a charged cgroup shows the low level.
 func TestAWholeMachineNeverRunsOut(t *testing.T) {
 	m := wholeMachine(t)
 	calm := m.addTenant("calm", trial.Requesting("2Gi"), fmt.Sprintf("fill %d", available(t)-300*mib))

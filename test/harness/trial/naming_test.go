@@ -8,8 +8,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// The complete path, from the discovery of kubepods to the kill, with the names of the systemd
-// driver.
+// TestSystemdNames covers the complete path, from the discovery of kubepods to the kill, with
+// the names of the systemd driver.
 func TestSystemdNames(t *testing.T) {
 	sandbox.Need(t)
 	n, err := trial.NewNode("systemd", 512*mib, sandbox.SystemdNames())

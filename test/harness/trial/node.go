@@ -43,7 +43,8 @@ func (n *Node) Manifests() string { return filepath.Join(n.Dir, "pods") }
 // DisarmFile returns the path of the file that disarms the node's agent.
 func (n *Node) DisarmFile() string { return filepath.Join(n.Dir, "disarm") }
 
-// Close ends the processes in the node and removes all its files and cgroups.
+// Close ends the processes in the node and removes all its files and cgroups. Returns the
+// errors of all steps.
 func (n *Node) Close() error {
 	err := n.Node.Close()
 	for _, h := range n.hogs {
@@ -53,7 +54,8 @@ func (n *Node) Close() error {
 }
 
 // AddPod creates a burstable pod from the spec of its manifest (YAML, flow style), with the
-// named containers; default: one, app. Its UID is "uid-NAME".
+// named containers; default: one, app. Its UID is "uid-NAME". Returns an error if a cgroup or
+// the manifest can not be created.
 func (n *Node) AddPod(name, spec string, containers ...string) (*sandbox.Pod, error) {
 	if len(containers) == 0 {
 		containers = []string{"app"}
@@ -69,12 +71,12 @@ func (n *Node) AddPod(name, spec string, containers ...string) (*sandbox.Pod, er
 }
 
 // Forget removes the manifest of a dead pod. Its cgroups stay, because they contain the
-// kernel's count of OOM kills.
+// kernel's count of OOM kills. Returns the error of the removal.
 func (n *Node) Forget(name string) error {
 	return os.Remove(filepath.Join(n.Manifests(), name+".yaml"))
 }
 
-// AddHog creates a pod and starts a hog in it.
+// AddHog creates a pod and starts a hog in it. Returns an error if one of them fails.
 func (n *Node) AddHog(ctx context.Context, name, spec string) (*sandbox.Hog, error) {
 	pod, err := n.AddPod(name, spec)
 	if err != nil {
@@ -98,7 +100,7 @@ func Requesting(memory string) string {
 const NoRegularLook = "--monitoring-period=1h"
 
 // Start runs the agent on the node. Without other arguments it has a hard memory threshold
-// only.
+// only. Returns an error if the agent exits before it monitors the node.
 func (n *Node) Start(ctx context.Context, binary string, args ...string) (*Agent, error) {
 	return Start(ctx, binary, append([]string{
 		"--node-cgroup=" + n.Path(),
@@ -113,6 +115,7 @@ func (n *Node) Start(ctx context.Context, binary string, args ...string) (*Agent
 }
 
 // Available returns the node's limit less its usage in bytes; page cache counts as used.
+// Returns the error of a failed read.
 func (n *Node) Available() (int64, error) {
 	used, err := n.Usage()
 	return n.Limit() - used, err

@@ -56,7 +56,8 @@ func StatusKiB(pid int, name string) (int64, error) {
 }
 
 // InMemory reports whether the files of a directory are in memory (tmpfs, or the initial file
-// system of a machine). The kernel can not drop their pages like page cache.
+// system of a machine). The kernel can not drop their pages like page cache. Returns an error
+// if the directory does not exist.
 func InMemory(dir string) (bool, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

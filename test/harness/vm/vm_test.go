@@ -13,7 +13,8 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/vm/wire"
 )
 
-// A machine that crashes without a result has failed, independent of qemu's exit code.
+// TestAMachineWithoutAResultHasFailed: a machine that crashes without a result has failed,
+// independent of qemu's exit code.
 func TestAMachineWithoutAResultHasFailed(t *testing.T) {
 	plan := []wire.Command{{Args: []string{"/a"}, Dir: "/", Limit: time.Minute}}
 	begun := `{"kind":"booted"}` + "\n" + `{"kind":"began"}` + "\n"
@@ -109,7 +110,7 @@ func TestFilesLieWhereTheyLieHere(t *testing.T) {
 	}
 }
 
-// Every file of the list exists, and its tests are skipped by name.
+// TestWhatIsLeftOut: every file of the list exists, and its tests are skipped by name.
 func TestWhatIsLeftOut(t *testing.T) {
 	t.Chdir("../../..")
 	for dir := range leftOut {

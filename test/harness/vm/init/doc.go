@@ -1,4 +1,4 @@
-// Init is the first process of a virtual machine that package test/harness/vm boots: it mounts
+// Init is the first process of a virtual machine that package test/harness/vm boots. It mounts
 // the file systems of a Linux system, runs the plan, reports and powers the machine off.
 //
 // Duties and invariants:

@@ -12,8 +12,8 @@ import (
 
 const (
 	cgroups = "/sys/fs/cgroup"
-	// scratch is on a disk, for files whose pages can be written back and reclaimed: the other
-	// file systems of the machine are in memory.
+	// scratch is on a disk, for files with pages that can be written back and reclaimed: the
+	// other file systems of the machine are in memory.
 	scratch = "/var/tmp"
 	disk    = "/dev/vda"
 )

@@ -83,8 +83,9 @@ func (v *Verdict) Status() int {
 	return status
 }
 
-// Err returns nil if every command exited with 0 and the machine finished. It returns an
-// [Incomplete] error first: after a crash of the machine the statuses mean little.
+// Err returns nil if every command exited with 0 and the machine finished. Returns an
+// [Incomplete] error before those of commands: after a crash of the machine the statuses mean
+// little.
 func (v *Verdict) Err() error {
 	var errs []error
 	switch {

@@ -49,7 +49,7 @@ func TestAPlanThatCanNotBeRunIsRefused(t *testing.T) {
 	}
 }
 
-// The output of a command stays inside its line, whatever its content.
+// TestOutputIsNoResult: the output of a command stays inside its line, whatever its content.
 func TestOutputIsNoResult(t *testing.T) {
 	forged, err := (&Line{Kind: Ended, Command: 0}).Encode()
 	if err != nil {
@@ -128,7 +128,8 @@ func TestAWholeReportIsGood(t *testing.T) {
 	}
 }
 
-// A report that stops early, or misses or repeats a line, is not a success.
+// TestAnyOtherReportIsNone: a report that stops early, or misses or repeats a line, is not a
+// success.
 func TestAnyOtherReportIsNone(t *testing.T) {
 	incomplete := func(what string, lines []Line) {
 		t.Helper()
