@@ -118,7 +118,17 @@ func (c *Component) Kill() error {
 
 // Pause stops the process (SIGSTOP): connections stay open without any response. Returns an
 // error if it does not run.
-func (c *Component) Pause() error { return c.signal(syscall.SIGSTOP) }
+func (c *Component) Pause() error {
+	if err := c.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, c.PID(), nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
 
 // Resume continues a paused process. Returns an error if it does not run.
 func (c *Component) Resume() error { return c.signal(syscall.SIGCONT) }
