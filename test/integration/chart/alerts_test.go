@@ -78,7 +78,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlerts_WhatIsGoneIsNoticed covers a process that is gone. It has no series, so no
+// TestAlerts_WhatIsGoneIsNoticed covers an ended process. It has no series, so no
 // comparison matches.
 func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
 	all := alerts(t)
