@@ -250,7 +250,7 @@ func TestTaintsAreChangedAndNothingForeignIsLost(t *testing.T) {
 	})
 }
 
-// doubting converts a node that is not fully understood.
+// doubting converts a node with unknown values.
 func (r *rig) doubting(n *corev1.Node) *model.Node {
 	return (&converter{doubt: func(string, string) {}}).node(n)
 }

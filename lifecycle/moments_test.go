@@ -61,8 +61,8 @@ func TestEvict_NotBeforeTolerationSecondsEnd(t *testing.T) {
 	}
 }
 
-// TestEvict_CountsFromTheEndOfTheSecond covers a user's taint that is observed long after it
-// was written: it counts from the end of its second.
+// TestEvict_CountsFromTheEndOfTheSecond covers a user's taint observed long after it was
+// written: it counts from the end of its second.
 func TestEvict_CountsFromTheEndOfTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -162,9 +162,9 @@ func (r *rig) bill() *bill {
 	return b
 }
 
-// expect expects for each node one write of its conditions, and a read and a write of its
-// taints, two for nodes tainted later. It also expects one mark for each pod, and one read of
-// each lease if leases are read.
+// expect expects for each node one write of its conditions, and one read and one write of its
+// taints, or two of each for nodes tainted later. It also expects one mark for each pod, and one
+// read of each lease if leases are read.
 func (b *bill) expect(t *testing.T, given int, reads bool) {
 	t.Helper()
 	b.mu.Lock()

@@ -83,8 +83,8 @@ var (
 // cells of tables, on one line each. Code blocks are left out. A span of code is the one
 // word CODE, a link is its text.
 func paragraphs(text string) (all []string) {
-	var open []string // lines of the paragraph that is being read
-	indent := 0       // of the text of the list item that is being read
+	var open []string // lines of the current paragraph
+	indent := 0       // of the text of the current list item
 	end := func() {
 		if len(open) > 0 {
 			all = append(all, plain(strings.Join(open, " ")))

@@ -170,7 +170,7 @@ func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of these no text is wrong, or only what a boolean has in common with others.
+	// Options without an invalid text, or with only that of all booleans.
 	free := []string{"featureGates", "pauseDisruptedZones", "liveLeaseReads", "leaderElect", "kubeconfig"}
 	for _, field := range config.Fields() {
 		if !slices.Contains(free, field) && !strings.Contains(string(text), `", "`+field+`", "`) {
@@ -179,7 +179,8 @@ func TestEveryControllerOptionIsTriedWithAFault(t *testing.T) {
 	}
 }
 
-// What kube-controller-manager starts with, this starts with.
+// TestControllerFlags_AcceptsWhatUpstreamAccepts checks that a command line of
+// kube-controller-manager is accepted.
 func TestControllerFlags_AcceptsWhatUpstreamAccepts(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
@@ -238,7 +239,7 @@ func TestTheElectionOfOneNeedsNoRules(t *testing.T) {
 	}
 }
 
-// Taint based evictions follow the taint manager unless they are given.
+// TestTheFourModes checks that taint-based evictions follow the taint manager unless set explicitly.
 func TestTheFourModes(t *testing.T) {
 	type mode struct{ noExecute, byTaints, legacy bool }
 	for _, tc := range []struct {
@@ -260,7 +261,8 @@ func TestTheFourModes(t *testing.T) {
 	}
 }
 
-// Each option that decides is in the policy: changing one changes it.
+// TestEveryOptionThatDecidesIsInThePolicy checks that a change of any option that affects decisions
+// changes the policy.
 func TestEveryOptionThatDecidesIsInThePolicy(t *testing.T) {
 	preset := config.NewController().Policy()
 	for field, text := range map[string]string{
@@ -328,7 +330,7 @@ func TestReadScenario(t *testing.T) {
 	if faults.Err() != nil || c.Lifecycle != preset.Lifecycle {
 		t.Errorf("left out: %+v, %v", c, faults)
 	}
-	// Nodes of a scenario renew every 10 s, whatever a cautious operator would set.
+	// Nodes of a scenario renew every 10 s; short grace periods are allowed.
 	c, faults = read("{nodeMonitorGracePeriod: 20s, nodeEvictionRate: 1, enableTaintManager: false, massFailureMinNodes: 5, liveLeaseReads: true, evictedPodTTL: 5m}")
 	if faults.Err() != nil || c.NodeMonitorGracePeriod != 20*time.Second || c.NodeEvictionRate != 1 || c.TaintBasedEvictions || c.MassFailureMinNodes != 5 || !c.LiveLeaseReads || c.EvictedPodTTL != 5*time.Minute {
 		t.Errorf("%+v, %v", c, faults)

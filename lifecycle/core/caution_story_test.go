@@ -253,9 +253,8 @@ func TestRecoveriesAfterAStormAreSpread(t *testing.T) {
 	w.expect("evict cancel", "120 cancel n00 p00", "120 cancel n01 p01")
 }
 
-// TestNext_ObsoleteRetryOfHeldPod covers a failed write that is no longer wanted, with its
-// retry in the past. It must not wake the fleet repeatedly while the eviction of its pod is
-// limited.
+// TestNext_ObsoleteRetryOfHeldPod covers an obsolete failed write with its retry in the past.
+// It must not wake the fleet repeatedly while the eviction of its pod is limited.
 func TestNext_ObsoleteRetryOfHeldPod(t *testing.T) {
 	p := taintMode()
 	p.MostUnhealthy, p.StormCooldown = core.Bound{Nodes: 1, Set: true}, 50*second

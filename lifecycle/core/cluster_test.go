@@ -9,7 +9,7 @@ import (
 
 // Events in a world outside of the fleet: nodes, kubelets, pods, users.
 
-// node creates a node that is ready and renews, before the changes.
+// node creates a ready node with renewals, and applies the changes to it.
 func (w *world) node(name string, changes ...func(*model.Node)) {
 	n := &model.Node{Name: name, UID: name + "@" + w.now.Sub(start).String(), Created: w.now}
 	n.Labels.Region, n.Labels.Zone = "r", "z"

@@ -127,8 +127,8 @@ func TestNoEvictedPodIsDeletedUnseen(t *testing.T) {
 	w.expect("delete-evicted-pod", "535 delete-evicted-pod a web", "600 delete-evicted-pod a late")
 }
 
-// TestADeleteThatWaitsIsCalledOff checks that a waiting delete that is no longer wanted is
-// reported as obsolete.
+// TestADeleteThatWaitsIsCalledOff checks that a waiting delete becomes obsolete if the pod must
+// not be deleted any more.
 func TestADeleteThatWaitsIsCalledOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(w *world)

@@ -34,7 +34,7 @@ func TestANodeThatIsSeenAfterItsPods(t *testing.T) {
 	}
 }
 
-// TestBoundToATaintedNode covers a pending pod that is bound to a tainted node.
+// TestBoundToATaintedNode covers a pending pod bound to a tainted node.
 func TestBoundToATaintedNode(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -73,8 +73,8 @@ func TestQueueTable_Moves(t *testing.T) {
 }
 
 // TestHealthState_Facts checks that each state stands for a different combination of three
-// facts: a missed grace period, a confirmed loss, and resumed heartbeats. A node that is lost
-// and not silent has resumed.
+// facts: a missed grace period, a confirmed loss, and resumed heartbeats. A lost
+// node without silence has resumed.
 func TestHealthState_Facts(t *testing.T) {
 	want := map[healthState][3]bool{
 		stateHealthy:        {false, false, false},

@@ -81,7 +81,7 @@ func TestOvertakenActions(t *testing.T) {
 	}
 }
 
-// TestPodsOfANodeThatIsBackAreSpared covers a node that is back before its taint is removed:
+// TestPodsOfANodeThatIsBackAreSpared covers a node back before its taint is removed:
 // pods waiting for eviction stay. A user's taint has no such exception.
 func TestPodsOfANodeThatIsBackAreSpared(t *testing.T) {
 	for _, c := range []struct {

@@ -179,7 +179,7 @@ func (w *world) pass(to time.Time) {
 	}
 }
 
-// settle carries out everything that is due now.
+// settle carries out all due actions.
 func (w *world) settle() {
 	for range 1000 {
 		actions := w.fleet.Act(w.now)

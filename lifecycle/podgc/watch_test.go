@@ -181,7 +181,7 @@ func (v *naive) finished(uid string, err error, now time.Time) {
 	v.from[uid] = now.Add(pause)
 }
 
-// forget removes all state of a pod that is no longer due.
+// forget removes all state of an obsolete pod.
 func (v *naive) forget(uid string) {
 	if p := v.pods[uid]; !v.told[uid] && (p == nil || p.Evicted == nil || p.Deleting) {
 		delete(v.from, uid)

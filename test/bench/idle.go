@@ -10,7 +10,7 @@ import (
 	"plimsoll.dev/plimsoll/test/harness/trial"
 )
 
-// population is the load of a node that is only checked.
+// population is the load of a node without evictions.
 type population struct{ pods, containers int }
 
 // cgroups returns the number of cgroups of the pods and of their containers.

@@ -4,7 +4,7 @@ import "time"
 
 // Outcomes of races.
 const (
-	saved = "saved" // the hog was evicted, nobody else, and the kernel killed nobody
+	saved = "saved" // only the hog was evicted, without a kill by the kernel
 	lost  = "oom"   // the kernel killed
 	wrong = "wrong" // the innocent pod was killed
 )
@@ -16,7 +16,7 @@ type result struct {
 	Mode     string    `json:"mode"`
 	Arena    string    `json:"arena"`
 	Version  int       `json:"cgroup"`
-	Asked    int64     `json:"mibPerSecond"` // 0 is as fast as it goes
+	Asked    int64     `json:"mibPerSecond"` // 0 for the maximum
 	Margin   int64     `json:"marginMiB"`
 	Spinners int       `json:"spinners"`
 
@@ -26,7 +26,7 @@ type result struct {
 	Victim   string  `json:"victim,omitempty"`
 	Look     string  `json:"look,omitempty"`
 	Reached  float64 `json:"reachedMiBPerSecond,omitempty"` // up to the crossing
-	Least    float64 `json:"leastLeftMiB"`                  // that was ever available
+	Least    float64 `json:"leastLeftMiB"`                  // minimum available
 
 	ToNotified   *float64 `json:"crossingToNotifiedMillis,omitempty"` // the kernel's own notification, on cgroup v1
 	ToLook       *float64 `json:"crossingToLookMillis,omitempty"`

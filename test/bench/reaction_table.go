@@ -177,7 +177,7 @@ func minLeft(runs []result) string {
 	return fmt.Sprintf("%.1f (%.1f)", percentile(values, 50), values[0])
 }
 
-// percentile returns the smallest value that is not below p % of the sorted values.
+// percentile returns the smallest value not below p % of the sorted values.
 func percentile(sorted []float64, p float64) float64 {
 	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
 	return sorted[max(rank, 1)-1]

@@ -46,8 +46,8 @@ func always(name string) *corev1.Pod {
 // so mostly within its first seconds.
 const ahead = 8
 
-// TestImmediateEvictionsBesideAKubelet checks that a pod that is reported first and killed at
-// once stays evicted. Phase, reason and message last, whatever its kubelet writes, and nothing
+// TestImmediateEvictionsBesideAKubelet checks that a pod reported first and killed at once
+// stays evicted. Phase, reason and message last, whatever its kubelet writes, and nothing
 // restarts. Without a policy only the mark must last, and the figures are logged.
 func TestImmediateEvictionsBesideAKubelet(t *testing.T) {
 	for _, name := range protections(t) {

@@ -44,13 +44,13 @@ func ourselves(role string) func(*options, string) []string {
 // used is the consumption of a process in a window.
 type used struct {
 	Seconds    float64 `json:"seconds"`
-	Leases     int     `json:"leases"`   // renewals that it was told of
-	Statuses   int     `json:"statuses"` // nodes described anew
+	Leases     int     `json:"leases"`   // renewals received
+	Statuses   int     `json:"statuses"` // node status updates
 	CPU        float64 `json:"cpu_ms"`
 	Bytes      uint64  `json:"bytes"` // allocated
 	Objects    uint64  `json:"objects"`
 	Collected  uint32  `json:"collections"`
-	BehindMost int     `json:"behind_most"` // changes that were not sent yet at the end, before it was waited for them
+	BehindMost int     `json:"behind_most"` // changes not yet sent at the end of the window
 }
 
 // trial is one process before one cluster.
@@ -59,7 +59,7 @@ type trial struct {
 	Decoding bool               `json:"decoding_only"`
 	Run      int                `json:"run"`
 	Size     fakeapiserver.Size `json:"size"`
-	Seeing   float64            `json:"seeing_s"` // from the start to having seen everything
+	Seeing   float64            `json:"seeing_s"` // from the start until everything was received
 	Heap     uint64             `json:"heap_bytes"`
 	Resident int64              `json:"resident_bytes"`
 	Idle     used               `json:"idle"`
@@ -210,9 +210,9 @@ const patience = 20 * time.Second
 
 // deaths is the outcome for nodes without kubelets.
 type deaths struct {
-	Late   []float64 `json:"late_s"`    // from the deadline of each to Unknown, in the order in which they died
-	Missed int       `json:"missed"`    // that were not Unknown when the wait for them ended
-	Stall  float64   `json:"stalled_s"` // the longest that the machine did not let this program run meanwhile
+	Late   []float64 `json:"late_s"`    // from the deadline of each to Unknown, in the order of their deaths
+	Missed int       `json:"missed"`    // not Unknown at the end of the wait
+	Stall  float64   `json:"stalled_s"` // longest interruption of this program by the machine
 }
 
 // kill stops the kubelets of some nodes, spread over the cluster and over the renewal interval.

@@ -86,7 +86,7 @@ type reading struct {
 	resident int64 // bytes
 }
 
-// memory is the part of runtime.MemStats that is used here.
+// memory is the part of runtime.MemStats used here.
 type memory struct {
 	TotalAlloc, Mallocs, HeapAlloc uint64
 	NumGC                          uint32

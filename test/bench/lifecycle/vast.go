@@ -25,8 +25,8 @@ type vastResult struct {
 	Kubelets float64            `json:"kubelets_share"` // of one core: heartbeats, and reflectors that drop them
 	Share    float64            `json:"share"`          // of one core: heartbeats, and the controller
 	Bytes    float64            `json:"bytes_per_renewal"`
-	Heap     int64              `json:"heap_bytes"` // more than without the controller
-	Behind   int                `json:"behind"`     // changes that the controller had not been handed yet when the window ended
+	Heap     int64              `json:"heap_bytes"` // in addition to that without the controller
+	Behind   int                `json:"behind"`     // changes not yet delivered to the controller at the end of the window
 	Deaths   deaths             `json:"deaths"`
 }
 

@@ -17,7 +17,7 @@ type race struct {
 	Mode     string   `json:"mode"`
 	Arena    string   `json:"arena"`
 	Version  int      `json:"cgroup"`
-	Asked    int64    `json:"mibPerSecond"` // 0 is as fast as it goes
+	Asked    int64    `json:"mibPerSecond"` // 0 for the maximum
 	Margin   int64    `json:"marginMiB"`
 	Spinners int      `json:"spinners"`
 	Outcome  string   `json:"outcome"`

@@ -24,7 +24,7 @@ type replica struct {
 	began    time.Time
 }
 
-// said is the part of a controller's log line that is read here.
+// said is the part of a controller's log line read here.
 type said struct {
 	Msg, Identity, Address               string
 	Decision, Node, Pod, What, Why, Mode string

@@ -76,8 +76,8 @@ func (s *stage) criticalStays() {
 	})
 }
 
-// allBut returns, as an argument for hogs, the amount that leaves the given memory for pods on
-// the node: between the thresholds of the agent and of the kubelet, or below.
+// allBut returns the amount for a hog that leaves the given memory for pods on the node: between
+// the thresholds of the agent and of the kubelet, or below.
 func (s *stage) allBut(left int64) string {
 	s.Helper()
 	used, err := s.Node.Sandbox.WorkingSet()

@@ -72,8 +72,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlerts_WhatIsGoneIsNoticed: a process that is gone has no series, which no
-// comparison finds.
+// TestAlerts_WhatIsGoneIsNoticed covers an ended process. It has no series, so no
+// comparison matches.
 func TestAlerts_WhatIsGoneIsNoticed(t *testing.T) {
 	all := alerts(t)
 	for name, want := range map[string][]string{

@@ -15,7 +15,7 @@ import (
 // strict rejects unknown and duplicate fields.
 var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-// foreign is the API group of the Prometheus operator, whose kinds no scheme here contains.
+// foreign is the API group of the Prometheus operator; no scheme here contains its kinds.
 const foreign = "monitoring.coreos.com/"
 
 // objects returns the objects of a manifest by KIND/NAME, or by KIND/NAMESPACE/NAME outside of

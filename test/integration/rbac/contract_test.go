@@ -167,7 +167,7 @@ var forNobody = []right{
 	{"", "", "*", "*", "*"},
 }
 
-// asks reports whether a right is a query by creating an object that is not stored.
+// asks reports whether a right is a query by creating an object without storing it.
 func (r right) asks() bool {
 	return r.resource == "tokenreviews" || r.resource == "subjectaccessreviews"
 }

@@ -47,7 +47,7 @@ func (f *thief) protected() {
 		pod := f.own.pod.DeepCopy()
 		pod.ObjectMeta = metav1.ObjectMeta{Name: c.what, Namespace: victims}
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy = nil, nil
-		pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = "", "" // which a mirror pod can not have
+		pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = "", "" // not allowed in a mirror pod
 		c.change(pod)
 		made, err := f.admin.CoreV1().Pods(victims).Create(f.t.Context(), pod, metav1.CreateOptions{})
 		f.own.must(err)
