@@ -26,9 +26,9 @@ type replica struct {
 
 // said is the part of a controller's log line read here.
 type said struct {
-	Msg, Identity, Address               string
-	Decision, Node, Pod, What, Why, Mode string
-	Rehearsed                            bool
+	Msg, Identity, Address                    string
+	Decision, Node, Pod, Change, Reason, Mode string
+	DryRun                                    bool
 }
 
 // lines returns all log lines of a replica so far.

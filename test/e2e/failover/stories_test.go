@@ -241,11 +241,11 @@ func observed(s *stage) {
 	for _, decision := range []string{"mark-unknown", "taint", "mark-not-ready", "evict", "delete-evicted-pod"} {
 		s.poll("it tells of "+decision, func() bool {
 			return watcher.decided(func(l *said) bool {
-				return l.Decision == decision && l.Rehearsed && (l.Node == "seen" || l.Pod == "default/seen")
+				return l.Decision == decision && l.DryRun && (l.Node == "seen" || l.Pod == "default/seen")
 			})
 		})
 	}
-	if watcher.decided(func(l *said) bool { return l.Decision == "evict" && l.Pod == "default/kept" || !l.Rehearsed }) {
+	if watcher.decided(func(l *said) bool { return l.Decision == "evict" && l.Pod == "default/kept" || !l.DryRun }) {
 		s.Error("it decided about a node that lives, or without rehearsing")
 	}
 	for _, w := range s.writes((*recorder.Write).Changes) {
