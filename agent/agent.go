@@ -29,7 +29,6 @@ type Agent struct {
 	thread    *Thread // nil: any thread
 	watcher   *memoryWatcher
 	policy    func() *eviction.Policy
-	draining  func() string
 	arming    Arming
 
 	snapshot     signals.Snapshot
@@ -102,7 +101,7 @@ type Parts struct {
 func New(settings Settings, p Parts) *Agent {
 	a := &Agent{
 		settings: settings, machine: p.Machine, victims: p.Victims, garbage: garbage{collector: p.Collector},
-		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, draining: p.Draining, arming: p.Arming,
+		inventory: p.Inventory, reporter: p.Reporter, notifier: p.Notifier, thread: p.Thread, policy: p.Policy, arming: p.Arming,
 		kills: tries{}, unanswered: tries{}, refusals: refusals{}, stalls: stallReports{port: p.Stalls},
 		consumers: p.Consumers, limiterSaved: p.LimiterSaved,
 	}
@@ -116,7 +115,7 @@ func New(settings Settings, p Parts) *Agent {
 	a.logged.conditions = p.Machine.Conditions()
 	a.checker = Checker{Machine: p.Machine, Observer: p.Observer, Pods: p.Pods, Limiter: p.Limiter, GivesWay: true}
 	a.watch.observer = p.Observer
-	a.underway = Underway{Draining: a.draining, Inflight: &a.inflight, Garbage: &a.garbage, Killed: a.kills, Pending: true}
+	a.underway = Underway{Draining: p.Draining, Inflight: &a.inflight, Garbage: &a.garbage, Killed: a.kills, Pending: true}
 	return a
 }
 
@@ -225,7 +224,7 @@ func (a *Agent) execute(ctx context.Context, p Plan) Result {
 	case Escalate:
 		a.escalate(p.Inflight, p.Verdict)
 	case CollectGarbage:
-		a.beginGarbage(ctx, p.Verdict, p.Garbage)
+		a.beginGarbage(ctx, p.Verdict, p.Verdict.Garbage)
 	case Evict:
 		return a.evict(ctx, p.Eviction)
 	}

@@ -250,7 +250,7 @@ func (c *Checker) collect(u *Underway) Plan {
 	}
 	begin, ran, done := u.Garbage.of(v)
 	if begin {
-		return Plan{Action: CollectGarbage, Verdict: v, Garbage: v.Garbage}
+		return Plan{Action: CollectGarbage, Verdict: v}
 	}
 	c.outcome.asked = true
 	c.collected(ran, done)

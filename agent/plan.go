@@ -32,8 +32,7 @@ const (
 type Plan struct {
 	Action   Action
 	Inflight *inflight.Eviction // of Finish and Escalate
-	Verdict  *eviction.Verdict  // of Escalate and CollectGarbage: the threshold
-	Garbage  []signals.Garbage  // of CollectGarbage, in order
+	Verdict  *eviction.Verdict  // of Escalate and CollectGarbage: the threshold, and the garbage to collect
 	Eviction *eviction.Eviction // of Evict
 }
 

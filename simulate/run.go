@@ -146,8 +146,8 @@ func (w *world) check(c *agent.Checker) *agent.Outcome {
 func (w *world) execute(p agent.Plan) (r agent.Result) {
 	switch p.Action {
 	case agent.CollectGarbage:
-		w.reclaimed = len(p.Garbage) > 0
-		r.Collected, r.Done = p.Garbage, true
+		w.reclaimed = len(p.Verdict.Garbage) > 0
+		r.Collected, r.Done = p.Verdict.Garbage, true
 	case agent.Evict:
 		if w.step.KillError != "" {
 			r.Err = errors.New(w.step.KillError)
