@@ -15,19 +15,19 @@ import (
 const cleanupPeriod = 250 * time.Millisecond
 
 // finish follows the withdrawal of a disarmed agent's conditions and taints. Once none is left
-// in the cluster, that is saved. An agent that leaves removes its requests and files too.
+// in the cluster, that is saved. A cleaning-up agent removes its requests and files too.
 func (a *app) finish(ctx context.Context) {
 	var erased bool // the state file, by cleanUp
 	for {
 		now := a.arming.current()
-		if left := now.Reason == arming.HasLeft; erased && !left {
+		if cleaned := now.Reason == arming.CleanedUp; erased && !cleaned {
 			a.state.Resume()
 			erased = false
 		}
 		pause := time.NewTimer(cleanupPeriod)
 		if a.withdrawn(ctx, now) {
 			pause.Stop()
-			erased = erased || a.state != nil && now.State == arming.Leaving
+			erased = erased || a.state != nil && now.State == arming.CleaningUp
 		}
 		select {
 		case <-ctx.Done():
@@ -43,11 +43,11 @@ func (a *app) finish(ctx context.Context) {
 // withdrawn reports whether nothing is left to withdraw under the decision.
 func (a *app) withdrawn(ctx context.Context, now *armingDecision) bool {
 	switch {
-	case now.armed(), now.Reason == arming.HasLeft:
+	case now.armed(), now.Reason == arming.CleanedUp:
 		return true
 	case a.reporter.conditions != nil && !a.reporter.conditions.Withdrawn():
 		return false
-	case now.State == arming.Leaving:
+	case now.State == arming.CleaningUp:
 		return a.cleanUp(ctx)
 	}
 	a.arming.update(func(w *arming.Words) { w.Acted = w.Acted && w.Decide().State == arming.Armed })
@@ -67,8 +67,8 @@ func (a *app) cleanUp(ctx context.Context) bool {
 		return false
 	}
 	a.arming.update(func(w *arming.Words) {
-		if w.File = a.arming.file.State(); w.Decide().State == arming.Leaving {
-			w.Left, w.Acted = true, false
+		if w.File = a.arming.file.State(); w.Decide().State == arming.CleaningUp {
+			w.CleanedUp, w.Acted = true, false
 		}
 	})
 	return true
@@ -77,7 +77,7 @@ func (a *app) cleanUp(ctx context.Context) bool {
 // logCleanupFault logs the first of consecutive faults.
 func (a *app) logCleanupFault(err error) {
 	if err != nil && a.lastFault == "" {
-		a.log.Error("the agent leaves something behind; it is tried again", "error", err)
+		a.log.Error("Failed to clean up, retrying", "error", err)
 	}
 	if a.lastFault = ""; err != nil {
 		a.lastFault = err.Error()
@@ -98,11 +98,11 @@ func (a *app) cleanUpIfUninstalled() {
 		return
 	}
 	a.arming.update(func(w *arming.Words) { w.Departing = true })
-	for now := a.arming.current(); now.Reason != arming.HasLeft; now = a.arming.current() {
+	for now := a.arming.current(); now.Reason != arming.CleanedUp; now = a.arming.current() {
 		select {
 		case <-now.superseded:
 		case <-ctx.Done():
-			a.log.Warn("ended before everything was taken back")
+			a.log.Warn("Stopped before the clean-up was complete")
 			return
 		}
 	}
@@ -124,7 +124,7 @@ func (a *app) uninstalled(ctx context.Context) bool {
 	set, err := a.api.Client().AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
-			a.log.Warn("whether the agent is being removed is not known: what it has written stays", "error", err)
+			a.log.Warn("Cannot determine whether the agent is being uninstalled, skipping the clean-up", "error", err)
 		}
 		return apierrors.IsNotFound(err)
 	}

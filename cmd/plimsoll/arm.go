@@ -22,18 +22,18 @@ type armingCommand struct {
 
 var armingCommands = map[string]armingCommand{
 	"arm": {arming.Arm, true, "Arm agents: of named nodes, of all nodes, or of this node",
-		`Says "armed" to agents, and waits until their leases say that they are. An agent
-whose doctor has found an error refuses, unless the finding is accepted; it arms
-itself as soon as the finding is gone. With --local the disarm file of this node
-is removed, and whatever the cluster and the flags say holds again.`, 30 * time.Second},
+		`Writes the setting "armed" and waits until the agents' leases report that they
+follow it. An agent whose doctor has found an error refuses, unless the finding is
+accepted; it arms itself as soon as the finding is gone. With --local the disarm
+file of this node is removed, so that the cluster's settings and the flags apply.`, 30 * time.Second},
 	"disarm": {arming.Disarm, true, "Disarm agents: they only report their decisions",
-		`Says "disarmed" to agents, and waits until their leases say that they are, which
-takes less than a second. With --local it needs no API server: the disarm file
-of this node is made, which is stronger than any word but "leaving".`, 30 * time.Second},
-	"leave": {arming.Leave, false, "Withdraw everything that agents wrote, before they are removed",
-		`Says "leaving" to agents: they are disarmed, take their conditions, taints and
-requests back, and remove their files. Waits until their leases say that they
-have left.`, time.Minute},
+		`Writes the setting "disarmed" and waits until the agents' leases report that they
+follow it, which takes less than a second. With --local it needs no API server:
+it creates the disarm file of this node, which overrides any setting but "cleanup".`, 30 * time.Second},
+	"cleanup": {arming.Cleanup, false, "Withdraw everything that agents wrote, before they are removed",
+		`Writes the setting "cleanup": agents are disarmed, withdraw their conditions, taints
+and requests, and remove their files. Waits until the agents' leases report that
+they have finished.`, time.Minute},
 }
 
 func newArmingCommand(name string) *cobra.Command {
@@ -44,7 +44,7 @@ func newArmingCommand(name string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " [NODE...|--all" + map[bool]string{true: "|--local"}[c.local] + "]",
 		Short: c.short,
-		Long:  c.long + "\n\nExit status: 0 every node has followed, 1 not every one, no agent was found, or the\nword could not be said, 2 invalid flags.",
+		Long:  c.long + "\n\nExit status: 0 every agent follows the setting; 1 an agent does not, there is no agent,\nor the setting could not be written; 2 invalid flags.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Nodes, r.Out = args, cmd.OutOrStdout()
 			if cmd.Flags().Changed("accept-findings") {
@@ -71,7 +71,7 @@ func newArmingCommand(name string) *cobra.Command {
 		f.BoolVar(&here, "local", false, "apply to this node by its disarm file; needs no API server")
 		f.StringVar(&file, "disarm-file", config.NewAgent().DisarmFile, "the agent's --disarm-file, with --local")
 	}
-	if c.setting == arming.Leave {
+	if c.setting == arming.Cleanup {
 		f.BoolVar(&r.AllowNone, "allow-none", false, "with --all: exit with status 0 if no agent has a lease")
 	}
 	if c.setting == arming.Arm {

@@ -155,8 +155,8 @@ func TestArmingCommands_WithoutAgents(t *testing.T) {
 			[]string{`"armed" is not written`}, ""},
 		"arm what has no agents yet": {nil, true, []string{"arm", "--all"}, exitFailed,
 			[]string{`"armed" is written, and no agent follows it yet`}, "armed"},
-		"leave":                       {elsewhere, false, []string{"leave", "--all"}, exitFailed, []string{`"leaving" is not written`, "prod (2)"}, ""},
-		"leave, and none is expected": {nil, true, []string{"leave", "--all", "--allow-none"}, 0, []string{"nothing to take back"}, "leaving"},
+		"cleanup":                       {elsewhere, false, []string{"cleanup", "--all"}, exitFailed, []string{`"cleanup" is not written`, "prod (2)"}, ""},
+		"cleanup, and none is expected": {nil, true, []string{"cleanup", "--all", "--allow-none"}, 0, []string{"nothing to take back"}, "cleanup"},
 		"a node without an agent": {elsewhere, false, []string{"disarm", "c", "--namespace=prod", "--timeout=1s"}, exitFailed,
 			[]string{"c: not disarmed", "in the namespace prod of the context tuesday", "for c", "leases of 2 other agents. Check the names"}, ""},
 		"a node of another namespace": {elsewhere, false, []string{"disarm", "a", "--timeout=1s"}, exitFailed,
@@ -196,7 +196,7 @@ func TestArmingCommands_RefuseFlags(t *testing.T) {
 		says   []string
 		not    string
 	}{
-		{"leave", exitInvalid, []string{"name the nodes, or give --all"}, "--local"},
+		{"cleanup", exitInvalid, []string{"name the nodes, or give --all"}, "--local"},
 		{"disarm", exitInvalid, []string{"--all and --local"}, ""},
 		{"arm --all --accept-findings=nonsense,clock-skew-large,rubbish", exitInvalid, []string{"nonsense is no finding", "rubbish is no finding", "right-missing"}, "clock-skew-large is no"},
 		{"arm n --accept-findings=clock-skew-large", exitFailed, []string{"--kubeconfig", "KUBECONFIG", "~/.kube/config", "service account"}, ""},
@@ -233,7 +233,7 @@ func TestArmingCommands_Local(t *testing.T) {
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Error(err)
 	}
-	for _, args := range [][]string{{"arm"}, {"arm", "--all", "n"}, {"disarm", "--all", "--local"}, {"leave", "--local"}, {"leave"}, {"disarm", "--accept-findings=a", "n"}} {
+	for _, args := range [][]string{{"arm"}, {"arm", "--all", "n"}, {"disarm", "--all", "--local"}, {"cleanup", "--local"}, {"cleanup"}, {"disarm", "--accept-findings=a", "n"}} {
 		if status, out := command(args...); status != exitInvalid {
 			t.Errorf("%v: %d: %s", args, status, out)
 		}

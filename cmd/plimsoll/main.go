@@ -63,7 +63,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return invalidError{err} })
-	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), newArmingCommand("arm"), newArmingCommand("disarm"), newArmingCommand("leave"),
+	root.AddCommand(agentCommand(), controllerCommand(), simulateCommand(), doctorCommand(), newArmingCommand("arm"), newArmingCommand("disarm"), newArmingCommand("cleanup"),
 		configCommand(), importCommand(), healthCommand(), versionCommand())
 	return root
 }

@@ -16,19 +16,19 @@ const (
 // State is the arming state of an agent.
 type State uint8
 
-// The states. A Leaving agent is disarmed and withdraws everything that it wrote.
+// The states. A cleaning-up agent is disarmed and withdraws everything that it wrote.
 const (
 	Disarmed State = iota
 	Armed
-	Leaving
+	CleaningUp
 )
 
-var states = [...]string{Disarmed: "disarmed", Armed: "armed", Leaving: "leaving"}
+var states = [...]string{Disarmed: "disarmed", Armed: "armed", CleaningUp: "cleanup"}
 
 func (s State) String() string { return states[s] }
 
-// HasLeft is the reason of an agent that has withdrawn everything.
-const HasLeft = "left"
+// CleanedUp is the reason of an agent that has withdrawn everything.
+const CleanedUp = "cleaned-up"
 
 // Refusal begins the reason of an agent that stays disarmed despite the setting [Arm].
 const Refusal = "refused"
@@ -48,10 +48,10 @@ var rules = []struct {
 	state  State
 	reason func(*Words) string
 }{
-	{Leaving, leaves},
+	{CleaningUp, cleansUp},
 	{Disarmed, localStop},
 	{Disarmed, voiceStops},
-	{Disarmed, hasLeft},
+	{Disarmed, hasCleanedUp},
 	{Armed, flagActs},
 	{Disarmed, refuses},
 	{Armed, voiceArms},
@@ -67,13 +67,13 @@ func (w *Words) Decide() Verdict {
 	return Verdict{Disarmed, "dryRun is true, and neither the ConfigMap nor the Node says armed"}
 }
 
-func leaves(w *Words) string {
-	reason := w.said(Leave)
+func cleansUp(w *Words) string {
+	reason := w.said(Cleanup)
 	if w.Departing {
 		reason = "the agent's DaemonSet is gone"
 	}
-	if reason != "" && w.Left {
-		return HasLeft
+	if reason != "" && w.CleanedUp {
+		return CleanedUp
 	}
 	return reason
 }
@@ -97,9 +97,9 @@ func voiceStops(w *Words) string {
 	return w.said(Unreadable)
 }
 
-func hasLeft(w *Words) string {
-	if w.Left {
-		return HasLeft
+func hasCleanedUp(w *Words) string {
+	if w.CleanedUp {
+		return CleanedUp
 	}
 	return ""
 }

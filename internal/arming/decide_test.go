@@ -44,10 +44,10 @@ func TestDecide(t *testing.T) {
 		{"the file is there", change(clean("armed"), func(w *arming.Words) { w.File = arming.Present }), arming.Disarmed, "the disarm file is there"},
 		{"the file may be there", change(arming.Words{}, func(w *arming.Words) { w.File = arming.Hidden }), arming.Disarmed, "the disarm file can not be looked for"},
 		{"a signal", change(clean("armed"), func(w *arming.Words) { w.Signaled = true }), arming.Disarmed, "told by a signal, until a restart"},
-		{"leaving, whatever else", change(clean("leaving"), func(w *arming.Words) { w.All.Word, w.File, w.DryRun = "armed", arming.Present, false }), arming.Leaving, "the Node's annotation says leaving"},
-		{"has left", change(clean("leaving"), func(w *arming.Words) { w.Left = true }), arming.Leaving, "left"},
-		{"has left, and nobody says so any more", change(clean("armed"), func(w *arming.Words) { w.Left, w.DryRun = true, false }), arming.Disarmed, "left"},
-		{"departing", change(clean("armed"), func(w *arming.Words) { w.Departing = true }), arming.Leaving, "the agent's DaemonSet is gone"},
+		{"cleanup, whatever else", change(clean("cleanup"), func(w *arming.Words) { w.All.Word, w.File, w.DryRun = "armed", arming.Present, false }), arming.CleaningUp, "the Node's annotation says cleanup"},
+		{"has cleaned up", change(clean("cleanup"), func(w *arming.Words) { w.CleanedUp = true }), arming.CleaningUp, "cleaned-up"},
+		{"has cleaned up, and the setting is gone", change(clean("armed"), func(w *arming.Words) { w.CleanedUp, w.DryRun = true, false }), arming.Disarmed, "cleaned-up"},
+		{"departing", change(clean("armed"), func(w *arming.Words) { w.Departing = true }), arming.CleaningUp, "the agent's DaemonSet is gone"},
 	} {
 		if got := tc.words.Decide(); got.State != tc.state || got.Reason != tc.reason {
 			t.Errorf("%s: %s, %q; want %s, %q", tc.about, got.State, got.Reason, tc.state, tc.reason)
@@ -58,10 +58,10 @@ func TestDecide(t *testing.T) {
 // The deletion of the ConfigMap during an uninstallation does not reactivate an agent that has
 // left; a new setting does.
 func TestWhoHasLeftIsCalledBackByAWordAlone(t *testing.T) {
-	armed, leaving := arming.Voice{Word: "armed"}, arming.Voice{Word: "leaving"}
+	armed, cleanup := arming.Voice{Word: "armed"}, arming.Voice{Word: "cleanup"}
 	w := clean("armed")
-	w.Hear(leaving, armed)
-	w.Left = true
+	w.Hear(cleanup, armed)
+	w.CleanedUp = true
 	if w.Hear(arming.Voice{}, armed); w.Decide().State != arming.Disarmed {
 		t.Errorf("back without a word: %+v", w.Decide())
 	}
@@ -71,12 +71,12 @@ func TestWhoHasLeftIsCalledBackByAWordAlone(t *testing.T) {
 }
 
 func TestWordsAreReadAsTheyAreWritten(t *testing.T) {
-	for _, w := range []arming.Word{arming.Silence, arming.Arm, arming.Disarm, arming.Leave} {
+	for _, w := range []arming.Word{arming.Silence, arming.Arm, arming.Disarm, arming.Cleanup} {
 		if got := arming.ParseWord(w.String()); got != w {
 			t.Errorf("%q is read as %q", w, got)
 		}
 	}
-	for _, text := range []string{"ARMED", "arm", "true", "disarmed leaving", "unreadable"} {
+	for _, text := range []string{"ARMED", "arm", "true", "disarmed cleanup", "unreadable"} {
 		if got := arming.ParseWord(text); got != arming.Unreadable {
 			t.Errorf("%q is read as %q", text, got)
 		}

@@ -14,14 +14,14 @@ func twin(w *arming.Words) arming.State {
 	is := func(text string) bool { return w.All.Word == text || w.Node.Word == text }
 	unread := false
 	for _, text := range []string{w.All.Word, w.Node.Word} {
-		if text != "" && text != "armed" && text != "disarmed" && text != "leaving" {
+		if text != "" && text != "armed" && text != "disarmed" && text != "cleanup" {
 			unread = true
 		}
 	}
 	switch {
-	case is("leaving") || w.Departing:
-		return arming.Leaving
-	case w.File != arming.Absent || w.Signaled || is("disarmed") || unread || w.Left:
+	case is("cleanup") || w.Departing:
+		return arming.CleaningUp
+	case w.File != arming.Absent || w.Signaled || is("disarmed") || unread || w.CleanedUp:
 		return arming.Disarmed
 	case !w.DryRun:
 		return arming.Armed
@@ -41,13 +41,13 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func random(r *rand.Rand) arming.Words {
 	voice := func() arming.Voice {
-		return arming.Voice{Word: pick(r, "", "", "armed", "armed", "disarmed", "leaving", "on"), Accepted: pick(r, "", "a", "b", "a,b")}
+		return arming.Voice{Word: pick(r, "", "", "armed", "armed", "disarmed", "cleanup", "on"), Accepted: pick(r, "", "a", "b", "a,b")}
 	}
 	return arming.Words{
 		Memory: arming.Memory{All: voice(), Node: voice(),
 			Findings: arming.Findings{Known: r.IntN(4) > 0, Errors: pick(r, nil, nil, []string{"a"}, []string{"b", "a"})}},
 		File:   pick(r, arming.Absent, arming.Absent, arming.Absent, arming.Present, arming.Hidden),
-		DryRun: r.IntN(3) > 0, Signaled: r.IntN(8) == 0, Departing: r.IntN(8) == 0, Left: r.IntN(8) == 0,
+		DryRun: r.IntN(3) > 0, Signaled: r.IntN(8) == 0, Departing: r.IntN(8) == 0, CleanedUp: r.IntN(8) == 0,
 	}
 }
 
@@ -79,10 +79,10 @@ func TestOnlyOneWordArms(t *testing.T) {
 	stops := []func(*arming.Words){
 		func(w *arming.Words) { w.File = pick(r, arming.Present, arming.Hidden) },
 		func(w *arming.Words) { w.Signaled = true },
-		func(w *arming.Words) { w.Left = true },
+		func(w *arming.Words) { w.CleanedUp = true },
 		func(w *arming.Words) { w.Departing = true },
-		func(w *arming.Words) { w.All.Word = pick(r, "disarmed", "leaving", "?") },
-		func(w *arming.Words) { w.Node.Word = pick(r, "disarmed", "leaving", "?") },
+		func(w *arming.Words) { w.All.Word = pick(r, "disarmed", "cleanup", "?") },
+		func(w *arming.Words) { w.Node.Word = pick(r, "disarmed", "cleanup", "?") },
 	}
 	for range 50_000 {
 		w := random(r)

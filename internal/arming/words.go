@@ -15,12 +15,12 @@ const (
 	Silence Word = iota
 	Arm
 	Disarm
-	Leave
+	Cleanup
 	Unreadable
 )
 
 // texts are the settings as written in annotations and in the ConfigMap.
-var texts = map[string]Word{"": Silence, "armed": Arm, "disarmed": Disarm, "leaving": Leave}
+var texts = map[string]Word{"": Silence, "armed": Arm, "disarmed": Disarm, "cleanup": Cleanup}
 
 // ParseWord parses a setting and ignores spaces around it. An unrecognised text is [Unreadable].
 func ParseWord(text string) Word {
@@ -83,15 +83,15 @@ type Words struct {
 	DryRun   bool // the flag
 	// Departing reports that the DaemonSet, and thereby this agent, is being deleted.
 	Departing bool
-	// Left reports that everything was withdrawn. The agent acts again only after a new [Arm].
-	Left bool
+	// CleanedUp reports that everything was withdrawn. The agent acts again only after a new [Arm].
+	CleanedUp bool
 }
 
-// Hear stores the settings of the cluster. A change of a source to [Arm] resets Left.
+// Hear stores the settings of the cluster. A change of a source to [Arm] resets CleanedUp.
 func (w *Words) Hear(all, node Voice) {
 	for _, v := range []struct{ was, is Voice }{{w.All, all}, {w.Node, node}} {
 		if ParseWord(v.was.Word) != Arm && ParseWord(v.is.Word) == Arm {
-			w.Left = false
+			w.CleanedUp = false
 		}
 	}
 	w.All, w.Node = all, node

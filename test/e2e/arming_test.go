@@ -114,7 +114,7 @@ func TestArming(t *testing.T) {
 	s := set(t, withoutKubelet(cluster.NodeOptions{}), "agent-pressure-taint.yaml")
 	s.story("a node is armed in spite of a finding", (*stage).armedByWord)
 	s.story("all are disarmed, and the server is away", (*stage).disarmedWhileAway)
-	s.story("an agent leaves", (*stage).leavesByWord)
+	s.story("an agent cleans up", (*stage).cleansUpBySetting)
 	s.story("an agent ends with its DaemonSet", (*stage).leavesWithDaemonSet)
 }
 
@@ -200,7 +200,7 @@ func own(n *corev1.Node) (kinds int) {
 	return kinds
 }
 
-func (s *stage) leavesByWord() {
+func (s *stage) cleansUpBySetting() {
 	s.unsay()
 	a, greedy := s.pressed()
 	s.must(a.Stop()) // an update: all traces stay
@@ -209,12 +209,12 @@ func (s *stage) leavesByWord() {
 	}
 	second := s.start(append(softly, "--pressure-taint", "--pressure-conditions=own")...)
 	s.must(os.WriteFile(s.disarmFile(), nil, 0o600))
-	s.follows("leave", cluster.NodeName)
+	s.follows("cleanup", cluster.NodeName)
 	if got := s.traces(greedy); len(got) > 0 {
 		s.t.Errorf("left behind: %v", got)
 	}
 	s.must(second.Stop())
-	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "left" || s.lease("armed") != "false" {
+	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "cleaned-up" || s.lease("armed") != "false" {
 		s.t.Errorf("left behind: %v; the lease says %s", got, s.lease("armed-reason"))
 	}
 	s.running(greedy)
@@ -238,7 +238,7 @@ func (s *stage) leavesWithDaemonSet() {
 	s.until("it is heard of", func() bool { return own(s.nodeNow()) == 3 && s.lease("armed") == "true" })
 	s.must(sets.Delete(s.t.Context(), "plimsoll-agent", metav1.DeleteOptions{}))
 	s.must(second.Stop())
-	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "left" {
+	if got := s.traces(greedy); len(got) > 0 || s.lease("armed-reason") != "cleaned-up" {
 		s.t.Errorf("left behind: %v; the lease says %s", got, s.lease("armed-reason"))
 	}
 	s.running(greedy)

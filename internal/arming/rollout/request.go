@@ -1,7 +1,7 @@
 // Package rollout writes an arming setting for the agents of a cluster, and waits until
 // their leases show that they follow it.
 //
-// It does the work of plimsoll arm, disarm and leave. The setting is written once, to the
+// It does the work of plimsoll arm, disarm and cleanup. The setting is written once, to the
 // ConfigMap for all nodes or to the named Nodes. The leases are read by one list and one
 // watch. The setting holds, whether agents follow in time or not.
 package rollout
@@ -25,7 +25,7 @@ import (
 var errNotAll = errors.New("not every node has followed: see above. The word holds: a node that can follow later will")
 
 // doneText describes a node that follows a setting.
-var doneText = map[arming.Word]string{arming.Arm: "armed", arming.Disarm: "disarmed", arming.Leave: "left"}
+var doneText = map[arming.Word]string{arming.Arm: "armed", arming.Disarm: "disarmed", arming.Cleanup: "cleaned-up"}
 
 // Request is a setting for agents.
 type Request struct {

@@ -41,14 +41,14 @@ func TestOutcomeOf(t *testing.T) {
 		{"has reacted, and refuses", arming.Arm, lease("n", "false", "refused: a", 0), true, outcome{final: true, reason: "refused: a"}, false},
 		{"not disarmed yet", arming.Disarm, lease("n", "true", "told", 0), true, outcome{reason: "told"}, false},
 		{"disarmed", arming.Disarm, lease("n", "false", "told", 0), false, outcome{followed: true, final: true, reason: "told"}, false},
-		{"leaving", arming.Leave, lease("n", "false", "told", 0), true, outcome{reason: "told"}, false},
-		{"left", arming.Leave, lease("n", "false", "left", 0), false, outcome{followed: true, final: true, reason: "left"}, false},
+		{"cleanup", arming.Cleanup, lease("n", "false", "told", 0), true, outcome{reason: "told"}, false},
+		{"cleaned-up", arming.Cleanup, lease("n", "false", "cleaned-up", 0), false, outcome{followed: true, final: true, reason: "cleaned-up"}, false},
 		{"dead, to be armed", arming.Arm, lease("n", "false", "", time.Hour), false, outcome{final: true}, false},
 		{"dead, and armed when it was alive", arming.Arm, lease("n", "true", "told", time.Hour), false, outcome{final: true}, false},
 		{"dead, and disarmed when it was alive", arming.Disarm, lease("n", "false", "told", time.Hour), false, outcome{followed: true, final: true, reason: "told"}, false},
 		{"too old to be disarmed", arming.Disarm, lease("n", "", "", 0), true, outcome{}, false},
-		{"dead, to leave", arming.Leave, lease("n", "false", "", time.Hour), false, outcome{final: true, ignored: true}, false},
-		{"a clock an hour late, but alive", arming.Leave, lease("n", "false", "", time.Hour), true, outcome{}, false},
+		{"dead, to clean up", arming.Cleanup, lease("n", "false", "", time.Hour), false, outcome{final: true, ignored: true}, false},
+		{"a clock an hour late, but alive", arming.Cleanup, lease("n", "false", "", time.Hour), true, outcome{}, false},
 		{"no agent", arming.Disarm, other, false, outcome{absent: true}, true},
 	} {
 		s, r := newLeases(), Request{Setting: tc.setting, Namespace: "ns"}

@@ -131,8 +131,8 @@ func (r *Request) follows(a agentLease) bool {
 	switch r.Setting {
 	case arming.Arm:
 		return a.armed == "true"
-	case arming.Leave:
-		return a.reason == arming.HasLeft
+	case arming.Cleanup:
+		return a.reason == arming.CleanedUp
 	}
 	return a.armed == "false"
 }

@@ -231,7 +231,7 @@ func (s *stage) decisions(of *cluster.Pod) (all []agent.Decision) {
 // logs returns the last log lines of Plimsoll's pods, for readers of a failure.
 func (s *stage) logs() string {
 	var all strings.Builder
-	for _, component := range []string{"agent", "controller", "leave"} {
+	for _, component := range []string{"agent", "controller", "cleanup"} {
 		fmt.Fprintf(&all, "--- %s:\n%s\n", component, s.show("logs", "--namespace="+namespace, "--selector=app.kubernetes.io/component="+component, "--tail=40", "--prefix=false"))
 	}
 	return all.String()

@@ -60,7 +60,7 @@ func (s *server) wordsBeforeInstall(t *testing.T) {
 			t.Errorf("%s: the word is %q, want %q", when, got, want)
 		}
 	}
-	for _, word := range []string{"arm", "leave"} {
+	for _, word := range []string{"arm", "cleanup"} {
 		if out, status := plimsoll(word, "--all"); status != 1 || !strings.Contains(out, "is not written") {
 			t.Errorf("%s before there is an agent: %d: %s", word, status, out)
 		}

@@ -20,7 +20,7 @@ type jobs struct {
 	names []string
 }
 
-// runJobs ends Jobs until the test ends. The account of plimsoll-leave must have its rights
+// runJobs ends Jobs until the test ends. The account of plimsoll-cleanup must have its rights
 // before.
 func (s *server) runJobs(t *testing.T) *jobs {
 	t.Helper()
@@ -39,8 +39,8 @@ func (s *server) runJobs(t *testing.T) *jobs {
 				continue
 			}
 			var rights error
-			if job.Name == "plimsoll-leave" {
-				rights = s.eventually(ctx, s.mayLeave)
+			if job.Name == "plimsoll-cleanup" {
+				rights = s.eventually(ctx, s.mayCleanUp)
 			}
 			j.add(job.Name)
 			if err := errors.Join(rights, s.end(ctx, job, j.failing.Load())); err != nil {

@@ -51,7 +51,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{`controller.extraVolumes=[{"secret":{}}]`, []string{"/controller/extraVolumes/0"}},
 		{`controller.extraVolumeMounts={}`, []string{"/controller/extraVolumeMounts"}},
 		{`resourceQuota.enable=false`, []string{"enable"}},
-		{`leave.onUninstal=false`, []string{"onUninstal"}},
+		{`cleanup.onUninstal=false`, []string{"onUninstal"}},
 		{`configCheck.enable=false`, []string{"enable"}},
 		{`agent.config.evictionHard={"mem":"500Mib"}`, []string{"/agent/config/evictionHard", "mem"}},
 		{`agent.config.evictionHard={"memory.available":"500Mib"}`, []string{"/agent/config/evictionHard/memory.available"}},

@@ -119,9 +119,9 @@ func (s *server) eventually(ctx context.Context, ask func(context.Context) error
 	return err
 }
 
-// mayLeave checks the rights for plimsoll leave --all, and that broader ones, of use to a thief
+// mayCleanUp checks the rights for plimsoll cleanup --all, and that broader ones, of use to a thief
 // of its token, are missing.
-func (s *server) mayLeave(ctx context.Context) error {
+func (s *server) mayCleanUp(ctx context.Context) error {
 	for _, c := range []struct {
 		verb, group, resource, name string
 		allowed                     bool
@@ -138,7 +138,7 @@ func (s *server) mayLeave(ctx context.Context) error {
 		{"patch", "", "nodes", "", false},
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + namespace + ":plimsoll-leave",
+			User:               "system:serviceaccount:" + namespace + ":plimsoll-cleanup",
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: c.verb, Group: c.group, Resource: c.resource, Name: c.name},
 		}}
 		answer, err := s.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -204,7 +204,7 @@ func (s *server) life(t *testing.T) {
 
 	s.jobs.ran()
 	s.helm.must(t, "uninstall", release)
-	if diff := cmp.Diff([]string{"plimsoll-leave"}, s.jobs.ran()); diff != "" {
+	if diff := cmp.Diff([]string{"plimsoll-cleanup"}, s.jobs.ran()); diff != "" {
 		t.Errorf("Jobs before it was uninstalled (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, s.settled(t, before)); diff != "" {

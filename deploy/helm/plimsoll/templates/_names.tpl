@@ -6,7 +6,7 @@
 
 {{- define "plimsoll.agent" -}}{{ include "plimsoll.fullname" . }}-agent{{- end }}
 {{- define "plimsoll.controller" -}}{{ include "plimsoll.fullname" . }}-controller{{- end }}
-{{- define "plimsoll.leave" -}}{{ include "plimsoll.fullname" . }}-leave{{- end }}
+{{- define "plimsoll.cleanup" -}}{{ include "plimsoll.fullname" . }}-cleanup{{- end }}
 
 {{- define "plimsoll.config-check" -}}{{ include "plimsoll.fullname" . }}-config-check{{- end }}
 

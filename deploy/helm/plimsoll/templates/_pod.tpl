@@ -1,4 +1,4 @@
-{{/* What the pods of agent, controller and leave have alike. */}}
+{{/* Fields that are equal in the pods of agent, controller and cleanup. */}}
 
 {{- define "plimsoll.pod.start" -}}
 # Where a token is needed it is mounted below, with a shorter life than the automatic
