@@ -19,28 +19,38 @@ func TestNoRegret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Both occur: steps below the threshold that turn round, and others that do not, which an
+	// early check ends.
+	shown := func(rows []*trial.Row) bool {
+		all := sum(rows)
+		return all.Crossed > all.Doomed && all.Doomed > 0 && all.Extra > 0
+	}
 	r := trial.Regret{Binary: binary, Limit: 512 * mib, Seed: 6, Disk: !inMemory, For: 45 * time.Second, Longest: 2 * time.Second,
-		Told: func(what string) { t.Log(what) }}
+		Shown: shown, Told: func(what string) { t.Log(what) }}
 	rows, gap, err := r.Run(within(t, 3*time.Minute))
+	for _, row := range rows {
+		t.Logf("%+v", *row)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all trial.Row
-	for _, row := range rows {
-		t.Logf("%+v", *row)
-		all.Steps, all.Crossed, all.Doomed = all.Steps+row.Steps, all.Crossed+row.Crossed, all.Doomed+row.Doomed
-		all.Extra, all.Regrets, all.OOMKills = all.Extra+row.Extra, all.Regrets+row.Regrets, all.OOMKills+row.OOMKills
-	}
-	t.Logf("the longest time between two looks of the shadow: %v", gap)
+	t.Logf("maximum time between two samples: %v", gap)
+	all := sum(rows)
 	if all.Regrets > 0 {
-		t.Errorf("%d evictions that nobody else would have made, in %d steps", all.Regrets, all.Steps)
+		t.Errorf("%d evictions of pods that would have survived, in %d steps", all.Regrets, all.Steps)
 	}
 	if all.OOMKills > 0 {
 		t.Errorf("the kernel killed %d times", all.OOMKills)
 	}
-	if all.Crossed <= all.Doomed || all.Doomed == 0 || all.Extra == 0 {
-		t.Errorf("%d steps came under the line, %d of them went on beyond the limit, %d evictions by extra looks: this says nothing", all.Crossed, all.Doomed, all.Extra)
+}
+
+// sum adds up the counts of all workloads.
+func sum(rows []*trial.Row) (all trial.Row) {
+	for _, row := range rows {
+		all.Steps, all.Crossed, all.Doomed = all.Steps+row.Steps, all.Crossed+row.Crossed, all.Doomed+row.Doomed
+		all.Extra, all.Regrets, all.OOMKills = all.Extra+row.Extra, all.Regrets+row.Regrets, all.OOMKills+row.OOMKills
 	}
+	return all
 }
 
 // TestThrashingAtTheOwnLimitIsNoAlarm: a pod reads a file larger than its own limit again and

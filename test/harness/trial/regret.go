@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"plimsoll.dev/plimsoll/agent"
 	"plimsoll.dev/plimsoll/test/harness/hog"
 	"plimsoll.dev/plimsoll/test/harness/sandbox"
 )
@@ -27,9 +28,12 @@ import (
 //     strict, because a later periodic check in the same step could have evicted too.
 //   - An eviction of another pod than the hog ends the trial.
 type Regret struct {
-	Binary  string
-	Limit   int64         // of the node, in bytes, 400 MiB or more
-	For     time.Duration // the current step is completed
+	Binary string
+	Limit  int64         // of the node, in bytes, 400 MiB or more
+	For    time.Duration // the current step is completed
+	// Shown reports whether the rows show what the trial is for. After For the trial continues
+	// until they do: how soon a step ends in an eviction of each kind is chance. May be nil.
+	Shown   func([]*Row) bool
 	Longest time.Duration // maximum time for which a step holds its memory
 	Seed    uint64
 	Disk    bool         // also workloads with files, unless temporary files are in memory
@@ -62,7 +66,7 @@ func (r Regret) Run(ctx context.Context) (rows []*Row, gap time.Duration, err er
 	defer func() { err = errors.Join(err, t.agent.Stop()) }()
 	t.shadow = watch(n.Node, regretThreshold)
 	defer t.shadow.close()
-	for end := time.Now().Add(r.For); err == nil && time.Now().Before(end); {
+	for end := time.Now().Add(r.For); err == nil && (time.Now().Before(end) || r.Shown != nil && !r.Shown(t.rows)); {
 		err = t.step(ctx)
 	}
 	return t.rows, t.gap, err
@@ -146,8 +150,9 @@ func (t *regretting) step(ctx context.Context) (err error) {
 			return err
 		}
 		defer func() {
-			_, besideErr := t.innocent.Await(ctx, beside)
-			err = errors.Join(err, besideErr)
+			if _, besideErr := t.innocent.Await(ctx, beside); besideErr != nil {
+				err = errors.Join(err, besideErr, t.circumstances())
+			}
 		}()
 	}
 	_, err = t.hog.Do(ctx, t.now.step.Order)
@@ -159,6 +164,18 @@ func (t *regretting) step(ctx context.Context) (err error) {
 		return err
 	}
 	return t.account(ctx, ended)
+}
+
+// circumstances returns what can have ended a pod: OOM kills and decisions of the agent.
+func (t *regretting) circumstances() error {
+	kills, err := t.node.OOMKills()
+	errs := []error{err, fmt.Errorf("the kernel killed %d times more", kills-t.ooms)}
+	for len(t.agent.Decisions) > 0 {
+		if d := <-t.agent.Decisions; d.Decision != agent.Nothing {
+			errs = append(errs, fmt.Errorf("%s %s by a %s check at %s: %s", d.Decision, d.Pod, d.Check, d.Time.Format(time.StampMilli), d.Reason))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // rest starts the hog unless it is alive, with as much memory as leaves the node above the
